@@ -1,0 +1,60 @@
+"""What every face asks of its scalar arguments, with one wording for the errors."""
+
+import math
+from collections.abc import Sequence
+from numbers import Integral, Real
+
+LAYOUTS = ("interleaved", "half")
+SPACINGS = ("paper", "tensor2tensor")
+
+
+def require_dimension(name: str, value: int, multiple: int = 2) -> int:
+    """Return ``value`` if it is a positive multiple of ``multiple``, else raise."""
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise TypeError(f"{name} must be an integer, got {value!r}")
+    if value <= 0 or value % multiple:
+        nearest = max(multiple, round(value / multiple) * multiple)
+        raise ValueError(
+            f"{name} must be a positive multiple of {multiple}, got {value}; "
+            f"the nearest valid value is {nearest}"
+        )
+    return int(value)
+
+
+def require_base(base: float) -> float:
+    """Return ``base`` if it is a finite number above 1, else raise."""
+    if isinstance(base, bool) or not isinstance(base, Real):
+        raise TypeError(f"base must be a number, got {base!r}")
+    if not math.isfinite(base) or base <= 1:
+        raise ValueError(f"base must be finite and greater than 1, got {base}")
+    return float(base)
+
+
+def require_choice(name: str, value: str, choices: Sequence[str]) -> str:
+    """Return ``value`` if it is one of ``choices``, else raise."""
+    if value not in choices:
+        allowed = " or ".join(repr(choice) for choice in choices)
+        raise ValueError(f"{name} must be {allowed}, got {value!r}")
+    return value
+
+
+def require_rotary_dim(rotary_dim: int | None, d: int) -> int:
+    """Return how many of the ``d`` features rotate: all of them for ``None``."""
+    d = require_dimension("d", d)
+    if rotary_dim is None:
+        return d
+    rotary_dim = require_dimension("rotary_dim", rotary_dim)
+    if rotary_dim > d:
+        raise ValueError(f"rotary_dim must be at most d = {d}, got {rotary_dim}")
+    return rotary_dim
+
+
+def require_heads(heads: int, kv_heads: int) -> int:
+    """Return how many query heads share one key-value head, or raise."""
+    require_dimension("heads", heads, 1)
+    require_dimension("kv_heads", kv_heads, 1)
+    if heads % kv_heads:
+        raise ValueError(
+            f"heads must be a multiple of kv_heads, got {heads} and {kv_heads}"
+        )
+    return heads // kv_heads

@@ -1,0 +1,47 @@
+"""What the reference functions ask of their array arguments."""
+
+import numpy as np
+
+
+def require_floats(name: str, array: np.ndarray) -> np.ndarray:
+    """Return ``array`` as float64 if it holds real floats, else raise."""
+    array = np.asarray(array)
+    if not np.issubdtype(array.dtype, np.floating):
+        raise TypeError(f"{name} must hold floats, got dtype {array.dtype}")
+    return array.astype(np.float64)
+
+
+def require_positions(positions: np.ndarray, name: str = "positions") -> np.ndarray:
+    """Return ``positions`` as float64 if they are exact and finite, else raise."""
+    positions = np.asarray(positions)
+    if positions.dtype == np.float16:
+        raise TypeError(
+            f"{name} are float16, which holds integers exactly only up to 2048; "
+            "give integers, float32 or float64"
+        )
+    is_integer = np.issubdtype(positions.dtype, np.integer)
+    if not (is_integer or np.issubdtype(positions.dtype, np.floating)):
+        raise TypeError(f"{name} must be real numbers, got dtype {positions.dtype}")
+    if not np.isfinite(positions).all():
+        bad = positions[~np.isfinite(positions)][0]
+        raise ValueError(f"{name} must be finite, got {bad}")
+    return positions.astype(np.float64)
+
+
+def align_positions(positions: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """Shape ``positions`` so that it broadcasts over ``x`` without its feature axis.
+
+    ``[tokens]`` serves every leading axis of ``x``; ``[batch, tokens]`` gives each
+    row of the first axis of ``x`` positions of its own. Any other shape is refused.
+    """
+    if x.ndim < 2:
+        raise ValueError(f"x must be [..., tokens, d], got shape {list(x.shape)}")
+    positions = require_positions(positions)
+    if positions.shape == (x.shape[-2],):
+        return positions
+    if x.ndim > 2 and positions.shape == (x.shape[0], x.shape[-2]):
+        return positions.reshape(x.shape[0], *[1] * (x.ndim - 3), x.shape[-2])
+    raise ValueError(
+        f"positions must be [tokens] or [batch, tokens] for x of shape "
+        f"{list(x.shape)}, got shape {list(positions.shape)}"
+    )

@@ -1,0 +1,145 @@
+"""Absolute encodings: a vector for each position, added to the input."""
+
+import numpy as np
+from jaxtyping import Float, Num
+
+from posedu._arguments import (
+    LAYOUTS,
+    SPACINGS,
+    require_base,
+    require_choice,
+    require_dimension,
+)
+from posedu.numpy._arrays import align_positions, require_floats, require_positions
+
+Array = np.ndarray
+
+
+def frequencies(
+    d: int, *, base: float = 10000.0, spacing: str = "paper"
+) -> Float[Array, "pairs"]:
+    """Angular frequencies ω_p of the d/2 pairs, fastest first.
+
+    Parameters
+    ----------
+    d
+        Number of features, even.
+    base
+        Ratio that sets the slowest frequency, above 1. Default 10000 (arXiv
+        1706.03762 §3.5).
+    spacing
+        ``"paper"``: base^(−2p/d), as printed there. ``"tensor2tensor"``:
+        base^(−p/(d/2 − 1)), as its authors' code, fairseq and Whisper compute.
+
+    Returns
+    -------
+    float64 array ``[d/2]``, in radians per position. Equation ``def-frequencies``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        ``d`` odd or not positive, ``base`` not above 1, unknown ``spacing``.
+    """
+    d = require_dimension("d", d)
+    base = require_base(base)
+    p = np.arange(d // 2)
+    if require_choice("spacing", spacing, SPACINGS) == "paper":
+        return base ** (-2 * p / d)
+    return base ** (-p / max(d // 2 - 1, 1))
+
+
+def wavelengths(
+    d: int, *, base: float = 10000.0, spacing: str = "paper"
+) -> Float[Array, "pairs"]:
+    """Positions that each pair takes for one full turn, 2π/ω_p, shortest first.
+
+    Arguments and errors as :func:`frequencies`. Equation ``def-wavelength``.
+    """
+    return 2 * np.pi / frequencies(d, base=base, spacing=spacing)
+
+
+def sinusoidal(
+    positions: Num[Array, "*tokens"],
+    d: int,
+    *,
+    layout: str,
+    base: float = 10000.0,
+    spacing: str = "paper",
+) -> Float[Array, "*tokens d"]:
+    """The sinusoidal encoding PE of each position (arXiv 1706.03762 §3.5).
+
+    Parameters
+    ----------
+    positions
+        Integers or finite reals, any shape, any offset.
+    d
+        Number of features, even.
+    layout
+        ``"interleaved"``: features 2p and 2p + 1 are sin and cos of pair p, as
+        printed. ``"half"``: all sines, then all cosines, as tensor2tensor.
+    base, spacing
+        See :func:`frequencies`.
+
+    Returns
+    -------
+    float64 array with one more axis of size ``d``. Equation ``def-sinusoidal``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As :func:`frequencies`; positions not finite or in half precision; unknown
+        ``layout``.
+    """
+    omega = frequencies(d, base=base, spacing=spacing)
+    angle = require_positions(positions)[..., None] * omega
+    pe = np.empty((*angle.shape[:-1], d))
+    if require_choice("layout", layout, LAYOUTS) == "interleaved":
+        pe[..., 0::2] = np.sin(angle)
+        pe[..., 1::2] = np.cos(angle)
+    else:
+        pe[..., : d // 2] = np.sin(angle)
+        pe[..., d // 2 :] = np.cos(angle)
+    return pe
+
+
+def embed_sinusoidal(
+    x: Float[Array, "*batch tokens d"],
+    positions: Num[Array, "*rows tokens"],
+    *,
+    layout: str,
+    base: float = 10000.0,
+    spacing: str = "paper",
+) -> Float[Array, "*batch tokens d"]:
+    """Add to each input vector the encoding of its position: the door ``embed``.
+
+    ``positions`` is ``[tokens]``, or ``[batch, tokens]`` for rows of their own.
+    Other arguments and errors as :func:`sinusoidal`.
+    """
+    x = require_floats("x", x)
+    positions = align_positions(positions, x)
+    d = x.shape[-1]
+    return x + sinusoidal(positions, d, layout=layout, base=base, spacing=spacing)
+
+
+def offset_matrix(
+    offset: float,
+    d: int,
+    *,
+    layout: str,
+    base: float = 10000.0,
+    spacing: str = "paper",
+) -> Float[Array, "d d"]:
+    """The matrix M_t with PE(i + t) = M_t PE(i) for every i.
+
+    It turns each (sin, cos) pair by −ω_p t. Equation ``eq-sin-offset``. Arguments
+    and errors as :func:`sinusoidal`.
+    """
+    angle = require_positions(offset, "offset") * frequencies(
+        d, base=base, spacing=spacing
+    )
+    cos, sin = np.diag(np.cos(angle)), np.diag(np.sin(angle))
+    m = np.block([[cos, sin], [-sin, cos]])
+    if require_choice("layout", layout, LAYOUTS) == "half":
+        return m
+    order = np.arange(d).reshape(2, d // 2).T.ravel()
+    return m[np.ix_(order, order)]

@@ -1,0 +1,235 @@
+"""Rotary encodings: queries and keys turned by angles proportional to position."""
+
+import numpy as np
+from jaxtyping import Complex, Float, Int, Num
+
+from posedu._arguments import (
+    LAYOUTS,
+    require_base,
+    require_choice,
+    require_dimension,
+    require_rotary_dim,
+)
+from posedu.numpy._arrays import align_positions, require_floats, require_positions
+from posedu.numpy.absolute import frequencies
+
+Array = np.ndarray
+
+
+def pairs(d: int, *, layout: str) -> tuple[Int[Array, "pairs"], Int[Array, "pairs"]]:
+    """Feature indices (a_p, b_p) of each pair's first and second member.
+
+    ``layout="interleaved"``: (2p, 2p + 1), as RoFormer and Meta's Llama.
+    ``layout="half"``: (p, p + d/2), as GPT-NeoX and Hugging Face's Llama.
+    """
+    d = require_dimension("d", d)
+    p = np.arange(d // 2)
+    if require_choice("layout", layout, LAYOUTS) == "interleaved":
+        return 2 * p, 2 * p + 1
+    return p, p + d // 2
+
+
+def rotation(
+    position: float,
+    d: int,
+    *,
+    layout: str,
+    base: float = 10000.0,
+    rotary_dim: int | None = None,
+) -> Float[Array, "d d"]:
+    """The dense rotation matrix R_i of one position (arXiv 2104.09864 Eq. 15).
+
+    Parameters
+    ----------
+    position
+        An integer or finite real.
+    d
+        Head dimension, even.
+    layout
+        Which features form a pair; see :func:`pairs`.
+    base
+        See :func:`posedu.numpy.absolute.frequencies`. Default 10000 (the paper).
+    rotary_dim
+        How many leading features rotate; the rest stay. ``None``: all ``d``.
+
+    Returns
+    -------
+    float64 array ``[d, d]``, orthogonal, determinant 1. Equation ``def-rope-dense``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        ``d`` or ``rotary_dim`` odd, not positive or too large, unknown ``layout``,
+        ``base`` not above 1, position not finite.
+    """
+    r = require_rotary_dim(rotary_dim, d)
+    a, b = pairs(r, layout=layout)
+    angle = require_positions(position, "position") * frequencies(r, base=base)
+    matrix = np.eye(d)
+    matrix[a, a], matrix[a, b] = np.cos(angle), -np.sin(angle)
+    matrix[b, a], matrix[b, b] = np.sin(angle), np.cos(angle)
+    return matrix
+
+
+def rope(
+    x: Float[Array, "*batch tokens d"],
+    positions: Num[Array, "*rows tokens"],
+    *,
+    layout: str,
+    base: float = 10000.0,
+    rotary_dim: int | None = None,
+) -> Float[Array, "*batch tokens d"]:
+    """Turn each pair of features by position · ω_p: the door ``rotate``.
+
+    The elementwise form (arXiv 2104.09864 Eq. 34), equation ``def-rope``.
+
+    Parameters
+    ----------
+    x
+        Queries or keys, any float dtype; computed in float64.
+    positions
+        Integers or finite reals, ``[tokens]`` or ``[batch, tokens]``.
+    layout, base, rotary_dim
+        See :func:`rotation`. Frequencies are base^(−2p/rotary_dim).
+
+    Returns
+    -------
+    float64 array of the shape of ``x``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As :func:`rotation`; ``x`` not floating; shapes that do not match.
+    """
+    x = require_floats("x", x)
+    r = require_rotary_dim(rotary_dim, x.shape[-1])
+    a, b = pairs(r, layout=layout)
+    angle = align_positions(positions, x)[..., None] * frequencies(r, base=base)
+    y = x.copy()
+    y[..., a] = x[..., a] * np.cos(angle) - x[..., b] * np.sin(angle)
+    y[..., b] = x[..., a] * np.sin(angle) + x[..., b] * np.cos(angle)
+    return y
+
+
+def rope_dense(
+    x: Float[Array, "tokens d"],
+    positions: Num[Array, "tokens"],
+    *,
+    layout: str,
+    base: float = 10000.0,
+    rotary_dim: int | None = None,
+) -> Float[Array, "tokens d"]:
+    """:func:`rope` by one d × d matrix product a token: O(tokens · d²), for proofs."""
+    x = require_floats("x", x)
+    positions = align_positions(positions, x)
+    options = dict(layout=layout, base=base, rotary_dim=rotary_dim)
+    turned = [rotation(i, x.shape[-1], **options) @ v for i, v in zip(positions, x)]
+    return np.array(turned).reshape(x.shape)
+
+
+def to_complex(
+    x: Float[Array, "*batch d"], *, layout: str
+) -> Complex[Array, "*batch pairs"]:
+    """Each pair (a, b) of features as the complex number a + ib."""
+    x = require_floats("x", x)
+    a, b = pairs(x.shape[-1], layout=layout)
+    return x[..., a] + 1j * x[..., b]
+
+
+def rope_complex(
+    x: Float[Array, "*batch tokens d"],
+    positions: Num[Array, "*rows tokens"],
+    *,
+    layout: str,
+    base: float = 10000.0,
+) -> Complex[Array, "*batch tokens pairs"]:
+    """:func:`rope` on complex pairs: z_p → z_p e^{i · position · ω_p}.
+
+    Equation ``def-rope-complex``. Arguments and errors as :func:`rope`.
+    """
+    angle = align_positions(positions, x)[..., None] * frequencies(
+        x.shape[-1], base=base
+    )
+    return to_complex(x, layout=layout) * np.exp(1j * angle)
+
+
+def layout_permutation(d: int) -> Int[Array, "d"]:
+    """The order π with ``x_half = x_interleaved[π]``: 0, 2, …, d−2, 1, 3, …, d−1."""
+    return np.concatenate(pairs(d, layout="interleaved"))
+
+
+def convert_layout(
+    weight: Float[Array, "features *rest"],
+    heads: int,
+    *,
+    source: str,
+    target: str,
+    rotary_dim: int | None = None,
+) -> Float[Array, "features *rest"]:
+    """Reorder the rows of W_q or W_k (or their bias) from one layout to the other.
+
+    Scores are unchanged when W_q and W_k are both converted and the rotation uses
+    ``target``. Equation ``eq-rope-layout``.
+
+    Parameters
+    ----------
+    weight
+        ``[heads · d, d_model]``, or a bias ``[heads · d]``.
+    heads
+        Heads of *this* matrix: for grouped queries, W_k has ``kv_heads``.
+    source, target
+        The layouts, see :func:`pairs`.
+    rotary_dim
+        How many leading features of each head rotate. ``None``: all.
+    """
+    weight = np.asarray(weight)
+    require_dimension("heads", heads, 1)
+    if weight.ndim == 0 or weight.shape[0] % heads:
+        raise ValueError(
+            f"the first axis of weight must be a multiple of heads = {heads}, "
+            f"got shape {list(weight.shape)}"
+        )
+    d = weight.shape[0] // heads
+    r = require_rotary_dim(rotary_dim, d)
+    by_head = weight.reshape(heads, d, *weight.shape[1:]).copy()
+    from_features = np.concatenate(pairs(r, layout=source))
+    to_features = np.concatenate(pairs(r, layout=target))
+    by_head[:, to_features] = by_head[:, from_features]
+    return by_head.reshape(weight.shape)
+
+
+def decay_bound(
+    offsets: Num[Array, "*offsets"], d: int, *, base: float = 10000.0
+) -> Float[Array, "*offsets"]:
+    """B(r), the mean of |S_1(r)| … |S_{d/2}(r)|, S_m(r) the sum of the first m phases.
+
+    A RoPE score at offset r is at most d/2 · B(r) · max_p |h_{p+1} − h_p|, where h_p
+    are the pair products (arXiv 2104.09864 §3.4.3). Equation ``eq-rope-decay``.
+    """
+    omega = frequencies(d, base=base)
+    phase = np.exp(1j * require_positions(offsets, "offsets")[..., None] * omega)
+    return np.abs(np.cumsum(phase, axis=-1)).mean(axis=-1)
+
+
+def rope_linear_attention(
+    q: Float[Array, "tokens d"],
+    k: Float[Array, "tokens d"],
+    v: Float[Array, "tokens d_v"],
+    positions: Num[Array, "tokens"],
+    *,
+    layout: str,
+    base: float = 10000.0,
+) -> Float[Array, "tokens d_v"]:
+    """Linear attention with RoPE in the numerator only (arXiv 2104.09864 Eq. 19).
+
+    The feature map is elu + 1, before the rotation. Equation ``def-rope-linear``.
+    """
+    q, k = _elu_plus_one(q), _elu_plus_one(k)
+    q_turned = rope(q, positions, layout=layout, base=base)
+    k_turned = rope(k, positions, layout=layout, base=base)
+    return (q_turned @ k_turned.T @ v) / (q @ k.T).sum(axis=-1, keepdims=True)
+
+
+def _elu_plus_one(x: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+    x = require_floats("x", x)
+    return np.where(x > 0, x + 1, np.exp(np.minimum(x, 0)))

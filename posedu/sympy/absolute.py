@@ -1,0 +1,95 @@
+"""Absolute encodings over symbols."""
+
+from collections.abc import Sequence
+
+import sympy as sp
+
+from posedu._arguments import LAYOUTS, SPACINGS, require_choice, require_dimension
+
+
+def frequencies(
+    d: int, *, base: sp.Expr = sp.Integer(10000), spacing: str = "paper"
+) -> list[sp.Expr]:
+    """The exact frequencies ω_p of the d/2 pairs. Equation ``def-frequencies``."""
+    d = require_dimension("d", d)
+    if require_choice("spacing", spacing, SPACINGS) == "paper":
+        steps = d
+    else:
+        steps = max(d - 2, 1)
+    return [sp.sympify(base) ** sp.Rational(-2 * p, steps) for p in range(d // 2)]
+
+
+def stack_pairs(pairs: Sequence[Sequence[sp.Expr]], *, layout: str) -> sp.Matrix:
+    """The column whose p-th pair of features is ``pairs[p]``, in the given layout."""
+    if require_choice("layout", layout, LAYOUTS) == "interleaved":
+        return sp.Matrix([member for pair in pairs for member in pair])
+    return sp.Matrix([pair[member] for member in range(2) for pair in pairs])
+
+
+def sinusoidal(
+    position: sp.Expr, omega: Sequence[sp.Expr], *, layout: str
+) -> sp.Matrix:
+    """The column PE(position) for frequencies ``omega``. Equation ``def-sinusoidal``."""
+    angles = [position * w for w in omega]
+    return stack_pairs([(sp.sin(a), sp.cos(a)) for a in angles], layout=layout)
+
+
+def embed_sinusoidal(
+    x: sp.Matrix,
+    position: sp.Expr,
+    *,
+    layout: str,
+    base: sp.Expr = sp.Integer(10000),
+    spacing: str = "paper",
+) -> sp.Matrix:
+    """The column ``x`` plus the encoding of its position: the door ``embed``."""
+    omega = frequencies(x.rows, base=base, spacing=spacing)
+    return x + sinusoidal(position, omega, layout=layout)
+
+
+def solve_offset_matrix(omega: sp.Expr, offset: sp.Expr) -> sp.Matrix:
+    """Solve for the one 2 × 2 matrix M with M PE(i) = PE(i + offset) for every i.
+
+    ``PE(i)`` is the pair (sin ωi, cos ωi). The four entries are unknowns; equating the
+    coefficients of sin ωi and cos ωi, which are independent functions of i, gives four
+    linear equations. Equation ``eq-sin-offset``.
+    """
+    entries = sp.symbols("u1 v1 u2 v2")
+    s, c = sp.symbols("s c")  # sin ωi and cos ωi
+    i = sp.Symbol("i", real=True)
+    shifted = sp.Matrix([sp.sin(omega * (i + offset)), sp.cos(omega * (i + offset))])
+    shifted = shifted.applyfunc(lambda e: sp.expand_trig(sp.expand(e)))
+    shifted = shifted.subs({sp.sin(omega * i): s, sp.cos(omega * i): c})
+    residual = sp.Matrix(2, 2, entries) * sp.Matrix([s, c]) - shifted
+    equations = [sp.expand(r).coeff(f) for r in residual for f in (s, c)]
+    return sp.Matrix(2, 2, entries).subs(sp.solve(equations, entries))
+
+
+def offset_matrix(offset: sp.Expr, omega: Sequence[sp.Expr]) -> sp.Matrix:
+    """M_t for several frequencies, interleaved. Equation ``eq-sin-offset``."""
+    return sp.diag(*[solve_offset_matrix(w, offset) for w in omega])
+
+
+def commutant(omega: Sequence[sp.Expr], offset: sp.Expr) -> sp.Matrix:
+    """The general A with M_tᵀ A M_t = A for every offset t, interleaved.
+
+    Solved entry by entry: the coefficients of the products of sines and cosines of the
+    distinct angles must vanish. Free entries keep their names ``a_rc``. The
+    frequencies must differ and be positive. Equation ``eq-sin-commutant``.
+    """
+    d = 2 * len(omega)
+    a = sp.Matrix(d, d, lambda r, c: sp.Symbol(f"a_{r}{c}"))
+    m = offset_matrix(offset, omega)
+    residual = (m.T * a * m - a).applyfunc(lambda e: sp.expand(e.rewrite(sp.exp)))
+    waves = {
+        sp.exp(sp.I * offset * (s * v + u * w))
+        for v in omega
+        for w in omega
+        for s in (-1, 0, 1)
+        for u in (-1, 0, 1)
+    }
+    equations = []
+    for entry in residual:
+        collected = sp.collect(sp.powsimp(entry), waves, evaluate=False)
+        equations += list(collected.values())
+    return a.subs(sp.solve(equations, list(a), dict=True)[0])

@@ -1,0 +1,39 @@
+"""Attention over symbols: a few tokens, exact weights."""
+
+from collections.abc import Sequence
+
+import sympy as sp
+
+
+def softmax(row: Sequence[sp.Expr]) -> sp.Matrix:
+    """Weights proportional to exp(logit), as a row. Equation ``def-softmax``."""
+    total = sum(sp.exp(logit) for logit in row)
+    return sp.Matrix([[sp.exp(logit) / total for logit in row]])
+
+
+def attention(
+    x: sp.Matrix,
+    w_q: sp.Matrix,
+    w_k: sp.Matrix,
+    w_v: sp.Matrix,
+    *,
+    causal: bool = False,
+) -> sp.Matrix:
+    """One head of attention without any encoding, one token a row of ``x``.
+
+    ``w_q``, ``w_k`` and ``w_v`` are ``[d, d_model]``. Equation ``def-attention``.
+    """
+    q, k, v = x * w_q.T, x * w_k.T, x * w_v.T
+    scale = sp.sqrt(w_q.rows)
+    rows = []
+    for i in range(x.rows):
+        keys = range(i + 1 if causal else x.rows)
+        weights = softmax([(q.row(i) * k.row(j).T)[0] / scale for j in keys])
+        rows.append(sum((weights[j] * v.row(j) for j in keys), sp.zeros(1, v.cols)))
+    return sp.Matrix.vstack(*rows)
+
+
+def permutation_matrix(order: Sequence[int]) -> sp.Matrix:
+    """The matrix P with (P X)_i = X_{order[i]}."""
+    n = len(order)
+    return sp.Matrix(n, n, lambda i, j: int(order[i] == j))

@@ -1,0 +1,54 @@
+"""Rotary encodings over symbols."""
+
+from collections.abc import Sequence
+
+import sympy as sp
+
+from posedu._arguments import require_dimension, require_rotary_dim
+from posedu.sympy.absolute import frequencies, stack_pairs
+
+
+def rotation_2d(angle: sp.Expr) -> sp.Matrix:
+    """The counter-clockwise rotation of the plane by ``angle``."""
+    return sp.Matrix(
+        [[sp.cos(angle), -sp.sin(angle)], [sp.sin(angle), sp.cos(angle)]]
+    )
+
+
+def layout_matrix(d: int) -> sp.Matrix:
+    """The permutation matrix P with x_half = P x_interleaved."""
+    d = require_dimension("d", d)
+    order = [*range(0, d, 2), *range(1, d, 2)]
+    return sp.Matrix(d, d, lambda r, c: int(order[r] == c))
+
+
+def rotation(
+    position: sp.Expr, omega: Sequence[sp.Expr], *, layout: str
+) -> sp.Matrix:
+    """The dense rotation R_i for frequencies ``omega``. Equation ``def-rope-dense``.
+
+    The columns are the images of the basis vectors of each pair.
+    """
+    d = 2 * len(omega)
+    blocks = sp.diag(*[rotation_2d(position * w) for w in omega])
+    rows = [list(blocks.row(r)) for r in range(d)]
+    pairs = list(zip(rows[0::2], rows[1::2], strict=True))
+    columns = [
+        stack_pairs([(a[c], b[c]) for a, b in pairs], layout=layout) for c in range(d)
+    ]
+    half_columns = columns if layout == "interleaved" else columns[0::2] + columns[1::2]
+    return sp.Matrix.hstack(*half_columns)
+
+
+def rope(
+    x: sp.Matrix,
+    position: sp.Expr,
+    *,
+    layout: str,
+    base: sp.Expr = sp.Integer(10000),
+    rotary_dim: int | None = None,
+) -> sp.Matrix:
+    """The column ``x`` with its pairs turned: the door ``rotate``."""
+    r = require_rotary_dim(rotary_dim, x.rows)
+    turned = rotation(position, frequencies(r, base=base), layout=layout) * x[:r, :]
+    return sp.Matrix.vstack(turned, x[r:, :])

@@ -1,0 +1,115 @@
+"""Absolute encodings as modules."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from posedu._arguments import (
+    LAYOUTS,
+    SPACINGS,
+    require_base,
+    require_choice,
+    require_dimension,
+)
+from posedu.torch._tensors import Positions, align_positions, cos_sin, require_floats
+from posedu.torch.encoding import Encoding
+
+
+def frequencies(
+    d: int, *, base: float = 10000.0, spacing: str = "paper", device=None
+) -> Float[Tensor, "pairs"]:
+    """Angular frequencies of the d/2 pairs in float64. Equation ``def-frequencies``.
+
+    See :func:`posedu.numpy.absolute.frequencies`, which states the two ``spacing``.
+    """
+    require_dimension("d", d)
+    require_base(base)
+    require_choice("spacing", spacing, SPACINGS)
+    last = d / 2 if spacing == "paper" else max(d / 2 - 1, 1)
+    exponent = torch.arange(d // 2, dtype=torch.float64, device=device) / last
+    return torch.pow(float(base), -exponent)
+
+
+class Sinusoidal(Encoding):
+    """The sinusoidal encoding of arXiv 1706.03762 §3.5, added to the input.
+
+    The paper multiplies the token embeddings by √d_model first; that is the model's
+    business, not done here. No parameters, no maximal length.
+
+    Parameters
+    ----------
+    d_model
+        Width of the input vectors, even.
+    layout
+        ``"interleaved"`` (the paper) or ``"half"`` (tensor2tensor, fairseq).
+    base
+        Default 10000 (the paper).
+    spacing
+        ``"paper"`` or ``"tensor2tensor"``; see
+        :func:`posedu.numpy.absolute.frequencies`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        ``d_model`` odd or not positive, ``base`` not above 1, unknown ``layout`` or
+        ``spacing``.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        *,
+        layout: str,
+        base: float = 10000.0,
+        spacing: str = "paper",
+    ):
+        super().__init__()
+        self.d_model = require_dimension("d_model", d_model)
+        self.layout = require_choice("layout", layout, LAYOUTS)
+        self.base = require_base(base)
+        self.spacing = require_choice("spacing", spacing, SPACINGS)
+
+    def table(
+        self,
+        positions: Positions,
+        *,
+        dtype: torch.dtype = torch.float32,
+        device: torch.device | None = None,
+    ) -> Float[Tensor, "*rows tokens d_model"]:
+        """PE of each position. Equation ``def-sinusoidal``.
+
+        Angles are float64 whatever ``dtype`` is. ``device`` matters for a range only;
+        a tensor of positions decides it itself.
+        """
+        if isinstance(positions, Tensor):
+            device = positions.device
+        omega = frequencies(
+            self.d_model, base=self.base, spacing=self.spacing, device=device
+        )
+        cos, sin = cos_sin(positions, omega, dtype)
+        pair_axis = -1 if self.layout == "interleaved" else -2
+        return torch.stack((sin, cos), pair_axis).flatten(-2)
+
+    def embed(
+        self, x: Float[Tensor, "*batch tokens d_model"], positions: Positions
+    ) -> Float[Tensor, "*batch tokens d_model"]:
+        """Add the encoding of its position to each vector; the sum is in x's dtype.
+
+        ``positions`` is a range, ``[tokens]`` or ``[batch, tokens]``.
+        """
+        require_floats("x", x)
+        if x.shape[-1] != self.d_model:
+            raise ValueError(
+                f"x must be [..., tokens, {self.d_model}], got shape {list(x.shape)}"
+            )
+        positions = align_positions(positions, x)
+        return x + self.table(positions, dtype=x.dtype, device=x.device)
+
+    forward = embed
+
+    def extra_repr(self) -> str:
+        """Say the conventions when the module is printed."""
+        return (
+            f"{self.d_model}, layout={self.layout!r}, base={self.base:g}, "
+            f"spacing={self.spacing!r}"
+        )

@@ -1,0 +1,90 @@
+"""The doors through which an encoding acts on attention, all shut by default."""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float, Shaped
+from torch import Tensor, nn
+
+from posedu.torch._tensors import Positions
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """What a bias may look at.
+
+    ``x`` are the layer's new input vectors; ``k`` and ``key_positions`` include what
+    a cache remembers.
+    """
+
+    x: Float[Tensor, "batch queries d_model"]
+    q: Float[Tensor, "batch heads queries d"]
+    k: Float[Tensor, "batch heads keys d"]
+    query_positions: Shaped[Tensor, "*rows queries"]
+    key_positions: Shaped[Tensor, "*rows keys"]
+
+
+def softmax(
+    logits: Float[Tensor, "batch heads queries keys"],
+    mask: Bool[Tensor, "#batch #heads queries keys"] | None,
+) -> Float[Tensor, "batch heads queries keys"]:
+    """Weights proportional to exp(logit) over the keys that ``mask`` allows.
+
+    A row with no allowed key gets zeros. Equation ``def-softmax``.
+    """
+    if mask is None:
+        return logits.softmax(-1)
+    weights = logits.masked_fill(~mask, -torch.inf).softmax(-1)
+    return weights.masked_fill(~mask, 0.0)
+
+
+class Encoding(nn.Module):
+    """A positional encoding: a module that overrides the doors it opens.
+
+    With nothing overridden it is no encoding at all (NoPE).
+    """
+
+    def embed(
+        self, x: Float[Tensor, "batch tokens d_model"], positions: Positions
+    ) -> Float[Tensor, "batch tokens d_model"]:
+        """Change the input vectors."""
+        return x
+
+    def rotate(
+        self,
+        q: Float[Tensor, "batch heads tokens d"],
+        k: Float[Tensor, "batch kv_heads tokens d"],
+        positions: Positions,
+    ) -> tuple[
+        Float[Tensor, "batch heads tokens d"], Float[Tensor, "batch kv_heads tokens d"]
+    ]:
+        """Change queries and keys, each by its own position."""
+        return q, k
+
+    def bias(self, tokens: Tokens) -> Float[Tensor, "..."] | None:
+        """A term to add to the scaled logits, or ``None``."""
+        return None
+
+    def score_mod(self, tokens: Tokens):
+        """The bias as a FlexAttention ``score_mod``, or ``None`` to use ``bias``."""
+        return None
+
+    def weigh(
+        self,
+        logits: Float[Tensor, "batch heads queries keys"],
+        mask: Bool[Tensor, "#batch #heads queries keys"] | None,
+    ) -> Float[Tensor, "batch heads queries keys"]:
+        """Turn logits into weights."""
+        return softmax(logits, mask)
+
+    def mix(
+        self,
+        weights: Float[Tensor, "batch heads queries keys"],
+        v: Float[Tensor, "batch heads keys d"],
+    ) -> Float[Tensor, "batch heads queries d"]:
+        """Combine the values by the weights."""
+        return weights @ v
+
+    def opens(self, door: str) -> bool:
+        """Whether this encoding overrides the named door."""
+        return getattr(type(self), door) is not getattr(Encoding, door)
