@@ -252,9 +252,10 @@ class Attention(nn.Module):
 
         block_mask = None
         if mask is not None or self._is_square_causal(seen):
+            batch = None if mask is None else seen.q.shape[0]
             block_mask = create_block_mask(
-                _causal if mask is None else _lookup(mask),
-                None if mask is None else len(mask),
+                _causal if mask is None else _lookup(mask.expand(batch, -1, -1, -1)),
+                batch,
                 None,
                 seen.q.shape[2],
                 seen.k.shape[2],
