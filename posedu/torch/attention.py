@@ -211,9 +211,9 @@ class Attention(nn.Module):
         only_causality = key_padding_mask is None and segments is None
         if only_causality and (past == 0 or tokens == 1 or not self.causal):
             return None
-        mask = torch.ones(1, 1, tokens, past + tokens, dtype=torch.bool, device=device)
-        if self.causal:
-            mask = mask.tril(past)
+        mask = _earlier(tokens, past + tokens, device)
+        if not self.causal:
+            mask = torch.ones_like(mask)
         if key_padding_mask is not None:
             mask = mask & ~key_padding_mask[:, None, None, :]
         if segments is not None:
@@ -225,19 +225,18 @@ class Attention(nn.Module):
         bias = self.encoding.bias(seen)
         if bias is not None:
             logits = logits + bias
-        if mask is None and self._is_square_causal(seen):
-            mask = torch.ones_like(logits[:1, :1], dtype=torch.bool).tril()
+        if mask is None and self.causal:
+            mask = _earlier(*logits.shape[-2:], logits.device)
         return self.encoding.mix(self.encoding.weigh(logits, mask), v)
 
     def _sdpa(self, seen: Tokens, v: Tensor, mask: Tensor | None) -> Tensor:
         bias = self.encoding.bias(seen)
-        is_causal = mask is None and self._is_square_causal(seen)
         if bias is not None:
-            if is_causal:
-                mask = torch.ones_like(bias[..., :1, :1, :, :], dtype=torch.bool).tril()
-                is_causal = False
+            if mask is None and self.causal:
+                mask = _earlier(seen.q.shape[2], seen.k.shape[2], seen.q.device)
             bias = bias.to(seen.q.dtype)
             mask = bias if mask is None else bias.masked_fill(~mask, -torch.inf)
+        is_causal = mask is None and self._is_square_causal(seen)
         return scaled_dot_product_attention(
             seen.q, seen.k, v, attn_mask=mask, is_causal=is_causal
         )
@@ -275,6 +274,12 @@ def _as_tensor(positions: Positions, device: torch.device) -> Tensor:
             positions.start, positions.stop, positions.step, device=device
         )
     return positions
+
+
+def _earlier(queries: int, keys: int, device: torch.device) -> Tensor:
+    """True where a key is not after a query, the last query being at the last key."""
+    mask = torch.ones(1, 1, queries, keys, dtype=torch.bool, device=device)
+    return mask.tril(keys - queries)
 
 
 def _causal(b, h, i, j):

@@ -1,0 +1,146 @@
+"""Check the book's equations, and say what each check covers.
+
+Every labelled claim of a chapter is claimed by exactly one call of :func:`prove`,
+:func:`prove_each` or :func:`prove_sampled`, in a cell below it. The call fails, or prints
+one line: what was checked, how, and for which cases. The website gathers these lines
+into the proof ledger, and its build fails where a claim has no check or a check no claim.
+"""
+
+import html
+import json
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import sympy as sp
+
+class ProofError(AssertionError):
+    """A claim of the book that its check could not confirm."""
+
+
+@dataclass(frozen=True)
+class Proof:
+    """A check that held: the equation's label, how it was done, and what it covers."""
+
+    label: str
+    how: str
+    covers: str
+
+    def __str__(self) -> str:
+        return f"✓ {self.label}: {self.how}. Covers {self.covers}."
+
+    def _repr_html_(self) -> str:
+        record = html.escape(json.dumps(asdict(self)), quote=True)
+        how, covers = html.escape(self.how), html.escape(self.covers)
+        return (
+            f'<p class="posedu-proof" data-proof="{record}">✓ <code>{self.label}</code> '
+            f"{how}. Covers {covers}.</p>"
+        )
+
+
+def prove(label: str, left: Any, right: Any, *, covers: str) -> None:
+    """Prove ``left = right`` for all values of their symbols, or raise.
+
+    Parameters
+    ----------
+    label
+        The equation's label in the chapter, ``eq-…``.
+    left, right
+        SymPy expressions or matrices of one shape.
+    covers
+        For which sizes and under which assumptions on the symbols this is the
+        statement of the chapter, as the end of "Covers …".
+
+    Raises
+    ------
+    ProofError
+        If the difference does not simplify to zero; the message shows it.
+    """
+    left, right = sp.Matrix([left]), sp.Matrix([right])
+    if left.shape != right.shape:
+        raise ProofError(f"{label}: shapes {left.shape} and {right.shape} differ")
+    for entry, (a, b) in enumerate(zip(left, right, strict=True)):
+        residual = _simplest(a - b)
+        if residual != 0:
+            raise ProofError(f"{label}: entry {entry} differs by {residual}")
+    _declare(Proof(label, "proved symbolically, for all values", covers))
+
+
+def prove_each(
+    label: str, cases: Iterable[Any], holds: Callable[[Any], bool], *, covers: str
+) -> None:
+    """Check exactly that ``holds`` is true of every case, or raise naming the first.
+
+    For finite statements (all permutations of four tokens) and for rational cases
+    computed without rounding. At least one case is needed.
+    """
+    count = 0
+    for case in cases:
+        if not holds(case):
+            raise ProofError(f"{label}: fails for {case}")
+        count += 1
+    if count == 0:
+        raise ProofError(f"{label}: no case was given")
+    plural = "case" if count == 1 else "cases"
+    _declare(Proof(label, f"checked exactly in {count} {plural}", covers))
+
+
+def prove_sampled(
+    label: str,
+    violation: Callable[[np.random.Generator], float],
+    *,
+    samples: int,
+    bound: float,
+    covers: str,
+    seed: int = 0,
+) -> None:
+    """Check in floating point that ``violation`` stays within ``bound``, or raise.
+
+    ``violation`` draws a case from the generator it is given and returns by how much
+    the claim fails there: an absolute difference for an equality, the excess for an
+    inequality. This is evidence, not proof; the printed line says so.
+    """
+    rng = np.random.default_rng(seed)
+    worst = -math.inf
+    for sample in range(samples):
+        amount = float(violation(rng))
+        if not amount <= bound:
+            raise ProofError(f"{label}: sample {sample} is off by {amount:.3g} > {bound}")
+        worst = max(worst, amount)
+    if worst == -math.inf:
+        raise ProofError(f"{label}: no sample was drawn")
+    how = f"sampled {samples} times, worst {worst:.1g}, bound {bound:.1g}"
+    _declare(Proof(label, how, covers))
+
+
+def _simplest(expression: sp.Expr) -> sp.Expr:
+    """Zero if SymPy can show the expression to be zero, cheapest way first."""
+    attempts = (
+        sp.expand,
+        lambda e: sp.expand(sp.expand_trig(e)),
+        sp.trigsimp,
+        lambda e: sp.expand(e.rewrite(sp.exp)),
+        sp.simplify,
+        lambda e: sp.simplify(e.rewrite(sp.exp)),
+    )
+    for attempt in attempts:
+        simplified = attempt(expression)
+        if simplified == 0:
+            return sp.S.Zero
+    return simplified
+
+
+def _declare(proof: Proof) -> None:
+    """Show a check that held: as a line of text, or of HTML in a notebook."""
+    try:
+        from IPython import get_ipython
+        from IPython.display import display
+    except ImportError:
+        print(proof)
+        return
+    if get_ipython() is None:
+        print(proof)
+    else:
+        display(proof)
