@@ -88,13 +88,6 @@ CATALOG: dict[str, Encoding] = {
             bounded="yes: |PE|² = d/2",
             learned="no",
             adopters=("Transformer (2017)", "Marian", "Pegasus", "Whisper encoder"),
-            special_cases=(
-                SpecialCase(
-                    "rope",
-                    "RoPE scores of one fixed query and key, PE(0)",
-                    "eq-rope-sinusoidal",
-                ),
-            ),
         ),
         Encoding(
             name="rope",
@@ -118,6 +111,11 @@ CATALOG: dict[str, Encoding] = {
             learned="no",
             adopters=("Llama 1–4", "Mistral", "Qwen", "Gemma", "GPT-NeoX", "OLMo"),
             special_cases=(
+                SpecialCase(
+                    "sinusoidal",
+                    "q = k = PE(0): the scores are its position–position term",
+                    "eq-rope-sinusoidal",
+                ),
                 SpecialCase(
                     ATTENTION, "all positions equal", "eq-rope-equal-positions"
                 ),
