@@ -1,0 +1,187 @@
+"""One visual style, and the pictures that every chapter draws.
+
+Each function returns a :class:`Figure`; as the last expression of a cell it shows an
+inline SVG whose ink is the page's text colour, so that one picture serves the light and
+the dark theme. A caption, which states the figure's claim, and an alternative text,
+which says what is seen, are required.
+"""
+
+import html
+import io
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import matplotlib as mpl
+import numpy as np
+from jaxtyping import Float, Num
+from matplotlib.figure import Figure as Canvas
+
+Array = np.ndarray
+
+# Okabe and Ito's colours, without black and yellow: distinct for every kind of colour
+# vision and legible on white and on near-black.
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00")
+DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 3)))
+DIVERGING = "RdBu_r"
+
+_INK = "#010203"  # stands for the page's text colour while matplotlib draws
+_STYLE = {
+    "axes.edgecolor": _INK,
+    "axes.facecolor": "none",
+    "axes.grid": True,
+    "axes.labelcolor": _INK,
+    "axes.prop_cycle": mpl.cycler(color=COLOURS, linestyle=DASHES),
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "axes.titlecolor": _INK,
+    "figure.facecolor": "none",
+    "figure.figsize": (6.4, 3.4),
+    "figure.constrained_layout.use": True,
+    "font.size": 11,
+    "grid.alpha": 0.2,
+    "grid.color": _INK,
+    "legend.frameon": False,
+    "legend.labelcolor": _INK,
+    "lines.linewidth": 1.8,
+    "svg.hashsalt": "posedu",
+    "text.color": _INK,
+    "xtick.color": _INK,
+    "ytick.color": _INK,
+}
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A drawn figure with its caption and alternative text."""
+
+    svg: str
+    caption: str
+    alt: str
+
+    def _repr_html_(self) -> str:
+        return (
+            '<figure class="posedu-figure">'
+            f"{self.svg}<figcaption>{html.escape(self.caption)}</figcaption></figure>"
+        )
+
+
+def canvas(rows: int = 1, columns: int = 1, **options) -> tuple[Canvas, Array]:
+    """A figure in the book's style and its axes, to draw on and give to :func:`finish`.
+
+    ``options`` go to ``subplots``; ``figsize`` is in inches.
+    """
+    with mpl.rc_context(_STYLE):
+        figure = Canvas(figsize=options.pop("figsize", None))
+        axes = figure.subplots(rows, columns, squeeze=False, **options)
+    return figure, axes
+
+
+def finish(figure: Canvas, *, caption: str, alt: str) -> Figure:
+    """Turn a drawn canvas into a :class:`Figure`.
+
+    Raises
+    ------
+    ValueError
+        Without a caption or an alternative text.
+    """
+    if not caption.strip() or not alt.strip():
+        raise ValueError("a figure needs a caption and an alternative text")
+    buffer = io.StringIO()
+    with mpl.rc_context(_STYLE):
+        figure.savefig(buffer, format="svg", metadata={"Date": None})
+    svg = buffer.getvalue()
+    svg = svg[svg.index("<svg") :].replace(_INK, "currentColor")
+    label = html.escape(alt, quote=True)
+    svg = re.sub(
+        r'<svg (.*?)width="[\d.]+pt" height="[\d.]+pt"',
+        rf'<svg role="img" aria-label="{label}" \1',
+        svg,
+        count=1,
+        flags=re.S,
+    )
+    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.S)
+    return Figure(svg, caption, alt)
+
+
+def curves(
+    x: Num[Array, "points"],
+    lines: Mapping[str, Float[Array, "points"]],
+    *,
+    x_label: str,
+    y_label: str,
+    caption: str,
+    alt: str,
+    x_scale: str = "linear",
+    y_scale: str = "linear",
+) -> Figure:
+    """Draw several named curves over one abscissa, told apart by colour and dash."""
+    with mpl.rc_context(_STYLE):
+        figure, ((axes,),) = canvas()
+        for name, y in lines.items():
+            axes.plot(x, y, label=name)
+        axes.set(xlabel=x_label, ylabel=y_label, xscale=x_scale, yscale=y_scale)
+        if len(lines) > 1:
+            axes.legend()
+        return finish(figure, caption=caption, alt=alt)
+
+
+def image(
+    table: Float[Array, "rows columns"],
+    *,
+    x_label: str,
+    y_label: str,
+    caption: str,
+    alt: str,
+    value_label: str = "value",
+) -> Figure:
+    """Draw a signed table as an image, white at 0, rows downwards."""
+    with mpl.rc_context(_STYLE):
+        figure, ((axes,),) = canvas()
+        limit = float(np.abs(table).max()) or 1.0
+        picture = axes.imshow(
+            table,
+            cmap=DIVERGING,
+            vmin=-limit,
+            vmax=limit,
+            aspect="auto",
+            interpolation="nearest",
+        )
+        axes.grid(False)
+        axes.set(xlabel=x_label, ylabel=y_label)
+        figure.colorbar(picture, label=value_label)
+        return finish(figure, caption=caption, alt=alt)
+
+
+def hands(
+    angles: Float[Array, "panels pairs"],
+    titles: Sequence[str],
+    *,
+    caption: str,
+    alt: str,
+) -> Figure:
+    """Draw each pair of features as the hand of a clock, one panel a position.
+
+    Angles are in radians, counter-clockwise from the right; the slower a pair, the
+    shorter its hand.
+    """
+    with mpl.rc_context(_STYLE):
+        width = 1.7 * len(titles)
+        figure, axes = canvas(1, len(titles), figsize=(width, 2.1))
+        pairs = angles.shape[1]
+        lengths = np.linspace(1.0, 0.45, pairs)
+        for panel, title, row in zip(axes[0], titles, angles, strict=True):
+            circle = mpl.patches.Circle((0, 0), 1, fill=False, color=_INK, alpha=0.4)
+            panel.add_patch(circle)
+            for p, (angle, length) in enumerate(zip(row, lengths, strict=True)):
+                tip = length * np.cos(angle), length * np.sin(angle)
+                panel.plot([0, tip[0]], [0, tip[1]], label=f"pair {p}")
+            panel.set(
+                xlim=(-1.1, 1.1), ylim=(-1.1, 1.1), aspect="equal", title=title
+            )
+            panel.set_axis_off()
+        figure.legend(
+            *axes[0][0].get_legend_handles_labels(), loc="outside lower center",
+            ncols=min(pairs, 6),
+        )
+        return finish(figure, caption=caption, alt=alt)
