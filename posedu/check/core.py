@@ -1,0 +1,246 @@
+"""The exercise checker; the exercises themselves are in the modules beside it."""
+
+import copy
+import html
+import inspect
+import os
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, Literal
+
+import numpy as np
+import sympy as sp
+import torch
+
+FAMILIES = ("attention", "absolute", "rotary")
+STRICT = "POSEDU_STRICT"  # where this is "1" an answer that is not correct raises
+
+Answer = Callable[..., Any]
+Kind = Literal["by hand", "SymPy", "NumPy", "PyTorch", "experiment"]
+
+
+@dataclass(frozen=True)
+class Misconception:
+    """A wrong answer that people give, as code, and what to tell them."""
+
+    name: str
+    message: str
+    answer: Answer
+
+
+@dataclass(frozen=True)
+class Property:
+    """Something a right answer has: ``holds(answer, *case)``."""
+
+    says: str
+    holds: Callable[..., bool]
+
+
+@dataclass(frozen=True)
+class Exercise:
+    """One exercise. Its statement, hint and solution are in the solved notebook.
+
+    ``cases`` are tuples of arguments, smallest first, since the first failing one is
+    shown. ``tolerance`` is the largest absolute difference accepted between floats.
+    """
+
+    name: str
+    title: str
+    kind: Kind
+    minutes: int
+    lines: int
+    cases: tuple[tuple[Any, ...], ...]
+    solution: Answer
+    misconceptions: tuple[Misconception, ...]
+    properties: tuple[Property, ...] = ()
+    tolerance: float = 1e-9
+
+
+@dataclass(frozen=True)
+class Result:
+    """What :func:`check` found."""
+
+    status: Literal["correct", "open", "wrong"]
+    exercise: str
+    message: str
+
+    _SIGNS = {"correct": "✓", "open": "○", "wrong": "✗"}  # noqa: RUF012
+
+    def __repr__(self) -> str:
+        return f"{self._SIGNS[self.status]} {self.exercise}: {self.message}"
+
+    def _repr_html_(self) -> str:
+        return f'<p class="posedu-{self.status}">{html.escape(repr(self))}</p>'
+
+
+def exercises(family: str) -> Mapping[str, Exercise]:
+    """The exercises of a family, by name, in the order of the notebook."""
+    if family not in FAMILIES:
+        raise KeyError(f"no exercises on {family!r}; there are {', '.join(FAMILIES)}")
+    found = import_module(f"posedu.check.{family}").EXERCISES
+    return {exercise.name: exercise for exercise in found}
+
+
+def check(name: str, answer: Answer) -> Result:
+    """Check a learner's function.
+
+    Parameters
+    ----------
+    name
+        The exercise, ``"<family>-<number>"``.
+    answer
+        The learner's function. One that raises ``NotImplementedError`` is open.
+
+    Raises
+    ------
+    KeyError
+        For an exercise that does not exist.
+    AssertionError
+        If the environment variable ``POSEDU_STRICT`` is 1 and the answer is not right.
+    """
+    family_exercises = exercises(name.rpartition("-")[0])
+    if name not in family_exercises:
+        known = ", ".join(family_exercises)
+        raise KeyError(f"there is no exercise {name!r}; there are {known}")
+    exercise = family_exercises[name]
+    status, message = _judge(exercise, answer)
+    result = Result(status, f"{name} ({exercise.title})", message)
+    if os.environ.get(STRICT) == "1" and status != "correct":
+        raise AssertionError(repr(result))
+    return result
+
+
+def _judge(exercise: Exercise, answer: Answer) -> tuple[str, str]:
+    given = []
+    for case in exercise.cases:
+        arguments = copy.deepcopy(case)
+        try:
+            given.append(answer(*arguments))
+        except NotImplementedError:
+            return "open", "open, not answered yet"
+        except Exception as error:
+            shown = _show_case(exercise, case)
+            return "wrong", f"raises {type(error).__name__}: {error} — for {shown}"
+        if not _equal(arguments, case, 0.0):
+            shown = _show_case(exercise, case)
+            return "wrong", f"changes its input in place — for {shown}"
+    wanted = [exercise.solution(*copy.deepcopy(case)) for case in exercise.cases]
+    for case, got, want in zip(exercise.cases, given, wanted, strict=True):
+        complaint = _wrong_form(got, want)
+        if complaint:
+            return "wrong", f"{complaint} — for {_show_case(exercise, case)}"
+    tolerance = exercise.tolerance
+    verdicts = [_equal(g, w, tolerance) for g, w in zip(given, wanted, strict=True)]
+    if all(verdicts):
+        return "correct", "correct"
+    for misconception in exercise.misconceptions:
+        if _makes(misconception, exercise, given):
+            return "wrong", f"{misconception.name}. {misconception.message}"
+    for rule in exercise.properties:
+        for case in exercise.cases:
+            if not rule.holds(answer, *copy.deepcopy(case)):
+                shown = _show_case(exercise, case)
+                return "wrong", f"{rule.says}, but not for {shown}"
+    first = verdicts.index(False)
+    shown = _show_case(exercise, exercise.cases[first])
+    return "wrong", f"not the right value for {shown}: yours is {_show(given[first])}"
+
+
+def _makes(misconception: Misconception, exercise: Exercise, given: list) -> bool:
+    """Whether the learner's results are this misconception's on every case."""
+    for case, got in zip(exercise.cases, given, strict=True):
+        expected = misconception.answer(*copy.deepcopy(case))
+        if _wrong_form(got, expected) or not _equal(got, expected, exercise.tolerance):
+            return False
+    return True
+
+
+def _wrong_form(got: Any, want: Any) -> str:
+    """What is wrong with the type, length, shape or dtype of a result, or nothing."""
+    if got is None:
+        return "returns nothing: is there a `return`?"
+    if isinstance(want, tuple | list):
+        if not isinstance(got, tuple | list):
+            return f"returns {_article(got)}; {len(want)} results are wanted"
+        if len(got) != len(want):
+            return f"returns {len(got)} results; {len(want)} are wanted"
+        complaints = map(_wrong_form, got, want)
+        return next((c for c in complaints if c), "")
+    if isinstance(want, sp.MatrixBase):
+        if not isinstance(got, sp.MatrixBase):
+            return f"returns {_article(got)}; a SymPy matrix is wanted"
+        if got.shape != want.shape:
+            return f"returns shape {got.shape}; {want.shape} is wanted"
+    elif isinstance(want, torch.Tensor):
+        if not isinstance(got, torch.Tensor):
+            return f"returns {_article(got)}; a torch.Tensor is wanted"
+        if got.shape != want.shape:
+            return f"returns shape {list(got.shape)}; {list(want.shape)} is wanted"
+        if got.dtype != want.dtype:
+            return f"returns {got.dtype}; {want.dtype} is wanted"
+    elif isinstance(want, np.ndarray):
+        if not isinstance(got, np.ndarray):
+            return f"returns {_article(got)}; a NumPy array is wanted"
+        if got.shape != want.shape:
+            return f"returns shape {list(got.shape)}; {list(want.shape)} is wanted"
+        if got.dtype.kind != want.dtype.kind:
+            return f"returns dtype {got.dtype}; {want.dtype} is wanted"
+    elif isinstance(want, bool | np.bool_):
+        if not isinstance(got, bool | np.bool_):
+            return f"returns {_article(got)}; True or False is wanted"
+    elif isinstance(want, str):
+        if not isinstance(got, str):
+            return f"returns {_article(got)}; a string is wanted"
+    elif np.ndim(got) != 0 or isinstance(got, str | bool):
+        return f"returns {_article(got)}; one number or expression is wanted"
+    return ""
+
+
+def _equal(got: Any, want: Any, tolerance: float) -> bool:
+    """Whether two results of the same form agree; NaN agrees with nothing."""
+    if isinstance(want, tuple | list):
+        return all(_equal(g, w, tolerance) for g, w in zip(got, want, strict=True))
+    if isinstance(want, dict):
+        return got.keys() == want.keys() and all(
+            _equal(got[key], want[key], tolerance) for key in want
+        )
+    if isinstance(want, sp.Basic | sp.MatrixBase):
+        difference = sp.Matrix([got]) - sp.Matrix([want])
+        return all(_vanishes(entry) for entry in difference)
+    if isinstance(want, torch.Tensor):
+        return _equal(got.detach().numpy(), want.detach().numpy(), tolerance)
+    if isinstance(want, np.ndarray) and want.dtype.kind in "fc":
+        return bool(np.all(np.abs(got - want) <= tolerance))
+    if isinstance(want, np.ndarray):
+        return bool(np.array_equal(got, want))
+    if isinstance(want, float | np.floating):
+        return abs(float(got) - want) <= tolerance
+    return bool(got == want)
+
+
+def _vanishes(expression: sp.Expr) -> bool:
+    attempts = (sp.expand, sp.trigsimp, sp.simplify)
+    return any(attempt(expression) == 0 for attempt in attempts)
+
+
+def _article(value: Any) -> str:
+    return f"a {type(value).__name__}"
+
+
+def _show_case(exercise: Exercise, case: Iterable[Any]) -> str:
+    names = inspect.signature(exercise.solution).parameters
+    shown = [f"{n} = {_show(v)}" for n, v in zip(names, case, strict=True)]
+    return ", ".join(shown) if shown else "the call without arguments"
+
+
+def _show(value: Any) -> str:
+    if isinstance(value, torch.Tensor) and value.numel() > 12:
+        return f"a tensor of shape {list(value.shape)}"
+    if isinstance(value, np.ndarray) and value.size > 12:
+        return f"an array of shape {list(value.shape)}"
+    if isinstance(value, np.ndarray):
+        return np.array2string(value, precision=4, separator=", ")
+    if callable(value):
+        return getattr(value, "__name__", "a function")
+    return str(value)
