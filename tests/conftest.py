@@ -1,0 +1,34 @@
+"""Every test runs with the annotations of posedu checked at each call."""
+
+import inspect
+import os
+
+import hypothesis
+import jaxtyping
+import pytest
+import torch
+from beartype import BeartypeConf, beartype
+
+# PEP 484: where a float is asked for, an int will do.
+typechecker = beartype(conf=BeartypeConf(is_pep484_tower=True))
+jaxtyping.install_import_hook("posedu", "conftest.typechecker")
+
+hypothesis.settings.register_profile("local", deadline=None)
+hypothesis.settings.register_profile("ci", deadline=None, derandomize=True)
+hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "local")
+
+torch.set_num_threads(2)
+
+
+@pytest.fixture
+def unchecked(monkeypatch):
+    """Run a test with the annotations unchecked, as posedu runs for its users.
+
+    For two things that the checks stand in front of: the package's own errors, and
+    ``torch.compile``, which cannot trace a checked call. The dataclass ``Tokens`` is
+    checked by its constructor, which the switch leaves in the compiler's way.
+    """
+    from posedu.torch import Tokens
+
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
+    monkeypatch.setattr(Tokens, "__init__", inspect.unwrap(Tokens.__init__))
