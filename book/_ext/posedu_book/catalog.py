@@ -1,0 +1,157 @@
+"""The at-a-glance table and the map of special cases, from posedu.catalog."""
+
+import html
+
+from docutils import nodes
+from posedu.catalog import ATTENTION, CATALOG
+from posedu_book.markup import external, link, table
+from sphinx.util.docutils import SphinxDirective
+
+HEAD = (
+    "Encoding",
+    "Year",
+    "Paper",
+    "Doors",
+    "Trainable parameters",
+    "Cost",
+    "Relative",
+    "Bounded",
+    "Learned",
+    "Adopted by",
+)
+
+
+class glance_placeholder(nodes.General, nodes.Element):
+    """Where the at-a-glance table will stand."""
+
+
+class map_placeholder(nodes.General, nodes.Element):
+    """Where the map will stand."""
+
+
+class Glance(SphinxDirective):
+    """``{catalog-table}``."""
+
+    def run(self):
+        """Leave a placeholder."""
+        return [glance_placeholder()]
+
+
+class Map(SphinxDirective):
+    """``{catalog-map}``."""
+
+    def run(self):
+        """Leave a placeholder."""
+        return [map_placeholder()]
+
+
+def fill(app, doctree, docname):
+    """Put table and map in place of their placeholders."""
+    for placeholder in list(doctree.findall(glance_placeholder)):
+        rows = [_row(app, docname, encoding) for encoding in CATALOG.values()]
+        placeholder.replace_self(table(HEAD, rows))
+    for placeholder in list(doctree.findall(map_placeholder)):
+        placeholder.replace_self([_drawing(app, docname), _edges(app, docname)])
+
+
+def _row(app, docname, encoding):
+    return [
+        link(app, docname, encoding.chapter, "", encoding.title),
+        str(encoding.year),
+        external(f"https://arxiv.org/abs/{encoding.arxiv}", f"arXiv {encoding.arxiv}"),
+        ", ".join(encoding.doors),
+        encoding.parameters,
+        encoding.cost,
+        encoding.relative,
+        encoding.bounded,
+        encoding.learned,
+        ", ".join(encoding.adopters),
+    ]
+
+
+def _cases():
+    return [(e, case) for e in CATALOG.values() for case in e.special_cases]
+
+
+def _title(name):
+    return "No encoding" if name == ATTENTION else CATALOG[name].title
+
+
+def _chapter(name):
+    return "book/attention/order" if name == ATTENTION else CATALOG[name].chapter
+
+
+def _depths():
+    """Longest chain of special cases below each encoding; no encoding is at 0."""
+    depths = {ATTENTION: 0, **dict.fromkeys(CATALOG, 0)}
+    for _ in depths:
+        for encoding, case in _cases():
+            depths[encoding.name] = max(depths[encoding.name], depths[case.of] + 1)
+    return depths
+
+
+def _places():
+    """Centre of each box: general encodings above, their special cases below."""
+    depths = _depths()
+    deepest = max(depths.values())
+    rows = [[n for n in depths if depths[n] == level] for level in range(deepest + 1)]
+    return {
+        name: (300 + 220 * (column - (len(row) - 1) / 2), 40 + 110 * (deepest - level))
+        for level, row in enumerate(rows)
+        for column, name in enumerate(row)
+    }
+
+
+def _drawing(app, docname):
+    places = _places()
+    height = max(y for _, y in places.values()) + 40
+    parts = []
+    for number, (encoding, case) in enumerate(_cases(), 1):
+        (x1, y1), (x2, y2) = places[encoding.name], places[case.of]
+        uri = app.builder.get_relative_uri(docname, encoding.chapter)
+        title = f"{encoding.title} becomes {_title(case.of)}: {case.when}"
+        middle = (x1 + x2) / 2, (y1 + y2) / 2
+        parts.append(
+            f'<path d="M{x1:.0f} {y1 + 22}L{x2:.0f} {y2 - 26}" stroke="currentColor" '
+            'fill="none" marker-end="url(#posedu-arrow)"/>'
+            f'<a href="{uri}#equation-{case.proof}" aria-label="{html.escape(title)}">'
+            f'<circle cx="{middle[0]:.0f}" cy="{middle[1]:.0f}" r="12"/>'
+            f'<text x="{middle[0]:.0f}" y="{middle[1] + 5:.0f}">{number}</text></a>'
+        )
+    for name, (x, y) in places.items():
+        uri = app.builder.get_relative_uri(docname, _chapter(name))
+        parts.append(
+            f'<a href="{uri}"><rect x="{x - 80:.0f}" y="{y - 22}" width="160" '
+            f'height="44" rx="8"/><text x="{x:.0f}" y="{y + 5}">{_title(name)}</text>'
+            "</a>"
+        )
+    svg = (
+        f'<figure class="posedu-figure posedu-map"><svg viewBox="0 0 600 {height}" '
+        'role="group" aria-label="Map of special cases; the same is listed below">'
+        '<defs><marker id="posedu-arrow" viewBox="0 0 8 8" refX="8" refY="4" '
+        'markerWidth="8" markerHeight="8" orient="auto">'
+        '<path d="M0 0L8 4L0 8z" fill="currentColor"/></marker></defs>'
+        f"{''.join(parts)}</svg><figcaption>An arrow points from an encoding to its "
+        "special case; its number links to the proof.</figcaption></figure>"
+    )
+    return nodes.raw("", svg, format="html")
+
+
+def _edges(app, docname):
+    items = []
+    for encoding, case in _cases():
+        anchor = f"equation-{case.proof}"
+        proof = link(app, docname, encoding.chapter, anchor, "proof")
+        text = f"{encoding.title} becomes {_title(case.of)} where {case.when} ("
+        paragraph = nodes.paragraph("", "", nodes.Text(text), proof, nodes.Text(")."))
+        items.append(nodes.list_item("", paragraph))
+    return nodes.enumerated_list("", *items, enumtype="arabic", prefix="", suffix=".")
+
+
+def setup(app):
+    """Register the directives."""
+    app.add_node(glance_placeholder)
+    app.add_node(map_placeholder)
+    app.add_directive("catalog-table", Glance)
+    app.add_directive("catalog-map", Map)
+    app.connect("doctree-resolved", fill)
