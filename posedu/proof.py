@@ -1,9 +1,10 @@
 """Check the book's equations, and say what each check covers.
 
 Every labelled claim of a chapter is claimed by exactly one call of :func:`prove`,
-:func:`prove_each` or :func:`prove_sampled`, in a cell below it. The call fails, or prints
-one line: what was checked, how, and for which cases. The website gathers these lines
-into the proof ledger, and its build fails where a claim has no check or a check no claim.
+:func:`prove_each` or :func:`prove_sampled`, in a cell below it. The call fails, or
+prints one line: what was checked, how, and for which cases. The website gathers these
+lines into the proof ledger; its build fails where a claim has no check or a check no
+claim.
 """
 
 import html
@@ -15,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import sympy as sp
+
 
 class ProofError(AssertionError):
     """A claim of the book that its check could not confirm."""
@@ -35,8 +37,8 @@ class Proof:
         record = html.escape(json.dumps(asdict(self)), quote=True)
         how, covers = html.escape(self.how), html.escape(self.covers)
         return (
-            f'<p class="posedu-proof" data-proof="{record}">✓ <code>{self.label}</code> '
-            f"{how}. Covers {covers}.</p>"
+            f'<p class="posedu-proof" data-proof="{record}">✓ '
+            f"<code>{self.label}</code> {how}. Covers {covers}.</p>"
         )
 
 
@@ -61,6 +63,8 @@ def prove(label: str, left: Any, right: Any, *, covers: str) -> None:
     left, right = sp.Matrix([left]), sp.Matrix([right])
     if left.shape != right.shape:
         raise ProofError(f"{label}: shapes {left.shape} and {right.shape} differ")
+    if not left:
+        raise ProofError(f"{label}: there is nothing to compare")
     for entry, (a, b) in enumerate(zip(left, right, strict=True)):
         residual = _simplest(a - b)
         if residual != 0:
@@ -102,15 +106,17 @@ def prove_sampled(
     the claim fails there: an absolute difference for an equality, the excess for an
     inequality. This is evidence, not proof; the printed line says so.
     """
+    if samples < 1:
+        raise ProofError(f"{label}: no sample was drawn")
     rng = np.random.default_rng(seed)
     worst = -math.inf
     for sample in range(samples):
         amount = float(violation(rng))
         if not amount <= bound:
-            raise ProofError(f"{label}: sample {sample} is off by {amount:.3g} > {bound}")
+            raise ProofError(
+                f"{label}: sample {sample} is off by {amount:.3g} > {bound}"
+            )
         worst = max(worst, amount)
-    if worst == -math.inf:
-        raise ProofError(f"{label}: no sample was drawn")
     how = f"sampled {samples} times, worst {worst:.1g}, bound {bound:.1g}"
     _declare(Proof(label, how, covers))
 

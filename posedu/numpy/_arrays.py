@@ -1,6 +1,12 @@
 """What the reference functions ask of their array arguments."""
 
+from collections.abc import Sequence
+from numbers import Real
+
 import numpy as np
+from jaxtyping import Num
+
+Positions = Num[np.ndarray, "*tokens"] | Sequence | Real
 
 
 def require_floats(name: str, array: np.ndarray) -> np.ndarray:
@@ -11,7 +17,7 @@ def require_floats(name: str, array: np.ndarray) -> np.ndarray:
     return array.astype(np.float64)
 
 
-def require_positions(positions: np.ndarray, name: str = "positions") -> np.ndarray:
+def require_positions(positions: Positions, name: str = "positions") -> np.ndarray:
     """Return ``positions`` as float64 if they are exact and finite, else raise."""
     positions = np.asarray(positions)
     if positions.dtype == np.float16:
@@ -28,7 +34,27 @@ def require_positions(positions: np.ndarray, name: str = "positions") -> np.ndar
     return positions.astype(np.float64)
 
 
-def align_positions(positions: np.ndarray, x: np.ndarray) -> np.ndarray:
+def require_position(name: str, position: Real) -> float:
+    """Return ``position`` as a float if it is one exact and finite number, or raise."""
+    position = require_positions(position, name)
+    if position.ndim:
+        raise ValueError(f"{name} must be one number, got shape {list(position.shape)}")
+    return float(position)
+
+
+def require_mask(mask: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """Return ``mask`` if it is boolean and of the given shape, else raise."""
+    mask = np.asarray(mask)
+    if mask.dtype != bool:
+        raise TypeError(
+            f"mask must be boolean, true where a key is seen, got dtype {mask.dtype}"
+        )
+    if mask.shape != shape:
+        raise ValueError(f"mask must be {list(shape)}, got shape {list(mask.shape)}")
+    return mask
+
+
+def align_positions(positions: Positions, x: np.ndarray) -> np.ndarray:
     """Shape ``positions`` so that it broadcasts over ``x`` without its feature axis.
 
     ``[tokens]`` serves every leading axis of ``x``; ``[batch, tokens]`` gives each

@@ -1,7 +1,9 @@
 """Absolute encodings: a vector for each position, added to the input."""
 
+from numbers import Real
+
 import numpy as np
-from jaxtyping import Float, Num
+from jaxtyping import Float
 
 from posedu._arguments import (
     LAYOUTS,
@@ -10,7 +12,13 @@ from posedu._arguments import (
     require_choice,
     require_dimension,
 )
-from posedu.numpy._arrays import align_positions, require_floats, require_positions
+from posedu.numpy._arrays import (
+    Positions,
+    align_positions,
+    require_floats,
+    require_position,
+    require_positions,
+)
 
 Array = np.ndarray
 
@@ -59,7 +67,7 @@ def wavelengths(
 
 
 def sinusoidal(
-    positions: Num[Array, "*tokens"],
+    positions: Positions,
     d: int,
     *,
     layout: str,
@@ -104,7 +112,7 @@ def sinusoidal(
 
 def embed_sinusoidal(
     x: Float[Array, "*batch tokens d"],
-    positions: Num[Array, "*rows tokens"],
+    positions: Positions,
     *,
     layout: str,
     base: float = 10000.0,
@@ -122,7 +130,7 @@ def embed_sinusoidal(
 
 
 def offset_matrix(
-    offset: float,
+    offset: Real,
     d: int,
     *,
     layout: str,
@@ -134,9 +142,8 @@ def offset_matrix(
     It turns each (sin, cos) pair by −ω_p t. Equation ``eq-sin-offset``. Arguments
     and errors as :func:`sinusoidal`.
     """
-    angle = require_positions(offset, "offset") * frequencies(
-        d, base=base, spacing=spacing
-    )
+    omega = frequencies(d, base=base, spacing=spacing)
+    angle = require_position("offset", offset) * omega
     cos, sin = np.diag(np.cos(angle)), np.diag(np.sin(angle))
     m = np.block([[cos, sin], [-sin, cos]])
     if require_choice("layout", layout, LAYOUTS) == "half":

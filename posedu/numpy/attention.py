@@ -4,10 +4,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Bool, Float, Num
+from jaxtyping import Bool, Float
 
 from posedu._arguments import require_heads
-from posedu.numpy._arrays import require_floats, require_positions
+from posedu.numpy._arrays import (
+    Positions,
+    require_floats,
+    require_mask,
+    require_positions,
+)
 
 Array = np.ndarray
 
@@ -48,6 +53,7 @@ def softmax(
     logits = require_floats("logits", logits)
     if mask is None:
         mask = np.ones_like(logits, dtype=bool)
+    mask = require_mask(mask, logits.shape)
     top = np.max(logits, axis=-1, keepdims=True, where=mask, initial=-np.inf)
     top = np.where(np.isfinite(top), top, 0.0)
     weights = np.where(mask, np.exp(np.where(mask, logits - top, 0.0)), 0.0)
@@ -84,7 +90,7 @@ def causal_mask(tokens: int) -> Bool[Array, "tokens tokens"]:
 def attention(
     x: Float[Array, "tokens d_model"],
     w: Projections,
-    positions: Num[Array, "tokens"] | None = None,
+    positions: Positions | None = None,
     *,
     mask: Bool[Array, "tokens tokens"] | None = None,
     doors: Doors = SHUT,
@@ -117,18 +123,27 @@ def attention(
     x = require_floats("x", x)
     if x.ndim != 2:
         raise ValueError(f"x must be [tokens, d_model], got shape {list(x.shape)}")
-    group = require_heads(len(w.q), len(w.k))
-    tokens, d = len(x), w.q.shape[1]
+    tokens, d_model = x.shape
+    heads, d = w.q.shape[:2]
+    group = require_heads(heads, len(w.k))
+    kv_shape = (len(w.k), d, d_model)
+    shapes = {"q": (heads, d, d_model), "o": (d_model, heads, d)}
+    shapes |= {"k": kv_shape, "v": kv_shape}
+    for name, needed in shapes.items():
+        given = getattr(w, name).shape
+        if given != needed:
+            raise ValueError(
+                f"w.{name} must be {list(needed)} for {heads} heads of {d} features "
+                f"and x of shape {list(x.shape)}, got shape {list(given)}"
+            )
     positions = require_positions(np.arange(tokens) if positions is None else positions)
     if positions.shape != (tokens,):
         raise ValueError(
             f"positions must be [{tokens}] like the tokens, "
             f"got shape {list(positions.shape)}"
         )
-    if mask is not None and np.shape(mask) != (tokens, tokens):
-        raise ValueError(
-            f"mask must be [{tokens}, {tokens}], got shape {list(np.shape(mask))}"
-        )
+    if mask is not None:
+        mask = require_mask(mask, (tokens, tokens))
 
     x = doors.embed(x, positions)
     q = np.einsum("hdm,im->hid", w.q, x)

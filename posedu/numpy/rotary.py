@@ -1,16 +1,23 @@
 """Rotary encodings: queries and keys turned by angles proportional to position."""
 
+from numbers import Real
+
 import numpy as np
-from jaxtyping import Complex, Float, Int, Num
+from jaxtyping import Complex, Float, Int, Shaped
 
 from posedu._arguments import (
     LAYOUTS,
-    require_base,
     require_choice,
     require_dimension,
     require_rotary_dim,
 )
-from posedu.numpy._arrays import align_positions, require_floats, require_positions
+from posedu.numpy._arrays import (
+    Positions,
+    align_positions,
+    require_floats,
+    require_position,
+    require_positions,
+)
 from posedu.numpy.absolute import frequencies
 
 Array = np.ndarray
@@ -30,7 +37,7 @@ def pairs(d: int, *, layout: str) -> tuple[Int[Array, "pairs"], Int[Array, "pair
 
 
 def rotation(
-    position: float,
+    position: Real,
     d: int,
     *,
     layout: str,
@@ -64,7 +71,7 @@ def rotation(
     """
     r = require_rotary_dim(rotary_dim, d)
     a, b = pairs(r, layout=layout)
-    angle = require_positions(position, "position") * frequencies(r, base=base)
+    angle = require_position("position", position) * frequencies(r, base=base)
     matrix = np.eye(d)
     matrix[a, a], matrix[a, b] = np.cos(angle), -np.sin(angle)
     matrix[b, a], matrix[b, b] = np.sin(angle), np.cos(angle)
@@ -73,7 +80,7 @@ def rotation(
 
 def rope(
     x: Float[Array, "*batch tokens d"],
-    positions: Num[Array, "*rows tokens"],
+    positions: Positions,
     *,
     layout: str,
     base: float = 10000.0,
@@ -113,7 +120,7 @@ def rope(
 
 def rope_dense(
     x: Float[Array, "tokens d"],
-    positions: Num[Array, "tokens"],
+    positions: Positions,
     *,
     layout: str,
     base: float = 10000.0,
@@ -121,9 +128,14 @@ def rope_dense(
 ) -> Float[Array, "tokens d"]:
     """:func:`rope` by one d × d matrix product a token: O(tokens · d²), for proofs."""
     x = require_floats("x", x)
+    if x.ndim != 2:
+        raise ValueError(f"x must be [tokens, d], got shape {list(x.shape)}")
     positions = align_positions(positions, x)
     options = dict(layout=layout, base=base, rotary_dim=rotary_dim)
-    turned = [rotation(i, x.shape[-1], **options) @ v for i, v in zip(positions, x)]
+    turned = [
+        rotation(i, x.shape[-1], **options) @ v
+        for i, v in zip(positions, x, strict=True)
+    ]
     return np.array(turned).reshape(x.shape)
 
 
@@ -138,7 +150,7 @@ def to_complex(
 
 def rope_complex(
     x: Float[Array, "*batch tokens d"],
-    positions: Num[Array, "*rows tokens"],
+    positions: Positions,
     *,
     layout: str,
     base: float = 10000.0,
@@ -147,10 +159,9 @@ def rope_complex(
 
     Equation ``def-rope-complex``. Arguments and errors as :func:`rope`.
     """
-    angle = align_positions(positions, x)[..., None] * frequencies(
-        x.shape[-1], base=base
-    )
-    return to_complex(x, layout=layout) * np.exp(1j * angle)
+    z = to_complex(x, layout=layout)
+    omega = frequencies(x.shape[-1], base=base)
+    return z * np.exp(1j * align_positions(positions, x)[..., None] * omega)
 
 
 def layout_permutation(d: int) -> Int[Array, "d"]:
@@ -159,13 +170,13 @@ def layout_permutation(d: int) -> Int[Array, "d"]:
 
 
 def convert_layout(
-    weight: Float[Array, "features *rest"],
+    weight: Shaped[Array, "features *rest"],
     heads: int,
     *,
     source: str,
     target: str,
     rotary_dim: int | None = None,
-) -> Float[Array, "features *rest"]:
+) -> Shaped[Array, "features *rest"]:
     """Reorder the rows of W_q or W_k (or their bias) from one layout to the other.
 
     Scores are unchanged when W_q and W_k are both converted and the rotation uses
@@ -199,8 +210,8 @@ def convert_layout(
 
 
 def decay_bound(
-    offsets: Num[Array, "*offsets"], d: int, *, base: float = 10000.0
-) -> Float[Array, "*offsets"]:
+    offsets: Positions, d: int, *, base: float = 10000.0
+) -> Float[Array, "*offsets"] | float:
     """B(r), the mean of |S_1(r)| … |S_{d/2}(r)|, S_m(r) the sum of the first m phases.
 
     A RoPE score at offset r is at most d/2 · B(r) · max_p |h_{p+1} − h_p|, where h_p
@@ -215,7 +226,7 @@ def rope_linear_attention(
     q: Float[Array, "tokens d"],
     k: Float[Array, "tokens d"],
     v: Float[Array, "tokens d_v"],
-    positions: Num[Array, "tokens"],
+    positions: Positions,
     *,
     layout: str,
     base: float = 10000.0,
@@ -224,6 +235,12 @@ def rope_linear_attention(
 
     The feature map is elu + 1, before the rotation. Equation ``def-rope-linear``.
     """
+    q, k, v = (require_floats(n, a) for n, a in (("q", q), ("k", k), ("v", v)))
+    if q.ndim != 2 or k.shape != q.shape or v.ndim != 2 or len(v) != len(q):
+        raise ValueError(
+            "q and k must be [tokens, d] and v [tokens, d_v], got "
+            f"{list(q.shape)}, {list(k.shape)} and {list(v.shape)}"
+        )
     q, k = _elu_plus_one(q), _elu_plus_one(k)
     q_turned = rope(q, positions, layout=layout, base=base)
     k_turned = rope(k, positions, layout=layout, base=base)
@@ -231,5 +248,4 @@ def rope_linear_attention(
 
 
 def _elu_plus_one(x: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
-    x = require_floats("x", x)
     return np.where(x > 0, x + 1, np.exp(np.minimum(x, 0)))

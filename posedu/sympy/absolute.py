@@ -4,19 +4,28 @@ from collections.abc import Sequence
 
 import sympy as sp
 
-from posedu._arguments import LAYOUTS, SPACINGS, require_choice, require_dimension
+from posedu._arguments import (
+    LAYOUTS,
+    SPACINGS,
+    require_base,
+    require_choice,
+    require_dimension,
+)
 
 
 def frequencies(
-    d: int, *, base: sp.Expr = sp.Integer(10000), spacing: str = "paper"
+    d: int, *, base: sp.Expr | float = 10000, spacing: str = "paper"
 ) -> list[sp.Expr]:
     """The exact frequencies ω_p of the d/2 pairs. Equation ``def-frequencies``."""
     d = require_dimension("d", d)
+    base = sp.sympify(base)
+    if not base.free_symbols:
+        require_base(float(base))
     if require_choice("spacing", spacing, SPACINGS) == "paper":
         steps = d
     else:
         steps = max(d - 2, 1)
-    return [sp.sympify(base) ** sp.Rational(-2 * p, steps) for p in range(d // 2)]
+    return [base ** sp.Rational(-2 * p, steps) for p in range(d // 2)]
 
 
 def stack_pairs(pairs: Sequence[Sequence[sp.Expr]], *, layout: str) -> sp.Matrix:
@@ -27,19 +36,19 @@ def stack_pairs(pairs: Sequence[Sequence[sp.Expr]], *, layout: str) -> sp.Matrix
 
 
 def sinusoidal(
-    position: sp.Expr, omega: Sequence[sp.Expr], *, layout: str
+    position: sp.Expr | float, omega: Sequence[sp.Expr], *, layout: str
 ) -> sp.Matrix:
-    """The column PE(position) for frequencies ``omega``. Equation ``def-sinusoidal``."""
+    """The column PE(position) for the given frequencies. See ``def-sinusoidal``."""
     angles = [position * w for w in omega]
     return stack_pairs([(sp.sin(a), sp.cos(a)) for a in angles], layout=layout)
 
 
 def embed_sinusoidal(
     x: sp.Matrix,
-    position: sp.Expr,
+    position: sp.Expr | float,
     *,
     layout: str,
-    base: sp.Expr = sp.Integer(10000),
+    base: sp.Expr | float = 10000,
     spacing: str = "paper",
 ) -> sp.Matrix:
     """The column ``x`` plus the encoding of its position: the door ``embed``."""
@@ -47,7 +56,7 @@ def embed_sinusoidal(
     return x + sinusoidal(position, omega, layout=layout)
 
 
-def solve_offset_matrix(omega: sp.Expr, offset: sp.Expr) -> sp.Matrix:
+def solve_offset_matrix(omega: sp.Expr, offset: sp.Expr | float) -> sp.Matrix:
     """Solve for the one 2 × 2 matrix M with M PE(i) = PE(i + offset) for every i.
 
     ``PE(i)`` is the pair (sin ωi, cos ωi). The four entries are unknowns; equating the
@@ -65,7 +74,7 @@ def solve_offset_matrix(omega: sp.Expr, offset: sp.Expr) -> sp.Matrix:
     return sp.Matrix(2, 2, entries).subs(sp.solve(equations, entries))
 
 
-def offset_matrix(offset: sp.Expr, omega: Sequence[sp.Expr]) -> sp.Matrix:
+def offset_matrix(offset: sp.Expr | float, omega: Sequence[sp.Expr]) -> sp.Matrix:
     """M_t for several frequencies, interleaved. Equation ``eq-sin-offset``."""
     return sp.diag(*[solve_offset_matrix(w, offset) for w in omega])
 

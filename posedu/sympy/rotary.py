@@ -10,9 +10,7 @@ from posedu.sympy.absolute import frequencies, stack_pairs
 
 def rotation_2d(angle: sp.Expr) -> sp.Matrix:
     """The counter-clockwise rotation of the plane by ``angle``."""
-    return sp.Matrix(
-        [[sp.cos(angle), -sp.sin(angle)], [sp.sin(angle), sp.cos(angle)]]
-    )
+    return sp.Matrix([[sp.cos(angle), -sp.sin(angle)], [sp.sin(angle), sp.cos(angle)]])
 
 
 def layout_matrix(d: int) -> sp.Matrix:
@@ -23,7 +21,7 @@ def layout_matrix(d: int) -> sp.Matrix:
 
 
 def rotation(
-    position: sp.Expr, omega: Sequence[sp.Expr], *, layout: str
+    position: sp.Expr | float, omega: Sequence[sp.Expr], *, layout: str
 ) -> sp.Matrix:
     """The dense rotation R_i for frequencies ``omega``. Equation ``def-rope-dense``.
 
@@ -42,10 +40,10 @@ def rotation(
 
 def rope(
     x: sp.Matrix,
-    position: sp.Expr,
+    position: sp.Expr | float,
     *,
     layout: str,
-    base: sp.Expr = sp.Integer(10000),
+    base: sp.Expr | float = 10000,
     rotary_dim: int | None = None,
 ) -> sp.Matrix:
     """The column ``x`` with its pairs turned: the door ``rotate``."""

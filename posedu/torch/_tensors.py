@@ -17,7 +17,7 @@ def require_floats(name: str, x: Tensor) -> None:
         raise TypeError(f"{name} must hold floats, got {x.dtype}")
 
 
-def require_positions(positions: Positions, like: Tensor) -> None:
+def require_positions(positions: Positions, like: Tensor | None = None) -> None:
     """Raise unless ``positions`` are exact, finite and on the device of ``like``.
 
     A range is always valid. Finiteness of floats is not checked under
@@ -37,7 +37,7 @@ def require_positions(positions: Positions, like: Tensor) -> None:
         )
     if positions.is_complex() or positions.dtype == torch.bool:
         raise TypeError(f"positions must be real numbers, got {positions.dtype}")
-    if positions.device != like.device:
+    if like is not None and positions.device != like.device:
         raise ValueError(
             f"positions are on {positions.device}, the features on {like.device}; "
             "move one of them"

@@ -11,7 +11,13 @@ from posedu._arguments import (
     require_choice,
     require_dimension,
 )
-from posedu.torch._tensors import Positions, align_positions, cos_sin, require_floats
+from posedu.torch._tensors import (
+    Positions,
+    align_positions,
+    cos_sin,
+    require_floats,
+    require_positions,
+)
 from posedu.torch.encoding import Encoding
 
 
@@ -81,6 +87,7 @@ class Sinusoidal(Encoding):
         Angles are float64 whatever ``dtype`` is. ``device`` matters for a range only;
         a tensor of positions decides it itself.
         """
+        require_positions(positions)
         if isinstance(positions, Tensor):
             device = positions.device
         omega = frequencies(

@@ -36,9 +36,11 @@ class KVCache:
         if self.k is None:
             self.k, self.v, self.positions = k, v, positions
         else:
-            if k.shape[0] != self.k.shape[0]:
+            held, given = ((t.shape[0], t.shape[1], t.shape[3]) for t in (self.k, k))
+            if held != given:
                 raise ValueError(
-                    f"the cache holds {self.k.shape[0]} sequences, got {k.shape[0]}"
+                    "the cache holds keys of [batch, kv_heads, d] = "
+                    f"{list(held)}, got {list(given)}"
                 )
             if positions.ndim != self.positions.ndim:
                 rows = (k.shape[0], -1)
@@ -107,6 +109,8 @@ class Attention(nn.Module):
                 f"got {d_model}"
             )
         self.d = d_model // heads if d is None else require_dimension("d", d, 1)
+        if not isinstance(encoding, Encoding | None):
+            raise TypeError(f"encoding must be an Encoding module, got {encoding!r}")
         self.encoding = Encoding() if encoding is None else encoding
         self.causal = causal
         self.route = require_choice("route", route, ROUTES)
@@ -181,6 +185,11 @@ class Attention(nn.Module):
             raise ValueError(
                 f"x must be [batch, tokens, {self.d_model}], got {list(x.shape)}"
             )
+        if x.device != self.q.weight.device:
+            raise ValueError(
+                f"x is on {x.device}, the weights on {self.q.weight.device}; "
+                "move one of them"
+            )
         batch, tokens, _ = x.shape
         keys = tokens + (0 if cache is None else len(cache))
         if key_padding_mask is not None:
@@ -189,18 +198,13 @@ class Attention(nn.Module):
                     "key_padding_mask must be boolean, true where a key is padding, "
                     f"got {key_padding_mask.dtype}"
                 )
-            if key_padding_mask.shape != (batch, keys):
-                raise ValueError(
-                    f"key_padding_mask must be [{batch}, {keys}], one entry a key, "
-                    f"got {list(key_padding_mask.shape)}"
-                )
+            _require_rows("key_padding_mask", key_padding_mask, (batch, keys), x)
         if segments is not None:
             if cache is not None:
                 raise ValueError("segments cannot be combined with a cache")
-            if segments.shape != (batch, tokens):
-                raise ValueError(
-                    f"segments must be [{batch}, {tokens}], got {list(segments.shape)}"
-                )
+            if segments.is_floating_point() or segments.is_complex():
+                raise TypeError(f"segments must be integers, got {segments.dtype}")
+            _require_rows("segments", segments, (batch, tokens), x)
 
     def _mask(self, tokens, past, key_padding_mask, segments, device):
         """Which key a query may look at, ``[batch or 1, 1, queries, keys]``, or none.
@@ -242,6 +246,8 @@ class Attention(nn.Module):
         )
 
     def _flex(self, seen: Tokens, v: Tensor, mask: Tensor | None) -> Tensor:
+        if seen.q.numel() == 0:  # which FlexAttention refuses
+            return seen.q
         score_mod = self.encoding.score_mod(seen)
         if score_mod is None and (bias := self.encoding.bias(seen)) is not None:
             bias = bias.expand(*seen.q.shape[:3], seen.k.shape[2])
@@ -266,6 +272,20 @@ class Attention(nn.Module):
 
     def _is_square_causal(self, seen: Tokens) -> bool:
         return self.causal and seen.q.shape[2] == seen.k.shape[2]
+
+
+def _require_rows(
+    name: str, rows: Tensor, shape: tuple[int, int], like: Tensor
+) -> None:
+    """Raise unless ``rows`` has the given shape, on the device of ``like``."""
+    if rows.shape != shape:
+        raise ValueError(
+            f"{name} must be {list(shape)}, [batch, tokens], got {list(rows.shape)}"
+        )
+    if rows.device != like.device:
+        raise ValueError(
+            f"{name} is on {rows.device}, x on {like.device}; move one of them"
+        )
 
 
 def _as_tensor(positions: Positions, device: torch.device) -> Tensor:
