@@ -5,6 +5,7 @@ from pathlib import Path
 import nbformat
 from docutils import nodes
 from posedu_book.markup import external
+from posedu_book.notebooks import carried
 from sphinx.util.docutils import SphinxDirective
 
 COLAB = "https://colab.research.google.com/github"
@@ -61,8 +62,6 @@ def carry_package(app, exception):
     """Make the notebooks that the site offers for download self-contained."""
     if exception is not None or app.builder.format != "html":
         return
-    from notebooks import carried
-
     for path in Path(app.outdir, "_sources", "notebooks").rglob("*.ipynb"):
         notebook = nbformat.read(path, as_version=4)
         nbformat.write(carried(notebook), path)

@@ -1,0 +1,36 @@
+# `make book` builds the website, `make test` runs every test. Both set up what they need.
+PYTHON ?= python3
+VENV := .venv
+RUN := PYTHONPATH=book/_ext $(VENV)/bin/python
+READY := $(VENV)/ready
+
+.PHONY: book serve test notebooks address lint clean
+
+book: $(READY)
+	$(RUN) -m posedu_book.build
+
+serve: $(READY)
+	$(RUN) -m posedu_book.build --serve
+
+test: $(READY) book
+	$(RUN) -m posedu_book.chromium
+	$(RUN) -m pytest tests -n 2 --dist loadfile --cov=posedu --cov-report=term --cov-fail-under=95
+	$(RUN) -m pytest --nbval-lax --nbval-current-env --nbval-cell-timeout 600 notebooks/*.ipynb notebooks/exercises/*.ipynb
+	POSEDU_STRICT=1 $(RUN) -m pytest --nbval-lax --nbval-current-env --nbval-cell-timeout 600 notebooks/exercises/solved
+
+notebooks: $(READY)
+	$(RUN) -m posedu_book.notebooks
+
+address: $(READY)
+	$(RUN) -m posedu_book.address "$(URL)"
+
+lint: $(READY)
+	$(VENV)/bin/ruff check . && $(VENV)/bin/ruff format --check .
+
+clean:
+	rm -rf _build
+
+$(READY): requirements.txt pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(VENV)/bin/python -m pip install --progress-bar on -r requirements.txt
+	touch $@

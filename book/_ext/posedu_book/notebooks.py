@@ -1,0 +1,143 @@
+"""Make the learners' notebooks from the solved ones, and the copies that carry posedu.
+
+``python -m posedu_book.notebooks`` writes the set-up cell into every notebook and the
+learners' exercise notebooks; with ``--check`` it only says what is out of date.
+"""
+
+import base64
+import io
+import re
+import sys
+import zipfile
+from importlib import metadata
+from pathlib import Path
+
+import nbformat
+import posedu
+
+ROOT = Path(__file__).resolve().parents[3]
+NOTEBOOKS = ROOT / "notebooks"
+EXERCISES = NOTEBOOKS / "exercises"
+SOLVED = EXERCISES / "solved"
+
+SOLUTION = re.compile(
+    r"^([ \t]*)### BEGIN SOLUTION\n.*?^[ \t]*### END SOLUTION[ \t]*$", re.M | re.S
+)
+STUB = r"\1raise NotImplementedError"
+
+SETUP = '''\
+# Set-up: where posedu is installed, as in the project's own folder, this does nothing.
+import base64
+import importlib.util
+import io
+import subprocess
+import sys
+import zipfile
+
+ADDRESS = "{address}"  # where posedu is published
+PACKAGE = ""  # the copy for download carries posedu here
+
+if importlib.util.find_spec("posedu") is None:
+    if PACKAGE:
+        carried = zipfile.ZipFile(io.BytesIO(base64.b64decode(PACKAGE)))
+        carried.extractall("posedu-carried")
+        sys.path.append("posedu-carried")
+    elif ADDRESS:
+        pip = [sys.executable, "-m", "pip", "install", "--quiet"]
+        if subprocess.run([*pip, f"git+{{ADDRESS}}"]).returncode:
+            raise RuntimeError(
+                f"pip could not install posedu from {{ADDRESS}}: its message is above. "
+                "Is there a connection to the internet?"
+            )
+    else:
+        raise RuntimeError(
+            "posedu is not installed, and this copy of the notebook does not carry it. "
+            "Download the notebook from the book's website, or run `pip install .` in "
+            "the project's folder."
+        )
+    importlib.invalidate_caches()'''
+
+# What the package needs and a bare Colab may lack; all of it pure Python.
+CARRIED_DISTRIBUTIONS = ("jaxtyping", "wadler_lindig")
+
+
+def set_up(notebook, address):
+    """Put the set-up cell, with the address, first among the code cells."""
+    for cell in notebook.cells:
+        if "setup" in cell.metadata.get("tags", []):
+            cell.source = SETUP.format(address=address)
+            return notebook
+    raise ValueError("the notebook has no cell tagged 'setup'")
+
+
+def student(notebook):
+    """The learner's copy of a solved notebook: stubs, no outputs, no checked cells."""
+    notebook = nbformat.from_dict(notebook)
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            cell.source = SOLUTION.sub(STUB, cell.source)
+            cell.outputs, cell.execution_count = [], None
+            tags = cell.metadata.get("tags", [])
+            if "nbval-check-output" in tags:
+                tags.remove("nbval-check-output")
+        if "SOLUTION" in cell.source:
+            raise ValueError(f"unbalanced solution markers in cell {cell.id}")
+    return notebook
+
+
+def carried(notebook):
+    """A copy of a notebook that carries the package and runs by itself."""
+    notebook = nbformat.from_dict(notebook)
+    package = base64.b64encode(_archive()).decode()
+    for cell in notebook.cells:
+        if "setup" in cell.metadata.get("tags", []):
+            cell.source = cell.source.replace('PACKAGE = ""', f'PACKAGE = "{package}"')
+    return notebook
+
+
+def _archive():
+    """A zip of posedu and of the pure-Python packages it needs, with their licences."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        source = Path(posedu.__file__).parent
+        for path in sorted(source.rglob("*.py")):
+            archive.write(path, path.relative_to(source.parent))
+        for name in CARRIED_DISTRIBUTIONS:
+            distribution = metadata.distribution(name)
+            for file in distribution.files:
+                if file.suffix != ".pyc" and ".." not in file.parts:
+                    archive.write(file.locate(), str(file))
+    return buffer.getvalue()
+
+
+def address():
+    """The address in the book's configuration, perhaps empty."""
+    return re.search(r'^  url: "(.*)"$', (ROOT / "_config.yml").read_text(), re.M)[1]
+
+
+def wanted():
+    """Every notebook's path and the text it should have."""
+    here = address()
+    for path in sorted([*NOTEBOOKS.glob("*.ipynb"), *SOLVED.glob("*.ipynb")]):
+        notebook = set_up(nbformat.read(path, as_version=4), here)
+        yield path, nbformat.writes(notebook) + "\n"
+        if path.parent == SOLVED:
+            yield EXERCISES / path.name, nbformat.writes(student(notebook)) + "\n"
+
+
+def main():
+    """Write or check the notebooks."""
+    stale = []
+    for path, text in wanted():
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            stale.append(path)
+            if "--check" not in sys.argv:
+                path.write_text(text, encoding="utf-8")
+    for path in stale:
+        verb = "out of date:" if "--check" in sys.argv else "wrote"
+        print(verb, path.relative_to(ROOT))
+    return bool(stale) and "--check" in sys.argv
+
+
+if __name__ == "__main__":
+    sys.exit(main())
