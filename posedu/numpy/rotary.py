@@ -212,10 +212,11 @@ def convert_layout(
 def decay_bound(
     offsets: Positions, d: int, *, base: float = 10000.0
 ) -> Float[Array, "*offsets"] | float:
-    """B(r), the mean of |S_1(r)| … |S_{d/2}(r)|, S_m(r) the sum of the first m phases.
+    """B(r), the mean modulus of the sums of the first 1, 2, …, d/2 phases at offset r.
 
-    A RoPE score at offset r is at most d/2 · B(r) · max_p |h_{p+1} − h_p|, where h_p
-    are the pair products (arXiv 2104.09864 §3.4.3). Equation ``eq-rope-decay``.
+    A RoPE score at offset r has modulus at most d/2 · B(r) times the largest modulus of
+    h_{p+1} − h_p, where h_p are the pair products, and 0 after the last (arXiv
+    2104.09864 §3.4.3). Equation ``eq-rope-decay``.
     """
     omega = frequencies(d, base=base)
     phase = np.exp(1j * require_positions(offsets, "offsets")[..., None] * omega)

@@ -1,7 +1,8 @@
 """Make the learners' notebooks from the solved ones, and the copies that carry posedu.
 
 ``python -m posedu_book.notebooks`` writes the set-up cell into every notebook and the
-learners' exercise notebooks; with ``--check`` it only says what is out of date.
+learners' exercise notebooks; with ``--check`` it only says what is out of date; with
+``--execute PATH…`` it runs notebooks and stores the outputs of their checked cells.
 """
 
 import base64
@@ -14,6 +15,7 @@ from pathlib import Path
 
 import nbformat
 import posedu
+from nbclient import NotebookClient
 
 ROOT = Path(__file__).resolve().parents[3]
 NOTEBOOKS = ROOT / "notebooks"
@@ -24,6 +26,7 @@ SOLUTION = re.compile(
     r"^([ \t]*)### BEGIN SOLUTION\n.*?^[ \t]*### END SOLUTION[ \t]*$", re.M | re.S
 )
 STUB = r"\1raise NotImplementedError"
+CHECKED = "nbval-check-output"  # the tag of a cell whose output nbval compares
 
 SETUP = '''\
 # Set-up: where posedu is installed, as in the project's own folder, this does nothing.
@@ -78,11 +81,24 @@ def student(notebook):
             cell.source = SOLUTION.sub(STUB, cell.source)
             cell.outputs, cell.execution_count = [], None
             tags = cell.metadata.get("tags", [])
-            if "nbval-check-output" in tags:
-                tags.remove("nbval-check-output")
+            if CHECKED in tags:
+                tags.remove(CHECKED)
         if "SOLUTION" in cell.source:
             raise ValueError(f"unbalanced solution markers in cell {cell.id}")
     return notebook
+
+
+def execute(path):
+    """Run a notebook and store what its checked cells print, and nothing else."""
+    notebook = nbformat.read(path, as_version=4)
+    resources = {"metadata": {"path": str(path.parent)}}
+    NotebookClient(notebook, timeout=600, resources=resources).execute()
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            cell.metadata.pop("execution", None)
+            if CHECKED not in cell.metadata.get("tags", []):
+                cell.outputs, cell.execution_count = [], None
+    nbformat.write(notebook, path)
 
 
 def carried(notebook):
@@ -126,7 +142,11 @@ def wanted():
 
 
 def main():
-    """Write or check the notebooks."""
+    """Write, check or execute the notebooks."""
+    if "--execute" in sys.argv:
+        for name in sys.argv[sys.argv.index("--execute") + 1 :]:
+            print("executing", name, flush=True)
+            execute(Path(name).resolve())
     stale = []
     for path, text in wanted():
         if not path.exists() or path.read_text(encoding="utf-8") != text:
