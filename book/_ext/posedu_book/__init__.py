@@ -1,10 +1,12 @@
-"""The book's own Sphinx extension: pages made from the package, and small repairs."""
+"""The book's own tooling: a Sphinx extension, and the commands behind the Makefile."""
 
-from posedu_book import catalog, claims, exercises, notation, pages, status
+PARTS = ("catalog", "claims", "exercises", "notation", "pages", "status")
 
 
 def setup(app):
-    """Register every part."""
-    for part in (catalog, claims, exercises, notation, pages, status):
-        part.setup(app)
+    """Register every part of the extension."""
+    from importlib import import_module
+
+    for part in PARTS:
+        import_module(f"posedu_book.{part}").setup(app)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
