@@ -1,0 +1,39 @@
+// Repairs that need the page: keyboard access to what scrolls sideways, and names.
+(function () {
+  "use strict";
+
+  // A box that scrolls must be reachable by keyboard (WCAG 2.1.1).
+  function reachable() {
+    const boxes = 'mjx-container, pre, .posedu-wide, .cell_output, ' +
+      ".pst-scrollable-table-container, dt.sig";
+    document.querySelectorAll(boxes).forEach(function (box) {
+      if (box.scrollWidth > box.clientWidth + 1 && !box.hasAttribute("tabindex")) {
+        const isFormula = box.tagName === "MJX-CONTAINER";
+        box.tabIndex = 0;
+        box.setAttribute("role", isFormula ? "math" : "group");
+        box.setAttribute("aria-label", isFormula
+          ? "formula, scrolls sideways" : "scrolls sideways");
+      }
+    });
+  }
+
+  // The theme's search button hides its visible words behind a shorter name, and its
+  // logo stands outside every landmark.
+  function repairTheme() {
+    document.querySelectorAll(".search-button-field").forEach(function (button) {
+      button.removeAttribute("aria-label");
+    });
+    const logo = document.querySelector(".sidebar-primary-item:has(.navbar-brand)");
+    if (logo) {
+      logo.setAttribute("role", "navigation");
+      logo.setAttribute("aria-label", "Home");
+    }
+  }
+
+  document.addEventListener("DOMContentLoaded", repairTheme);
+  window.addEventListener("load", function () {
+    const mathjax = window.MathJax && window.MathJax.startup;
+    Promise.resolve(mathjax && mathjax.promise).then(reachable);
+  });
+  window.addEventListener("resize", reachable);
+})();

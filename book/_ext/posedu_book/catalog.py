@@ -109,7 +109,7 @@ def _drawing(app, docname):
     for number, (encoding, case) in enumerate(_cases(), 1):
         (x1, y1), (x2, y2) = places[encoding.name], places[case.of]
         uri = app.builder.get_relative_uri(docname, encoding.chapter)
-        title = f"{encoding.title} becomes {_title(case.of)}: {case.when}"
+        title = f"{number}. {encoding.title} becomes {_title(case.of)}: {case.when}"
         middle = (x1 + x2) / 2, (y1 + y2) / 2
         parts.append(
             f'<path d="M{x1:.0f} {y1 + 22}L{x2:.0f} {y2 - 26}" stroke="currentColor" '
