@@ -6,8 +6,6 @@ from torch import Tensor
 
 Positions = Shaped[Tensor, "*rows tokens"] | range
 
-_FINE = 64  # positions that one coarse angle serves in `cos_sin` of a range
-
 
 def require_floats(name: str, x: Tensor) -> None:
     """Raise unless ``x`` is a tensor of real floats."""
@@ -52,7 +50,14 @@ def require_positions(positions: Positions, like: Tensor | None = None) -> None:
         raise ValueError(f"positions must be finite, got {bad}")
 
 
-def align_positions(positions: Positions, x: Tensor) -> Positions:
+def length(positions: range) -> int:
+    """``len``, by arithmetic that ``torch.compile`` can trace for changing ends."""
+    return max(0, -((positions.start - positions.stop) // positions.step))
+
+
+def align_positions(
+    positions: Positions, x: Tensor
+) -> Shaped[Tensor, "... tokens"] | range:
     """Shape ``positions`` so that it broadcasts over ``x`` without its feature axis.
 
     ``[tokens]`` or a range serves every leading axis of ``x``; ``[batch, tokens]``
@@ -63,7 +68,7 @@ def align_positions(positions: Positions, x: Tensor) -> Positions:
         raise ValueError(f"x must be [..., tokens, d], got shape {list(x.shape)}")
     require_positions(positions, x)
     tokens = x.shape[-2]
-    given = [len(positions)] if isinstance(positions, range) else [*positions.shape]
+    given = [length(positions)] if isinstance(positions, range) else [*positions.shape]
     if given == [tokens]:
         return positions
     if x.ndim > 2 and given == [x.shape[0], tokens]:
@@ -81,21 +86,9 @@ def cos_sin(
 
     Up to position 2²⁰ a float32 result is the true value but for its own rounding,
     at most 2⁻²⁵, and 10⁻⁹ for the angle; a product in float32 would be off by 6e-2.
-
-    For a range the angle is split, position = coarse + fine, so that only
-    tokens/64 + 64 cosines are computed and the rest follow from the addition
-    theorem: cheaper than float32 cosines of all of them, and as exact.
     """
-    if not isinstance(positions, range):
-        angle = positions.to(torch.float64)[..., None] * frequencies
-        return angle.cos().to(dtype), angle.sin().to(dtype)
-    tokens = len(positions)
-    step = positions.step
-    options = {"dtype": torch.float64, "device": frequencies.device}
-    starts = torch.arange(-(-tokens // _FINE), **options) * (step * _FINE)
-    coarse = (starts + positions.start)[:, None, None] * frequencies
-    fine = (torch.arange(_FINE, **options) * step)[:, None] * frequencies
-    cos_c, sin_c, cos_f, sin_f = coarse.cos(), coarse.sin(), fine.cos(), fine.sin()
-    cos = torch.addcmul(cos_c * cos_f, sin_c, sin_f, value=-1).to(dtype)
-    sin = torch.addcmul(sin_c * cos_f, cos_c, sin_f).to(dtype)
-    return cos.flatten(0, 1)[:tokens], sin.flatten(0, 1)[:tokens]
+    if isinstance(positions, range):
+        steps = torch.arange(len(positions), device=frequencies.device)
+        positions = positions.start + positions.step * steps
+    angle = positions.to(torch.float64)[..., None] * frequencies
+    return angle.cos().to(dtype), angle.sin().to(dtype)

@@ -1,0 +1,267 @@
+"""Wrong versions that were published, kept as code: each must fail a property.
+
+Sources are issues of public repositories, lecture notes, and the papers' own slips.
+"""
+
+import numpy as np
+import torch
+
+from posedu.numpy import rotary
+from posedu.numpy.absolute import frequencies
+
+
+def _interleave(sines, cosines):
+    return np.stack((sines, cosines), -1).reshape(*sines.shape[:-1], -1)
+
+
+def _table(positions, omega):
+    angle = np.asarray(positions, dtype=float)[..., None] * omega
+    return _interleave(np.sin(angle), np.cos(angle))
+
+
+# Sinusoidal: table(positions, d) → [tokens, d], interleaved.
+
+
+def exponent_doubled(positions, d):
+    """Lecture notes: 10000^(2δ/d) with δ = 2p the feature, so every ω is squared."""
+    return _table(positions, 10000.0 ** (-4 * np.arange(d // 2) / d))
+
+
+def missing_minus(positions, d):
+    """labml #313: the exponent without its sign, so that pairs get faster."""
+    return _table(positions, 10000.0 ** (2 * np.arange(d // 2) / d))
+
+
+def divided_by_inverse(positions, d):
+    """annotated-transformer #131: the position divided by an inverted term."""
+    div_term = np.exp(-np.log(10000.0) * 2 * np.arange(d // 2) / d)
+    angle = np.asarray(positions, dtype=float)[..., None] / div_term
+    return _interleave(np.sin(angle), np.cos(angle))
+
+
+def members_differ(positions, d):
+    """SamLynnEvans/Transformer #7: each feature its own ω, sine and cosine unpaired."""
+    angle = np.asarray(positions)[..., None] * 10000.0 ** (-np.arange(d) / d)
+    return _interleave(np.sin(angle[..., 0::2]), np.cos(angle[..., 1::2]))
+
+
+def raw_channel(positions, d):
+    """Kyubyong/transformer #38: members differ, and the exponent is doubled too."""
+    angle = np.asarray(positions)[..., None] * 10000.0 ** (-2 * np.arange(d) / d)
+    return _interleave(np.sin(angle[..., 0::2]), np.cos(angle[..., 1::2]))
+
+
+def parity_of_position(positions, d):
+    """A blog post: sine at even *positions*, cosine at odd ones."""
+    positions = np.asarray(positions)
+    angle = positions[..., None] * frequencies(d).repeat(2)
+    return np.where((positions % 2 == 0)[..., None], np.sin(angle), np.cos(angle))
+
+
+def clipped_table(positions, d, length=512):
+    """Lecture notes: beyond the trained length there are no embeddings."""
+    return _table(np.clip(positions, 0, length - 1), frequencies(d))
+
+
+SINUSOIDAL = (
+    exponent_doubled,
+    missing_minus,
+    divided_by_inverse,
+    members_differ,
+    raw_channel,
+    parity_of_position,
+    clipped_table,
+)
+
+
+def shifted_by_sine(pe):
+    """Lecture slides: PE(i + k) = sin(PE(i))."""
+    return np.sin(pe)
+
+
+def wavelengths_from_two(d):
+    """Lecture notes: wavelengths from 2 to 10000 · 2π."""
+    return np.geomspace(2, 10000 * 2 * np.pi, d // 2)
+
+
+# Printed on lecture slides as PE(0 … 3) for d = 4, a row a feature.
+SLIDES = np.array(
+    [
+        [0.000, 0.841, 0.909, 0.141],
+        [1.000, 0.540, -0.416, -0.990],
+        [0.000, 0.388, 0.715, 0.930],
+        [1.000, 0.922, 0.699, 0.368],
+    ]
+)
+
+
+# RoPE: turn(x, positions) → x turned, interleaved unless the name says otherwise.
+
+
+def _turn(x, angle):
+    a, b = x[..., 0::2], x[..., 1::2]
+    cos, sin = np.cos(angle), np.sin(angle)
+    return _interleave(a * cos - b * sin, a * sin + b * cos)
+
+
+def tables_mixed(x, positions):
+    """The table doubled for one layout, the features swapped as in the other."""
+    angle = np.asarray(positions)[:, None] * frequencies(x.shape[-1])
+    cos, sin = (np.concatenate((t, t), -1) for t in (np.cos(angle), np.sin(angle)))
+    return x * cos + _interleave(-x[..., 1::2], x[..., 0::2]) * sin
+
+
+def index_from_zero(x, positions):
+    """Lecture notes: ω_p = base^(−2(p−1)/d), which is for p from 1, with p from 0."""
+    d = x.shape[-1]
+    omega = 10000.0 ** (-2 * (np.arange(d // 2) - 1) / d)
+    return _turn(x, np.asarray(positions)[:, None] * omega)
+
+
+def turned_backwards(x, positions):
+    """A blog post: the dense matrix turns by −angle, the elementwise form by +angle."""
+    return rotary.rope(x, -np.asarray(positions), layout="interleaved")
+
+
+def index_is_distance(x, positions):
+    """Lecture notes: "θ_i = 10000^(−2(i−1)/d), where i is the distance"."""
+    d = x.shape[-1]
+    omega = 10000.0 ** (-2 * np.asarray(positions, dtype=float)[:, None] / d)
+    return _turn(x, np.asarray(positions)[:, None] * omega + np.zeros(d // 2))
+
+
+def reflected(x, positions):
+    """A sign slip in the second member: orthogonal, but a reflection."""
+    angle = np.asarray(positions)[:, None] * frequencies(x.shape[-1])
+    a, b = x[..., 0::2], x[..., 1::2]
+    cos, sin = np.cos(angle), np.sin(angle)
+    return _interleave(a * cos + b * sin, a * sin - b * cos)
+
+
+def exponent_over_d(x, positions, rotary_dim):
+    """Partial rotary with the frequencies of all d features, cut off: p-RoPE's."""
+    r = rotary_dim
+    omega = frequencies(x.shape[-1])[: r // 2]
+    turned = _turn(x[..., :r], np.asarray(positions)[:, None] * omega)
+    return np.concatenate((turned, x[..., r:]), -1)
+
+
+ROPE = (
+    tables_mixed,
+    index_from_zero,
+    turned_backwards,
+    index_is_distance,
+    reflected,
+)
+
+
+# Scores: scores(q, k, positions) → [queries, keys].
+
+
+def by_difference(q, k, positions):
+    """Lecture slides: "m is the position difference": both turn by i − j."""
+    positions = np.asarray(positions)
+    scores = np.empty((len(q), len(k)))
+    for i, query in enumerate(q):
+        offset = np.full(len(k), positions[i] - positions)
+        queries = rotary.rope(np.tile(query, (len(k), 1)), offset, layout="half")
+        scores[i] = (queries * rotary.rope(k, offset, layout="half")).sum(-1)
+    return scores
+
+
+def keys_only(q, k, positions):
+    """Lecture notes: the rotation multiplies "key and value", not query and key."""
+    return q @ rotary.rope(k, positions, layout="half").T
+
+
+def layouts_mixed(q, k, positions):
+    """Queries turned in one layout, keys in the other."""
+    q = rotary.rope(q, positions, layout="interleaved")
+    return q @ rotary.rope(k, positions, layout="half").T
+
+
+def one_direction_each(q, k, positions):
+    """Queries turned by +angle, keys by −angle: the scores see i + j."""
+    q = rotary.rope(q, positions, layout="half")
+    return q @ rotary.rope(k, -np.asarray(positions), layout="half").T
+
+
+def gain_after_rotation(q, k, positions):
+    """GRAPE-M's code: a gain for each feature, multiplied after the rotation."""
+    gain = np.linspace(0.5, 1.5, q.shape[-1])
+    q, k = (gain * rotary.rope(t, positions, layout="half") for t in (q, k))
+    return q @ k.T
+
+
+def rotated_before_feature_map(q, k, positions):
+    """Linear attention with φ(R q) in place of R φ(q)."""
+
+    def phi(x):
+        return np.where(x > 0, x + 1, np.exp(np.minimum(x, 0)))
+
+    q, k = (phi(rotary.rope(t, positions, layout="half")) for t in (q, k))
+    return q @ k.T
+
+
+NOT_RELATIVE = (
+    keys_only,
+    layouts_mixed,
+    one_direction_each,
+    gain_after_rotation,
+    rotated_before_feature_map,
+)
+
+
+def values_rotated(q, k, v, positions):
+    """Lecture notes: v_j = R_j W_v x_j."""
+    turned = [rotary.rope(t, positions, layout="half") for t in (q, k, v)]
+    return turned[0] @ turned[1].T @ turned[2]
+
+
+def bound_without_boundary(h, offset, d):
+    """The decay bound with max |h_{p+1} − h_p| inside only, h_{d/2} = 0 forgotten."""
+    steps = np.abs(np.diff(h)).max()
+    return d / 2 * rotary.decay_bound(offset, d) * steps
+
+
+# Precision: cosine(positions, d) → float64 array [tokens, d/2].
+
+
+def positions_in_bf16(positions, d):
+    """gpt-neox #1003: integers above 256 collide."""
+    rounded = torch.as_tensor(positions).to(torch.bfloat16).double().numpy()
+    return np.cos(rounded[:, None] * frequencies(d))
+
+
+def frequencies_in_bf16(positions, d):
+    """transformers #25681: a model cast to bf16 takes its buffer along."""
+    omega = torch.as_tensor(frequencies(d)).to(torch.bfloat16).double().numpy()
+    return np.cos(np.asarray(positions)[:, None] * omega)
+
+
+def angles_in_float32(positions, d):
+    """What most published code does: inverse frequencies and angles in float32."""
+    omega = 1.0 / (10000.0 ** (torch.arange(0, d, 2, dtype=torch.float32) / d))
+    angle = torch.as_tensor(positions, dtype=torch.float32)[:, None] * omega
+    return angle.cos().double().numpy()
+
+
+PRECISION = (positions_in_bf16, frequencies_in_bf16, angles_in_float32)
+
+
+# Attention.
+
+
+def mask_off_by_one(tokens):
+    """A query that may not look at itself: its first row sees nothing."""
+    return np.tril(np.ones((tokens, tokens), dtype=bool), -1)
+
+
+def invariant_under_permutation(x, order):
+    """Lecture notes: self-attention is permutation *in*variant."""
+    return x
+
+
+def bias_of_the_key(logits, c):
+    """A constant for each column, taken to be as harmless as one for each row."""
+    return logits + c[None, :]
