@@ -17,18 +17,22 @@ def attention(
     w_k: sp.Matrix,
     w_v: sp.Matrix,
     *,
+    bias: sp.Matrix | None = None,
     causal: bool = False,
 ) -> sp.Matrix:
-    """One head of attention without any encoding, one token a row of ``x``.
+    """One head of attention, one token a row of ``x``. Equation ``def-attention``.
 
-    ``w_q``, ``w_k`` and ``w_v`` are ``[d, d_model]``. Equation ``def-attention``.
+    ``w_q``, ``w_k`` and ``w_v`` are ``[d, d_model]``; ``bias`` is ``[queries, keys]``
+    and added to the scaled logits.
     """
     q, k, v = x * w_q.T, x * w_k.T, x * w_v.T
-    scale = sp.sqrt(w_q.rows)
+    logits = q * k.T / sp.sqrt(w_q.rows)
+    if bias is not None:
+        logits += bias
     rows = []
     for i in range(x.rows):
         keys = range(i + 1 if causal else x.rows)
-        weights = softmax([(q.row(i) * k.row(j).T)[0] / scale for j in keys])
+        weights = softmax([logits[i, j] for j in keys])
         rows.append(sum((weights[j] * v.row(j) for j in keys), sp.zeros(1, v.cols)))
     return sp.Matrix.vstack(*rows)
 
