@@ -10,6 +10,7 @@
       if (box.scrollWidth > box.clientWidth + 1 && !box.hasAttribute("tabindex")) {
         const isFormula = box.tagName === "MJX-CONTAINER";
         box.tabIndex = 0;
+        if (box.tagName === "DT") return;  // a term has no role to give away
         box.setAttribute("role", isFormula ? "math" : "group");
         box.setAttribute("aria-label", isFormula
           ? "formula, scrolls sideways" : "scrolls sideways");

@@ -69,6 +69,7 @@ def set_up(notebook, address):
     for cell in notebook.cells:
         if "setup" in cell.metadata.get("tags", []):
             cell.source = SETUP.format(address=address)
+            cell.metadata.tags = ["setup", "hide-input"]
             return notebook
     raise ValueError("the notebook has no cell tagged 'setup'")
 
