@@ -88,7 +88,7 @@ def cos_sin(
     at most 2⁻²⁵, and 10⁻⁹ for the angle; a product in float32 would be off by 6e-2.
     """
     if isinstance(positions, range):
-        steps = torch.arange(len(positions), device=frequencies.device)
+        steps = torch.arange(length(positions), device=frequencies.device)
         positions = positions.start + positions.step * steps
     angle = positions.to(torch.float64)[..., None] * frequencies
     return angle.cos().to(dtype), angle.sin().to(dtype)

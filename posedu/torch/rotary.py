@@ -1,5 +1,7 @@
 """Rotary encodings as modules, and the kernels that turn pairs of features."""
 
+from collections.abc import Callable
+
 import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor
@@ -15,7 +17,7 @@ from posedu.torch._tensors import Positions, align_positions, cos_sin, require_f
 from posedu.torch.absolute import frequencies
 from posedu.torch.encoding import Encoding
 
-_TILE = 1 << 16  # features turned at a time in half precision on a CPU: fits in cache
+_TILE = 1 << 17  # features turned at a time on a CPU: with their products, half of L2
 
 
 def turn_pairs(
@@ -39,18 +41,23 @@ def turn_pairs(
     cos, sin
         As :meth:`RoPE.table` gives them; they broadcast over the leading axes of x.
     layout
-        ``"interleaved"`` or ``"half"``; see :func:`posedu.numpy.rotary.pairs`.
+        ``"interleaved"`` or ``"half"``; see :func:`posedu.numpy.rotary.pairs`. In
+        PyTorch's own kernels the first is the faster one, compiled the second.
     out
-        A tensor to write into, of the shape and dtype of ``x``, not ``x`` itself.
-        Nothing is allocated then, and nothing is recorded for a gradient.
+        A tensor to write into, like ``x`` but with memory of its own. Nothing of the
+        size of ``x`` is allocated then, and nothing is recorded for a gradient.
+
+    Raises
+    ------
+    TypeError, ValueError
+        ``cos`` and ``sin`` unlike each other, in half precision, coarser than ``x``
+        or of a shape that does not fit it; an ``out`` that ``x`` cannot be turned
+        into; unknown ``layout``.
     """
     require_choice("layout", layout, LAYOUTS)
+    _require_table(x, cos, sin)
     if out is not None:
-        if out.shape != x.shape or out.dtype != x.dtype or out.device != x.device:
-            raise ValueError(
-                f"out must be {x.dtype} {list(x.shape)} on {x.device} like x, got "
-                f"{out.dtype} {list(out.shape)} on {out.device}"
-            )
+        _require_target(out, x)
         with torch.no_grad():
             return _turn_into(out, x, cos, sin, layout)
     if torch.compiler.is_compiling() or cos.requires_grad:
@@ -58,63 +65,122 @@ def turn_pairs(
     return _Turn.apply(x, cos, sin, layout)
 
 
-def _pair_shape(layout: str) -> tuple[int, tuple[int, int]]:
-    """The axis that holds a pair, and the shape that splits the feature axis so."""
-    return (-1, (-1, 2)) if layout == "interleaved" else (-2, (2, -1))
+def _require_table(x: Tensor, cos: Tensor, sin: Tensor) -> None:
+    require_floats("x", x)
+    require_floats("cos", cos)
+    if sin.shape != cos.shape or sin.dtype != cos.dtype:
+        raise ValueError(
+            f"cos and sin must be alike, got {cos.dtype} {list(cos.shape)} and "
+            f"{sin.dtype} {list(sin.shape)}"
+        )
+    exact = (torch.float32, torch.float64)
+    if cos.dtype not in exact or torch.promote_types(x.dtype, cos.dtype) != cos.dtype:
+        raise TypeError(
+            f"cos and sin must be float32 or float64 and no coarser than x, which is "
+            f"{x.dtype}; got {cos.dtype}"
+        )
+    rows = zip(reversed(cos.shape[:-2]), reversed(x.shape[:-2]), strict=False)
+    if (
+        not 2 <= cos.ndim <= x.ndim
+        or cos.shape[-2] != x.shape[-2]
+        or 2 * cos.shape[-1] > x.shape[-1]
+        or any(n not in (1, m) for n, m in rows)
+    ):
+        raise ValueError(
+            f"cos and sin must be [..., tokens, pairs] and broadcast over x, which is "
+            f"{list(x.shape)}; got {list(cos.shape)}"
+        )
+
+
+def _require_target(out: Tensor, x: Tensor) -> None:
+    if out.shape != x.shape or out.dtype != x.dtype or out.device != x.device:
+        raise ValueError(
+            f"out must be {x.dtype} {list(x.shape)} on {x.device} like x, got "
+            f"{out.dtype} {list(out.shape)} on {out.device}"
+        )
+    if out is x or _share_memory(out, x):
+        raise ValueError("out must not share memory with x, which is read after it")
+
+
+def _share_memory(a: Tensor, b: Tensor) -> bool:
+    """Whether their storages are one; never known under a compiler."""
+    if torch.compiler.is_compiling() or not a.numel():
+        return False
+    return a.untyped_storage().data_ptr() == b.untyped_storage().data_ptr() != 0
 
 
 def _turn_by_formula(x: Tensor, cos: Tensor, sin: Tensor, layout: str) -> Tensor:
-    """x · cos + (pairs swapped) · (−sin, sin): one expression, for a compiler."""
+    """One expression, for each layout the one that compiles to vector code."""
     r = 2 * cos.shape[-1]
-    axis, shape = _pair_shape(layout)
-    pairs = x[..., :r].unflatten(-1, shape).to(cos.dtype)
-    signed_sin = torch.stack((-sin, sin), axis)
-    turned = pairs * cos.unsqueeze(axis) + pairs.flip(axis) * signed_sin
+    wide = x[..., :r].to(cos.dtype)
+    if layout == "interleaved":
+        a, b = wide.unflatten(-1, (-1, 2)).unbind(-1)
+        turned = torch.stack((a * cos - b * sin, b * cos + a * sin), -1)
+    else:
+        pairs = wide.unflatten(-1, (2, -1))
+        sign = torch.arange(-1, 2, 2, device=x.device)[:, None]
+        signed_sin = sign * sin.unsqueeze(-2)
+        turned = pairs * cos.unsqueeze(-2) + pairs.flip(-2) * signed_sin
     turned = turned.flatten(-2).to(x.dtype)
     return turned if r == x.shape[-1] else torch.cat((turned, x[..., r:]), -1)
 
 
-def _turn_into(
-    out: Tensor, x: Tensor, cos: Tensor, sin: Tensor, layout: str
-) -> Tensor:
-    """Fill ``out`` with ``x`` turned; without a compiler, as few passes as can be."""
+def _turn_into(out: Tensor, x: Tensor, cos: Tensor, sin: Tensor, layout: str) -> Tensor:
+    """Fill ``out``; without a compiler, in few passes over few tokens at a time."""
     if torch.compiler.is_compiling():
         return out.copy_(_turn_by_formula(x, cos, sin, layout))
     r = 2 * cos.shape[-1]
     if r < x.shape[-1]:
         out[..., r:] = x[..., r:]
-        x, target = x[..., :r], out[..., :r]
+        x, turned = x[..., :r], out[..., :r]
     else:
-        target = out
-    if x.dtype == cos.dtype:
-        _turn_exactly(target, x, cos, sin, layout)
-        return out
-    tokens = x.shape[-2]
-    per_token = max(1, x.numel() // max(1, tokens))
-    step = max(1, _TILE // per_token) if x.device.type == "cpu" else max(1, tokens)
-    for i in range(0, tokens, step):
-        part = slice(i, i + step)
-        wide = x[..., part, :].to(cos.dtype)
-        turned = torch.empty_like(wide)
-        _turn_exactly(turned, wide, cos[..., part, :], sin[..., part, :], layout)
-        target[..., part, :] = turned
+        turned = out
+    if layout == "half":
+        _by_tiles(_turn_halves, turned, x, torch.cat((cos, cos), -1), sin)
+    elif x.dtype == cos.dtype and _is_complex(x) and _is_complex(turned):
+        torch.mul(_as_complex(x), torch.complex(cos, sin), out=_as_complex(turned))
+    else:
+        _by_tiles(_turn_complex, turned, x, torch.complex(cos, sin))
     return out
 
 
-def _turn_exactly(
-    out: Tensor, x: Tensor, cos: Tensor, sin: Tensor, layout: str
-) -> None:
-    """Fill ``out``, all tensors of one dtype."""
-    if layout == "interleaved" and x.stride(-1) == out.stride(-1) == 1:
-        pairs = torch.view_as_complex(x.unflatten(-1, (-1, 2)))
-        target = torch.view_as_complex(out.unflatten(-1, (-1, 2)))
-        torch.mul(pairs, torch.complex(cos, sin), out=target)
-        return
-    axis, shape = _pair_shape(layout)
-    a, b = x.unflatten(-1, shape).unbind(axis)
-    turned_a, turned_b = out.unflatten(-1, shape).unbind(axis)
-    torch.mul(a, cos, out=turned_a).addcmul_(b, sin, value=-1)
-    torch.mul(b, cos, out=turned_b).addcmul_(a, sin)
+def _by_tiles(turn: Callable[..., None], *tensors: Tensor) -> None:
+    """Call ``turn`` on as many tokens of all tensors at a time as stay in cache."""
+    x = tensors[0]
+    step = x.shape[-2]
+    if x.device.type == "cpu":
+        step = _TILE * step // max(1, x.numel())
+    for tile in zip(*(t.split(max(1, step), -2) for t in tensors), strict=True):
+        turn(*tile)
+
+
+def _turn_halves(out: Tensor, x: Tensor, cos: Tensor, sin: Tensor) -> None:
+    wide = x.to(cos.dtype)
+    turned = out if out.dtype == cos.dtype else torch.empty_like(wide)
+    torch.mul(wide, cos, out=turned)
+    a, b = wide.chunk(2, -1)
+    turned_a, turned_b = turned.chunk(2, -1)
+    turned_a.addcmul_(b, sin, value=-1)
+    turned_b.addcmul_(a, sin)
+    if turned is not out:
+        out.copy_(turned)
+
+
+def _turn_complex(out: Tensor, x: Tensor, table: Tensor) -> None:
+    wide = torch.empty(x.shape, dtype=table.real.dtype, device=x.device).copy_(x)
+    _as_complex(wide).mul_(table)
+    out.copy_(wide)
+
+
+def _is_complex(x: Tensor) -> bool:
+    """Whether the strides of ``x`` allow :func:`_as_complex`."""
+    odd = any(stride % 2 for stride in (x.storage_offset(), *x.stride()[:-1]))
+    return x.stride(-1) == 1 and not odd
+
+
+def _as_complex(x: Tensor) -> Tensor:
+    """Interleaved pairs (a, b) as numbers a + ib, in place."""
+    return torch.view_as_complex(x.unflatten(-1, (-1, 2)))
 
 
 class _Turn(torch.autograd.Function):
@@ -281,7 +347,7 @@ def convert_layout(
     r = require_rotary_dim(rotary_dim, by_head.shape[1])
     if source == target:
         return weight.clone()
-    _, shape = _pair_shape(source)
+    shape = (-1, 2) if source == "interleaved" else (2, -1)
     turning, rest = by_head[:, :r], by_head[:, r:]
     turning = turning.unflatten(1, shape).transpose(1, 2).flatten(1, 2)
     return torch.cat((turning, rest), 1).flatten(0, 1)
