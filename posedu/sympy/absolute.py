@@ -12,6 +12,8 @@ from posedu._arguments import (
     require_dimension,
 )
 
+_OFFSET_ENTRIES = sp.Matrix(2, 2, sp.symbols("u1 v1 u2 v2"))
+
 
 def frequencies(
     d: int, *, base: sp.Expr | float = 10000, spacing: str = "paper"
@@ -56,22 +58,32 @@ def embed_sinusoidal(
     return x + sinusoidal(position, omega, layout=layout)
 
 
-def solve_offset_matrix(omega: sp.Expr, offset: sp.Expr | float) -> sp.Matrix:
-    """Solve for the one 2 × 2 matrix M with M PE(i) = PE(i + offset) for every i.
+def offset_equations(omega: sp.Expr, offset: sp.Expr | float) -> list[sp.Eq]:
+    """State the four equations for the entries of M_t = [[u1, v1], [u2, v2]].
 
-    ``PE(i)`` is the pair (sin ωi, cos ωi). The four entries are unknowns; equating the
-    coefficients of sin ωi and cos ωi, which are independent functions of i, gives four
-    linear equations. Equation ``eq-sin-offset``.
+    M_t PE(i) = PE(i + t) for every i, with ``PE(i)`` the pair (sin ωi, cos ωi). In each
+    of the two rows both sides combine sin ωi and cos ωi; these are independent
+    functions of i, so their two coefficients must agree. Equation ``eq-sin-four``.
     """
-    entries = sp.symbols("u1 v1 u2 v2")
-    s, c = sp.symbols("s c")  # sin ωi and cos ωi
-    i = sp.Symbol("i", real=True)
-    shifted = sp.Matrix([sp.sin(omega * (i + offset)), sp.cos(omega * (i + offset))])
-    shifted = shifted.applyfunc(lambda e: sp.expand_trig(sp.expand(e)))
-    shifted = shifted.subs({sp.sin(omega * i): s, sp.cos(omega * i): c})
-    residual = sp.Matrix(2, 2, entries) * sp.Matrix([s, c]) - shifted
-    equations = [sp.expand(r).coeff(f) for r in residual for f in (s, c)]
-    return sp.Matrix(2, 2, entries).subs(sp.solve(equations, entries))
+    alpha, beta = sp.symbols("alpha beta", real=True)  # ωi and ωt
+    waves = sp.sin(alpha), sp.cos(alpha)
+    moved = sp.Matrix([sp.sin(alpha + beta), sp.cos(alpha + beta)])
+    right = moved.applyfunc(sp.expand_trig).subs(beta, omega * offset)
+    left = _OFFSET_ENTRIES * sp.Matrix(waves)
+    return [
+        sp.Eq(sp.expand(left[row]).coeff(wave), right[row].coeff(wave))
+        for row in range(2)
+        for wave in waves
+    ]
+
+
+def solve_offset_matrix(omega: sp.Expr, offset: sp.Expr | float) -> sp.Matrix:
+    """Find the one 2 × 2 matrix M with M PE(i) = PE(i + offset) for every i.
+
+    It solves :func:`offset_equations`. Equation ``eq-sin-offset``.
+    """
+    solution = sp.solve(offset_equations(omega, offset), list(_OFFSET_ENTRIES))
+    return _OFFSET_ENTRIES.subs(solution)
 
 
 def offset_matrix(offset: sp.Expr | float, omega: Sequence[sp.Expr]) -> sp.Matrix:
