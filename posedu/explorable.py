@@ -32,6 +32,7 @@ _STYLE = """<style>
 .posedu-explorable text { fill: currentColor; stroke: none; text-anchor: middle; }
 .posedu-explorable .curve text { font-size: 15px; }
 .posedu-explorable p { margin: 0.4rem 0; }
+.posedu-explorable figcaption { color: inherit; text-align: left; }
 .posedu-explorable sub { line-height: 0; }
 .posedu-explorable .control { display: flex; align-items: center; }
 .posedu-explorable label { display: flex; flex: 1; flex-wrap: wrap; margin: 0; }
