@@ -12,6 +12,8 @@ from posedu.catalog import CATALOG, Encoding
 
 SYMBOLIC_SIZES = (2, 4)  # what the symbolic face evaluates in about a second
 SIZES = (2, 4, 64, 128)
+COMPILED_SHAPE = (5, 64)
+COMPILED_DTYPES = (torch.float32, torch.bfloat16)
 DTYPES = (torch.float64, torch.float32, torch.bfloat16)
 DIGITS = 40  # of the symbolic face's arithmetic
 
@@ -102,7 +104,8 @@ def crosscheck(name: str, *, compiled: bool = False, seed: int = 0) -> CrossChec
     name
         A key of ``posedu.catalog.CATALOG``.
     compiled
-        Also compare the PyTorch face under ``torch.compile(fullgraph=True)``.
+        Also compare the PyTorch face under ``torch.compile(fullgraph=True)``, for d = 64
+        and five integer positions, in float32 and bfloat16: each costs a compilation.
     seed
         Of the random inputs and gradients.
 
@@ -126,6 +129,9 @@ def crosscheck(name: str, *, compiled: bool = False, seed: int = 0) -> CrossChec
 
     for options in encoding.variants:
         reference = _Reference(encoding, options)
+        calls = {d: _calls(encoding, options, d, compiled) for d in SIZES}
+        if compiled:
+            torch.compiler.reset()  # or the limit of recompilations is soon reached
         for x, positions, gradient in _cases(seed):
             scale = _scale(encoding, x)
             bound = _bound(scale, positions, torch.float64)
@@ -142,8 +148,9 @@ def crosscheck(name: str, *, compiled: bool = False, seed: int = 0) -> CrossChec
             for device in _devices():
                 for dtype in DTYPES:
                     inputs = _rounded(x, dtype), _rounded(gradient, dtype)
+                    fast = calls[x.shape[-1]]
                     for label, out, grad in _fast(
-                        encoding, options, *inputs, positions, dtype, device, compiled
+                        fast, *inputs, positions, dtype, device
                     ):
                         faces = f"numpy–{label}"
                         where = (str(device), str(dtype).removeprefix("torch."))
@@ -180,8 +187,8 @@ class _Reference:
 
     def exact(self, x, positions):
         return self._evaluate(
-            self._column(len(row)).subs(self._values(row, i)) for row, i in
-            zip(x, positions, strict=True)
+            self._column(len(row)).subs(self._values(row, i))
+            for row, i in zip(x, positions, strict=True)
         ).reshape(x.shape)
 
     def exact_backward(self, x, positions, gradient):
@@ -237,13 +244,21 @@ def _cases(seed: int) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
             yield x, all_positions[0], rng.normal(size=shape)
 
 
-def _fast(encoding, options, x, gradient, positions, dtype, device, compiled):
-    """The PyTorch face's output and gradient, eager and perhaps compiled."""
-    module = encoding.face("torch")(x.shape[-1], **options)
+def _calls(encoding, options, d, compiled):
+    """The PyTorch face, eager and perhaps compiled, by the name of the comparison."""
+    module = encoding.face("torch")(d, **options)
     calls = {"torch": module}
-    if compiled and len(positions) > 1:
+    if compiled and d == COMPILED_SHAPE[1]:
         calls["torch.compile"] = torch.compile(module, fullgraph=True)
+    return calls
+
+
+def _fast(calls, x, gradient, positions, dtype, device):
+    """The PyTorch face's outputs and gradients."""
+    is_compilable = x.shape == COMPILED_SHAPE and positions.dtype == np.int64
     for label, call in calls.items():
+        if label != "torch" and not (is_compilable and dtype in COMPILED_DTYPES):
+            continue
         leaf = torch.tensor(x, dtype=dtype, device=device, requires_grad=True)
         out = call(leaf, torch.as_tensor(positions, device=device))
         (grad,) = torch.autograd.grad(
