@@ -1,35 +1,705 @@
 """The exercises on rotary encodings."""
 
 import numpy as np
+import sympy as sp
+import torch
 
-from posedu.check.core import Exercise, Misconception
+from posedu.check.core import Exercise, Misconception, Property
+from posedu.numpy.absolute import frequencies
+from posedu.numpy.rotary import pairs, rope
+from posedu.torch.rotary import RoPE, convert_layout
+
+_rng = np.random.default_rng(0)
 
 
-def turn(pair, angle):
-    """The vector turned counter-clockwise."""
-    cos, sin = np.cos(angle), np.sin(angle)
-    return np.array([[cos, -sin], [sin, cos]]) @ pair
+# rotary-1: turn one pair
 
 
-EXERCISES = (
-    Exercise(
-        name="rotary-1",
-        title="Turn one pair",
-        kind="NumPy",
-        minutes=5,
-        lines=2,
-        cases=tuple(
-            (np.array(pair), angle)
-            for pair in ([1.0, 0.0], [0.0, 1.0], [0.3, -2.0])
-            for angle in (0.0, np.pi / 2, 0.7, -4.0)
+def turn(a, b, alpha):
+    """Turn the vector (a, b) counter-clockwise by alpha."""
+    cos, sin = sp.cos(alpha), sp.sin(alpha)
+    return sp.Matrix([a * cos - b * sin, a * sin + b * cos])
+
+
+def _turn_without_minus(a, b, alpha):
+    cos, sin = sp.cos(alpha), sp.sin(alpha)
+    return sp.Matrix([a * cos + b * sin, a * sin + b * cos])
+
+
+TURN = Exercise(
+    name="rotary-1",
+    title="Turn one pair",
+    kind="by hand",
+    minutes=5,
+    lines=1,
+    cases=(
+        (sp.S.One, sp.S.Zero, sp.pi / 2),
+        (sp.S.Zero, sp.S.One, sp.pi / 2),
+        (sp.Integer(2), sp.Integer(-1), sp.pi / 3),
+        tuple(sp.symbols("a b alpha", real=True)),
+    ),
+    solution=turn,
+    misconceptions=(
+        Misconception(
+            "This turns by −α",
+            "A quarter turn must take (1, 0) to (0, 1), upwards: counter-clockwise.",
+            lambda a, b, alpha: turn(a, b, -alpha),
         ),
-        solution=turn,
-        misconceptions=(
-            Misconception(
-                "This turns by −angle",
-                "At a quarter turn (1, 0) must land on (0, 1), not on (0, −1).",
-                lambda pair, angle: turn(pair, -angle),
+        Misconception(
+            "No minus sign anywhere",
+            "Then (0, 1) and (1, 0) move towards each other, and lengths change. "
+            "Where does a quarter turn take (0, 1)?",
+            _turn_without_minus,
+        ),
+        Misconception(
+            "This scales the members instead of turning the pair",
+            "Multiplying a by cos α and b by sin α never lets a reach the second "
+            "place: at α = 0 it loses b. Each new member needs both old ones.",
+            lambda a, b, alpha: sp.Matrix([a * sp.cos(alpha), b * sp.sin(alpha)]),
+        ),
+        Misconception(
+            "Sine and cosine are exchanged",
+            "At α = 0 nothing may change; this turns by 90° − α or mirrors.",
+            lambda a, b, alpha: turn(a, b, sp.pi / 2 - alpha),
+        ),
+    ),
+    properties=(
+        Property(
+            "A rotation keeps the length √(a² + b²)",
+            lambda answer, a, b, alpha: (
+                sp.simplify(answer(a, b, alpha).dot(answer(a, b, alpha)) - a**2 - b**2)
+                == 0
             ),
         ),
     ),
+)
+
+
+# rotary-2: frequencies by hand
+
+
+def clock():
+    """Frequencies for d = 8, the longest wavelength, and the full turns by 100."""
+    return [sp.Rational(1, 10**p) for p in range(4)], 2000 * sp.pi, 2
+
+
+def _clock_with(omega):
+    full_turns = sum(bool(100 * w >= 2 * sp.pi) for w in omega)
+    return omega, 2 * sp.pi / omega[-1], full_turns
+
+
+CLOCK = Exercise(
+    name="rotary-2",
+    title="Four hands",
+    kind="by hand",
+    minutes=5,
+    lines=1,
+    cases=((),),
+    solution=clock,
+    misconceptions=(
+        Misconception(
+            "The pairs are counted from 1",
+            "Pair 0 comes first, and base^0 = 1: the fastest hand turns one radian "
+            "a token.",
+            lambda: _clock_with([sp.Rational(1, 10**p) for p in range(1, 5)]),
+        ),
+        Misconception(
+            "The exponent lacks its 2",
+            "It is −2p/d: with p/d the slowest of d/2 pairs would only reach the "
+            "square root of the base.",
+            lambda: _clock_with(
+                [sp.Integer(10000) ** sp.Rational(-p, 8) for p in range(4)]
+            ),
+        ),
+        Misconception(
+            "The exponent has its 2 twice",
+            "If p counts pairs, −2p/d is all; −4p/d comes of putting the feature "
+            "index 2p where p belongs.",
+            lambda: _clock_with([sp.Rational(1, 100**p) for p in range(4)]),
+        ),
+        Misconception(
+            "Radians are taken for turns",
+            "ω is in radians per token, so a full turn takes 2π/ω tokens, not 1/ω.",
+            lambda: ([sp.Rational(1, 10**p) for p in range(4)], sp.Integer(1000), 3),
+        ),
+    ),
+)
+
+
+# rotary-3: RoPE in both layouts
+
+
+def rope_in(x, positions, layout):
+    """RoPE with base 10000."""
+    return rope(x, positions, layout=layout)
+
+
+def _rope_at(x, angle, layout):
+    """Turn each token's pairs by the angles ``[tokens, d/2]``."""
+    a, b = pairs(x.shape[-1], layout=layout)
+    y = x.copy()
+    y[:, a] = x[:, a] * np.cos(angle) - x[:, b] * np.sin(angle)
+    y[:, b] = x[:, a] * np.sin(angle) + x[:, b] * np.cos(angle)
+    return y
+
+
+def _rope_with_exponent(factor):
+    """RoPE with base^(−factor · p/d)."""
+
+    def answer(x, positions, layout):
+        d = x.shape[-1]
+        omega = 10000.0 ** (-factor * np.arange(d // 2) / d)
+        return _rope_at(x, positions[:, None] * omega, layout)
+
+    return answer
+
+
+def _rope_one_frequency_a_feature(x, positions, layout):
+    d = x.shape[-1]
+    a, b = pairs(d, layout=layout)
+    angle = positions[:, None] * 10000.0 ** (-np.arange(d) / d)
+    y = x.copy()
+    y[:, a] = x[:, a] * np.cos(angle[:, a]) - x[:, b] * np.sin(angle[:, a])
+    y[:, b] = x[:, a] * np.sin(angle[:, b]) + x[:, b] * np.cos(angle[:, b])
+    return y
+
+
+def _other(layout):
+    return "half" if layout == "interleaved" else "interleaved"
+
+
+def _keeps_lengths(answer, x, positions, layout):
+    before, after = (
+        np.linalg.norm(t, axis=1) for t in (x, answer(x, positions, layout))
+    )
+    return np.allclose(before, after)
+
+
+def _moves_together(answer, x, positions, layout):
+    here, there = (answer(x, positions + move, layout) for move in (0, 5))
+    return np.allclose(here @ here.T, there @ there.T)
+
+
+ROPE = Exercise(
+    name="rotary-3",
+    title="RoPE in both layouts",
+    kind="NumPy",
+    minutes=15,
+    lines=8,
+    cases=tuple(
+        (_rng.normal(size=(len(positions), d)), np.array(positions), layout)
+        for d, positions in ((4, [0, 1]), (4, [3, 100]), (8, [0, 2, 7, 5000]))
+        for layout in ("interleaved", "half")
+    ),
+    solution=rope_in,
+    misconceptions=(
+        Misconception(
+            "This turns by −angle",
+            "The first member loses b · sin and the second gains a · sin: "
+            "counter-clockwise, for positive positions.",
+            lambda x, positions, layout: rope_in(x, -positions, layout),
+        ),
+        Misconception(
+            "The layouts are exchanged",
+            "interleaved pairs neighbours, (0, 1), (2, 3), …; half pairs feature p "
+            "with feature p + d/2.",
+            lambda x, positions, layout: rope_in(x, positions, _other(layout)),
+        ),
+        Misconception(
+            "This is the interleaved layout, whatever is asked for",
+            "For half, the partner of feature p is p + d/2.",
+            lambda x, positions, layout: rope_in(x, positions, "interleaved"),
+        ),
+        Misconception(
+            "This is the half layout, whatever is asked for",
+            "For interleaved, the partner of feature 2p is 2p + 1.",
+            lambda x, positions, layout: rope_in(x, positions, "half"),
+        ),
+        Misconception(
+            "The frequency has p/d in its exponent",
+            "It is −2p/d, so that d/2 pairs span the base.",
+            _rope_with_exponent(1),
+        ),
+        Misconception(
+            "The frequency has 4p/d in its exponent",
+            "p counts pairs already; the feature index 2p with another 2 doubles it.",
+            _rope_with_exponent(4),
+        ),
+        Misconception(
+            "The two members of a pair turn at different speeds",
+            "Then it is no rotation. A pair has one angle, position · ω_p.",
+            _rope_one_frequency_a_feature,
+        ),
+    ),
+    properties=(
+        Property("A rotation keeps every token's length", _keeps_lengths),
+        Property("Inner products stay when all positions move by 5", _moves_together),
+    ),
+)
+
+
+# rotary-4: the score as a wave
+
+
+def wave(q, k):
+    """Give A and B of one pair's score A cos(ω(i − j)) + B sin(ω(i − j))."""
+    return sp.expand(q.dot(k)), sp.expand(q[0] * k[1] - q[1] * k[0])
+
+
+WAVE = Exercise(
+    name="rotary-4",
+    title="A score is a wave",
+    kind="SymPy",
+    minutes=10,
+    lines=6,
+    cases=(
+        (sp.Matrix([1, 0]), sp.Matrix([1, 0])),
+        (sp.Matrix([1, 0]), sp.Matrix([0, 1])),
+        (sp.Matrix([2, 1]), sp.Matrix([-1, 3])),
+        (
+            sp.Matrix(sp.symbols("q_a q_b", real=True)),
+            sp.Matrix(sp.symbols("k_a k_b", real=True)),
+        ),
+    ),
+    solution=wave,
+    misconceptions=(
+        Misconception(
+            "The offset is taken as j − i",
+            "The cosine does not mind, the sine changes its sign: the offset is "
+            "query minus key.",
+            lambda q, k: (wave(q, k)[0], -wave(q, k)[1]),
+        ),
+        Misconception(
+            "These are the coefficients for i + j",
+            "That is what comes out if the key turns the other way. Both turn "
+            "counter-clockwise.",
+            lambda q, k: (q[0] * k[0] - q[1] * k[1], -q[0] * k[1] - q[1] * k[0]),
+        ),
+        Misconception(
+            "The sine's coefficient has no minus",
+            "Try q = k: at offset 0 the score is largest, so there it cannot rise "
+            "with the offset, and B must vanish.",
+            lambda q, k: (wave(q, k)[0], q[0] * k[1] + q[1] * k[0]),
+        ),
+        Misconception(
+            "A and B are exchanged",
+            "At offset 0 the score is q · k, and the sine vanishes there.",
+            lambda q, k: wave(q, k)[::-1],
+        ),
+    ),
+)
+
+
+# rotary-5: partial rotary
+
+
+def partial(x, positions, rotary_dim):
+    """Turn the first ``rotary_dim`` features, in the half layout."""
+    return rope(x, positions, layout="half", rotary_dim=rotary_dim)
+
+
+def _partial_full_exponent(x, positions, rotary_dim):
+    omega = frequencies(x.shape[-1])[: rotary_dim // 2]
+    turned = _rope_at(x[:, :rotary_dim], positions[:, None] * omega, "half")
+    return np.concatenate((turned, x[:, rotary_dim:]), axis=1)
+
+
+def _partial_last(x, positions, rotary_dim):
+    turned = rope(x[:, -rotary_dim:], positions, layout="half")
+    return np.concatenate((x[:, :-rotary_dim], turned), axis=1)
+
+
+def _partial_dropped(x, positions, rotary_dim):
+    y = partial(x, positions, rotary_dim)
+    y[:, rotary_dim:] = 0
+    return y
+
+
+def _partial_pairs_of_all(x, positions, rotary_dim):
+    angle = np.zeros((len(x), x.shape[-1] // 2))
+    turning = positions[:, None] * frequencies(rotary_dim)
+    angle[:, : rotary_dim // 2] = turning
+    return _rope_at(x, angle, "half")
+
+
+PARTIAL = Exercise(
+    name="rotary-5",
+    title="Partial rotary",
+    kind="NumPy",
+    minutes=10,
+    lines=3,
+    cases=tuple(
+        (_rng.normal(size=(len(positions), d)), np.array(positions), rotary_dim)
+        for d, rotary_dim, positions in (
+            (6, 4, [0, 1]),
+            (8, 4, [1, 3, 60]),
+            (16, 4, [2, 1000]),
+        )
+    ),
+    solution=partial,
+    misconceptions=(
+        Misconception(
+            "The exponent is divided by d",
+            "The frequencies are base^(−2p/rotary_dim): the turning features have "
+            "the whole spectrum among them.",
+            _partial_full_exponent,
+        ),
+        Misconception(
+            "The last features turn",
+            "The first rotary_dim features turn, the others stay.",
+            _partial_last,
+        ),
+        Misconception(
+            "The other features are set to zero",
+            "They stay as they are, and carry content without position.",
+            _partial_dropped,
+        ),
+        Misconception(
+            "The pairs are those of the whole head",
+            "In the half layout the partner of feature p is p + rotary_dim/2, inside "
+            "the part that turns.",
+            _partial_pairs_of_all,
+        ),
+    ),
+    properties=(
+        Property(
+            "The features from rotary_dim on stay as they are",
+            lambda answer, x, positions, rotary_dim: np.array_equal(
+                answer(x, positions, rotary_dim)[:, rotary_dim:], x[:, rotary_dim:]
+            ),
+        ),
+    ),
+)
+
+
+# rotary-6: convert a layout
+
+
+def to_half(weight, heads):
+    """Rows of W_q or W_k from the interleaved to the half layout."""
+    return convert_layout(weight, heads, source="interleaved", target="half")
+
+
+CONVERT = Exercise(
+    name="rotary-6",
+    title="Move a checkpoint to the other layout",
+    kind="PyTorch",
+    minutes=10,
+    lines=3,
+    cases=tuple(
+        (
+            torch.arange(float(size)).outer(torch.ones(size)) * 100
+            + torch.arange(size),
+            heads,
+        )
+        for heads, size in ((2, 12), (1, 6), (4, 32))
+    ),
+    solution=to_half,
+    misconceptions=(
+        Misconception(
+            "The permutation runs over all heads at once",
+            "Each head has pairs of its own: split the rows by head first.",
+            lambda weight, heads: to_half(weight, 1),
+        ),
+        Misconception(
+            "This goes the other way, from half to interleaved",
+            "Row p of a head must become old row 2p, and row p + d/2 old row 2p + 1.",
+            lambda weight, heads: convert_layout(
+                weight, heads, source="half", target="interleaved"
+            ),
+        ),
+        Misconception(
+            "The columns are permuted",
+            "The features of a head are the rows of the weight, which is "
+            "[heads · d, d_model]; its columns are the features of the input.",
+            lambda weight, heads: to_half(weight.T, heads).T.contiguous(),
+        ),
+        Misconception(
+            "The heads are interleaved, not the features",
+            "The axis of heads comes first, then pairs, then the two members: "
+            "exchange the last two of these.",
+            lambda weight, heads: (
+                weight.unflatten(0, (heads, -1)).transpose(0, 1).flatten(0, 1)
+            ),
+        ),
+    ),
+    properties=(
+        Property(
+            "The rows must be the old rows in another order",
+            lambda answer, weight, heads: torch.equal(
+                answer(weight, heads).sort(0).values, weight.sort(0).values
+            ),
+        ),
+    ),
+)
+
+
+# rotary-7: exact cosines
+
+
+def cosines(positions, d):
+    """Make the float32 table of cosines, ``[tokens, d/2]``."""
+    return RoPE(d, layout="half").table(positions)[0]
+
+
+def _cosines_in(position_dtype, frequency_dtype):
+    """Give the table with float32 angles of rounded positions and frequencies."""
+
+    def answer(positions, d):
+        omega = 1 / 10000 ** (torch.arange(0, d, 2).float() / d)
+        positions = positions.to(position_dtype).float()
+        return (positions[:, None] * omega.to(frequency_dtype).float()).cos()
+
+    return answer
+
+
+def _cosines_of_float32_frequencies(positions, d):
+    omega = 1 / 10000 ** (torch.arange(0, d, 2).float() / d)
+    return (positions.double()[:, None] * omega.double()).cos().float()
+
+
+COSINES = Exercise(
+    name="rotary-7",
+    title="Exact at a million",
+    kind="PyTorch",
+    minutes=10,
+    lines=3,
+    cases=tuple(
+        (torch.tensor(positions), d)
+        for positions, d in (
+            ([0, 1, 2], 4),
+            ([255, 256, 257, 4000], 8),
+            ([999_999, 1_000_000], 128),
+        )
+    ),
+    solution=cosines,
+    tolerance=1e-7,
+    misconceptions=(
+        Misconception(
+            "The angles are float32",
+            "At position 10⁶ a float32 angle is off by hundredths of a radian. Only "
+            "the finished cosine may be rounded.",
+            _cosines_in(torch.float32, torch.float32),
+        ),
+        Misconception(
+            "The product is float64, but the frequencies were rounded before",
+            "An error of 10⁻⁸ in ω becomes 10⁻² at position 10⁶: compute the "
+            "frequencies in float64 as well.",
+            _cosines_of_float32_frequencies,
+        ),
+        Misconception(
+            "The positions went through bfloat16",
+            "bfloat16 holds integers up to 256; 257 becomes 256.",
+            _cosines_in(torch.bfloat16, torch.float32),
+        ),
+        Misconception(
+            "The frequencies went through bfloat16",
+            "That is what model.to(bfloat16) does to a buffer of frequencies.",
+            _cosines_in(torch.float32, torch.bfloat16),
+        ),
+    ),
+)
+
+
+# rotary-8: decode with a cache
+
+_HEAD = RoPE(4, layout="half")
+
+
+def decode(q, k, cached):
+    """Scores of new queries against cached (turned) keys and the new ones."""
+    return _decode_from(q, k, cached, len(cached))
+
+
+def _decode_from(q, k, cached, start):
+    positions = torch.arange(start, start + len(q))
+    keys = torch.cat((cached, _HEAD(k, positions)))
+    return _HEAD(q, positions) @ keys.T
+
+
+def _decode_turned_twice(q, k, cached):
+    positions = torch.arange(len(cached) + len(k))
+    keys = _HEAD(torch.cat((cached, k)), positions)
+    return _HEAD(q, positions[len(cached) :]) @ keys.T
+
+
+def _decode_key_not_turned(q, k, cached):
+    positions = torch.arange(len(cached), len(cached) + len(q))
+    return _HEAD(q, positions) @ torch.cat((cached, k)).T
+
+
+def _cached(past):
+    return _HEAD(torch.tensor(_rng.normal(size=(past, 4))), torch.arange(past))
+
+
+DECODE = Exercise(
+    name="rotary-8",
+    title="Decode with a cache",
+    kind="PyTorch",
+    minutes=10,
+    lines=4,
+    cases=tuple(
+        (*torch.tensor(_rng.normal(size=(2, new, 4))), _cached(past))
+        for new, past in ((1, 0), (1, 3), (2, 5), (3, 400))
+    ),
+    solution=decode,
+    misconceptions=(
+        Misconception(
+            "The new tokens start again at position 0",
+            "They come after the cached ones; their first position is how many "
+            "those are.",
+            lambda q, k, cached: _decode_from(q, k, cached, 0),
+        ),
+        Misconception(
+            "The positions are one too small",
+            "Positions count from 0: after n cached tokens the next has position n; "
+            "n − 1 is taken by the last of them.",
+            lambda q, k, cached: _decode_from(q, k, cached, len(cached) - 1),
+        ),
+        Misconception(
+            "The positions are one too large",
+            "Positions count from 0: after n cached tokens the next has position n.",
+            lambda q, k, cached: _decode_from(q, k, cached, len(cached) + 1),
+        ),
+        Misconception(
+            "The cached keys are turned a second time",
+            "They were turned when they came in, each by its own position.",
+            _decode_turned_twice,
+        ),
+        Misconception(
+            "The new keys are not turned",
+            "Cached keys are turned, so the new ones must be, before they join.",
+            _decode_key_not_turned,
+        ),
+    ),
+)
+
+
+# rotary-9: a peak where you like
+
+
+def key_for_peak(q, offset):
+    """Give the key, as long as q, whose score with q is largest at this offset."""
+    return rope(q[None], np.array([offset]), layout="half")[0]
+
+
+PEAK = Exercise(
+    name="rotary-9",
+    title="A peak at offset 37",
+    kind="experiment",
+    minutes=15,
+    lines=1,
+    cases=tuple(
+        (_rng.normal(size=d), offset) for d, offset in ((4, 1), (8, 37), (64, 500))
+    ),
+    solution=key_for_peak,
+    misconceptions=(
+        Misconception(
+            "This key peaks at the negative offset",
+            "The peak is where the key comes after the query. The query will be "
+            "turned by offset more than the key; what must the key have already?",
+            lambda q, offset: key_for_peak(q, -offset),
+        ),
+        Misconception(
+            "This key peaks at offset 0",
+            "A copy of the query matches best where nothing is turned.",
+            lambda q, offset: q.copy(),
+        ),
+        Misconception(
+            "This key peaks at twice the offset",
+            "Query and key do not share the work here: one turn by the offset is all.",
+            lambda q, offset: key_for_peak(q, 2 * offset),
+        ),
+        Misconception(
+            "This is the key for the interleaved layout",
+            "The exercise's layout is half.",
+            lambda q, offset: rope(q[None], np.array([offset]), layout="interleaved")[
+                0
+            ],
+        ),
+    ),
+    properties=(
+        Property(
+            "The key must be as long as the query",
+            lambda answer, q, offset: np.isclose(
+                np.linalg.norm(answer(q, offset)), np.linalg.norm(q)
+            ),
+        ),
+    ),
+)
+
+
+# rotary-10: random scores do not decay
+
+
+def spread(q, k, offset):
+    """Take the standard deviation of the scores of q[n] and k[n] at this offset."""
+    return _scores(q, k, offset).std()
+
+
+def _scores(q, k, offset):
+    turned = rope(q, np.full(len(q), offset), layout="half")
+    return (turned * k).sum(axis=1)
+
+
+SPREAD = Exercise(
+    name="rotary-10",
+    title="Do random scores decay?",
+    kind="experiment",
+    minutes=15,
+    lines=3,
+    cases=tuple(
+        (*_rng.normal(size=(2, samples, d)), offset)
+        for samples, d, offset in ((3, 4, 1), (500, 64, 100), (500, 64, 1000))
+    ),
+    solution=spread,
+    misconceptions=(
+        Misconception(
+            "Query and key are both turned by the offset",
+            "Then their difference is 0. Turn the query by the offset and leave the "
+            "key at position 0.",
+            lambda q, k, offset: spread(q, k, 0),
+        ),
+        Misconception(
+            "Token n is turned by n",
+            "The rows are samples, not positions: all of them have the same offset.",
+            lambda q, k, offset: (
+                (rope(q, np.arange(len(q)), layout="half") * k).sum(axis=1).std()
+            ),
+        ),
+        Misconception(
+            "This is the mean score",
+            "The mean is near 0 at every offset. How far scores scatter about it is "
+            "the question.",
+            lambda q, k, offset: _scores(q, k, offset).mean(),
+        ),
+        Misconception(
+            "This is the spread of the products of single features",
+            "A score is the sum over features; sum before you take the deviation.",
+            lambda q, k, offset: (
+                rope(q, np.full(len(q), offset), layout="half") * k
+            ).std(),
+        ),
+        Misconception(
+            "All queries meet all keys",
+            "Sample n is the pair q[n], k[n].",
+            lambda q, k, offset: (
+                rope(q, np.full(len(q), offset), layout="half") @ k.T
+            ).std(),
+        ),
+    ),
+)
+
+
+EXERCISES = (
+    TURN,
+    CLOCK,
+    ROPE,
+    WAVE,
+    PARTIAL,
+    CONVERT,
+    COSINES,
+    DECODE,
+    PEAK,
+    SPREAD,
 )
