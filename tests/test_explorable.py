@@ -208,6 +208,19 @@ def test_two_on_a_page_are_independent(open_page):
     check_against_reference(read(page, 1))
 
 
+def test_a_second_script_leaves_the_first_figure_alone(open_page):
+    redrawn = open_page(FRAGMENT * 2).evaluate(
+        """() => {
+          const curve = document.querySelector(".scores");
+          const observer = new MutationObserver(() => {});
+          observer.observe(curve, { attributes: true });
+          document.querySelector("input").dispatchEvent(new Event("input"));
+          return observer.takeRecords().length;
+        }"""
+    )
+    assert redrawn == 1
+
+
 def test_it_runs_where_a_notebook_inserts_it(open_page):
     page = open_page("<main></main>")
     page.evaluate(
