@@ -1,0 +1,158 @@
+"""The notebooks are what their sources make them, and the gate that runs them works."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbformat.v4 import new_code_cell, new_notebook, new_output
+from posedu_book import address, notebooks
+from posedu_book.notebooks import ROOT
+
+PATHS = [path for path, _ in notebooks.wanted()]
+OWNER = "https://github.com/example/posedu"  # only ever written to a copy of the tree
+
+
+def name(value):
+    return value.name if isinstance(value, Path) else "text"
+
+
+@pytest.mark.parametrize(("path", "text"), list(notebooks.wanted()), ids=name)
+def test_every_notebook_is_up_to_date(path, text):
+    assert path.read_text(encoding="utf-8") == text, f"run `make notebooks`: {path.name}"
+
+
+@pytest.mark.parametrize("path", PATHS, ids=lambda p: str(p.relative_to(ROOT)))
+def test_only_checked_cells_store_outputs(path):
+    notebook = nbformat.read(path, as_version=4)
+    nbformat.validate(notebook)
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            checked = notebooks.CHECKED in cell.metadata.get("tags", [])
+            assert bool(cell.outputs) == checked, cell.source
+
+
+def checked(source, text, count=1):
+    output = new_output("stream", name="stdout", text=text)
+    cell = new_code_cell(source, execution_count=count, outputs=[output])
+    cell.metadata["tags"] = [notebooks.CHECKED]
+    return cell
+
+
+def run_nbval(path, **environment):
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    options = ["--nbval-lax", "--nbval-current-env", "--rootdir", str(path.parent)]
+    result = subprocess.run(
+        [*command, *options, str(path)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, **environment},
+        cwd=path.parent,
+    )
+    return result.stdout
+
+
+def test_the_canary_fails_where_it_should(tmp_path):
+    path = tmp_path / "canary.ipynb"
+    unchecked = new_code_cell("print('new')", outputs=[])
+    unchecked.outputs = [new_output("stream", name="stdout", text="old\n")]
+    cells = [
+        checked("print('same')", "same\n", 1),
+        checked("print('drifted')", "stored\n", 2),
+        unchecked,
+        new_code_cell("raise ValueError('broken')"),
+    ]
+    nbformat.write(new_notebook(cells=cells), path)
+    said = run_nbval(path)
+    failed = re.findall(r"^FAILED .*::Cell (\d+)", said, re.M)
+    assert failed == ["1", "3"], said
+    assert "2 failed, 2 passed" in said
+
+
+def test_an_unsolved_notebook_fails_in_strict_mode(tmp_path):
+    path = tmp_path / "rotary.ipynb"
+    shutil.copy(notebooks.EXERCISES / "rotary.ipynb", path)
+    assert "failed" not in run_nbval(path, POSEDU_STRICT="0")
+    assert "failed" in run_nbval(path, POSEDU_STRICT="1")
+
+
+def test_the_student_copy_of_a_cell():
+    source = (
+        "def f(x):\n    '''Double it.'''\n    ### BEGIN SOLUTION\n    return 2 * x\n"
+        "    ### END SOLUTION\n"
+    )
+    copy = notebooks.student(new_notebook(cells=[checked(source, "")]))
+    (cell,) = copy.cells
+    assert cell.source == (
+        "def f(x):\n    '''Double it.'''\n    raise NotImplementedError\n"
+    )
+    assert cell.outputs == []
+    assert notebooks.CHECKED not in cell.metadata.tags
+
+
+def test_unbalanced_markers_are_refused():
+    broken = new_notebook(cells=[new_code_cell("### BEGIN SOLUTION\nx = 1")])
+    with pytest.raises(ValueError, match="unbalanced solution markers"):
+        notebooks.student(broken)
+    with pytest.raises(ValueError, match="no cell tagged 'setup'"):
+        notebooks.set_up(new_notebook(), "")
+
+
+def test_the_address_is_the_same_everywhere():
+    stated = address.stated()
+    assert len(stated) >= 3 + len(PATHS)
+    assert set(stated.values()) == {notebooks.address()}, stated
+
+
+@pytest.fixture
+def copied_tree(tmp_path, monkeypatch):
+    for name in ("_config.yml", "CITATION.cff", "README.md", "notebooks"):
+        copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
+        copy(ROOT / name, tmp_path / name)
+    folder = tmp_path / "notebooks"
+    monkeypatch.setattr(address, "ROOT", tmp_path)
+    monkeypatch.setattr(notebooks, "ROOT", tmp_path)
+    monkeypatch.setattr(notebooks, "NOTEBOOKS", folder)
+    monkeypatch.setattr(notebooks, "EXERCISES", folder / "exercises")
+    monkeypatch.setattr(notebooks, "SOLVED", folder / "exercises" / "solved")
+    return tmp_path
+
+
+def contents(folder):
+    return {p: p.read_bytes() for p in Path(folder).rglob("*") if p.is_file()}
+
+
+def test_one_command_sets_the_address_and_takes_it_out(copied_tree):
+    address.set_address("")
+    before = contents(copied_tree)
+    address.set_address(OWNER)
+    stated = address.stated()
+    assert set(stated.values()) == {OWNER}, stated
+    readme = (copied_tree / "README.md").read_text(encoding="utf-8")
+    assert f"{OWNER}/actions" in readme
+    address.set_address("")
+    assert contents(copied_tree) == before
+
+
+@pytest.mark.parametrize("bad", ["github.com/a/b", "https://example.org/a/b", "x"])
+def test_an_address_that_colab_cannot_open_is_refused(bad, copied_tree):
+    with pytest.raises(ValueError, match="https://github.com/OWNER/NAME"):
+        address.set_address(bad)
+
+
+def test_no_owner_is_invented_in_the_tree():
+    listed = subprocess.run(
+        ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout.split()
+    known = {"OWNER/NAME", "OWNER/REPO", "example/posedu"}
+    pattern = re.compile(r"github\.com/([\w.-]+/[\w.-]+)")
+    for name in listed:
+        path = ROOT / name
+        if path.suffix in {".md", ".py", ".ipynb", ".yml", ".yaml", ".toml", ".cff"}:
+            found = set(pattern.findall(path.read_text(encoding="utf-8")))
+            own = {f for f in found if f.endswith("posedu")} - known
+            assert not own or notebooks.address(), f"{name}: {own}"
