@@ -58,8 +58,8 @@ def run_nbval(path, **environment):
 
 def test_the_canary_fails_where_it_should(tmp_path):
     path = tmp_path / "canary.ipynb"
-    unchecked = new_code_cell("print('new')", outputs=[])
-    unchecked.outputs = [new_output("stream", name="stdout", text="old\n")]
+    old = [new_output("stream", name="stdout", text="old\n")]
+    unchecked = new_code_cell("print('new')", outputs=old, execution_count=3)
     cells = [
         checked("print('same')", "same\n", 1),
         checked("print('drifted')", "stored\n", 2),
