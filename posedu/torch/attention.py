@@ -250,16 +250,12 @@ class Attention(nn.Module):
             return seen.q
         score_mod = self.encoding.score_mod(seen)
         if score_mod is None and (bias := self.encoding.bias(seen)) is not None:
-            bias = bias.expand(*seen.q.shape[:3], seen.k.shape[2])
-
-            def score_mod(score, b, h, i, j):
-                return score + bias[b, h, i, j]
-
+            score_mod = _adding(bias.expand(*seen.q.shape[:3], seen.k.shape[2]))
         block_mask = None
         if mask is not None or self._is_square_causal(seen):
             batch = None if mask is None else seen.q.shape[0]
             block_mask = create_block_mask(
-                _causal if mask is None else _lookup(mask.expand(batch, -1, -1, -1)),
+                _causal() if mask is None else _lookup(mask.expand(batch, -1, -1, -1)),
                 batch,
                 None,
                 seen.q.shape[2],
@@ -302,12 +298,16 @@ def _earlier(queries: int, keys: int, device: torch.device) -> Tensor:
     return mask.tril(keys - queries)
 
 
-def _causal(b, h, i, j):
-    return i >= j
+def _adding(bias: Tensor):
+    """Make the ``score_mod`` that adds ``bias``."""
+    return lambda score, b, h, i, j: score + bias[b, h, i, j]
+
+
+def _causal():
+    """Make the ``mask_mod`` of causality."""
+    return lambda b, h, i, j: i >= j
 
 
 def _lookup(mask: Tensor):
-    def allowed(b, h, i, j):
-        return mask[b, 0, i, j]
-
-    return allowed
+    """Make the ``mask_mod`` that reads ``mask``."""
+    return lambda b, h, i, j: mask[b, 0, i, j]
