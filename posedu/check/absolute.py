@@ -1,35 +1,587 @@
 """The exercises on absolute encodings."""
 
 import numpy as np
+import sympy as sp
+import torch
 
-from posedu.check.core import Exercise, Misconception
+from posedu.check.core import Exercise, Misconception, Property
+from posedu.numpy import absolute
+
+_rng = np.random.default_rng(0)
 
 
-def turn(pair, angle):
-    """The vector turned counter-clockwise."""
-    cos, sin = np.cos(angle), np.sin(angle)
-    return np.array([[cos, -sin], [sin, cos]]) @ pair
+# absolute-1: one position on paper
 
 
-EXERCISES = (
-    Exercise(
-        name="absolute-1",
-        title="Turn one pair",
-        kind="NumPy",
-        minutes=5,
-        lines=2,
-        cases=tuple(
-            (np.array(pair), angle)
-            for pair in ([1.0, 0.0], [0.0, 1.0], [0.3, -2.0])
-            for angle in (0.0, np.pi / 2, 0.7, -4.0)
+def first_position():
+    """PE(1) for d = 4, interleaved."""
+    return _sines_and_cosines(1, 1, sp.Rational(1, 100), sp.Rational(1, 100))
+
+
+def _sines_and_cosines(*angles):
+    waves = (sp.sin, sp.cos) * 2
+    return sp.Matrix([f(angle) for f, angle in zip(waves, angles, strict=True)])
+
+
+FIRST_POSITION = Exercise(
+    name="absolute-1",
+    title="One position on paper",
+    kind="by hand",
+    minutes=5,
+    lines=2,
+    cases=((),),
+    solution=first_position,
+    misconceptions=(
+        Misconception(
+            "The exponent has its 2 twice",
+            "In 10000^(2p/d) the number p counts pairs; with the number of the "
+            "feature in its place the second frequency is squared.",
+            lambda: _sines_and_cosines(
+                1, 1, sp.Rational(1, 10**4), sp.Rational(1, 10**4)
+            ),
         ),
-        solution=turn,
-        misconceptions=(
-            Misconception(
-                "This turns by −angle",
-                "At a quarter turn (1, 0) must land on (0, 1), not on (0, −1).",
-                lambda pair, angle: turn(pair, -angle),
+        Misconception(
+            "Each feature has a frequency of its own",
+            "A sine and the cosine beside it share one angle: that is what makes "
+            "them a pair.",
+            lambda: _sines_and_cosines(*[sp.Rational(1, 10**n) for n in range(4)]),
+        ),
+        Misconception(
+            "The pairs are counted from 1",
+            "The first pair is p = 0, and 10000⁰ = 1: it turns by one radian.",
+            lambda: _sines_and_cosines(*[sp.Rational(1, 100**n) for n in (1, 1, 2, 2)]),
+        ),
+        Misconception(
+            "This is the half layout",
+            "Interleaved means sine, cosine, sine, cosine.",
+            lambda: sp.Matrix([first_position()[n] for n in (0, 2, 1, 3)]),
+        ),
+        Misconception(
+            "The cosines come first",
+            "Even features are sines. At position 0 the vector is (0, 1, 0, 1).",
+            lambda: sp.Matrix([first_position()[n] for n in (1, 0, 3, 2)]),
+        ),
+        Misconception(
+            "Degrees",
+            "The angle is in radians: sin 1 is about 0.84.",
+            lambda: _sines_and_cosines(*[sp.pi / 180 / n for n in (1, 1, 100, 100)]),
+        ),
+    ),
+)
+
+
+# absolute-2: frequencies by both rules
+
+
+def frequencies(d, spacing):
+    """The d/2 frequencies for base 10000."""
+    return absolute.frequencies(d, spacing=spacing)
+
+
+def _other_rule(d, spacing):
+    swap = {"paper": "tensor2tensor", "tensor2tensor": "paper"}
+    return frequencies(d, swap[spacing])
+
+
+def _frequencies_from_1(d, spacing):
+    ratio = 10000.0 ** (-2 / d if spacing == "paper" else -1 / (d // 2 - 1))
+    return frequencies(d, spacing) * ratio
+
+
+FREQUENCIES = Exercise(
+    name="absolute-2",
+    title="Two rules for the frequencies",
+    kind="NumPy",
+    minutes=10,
+    lines=3,
+    cases=tuple(
+        (d, spacing) for d in (4, 6, 64) for spacing in ("paper", "tensor2tensor")
+    ),
+    solution=frequencies,
+    misconceptions=(
+        Misconception(
+            "The two rules are exchanged",
+            "The paper's exponent never reaches −1; tensor2tensor's last one does.",
+            _other_rule,
+        ),
+        Misconception(
+            "One rule for both",
+            "For tensor2tensor the last frequency is 1/10000 exactly.",
+            lambda d, spacing: frequencies(d, "paper"),
+        ),
+        Misconception(
+            "The exponent has its 2 twice",
+            "Every frequency is squared; the slowest should be near 1/10000, not "
+            "near 1/10000².",
+            lambda d, spacing: frequencies(d, spacing) ** 2,
+        ),
+        Misconception(
+            "The minus sign is missing",
+            "These are the divisors, not the frequencies: ω₀ = 1 is the fastest, and "
+            "the others are slower.",
+            lambda d, spacing: 1 / frequencies(d, spacing),
+        ),
+        Misconception(
+            "The pairs are counted from 1",
+            "Pair 0 comes first, with frequency 1.",
+            _frequencies_from_1,
+        ),
+    ),
+    properties=(
+        Property(
+            "The fastest pair comes first, with frequency 1",
+            lambda answer, d, spacing: bool(abs(answer(d, spacing)[0] - 1) < 1e-9),
+        ),
+        Property(
+            "Frequencies form a geometric progression",
+            lambda answer, d, spacing: bool(
+                np.ptp(np.diff(np.log(answer(d, spacing)))) < 1e-9
             ),
         ),
     ),
+)
+
+
+# absolute-3: solve for the offset matrix
+
+
+def offset_matrix(omega, t):
+    """The 2 × 2 matrix M with M (sin ωi, cos ωi) = (sin ω(i+t), cos ω(i+t))."""
+    cos, sin = sp.cos(omega * t), sp.sin(omega * t)
+    return sp.Matrix([[cos, sin], [-sin, cos]])
+
+
+def _without_minus(omega, t):
+    cos, sin = sp.cos(omega * t), sp.sin(omega * t)
+    return sp.Matrix([[cos, sin], [sin, cos]])
+
+
+def _moves_the_pair(answer, omega, t):
+    i = sp.Symbol("i", real=True)
+    here, there = (
+        sp.Matrix([sp.sin(omega * n), sp.cos(omega * n)]) for n in (i, i + t)
+    )
+    return sp.simplify(answer(omega, t) * here - there) == sp.zeros(2, 1)
+
+
+OFFSET_MATRIX = Exercise(
+    name="absolute-3",
+    title="Solve for the shift",
+    kind="SymPy",
+    minutes=15,
+    lines=6,
+    cases=(
+        (sp.S.One, sp.S.Zero),
+        (sp.S.One, sp.pi / 2),
+        (sp.S.Half, sp.pi / 3),
+        tuple(sp.symbols("omega t", positive=True)),
+    ),
+    solution=offset_matrix,
+    misconceptions=(
+        Misconception(
+            "This moves back by t",
+            "It is the transpose, M₋ₜ. With ω = 1 a shift by π/2 must take PE(0) = "
+            "(0, 1) to (sin π/2, cos π/2) = (1, 0).",
+            lambda omega, t: offset_matrix(omega, -t),
+        ),
+        Misconception(
+            "No minus sign anywhere",
+            "The cosine of a sum is a difference: cos(a + b) = cos a cos b − sin a "
+            "sin b.",
+            _without_minus,
+        ),
+        Misconception(
+            "The frequency is missing",
+            "The pair turns by ωt, not by t.",
+            lambda omega, t: offset_matrix(1, t),
+        ),
+        Misconception(
+            "Sine and cosine are exchanged",
+            "A shift by 0 must be the identity.",
+            lambda omega, t: offset_matrix(omega, sp.pi / (2 * omega) - t),
+        ),
+    ),
+    properties=(
+        Property(
+            "M (sin ωi, cos ωi) is the pair at i + t for every i", _moves_the_pair
+        ),
+    ),
+)
+
+
+# absolute-4: the table in both layouts
+
+
+def table(length, d, layout):
+    """PE of the positions 0 … length − 1, base 10000."""
+    return absolute.sinusoidal(range(length), d, layout=layout)
+
+
+def _arranged(sines, cosines, layout):
+    axis = -1 if layout == "interleaved" else -2
+    return np.stack([sines, cosines], axis=axis).reshape(len(sines), -1)
+
+
+def _table_at(positions, omega, layout):
+    angles = np.outer(positions, omega)
+    return _arranged(np.sin(angles), np.cos(angles), layout)
+
+
+def _other_layout(length, d, layout):
+    swap = {"interleaved": "half", "half": "interleaved"}
+    return table(length, d, swap[layout])
+
+
+def _cosines_first(length, d, layout):
+    angles = np.outer(range(length), absolute.frequencies(d))
+    return _arranged(np.cos(angles), np.sin(angles), layout)
+
+
+def _own_frequencies(length, d, layout):
+    omega = 10000.0 ** (-np.arange(d) / d)
+    angles = np.outer(range(length), omega)
+    return _arranged(np.sin(angles[:, 0::2]), np.cos(angles[:, 1::2]), layout)
+
+
+TABLE = Exercise(
+    name="absolute-4",
+    title="The table, in both layouts",
+    kind="NumPy",
+    minutes=15,
+    lines=6,
+    cases=(
+        (1, 2, "interleaved"),
+        (2, 4, "interleaved"),
+        (2, 4, "half"),
+        (7, 16, "interleaved"),
+        (7, 16, "half"),
+    ),
+    solution=table,
+    misconceptions=(
+        Misconception(
+            "The layouts are exchanged",
+            "Interleaved alternates sines and cosines; half has all sines first.",
+            _other_layout,
+        ),
+        Misconception(
+            "One layout for both",
+            "The argument `layout` changes nothing: the half layout is all sines, "
+            "then all cosines.",
+            lambda length, d, layout: table(length, d, "interleaved"),
+        ),
+        Misconception(
+            "The cosines come first",
+            "At position 0 the first feature is sin 0 = 0.",
+            _cosines_first,
+        ),
+        Misconception(
+            "Each feature has a frequency of its own",
+            "Sine and cosine of a pair share one angle; without that, inner products "
+            "depend on more than the offset.",
+            _own_frequencies,
+        ),
+        Misconception(
+            "The exponent has its 2 twice",
+            "2p counts features already: 10000^(−2p/d), not 10000^(−4p/d).",
+            lambda length, d, layout: _table_at(
+                range(length), absolute.frequencies(d) ** 2, layout
+            ),
+        ),
+        Misconception(
+            "Divided by what was already inverted",
+            "Multiply the position by ω, or divide it by 10000^(2p/d); not both.",
+            lambda length, d, layout: _table_at(
+                range(length), 1 / absolute.frequencies(d), layout
+            ),
+        ),
+        Misconception(
+            "The positions are counted from 1",
+            "The first row is position 0: sines 0, cosines 1.",
+            lambda length, d, layout: _table_at(
+                range(1, length + 1), absolute.frequencies(d), layout
+            ),
+        ),
+    ),
+    properties=(
+        Property(
+            "Every row has squared length d/2",
+            lambda answer, length, d, layout: bool(
+                np.allclose((answer(length, d, layout) ** 2).sum(-1), d / 2)
+            ),
+        ),
+    ),
+)
+
+
+# absolute-5: from the half layout to the interleaved one
+
+
+def to_interleaved(x):
+    """Bring the last axis from the half layout to the interleaved one."""
+    return _regroup(x, 2)
+
+
+def _regroup(x, groups):
+    """Read the last axis as ``groups`` rows, and give it back column by column."""
+    rows = x.reshape(*x.shape[:-1], groups, -1)
+    return rows.swapaxes(-1, -2).reshape(x.shape)
+
+
+TO_INTERLEAVED = Exercise(
+    name="absolute-5",
+    title="From half to interleaved",
+    kind="NumPy",
+    minutes=10,
+    lines=3,
+    cases=(
+        (np.array([0.1, 1.0]),),
+        (np.array([0.1, 0.2, 1.0, 2.0]),),
+        (np.array([0.1, 0.2, 0.3, 1.0, 2.0, 3.0]),),
+        (_rng.normal(size=(2, 3, 8)),),
+    ),
+    solution=to_interleaved,
+    misconceptions=(
+        Misconception(
+            "This goes from interleaved to half",
+            "You are given sines first, then cosines; the second feature of the "
+            "result is the first cosine.",
+            lambda x: _regroup(x, x.shape[-1] // 2),
+        ),
+        Misconception(
+            "Nothing has moved",
+            "A reshape keeps the order of the numbers in memory; somewhere two axes "
+            "must change places.",
+            lambda x: x.copy(),
+        ),
+        Misconception(
+            "The cosines come first",
+            "Each pair is in the right place, but its sine must come before its "
+            "cosine.",
+            lambda x: to_interleaved(np.roll(x, x.shape[-1] // 2, axis=-1)),
+        ),
+        Misconception(
+            "The halves are exchanged",
+            "That is still a half layout, cosines before sines.",
+            lambda x: np.roll(x, x.shape[-1] // 2, axis=-1),
+        ),
+    ),
+)
+
+
+# absolute-6: a table that is right at a million
+
+
+def exact_table(positions, d):
+    """PE of int64 positions, interleaved, float32."""
+    return _float32_table(positions.double(), _exact_frequencies(d))
+
+
+def _exact_frequencies(d):
+    return 10000 ** (-torch.arange(0, d, 2, dtype=torch.float64) / d)
+
+
+def _float32_table(positions, omega):
+    angles = positions[:, None] * omega
+    return torch.stack((angles.sin(), angles.cos()), -1).flatten(1).float()
+
+
+def _frequencies_by_logarithm(d):
+    return torch.exp(torch.arange(0, d, 2).float() * (-np.log(10000.0) / d))
+
+
+def _is_true_to_rounding(answer, positions, d):
+    want = absolute.sinusoidal(positions.numpy(), d, layout="interleaved")
+    return bool(np.abs(answer(positions, d).numpy() - want).max() < 2**-22)
+
+
+EXACT_TABLE = Exercise(
+    name="absolute-6",
+    title="Right at a million",
+    kind="PyTorch",
+    minutes=15,
+    lines=4,
+    cases=(
+        (torch.tensor([0, 1, 2]), 4),
+        (torch.tensor([255, 256, 257]), 4),
+        (torch.tensor([10**6, 10**6 + 1]), 16),
+    ),
+    solution=exact_table,
+    misconceptions=(
+        Misconception(
+            "The angle is computed in float32",
+            "Near 10⁶ neighbouring float32 numbers are 0.06 apart, and so is your "
+            "angle. The table may be float32, the angle may not.",
+            lambda positions, d: _float32_table(
+                positions.float(), _exact_frequencies(d).float()
+            ),
+        ),
+        Misconception(
+            "The frequencies come from float32 logarithms, and so does the angle",
+            "Two roundings: the frequency is off in its seventh digit, which a "
+            "million positions multiply, and the product is rounded again.",
+            lambda positions, d: _float32_table(
+                positions.float(), _frequencies_by_logarithm(d)
+            ),
+        ),
+        Misconception(
+            "The frequencies were rounded to float32 first",
+            "The product is exact now, but its factor is not: an error in the "
+            "seventh digit of ω is multiplied by the position.",
+            lambda positions, d: _float32_table(
+                positions.double(), _exact_frequencies(d).float().double()
+            ),
+        ),
+        Misconception(
+            "The positions were held in bf16",
+            "bf16 has 8 significant bits: 257 becomes 256.",
+            lambda positions, d: _float32_table(
+                positions.bfloat16().double(), _exact_frequencies(d)
+            ),
+        ),
+        Misconception(
+            "This is the half layout",
+            "The angles are right; interleave sines and cosines.",
+            lambda positions, d: torch.cat(
+                (
+                    exact_table(positions, d)[:, 0::2],
+                    exact_table(positions, d)[:, 1::2],
+                ),
+                -1,
+            ),
+        ),
+    ),
+    properties=(
+        Property(
+            "Every entry is the true sine or cosine, up to the rounding of float32",
+            _is_true_to_rounding,
+        ),
+    ),
+    tolerance=2**-24,
+)
+
+
+# absolute-7: where the Gram curve first rises
+
+
+def first_rise(d):
+    """The smallest offset at which ⟨PE(0), PE(t)⟩ is larger than one step before."""
+    return _first(np.diff(_gram(absolute.frequencies(d))) > 0) + 1
+
+
+def _gram(omega, reach=4000):
+    return np.cos(np.outer(np.arange(reach), omega)).sum(-1)
+
+
+def _first(condition):
+    return int(np.argmax(condition))
+
+
+FIRST_RISE = Exercise(
+    name="absolute-7",
+    title="Where the curve first rises",
+    kind="experiment",
+    minutes=15,
+    lines=4,
+    cases=((2,), (4,), (16,), (64,), (512,)),
+    solution=first_rise,
+    misconceptions=(
+        Misconception(
+            "One step too early",
+            "You give the offset before the rise; wanted is the first offset whose "
+            "value is larger than the one before it.",
+            lambda d: first_rise(d) - 1,
+        ),
+        Misconception(
+            "This is the first negative value",
+            "The curve can rise long before it crosses zero.",
+            lambda d: _first(_gram(absolute.frequencies(d)) < 0),
+        ),
+        Misconception(
+            "The exponent has its 2 twice",
+            "You explore another curve: its frequencies are the squares.",
+            lambda d: _first(np.diff(_gram(absolute.frequencies(d) ** 2)) > 0) + 1,
+        ),
+        Misconception(
+            "The frequencies are inverted",
+            "You explore another curve: its pairs turn by many radians a position.",
+            lambda d: _first(np.diff(_gram(1 / absolute.frequencies(d))) > 0) + 1,
+        ),
+    ),
+)
+
+
+# absolute-8: a bilinear form that tells before from after
+
+
+def before_or_after(d):
+    """A with PE(i)ᵀ A PE(j) = Σ sin ω_p(i − j), interleaved."""
+    return np.kron(np.eye(d // 2), [[0.0, 1.0], [-1.0, 0.0]])
+
+
+def _form(answer, d, positions=range(6)):
+    pe = absolute.sinusoidal(positions, d, layout="interleaved")
+    return pe @ answer(d) @ pe.T
+
+
+BEFORE_OR_AFTER = Exercise(
+    name="absolute-8",
+    title="Before or after",
+    kind="NumPy",
+    minutes=15,
+    lines=2,
+    cases=((2,), (4,), (8,)),
+    solution=before_or_after,
+    misconceptions=(
+        Misconception(
+            "The sign is reversed",
+            "For d = 2, i = 1, j = 0 the form must be sin 1 > 0.",
+            lambda d: before_or_after(d).T,
+        ),
+        Misconception(
+            "This is blind to the sign of i − j",
+            "The identity gives Σ cos ω(i − j), which is the same for +1 and −1.",
+            lambda d: np.eye(d),
+        ),
+        Misconception(
+            "No minus sign: the sum of the positions",
+            "sin a cos b + cos a sin b is sin(a + b). It is symmetric, and it is not "
+            "relative.",
+            lambda d: np.abs(before_or_after(d)),
+        ),
+        Misconception(
+            "Only one of the two products",
+            "sin a cos b alone is half of sin(a − b) and half of sin(a + b); the "
+            "second half is not relative.",
+            lambda d: np.triu(before_or_after(d)),
+        ),
+        Misconception(
+            "This is for the half layout",
+            "In the interleaved layout the members of a pair are neighbours.",
+            lambda d: np.kron([[0.0, 1.0], [-1.0, 0.0]], np.eye(d // 2)),
+        ),
+    ),
+    properties=(
+        Property(
+            "The form changes its sign when i and j change places",
+            lambda answer, d: bool(np.allclose(_form(answer, d), -_form(answer, d).T)),
+        ),
+        Property(
+            "The form does not change when both positions move by one",
+            lambda answer, d: bool(
+                np.allclose(_form(answer, d), _form(answer, d, range(1, 7)))
+            ),
+        ),
+    ),
+)
+
+
+EXERCISES = (
+    FIRST_POSITION,
+    FREQUENCIES,
+    OFFSET_MATRIX,
+    TABLE,
+    TO_INTERLEAVED,
+    EXACT_TABLE,
+    FIRST_RISE,
+    BEFORE_OR_AFTER,
 )
