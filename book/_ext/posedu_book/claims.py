@@ -41,7 +41,7 @@ def collect(app, doctree):
         return
     claims = []
     for node in doctree.findall(nodes.math_block):
-        if _is_output(node):
+        if _is_exempt(node):
             continue
         label = node.get("label") or ""
         if label.startswith(CLAIM):
@@ -61,10 +61,11 @@ def collect(app, doctree):
     store(app.env)[docname] = {"claims": claims, "checks": checks}
 
 
-def _is_output(node):
-    """Whether a node was printed by a cell."""
+def _is_exempt(node):
+    """Whether a formula was printed by a cell or belongs to an exercise."""
     while node is not None:
-        if node.get("nb_element") == "cell_code_output":
+        is_exercise = type(node).__name__.startswith("exercise")
+        if is_exercise or node.get("nb_element") == "cell_code_output":
             return True
         node = node.parent
     return False
