@@ -380,7 +380,6 @@ def test_compiled_is_the_same(layout):
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("unchecked")
-@pytest.mark.xfail(strict=True, reason="cos_sin takes len() of a range")
 def test_compiled_once_for_ranges_with_other_ends():
     torch.compiler.reset()
     module = Sinusoidal(8, layout="half")

@@ -20,14 +20,13 @@ def frequencies(
 ) -> list[sp.Expr]:
     """The exact frequencies ω_p of the d/2 pairs. Equation ``def-frequencies``."""
     d = require_dimension("d", d)
-    base = sp.sympify(base)
-    if not base.free_symbols:
-        require_base(float(base))
+    if not sp.sympify(base).free_symbols:
+        require_base(float(base) if isinstance(base, sp.Expr) else base)
     if require_choice("spacing", spacing, SPACINGS) == "paper":
         steps = d
     else:
         steps = max(d - 2, 1)
-    return [base ** sp.Rational(-2 * p, steps) for p in range(d // 2)]
+    return [sp.sympify(base) ** sp.Rational(-2 * p, steps) for p in range(d // 2)]
 
 
 def stack_pairs(pairs: Sequence[Sequence[sp.Expr]], *, layout: str) -> sp.Matrix:

@@ -105,7 +105,7 @@ class Sinusoidal(Encoding):
         ``positions`` is a range, ``[tokens]`` or ``[batch, tokens]``.
         """
         require_floats("x", x)
-        if x.shape[-1] != self.d_model:
+        if x.shape[-1:] != (self.d_model,):
             raise ValueError(
                 f"x must be [..., tokens, {self.d_model}], got shape {list(x.shape)}"
             )

@@ -193,18 +193,18 @@ class Attention(nn.Module):
         batch, tokens, _ = x.shape
         keys = tokens + (0 if cache is None else len(cache))
         if key_padding_mask is not None:
+            _require_rows("key_padding_mask", key_padding_mask, (batch, keys), x)
             if key_padding_mask.dtype != torch.bool:
                 raise TypeError(
                     "key_padding_mask must be boolean, true where a key is padding, "
                     f"got {key_padding_mask.dtype}"
                 )
-            _require_rows("key_padding_mask", key_padding_mask, (batch, keys), x)
         if segments is not None:
             if cache is not None:
                 raise ValueError("segments cannot be combined with a cache")
+            _require_rows("segments", segments, (batch, tokens), x)
             if segments.is_floating_point() or segments.is_complex():
                 raise TypeError(f"segments must be integers, got {segments.dtype}")
-            _require_rows("segments", segments, (batch, tokens), x)
 
     def _mask(self, tokens, past, key_padding_mask, segments, device):
         """Which key a query may look at, ``[batch or 1, 1, queries, keys]``, or none.
@@ -273,7 +273,9 @@ class Attention(nn.Module):
 def _require_rows(
     name: str, rows: Tensor, shape: tuple[int, int], like: Tensor
 ) -> None:
-    """Raise unless ``rows`` has the given shape, on the device of ``like``."""
+    """Raise unless ``rows`` is a tensor of this shape on the device of ``like``."""
+    if not isinstance(rows, Tensor):
+        raise TypeError(f"{name} must be a torch.Tensor, got {type(rows).__name__}")
     if rows.shape != shape:
         raise ValueError(
             f"{name} must be {list(shape)}, [batch, tokens], got {list(rows.shape)}"

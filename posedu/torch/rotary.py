@@ -13,7 +13,13 @@ from posedu._arguments import (
     require_dimension,
     require_rotary_dim,
 )
-from posedu.torch._tensors import Positions, align_positions, cos_sin, require_floats
+from posedu.torch._tensors import (
+    Positions,
+    align_positions,
+    cos_sin,
+    require_floats,
+    require_positions,
+)
 from posedu.torch.absolute import frequencies
 from posedu.torch.encoding import Encoding
 
@@ -253,6 +259,7 @@ class RoPE(Encoding):
         Angles are float64 whatever ``dtype`` is. ``device`` matters for a range only;
         a tensor of positions decides it itself. One table serves every layer.
         """
+        require_positions(positions)
         if isinstance(positions, Tensor):
             device = positions.device
         omega = frequencies(self.rotary_dim, base=self.base, device=device)
@@ -289,7 +296,7 @@ class RoPE(Encoding):
 
     def _table_for(self, x: Tensor, positions: Positions) -> tuple[Tensor, Tensor]:
         require_floats("x", x)
-        if x.shape[-1] != self.d:
+        if x.shape[-1:] != (self.d,):
             raise ValueError(
                 f"x must be [..., tokens, {self.d}], got shape {list(x.shape)}"
             )

@@ -1,0 +1,449 @@
+"""Bad input, from a table: each message says what was given and what is needed."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+import sympy as sp
+import torch
+
+from posedu.numpy import absolute, attention, rotary
+from posedu.sympy import absolute as symbolic
+from posedu.sympy import rotary as symbolic_rotary
+from posedu.torch import (
+    Attention,
+    Encoding,
+    KVCache,
+    RoPE,
+    Sinusoidal,
+    convert_layout,
+    turn_pairs,
+)
+
+# These are posedu's own errors, as its users meet them; with the annotations checked,
+# the checker would speak first.
+pytestmark = pytest.mark.usefixtures("unchecked")
+
+ROWS = []
+
+
+def bad(name, error, words, call, *arguments, **options):
+    """A row: this call raises ``error``, with all of ``words`` in its message."""
+    row = (partial(call, *arguments, **options), error, words)
+    ROWS.append(pytest.param(*row, id=f"{len(ROWS)} {name}"))
+
+
+half = {"layout": "half"}
+x8 = np.zeros((3, 8))
+t8 = torch.zeros(3, 8)
+b8 = torch.zeros(2, 3, 8)
+layer = Attention(8, 4, kv_heads=2)
+
+
+def weights(heads=4, kv_heads=2, d=2, d_model=8, **replaced):
+    shapes = {
+        "q": (heads, d, d_model),
+        "k": (kv_heads, d, d_model),
+        "v": (kv_heads, d, d_model),
+        "o": (d_model, heads, d),
+    }
+    shapes |= replaced
+    return attention.Projections(**{n: np.zeros(s) for n, s in shapes.items()})
+
+
+# Dimensions.
+
+for name, call in {
+    "numpy.frequencies": absolute.frequencies,
+    "numpy.wavelengths": absolute.wavelengths,
+    "numpy.sinusoidal": lambda d: absolute.sinusoidal(0, d, **half),
+    "numpy.offset_matrix": lambda d: absolute.offset_matrix(1, d, **half),
+    "numpy.pairs": partial(rotary.pairs, **half),
+    "numpy.rotation": lambda d: rotary.rotation(0, d, **half),
+    "numpy.rotation partly": lambda r: rotary.rotation(0, 8, rotary_dim=r, **half),
+    "numpy.layout_permutation": rotary.layout_permutation,
+    "numpy.decay_bound": lambda d: rotary.decay_bound(0, d),
+    "torch.Sinusoidal": partial(Sinusoidal, **half),
+    "torch.RoPE": partial(RoPE, **half),
+    "torch.RoPE partly": lambda r: RoPE(8, rotary_dim=r, **half),
+    "sympy.frequencies": symbolic.frequencies,
+    "sympy.layout_matrix": symbolic_rotary.layout_matrix,
+}.items():
+    for d, nearest in ((7, 8), (1, 2), (0, 2), (-4, 2)):
+        words = (
+            "positive multiple of 2",
+            f"got {d}",
+            f"nearest valid value is {nearest}",
+        )
+        bad(f"{name} of {d}", ValueError, words, call, d)
+    for d in (True, 4.0, "4"):
+        words = "must be an integer", f"got {d!r}"
+        bad(f"{name} of {d!r}", TypeError, words, call, d)
+    if "partly" in name:
+        bad(f"{name} of 10", ValueError, ("at most d = 8", "got 10"), call, 10)
+
+# Bases, layouts, spacings.
+
+for name, call in {
+    "numpy.frequencies": partial(absolute.frequencies, 4),
+    "numpy.rotation": partial(rotary.rotation, 0, 4, **half),
+    "torch.Sinusoidal": partial(Sinusoidal, 4, **half),
+    "torch.RoPE": partial(RoPE, 4, **half),
+    "sympy.frequencies": partial(symbolic.frequencies, 4),
+}.items():
+    for base in (1, 1.0, 0.5, 0, -10000, float("nan"), float("inf")):
+        words = "base must be finite and greater than 1", f"got {base:g}"
+        bad(f"{name} with base {base}", ValueError, words, call, base=base)
+    for base in (True, 1j):
+        words = "base must be a number", f"got {base!r}"
+        bad(f"{name} with base {base!r}", TypeError, words, call, base=base)
+
+for name, call in {
+    "numpy.sinusoidal": lambda x: absolute.sinusoidal(0, 4, layout=x),
+    "numpy.offset_matrix": lambda x: absolute.offset_matrix(0, 4, layout=x),
+    "numpy.rope": lambda x: rotary.rope(x8, range(3), layout=x),
+    "numpy.to_complex": lambda x: rotary.to_complex(x8, layout=x),
+    "numpy.convert_layout to": lambda x: rotary.convert_layout(
+        x8[0], 1, source="half", target=x
+    ),
+    "numpy.convert_layout from": lambda x: rotary.convert_layout(
+        x8[0], 1, source=x, target="half"
+    ),
+    "torch.Sinusoidal": lambda x: Sinusoidal(4, layout=x),
+    "torch.RoPE": lambda x: RoPE(4, layout=x),
+    "torch.turn_pairs": lambda x: turn_pairs(t8, t8[:, :4], t8[:, :4], layout=x),
+    "torch.convert_layout to": lambda x: convert_layout(
+        t8[0], 1, source="half", target=x
+    ),
+    "torch.convert_layout from": lambda x: convert_layout(
+        t8[0], 1, source=x, target="half"
+    ),
+    "sympy.embed": lambda x: symbolic.embed_sinusoidal(sp.zeros(4, 1), 0, layout=x),
+    "sympy.rope": lambda x: symbolic_rotary.rope(sp.zeros(4, 1), 0, layout=x),
+}.items():
+    for layout in ("neox", "Half", None):
+        words = "must be 'interleaved' or 'half'", f"got {layout!r}"
+        bad(f"{name} in layout {layout!r}", ValueError, words, call, layout)
+
+for name, call in {
+    "numpy": partial(absolute.frequencies, 4),
+    "torch": partial(Sinusoidal, 4, **half),
+    "sympy": partial(symbolic.frequencies, 4),
+}.items():
+    words = "spacing must be 'paper' or 'tensor2tensor'", "got 'fairseq'"
+    bad(f"{name} spacing", ValueError, words, call, spacing="fairseq")
+
+for name, call in {
+    "Sinusoidal": partial(Sinusoidal, 4),
+    "RoPE": partial(RoPE, 4),
+    "sinusoidal": partial(absolute.sinusoidal, 0, 4),
+    "rotation": partial(rotary.rotation, 0, 4),
+}.items():
+    bad(f"{name} without a layout", TypeError, ("required", "'layout'"), call)
+
+# Positions.
+
+for name, call in {
+    "sinusoidal": lambda p: absolute.sinusoidal(p, 8, **half),
+    "embed_sinusoidal": partial(absolute.embed_sinusoidal, x8, **half),
+    "rope": partial(rotary.rope, x8, **half),
+    "rope_dense": partial(rotary.rope_dense, x8, **half),
+    "rope_complex": partial(rotary.rope_complex, x8, **half),
+    "decay_bound": lambda p: rotary.decay_bound(p, 8),
+    "rope_linear_attention": partial(rotary.rope_linear_attention, x8, x8, x8, **half),
+    "attention": partial(attention.attention, x8, weights()),
+}.items():
+    for value in (np.nan, np.inf, -np.inf):
+        words = "must be finite", f"got {value}"
+        bad(f"numpy.{name} at {value}", ValueError, words, call, [0, value, 2])
+    words = "float16", "2048", "float32 or float64"
+    bad(f"numpy.{name} in float16", TypeError, words, call, np.zeros(3, np.float16))
+    for p in (np.array([True, False, True]), np.zeros(3, complex), np.array(["a"] * 3)):
+        words = "real numbers", f"got dtype {p.dtype}"
+        bad(f"numpy.{name} of {p.dtype}", TypeError, words, call, p)
+
+for name, call in {
+    "Sinusoidal": partial(Sinusoidal(8, **half), t8),
+    "Sinusoidal.table": Sinusoidal(8, **half).table,
+    "RoPE": partial(RoPE(8, **half), t8),
+    "RoPE.table": RoPE(8, **half).table,
+    "RoPE.rotate": partial(RoPE(8, **half).rotate, t8, t8),
+    "Attention": partial(layer, b8),
+    "Attention with RoPE": partial(Attention(8, 2, encoding=RoPE(4, **half)), b8),
+}.items():
+    for value in (torch.nan, torch.inf):
+        words = "must be finite", f"got {value}"
+        bad(f"{name} at {value}", ValueError, words, call, torch.tensor([0, value, 2]))
+    for dtype, exact in ((torch.bfloat16, "256"), (torch.float16, "2048")):
+        words = str(dtype), exact, "float32 or float64"
+        bad(f"{name} in {dtype}", TypeError, words, call, torch.zeros(3, dtype=dtype))
+    for dtype in (torch.bool, torch.complex64):
+        words = "real numbers", f"got {dtype}"
+        bad(f"{name} of {dtype}", TypeError, words, call, torch.zeros(3, dtype=dtype))
+    for p in ([0, 1, 2], np.arange(3)):
+        words = "a tensor or a range", f"got {type(p).__name__}"
+        bad(f"{name} of {type(p).__name__}", TypeError, words, call, p)
+    if "table" not in name:
+        words = "positions are on meta", "cpu", "move one of them"
+        bad(f"{name} on meta", ValueError, words, call, torch.zeros(3, device="meta"))
+
+for name, call in {
+    "offset": absolute.offset_matrix,
+    "position": rotary.rotation,
+}.items():
+    for value, shape in (([1, 2], "[2]"), (np.zeros((1, 1)), "[1, 1]")):
+        words = f"{name} must be one number", f"got shape {shape}"
+        bad(f"{name} of {shape}", ValueError, words, call, value, 4, **half)
+    words = f"{name} must be finite", "got nan"
+    bad(f"{name} nan", ValueError, words, call, np.nan, 4, **half)
+
+for shape in ((2,), (4,), (1,), (), (3, 1), (1, 3), (2, 3, 3)):
+    for name, call, p in (
+        ("numpy.rope", partial(rotary.rope, b8.numpy(), **half), np.zeros(shape)),
+        (
+            "numpy.embed",
+            partial(absolute.embed_sinusoidal, b8.numpy(), **half),
+            np.zeros(shape),
+        ),
+        ("RoPE", partial(RoPE(8, **half), b8), torch.zeros(shape)),
+        ("Sinusoidal", partial(Sinusoidal(8, **half), b8), torch.zeros(shape)),
+        ("Attention", partial(layer, b8), torch.zeros(shape)),
+    ):
+        words = "[tokens] or [batch, tokens]", "[2, 3, 8]", f"got shape {list(shape)}"
+        bad(f"{name} with positions {shape}", ValueError, words, call, p)
+for p in (range(2), range(0, 3, 2), range(3, 0), range(9)):
+    words = "[tokens] or [batch, tokens]", f"got shape [{len(p)}]"
+    bad(f"RoPE with {p}", ValueError, words, RoPE(8, **half), t8, p)
+
+# Features.
+
+for name, call in {
+    "embed_sinusoidal": partial(absolute.embed_sinusoidal, positions=range(3), **half),
+    "rope": partial(rotary.rope, positions=range(3), **half),
+    "rope_dense": partial(rotary.rope_dense, positions=range(3), **half),
+    "rope_complex": partial(rotary.rope_complex, positions=range(3), **half),
+    "to_complex": partial(rotary.to_complex, **half),
+}.items():
+    words = "positive multiple of 2", "got 7"
+    bad(f"numpy.{name} of odd width", ValueError, words, call, np.zeros((3, 7)))
+    for dtype in (np.int64, bool, complex):
+        x = np.zeros((3, 8), dtype)
+        words = "x must hold floats", f"got dtype {x.dtype}"
+        bad(f"numpy.{name} of {x.dtype}", TypeError, words, call, x)
+
+words = "x must be [..., tokens, d]", "got shape [8]"
+bad("numpy.rope of one axis", ValueError, words, rotary.rope, x8[0], [0], **half)
+words = "x must be [tokens, d]", "got shape [2, 3, 8]"
+call = partial(rotary.rope_dense, **half)
+bad("numpy.rope_dense of a batch", ValueError, words, call, b8.numpy(), range(3))
+
+for q, k, v, error, words in (
+    (x8, x8[:2], x8, ValueError, ("q and k must be [tokens, d]", "[3, 8], [2, 8]")),
+    (x8, x8, x8[:2], ValueError, ("v [tokens, d_v]", "and [2, 8]")),
+    (x8[0], x8[0], x8, ValueError, ("[tokens, d]", "[8], [8]")),
+    (x8, x8, x8.astype(np.int64), TypeError, ("v must hold floats", "int64")),
+    (x8.astype(np.int64), x8, x8, TypeError, ("q must hold floats", "int64")),
+):
+    call = partial(rotary.rope_linear_attention, positions=range(3), **half)
+    bad("numpy.rope_linear_attention", error, words, call, q, k, v)
+
+for name, module in {"RoPE": RoPE, "Sinusoidal": Sinusoidal}.items():
+    for x, error, words in (
+        (t8.long(), TypeError, ("x must hold floats", "torch.int64")),
+        (t8.bool(), TypeError, ("x must hold floats", "torch.bool")),
+        (t8.cfloat(), TypeError, ("x must hold floats", "torch.complex64")),
+        (x8, TypeError, ("x must be a torch.Tensor", "ndarray")),
+        ([[0.0] * 8] * 3, TypeError, ("x must be a torch.Tensor", "list")),
+        (t8[:, :6], ValueError, ("[..., tokens, 8]", "got shape [3, 6]")),
+        (t8[0], ValueError, ("[..., tokens, d]", "got shape [8]")),
+        (t8[0, 0], ValueError, ("x must be", "tokens", "got shape []")),
+    ):
+        bad(f"{name} of {words[-1]}", error, words, module(8, **half), x, range(3))
+
+words = "q and k must agree", "torch.float32 [3, 8]", "torch.float64 [3, 8]"
+bad("RoPE", ValueError, words, RoPE(8, **half).rotate, t8, t8.double(), range(3))
+words = "q and k must agree", "[3, 8]", "[2, 8]"
+bad("RoPE", ValueError, words, RoPE(8, **half).rotate, t8, t8[:2], range(3))
+
+for name, out in {
+    "shape": torch.zeros(3, 6),
+    "length": torch.zeros(2, 8),
+    "dtype": t8.double(),
+    "device": torch.zeros(3, 8, device="meta"),
+}.items():
+    given = f"got {out.dtype} {list(out.shape)} on {out.device}"
+    words = "out must be torch.float32 [3, 8] on cpu", given
+    call = partial(turn_pairs, t8, *RoPE(8, **half).table(range(3)), **half)
+    bad(f"turn_pairs with out of other {name}", ValueError, words, call, out=out)
+
+for face, convert, w in (
+    ("numpy", rotary.convert_layout, x8[0]),
+    ("torch", convert_layout, t8[0]),
+):
+    call = partial(convert, source="half", target="interleaved")
+    for heads, error, words in (
+        (3, ValueError, ("multiple of heads = 3", "[8]")),
+        (0, ValueError, ("heads must be a positive", "got 0")),
+        (True, TypeError, ("heads must be an integer", "got True")),
+        (8, ValueError, ("d must be a positive multiple of 2", "got 1")),
+    ):
+        bad(f"{face}.convert_layout for {heads} heads", error, words, call, w, heads)
+    words = "first axis", "got shape []"
+    bad(f"{face}.convert_layout of a scalar", ValueError, words, call, w[0], 1)
+    words = "at most d = 4", "got 6"
+    bad(f"{face}.convert_layout partly", ValueError, words, call, w, 2, rotary_dim=6)
+
+# Attention.
+
+for arguments, options, error, words in (
+    ((8, 3), {}, ValueError, ("d_model must be a multiple of heads = 3", "got 8")),
+    ((8, 4), {"kv_heads": 3}, ValueError, ("multiple of kv_heads", "4 and 3")),
+    ((8, 4), {"kv_heads": 8}, ValueError, ("multiple of kv_heads", "4 and 8")),
+    ((8, 4), {"kv_heads": 0}, ValueError, ("kv_heads must be a positive", "got 0")),
+    ((8, 0), {}, ValueError, ("heads must be a positive", "got 0")),
+    ((8, True), {}, TypeError, ("heads must be an integer", "got True")),
+    ((8, 2.0), {}, TypeError, ("heads must be an integer", "got 2.0")),
+    ((0, 1), {}, ValueError, ("d_model must be a positive", "got 0")),
+    ((8.0, 1), {}, TypeError, ("d_model must be an integer", "got 8.0")),
+    ((8, 2), {"d": 0}, ValueError, ("d must be a positive", "got 0")),
+    ((8, 2), {"d": True}, TypeError, ("d must be an integer", "got True")),
+    (
+        (8, 2),
+        {"route": "flash"},
+        ValueError,
+        ("'sdpa' or 'flex' or 'eager'", "'flash'"),
+    ),
+    ((8, 2), {"encoding": RoPE}, TypeError, ("must be an Encoding module", "RoPE")),
+    ((8, 2), {"encoding": "rope"}, TypeError, ("must be an Encoding module", "'rope'")),
+):
+    bad(f"Attention, {words[-1]}", error, words, Attention, *arguments, **options)
+
+filled = KVCache()
+layer(b8, cache=filled)
+MASK = "key_padding_mask"
+no, zeros = torch.zeros(2, 3, dtype=torch.bool), torch.zeros(2, 3, dtype=torch.int64)
+for x, options, error, words in (
+    (b8.long(), {}, TypeError, ("x must hold floats", "torch.int64")),
+    (b8.numpy(), {}, TypeError, ("x must be a torch.Tensor", "ndarray")),
+    (b8[0], {}, ValueError, ("[batch, tokens, 8]", "got [3, 8]")),
+    (b8[..., :6], {}, ValueError, ("[batch, tokens, 8]", "got [2, 3, 6]")),
+    (b8.to("meta"), {}, ValueError, ("x is on meta", "weights on cpu", "move one")),
+    (b8, {MASK: zeros.float()}, TypeError, (MASK, "boolean", "torch.float32")),
+    (b8, {MASK: zeros}, TypeError, (MASK, "boolean", "torch.int64")),
+    (b8, {MASK: [[False] * 3] * 2}, TypeError, (MASK, "torch.Tensor", "list")),
+    (b8, {MASK: no.T}, ValueError, (MASK, "must be [2, 3]", "got [3, 2]")),
+    (b8, {MASK: no[0]}, ValueError, (MASK, "must be [2, 3]", "got [3]")),
+    (b8, {MASK: no.to("meta")}, ValueError, (MASK, "meta", "cpu")),
+    (b8, {MASK: no, "cache": filled}, ValueError, ("must be [2, 6]", "got [2, 3]")),
+    (b8, {"segments": zeros[:, :2]}, ValueError, ("must be [2, 3]", "got [2, 2]")),
+    (b8, {"segments": zeros.float()}, TypeError, ("must be integers", "torch.float32")),
+    (b8, {"segments": zeros.to("meta")}, ValueError, ("segments", "meta", "cpu")),
+    (b8, {"segments": [[0] * 3] * 2}, TypeError, ("segments", "torch.Tensor", "list")),
+    (b8, {"segments": zeros, "cache": KVCache()}, ValueError, ("segments", "cache")),
+    (b8[:1], {"cache": filled}, ValueError, ("cache", "[2, 2, 2]", "got [1, 2, 2]")),
+):
+    bad(f"Attention of {[*options, words[-1]]}", error, words, layer, x, **options)
+words = "the cache holds", "[2, 2, 2]", "got [2, 4, 2]"
+bad("another layer's cache", ValueError, words, Attention(8, 4), b8, cache=filled)
+words = "must be [..., tokens, 8]", "[2, 2, 3, 4]"
+wide = Attention(8, 2, encoding=RoPE(8, **half))
+bad("RoPE of another head dimension", ValueError, words, wide, b8)
+
+
+def attend(x=x8, options=None, **of_weights):
+    return attention.attention(x, weights(**of_weights), **(options or {}))
+
+
+for options, error, words in (
+    ({"x": x8.astype(np.int64)}, TypeError, ("x must hold floats", "int64")),
+    ({"x": x8[0]}, ValueError, ("x must be [tokens, d_model]", "got shape [8]")),
+    ({"kv_heads": 3}, ValueError, ("multiple of kv_heads", "4 and 3")),
+    ({"kv_heads": 0}, ValueError, ("kv_heads must be a positive", "got 0")),
+    ({"d_model": 6}, ValueError, ("w.q must be [4, 2, 8]", "got shape [4, 2, 6]")),
+    ({"k": (2, 3, 8)}, ValueError, ("w.k must be [2, 2, 8]", "got shape [2, 3, 8]")),
+    ({"v": (1, 2, 8)}, ValueError, ("w.v must be [2, 2, 8]", "got shape [1, 2, 8]")),
+    ({"o": (8, 2, 4)}, ValueError, ("w.o must be [8, 4, 2]", "got shape [8, 2, 4]")),
+    ({"options": {"positions": [0, 1]}}, ValueError, ("must be [3]", "shape [2]")),
+    (
+        {"options": {"mask": np.ones((2, 3), bool)}},
+        ValueError,
+        ("mask must be [3, 3]", "got shape [2, 3]"),
+    ),
+    (
+        {"options": {"mask": np.ones((3, 3))}},
+        TypeError,
+        ("mask must be boolean", "got dtype float64"),
+    ),
+):
+    bad(f"numpy.attention, {words[-1]}", error, words, attend, **options)
+words = "logits must hold floats", "int64"
+bad("softmax", TypeError, words, attention.softmax, np.zeros((2, 2), np.int64))
+words = "mask must be [2, 3]", "got shape [3, 3]"
+ones = np.ones((3, 3), bool)
+bad("softmax", ValueError, words, attention.softmax, np.zeros((2, 3)), ones)
+
+
+@pytest.mark.parametrize("call, error, words", ROWS)
+def test_bad_input_is_refused_with_what_was_given_and_needed(call, error, words):
+    with pytest.raises(error) as caught:
+        call()
+    assert type(caught.value) is error
+    for word in words:
+        assert word in str(caught.value)
+
+
+# What must work.
+
+
+@pytest.mark.parametrize("tokens", [0, 1])
+@pytest.mark.parametrize("batch", [(), (0,), (1,), (2, 3)], ids=str)
+def test_length_zero_and_one_work(tokens, batch):
+    x = np.ones((*batch, tokens, 8))
+    for positions in (range(5, 5 + tokens), np.arange(tokens), np.full(tokens, 7.5)):
+        assert absolute.embed_sinusoidal(x, positions, **half).shape == x.shape
+        assert rotary.rope(x, positions, **half).shape == x.shape
+        z = rotary.rope_complex(x, positions, **half)
+        assert z.shape == (*x.shape[:-1], 4)
+    for positions in (range(5, 5 + tokens), torch.arange(tokens), torch.zeros(tokens)):
+        t = torch.tensor(x, requires_grad=True)
+        for layout in ("interleaved", "half"):
+            for module in (Sinusoidal(8, layout=layout), RoPE(8, layout=layout)):
+                out = module(t, positions)
+                assert out.shape == x.shape
+                assert torch.autograd.grad(out.sum(), t)[0].shape == x.shape
+
+
+@pytest.mark.parametrize("tokens", [0, 1])
+def test_attention_of_length_zero_and_one(tokens):
+    x, mask = np.ones((tokens, 8)), attention.causal_mask(tokens)
+    for out in (
+        attention.attention(x, weights()),
+        attention.attention(x, weights(), mask=mask),
+        rotary.rope_dense(x, range(tokens), **half),
+        rotary.rope_linear_attention(x, x, x, range(tokens), **half),
+    ):
+        assert out.shape == x.shape
+    t, padding = torch.ones(2, tokens, 8), torch.zeros(2, tokens, dtype=torch.bool)
+    for route in ("sdpa", "flex", "eager"):
+        for encoding in (None, RoPE(2, **half), Sinusoidal(8, **half), Encoding()):
+            module = Attention(8, 4, kv_heads=2, route=route, encoding=encoding)
+            cache = KVCache()
+            with torch.no_grad():
+                assert module(t).shape == t.shape
+                assert module(t, cache=cache).shape == t.shape
+                packed = module(t, key_padding_mask=padding, segments=padding.int())
+            assert packed.shape == t.shape and len(cache) == tokens
+
+
+def test_numbers_of_every_kind_are_numbers():
+    assert absolute.frequencies(np.int64(4), base=np.float32(100)).tolist() == [1, 0.1]
+    assert RoPE(np.int32(4), base=100, **half).base == 100
+    expected = absolute.sinusoidal([3.0], 4, **half)
+    for position in ([3], (3,), range(3, 4), np.array([3], np.uint8), np.float32([3])):
+        assert np.array_equal(absolute.sinusoidal(position, 4, **half), expected)
+    for position in (3, 3.0, np.int8(3), np.array(3)):
+        assert np.array_equal(absolute.sinusoidal(position, 4, **half), expected[0])
+        assert rotary.rotation(position, 4, **half).shape == (4, 4)
+        assert absolute.offset_matrix(position, 4, **half).shape == (4, 4)
+    for x in (np.ones((1, 4), np.float16), np.ones((1, 4), np.longdouble), [[1.0] * 4]):
+        assert rotary.rope(x, [3], **half).dtype == np.float64
