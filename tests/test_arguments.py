@@ -262,8 +262,45 @@ for name, module in {"RoPE": RoPE, "Sinusoidal": Sinusoidal}.items():
 
 words = "q and k must agree", "torch.float32 [3, 8]", "torch.float64 [3, 8]"
 bad("RoPE", ValueError, words, RoPE(8, **half).rotate, t8, t8.double(), range(3))
-words = "q and k must agree", "[3, 8]", "[2, 8]"
-bad("RoPE", ValueError, words, RoPE(8, **half).rotate, t8, t8[:2], range(3))
+for k in (t8[:2], torch.zeros(3, 12), t8[0]):
+    words = "q and k must agree", "[3, 8]", str(list(k.shape))
+    bad("RoPE", ValueError, words, RoPE(8, **half).rotate, t8, k, range(3))
+for q, k, words in (
+    (t8, x8, ("k must be a torch.Tensor", "ndarray")),
+    (x8, t8, ("q must be a torch.Tensor", "ndarray")),
+    (t8, t8.int(), ("k must hold floats", "torch.int32")),
+):
+    bad("RoPE", TypeError, words, RoPE(8, **half).rotate, q, k, range(3))
+
+t4 = torch.zeros(3, 4)
+for x, cos, sin, error, words in (
+    (x8, t4, t4, TypeError, ("x must be a torch.Tensor", "ndarray")),
+    (t8.int(), t4, t4, TypeError, ("x must hold floats", "torch.int32")),
+    (t8, t4.int(), t4.int(), TypeError, ("cos must hold floats", "torch.int32")),
+    (t8, t4, t4[:2], ValueError, ("must be alike", "[3, 4]", "[2, 4]")),
+    (t8, t4, t4.double(), ValueError, ("must be alike", "float32", "float64")),
+    (t8, t4.half(), t4.half(), TypeError, ("float32 or float64", "got torch.float16")),
+    (t8.double(), t4, t4, TypeError, ("no coarser", "float64", "got torch.float32")),
+    (t8, t4[:2], t4[:2], ValueError, ("[..., tokens, pairs]", "[3, 8]", "got [2, 4]")),
+    (t8, t8, t8, ValueError, ("[..., tokens, pairs]", "[3, 8]", "got [3, 8]")),
+    (t8, t4[0], t4[0], ValueError, ("[..., tokens, pairs]", "got [4]")),
+    (t8, t4[None], t4[None], ValueError, ("broadcast over x", "got [1, 3, 4]")),
+    (t8, t4.to("meta"), t4.to("meta"), ValueError, ("on meta", "x on cpu")),
+):
+    bad("turn_pairs", error, words, turn_pairs, x, cos, sin, **half)
+for out in (t8, t8.view(3, 8)):
+    words = ("out must not share memory with x",)
+    bad(
+        "turn_pairs in place",
+        ValueError,
+        words,
+        turn_pairs,
+        t8,
+        t4,
+        t4,
+        out=out,
+        **half,
+    )
 
 for name, out in {
     "shape": torch.zeros(3, 6),

@@ -79,6 +79,11 @@ def _require_table(x: Tensor, cos: Tensor, sin: Tensor) -> None:
             f"cos and sin must be alike, got {cos.dtype} {list(cos.shape)} and "
             f"{sin.dtype} {list(sin.shape)}"
         )
+    if cos.device != x.device or sin.device != x.device:
+        raise ValueError(
+            f"cos and sin are on {cos.device} and {sin.device}, x on {x.device}; "
+            "move one of them"
+        )
     exact = (torch.float32, torch.float64)
     if cos.dtype not in exact or torch.promote_types(x.dtype, cos.dtype) != cos.dtype:
         raise TypeError(
@@ -282,13 +287,14 @@ class RoPE(Encoding):
         positions: Positions,
     ) -> tuple[Float[Tensor, "*batch tokens d"], Float[Tensor, "*kv_batch tokens d"]]:
         """Turn queries and keys, which share their positions."""
-        if k.dtype != q.dtype or k.shape[-2] != q.shape[-2]:
+        require_floats("q", q)
+        require_floats("k", k)
+        if k.dtype != q.dtype or k.shape[-2:] != q.shape[-2:]:
             raise ValueError(
-                f"q and k must agree in dtype and tokens, got {q.dtype} "
+                f"q and k must agree in dtype, tokens and d, got {q.dtype} "
                 f"{list(q.shape)} and {k.dtype} {list(k.shape)}"
             )
         table = self._table_for(q, positions)
-        require_floats("k", k)
         return (
             turn_pairs(q, *table, layout=self.layout),
             turn_pairs(k, *table, layout=self.layout),
