@@ -169,7 +169,7 @@ OFFSET_MATRIX = Exercise(
     title="Solve for the shift",
     kind="SymPy",
     minutes=15,
-    lines=6,
+    lines=7,
     cases=(
         (sp.S.One, sp.S.Zero),
         (sp.S.One, sp.pi / 2),
