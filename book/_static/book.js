@@ -18,11 +18,12 @@
     });
   }
 
-  // The theme's search button hides its visible words behind a shorter name, and its
-  // logo stands outside every landmark.
+  // The theme's search button and folded cells hide their visible words behind another
+  // name, and its logo stands outside every landmark.
   function repairTheme() {
-    document.querySelectorAll(".search-button-field").forEach(function (button) {
-      button.removeAttribute("aria-label");
+    const misnamed = ".search-button-field, summary[aria-label]";
+    document.querySelectorAll(misnamed).forEach(function (control) {
+      control.removeAttribute("aria-label");
     });
     const logo = document.querySelector(".sidebar-primary-item:has(.navbar-brand)");
     if (logo) {
