@@ -1,0 +1,299 @@
+"""The measuring itself: what is timed, weighed and kept. No test compares times."""
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from types import MappingProxyType, ModuleType
+
+import numpy as np
+import pytest
+import torch
+
+from posedu import peers, timing
+from posedu.catalog import CATALOG
+from posedu.numpy import rotary as reference
+from posedu.timing import Spread, Timing, alternate, peak_memory, time_encoding
+from posedu.torch import Encoding, RoPE
+
+CPU = torch.device("cpu")
+SMALL = dict(lengths=(8, 16), head_dims=(4,), heads=2, repeats=3)
+
+
+class Offsets(Encoding):
+    """A bias, to have a door other than ``embed`` and ``rotate``."""
+
+    def __init__(self, d):
+        super().__init__()
+
+    def bias(self, tokens):
+        i, j = tokens.query_positions[:, None], tokens.key_positions
+        return -(i - j).abs().to(tokens.q.dtype)
+
+
+@pytest.fixture
+def biased(monkeypatch):
+    module = ModuleType("biased")
+    module.Offsets = Offsets
+    monkeypatch.setitem(sys.modules, "biased", module)
+    entry = replace(
+        CATALOG["rope"],
+        name="offsets",
+        doors=("bias",),
+        torch="biased:Offsets",
+        variants=(MappingProxyType({}),),
+    )
+    monkeypatch.setitem(CATALOG, "offsets", entry)
+
+
+@pytest.mark.parametrize("name", CATALOG)
+def test_a_record_for_every_variant_length_and_task(name):
+    result = time_encoding(name, **SMALL)
+    variants = len(CATALOG[name].variants)
+    assert result.complete and len(result.records) == variants * 2 * 2
+    for task, passes in (("forward", 1), ("forward + backward", 2)):
+        for length in SMALL["lengths"]:
+            records = result.select(task=task, length=length)
+            assert len({r.candidate for r in records}) == variants
+            tensors = 2 if CATALOG[name].doors == ("rotate",) else 1
+            moved = passes * 2 * tensors * 2 * length * 4 * 4
+            for r in records:
+                assert r.bytes_moved == moved and r.limit == "copy"
+                assert r.peak_bytes >= moved / (2 * passes)  # the result at least
+                for spread in (r.seconds, r.limit_seconds, r.ratio):
+                    assert 0 < spread.low <= spread.median <= spread.high
+
+
+def test_another_door_is_timed_in_attention(biased):
+    result = time_encoding("offsets", **SMALL)
+    assert {r.limit for r in result.records} == {"attention without encoding"}
+    assert len(result.records) == 4
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("unchecked")
+def test_compiled_variants_stand_beside_the_others():
+    result = time_encoding("rope", **SMALL | dict(lengths=(8,)), compile=True)
+    names = {r.candidate for r in result.records}
+    eager = {f"rope, {layout}" for layout in ("interleaved", "half")}
+    assert names == eager | {f"{name}, compiled" for name in eager}
+
+
+def test_calls_alternate_and_each_timed_one_is_warm():
+    calls = []
+    seconds = alternate(
+        {name: lambda name=name: calls.append(name) for name in "ab"},
+        lambda: calls.append("limit"),
+        device=CPU,
+        repeats=4,
+        warm_up=1,
+    )
+    once = ["limit", "limit", "a", "a", "limit", "limit", "b", "b"]
+    assert calls == ["limit", "a", "b", *once * 4]
+    assert {name: s.shape for name, s in seconds.items()} == {"a": (4, 2), "b": (4, 2)}
+
+
+def test_ratios_are_of_neighbours(monkeypatch):
+    # A machine that gets ten times slower at every round changes no ratio.
+    ticks = iter(np.cumsum([0, *(t * 10**i for i in range(5) for t in (2, 0, 6, 0))]))
+    monkeypatch.setattr(timing.time, "thread_time", lambda: float(next(ticks)))
+    monkeypatch.setattr(timing.time, "perf_counter", lambda: float(next(ticks)))
+    (record,) = timing.compare(
+        {"three": lambda: None},
+        lambda: None,
+        limit_name="one",
+        task="nothing",
+        length=1,
+        d=2,
+        dtype=torch.float32,
+        device=CPU,
+        repeats=5,
+        bytes_moved=0,
+    )
+    assert record.ratio == Spread(3, 3, 3)
+    assert record.seconds == Spread(60, 600, 6000)
+
+
+def test_peak_memory_is_what_is_held_at_a_time():
+    x = torch.randn(1 << 18)
+
+    def two_in_turn():
+        a = x + 1
+        del a
+        return x + 2
+
+    assert peak_memory(lambda: x.add_(1), CPU) < 1024
+    assert peak_memory(two_in_turn, CPU) == pytest.approx(x.nbytes, abs=1024)
+    both = peak_memory(lambda: (x + 1, x + 2), CPU)
+    assert both == pytest.approx(2 * x.nbytes, abs=1024)
+
+
+def test_saved_and_loaded_is_the_same(tmp_path):
+    result = time_encoding("rope", **SMALL, save_to=tmp_path / "new" / "rope.json")
+    assert Timing.load(tmp_path / "new" / "rope.json") == result
+    assert [p.name for p in (tmp_path / "new").iterdir()] == ["rope.json"]
+    made = result.made
+    assert made["threads"] == torch.get_num_threads() and made["seed"] == 0
+    assert made["versions"]["torch"] == torch.__version__
+    assert made["memory"] in ("kept", "system") and made["device"]
+    assert "neighbouring" in made["method"]
+
+
+def test_an_interrupt_keeps_the_finished_cells(tmp_path, monkeypatch, capsys):
+    compare, calls = timing.compare, []
+
+    def interrupted(*arguments, **keywords):
+        calls.append(keywords["length"])
+        if len(calls) == 4:
+            raise KeyboardInterrupt
+        return compare(*arguments, **keywords)
+
+    monkeypatch.setattr(timing, "compare", interrupted)
+    result = time_encoding("rope", **SMALL, save_to=tmp_path / "rope.json")
+    assert not result.complete and {r.length for r in result.records} == {8}
+    assert len(result.records) == 4
+    assert Timing.load(tmp_path / "rope.json") == result
+    assert "interrupted: 4 records kept" in capsys.readouterr().err
+    assert "interrupted" in result._repr_html_()
+
+
+def test_shown_as_a_table():
+    result = time_encoding("rope", **SMALL)
+    result.missing["x<y"] = "a & b"
+    page = result._repr_html_()
+    assert page.count("<tr>") == 1 + len(result.records)
+    assert "x&lt;y is missing (a &amp; b)" in page
+    assert len(str(result).splitlines()) == 2 + len(result.records)
+    assert f"{Spread(1, 2, 3):.1f}" == "2.0 [1.0–3.0]"
+
+
+@pytest.mark.parametrize(
+    "wrong, message",
+    [
+        (dict(name="ropes"), "name must be .*'ropes'"),
+        (dict(lengths=(8, 0)), "length must be"),
+        (dict(head_dims=(3,)), "d must be"),
+        (dict(repeats=0), "repeats must be"),
+    ],
+)
+def test_refused(wrong, message):
+    with pytest.raises(ValueError, match=message):
+        time_encoding(**dict(name="rope") | SMALL | wrong)
+
+
+def test_the_command_writes_a_file(tmp_path):
+    out = tmp_path / "rope.json"
+    command = [sys.executable, "-m", "posedu.timing", "rope", "--out", str(out)]
+    small = ["--lengths", "8", "--head-dims", "4", "--dtypes", "float32"]
+    environment = {k: v for k, v in os.environ.items() if k not in timing.KEPT_MEMORY}
+    done = subprocess.run(
+        [*command, *small, "--repeats", "2"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    result = Timing.load(out)
+    assert result.complete and len(result.records) == 4
+    assert result.made["memory"] == "kept" and result.made["threads"] == 1
+    assert str(out) in done.stdout and "rope, half" in done.stdout
+
+
+def test_the_command_in_this_process(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(torch, "set_num_threads", lambda threads: None)
+    out = tmp_path / "s.json"
+    small = ["--lengths", "8", "--head-dims", "4", "--repeats", "2", "--system-memory"]
+    assert timing.main(["sinusoidal", *small, "--out", str(out)]) == 0
+    assert {r.dtype for r in Timing.load(out).records} == {"float32", "bfloat16"}
+    with pytest.raises(SystemExit):
+        timing.main(["sinusoidal", "--peers"])
+    assert "--peers is for rope, got sinusoidal" in capsys.readouterr().err
+
+
+# The libraries beside ours. Those that are not installed are stood in for.
+
+
+def make_stand_in(layout):
+    """A library made of our own parts, with a table that repeats each column."""
+
+    def make(d, device):
+        rope = RoPE(d, layout=layout)
+        a, b = reference.pairs(d, layout=layout)
+
+        def table(positions):
+            halves = rope.table(positions)
+            full = [torch.empty(len(positions), d) for _ in halves]
+            for t, half in zip(full, halves, strict=True):
+                t[:, a], t[:, b] = half, half
+            return full
+
+        def prepare(q, k):
+            return lambda: rope.rotate(q, k, range(q.shape[-2]))
+
+        return peers.Peer(layout, table, prepare)
+
+    return make
+
+
+def absent(d, device):
+    raise ImportError("No module named 'absent'")
+
+
+@pytest.fixture
+def stand_ins(monkeypatch):
+    layouts = {f"stand-in {layout}": layout for layout in ("interleaved", "half")}
+    made = {name: make_stand_in(layout) for name, layout in layouts.items()}
+    monkeypatch.setattr(peers, "PEERS", made | {"absent": absent})
+    monkeypatch.setattr(timing, "version", lambda library: "0")
+    monkeypatch.setattr(peers, "compiled", lambda run, **options: run)
+    return set(made)
+
+
+def test_peers_are_measured_in_one_run(stand_ins, tmp_path):
+    dtypes = (torch.float32, torch.bfloat16)
+    path = tmp_path / "peers.json"
+    result = peers.time_peers(**SMALL, dtypes=dtypes, save_to=path)
+    assert Timing.load(path) == result and result.complete
+    assert result.missing == {"absent": "No module named 'absent'"}
+    rotations, tables = result.select(task="rotate"), result.select(task="table")
+    assert {r.candidate for r in tables} == {"posedu"} | stand_ins
+    assert len(tables) == 2 * 3 and len(rotations) == 2 * 2 * (1 + 8 + 4)
+    assert {r.limit for r in rotations} == {"copy"}
+    for r in rotations:
+        u = torch.finfo(getattr(torch, r.dtype)).eps / 2
+        # Table, product, sum and result each round once; a pair has norm √2 at most.
+        assert (r.candidate == "a fresh copy") or 0 < r.error <= 4 * 2**0.5 * u
+    for r in tables:
+        assert 0 < r.error <= 2**-25 + 1e-9
+
+
+def test_a_wrong_peer_shows_in_its_error(stand_ins, monkeypatch):
+    def swapped(d, device):
+        other = make_stand_in("half")(d, device)
+        return peers.Peer("interleaved", other.table, other.prepare)
+
+    monkeypatch.setitem(peers.PEERS, "stand-in half", swapped)
+    result = peers.time_peers(**SMALL, dtypes=(torch.float32,))
+    for r in result.select(candidate="stand-in half"):
+        assert r.error > 0.1
+
+
+@pytest.mark.parametrize("library", peers.PEERS)
+def test_the_library_itself_is_exact_at_short_lengths(library):
+    try:
+        peer = peers.PEERS[library](8, CPU)
+    except ImportError as error:
+        pytest.skip(str(error))
+    q, k = torch.randn(2, 1, 3, 16, 8)
+    run = peer.prepare(q, k)
+    assert peers._relative_error(run, q, k, peer.layout) < 16 * 2**-24
+
+
+def test_the_committed_file_loads():
+    path = timing.Path(__file__).parents[1] / "book/data/timing-rope-cpu.json"
+    result = Timing.load(path)
+    assert result.complete and result.made["threads"] == 1
+    assert json.loads(path.read_text())["name"] == "rope"
+    for library in peers.PEERS:
+        assert result.select(candidate=library, task="rotate", dtype="bfloat16")
