@@ -51,7 +51,8 @@ def turn_pairs(
         PyTorch's own kernels the first is the faster one, compiled the second.
     out
         A tensor to write into, like ``x`` but with memory of its own. Nothing of the
-        size of ``x`` is allocated then, and nothing is recorded for a gradient.
+        size of ``x`` is allocated then (but by a compiler, for the interleaved
+        layout), and nothing is recorded for a gradient.
 
     Raises
     ------
