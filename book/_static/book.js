@@ -19,11 +19,14 @@
   }
 
   // The theme's search button and folded cells hide their visible words behind another
-  // name, and its logo stands outside every landmark.
+  // name, its logo stands outside every landmark, and its bibliography misuses roles.
   function repairTheme() {
     const misnamed = ".search-button-field, summary[aria-label]";
     document.querySelectorAll(misnamed).forEach(function (control) {
       control.removeAttribute("aria-label");
+    });
+    document.querySelectorAll(".citation-list, .citation").forEach(function (part) {
+      part.removeAttribute("role");  // a deprecated one, and a list without items
     });
     const logo = document.querySelector(".sidebar-primary-item:has(.navbar-brand)");
     if (logo) {
