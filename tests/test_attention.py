@@ -166,8 +166,12 @@ def test_causal_mask_lets_a_token_see_itself_and_the_earlier_ones():
     for route in ROUTES:
         module = layer(route=route, encoding=RoPE(2, layout="half"))
         with torch.no_grad():
-            moved = (module(changed) - module(x)).abs().amax((0, 2))
-        assert (moved[:3] == 0).all() and (moved[3:] > 1e-6).all(), route
+            out, after = module(x), module(changed)
+            alone = module.o(module.v(x[:, :1]))
+        moved = (after - out).abs().amax((0, 2))
+        assert (moved[:3] == 0).all(), f"{route}: a token saw a later one"
+        assert (moved[3:] > 1e-6).all(), f"{route}: a token missed an earlier one"
+        assert torch.allclose(out[:, :1], alone), f"{route}: token 0 missed itself"
 
 
 def test_a_mask_off_by_one_is_seen():

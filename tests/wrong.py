@@ -23,12 +23,12 @@ def _table(positions, omega):
 
 
 def exponent_doubled(positions, d):
-    """Lecture notes: 10000^(2δ/d) with δ = 2p the feature, so every ω is squared."""
+    """The exponent 2δ/d with δ = 2p the feature, so that every ω is squared."""
     return _table(positions, 10000.0 ** (-4 * np.arange(d // 2) / d))
 
 
 def missing_minus(positions, d):
-    """labml #313: the exponent without its sign, so that pairs get faster."""
+    """labml PR #193: the exponent without its sign, so that pairs get faster."""
     return _table(positions, 10000.0 ** (2 * np.arange(d // 2) / d))
 
 
@@ -40,19 +40,19 @@ def divided_by_inverse(positions, d):
 
 
 def members_differ(positions, d):
-    """SamLynnEvans/Transformer #7: each feature its own ω, sine and cosine unpaired."""
+    """The exponent δ/d for each feature δ: sine and cosine are no pair any more."""
     angle = np.asarray(positions)[..., None] * 10000.0 ** (-np.arange(d) / d)
     return _interleave(np.sin(angle[..., 0::2]), np.cos(angle[..., 1::2]))
 
 
 def raw_channel(positions, d):
-    """Kyubyong/transformer #38: members differ, and the exponent is doubled too."""
+    """Kyubyong/transformer #38, lecture notes: 2δ/d for each feature δ, both slips."""
     angle = np.asarray(positions)[..., None] * 10000.0 ** (-2 * np.arange(d) / d)
     return _interleave(np.sin(angle[..., 0::2]), np.cos(angle[..., 1::2]))
 
 
 def parity_of_position(positions, d):
-    """A blog post: sine at even *positions*, cosine at odd ones."""
+    """Posts that say "even and odd positions" where they mean features."""
     positions = np.asarray(positions)
     angle = positions[..., None] * frequencies(d).repeat(2)
     return np.where((positions % 2 == 0)[..., None], np.sin(angle), np.cos(angle))
@@ -228,13 +228,13 @@ def bound_without_boundary(h, offset, d):
 
 
 def positions_in_bf16(positions, d):
-    """gpt-neox #1003: integers above 256 collide."""
+    """As gpt-neox #1003 and others: integers above 256 collide."""
     rounded = torch.as_tensor(positions).to(torch.bfloat16).double().numpy()
     return np.cos(rounded[:, None] * frequencies(d))
 
 
 def frequencies_in_bf16(positions, d):
-    """transformers #25681: a model cast to bf16 takes its buffer along."""
+    """As transformers #25681 and others: a cast of the model takes a buffer along."""
     omega = torch.as_tensor(frequencies(d)).to(torch.bfloat16).double().numpy()
     return np.cos(np.asarray(positions)[:, None] * omega)
 
@@ -253,13 +253,8 @@ PRECISION = (positions_in_bf16, frequencies_in_bf16, angles_in_float32)
 
 
 def mask_off_by_one(tokens):
-    """A query that may not look at itself: its first row sees nothing."""
+    """A query that may not look at itself, so that the first one sees nothing."""
     return np.tril(np.ones((tokens, tokens), dtype=bool), -1)
-
-
-def invariant_under_permutation(x, order):
-    """Lecture notes: self-attention is permutation *in*variant."""
-    return x
 
 
 def bias_of_the_key(logits, c):
