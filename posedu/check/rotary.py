@@ -251,7 +251,7 @@ WAVE = Exercise(
     title="A score is a wave",
     kind="SymPy",
     minutes=10,
-    lines=6,
+    lines=5,
     cases=(
         (sp.Matrix([1, 0]), sp.Matrix([1, 0])),
         (sp.Matrix([1, 0]), sp.Matrix([0, 1])),
