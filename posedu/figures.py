@@ -24,6 +24,7 @@ Array = np.ndarray
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00")
 DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 3)))
 DIVERGING = "RdBu_r"
+DIALS_IN_A_ROW = 3  # as many as stay legible on a phone
 
 _INK = "#010203"  # stands for the page's text colour while matplotlib draws
 _STYLE = {
@@ -36,7 +37,7 @@ _STYLE = {
     "axes.spines.top": False,
     "axes.titlecolor": _INK,
     "figure.facecolor": "none",
-    "figure.figsize": (6.4, 3.4),
+    "figure.figsize": (5.6, 3.2),
     "figure.constrained_layout.use": True,
     "font.size": 11,
     "grid.alpha": 0.2,
@@ -166,22 +167,25 @@ def hands(
     shorter its hand.
     """
     with mpl.rc_context(_STYLE):
-        width = 1.7 * len(titles)
-        figure, axes = canvas(1, len(titles), figsize=(width, 2.1))
+        rows = -(-len(titles) // DIALS_IN_A_ROW)
+        columns = min(len(titles), DIALS_IN_A_ROW)
+        size = (1.5 * columns, 1.65 * rows + 0.4)
+        figure, axes = canvas(rows, columns, figsize=size)
         pairs = angles.shape[1]
         lengths = np.linspace(1.0, 0.45, pairs)
-        for panel, title, row in zip(axes[0], titles, angles, strict=True):
+        for panel in axes.flat:
+            panel.set_axis_off()
+        panels = axes.ravel()[: len(titles)]
+        for panel, title, row in zip(panels, titles, angles, strict=True):
             circle = mpl.patches.Circle((0, 0), 1, fill=False, color=_INK, alpha=0.4)
             panel.add_patch(circle)
             for p, (angle, length) in enumerate(zip(row, lengths, strict=True)):
                 tip = length * np.cos(angle), length * np.sin(angle)
                 panel.plot([0, tip[0]], [0, tip[1]], label=f"pair {p}")
-            panel.set(
-                xlim=(-1.1, 1.1), ylim=(-1.1, 1.1), aspect="equal", title=title
-            )
-            panel.set_axis_off()
+            panel.set(xlim=(-1.1, 1.1), ylim=(-1.1, 1.1), aspect="equal", title=title)
         figure.legend(
-            *axes[0][0].get_legend_handles_labels(), loc="outside lower center",
-            ncols=min(pairs, 6),
+            *axes[0][0].get_legend_handles_labels(),
+            loc="outside lower center",
+            ncols=min(pairs, 4),
         )
         return finish(figure, caption=caption, alt=alt)
