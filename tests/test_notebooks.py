@@ -23,7 +23,9 @@ def name(value):
 
 @pytest.mark.parametrize(("path", "text"), list(notebooks.wanted()), ids=name)
 def test_every_notebook_is_up_to_date(path, text):
-    assert path.read_text(encoding="utf-8") == text, f"run `make notebooks`: {path.name}"
+    assert path.read_text(encoding="utf-8") == text, (
+        f"run `make notebooks`: {path.name}"
+    )
 
 
 @pytest.mark.parametrize("path", PATHS, ids=lambda p: str(p.relative_to(ROOT)))

@@ -193,12 +193,18 @@ def test_every_internal_link_resolves(page):
 
 @pytest.mark.parametrize("page", PAGES)
 def test_no_page_asks_another_site_for_anything(page):
-    asked = re.findall(r'<(?:script|img|link|iframe)[^>]*(?:src|href)="([^"]+)"', html(page))
-    foreign = [a for a in asked if re.match(r"(https?:)?//", a) and "canonical" not in a]
+    asked = re.findall(
+        r'<(?:script|img|link|iframe)[^>]*(?:src|href)="([^"]+)"', html(page)
+    )
+    foreign = [
+        a for a in asked if re.match(r"(https?:)?//", a) and "canonical" not in a
+    ]
     assert foreign == []
 
 
-@pytest.mark.parametrize("document", [d for d in DOCUMENTS if d.startswith("notebooks")])
+@pytest.mark.parametrize(
+    "document", [d for d in DOCUMENTS if d.startswith("notebooks")]
+)
 def test_the_download_of_a_notebook_carries_the_package(document):
     notebook = nbformat.read(HTML / "_sources" / f"{document}.ipynb", as_version=4)
     nbformat.validate(notebook)
@@ -206,7 +212,9 @@ def test_the_download_of_a_notebook_carries_the_package(document):
     assert re.search(r'PACKAGE = "[A-Za-z0-9+/=]{10000,}"', setup.source)
 
 
-@pytest.mark.parametrize("document", [d for d in DOCUMENTS if d.startswith("notebooks")])
+@pytest.mark.parametrize(
+    "document", [d for d in DOCUMENTS if d.startswith("notebooks")]
+)
 @pytest.mark.parametrize("url", ["", "https://github.com/example/posedu"])
 def test_colab_buttons_open_a_notebook_of_the_tree(document, url):
     options = {"repository_url": url, "repository_branch": "main"}

@@ -18,7 +18,9 @@ COLAB = "https://colab.research.google.com"
 def set_address(url):
     """Write the address, or its absence, into every file that states it."""
     if url and not VALID.fullmatch(url):
-        raise ValueError(f"the address must be https://github.com/OWNER/NAME, got {url}")
+        raise ValueError(
+            f"the address must be https://github.com/OWNER/NAME, got {url}"
+        )
     config = ROOT / "_config.yml"
     _rewrite(config, r'^  url: ".*"$', f'  url: "{url}"')
     citation = ROOT / "CITATION.cff"

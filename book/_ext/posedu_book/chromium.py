@@ -14,7 +14,9 @@ def main():
         return
     if shutil.which("apt-get") and os.geteuid() == 0:
         subprocess.run(["apt-get", "update", "--quiet"], check=True)
-        subprocess.run(["apt-get", "install", "--yes", "--quiet", "chromium"], check=True)
+        subprocess.run(
+            ["apt-get", "install", "--yes", "--quiet", "chromium"], check=True
+        )
     else:
         print("Chromium is not installed: the browser tests will be skipped.")
 

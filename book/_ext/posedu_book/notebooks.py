@@ -28,7 +28,7 @@ SOLUTION = re.compile(
 STUB = r"\1raise NotImplementedError"
 CHECKED = "nbval-check-output"  # the tag of a cell whose output nbval compares
 
-SETUP = '''\
+SETUP = """\
 # Set-up: where posedu is installed, as in the project's own folder, this does nothing.
 import base64
 import importlib.util
@@ -58,7 +58,7 @@ if importlib.util.find_spec("posedu") is None:
             "Download the notebook from the book's website, or run `pip install .` in "
             "the project's folder."
         )
-    importlib.invalidate_caches()'''
+    importlib.invalidate_caches()"""
 
 # What the package needs and a bare Colab may lack; all of it pure Python.
 CARRIED_DISTRIBUTIONS = ("jaxtyping", "wadler_lindig")

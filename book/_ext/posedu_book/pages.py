@@ -34,10 +34,12 @@ class NotebookLinks(SphinxDirective):
         download = external(f"{up}/_sources/{docname}.ipynb", "download the notebook")
         download["classes"].append("posedu-download")
         parts = [nodes.Text("To work on your own copy, "), download]
-        parts.append(nodes.Text(
-            ": it carries the package inside and runs after Colab's Upload, "
-            "or in any Jupyter with NumPy, SymPy, matplotlib and PyTorch."
-        ))
+        parts.append(
+            nodes.Text(
+                ": it carries the package inside and runs after Colab's Upload, "
+                "or in any Jupyter with NumPy, SymPy, matplotlib and PyTorch."
+            )
+        )
         if colab := colab_link(self.config, docname):
             parts[:0] = [external(colab, "Open it in Colab"), nodes.Text(". ")]
         return [nodes.paragraph("", "", *parts)]

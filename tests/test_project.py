@@ -1,0 +1,88 @@
+"""The project's own files agree with each other."""
+
+import re
+import subprocess
+import sys
+import tomllib
+
+import pytest
+import yaml
+from packaging.requirements import Requirement
+from posedu_book.notebooks import ROOT
+
+import posedu
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+ALLOWED = {
+    *("book", "notebooks", "posedu", "tests", ".github", ".ci"),
+    *("_config.yml", "_toc.yml", "requirements.txt", "pyproject.toml", "Makefile"),
+    *("README.md", "LICENSE", "LICENSE-TEXT", "CITATION.cff", "CHANGELOG.md"),
+    *("CONTRIBUTING.md", ".pre-commit-config.yaml", ".gitignore"),
+}
+
+
+def tracked():
+    command = ["git", "ls-files"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    return done.stdout.splitlines()
+
+
+def test_nothing_else_at_the_root():
+    assert {name.split("/")[0] for name in tracked()} <= ALLOWED
+
+
+def test_one_version():
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert PROJECT["project"]["version"] == posedu.__version__ == citation["version"]
+    assert (
+        f"Version {posedu.__version__}" in (ROOT / "book/reference/cite.md").read_text()
+    )
+
+
+def test_the_package_asks_for_lower_bounds_only_and_the_pins_meet_them():
+    pins = {}
+    for line in (ROOT / "requirements.txt").read_text().splitlines():
+        if "==" in line:
+            name, _, version = line.partition("==")
+            pins[name.lower()] = version
+    for line in PROJECT["project"]["dependencies"]:
+        requirement = Requirement(line)
+        assert {s.operator for s in requirement.specifier} == {">="}, line
+        assert requirement.specifier.contains(pins[requirement.name]), line
+
+
+def test_the_readme_s_example_runs():
+    (example,) = re.findall(r"```python\n(.*?)```", README, re.S)
+    scope = {}
+    exec(example, scope)
+    assert scope["y"].shape == (1, 128, 512)
+
+
+@pytest.mark.parametrize("target", ["book", "test", "serve", "address", "notebooks"])
+def test_every_target_that_is_promised_exists(target):
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    assert re.search(rf"^{target}:", makefile, re.M)
+
+
+def test_ci_calls_the_readme_s_test_command_and_no_other():
+    script = (ROOT / ".ci/run").read_text(encoding="utf-8")
+    assert re.findall(r"^make .*$", script, re.M) == ["make test"]
+    assert "make test" in README
+
+
+def test_every_page_of_the_contents_exists():
+    toc = yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8"))
+    for part in toc["parts"]:
+        for chapter in part["chapters"]:
+            name = chapter["file"]
+            assert any((ROOT / f"{name}{s}").exists() for s in (".md", ".ipynb")), name
+
+
+def test_importing_the_package_is_cheap():
+    code = (
+        "import sys, posedu, posedu.catalog; "
+        "print([m for m in ('torch', 'sympy', 'matplotlib') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout.strip() == "[]", done.stderr
