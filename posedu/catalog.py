@@ -8,7 +8,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class SpecialCase:
-    """``this`` encoding becomes ``of`` under a condition; ``proof`` labels the claim."""
+    """An encoding becomes the encoding ``of`` where ``when`` holds: claim ``proof``."""
 
     of: str
     when: str

@@ -94,18 +94,20 @@ def crosscheck(name: str, *, compiled: bool = False, seed: int = 0) -> CrossChec
 
     The bound at each entry is derived, not tuned. With u the unit roundoff,
     ``scale · (6 u₆₄ |position| + 4 u_table + 2 u_out)``: the float64 angle is off by at
-    most ``6 u₆₄ |position|`` (ω ≤ 1 by a power and a division, then the product), cosine,
-    sine, their two products and the sum are each rounded in the dtype of the table, and
-    the result in its own. ``scale`` bounds what those factors multiply: ``|x| + 2`` where
-    a vector of sines is added, √2 times the length of the token where pairs turn.
+    most ``6 u₆₄ |position|`` (ω ≤ 1 by a power and a division, then the product);
+    cosine, sine, their two products and the sum are each rounded in the dtype of the
+    table, and the result in its own. ``scale`` bounds what those factors multiply:
+    ``|x| + 2`` where a vector of sines is added, √2 times the length of the token where
+    pairs turn.
 
     Parameters
     ----------
     name
         A key of ``posedu.catalog.CATALOG``.
     compiled
-        Also compare the PyTorch face under ``torch.compile(fullgraph=True)``, for d = 64
-        and five integer positions, in float32 and bfloat16: each costs a compilation.
+        Also compare the PyTorch face under ``torch.compile(fullgraph=True)``, for
+        d = 64 and five integer positions, in float32 and bfloat16: each costs a
+        compilation.
     seed
         Of the random inputs and gradients.
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import sympy as sp
 import torch
-from posedu_book.notebooks import EXERCISES, SOLVED
 
 from posedu.check import core
+from posedu_book.notebooks import EXERCISES, SOLVED
 
 ALL = [e for family in core.FAMILIES for e in core.exercises(family).values()]
 MISTAKES = [(e, m) for e in ALL for m in e.misconceptions]

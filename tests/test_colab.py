@@ -11,6 +11,7 @@ import pytest
 from jupyter_client.manager import AsyncKernelManager
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
+
 from posedu_book import notebooks
 from posedu_book.notebooks import ROOT
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook, new_output
+
 from posedu_book import address, notebooks
 from posedu_book.notebooks import ROOT
 
@@ -142,7 +143,7 @@ def test_one_command_sets_the_address_and_takes_it_out(copied_tree):
 
 @pytest.mark.parametrize("bad", ["github.com/a/b", "https://example.org/a/b", "x"])
 def test_an_address_that_colab_cannot_open_is_refused(bad, copied_tree):
-    with pytest.raises(ValueError, match="https://github.com/OWNER/NAME"):
+    with pytest.raises(ValueError, match=r"https://github\.com/OWNER/NAME"):
         address.set_address(bad)
 
 

@@ -8,9 +8,9 @@ import tomllib
 import pytest
 import yaml
 from packaging.requirements import Requirement
-from posedu_book.notebooks import ROOT
 
 import posedu
+from posedu_book.notebooks import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 README = (ROOT / "README.md").read_text(encoding="utf-8")

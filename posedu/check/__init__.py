@@ -1,8 +1,8 @@
 """Check exercise answers, offline, naming the misconception behind a wrong one.
 
-``check("rotary-1", turn)`` says that the answer is correct, still open, or what is wrong
-with it: the property it breaks with the smallest counter-example, or the well-known
-mistake that it makes. It never shows the solution.
+``check("rotary-1", turn)`` says that the answer is correct, still open, or what is
+wrong with it: the property it breaks with the smallest counter-example, or the
+well-known mistake that it makes. It never shows the solution.
 """
 
 from posedu.check.core import (

@@ -3,9 +3,10 @@
 import html
 
 from docutils import nodes
+from sphinx.util.docutils import SphinxDirective
+
 from posedu.catalog import ATTENTION, CATALOG
 from posedu_book.markup import external, link, table
-from sphinx.util.docutils import SphinxDirective
 
 HEAD = (
     "Encoding",

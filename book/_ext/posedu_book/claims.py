@@ -5,9 +5,10 @@ import json
 import re
 
 from docutils import nodes
-from posedu_book.markup import link, table
 from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective
+
+from posedu_book.markup import link, table
 
 LOGGER = logging.getLogger(__name__)
 PROOF = re.compile(r'class="posedu-proof" data-proof="([^"]*)"')

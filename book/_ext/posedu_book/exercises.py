@@ -4,8 +4,9 @@ import json
 import re
 from pathlib import Path
 
-from posedu_book.markup import parse
 from sphinx.util.docutils import SphinxDirective
+
+from posedu_book.markup import parse
 
 HEADING = re.compile(r"^## (?P<name>[\w-]+) · (?P<title>.+)\n+", re.M)
 MARKERS = re.compile(r"^[ \t]*### (BEGIN|END) SOLUTION\n?", re.M)

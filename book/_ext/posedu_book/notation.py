@@ -3,8 +3,9 @@
 from pathlib import Path
 
 import yaml
-from posedu_book.markup import parse
 from sphinx.util.docutils import SphinxDirective
+
+from posedu_book.markup import parse
 
 FILE = "book/notation.yml"
 

@@ -14,8 +14,9 @@ from importlib import metadata
 from pathlib import Path
 
 import nbformat
-import posedu
 from nbclient import NotebookClient
+
+import posedu
 
 ROOT = Path(__file__).resolve().parents[3]
 NOTEBOOKS = ROOT / "notebooks"

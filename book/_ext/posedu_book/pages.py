@@ -4,9 +4,10 @@ from pathlib import Path
 
 import nbformat
 from docutils import nodes
+from sphinx.util.docutils import SphinxDirective
+
 from posedu_book.markup import external
 from posedu_book.notebooks import carried
-from sphinx.util.docutils import SphinxDirective
 
 COLAB = "https://colab.research.google.com/github"
 

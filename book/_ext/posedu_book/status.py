@@ -5,8 +5,9 @@ import os
 import platform
 from importlib import metadata
 
-from posedu_book.markup import table
 from sphinx.util.docutils import SphinxDirective
+
+from posedu_book.markup import table
 
 PACKAGES = (
     "posedu",
