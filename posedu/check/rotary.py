@@ -634,7 +634,7 @@ PEAK = Exercise(
 
 def spread(q, k, offset):
     """Take the standard deviation of the scores of q[n] and k[n] at this offset."""
-    return _scores(q, k, offset).std()
+    return float(_scores(q, k, offset).std())
 
 
 def _scores(q, k, offset):
