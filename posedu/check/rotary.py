@@ -634,12 +634,16 @@ PEAK = Exercise(
 
 def spread(q, k, offset):
     """Take the standard deviation of the scores of q[n] and k[n] at this offset."""
-    return float(_scores(q, k, offset).std())
+    return float((_turned(q, offset) * k).sum(axis=1).std())
 
 
-def _scores(q, k, offset):
-    turned = rope(q, np.full(len(q), offset), layout="half")
-    return (turned * k).sum(axis=1)
+def _turned(q, offset):
+    return rope(q, np.full(len(q), offset), layout="half")
+
+
+def _spread_over_positions(q, k, offset):
+    turned = rope(q, np.arange(len(q)), layout="half")
+    return float((turned * k).sum(axis=1).std())
 
 
 SPREAD = Exercise(
@@ -663,29 +667,23 @@ SPREAD = Exercise(
         Misconception(
             "Token n is turned by n",
             "The rows are samples, not positions: all of them have the same offset.",
-            lambda q, k, offset: (
-                (rope(q, np.arange(len(q)), layout="half") * k).sum(axis=1).std()
-            ),
+            _spread_over_positions,
         ),
         Misconception(
             "This is the mean score",
             "The mean is near 0 at every offset. How far scores scatter about it is "
             "the question.",
-            lambda q, k, offset: _scores(q, k, offset).mean(),
+            lambda q, k, offset: float((_turned(q, offset) * k).sum(axis=1).mean()),
         ),
         Misconception(
             "This is the spread of the products of single features",
             "A score is the sum over features; sum before you take the deviation.",
-            lambda q, k, offset: (
-                rope(q, np.full(len(q), offset), layout="half") * k
-            ).std(),
+            lambda q, k, offset: float((_turned(q, offset) * k).std()),
         ),
         Misconception(
             "All queries meet all keys",
             "Sample n is the pair q[n], k[n].",
-            lambda q, k, offset: (
-                rope(q, np.full(len(q), offset), layout="half") @ k.T
-            ).std(),
+            lambda q, k, offset: float((_turned(q, offset) @ k.T).std()),
         ),
     ),
 )
