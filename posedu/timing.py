@@ -37,7 +37,7 @@ import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import Module
-from tqdm.auto import tqdm
+from tqdm import tqdm
 
 from posedu._arguments import require_choice, require_dimension
 from posedu.catalog import CATALOG, Encoding
