@@ -88,6 +88,7 @@ def finish(figure: Canvas, *, caption: str, alt: str) -> Figure:
     """
     if not caption.strip() or not alt.strip():
         raise ValueError("a figure needs a caption and an alternative text")
+    _ink(figure)
     buffer = io.StringIO()
     with mpl.rc_context(_STYLE):
         figure.savefig(buffer, format="svg", metadata={"Date": None})
@@ -103,6 +104,15 @@ def finish(figure: Canvas, *, caption: str, alt: str) -> Figure:
     )
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.S)
     return Figure(svg, caption, alt)
+
+
+def _ink(figure: Canvas) -> None:
+    """Give legends and words drawn outside the style the book's style after all."""
+    for legend in figure.findobj(mpl.legend.Legend):
+        legend.set_frame_on(False)
+    for words in figure.findobj(mpl.text.Text):
+        if mpl.colors.same_color(words.get_color(), "black"):
+            words.set_color(_INK)
 
 
 def curves(

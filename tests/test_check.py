@@ -154,6 +154,7 @@ def test_a_wrong_answer_is_told_what_is_wrong(answer, said):
         (torch.tensor([2]), torch.tensor([3]), False),
         (1.0 + 1e-12, 1.0, True),
         (float("nan"), 1.0, False),
+        (np.float64(1.0), np.float64(1.0), True),
         ([1.0, True], [1.0, False], False),
         (np.array([1, 2]), np.array([1, 2]), True),
         ("half", "half", True),

@@ -41,6 +41,15 @@ def test_a_figure_without_words_is_refused(missing):
         figures.finish(figure, **{**TEXTS, missing: " "})
 
 
+def test_what_is_drawn_on_a_bare_canvas_takes_the_page_s_ink():
+    figure, ((axes,),) = figures.canvas()
+    axes.plot([0, 1], [0, 1], label="a line")
+    axes.legend()
+    axes.text(0.5, 0.5, "words")
+    svg = figures.finish(figure, **TEXTS).svg
+    assert not re.search(r"#000000|fill: #ffffff|#cccccc", svg)
+
+
 def test_legend_only_for_several_curves():
     one, two, *_ = drawn()
     assert "legend_1" not in one.svg

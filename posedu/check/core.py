@@ -210,7 +210,7 @@ def _equal(got: Any, want: Any, tolerance: float) -> bool:
     if isinstance(want, np.ndarray):
         return bool(np.array_equal(got, want))
     if isinstance(want, float | np.floating):
-        return abs(float(got) - want) <= tolerance
+        return bool(abs(float(got) - want) <= tolerance)
     return bool(got == want)
 
 
