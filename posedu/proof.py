@@ -50,7 +50,8 @@ def prove(label: str, left: Any, right: Any, *, covers: str) -> None:
     label
         The equation's label in the chapter, ``eq-…``.
     left, right
-        SymPy expressions or matrices of one shape.
+        SymPy expressions or matrices of one shape, or lists of such, for an equation
+        that says several things.
     covers
         For which sizes and under which assumptions on the symbols this is the
         statement of the chapter, as the end of "Covers …".
@@ -60,12 +61,13 @@ def prove(label: str, left: Any, right: Any, *, covers: str) -> None:
     ProofError
         If the difference does not simplify to zero; the message shows it.
     """
-    left, right = sp.Matrix([left]), sp.Matrix([right])
-    if left.shape != right.shape:
-        raise ProofError(f"{label}: shapes {left.shape} and {right.shape} differ")
-    if not left:
+    if _shape(left) != _shape(right):
+        shapes = f"{_shape(left)} and {_shape(right)}"
+        raise ProofError(f"{label}: shapes {shapes} differ")
+    if not _entries(left):
         raise ProofError(f"{label}: there is nothing to compare")
-    for entry, (a, b) in enumerate(zip(left, right, strict=True)):
+    pairs = zip(_entries(left), _entries(right), strict=True)
+    for entry, (a, b) in enumerate(pairs):
         residual = _simplest(a - b)
         if residual != 0:
             raise ProofError(f"{label}: entry {entry} differs by {residual}")
@@ -119,6 +121,20 @@ def prove_sampled(
         worst = max(worst, amount)
     how = f"sampled {samples} times, worst {worst:.1g}, bound {bound:.1g}"
     _declare(Proof(label, how, covers))
+
+
+def _shape(value: Any) -> Any:
+    """The shape of a matrix, those of a list's items, nothing for an expression."""
+    if isinstance(value, list | tuple):
+        return [_shape(item) for item in value]
+    return value.shape if isinstance(value, sp.MatrixBase) else ()
+
+
+def _entries(value: Any) -> list[sp.Expr]:
+    """Every entry of an expression, a matrix or a list of them, in order."""
+    if isinstance(value, list | tuple):
+        return [entry for item in value for entry in _entries(item)]
+    return list(value) if isinstance(value, sp.MatrixBase) else [sp.sympify(value)]
 
 
 def _simplest(expression: sp.Expr) -> sp.Expr:

@@ -39,6 +39,13 @@ FALSE = {
     "infinity": (sp.oo, sp.oo, "nan"),
     "row and column": (sp.Matrix([[a, b]]), sp.Matrix([a, b]), r"shapes \(1, 2\)"),
     "sizes": (sp.eye(2), sp.eye(3), r"\(2, 2\) and \(3, 3\)"),
+    "one of several": ([a, sp.eye(2)], [a, 2 * sp.eye(2)], "entry 1"),
+    "fewer": ([a, b], [a], r"\[\(\), \(\)\] and \[\(\)\]"),
+    "rows of a list": (
+        [sp.Matrix([[a, b]]), sp.Matrix([[a]])],
+        [sp.Matrix([[a, b]]), sp.Matrix([[b]])],
+        "entry 2",
+    ),
     "nothing": (sp.Matrix(0, 0, []), sp.Matrix(0, 0, []), "nothing to compare"),
 }
 
