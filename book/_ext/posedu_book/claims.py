@@ -109,7 +109,9 @@ def fill(app, doctree, docname):
     """Put the ledger in place of its placeholder."""
     for placeholder in list(doctree.findall(ledger_placeholder)):
         rows = []
-        for page, found in sorted(store(app.env).items()):
+        in_order = app.env.toctree_includes[app.config.root_doc]
+        for page in (page for page in in_order if page in store(app.env)):
+            found = store(app.env)[page]
             checks = {check["label"]: check for check in found["checks"]}
             for label in found["claims"]:
                 check = checks.get(label, {"how": "unchecked", "covers": ""})
