@@ -33,10 +33,10 @@ def angle(positions) -> np.ndarray:
 def table(positions, dtype: torch.dtype) -> np.ndarray:
     """Error of a cosine or sine: that of its angle, and rounding it to ``dtype``.
 
-    In float64 NumPy's is good to 2u, and PyTorch's from a range, by the addition
-    theorem, is two products of two such factors and a sum: 2 (2 · 2u + u) + u.
+    A float64 cosine or sine is good to two units in the last place, each at most u
+    for a value up to 1: 2u in either face.
     """
-    return angle(positions) + 13 * U64 + roundoff(dtype)
+    return angle(positions) + 4 * U64 + roundoff(dtype)
 
 
 def turned(x: np.ndarray, positions, dtype: torch.dtype, layout: str) -> np.ndarray:
