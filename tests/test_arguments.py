@@ -484,3 +484,25 @@ def test_numbers_of_every_kind_are_numbers():
         assert absolute.offset_matrix(position, 4, **half).shape == (4, 4)
     for x in (np.ones((1, 4), np.float16), np.ones((1, 4), np.longdouble), [[1.0] * 4]):
         assert rotary.rope(x, [3], **half).dtype == np.float64
+
+
+LOOKS = {
+    "RoPE.table": (RoPE(8, **half).table, 1),
+    "RoPE": (partial(RoPE(8, **half), t8), 1),
+    "RoPE.rotate": (partial(RoPE(8, **half).rotate, t8, t8), 1),
+    "Sinusoidal.table": (Sinusoidal(8, **half).table, 1),
+    "Sinusoidal": (partial(Sinusoidal(8, **half), t8), 1),
+    "Attention": (partial(layer, b8), 1),
+    "Attention with RoPE": (partial(Attention(8, 2, encoding=RoPE(4, **half)), b8), 2),
+}
+
+
+@pytest.mark.parametrize("call, times", LOOKS.values(), ids=LOOKS)
+def test_positions_are_looked_at_once_by_each_that_takes_them(call, times, monkeypatch):
+    # On a GPU every look waits for the device.
+    looks, isfinite = [], torch.Tensor.isfinite
+    monkeypatch.setattr(
+        torch.Tensor, "isfinite", lambda t: looks.append(t) or isfinite(t)
+    )
+    call(torch.arange(3.0))
+    assert len(looks) == times

@@ -78,7 +78,7 @@ def test_nothing_to_turn(layout, dtype, shape):
     assert out.shape == x.grad.shape == shape
     table = rope.table(positions, dtype=wide(dtype))
     target = torch.empty_like(out)
-    assert turn_pairs(x, *table, layout=layout, out=target) is target
+    assert turn_pairs(x.detach(), *table, layout=layout, out=target) is target
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -149,6 +149,10 @@ def spoil(**changes):
     }
 
 
+def empty(x, cos):
+    return torch.empty_like(x)
+
+
 @pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize(
     "changes, error, message",
@@ -158,6 +162,16 @@ def spoil(**changes):
         (dict(out=lambda x, cos: x[:1]), ValueError, r"out must be .*\[2, 5, 8\]"),
         (dict(out=lambda x, cos: x.double()), ValueError, "out must be torch.float32"),
         (dict(out=lambda x, cos: x.to("meta")), ValueError, "on cpu like x.*on meta"),
+        (
+            dict(cos=lambda x, cos: cos.clone().requires_grad_(), out=empty),
+            ValueError,
+            r"no gradient.*torch.no_grad\(\)",
+        ),
+        (
+            dict(sin=lambda x, cos: cos.clone().requires_grad_(), out=empty),
+            ValueError,
+            r"no gradient.*torch.no_grad\(\)",
+        ),
         (dict(layout=lambda x, cos: "halves"), ValueError, "'halves'"),
         (dict(x=lambda x, cos: x.long()), TypeError, "x must hold floats"),
         (dict(x=lambda x, cos: x.double()), TypeError, "no coarser.*got torch.float32"),

@@ -90,6 +90,9 @@ class Sinusoidal(Encoding):
         require_positions(positions)
         if isinstance(positions, Tensor):
             device = positions.device
+        return self._table(positions, dtype, device)
+
+    def _table(self, positions, dtype, device) -> Tensor:
         omega = frequencies(
             self.d_model, base=self.base, spacing=self.spacing, device=device
         )
@@ -110,7 +113,7 @@ class Sinusoidal(Encoding):
                 f"x must be [..., tokens, {self.d_model}], got shape {list(x.shape)}"
             )
         positions = align_positions(positions, x)
-        return x + self.table(positions, dtype=x.dtype, device=x.device)
+        return x + self._table(positions, x.dtype, x.device)
 
     forward = embed
 

@@ -162,11 +162,11 @@ class Attention(nn.Module):
         if positions is None:
             positions = range(past, past + tokens)
 
+        align_positions(positions, x)
         x = self.encoding.embed(x, positions)
         q = self.q(x).unflatten(-1, (self.heads, self.d)).transpose(1, 2)
         k = self.k(x).unflatten(-1, (self.kv_heads, self.d)).transpose(1, 2)
         v = self.v(x).unflatten(-1, (self.kv_heads, self.d)).transpose(1, 2)
-        align_positions(positions, x)
         q, k = self.encoding.rotate(q, k, positions)
         query_positions = key_positions = _as_tensor(positions, x.device)
         if cache is not None:

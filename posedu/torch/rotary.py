@@ -52,19 +52,21 @@ def turn_pairs(
     out
         A tensor to write into, like ``x`` but with memory of its own. Nothing of the
         size of ``x`` is allocated then (but by a compiler, for the interleaved
-        layout), and nothing is recorded for a gradient.
+        layout), and nothing is recorded for a gradient: it needs ``torch.no_grad()``
+        or arguments that require none, which is not checked under a compiler.
 
     Raises
     ------
     TypeError, ValueError
         ``cos`` and ``sin`` unlike each other, in half precision, coarser than ``x``
         or of a shape that does not fit it; an ``out`` that ``x`` cannot be turned
-        into; unknown ``layout``.
+        into, or where a gradient is wanted; unknown ``layout``.
     """
     require_choice("layout", layout, LAYOUTS)
     _require_table(x, cos, sin)
     if out is not None:
         _require_target(out, x)
+        _require_no_gradient(x, cos, sin)
         with torch.no_grad():
             return _turn_into(out, x, cos, sin, layout)
     if torch.compiler.is_compiling() or cos.requires_grad:
@@ -112,6 +114,16 @@ def _require_target(out: Tensor, x: Tensor) -> None:
         )
     if out is x or _share_memory(out, x):
         raise ValueError("out must not share memory with x, which is read after it")
+
+
+def _require_no_gradient(*tensors: Tensor) -> None:
+    if torch.compiler.is_compiling() or not torch.is_grad_enabled():
+        return
+    if any(t.requires_grad for t in tensors):
+        raise ValueError(
+            "out= records no gradient; call under torch.no_grad() or pass x.detach() "
+            "and a table that requires no gradient"
+        )
 
 
 def _share_memory(a: Tensor, b: Tensor) -> bool:
@@ -268,6 +280,9 @@ class RoPE(Encoding):
         require_positions(positions)
         if isinstance(positions, Tensor):
             device = positions.device
+        return self._table(positions, dtype, device)
+
+    def _table(self, positions, dtype, device) -> tuple[Tensor, Tensor]:
         omega = frequencies(self.rotary_dim, base=self.base, device=device)
         return cos_sin(positions, omega, dtype)
 
@@ -309,7 +324,7 @@ class RoPE(Encoding):
             )
         positions = align_positions(positions, x)
         dtype = torch.float64 if x.dtype == torch.float64 else torch.float32
-        return self.table(positions, dtype=dtype, device=x.device)
+        return self._table(positions, dtype, x.device)
 
     def extra_repr(self) -> str:
         """Say the conventions when the module is printed."""
