@@ -33,8 +33,8 @@ DOCUMENTS = [
     *[chapter["file"] for part in TOC["parts"] for chapter in part["chapters"]],
 ]
 PAGES = [f"{document}.html" for document in DOCUMENTS]
-CHAPTERS = [d for d in DOCUMENTS if d in {e.chapter for e in CATALOG.values()}]
-CHAPTERS.append("book/attention/order")
+ATTENTION = "book/attention/order"
+CHAPTERS = [ATTENTION, *(encoding.chapter for encoding in CATALOG.values())]
 HEADINGS = (
     "What you will be able to do",
     "The problem",
@@ -160,7 +160,7 @@ def test_without_scripts_the_text_is_there(address, chromium):
     tab = context.new_page()
     tab.goto(address + "book/rotary/rope.html")
     assert tab.locator(".posedu-figure").first.is_visible()
-    assert tab.locator("h1").first.is_visible()
+    assert tab.locator("article h1").first.is_visible()
 
 
 def targets(page):
@@ -242,13 +242,15 @@ def test_colab_links_on_the_site_resolve_and_none_is_dead(page):
 def test_a_chapter_has_every_part(chapter):
     text = html(f"{chapter}.html")
     headings = re.findall(r"<h2>(.*?)<a class=\"headerlink", text, re.S)
-    plain = [re.sub(r"<[^>]+>|^[\d.\s]+", "", h).strip() for h in headings]
+    plain = [re.sub(r"<[^>]+>", "", h) for h in headings]
+    plain = [re.sub(r"^[\d.]+ ", "", h).strip() for h in plain]
     assert [h for h in plain if h in HEADINGS] == list(HEADINGS), plain
     assert "Conventions of this chapter" in text
     assert text.count('class="posedu-proof"') >= 5
     assert text.count('class="proof theorem') >= 1
     assert 'class="posedu-figure' in text
-    assert 'class="posedu-table"' in text
+    if chapter != ATTENTION:  # whose faces the lab compares
+        assert 'class="posedu-table"' in text
     assert text.count('class="exercise admonition') >= 6
     assert text.count("solution dropdown admonition") >= 6
     for face in ("SymPy", "NumPy", "PyTorch"):
