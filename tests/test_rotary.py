@@ -265,6 +265,12 @@ def test_linear_attention_weights_are_not_a_convex_combination():
 # Published numbers.
 
 
+def test_decay_bound_has_the_paper_s_base_by_default():
+    offsets = [1, 50, 1000]
+    given = rotary.decay_bound(offsets, 128, base=10000)
+    assert np.array_equal(rotary.decay_bound(offsets, 128), given)
+
+
 def test_decay_bound_has_the_published_values():
     bound = rotary.decay_bound([0, 50, 250, 1000, 4096], 128)
     assert bound[:2].round(1).tolist() == [32.5, 12.6]
