@@ -1,5 +1,7 @@
 """Every record of the catalog: its faces load and take its variants."""
 
+import importlib
+import inspect
 import subprocess
 import sys
 
@@ -118,3 +120,23 @@ def test_faces_know_nothing_of_each_other(encoding, face, others):
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )
     assert run.stdout.split() == []
+
+
+CONVENTIONS = {"layout", "spacing", "base", "rotary_dim", "source", "target"}
+
+
+@pytest.mark.parametrize(
+    "module",
+    [f"posedu.{f}.{m}" for f in ("numpy", "torch") for m in ("absolute", "rotary")],
+)
+def test_conventions_are_keywords_and_a_layout_has_no_default(module):
+    names = vars(importlib.import_module(module))
+    public = [v for n, v in names.items() if n[0] != "_" and callable(v)]
+    own = [v for v in public if getattr(v, "__module__", "") == module]
+    assert own
+    for function in own:
+        for name, parameter in inspect.signature(function).parameters.items():
+            if name in CONVENTIONS:
+                assert parameter.kind is parameter.KEYWORD_ONLY, (function, name)
+            if name == "layout":
+                assert parameter.default is parameter.empty, function
