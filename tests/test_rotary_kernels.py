@@ -57,6 +57,13 @@ def test_any_strides_of_input_and_target(layout, dtype, memory, r):
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_token_wider_than_a_tile_is_a_tile_of_its_own(layout):
+    x = torch.randn(1, 2100, 3, 64).bfloat16()
+    positions = range(5, 8)
+    assert_turned(RoPE(64, layout=layout)(x, positions), x, positions, layout)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_more_than_one_tile(layout, dtype):
     x = torch.randn(2, 8, 300, 64).to(dtype)
