@@ -1,5 +1,6 @@
 """Bad input, from a table: each message says what was given and what is needed."""
 
+import inspect
 from functools import partial
 
 import numpy as np
@@ -19,6 +20,8 @@ from posedu.torch import (
     convert_layout,
     turn_pairs,
 )
+from posedu.torch import absolute as torch_absolute
+from posedu.torch import rotary as torch_rotary
 
 # These are posedu's own errors, as its users meet them; with the annotations checked,
 # the checker would speak first.
@@ -233,9 +236,10 @@ for name, call in {
 
 words = "x must be [..., tokens, d]", "got shape [8]"
 bad("numpy.rope of one axis", ValueError, words, rotary.rope, x8[0], [0], **half)
-words = "x must be [tokens, d]", "got shape [2, 3, 8]"
 call = partial(rotary.rope_dense, **half)
-bad("numpy.rope_dense of a batch", ValueError, words, call, b8.numpy(), range(3))
+for x in (b8.numpy(), x8[0]):
+    words = "x must be [tokens, d]", f"got shape {list(x.shape)}"
+    bad(f"numpy.rope_dense of {x.shape}", ValueError, words, call, x, range(3))
 
 for q, k, v, error, words in (
     (x8, x8[:2], x8, ValueError, ("q and k must be [tokens, d]", "[3, 8], [2, 8]")),
@@ -484,6 +488,27 @@ def test_numbers_of_every_kind_are_numbers():
         assert absolute.offset_matrix(position, 4, **half).shape == (4, 4)
     for x in (np.ones((1, 4), np.float16), np.ones((1, 4), np.longdouble), [[1.0] * 4]):
         assert rotary.rope(x, [3], **half).dtype == np.float64
+
+
+PUBLIC = [
+    pytest.param(member, id=f"{module.__name__}.{name}")
+    for module in (absolute, attention, rotary, torch_absolute, torch_rotary)
+    for name, member in vars(module).items()
+    if getattr(member, "__module__", "") == module.__name__ and name[0] != "_"
+]
+
+
+@pytest.mark.parametrize("call", PUBLIC)
+def test_conventions_are_keywords_and_the_base_is_the_paper_s(call):
+    """A layout given by place could be taken for another argument."""
+    conventions = {"layout", "base", "spacing", "rotary_dim", "source", "target"}
+    for name, parameter in inspect.signature(call).parameters.items():
+        if name in conventions:
+            assert parameter.kind is parameter.KEYWORD_ONLY, name
+        if name in {"layout", "source", "target"}:
+            assert parameter.default is parameter.empty, name
+        if name == "base":
+            assert parameter.default == 10000
 
 
 LOOKS = {

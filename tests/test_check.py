@@ -167,7 +167,7 @@ def test_equality_by_kind(got, want, equal):
 @pytest.mark.parametrize(
     ("got", "want", "said"),
     [
-        (1.0, (1.0, 2.0), "returns a float; 2 results are wanted"),
+        (1.0, (1.0, 2.0), "returns a float; a tuple or list of 2 is wanted"),
         ((1.0,), (1.0, 2.0), "returns 1 results; 2 are wanted"),
         ((1.0, None), (1.0, 2.0), "returns nothing"),
         (sp.Integer(1), sp.eye(2), "a SymPy matrix is wanted"),

@@ -10,6 +10,7 @@ from posedu.numpy import rotary as reference
 from posedu.torch import RoPE, turn_pairs
 from posedu.torch._tensors import cos_sin
 from posedu.torch.absolute import frequencies
+from posedu.torch.rotary import _TILE
 
 LAYOUTS = ("interleaved", "half")
 DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
@@ -18,6 +19,9 @@ MEMORY = {
     "tokens before heads": lambda b, h, t, d: torch.randn(b, t, h, d).transpose(1, 2),
     "features first": lambda b, h, t, d: torch.randn(b, h, d, t).mT,
     "odd strides": lambda b, h, t, d: torch.randn(b, h, t, d + 1)[..., 1:],
+    "odd rows, even heads": lambda b, h, t, d: torch.randn(b, h, 2 * t, d + 1)[
+        :, :, :t, :d
+    ],
     "every other feature": lambda b, h, t, d: torch.randn(b, h, t, 2 * d)[..., ::2],
     "one row for all": lambda b, h, t, d: torch.randn(d).expand(b, h, t, d),
 }
@@ -74,6 +78,24 @@ def test_more_than_one_tile(layout, dtype):
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_token_larger_than_a_tile(layout):
+    x = torch.randn(_TILE // 8 + 1, 2, 8)
+    assert_turned(RoPE(8, layout=layout)(x, range(1, 3)), x, range(1, 3), layout)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("r", [4, 6])
+def test_positions_with_a_gradient_turn_alike(layout, r):
+    # Batch and tokens are as many as the features that turn: no axis is mistaken.
+    x = torch.randn(4, 4, 6, dtype=torch.float64)
+    positions = torch.tensor([0.5, -3, 1e3, 7], dtype=torch.float64)
+    rope = RoPE(6, layout=layout, rotary_dim=r)
+    out = rope(x, positions.clone().requires_grad_())
+    assert out.requires_grad
+    assert_turned(out, x, positions.numpy(), layout, r)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("shape", [(0, 8), (2, 0, 8), (0, 3, 5, 8), (0, 0, 8)], ids=str)
 def test_nothing_to_turn(layout, dtype, shape):
@@ -86,6 +108,18 @@ def test_nothing_to_turn(layout, dtype, shape):
     table = rope.table(positions, dtype=wide(dtype))
     target = torch.empty_like(out)
     assert turn_pairs(x.detach(), *table, layout=layout, out=target) is target
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("r", [8, 4, 2])
+def test_positions_that_want_a_gradient_turn_the_same(layout, dtype, r):
+    x = torch.randn(3, 2, 5, 8).to(dtype)
+    positions = torch.tensor([0.5, -3, 1e3, 7, 2], dtype=torch.float64)
+    rope = RoPE(8, layout=layout, rotary_dim=r)
+    out = rope(x, positions.clone().requires_grad_())
+    assert out.requires_grad
+    assert_turned(out, x, positions.numpy(), layout, r)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)

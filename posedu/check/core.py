@@ -143,7 +143,9 @@ def _judge(exercise: Exercise, answer: Answer) -> tuple[str, str]:
                 return "wrong", f"{rule.says}, but not for {shown}"
     first = verdicts.index(False)
     shown = _show_case(exercise, exercise.cases[first])
-    return "wrong", f"not the right value for {shown}: yours is {_show(given[first])}"
+    where = _first_wrong(given[first], wanted[first], tolerance)
+    yours = f"{_show(given[first])}{where}"
+    return "wrong", f"not the right value for {shown}: yours is {yours}"
 
 
 def _makes(misconception: Misconception, exercise: Exercise, given: list) -> bool:
@@ -161,7 +163,7 @@ def _wrong_form(got: Any, want: Any) -> str:
         return "returns nothing: is there a `return`?"
     if isinstance(want, tuple | list):
         if not isinstance(got, tuple | list):
-            return f"returns {_article(got)}; {len(want)} results are wanted"
+            return f"returns {_article(got)}; a tuple or list of {len(want)} is wanted"
         if len(got) != len(want):
             return f"returns {len(got)} results; {len(want)} are wanted"
         complaints = map(_wrong_form, got, want)
@@ -183,7 +185,8 @@ def _wrong_form(got: Any, want: Any) -> str:
             return f"returns {_article(got)}; a NumPy array is wanted"
         if got.shape != want.shape:
             return f"returns shape {list(got.shape)}; {list(want.shape)} is wanted"
-        if got.dtype.kind != want.dtype.kind:
+        exact = want.dtype.kind in "fc"  # the size of an integer does not matter
+        if got.dtype.kind != want.dtype.kind or (exact and got.dtype != want.dtype):
             return f"returns dtype {got.dtype}; {want.dtype} is wanted"
     elif isinstance(want, bool | np.bool_):
         if not isinstance(got, bool | np.bool_):
@@ -214,6 +217,16 @@ def _equal(got: Any, want: Any, tolerance: float) -> bool:
     return bool(got == want)
 
 
+def _first_wrong(got: Any, want: Any, tolerance: float) -> str:
+    """Where an array or a tensor is wrong first, or nothing."""
+    if isinstance(want, torch.Tensor):
+        got, want = _to_numpy(got), _to_numpy(want)
+    if not isinstance(want, np.ndarray):
+        return ""
+    index = np.argwhere(~np.isclose(got, want, rtol=0, atol=tolerance))[0]
+    return f", wrong first at index {index.tolist()}"
+
+
 def _to_numpy(x: torch.Tensor) -> np.ndarray:
     x = x.detach().cpu()
     return (x.double() if x.is_floating_point() else x).numpy()
@@ -225,13 +238,16 @@ def _vanishes(expression: sp.Expr) -> bool:
 
 
 def _article(value: Any) -> str:
-    return f"a {type(value).__name__}"
+    if isinstance(value, sp.Expr):
+        return "a SymPy expression"
+    name = type(value).__name__
+    return f"{'an' if name[0] in 'aeiou' or name == 'ndarray' else 'a'} {name}"
 
 
 def _show_case(exercise: Exercise, case: Iterable[Any]) -> str:
     names = inspect.signature(exercise.solution).parameters
     shown = [f"{n} = {_show(v)}" for n, v in zip(names, case, strict=True)]
-    return ", ".join(shown) if shown else "the call without arguments"
+    return ", ".join(shown) if shown else "this call"
 
 
 def _show(value: Any) -> str:

@@ -59,11 +59,17 @@ TURN = Exercise(
         ),
         Misconception(
             "Sine and cosine are exchanged",
-            "At α = 0 nothing may change; this turns by 90° − α or mirrors.",
+            "At α = 0 nothing may change; this turns by 90° − α.",
             lambda a, b, alpha: turn(a, b, sp.pi / 2 - alpha),
         ),
     ),
     properties=(
+        Property(
+            "A turn by 0 leaves (a, b) where it is",
+            lambda answer, a, b, alpha: (
+                sp.simplify(answer(a, b, sp.S.Zero) - sp.Matrix([a, b])).is_zero_matrix
+            ),
+        ),
         Property(
             "A rotation keeps the length √(a² + b²)",
             lambda answer, a, b, alpha: (
@@ -81,6 +87,11 @@ TURN = Exercise(
 def clock():
     """Frequencies for d = 8, the longest wavelength, and the full turns by 100."""
     return [sp.Rational(1, 10**p) for p in range(4)], 2000 * sp.pi, 2
+
+
+def _one_turn(answer):
+    omega, wavelength, _ = answer()
+    return abs(float(wavelength * omega[-1] - 2 * sp.pi)) < 1e-9
 
 
 def _clock_with(omega):
@@ -123,6 +134,25 @@ CLOCK = Exercise(
             lambda: ([sp.Rational(1, 10**p) for p in range(4)], sp.Integer(1000), 3),
         ),
     ),
+    properties=(
+        Property(
+            "The first result lists base^(−2p/d) for p = 0, 1, 2, 3",
+            lambda answer: list(answer()[0]) == clock()[0],
+        ),
+        Property(
+            "The second result is the position at which the slowest pair has turned "
+            "by 2π",
+            _one_turn,
+        ),
+        Property(
+            "The wavelength is exact, with sp.pi",
+            lambda answer: not sp.sympify(answer()[1]).has(sp.Float),
+        ),
+        Property(
+            "The third result counts the pairs that have turned by 2π or more",
+            lambda answer: answer()[2] == clock()[2],
+        ),
+    ),
 )
 
 
@@ -152,6 +182,13 @@ def _rope_with_exponent(factor):
         return _rope_at(x, positions[:, None] * omega, layout)
 
     return answer
+
+
+def _rope_counted_from_one(x, positions, layout):
+    d = x.shape[-1]
+    return _rope_at(
+        x, positions[:, None] * 10000.0 ** (-2 / d) * frequencies(d), layout
+    )
 
 
 def _rope_one_frequency_a_feature(x, positions, layout):
@@ -226,6 +263,21 @@ ROPE = Exercise(
             _rope_with_exponent(4),
         ),
         Misconception(
+            "The frequency has +2p/d in its exponent",
+            "Pair 0 is the fastest; the others turn more and more slowly.",
+            _rope_with_exponent(-2),
+        ),
+        Misconception(
+            "The pairs are counted from 1",
+            "Pair 0 comes first, and base^0 = 1: it turns one radian a token.",
+            _rope_counted_from_one,
+        ),
+        Misconception(
+            "The rows are numbered, whatever their positions",
+            "A row turns by its entry in positions, which need not be its index.",
+            lambda x, positions, layout: rope_in(x, np.arange(len(x)), layout),
+        ),
+        Misconception(
             "The two members of a pair turn at different speeds",
             "Then it is no rotation. A pair has one angle, position · ω_p.",
             _rope_one_frequency_a_feature,
@@ -270,9 +322,9 @@ WAVE = Exercise(
             lambda q, k: (wave(q, k)[0], -wave(q, k)[1]),
         ),
         Misconception(
-            "These are the coefficients for i + j",
-            "That is what comes out if the key turns the other way. Both turn "
-            "counter-clockwise.",
+            "Two complex numbers are multiplied, neither of them conjugated",
+            "Then the angles add, and the product turns with i + j. An inner product "
+            "conjugates one of the two.",
             lambda q, k: (q[0] * k[0] - q[1] * k[1], -q[0] * k[1] - q[1] * k[0]),
         ),
         Misconception(
@@ -285,6 +337,16 @@ WAVE = Exercise(
             "A and B are exchanged",
             "At offset 0 the score is q · k, and the sine vanishes there.",
             lambda q, k: wave(q, k)[::-1],
+        ),
+    ),
+    properties=(
+        Property(
+            "At offset 0 the wave is the score of what was not turned",
+            lambda answer, q, k: sp.simplify(answer(q, k)[0] - wave(q, k)[0]) == 0,
+        ),
+        Property(
+            "At ω(i − j) = π/2 the wave is the score of q, a quarter turn on, and k",
+            lambda answer, q, k: sp.simplify(answer(q, k)[1] - wave(q, k)[1]) == 0,
         ),
     ),
 )
@@ -359,6 +421,13 @@ PARTIAL = Exercise(
             "In the half layout the partner of feature p is p + rotary_dim/2, inside "
             "the part that turns.",
             _partial_pairs_of_all,
+        ),
+        Misconception(
+            "This is the interleaved layout",
+            "The exercise's layout is half.",
+            lambda x, positions, rotary_dim: rope(
+                x, positions, layout="interleaved", rotary_dim=rotary_dim
+            ),
         ),
     ),
     properties=(
@@ -458,6 +527,11 @@ def _cosines_of_float32_frequencies(positions, d):
     return (positions.double()[:, None] * omega.double()).cos().float()
 
 
+def _right_at_one(answer, positions, d):
+    one = torch.tensor([1])
+    return torch.allclose(answer(one, d), cosines(one, d), rtol=0, atol=1e-6)
+
+
 COSINES = Exercise(
     name="rotary-7",
     title="Exact at a million",
@@ -498,6 +572,19 @@ COSINES = Exercise(
             _cosines_in(torch.float32, torch.bfloat16),
         ),
     ),
+    properties=(
+        Property(
+            "At position 1 these are the cosines of base^(−2p/d), p = 0, 1, …",
+            _right_at_one,
+        ),
+        Property(
+            "Nothing before the finished cosine is rounded to float32, so errors do "
+            "not grow with the position",
+            lambda answer, positions, d: torch.allclose(
+                answer(positions, d), cosines(positions, d), rtol=0, atol=1e-7
+            ),
+        ),
+    ),
 )
 
 
@@ -526,6 +613,16 @@ def _decode_turned_twice(q, k, cached):
 def _decode_key_not_turned(q, k, cached):
     positions = torch.arange(len(cached), len(cached) + len(q))
     return _HEAD(q, positions) @ torch.cat((cached, k)).T
+
+
+def _decode_query_not_turned(q, k, cached):
+    positions = torch.arange(len(cached), len(cached) + len(q))
+    return q @ torch.cat((cached, _HEAD(k, positions))).T
+
+
+def _decode_one_position(q, k, cached):
+    positions = torch.full((len(q),), len(cached))
+    return _HEAD(q, positions) @ torch.cat((cached, _HEAD(k, positions))).T
 
 
 def _cached(past):
@@ -571,6 +668,16 @@ DECODE = Exercise(
             "Cached keys are turned, so the new ones must be, before they join.",
             _decode_key_not_turned,
         ),
+        Misconception(
+            "The queries are not turned",
+            "A score depends on the offset only if both of its vectors are turned.",
+            _decode_query_not_turned,
+        ),
+        Misconception(
+            "All new tokens have the same position",
+            "Several can arrive at once; each is one further than the one before it.",
+            _decode_one_position,
+        ),
     ),
 )
 
@@ -579,8 +686,14 @@ DECODE = Exercise(
 
 
 def key_for_peak(q, offset):
-    """Give the key, as long as q, whose score with q is largest at this offset."""
+    """Give the key, as long as q, that q scores highest at this offset."""
     return rope(q[None], np.array([offset]), layout="half")[0]
+
+
+def _peaks_there(answer, q, offset):
+    offsets = np.arange(2 * offset + 2)
+    turned = rope(np.tile(q, (len(offsets), 1)), offsets, layout="half")
+    return (turned @ answer(q, offset)).argmax() == offset
 
 
 PEAK = Exercise(
@@ -625,6 +738,7 @@ PEAK = Exercise(
                 np.linalg.norm(answer(q, offset)), np.linalg.norm(q)
             ),
         ),
+        Property("Of all offsets, the score is largest at the given one", _peaks_there),
     ),
 )
 
@@ -684,6 +798,26 @@ SPREAD = Exercise(
             "All queries meet all keys",
             "Sample n is the pair q[n], k[n].",
             lambda q, k, offset: float((_turned(q, offset) @ k.T).std()),
+        ),
+        Misconception(
+            "The key stands after the query",
+            "The query is the one that is further on.",
+            lambda q, k, offset: spread(q, k, -offset),
+        ),
+        Misconception(
+            "This is the variance",
+            "The standard deviation is its square root.",
+            lambda q, k, offset: spread(q, k, offset) ** 2,
+        ),
+        Misconception(
+            "The scores are divided by √d",
+            "The exercise asks for scores without scaling.",
+            lambda q, k, offset: spread(q, k, offset) / np.sqrt(q.shape[1]),
+        ),
+        Misconception(
+            "The sum of squares is divided by samples − 1",
+            "Divide by the number of samples, as np.std does by default.",
+            lambda q, k, offset: spread(q, k, offset) * np.sqrt(len(q) / (len(q) - 1)),
         ),
     ),
 )
