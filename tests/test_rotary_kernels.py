@@ -114,7 +114,7 @@ def test_nothing_to_turn(layout, dtype, shape):
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("r", [8, 4, 2])
 def test_positions_that_want_a_gradient_turn_the_same(layout, dtype, r):
-    x = torch.randn(3, 2, 5, 8).to(dtype)
+    x = torch.randn(4, 2, 5, 8).to(dtype)  # sizes that r also takes
     positions = torch.tensor([0.5, -3, 1e3, 7, 2], dtype=torch.float64)
     rope = RoPE(8, layout=layout, rotary_dim=r)
     out = rope(x, positions.clone().requires_grad_())
