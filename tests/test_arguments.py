@@ -494,7 +494,7 @@ PUBLIC = [
     pytest.param(member, id=f"{module.__name__}.{name}")
     for module in (absolute, attention, rotary, torch_absolute, torch_rotary)
     for name, member in vars(module).items()
-    if getattr(member, "__module__", "") == module.__name__ and name[0] != "_"
+    if callable(member) and member.__module__ == module.__name__ and name[0] != "_"
 ]
 
 
