@@ -18,7 +18,7 @@ MEMORY = {
     "plain": lambda b, h, t, d: torch.randn(b, h, t, d),
     "tokens before heads": lambda b, h, t, d: torch.randn(b, t, h, d).transpose(1, 2),
     "features first": lambda b, h, t, d: torch.randn(b, h, d, t).mT,
-    "odd strides": lambda b, h, t, d: torch.randn(b, h, t, d + 1)[..., 1:],
+    "odd strides": lambda b, h, t, d: torch.randn(b, h, t, d + 5)[..., 3 : d + 3],
     "odd rows, even heads": lambda b, h, t, d: torch.randn(b, h, 2 * t, d + 1)[
         :, :, :t, :d
     ],
