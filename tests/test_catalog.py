@@ -140,3 +140,10 @@ def test_conventions_are_keywords_and_a_layout_has_no_default(module):
                 assert parameter.kind is parameter.KEYWORD_ONLY, (function, name)
             if name == "layout":
                 assert parameter.default is parameter.empty, function
+
+
+@pytest.mark.parametrize("name", CATALOG)
+def test_the_papers_base_is_every_face_s_default(name):
+    for face in ("numpy", "torch", "sympy"):
+        parameters = inspect.signature(CATALOG[name].face(face)).parameters
+        assert parameters["base"].default == 10000

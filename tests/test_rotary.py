@@ -265,6 +265,12 @@ def test_linear_attention_weights_are_not_a_convex_combination():
 # Published numbers.
 
 
+def test_the_complex_form_has_the_paper_s_base_by_default():
+    x, positions = np.ones((2, 8)), [1, 100]
+    given = rotary.rope_complex(x, positions, layout="half", base=10000)
+    assert np.array_equal(rotary.rope_complex(x, positions, layout="half"), given)
+
+
 def test_decay_bound_has_the_paper_s_base_by_default():
     offsets = [1, 50, 1000]
     given = rotary.decay_bound(offsets, 128, base=10000)
