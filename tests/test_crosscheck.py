@@ -10,7 +10,7 @@ from posedu import crosscheck as module
 from posedu.catalog import CATALOG
 from posedu.crosscheck import CrossCheck, Row, crosscheck
 from posedu.numpy.rotary import rope
-from posedu.torch import RoPE
+from posedu.torch import RoPE, turn_pairs
 
 
 @pytest.mark.parametrize("name", CATALOG)
@@ -44,10 +44,13 @@ def other_layout(x, positions, *, layout):
 class Float32Angles(RoPE):
     """The published way: position times inverse frequency in float32."""
 
-    def table(self, positions, *, dtype=torch.float32, device=None):
+    def forward(self, x, positions):
         omega = self.base ** (-2 * torch.arange(self.d // 2) / self.d)
         angle = positions.float()[..., None] * omega
-        return angle.cos().to(dtype), angle.sin().to(dtype)
+        cos, sin = angle.cos(), angle.sin()
+        if x.dtype == torch.float64:
+            cos, sin = cos.double(), sin.double()
+        return turn_pairs(x, cos, sin, layout=self.layout)
 
 
 class Detached(RoPE):
