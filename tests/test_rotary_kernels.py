@@ -10,7 +10,6 @@ from posedu.numpy import rotary as reference
 from posedu.torch import RoPE, turn_pairs
 from posedu.torch._tensors import cos_sin
 from posedu.torch.absolute import frequencies
-from posedu.torch.rotary import _TILE
 
 LAYOUTS = ("interleaved", "half")
 DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
@@ -75,24 +74,6 @@ def test_more_than_one_tile(layout, dtype):
     out = RoPE(64, layout=layout)(x, positions)
     for row in range(2):
         assert_turned(out[row], x[row], positions[row].numpy(), layout)
-
-
-@pytest.mark.parametrize("layout", LAYOUTS)
-def test_a_token_larger_than_a_tile(layout):
-    x = torch.randn(_TILE // 8 + 1, 2, 8)
-    assert_turned(RoPE(8, layout=layout)(x, range(1, 3)), x, range(1, 3), layout)
-
-
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("r", [4, 6])
-def test_positions_with_a_gradient_turn_alike(layout, r):
-    # Batch and tokens are as many as the features that turn: no axis is mistaken.
-    x = torch.randn(4, 4, 6, dtype=torch.float64)
-    positions = torch.tensor([0.5, -3, 1e3, 7], dtype=torch.float64)
-    rope = RoPE(6, layout=layout, rotary_dim=r)
-    out = rope(x, positions.clone().requires_grad_())
-    assert out.requires_grad
-    assert_turned(out, x, positions.numpy(), layout, r)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
