@@ -6,6 +6,13 @@ from numbers import Integral, Real
 
 LAYOUTS = ("interleaved", "half")
 SPACINGS = ("paper", "tensor2tensor")
+COORDINATES = ("index", "centres", "ends")
+ORDERS = ("concatenated", "alternating")
+PADDINGS = ("identity", "ones")
+MULTIPLIERS = ("per head", "shared")
+PERTURBATIONS = ("paper", "code")
+COEFFICIENTS = ("paper", "code")
+SERIES = ("tokens", "offset")
 
 
 def require_dimension(name: str, value: int, multiple: int = 2) -> int:
@@ -58,3 +65,11 @@ def require_heads(heads: int, kv_heads: int) -> int:
             f"heads must be a multiple of kv_heads, got {heads} and {kv_heads}"
         )
     return heads // kv_heads
+
+
+def require_block(block: int) -> int:
+    """Return ``block`` if it is an even block size, else raise.
+
+    A skew matrix of odd size leaves one direction unturned.
+    """
+    return require_dimension("block", block)

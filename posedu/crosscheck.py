@@ -10,12 +10,18 @@ import torch
 
 from posedu.catalog import CATALOG, Encoding
 
-SYMBOLIC_SIZES = (2, 4)  # what the symbolic face evaluates in about a second
-SIZES = (2, 4, 64, 128)
-COMPILED_SHAPE = (5, 64)
+SIZES = (1, 2, 64, 128)  # head dimensions to try, each rounded up to what d may be
+LARGEST_EXACT = 8  # the largest d whose exact values take about a second
+LARGEST_EXACT_BLOCK = 4  # beyond it no closed form is known
+HEADS = 2  # of an encoding that may have parameters of each
+COMPILED_SIZE = 64
 COMPILED_DTYPES = (torch.float32, torch.bfloat16)
 DTYPES = (torch.float64, torch.float32, torch.bfloat16)
 DIGITS = 40  # of the symbolic face's arithmetic
+
+# The eighth-order central difference with step 2⁻⁵.
+_STEP = 2.0**-5
+_WEIGHTS = ((1, 4 / 5), (2, -1 / 5), (3, 4 / 105), (4, -1 / 280))
 
 
 @dataclass(frozen=True)
@@ -89,16 +95,28 @@ def crosscheck(name: str, *, compiled: bool = False, seed: int = 0) -> CrossChec
 
     Inputs are random, adversarial (values of very different size, equal members of a
     pair, zeros) and edge cases (no token, one token, positions far from 0, negative,
-    real, repeated), for d in 2 … 128. The symbolic face, evaluated to 40 digits, takes
-    part for d ≤ 4.
+    real, repeated), for d in 1 … 128 as far as d may be that. Trainable parameters are
+    those that the PyTorch face draws, once shared by all heads and once for each of
+    two. The symbolic face, evaluated to 40 digits, takes part for d ≤ 8 and blocks of
+    at most 4 features.
 
-    The bound at each entry is derived, not tuned. With u the unit roundoff,
-    ``scale · (6 u₆₄ |position| + 4 u_table + 2 u_out)``: the float64 angle is off by at
-    most ``6 u₆₄ |position|`` (ω ≤ 1 by a power and a division, then the product);
-    cosine, sine, their two products and the sum are each rounded in the dtype of the
-    table, and the result in its own. ``scale`` bounds what those factors multiply:
-    ``|x| + 2`` where a vector of sines is added, √2 times the length of the token where
-    pairs turn.
+    The bound at each entry is derived, not tuned. With u the unit roundoff and b the
+    features that are mixed (2 for pairs), it is
+    ``scale · (turn + (b + 2) u_table + 2 u_out)``. ``scale`` bounds what is multiplied:
+    ``|x| + 2`` where a vector of sines is added, √b times the length of the token where
+    features turn, times the largest sum of coefficients where the table is a series.
+    ``turn`` is the error of the float64 angle: ``6 u₆₄ a`` for an angle that is at most
+    a (a frequency by a power and a division, the products and their sum), and
+    ``8 b u₆₄ (1 + a)`` for a matrix exponential of norm a, whose eigenvectors or
+    squarings cost a few b roundings for each unit of a. The products with a table of
+    its dtype, their sums and its own rounding are b + 2 more, the result's rounding
+    the last.
+
+    Gradients with respect to parameters are compared along a random direction, so
+    scaled that it turns no token by more than one radian for each unit step. The
+    reference's is an eighth-order central difference with step h = 2⁻⁵: every
+    derivative of a rotation along that direction is at most 1, so the difference is
+    off by at most h⁸/630 < 2 · 10⁻¹⁵, and by 67 times the reference's own error.
 
     Parameters
     ----------
@@ -106,10 +124,10 @@ def crosscheck(name: str, *, compiled: bool = False, seed: int = 0) -> CrossChec
         A key of ``posedu.catalog.CATALOG``.
     compiled
         Also compare the PyTorch face under ``torch.compile(fullgraph=True)``, for
-        d = 64 and five integer positions, in float32 and bfloat16: each costs a
-        compilation.
+        d = 64 (rounded up) and five integer positions, in float32 and bfloat16: each
+        costs a compilation.
     seed
-        Of the random inputs and gradients.
+        Of the random inputs, parameters and gradients.
 
     Raises
     ------
@@ -117,114 +135,276 @@ def crosscheck(name: str, *, compiled: bool = False, seed: int = 0) -> CrossChec
         For a name that the catalog lacks.
     """
     encoding = CATALOG[name]
-    tally: dict[tuple[str, str, str, str], list[float]] = {}
+    tally = _Tally()
+    for options in encoding.variants:
+        for heads in (None, HEADS) if _has_heads(encoding) else (None,):
+            if compiled:
+                torch.compiler.reset()  # or its limit of recompilations is soon reached
+            for d in _sizes(encoding, options):
+                pair = _Pair(encoding, options, d, heads, seed)
+                compile_now = compiled and d >= COMPILED_SIZE > d - d // 2
+                _compare(tally, pair, compile_now, seed)
+    return CrossCheck(name, tally.rows())
 
-    def compare(faces, what, device, dtype, left, right, bound):
-        worst = tally.setdefault((faces, what, device, dtype), [0, 0.0, 0.0])
+
+class _Tally:
+    """The worst of every kind of comparison."""
+
+    def __init__(self):
+        self.worst: dict[tuple[str, str, str, str], list[float]] = {}
+
+    def add(self, faces, what, device, dtype, left, right, bound) -> None:
+        where = (str(device), str(dtype).removeprefix("torch."))
+        worst = self.worst.setdefault((faces, what, *where), [0, 0.0, 0.0])
         worst[0] += 1
-        if left.size == 0:
+        if np.size(left) == 0:
             return
         error = np.abs(left - right)
         error = np.where(np.isnan(error), np.inf, error)
         worst[1] = max(worst[1], float(error.max()))
         worst[2] = max(worst[2], float((error / bound).max()))
 
-    for options in encoding.variants:
-        reference = _Reference(encoding, options)
-        calls = {d: _calls(encoding, options, d, compiled) for d in SIZES}
-        if compiled:
-            torch.compiler.reset()  # or the limit of recompilations is soon reached
-        for x, positions, gradient in _cases(seed):
-            scale = _scale(encoding, x)
-            bound = _bound(scale, positions, torch.float64)
-            forward = reference.forward(x, positions)
-            backward_scale = _scale(encoding, gradient)
-            backward = reference.backward(x, positions, gradient)
-            if x.shape[-1] in SYMBOLIC_SIZES:
-                exact = reference.exact(x, positions)
-                where = ("cpu", "float64")
-                compare("sympy–numpy", "forward", *where, exact, forward, bound)
-                exact_back = reference.exact_backward(x, positions, gradient)
-                bound = _bound(backward_scale, positions, torch.float64)
-                compare("sympy–numpy", "gradient", *where, exact_back, backward, bound)
-            for device in _devices():
-                for dtype in DTYPES:
-                    inputs = _rounded(x, dtype), _rounded(gradient, dtype)
-                    fast = calls[x.shape[-1]]
-                    for label, out, grad in _fast(
-                        fast, *inputs, positions, dtype, device
-                    ):
-                        faces = f"numpy–{label}"
-                        where = (str(device), str(dtype).removeprefix("torch."))
-                        rounded = reference.forward(inputs[0], positions)
-                        limit = _bound(_scale(encoding, inputs[0]), positions, dtype)
-                        compare(faces, "forward", *where, out, rounded, limit)
-                        back = reference.backward(inputs[0], positions, inputs[1])
-                        limit = _bound(_scale(encoding, inputs[1]), positions, dtype)
-                        compare(faces, "gradient", *where, grad, back, limit)
-    rows = tuple(Row(*key, *values) for key, values in tally.items())
-    return CrossCheck(name, rows)
+    def rows(self) -> tuple[Row, ...]:
+        return tuple(Row(*key, *values) for key, values in self.worst.items())
 
 
-class _Reference:
-    """The NumPy and SymPy faces of one variant, with gradients."""
+class _Pair:
+    """A PyTorch module and the reference functions with its parameters."""
 
-    def __init__(self, encoding: Encoding, options: Mapping[str, str]):
+    def __init__(
+        self,
+        encoding: Encoding,
+        options: Mapping,
+        d: int,
+        heads: int | None,
+        seed: int,
+    ):
+        torch.manual_seed(seed)
+        own = {} if heads is None else {"heads": heads}
+        make = encoding.face("torch")
+        self.encoding, self.options, self.d, self.heads = encoding, options, d, heads
+        self.module = make(d, **options, **encoding.module_options, **own)
+        self.parameters = {
+            name: _to_numpy(value) for name, value in self.module.named_parameters()
+        }
+        self.trained = [n for n, p in self.module.named_parameters() if p.requires_grad]
+        shared = make(d, **options, **encoding.module_options)
+        self.shared_ndim = {n: p.ndim for n, p in shared.named_parameters()}
         self.numpy = encoding.face("numpy")
         self.sympy = encoding.face("sympy")
-        self.options = options
+        self.block = options.get("block", 2)
 
-    def forward(self, x, positions):
-        return self.numpy(x, positions, **self.options)
+    def forward(self, x, positions, parameters=None):
+        parameters = self.parameters if parameters is None else parameters
+        return self.numpy(x, positions, **self.options, **parameters)
 
     def backward(self, x, positions, gradient):
         """Jᵀ · gradient; J by unit steps, exact because the map is affine in x."""
-        d = x.shape[-1]
-        at_zero = self.forward(np.zeros_like(x), positions)
-        columns = [
-            self.forward(np.zeros_like(x) + np.eye(d)[c], positions) - at_zero
-            for c in range(d)
+        steps = np.eye(self.d).reshape(self.d, *[1] * (x.ndim - 1), self.d)
+        columns = self.forward(steps + 0 * x, positions)
+        columns = columns - self.forward(0 * x, positions)
+        return np.moveaxis((columns * gradient).sum(-1), 0, -1)
+
+    def exact(self, x, positions, gradient):
+        """Result and gradient of the symbolic face, evaluated token by token."""
+        forward, backward = np.empty(x.shape), np.empty(x.shape)
+        column = sp.Matrix(sp.symbols(f"x:{self.d}", real=True))
+        for place in np.ndindex(x.shape[:-1]):
+            turned = self.sympy(
+                column,
+                _exactly(positions[place[-1]]),
+                **self.options,
+                **{n: _exactly(self._of_head(n, place[0])) for n in self.parameters},
+            )
+            jacobian = turned.jacobian(column)
+            token, slope = (sp.Matrix(_exactly(t[place])) for t in (x, gradient))
+            values = turned.subs(dict(zip(column, token, strict=True)))
+            forward[place] = [float(e.evalf(DIGITS)) for e in values]
+            backward[place] = [float(e.evalf(DIGITS)) for e in jacobian.T * slope]
+        return forward, backward
+
+    def _of_head(self, name, head):
+        value = self.parameters[name]
+        return value[head] if value.ndim > self.shared_ndim[name] else value
+
+    @property
+    def has_exact(self) -> bool:
+        return self.d <= LARGEST_EXACT and self.block <= LARGEST_EXACT_BLOCK
+
+    def scale(self, x):
+        """What the factors of a result multiply, at most."""
+        if self.encoding.doors == ("embed",):
+            return np.abs(x) + 2
+        length = np.linalg.norm(x, axis=-1, keepdims=True) + np.zeros_like(x)
+        return np.sqrt(self.block) * length * self._series()
+
+    def _series(self) -> float:
+        """By how much a series of waves can exceed one wave."""
+        sums = [
+            np.abs(value).sum(axis=-2).max()
+            for name, value in self.parameters.items()
+            if name.endswith("coefficients")
         ]
-        return np.stack([(column * gradient).sum(-1) for column in columns], axis=-1)
+        return max(1.0, sum(sums))
 
-    def exact(self, x, positions):
-        return self._evaluate(
-            self._column(len(row)).subs(self._values(row, i))
-            for row, i in zip(x, positions, strict=True)
-        ).reshape(x.shape)
+    def turn_error(self, positions) -> np.ndarray:
+        """The error of the turning part of each token, ``[tokens, 1]``."""
+        u = torch.finfo(torch.float64).eps / 2
+        angle = self.reach(positions)
+        if hasattr(self.module, "generators"):
+            return 8 * self.block * u * (1 + angle)
+        return 6 * u * angle
 
-    def exact_backward(self, x, positions, gradient):
-        d = x.shape[-1]
-        jacobian = self._column(d).jacobian(_symbols(d)).T
-        return self._evaluate(
-            jacobian.subs(self._values(row, i)) * sp.Matrix([sp.Rational(v) for v in g])
-            for row, i, g in zip(x, positions, gradient, strict=True)
-        ).reshape(x.shape)
+    def by_axis(self, positions) -> np.ndarray:
+        """The size of each coordinate, ``[tokens, axes]``."""
+        return np.abs(positions.astype(float)).reshape(-1, self.encoding.axes or 1)
 
-    def _column(self, d):
-        return self.sympy(sp.Matrix(_symbols(d)), _POSITION, **self.options)
+    def reach(self, positions) -> np.ndarray:
+        """The largest angle, or norm of the exponent, of each token."""
+        by_axis = self.by_axis(positions)
+        if hasattr(self.module, "generators"):
+            generators = _to_numpy(self.module.generators())
+            norms = np.linalg.norm(generators, ord=2, axis=(-2, -1))
+            largest = np.moveaxis(norms, -2, 0).reshape(by_axis.shape[1], -1).max(1)
+        elif "frequencies" in self.parameters:
+            f = np.abs(self.parameters["frequencies"])
+            largest = f.reshape(-1, by_axis.shape[1]).max(0)
+        else:
+            largest = np.ones(by_axis.shape[1])
+        return (by_axis @ largest)[:, None]
 
-    @staticmethod
-    def _values(row, position):
-        exact = dict(zip(_symbols(len(row)), map(sp.Rational, row), strict=True))
-        return {**exact, _POSITION: sp.Rational(position)}
-
-    @staticmethod
-    def _evaluate(columns):
-        return np.array([[float(e.evalf(DIGITS)) for e in c] for c in columns])
-
-
-_POSITION = sp.Symbol("position", real=True)
+    def bound(self, x, positions, dtype):
+        u_out = torch.finfo(dtype).eps / 2
+        table = torch.promote_types(dtype, torch.float32)
+        u_table = torch.finfo(table).eps / 2
+        roundings = (self.block + 2) * u_table + 2 * u_out
+        error = self.turn_error(positions) + roundings
+        return self.scale(x) * error + torch.finfo(dtype).tiny
 
 
-def _symbols(d: int) -> list[sp.Symbol]:
-    return list(sp.symbols(f"x:{d}", real=True))
+def _compare(tally: _Tally, pair: _Pair, compile_now: bool, seed: int) -> None:
+    for case, (x, positions, gradient) in enumerate(_cases(pair, seed)):
+        if pair.has_exact:
+            exact, exact_back = pair.exact(x, positions, gradient)
+            forward = pair.forward(x, positions)
+            backward = pair.backward(x, positions, gradient)
+            where = ("cpu", torch.float64)
+            bound = pair.bound(x, positions, torch.float64)
+            tally.add("sympy–numpy", "forward", *where, exact, forward, bound)
+            bound = pair.bound(gradient, positions, torch.float64)
+            tally.add("sympy–numpy", "gradient", *where, exact_back, backward, bound)
+        for device in _devices():
+            for dtype in DTYPES:
+                calls = {"torch": lambda module: module}
+                if compile_now and case == 0 and dtype in COMPILED_DTYPES:
+                    calls["torch.compile"] = lambda module: torch.compile(
+                        module, fullgraph=True
+                    )
+                rounded = (_rounded(x, dtype), positions, _rounded(gradient, dtype))
+                for label, prepare in calls.items():
+                    faces = f"numpy–{label}"
+                    _compare_fast(
+                        tally, pair, faces, prepare, rounded, dtype, device, seed
+                    )
 
 
-def _cases(seed: int) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """Inputs ``[tokens, d]``, positions ``[tokens]`` and gradients ``[tokens, d]``."""
+def _compare_fast(tally, pair, faces, prepare, case, dtype, device, seed) -> None:
+    x, positions, gradient = case
+    exact_parameters = torch.float64 if dtype == torch.float64 else torch.float32
+    module = pair.module.to(device=device, dtype=exact_parameters)
+    leaf = torch.tensor(x, dtype=dtype, device=device, requires_grad=True)
+    out = prepare(module)(leaf, torch.as_tensor(positions, device=device))
+    trained = [module.get_parameter(name) for name in pair.trained]
+    grad, *of_parameters = torch.autograd.grad(
+        out, [leaf, *trained], torch.tensor(gradient, dtype=dtype, device=device)
+    )
+    where = (faces, "forward", device, dtype)
+    bound = pair.bound(x, positions, dtype)
+    tally.add(*where, _to_numpy(out), pair.forward(x, positions), bound)
+    where = (faces, "gradient", device, dtype)
+    bound = pair.bound(gradient, positions, dtype)
+    expected = pair.backward(x, positions, gradient)
+    tally.add(*where, _to_numpy(grad), expected, bound)
+    if trained and x.size:
+        slopes = dict(zip(pair.trained, map(_to_numpy, of_parameters), strict=True))
+        where = (faces, "parameters", device, dtype)
+        tally.add(*where, *_slopes(pair, slopes, case, dtype, seed))
+
+
+def _slopes(pair, slopes, case, dtype, seed):
+    """The slope along one direction of the parameters, twice, and its bound."""
+    x, positions, gradient = case
+    direction = _direction(pair, positions, seed)
+
+    def product(t):
+        moved = {n: pair.parameters[n] + t * v for n, v in direction.items()}
+        return (pair.forward(x, positions, pair.parameters | moved) * gradient).sum()
+
+    expected = sum(
+        weight * (product(n * _STEP) - product(-n * _STEP)) / _STEP
+        for n, weight in _WEIGHTS
+    )
+    given = sum((slopes[n] * v).sum() for n, v in direction.items())
+    lengths = np.linalg.norm(x, axis=-1) * np.linalg.norm(gradient, axis=-1)
+    size = np.sqrt(pair.block) * lengths.sum()
+    u_64 = torch.finfo(torch.float64).eps / 2
+    u = u_64 if dtype == torch.float64 else torch.finfo(torch.float32).eps / 2
+    turn = float(pair.turn_error(positions).max())
+    reference = 67 * (turn + (pair.block + 4) * u_64) + 2e-15
+    bound = size * (reference + turn + (pair.block + 4 + x.size) * u)
+    return given, expected, bound + torch.finfo(dtype).tiny
+
+
+def _direction(pair, positions, seed):
+    """A random change of the parameters that turns no token by more than 1."""
     rng = np.random.default_rng(seed)
-    all_positions = (
+    change = {n: rng.normal(size=pair.parameters[n].shape) for n in pair.trained}
+    reach = _reach_of_change(pair, positions, change)
+    return {name: value / max(reach, 1e-300) for name, value in change.items()}
+
+
+def _reach_of_change(pair, positions, change) -> float:
+    """A bound on how fast the exponent of any token changes."""
+    furthest = pair.by_axis(positions).sum(-1).max()
+    sizes = {n: np.abs(v).max() for n, v in change.items()}
+    if "matrices" not in change:
+        return furthest * sum(sizes.values()) * pair.block
+    # θ (P − Pᵀ): a product, so each factor's change is multiplied by the other's size
+    here = {n: np.abs(pair.parameters[n]).max(initial=1.0) for n in change}
+    matrices = 2 * pair.block * (here["matrices"] + sizes["matrices"])
+    other = here.get("multipliers", 1.0) + sizes.get("multipliers", 0.0)
+    return furthest * 4 * matrices * other
+
+
+def _has_heads(encoding: Encoding) -> bool:
+    make = encoding.face("torch")
+    return "heads" in make.__init__.__annotations__
+
+
+def value_of(formula: str, **sizes: int) -> int:
+    """Evaluate one of the catalog's formulas in d, b, N and h."""
+    symbols = {name: sp.Symbol(name) for name in ("d", "b", "N", "h")}
+    return int(sp.sympify(formula, locals=symbols).subs(sizes))
+
+
+def _sizes(encoding: Encoding, options: Mapping) -> list[int]:
+    """The head dimensions of ``SIZES``, each rounded up to a multiple of the unit."""
+    unit = value_of(encoding.unit, b=options.get("block", 2), N=encoding.axes or 1)
+    return sorted({-(-size // unit) * unit for size in SIZES} | {2 * unit})
+
+
+def _exactly(value):
+    """A number as a rational, an array as nested lists of them."""
+    if isinstance(value, np.ndarray) and value.ndim:
+        return [_exactly(item) for item in value]
+    return sp.Rational(float(value))
+
+
+def _cases(pair: _Pair, seed: int) -> Iterator[tuple[np.ndarray, ...]]:
+    """Inputs ``[*heads, tokens, d]``, positions and gradients like the inputs."""
+    rng = np.random.default_rng(seed)
+    own = () if pair.heads is None else (pair.heads,)
+    lines = (
         np.arange(5),
         np.array([], dtype=np.int64),
         np.array([1]),
@@ -232,41 +412,25 @@ def _cases(seed: int) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
         np.array([-3, 7, 7, 0]),
         np.array([0.5, -2.25, 1e3 + 1 / 3]),
     )
-    for d in SIZES:
-        for positions in all_positions:
-            shape = (len(positions), d)
-            gradient = rng.normal(size=shape)
-            yield rng.normal(size=shape), positions, gradient
-        shape = (len(all_positions[0]), d)
-        for x in (
-            np.zeros(shape),
-            np.ones(shape),
-            rng.normal(size=shape) * 10.0 ** rng.integers(-4, 5, size=shape),
-        ):
-            yield x, all_positions[0], rng.normal(size=shape)
+    for line in lines:
+        positions = _spread(line, pair.encoding.axes)
+        shape = (*own, len(line), pair.d)
+        yield rng.normal(size=shape), positions, rng.normal(size=shape)
+    positions = _spread(lines[0], pair.encoding.axes)
+    shape = (*own, len(lines[0]), pair.d)
+    for x in (
+        np.zeros(shape),
+        np.ones(shape),
+        rng.normal(size=shape) * 10.0 ** rng.integers(-4, 5, size=shape),
+    ):
+        yield x, positions, rng.normal(size=shape)
 
 
-def _calls(encoding, options, d, compiled):
-    """The PyTorch face, eager and perhaps compiled, by the name of the comparison."""
-    module = encoding.face("torch")(d, **options)
-    calls = {"torch": module}
-    if compiled and d == COMPILED_SHAPE[1]:
-        calls["torch.compile"] = torch.compile(module, fullgraph=True)
-    return calls
-
-
-def _fast(calls, x, gradient, positions, dtype, device):
-    """The PyTorch face's outputs and gradients."""
-    is_compilable = x.shape == COMPILED_SHAPE and positions.dtype == np.int64
-    for label, call in calls.items():
-        if label != "torch" and not (is_compilable and dtype in COMPILED_DTYPES):
-            continue
-        leaf = torch.tensor(x, dtype=dtype, device=device, requires_grad=True)
-        out = call(leaf, torch.as_tensor(positions, device=device))
-        (grad,) = torch.autograd.grad(
-            out, leaf, torch.tensor(gradient, dtype=dtype, device=device)
-        )
-        yield label, _to_numpy(out), _to_numpy(grad)
+def _spread(line: np.ndarray, axes: int | None) -> np.ndarray:
+    """Positions on a line, or points whose coordinates are that line, turned about."""
+    if axes is None:
+        return line
+    return np.stack([np.roll(line[::-1] * (1 - k), k) for k in range(axes)], -1)
 
 
 def _devices() -> list[torch.device]:
@@ -281,17 +445,3 @@ def _to_numpy(x: torch.Tensor) -> np.ndarray:
 def _rounded(x: np.ndarray, dtype: torch.dtype) -> np.ndarray:
     """``x`` as the dtype holds it, so that both faces get the same numbers."""
     return torch.tensor(x).to(dtype).double().numpy()
-
-
-def _scale(encoding: Encoding, x: np.ndarray) -> np.ndarray:
-    if encoding.doors == ("embed",):
-        return np.abs(x) + 2
-    return np.sqrt(2) * np.linalg.norm(x, axis=-1, keepdims=True) + np.zeros_like(x)
-
-
-def _bound(scale: np.ndarray, positions: np.ndarray, dtype: torch.dtype) -> np.ndarray:
-    u_64 = torch.finfo(torch.float64).eps / 2
-    u_out = torch.finfo(dtype).eps / 2
-    u_table = u_64 if dtype == torch.float64 else torch.finfo(torch.float32).eps / 2
-    angle = 6 * u_64 * np.abs(positions)[:, None]
-    return scale * (angle + 4 * u_table + 2 * u_out) + torch.finfo(dtype).tiny

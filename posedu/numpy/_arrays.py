@@ -54,20 +54,26 @@ def require_mask(mask: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     return mask
 
 
-def align_positions(positions: Positions, x: np.ndarray) -> np.ndarray:
+def align_positions(
+    positions: Positions, x: np.ndarray, axes: int | None = None
+) -> np.ndarray:
     """Shape ``positions`` so that it broadcasts over ``x`` without its feature axis.
 
     ``[tokens]`` serves every leading axis of ``x``; ``[batch, tokens]`` gives each
-    row of the first axis of ``x`` positions of its own. Any other shape is refused.
+    row of the first axis of ``x`` positions of its own. Where a position has
+    ``axes`` coordinates, a last axis holds them. Any other shape is refused.
     """
     if x.ndim < 2:
         raise ValueError(f"x must be [..., tokens, d], got shape {list(x.shape)}")
     positions = require_positions(positions)
-    if positions.shape == (x.shape[-2],):
+    coordinates = () if axes is None else (axes,)
+    tokens = (x.shape[-2], *coordinates)
+    if positions.shape == tokens:
         return positions
-    if x.ndim > 2 and positions.shape == (x.shape[0], x.shape[-2]):
-        return positions.reshape(x.shape[0], *[1] * (x.ndim - 3), x.shape[-2])
+    if x.ndim > 2 and positions.shape == (x.shape[0], *tokens):
+        return positions.reshape(x.shape[0], *[1] * (x.ndim - 3), *tokens)
+    last = "" if axes is None else f", {axes}"
     raise ValueError(
-        f"positions must be [tokens] or [batch, tokens] for x of shape "
+        f"positions must be [tokens{last}] or [batch, tokens{last}] for x of shape "
         f"{list(x.shape)}, got shape {list(positions.shape)}"
     )

@@ -3,15 +3,37 @@
 from posedu.torch.absolute import Sinusoidal
 from posedu.torch.attention import Attention, KVCache
 from posedu.torch.encoding import Encoding, Tokens
-from posedu.torch.rotary import RoPE, convert_layout, turn_pairs
+from posedu.torch.rotary import (
+    AxialRoPE,
+    ComRoPEAP,
+    ComRoPELD,
+    FoPE,
+    LieRE,
+    MixedRoPE,
+    RoPE,
+    convert_layout,
+    fold_basis,
+    grid,
+    turn_blocks,
+    turn_pairs,
+)
 
 __all__ = [
     "Attention",
+    "AxialRoPE",
+    "ComRoPEAP",
+    "ComRoPELD",
     "Encoding",
+    "FoPE",
     "KVCache",
+    "LieRE",
+    "MixedRoPE",
     "RoPE",
     "Sinusoidal",
     "Tokens",
     "convert_layout",
+    "fold_basis",
+    "grid",
+    "turn_blocks",
     "turn_pairs",
 ]

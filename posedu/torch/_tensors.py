@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor
 
-Positions = Shaped[Tensor, "*rows tokens"] | range
+Positions = Shaped[Tensor, "*rows tokens"] | range  # and coordinates, if several
 
 
 def require_floats(name: str, x: Tensor) -> None:
@@ -56,39 +56,46 @@ def length(positions: range) -> int:
 
 
 def align_positions(
-    positions: Positions, x: Tensor
-) -> Shaped[Tensor, "... tokens"] | range:
+    positions: Positions, x: Tensor, axes: int | None = None
+) -> Shaped[Tensor, "..."] | range:
     """Shape ``positions`` so that it broadcasts over ``x`` without its feature axis.
 
     ``[tokens]`` or a range serves every leading axis of ``x``; ``[batch, tokens]``
-    gives each row of the first axis of ``x`` positions of its own. Any other shape
-    is refused.
+    gives each row of the first axis of ``x`` positions of its own. Where a position
+    has ``axes`` coordinates, a last axis holds them. Any other shape is refused.
     """
     if x.ndim < 2:
         raise ValueError(f"x must be [..., tokens, d], got shape {list(x.shape)}")
     require_positions(positions, x)
-    tokens = x.shape[-2]
+    tokens = [x.shape[-2]] if axes is None else [x.shape[-2], axes]
     given = [length(positions)] if isinstance(positions, range) else [*positions.shape]
-    if given == [tokens]:
+    if given == tokens:
         return positions
-    if x.ndim > 2 and given == [x.shape[0], tokens]:
-        return positions.reshape(x.shape[0], *[1] * (x.ndim - 3), tokens)
+    if x.ndim > 2 and given == [x.shape[0], *tokens]:
+        return positions.reshape(x.shape[0], *[1] * (x.ndim - 3), *tokens)
+    last = "" if axes is None else f", {axes}"
     raise ValueError(
-        f"positions must be [tokens] or [batch, tokens] for x of shape "
+        f"positions must be [tokens{last}] or [batch, tokens{last}] for x of shape "
         f"{list(x.shape)}, got shape {given}"
     )
 
 
+def angles(
+    positions: Positions, frequencies: Float[Tensor, "*heads pairs"]
+) -> Float[Tensor, "*rows tokens pairs"]:
+    """Position · frequency in float64, one number times ``[pairs]``."""
+    if isinstance(positions, range):
+        steps = torch.arange(length(positions), device=frequencies.device)
+        positions = positions.start + positions.step * steps
+    return positions.to(torch.float64)[..., None] * frequencies
+
+
 def cos_sin(
-    positions: Positions, frequencies: Float[Tensor, "pairs"], dtype: torch.dtype
+    angle: Float[Tensor, "*rows tokens pairs"], dtype: torch.dtype
 ) -> tuple[Float[Tensor, "*rows tokens pairs"], Float[Tensor, "*rows tokens pairs"]]:
-    """Cosine and sine of position · frequency, angles in float64, result in ``dtype``.
+    """Cosine and sine of float64 angles, in ``dtype``.
 
     Up to position 2²⁰ a float32 result is the true value but for its own rounding,
     at most 2⁻²⁵, and 10⁻⁹ for the angle; a product in float32 would be off by 6e-2.
     """
-    if isinstance(positions, range):
-        steps = torch.arange(length(positions), device=frequencies.device)
-        positions = positions.start + positions.step * steps
-    angle = positions.to(torch.float64)[..., None] * frequencies
     return angle.cos().to(dtype), angle.sin().to(dtype)

@@ -14,6 +14,7 @@ from posedu._arguments import (
 from posedu.torch._tensors import (
     Positions,
     align_positions,
+    angles,
     cos_sin,
     require_floats,
     require_positions,
@@ -96,7 +97,7 @@ class Sinusoidal(Encoding):
         omega = frequencies(
             self.d_model, base=self.base, spacing=self.spacing, device=device
         )
-        cos, sin = cos_sin(positions, omega, dtype)
+        cos, sin = cos_sin(angles(positions, omega), dtype)
         pair_axis = -1 if self.layout == "interleaved" else -2
         return torch.stack((sin, cos), pair_axis).flatten(-2)
 

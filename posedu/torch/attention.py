@@ -30,9 +30,13 @@ class KVCache:
         return 0 if self.k is None else self.k.shape[-2]
 
     def append(
-        self, k: Tensor, v: Tensor, positions: Tensor
+        self, k: Tensor, v: Tensor, positions: Tensor, axes: int | None = None
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Add new tokens and return everything remembered."""
+        """Add new tokens and return everything remembered.
+
+        Where a position has ``axes`` coordinates, they are its last axis.
+        """
+        coordinates = () if axes is None else (axes,)
         if self.k is None:
             self.k, self.v, self.positions = k, v, positions
         else:
@@ -43,12 +47,13 @@ class KVCache:
                     f"{list(held)}, got {list(given)}"
                 )
             if positions.ndim != self.positions.ndim:
-                rows = (k.shape[0], -1)
+                rows = (k.shape[0], -1, *coordinates)
                 positions = positions.expand(rows)
                 self.positions = self.positions.expand(rows)
             self.k = torch.cat((self.k, k), -2)
             self.v = torch.cat((self.v, v), -2)
-            self.positions = torch.cat((self.positions, positions), -1)
+            tokens = -1 - len(coordinates)
+            self.positions = torch.cat((self.positions, positions), tokens)
         return self.k, self.v, self.positions
 
 
@@ -142,7 +147,9 @@ class Attention(nn.Module):
             One vector a token.
         positions
             A range, ``[tokens]`` or ``[batch, tokens]``; integers or reals in any
-            order. Default: 0, 1, 2, … counted on from the cache.
+            order. Default: 0, 1, 2, … counted on from the cache. An encoding of
+            several coordinates needs them: ``[tokens, axes]`` or
+            ``[batch, tokens, axes]``.
         key_padding_mask
             True where a key is padding, to be ignored (PyTorch's convention), for all
             keys including the cached ones. A query left with no key gives zeros
@@ -159,10 +166,16 @@ class Attention(nn.Module):
         """
         self._require_inputs(x, key_padding_mask, segments, cache)
         tokens, past = x.shape[1], 0 if cache is None else len(cache)
+        axes = self.encoding.axes
         if positions is None:
+            if axes is not None:
+                raise ValueError(
+                    f"{type(self.encoding).__name__} needs positions [{tokens}, "
+                    f"{axes}] or [{len(x)}, {tokens}, {axes}], got none"
+                )
             positions = range(past, past + tokens)
 
-        align_positions(positions, x)
+        align_positions(positions, x, axes)
         x = self.encoding.embed(x, positions)
         q = self.q(x).unflatten(-1, (self.heads, self.d)).transpose(1, 2)
         k = self.k(x).unflatten(-1, (self.kv_heads, self.d)).transpose(1, 2)
@@ -170,7 +183,7 @@ class Attention(nn.Module):
         q, k = self.encoding.rotate(q, k, positions)
         query_positions = key_positions = _as_tensor(positions, x.device)
         if cache is not None:
-            k, v, key_positions = cache.append(k, v, query_positions)
+            k, v, key_positions = cache.append(k, v, query_positions, axes)
         mask = self._mask(tokens, past, key_padding_mask, segments, x.device)
         if self.group > 1:
             k = k.repeat_interleave(self.group, 1)

@@ -41,8 +41,12 @@ def softmax(
 class Encoding(nn.Module):
     """A positional encoding: a module that overrides the doors it opens.
 
-    With nothing overridden it is no encoding at all (NoPE).
+    With nothing overridden it is no encoding at all (NoPE). ``axes`` says how many
+    coordinates a position has: ``None`` where it is one number, else positions are
+    ``[tokens, axes]`` or ``[batch, tokens, axes]``.
     """
+
+    axes: int | None = None
 
     def embed(
         self, x: Float[Tensor, "batch tokens d_model"], positions: Positions

@@ -1,26 +1,18 @@
-"""Rotary encodings as modules, and the kernels that turn pairs of features."""
+"""The kernels that turn pairs and blocks of features, and what their modules share."""
 
 from collections.abc import Callable
 
 import torch
-from jaxtyping import Float, Shaped
+from jaxtyping import Float
 from torch import Tensor
 
-from posedu._arguments import (
-    LAYOUTS,
-    require_base,
-    require_choice,
-    require_dimension,
-    require_rotary_dim,
-)
+from posedu._arguments import LAYOUTS, require_choice, require_dimension
 from posedu.torch._tensors import (
     Positions,
     align_positions,
-    cos_sin,
     require_floats,
     require_positions,
 )
-from posedu.torch.absolute import frequencies
 from posedu.torch.encoding import Encoding
 
 _TILE = 1 << 17  # features turned at a time on a CPU: with their products, half of L2
@@ -223,45 +215,64 @@ class _Turn(torch.autograd.Function):
         return _Turn.apply(gradient, cos, -sin, ctx.layout), None, None, None
 
 
-class RoPE(Encoding):
-    """Rotary position embedding (arXiv 2104.09864): q and k turn, values do not.
+def turn_blocks(
+    x: Float[Tensor, "*batch tokens d"],
+    rotation: Float[Tensor, "*rows tokens blocks block block"],
+) -> Float[Tensor, "*batch tokens d"]:
+    """Multiply each block of b features by its own b × b matrix. See ``def-lie``.
 
-    No parameters, no buffers that a cast of the model could round, no maximal length.
+    Products are formed in the dtype of ``rotation`` (float32 or float64) and rounded
+    once to the dtype of ``x``; no d × d matrix is made.
 
     Parameters
     ----------
-    d
-        Head dimension, even.
-    layout
-        Which features form a pair: ``"interleaved"`` (RoFormer, Meta's Llama, GPT-J)
-        or ``"half"`` (GPT-NeoX, Hugging Face's Llama). Weights trained with one need
-        :func:`convert_layout` for the other.
-    base
-        Default 10000 (the paper); Llama 3 uses 500000.
-    rotary_dim
-        How many leading features of each head turn (partial rotary, as GPT-J and
-        GPT-NeoX). ``None``: all. Frequencies are base^(−2p/rotary_dim).
+    x
+        Queries or keys.
+    rotation
+        As the ``table`` of LieRE and ComRoPE gives it; it broadcasts over the leading
+        axes of ``x``, which costs no copy of it.
 
     Raises
     ------
     TypeError, ValueError
-        ``d`` or ``rotary_dim`` odd, not positive or too large, unknown ``layout``,
-        ``base`` not above 1.
+        A ``rotation`` in half precision, or whose shape does not fit ``x``.
+    """
+    require_floats("x", x)
+    require_floats("rotation", rotation)
+    if rotation.dtype not in (torch.float32, torch.float64):
+        raise TypeError(f"rotation must be float32 or float64, got {rotation.dtype}")
+    blocks, b = rotation.shape[-3:-1] if rotation.ndim > 3 else (0, 0)
+    if (
+        rotation.shape[-1] != b
+        or blocks * b != x.shape[-1]
+        or rotation.shape[-4:-3] != x.shape[-2:-1]
+    ):
+        raise ValueError(
+            "rotation must be [..., tokens, blocks, b, b] with blocks · b = d for x of "
+            f"shape {list(x.shape)}, got {list(rotation.shape)}"
+        )
+    wide = x.to(torch.promote_types(x.dtype, rotation.dtype))
+    rotation = rotation.to(wide.dtype)
+    turned = torch.einsum("...mij,...mj->...mi", rotation, wide.unflatten(-1, (-1, b)))
+    return turned.flatten(-2).to(x.dtype)
+
+
+class Rotation(Encoding):
+    """What rotary encodings share: a table of the positions, and how it turns features.
+
+    A subclass sets ``d``, and ``axes`` and ``heads`` where it has them, and defines
+    ``_table`` and ``_turn``. Nothing here knows which rotation it is.
     """
 
-    def __init__(
-        self,
-        d: int,
-        *,
-        layout: str,
-        base: float = 10000.0,
-        rotary_dim: int | None = None,
-    ):
-        super().__init__()
-        self.rotary_dim = require_rotary_dim(rotary_dim, d)
-        self.d = d
-        self.layout = require_choice("layout", layout, LAYOUTS)
-        self.base = require_base(base)
+    d: int
+    heads: int | None = None
+    _features = 1  # axes of a table behind its tokens
+
+    def _table(self, positions: Positions, dtype: torch.dtype, device) -> Tensor:
+        raise NotImplementedError
+
+    def _turn(self, x: Tensor, table) -> Tensor:
+        raise NotImplementedError
 
     def table(
         self,
@@ -269,32 +280,41 @@ class RoPE(Encoding):
         *,
         dtype: torch.dtype = torch.float32,
         device: torch.device | None = None,
-    ) -> tuple[
-        Float[Tensor, "*rows tokens pairs"], Float[Tensor, "*rows tokens pairs"]
-    ]:
-        """Cosines and sines of position · ω_p, for :func:`turn_pairs`.
+    ):
+        """What :meth:`forward` turns features with at ``positions``, in ``dtype``.
 
-        Angles are float64 whatever ``dtype`` is. ``device`` matters for a range only;
-        a tensor of positions decides it itself. One table serves every layer.
+        Cosines and sines for :func:`turn_pairs`, or blocks for :func:`turn_blocks`,
+        with heads before the tokens where the encoding has its own for each. Angles
+        are float64 whatever ``dtype`` is. ``device`` matters for a range only; a tensor
+        of positions decides it itself. Without trainable parameters one table serves
+        every layer.
         """
         require_positions(positions)
+        if self.axes is not None and (
+            isinstance(positions, range)
+            or positions.ndim < 2
+            or positions.shape[-1] != self.axes
+        ):
+            given = "a range" if isinstance(positions, range) else [*positions.shape]
+            raise ValueError(
+                f"positions must be [..., tokens, {self.axes}], got {given}"
+            )
         if isinstance(positions, Tensor):
             device = positions.device
         return self._table(positions, dtype, device)
 
-    def _table(self, positions, dtype, device) -> tuple[Tensor, Tensor]:
-        omega = frequencies(self.rotary_dim, base=self.base, device=device)
-        return cos_sin(positions, omega, dtype)
-
     def forward(
         self, x: Float[Tensor, "*batch tokens d"], positions: Positions
     ) -> Float[Tensor, "*batch tokens d"]:
-        """Turn the pairs of ``x`` by its positions; equation ``def-rope``.
+        """Turn the features of ``x`` by its positions.
 
-        ``positions`` is a range, ``[tokens]`` or ``[batch, tokens]``. The result has
-        the dtype of ``x``; angles are float64, products at least float32.
+        ``positions`` is ``[tokens]``, ``[batch, tokens]`` or a range; with several
+        coordinates ``[tokens, axes]`` or ``[batch, tokens, axes]``. The result has the
+        dtype of ``x``; angles are float64, products at least float32. An encoding with
+        parameters of each head takes ``[…, heads, tokens, d]``, or a multiple of its
+        heads, of which neighbours share parameters (grouped queries).
         """
-        return turn_pairs(x, *self._table_for(x, positions), layout=self.layout)
+        return self._turn(x, self._for_heads(x, self._table_for(x, positions)))
 
     def rotate(
         self,
@@ -312,71 +332,47 @@ class RoPE(Encoding):
             )
         table = self._table_for(q, positions)
         return (
-            turn_pairs(q, *table, layout=self.layout),
-            turn_pairs(k, *table, layout=self.layout),
+            self._turn(q, self._for_heads(q, table)),
+            self._turn(k, self._for_heads(k, table)),
         )
 
-    def _table_for(self, x: Tensor, positions: Positions) -> tuple[Tensor, Tensor]:
+    def _table_for(self, x: Tensor, positions: Positions):
         require_floats("x", x)
         if x.shape[-1:] != (self.d,):
             raise ValueError(
                 f"x must be [..., tokens, {self.d}], got shape {list(x.shape)}"
             )
-        positions = align_positions(positions, x)
+        positions = align_positions(positions, x, self.axes)
         dtype = torch.float64 if x.dtype == torch.float64 else torch.float32
         return self._table(positions, dtype, x.device)
 
-    def extra_repr(self) -> str:
-        """Say the conventions when the module is printed."""
-        return (
-            f"{self.d}, layout={self.layout!r}, base={self.base:g}, "
-            f"rotary_dim={self.rotary_dim}"
-        )
+    def _for_heads(self, x: Tensor, table):
+        """Repeat what a head has for every head of ``x`` that shares it."""
+        if self.heads is None:
+            return table
+        if x.ndim < 3 or x.shape[-3] % self.heads:
+            raise ValueError(
+                f"x must be [..., heads, tokens, d] with a multiple of {self.heads} "
+                f"heads, got shape {list(x.shape)}"
+            )
+        group = x.shape[-3] // self.heads
+        if group == 1:
+            return table
+        head_axis = -2 - self._features
+        if isinstance(table, tuple):
+            return tuple(t.repeat_interleave(group, head_axis) for t in table)
+        return table.repeat_interleave(group, head_axis)
 
 
-def convert_layout(
-    weight: Shaped[Tensor, "features *rest"],
-    heads: int,
-    *,
-    source: str,
-    target: str,
-    rotary_dim: int | None = None,
-) -> Shaped[Tensor, "features *rest"]:
-    """Reorder the rows of W_q or W_k (or their bias) from one layout to the other.
+class PairRotation(Rotation):
+    """A rotation of pairs of features by a table of cosines and sines."""
 
-    As :func:`posedu.numpy.rotary.convert_layout`; here a reshape and a transpose.
-    Scores are unchanged when both are converted and the rotation uses ``target``.
-    Equation ``eq-rope-layout``.
+    layout: str
 
-    Parameters
-    ----------
-    weight
-        ``[heads · d, d_model]``, or a bias ``[heads · d]``.
-    heads
-        Heads of *this* matrix: for grouped queries, W_k has ``kv_heads``.
-    source, target
-        ``"interleaved"`` or ``"half"``.
-    rotary_dim
-        How many leading features of each head rotate. ``None``: all.
+    def _turn(self, x: Tensor, table: tuple[Tensor, Tensor]) -> Tensor:
+        return turn_pairs(x, *table, layout=self.layout)
 
-    Raises
-    ------
-    TypeError, ValueError
-        A first axis that ``heads`` does not divide into even heads, unknown layouts.
-    """
-    require_choice("source", source, LAYOUTS)
-    require_choice("target", target, LAYOUTS)
-    require_dimension("heads", heads, 1)
-    if weight.ndim == 0 or weight.shape[0] % heads:
-        raise ValueError(
-            f"the first axis of weight must be a multiple of heads = {heads}, "
-            f"got shape {list(weight.shape)}"
-        )
-    by_head = weight.unflatten(0, (heads, -1))
-    r = require_rotary_dim(rotary_dim, by_head.shape[1])
-    if source == target:
-        return weight.clone()
-    shape = (-1, 2) if source == "interleaved" else (2, -1)
-    turning, rest = by_head[:, :r], by_head[:, r:]
-    turning = turning.unflatten(1, shape).transpose(1, 2).flatten(1, 2)
-    return torch.cat((turning, rest), 1).flatten(0, 1)
+
+def require_optional_heads(heads: int | None) -> int | None:
+    """Return ``heads`` if it is ``None`` (shared by all) or a positive integer."""
+    return None if heads is None else require_dimension("heads", heads, 1)

@@ -1,0 +1,207 @@
+"""FoPE: a Fourier series in place of each pair's single frequency."""
+
+import numpy as np
+from jaxtyping import Float
+
+from posedu._arguments import PADDINGS, require_choice, require_dimension
+from posedu.numpy._arrays import Positions, align_positions, require_floats
+from posedu.numpy.absolute import frequencies
+from posedu.numpy.rotary.axes import require_heads_of
+from posedu.numpy.rotary.line import pairs
+
+Array = np.ndarray
+
+
+def kept_frequencies(
+    d: int, *, length: int, base: float = 10000.0
+) -> Float[Array, "kept"]:
+    """RoPE's frequencies from the floor 2π/length on: full turns in training.
+
+    arXiv 2412.17739 §3.3. Equation ``def-fope-floor``.
+
+    Parameters
+    ----------
+    d
+        Head dimension, even.
+    length
+        Training length.
+    base
+        Default 10000.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As :func:`posedu.numpy.absolute.frequencies`; a length that keeps none.
+    """
+    omega = frequencies(d, base=base)
+    floor = 2 * np.pi / require_dimension("length", length, 1)
+    kept = omega[omega >= floor]
+    if len(kept) == 0:
+        raise ValueError(
+            f"length must be at least 7 to keep a frequency above 2π/length, "
+            f"got {length}"
+        )
+    return kept
+
+
+def fope_table(
+    positions: Float[Array, "*rows tokens"],
+    d: int,
+    *,
+    cos_coefficients: Float[Array, "*heads kept series"],
+    sin_coefficients: Float[Array, "*heads kept series"],
+    length: int,
+    padding: str,
+    base: float = 10000.0,
+) -> tuple[Float[Array, "*rows tokens pairs"], Float[Array, "*rows tokens pairs"]]:
+    """The two series of every pair: Σ_l cos(ω_l x) c_lp and Σ_l sin(ω_l x) s_lp.
+
+    Equation ``def-fope``. Pairs without a series, the slowest, are padded.
+
+    Parameters
+    ----------
+    positions
+        Finite reals. With coefficients for each head their last but one axis is 1 or
+        the heads.
+    d, length, base
+        As :func:`kept_frequencies`.
+    cos_coefficients, sin_coefficients
+        A column for each pair that has a series, at most d/2 of them.
+    padding
+        ``"identity"``: (1, 0), so that the pair does not turn (the paper's Eq. 13).
+        ``"ones"``: (1, 1), which turns it by 45° and scales it by √2 (the code).
+
+    Raises
+    ------
+    TypeError, ValueError
+        Coefficients unlike each other or of another number of kept frequencies,
+        unknown ``padding``.
+    """
+    omega = kept_frequencies(d, length=length, base=base)
+    c = require_floats("cos_coefficients", cos_coefficients)
+    s = require_floats("sin_coefficients", sin_coefficients)
+    if (
+        s.shape != c.shape
+        or c.ndim not in (2, 3)
+        or c.shape[-2] != len(omega)
+        or c.shape[-1] > d // 2
+    ):
+        raise ValueError(
+            f"cos_coefficients and sin_coefficients must be [{len(omega)}, series] or "
+            f"[heads, {len(omega)}, series] with at most {d // 2} series, got shapes "
+            f"{list(c.shape)} and {list(s.shape)}"
+        )
+    sine = 0.0 if require_choice("padding", padding, PADDINGS) == "identity" else 1.0
+    angle = positions[..., None] * omega
+    missing = d // 2 - c.shape[-1]
+    return _pad(np.cos(angle) @ c, missing, 1.0), _pad(np.sin(angle) @ s, missing, sine)
+
+
+def _pad(
+    table: Float[Array, "*rows series"], missing: int, value: float
+) -> Float[Array, "*rows pairs"]:
+    margin = [(0, 0)] * (table.ndim - 1) + [(0, missing)]
+    return np.pad(table, margin, constant_values=value)
+
+
+def fope(
+    x: Float[Array, "*batch tokens d"],
+    positions: Positions,
+    *,
+    cos_coefficients: Float[Array, "*heads kept series"],
+    sin_coefficients: Float[Array, "*heads kept series"],
+    length: int,
+    layout: str,
+    padding: str,
+    base: float = 10000.0,
+) -> Float[Array, "*batch tokens d"]:
+    """FoPE as the authors' code applies it: the series on every token's features.
+
+    Pair (a, b) becomes (C a − S b, S a + C b) with the two series of
+    :func:`fope_table`: in general no rotation, and not relative (``eq-fope-mixing``).
+    The door ``rotate``.
+
+    Parameters
+    ----------
+    x
+        Queries or keys, any float dtype; computed in float64.
+    positions
+        Integers or finite reals, ``[tokens]`` or ``[batch, tokens]``.
+    cos_coefficients, sin_coefficients, length, padding, base
+        As :func:`fope_table`; with a first axis of heads where ``x`` is
+        ``[…, heads, tokens, d]``.
+    layout
+        See :func:`posedu.numpy.rotary.pairs`.
+
+    Returns
+    -------
+    float64 array of the shape of ``x``. Equation ``def-fope``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As :func:`fope_table`; shapes that do not match; positions not finite.
+    """
+    x = require_floats("x", x)
+    a, b = pairs(x.shape[-1], layout=layout)
+    require_heads_of(x, np.shape(cos_coefficients)[:-2])
+    cos, sin = fope_table(
+        align_positions(positions, x),
+        x.shape[-1],
+        cos_coefficients=cos_coefficients,
+        sin_coefficients=sin_coefficients,
+        length=length,
+        padding=padding,
+        base=base,
+    )
+    y = np.empty_like(x)
+    y[..., a] = x[..., a] * cos - x[..., b] * sin
+    y[..., b] = x[..., a] * sin + x[..., b] * cos
+    return y
+
+
+def fope_scores(
+    q: Float[Array, "*heads queries d"],
+    k: Float[Array, "*heads keys d"],
+    query_positions: Float[Array, "queries"],
+    key_positions: Float[Array, "keys"],
+    *,
+    cos_coefficients: Float[Array, "*heads kept series"],
+    sin_coefficients: Float[Array, "*heads kept series"],
+    length: int,
+    layout: str,
+    padding: str,
+    base: float = 10000.0,
+) -> Float[Array, "*heads queries keys"]:
+    """FoPE as the paper writes it: the series of the offset, on the scores.
+
+    Score(i, j) = Σ_p Re(h_p) C_p(i − j) − Im(h_p) S_p(i − j), where h_p is query pair
+    times conjugate key pair (arXiv 2412.17739 Eq. 12). Relative by construction, and
+    no door of :func:`fope` gives it: it costs a table of every offset. Equation
+    ``def-fope-offset``. Arguments and errors as :func:`fope`; not divided by √d.
+    """
+    q, k = require_floats("q", q), require_floats("k", k)
+    if q.ndim < 2 or q.shape[-1] != k.shape[-1] or q.shape[:-2] != k.shape[:-2]:
+        raise ValueError(
+            "q and k must agree in heads and d, got shapes "
+            f"{list(q.shape)} and {list(k.shape)}"
+        )
+    require_heads_of(q, np.shape(cos_coefficients)[:-2])
+    offsets = (
+        align_positions(query_positions, q)[:, None]
+        - align_positions(key_positions, k)[None, :]
+    )
+    a, b = pairs(q.shape[-1], layout=layout)
+    h = (q[..., a] + 1j * q[..., b])[..., :, None, :]
+    h = h * (k[..., a] - 1j * k[..., b])[..., None, :, :]
+    tables = fope_table(
+        offsets.ravel(),
+        q.shape[-1],
+        cos_coefficients=cos_coefficients,
+        sin_coefficients=sin_coefficients,
+        length=length,
+        padding=padding,
+        base=base,
+    )
+    cos, sin = (t.reshape(*t.shape[:-2], *offsets.shape, len(a)) for t in tables)
+    return (h.real * cos - h.imag * sin).sum(axis=-1)

@@ -1,0 +1,323 @@
+"""Rotations by matrix exponentials of skew generators: LieRE and ComRoPE."""
+
+import numpy as np
+from jaxtyping import Float
+from scipy.linalg import schur
+
+from posedu._arguments import require_block, require_dimension
+from posedu.numpy._arrays import (
+    Positions,
+    align_positions,
+    require_floats,
+    require_positions,
+)
+from posedu.numpy.rotary.axes import require_heads_of
+
+Array = np.ndarray
+
+
+def skew(entries: Float[Array, "*rows entries"]) -> Float[Array, "*rows block block"]:
+    """A = U − Uᵀ, where U holds ``entries`` above its diagonal, row by row.
+
+    As LieRE's code has it (arXiv 2406.10322): a positive entry turns clockwise.
+
+    Raises
+    ------
+    ValueError
+        A number of entries that is not b(b − 1)/2 for a block size b ≥ 2.
+    """
+    entries = require_floats("entries", entries)
+    count = entries.shape[-1] if entries.ndim else 0
+    block = round((1 + np.sqrt(1 + 8 * count)) / 2)
+    if count == 0 or block * (block - 1) // 2 != count:
+        raise ValueError(
+            "entries must end in an axis of b(b − 1)/2 numbers for blocks of b ≥ 2, "
+            f"got shape {list(entries.shape)}"
+        )
+    upper = np.zeros((*entries.shape[:-1], block, block))
+    upper[..., *np.triu_indices(block, 1)] = entries
+    return upper - upper.swapaxes(-1, -2)
+
+
+def rotations(
+    positions: Positions, generators: Float[Array, "*heads axes blocks block block"]
+) -> Float[Array, "*heads tokens blocks block block"]:
+    """R(x) = exp(Σ_k x_k A_k), block by block, for ``[tokens, axes]`` positions.
+
+    Equation ``def-lie``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Generators that are not skew, shapes that do not match, positions not finite.
+    """
+    generators = require_generators(generators)
+    positions = require_positions(positions)
+    axes = generators.shape[-4]
+    if positions.ndim < 2 or positions.shape[-1] != axes:
+        raise ValueError(
+            f"positions must be [..., tokens, {axes}], got {list(positions.shape)}"
+        )
+    return exponential(np.einsum("...tk,...kmij->...tmij", positions, generators))
+
+
+def exponential(a: Float[Array, "*rows b b"]) -> Float[Array, "*rows b b"]:
+    """exp(A) of skew matrices by their eigenvalues, which are imaginary.
+
+    Orthogonal but for rounding at any size of A; its error is a few b u (1 + |A|).
+    """
+    eigenvalues, vectors = np.linalg.eigh(1j * a)
+    phases = np.exp(-1j * eigenvalues)[..., None, :]
+    return ((vectors * phases) @ vectors.conj().swapaxes(-1, -2)).real
+
+
+def require_generators(
+    generators: Float[Array, "*heads axes blocks block block"],
+) -> Float[Array, "*heads axes blocks block block"]:
+    """Return ``generators`` as float64 if they are skew blocks, else raise."""
+    generators = require_floats("generators", generators)
+    if generators.ndim not in (4, 5) or generators.shape[-1] != generators.shape[-2]:
+        raise ValueError(
+            "generators must be [axes, blocks, b, b] or [heads, axes, blocks, b, b], "
+            f"got shape {list(generators.shape)}"
+        )
+    if not np.isfinite(generators).all():
+        raise ValueError("generators must be finite")
+    if (generators != -generators.swapaxes(-1, -2)).any():
+        raise ValueError("generators must be skew: A = −Aᵀ in every block")
+    return generators
+
+
+def turn_blocks(
+    x: Float[Array, "*batch tokens d"],
+    positions: Positions,
+    generators: Float[Array, "*heads axes blocks block block"],
+) -> Float[Array, "*batch tokens d"]:
+    """Multiply each block of b features by its block of R(position).
+
+    Parameters
+    ----------
+    x
+        Queries or keys, any float dtype; computed in float64.
+    positions
+        Integers or finite reals, ``[tokens, axes]`` or ``[batch, tokens, axes]``.
+    generators
+        Skew matrices; with a first axis of heads where ``x`` is
+        ``[…, heads, tokens, d]``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As :func:`rotations`; blocks that do not make up the features of ``x``.
+    """
+    x = require_floats("x", x)
+    generators = require_generators(generators)
+    axes, blocks, b, _ = generators.shape[-4:]
+    if x.shape[-1:] != (blocks * b,):
+        raise ValueError(
+            f"x must be [..., tokens, {blocks * b}] for {blocks} blocks of {b}, got "
+            f"shape {list(x.shape)}"
+        )
+    require_heads_of(x, generators.shape[:-4])
+    rotation = rotations(align_positions(positions, x, axes), generators)
+    y = np.einsum("...mij,...mj->...mi", rotation, x.reshape(*x.shape[:-1], blocks, b))
+    return y.reshape(x.shape)
+
+
+def liere(
+    x: Float[Array, "*batch tokens d"],
+    positions: Positions,
+    *,
+    entries: Float[Array, "*heads axes blocks entries"],
+    block: int,
+) -> Float[Array, "*batch tokens d"]:
+    """LieRE (arXiv 2406.10322 §3): free skew generators. The door ``rotate``.
+
+    Parameters
+    ----------
+    x, positions
+        As :func:`turn_blocks`.
+    entries
+        The b(b − 1)/2 free numbers of each generator; see :func:`skew`.
+    block
+        Block size b; d for the dense form.
+
+    Returns
+    -------
+    float64 array of the shape of ``x``. Equation ``def-liere``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As :func:`turn_blocks` and :func:`skew`; blocks of another size than ``block``.
+    """
+    generators = skew(entries)
+    _require_block_size(block, generators)
+    return turn_blocks(x, positions, generators)
+
+
+def _require_block_size(block: int, blocks: Float[Array, "*rows b b"]) -> None:
+    block = require_dimension("block", block, 1)
+    if blocks.shape[-2:] != (block, block):
+        raise ValueError(
+            f"blocks must be {block} × {block}, got shape {list(blocks.shape)}"
+        )
+
+
+def comrope_ap(
+    x: Float[Array, "*batch tokens d"],
+    positions: Positions,
+    *,
+    matrices: Float[Array, "*heads blocks block block"],
+    block: int,
+    axes: int = 2,
+) -> Float[Array, "*batch tokens d"]:
+    """ComRoPE with an axial partition (arXiv 2506.03737 Eq. 8). The door ``rotate``.
+
+    Block j turns with coordinate j mod axes alone, by P_j − P_jᵀ.
+
+    Parameters
+    ----------
+    x, positions
+        As :func:`turn_blocks`.
+    matrices
+        The P_j; only P − Pᵀ matters.
+    block
+        Block size b, even; the paper's main experiments use 8.
+    axes
+        Number of coordinates N, a divisor of the number of blocks. Default 2.
+
+    Returns
+    -------
+    float64 array of the shape of ``x``. Equation ``def-comrope-ap``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As :func:`turn_blocks`; an odd ``block``; blocks that ``axes`` does not divide.
+    """
+    return turn_blocks(x, positions, ap_generators(matrices, block=block, axes=axes))
+
+
+def ap_generators(
+    matrices: Float[Array, "*heads blocks block block"], *, block: int, axes: int = 2
+) -> Float[Array, "*heads axes blocks block block"]:
+    """The generators of :func:`comrope_ap`."""
+    difference = _skew_part(matrices, block)
+    blocks = difference.shape[-3]
+    axes = require_dimension("axes", axes, 1)
+    require_dimension("the number of blocks", blocks, axes)
+    own = np.arange(blocks) % axes == np.arange(axes)[:, None]
+    return own[:, :, None, None] * difference[..., None, :, :, :]
+
+
+def comrope_ld(
+    x: Float[Array, "*batch tokens d"],
+    positions: Positions,
+    *,
+    matrices: Float[Array, "*heads blocks block block"],
+    multipliers: Float[Array, "*heads axes blocks"],
+    block: int,
+) -> Float[Array, "*batch tokens d"]:
+    """ComRoPE with linearly dependent generators (arXiv 2506.03737 Eq. 10).
+
+    Block j turns by θ_kj (P_j − P_jᵀ) with coordinate k. The door ``rotate``.
+
+    Parameters
+    ----------
+    x, positions, matrices, block
+        As :func:`comrope_ap`.
+    multipliers
+        The θ: for each head (the paper), or ``[axes, blocks]`` for all heads (the
+        authors' code).
+
+    Returns
+    -------
+    float64 array of the shape of ``x``. Equation ``def-comrope-ld``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As :func:`turn_blocks`; an odd ``block``; multipliers of another number of
+        blocks.
+    """
+    generators = ld_generators(matrices, multipliers, block=block)
+    return turn_blocks(x, positions, generators)
+
+
+def ld_generators(
+    matrices: Float[Array, "*heads blocks block block"],
+    multipliers: Float[Array, "*heads axes blocks"],
+    *,
+    block: int,
+) -> Float[Array, "*heads axes blocks block block"]:
+    """The generators of :func:`comrope_ld`."""
+    difference = _skew_part(matrices, block)
+    theta = require_floats("multipliers", multipliers)
+    blocks, heads = difference.shape[-3], difference.shape[:-3]
+    if (
+        theta.ndim < 2
+        or theta.shape[-1] != blocks
+        or theta.shape[:-2] not in ((), heads)
+    ):
+        allowed = f"[axes, {blocks}]"
+        if heads:
+            allowed += f" or [{heads[0]}, axes, {blocks}]"
+        raise ValueError(
+            f"multipliers must be {allowed} for matrices of shape "
+            f"{list(difference.shape)}, got shape {list(theta.shape)}"
+        )
+    return theta[..., None, None] * difference[..., None, :, :, :]
+
+
+def _skew_part(
+    matrices: Float[Array, "*heads blocks block block"], block: int
+) -> Float[Array, "*heads blocks block block"]:
+    matrices = require_floats("matrices", matrices)
+    require_block(block)
+    if matrices.ndim not in (3, 4):
+        raise ValueError(
+            f"matrices must be [blocks, {block}, {block}] or [heads, blocks, {block}, "
+            f"{block}], got shape {list(matrices.shape)}"
+        )
+    _require_block_size(block, matrices)
+    return matrices - matrices.swapaxes(-1, -2)
+
+
+def normal_form(
+    generators: Float[Array, "axes d d"],
+) -> tuple[Float[Array, "d d"], Float[Array, "pairs axes"]]:
+    """One basis in which commuting skew generators all turn the same planes.
+
+    Returns an orthogonal Q and frequency vectors f_p with
+    Qᵀ A_k Q = blockdiag_p(f_{p,k} J), features interleaved: R(x) is RoPE-Mixed in the
+    basis Q. Equation ``eq-com-normal``.
+
+    Raises
+    ------
+    ValueError
+        Generators that are not skew or do not commute, or an odd d.
+    """
+    generators = require_generators(np.asarray(generators)[:, None])[:, 0]
+    d = require_dimension("d", generators.shape[-1])
+    largest = np.abs(generators).max(initial=0.0)
+    products = np.einsum("kij,ljm->klim", generators, generators)
+    if np.abs(products - products.swapaxes(0, 1)).max() > 1e-10 * largest**2:
+        raise ValueError("generators must commute: A_k A_l = A_l A_k for every two")
+    # A generic combination tells apart every two planes that some generator tells apart
+    weights = np.random.default_rng(0).normal(size=len(generators))
+    triangular, basis = schur(np.tensordot(weights, generators, 1))
+    planes, fixed, column = [], [], 0
+    while column < d:
+        below = triangular[column + 1, column] if column + 1 < d else 0.0
+        if abs(below) > 1e-12 * largest:
+            planes.append((column, column + 1))
+            column += 2
+        else:
+            fixed.append(column)
+            column += 1
+    planes += zip(fixed[::2], fixed[1::2], strict=True)
+    basis = basis[:, [column for plane in planes for column in plane]]
+    turned = basis.T @ generators @ basis
+    first = np.arange(0, d, 2)
+    return basis, turned[:, first + 1, first].T

@@ -1,0 +1,145 @@
+"""Skew generators and their exponentials over symbols: LieRE and ComRoPE."""
+
+from collections.abc import Sequence
+
+import sympy as sp
+
+from posedu._arguments import require_block, require_dimension
+from posedu.sympy.rotary.axes import Position
+
+J = sp.Matrix([[0, -1], [1, 0]])
+"""The quarter turn of the plane: exp(aJ) is the rotation by a."""
+
+
+def skew(entries: Sequence[sp.Expr], block: int) -> sp.Matrix:
+    """A = U − Uᵀ, where U holds ``entries`` above its diagonal, row by row."""
+    block = require_dimension("block", block, 1)
+    places = [(i, j) for i in range(block) for j in range(i + 1, block)]
+    if len(entries) != len(places) or not places:
+        raise ValueError(
+            f"a skew matrix of {block} × {block} has {len(places)} free entries, "
+            f"got {len(entries)}"
+        )
+    upper = sp.zeros(block, block)
+    for place, entry in zip(places, entries, strict=True):
+        upper[place] = entry
+    return upper - upper.T
+
+
+def commutator(a: sp.Matrix, b: sp.Matrix) -> sp.Matrix:
+    """[A, B] = AB − BA."""
+    return (a * b - b * a).expand()
+
+
+def exponential(a: sp.Matrix) -> sp.Matrix:
+    """exp(A) of a skew matrix of size 2, 3 or 4, in closed form.
+
+    2: the rotation of the plane. 3: Rodrigues, I + (sin s/s) A + ((1 − cos s)/s²) A².
+    4: A is the sum of two commuting parts whose squares are multiples of −I, and
+    exp(A) the product of their exponentials. Equation ``eq-lie-closed``.
+    """
+    if a.rows != a.cols or (a + a.T).expand() != sp.zeros(*a.shape):
+        raise ValueError(f"A must be skew, got {a}")
+    if a.rows == 2:
+        return _exponential(a, a[0, 1] ** 2)
+    if a.rows == 3:
+        square = a[0, 1] ** 2 + a[0, 2] ** 2 + a[1, 2] ** 2
+        s = sp.sqrt(square)
+        half = _sinc(s / 2) ** 2 / 2
+        return sp.eye(3) + _sinc(s) * a + half * a * a
+    if a.rows == 4:
+        plus, minus = isoclinic(a)
+        return _exponential(plus, -(plus**2)[0, 0]) * _exponential(
+            minus, -(minus**2)[0, 0]
+        )
+    raise ValueError(f"a closed form is known for sizes 2, 3 and 4, got {a.rows}")
+
+
+def isoclinic(a: sp.Matrix) -> tuple[sp.Matrix, sp.Matrix]:
+    """The two commuting parts of a 4 × 4 skew matrix, each squaring to −s² I."""
+    dual = skew([a[2, 3], -a[1, 3], a[1, 2], a[0, 3], -a[0, 2], a[0, 1]], 4)
+    return (a + dual) / 2, (a - dual) / 2
+
+
+def _exponential(a: sp.Matrix, square: sp.Expr) -> sp.Matrix:
+    """exp(A) where A² = −square · I."""
+    s = sp.sqrt(square)
+    return sp.cos(s) * sp.eye(a.rows) + _sinc(s) * a
+
+
+def _sinc(s: sp.Expr) -> sp.Expr:
+    return sp.S.One if s == 0 else sp.sin(s) / s
+
+
+def turn_blocks(
+    x: sp.Matrix, position: Position, generators: Sequence[Sequence[sp.Matrix]]
+) -> sp.Matrix:
+    """Multiply each block of the column ``x`` by exp(Σ_k x_k A_k).
+
+    ``generators[k][m]`` is block m of the generator of coordinate k. Equation
+    ``def-lie``.
+    """
+    blocks = [
+        exponential(
+            sum(
+                (t * a for t, a in zip(position, blocks, strict=True)),
+                sp.zeros(*blocks[0].shape),
+            )
+        )
+        for blocks in zip(*generators, strict=True)
+    ]
+    return sp.diag(*blocks) * x
+
+
+def liere(
+    x: sp.Matrix,
+    position: Position,
+    *,
+    entries: Sequence[Sequence[Sequence[sp.Expr]]],
+    block: int,
+) -> sp.Matrix:
+    """LieRE on the column ``x``; ``entries[k][m]`` for coordinate k and block m."""
+    generators = [[skew(free, block) for free in blocks] for blocks in entries]
+    return turn_blocks(x, position, generators)
+
+
+def comrope_ap(
+    x: sp.Matrix,
+    position: Position,
+    *,
+    matrices: Sequence[sp.Matrix],
+    block: int,
+    axes: int = 2,
+) -> sp.Matrix:
+    """ComRoPE-AP on the column ``x``. Equation ``def-comrope-ap``."""
+    require_dimension("the number of blocks", len(matrices), axes)
+    generators = [
+        [
+            (p - p.T) if m % axes == k else sp.zeros(block, block)
+            for m, p in enumerate(_squares(matrices, block))
+        ]
+        for k in range(axes)
+    ]
+    return turn_blocks(x, position, generators)
+
+
+def comrope_ld(
+    x: sp.Matrix,
+    position: Position,
+    *,
+    matrices: Sequence[sp.Matrix],
+    multipliers: Sequence[Sequence[sp.Expr]],
+    block: int,
+) -> sp.Matrix:
+    """ComRoPE-LD on the column ``x``. Equation ``def-comrope-ld``."""
+    squares = _squares(matrices, block)
+    generators = [
+        [t * (p - p.T) for t, p in zip(theta, squares, strict=True)]
+        for theta in multipliers
+    ]
+    return turn_blocks(x, position, generators)
+
+
+def _squares(matrices: Sequence[sp.Matrix], block: int) -> list[sp.Matrix]:
+    require_block(block)
+    return [sp.Matrix(block, block, list(sp.flatten(p))) for p in matrices]

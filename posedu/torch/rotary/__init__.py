@@ -1,0 +1,42 @@
+"""Rotary encodings, the fast face.
+
+``turning``: the kernels. ``line``: one coordinate (RoPE). ``axes``: several (axial,
+mixed). ``lie``: matrix exponentials (LieRE, ComRoPE). ``fourier``: FoPE.
+"""
+
+from posedu.torch.rotary.axes import AxialRoPE, MixedRoPE, axial_frequencies, grid
+from posedu.torch.rotary.fourier import FoPE
+from posedu.torch.rotary.lie import (
+    BlockRotation,
+    ComRoPEAP,
+    ComRoPELD,
+    LieRE,
+    exponential,
+    fold_basis,
+    perturb,
+    skew,
+)
+from posedu.torch.rotary.line import RoPE, convert_layout
+from posedu.torch.rotary.turning import PairRotation, Rotation, turn_blocks, turn_pairs
+
+__all__ = [
+    "AxialRoPE",
+    "BlockRotation",
+    "ComRoPEAP",
+    "ComRoPELD",
+    "FoPE",
+    "LieRE",
+    "MixedRoPE",
+    "PairRotation",
+    "RoPE",
+    "Rotation",
+    "axial_frequencies",
+    "convert_layout",
+    "exponential",
+    "fold_basis",
+    "grid",
+    "perturb",
+    "skew",
+    "turn_blocks",
+    "turn_pairs",
+]

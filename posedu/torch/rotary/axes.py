@@ -1,0 +1,199 @@
+"""RoPE for positions with several coordinates: axial and mixed."""
+
+import math
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from posedu._arguments import (
+    COORDINATES,
+    LAYOUTS,
+    ORDERS,
+    require_base,
+    require_choice,
+    require_dimension,
+)
+from posedu.torch._tensors import cos_sin, require_floats
+from posedu.torch.absolute import frequencies
+from posedu.torch.rotary.turning import PairRotation, require_optional_heads
+
+
+def grid(
+    *counts: int, coordinates: str, device: torch.device | None = None
+) -> Float[Tensor, "tokens axes"]:
+    """Positions of the cells of a grid in float64; the first coordinate varies fastest.
+
+    ``grid(width, height)`` are the (x, y) of an image's patches, row by row. The three
+    ``coordinates`` are those of :func:`posedu.numpy.rotary.grid`.
+    """
+    require_choice("coordinates", coordinates, COORDINATES)
+    if not counts:
+        raise ValueError("grid needs at least one count, got none")
+    steps = []
+    for count in counts:
+        require_dimension("count", count, 1)
+        index = torch.arange(count, dtype=torch.float64, device=device)
+        if coordinates == "centres":
+            index = (index + 0.5) / count
+        elif coordinates == "ends":
+            index = index / max(count - 1, 1)
+        steps.append(index)
+    cells = torch.meshgrid(*reversed(steps), indexing="ij")
+    return torch.stack(cells[::-1], -1).flatten(0, -2)
+
+
+def axial_frequencies(
+    d: int, *, order: str, base: float = 100.0, axes: int = 2, device=None
+) -> Float[Tensor, "pairs axes"]:
+    """The frequency vectors of axial RoPE in float64. Equation ``def-axial``.
+
+    See :func:`posedu.numpy.rotary.axial_frequencies`, which states the two ``order``.
+    """
+    require_dimension("axes", axes, 1)
+    require_dimension("d", d, 2 * axes)
+    require_choice("order", order, ORDERS)
+    theta = frequencies(d // axes, base=base, device=device)
+    by_axis = torch.diag_embed(theta.expand(axes, -1).mT)  # frequency, axis, axis
+    if order == "concatenated":
+        by_axis = by_axis.transpose(0, 1)
+    return by_axis.flatten(0, 1)
+
+
+class AxialRoPE(PairRotation):
+    """Axial RoPE (arXiv 2403.13298 §3.1): each pair of features looks at one axis.
+
+    No parameters, no maximal size. A class or register token at the origin is not
+    turned; any other position of its own works too.
+
+    Parameters
+    ----------
+    d
+        Head dimension, a multiple of 2·axes.
+    order
+        Which pairs look at which axis: ``"concatenated"`` (the authors' code) or
+        ``"alternating"`` (the paper).
+    layout
+        Which features form a pair; the authors' code is ``"interleaved"``.
+    base
+        Default 100 (the paper).
+    axes
+        Number of coordinates. Default 2: (x, y), as :func:`grid` gives them.
+
+    Raises
+    ------
+    TypeError, ValueError
+        ``d`` not a multiple of 2·axes, unknown ``order`` or ``layout``, ``base`` not
+        above 1.
+    """
+
+    def __init__(
+        self, d: int, *, order: str, layout: str, base: float = 100.0, axes: int = 2
+    ):
+        super().__init__()
+        self.axes = require_dimension("axes", axes, 1)
+        self.d = require_dimension("d", d, 2 * axes)
+        self.order = require_choice("order", order, ORDERS)
+        self.layout = require_choice("layout", layout, LAYOUTS)
+        self.base = require_base(base)
+
+    def _table(self, positions, dtype, device) -> tuple[Tensor, Tensor]:
+        f = axial_frequencies(
+            self.d, order=self.order, base=self.base, axes=self.axes, device=device
+        )
+        return cos_sin(positions.to(torch.float64) @ f.mT, dtype)
+
+    def extra_repr(self) -> str:
+        """Say the conventions when the module is printed."""
+        return (
+            f"{self.d}, order={self.order!r}, layout={self.layout!r}, "
+            f"base={self.base:g}, axes={self.axes}"
+        )
+
+
+class MixedRoPE(PairRotation):
+    """RoPE-Mixed (arXiv 2403.13298 §3.2): every pair has a trained frequency vector.
+
+    Pair p of a token at x turns by f_p · x. Equation ``def-mixed``. The paper trains a
+    set for each head and layer and excludes them from weight decay.
+
+    Parameters
+    ----------
+    d
+        Head dimension: a multiple of 4, or of 2 where ``frequencies`` are given.
+    layout
+        Which features form a pair; the authors' code is ``"interleaved"``.
+    heads
+        How many heads have frequencies of their own; under grouped queries the
+        key-value heads. ``None``: one set for all.
+    base
+        Of the initial lengths base^(−4t/d). Default 10 (the authors' code).
+    frequencies
+        Where to start instead, ``[pairs, axes]`` or ``[heads, pairs, axes]``. Default:
+        see :meth:`initial_frequencies`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        ``d`` not a multiple of 4 (or 2), unknown ``layout``, ``base`` not above 1,
+        frequencies of another shape or not finite.
+    """
+
+    def __init__(
+        self,
+        d: int,
+        *,
+        layout: str,
+        heads: int | None = None,
+        base: float = 10.0,
+        frequencies: Float[Tensor, "*heads pairs axes"] | None = None,
+    ):
+        super().__init__()
+        self.d = require_dimension("d", d)
+        self.layout = require_choice("layout", layout, LAYOUTS)
+        self.heads = require_optional_heads(heads)
+        if frequencies is None:
+            frequencies = self.initial_frequencies(d, heads=heads, base=base)
+            frequencies = frequencies.to(torch.get_default_dtype())
+        require_floats("frequencies", frequencies)
+        own = [] if heads is None else [heads]
+        if [*frequencies.shape[:-1]] != [*own, d // 2] or not frequencies.shape[-1]:
+            raise ValueError(
+                f"frequencies must be {[*own, d // 2, 'axes']}, got shape "
+                f"{list(frequencies.shape)}"
+            )
+        if not frequencies.isfinite().all():
+            raise ValueError("frequencies must be finite")
+        self.axes = frequencies.shape[-1]
+        self.frequencies = nn.Parameter(frequencies.detach().clone())
+
+    @staticmethod
+    def initial_frequencies(
+        d: int, *, heads: int | None = None, base: float = 10.0
+    ) -> Float[Tensor, "*heads pairs 2"]:
+        """Draw where the authors' code starts, for two coordinates, in float64.
+
+        Each head is axial RoPE in a frame of its own, turned by an angle φ uniform in
+        [0, 2π): the first half of the pairs points to φ, the second to φ + π/2, with
+        lengths base^(−4t/d), t = 0 … d/4 − 1.
+        """
+        require_dimension("d", d, 4)
+        size = frequencies(d // 2, base=base)
+        own = () if heads is None else (heads,)
+        phi = 2 * math.pi * torch.rand(*own, 1, dtype=torch.float64)
+        direction = torch.cat((phi, phi + math.pi / 2), -1)[..., None]
+        return torch.stack(
+            (
+                (size * direction.cos()).flatten(-2),
+                (size * direction.sin()).flatten(-2),
+            ),
+            -1,
+        )
+
+    def _table(self, positions, dtype, device) -> tuple[Tensor, Tensor]:
+        f = self.frequencies.to(torch.float64)
+        return cos_sin(positions.to(torch.float64) @ f.mT, dtype)
+
+    def extra_repr(self) -> str:
+        """Say the conventions when the module is printed."""
+        return f"{self.d}, layout={self.layout!r}, heads={self.heads}, axes={self.axes}"

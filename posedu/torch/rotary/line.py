@@ -1,0 +1,116 @@
+"""RoPE: one coordinate."""
+
+import torch
+from jaxtyping import Shaped
+from torch import Tensor
+
+from posedu._arguments import (
+    LAYOUTS,
+    require_base,
+    require_choice,
+    require_dimension,
+    require_rotary_dim,
+)
+from posedu.torch._tensors import angles, cos_sin
+from posedu.torch.absolute import frequencies
+from posedu.torch.rotary.turning import PairRotation
+
+
+class RoPE(PairRotation):
+    """Rotary position embedding (arXiv 2104.09864): q and k turn, values do not.
+
+    No parameters, no buffers that a cast of the model could round, no maximal length.
+
+    Parameters
+    ----------
+    d
+        Head dimension, even.
+    layout
+        Which features form a pair: ``"interleaved"`` (RoFormer, Meta's Llama, GPT-J)
+        or ``"half"`` (GPT-NeoX, Hugging Face's Llama). Weights trained with one need
+        :func:`convert_layout` for the other.
+    base
+        Default 10000 (the paper); Llama 3 uses 500000.
+    rotary_dim
+        How many leading features of each head turn (partial rotary, as GPT-J and
+        GPT-NeoX). ``None``: all. Frequencies are base^(−2p/rotary_dim).
+
+    Raises
+    ------
+    TypeError, ValueError
+        ``d`` or ``rotary_dim`` odd, not positive or too large, unknown ``layout``,
+        ``base`` not above 1.
+    """
+
+    def __init__(
+        self,
+        d: int,
+        *,
+        layout: str,
+        base: float = 10000.0,
+        rotary_dim: int | None = None,
+    ):
+        super().__init__()
+        self.rotary_dim = require_rotary_dim(rotary_dim, d)
+        self.d = d
+        self.layout = require_choice("layout", layout, LAYOUTS)
+        self.base = require_base(base)
+
+    def _table(self, positions, dtype, device) -> tuple[Tensor, Tensor]:
+        omega = frequencies(self.rotary_dim, base=self.base, device=device)
+        return cos_sin(angles(positions, omega), dtype)
+
+    def extra_repr(self) -> str:
+        """Say the conventions when the module is printed."""
+        return (
+            f"{self.d}, layout={self.layout!r}, base={self.base:g}, "
+            f"rotary_dim={self.rotary_dim}"
+        )
+
+
+def convert_layout(
+    weight: Shaped[Tensor, "features *rest"],
+    heads: int,
+    *,
+    source: str,
+    target: str,
+    rotary_dim: int | None = None,
+) -> Shaped[Tensor, "features *rest"]:
+    """Reorder the rows of W_q or W_k (or their bias) from one layout to the other.
+
+    As :func:`posedu.numpy.rotary.convert_layout`; here a reshape and a transpose.
+    Scores are unchanged when both are converted and the rotation uses ``target``.
+    Equation ``eq-rope-layout``.
+
+    Parameters
+    ----------
+    weight
+        ``[heads · d, d_model]``, or a bias ``[heads · d]``.
+    heads
+        Heads of *this* matrix: for grouped queries, W_k has ``kv_heads``.
+    source, target
+        ``"interleaved"`` or ``"half"``.
+    rotary_dim
+        How many leading features of each head rotate. ``None``: all.
+
+    Raises
+    ------
+    TypeError, ValueError
+        A first axis that ``heads`` does not divide into even heads, unknown layouts.
+    """
+    require_choice("source", source, LAYOUTS)
+    require_choice("target", target, LAYOUTS)
+    require_dimension("heads", heads, 1)
+    if weight.ndim == 0 or weight.shape[0] % heads:
+        raise ValueError(
+            f"the first axis of weight must be a multiple of heads = {heads}, "
+            f"got shape {list(weight.shape)}"
+        )
+    by_head = weight.unflatten(0, (heads, -1))
+    r = require_rotary_dim(rotary_dim, by_head.shape[1])
+    if source == target:
+        return weight.clone()
+    shape = (-1, 2) if source == "interleaved" else (2, -1)
+    turning, rest = by_head[:, :r], by_head[:, r:]
+    turning = turning.unflatten(1, shape).transpose(1, 2).flatten(1, 2)
+    return torch.cat((turning, rest), 1).flatten(0, 1)
