@@ -13,7 +13,16 @@ import numpy as np
 import sympy as sp
 import torch
 
-FAMILIES = ("attention", "absolute", "rotary")
+FAMILIES = (
+    "attention",
+    "absolute",
+    "rotary",
+    "axes",
+    "liere",
+    "commuting",
+    "comrope",
+    "fope",
+)
 STRICT = "POSEDU_STRICT"  # where this is "1" an answer that is not correct raises
 
 Answer = Callable[..., Any]

@@ -1,0 +1,3 @@
+"""The exercises of the chapter fope."""
+
+EXERCISES = ()
