@@ -8,6 +8,7 @@ from posedu.torch.rotary.axes import AxialRoPE, MixedRoPE, axial_frequencies, gr
 from posedu.torch.rotary.fourier import FoPE
 from posedu.torch.rotary.lie import (
     BlockRotation,
+    ComRoPE,
     ComRoPEAP,
     ComRoPELD,
     LieRE,
@@ -22,6 +23,7 @@ from posedu.torch.rotary.turning import PairRotation, Rotation, turn_blocks, tur
 __all__ = [
     "AxialRoPE",
     "BlockRotation",
+    "ComRoPE",
     "ComRoPEAP",
     "ComRoPELD",
     "FoPE",

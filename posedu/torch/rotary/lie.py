@@ -185,8 +185,11 @@ class LieRE(BlockRotation):
         return skew(self.entries.to(torch.float64), self.block)
 
 
-class _ComRoPE(BlockRotation):
-    """What the two kinds of ComRoPE share: P − Pᵀ, times a number for each axis."""
+class ComRoPE(BlockRotation):
+    """What the two kinds of ComRoPE share: P − Pᵀ, times a number for each axis.
+
+    Use :class:`ComRoPEAP` or :class:`ComRoPELD`.
+    """
 
     def __init__(
         self, d: int, *, block: int, axes: int, heads: int | None, scale: float
@@ -258,7 +261,7 @@ def _planes(a: np.ndarray) -> tuple[Tensor, Tensor]:
     return torch.from_numpy(basis[:, order]), torch.tensor(turns, dtype=torch.float64)
 
 
-class ComRoPEAP(_ComRoPE):
+class ComRoPEAP(ComRoPE):
     """ComRoPE with an axial partition (arXiv 2506.03737 Eq. 8): exactly relative.
 
     Block j turns with coordinate j mod axes alone, by P_j − P_jᵀ. Equation
@@ -304,7 +307,7 @@ class ComRoPEAP(_ComRoPE):
         return (blocks % self.axes == axes[:, None]).to(torch.float64)
 
 
-class ComRoPELD(_ComRoPE):
+class ComRoPELD(ComRoPE):
     """ComRoPE with linearly dependent generators (arXiv 2506.03737 Eq. 10).
 
     Block j turns by θ_kj (P_j − P_jᵀ) with coordinate k: exactly relative. Equation
@@ -356,7 +359,7 @@ def fold_basis(
     weight
         ``[heads · d, d_model]``, or a bias ``[heads · d]``.
     basis
-        From :meth:`ComRoPEAP.as_mixed_rope`. Heads of ``weight`` beyond the basis's
+        From :meth:`ComRoPE.as_mixed_rope`. Heads of ``weight`` beyond the basis's
         share it with their neighbours (grouped queries); without heads, all share it.
 
     Returns
