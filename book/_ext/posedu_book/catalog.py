@@ -61,12 +61,12 @@ def _row(app, docname, encoding):
         str(encoding.year),
         external(f"https://arxiv.org/abs/{encoding.arxiv}", f"arXiv {encoding.arxiv}"),
         ", ".join(encoding.doors),
-        encoding.parameters,
+        encoding.parameters.replace("*", "·").replace("-", "−"),
         encoding.cost,
         encoding.relative,
         encoding.bounded,
         encoding.learned,
-        ", ".join(encoding.adopters),
+        ", ".join(encoding.adopters) or "none known to us",
     ]
 
 
