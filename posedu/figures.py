@@ -132,8 +132,12 @@ def curves(
         for name, y in lines.items():
             axes.plot(x, y, label=name)
         axes.set(xlabel=x_label, ylabel=y_label, xscale=x_scale, yscale=y_scale)
+        for axis, scale in ((axes.xaxis, x_scale), (axes.yaxis, y_scale)):
+            low, high = axis.get_view_interval()
+            if scale == "log" and high >= 10 * low:
+                axis.set_minor_formatter(mpl.ticker.NullFormatter())
         if len(lines) > 1:
-            axes.legend()
+            figure.legend(loc="outside upper center", ncols=2)
         return finish(figure, caption=caption, alt=alt)
 
 
