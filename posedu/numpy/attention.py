@@ -39,8 +39,8 @@ class Tokens:
     x: Float[Array, "tokens d_model"]
     q: Float[Array, "heads tokens d"]
     k: Float[Array, "heads tokens d"]
-    query_positions: Float[Array, "tokens"]
-    key_positions: Float[Array, "tokens"]
+    query_positions: Float[Array, "tokens *axes"]
+    key_positions: Float[Array, "tokens *axes"]
 
 
 def softmax(
@@ -104,7 +104,8 @@ def attention(
     w
         The projections; see :class:`Projections`.
     positions
-        Integers or finite reals, one a token. Default 0, 1, 2, …
+        Integers or finite reals, ``[tokens]``; ``[tokens, axes]`` for an encoding of
+        several coordinates. Default 0, 1, 2, …
     mask
         True where query i may look at key j; :func:`causal_mask` or ``None`` for all.
     doors
@@ -137,9 +138,9 @@ def attention(
                 f"and x of shape {list(x.shape)}, got shape {list(given)}"
             )
     positions = require_positions(np.arange(tokens) if positions is None else positions)
-    if positions.shape != (tokens,):
+    if positions.shape[:1] != (tokens,) or positions.ndim > 2:
         raise ValueError(
-            f"positions must be [{tokens}] like the tokens, "
+            f"positions must be [{tokens}] or [{tokens}, axes] like the tokens, "
             f"got shape {list(positions.shape)}"
         )
     if mask is not None:
