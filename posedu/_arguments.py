@@ -13,6 +13,10 @@ MULTIPLIERS = ("per head", "shared")
 PERTURBATIONS = ("paper", "code")
 COEFFICIENTS = ("paper", "code")
 SERIES = ("tokens", "offset")
+REMAINDERS = ("drop", "own", "sink", "renormalise")
+GATES = ("learned", "independent", "fixed")
+FORMS = ("difference", "key")
+SCALINGS = ("code", "bias unscaled", "paper")
 
 
 def require_dimension(name: str, value: int, multiple: int = 2) -> int:

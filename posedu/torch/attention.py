@@ -10,20 +10,23 @@ from posedu._arguments import require_choice, require_dimension, require_heads
 from posedu.torch._tensors import Positions, align_positions, require_floats
 from posedu.torch.encoding import Encoding, Tokens
 
-ROUTES = ("sdpa", "flex", "eager")
+ROUTES = ("sdpa", "flex", "eager", "fused")
 
 
 class KVCache:
     """Keys, values and positions of the tokens that a layer has already seen.
 
     Give one cache to each layer; every call of the layer appends to it. Keys are kept
-    as the encoding left them (with RoPE: rotated).
+    as the encoding left them (with RoPE: rotated), and with them what the encoding
+    wants remembered of each token.
     """
 
     def __init__(self):
         self.k: Float[Tensor, "batch kv_heads keys d"] | None = None
         self.v: Float[Tensor, "batch kv_heads keys d"] | None = None
         self.positions: Shaped[Tensor, "*rows keys"] | None = None
+        self.memory: Shaped[Tensor, "batch keys *features"] | None = None
+        self.previous: Shaped[Tensor, "batch heads 1 features"] | None = None
 
     def __len__(self) -> int:
         """How many tokens are remembered."""
@@ -56,6 +59,13 @@ class KVCache:
             self.positions = torch.cat((self.positions, positions), tokens)
         return self.k, self.v, self.positions
 
+    def remember(self, memory: Tensor | None) -> Tensor | None:
+        """Add what an encoding remembers of new tokens and return all of it."""
+        if memory is not None and self.memory is not None:
+            memory = torch.cat((self.memory, memory), 1)
+        self.memory = memory
+        return memory
+
 
 class Attention(nn.Module):
     """Multi-head attention (arXiv 1706.03762 §3.2.2) with a positional encoding.
@@ -81,8 +91,9 @@ class Attention(nn.Module):
     route
         ``"sdpa"`` (default): ``scaled_dot_product_attention``. ``"flex"``:
         FlexAttention, which fuses a ``score_mod`` under ``torch.compile``; on a CPU
-        it has no gradient. ``"eager"``: every step in the open, and the only route
-        for encodings that open ``weigh`` or ``mix``.
+        it has no gradient. ``"eager"``: every step in the open, for every encoding.
+        ``"fused"``: the encoding's own kernel, for those that open ``attend``.
+        Encodings that open ``weigh`` or ``mix`` have these last two routes only.
 
     Raises
     ------
@@ -120,10 +131,15 @@ class Attention(nn.Module):
         self.causal = causal
         self.route = require_choice("route", route, ROUTES)
         opened = [door for door in ("weigh", "mix") if self.encoding.opens(door)]
-        if opened and route != "eager":
+        if opened and route in ("sdpa", "flex"):
             raise ValueError(
                 f"{type(self.encoding).__name__} opens the door {opened[0]!r}, which "
                 f"only route='eager' has; got route={route!r}"
+            )
+        if route == "fused" and not self.encoding.opens("attend"):
+            raise ValueError(
+                f"{type(self.encoding).__name__} has no kernel of its own, which "
+                "route='fused' needs"
             )
         self.q = nn.Linear(d_model, heads * self.d, bias=bias)
         self.k = nn.Linear(d_model, self.kv_heads * self.d, bias=bias)
@@ -177,19 +193,49 @@ class Attention(nn.Module):
 
         align_positions(positions, x, axes)
         x = self.encoding.embed(x, positions)
-        q = self.q(x).unflatten(-1, (self.heads, self.d)).transpose(1, 2)
-        k = self.k(x).unflatten(-1, (self.kv_heads, self.d)).transpose(1, 2)
-        v = self.v(x).unflatten(-1, (self.kv_heads, self.d)).transpose(1, 2)
+        q, k, v = self.project(x, segments, cache)
         q, k = self.encoding.rotate(q, k, positions)
         query_positions = key_positions = _as_tensor(positions, x.device)
+        memory = self.encoding.remember(x)
         if cache is not None:
             k, v, key_positions = cache.append(k, v, query_positions, axes)
-        mask = self._mask(tokens, past, key_padding_mask, segments, x.device)
+            memory = cache.remember(memory)
+        is_fused = self.route == "fused"
+        mask = None
+        if not is_fused:
+            mask = self._mask(tokens, past, key_padding_mask, segments, x.device)
         if self.group > 1:
             k = k.repeat_interleave(self.group, 1)
             v = v.repeat_interleave(self.group, 1)
-        seen = Tokens(x, q, k, query_positions, key_positions)
-        out = getattr(self, f"_{self.route}")(seen, v, mask)
+        seen = Tokens(x, q, k, query_positions, key_positions, memory, mask)
+        if is_fused:
+            out = self.encoding.attend(seen, v, key_padding_mask)
+        else:
+            out = getattr(self, f"_{self.route}")(seen, v, mask)
+        return self.finish(out, x)
+
+    def project(
+        self,
+        x: Float[Tensor, "batch tokens d_model"],
+        segments: Int[Tensor, "batch tokens"] | None,
+        cache: KVCache | None,
+    ) -> tuple[
+        Float[Tensor, "batch heads tokens d"],
+        Float[Tensor, "batch kv_heads tokens d"],
+        Float[Tensor, "batch kv_heads tokens d"],
+    ]:
+        """Queries, keys and values of the new tokens."""
+        q = self.q(x).unflatten(-1, (self.heads, self.d)).transpose(1, 2)
+        k = self.k(x).unflatten(-1, (self.kv_heads, self.d)).transpose(1, 2)
+        v = self.v(x).unflatten(-1, (self.kv_heads, self.d)).transpose(1, 2)
+        return q, k, v
+
+    def finish(
+        self,
+        out: Float[Tensor, "batch heads tokens d"],
+        x: Float[Tensor, "batch tokens d_model"],
+    ) -> Float[Tensor, "batch tokens d_model"]:
+        """The layer's output from what its heads gathered."""
         return self.o(out.transpose(1, 2).flatten(2))
 
     def _require_inputs(self, x, key_padding_mask, segments, cache) -> None:
@@ -215,6 +261,8 @@ class Attention(nn.Module):
         if segments is not None:
             if cache is not None:
                 raise ValueError("segments cannot be combined with a cache")
+            if self.route == "fused":
+                raise ValueError("segments need another route than 'fused'")
             _require_rows("segments", segments, (batch, tokens), x)
             if segments.is_floating_point() or segments.is_complex():
                 raise TypeError(f"segments must be integers, got {segments.dtype}")

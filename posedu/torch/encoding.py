@@ -14,7 +14,9 @@ class Tokens:
     """What a bias may look at.
 
     ``x`` are the layer's new input vectors; ``k`` and ``key_positions`` include what
-    a cache remembers.
+    a cache remembers, as does ``memory``: what the encoding's own ``remember`` made of
+    each token. ``mask`` says which key a query may look at, where more than causality
+    limits it.
     """
 
     x: Float[Tensor, "batch queries d_model"]
@@ -22,6 +24,8 @@ class Tokens:
     k: Float[Tensor, "batch heads keys d"]
     query_positions: Shaped[Tensor, "*rows queries"]
     key_positions: Shaped[Tensor, "*rows keys"]
+    memory: Shaped[Tensor, "batch keys *features"] | None = None
+    mask: Bool[Tensor, "#batch 1 queries keys"] | None = None
 
 
 def softmax(
@@ -65,6 +69,12 @@ class Encoding(nn.Module):
         """Change queries and keys, each by its own position."""
         return q, k
 
+    def remember(
+        self, x: Float[Tensor, "batch tokens d_model"]
+    ) -> Shaped[Tensor, "batch tokens *features"] | None:
+        """What later queries will want to know of these tokens, besides k and v."""
+        return None
+
     def bias(self, tokens: Tokens) -> Float[Tensor, "..."] | None:
         """A term to add to the scaled logits, or ``None``."""
         return None
@@ -88,6 +98,15 @@ class Encoding(nn.Module):
     ) -> Float[Tensor, "batch heads queries d"]:
         """Combine the values by the weights."""
         return weights @ v
+
+    def attend(
+        self,
+        tokens: Tokens,
+        v: Float[Tensor, "batch heads keys d"],
+        key_padding_mask: Bool[Tensor, "batch keys"] | None,
+    ) -> Float[Tensor, "batch heads queries d"]:
+        """Attend causally by a kernel of the encoding's own, for the route "fused"."""
+        raise NotImplementedError
 
     def opens(self, door: str) -> bool:
         """Whether this encoding overrides the named door."""

@@ -1,0 +1,83 @@
+"""CoPE: positions that are counted by gates."""
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from posedu.numpy._arrays import require_floats, require_mask
+
+Array = np.ndarray
+
+
+def contextual_positions(
+    gate_logits: Float[Array, "*rows queries keys"],
+    *,
+    largest: int,
+    mask: Bool[Array, "*rows queries keys"] | None = None,
+) -> Float[Array, "*rows queries keys"]:
+    """p_ij = Σ σ(gate logit of i and l) over l = j … i, both included, at most largest.
+
+    arXiv 2405.18719 Eq. 4. Equation ``def-cope-position``. The last query stands at the
+    last key; keys after a query, or not in ``mask``, count nothing.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Logits not floating or not finite, more queries than keys, a mask of another
+        shape, ``largest`` negative.
+    """
+    logits = require_floats("gate_logits", gate_logits)
+    if logits.ndim < 2 or logits.shape[-2] > logits.shape[-1]:
+        raise ValueError(
+            "gate_logits must be [..., queries, keys] with at least as many keys as "
+            f"queries, got shape {list(logits.shape)}"
+        )
+    if not np.isfinite(logits).all():
+        bad = logits[~np.isfinite(logits)][0]
+        raise ValueError(f"gate_logits must be finite, got {bad}; hide keys with mask")
+    if largest < 0:
+        raise ValueError(f"largest must be at least 0, got {largest}")
+    queries, keys = logits.shape[-2:]
+    seen = np.broadcast_to(np.tri(queries, keys, keys - queries, bool), logits.shape)
+    if mask is not None:
+        seen = seen & require_mask(mask, logits.shape)
+    gates = np.where(seen, np.exp(-np.logaddexp(0.0, -logits)), 0.0)
+    return np.minimum(np.cumsum(gates[..., ::-1], axis=-1)[..., ::-1], largest)
+
+
+def interpolated_vectors(
+    positions: Float[Array, "*rows queries keys"], table: Float[Array, "*heads d npos"]
+) -> Float[Array, "*rows queries keys d"]:
+    """e[p] between its neighbours: the fraction of p weighs the *ceiling*.
+
+    The straightforward form (arXiv 2405.18719 Eq. 5): a vector for every query and key.
+    Equation ``def-cope-interpolation``.
+    """
+    floor, ceiling = np.floor(positions), np.ceil(positions)
+    fraction = (positions - floor)[..., None]
+    low, high = (_columns(table, p.astype(int)) for p in (floor, ceiling))
+    return fraction * high + (1 - fraction) * low
+
+
+def _columns(table, index):
+    """Column ``index`` of the table, of each head where it has them."""
+    if table.ndim == 2:
+        return table.T[index]
+    heads = np.arange(len(table)).reshape(-1, 1, 1)
+    return table.swapaxes(-1, -2)[heads, index]
+
+
+def interpolated_scalars(
+    positions: Float[Array, "*rows queries keys"],
+    values: Float[Array, "*rows queries npos"],
+) -> Float[Array, "*rows queries keys"]:
+    """u[p] between its neighbours, for a row of numbers u = q · e[0 … npos − 1].
+
+    The optimised form: the same as q · e[p], since the inner product is linear
+    (``eq-cope-scalars``).
+    """
+    floor, ceiling = np.floor(positions), np.ceil(positions)
+    fraction = positions - floor
+    low, high = (
+        np.take_along_axis(values, p.astype(int), axis=-1) for p in (floor, ceiling)
+    )
+    return fraction * high + (1 - fraction) * low

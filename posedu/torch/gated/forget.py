@@ -1,0 +1,217 @@
+"""FoX: a gate at every token decides how much of the past is forgotten."""
+
+import math
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from posedu._arguments import FORMS, GATES, require_choice, require_dimension
+from posedu.torch.attention import Attention, KVCache
+from posedu.torch.encoding import Encoding, Tokens
+
+
+class FoX(Encoding):
+    """The forget gate (arXiv 2503.02130): logits plus D_ij = Σ log f_l, l = j + 1 … i.
+
+    Gates are numbers in (0, 1), one for every token and query head, computed from the
+    layer's input in float32 or better, as are their sums. D is not divided by √d.
+    Equation ``def-fox``.
+
+    Parameters
+    ----------
+    d_model
+        Width of the layer's input.
+    heads
+        Query heads.
+    gate
+        ``"learned"``: σ(w · x + b), the paper's. ``"independent"``: σ(b), trained but
+        the same for all tokens. ``"fixed"``: σ(b), not trained. With the last two a
+        head is ALiBi (``eq-fox-alibi``).
+    gate_bias
+        Where b starts. A number: the paper and its code have 0, so that half is
+        forgotten at every token; x-transformers has 5. A pair of time scales
+        (shortest, longest): head h starts with f = e^(−1/T_h), T spaced evenly in
+        log T. Default 0.
+    form
+        ``"difference"``: c_i − c_j. ``"key"``: −c_j alone, which the softmax cannot
+        tell from it (``eq-fox-key``), but which grows with the length.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Sizes that are not positive integers, unknown ``gate`` or ``form``, time scales
+        that are not 0 < shortest ≤ longest.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        heads: int,
+        *,
+        gate: str = "learned",
+        gate_bias: float | tuple[float, float] = 0.0,
+        form: str = "difference",
+    ):
+        super().__init__()
+        self.d_model = require_dimension("d_model", d_model, 1)
+        self.heads = require_dimension("heads", heads, 1)
+        self.gate = require_choice("gate", gate, GATES)
+        self.form = require_choice("form", form, FORMS)
+        start = _initial_bias(heads, gate_bias)
+        self.gate_bias = nn.Parameter(start, requires_grad=gate != "fixed")
+        self.gate_weight = None
+        if gate == "learned":
+            self.gate_weight = nn.Parameter(0.02 * torch.randn(heads, d_model))
+
+    def log_gates(
+        self, x: Float[Tensor, "batch tokens d_model"]
+    ) -> Float[Tensor, "batch tokens heads"]:
+        """The logarithm of every token's gates, in float32 or better."""
+        wide = torch.promote_types(x.dtype, torch.float32)
+        logits = self.gate_bias.to(wide).expand(*x.shape[:2], -1)
+        if self.gate_weight is not None:
+            logits = logits + x.to(wide) @ self.gate_weight.to(wide).mT
+        return nn.functional.logsigmoid(logits)
+
+    remember = log_gates
+
+    def _sums(self, tokens: Tokens) -> tuple[Tensor, Tensor]:
+        """Cumulative sums c of the queries and of the keys, ``[batch, heads, …]``."""
+        c = tokens.memory.cumsum(1).mT
+        return c[..., c.shape[-1] - tokens.q.shape[-2] :], c
+
+    def bias(self, tokens: Tokens) -> Float[Tensor, "batch heads queries keys"]:
+        """D, or its key part alone; anything where a key is after its query."""
+        of_queries, of_keys = self._sums(tokens)
+        if self.form == "key":
+            return -of_keys[..., None, :].expand(-1, -1, tokens.q.shape[-2], -1)
+        return of_queries[..., :, None] - of_keys[..., None, :]
+
+    def score_mod(self, tokens: Tokens):
+        """D for FlexAttention, which reads each sum from a buffer of its own.
+
+        A buffer that wants a gradient may be read only once in a ``score_mod``.
+        """
+        of_queries, of_keys = (c.clone() for c in self._sums(tokens))
+        if self.form == "key":
+            return lambda score, b, h, i, j: score - of_keys[b, h, j]
+        return lambda score, b, h, i, j: score + of_queries[b, h, i] - of_keys[b, h, j]
+
+    def extra_repr(self) -> str:
+        """Say the conventions when the module is printed."""
+        return f"{self.d_model}, {self.heads}, gate={self.gate!r}, form={self.form!r}"
+
+
+def _initial_bias(heads: int, start: float | tuple[float, float]) -> Tensor:
+    if not isinstance(start, tuple):
+        if not math.isfinite(start):
+            raise ValueError(f"gate_bias must be finite, got {start}")
+        return torch.full((heads,), float(start))
+    shortest, longest = start
+    if not 0 < shortest <= longest < math.inf:
+        raise ValueError(
+            f"time scales must be 0 < shortest ≤ longest, got {shortest} and {longest}"
+        )
+    log_times = torch.linspace(
+        math.log(shortest), math.log(longest), heads, dtype=torch.float64
+    )
+    return -torch.expm1(1 / log_times.exp()).log().to(torch.get_default_dtype())
+
+
+class FoXPro(Attention):
+    """The whole FoX (Pro) attention block (arXiv 2503.02130 §3.2), each part a switch.
+
+    Parameters
+    ----------
+    d_model, heads
+        Of the block; a head has d = d_model / heads features.
+    kv_shift
+        Keys and values are mixed with those of the token before, by a gate α of each
+        token and head that weighs the *previous* one; before the key's norm.
+    qk_norm
+        RMS norm of queries and keys in each head, ε = 1e−5, gains ``[heads, d]``.
+    output_norm
+        RMS norm of each head's output, ε = 1e−6, gains ``[heads, d]``.
+    output_gate
+        The output times σ(W_g x), before the last projection.
+    encoding
+        Default: :class:`FoX` with the paper's gate.
+    route
+        See :class:`posedu.torch.Attention`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As :class:`posedu.torch.Attention`.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        heads: int,
+        *,
+        kv_shift: bool = True,
+        qk_norm: bool = True,
+        output_norm: bool = True,
+        output_gate: bool = True,
+        encoding: Encoding | None = None,
+        route: str = "sdpa",
+    ):
+        encoding = FoX(d_model, heads) if encoding is None else encoding
+        super().__init__(d_model, heads, encoding=encoding, route=route)
+        gains = heads, self.d
+        self.k_shift = nn.Linear(d_model, heads, bias=False) if kv_shift else None
+        self.v_shift = nn.Linear(d_model, heads, bias=False) if kv_shift else None
+        self.q_gain = nn.Parameter(torch.ones(gains)) if qk_norm else None
+        self.k_gain = nn.Parameter(torch.ones(gains)) if qk_norm else None
+        self.o_gain = nn.Parameter(torch.ones(gains)) if output_norm else None
+        self.out_gate = None
+        if output_gate:
+            self.out_gate = nn.Linear(d_model, d_model, bias=False)
+
+    def project(self, x, segments, cache):
+        """Queries, keys and values, shifted and normed."""
+        q, k, v = super().project(x, segments, cache)
+        if self.k_shift is not None:
+            before_k, before_v = _before(k, v, segments, cache)
+            k = _mix(self.k_shift(x), before_k, k)
+            v = _mix(self.v_shift(x), before_v, v)
+        if self.q_gain is not None:
+            q, k = _rms_norm(q, self.q_gain, 1e-5), _rms_norm(k, self.k_gain, 1e-5)
+        return q, k, v
+
+    def finish(self, out, x):
+        """The output projection, after norm and gate."""
+        if self.o_gain is not None:
+            out = _rms_norm(out, self.o_gain, 1e-6)
+        if self.out_gate is not None:
+            gate = self.out_gate(x).sigmoid().unflatten(-1, (self.heads, self.d))
+            out = out * gate.transpose(1, 2)
+        return super().finish(out, x)
+
+
+def _before(k: Tensor, v: Tensor, segments, cache: KVCache | None):
+    """Each token's predecessor: the cached one before the first, or zeros."""
+    both = torch.cat((k, v), -1)
+    first = torch.zeros_like(both[:, :, :1])
+    if cache is not None:
+        if cache.previous is not None:
+            first = cache.previous
+        if both.shape[2]:
+            cache.previous = both[:, :, -1:]
+    before = torch.cat((first, both), 2)[:, :, :-1]
+    if segments is not None:
+        starts = torch.ones_like(segments, dtype=torch.bool)
+        starts[:, 1:] = segments[:, 1:] != segments[:, :-1]
+        before = before.masked_fill(starts[:, None, :, None], 0.0)
+    return before.split((k.shape[-1], v.shape[-1]), -1)
+
+
+def _mix(gate_logits: Tensor, before: Tensor, now: Tensor) -> Tensor:
+    alpha = gate_logits.sigmoid().mT[..., None]
+    return alpha * before + (1 - alpha) * now
+
+
+def _rms_norm(x: Tensor, gain: Tensor, eps: float) -> Tensor:
+    return nn.functional.rms_norm(x, x.shape[-1:], eps=eps) * gain[:, None]

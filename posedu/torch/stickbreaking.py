@@ -1,0 +1,333 @@
+"""Stick-breaking attention: in the open, and in tiles with O(L) memory."""
+
+import math
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+
+from posedu._arguments import REMAINDERS, require_choice, require_dimension
+from posedu.torch._tensors import require_floats
+from posedu.torch.encoding import Encoding, Tokens
+
+
+def softplus(z: Tensor) -> Tensor:
+    """log(1 + e^z), never cut where the cut could be seen.
+
+    PyTorch's own returns z above its threshold, 20 by default, which float64 sees: the
+    error there is e^−20. At 40 it is below the unit roundoff of float64.
+    """
+    return nn.functional.softplus(z, threshold=40.0)
+
+
+def earlier(
+    queries: int, keys: int, *, attend_current: bool, device=None
+) -> Bool[Tensor, "queries keys"]:
+    """True where key j comes before query i, or is its own token if wanted."""
+    if queries > keys:
+        raise ValueError(
+            f"there must be at least as many keys as queries, got {keys} and {queries}"
+        )
+    ones = torch.ones(queries, keys, dtype=torch.bool, device=device)
+    return ones.tril(keys - queries - (not attend_current))
+
+
+def break_stick(
+    logits: Float[Tensor, "*rows queries keys"],
+    *,
+    attend_current: bool,
+    mask: Bool[Tensor, "*rows queries keys"] | None = None,
+) -> tuple[Float[Tensor, "*rows queries keys"], Float[Tensor, "*rows queries"]]:
+    """Weights and the logarithm of the remainder, in log space.
+
+    Computed in float32 or float64; see
+    :func:`posedu.numpy.stickbreaking.break_stick_log`. Equation ``eq-stick-log``.
+    """
+    require_floats("logits", logits)
+    z = logits.to(torch.promote_types(logits.dtype, torch.float32))
+    allowed = earlier(*z.shape[-2:], attend_current=attend_current, device=z.device)
+    if mask is not None:
+        allowed = allowed & mask
+    cost = softplus(z).masked_fill(~allowed, 0.0)
+    spent = cost.flip(-1).cumsum(-1).flip(-1)
+    weights = (z - spent).masked_fill(~allowed, -math.inf).exp()
+    return weights, -cost.sum(-1)
+
+
+def stick_breaking(
+    q: Float[Tensor, "batch heads queries d"],
+    k: Float[Tensor, "batch kv_heads keys d"],
+    v: Float[Tensor, "batch kv_heads keys d_v"],
+    *,
+    attend_current: bool,
+    key_padding_mask: Bool[Tensor, "batch keys"] | None = None,
+    block: int = 256,
+    stop: float = 0.0,
+) -> tuple[
+    Float[Tensor, "batch heads queries d_v"], Float[Tensor, "batch heads queries"]
+]:
+    """Output and logarithm of the remainder, in tiles from the diagonal outwards.
+
+    Nothing of size queries × keys is kept: a row's state is one number, the logarithm
+    of the stick that is left. Products and sums are float32 (float64 for float64).
+
+    Parameters
+    ----------
+    q, k, v
+        With fewer key-value heads than heads, each serves neighbouring heads.
+    attend_current
+        See :func:`posedu.numpy.stickbreaking.break_stick`.
+    key_padding_mask
+        True where a key is padding, to be skipped.
+    block
+        Queries and keys of a tile.
+    stop
+        Where the stick left is at most this for every query of a tile, older keys are
+        not looked at. The output is then off by at most ``stop`` times the longest
+        value (``eq-stick-stop``). Default 0: every key is looked at, unless nothing
+        is left at all.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Shapes that do not fit, more queries than keys, a ``stop`` outside [0, 1).
+    """
+    for name, t in (("q", q), ("k", k), ("v", v)):
+        require_floats(name, t)
+    require_dimension("block", block, 1)
+    if not 0 <= stop < 1:
+        raise ValueError(f"stop must be in [0, 1), got {stop}")
+    if (
+        q.ndim != 4
+        or k.ndim != 4
+        or v.ndim != 4
+        or k.shape[:3] != v.shape[:3]
+        or k.shape[0] != q.shape[0]
+        or k.shape[3] != q.shape[3]
+        or q.shape[1] % max(1, k.shape[1])
+    ):
+        raise ValueError(
+            "q, k and v must be [batch, heads, tokens, d] and agree in batch, d and "
+            "keys, with heads a multiple of kv_heads; got shapes "
+            f"{list(q.shape)}, {list(k.shape)} and {list(v.shape)}"
+        )
+    if q.shape[2] > k.shape[2]:
+        raise ValueError(
+            "there must be at least as many keys as queries, got "
+            f"{k.shape[2]} and {q.shape[2]}"
+        )
+    group = q.shape[1] // max(1, k.shape[1])
+    k, v = (t.repeat_interleave(group, 1) if group > 1 else t for t in (k, v))
+    tiles = _Tiles(
+        q.shape[2], k.shape[2], attend_current, key_padding_mask, block, stop
+    )
+    return _StickBreaking.apply(q, k, v, tiles)
+
+
+class _Tiles:
+    """Which tile comes when, and which of its keys are seen. Keys run backwards."""
+
+    def __init__(self, queries, keys, attend_current, padding, block, stop):
+        self.queries, self.keys, self.block = queries, keys, block
+        self.own = 0 if attend_current else 1
+        self.padding = None if padding is None else padding.flip(-1)
+        self.longest = -math.log(stop) if stop else math.inf
+
+    def rows(self):
+        """The query blocks, the first key (counted backwards) that each may see."""
+        for start in range(0, self.queries, self.block):
+            end = min(start + self.block, self.queries)
+            newest = self.queries - end + self.own
+            yield slice(start, end), newest
+
+    def columns(self, newest):
+        """The key blocks of a query block, from its newest key outwards."""
+        for start in range(newest, self.keys, self.block):
+            yield slice(start, min(start + self.block, self.keys))
+
+    def hide(self, z, rows, columns):
+        """Logits of keys that are not before their query, or padding, become −∞."""
+        queries = torch.arange(rows.start, rows.stop, device=z.device)[:, None]
+        backwards = torch.arange(columns.start, columns.stop, device=z.device)
+        if columns.start < self.queries - 1 - rows.start + self.own:
+            z = z.masked_fill(
+                backwards < self.queries - 1 - queries + self.own, -math.inf
+            )
+        if self.padding is not None:
+            z = z.masked_fill(self.padding[:, None, None, columns], -math.inf)
+        return z
+
+
+class _StickBreaking(torch.autograd.Function):
+    """Forward and backward both walk outwards and recompute the logits of a tile."""
+
+    @staticmethod
+    def forward(ctx, q, k, v, tiles):
+        wide = torch.promote_types(q.dtype, torch.float32)
+        scale = 1 / math.sqrt(q.shape[-1])
+        k_back, v_back = k.flip(2).to(wide), v.flip(2).to(wide)
+        out = torch.zeros(*q.shape[:3], v.shape[-1], dtype=wide, device=q.device)
+        spent = torch.zeros(q.shape[:3], dtype=wide, device=q.device)
+        for rows, newest in tiles.rows():
+            q_rows = q[:, :, rows].to(wide) * scale
+            used = spent[:, :, rows, None]
+            for columns in tiles.columns(newest):
+                z = tiles.hide(q_rows @ k_back[:, :, columns].mT, rows, columns)
+                total = softplus(z).cumsum(-1).add_(used)
+                weights = (z - total).exp_()
+                out[:, :, rows] += weights @ v_back[:, :, columns]
+                used = total[..., -1:]
+                if tiles.longest < math.inf and used.min() >= tiles.longest:
+                    break
+            spent[:, :, rows] = used.squeeze(-1)
+        ctx.save_for_backward(q, k, v, out)
+        ctx.tiles = tiles
+        return out.to(q.dtype), -spent
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, d_out, d_log_rest):
+        q, k, v, out = ctx.saved_tensors
+        tiles, wide = ctx.tiles, out.dtype
+        scale = 1 / math.sqrt(q.shape[-1])
+        k_back, v_back = k.flip(2).to(wide), v.flip(2).to(wide)
+        d_out = d_out.to(wide)
+        d_q, d_k, d_v = torch.zeros_like(q, dtype=wide), 0 * k_back, 0 * v_back
+        # What all keys of a row share in: ⟨do, o⟩ and the gradient of the remainder
+        shared = (d_out * out).sum(-1) - d_log_rest.to(wide).neg()
+        for rows, newest in tiles.rows():
+            q_rows = q[:, :, rows].to(wide) * scale
+            d_rows = d_out[:, :, rows]
+            used = torch.zeros_like(shared[:, :, rows, None])
+            older = shared[:, :, rows, None]
+            for columns in tiles.columns(newest):
+                z = tiles.hide(q_rows @ k_back[:, :, columns].mT, rows, columns)
+                total = softplus(z).cumsum(-1).add_(used)
+                weights = (z - total).exp_()
+                taken = weights * (d_rows @ v_back[:, :, columns].mT)
+                newer = taken.cumsum(-1)
+                d_z = taken - z.sigmoid() * (older - newer + taken)
+                d_q[:, :, rows] += d_z @ k_back[:, :, columns] * scale
+                d_k[:, :, columns] += d_z.mT @ q_rows
+                d_v[:, :, columns] += weights.mT @ d_rows
+                used, older = total[..., -1:], older - newer[..., -1:]
+                if tiles.longest < math.inf and used.min() >= tiles.longest:
+                    break
+        gradients = d_q, d_k.flip(2), d_v.flip(2)
+        return *(g.to(t.dtype) for g, t in zip(gradients, (q, k, v), strict=True)), None
+
+
+class StickBreaking(Encoding):
+    """Stick-breaking attention (arXiv 2410.17980): order without any position.
+
+    It takes the place of the softmax, and is causal whatever the layer is told. Routes
+    ``"eager"`` and ``"fused"``, the second in tiles with O(L) memory.
+
+    Parameters
+    ----------
+    attend_current
+        Whether the stick starts at the query's own key. The paper's formula: no.
+    remainder
+        What becomes of the rest of the stick: ``"drop"`` (the paper's formula),
+        ``"own"``, ``"sink"`` or ``"renormalise"``; see
+        :func:`posedu.numpy.stickbreaking.stick_breaking`.
+    heads, d
+        Needed for ``"sink"``, whose vectors ``[heads, d]`` are trained and start at 0.
+    stop
+        See :func:`stick_breaking`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Unknown ``remainder``; ``heads`` and ``d`` missing or not wanted.
+    """
+
+    def __init__(
+        self,
+        *,
+        attend_current: bool,
+        remainder: str,
+        heads: int | None = None,
+        d: int | None = None,
+        stop: float = 0.0,
+    ):
+        super().__init__()
+        self.attend_current = attend_current
+        self.remainder = require_choice("remainder", remainder, REMAINDERS)
+        if not 0 <= stop < 1:
+            raise ValueError(f"stop must be in [0, 1), got {stop}")
+        self.stop = stop
+        if remainder == "sink":
+            if heads is None or d is None:
+                raise ValueError("remainder='sink' needs heads and d")
+            shape = require_dimension("heads", heads, 1), require_dimension("d", d, 1)
+            self.sink = nn.Parameter(torch.zeros(shape))
+        elif heads is not None or d is not None:
+            raise ValueError(
+                f"heads and d are for remainder='sink', got remainder={remainder!r}"
+            )
+
+    def weigh(self, logits, mask):
+        """Break the stick of every row; what is left goes where ``remainder`` says.
+
+        With ``"sink"`` the remainder is the weight of one more key, the last.
+        """
+        weights, log_rest = break_stick(
+            logits, attend_current=self.attend_current, mask=mask
+        )
+        rest = log_rest.exp()[..., None]
+        if self.remainder == "own":
+            queries, keys = weights.shape[-2:]
+            own = torch.ones(queries, keys, device=weights.device).tril(keys - queries)
+            own = own.triu(keys - queries)
+            weights = weights + own * rest
+        elif self.remainder == "sink":
+            weights = torch.cat((weights, rest), -1)
+        elif self.remainder == "renormalise":
+            total = -torch.expm1(log_rest)[..., None]
+            weights = weights / torch.where(total > 0, total, 1.0)
+        return weights.to(logits.dtype)
+
+    def mix(self, weights, v):
+        """Combine the values, with the sink as one more."""
+        if self.remainder == "sink":
+            sink = self.sink.to(v.dtype)[:, None].expand(len(v), -1, 1, -1)
+            v = torch.cat((v, sink), -2)
+        return weights @ v
+
+    def attend(self, tokens: Tokens, v, key_padding_mask):
+        """The same in tiles; equal to the eager route but for rounding."""
+        return self(tokens.q, tokens.k, v, key_padding_mask=key_padding_mask)
+
+    def forward(
+        self,
+        q: Float[Tensor, "batch heads queries d"],
+        k: Float[Tensor, "batch kv_heads keys d"],
+        v: Float[Tensor, "batch kv_heads keys d"],
+        *,
+        key_padding_mask: Bool[Tensor, "batch keys"] | None = None,
+    ) -> Float[Tensor, "batch heads queries d"]:
+        """Attend in tiles; see :func:`stick_breaking`. The result is in q's dtype."""
+        out, log_rest = stick_breaking(
+            q,
+            k,
+            v,
+            attend_current=self.attend_current,
+            key_padding_mask=key_padding_mask,
+            stop=self.stop,
+        )
+        rest = log_rest.exp()[..., None]
+        if self.remainder == "own":
+            own = v[:, :, v.shape[2] - q.shape[2] :]
+            out = out + rest * own.repeat_interleave(q.shape[1] // v.shape[1], 1)
+        elif self.remainder == "sink":
+            out = out + rest * self.sink[:, None]
+        elif self.remainder == "renormalise":
+            total = -torch.expm1(log_rest)[..., None]
+            out = out / torch.where(total > 0, total, 1.0)
+        return out.to(q.dtype)
+
+    def extra_repr(self) -> str:
+        """Say the conventions when the module is printed."""
+        return f"attend_current={self.attend_current}, remainder={self.remainder!r}"
