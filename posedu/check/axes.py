@@ -1,3 +1,665 @@
-"""The exercises of the chapter axes."""
+"""The exercises on RoPE with several coordinates: axial and mixed."""
 
-EXERCISES = ()
+import numpy as np
+import sympy as sp
+import torch
+
+from posedu.check.core import Exercise, Misconception, Property
+from posedu.numpy.rotary import axial, axial_frequencies, grid
+
+_rng = np.random.default_rng(0)
+
+
+# axes-1: the frequencies of a head
+
+
+def spectrum(d):
+    """Frequencies an axis, the fastest and the slowest, for base 100 and two axes."""
+    return d // 4, sp.Integer(1), sp.Integer(100) ** (sp.Rational(4, d) - 1)
+
+
+def _slowest(base, last, d, step=4):
+    return sp.Integer(base) ** sp.Rational(-step * last, d)
+
+
+SPECTRUM = Exercise(
+    name="axes-1",
+    title="The frequencies of a head",
+    kind="by hand",
+    minutes=5,
+    lines=2,
+    cases=((8,), (16,), (64,)),
+    solution=spectrum,
+    misconceptions=(
+        Misconception(
+            "One frequency too many",
+            "That is the range t = 0 … d/4 of the paper as printed. Two members a "
+            "pair and two axes: how many pairs has each axis?",
+            lambda d: (d // 4 + 1, sp.Integer(1), _slowest(100, d // 4, d)),
+        ),
+        Misconception(
+            "The base is that of RoPE on text",
+            "10000 is meant for thousands of tokens on a line; axial RoPE's base is "
+            "100.",
+            lambda d: (d // 4, sp.Integer(1), _slowest(10000, d // 4 - 1, d)),
+        ),
+        Misconception(
+            "The exponent is that of RoPE on a line",
+            "With −2t/d and only d/4 values of t the slowest pair hardly gets below "
+            "the square root of the base. Each axis has half of the head: what is "
+            "its width?",
+            lambda d: (d // 4, sp.Integer(1), _slowest(100, d // 4 - 1, d, step=2)),
+        ),
+        Misconception(
+            "The pairs of both axes share one list of frequencies",
+            "These are the d/2 frequencies of RoPE on a line. Here every axis has a "
+            "list of its own, and the lists are equal.",
+            lambda d: (d // 2, sp.Integer(1), _slowest(100, d // 2 - 1, d, step=2)),
+        ),
+        Misconception(
+            "Features are counted in place of pairs",
+            "t counts pairs. Two features turn together, by one frequency.",
+            lambda d: (d // 2, sp.Integer(1), _slowest(100, d // 2 - 1, d)),
+        ),
+        Misconception(
+            "t is counted from 1",
+            "t starts at 0, and base^0 = 1.",
+            lambda d: (d // 4, _slowest(100, 1, d), _slowest(100, d // 4, d)),
+        ),
+    ),
+    properties=(
+        Property(
+            "The results are exact, with sp.Rational and sp.Integer in place of floats",
+            lambda answer, d: not sp.Tuple(*answer(d)).has(sp.Float),
+        ),
+        Property(
+            "The pairs of both axes together are d/2",
+            lambda answer, d: 2 * answer(d)[0] == d // 2,
+        ),
+        Property(
+            "The slowest frequency is above 1/base",
+            lambda answer, d: sp.Rational(1, 100) < answer(d)[2] < 1,
+        ),
+    ),
+)
+
+
+# axes-2: row by row
+
+
+def patches(width, height):
+    """Positions (column, row) of an image's patches, row by row."""
+    n = np.arange(width * height)
+    return np.stack((n % width, n // width), axis=-1)
+
+
+def _first_row(answer, width, height):
+    first = answer(width, height)[:width]
+    return np.array_equal(first[:, 1], np.zeros(width)) and np.array_equal(
+        first[:, 0], np.arange(width)
+    )
+
+
+PATCHES = Exercise(
+    name="axes-2",
+    title="Row by row",
+    kind="NumPy",
+    minutes=5,
+    lines=2,
+    cases=((3, 2), (2, 5), (4, 4), (7, 3)),
+    solution=patches,
+    misconceptions=(
+        Misconception(
+            "The coordinates are swapped",
+            "The column comes first: the second patch of the first row is (1, 0).",
+            lambda width, height: patches(width, height)[:, ::-1],
+        ),
+        Misconception(
+            "The row varies fastest",
+            "These are the right positions, listed column by column. Images are "
+            "flattened row by row, so the column varies fastest.",
+            lambda width, height: patches(height, width)[:, ::-1],
+        ),
+        Misconception(
+            "Width and height are exchanged",
+            "A row has width patches. On a square image nobody would notice.",
+            lambda width, height: patches(height, width),
+        ),
+        Misconception(
+            "The patches are counted from 1",
+            "Rows and columns count from 0.",
+            lambda width, height: patches(width, height) + 1,
+        ),
+    ),
+    properties=(
+        Property(
+            "Every patch has a place of its own",
+            lambda answer, width, height: (
+                len(np.unique(answer(width, height), axis=0)) == width * height
+            ),
+        ),
+        Property("The first row is (0, 0), (1, 0), …", _first_row),
+    ),
+)
+
+
+# axes-3: can one pair see a diagonal?
+
+
+def diagonal(f, u, v):
+    """s(u, v) + s(0, 0) − s(u, 0) − s(0, v) of one pair with q = k = (1, 0)."""
+    a, b = f[0] * u, f[1] * v
+    return sp.cos(a + b) + 1 - sp.cos(a) - sp.cos(b)
+
+
+_REAL = sp.symbols("alpha beta u v", real=True)
+
+DIAGONAL = Exercise(
+    name="axes-3",
+    title="Can one pair see a diagonal?",
+    kind="SymPy",
+    minutes=10,
+    lines=3,
+    cases=(
+        ((sp.Integer(1), sp.Integer(0)), sp.Integer(1), sp.Integer(2)),
+        ((sp.Integer(1), sp.Integer(1)), sp.pi / 2, sp.pi / 3),
+        (_REAL[:2], *_REAL[2:]),
+    ),
+    solution=diagonal,
+    misconceptions=(
+        Misconception(
+            "The score of the offset (0, 0) is missing",
+            "Where nothing is turned, the score of (1, 0) with itself is not 0.",
+            lambda f, u, v: diagonal(f, u, v) - 1,
+        ),
+        Misconception(
+            "The two angles are subtracted",
+            "The angle is f · r, a sum. The minus sign belongs to the mirrored vector.",
+            lambda f, u, v: diagonal((f[0], -f[1]), u, v),
+        ),
+        Misconception(
+            "The cosine of a sum is taken for a product of cosines",
+            "cos(a + b) = cos a cos b − sin a sin b: the product alone is what two "
+            "mirrored pairs make together.",
+            lambda f, u, v: (sp.cos(f[0] * u) - 1) * (sp.cos(f[1] * v) - 1),
+        ),
+        Misconception(
+            "This is 0 for every pair, as if it were axial",
+            "It is 0 if the vector lies on an axis. What is it for f = (1, 1)?",
+            lambda f, u, v: sp.Integer(0),
+        ),
+        Misconception(
+            "The coordinates of f are swapped",
+            "The first rate belongs to the columns, so it meets u.",
+            lambda f, u, v: diagonal((f[1], f[0]), u, v),
+        ),
+    ),
+    properties=(
+        Property(
+            "A vector on an axis gives 0",
+            lambda answer, f, u, v: (
+                sp.simplify(answer((f[0], sp.Integer(0)), u, v)) == 0
+                and sp.simplify(answer((sp.Integer(0), f[1]), u, v)) == 0
+            ),
+        ),
+    ),
+)
+
+
+# axes-4: the angles in both orders
+
+
+def angles(positions, d, order):
+    """The angle of every pair of axial RoPE, base 100: [tokens, d/2]."""
+    return _angles(positions, 100.0 ** (-4 * np.arange(d // 4) / d), order)
+
+
+def _angles(positions, theta, order):
+    x, y = positions[:, :1] * theta, positions[:, 1:] * theta
+    if order == "concatenated":
+        return np.concatenate((x, y), axis=1)
+    return np.stack((x, y), axis=-1).reshape(len(positions), -1)
+
+
+def _angles_of_a_line(positions, d, order):
+    omega = 100.0 ** (-2 * np.arange(d // 2) / d)
+    at = np.repeat(positions, d // 4, axis=1)
+    if order == "alternating":
+        at = np.tile(positions, d // 4)
+    return at * omega
+
+
+_OTHER = {"concatenated": "alternating", "alternating": "concatenated"}
+
+ANGLES = Exercise(
+    name="axes-4",
+    title="The angles in both orders",
+    kind="NumPy",
+    minutes=15,
+    lines=6,
+    cases=tuple(
+        (positions, d, order)
+        for positions, d in (
+            (np.array([[1.0, 0.0], [0.0, 1.0]]), 8),
+            (grid(5, 3, coordinates="index"), 16),
+            (grid(2, 6, coordinates="centres"), 12),
+        )
+        for order in ("concatenated", "alternating")
+    ),
+    solution=angles,
+    misconceptions=(
+        Misconception(
+            "Columns and rows are swapped",
+            "The first pairs look at the first coordinate.",
+            lambda positions, d, order: angles(positions[:, ::-1], d, order),
+        ),
+        Misconception(
+            "The orders are exchanged",
+            "Concatenated: all pairs of the columns come first. Alternating: one of "
+            "each in turn.",
+            lambda positions, d, order: angles(positions, d, _OTHER[order]),
+        ),
+        Misconception(
+            "The order is ignored: this is always concatenated",
+            "For the alternating order, pairs 0, 2, 4, … look at the columns.",
+            lambda positions, d, order: angles(positions, d, "concatenated"),
+        ),
+        Misconception(
+            "The base is 10000",
+            "That is the base of RoPE on text; axial RoPE's is 100.",
+            lambda positions, d, order: _angles(
+                positions, 10000.0 ** (-4 * np.arange(d // 4) / d), order
+            ),
+        ),
+        Misconception(
+            "The exponent is −2t/d",
+            "Each axis has only half of the features, so the exponent must fall twice "
+            "as fast to reach as far.",
+            lambda positions, d, order: _angles(
+                positions, 100.0 ** (-2 * np.arange(d // 4) / d), order
+            ),
+        ),
+        Misconception(
+            "The frequencies run on from one pair to the next",
+            "Each axis starts again at 1: both have the same frequencies.",
+            _angles_of_a_line,
+        ),
+        Misconception(
+            "The slowest frequency is 1/base",
+            "That would be one frequency more than there are pairs an axis, or a "
+            "wider spacing: t = d/4 does not occur.",
+            lambda positions, d, order: _angles(
+                positions, 100.0 ** -np.linspace(0, 1, d // 4), order
+            ),
+        ),
+        Misconception(
+            "t is counted from 1",
+            "The fastest pair of each axis turns by one radian a unit.",
+            lambda positions, d, order: _angles(
+                positions, 100.0 ** (-4 * np.arange(1, d // 4 + 1) / d), order
+            ),
+        ),
+    ),
+    properties=(
+        Property(
+            "One column to the right turns half of the pairs and leaves the others",
+            lambda answer, positions, d, order: (
+                (answer(np.array([[1.0, 0.0]]), d, order) == 0).sum() == d // 4
+            ),
+        ),
+        Property(
+            "A step to the right and a step down turn by the same frequencies",
+            lambda answer, positions, d, order: np.allclose(
+                np.sort(answer(np.array([[1.0, 0.0]]), d, order)),
+                np.sort(answer(np.array([[0.0, 1.0]]), d, order)),
+            ),
+        ),
+    ),
+)
+
+
+# axes-5: a class token in the middle
+
+
+def with_class(width, height):
+    """Positions by index, row by row, after a class token in the middle."""
+    return _with_class_at(width, height, (width - 1) / 2, (height - 1) / 2)
+
+
+def _with_class_at(width, height, column, row):
+    n = torch.arange(width * height)
+    at = torch.stack((n % width, n // width), -1).double()
+    return torch.cat((torch.tensor([[column, row]], dtype=torch.float64), at))
+
+
+CLASS = Exercise(
+    name="axes-5",
+    title="A class token in the middle",
+    kind="PyTorch",
+    minutes=10,
+    lines=4,
+    cases=((2, 1), (3, 5), (6, 4)),
+    solution=with_class,
+    misconceptions=(
+        Misconception(
+            "The class token is at the origin",
+            "That leaves it unturned, as RoPE-ViT does: the place of the upper left "
+            "patch, not the middle.",
+            lambda width, height: _with_class_at(width, height, 0, 0),
+        ),
+        Misconception(
+            "The class token has the place of a patch",
+            "Where width or height is even, the middle lies between patches, and "
+            "positions may be any real numbers.",
+            lambda width, height: _with_class_at(
+                width, height, width // 2, height // 2
+            ),
+        ),
+        Misconception(
+            "The middle is half a patch off",
+            "The patches of a row run from 0 to width − 1, not to width.",
+            lambda width, height: _with_class_at(width, height, width / 2, height / 2),
+        ),
+        Misconception(
+            "This is the middle in other coordinates",
+            "(½, ½) is the middle where an image is one unit wide and high. Here a "
+            "patch is.",
+            lambda width, height: _with_class_at(width, height, 0.5, 0.5),
+        ),
+        Misconception(
+            "The coordinates are swapped",
+            "The column comes first, also for the class token.",
+            lambda width, height: with_class(width, height).flip(-1),
+        ),
+        Misconception(
+            "The class token comes last",
+            "Its position must stand where its features stand: in front.",
+            lambda width, height: with_class(width, height).roll(-1, 0),
+        ),
+    ),
+    properties=(
+        Property(
+            "The first row is the mean of the others",
+            lambda answer, width, height: torch.allclose(
+                answer(width, height)[0], answer(width, height)[1:].mean(0)
+            ),
+        ),
+        Property(
+            "The patches are at (0, 0), (1, 0), …, row by row",
+            lambda answer, width, height: torch.equal(
+                answer(width, height)[1:], with_class(width, height)[1:]
+            ),
+        ),
+    ),
+)
+
+
+# axes-6: move weights to the other order
+
+
+def to_alternating(weight, heads):
+    """The rows of W_q or W_k for the alternating order, interleaved layout."""
+    by_axis = weight.unflatten(0, (heads, 2, -1, 2))  # head, axis, frequency, member
+    return by_axis.transpose(1, 2).flatten(0, 3)
+
+
+REORDER = Exercise(
+    name="axes-6",
+    title="Move weights to the other order",
+    kind="PyTorch",
+    minutes=10,
+    lines=2,
+    cases=tuple(
+        (torch.tensor(_rng.normal(size=(heads * d, heads * d))), heads)
+        for d, heads in ((8, 1), (12, 2))
+    ),
+    solution=to_alternating,
+    misconceptions=(
+        Misconception(
+            "Features are moved in place of pairs",
+            "Both members of a pair look at the same axis, and stay neighbours.",
+            lambda weight, heads: (
+                weight.unflatten(0, (heads, 2, -1)).transpose(1, 2).flatten(0, 2)
+            ),
+        ),
+        Misconception(
+            "This moves from alternating to concatenated",
+            "In the weights you are given, the pairs of the columns fill the first "
+            "half of each head.",
+            lambda weight, heads: (
+                weight.unflatten(0, (heads, -1, 2, 2)).transpose(1, 2).flatten(0, 3)
+            ),
+        ),
+        Misconception(
+            "The heads are mixed",
+            "Each head has pairs of its own: move rows inside a head only.",
+            lambda weight, heads: to_alternating(weight, 1),
+        ),
+        Misconception(
+            "The columns of the matrix are moved",
+            "A projection is q = W x: features of q are rows of W.",
+            lambda weight, heads: to_alternating(weight.T, heads).T,
+        ),
+        Misconception(
+            "The layout is changed, not the order",
+            "Here the members of a pair are neighbours before and after; it is the "
+            "pairs that find new places.",
+            lambda weight, heads: (
+                weight.unflatten(0, (heads, -1, 2)).transpose(1, 2).flatten(0, 2)
+            ),
+        ),
+        Misconception(
+            "Nothing is moved",
+            "Then the second pair, trained on columns, would turn with the rows.",
+            lambda weight, heads: weight.clone(),
+        ),
+    ),
+    properties=(
+        Property(
+            "The rows are the same, in another order",
+            lambda answer, weight, heads: torch.equal(
+                answer(weight, heads).sort(0).values, weight.sort(0).values
+            ),
+        ),
+        Property(
+            "Scores with the alternating order are those of before",
+            lambda answer, weight, heads: _same_scores(
+                answer(weight, heads), weight, heads
+            ),
+        ),
+    ),
+)
+
+
+def _same_scores(moved, weight, heads):
+    positions = grid(3, 2, coordinates="index")
+    x = np.random.default_rng(1).normal(size=(len(positions), weight.shape[1]))
+
+    def scores(rows, order):
+        by_head = (x @ rows.numpy().T).reshape(len(x), heads, -1).swapaxes(0, 1)
+        turned = axial(by_head, positions, order=order, layout="interleaved")
+        return turned @ turned.swapaxes(1, 2)
+
+    before = scores(weight, "concatenated")
+    return np.allclose(scores(moved, "alternating"), before, rtol=0, atol=1e-9)
+
+
+# axes-7: a test that a square image cannot fail
+
+
+def neighbour_spread(z, positions, width, height):
+    """How far the scores of patches with their right neighbours differ."""
+    image = _turned(z, positions).reshape(height, width, -1)
+    return float(np.ptp((image[:, :-1] * image[:, 1:]).sum(-1)))
+
+
+def _turned(z, positions):
+    rows = np.tile(z, (len(positions), 1))
+    return axial(rows, positions, order="concatenated", layout="half")
+
+
+def _spread_along_the_line(z, positions, width, height):
+    turned = _turned(z, positions)
+    return float(np.ptp((turned[:-1] * turned[1:]).sum(-1)))
+
+
+def _spread_downwards(z, positions, width, height):
+    image = _turned(z, positions).reshape(height, width, -1)
+    return float(np.ptp((image[:-1] * image[1:]).sum(-1)))
+
+
+def _spread_of_standard_deviation(z, positions, width, height):
+    image = _turned(z, positions).reshape(height, width, -1)
+    return float(np.std((image[:, :-1] * image[:, 1:]).sum(-1)))
+
+
+def _spread_of_all_scores(z, positions, width, height):
+    turned = _turned(z, positions)
+    return float(np.ptp(turned @ turned.T))
+
+
+_Z = _rng.normal(size=8)
+
+NEIGHBOURS = Exercise(
+    name="axes-7",
+    title="A test that a square image cannot fail",
+    kind="experiment",
+    minutes=15,
+    lines=4,
+    cases=(
+        (_Z, grid(4, 4, coordinates="index"), 4, 4),
+        (_Z, grid(5, 3, coordinates="index"), 5, 3),
+        (_Z, grid(3, 5, coordinates="index"), 5, 3),
+        (_Z, _rng.normal(size=(6, 2)), 2, 3),
+    ),
+    solution=neighbour_spread,
+    misconceptions=(
+        Misconception(
+            "The last patch of a row is compared with the first of the next",
+            "They follow each other in the list and stand at opposite edges of the "
+            "image. Which patches have a right neighbour?",
+            _spread_along_the_line,
+        ),
+        Misconception(
+            "This compares each patch with the one below",
+            "Rows are the first axis of the image, so right neighbours differ in the "
+            "second.",
+            _spread_downwards,
+        ),
+        Misconception(
+            "The image is folded with width and height exchanged",
+            "Row by row means [height, width]: a row is width patches long.",
+            lambda z, positions, width, height: neighbour_spread(
+                z, positions, height, width
+            ),
+        ),
+        Misconception(
+            "This is the standard deviation",
+            "The exercise asks for the largest minus the smallest.",
+            _spread_of_standard_deviation,
+        ),
+        Misconception(
+            "All patches are compared with all",
+            "Only right neighbours are asked for: one relation, many places.",
+            _spread_of_all_scores,
+        ),
+    ),
+)
+
+
+# axes-8: how far the weights are from a product
+
+
+def second_share(f, width, height):
+    """σ₁/σ₀ of a query's weights over the image, for q = k = (1, 0) in each pair."""
+    return _share(_weights(f, width, height))
+
+
+def _share(table):
+    sizes = np.linalg.svd(table, compute_uv=False)
+    return float(sizes[1] / sizes[0])
+
+
+def _weights(f, width, height):
+    weights = np.exp(_logits(f, width, height))
+    return weights / weights.sum()
+
+
+def _logits(f, width, height):
+    positions = grid(width, height, coordinates="index")
+    return np.cos(positions @ f.T).sum(-1).reshape(height, width)
+
+
+def _share_by_rows(f, width, height):
+    weights = _weights(f, width, height)
+    return _share(weights / weights.sum(axis=1, keepdims=True))
+
+
+def _share_of_total(f, width, height):
+    sizes = np.linalg.svd(_weights(f, width, height), compute_uv=False)
+    return float(sizes[1] / sizes.sum())
+
+
+RANK = Exercise(
+    name="axes-8",
+    title="Columns times rows",
+    kind="experiment",
+    minutes=15,
+    lines=6,
+    cases=(
+        (axial_frequencies(8, order="alternating"), 5, 3),
+        (np.array([[1.0, 1.0]]), 5, 3),
+        (np.array([[1.0, 1.0], [0.5, 0.5], [0.3, -0.2]]), 4, 7),
+        (_rng.normal(size=(8, 2)), 9, 6),
+    ),
+    solution=second_share,
+    misconceptions=(
+        Misconception(
+            "These are the logits",
+            "A sum of columns and rows has rank 2. The softmax makes a product of it.",
+            lambda f, width, height: _share(_logits(f, width, height)),
+        ),
+        Misconception(
+            "The softmax runs over each row by itself",
+            "A query shares its weight among all patches of the image.",
+            _share_by_rows,
+        ),
+        Misconception(
+            "The image is folded with width and height exchanged",
+            "Row by row means [height, width].",
+            lambda f, width, height: _share(
+                _weights(f, width, height).reshape(width, height)
+            ),
+        ),
+        Misconception(
+            "Divided by the sum of all singular values",
+            "Divide by the largest one.",
+            _share_of_total,
+        ),
+        Misconception(
+            "The coordinates of the vectors are swapped",
+            "The first rate belongs to the columns.",
+            lambda f, width, height: second_share(f[:, ::-1], width, height),
+        ),
+    ),
+    properties=(
+        Property(
+            "With vectors on the axes the weights are a product, and the share is 0",
+            lambda answer, f, width, height: (
+                answer(axial_frequencies(8, order="concatenated"), width, height) < 1e-9
+            ),
+        ),
+    ),
+)
+
+
+EXERCISES = (
+    SPECTRUM,
+    PATCHES,
+    DIAGONAL,
+    ANGLES,
+    CLASS,
+    REORDER,
+    NEIGHBOURS,
+    RANK,
+)
