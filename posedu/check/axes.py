@@ -159,7 +159,7 @@ DIAGONAL = Exercise(
     title="Can one pair see a diagonal?",
     kind="SymPy",
     minutes=10,
-    lines=3,
+    lines=2,
     cases=(
         ((sp.Integer(1), sp.Integer(0)), sp.Integer(1), sp.Integer(2)),
         ((sp.Integer(1), sp.Integer(1)), sp.pi / 2, sp.pi / 3),
