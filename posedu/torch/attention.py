@@ -286,13 +286,9 @@ class Attention(nn.Module):
         return mask
 
     def _eager(self, seen: Tokens, v: Tensor, mask: Tensor | None) -> Tensor:
-        logits = seen.q @ seen.k.transpose(-1, -2) / self.d**0.5
-        bias = self.encoding.bias(seen)
-        if bias is not None:
-            logits = logits + bias
         if mask is None and self.causal:
-            mask = _earlier(*logits.shape[-2:], logits.device)
-        return self.encoding.mix(self.encoding.weigh(logits, mask), v)
+            mask = _earlier(seen.q.shape[2], seen.k.shape[2], seen.q.device)
+        return self.encoding.attend_openly(seen, v, mask)
 
     def _sdpa(self, seen: Tokens, v: Tensor, mask: Tensor | None) -> Tensor:
         bias = self.encoding.bias(seen)

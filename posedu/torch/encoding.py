@@ -19,7 +19,7 @@ class Tokens:
     limits it.
     """
 
-    x: Float[Tensor, "batch queries d_model"]
+    x: Float[Tensor, "batch queries d_model"] | None
     q: Float[Tensor, "batch heads queries d"]
     k: Float[Tensor, "batch heads keys d"]
     query_positions: Shaped[Tensor, "*rows queries"]
@@ -107,6 +107,39 @@ class Encoding(nn.Module):
     ) -> Float[Tensor, "batch heads queries d"]:
         """Attend causally by a kernel of the encoding's own, for the route "fused"."""
         raise NotImplementedError
+
+    def forward(
+        self,
+        q: Float[Tensor, "batch heads tokens d"],
+        k: Float[Tensor, "batch kv_heads tokens d"],
+        v: Float[Tensor, "batch kv_heads tokens d"],
+        x: Float[Tensor, "batch tokens d_model"] | None = None,
+    ) -> Float[Tensor, "batch heads tokens d"]:
+        """Attend causally, in the open, with what the encoding does inside attention.
+
+        ``x`` is the layer's input, for encodings that look at it. Encodings that act
+        on features alone do that instead.
+        """
+        k, v = (t.repeat_interleave(q.shape[1] // t.shape[1], 1) for t in (k, v))
+        positions = torch.arange(q.shape[2], device=q.device)
+        memory = None if x is None else self.remember(x)
+        tokens = Tokens(x, q, k, positions, positions, memory)
+        keys = k.shape[2]
+        mask = torch.ones(1, 1, keys, keys, dtype=torch.bool, device=q.device).tril()
+        return self.attend_openly(tokens, v, mask)
+
+    def attend_openly(
+        self,
+        tokens: Tokens,
+        v: Float[Tensor, "batch heads keys d"],
+        mask: Bool[Tensor, "#batch #heads queries keys"] | None,
+    ) -> Float[Tensor, "batch heads queries d"]:
+        """Logits, bias, weights, mixture: every step in the open."""
+        logits = tokens.q @ tokens.k.mT / tokens.q.shape[-1] ** 0.5
+        bias = self.bias(tokens)
+        if bias is not None:
+            logits = logits + bias
+        return self.mix(self.weigh(logits, mask).to(v.dtype), v)
 
     def opens(self, door: str) -> bool:
         """Whether this encoding overrides the named door."""

@@ -1,7 +1,11 @@
-"""Gated encodings, the reference face: FoX (``forget``) and CoPE (``contextual``)."""
+"""Gated encodings, the reference face.
+
+``forget``: FoX and FoX Pro. ``contextual``: CoPE.
+"""
 
 from posedu.numpy.gated.contextual import (
     contextual_positions,
+    cope,
     interpolated_scalars,
     interpolated_vectors,
 )
@@ -9,14 +13,19 @@ from posedu.numpy.gated.forget import (
     constant_gate_bias,
     forget_bias,
     forgetting_attention,
+    fox,
+    fox_pro,
     log_gates,
 )
 
 __all__ = [
     "constant_gate_bias",
     "contextual_positions",
+    "cope",
     "forget_bias",
     "forgetting_attention",
+    "fox",
+    "fox_pro",
     "interpolated_scalars",
     "interpolated_vectors",
     "log_gates",

@@ -99,6 +99,94 @@ def forgetting_attention(
     )
 
 
+def fox(
+    q: Float[Array, "*heads tokens d"],
+    k: Float[Array, "*heads tokens d"],
+    v: Float[Array, "*heads tokens d_v"],
+    x: Float[Array, "tokens d_model"],
+    *,
+    gate_weight: Float[Array, "heads d_model"],
+    gate_bias: Float[Array, "heads"],
+) -> Float[Array, "*heads tokens d_v"]:
+    """:func:`forgetting_attention` with the gates of the layer's input ``x``."""
+    return forgetting_attention(q, k, v, log_gates(x, gate_weight, gate_bias))
+
+
+def fox_pro(
+    x: Float[Array, "tokens d_model"],
+    *,
+    q_weight: Float[Array, "d_model d_model"],
+    k_weight: Float[Array, "d_model d_model"],
+    v_weight: Float[Array, "d_model d_model"],
+    o_weight: Float[Array, "d_model d_model"],
+    encoding_gate_weight: Float[Array, "heads d_model"],
+    encoding_gate_bias: Float[Array, "heads"],
+    k_shift_weight: Float[Array, "heads d_model"] | None = None,
+    v_shift_weight: Float[Array, "heads d_model"] | None = None,
+    q_gain: Float[Array, "heads d"] | None = None,
+    k_gain: Float[Array, "heads d"] | None = None,
+    o_gain: Float[Array, "heads d"] | None = None,
+    out_gate_weight: Float[Array, "d_model d_model"] | None = None,
+) -> Float[Array, "tokens d_model"]:
+    """The whole FoX (Pro) block (arXiv 2503.02130 §3.2); what is not given is left out.
+
+    Weights are ``[out, in]`` as in PyTorch. Shift, key norm, attention, output norm,
+    output gate, projection: in this order. Equation ``def-fox-pro``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Shapes that do not match, a shift or a norm of which half is missing.
+    """
+    for left, right, name in (
+        (k_shift_weight, v_shift_weight, "k_shift_weight and v_shift_weight"),
+        (q_gain, k_gain, "q_gain and k_gain"),
+    ):
+        if (left is None) != (right is None):
+            raise ValueError(f"{name} go together, got one of them")
+    x = require_floats("x", x)
+    gates = log_gates(x, encoding_gate_weight, encoding_gate_bias)
+    heads = len(gates)
+
+    def by_head(weight):
+        return np.moveaxis((x @ weight.T).reshape(len(x), heads, -1), 1, 0)
+
+    q, k, v = by_head(q_weight), by_head(k_weight), by_head(v_weight)
+    if k_shift_weight is not None:
+        k = _shift(k, sigmoid(k_shift_weight @ x.T))
+        v = _shift(v, sigmoid(v_shift_weight @ x.T))
+    if q_gain is not None:
+        q, k = rms_norm(q, q_gain, eps=1e-5), rms_norm(k, k_gain, eps=1e-5)
+    out = forgetting_attention(q, k, v, gates)
+    if o_gain is not None:
+        out = rms_norm(out, o_gain, eps=1e-6)
+    out = np.moveaxis(out, 0, 1).reshape(len(x), -1)
+    if out_gate_weight is not None:
+        out = out * sigmoid(x @ out_gate_weight.T)
+    return out @ o_weight.T
+
+
+def _shift(
+    t: Float[Array, "heads tokens d"], alpha: Float[Array, "heads tokens"]
+) -> Float[Array, "heads tokens d"]:
+    """Each token mixed with the one before it, which α weighs; before the first: 0."""
+    before = np.concatenate((np.zeros_like(t[:, :1]), t[:, :-1]), axis=1)
+    return alpha[..., None] * before + (1 - alpha[..., None]) * t
+
+
+def sigmoid(x: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+    """σ(x), without overflow."""
+    return np.exp(-np.logaddexp(0.0, -x))
+
+
+def rms_norm(
+    x: Float[Array, "heads tokens d"], gain: Float[Array, "heads d"], *, eps: float
+) -> Float[Array, "heads tokens d"]:
+    """Each vector over the root of its mean square, times its head's gain."""
+    size = np.sqrt((x**2).mean(axis=-1, keepdims=True) + eps)
+    return x / size * gain[:, None]
+
+
 def constant_gate_bias(
     heads: int, *, shortest: float, longest: float
 ) -> Float[Array, "heads"]:

@@ -1,4 +1,7 @@
-"""Gated encodings, the fast face: FoX and FoX Pro in ``forget``, CoPE in ``contextual``."""
+"""Gated encodings, the fast face.
+
+``forget``: FoX and FoX Pro. ``contextual``: CoPE.
+"""
 
 from posedu.torch.gated.contextual import CoPE
 from posedu.torch.gated.forget import FoX, FoXPro
