@@ -3,6 +3,7 @@
 from posedu.torch.absolute import Sinusoidal
 from posedu.torch.attention import Attention, KVCache
 from posedu.torch.encoding import Encoding, Tokens
+from posedu.torch.gated import CoPE, FoX, FoXPro
 from posedu.torch.rotary import (
     AxialRoPE,
     ComRoPEAP,
@@ -17,19 +18,24 @@ from posedu.torch.rotary import (
     turn_blocks,
     turn_pairs,
 )
+from posedu.torch.stickbreaking import StickBreaking
 
 __all__ = [
     "Attention",
     "AxialRoPE",
+    "CoPE",
     "ComRoPEAP",
     "ComRoPELD",
     "Encoding",
     "FoPE",
+    "FoX",
+    "FoXPro",
     "KVCache",
     "LieRE",
     "MixedRoPE",
     "RoPE",
     "Sinusoidal",
+    "StickBreaking",
     "Tokens",
     "convert_layout",
     "fold_basis",
