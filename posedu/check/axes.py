@@ -147,9 +147,12 @@ PATCHES = Exercise(
 
 
 def diagonal(f, u, v):
-    """s(u, v) + s(0, 0) − s(u, 0) − s(0, v) of one pair with q = k = (1, 0)."""
-    a, b = f[0] * u, f[1] * v
-    return sp.cos(a + b) + 1 - sp.cos(a) - sp.cos(b)
+    """s(u, v) + s(0, 0) − s(u, 0) − s(0, v) of one pair, q = (1, 0), k = (0, 1)."""
+    return _second_difference(lambda r0, r1: sp.sin(f[0] * r0 + f[1] * r1), u, v)
+
+
+def _second_difference(s, u, v):
+    return s(u, v) + s(0, 0) - s(u, 0) - s(0, v)
 
 
 _REAL = sp.symbols("alpha beta u v", real=True)
@@ -168,24 +171,27 @@ DIAGONAL = Exercise(
     solution=diagonal,
     misconceptions=(
         Misconception(
-            "The score of the offset (0, 0) is missing",
-            "Where nothing is turned, the score of (1, 0) with itself is not 0.",
-            lambda f, u, v: diagonal(f, u, v) - 1,
+            "The key is taken for (1, 0)",
+            "At the offset 0 query and key are turned alike, so their score is that of "
+            "(1, 0) and (0, 1): nothing. Yours is 1 there.",
+            lambda f, u, v: _second_difference(
+                lambda r0, r1: sp.cos(f[0] * r0 + f[1] * r1), u, v
+            ),
+        ),
+        Misconception(
+            "The offset is counted from the query to the key",
+            "It is query minus key: turn the query (1, 0) a little counter-clockwise, "
+            "leave the key, and they come closer.",
+            lambda f, u, v: -diagonal(f, u, v),
         ),
         Misconception(
             "The two angles are subtracted",
-            "The angle is f · r, a sum. The minus sign belongs to the mirrored vector.",
+            "The angle is f · r, a sum.",
             lambda f, u, v: diagonal((f[0], -f[1]), u, v),
         ),
         Misconception(
-            "The cosine of a sum is taken for a product of cosines",
-            "cos(a + b) = cos a cos b − sin a sin b: the product alone is what two "
-            "mirrored pairs make together.",
-            lambda f, u, v: (sp.cos(f[0] * u) - 1) * (sp.cos(f[1] * v) - 1),
-        ),
-        Misconception(
             "This is 0 for every pair, as if it were axial",
-            "It is 0 if the vector lies on an axis. What is it for f = (1, 1)?",
+            "The sine of a sum is not the sum of the sines. What is it for f = (1, 1)?",
             lambda f, u, v: sp.Integer(0),
         ),
         Misconception(
