@@ -141,7 +141,7 @@ def _simplest(expression: sp.Expr) -> sp.Expr:
     """Zero if SymPy can show the expression to be zero, cheapest way first."""
     attempts = (
         sp.expand,
-        lambda e: sp.expand(sp.expand_trig(e)),
+        lambda e: sp.expand(sp.expand_trig(sp.expand(e))),
         sp.trigsimp,
         lambda e: sp.expand(e.rewrite(sp.exp)),
         sp.simplify,
