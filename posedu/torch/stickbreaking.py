@@ -37,7 +37,7 @@ def break_stick(
     logits: Float[Tensor, "*rows queries keys"],
     *,
     attend_current: bool,
-    mask: Bool[Tensor, "*rows queries keys"] | None = None,
+    mask: Bool[Tensor, "*#rows queries keys"] | None = None,
 ) -> tuple[Float[Tensor, "*rows queries keys"], Float[Tensor, "*rows queries"]]:
     """Weights and the logarithm of the remainder, in log space.
 
