@@ -90,7 +90,7 @@ def cope(
     k: Float[Array, "*heads keys d"],
     v: Float[Array, "*heads keys d_v"],
     *,
-    table: Float[Array, "*heads d npos"],
+    table: Float[Array, "*own d npos"],
     scaling: str,
     gate_keys: Float[Array, "*heads keys d"] | None = None,
 ) -> Float[Array, "*heads queries d_v"]:
