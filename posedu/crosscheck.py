@@ -11,7 +11,7 @@ import torch
 from posedu.catalog import CATALOG, Encoding
 
 SIZES = (1, 2, 64, 128)  # head dimensions to try, each rounded up to what d may be
-LARGEST_EXACT = 6  # the largest d whose exact values take about a second
+LARGEST_EXACT = 8  # the largest d whose exact values take about a second
 LARGEST_EXACT_BLOCK = 4  # beyond it no closed form is known
 HEADS = 2  # of an encoding that may have parameters of each
 COMPILED_SIZE = 64
@@ -97,7 +97,7 @@ def crosscheck(name: str, *, compiled: bool = False, seed: int = 0) -> CrossChec
     pair, zeros) and edge cases (no token, one token, positions far from 0, negative,
     real, repeated), for d in 1 … 128 as far as d may be that. Trainable parameters are
     those that the PyTorch face draws, once shared by all heads and once for each of
-    two. The symbolic face, evaluated to 40 digits, takes part for d ≤ 6 and blocks of
+    two. The symbolic face, evaluated to 40 digits, takes part for d ≤ 8 and blocks of
     at most 4 features.
 
     The bound at each entry is derived, not tuned. With u the unit roundoff and b the
@@ -193,6 +193,7 @@ class _Pair:
         self.numpy = encoding.face("numpy")
         self.sympy = encoding.face("sympy")
         self.block = options.get("block", 2)
+        self.exact_maps: dict = {}
 
     def forward(self, x, positions, parameters=None):
         parameters = self.parameters if parameters is None else parameters
@@ -208,19 +209,24 @@ class _Pair:
     def exact(self, x, positions, gradient):
         """Result and gradient of the symbolic face, evaluated token by token."""
         forward, backward = np.empty(x.shape), np.empty(x.shape)
-        column = sp.Matrix(sp.symbols(f"x:{self.d}", real=True))
         for place in np.ndindex(x.shape[:-1]):
-            position = _exactly(positions[place[-1]])
-            options = self.options | {
-                n: _exactly(self._of_head(n, place[0])) for n in self.parameters
-            }
-            turned = self.sympy(column, position, **options)
-            jacobian = turned.jacobian(column).evalf(DIGITS)
-            at_zero = self.sympy(0 * column, position, **options).evalf(DIGITS)
+            head = None if self.heads is None else place[0]
+            jacobian, at_zero = self._exact_map(_exactly(positions[place[-1]]), head)
             token, slope = (sp.Matrix(_exactly(t[place])) for t in (x, gradient))
             forward[place] = [float(e) for e in jacobian * token + at_zero]
             backward[place] = [float(e) for e in jacobian.T * slope]
         return forward, backward
+
+    def _exact_map(self, position, head):
+        """The symbolic face at a position, as a matrix and what is added to it."""
+        if (position, head) not in self.exact_maps:
+            parameters = {n: _exactly(self._of_head(n, head)) for n in self.parameters}
+            column = sp.Matrix(sp.symbols(f"x:{self.d}", real=True))
+            turned = self.sympy(column, position, **self.options, **parameters)
+            jacobian, minus = sp.linear_eq_to_matrix(list(turned), list(column))
+            exact = jacobian.evalf(DIGITS), -minus.evalf(DIGITS)
+            self.exact_maps[position, head] = exact
+        return self.exact_maps[position, head]
 
     def _of_head(self, name, head):
         value = self.parameters[name]
@@ -393,9 +399,9 @@ def _sizes(encoding: Encoding, options: Mapping) -> list[int]:
 
 
 def _exactly(value):
-    """A number as a rational, an array as nested lists of them."""
+    """A number as a rational, an array as nested tuples of them."""
     if isinstance(value, np.ndarray) and value.ndim:
-        return [_exactly(item) for item in value]
+        return tuple(_exactly(item) for item in value)
     return sp.Rational(float(value))
 
 

@@ -8,7 +8,7 @@ import torch
 
 from posedu.numpy import rotary as reference
 from posedu.torch import RoPE, turn_pairs
-from posedu.torch._tensors import cos_sin
+from posedu.torch._tensors import angles, cos_sin
 from posedu.torch.absolute import frequencies
 
 LAYOUTS = ("interleaved", "half")
@@ -238,7 +238,7 @@ def test_a_float32_table_is_the_rounded_truth(positions, given):
         integers=torch.tensor(positions),
         reals=torch.tensor(positions, dtype=torch.float64),
     )
-    cos, sin = cos_sin(forms[given], frequencies(128), torch.float32)
+    cos, sin = cos_sin(angles(forms[given], frequencies(128)), torch.float32)
     with mpmath.workdps(40):
         for p in (0, 1, 7, 31, 63):
             omega = mpmath.power(10000, mpmath.mpf(-2 * p) / 128)

@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor
 
-Positions = Shaped[Tensor, "*rows tokens"] | range  # and coordinates, if several
+Positions = Shaped[Tensor, "*rows tokens"] | Shaped[Tensor, "*rows tokens axes"] | range
 
 
 def require_floats(name: str, x: Tensor) -> None:

@@ -22,8 +22,10 @@ class Tokens:
     x: Float[Tensor, "batch queries d_model"] | None
     q: Float[Tensor, "batch heads queries d"]
     k: Float[Tensor, "batch heads keys d"]
-    query_positions: Shaped[Tensor, "*rows queries"]
-    key_positions: Shaped[Tensor, "*rows keys"]
+    query_positions: (
+        Shaped[Tensor, "*rows queries"] | Shaped[Tensor, "*rows queries axes"]
+    )
+    key_positions: Shaped[Tensor, "*rows keys"] | Shaped[Tensor, "*rows keys axes"]
     memory: Shaped[Tensor, "batch keys *features"] | None = None
     mask: Bool[Tensor, "#batch 1 queries keys"] | None = None
 

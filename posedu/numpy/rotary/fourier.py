@@ -53,7 +53,7 @@ def fope_table(
     length: int,
     padding: str,
     base: float = 10000.0,
-) -> tuple[Float[Array, "*rows tokens pairs"], Float[Array, "*rows tokens pairs"]]:
+) -> tuple[Float[Array, "*table tokens pairs"], Float[Array, "*table tokens pairs"]]:
     """The two series of every pair: Σ_l cos(ω_l x) c_lp and Σ_l sin(ω_l x) s_lp.
 
     Equation ``def-fope``. Pairs without a series, the slowest, are padded.

@@ -9,6 +9,7 @@ from posedu.sympy.absolute import frequencies
 from posedu.sympy.rotary.line import rotation
 
 Position = Sequence[sp.Expr | float]
+Rows = sp.Matrix | Sequence[Sequence[sp.Expr | float]]
 
 
 def axial_frequencies(
@@ -29,16 +30,14 @@ def axial_frequencies(
     return sp.Matrix(rows)
 
 
-def mixed_rotation(
-    position: Position, frequencies: sp.Matrix, *, layout: str
-) -> sp.Matrix:
+def mixed_rotation(position: Position, frequencies: Rows, *, layout: str) -> sp.Matrix:
     """The dense rotation by the angle f_p · x in pair p. Equation ``def-mixed``."""
     angles = sp.Matrix(frequencies) * sp.Matrix(position)
     return rotation(1, list(angles), layout=layout)
 
 
 def mixed(
-    x: sp.Matrix, position: Position, *, frequencies: sp.Matrix, layout: str
+    x: sp.Matrix, position: Position, *, frequencies: Rows, layout: str
 ) -> sp.Matrix:
     """The column ``x`` with pair p turned by f_p · position: the door ``rotate``."""
     return mixed_rotation(position, frequencies, layout=layout) * x

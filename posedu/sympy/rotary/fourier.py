@@ -4,6 +4,7 @@ import sympy as sp
 
 from posedu._arguments import PADDINGS, require_choice, require_dimension
 from posedu.sympy.absolute import frequencies, stack_pairs
+from posedu.sympy.rotary.axes import Rows
 
 
 def kept_frequencies(
@@ -18,8 +19,8 @@ def fope(
     x: sp.Matrix,
     position: sp.Expr | float,
     *,
-    cos_coefficients: sp.Matrix,
-    sin_coefficients: sp.Matrix,
+    cos_coefficients: Rows,
+    sin_coefficients: Rows,
     length: int,
     layout: str,
     padding: str,

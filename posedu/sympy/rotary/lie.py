@@ -5,7 +5,8 @@ from collections.abc import Sequence
 import sympy as sp
 
 from posedu._arguments import require_block, require_dimension
-from posedu.sympy.rotary.axes import Position
+from posedu.sympy.rotary.axes import Position, Rows
+from posedu.sympy.rotary.line import rotation_2d
 
 J = sp.Matrix([[0, -1], [1, 0]])
 """The quarter turn of the plane: exp(aJ) is the rotation by a."""
@@ -41,7 +42,7 @@ def exponential(a: sp.Matrix) -> sp.Matrix:
     if a.rows != a.cols or (a + a.T).expand() != sp.zeros(*a.shape):
         raise ValueError(f"A must be skew, got {a}")
     if a.rows == 2:
-        return _exponential(a, a[0, 1] ** 2)
+        return rotation_2d(a[1, 0])
     if a.rows == 3:
         square = a[0, 1] ** 2 + a[0, 2] ** 2 + a[1, 2] ** 2
         s = sp.sqrt(square)
@@ -107,7 +108,7 @@ def comrope_ap(
     x: sp.Matrix,
     position: Position,
     *,
-    matrices: Sequence[sp.Matrix],
+    matrices: Sequence[Rows],
     block: int,
     axes: int = 2,
 ) -> sp.Matrix:
@@ -127,7 +128,7 @@ def comrope_ld(
     x: sp.Matrix,
     position: Position,
     *,
-    matrices: Sequence[sp.Matrix],
+    matrices: Sequence[Rows],
     multipliers: Sequence[Sequence[sp.Expr]],
     block: int,
 ) -> sp.Matrix:
@@ -140,6 +141,6 @@ def comrope_ld(
     return turn_blocks(x, position, generators)
 
 
-def _squares(matrices: Sequence[sp.Matrix], block: int) -> list[sp.Matrix]:
+def _squares(matrices: Sequence[Rows], block: int) -> list[sp.Matrix]:
     require_block(block)
     return [sp.Matrix(block, block, list(sp.flatten(p))) for p in matrices]
