@@ -1,0 +1,1 @@
+"""Experiments of the book: each one module, one command and one result file."""

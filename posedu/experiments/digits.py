@@ -1,0 +1,682 @@
+"""Rotary encodings in a tiny vision transformer, on scikit-learn's digits.
+
+A token is one pixel of an 8 × 8 image, so that position is nearly all there is to know.
+A model is trained at 8 × 8 and tested there, at two other resolutions, each with
+interpolated and with extrapolated coordinates, and under a common shift of all
+coordinates, the class token's included. Where scores depend on offsets alone, such a
+shift changes no logit; :class:`Run` keeps the largest change, in float64.
+
+Every encoding gets the coordinates of its paper (:data:`ARMS`), and of one seed all get
+the same images in the same order and the same initial weights. The settings are one
+set for all, fixed on seed 0 before the other seeds ran. The book's result is remade, in
+some ten minutes on two idle cores and from where it was interrupted, by::
+
+    python -m posedu.experiments.digits --out book/data/digits-cpu.json
+"""
+
+import argparse
+import html
+import json
+import multiprocessing
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from scipy import stats
+from sklearn.datasets import load_digits
+from sklearn.model_selection import StratifiedKFold
+from torch import Tensor, nn
+from torch.nn import functional
+from torch.optim import AdamW
+from torch.optim.lr_scheduler import OneCycleLR
+from tqdm import tqdm
+
+from posedu._arguments import require_choice, require_dimension
+from posedu.timing import provenance
+from posedu.torch import (
+    Attention,
+    AxialRoPE,
+    ComRoPEAP,
+    ComRoPELD,
+    Encoding,
+    FoPE,
+    LieRE,
+    MixedRoPE,
+    grid,
+)
+
+SIDE = 8
+FOLDS = 5
+CLASSES = 10
+
+METHOD = (
+    f"Seed s tests on fold s mod {FOLDS} of the stratified shuffle s div {FOLDS} and "
+    "trains on the other folds. Images at other resolutions are the test images, "
+    "resampled bilinearly. Shifts are in training pixels; logit changes are the "
+    "largest over the test images, in float64."
+)
+
+VIEWS: Mapping[str, tuple[int, int, str]] = MappingProxyType(
+    {
+        "8 × 8": (8, 8, "interpolated"),
+        "12 × 8, interpolated": (12, 8, "interpolated"),
+        "12 × 8, extrapolated": (12, 8, "extrapolated"),
+        "16 × 16, interpolated": (16, 16, "interpolated"),
+        "16 × 16, extrapolated": (16, 16, "extrapolated"),
+    }
+)
+"""Width, height and the rule of :func:`pixels`, by name. The model trains on 8 × 8."""
+
+SHIFTS: Mapping[str, tuple[float, float]] = MappingProxyType(
+    {
+        f"shift ({x:g}, {y:g})": (x, y)
+        for x, y in ((0.3, -0.2), (1, 2), (-3.7, 5.2), (100.1, -33.3))
+    }
+)
+"""Offsets added to the (x, y) of every token, in training pixels."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What every run of an experiment has in common."""
+
+    epochs: int = 20
+    batch: int = 64
+    layers: int = 2
+    heads: int = 3
+    d: int = 16
+    block: int = 4
+    rate: float = 3e-3
+    decay: float = 0.05
+
+
+class NoEncoding(Encoding):
+    """No encoding, where positions have two coordinates."""
+
+    axes = 2
+
+
+class LearnedTable(Encoding):
+    """A trained vector for each training pixel, added to the input.
+
+    Between pixels it is interpolated linearly; beyond the last ones it stays as it is
+    there. It takes pixel indices.
+    """
+
+    axes = 2
+
+    def __init__(self, d_model: int):
+        super().__init__()
+        self.entries = nn.Parameter(0.02 * torch.randn(1, d_model, SIDE, SIDE))
+
+    def embed(
+        self,
+        x: Float[Tensor, "batch tokens d_model"],
+        positions: Float[Tensor, "tokens 2"],
+    ) -> Float[Tensor, "batch tokens d_model"]:
+        """Add the table's entry at each position."""
+        from_centre = (2 * positions / (SIDE - 1) - 1).to(x.dtype)
+        entries = functional.grid_sample(
+            self.entries.to(x.dtype),
+            from_centre[None, None],
+            padding_mode="border",
+            align_corners=True,
+        )
+        return x + entries[0, :, 0].mT
+
+
+class RasterFoPE(FoPE):
+    """FoPE, which has one coordinate, at the index x + 8y of the training raster."""
+
+    axes = 2
+
+    def _table(self, positions, dtype, device) -> tuple[Tensor, Tensor]:
+        index = positions.to(torch.float64) @ positions.new_tensor([1.0, SIDE])
+        return super()._table(index, dtype, device)
+
+
+@dataclass(frozen=True)
+class Arm:
+    """An encoding of the experiment and the coordinates that its paper gives it.
+
+    The pixel of index u has the coordinate (u + start) / unit on either axis, the class
+    token ``class_at`` on both. ``relative`` says whether its scores depend on offsets
+    alone.
+    """
+
+    title: str
+    make: Callable[[Settings], Encoding]
+    relative: bool
+    start: float = 0.0
+    unit: float = 1.0
+    class_at: float = 0.0
+
+    def positions(
+        self, pixels: Float[Tensor, "tokens 2"], shift: Sequence[float] = (0.0, 0.0)
+    ) -> Float[Tensor, "tokens+1 2"]:
+        """Coordinates of the class token and the pixels, all moved by ``shift``."""
+        class_token = pixels.new_full((1, 2), self.class_at)
+        places = torch.cat((class_token, (pixels + self.start) / self.unit))
+        return places + pixels.new_tensor(shift) / self.unit
+
+
+_CENTRES = MappingProxyType({"start": 0.5, "unit": SIDE, "class_at": 0.5})
+
+ARMS: Mapping[str, Arm] = MappingProxyType(
+    {
+        "learned": Arm(
+            "learned absolute", lambda s: LearnedTable(s.heads * s.d), relative=False
+        ),
+        "none": Arm("no encoding", lambda s: NoEncoding(), relative=True),
+        "axial": Arm(
+            "axial RoPE",
+            lambda s: AxialRoPE(s.d, order="concatenated", layout="interleaved"),
+            relative=True,
+        ),
+        "mixed": Arm(
+            "RoPE-Mixed",
+            lambda s: MixedRoPE(s.d, layout="interleaved", heads=s.heads),
+            relative=True,
+        ),
+        "liere": Arm(
+            "LieRE",
+            lambda s: LieRE(s.d, block=s.block, heads=s.heads),
+            relative=False,
+            unit=SIDE - 1,
+        ),
+        "comrope-ap": Arm(
+            "ComRoPE-AP",
+            lambda s: ComRoPEAP(s.d, block=s.block, heads=s.heads),
+            relative=True,
+            **_CENTRES,
+        ),
+        "comrope-ld": Arm(
+            "ComRoPE-LD",
+            lambda s: ComRoPELD(
+                s.d, block=s.block, heads=s.heads, multipliers="per head"
+            ),
+            relative=True,
+            **_CENTRES,
+        ),
+        "fope": Arm(
+            "FoPE, by raster",
+            lambda s: RasterFoPE(
+                s.d,
+                layout="half",
+                length=SIDE * SIDE,
+                padding="identity",
+                coefficients="paper",
+                heads=s.heads,
+            ),
+            relative=False,
+        ),
+    }
+)
+"""The encodings, by name.
+
+Learned, axial, mixed, FoPE: pixel indices, the class token at the origin. LieRE: 0 … 1
+from the first pixel to the last, the class token at the origin. ComRoPE: pixel centres
+between 0 and 1, the class token in the middle.
+"""
+
+
+def pixels(width: int, height: int, rule: str) -> Float[Tensor, "tokens 2"]:
+    """Where an image's pixels lie, (x, y) row by row, in pixels of a training image.
+
+    ``"interpolated"``: the image covers what a training image covers.
+    ``"extrapolated"``: its pixels are a training pixel apart, so it covers more.
+    """
+    require_choice("rule", rule, ("interpolated", "extrapolated"))
+    if rule == "extrapolated":
+        return grid(width, height, coordinates="index")
+    return grid(width, height, coordinates="centres") * SIDE - 0.5
+
+
+class Block(nn.Module):
+    """Attention, then a perceptron, each on the normalised stream and added to it."""
+
+    def __init__(self, width: int, heads: int, encoding: Encoding):
+        super().__init__()
+        self.before_attention = nn.LayerNorm(width)
+        self.attention = Attention(width, heads, encoding=encoding, causal=False)
+        self.perceptron = nn.Sequential(
+            nn.LayerNorm(width),
+            nn.Linear(width, 2 * width),
+            nn.GELU(),
+            nn.Linear(2 * width, width),
+        )
+
+    def forward(
+        self,
+        x: Float[Tensor, "batch tokens width"],
+        positions: Float[Tensor, "tokens 2"],
+    ) -> Float[Tensor, "batch tokens width"]:
+        """Add what the layer has to say."""
+        x = x + self.attention(self.before_attention(x), positions)
+        return x + self.perceptron(x)
+
+
+class TinyViT(nn.Module):
+    """A vision transformer whose patches are pixels and whose class token decides.
+
+    It gets an encoding for each layer; one that opens the door ``embed`` acts once, at
+    the input.
+    """
+
+    def __init__(self, encodings: Sequence[Encoding], settings: Settings):
+        super().__init__()
+        self.embedding: Encoding = NoEncoding()
+        if encodings[0].opens("embed"):
+            self.embedding = encodings[0]
+            encodings = [NoEncoding() for _ in encodings]
+        width = settings.heads * settings.d
+        self.pixel = nn.Linear(1, width)
+        self.class_token = nn.Parameter(torch.zeros(width))
+        self.blocks = nn.ModuleList(
+            Block(width, settings.heads, encoding) for encoding in encodings
+        )
+        self.norm = nn.LayerNorm(width)
+        self.classify = nn.Linear(width, CLASSES)
+
+    def forward(
+        self,
+        images: Float[Tensor, "batch height width"],
+        positions: Float[Tensor, "tokens 2"],
+    ) -> Float[Tensor, "batch classes"]:
+        """Logits of the classes; the first position is the class token's."""
+        x = self.pixel(images.flatten(1)[..., None])
+        x = torch.cat((self.class_token.expand(len(x), 1, -1), x), 1)
+        x = self.embedding.embed(x, positions)
+        for block in self.blocks:
+            x = block(x, positions)
+        return self.classify(self.norm(x[:, 0]))
+
+
+@dataclass(frozen=True)
+class Run:
+    """One training of one encoding: what its test images say.
+
+    ``accuracy`` is by the names of :data:`VIEWS` and :data:`SHIFTS`, ``logit_change``
+    by the latter: the largest change of a logit, of which ``largest_logit`` is the
+    scale. ``loss`` is the last epoch's mean, ``parameters`` what the encodings train.
+    """
+
+    encoding: str
+    seed: int
+    accuracy: dict[str, float]
+    logit_change: dict[str, float]
+    largest_logit: float
+    loss: float
+    parameters: int
+    seconds: float
+
+
+@dataclass
+class Result:
+    """What was run, how and on what."""
+
+    made: dict[str, Any]
+    settings: Settings
+    runs: list[Run] = field(default_factory=list)
+    complete: bool = False
+
+    def accuracy(self, encoding: str, condition: str) -> Float[np.ndarray, "seeds"]:
+        """Of one encoding in one view or under one shift, by rising seed."""
+        runs = sorted(self.runs, key=lambda run: run.seed)
+        return np.array(
+            [run.accuracy[condition] for run in runs if run.encoding == encoding]
+        )
+
+    def save(self, path: str | Path) -> None:
+        """Write as JSON, in one step: a reader never sees half a file."""
+        path = Path(path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = path.with_name(path.name + ".part")
+        part.write_text(json.dumps(asdict(self), indent=1, ensure_ascii=False) + "\n")
+        part.replace(path)
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Result":
+        """Read what :meth:`save` wrote."""
+        stored = json.loads(Path(path).read_text())
+        return cls(
+            stored["made"],
+            Settings(**stored["settings"]),
+            [Run(**run) for run in stored["runs"]],
+            stored["complete"],
+        )
+
+    def encodings(self) -> list[str]:
+        """Those that were run, in the order of :data:`ARMS`."""
+        return [name for name in ARMS if any(r.encoding == name for r in self.runs)]
+
+    def _rows(self) -> Iterator[tuple[str, ...]]:
+        yield ("accuracy in %", *VIEWS, *SHIFTS)
+        for name in self.encodings():
+            values = [self.accuracy(name, c) for c in (*VIEWS, *SHIFTS)]
+            yield (ARMS[name].title, *map(_in_percent, values))
+
+    def _caption(self) -> str:
+        made = self.made
+        return (
+            f"Means of {len({run.seed for run in self.runs})} seeds ± half of their "
+            f"95 % intervals; {made['device']}, torch {made['versions']['torch']}, "
+            f"{made['date']}" + ("" if self.complete else "; not complete")
+        )
+
+    def __str__(self) -> str:
+        rows = list(self._rows())
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = (
+            "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True))
+            for row in rows
+        )
+        return "\n".join((self._caption(), *lines))
+
+    def _repr_html_(self) -> str:
+        head, *rows = self._rows()
+        cells = "".join(f'<th scope="col">{name}</th>' for name in head)
+        body = "".join(
+            "<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>"
+            for row in rows
+        )
+        return (
+            f'<table class="posedu-table"><caption>{html.escape(self._caption())}'
+            f"</caption><thead><tr>{cells}</tr></thead><tbody>{body}</tbody></table>"
+        )
+
+
+def _in_percent(values: Float[np.ndarray, "seeds"]) -> str:
+    if len(values) < 2:
+        return f"{values.mean():.1%}"
+    mean, half = interval(100 * values)
+    return f"{mean:.1f} ± {half:.1f}"
+
+
+def interval(
+    values: Float[np.ndarray, "seeds"], level: float = 0.95
+) -> tuple[float, float]:
+    """Mean and half-width of its t interval over the seeds of an experiment.
+
+    Training sets of different seeds overlap, so the variance of the mean is not s²/n;
+    it is taken as s² (1/n + test/train), after Nadeau and Bengio (2003). For the
+    difference of two encodings, give the differences of their paired values.
+    """
+    n = len(values)
+    if n < 2:
+        raise ValueError(f"an interval needs at least 2 seeds, got {n}")
+    deviation = values.std(ddof=1) * (1 / n + 1 / (FOLDS - 1)) ** 0.5
+    return float(values.mean()), float(stats.t.ppf((1 + level) / 2, n - 1) * deviation)
+
+
+def split(
+    seed: int,
+) -> tuple[
+    tuple[Float[Tensor, "train 8 8"], Int[Tensor, "train"]],
+    tuple[Float[Tensor, "test 8 8"], Int[Tensor, "test"]],
+]:
+    """Images in [−1, 1] and labels to train on, and those to test on."""
+    digits = load_digits()
+    images = torch.from_numpy(digits.images).float() / 8 - 1
+    labels = torch.from_numpy(digits.target).long()
+    shuffle, fold = divmod(seed, FOLDS)
+    folds = StratifiedKFold(FOLDS, shuffle=True, random_state=shuffle)
+    train, test = list(folds.split(digits.data, digits.target))[fold]
+    return (images[train], labels[train]), (images[test], labels[test])
+
+
+def build(arm: Arm, settings: Settings, seed: int) -> TinyViT:
+    """A model whose weights, but for the encoding's, are the same for every arm."""
+    torch.manual_seed(seed)
+    encodings = [arm.make(settings) for _ in range(settings.layers)]
+    torch.manual_seed(seed)
+    return TinyViT(encodings, settings)
+
+
+def fit(
+    model: TinyViT,
+    images: Float[Tensor, "train height width"],
+    labels: Int[Tensor, "train"],
+    positions: Float[Tensor, "tokens 2"],
+    settings: Settings,
+    seed: int,
+) -> float:
+    """Train and return the last epoch's mean loss.
+
+    AdamW, the rate up for a tenth of the steps and down along a cosine; weight decay
+    for linear maps only, not for an encoding's frequencies or generators.
+    """
+    linear = {m.weight for m in model.modules() if isinstance(m, nn.Linear)}
+    others = [p for p in model.parameters() if p.requires_grad and p not in linear]
+    optimiser = AdamW(
+        [
+            {"params": [*linear], "weight_decay": settings.decay},
+            {"params": others, "weight_decay": 0.0},
+        ]
+    )
+    schedule = OneCycleLR(
+        optimiser,
+        max_lr=settings.rate,
+        epochs=settings.epochs,
+        steps_per_epoch=-(-len(images) // settings.batch),
+        pct_start=0.1,
+        cycle_momentum=False,
+    )
+    order = torch.Generator().manual_seed(seed)
+    for _ in range(settings.epochs):
+        total = 0.0
+        for batch in torch.randperm(len(images), generator=order).split(settings.batch):
+            optimiser.zero_grad()
+            logits = model(images[batch], positions)
+            loss = functional.cross_entropy(logits, labels[batch])
+            loss.backward()
+            optimiser.step()
+            schedule.step()
+            total += loss.item() * len(batch)
+    return total / len(images)
+
+
+@torch.no_grad()
+def logits_of(
+    model: TinyViT,
+    images: Float[Tensor, "test height width"],
+    positions: Float[Tensor, "tokens 2"],
+) -> Float[Tensor, "test classes"]:
+    """What the model says of every image, in its own dtype, a batch at a time."""
+    images = images.to(model.class_token.dtype)
+    return torch.cat([model(batch, positions) for batch in images.split(64)])
+
+
+def resample(
+    images: Float[Tensor, "test 8 8"], width: int, height: int
+) -> Float[Tensor, "test height width"]:
+    """The same images with other numbers of pixels, interpolated linearly."""
+    size = (height, width)
+    return functional.interpolate(images[:, None], size, mode="bilinear")[:, 0]
+
+
+def shift_changes(
+    model: TinyViT, arm: Arm, images: Float[Tensor, "test 8 8"]
+) -> tuple[Float[Tensor, "test classes"], dict[str, Float[Tensor, "test classes"]]]:
+    """Logits in float64 where the model was trained, and their change by each shift."""
+    model = model.double()
+    here = pixels(SIDE, SIDE, "interpolated")
+    logits = logits_of(model, images, arm.positions(here))
+    return logits, {
+        name: logits_of(model, images, arm.positions(here, shift)) - logits
+        for name, shift in SHIFTS.items()
+    }
+
+
+def run(encoding: str, seed: int, settings: Settings) -> Run:
+    """Train one encoding with one seed and test it in every way."""
+    start = time.perf_counter()
+    arm = ARMS[encoding]
+    (images, labels), (test_images, test_labels) = split(seed)
+
+    def accuracy(logits: Tensor) -> float:
+        return (logits.argmax(-1) == test_labels).double().mean().item()
+
+    with torch.random.fork_rng(devices=[]):
+        model = build(arm, settings, seed)
+    positions = arm.positions(pixels(SIDE, SIDE, "interpolated"))
+    loss = fit(model, images, labels, positions, settings, seed)
+
+    accuracies = {}
+    for name, (width, height, rule) in VIEWS.items():
+        view = resample(test_images, width, height)
+        positions = arm.positions(pixels(width, height, rule))
+        accuracies[name] = accuracy(logits_of(model, view, positions))
+    logits, changes = shift_changes(model, arm, test_images)
+    accuracies |= {name: accuracy(logits + c) for name, c in changes.items()}
+    encodings = [m for m in model.modules() if isinstance(m, Encoding)]
+    return Run(
+        encoding=encoding,
+        seed=seed,
+        accuracy=accuracies,
+        logit_change={name: c.abs().max().item() for name, c in changes.items()},
+        largest_logit=logits.abs().max().item(),
+        loss=loss,
+        parameters=sum(
+            p.numel() for m in encodings for p in m.parameters() if p.requires_grad
+        ),
+        seconds=time.perf_counter() - start,
+    )
+
+
+def _run(job: tuple[str, int, Settings]) -> Run:
+    return run(*job)
+
+
+def _runs(jobs: Sequence[tuple[str, int, Settings]], processes: int) -> Iterator[Run]:
+    """Finished runs, in any order; with one process, in this one."""
+    if processes == 1:
+        yield from map(_run, jobs)
+        return
+    context = multiprocessing.get_context("spawn")
+    with context.Pool(processes, _start_worker) as pool:
+        yield from pool.imap_unordered(_run, jobs)
+
+
+def _start_worker() -> None:
+    """One thread; an interrupt is the parent's to handle."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    torch.set_num_threads(1)
+
+
+def experiment(
+    *,
+    encodings: Sequence[str] = tuple(ARMS),
+    seeds: int = 10,
+    settings: Settings | None = None,
+    processes: int = 1,
+    save_to: str | Path | None = None,
+) -> Result:
+    """Run every encoding with seeds 0, 1, … and keep what is finished.
+
+    Parameters
+    ----------
+    encodings
+        Keys of :data:`ARMS`.
+    seeds
+        How many, by default twice the folds.
+    settings
+        Default :class:`Settings`.
+    processes
+        Runs at a time, each on one thread.
+    save_to
+        A file that is rewritten after every run. Runs that it already has are not
+        repeated.
+
+    Returns
+    -------
+    Result
+        Also when interrupted, with the runs that were finished.
+
+    Raises
+    ------
+    ValueError, TypeError
+        Unknown encodings, counts that are not positive integers, a file that was made
+        with other settings.
+    """
+    for name in encodings:
+        require_choice("encoding", name, tuple(ARMS))
+    require_dimension("seeds", seeds, 1)
+    require_dimension("processes", processes, 1)
+    result = _begun(settings or Settings(), save_to)
+    finished = {(run.encoding, run.seed) for run in result.runs}
+    every = [(name, seed) for seed in range(seeds) for name in encodings]
+    jobs = [(*job, result.settings) for job in every if job not in finished]
+    result.complete = not jobs
+    last = len(result.runs) + len(jobs)
+    progress = tqdm(total=len(every), initial=len(every) - len(jobs), unit="run")
+    try:
+        with progress:
+            for run in _runs(jobs, processes):
+                result.runs.append(run)
+                result.complete = len(result.runs) == last
+                if save_to is not None:
+                    result.save(save_to)
+                progress.set_postfix_str(f"{run.encoding}, seed {run.seed}")
+                progress.update()
+    except KeyboardInterrupt:
+        print(f"interrupted: {len(result.runs)} runs kept", file=sys.stderr)
+    return result
+
+
+def _begun(settings: Settings, path: str | Path | None) -> Result:
+    """What an earlier call left in the file, or nothing yet."""
+    if path is None or not Path(path).exists():
+        made = provenance(torch.device("cpu"), 0, ("scikit-learn",))
+        return Result(made | {"seed": "each run's own", "method": METHOD}, settings)
+    result = Result.load(path)
+    if result.settings != settings:
+        raise ValueError(
+            f"{path} was made with {result.settings}, not with {settings}; "
+            "give another file"
+        )
+    return result
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m posedu.experiments.digits",
+        description="Train a tiny vision transformer with each encoding on digits.",
+    )
+    parser.add_argument("--encodings", nargs="+", choices=ARMS, default=list(ARMS))
+    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--epochs", type=int, default=Settings.epochs)
+    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--out", default="digits-cpu.json", help="result file")
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the experiment, or the rest of it, and print a table of accuracies."""
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    torch.set_num_threads(1)
+    try:
+        result = experiment(
+            encodings=options.encodings,
+            seeds=options.seeds,
+            settings=Settings(epochs=options.epochs),
+            processes=options.processes,
+            save_to=options.out,
+        )
+    except ValueError as error:
+        parser.error(str(error))
+    print(f"{result}\nwritten to {options.out}")
+    return 0 if result.complete else 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())
