@@ -11,7 +11,7 @@ import torch
 from posedu.catalog import CATALOG, Encoding
 
 SIZES = (1, 2, 64, 128)  # head dimensions to try, each rounded up to what d may be
-LARGEST_EXACT = 8  # the largest d whose exact values take about a second
+LARGEST_EXACT = 4  # the largest d whose exact values take about a second
 LARGEST_EXACT_BLOCK = 4  # beyond it no closed form is known
 HEADS = 2  # of an encoding that may have parameters of each
 COMPILED_SIZE = 64
@@ -97,7 +97,7 @@ def crosscheck(name: str, *, compiled: bool = False, seed: int = 0) -> CrossChec
     pair, zeros) and edge cases (no token, one token, positions far from 0, negative,
     real, repeated), for d in 1 … 128 as far as d may be that. Trainable parameters are
     those that the PyTorch face draws, once shared by all heads and once for each of
-    two. The symbolic face, evaluated to 40 digits, takes part for d ≤ 8 and blocks of
+    two. The symbolic face, evaluated to 40 digits, takes part for d ≤ 4 and blocks of
     at most 4 features.
 
     The bound at each entry is derived, not tuned. With u the unit roundoff and b the
