@@ -1,3 +1,309 @@
-"""The exercises of the chapter fope."""
+"""The exercises on FoPE."""
 
-EXERCISES = ()
+import numpy as np
+import sympy as sp
+import torch
+
+from posedu.check.core import Exercise, Misconception, Property
+from posedu.numpy.absolute import frequencies
+
+_rng = np.random.default_rng(0)
+
+
+# fope-1: who is kept
+
+
+def kept(d, length, base=10000):
+    """How many of the d/2 frequencies make at least one turn in ``length``."""
+    turns = [length * base ** (-2 * p / d) / (2 * np.pi) for p in range(d // 2)]
+    return sum(t >= 1 for t in turns)
+
+
+def _count(condition):
+    return lambda d, length: int(condition(frequencies(d), d, length).sum())
+
+
+KEPT = Exercise(
+    name="fope-1",
+    title="Who makes a turn?",
+    kind="by hand",
+    minutes=6,
+    lines=2,
+    cases=((4, 512), (8, 512), (64, 512), (64, 8192)),
+    solution=kept,
+    misconceptions=(
+        Misconception(
+            "The slow ones are kept",
+            "A pair below the floor never finishes a turn in training. Those are the "
+            "ones to drop.",
+            _count(lambda w, d, length: w < 2 * np.pi / length),
+        ),
+        Misconception(
+            "The floor is 2π/d",
+            "The floor is set by the training length, not by the width of the head.",
+            _count(lambda w, d, length: w >= 2 * np.pi / d),
+        ),
+        Misconception(
+            "A radian is not a turn",
+            "1/L is one radian in L positions. A turn has 2π of them.",
+            _count(lambda w, d, length: w >= 1 / length),
+        ),
+    ),
+)
+
+
+# fope-2: lengths
+
+
+def stretch(c, s):
+    """By which factor the pair's length changes under (C, S)."""
+    return sp.sqrt(c**2 + s**2)
+
+
+_C, _S = sp.symbols("C S", positive=True)
+
+STRETCH = Exercise(
+    name="fope-2",
+    title="Longer or shorter",
+    kind="by hand",
+    minutes=5,
+    lines=1,
+    cases=(
+        (sp.Integer(1), sp.Integer(1)),
+        (sp.Rational(3, 5), sp.Rational(4, 5)),
+        (_C, _S),
+    ),
+    solution=stretch,
+    misconceptions=(
+        Misconception(
+            "Lengths are kept",
+            "That is so for a cosine and a sine of one angle. A series is no cosine.",
+            lambda c, s: sp.Integer(1),
+        ),
+        Misconception(
+            "This is the factor of areas",
+            "C² + S² is the determinant: it multiplies areas, that is squared lengths.",
+            lambda c, s: c**2 + s**2,
+        ),
+        Misconception(
+            "C and S add up",
+            "They act at right angles to each other: think of the image of (1, 0).",
+            lambda c, s: c + s,
+        ),
+    ),
+)
+
+
+# fope-3: a series
+
+
+def series(positions, omega, coefficients):
+    """C of each position and pair: Σ_l cos(ω_l x) c_lp."""
+    return np.cos(positions[:, None] * omega) @ coefficients
+
+
+def _series_case(n, waves, pairs):
+    return (
+        _rng.uniform(0, 9, size=n),
+        _rng.uniform(0.1, 1, size=waves),
+        _rng.normal(size=(waves, pairs)),
+    )
+
+
+SERIES = Exercise(
+    name="fope-3",
+    title="A series for every pair",
+    kind="NumPy",
+    minutes=6,
+    lines=1,
+    cases=(_series_case(1, 2, 2), _series_case(4, 3, 3), _series_case(5, 4, 4)),
+    solution=series,
+    misconceptions=(
+        Misconception(
+            "Rows and columns are exchanged",
+            "A column of the coefficients belongs to a pair, a row to a wave.",
+            lambda x, w, c: np.cos(x[:, None] * w) @ c.T,
+        ),
+        Misconception(
+            "These are the sines",
+            "C is the series of cosines; S has the sines and coefficients of its own.",
+            lambda x, w, c: np.sin(x[:, None] * w) @ c,
+        ),
+        Misconception(
+            "The frequencies are mixed, not the waves",
+            "Mixing inside the cosine gives one wave of another frequency. A series "
+            "is a sum of cosines.",
+            lambda x, w, c: np.cos(x[:, None] * (w @ c)),
+        ),
+        Misconception(
+            "The own wave is added once more",
+            "The identity is already part of the coefficients here.",
+            lambda x, w, c: np.cos(x[:, None] * w) @ (c + np.eye(len(c))),
+        ),
+    ),
+)
+
+
+# fope-4: padding
+
+
+def pad(c, s, pairs):
+    """Both tables with the slowest pairs added so that they do not turn."""
+    missing = pairs - c.shape[1]
+    ones, zeros = np.ones((len(c), missing)), np.zeros((len(c), missing))
+    return np.hstack((c, ones)), np.hstack((s, zeros))
+
+
+def _padded(cosine, sine, front=False):
+    def padded(c, s, pairs):
+        missing = pairs - c.shape[1]
+        tables = []
+        for table, value in ((c, cosine), (s, sine)):
+            margin = np.full((len(c), missing), value)
+            tables.append(np.hstack((margin, table) if front else (table, margin)))
+        return tuple(tables)
+
+    return padded
+
+
+PAD = Exercise(
+    name="fope-4",
+    title="Pairs that stand still",
+    kind="NumPy",
+    minutes=5,
+    lines=3,
+    cases=(
+        (np.array([[0.5]]), np.array([[0.25]]), 2),
+        (_rng.normal(size=(3, 2)), _rng.normal(size=(3, 2)), 5),
+    ),
+    solution=pad,
+    misconceptions=(
+        Misconception(
+            "Both are padded with ones",
+            "This is what the released code does: the pair turns by 45° and grows by "
+            "√2. Which cosine and sine leave a pair as it is?",
+            _padded(1.0, 1.0),
+        ),
+        Misconception(
+            "Both are padded with zeros",
+            "With cosine 0 and sine 0 the features are erased, not left alone.",
+            _padded(0.0, 0.0),
+        ),
+        Misconception(
+            "The fast pairs are padded",
+            "Frequencies fall with the index, so the dropped ones are the last.",
+            _padded(1.0, 0.0, front=True),
+        ),
+    ),
+)
+
+
+# fope-5: apply it
+
+
+def apply(x, c, s):
+    """Map the pairs of the half layout by their (C, S); rows of x are tokens."""
+    a, b = x.chunk(2, -1)
+    return torch.cat((a * c - b * s, a * s + b * c), -1)
+
+
+def _interleaved(x, c, s):
+    a, b = x[:, 0::2], x[:, 1::2]
+    return torch.stack((a * c - b * s, a * s + b * c), -1).flatten(-2)
+
+
+def _apply_case(tokens, pairs):
+    x = torch.tensor(_rng.normal(size=(tokens, 2 * pairs)))
+    return x, *(torch.tensor(_rng.normal(size=(tokens, pairs))) for _ in "cs")
+
+
+APPLY = Exercise(
+    name="fope-5",
+    title="Apply it in the half layout",
+    kind="PyTorch",
+    minutes=6,
+    lines=2,
+    cases=(_apply_case(1, 2), _apply_case(3, 4)),
+    solution=apply,
+    misconceptions=(
+        Misconception(
+            "This is the interleaved layout",
+            "In the half layout feature p is paired with feature p + d/2.",
+            _interleaved,
+        ),
+        Misconception(
+            "The sine has the other sign",
+            "This turns clockwise. The first member loses the second one's share.",
+            lambda x, c, s: apply(x, c, -s),
+        ),
+        Misconception(
+            "Cosine and sine are exchanged",
+            "With C = 1 and S = 0 nothing may change.",
+            lambda x, c, s: apply(x, s, c),
+        ),
+    ),
+)
+
+
+# fope-6: how relative are these scores
+
+
+def spread(scores):
+    """The largest spread of scores along a diagonal i − j = const ≥ 0."""
+    n = len(scores)
+    return max(np.ptp(np.diag(scores, -offset)) for offset in range(n))
+
+
+def _toeplitz(n):
+    column = _rng.normal(size=n)
+    i, j = np.indices((n, n))
+    return column[np.abs(i - j)] + 0.0
+
+
+SPREAD = Exercise(
+    name="fope-6",
+    title="How relative are these scores?",
+    kind="experiment",
+    minutes=6,
+    lines=2,
+    cases=(
+        (np.array([[1.0, 5.0], [2.0, 1.5]]),),
+        (np.array([[1.0, 9.0, 0.0], [2.0, 1.0, 3.0], [0.0, 2.0, 1.0]]),),
+        (_toeplitz(5),),
+        (_rng.normal(size=(6, 6)),),
+    ),
+    solution=spread,
+    misconceptions=(
+        Misconception(
+            "Rows are compared",
+            "Along a row the offset changes. Equal offsets stand on a diagonal.",
+            lambda scores: max(np.ptp(row) for row in scores),
+        ),
+        Misconception(
+            "The other diagonals are compared",
+            "Where i + j is constant the offset is not. Do not flip the matrix.",
+            lambda scores: spread(scores[:, ::-1]),
+        ),
+        Misconception(
+            "Only the main diagonal is looked at",
+            "Offset 0 is one of many; the others may spread more.",
+            lambda scores: np.ptp(np.diag(scores)),
+        ),
+        Misconception(
+            "Keys after the query count as well",
+            "Negative offsets are hidden by the causal mask; take the diagonals at "
+            "and below the main one.",
+            lambda scores: max(
+                np.ptp(np.diag(scores, k)) for k in range(1 - len(scores), len(scores))
+            ),
+        ),
+    ),
+    properties=(
+        Property(
+            "A Toeplitz matrix has spread 0",
+            lambda answer, scores: answer(np.ones_like(scores)) == 0,
+        ),
+    ),
+)
+
+EXERCISES = (KEPT, STRETCH, SERIES, PAD, APPLY, SPREAD)
