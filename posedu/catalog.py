@@ -1,5 +1,7 @@
 """Every encoding of the book, once: what it is, where its faces are, how it relates."""
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from types import MappingProxyType
@@ -56,6 +58,12 @@ class Encoding:
     module_options: MappingProxyType = field(
         default_factory=lambda: MappingProxyType({})
     )
+
+    def divisor(self, options: Mapping[str, Any]) -> int:
+        """What a head dimension must be a multiple of, for a variant's options."""
+        sizes = {"b": options.get("block", 2), "N": self.axes or 1}
+        factors = self.unit.split("*")
+        return math.prod(sizes[f] if f in sizes else int(f) for f in factors)
 
     def face(self, face: str) -> Any:
         """Load the ``"numpy"``, ``"torch"`` or ``"sympy"`` face."""

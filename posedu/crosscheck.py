@@ -394,7 +394,7 @@ def value_of(formula: str, **sizes: int) -> int:
 
 def _sizes(encoding: Encoding, options: Mapping) -> list[int]:
     """The head dimensions of ``SIZES``, each rounded up to a multiple of the unit."""
-    unit = value_of(encoding.unit, b=options.get("block", 2), N=encoding.axes or 1)
+    unit = encoding.divisor(options)
     return sorted({-(-size // unit) * unit for size in SIZES} | {2 * unit})
 
 

@@ -19,6 +19,7 @@ is timed; a result says how it was. ``--system-memory`` leaves the allocator as 
 import argparse
 import html
 import json
+import math
 import os
 import platform
 import subprocess
@@ -41,7 +42,7 @@ from tqdm import tqdm
 
 from posedu._arguments import require_choice, require_dimension
 from posedu.catalog import CATALOG, Encoding
-from posedu.torch import Attention
+from posedu.torch import Attention, grid
 
 KEPT_MEMORY = MappingProxyType(
     {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": "100000000000"}
@@ -341,7 +342,7 @@ def _inputs(
     device: torch.device,
 ) -> tuple[Tensor, ...]:
     """What passes the encoding's door: q and k, or x."""
-    rotates = entry.doors == ("rotate",)
+    rotates = "rotate" in entry.doors
     shape = (1, heads, length, d) if rotates else (1, length, heads * d)
     return tuple(
         torch.randn(shape, dtype=dtype, device=device, requires_grad=True)
@@ -353,19 +354,28 @@ def _at_its_door(
     entry: Encoding, options: Mapping[str, Any], inputs: tuple[Tensor, ...], heads: int
 ) -> Run:
     """The encoding applied to the inputs, as a model would."""
-    make = entry.face("torch")
     length, width = inputs[0].shape[-2:]
-    if entry.doors == ("rotate",):
-        rotating = make(width, **options)
-        return lambda: rotating.rotate(*inputs, range(length))
+    features = width if entry.doors[0] in ("rotate", "embed") else width // heads
+    module = entry.face("torch")(features, **options, **entry.module_options)
+    module.to(inputs[0].device)
+    positions = _positions(entry, length, inputs[0].device)
+    if "rotate" in entry.doors:
+        return lambda: module.rotate(*inputs, positions)
     if entry.doors == ("embed",):
-        embedding = make(width, **options)
-        return lambda: (embedding.embed(*inputs, range(length)),)
-    return _attention(inputs, heads, make(width // heads, **options))
+        return lambda: (module.embed(*inputs, positions),)
+    return _attention(inputs, heads, module)
+
+
+def _positions(entry: Encoding, length: int, device: torch.device):
+    """0, 1, 2, …, or the cells of the squarest grid of two axes with that many."""
+    if entry.axes is None:
+        return range(length)
+    rows = max(n for n in range(1, math.isqrt(length) + 1) if length % n == 0)
+    return grid(length // rows, rows, coordinates="ends", device=device)
 
 
 def _limit(entry: Encoding, inputs: tuple[Tensor, ...], heads: int) -> tuple[str, Run]:
-    if entry.doors in (("rotate",), ("embed",)):
+    if entry.doors[0] in ("rotate", "embed"):
         return "copy", copy_of(*inputs)
     return "attention without encoding", _attention(inputs, heads, None)
 
@@ -409,7 +419,7 @@ def time_encoding(
 ) -> Timing:
     """Time an encoding at its door, forward and forward + backward, against the limit.
 
-    Every variant of the catalog is timed. For one sequence of each length the tensors
+    Every variant of the catalog that fits d is timed. For one sequence of each length the tensors
     are q and k ``[1, heads, L, d]`` (door ``rotate``), or x ``[1, L, heads · d]``.
     The limit of forward + backward is twice the copy, or bare attention with its own.
 
@@ -450,10 +460,11 @@ def time_encoding(
     def measure(length: int, d: int, dtype: torch.dtype) -> Iterator[Record]:
         inputs = _inputs(entry, length, d, heads, dtype, device)
         runs = {
-            ", ".join((name, *options.values())): _at_its_door(
+            ", ".join((name, *map(str, options.values()))): _at_its_door(
                 entry, options, inputs, heads
             )
             for options in entry.variants
+            if d % entry.divisor(options) == 0
         }
         if compile:
             torch.compiler.reset()

@@ -50,13 +50,14 @@ def biased(monkeypatch):
 @pytest.mark.parametrize("name", CATALOG)
 def test_a_record_for_every_variant_length_and_task(name):
     result = time_encoding(name, **SMALL)
-    variants = len(CATALOG[name].variants)
+    entry = CATALOG[name]
+    variants = sum(4 % entry.divisor(v) == 0 for v in entry.variants)
     assert result.complete and len(result.records) == variants * 2 * 2
     for task, passes in (("forward", 1), ("forward + backward", 2)):
         for length in SMALL["lengths"]:
             records = result.select(task=task, length=length)
             assert len({r.candidate for r in records}) == variants
-            tensors = 2 if CATALOG[name].doors == ("rotate",) else 1
+            tensors = 2 if "rotate" in CATALOG[name].doors else 1
             moved = passes * 2 * tensors * 2 * length * 4 * 4
             for r in records:
                 assert r.bytes_moved == moved and r.limit == "copy"
