@@ -6,16 +6,17 @@ import torch
 from scipy.linalg import expm
 
 from posedu.check.core import Exercise, Misconception, Property
+from posedu.numpy.rotary import exponential, skew
 
 _rng = np.random.default_rng(0)
 
 
-# liere-1: a generator from free numbers
+# liere-1: a generator from three numbers
 
 
 def generator(a, b, c):
     """The 3 × 3 generator with a, b, c above its diagonal, row by row."""
-    return sp.Matrix([[0, a, b], [-a, 0, c], [-b, -c, 0]])
+    return _upper(a, b, c) - _upper(a, b, c).T
 
 
 def _upper(a, b, c):
@@ -36,8 +37,8 @@ GENERATOR = Exercise(
     misconceptions=(
         Misconception(
             "This is symmetric",
-            "Adding the transpose makes A = Aᵀ, whose exponential stretches. What "
-            "must Aᵀ be for lengths to be kept?",
+            "The exponential of a symmetric matrix stretches. What must Aᵀ be for "
+            "lengths to be kept?",
             lambda a, b, c: _upper(a, b, c) + _upper(a, b, c).T,
         ),
         Misconception(
@@ -48,9 +49,15 @@ GENERATOR = Exercise(
         ),
         Misconception(
             "All signs are the other way",
-            "This is Uᵀ − U: skew, but it turns the other way round. The numbers "
-            "themselves stand above the diagonal.",
-            lambda a, b, c: _upper(a, b, c).T - _upper(a, b, c),
+            "This is skew, but it turns the other way round: the numbers as they are "
+            "given stand above the diagonal.",
+            lambda a, b, c: generator(-a, -b, -c),
+        ),
+        Misconception(
+            "The numbers are filled in as for a cross product",
+            "That is skew too, with the numbers at other places. Here they stand above "
+            "the diagonal row by row.",
+            lambda a, b, c: generator(-c, b, -a),
         ),
     ),
     properties=(
@@ -62,7 +69,7 @@ GENERATOR = Exercise(
 )
 
 
-# liere-2: the exponential of a plane
+# liere-2: one plane
 
 
 def plane(u):
@@ -81,21 +88,26 @@ PLANE = Exercise(
     misconceptions=(
         Misconception(
             "This turns counter-clockwise",
-            "The positive number stands *above* the diagonal: to first order the "
-            "second feature is added to the first. Which way is that?",
-            lambda u: plane(u).T,
+            "The positive number stands above the diagonal, so the first column of A "
+            "is (0, −u). Where does (1, 0) begin to move?",
+            lambda u: plane(-u),
         ),
         Misconception(
-            "Entry by entry",
-            "The exponential of a matrix is a power series of the matrix, not the "
-            "exponential of each entry: exp(0) of the diagonal would be 1 for all u.",
+            "This is the exponential entry by entry",
+            "The exponential of a matrix is a power series in the matrix. At u = 0 it "
+            "must give I, not a matrix of ones.",
             lambda u: sp.Matrix([[1, sp.exp(u)], [sp.exp(-u), 1]]),
         ),
         Misconception(
             "The series stops after the first power",
-            "I + A agrees for tiny u only; at u = π/2 its columns are longer than 1. "
-            "What is A²?",
+            "I + A stretches by the root of 1 + u². What is A², and what are the "
+            "powers after it?",
             lambda u: sp.Matrix([[1, u], [-u, 1]]),
+        ),
+        Misconception(
+            "This has hyperbolic functions",
+            "They belong to A² = u² I. Here A² has the other sign.",
+            lambda u: sp.Matrix([[sp.cosh(u), sp.sinh(u)], [-sp.sinh(u), sp.cosh(u)]]),
         ),
     ),
     properties=(
@@ -107,72 +119,181 @@ PLANE = Exercise(
 )
 
 
-# liere-3: Rodrigues
+# liere-3: the rotation at a position
+
+
+def rotation(entries, x):
+    """exp(x₀ A₀ + x₁ A₁ + …) for blocks of 3, [axes, 3] numbers above the diagonal."""
+    upper = _above(entries, x)
+    return expm(upper - upper.T)
+
+
+def _above(entries, x):
+    upper = np.zeros((3, 3))
+    upper[np.triu_indices(3, 1)] = x @ entries
+    return upper
+
+
+def _axis_after_axis(entries, x):
+    product = np.eye(3)
+    for coordinate, own in zip(x, entries, strict=True):
+        product = product @ exponential(coordinate * skew(own))
+    return product
+
+
+ROTATION = Exercise(
+    name="liere-3",
+    title="The rotation at a position",
+    kind="NumPy",
+    minutes=10,
+    lines=3,
+    cases=(
+        (np.array([[np.pi / 2, 0.0, 0.0]]), np.array([1.0])),
+        (np.array([[np.pi / 2, 0.0, 0.0], [0.0, 0.0, np.pi / 2]]), np.array([1.0, 2])),
+        (_rng.normal(size=(3, 3)), _rng.normal(size=3)),
+    ),
+    solution=rotation,
+    misconceptions=(
+        Misconception(
+            "One axis is turned after the other",
+            "exp(x₀ A₀) exp(x₁ A₁) is exp(x₀ A₀ + x₁ A₁) only where A₀ and A₁ "
+            "commute. Add first.",
+            _axis_after_axis,
+        ),
+        Misconception(
+            "This is the exponential entry by entry",
+            "`np.exp` takes the exponential of each number. A matrix has an "
+            "exponential of its own.",
+            lambda entries, x: np.exp(skew(x @ entries)),
+        ),
+        Misconception(
+            "The generators are not skew: only the upper triangle",
+            "The exponential of an upper triangle is one too, and no rotation.",
+            lambda entries, x: expm(_above(entries, x)),
+        ),
+        Misconception(
+            "The generators are symmetric",
+            "U + Uᵀ stretches. Which combination of U and Uᵀ is skew?",
+            lambda entries, x: expm(_above(entries, x) + _above(entries, x).T),
+        ),
+        Misconception(
+            "The position is left out",
+            "These are the generators summed. Each has to be multiplied by its "
+            "coordinate.",
+            lambda entries, x: exponential(skew(entries.sum(axis=0))),
+        ),
+        Misconception(
+            "This turns back",
+            "It is the rotation at −x. Look at where the numbers stand: above the "
+            "diagonal.",
+            lambda entries, x: rotation(entries, -x),
+        ),
+    ),
+    properties=(
+        Property(
+            "A rotation keeps lengths: RᵀR = I",
+            lambda answer, entries, x: np.allclose(
+                answer(entries, x).T @ answer(entries, x), np.eye(3)
+            ),
+        ),
+        Property(
+            "At the origin nothing is turned",
+            lambda answer, entries, x: np.allclose(answer(entries, 0 * x), np.eye(3)),
+        ),
+    ),
+)
+
+
+# liere-4: Rodrigues' formula
 
 
 def rodrigues(a):
     """exp(A) of a 3 × 3 skew A, without a matrix exponential."""
-    square = a[0, 1] ** 2 + a[0, 2] ** 2 + a[1, 2] ** 2
-    s = np.sqrt(square)
+    s = _length(a)
     if s == 0:
         return np.eye(3)
-    return np.eye(3) + np.sin(s) / s * a + (1 - np.cos(s)) / square * a @ a
+    return _combined(a, np.sin(s) / s, (1 - np.cos(s)) / s**2)
 
 
-def _size(a):
-    return np.sqrt(a[0, 1] ** 2 + a[0, 2] ** 2 + a[1, 2] ** 2) or 1.0
+def _length(a):
+    return np.sqrt(a[0, 1] ** 2 + a[0, 2] ** 2 + a[1, 2] ** 2)
 
 
-def _skew3(a, b, c):
-    return np.array([[0, a, b], [-a, 0, c], [-b, -c, 0]], dtype=float)
+def _combined(a, first, second):
+    return np.eye(3) + first * a + second * a @ a
+
+
+def _wrong_rodrigues(first, second):
+    """The formula with other coefficients of A and A², functions of s."""
+
+    def answer(a):
+        s = _length(a) or 1.0  # where A = 0 the coefficients do not matter
+        return _combined(a, first(s), second(s))
+
+    return answer
+
+
+def _like_a_plane(a):
+    s = _length(a)
+    return np.eye(3) if s == 0 else np.cos(s) * np.eye(3) + np.sin(s) / s * a
 
 
 RODRIGUES = Exercise(
-    name="liere-3",
+    name="liere-4",
     title="Rodrigues' formula",
     kind="NumPy",
     minutes=10,
     lines=4,
     cases=(
-        (_skew3(np.pi / 2, 0, 0),),
-        (_skew3(0, 0, 0),),
-        (_skew3(0.5, -1.5, 2.0),),
+        (np.zeros((3, 3)),),
+        (skew(np.array([np.pi / 2, 0.0, 0.0])),),
+        (skew(np.array([0.5, -1.5, 2.0])),),
     ),
     solution=rodrigues,
     misconceptions=(
         Misconception(
             "A² is not divided by s²",
-            "With 1 − cos s alone the result is right only where s = 1. Count the "
-            "powers of s in A².",
-            lambda a: (
-                np.eye(3)
-                + np.sin(_size(a)) / _size(a) * a
-                + (1 - np.cos(_size(a))) * a @ a
-            ),
+            "With 1 − cos s alone the result is right only where s = 1. Which multiple "
+            "of A has the length 1, and what is its square?",
+            _wrong_rodrigues(lambda s: np.sin(s) / s, lambda s: 1 - np.cos(s)),
         ),
         Misconception(
-            "A is not divided by s",
-            "sin s times A has length s sin s where sin s is meant. Divide by what "
-            "makes A a unit generator.",
-            lambda a: (
-                np.eye(3)
-                + np.sin(_size(a)) * a
-                + (1 - np.cos(_size(a))) / _size(a) ** 2 * a @ a
-            ),
+            "The s² is forgotten, and the s",
+            "This is the formula for an A of length 1. Divide A by its length first.",
+            _wrong_rodrigues(np.sin, lambda s: 1 - np.cos(s)),
         ),
         Misconception(
-            "Only a plane's formula",
-            "cos s I + (sin s / s) A shrinks the axis of the turn, which must stay: "
-            "A² is not −s² I in three dimensions.",
-            lambda a: np.cos(_size(a)) * np.eye(3) + np.sin(_size(a)) / _size(a) * a,
+            "A² is divided by s, not by s²",
+            "Divide A by its length, and then square: how often is s in A²?",
+            _wrong_rodrigues(lambda s: np.sin(s) / s, lambda s: (1 - np.cos(s)) / s),
+        ),
+        Misconception(
+            "The term with A² is missing",
+            "I + (sin s/s) A is no rotation: after a half turn, s = π, it is I again.",
+            _wrong_rodrigues(lambda s: np.sin(s) / s, lambda s: 0.0),
+        ),
+        Misconception(
+            "1 − cos s has become cos s",
+            "Near A = 0 the term with A² must be as small as s². Is yours?",
+            _wrong_rodrigues(lambda s: np.sin(s) / s, lambda s: np.cos(s) / s**2),
+        ),
+        Misconception(
+            "This is the formula of a plane",
+            "cos s I + (sin s/s) A shrinks the axis of the turn, which must stay: in "
+            "three dimensions A² is not −s² I.",
+            _like_a_plane,
         ),
         Misconception(
             "This is the turn back",
-            "The sign of the odd part is reversed: this is exp(−A).",
+            "It is exp(−A): the sign of the odd part is wrong.",
             lambda a: rodrigues(-a),
         ),
     ),
     properties=(
+        Property(
+            "A generator of zeros turns nothing: the result is I",
+            lambda answer, a: np.allclose(answer(0 * a), np.eye(3)),
+        ),
         Property(
             "A rotation keeps lengths: RᵀR = I",
             lambda answer, a: np.allclose(answer(a).T @ answer(a), np.eye(3)),
@@ -181,173 +302,428 @@ RODRIGUES = Exercise(
 )
 
 
-# liere-4: free numbers
+# liere-5: two turns that commute
 
 
-def free_numbers(axes, d, block, heads):
-    """How many free numbers LieRE trains in a layer."""
-    return heads * axes * d * (block - 1) // 2
+def parts(a):
+    """The parts A₊ and A₋ of a 4 × 4 skew matrix: they commute, and sum to it."""
+    return _with_signs(a, 1, -1, 1)
 
 
-FREE = Exercise(
-    name="liere-4",
-    title="Free numbers",
-    kind="by hand",
-    minutes=5,
-    lines=1,
-    cases=((1, 4, 2, 1), (2, 8, 4, 1), (3, 64, 8, 12)),
-    solution=free_numbers,
+def _with_signs(a, first, second, third):
+    dual = sp.zeros(4, 4)
+    for sign, pair in ((first, (0, 1)), (second, (0, 2)), (third, (0, 3))):
+        other = tuple(sorted({0, 1, 2, 3} - set(pair)))
+        dual[pair], dual[other] = sign * a[other], sign * a[pair]
+    dual -= dual.T
+    return (a + dual) / 2, (a - dual) / 2
+
+
+def _diagonal_blocks(a):
+    inside = sp.diag(a[:2, :2], a[2:, 2:])
+    return inside, a - inside
+
+
+def _symbolic(entries):
+    upper = sp.zeros(4, 4)
+    places = [(i, j) for i in range(4) for j in range(i + 1, 4)]
+    for place, entry in zip(places, entries, strict=True):
+        upper[place] = entry
+    return upper - upper.T
+
+
+def _commute(first, second):
+    return (first * second - second * first).expand().is_zero_matrix
+
+
+def _is_turn(part):
+    square = (part * part).expand()
+    return (square - square[0, 0] * sp.eye(4)).expand().is_zero_matrix
+
+
+PARTS = Exercise(
+    name="liere-5",
+    title="Two turns that commute",
+    kind="SymPy",
+    minutes=15,
+    lines=6,
+    cases=(
+        (_symbolic([1, 0, 0, 0, 0, 0]),),
+        (_symbolic([0, 1, 0, 0, 3, 0]),),
+        (_symbolic(sp.symbols("u:6", real=True)),),
+    ),
+    solution=parts,
     misconceptions=(
         Misconception(
-            "Every stored entry is counted",
-            "A block of b × b has a diagonal of zeros and a lower triangle that "
-            "repeats the upper one. How many entries are free?",
-            lambda axes, d, block, heads: heads * axes * d * block,
+            "All three signs are plus",
+            "Then the parts do not commute. Multiply them for A with two entries, at "
+            "(0, 1) and at (0, 2).",
+            lambda a: _with_signs(a, 1, 1, 1),
         ),
         Misconception(
-            "One block is counted",
-            "b(b − 1)/2 belong to one block. A head has more than one.",
-            lambda axes, d, block, heads: heads * axes * block * (block - 1) // 2,
+            "Two signs are minus",
+            "Only one of the three pairs is exchanged with a minus.",
+            lambda a: _with_signs(a, 1, -1, -1),
         ),
         Misconception(
-            "The axes share a generator",
-            "Then x and y would be interchangeable. Each axis has a generator of its "
-            "own.",
-            lambda axes, d, block, heads: heads * d * (block - 1) // 2,
+            "The minus is at the wrong pair",
+            "One minus is right, and it is not at (0, 3) and (1, 2).",
+            lambda a: _with_signs(a, 1, 1, -1),
         ),
         Misconception(
-            "The heads are missing",
-            "Each head has generators of its own here.",
-            lambda axes, d, block, heads: axes * d * (block - 1) // 2,
+            "The two parts are exchanged",
+            "The sign of the pair (0, 1) and (2, 3) was given: it is plus.",
+            lambda a: parts(a)[::-1],
+        ),
+        Misconception(
+            "The parts are not halved",
+            "They sum to 2A. Then the product of their exponentials is exp(2A).",
+            lambda a: tuple(2 * part for part in parts(a)),
+        ),
+        Misconception(
+            "The matrix is cut into its blocks",
+            "Planes (0, 1) and (2, 3) on one side, the rest on the other: these two do "
+            "not commute.",
+            _diagonal_blocks,
+        ),
+    ),
+    properties=(
+        Property(
+            "The parts sum to A",
+            lambda answer, a: (sum(answer(a), sp.zeros(4, 4)) - a).is_zero_matrix,
+        ),
+        Property(
+            "The parts commute",
+            lambda answer, a: _commute(*answer(a)),
+        ),
+        Property(
+            "The square of each part is a multiple of I",
+            lambda answer, a: all(map(_is_turn, answer(a))),
         ),
     ),
 )
 
 
-# liere-5: apply blocks
+# liere-6: the bill
 
 
-def turn_blocks(x, rotation):
+def bill(axes, d, block, heads):
+    """Trained numbers of a layer, and multiply-adds to turn one token's queries."""
+    return heads * axes * d * (block - 1) // 2, heads * d * block
+
+
+BILL = Exercise(
+    name="liere-6",
+    title="The bill",
+    kind="by hand",
+    minutes=10,
+    lines=2,
+    cases=((1, 4, 2, 1), (2, 8, 4, 1), (3, 64, 8, 12)),
+    solution=bill,
+    misconceptions=(
+        Misconception(
+            "Every entry of a generator is counted",
+            "The diagonal is zero and the lower triangle repeats the upper one. How "
+            "many entries of a block are free?",
+            lambda axes, d, block, heads: (
+                heads * axes * d * block,
+                heads * d * block,
+            ),
+        ),
+        Misconception(
+            "A dense d × d matrix is multiplied",
+            "All but d · block of its entries are zeros. Multiply block by block.",
+            lambda axes, d, block, heads: (
+                heads * axes * d * (block - 1) // 2,
+                heads * d**2,
+            ),
+        ),
+        Misconception(
+            "This is the bill of the dense form",
+            "There the only block has the size d. Here the blocks are given.",
+            lambda axes, d, block, heads: (
+                heads * axes * d * (d - 1) // 2,
+                heads * d**2,
+            ),
+        ),
+        Misconception(
+            "One block is counted",
+            "A head of d features has d/block of them.",
+            lambda axes, d, block, heads: (
+                heads * axes * block * (block - 1) // 2,
+                heads * block**2,
+            ),
+        ),
+        Misconception(
+            "The axes share a generator",
+            "Then the rotation would know the sum of the coordinates only. Each axis "
+            "has one of its own.",
+            lambda axes, d, block, heads: (
+                heads * d * (block - 1) // 2,
+                heads * d * block,
+            ),
+        ),
+        Misconception(
+            "Each axis is one more product",
+            "The axes are summed in the exponent. One rotation remains to be applied.",
+            lambda axes, d, block, heads: (
+                heads * axes * d * (block - 1) // 2,
+                heads * axes * d * block,
+            ),
+        ),
+        Misconception(
+            "The heads are missing",
+            "Each head has generators of its own, and queries of its own.",
+            lambda axes, d, block, heads: (axes * d * (block - 1) // 2, d * block),
+        ),
+    ),
+    properties=(
+        Property(
+            "Blocks of 2 train one number a plane and axis",
+            lambda answer, axes, d, block, heads: (
+                answer(axes, d, 2, heads)[0] == heads * axes * d // 2
+            ),
+        ),
+    ),
+)
+
+
+# liere-7: block by block
+
+
+def turn_blocks(x, rotations):
     """Multiply each block of features of each token by its own matrix."""
-    blocks, b = rotation.shape[1:3]
-    parts = x.reshape(len(x), blocks, b)
-    return torch.einsum("tmij,tmj->tmi", rotation, parts).reshape(x.shape)
+    blocks = x.unflatten(-1, rotations.shape[1:3])
+    return (rotations @ blocks[..., None]).flatten(1)
 
 
-def _strided(x, rotation):
-    blocks, b = rotation.shape[1:3]
-    parts = x.reshape(len(x), b, blocks).mT
-    turned = torch.einsum("tmij,tmj->tmi", rotation, parts)
-    return turned.mT.reshape(x.shape)
+def _strided(x, rotations):
+    blocks, b = rotations.shape[1:3]
+    columns = x.unflatten(-1, (b, blocks)).mT[..., None]
+    return (rotations @ columns).squeeze(-1).mT.flatten(1)
 
 
-def _rotations(tokens, blocks, b):
-    u = torch.tensor(_rng.normal(size=(tokens, blocks, b, b)))
-    return torch.matrix_exp(u - u.mT)
+def _random_rotations(*shape):
+    return torch.tensor(exponential(skew(_rng.normal(size=shape))))
 
 
 TURN = Exercise(
-    name="liere-5",
+    name="liere-7",
     title="Block by block",
     kind="PyTorch",
-    minutes=8,
-    lines=3,
+    minutes=10,
+    lines=2,
     cases=tuple(
-        (torch.tensor(_rng.normal(size=(t, m * b))), _rotations(t, m, b))
-        for t, m, b in ((1, 2, 2), (3, 2, 4), (5, 4, 3))
+        (
+            torch.tensor(_rng.normal(size=(tokens, blocks * b))),
+            _random_rotations(tokens, blocks, b * (b - 1) // 2),
+        )
+        for tokens, blocks, b in ((1, 2, 2), (3, 2, 4), (5, 4, 3))
     ),
     solution=turn_blocks,
     misconceptions=(
         Misconception(
             "Every matrix is transposed",
-            "Rows of x times R is Rᵀ times the column: the turn back. Which index of "
-            "R meets the features?",
-            lambda x, r: turn_blocks(x, r.mT),
+            "A row of features times R is the turn back. Which index of R must meet "
+            "the features?",
+            lambda x, rotations: turn_blocks(x, rotations.mT),
         ),
         Misconception(
-            "Features of a block are not neighbours here",
-            "A block takes the features m·b … m·b + b − 1. This takes every "
-            "(d/b)-th one.",
+            "The features of a block are not neighbours here",
+            "Block m has the features m·b … m·b + b − 1. This takes features that "
+            "are d/b apart.",
             _strided,
         ),
         Misconception(
-            "All tokens get the first one's rotation",
-            "Each token stands somewhere else: R has a token axis.",
-            lambda x, r: (
-                turn_blocks(x, r[:1].expand_as(r))
-                if len(x) > 1
-                else turn_blocks(x, r) + 1
-            ),
+            "All tokens are turned alike",
+            "This takes the first token's matrices for everyone. Each token stands at "
+            "a position of its own.",
+            lambda x, rotations: turn_blocks(x, rotations[:1].expand_as(rotations)),
+        ),
+        Misconception(
+            "All blocks are turned alike",
+            "This takes the first block's matrix for every block of a token.",
+            lambda x, rotations: turn_blocks(x, rotations[:, :1].expand_as(rotations)),
         ),
     ),
     properties=(
         Property(
             "Rotations keep the length of every token",
-            lambda answer, x, r: torch.allclose(
-                answer(x, r).norm(dim=-1), x.norm(dim=-1)
+            lambda answer, x, rotations: torch.allclose(
+                answer(x, rotations).norm(dim=-1), x.norm(dim=-1)
             ),
         ),
     ),
 )
 
 
-# liere-6: how far from relative
+# liere-8: how far from relative
 
 
-def off_relative(a, x, y):
-    """The largest entry of |R(x)ᵀ R(y) − R(y − x)|, with R(x) = exp(Σ x_a A_a)."""
-    first, second, moved = (expm(np.tensordot(at, a, 1)) for at in (x, y, y - x))
-    return np.abs(first.T @ second - moved).max()
+def off_relative(generators, x, y):
+    """The largest absolute entry of R(x)ᵀ R(y) − R(y − x)."""
+    return _largest(lambda turn: turn(x).T @ turn(y) - turn(y - x), generators)
 
 
-def _measure(left, right):
-    def measured(a, x, y):
-        def turn(at):
-            return expm(np.tensordot(at, a, 1))
+def _largest(difference, generators):
+    def turn(at):
+        return exponential(np.tensordot(at, generators, 1))
 
-        return np.abs(left(turn, x, y) - right(turn, x, y)).max()
-
-    return measured
+    return float(np.abs(difference(turn)).max())
 
 
-_Z, _X = _skew3(-np.pi / 2, 0, 0), _skew3(0, 0, -np.pi / 2)
+def _one_axis_after_the_other(generators, x, y):
+    def turn(at):
+        return exponential(at[0] * generators[0]) @ exponential(at[1] * generators[1])
+
+    return float(np.abs(turn(x).T @ turn(y) - turn(y - x)).max())
+
+
+def _size_of_commutator(generators, x, y):
+    first, second = (np.tensordot(at, generators, 1) for at in (x, y))
+    return float(np.abs(first @ second - second @ first).max())
+
+
+_GENERIC = skew(_rng.normal(size=(2, 6)))
+_COMMUTING = np.stack([_GENERIC[0], -2 * _GENERIC[0]])
+_QUARTERS = skew(np.pi / 2 * np.array([[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]))
 
 RELATIVE = Exercise(
-    name="liere-6",
+    name="liere-8",
     title="How far from relative",
     kind="experiment",
     minutes=10,
-    lines=2,
+    lines=4,
     cases=(
-        (np.stack([_Z, _X]), np.array([1.0, 0]), np.array([0, 1.0])),
-        (np.stack([_Z, _X]), np.array([3.0, 1.5]), np.array([2.0, 2.5])),
-        (
-            np.stack([_skew3(*_rng.normal(size=3)) for _ in range(2)]),
-            np.array([4.0, 7.0]),
-            np.array([5.0, 5.5]),
-        ),
+        (_QUARTERS, np.array([1.0, 0.0]), np.array([0.0, 1.0])),
+        (_COMMUTING, np.array([3.0, 1.0]), np.array([1.0, 2.0])),
+        (_GENERIC, np.array([3.0, 1.0]), np.array([1.0, 2.0])),
     ),
     solution=off_relative,
     misconceptions=(
         Misconception(
             "The offset is taken the wrong way round",
-            "R(x)ᵀ turns x away, so y − x is left. Even commuting generators fail "
-            "with x − y.",
-            _measure(lambda r, x, y: r(x).T @ r(y), lambda r, x, y: r(x - y)),
+            "R(x)ᵀ turns back, so y − x is what remains. With x − y even generators "
+            "that commute seem to fail.",
+            lambda generators, x, y: _largest(
+                lambda turn: turn(x).T @ turn(y) - turn(x - y), generators
+            ),
         ),
         Misconception(
-            "The first rotation is not transposed",
-            "R(x) R(y) adds positions. The score transposes the query's rotation.",
-            _measure(lambda r, x, y: r(x) @ r(y), lambda r, x, y: r(y - x)),
+            "The query's rotation is not transposed",
+            "R(x) R(y) adds positions. In the score qᵀ R(x)ᵀ R(y) k the first one is "
+            "transposed.",
+            lambda generators, x, y: _largest(
+                lambda turn: turn(x) @ turn(y) - turn(y - x), generators
+            ),
         ),
         Misconception(
-            "One token stands at the origin",
-            "With x = 0 the law holds for any generators, so this always says 0. "
-            "Keep x where it is.",
-            _measure(lambda r, x, y: r(0 * x).T @ r(y), lambda r, x, y: r(y)),
+            "Both sides are computed by the law",
+            "exp(−X) exp(Y) = exp(Y − X) is what you test. If you use it, or put x at "
+            "the origin, the result is 0 whatever the generators are.",
+            lambda generators, x, y: 0.0,
+        ),
+        Misconception(
+            "One axis is turned after the other",
+            "R(x) is one exponential, of x₀ A₀ + x₁ A₁. The product of two is another "
+            "encoding.",
+            _one_axis_after_the_other,
+        ),
+        Misconception(
+            "This is the commutator",
+            "It says whether the law fails, and how much while the generators are "
+            "small. Compare the rotations themselves.",
+            _size_of_commutator,
         ),
     ),
-    tolerance=1e-10,
+    properties=(
+        Property(
+            "Generators that commute obey the law",
+            lambda answer, generators, x, y: abs(answer(_COMMUTING, x, y)) < 1e-9,
+        ),
+        Property(
+            "Query and key at one place meet unturned",
+            lambda answer, generators, x, y: abs(answer(generators, x, x)) < 1e-9,
+        ),
+    ),
 )
 
-EXERCISES = (GENERATOR, PLANE, RODRIGUES, FREE, TURN, RELATIVE)
+
+# liere-9: what the rotation sees
+
+
+def seen(p):
+    """In how many independent directions a change of P changes exp(P − Pᵀ)."""
+    jacobian = _jacobian(p)
+    return int(torch.linalg.matrix_rank(jacobian, atol=1e-6))
+
+
+def _jacobian(p):
+    def rotation(p):
+        return torch.matrix_exp(p - p.mT)
+
+    return torch.autograd.functional.jacobian(rotation, p).reshape(p.numel(), -1)
+
+
+def _entries_seen(p):
+    return int((_jacobian(p).abs().amax(0) > 1e-6).sum())
+
+
+_FULL_TURN = torch.zeros(3, 3, dtype=torch.float64)
+_FULL_TURN[0, 1] = 2 * torch.pi
+
+SEEN = Exercise(
+    name="liere-9",
+    title="What the rotation sees",
+    kind="PyTorch",
+    minutes=15,
+    lines=4,
+    cases=(
+        *((torch.tensor(_rng.normal(size=(b, b))),) for b in (2, 3, 4)),
+        (_FULL_TURN,),
+    ),
+    solution=seen,
+    misconceptions=(
+        Misconception(
+            "All entries of P are counted",
+            "A symmetric change of P leaves P − Pᵀ as it is.",
+            lambda p: p.numel(),
+        ),
+        Misconception(
+            "These are the directions that are not seen",
+            "Count the others: the rank, not what is left of it.",
+            lambda p: p.numel() - seen(p),
+        ),
+        Misconception(
+            "These are the entries of P that get a gradient",
+            "Two entries may change the rotation in the same way, up to a sign. Only "
+            "independent directions count.",
+            _entries_seen,
+        ),
+        Misconception(
+            "This is b(b − 1)/2, wherever P is",
+            "So many directions change A = P − Pᵀ. In the last case A is one full "
+            "turn: tilt its axis a little, and exp A is still I.",
+            lambda p: len(p) * (len(p) - 1) // 2,
+        ),
+    ),
+    properties=(
+        Property(
+            "At most b(b − 1)/2 directions are seen",
+            lambda answer, p: 2 * answer(p) <= len(p) * (len(p) - 1),
+        ),
+    ),
+)
+
+
+EXERCISES = (
+    GENERATOR,
+    PLANE,
+    ROTATION,
+    RODRIGUES,
+    PARTS,
+    BILL,
+    TURN,
+    RELATIVE,
+    SEEN,
+)
