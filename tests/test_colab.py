@@ -16,7 +16,15 @@ from posedu_book import notebooks
 from posedu_book.notebooks import ROOT
 
 BARE = ROOT / "_build" / "colab"
-PACKAGES = ("numpy", "torch", "matplotlib", "sympy", "ipykernel")
+PACKAGES = (
+    "numpy",
+    "scipy",
+    "scikit-learn",
+    "torch",
+    "matplotlib",
+    "sympy",
+    "ipykernel",
+)
 
 pytestmark = pytest.mark.slow
 
