@@ -162,7 +162,7 @@ class MixedRoPE(PairRotation):
                 f"frequencies must be {[*own, d // 2, 'axes']}, got shape "
                 f"{list(frequencies.shape)}"
             )
-        if not frequencies.isfinite().all():
+        if not frequencies.is_meta and not frequencies.isfinite().all():
             raise ValueError("frequencies must be finite")
         self.axes = frequencies.shape[-1]
         self.frequencies = nn.Parameter(frequencies.detach().clone())

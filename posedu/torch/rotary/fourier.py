@@ -88,19 +88,19 @@ class FoPE(PairRotation):
         self.base = require_base(base)
         if not 0 <= sigma < math.inf:
             raise ValueError(f"sigma must be finite and not negative, got {sigma}")
-        kept = len(self.kept_frequencies())
-        if kept == 0:
+        floor = 2 * math.pi / length
+        self.kept = int((frequencies(d, base=base, device="cpu") >= floor).sum())
+        if self.kept == 0:
             raise ValueError(
                 "length must be at least 7 to keep a frequency above 2π/length, "
                 f"got {length}"
             )
-        self.cos_coefficients = _draw(kept, d, heads, coefficients, sigma)
-        self.sin_coefficients = _draw(kept, d, heads, coefficients, sigma)
+        self.cos_coefficients = _draw(self.kept, d, heads, coefficients, sigma)
+        self.sin_coefficients = _draw(self.kept, d, heads, coefficients, sigma)
 
     def kept_frequencies(self, device=None) -> Float[Tensor, "kept"]:
         """The frequencies from the floor 2π/length on. See ``def-fope-floor``."""
-        omega = frequencies(self.d, base=self.base, device=device)
-        return omega[omega >= 2 * math.pi / self.length]
+        return frequencies(self.d, base=self.base, device=device)[: self.kept]
 
     def _table(self, positions, dtype, device) -> tuple[Tensor, Tensor]:
         cos, sin = self._both_series(positions, device)

@@ -108,7 +108,8 @@ class BlockRotation(Rotation):
         positions = positions.to(torch.float64)
         rows = positions.shape[:-2]
         shared = rows and (self.heads is None or rows[-1] == 1)
-        if self.block <= _CLOSED or not shared or torch.compiler.is_compiling():
+        untold = torch.compiler.is_compiling() or positions.is_meta
+        if self.block <= _CLOSED or not shared or untold:
             return self._exponentials(positions).to(dtype)
         distinct, place = positions.flatten(0, -2).unique(dim=0, return_inverse=True)
         table = self._exponentials(distinct).to(dtype)
