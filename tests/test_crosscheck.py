@@ -21,7 +21,7 @@ def test_the_faces_agree(name):
     trained = {"parameters"} if CATALOG[name].learned == "yes" else set()
     assert {row.what for row in result.rows} == {"forward", "gradient"} | trained
     assert {row.dtype for row in result.rows} == {"float64", "float32", "bfloat16"}
-    assert all(row.cases > 20 for row in result.rows)
+    assert all(row.cases >= 18 for row in result.rows)
 
 
 @pytest.mark.slow
