@@ -318,7 +318,9 @@ def test_memory_grows_linearly_with_the_length():
 def test_softplus_is_uncut_where_float64_sees_it():
     z = torch.linspace(-50, 60, 1101, dtype=torch.float64)
     np.testing.assert_allclose(fast.softplus(z), np.logaddexp(0, z.numpy()), rtol=1e-15)
-    theirs = torch.nn.functional.softplus(z) - torch.from_numpy(np.logaddexp(0, z.numpy()))
+    theirs = torch.nn.functional.softplus(z) - torch.from_numpy(
+        np.logaddexp(0, z.numpy())
+    )
     assert theirs.abs().max() > 1e-9
 
 

@@ -1,0 +1,642 @@
+"""Rotations in several coordinates: theorems, special cases, conventions, bad input."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.linalg import block_diag, expm
+from scipy.stats import ortho_group
+
+from posedu.numpy import rotary as reference
+from posedu.torch import (
+    Attention,
+    AxialRoPE,
+    ComRoPEAP,
+    ComRoPELD,
+    FoPE,
+    KVCache,
+    LieRE,
+    MixedRoPE,
+    RoPE,
+    fold_basis,
+    grid,
+)
+from posedu.torch.rotary import exponential, perturb, skew
+
+DOUBLE = torch.float64
+U = 2.0**-53
+seeds = st.integers(0, 2**31)
+LAYOUTS, ORDERS = ("interleaved", "half"), ("concatenated", "alternating")
+
+
+def draw(seed, *shape):
+    return np.random.default_rng(seed).normal(size=shape)
+
+
+def bound(exponent_norm, b, length):
+    """Of a score of two turned vectors: 8 b u (1 + |X|) for each exponential.
+
+    Four of them are compared, of vectors whose lengths have the product ``length``.
+    """
+    return 4 * 8 * b * U * (1 + exponent_norm) * length
+
+
+def relativity(generators, x, y, shift, seed=0):
+    """By how much a score changes under a common shift, and its bound."""
+    _, blocks, b, _ = generators.shape
+    q, k = draw(seed, 2, 1, blocks * b)
+
+    def score(x, y):
+        turned = (
+            reference.turn_blocks(v, [at], generators) for v, at in ((q, x), (k, y))
+        )
+        return np.vdot(*turned)
+
+    norms = np.linalg.norm(generators, ord=2, axis=(-2, -1)).max(-1)
+    reach = max(np.abs(p) @ norms for p in (x, y, x + shift, y + shift))
+    limit = bound(reach, b, np.linalg.norm(q) * np.linalg.norm(k))
+    return abs(score(x + shift, y + shift) - score(x, y)), limit
+
+
+def places(seed, axes, far=100.0):
+    x, y, shift = draw(seed, 3, axes)
+    return x, y, far * shift
+
+
+# Exactly relative, or not
+
+
+@given(seeds, st.sampled_from((2, 4, 6)), st.integers(1, 3), st.integers(1, 3))
+def test_comrope_is_exactly_relative(seed, block, axes, rounds):
+    p = draw(seed, axes * rounds, block, block)
+    theta = draw(seed + 1, axes, axes * rounds)
+    for generators in (
+        reference.ap_generators(p, block=block, axes=axes),
+        reference.ld_generators(p, theta, block=block),
+    ):
+        change, limit = relativity(generators, *places(seed, axes))
+        assert change <= limit
+
+
+@given(seeds, st.integers(1, 4), st.integers(1, 3))
+def test_mixed_rope_is_exactly_relative(seed, pairs, axes):
+    f = draw(seed, pairs, axes)
+    q, k = draw(seed + 1, 2, 1, 2 * pairs)
+    x, y, shift = places(seed, axes)
+
+    def score(x, y):
+        options = {"frequencies": f, "layout": "half"}
+        return np.vdot(
+            *(reference.mixed(v, [p], **options) for v, p in ((q, x), (k, y)))
+        )
+
+    reach = np.abs(f).sum() * max(np.abs(p).max() for p in (x + shift, y + shift))
+    limit = bound(reach, 2, np.linalg.norm(q) * np.linalg.norm(k))
+    assert abs(score(x + shift, y + shift) - score(x, y)) <= limit
+
+
+@given(seeds, st.integers(2, 6))
+def test_liere_is_relative_on_a_line(seed, block):
+    free = draw(seed, 1, 2, block * (block - 1) // 2)
+    change, limit = relativity(reference.skew(free), *places(seed, 1))
+    assert change <= limit
+
+
+@given(seeds, st.integers(3, 6))
+def test_liere_on_two_axes_is_not_but_for_pairs_with_the_origin(seed, block):
+    generators = reference.skew(2 * draw(seed, 2, 1, block * (block - 1) // 2))
+
+    def off(x, y):
+        r, s, moved = reference.rotations([x, y, y - x], generators)[:, 0]
+        return np.abs(r.T @ s - moved).max()
+
+    points = draw(seed + 1, 8, 2, 2) + 3
+    assert max(off(x, y) for x, y in points) > 1e-3
+    assert off(np.zeros(2), points[0, 0]) < 1e-13
+
+
+def test_the_quarter_turns_have_their_published_matrices():
+    a = reference.skew(np.pi / 2 * np.array([[-1.0, 0, 0], [0, 0, -1]]))[:, None]
+    x, y = np.eye(2)
+    r, s, moved = reference.rotations([x, y, y - x], a)[:, 0]
+    exact = [[0, 0, -1], [-1, 0, 0], [0, 1, 0]]
+    np.testing.assert_allclose(r.T @ s, exact, rtol=0, atol=1e-15)
+    published = [
+        [0.1972, 0.5626, -0.8029],
+        [-0.5626, -0.6057, -0.5626],
+        [-0.8029, 0.5626, 0.1972],
+    ]
+    np.testing.assert_allclose(moved, published, rtol=0, atol=5.1e-5)
+
+
+def test_the_law_can_hold_on_a_grid_without_commuting():
+    a = reference.skew(np.pi * np.array([[-6.0, 0, 0], [0, 0, -8]]))[:, None]
+
+    def off(x, y):
+        r, s, moved = reference.rotations(np.array([x, y, y - x]), a)[:, 0]
+        return np.abs(r.T @ s - moved).max()
+
+    corners = np.array([[0.0, 0], [0, 1], [1, 0], [1, 1]])
+    assert max(off(x, y) for x in corners for y in corners) < 1e-13
+    assert off(np.array([0.5, 0]), np.array([0, 0.5])) > 1
+
+
+# Exponentials
+
+
+@given(seeds, st.integers(2, 6), st.sampled_from((0.0, 1e-8, 1e-4, 1.0, 100.0)))
+def test_exponentials_are_rotations_and_right(seed, block, size):
+    a = size * reference.skew(draw(seed, block * (block - 1) // 2))
+    norm = np.linalg.norm(a, ord=2)
+    ours = exponential(torch.tensor(a)).numpy()
+    limit = 16 * block * U * (1 + norm)
+    np.testing.assert_allclose(ours, reference.exponential(a), rtol=0, atol=limit)
+    np.testing.assert_allclose(ours, expm(a), rtol=0, atol=4 * limit)
+    np.testing.assert_allclose(ours.T @ ours, np.eye(block), rtol=0, atol=2 * limit)
+    assert np.linalg.det(ours) == pytest.approx(1, abs=4 * block * limit)
+
+
+@pytest.mark.parametrize("block", [2, 3, 4, 5])
+@pytest.mark.parametrize("size", [0.0, 1e-8, 1e-4, 1.0])
+def test_their_gradient_is_right_also_at_zero(block, size):
+    entries = size * torch.tensor(draw(0, 2, block * (block - 1) // 2))
+    entries.requires_grad_()
+    assert torch.autograd.gradcheck(
+        lambda e: exponential(skew(e, block)), entries, atol=1e-7
+    )
+
+
+# The normal form
+
+
+@given(seeds, st.integers(1, 4), st.integers(1, 3), st.integers(0, 3))
+def test_commuting_generators_have_a_normal_form(seed, pairs, axes, kind):
+    rng = np.random.default_rng(seed)
+    f = rng.normal(size=(pairs, axes))
+    f[0] *= kind != 1
+    f[-1] = (f[-1], f[-1], f[0], -f[0])[kind]
+    quarter = np.array([[0.0, -1], [1, 0]])
+    q = ortho_group.rvs(2 * pairs, random_state=rng)
+    a = np.stack([q @ block_diag(*[v * quarter for v in c]) @ q.T for c in f.T])
+    a = (a - a.swapaxes(-1, -2)) / 2
+    basis, found = reference.normal_form(a)
+    form = np.stack([block_diag(*[v * quarter for v in c]) for c in found.T])
+    np.testing.assert_allclose(basis.T @ a @ basis, form, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(basis.T @ basis, np.eye(2 * pairs), atol=1e-13)
+
+
+def comropes(seed, axes, heads, block, scale=1.0):
+    torch.manual_seed(seed)
+    shape = {"block": block, "axes": axes, "heads": heads, "scale": scale}
+    d = 2 * axes * block
+    yield ComRoPEAP(d, **shape)
+    yield ComRoPELD(d, multipliers="per head", **shape)
+    yield ComRoPELD(d, multipliers="shared", **shape)
+
+
+@settings(max_examples=20)
+@given(
+    seeds,
+    st.integers(1, 3),
+    st.sampled_from((None, 2)),
+    st.sampled_from((2, 4, 8)),
+    st.sampled_from((0.0, 1.0)),
+)
+def test_comrope_is_mixed_rope_in_a_basis(seed, axes, heads, block, scale):
+    for module in comropes(seed, axes, heads, block, scale):
+        rope, basis = module.as_mixed_rope()
+        own = () if heads is None else (heads,)
+        x = torch.tensor(draw(seed, *own, 5, module.d))
+        at = torch.tensor(draw(seed + 1, 5, axes))
+        blocks = x.unflatten(-1, (-1, block))
+        inside = torch.einsum("...mij,...tmi->...tmj", basis, blocks).flatten(-2)
+        turned = rope(inside, at).unflatten(-1, (-1, block))
+        out = torch.einsum("...mij,...tmj->...tmi", basis, turned).flatten(-2)
+        torch.testing.assert_close(module.double()(x, at), out, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("kv_heads", [2, 4])
+def test_the_basis_folds_into_a_layer(kv_heads):
+    for encoding in comropes(0, 2, kv_heads, 4):
+        d = encoding.d
+        layer = Attention(12, 4, kv_heads=kv_heads, d=d, encoding=encoding, bias=True)
+        rope, basis = encoding.as_mixed_rope()
+        lean = Attention(12, 4, kv_heads=kv_heads, d=d, encoding=rope, bias=True)
+        layer, lean = layer.double(), lean.double()
+        for name, weight in layer.state_dict().items():
+            if name[0] in "qk":
+                weight = fold_basis(weight, basis)
+            if name[0] in "qkvo":
+                lean.get_parameter(name).data = weight
+        x, at = torch.tensor(draw(1, 2, 6, 12)), torch.tensor(draw(2, 6, 2))
+        torch.testing.assert_close(layer(x, at), lean(x, at), rtol=0, atol=1e-12)
+
+
+# Special cases
+
+
+@given(seeds, st.sampled_from((2, 8)))
+def test_rope_axial_and_mixed_are_cases_of_liere_and_comrope(seed, d):
+    x = torch.tensor(draw(seed, 5, d))
+    line = torch.tensor(draw(seed + 1, 5, 1) * 30)
+    rope = RoPE(d, layout="interleaved")
+    omega = torch.tensor(
+        reference.axial_frequencies(d, order="alternating", axes=1, base=1e4)
+    )
+    targets = [(rope(x, line[:, 0]), omega, line)]
+    if d == 8:
+        plane = torch.tensor(draw(seed + 2, 5, 2) * 10)
+        axial = AxialRoPE(d, order="alternating", layout="interleaved")
+        f = torch.tensor(reference.axial_frequencies(d, order="alternating"))
+        targets.append((axial(x, plane), f, plane))
+        f = torch.tensor(draw(seed + 3, d // 2, 2))
+        mixed = MixedRoPE(d, layout="interleaved", frequencies=f)
+        targets.append((mixed(x, plane), f, plane))
+    for wanted, f, at in targets:
+        axes = f.shape[1]
+        liere = LieRE(d, block=2, axes=axes).double()
+        liere.entries.data = -f.mT[..., None]
+        ld = ComRoPELD(d, block=2, axes=axes, multipliers="shared").double()
+        ld.matrices.data = (
+            torch.tensor([[0.0, 0.0], [1.0, 0.0]]).double().expand(d // 2, 2, 2)
+        )
+        ld.multipliers.data = f.mT.contiguous()
+        for module in (liere, ld):
+            torch.testing.assert_close(module(x, at), wanted, rtol=0, atol=1e-12)
+    if d == 8:
+        ap = ComRoPEAP(d, block=2).double()
+        f = torch.tensor(reference.axial_frequencies(d, order="alternating")).sum(1)
+        ap.matrices.data = f[:, None, None] * torch.tensor([[0.0, 0], [1, 0]]).double()
+        torch.testing.assert_close(ap(x, plane), targets[1][0], rtol=0, atol=1e-12)
+
+
+@given(seeds, st.sampled_from((8, 12, 24)))
+def test_the_two_orders_are_a_permutation_of_pairs_apart(seed, d):
+    axes = 2 if d == 8 else 3
+    one, other = (reference.axial_frequencies(d, order=o, axes=axes) for o in ORDERS)
+    assert sorted(map(tuple, one)) == sorted(map(tuple, other))
+    assert (one != other).any()
+
+
+def test_axial_frequencies_are_as_published():
+    f = reference.axial_frequencies(16, order="concatenated")
+    theta = 100.0 ** (-4 * np.arange(4) / 16)
+    np.testing.assert_allclose(f[:4, 0], theta)
+    np.testing.assert_allclose(f[4:, 1], theta)
+    assert not f[:4, 1].any() and not f[4:, 0].any()
+    torch.testing.assert_close(
+        AxialRoPE(16, order="concatenated", layout="half").table(
+            torch.tensor([[1.0, 0]]), dtype=DOUBLE
+        )[0],
+        torch.tensor(np.cos(f[:, 0]))[None],
+    )
+
+
+def test_mixed_starts_as_axial_in_a_turned_frame():
+    torch.manual_seed(0)
+    f = MixedRoPE.initial_frequencies(16, heads=3).numpy()
+    first, second = f[:, :4], f[:, 4:]
+    np.testing.assert_allclose((first * second).sum(-1), 0, atol=1e-12)
+    length = 10.0 ** (-4 * np.arange(4) / 16)
+    np.testing.assert_allclose(
+        np.linalg.norm(first, axis=-1), length[None].repeat(3, 0)
+    )
+    direction = first / length[:, None]
+    np.testing.assert_allclose(direction, direction[:, :1].repeat(4, 1), atol=1e-12)
+
+
+@pytest.mark.parametrize("make", [grid, reference.grid])
+def test_grids_count_columns_first_and_have_three_coordinates(make):
+    def rows(*counts, **options):
+        return np.asarray(make(*counts, **options)).tolist()
+
+    six = [[0, 0], [1, 0], [2, 0], [0, 1], [1, 1], [2, 1]]
+    assert rows(3, 2, coordinates="index") == six
+    centres = [[(x + 0.5) / 3, (y + 0.5) / 2] for x, y in six]
+    np.testing.assert_allclose(rows(3, 2, coordinates="centres"), centres)
+    ends = [[x / 2, y] for x, y in six]
+    assert rows(3, 2, coordinates="ends") == ends
+    assert rows(1, 1, 2, coordinates="ends") == [[0, 0, 0], [0, 0, 1]]
+
+
+def swapped(x, positions, **options):
+    """Column and row exchanged: invisible where an image is square and symmetric."""
+    return reference.axial(x, np.asarray(positions)[:, ::-1], **options)
+
+
+def test_swapped_axes_show_on_any_grid_that_is_not_square():
+    x = draw(0, 6, 8)
+    at = reference.grid(3, 2, coordinates="index")
+    options = {"order": "concatenated", "layout": "half"}
+    gap = np.abs(reference.axial(x, at, **options) - swapped(x, at, **options)).max()
+    assert gap > 0.1
+
+
+def test_a_class_token_at_the_origin_is_not_turned():
+    x = torch.tensor(draw(0, 3, 16))
+    at = torch.tensor([[0.0, 0.0], [2, 1], [0, 3]])
+    for module in (
+        AxialRoPE(16, order="concatenated", layout="half"),
+        MixedRoPE(16, layout="half"),
+        LieRE(16, block=8),
+        ComRoPEAP(16, block=4),
+    ):
+        out = module(x, at)
+        torch.testing.assert_close(out[0], x[0], rtol=0, atol=1e-12)
+        assert (out[1] - x[1]).abs().max() > 1e-3
+
+
+def test_perturbations_stay_in_the_patch_and_differ():
+    at = torch.full((50_000, 2), 0.5, dtype=DOUBLE)
+    deviations = {}
+    for rule in ("paper", "code"):
+        moved = perturb(
+            at,
+            patch=(0.1, 0.2),
+            intensity=1.0,
+            rule=rule,
+            generator=torch.Generator().manual_seed(0),
+        )
+        steps = (moved - at) / torch.tensor([0.1, 0.2])
+        assert steps.abs().max() <= 0.5 + 1e-12
+        deviations[rule] = steps.std(0)
+        again = perturb(at, patch=0.1, intensity=0.0, rule=rule)
+        torch.testing.assert_close(again, at, rtol=0, atol=0)
+    # of a standard normal truncated to, and of half of one clamped to [−½, ½]
+    density, inside = 0.35207, 0.38292
+    exact = math.sqrt(1 - density / inside)
+    assert deviations["paper"].numpy() == pytest.approx(exact, rel=0.02)
+    half = math.sqrt(0.25 * (0.68269 - 2 * 0.24197) + 0.25 * 0.31731)
+    assert deviations["code"].numpy() == pytest.approx(half, rel=0.02)
+
+
+# In a layer
+
+
+@pytest.mark.parametrize("route", ["sdpa", "eager", "flex"])
+@pytest.mark.filterwarnings("ignore:flex_attention called without")
+@pytest.mark.parametrize("make", [
+    lambda: AxialRoPE(8, order="alternating", layout="interleaved"),
+    lambda: MixedRoPE(8, layout="half", heads=2),
+    lambda: LieRE(8, block=8, heads=2),
+    lambda: ComRoPEAP(8, block=4, heads=2),
+    lambda: ComRoPELD(8, block=2, multipliers="shared", heads=2),
+])  # fmt: skip
+def test_a_cache_changes_nothing_where_positions_have_coordinates(make, route):
+    torch.manual_seed(0)
+    layer = Attention(32, 4, kv_heads=2, encoding=make(), route=route).double()
+    x = torch.tensor(draw(1, 3, 7, 32))
+    for at in (torch.tensor(draw(2, 7, 2)), torch.tensor(draw(3, 3, 7, 2))):
+        with torch.no_grad():
+            whole = layer(x, at)
+            cache = KVCache()
+            steps = [layer(x[:, :4], at[..., :4, :], cache=cache)]
+            for i in range(4, 7):
+                here = slice(i, i + 1)
+                steps.append(layer(x[:, here], at[..., here, :], cache=cache))
+        torch.testing.assert_close(torch.cat(steps, 1), whole, rtol=0, atol=1e-12)
+
+
+def test_repeated_positions_are_exponentiated_once():
+    module = LieRE(8, block=8, heads=2)
+    calls = []
+    original = module._exponentials
+    module._exponentials = lambda at: calls.append(len(at)) or original(at)
+    at = torch.randint(0, 2, (5, 6, 2)).double()
+    x = torch.tensor(draw(0, 5, 2, 6, 8))
+    out = module(x, at)
+    assert calls == [len(at.flatten(0, 1).unique(dim=0))]
+    rows = [module(x[b], at[b]) for b in range(5)]
+    torch.testing.assert_close(out, torch.stack(rows), rtol=0, atol=1e-13)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("block", [2, 4, 8])
+def test_compiled_liere_is_the_same(block):
+    torch.compiler.reset()
+    module = LieRE(16, block=block, heads=2, scale=1.0)
+    compiled = torch.compile(module, fullgraph=True)
+    x, at = torch.randn(3, 2, 5, 16), torch.randn(3, 5, 2)
+    torch.testing.assert_close(compiled(x, at), module(x, at), rtol=1e-5, atol=1e-5)
+
+
+def test_half_precision_models_keep_exact_angles():
+    torch.manual_seed(0)
+    for module in (
+        MixedRoPE(8, layout="half"),
+        LieRE(8, block=4),
+        ComRoPEAP(8, block=4),
+    ):
+        module = module.to(torch.bfloat16)
+        x = torch.randn(4, 8).to(torch.bfloat16)
+        at = torch.tensor([[300.0, 1], [301, 1], [302, 1], [303, 1]])
+        out = module(x, at)
+        assert out.dtype == torch.bfloat16
+        exact = module(x.double(), at)
+        assert (out - exact).abs().max() <= 2.0**-8 * 4 * x.abs().max()
+
+
+# FoPE
+
+
+def fope(**options):
+    torch.manual_seed(0)
+    wanted = {
+        "layout": "half",
+        "length": 512,
+        "padding": "identity",
+        "coefficients": "code",
+    }
+    return FoPE(64, **wanted | options)
+
+
+@pytest.mark.parametrize(
+    ("d", "length", "kept", "series", "own"),
+    [(64, 512, 16, 16, 16), (64, 8192, 25, 16, 13), (128, 1024, 36, 32, 18)],
+)
+def test_fope_keeps_as_many_frequencies_as_published(d, length, kept, series, own):
+    module = FoPE(
+        d, layout="half", length=length, padding="ones", coefficients="code", sigma=0.0
+    )
+    c = module.cos_coefficients
+    assert c.shape == (kept, series)
+    assert int((c == 1).any(0).sum()) == own
+
+
+def test_the_code_s_deviation_is_xavier_s():
+    c = fope(heads=8).cos_coefficients - torch.eye(16)
+    assert c.std().item() == pytest.approx(0.0217, rel=0.05)
+    paper = fope(heads=8, coefficients="paper").cos_coefficients - torch.eye(16)
+    assert paper.std().item() == pytest.approx(0.3, rel=0.05)
+
+
+def scores(module, tokens=20):
+    x = torch.ones(tokens, 64, dtype=DOUBLE)
+    turned = module.double()(x, torch.arange(tokens))
+    return (turned @ turned.mT).detach().numpy()
+
+
+def spread(matrix):
+    return max(np.ptp(np.diag(matrix, -r)) for r in range(len(matrix)))
+
+
+def test_fope_is_relative_only_without_mixing():
+    assert spread(scores(fope(sigma=0.0))) < 1e-11
+    assert spread(scores(fope(coefficients="paper"))) > 1
+
+
+def test_ones_double_what_they_pad():
+    module = fope(padding="ones", sigma=0.0).double()
+    x = torch.zeros(1, 64, dtype=DOUBLE)
+    x[0, 31] = 1.0
+    for at in (0, 7, 300):
+        turned = module(x, torch.tensor([at]))
+        assert (turned @ turned.mT).item() == pytest.approx(2)
+
+
+@pytest.mark.parametrize("route", ["eager", "sdpa"])
+def test_the_offset_s_series_is_relative_in_a_layer(route):
+    torch.manual_seed(0)
+    encoding = FoPE(
+        8, layout="interleaved", length=64, padding="ones", coefficients="paper",
+        series="offset", heads=2,
+    )  # fmt: skip
+    layer = Attention(32, 4, kv_heads=2, encoding=encoding, route=route).double()
+    x = torch.tensor(draw(1, 2, 7, 32))
+    here, there = layer(x), layer(x, torch.arange(7) + 1000)
+    torch.testing.assert_close(here, there, rtol=0, atol=1e-11)
+    cache = KVCache()
+    steps = [layer(x[:, i : i + 1], cache=cache) for i in range(7)]
+    torch.testing.assert_close(torch.cat(steps, 1), here, rtol=0, atol=1e-12)
+
+
+def test_the_offset_s_series_is_the_reference():
+    q, k = draw(0, 2, 5, 8), draw(1, 2, 5, 8)
+    at = draw(2, 5) * 20
+    torch.manual_seed(0)
+    module = FoPE(
+        8, layout="half", length=64, padding="ones", coefficients="paper",
+        series="offset", heads=2,
+    ).double()  # fmt: skip
+    from posedu.torch import Tokens
+
+    bias = module.bias(
+        Tokens(None, *(torch.tensor(t)[None] for t in (q, k)), *[torch.tensor(at)] * 2)
+    )
+    wanted = reference.fope_scores(
+        q,
+        k,
+        at,
+        at,
+        cos_coefficients=module.cos_coefficients.numpy(),
+        sin_coefficients=module.sin_coefficients.numpy(),
+        length=64,
+        layout="half",
+        padding="ones",
+    )
+    plain = q @ k.swapaxes(-1, -2)
+    np.testing.assert_allclose(
+        bias[0].numpy() * math.sqrt(8) + plain, wanted, rtol=0, atol=1e-12
+    )
+
+
+# Bad input
+
+
+def x_of(*shape):
+    return torch.zeros(shape)
+
+
+BAD = [
+    (lambda: AxialRoPE(6, order="concatenated", layout="half"),
+     ValueError, "d must be a positive multiple of 4, got 6; the nearest valid value"),
+    (lambda: AxialRoPE(8, order="xy", layout="half"), ValueError, "order must be"),
+    (lambda: MixedRoPE(6, layout="half"), ValueError, "d must be .* multiple of 4"),
+    (lambda: MixedRoPE(8, layout="half", frequencies=torch.zeros(3, 2)),
+     ValueError, r"frequencies must be \[4, 'axes'\], got shape \[3, 2\]"),
+    (lambda: MixedRoPE(4, layout="half", frequencies=torch.full((2, 2), math.nan)),
+     ValueError, "frequencies must be finite"),
+    (lambda: LieRE(10, block=4), ValueError, "multiple of 4, got 10; .* is 8"),
+    (lambda: LieRE(4, block=1), ValueError, "block must be at least 2"),
+    (lambda: LieRE(4, block=2, scale=-1.0), ValueError, "scale must be finite"),
+    (lambda: ComRoPEAP(12, block=3), ValueError, "multiple of 2, got 3"),
+    (lambda: ComRoPEAP(24, block=8), ValueError, "multiple of 16, got 24"),
+    (lambda: ComRoPELD(12, block=8, multipliers="shared"), ValueError, "multiple of 8"),
+    (lambda: ComRoPELD(8, block=8, multipliers="none"), ValueError, "multipliers must"),
+    (lambda: FoPE(8, layout="half", length=6, padding="ones", coefficients="code"),
+     ValueError, "length must be at least 7"),
+    (lambda: LieRE(4, block=2)(x_of(3, 4), torch.zeros(3, 3)),
+     ValueError, r"positions must be \[tokens, 2\].*got shape \[3, 3\]"),
+    (lambda: LieRE(4, block=2)(x_of(3, 4), range(3)),
+     ValueError, r"positions must be \[tokens, 2\]"),
+    (lambda: LieRE(4, block=2)(x_of(3, 4), torch.full((3, 2), math.inf)),
+     ValueError, "positions must be finite, got inf"),
+    (lambda: LieRE(4, block=2)(x_of(3, 4), torch.zeros(3, 2).half()),
+     TypeError, "positions are torch.float16"),
+    (lambda: LieRE(4, block=2, heads=2)(x_of(3, 3, 4), torch.zeros(3, 2)),
+     ValueError, "a multiple of 2 heads, got shape"),
+    (lambda: Attention(8, 2, encoding=LieRE(4, block=2))(x_of(1, 3, 8)),
+     ValueError, r"LieRE needs positions \[3, 2\] or \[1, 3, 2\], got none"),
+    (lambda: perturb(torch.zeros(3, 2), patch=0.1, intensity=-1.0, rule="code"),
+     ValueError, "intensity must be finite and not negative, got -1.0"),
+    (lambda: perturb(torch.zeros(3, 2), patch=(1.0,) * 3, intensity=1.0, rule="code"),
+     ValueError, "patch must be one number or 2"),
+    (lambda: grid(3, 0, coordinates="index"), ValueError, "count must be"),
+    (lambda: grid(coordinates="index"), ValueError, "at least one count"),
+    (lambda: grid(3, coordinates="pixels"), ValueError, "coordinates must be"),
+    (lambda: fold_basis(torch.zeros(6, 2), torch.zeros(2, 2, 2)),
+     ValueError, "multiple of 1 heads times d = 4, got shape"),
+    (lambda: reference.skew(np.zeros(4)), ValueError, r"b\(b − 1\)/2 numbers"),
+    (lambda: reference.normal_form(np.ones((1, 2, 2))),
+     ValueError, "generators must be skew"),
+    (lambda: reference.normal_form(
+        reference.skew(np.array([[1.0, 0, 0, 0, 0, 0], [0, 0, 0, 1, 0, 0]]))),
+     ValueError, "generators must commute"),
+    (lambda: reference.turn_blocks(
+        np.zeros((3, 5)), np.zeros((3, 2)), np.zeros((2, 2, 2, 2))),
+     ValueError, r"x must be \[..., tokens, 4\] for 2 blocks of 2"),
+    (lambda: reference.comrope_ap(
+        np.zeros((3, 6)), np.zeros((3, 2)), matrices=np.zeros((3, 2, 2)), block=2),
+     ValueError, "the number of blocks must be a positive multiple of 2, got 3"),
+    (lambda: reference.comrope_ld(
+        np.zeros((3, 4)), np.zeros((3, 2)), matrices=np.zeros((2, 2, 2)),
+        multipliers=np.zeros((2, 3)), block=2),
+     ValueError, r"multipliers must be \[axes, 2\].*got shape \[2, 3\]"),
+    (lambda: reference.mixed(
+        np.zeros((3, 4)), np.zeros((3, 2)), frequencies=np.zeros((3, 2)), layout="half"),
+     ValueError, r"with 2 pairs, got shape \[3, 2\]"),
+    (lambda: reference.fope(
+        np.zeros((3, 4)), [0, 1, 2], cos_coefficients=np.zeros((3, 2)),
+        sin_coefficients=np.zeros((3, 2)), length=64, layout="half", padding="ones"),
+     ValueError, r"must be \[1, series\]"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("call", "error", "words"), BAD)
+def test_bad_input_is_refused(call, error, words, unchecked):
+    with pytest.raises(error, match=words):
+        call()
+
+
+@pytest.mark.parametrize("tokens", [0, 1])
+def test_no_token_and_one(tokens):
+    for module in (
+        AxialRoPE(8, order="concatenated", layout="half"),
+        MixedRoPE(8, layout="half"),
+        LieRE(8, block=8),
+        ComRoPELD(8, block=4, multipliers="shared"),
+    ):
+        assert module(x_of(2, tokens, 8), torch.zeros(tokens, 2)).shape == (
+            2,
+            tokens,
+            8,
+        )
+        assert module(x_of(2, tokens, 8), torch.zeros(2, tokens, 2)).shape == (
+            2,
+            tokens,
+            8,
+        )
