@@ -607,7 +607,8 @@ BAD = [
         multipliers=np.zeros((2, 3)), block=2),
      ValueError, r"multipliers must be \[axes, 2\].*got shape \[2, 3\]"),
     (lambda: reference.mixed(
-        np.zeros((3, 4)), np.zeros((3, 2)), frequencies=np.zeros((3, 2)), layout="half"),
+        np.zeros((3, 4)), np.zeros((3, 2)), layout="half",
+        frequencies=np.zeros((3, 2))),
      ValueError, r"with 2 pairs, got shape \[3, 2\]"),
     (lambda: reference.fope(
         np.zeros((3, 4)), [0, 1, 2], cos_coefficients=np.zeros((3, 2)),
