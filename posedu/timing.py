@@ -419,9 +419,9 @@ def time_encoding(
 ) -> Timing:
     """Time an encoding at its door, forward and forward + backward, against the limit.
 
-    Every variant of the catalog that fits d is timed. For one sequence of each length the tensors
-    are q and k ``[1, heads, L, d]`` (door ``rotate``), or x ``[1, L, heads · d]``.
-    The limit of forward + backward is twice the copy, or bare attention with its own.
+    Every variant of the catalog that fits d is timed. For one sequence of each length
+    the tensors are q and k ``[1, heads, L, d]`` (door ``rotate``), or x
+    ``[1, L, heads · d]``. The limit of forward + backward is twice the copy, or bare attention with its own.
 
     Parameters
     ----------
