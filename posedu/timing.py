@@ -421,7 +421,8 @@ def time_encoding(
 
     Every variant of the catalog that fits d is timed. For one sequence of each length
     the tensors are q and k ``[1, heads, L, d]`` (door ``rotate``), or x
-    ``[1, L, heads · d]``. The limit of forward + backward is twice the copy, or bare attention with its own.
+    ``[1, L, heads · d]``. The limit of forward + backward is twice the copy, or bare
+    attention with its own.
 
     Parameters
     ----------
