@@ -64,7 +64,8 @@ def rotations(
 def exponential(a: Float[Array, "*rows b b"]) -> Float[Array, "*rows b b"]:
     """exp(A) of skew matrices by their eigenvalues, which are imaginary.
 
-    Orthogonal but for rounding at any size of A; its error is a few b u (1 + |A|).
+    Orthogonal but for rounding at any size of A. Its error is a few b u (1 + s), where
+    s is the norm of A, b its size and u the unit roundoff.
     """
     eigenvalues, vectors = np.linalg.eigh(1j * a)
     phases = np.exp(-1j * eigenvalues)[..., None, :]
