@@ -107,3 +107,47 @@ def attended(
     e_mixed = off @ abs(v) + (weights + off) @ e_v + gamma(len(x) + 2) * mixed
     total = gamma(heads * d + 1) * (mixed + e_mixed) + e_mixed
     return np.einsum("mhd,hid->im", abs(w.o), total)
+
+
+def rotation(size, block: int = 2):
+    """How far two computed exp(Σ_k x_k A_k) may be apart, in norm: b u (24 + 12 size).
+
+    ``size`` is Σ_k |x_k| |A_k| and b the block. Each of the two is off by
+
+    - N + 2 roundings of every entry of the exponent, N ≤ 3 coordinates: in norm
+      5 √b u size, at most 4 b u size. The exponential passes it on as it is, for
+      e^A − e^B = ∫ e^(tA) (A − B) e^((1−t)B) dt, and both factors keep lengths;
+    - the backward error of the eigenvalues, or of a product of b terms at each
+      squaring, whose error doubles log₂ size times: 2 b u (1 + size);
+    - the product of what makes it up, with cosines and sines good to 2u:
+      2 (b + 4) √b u, at most 10 b u for b ≤ 16.
+    """
+    return block * U64 * (24 + 12 * np.asarray(size, dtype=float))
+
+
+def relative_scores(q, k, size, block: int = 2) -> np.ndarray:
+    """For q · R(x)ᵀ R(y) k at positions moved together: ``[queries, keys]``.
+
+    Both rotations are computed at both places; ``size`` is their largest. Moved
+    positions are rounded, size u each. A block is a product of b terms, a score one of
+    d, and each is formed twice: |q| |k| (2 rotation + 2 size u + 2 (d + 2b + 2) u).
+    """
+    length = np.linalg.norm(q, axis=-1)[..., :, None]
+    length = length * np.linalg.norm(k, axis=-1)[..., None, :]
+    roundings = 2 * (size + q.shape[-1] + 2 * block + 2) * U64
+    return length * (2 * rotation(size, block) + roundings)
+
+
+def blocks_turned(x: np.ndarray, size, block: int, dtype: torch.dtype) -> np.ndarray:
+    """For blocks of a rotation times the features of ``x``, ``[..., tokens, 1]``.
+
+    The rows of a rotation have length 1, so that by Cauchy and Schwarz an entry is off
+    by the length of the token times: the rotation's error, b + 2 roundings of the
+    table, products and sums, in both faces, and one to ``dtype``, absolute below its
+    normal range. ``size`` is that of each token, ``[..., tokens]``.
+    """
+    working = torch.float64 if dtype == torch.float64 else torch.float32
+    relative = rotation(size, block) + (block + 2) * (roundoff(working) + U64)
+    info = torch.finfo(dtype)
+    length = np.linalg.norm(x, axis=-1)
+    return (length * (relative + roundoff(dtype)))[..., None] + info.tiny * info.eps

@@ -4,6 +4,7 @@ Sources are issues of public repositories, lecture notes, and the papers' own sl
 """
 
 import numpy as np
+import scipy.linalg
 import torch
 
 from posedu.numpy import rotary
@@ -260,3 +261,124 @@ def mask_off_by_one(tokens):
 def bias_of_the_key(logits, c):
     """A constant for each column, taken to be as harmless as one for each row."""
     return logits + c[None, :]
+
+
+# Axial RoPE: turn(x, positions) → x turned, concatenated and interleaved, base 100.
+
+
+def axes_swapped(x, positions):
+    """(row, column) where (x, y) is meant: unseen on a square grid turned about."""
+    positions = np.asarray(positions)[:, ::-1]
+    return rotary.axial(x, positions, order="concatenated", layout="interleaved")
+
+
+def one_frequency_too_many(x, positions):
+    """The paper's range of t, 0 … d/4: d/4 + 1 frequencies, the last cut off."""
+    d = x.shape[-1]
+    theta = 100.0 ** (-np.arange(d // 4 + 1) / (d // 4))
+    f = np.kron(np.eye(2), theta[:, None])[: d // 2]
+    return rotary.mixed(x, positions, frequencies=f, layout="interleaved")
+
+
+def exponent_of_all_pairs(x, positions):
+    """RoPE's exponents over all d features, dealt out to the two axes."""
+    f = frequencies(x.shape[-1], base=100)[:, None] * np.ones(2)
+    f[len(f) // 2 :, 0] = f[: len(f) // 2, 1] = 0
+    return rotary.mixed(x, positions, frequencies=f, layout="interleaved")
+
+
+def axes_summed(x, positions):
+    """One angle for both axes: positions with the same x + y become one."""
+    total = np.asarray(positions).sum(-1)
+    return rotary.rope(x, total, layout="interleaved", base=100)
+
+
+def index_in_row_order(x, positions, width=5):
+    """The patch's number in the sequence, as for text: the next row is far away."""
+    positions = np.asarray(positions)
+    number = positions[:, 0] + width * positions[:, 1]
+    return rotary.rope(x, number, layout="interleaved", base=100)
+
+
+AXIAL = (
+    axes_swapped,
+    one_frequency_too_many,
+    exponent_of_all_pairs,
+    axes_summed,
+    index_in_row_order,
+)
+
+
+# Matrix exponentials: rotation(x, generators) → R(x), one block.
+
+
+def _expm(a):
+    return scipy.linalg.expm(a)
+
+
+def generator_not_skew(x, generators):
+    """U + Uᵀ, or any free matrix, where A = U − Uᵀ is meant."""
+    return _expm(np.tensordot(x, np.abs(generators), 1))
+
+
+def upper_half_only(x, generators):
+    """U itself, without the − Uᵀ."""
+    return _expm(np.tensordot(x, np.triu(generators), 1))
+
+
+def exponential_of_each_entry(x, generators):
+    """``np.exp`` in place of a matrix exponential."""
+    return np.exp(np.tensordot(x, generators, 1))
+
+
+def truncated_series(x, generators):
+    """I + A, the exponential's first two terms."""
+    return np.eye(generators.shape[-1]) + np.tensordot(x, generators, 1)
+
+
+def product_of_exponentials(x, generators):
+    """exp(x A) exp(y B): another rotation, unless A and B commute."""
+    out = np.eye(generators.shape[-1])
+    for t, a in zip(x, generators, strict=True):
+        out = out @ _expm(t * a)
+    return out
+
+
+def transposed_generator(x, generators):
+    """Uᵀ − U: every rotation the other way round, and just as relative."""
+    return _expm(-np.tensordot(x, generators, 1))
+
+
+EXPONENTIALS = (
+    generator_not_skew,
+    upper_half_only,
+    exponential_of_each_entry,
+    truncated_series,
+    product_of_exponentials,
+    transposed_generator,
+)
+
+
+def commutator_quartered(x, y, a, b):
+    """The ComRoPE paper's appendix: the first term of e^{−xA}e^{yB} − e^{yB−xA}, /4."""
+    return -x * y * (a @ b - b @ a) / 4
+
+
+def rotation_for_its_generator(theta):
+    """ComRoPE's Eq. 33: P_j a rotation matrix, so that P − Pᵀ = 2 sin θ J."""
+    return np.array([[np.cos(theta), -np.sin(theta)], [np.sin(theta), np.cos(theta)]])
+
+
+# FoPE.
+
+
+def toeplitz_by_the_paper(q, k, positions, **series):
+    """FoPE's code taken for its formula: the series on each token, not the offset."""
+    q, k = (rotary.fope(t, positions, **series) for t in (q, k))
+    return q @ k.T
+
+
+def frequencies_up_to_the_floor(d, length):
+    """The slow half kept and the fast one dropped."""
+    omega = frequencies(d)
+    return omega[omega < 2 * np.pi / length]
