@@ -92,15 +92,20 @@ def _depths():
 
 
 def _places():
-    """Centre of each box: general encodings above, their special cases below."""
+    """Centre of each box: general encodings above, their special cases below.
+
+    An arrow that passes a row takes a column there, or a box would stand on it.
+    """
     depths = _depths()
     deepest = max(depths.values())
-    rows = [[n for n in depths if depths[n] == level] for level in range(deepest + 1)]
-    return {
-        name: (300 + 220 * (column - (len(row) - 1) / 2), 40 + 110 * (deepest - level))
-        for level, row in enumerate(rows)
-        for column, name in enumerate(row)
-    }
+    places = {}
+    for level in range(deepest + 1):
+        row = [name for name in depths if depths[name] == level]
+        passing = sum(depths[e.name] > level > depths[case.of] for e, case in _cases())
+        left = 300 - 220 * (len(row) + passing - 1) / 2
+        for column, name in enumerate(row):
+            places[name] = (left + 220 * column, 40 + 110 * (deepest - level))
+    return places
 
 
 def _drawing(app, docname):
