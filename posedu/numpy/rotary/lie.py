@@ -41,7 +41,7 @@ def skew(entries: Float[Array, "*rows entries"]) -> Float[Array, "*rows block bl
 
 def rotations(
     positions: Positions, generators: Float[Array, "*heads axes blocks block block"]
-) -> Float[Array, "*heads tokens blocks block block"]:
+) -> Float[Array, "*table tokens blocks block block"]:
     """R(x) = exp(Σ_k x_k A_k), block by block, for ``[tokens, axes]`` positions.
 
     Equation ``def-lie``.

@@ -12,7 +12,7 @@ J = sp.Matrix([[0, -1], [1, 0]])
 """The quarter turn of the plane: exp(aJ) is the rotation by a."""
 
 
-def skew(entries: Sequence[sp.Expr], block: int) -> sp.Matrix:
+def skew(entries: Sequence[sp.Expr | float], block: int) -> sp.Matrix:
     """A = U − Uᵀ, where U holds ``entries`` above its diagonal, row by row."""
     block = require_dimension("block", block, 1)
     places = [(i, j) for i in range(block) for j in range(i + 1, block)]
