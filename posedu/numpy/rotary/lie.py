@@ -217,7 +217,7 @@ def comrope_ld(
     positions: Positions,
     *,
     matrices: Float[Array, "*heads blocks block block"],
-    multipliers: Float[Array, "*heads axes blocks"],
+    multipliers: Float[Array, "*#heads axes blocks"],
     block: int,
 ) -> Float[Array, "*batch tokens d"]:
     """ComRoPE with linearly dependent generators (arXiv 2506.03737 Eq. 10).
@@ -248,7 +248,7 @@ def comrope_ld(
 
 def ld_generators(
     matrices: Float[Array, "*heads blocks block block"],
-    multipliers: Float[Array, "*heads axes blocks"],
+    multipliers: Float[Array, "*#heads axes blocks"],
     *,
     block: int,
 ) -> Float[Array, "*heads axes blocks block block"]:
