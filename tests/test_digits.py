@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from posedu.experiments import digits
+from posedu.experiments import blocks, digits
 from posedu.experiments.digits import ARMS, SHIFTS, SIDE, VIEWS, Result, Settings
 from posedu.torch import Encoding, FoPE, grid
 from posedu_book.notebooks import ROOT
@@ -206,7 +206,7 @@ def test_only_linear_maps_decay(monkeypatch):
             groups.extend(given)
             super().__init__(given)
 
-    monkeypatch.setattr(digits, "AdamW", Spy)
+    monkeypatch.setattr(blocks, "AdamW", Spy)
     model = model_of("liere").float()
     images = some_images(SIDE, SIDE).float()
     positions = ARMS["liere"].positions(digits.pixels(SIDE, SIDE, "interpolated"))

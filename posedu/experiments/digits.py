@@ -15,17 +15,12 @@ some ten minutes on two idle cores and from where it was interrupted, by::
 """
 
 import argparse
-import html
-import json
-import multiprocessing
-import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 import torch
@@ -35,12 +30,10 @@ from sklearn.datasets import load_digits
 from sklearn.model_selection import StratifiedKFold
 from torch import Tensor, nn
 from torch.nn import functional
-from torch.optim import AdamW
-from torch.optim.lr_scheduler import OneCycleLR
-from tqdm import tqdm
 
 from posedu._arguments import require_choice, require_dimension
-from posedu.timing import provenance
+from posedu.experiments.blocks import Block, optimisation
+from posedu.experiments.runs import Runs
 from posedu.torch import (
     Attention,
     AxialRoPE,
@@ -240,30 +233,6 @@ def pixels(width: int, height: int, rule: str) -> Float[Tensor, "tokens 2"]:
     return grid(width, height, coordinates="centres") * SIDE - 0.5
 
 
-class Block(nn.Module):
-    """Attention, then a perceptron, each on the normalised stream and added to it."""
-
-    def __init__(self, width: int, heads: int, encoding: Encoding):
-        super().__init__()
-        self.before_attention = nn.LayerNorm(width)
-        self.attention = Attention(width, heads, encoding=encoding, causal=False)
-        self.perceptron = nn.Sequential(
-            nn.LayerNorm(width),
-            nn.Linear(width, 2 * width),
-            nn.GELU(),
-            nn.Linear(2 * width, width),
-        )
-
-    def forward(
-        self,
-        x: Float[Tensor, "batch tokens width"],
-        positions: Float[Tensor, "tokens 2"],
-    ) -> Float[Tensor, "batch tokens width"]:
-        """Add what the layer has to say."""
-        x = x + self.attention(self.before_attention(x), positions)
-        return x + self.perceptron(x)
-
-
 class TinyViT(nn.Module):
     """A vision transformer whose patches are pixels and whose class token decides.
 
@@ -281,7 +250,8 @@ class TinyViT(nn.Module):
         self.pixel = nn.Linear(1, width)
         self.class_token = nn.Parameter(torch.zeros(width))
         self.blocks = nn.ModuleList(
-            Block(width, settings.heads, encoding) for encoding in encodings
+            Block(width, Attention(width, settings.heads, encoding=e, causal=False))
+            for e in encodings
         )
         self.norm = nn.LayerNorm(width)
         self.classify = nn.Linear(width, CLASSES)
@@ -320,13 +290,11 @@ class Run:
 
 
 @dataclass
-class Result:
+class Result(Runs):
     """What was run, how and on what."""
 
-    made: dict[str, Any]
-    settings: Settings
-    runs: list[Run] = field(default_factory=list)
-    complete: bool = False
+    settings_type = Settings
+    run_type = Run
 
     def accuracy(self, encoding: str, condition: str) -> Float[np.ndarray, "seeds"]:
         """Of one encoding in one view or under one shift, by rising seed."""
@@ -335,63 +303,16 @@ class Result:
             [run.accuracy[condition] for run in runs if run.encoding == encoding]
         )
 
-    def save(self, path: str | Path) -> None:
-        """Write as JSON, in one step: a reader never sees half a file."""
-        path = Path(path)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part = path.with_name(path.name + ".part")
-        part.write_text(json.dumps(asdict(self), indent=1, ensure_ascii=False) + "\n")
-        part.replace(path)
-
-    @classmethod
-    def load(cls, path: str | Path) -> "Result":
-        """Read what :meth:`save` wrote."""
-        stored = json.loads(Path(path).read_text())
-        return cls(
-            stored["made"],
-            Settings(**stored["settings"]),
-            [Run(**run) for run in stored["runs"]],
-            stored["complete"],
-        )
-
     def encodings(self) -> list[str]:
         """Those that were run, in the order of :data:`ARMS`."""
         return [name for name in ARMS if any(r.encoding == name for r in self.runs)]
 
-    def _rows(self) -> Iterator[tuple[str, ...]]:
+    def rows(self) -> Iterator[tuple[str, ...]]:
+        """Accuracies in every view and under every shift."""
         yield ("accuracy in %", *VIEWS, *SHIFTS)
         for name in self.encodings():
             values = [self.accuracy(name, c) for c in (*VIEWS, *SHIFTS)]
             yield (ARMS[name].title, *map(_in_percent, values))
-
-    def _caption(self) -> str:
-        made = self.made
-        return (
-            f"Means of {len({run.seed for run in self.runs})} seeds ± half of their "
-            f"95 % intervals; {made['device']}, torch {made['versions']['torch']}, "
-            f"{made['date']}" + ("" if self.complete else "; not complete")
-        )
-
-    def __str__(self) -> str:
-        rows = list(self._rows())
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        lines = (
-            "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True))
-            for row in rows
-        )
-        return "\n".join((self._caption(), *lines))
-
-    def _repr_html_(self) -> str:
-        head, *rows = self._rows()
-        cells = "".join(f'<th scope="col">{name}</th>' for name in head)
-        body = "".join(
-            "<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>"
-            for row in rows
-        )
-        return (
-            f'<table class="posedu-table"><caption>{html.escape(self._caption())}'
-            f"</caption><thead><tr>{cells}</tr></thead><tbody>{body}</tbody></table>"
-        )
 
 
 def _in_percent(values: Float[np.ndarray, "seeds"]) -> str:
@@ -449,26 +370,12 @@ def fit(
     settings: Settings,
     seed: int,
 ) -> float:
-    """Train and return the last epoch's mean loss.
-
-    AdamW, the rate up for a tenth of the steps and down along a cosine; weight decay
-    for linear maps only, not for an encoding's frequencies or generators.
-    """
-    linear = {m.weight for m in model.modules() if isinstance(m, nn.Linear)}
-    others = [p for p in model.parameters() if p.requires_grad and p not in linear]
-    optimiser = AdamW(
-        [
-            {"params": [*linear], "weight_decay": settings.decay},
-            {"params": others, "weight_decay": 0.0},
-        ]
-    )
-    schedule = OneCycleLR(
-        optimiser,
-        max_lr=settings.rate,
-        epochs=settings.epochs,
-        steps_per_epoch=-(-len(images) // settings.batch),
-        pct_start=0.1,
-        cycle_momentum=False,
+    """Train and return the last epoch's mean loss."""
+    optimiser, schedule = optimisation(
+        model,
+        rate=settings.rate,
+        decay=settings.decay,
+        steps=settings.epochs * -(-len(images) // settings.batch),
     )
     order = torch.Generator().manual_seed(seed)
     for _ in range(settings.epochs):
@@ -552,26 +459,6 @@ def run(encoding: str, seed: int, settings: Settings) -> Run:
     )
 
 
-def _run(job: tuple[str, int, Settings]) -> Run:
-    return run(*job)
-
-
-def _runs(jobs: Sequence[tuple[str, int, Settings]], processes: int) -> Iterator[Run]:
-    """Finished runs, in any order; with one process, in this one."""
-    if processes == 1:
-        yield from map(_run, jobs)
-        return
-    context = multiprocessing.get_context("spawn")
-    with context.Pool(processes, _start_worker) as pool:
-        yield from pool.imap_unordered(_run, jobs)
-
-
-def _start_worker() -> None:
-    """One thread; an interrupt is the parent's to handle."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    torch.set_num_threads(1)
-
-
 def experiment(
     *,
     encodings: Sequence[str] = tuple(ARMS),
@@ -611,38 +498,17 @@ def experiment(
         require_choice("encoding", name, tuple(ARMS))
     require_dimension("seeds", seeds, 1)
     require_dimension("processes", processes, 1)
-    result = _begun(settings or Settings(), save_to)
+    result = Result.begin(settings or Settings(), save_to, METHOD, ("scikit-learn",))
     finished = {(run.encoding, run.seed) for run in result.runs}
     every = [(name, seed) for seed in range(seeds) for name in encodings]
     jobs = [(*job, result.settings) for job in every if job not in finished]
-    result.complete = not jobs
-    last = len(result.runs) + len(jobs)
-    progress = tqdm(total=len(every), initial=len(every) - len(jobs), unit="run")
-    try:
-        with progress:
-            for run in _runs(jobs, processes):
-                result.runs.append(run)
-                result.complete = len(result.runs) == last
-                if save_to is not None:
-                    result.save(save_to)
-                progress.set_postfix_str(f"{run.encoding}, seed {run.seed}")
-                progress.update()
-    except KeyboardInterrupt:
-        print(f"interrupted: {len(result.runs)} runs kept", file=sys.stderr)
-    return result
-
-
-def _begun(settings: Settings, path: str | Path | None) -> Result:
-    """What an earlier call left in the file, or nothing yet."""
-    if path is None or not Path(path).exists():
-        made = provenance(torch.device("cpu"), 0, ("scikit-learn",))
-        return Result(made | {"seed": "each run's own", "method": METHOD}, settings)
-    result = Result.load(path)
-    if result.settings != settings:
-        raise ValueError(
-            f"{path} was made with {result.settings}, not with {settings}; "
-            "give another file"
-        )
+    result.add(
+        run,
+        jobs,
+        processes=processes,
+        save_to=save_to,
+        describe=lambda run: f"{run.encoding}, seed {run.seed}",
+    )
     return result
 
 

@@ -1,0 +1,442 @@
+"""What content decides: four tasks for a small causal transformer, at any length.
+
+Sequences are made anew for every batch. A model is trained at one length and tested on
+fresh sequences at that length and at longer ones; every encoding gets, of one seed, the
+same sequences in the same order and the same initial weights but for its own.
+
+``"count"``: how many increments since the last reset, among distractors, after every
+token. ``"copy"``: eight letters among blanks, to be repeated in order after the last
+blank. ``"recall"``: keys are given values over and over; what did this key get last?
+``"n-back"``: what did it get the time before?
+
+The settings are one set for all, fixed on seed 0 before the other seeds ran. The book's
+result is remade, in under an hour on two idle cores and from where it was interrupted,
+by::
+
+    python -m posedu.experiments.sequences --out book/data/sequences-cpu.json
+"""
+
+import argparse
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from scipy import stats
+from torch import Tensor, nn
+from torch.nn import functional
+
+from posedu._arguments import require_choice, require_dimension
+from posedu.experiments.blocks import Block, optimisation
+from posedu.experiments.runs import Runs
+from posedu.torch import Attention, CoPE, Encoding, FoX, RoPE, StickBreaking
+
+IGNORED = -100  # the label of a token that nothing is asked of
+LETTERS = 8
+COPIED = 8  # letters of a sequence to copy
+LARGEST_COUNT = 10
+KEYS, VALUES = 4, 8
+
+METHOD = (
+    "Accuracy over the tokens that are asked, on fresh sequences of each length, which "
+    "are the same for all encodings of a seed. With k times the training length, count "
+    "has 1/k of its resets and increments a token, copy the same eight letters."
+)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What every run of an experiment has in common."""
+
+    steps: int = 1000
+    batch: int = 32
+    length: int = 64
+    layers: int = 2
+    heads: int = 4
+    d: int = 16
+    rate: float = 3e-3
+    decay: float = 0.05
+    tested: int = 128
+
+
+MULTIPLES = (1, 2, 4, 8)
+"""Test lengths over the training length."""
+
+Batch = tuple[Int[Tensor, "batch tokens"], Int[Tensor, "batch tokens"]]
+
+
+def count(batch: int, length: int, trained: int, generator: torch.Generator) -> Batch:
+    """Tokens 0 reset, 1 increment, 2 … 6 distractors; labels the count so far.
+
+    Of ``trained`` tokens 1/16 reset and 1/4 increment; in longer sequences they are as
+    many in all. A count that would exceed the largest is reset instead.
+    """
+    chance = torch.rand(batch, length, generator=generator) * length / trained
+    tokens = torch.randint(2, 7, (batch, length), generator=generator)
+    tokens[chance < 5 / 16] = 1
+    tokens[chance < 1 / 16] = 0
+    tokens[:, 0] = 0
+    labels = torch.zeros_like(tokens)
+    so_far = torch.zeros(batch, dtype=torch.long)
+    for i in range(length):
+        so_far = so_far + (tokens[:, i] == 1)
+        tokens[:, i] = tokens[:, i].masked_fill(so_far > LARGEST_COUNT, 0)
+        so_far = so_far.masked_fill(tokens[:, i] == 0, 0)
+        labels[:, i] = so_far
+    return tokens, labels
+
+
+def copy(batch: int, length: int, trained: int, generator: torch.Generator) -> Batch:
+    """Tokens 0 blank, 1 begin, 2 … letters; after "begin", the letters in order.
+
+    Every letter is asked for at the token before it.
+    """
+    blanks = length - COPIED
+    places = torch.rand(batch, blanks, generator=generator).argsort(-1)[:, :COPIED]
+    letters = torch.randint(2, 2 + LETTERS, (batch, COPIED), generator=generator)
+    tokens = torch.zeros(batch, length, dtype=torch.long)
+    tokens.scatter_(1, places.sort(-1).values, letters)
+    tokens[:, blanks] = 1
+    tokens[:, blanks + 1 :] = letters[:, :-1]
+    labels = torch.full_like(tokens, IGNORED)
+    labels[:, blanks:] = letters - 2
+    return tokens, labels
+
+
+def recall(
+    batch: int,
+    length: int,
+    trained: int,
+    generator: torch.Generator,
+    *,
+    back: int = 1,
+) -> Batch:
+    """Half of the tokens write a value to a key, half read a key; both in one token.
+
+    Tokens below KEYS · VALUES write value token mod VALUES to key token div VALUES; the
+    others read. A reading is asked for the value of the ``back``-th last writing to
+    its key, where there is one.
+    """
+    shape = (batch, length)
+    keys = torch.randint(KEYS, shape, generator=generator)
+    values = torch.randint(VALUES, shape, generator=generator)
+    is_reading = torch.rand(shape, generator=generator) < 0.5
+    tokens = torch.where(is_reading, KEYS * VALUES + keys, keys * VALUES + values)
+    written = torch.full((batch, KEYS, back), IGNORED)
+    rows = torch.arange(batch)
+    labels = torch.full_like(tokens, IGNORED)
+    for i in range(length):
+        own = written[rows, keys[:, i]]
+        labels[:, i] = torch.where(is_reading[:, i], own[:, -1], IGNORED)
+        newer = torch.cat((values[:, i, None], own[:, :-1]), -1)
+        written[rows, keys[:, i]] = torch.where(is_reading[:, i, None], own, newer)
+    return tokens, labels
+
+
+def n_back(batch: int, length: int, trained: int, generator: torch.Generator) -> Batch:
+    """:func:`recall` of the writing before the last."""
+    return recall(batch, length, trained, generator, back=2)
+
+
+@dataclass(frozen=True)
+class Task:
+    """A maker of batches, the sizes of its alphabets, and what guessing gets."""
+
+    title: str
+    make: Callable[[int, int, int, torch.Generator], Batch]
+    tokens: int
+    labels: int
+
+
+TASKS: Mapping[str, Task] = MappingProxyType(
+    {
+        "count": Task("Counting among distractors", count, 7, LARGEST_COUNT + 1),
+        "copy": Task("Selective copy", copy, 2 + LETTERS, LETTERS),
+        "recall": Task(
+            "Recall of the last value", recall, KEYS * VALUES + KEYS, VALUES
+        ),
+        "n-back": Task(
+            "Recall of the value before", n_back, KEYS * VALUES + KEYS, VALUES
+        ),
+    }
+)
+"""The tasks, by name."""
+
+
+@dataclass(frozen=True)
+class Arm:
+    """An encoding of the experiment, and the route of attention that it takes."""
+
+    title: str
+    make: Callable[[Settings], Encoding]
+    route: str = "eager"
+
+
+ARMS: Mapping[str, Arm] = MappingProxyType(
+    {
+        "none": Arm("no encoding", lambda s: Encoding(), "sdpa"),
+        "rope": Arm("RoPE", lambda s: RoPE(s.d, layout="half"), "sdpa"),
+        "fixed": Arm(
+            "fixed gates (ALiBi)",
+            lambda s: FoX(
+                s.heads * s.d, s.heads, gate="fixed", gate_bias=(2.0, float(s.length))
+            ),
+            "sdpa",
+        ),
+        "fox": Arm("FoX", lambda s: FoX(s.heads * s.d, s.heads), "sdpa"),
+        "cope": Arm("CoPE", lambda s: CoPE(s.d, npos=s.length, scaling="code")),
+        "stickbreaking": Arm(
+            "stick-breaking",
+            lambda s: StickBreaking(attend_current=False, remainder="drop"),
+        ),
+    }
+)
+"""The encodings, by name; stick-breaking and CoPE have no stock kernel."""
+
+
+class Model(nn.Module):
+    """A causal transformer that says something after every token."""
+
+    def __init__(self, arm: Arm, task: Task, settings: Settings, seed: int):
+        super().__init__()
+        torch.manual_seed(seed)
+        encodings = [arm.make(settings) for _ in range(settings.layers)]
+        torch.manual_seed(seed)
+        width = settings.heads * settings.d
+        self.embedding = nn.Embedding(task.tokens, width)
+        self.blocks = nn.ModuleList(
+            Block(
+                width,
+                Attention(width, settings.heads, encoding=encoding, route=arm.route),
+            )
+            for encoding in encodings
+        )
+        self.norm = nn.LayerNorm(width)
+        self.answer = nn.Linear(width, task.labels)
+
+    def forward(
+        self, tokens: Int[Tensor, "batch tokens"]
+    ) -> Float[Tensor, "batch tokens labels"]:
+        """Logits of the labels, after every token."""
+        x = self.embedding(tokens)
+        for block in self.blocks:
+            x = block(x)
+        return self.answer(self.norm(x))
+
+
+@dataclass(frozen=True)
+class Run:
+    """One training: ``accuracy`` by length (as text), ``loss`` of the last tenth."""
+
+    task: str
+    encoding: str
+    seed: int
+    accuracy: dict[str, float]
+    loss: float
+    seconds: float
+
+
+@dataclass
+class Result(Runs):
+    """What was run, how and on what."""
+
+    settings_type = Settings
+    run_type = Run
+
+    def accuracy(
+        self, task: str, encoding: str, length: int
+    ) -> Float[np.ndarray, "seeds"]:
+        """Of one encoding at one task and length, by rising seed."""
+        runs = sorted(self.runs, key=lambda run: run.seed)
+        return np.array(
+            [
+                run.accuracy[str(length)]
+                for run in runs
+                if (run.task, run.encoding) == (task, encoding)
+            ]
+        )
+
+    def lengths(self) -> list[int]:
+        """Those tested, the training length first."""
+        return [m * self.settings.length for m in MULTIPLES]
+
+    def rows(self) -> Iterator[tuple[str, ...]]:
+        """Accuracies of every task and encoding at every length."""
+        yield ("accuracy in %", "encoding", *(f"L = {n}" for n in self.lengths()))
+        for task in TASKS:
+            for arm in ARMS:
+                values = [self.accuracy(task, arm, n) for n in self.lengths()]
+                if values[0].size:
+                    cells = map(_in_percent, values)
+                    yield (TASKS[task].title, ARMS[arm].title, *cells)
+
+
+def interval(
+    values: Float[np.ndarray, "seeds"], level: float = 0.95
+) -> tuple[float, float]:
+    """Mean and half-width of its t interval over independent seeds.
+
+    For the difference of two encodings, give the differences of their paired values.
+    """
+    n = len(values)
+    if n < 2:
+        raise ValueError(f"an interval needs at least 2 seeds, got {n}")
+    error = values.std(ddof=1) / n**0.5
+    return float(values.mean()), float(stats.t.ppf((1 + level) / 2, n - 1) * error)
+
+
+def _in_percent(values: Float[np.ndarray, "seeds"]) -> str:
+    if len(values) < 2:
+        return f"{values.mean():.1%}"
+    mean, half = interval(100 * values)
+    return f"{mean:.1f} ± {half:.1f}"
+
+
+def fit(model: Model, task: Task, settings: Settings, seed: int) -> float:
+    """Train and return the mean loss of the last tenth of the steps."""
+    optimiser, schedule = optimisation(
+        model, rate=settings.rate, decay=settings.decay, steps=settings.steps
+    )
+    generator = torch.Generator().manual_seed(seed)
+    losses = []
+    for _ in range(settings.steps):
+        tokens, labels = task.make(
+            settings.batch, settings.length, settings.length, generator
+        )
+        optimiser.zero_grad()
+        loss = functional.cross_entropy(model(tokens).mT, labels, ignore_index=IGNORED)
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimiser.step()
+        schedule.step()
+        losses.append(loss.item())
+    return float(np.mean(losses[-max(1, settings.steps // 10) :]))
+
+
+@torch.no_grad()
+def test(model: Model, task: Task, length: int, settings: Settings, seed: int) -> float:
+    """Accuracy on fresh sequences of one length."""
+    generator = torch.Generator().manual_seed(10**6 + seed)
+    tokens, labels = task.make(settings.tested, length, settings.length, generator)
+    right = [
+        (model(t).argmax(-1) == asked)[asked != IGNORED]
+        for t, asked in zip(tokens.split(16), labels.split(16), strict=True)
+    ]
+    return torch.cat(right).double().mean().item()
+
+
+def run(task: str, encoding: str, seed: int, settings: Settings) -> Run:
+    """Train one encoding at one task with one seed and test it at every length."""
+    start = time.perf_counter()
+    with torch.random.fork_rng(devices=[]):
+        model = Model(ARMS[encoding], TASKS[task], settings, seed)
+    loss = fit(model, TASKS[task], settings, seed)
+    return Run(
+        task=task,
+        encoding=encoding,
+        seed=seed,
+        accuracy={
+            str(n): test(model, TASKS[task], n, settings, seed)
+            for n in (m * settings.length for m in MULTIPLES)
+        },
+        loss=loss,
+        seconds=time.perf_counter() - start,
+    )
+
+
+def experiment(
+    *,
+    tasks: Sequence[str] = tuple(TASKS),
+    encodings: Sequence[str] = tuple(ARMS),
+    seeds: int = 5,
+    settings: Settings | None = None,
+    processes: int = 1,
+    save_to: str | Path | None = None,
+) -> Result:
+    """Run every task and encoding with seeds 0, 1, … and keep what is finished.
+
+    Parameters
+    ----------
+    tasks, encodings
+        Keys of :data:`TASKS` and :data:`ARMS`.
+    seeds
+        How many.
+    settings
+        Default :class:`Settings`.
+    processes
+        Runs at a time, each on one thread.
+    save_to
+        A file that is rewritten after every run. Runs that it already has are not
+        repeated.
+
+    Returns
+    -------
+    Result
+        Also when interrupted, with the runs that were finished.
+
+    Raises
+    ------
+    ValueError, TypeError
+        Unknown tasks or encodings, counts that are not positive integers, a file that
+        was made with other settings.
+    """
+    for name in tasks:
+        require_choice("task", name, tuple(TASKS))
+    for name in encodings:
+        require_choice("encoding", name, tuple(ARMS))
+    require_dimension("seeds", seeds, 1)
+    require_dimension("processes", processes, 1)
+    result = Result.begin(settings or Settings(), save_to, METHOD)
+    finished = {(run.task, run.encoding, run.seed) for run in result.runs}
+    every = [(t, e, s) for s in range(seeds) for t in tasks for e in encodings]
+    result.add(
+        run,
+        [(*job, result.settings) for job in every if job not in finished],
+        processes=processes,
+        save_to=save_to,
+        describe=lambda run: f"{run.task}, {run.encoding}, seed {run.seed}",
+    )
+    return result
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m posedu.experiments.sequences",
+        description="Train a small causal transformer with each encoding on each task.",
+    )
+    parser.add_argument("--tasks", nargs="+", choices=TASKS, default=list(TASKS))
+    parser.add_argument("--encodings", nargs="+", choices=ARMS, default=list(ARMS))
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--steps", type=int, default=Settings.steps)
+    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--out", default="sequences-cpu.json", help="result file")
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the experiment, or the rest of it, and print a table of accuracies."""
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    torch.set_num_threads(1)
+    try:
+        result = experiment(
+            tasks=options.tasks,
+            encodings=options.encodings,
+            seeds=options.seeds,
+            settings=Settings(steps=options.steps),
+            processes=options.processes,
+            save_to=options.out,
+        )
+    except ValueError as error:
+        parser.error(str(error))
+    print(f"{result}\nwritten to {options.out}")
+    return 0 if result.complete else 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())
