@@ -22,6 +22,8 @@ FAMILIES = (
     "commuting",
     "comrope",
     "fope",
+    "stickbreaking",
+    "cope",
 )
 STRICT = "POSEDU_STRICT"  # where this is "1" an answer that is not correct raises
 

@@ -1,0 +1,610 @@
+"""The exercises on CoPE."""
+
+import numpy as np
+import sympy as sp
+import torch
+
+from posedu.check.core import Exercise, Misconception, Property
+
+_rng = np.random.default_rng(0)
+
+
+# cope-1: all gates alike
+
+
+def count(i, j, gate, npos):
+    """The position p_ij of key j for query i if every gate is ``gate``."""
+    return sp.Min(gate * (i - j + 1), npos - 1)
+
+
+COUNT = Exercise(
+    name="cope-1",
+    title="All gates alike",
+    kind="by hand",
+    minutes=4,
+    lines=1,
+    cases=(
+        (0, 0, sp.Integer(1), 4),
+        (3, 1, sp.Integer(0), 4),
+        (3, 2, sp.Rational(1, 2), 4),
+        (4, 2, sp.Rational(1, 2), 4),
+        (6, 1, sp.Integer(1), 4),
+        (9, 0, sp.Rational(1, 4), 8),
+    ),
+    solution=count,
+    misconceptions=(
+        Misconception(
+            "This is the distance",
+            "i − j counts the steps from the key to the query. CoPE counts tokens, and "
+            "both ends are among them: what does a token count for itself?",
+            lambda i, j, gate, npos: sp.Min(gate * (i - j), npos - 1),
+        ),
+        Misconception(
+            "The largest position is one too large",
+            "A table of npos columns has positions from 0 on. Which is its last?",
+            lambda i, j, gate, npos: sp.Min(gate * (i - j + 1), npos),
+        ),
+        Misconception(
+            "Positions go on beyond the table",
+            "The table has npos columns; what is farther than the last shares it.",
+            lambda i, j, gate, npos: gate * (i - j + 1),
+        ),
+        Misconception(
+            "The keys older than j are counted",
+            "From the first token to the key is an absolute position, the same for "
+            "every query. CoPE counts what lies between the key and the query.",
+            lambda i, j, gate, npos: sp.Min(gate * (j + 1), npos - 1),
+        ),
+        Misconception(
+            "The position is rounded down",
+            "A gate may be a half, and so may a position: that is why the table is "
+            "interpolated.",
+            lambda i, j, gate, npos: sp.floor(sp.Min(gate * (i - j + 1), npos - 1)),
+        ),
+    ),
+    properties=(
+        Property(
+            "Closed gates leave every key at position 0",
+            lambda answer, i, j, gate, npos: answer(i, j, sp.Integer(0), npos) == 0,
+        ),
+    ),
+)
+
+
+# cope-2: from the key to the query
+
+
+def positions(logits, npos):
+    """p_ij of gate logits, ``[queries, keys]``; 0 above the diagonal."""
+    gates = np.tril(1 / (1 + np.exp(-logits)))
+    counted = np.cumsum(gates[:, ::-1], axis=1)[:, ::-1]
+    return np.minimum(counted, npos - 1)
+
+
+def _gates(logits):
+    return np.tril(1 / (1 + np.exp(-logits)))
+
+
+def _counted(gates):
+    return np.cumsum(gates[:, ::-1], axis=1)[:, ::-1]
+
+
+def _own_gates(logits):
+    return np.diag(_gates(logits))
+
+
+def _token_wise(logits, npos):
+    c = np.cumsum(_own_gates(logits))
+    since_key = c[:, None] - c + _own_gates(logits)
+    return np.minimum(np.tril(since_key), npos - 1)
+
+
+POSITIONS = Exercise(
+    name="cope-2",
+    title="From the key to the query",
+    kind="NumPy",
+    minutes=8,
+    lines=3,
+    cases=(
+        (_rng.normal(size=(2, 2)), 8),
+        (_rng.normal(size=(4, 4)), 3),
+        (_rng.normal(size=(7, 7)) + 1, 3),
+    ),
+    solution=positions,
+    misconceptions=(
+        Misconception(
+            "The sum runs over older keys",
+            "This counts from the first key up to key j, so the nearest keys get the "
+            "largest positions. Count the other way: from the key to the query.",
+            lambda logits, npos: np.minimum(
+                np.cumsum(_gates(logits), axis=1), npos - 1
+            ),
+        ),
+        Misconception(
+            "Each token has one position for all queries",
+            "A gate belongs to a query and a key. One gate for each token, summed from "
+            "the start, gives an absolute position that no query can choose.",
+            lambda logits, npos: np.minimum(
+                np.tril(np.broadcast_to(np.cumsum(_own_gates(logits)), logits.shape)),
+                npos - 1,
+            ),
+        ),
+        Misconception(
+            "Each token has one gate for all queries",
+            "A difference of cumulative sums is how FoX counts. Here another query "
+            "sees other gates on the same keys, so no one list of gates will do.",
+            _token_wise,
+        ),
+        Misconception(
+            "The key's own gate is left out",
+            "The sum includes both ends. The nearest key of each query is its own "
+            "token: its position is that token's gate, not 0.",
+            lambda logits, npos: np.minimum(
+                _counted(_gates(logits)) - _gates(logits), npos - 1
+            ),
+        ),
+        Misconception(
+            "The query's own gate is left out",
+            "The sum includes both ends: the query's own key is counted as well.",
+            lambda logits, npos: np.minimum(
+                _counted(np.tril(_gates(logits), -1)), npos - 1
+            ),
+        ),
+        Misconception(
+            "Keys after the query are counted",
+            "Their gates must be closed before anything is summed; a mask on the "
+            "attention weights comes too late.",
+            lambda logits, npos: np.minimum(
+                _counted(1 / (1 + np.exp(-logits))), npos - 1
+            ),
+        ),
+        Misconception(
+            "The sum runs over queries",
+            "A row belongs to one query. It adds up its own gates, along the keys.",
+            lambda logits, npos: np.minimum(
+                np.cumsum(_gates(logits), axis=0), npos - 1
+            ),
+        ),
+        Misconception(
+            "The largest position is one too large",
+            "The columns of the table are numbered from 0. What is the last number?",
+            lambda logits, npos: np.minimum(_counted(_gates(logits)), npos),
+        ),
+        Misconception(
+            "Positions go on beyond the table",
+            "There are npos columns, however many keys there are.",
+            lambda logits, npos: _counted(_gates(logits)),
+        ),
+    ),
+    properties=(
+        Property(
+            "Above the diagonal everything is 0",
+            lambda answer, logits, npos: not np.triu(answer(logits, npos), 1).any(),
+        ),
+        Property(
+            "Along a row positions do not grow towards the query",
+            lambda answer, logits, npos: bool(
+                (np.diff(answer(logits, npos)) <= 1e-12).all()
+            ),
+        ),
+        Property(
+            "No position is above npos − 1",
+            lambda answer, logits, npos: bool(
+                (answer(logits, npos) <= npos - 1 + 1e-12).all()
+            ),
+        ),
+    ),
+)
+
+
+# cope-3: between two columns
+
+
+def interpolate(u, p):
+    """The numbers ``u`` of columns 0, 1, … at the real position ``p`` ≥ 0."""
+    p = sp.Min(p, len(u) - 1)
+    low, high = sp.floor(p), sp.ceiling(p)
+    return (p - low) * u[high] + (1 - p + low) * u[low]
+
+
+_U = sp.symbols("u0:4", real=True)
+
+
+def _last(u):
+    return sp.Integer(len(u) - 1)
+
+
+def _swapped(u, p):
+    p = sp.Min(p, _last(u))
+    low, high = sp.floor(p), sp.ceiling(p)
+    return (p - low) * u[low] + (1 - p + low) * u[high]
+
+
+def _extrapolated(u, p):
+    cell = sp.Min(sp.floor(p), _last(u) - 1)
+    return u[cell] + (p - cell) * (u[cell + 1] - u[cell])
+
+
+INTERPOLATE = Exercise(
+    name="cope-3",
+    title="Between two columns",
+    kind="SymPy",
+    minutes=6,
+    lines=3,
+    cases=(
+        (_U[:2], sp.Integer(0)),
+        (_U[:2], sp.Rational(1, 4)),
+        (_U, sp.Integer(2)),
+        (_U, sp.Rational(8, 3)),
+        (_U, sp.Rational(9, 2)),
+    ),
+    solution=interpolate,
+    misconceptions=(
+        Misconception(
+            "Floor and ceiling are swapped",
+            "At p = 2¼ column 2 is the nearer one and must weigh more: which of the "
+            "two weights does the fraction ¼ belong to?",
+            _swapped,
+        ),
+        Misconception(
+            "The position is rounded to the nearest column",
+            "Then the value would jump, and the gates would get no gradient anywhere.",
+            lambda u, p: u[sp.Min(sp.floor(p + sp.Rational(1, 2)), _last(u))],
+        ),
+        Misconception(
+            "The fraction is cut off",
+            "Between two columns both have a part in the value.",
+            lambda u, p: u[sp.Min(sp.floor(p), _last(u))],
+        ),
+        Misconception(
+            "The last line goes on beyond the table",
+            "What is farther than the last column gets the last column's value.",
+            _extrapolated,
+        ),
+        Misconception(
+            "The first column is taken for position 1",
+            "Position 0 needs a column too: it is where keys stand when all gates are "
+            "closed.",
+            lambda u, p: interpolate(u, sp.Max(p - 1, 0)),
+        ),
+    ),
+)
+
+
+# cope-4: a head of CoPE
+
+
+def cope_weights(q, k, table):
+    """The attention weights of one causal head, everything divided by √d."""
+    n, d = q.shape
+    causal = torch.ones(n, n, dtype=torch.bool).tril()
+    content = q @ k.T / d**0.5
+    gates = content.sigmoid() * causal
+    p = gates.flip(-1).cumsum(-1).flip(-1).clamp(max=table.shape[1] - 1)
+    u = q @ table / d**0.5
+    low = p.floor()
+    bias = torch.lerp(u.gather(1, low.long()), u.gather(1, p.ceil().long()), p - low)
+    return (content + bias).masked_fill(~causal, -torch.inf).softmax(-1)
+
+
+def _head(q, k, table, *, content=1.0, gates=1.0, bias=1.0, count=None, swap=False):
+    """One head whose content, gate logits and bias are multiplied by what is given."""
+    causal = torch.ones(len(q), len(q), dtype=torch.bool).tril()
+    products = q @ k.T
+    g = (products * gates).sigmoid() * causal
+    p = (count or _since_key)(g).clamp(max=table.shape[1] - 1)
+    u = q @ table * bias
+    low, high = u.gather(1, p.floor().long()), u.gather(1, p.ceil().long())
+    if swap:
+        low, high = high, low
+    logits = products * content + torch.lerp(low, high, p - p.floor())
+    return logits.masked_fill(~causal, -torch.inf).softmax(-1)
+
+
+def _since_key(gates):
+    return gates.flip(-1).cumsum(-1).flip(-1)
+
+
+def _since_key_by_token(gates):
+    own = gates.diagonal()
+    c = own.cumsum(0)
+    return (c[:, None] - c + own).tril()
+
+
+def _with_roots(**powers):
+    """A head in which each part is multiplied by its power of √d."""
+
+    def answer(q, k, table):
+        root = q.shape[-1] ** 0.5
+        return _head(q, k, table, **{part: root**n for part, n in powers.items()})
+
+    return answer
+
+
+def _counting(count=None, swap=False):
+    def answer(q, k, table):
+        s = q.shape[-1] ** -0.5
+        return _head(q, k, table, content=s, gates=s, bias=s, count=count, swap=swap)
+
+    return answer
+
+
+def _head_case(n, d, npos):
+    shapes = (n, d), (n, d), (d, npos)
+    return tuple(torch.tensor(_rng.normal(size=shape)) for shape in shapes)
+
+
+WEIGHTS = Exercise(
+    name="cope-4",
+    title="A head of CoPE",
+    kind="PyTorch",
+    minutes=15,
+    lines=9,
+    cases=(_head_case(3, 4, 4), _head_case(6, 8, 3)),
+    solution=cope_weights,
+    misconceptions=(
+        Misconception(
+            "The table's part is not divided by √d",
+            "This is the paper's listing, and the option cope_nodiv of the authors' "
+            "code. Their default divides the sum of content and bias.",
+            _with_roots(content=-1, gates=-1, bias=0),
+        ),
+        Misconception(
+            "Nothing is divided by √d",
+            "So the paper prints its formulas. The authors' code divides.",
+            _with_roots(content=0, gates=0, bias=0),
+        ),
+        Misconception(
+            "The gates are not divided by √d",
+            "The gates reuse the content logits as they are when they enter softmax. "
+            "Undivided they saturate much sooner.",
+            _with_roots(content=-1, gates=0, bias=-1),
+        ),
+        Misconception(
+            "The table's part is divided twice",
+            "Once √d has divided it there is nothing left to divide: q · e is an inner "
+            "product of d terms like any other.",
+            _with_roots(content=-1, gates=-1, bias=-2),
+        ),
+        Misconception(
+            "Floor and ceiling are swapped",
+            "The bias would jump at every whole position. Which column is near when "
+            "the fraction is small?",
+            _counting(swap=True),
+        ),
+        Misconception(
+            "The sum runs over older keys",
+            "Positions are counted from the key to the query, so the query's own key "
+            "has the smallest.",
+            _counting(lambda g: g.cumsum(-1)),
+        ),
+        Misconception(
+            "The key's own gate is left out",
+            "The sum has both ends: the key j and the query's own key i.",
+            _counting(lambda g: _since_key(g) - g),
+        ),
+        Misconception(
+            "Each token has one gate for all queries",
+            "A gate compares this query with that key. Gates of tokens, in cumulative "
+            "sums, are FoX's.",
+            _counting(_since_key_by_token),
+        ),
+        Misconception(
+            "The bias is left out",
+            "These are the weights without any position, as they are while the table "
+            "is zero.",
+            lambda q, k, table: cope_weights(q, k, 0 * table),
+        ),
+    ),
+    properties=(
+        Property(
+            "Every row sums to 1",
+            lambda answer, q, k, table: torch.allclose(
+                answer(q, k, table).sum(-1), torch.ones(len(q)).double()
+            ),
+        ),
+        Property(
+            "Keys after the query get nothing",
+            lambda answer, q, k, table: not answer(q, k, table).triu(1).any(),
+        ),
+    ),
+)
+
+
+# cope-5: the k-th last mark
+
+
+def kth_last(marked, k, sharp):
+    """The last query's weights: gates open on the marked keys, column k is sharp."""
+    counted = np.cumsum(marked[::-1])[::-1]
+    logits = sharp * (counted == k) + sharp * marked
+    return np.exp(logits) / np.exp(logits).sum()
+
+
+def _pick(chosen, marked, sharp):
+    logits = sharp * chosen + sharp * marked
+    return np.exp(logits) / np.exp(logits).sum()
+
+
+def _marks(word):
+    return np.array([letter == "x" for letter in word])
+
+
+KTH_LAST = Exercise(
+    name="cope-5",
+    title="The k-th last mark",
+    kind="NumPy",
+    minutes=10,
+    lines=3,
+    cases=(
+        (_marks("x.x."), 1, 2.0),
+        (_marks("x.x..x.xx.."), 3, 4.0),
+        (_marks(".x....x...x"), 2, 8.0),
+    ),
+    solution=kth_last,
+    misconceptions=(
+        Misconception(
+            "A sharp column alone finds a stretch of keys",
+            "An unmarked key counts nothing itself, so it has the same position as "
+            "the next newer mark, and shares the weight. The content logit must tell "
+            "them apart.",
+            lambda marked, k, sharp: _pick(
+                np.cumsum(marked[::-1])[::-1] == k, 0.0, sharp
+            ),
+        ),
+        Misconception(
+            "Tokens are counted, not marks",
+            "With every gate open the position is a distance plus one. That is a "
+            "relative encoding, and the mark's distance varies.",
+            lambda marked, k, sharp: _pick(
+                np.arange(len(marked), 0, -1) == k, marked, sharp
+            ),
+        ),
+        Misconception(
+            "The marks are counted from the oldest",
+            "This is the k-th mark of the text. The sum runs from the key to the "
+            "query, so the last mark has position 1.",
+            lambda marked, k, sharp: _pick(np.cumsum(marked) == k, marked, sharp),
+        ),
+        Misconception(
+            "The mark does not count itself",
+            "The sum includes its key. What is the position of the last mark?",
+            lambda marked, k, sharp: _pick(
+                np.cumsum(marked[::-1])[::-1] - marked == k, marked, sharp
+            ),
+        ),
+        Misconception(
+            "The last mark is taken for number 0",
+            "Position 0 are the keys after the last mark. The last mark has counted "
+            "one: itself.",
+            lambda marked, k, sharp: _pick(
+                np.cumsum(marked[::-1])[::-1] == k - 1, marked, sharp
+            ),
+        ),
+        Misconception(
+            "Older marks are clamped to the same column",
+            "With npos = k + 1 columns everything older than the k-th last mark has "
+            "position k as well. How many columns does this head need?",
+            lambda marked, k, sharp: _pick(
+                np.cumsum(marked[::-1])[::-1] >= k, marked, sharp
+            ),
+        ),
+    ),
+    properties=(
+        Property(
+            "The largest weight is on a marked key",
+            lambda answer, marked, k, sharp: bool(
+                marked[np.argmax(answer(marked, k, sharp))]
+            ),
+        ),
+        Property(
+            "The weights sum to 1",
+            lambda answer, marked, k, sharp: np.isclose(
+                answer(marked, k, sharp).sum(), 1
+            ),
+        ),
+    ),
+)
+
+
+# cope-6: gates that cannot learn
+
+
+def gate_gradient(gates, u, j):
+    """The gradient of u[p_j] with respect to the gates of the last query, by autograd.
+
+    ``gates`` has one gate a key, ``u`` one number a column.
+    """
+    gates = gates.clone().requires_grad_()
+    p = gates[j:].sum().clamp(max=len(u) - 1)
+    low, high = p.floor(), p.ceil()
+    value = (p - low) * u[high.long()] + (1 - p + low) * u[low.long()]
+    value.backward()
+    return gates.grad
+
+
+def _by_slope(slope, first=lambda j: j, last=None):
+    """A gradient that is ``slope(u, p)`` on the gates from ``first(j)`` to ``last``."""
+
+    def answer(gates, u, j):
+        p = gates[j:].sum().clamp(max=len(u) - 1)
+        gradient = torch.zeros_like(gates)
+        gradient[slice(first(j), last and last(j))] = slope(u, p)
+        return gradient
+
+    return answer
+
+
+def _slope(u, p):
+    return u[p.ceil().long()] - u[p.floor().long()]
+
+
+def _slope_to_the_right(u, p):
+    low = p.floor().long().clamp(max=len(u) - 2)
+    return u[low + 1] - u[low]
+
+
+def _slope_by_differences(u, p, step=1e-4):
+    columns = np.arange(len(u))
+    right, left = np.interp([p + step, p - step], columns, u)
+    return (right - left) / (2 * step)
+
+
+def _gates_of(*values):
+    return torch.tensor(values, dtype=torch.float64)
+
+
+_TABLE = torch.tensor(_rng.normal(size=6))
+
+GRADIENT = Exercise(
+    name="cope-6",
+    title="Gates that cannot learn",
+    kind="experiment",
+    minutes=10,
+    lines=6,
+    cases=(
+        (_gates_of(0.3, 0.9), _TABLE[:3], 0),
+        (_gates_of(0.2, 0.9, 0.4, 0.8), _TABLE, 1),
+        (_gates_of(1.0, 0.0, 1.0, 1.0), _TABLE, 1),
+        (_gates_of(0.5, 0.25, 0.25, 1.0, 0.0), _TABLE, 0),
+        (_gates_of(0.9, 0.8, 0.7, 0.9, 0.6), _TABLE[:3], 1),
+    ),
+    solution=gate_gradient,
+    misconceptions=(
+        Misconception(
+            "At a whole position the slope to the right is taken",
+            "That is a choice one could make, but autograd differentiates the code: "
+            "it takes column ⌈p⌉, and at a whole p that is the column of the floor.",
+            _by_slope(_slope_to_the_right),
+        ),
+        Misconception(
+            "The slopes on both sides are averaged",
+            "A difference quotient does not see what the code does at a whole "
+            "position. Let autograd go through floor and ceiling.",
+            _by_slope(_slope_by_differences),
+        ),
+        Misconception(
+            "All gates move the position",
+            "The sum starts at key j: older keys have no part in its position.",
+            _by_slope(_slope, first=lambda j: 0),
+        ),
+        Misconception(
+            "Older gates move the position",
+            "The sum runs from key j to the query, not from the first key to j.",
+            _by_slope(_slope, first=lambda j: 0, last=lambda j: j + 1),
+        ),
+        Misconception(
+            "The key's own gate is left out",
+            "Key j is counted as well: its gate moves its position.",
+            _by_slope(_slope, first=lambda j: j + 1),
+        ),
+        Misconception(
+            "No gate ever gets a gradient",
+            "So it would be if positions were rounded. Interpolation is there to keep "
+            "the fraction, and through it the gradient.",
+            _by_slope(lambda u, p: 0.0),
+        ),
+    ),
+)
+
+EXERCISES = (COUNT, POSITIONS, INTERPOLATE, WEIGHTS, KTH_LAST, GRADIENT)
