@@ -1,0 +1,602 @@
+"""The exercises on stick-breaking attention."""
+
+import math
+
+import numpy as np
+import sympy as sp
+import torch
+
+from posedu.check.core import Exercise, Misconception, Property
+from posedu.numpy.stickbreaking import break_stick
+
+_rng = np.random.default_rng(0)
+
+
+# stickbreaking-1: the pieces of a stick
+
+
+def pieces(a, b, c):
+    """What three keys take, the oldest first, and what is left: a list of four."""
+    return [a * (1 - b) * (1 - c), b * (1 - c), c, (1 - a) * (1 - b) * (1 - c)]
+
+
+def _pieces_that_sum_to_one(a, b, c):
+    *taken, left = pieces(a, b, c)
+    return [*(piece / (1 - left) for piece in taken), sp.Integer(0)]
+
+
+PIECES = Exercise(
+    name="stickbreaking-1",
+    title="The pieces of a stick",
+    kind="by hand",
+    minutes=5,
+    lines=1,
+    cases=(
+        (sp.Rational(1, 2), sp.Rational(1, 3), sp.Rational(1, 4)),
+        sp.symbols("beta:3"),
+    ),
+    solution=pieces,
+    misconceptions=(
+        Misconception(
+            "The stick is reversed",
+            "Here the oldest key breaks first, and each weight is a product over "
+            "*older* keys. Who stands nearest to the query, and who must wait?",
+            lambda a, b, c: [a, b * (1 - a), c * (1 - a) * (1 - b), pieces(a, b, c)[3]],
+        ),
+        Misconception(
+            "Nobody waits",
+            "Each key takes its fraction of the whole stick, so that more may be given "
+            "away than there is. A fraction is of what the nearer keys left.",
+            lambda a, b, c: [a, b, c, pieces(a, b, c)[3]],
+        ),
+        Misconception(
+            "A key pays for itself",
+            "Its own 1 − β is in the product, too. A key breaks what it finds, and "
+            "what it finds only the *nearer* keys have broken.",
+            lambda a, b, c: [
+                p * (1 - own)
+                for p, own in zip(pieces(a, b, c), (a, b, c, 0), strict=True)
+            ],
+        ),
+        Misconception(
+            "The row is made to sum to one",
+            "You divided by the sum. The weights of a row sum to less than one, and "
+            "the remainder is not nothing.",
+            _pieces_that_sum_to_one,
+        ),
+        Misconception(
+            "The fractions are subtracted from one",
+            "The remainder is not 1 − Σ β: the fractions are not of the same stick.",
+            lambda a, b, c: [*pieces(a, b, c)[:3], 1 - a - b - c],
+        ),
+    ),
+    properties=(
+        Property(
+            "Pieces and remainder make one stick",
+            lambda answer, a, b, c: sp.expand(sum(answer(a, b, c)) - 1) == 0,
+        ),
+    ),
+)
+
+
+# stickbreaking-2: the logit of an ALiBi slope
+
+
+def logit_of(m):
+    """The constant logit z whose weights fall by the factor e^−m a token."""
+    return sp.log(sp.exp(m) - 1)
+
+
+SLOPE = Exercise(
+    name="stickbreaking-2",
+    title="The logit of a slope",
+    kind="SymPy",
+    minutes=8,
+    lines=1,
+    cases=((sp.Integer(1),), (sp.log(3),), (sp.Symbol("m", positive=True),)),
+    solution=logit_of,
+    misconceptions=(
+        Misconception(
+            "The slope is taken for the logit",
+            "The weights fall by 1 − σ(z) a token, not by e^−z. The two are close only "
+            "for large z.",
+            lambda m: m,
+        ),
+        Misconception(
+            "Solved in the wrong direction",
+            "This is the slope of a logit, m = softplus(z), with the letters "
+            "exchanged. It must be solved for z.",
+            lambda m: sp.log(1 + sp.exp(m)),
+        ),
+        Misconception(
+            "The logit of the fraction that stays",
+            "This has σ(z) = e^−m. But σ(z) is the fraction that is *taken*; what "
+            "stays for the next key is the other one. (For a forget gate you would be "
+            "right.)",
+            lambda m: -sp.log(sp.exp(m) - 1),
+        ),
+        Misconception(
+            "The logarithm of the fraction",
+            "The fraction β = 1 − e^−m is right. Its logit is not its logarithm.",
+            lambda m: sp.log(1 - sp.exp(-m)),
+        ),
+    ),
+    properties=(
+        Property(
+            "A steeper slope needs a larger logit",
+            lambda answer, m: (
+                float(answer(sp.Integer(1)) - answer(sp.Rational(1, 2))) > 0
+            ),
+        ),
+    ),
+)
+
+
+# stickbreaking-3: the paper's letters
+
+
+def weights(z):
+    """Weights ``[query, key]`` of logits ``[query, key]``, by the products."""
+    beta = 1 / (1 + np.exp(-z))
+    a = np.zeros_like(z)
+    for i in range(len(z)):
+        for j in range(i):
+            a[i, j] = beta[i, j] * np.prod(1 - beta[i, j + 1 : i])
+    return a
+
+
+def _break(z, where, passed):
+    """β where ``where(i, j)``, times 1 − β of the keys ``passed(i, j)``."""
+    beta = 1 / (1 + np.exp(-z))
+    a = np.zeros_like(z)
+    for i, j in np.ndindex(*z.shape):
+        if where(i, j):
+            a[i, j] = beta[i, j] * np.prod(1 - beta[i, passed(i, j)])
+    return a
+
+
+def _earlier(i, j):
+    return j < i
+
+
+def _normalised(z):
+    total = weights(z).sum(-1, keepdims=True)
+    return weights(z) / np.where(total > 0, total, 1)
+
+
+LETTERS = Exercise(
+    name="stickbreaking-3",
+    title="Two papers, two alphabets",
+    kind="NumPy",
+    minutes=12,
+    lines=6,
+    cases=(
+        (np.zeros((3, 3)),),
+        (np.array([[0.0, 1.0, 2.0], [-1.0, 0.5, 1.0], [2.0, -0.5, 0.0]]),),
+        (_rng.normal(size=(6, 6)),),
+    ),
+    solution=weights,
+    misconceptions=(
+        Misconception(
+            "The indices of the two papers are mixed up: rows are keys",
+            "The paper's A has the key first, and so has yours: it is upper "
+            "triangular. In this book row i is a query.",
+            lambda z: weights(z).T,
+        ),
+        Misconception(
+            "The indices of the two papers are mixed up: the product is empty",
+            "In the paper's formula i < k < j, i is the key. If i is the query, no k "
+            "is between, the product is 1 and the weights are plain sigmoids.",
+            lambda z: _break(z, _earlier, lambda i, j: slice(0, 0)),
+        ),
+        Misconception(
+            "The stick is reversed",
+            "The product runs over the keys older than j. It is those between j and "
+            "the query that break before it.",
+            lambda z: _break(z, _earlier, lambda i, j: slice(0, j)),
+        ),
+        Misconception(
+            "The query's own key breaks, too",
+            "That is attend_current, which the paper's code can do. Its formula stops "
+            "before the query.",
+            lambda z: _break(z, lambda i, j: j <= i, lambda i, j: slice(j + 1, i + 1)),
+        ),
+        Misconception(
+            "The query's own key is passed",
+            "Your product runs one key too far: the query's own key has no weight "
+            "here, so it may break nothing off.",
+            lambda z: _break(z, _earlier, lambda i, j: slice(j + 1, i + 1)),
+        ),
+        Misconception(
+            "The key's own factor is in the product",
+            "It has to start at the key *after* j. Only in log space does the sum "
+            "start at j, since there softplus makes log σ(z) of z.",
+            lambda z: _break(z, _earlier, lambda i, j: slice(j, i)),
+        ),
+        Misconception(
+            "The rows are made to sum to one",
+            "A row sums to 1 − r, and the first to 0. Dividing by the sum is geometric "
+            "attention's habit.",
+            _normalised,
+        ),
+    ),
+    properties=(
+        Property(
+            "No query gives its own or a later key any weight",
+            lambda answer, z: not np.triu(answer(z)).any(),
+        ),
+        Property(
+            "A weight does not feel the logits of older keys",
+            lambda answer, z: np.allclose(
+                answer(z)[:, 1:], answer(z + 5.0 * (np.arange(len(z)) == 0))[:, 1:]
+            ),
+        ),
+    ),
+)
+
+
+# stickbreaking-4: what is left
+
+
+def remainder(z):
+    """What a row of logits leaves of the stick."""
+    return float(np.exp(-np.logaddexp(0, z).sum()))
+
+
+def _sigma(z):
+    return 1 / (1 + np.exp(-z))
+
+
+def _weights_of_row(z):
+    row = np.broadcast_to(z, (len(z), len(z)))
+    return break_stick(row, attend_current=True)[0][-1]
+
+
+REMAINDER = Exercise(
+    name="stickbreaking-4",
+    title="What is left",
+    kind="NumPy",
+    minutes=6,
+    lines=1,
+    cases=(
+        (np.array([40.0]),),
+        (np.array([21.0, 21.0]),),
+        (np.array([1.0, 0.0, -2.0, 40.0]),),
+    ),
+    solution=remainder,
+    misconceptions=(
+        Misconception(
+            "The remainder is taken as 1 − Σ",
+            "The sum rounds to 1, and the difference is 0 or noise: a remainder below "
+            "1e−16 has no digit there. Add logarithms and never subtract from 1.",
+            lambda z: float(1 - _weights_of_row(z).sum()),
+        ),
+        Misconception(
+            "1 − σ(z) has lost its digits",
+            "The product is right, but σ(40) is 1 in float64, and 1 − 1 is 0. What is "
+            "log (1 − σ(z)) on paper?",
+            lambda z: float(np.prod(1 - _sigma(z))),
+        ),
+        Misconception(
+            "This is what the keys would leave for the opposite logits",
+            "Σ log σ(z) is the stick if every key *left* its fraction. log (1 − σ(z)) "
+            "is another of softplus's signs.",
+            lambda z: float(np.exp(-np.logaddexp(0, -z).sum())),
+        ),
+        Misconception(
+            "Softplus is taken for its argument",
+            "softplus(z) ≈ z for large z only; at z = 0 a key takes half of the stick.",
+            lambda z: float(np.exp(-np.maximum(z, 0).sum())),
+        ),
+    ),
+    properties=(
+        Property(
+            "However small, a remainder is above 0 and below 1e−15 for these logits",
+            lambda answer, z: 0 < answer(z) < 1e-15,
+        ),
+        Property(
+            "The order of the keys does not matter",
+            lambda answer, z: abs(answer(z) - answer(z[::-1])) < 1e-24,
+        ),
+    ),
+    tolerance=1e-24,
+)
+
+
+# stickbreaking-5: a row in float32
+
+
+def row_weights(z):
+    """The weights of one row of float32 logits, oldest first, in log space."""
+    cost = z.clamp(min=0) + torch.log1p(torch.exp(-z.abs()))
+    spent = cost.flip(0).cumsum(0).flip(0)
+    return torch.exp(z - spent)
+
+
+def _row(z, softplus):
+    return torch.exp(z - softplus(z).flip(0).cumsum(0).flip(0))
+
+
+def _naive(z):
+    return (1 + z.exp()).log()
+
+
+def _reversed_row(z):
+    return torch.exp(z - torch.nn.functional.softplus(z).cumsum(0))
+
+
+def _quiet(keys):
+    """One key of logit 0, and many nearer ones that take next to nothing."""
+    return torch.cat((torch.zeros(1), torch.full((keys,), -17.0)))
+
+
+ROW = Exercise(
+    name="stickbreaking-5",
+    title="Sixteen thousand quiet keys",
+    kind="PyTorch",
+    minutes=12,
+    lines=3,
+    cases=(
+        (torch.tensor([100.0, 0.0]),),
+        (torch.tensor([0.0, 6.0, 1.0]),),
+        (torch.tensor(3 * _rng.normal(size=20), dtype=torch.float32),),
+        (_quiet(16384),),
+    ),
+    solution=row_weights,
+    misconceptions=(
+        Misconception(
+            "Softplus is written log(1 + e^z)",
+            "In float32 e^z overflows from z = 89 on, and 1 + e^z is 1 below −17: "
+            "then sixteen thousand keys together take nothing. Both ends can be saved: "
+            "which exponential never overflows, and which function knows log(1 + t) "
+            "for tiny t?",
+            lambda z: _row(z, _naive),
+        ),
+        Misconception(
+            "log1p, but the exponential overflows",
+            "Very negative logits are right now. At z = 100 e^z is infinite, and the "
+            "key gets nothing in place of almost all.",
+            lambda z: _row(z, lambda z: z.exp().log1p()),
+        ),
+        Misconception(
+            "The exponential does not overflow, but 1 swallows the rest",
+            "Large logits are right now. For very negative ones 1 + t is 1: there is "
+            "a function for log(1 + t).",
+            lambda z: _row(z, lambda z: z.clamp(min=0) + (1 + (-z.abs()).exp()).log()),
+        ),
+        Misconception(
+            "Softplus is cut at 0",
+            "max(z, 0) is softplus far from 0 only; near 0 it is wrong by log 2, and "
+            "weights exceed what is there.",
+            lambda z: _row(z, lambda z: z.clamp(min=0)),
+        ),
+        Misconception(
+            "Softplus is cut where it can be seen",
+            "z for softplus(z) above 5 is wrong by 0.0067. In float32 a cut hides only "
+            "above 14.6.",
+            lambda z: _row(z, lambda z: torch.nn.functional.softplus(z, threshold=5.0)),
+        ),
+        Misconception(
+            "The stick is reversed",
+            "The sum runs over the older keys. Each key pays for those between it and "
+            "the query, at the end of the row.",
+            _reversed_row,
+        ),
+        Misconception(
+            "The row is made to sum to one",
+            "Softmax normalises, stick-breaking does not: what nobody takes is left.",
+            lambda z: row_weights(z) / row_weights(z).sum(),
+        ),
+    ),
+    properties=(
+        Property(
+            "A row never sums to more than 1",
+            lambda answer, z: answer(z).sum().item() <= 1 + 1e-4,
+        ),
+    ),
+    tolerance=2e-5,
+)
+
+
+# stickbreaking-6: the first token
+
+
+def attend(q, k, v, attend_current):
+    """Outputs ``[tokens, d]`` of one head that drops the remainder."""
+    z = q @ k.T / q.shape[-1] ** 0.5
+    before = torch.ones_like(z, dtype=torch.bool).tril(0 if attend_current else -1)
+    cost = torch.nn.functional.softplus(z).where(before, 0.0)
+    spent = cost.flip(-1).cumsum(-1).flip(-1)
+    return torch.exp(z - spent).where(before, 0.0) @ v
+
+
+def _only_itself(q, k, v, attend_current):
+    out = attend(q, k, v, attend_current)
+    return out if attend_current else torch.cat((v[:1], out[1:]))
+
+
+def _rows_of_one(q, k, v, attend_current):
+    ones = torch.ones_like(v[:, :1])
+    total = attend(q, k, ones, attend_current)
+    return attend(q, k, v, attend_current) / total.where(total > 0, 1.0)
+
+
+def _own_key_takes_nothing(q, k, v, attend_current):
+    out = attend(q, k, v, False)
+    if attend_current:
+        z = (q * k).sum(-1, keepdim=True) / q.shape[-1] ** 0.5
+        out = out + z.sigmoid() * v
+    return out
+
+
+def _everybody(q, k, v, attend_current):
+    z = q @ k.T / q.shape[-1] ** 0.5
+    spent = torch.nn.functional.softplus(z).flip(-1).cumsum(-1).flip(-1)
+    return torch.exp(z - spent) @ v
+
+
+def _attend_case(tokens, attend_current):
+    q, k, v = torch.tensor(_rng.normal(size=(3, tokens, 4)))
+    return q, k, v, attend_current
+
+
+ATTEND = Exercise(
+    name="stickbreaking-6",
+    title="The first token",
+    kind="PyTorch",
+    minutes=15,
+    lines=5,
+    cases=(
+        _attend_case(2, False),
+        _attend_case(2, True),
+        _attend_case(7, False),
+        _attend_case(7, True),
+    ),
+    solution=attend,
+    misconceptions=(
+        Misconception(
+            "The first token reads itself",
+            "Without its own key it has no key at all: o₀ is an empty sum. What is the "
+            "value of one?",
+            _only_itself,
+        ),
+        Misconception(
+            "attend_current is ignored: no query has its own key",
+            "Where it is True the stick starts at the query's own key, and the first "
+            "token gets something, too.",
+            lambda q, k, v, attend_current: attend(q, k, v, False),
+        ),
+        Misconception(
+            "attend_current is ignored: every query has its own key",
+            "Where it is False the stick starts one key earlier: an off-by-one of the "
+            "triangle.",
+            lambda q, k, v, attend_current: attend(q, k, v, True),
+        ),
+        Misconception(
+            "The own key is read, and costs nothing",
+            "With attend_current it is the first to break the stick, so every older "
+            "key gets less.",
+            _own_key_takes_nothing,
+        ),
+        Misconception(
+            "The rows are made to sum to one",
+            "Here the remainder is dropped, not shared out: nothing is divided.",
+            _rows_of_one,
+        ),
+        Misconception(
+            "The logits are not divided by √d",
+            "z = q · k / √d, as in softmax attention.",
+            lambda q, k, v, attend_current: attend(
+                q * q.shape[-1] ** 0.5, k, v, attend_current
+            ),
+        ),
+        Misconception(
+            "Later keys are not hidden",
+            "They break the stick before the query's own past is asked. A key after "
+            "the query must neither take a piece nor cost one.",
+            _everybody,
+        ),
+    ),
+    properties=(
+        Property(
+            "Without its own key the first token's output is zero",
+            lambda answer, q, k, v, attend_current: (
+                not answer(q, k, v, False)[0].abs().max()
+            ),
+        ),
+        Property(
+            "A token's output does not depend on later ones",
+            lambda answer, q, k, v, attend_current: torch.allclose(
+                answer(q, k, v, attend_current)[:1],
+                answer(q[:1], k[:1], v[:1], attend_current),
+            ),
+        ),
+    ),
+)
+
+
+# stickbreaking-7: how far must one look?
+
+
+def keys_needed(z, share):
+    """How many keys, the nearest first, until at most ``share`` of the stick is left.
+
+    All of them if even then more is left.
+    """
+    left = np.exp(-np.logaddexp(0, z[::-1]).cumsum())
+    return int(min((left > share).sum() + 1, len(z)))
+
+
+def _first_or_one(z, share):
+    left = np.exp(-np.logaddexp(0, z[::-1]).cumsum())
+    return int((left <= share).argmax() + 1)
+
+
+def _needed_by_softmax(z, share):
+    p = np.exp(z - z.max())[::-1].cumsum()
+    return int((1 - p / p[-1] > share).sum() + 1)
+
+
+STOP = Exercise(
+    name="stickbreaking-7",
+    title="How far must one look?",
+    kind="experiment",
+    minutes=10,
+    lines=3,
+    cases=(
+        (np.zeros(20), 0.001),
+        (np.array([3.0, -1.0, 2.0, -5.0, 0.5, -2.0]), 0.05),
+        (np.linspace(4, -4, 40), 0.01),
+        (np.full(30, -8.0), 0.5),
+        (_rng.normal(size=200), math.exp(-10)),
+    ),
+    solution=keys_needed,
+    misconceptions=(
+        Misconception(
+            "The oldest keys are asked first",
+            "The row is stored oldest first, and the nearest key breaks first: walk it "
+            "from its end.",
+            lambda z, share: keys_needed(z[::-1], share),
+        ),
+        Misconception(
+            "One key too few",
+            "The key that brings the stick below the share has to be looked at, too.",
+            lambda z, share: max(keys_needed(z, share) - 1, 0),
+        ),
+        Misconception(
+            "Keys with a small weight are left out",
+            "A small weight says little about the keys behind it: a quiet key takes "
+            "nothing and leaves the whole stick. What bounds *all* older weights?",
+            lambda z, share: int((_weights_of_row(z) > share).sum()),
+        ),
+        Misconception(
+            "The fractions are added",
+            "β is a fraction of what is left, so fractions multiply: 1 − Σ β is not "
+            "the stick.",
+            lambda z, share: int(
+                min((1 - _sigma(z[::-1]).cumsum() > share).sum() + 1, len(z))
+            ),
+        ),
+        Misconception(
+            "Where the stick never gets so short, one key is said to do",
+            "The argmax of a row of False is 0. If all keys leave more than the share, "
+            "all of them are needed.",
+            _first_or_one,
+        ),
+        Misconception(
+            "These are the weights of a softmax",
+            "There you must have seen all keys to know that you need not have. A stick "
+            "knows what is left after each.",
+            _needed_by_softmax,
+        ),
+    ),
+    properties=(
+        Property(
+            "Of louder keys no more are needed",
+            lambda answer, z, share: answer(z + 3, share) <= answer(z, share),
+        ),
+    ),
+)
+
+
+EXERCISES = (PIECES, SLOPE, LETTERS, REMAINDER, ROW, ATTEND, STOP)
