@@ -23,6 +23,7 @@ FAMILIES = (
     "comrope",
     "fope",
     "stickbreaking",
+    "fox",
     "cope",
 )
 STRICT = "POSEDU_STRICT"  # where this is "1" an answer that is not correct raises

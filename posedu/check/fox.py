@@ -1,0 +1,603 @@
+"""The exercises on FoX, the forget gate."""
+
+import math
+
+import numpy as np
+import sympy as sp
+import torch
+
+from posedu.check.core import Exercise, Misconception, Property
+from posedu.numpy.attention import causal_mask, softmax
+from posedu.numpy.gated import forget_bias
+
+_rng = np.random.default_rng(0)
+
+
+# fox-1: the gates between
+
+
+def kept(f, i, j):
+    """The share of key j that is left at query i ≥ j, from the list f of gates."""
+    return sp.prod(f[j + 1 : i + 1])
+
+
+_GATES = sp.symbols("f:6", positive=True)
+
+KEPT = Exercise(
+    name="fox-1",
+    title="The gates between",
+    kind="by hand",
+    minutes=5,
+    lines=1,
+    cases=((_GATES, 2, 2), (_GATES, 3, 2), (_GATES, 5, 1), (_GATES, 4, 0)),
+    solution=kept,
+    misconceptions=(
+        Misconception(
+            "The key's own gate is in the product",
+            "f_j has decided about what came *before* j. Nothing of j itself has been "
+            "forgotten when j is written: what must the product be for i = j?",
+            lambda f, i, j: sp.prod(f[j : i + 1]),
+        ),
+        Misconception(
+            "The query's gate is missing",
+            "f_i acts before query i looks: what token i forgets is gone for token i. "
+            "One step back costs one gate; which?",
+            lambda f, i, j: sp.prod(f[j + 1 : i]),
+        ),
+        Misconception(
+            "The gates are one place too early",
+            "f_j is in and f_i is out. The number of gates is right, i − j, and they "
+            "belong to the later end of each step.",
+            lambda f, i, j: sp.prod(f[j:i]),
+        ),
+        Misconception(
+            "The gates are added",
+            "Shares of shares multiply. It is their logarithms that add up.",
+            lambda f, i, j: sum(f[j + 1 : i + 1], sp.Integer(0)),
+        ),
+        Misconception(
+            "These are all gates up to the query",
+            "What was forgotten before key j existed does not concern it.",
+            lambda f, i, j: sp.prod(f[: i + 1]),
+        ),
+    ),
+    properties=(
+        Property(
+            "A query has forgotten nothing of itself",
+            lambda a, f, i, j: a(f, i, i) == 1,
+        ),
+        Property(
+            "What k keeps of j and i keeps of k multiply to what i keeps of j",
+            lambda answer, f, i, j: (
+                answer(f, 4, 1) == sp.expand(answer(f, 4, 2) * answer(f, 2, 1))
+            ),
+        ),
+    ),
+)
+
+
+# fox-2: the bias of an ALiBi slope
+
+
+def bias_of(m):
+    """The gate bias b of a constant gate σ(b) that makes FoX ALiBi of slope m."""
+    return -sp.log(sp.exp(m) - 1)
+
+
+SLOPE = Exercise(
+    name="fox-2",
+    title="The bias of a slope",
+    kind="SymPy",
+    minutes=8,
+    lines=1,
+    cases=((sp.Integer(1),), (sp.log(3),), (sp.Symbol("m", positive=True),)),
+    solution=bias_of,
+    misconceptions=(
+        Misconception(
+            "This is stick-breaking's logit",
+            "There σ is what a key takes and 1 − σ what stays. A forget gate is what "
+            "stays: the sign is the other one.",
+            lambda m: sp.log(sp.exp(m) - 1),
+        ),
+        Misconception(
+            "The slope is taken for the bias",
+            "log f = −m is right. But f = σ(b), not e^b: the two are close for very "
+            "negative b only.",
+            lambda m: -m,
+        ),
+        Misconception(
+            "The gate itself",
+            "f = e^−m is the gate. The bias is what the sigmoid makes it of.",
+            lambda m: sp.exp(-m),
+        ),
+        Misconception(
+            "The time scale is taken for the bias",
+            "1/m is the number of tokens T after which e^−1 is left. The bias follows "
+            "it like a logarithm: about log T for long T.",
+            lambda m: 1 / m,
+        ),
+        Misconception(
+            "The bias is 5 for every slope",
+            "5 is where one port of FoX starts, a slope of 0.0067. The paper starts "
+            "at 0, where half is forgotten at every token. Neither follows from m.",
+            lambda m: sp.Integer(5),
+        ),
+    ),
+    properties=(
+        Property(
+            "At bias 0 half is forgotten: the slope log 2",
+            lambda answer, m: sp.simplify(answer(sp.log(2))) == 0,
+        ),
+        Property(
+            "A gentler slope needs a larger bias",
+            lambda answer, m: (
+                float(answer(sp.Rational(1, 9)) - answer(sp.Integer(1))) > 0
+            ),
+        ),
+    ),
+)
+
+
+# fox-3: the weights
+
+
+def weights(q, k, log_f):
+    """FoX's weights ``[tokens, tokens]`` of one head."""
+    c = np.cumsum(log_f)
+    logits = q @ k.T / np.sqrt(q.shape[1]) + c[:, None] - c
+    logits = np.where(np.tri(len(q), dtype=bool), logits, -np.inf)
+    e = np.exp(logits - logits.max(axis=1, keepdims=True))
+    return e / e.sum(axis=1, keepdims=True)
+
+
+def _logits(q, k):
+    return q @ k.T / np.sqrt(q.shape[1])
+
+
+def _softmax(logits):
+    return softmax(logits, causal_mask(len(logits)))
+
+
+def _weights_case(tokens, d):
+    q, k = _rng.normal(size=(2, tokens, d))
+    return q, k, -np.logaddexp(0, _rng.normal(size=tokens))
+
+
+WEIGHTS = Exercise(
+    name="fox-3",
+    title="The weights",
+    kind="NumPy",
+    minutes=12,
+    lines=5,
+    cases=(_weights_case(2, 4), _weights_case(3, 4), _weights_case(8, 16)),
+    solution=weights,
+    misconceptions=(
+        Misconception(
+            "D is divided by √d",
+            "Only q · k is. D belongs to the gates, not to the products, and a head of "
+            "64 features would forget with the gate f^(1/8).",
+            lambda q, k, log_f: _softmax(
+                _logits(q, k) + forget_bias(log_f) / np.sqrt(q.shape[1])
+            ),
+        ),
+        Misconception(
+            "The key's own gate f_j is included",
+            "The sum starts one term too early, so every key is punished by the gate "
+            "with which it forgot *others*. Was one of your sums exclusive?",
+            lambda q, k, log_f: _softmax(_logits(q, k) + forget_bias(log_f) + log_f),
+        ),
+        Misconception(
+            "The query's own gate f_i is missing",
+            "The last step to the query costs a gate, too, and yours is free. (Left "
+            "out for *all* keys of the row, the softmax would hide it; the query's own "
+            "key pays nothing.)",
+            lambda q, k, log_f: _softmax(
+                _logits(q, k)
+                + forget_bias(log_f)
+                - np.where(np.eye(len(q)), 0, log_f[:, None])
+            ),
+        ),
+        Misconception(
+            "The sign of D is reversed",
+            "Keys gain with every token that passes. log f is negative, so D must be: "
+            "which of the two sums is the lower one?",
+            lambda q, k, log_f: _softmax(_logits(q, k) - forget_bias(log_f)),
+        ),
+        Misconception(
+            "The gates multiply the weights",
+            "After the softmax the rows no longer sum to one. FoX adds log F to the "
+            "logits, so that what is forgotten falls to the other keys.",
+            lambda q, k, log_f: _softmax(_logits(q, k)) * np.exp(forget_bias(log_f)),
+        ),
+        Misconception(
+            "F is added in place of its logarithm",
+            "F is between 0 and 1, so even a forgotten key loses no more than 1 in its "
+            "logit. What is added must be able to go to −∞.",
+            lambda q, k, log_f: _softmax(_logits(q, k) + np.exp(forget_bias(log_f))),
+        ),
+        Misconception(
+            "Later keys are not hidden",
+            "The gates do not mask: above the diagonal c_i − c_j is positive.",
+            lambda q, k, log_f: softmax(
+                _logits(q, k) + forget_bias(log_f) - forget_bias(log_f).T
+            ),
+        ),
+        Misconception(
+            "The logits are not divided by √d",
+            "q · k is, D is not.",
+            lambda q, k, log_f: weights(q * np.sqrt(q.shape[1]), k, log_f),
+        ),
+    ),
+    properties=(
+        Property(
+            "Rows sum to one",
+            lambda answer, q, k, log_f: np.allclose(answer(q, k, log_f).sum(1), 1),
+        ),
+        Property(
+            "The first gate never acts",
+            lambda answer, q, k, log_f: np.allclose(
+                answer(q, k, log_f),
+                answer(q, k, log_f - 3.0 * (np.arange(len(q)) == 0)),
+            ),
+        ),
+    ),
+)
+
+
+# fox-4: the sums of a fresh layer
+
+
+def sums(x, weight):
+    """Cumulative sums c of the log gates, bias at its start, float32 ``[tokens]``."""
+    return torch.nn.functional.logsigmoid(x.float() @ weight.float()).cumsum(0)
+
+
+def _start(x, weight, bias):
+    return torch.nn.functional.logsigmoid(x.float() @ weight.float() + bias)
+
+
+def _sums_in_half(x, weight):
+    return _start(x, weight, 0.0).to(x.dtype).cumsum(0).float()
+
+
+def _gates_in_half(x, weight):
+    logits = x @ weight.to(x.dtype)
+    return torch.nn.functional.logsigmoid(logits).float().cumsum(0)
+
+
+def _sums_case(tokens, size):
+    x = torch.tensor(_rng.normal(size=(tokens, 8)), dtype=torch.bfloat16)
+    return x, torch.tensor(size * _rng.normal(size=8), dtype=torch.float32)
+
+
+SUMS = Exercise(
+    name="fox-4",
+    title="The sums of a fresh layer",
+    kind="PyTorch",
+    minutes=10,
+    lines=2,
+    cases=(_sums_case(3, 0.5), _sums_case(512, 0.02), _sums_case(1000, 0.5)),
+    solution=sums,
+    misconceptions=(
+        Misconception(
+            "The bias starts at 5",
+            "That is one port's choice: gates of 0.993, and half is forgotten after "
+            "103 tokens. Where does the paper start, and how much is a gate then?",
+            lambda x, weight: _start(x, weight, 5.0).cumsum(0),
+        ),
+        Misconception(
+            "The sums are kept in bf16",
+            "After a thousand tokens c is near −700, where neighbours in bf16 are 4 "
+            "apart and a token is worth 0.7. Which type must the sum have?",
+            _sums_in_half,
+        ),
+        Misconception(
+            "The gates are computed in bf16",
+            "The sum is wide, but each of its terms has lost its digits before: widen "
+            "x and the weight first.",
+            _gates_in_half,
+        ),
+        Misconception(
+            "The gates are summed, not their logarithms",
+            "Gates multiply along the way, so their logarithms add up; c only falls.",
+            lambda x, weight: _start(x, weight, 0.0).exp().cumsum(0),
+        ),
+        Misconception(
+            "The gate of the token itself is missing",
+            "c_i includes log f_i. Without it the query's own gate acts one token "
+            "late, and a key pays for its own.",
+            lambda x, weight: sums(x, weight) - _start(x, weight, 0.0),
+        ),
+        Misconception(
+            "The fraction that is forgotten is summed",
+            "log (1 − f) is the logarithm of what is lost. f is what stays.",
+            lambda x, weight: torch.nn.functional.logsigmoid(
+                -x.float() @ weight.float()
+            ).cumsum(0),
+        ),
+    ),
+    properties=(
+        Property(
+            "Sums of logarithms of gates only fall",
+            lambda answer, x, weight: bool((answer(x, weight).diff() < 0).all()),
+        ),
+    ),
+    tolerance=1e-2,
+)
+
+
+# fox-5: one more feature
+
+
+def attend(q, k, v, log_f):
+    """FoX's outputs ``[tokens, d]`` by a kernel that knows no bias."""
+    d = q.shape[-1]
+    bias = -log_f.cumsum(0)[:, None]
+    q = torch.cat((q, torch.ones_like(bias)), -1)
+    k = torch.cat((k, bias * d**0.5), -1)
+    heads = q[None, None], k[None, None], v[None, None]
+    attention = torch.nn.functional.scaled_dot_product_attention
+    return attention(*heads, is_causal=True, scale=d**-0.5)[0, 0]
+
+
+def _kernel(q, k, v, scale, causal=True):
+    heads = q[None, None], k[None, None], v[None, None]
+    attention = torch.nn.functional.scaled_dot_product_attention
+    return attention(*heads, is_causal=causal, scale=scale)[0, 0]
+
+
+def _extended(q, k, v, key_feature, scale, causal=True):
+    q = torch.cat((q, torch.ones_like(q[:, :1])), -1)
+    return _kernel(q, torch.cat((k, key_feature[:, None]), -1), v, scale, causal)
+
+
+def _attend_case(tokens, d):
+    q, k, v = torch.tensor(_rng.normal(size=(3, tokens, d)))
+    log_f = torch.nn.functional.logsigmoid(torch.tensor(_rng.normal(size=tokens)))
+    return q, k, v, log_f
+
+
+FEATURE = Exercise(
+    name="fox-5",
+    title="One more feature",
+    kind="PyTorch",
+    minutes=15,
+    lines=7,
+    cases=(_attend_case(2, 4), _attend_case(9, 4), _attend_case(40, 16)),
+    solution=attend,
+    misconceptions=(
+        Misconception(
+            "The sign of the key bias is reversed",
+            "Of D = c_i − c_j the softmax sees only what depends on j. That is −c_j: "
+            "c falls with time, so the *newest* key has the greatest bias.",
+            lambda q, k, v, log_f: _extended(
+                q, k, v, log_f.cumsum(0) * q.shape[-1] ** 0.5, q.shape[-1] ** -0.5
+            ),
+        ),
+        Misconception(
+            "The bias is divided by √d",
+            "The kernel scales the whole product, and the new feature with it. "
+            "Something must undo that.",
+            lambda q, k, v, log_f: _extended(
+                q, k, v, -log_f.cumsum(0), q.shape[-1] ** -0.5
+            ),
+        ),
+        Misconception(
+            "The kernel divides by √(d + 1)",
+            "It takes the width that it is given for d, unless it is told a scale.",
+            lambda q, k, v, log_f: _extended(
+                q, k, v, -log_f.cumsum(0) * q.shape[-1] ** 0.5, None
+            ),
+        ),
+        Misconception(
+            "The key's own gate acts on it",
+            "−c_j with a sum that stops before j is off by one: each key gets the "
+            "gates of its past less its own.",
+            lambda q, k, v, log_f: _extended(
+                q,
+                k,
+                v,
+                (log_f - log_f.cumsum(0)) * q.shape[-1] ** 0.5,
+                q.shape[-1] ** -0.5,
+            ),
+        ),
+        Misconception(
+            "Later keys are not hidden",
+            "The key bias favours the newest keys of all, also those after the query. "
+            "The kernel has a switch.",
+            lambda q, k, v, log_f: _extended(
+                q,
+                k,
+                v,
+                -log_f.cumsum(0) * q.shape[-1] ** 0.5,
+                q.shape[-1] ** -0.5,
+                causal=False,
+            ),
+        ),
+        Misconception(
+            "The gates of single tokens are added, not their sums",
+            "A key is forgotten by all tokens after it.",
+            lambda q, k, v, log_f: _extended(
+                q, k, v, -log_f * q.shape[-1] ** 0.5, q.shape[-1] ** -0.5
+            ),
+        ),
+    ),
+    properties=(
+        Property(
+            "With all gates 1 this is attention without gates",
+            lambda answer, q, k, v, log_f: torch.allclose(
+                answer(q, k, v, 0 * log_f), _kernel(q, k, v, None)
+            ),
+        ),
+        Property(
+            "The first token reads itself",
+            lambda answer, q, k, v, log_f: torch.allclose(
+                answer(q, k, v, log_f)[0], v[0]
+            ),
+        ),
+    ),
+)
+
+
+# fox-6: shift, then norm
+
+
+def keys(k, alpha):
+    """FoX Pro's keys of one head, gains 1: ``[tokens, d]``."""
+    before = np.concatenate((np.zeros_like(k[:1]), k[:-1]))
+    mixed = alpha[:, None] * before + (1 - alpha[:, None]) * k
+    return mixed / np.sqrt((mixed**2).mean(axis=1, keepdims=True) + 1e-5)
+
+
+def _norm(x):
+    return x / np.sqrt((x**2).mean(axis=1, keepdims=True) + 1e-5)
+
+
+def _mix(k, alpha, first):
+    before = np.concatenate((first, k[:-1]))
+    return alpha[:, None] * before + (1 - alpha[:, None]) * k
+
+
+def _keys_case(tokens, d):
+    return 0.1 * _rng.normal(size=(tokens, d)), _rng.uniform(0.1, 0.9, size=tokens)
+
+
+SHIFT = Exercise(
+    name="fox-6",
+    title="Shift, then norm",
+    kind="NumPy",
+    minutes=10,
+    lines=3,
+    cases=(_keys_case(2, 2), _keys_case(3, 4), _keys_case(10, 8)),
+    solution=keys,
+    misconceptions=(
+        Misconception(
+            "α weighs the current token",
+            "In KV-shift α is the share of the token *before*: α = 1 forgets the "
+            "current key, α = 0 is no shift.",
+            lambda k, alpha: keys(k, 1 - alpha),
+        ),
+        Misconception(
+            "Norm before shift",
+            "A mixture of two normed keys is no longer normed, and lengths that the "
+            "shift should have seen are gone. Mind the order.",
+            lambda k, alpha: _mix(_norm(k), alpha, np.zeros_like(k[:1])),
+        ),
+        Misconception(
+            "The last token comes before the first",
+            "np.roll wraps round, so the first token looks into the future. Before the "
+            "first there is nothing: zeros.",
+            lambda k, alpha: _norm(_mix(k, alpha, k[-1:])),
+        ),
+        Misconception(
+            "The first token is its own predecessor",
+            "Before the first token there are zeros, not a copy of it.",
+            lambda k, alpha: _norm(_mix(k, alpha, k[:1])),
+        ),
+        Misconception(
+            "The previous token's α is used",
+            "Token i decides with its own α how much of its predecessor it takes.",
+            lambda k, alpha: keys(k, np.concatenate((alpha[:1], alpha[:-1]))),
+        ),
+        Misconception(
+            "Each key is divided by its length",
+            "The RMS norm divides by the root of the *mean* square, so that features, "
+            "not vectors, have the size 1.",
+            lambda k, alpha: keys(k, alpha) / np.sqrt(k.shape[1]),
+        ),
+        Misconception(
+            "The norm is missing",
+            "This is the shift alone, which is right for values. Keys are normed.",
+            lambda k, alpha: _mix(k, alpha, np.zeros_like(k[:1])),
+        ),
+    ),
+    properties=(
+        Property(
+            "No key has a mean square above 1",
+            lambda answer, k, alpha: (answer(k, alpha) ** 2).mean(1).max() <= 1,
+        ),
+        Property(
+            "Where α is 0 nothing is shifted",
+            lambda answer, k, alpha: np.allclose(answer(k, 0 * alpha), _norm(k)),
+        ),
+    ),
+)
+
+
+# fox-7: how far does a head see?
+
+
+def reach(log_f, share):
+    """How many keys, the nearest first, hold ``share`` of the last query's weight."""
+    f = np.exp(np.cumsum(log_f[:0:-1]))
+    held = np.cumsum(np.append(1.0, f))
+    return int((held < share * held[-1]).sum() + 1)
+
+
+def _kept(log_f):
+    """F of the last query, oldest key first."""
+    return np.exp(forget_bias(log_f)[-1])
+
+
+def _reach(kept, share):
+    """How many of ``kept``, from the end, hold ``share`` of their sum."""
+    held = np.cumsum(kept[::-1])
+    return int((held < share * held[-1]).sum() + 1)
+
+
+_HALF = np.full(40, -math.log(2))
+_SLOW = np.full(2000, -math.log1p(math.exp(-5)))
+
+REACH = Exercise(
+    name="fox-7",
+    title="How far does a head see?",
+    kind="experiment",
+    minutes=12,
+    lines=3,
+    cases=(
+        (_HALF, 0.99),
+        (_SLOW, 0.99),
+        (-np.logaddexp(0, -2 + 4 * _rng.normal(size=60)), 0.9),
+        (np.log(_rng.uniform(0.85, 1, size=300)), 0.95),
+    ),
+    solution=reach,
+    misconceptions=(
+        Misconception(
+            "The weights are not normalised",
+            "The shares F do not sum to one, so the nearest key alone, with F = 1, "
+            "would be enough. Divide by their sum.",
+            lambda log_f, share: int((_kept(log_f)[::-1].cumsum() < share).sum() + 1),
+        ),
+        Misconception(
+            "Keys are judged one by one",
+            "F ≤ 1 − share says that one key weighs little. What do all the keys "
+            "behind it weigh together?",
+            lambda log_f, share: int((_kept(log_f) > 1 - share).sum()),
+        ),
+        Misconception(
+            "One key too few",
+            "The key with which the share is reached counts, too.",
+            lambda log_f, share: reach(log_f, share) - 1,
+        ),
+        Misconception(
+            "The oldest keys are counted first",
+            "The nearest keys weigh most; gates are stored oldest first.",
+            lambda log_f, share: _reach(_kept(log_f)[::-1], share),
+        ),
+        Misconception(
+            "The key's own gate is in the product",
+            "Each key pays for its own gate, even the query's own key. With constant "
+            "gates nobody would notice, since the softmax normalises.",
+            lambda log_f, share: _reach(_kept(log_f) * np.exp(log_f), share),
+        ),
+    ),
+    properties=(
+        Property(
+            "The whole weight needs more keys than half of it",
+            lambda answer, log_f, share: answer(log_f, 1 - 1e-9) > answer(log_f, 0.5),
+        ),
+    ),
+)
+
+
+EXERCISES = (KEPT, SLOPE, WEIGHTS, SUMS, FEATURE, SHIFT, REACH)
