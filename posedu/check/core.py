@@ -25,6 +25,7 @@ FAMILIES = (
     "stickbreaking",
     "fox",
     "cope",
+    "decay",
 )
 STRICT = "POSEDU_STRICT"  # where this is "1" an answer that is not correct raises
 

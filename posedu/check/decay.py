@@ -1,0 +1,633 @@
+"""The exercises on decay as position: what ALiBi, FoX, CoPE and sticks share."""
+
+import numpy as np
+import sympy as sp
+import torch
+from torch.nn.attention.flex_attention import flex_attention
+
+from posedu.check.core import Exercise, Misconception, Property
+from posedu.numpy.attention import softmax
+from posedu.numpy.gated.contextual import contextual_positions
+from posedu.numpy.gated.forget import forget_bias
+from posedu.numpy.stickbreaking import break_stick
+
+_rng = np.random.default_rng(0)
+
+
+# decay-1: a gate for a slope
+
+
+def gate_of_slope(m):
+    """The gate's logit b with σ(b) = e^(−m), and the tokens until half is forgotten."""
+    return -sp.log(sp.exp(m) - 1), sp.log(2) / m
+
+
+def _half(m):
+    return sp.log(2) / m
+
+
+GATE = Exercise(
+    name="decay-1",
+    title="A gate for a slope",
+    kind="by hand",
+    minutes=6,
+    lines=1,
+    cases=tuple((sp.log(x),) for x in (2, 3, sp.Rational(5, 4))),
+    solution=gate_of_slope,
+    misconceptions=(
+        Misconception(
+            "The logit is taken for the logarithm of the gate",
+            "log f = −m is right, but b goes through a sigmoid before it is a gate, "
+            "not through an exponential.",
+            lambda m: (-m, _half(m)),
+        ),
+        Misconception(
+            "The gate forgets what it should keep",
+            "A gate f keeps the share f of the past. This b makes it lose e^(−m) and "
+            "keep the rest: what is σ(−b)?",
+            lambda m: (sp.log(sp.exp(m) - 1), _half(m)),
+        ),
+        Misconception(
+            "A sign was lost in 1 + e^(−b) = e^m",
+            "Bring the 1 to the other side once more.",
+            lambda m: (-sp.log(sp.exp(m) + 1), _half(m)),
+        ),
+        Misconception(
+            "This is the time scale, not the half-life",
+            "After 1/m tokens the share 1/e is left. When is it a half?",
+            lambda m: (gate_of_slope(m)[0], 1 / m),
+        ),
+        Misconception(
+            "The half-life grows with the slope",
+            "A steeper slope forgets sooner. Solve e^(−m t) = ½ for t.",
+            lambda m: (gate_of_slope(m)[0], m / sp.log(2)),
+        ),
+    ),
+    properties=(
+        Property(
+            "The results are exact, without floats",
+            lambda answer, m: not sp.Tuple(*answer(m)).has(sp.Float),
+        ),
+        Property(
+            "The gate σ(b) is e^(−m)",
+            lambda answer, m: (
+                sp.simplify(1 / (1 + sp.exp(-answer(m)[0])) - sp.exp(-m)) == 0
+            ),
+        ),
+    ),
+)
+
+
+# decay-2: a stick for a slope
+
+
+def stick_of_slope(m, i):
+    """The share β whose weights fall by e^(−m) a token, and the sum of query i's."""
+    return 1 - sp.exp(-m), 1 - sp.exp(-m * i)
+
+
+_M = sp.Symbol("m", positive=True)
+
+
+def _stick(total, beta=lambda m: 1 - sp.exp(-m)):
+    return lambda m, i: (beta(m), total(m, i))
+
+
+STICK = Exercise(
+    name="decay-2",
+    title="A stick for a slope",
+    kind="SymPy",
+    minutes=8,
+    lines=2,
+    cases=((sp.log(2), 1), (sp.log(2), 3), (_M, 2), (_M, 5)),
+    solution=stick_of_slope,
+    misconceptions=(
+        Misconception(
+            "β is what is left",
+            "β is broken off at each key; what falls by e^(−m) a token is the rest of "
+            "the stick, 1 − β.",
+            _stick(lambda m, i: 1 - sp.exp(-m * i), beta=lambda m: sp.exp(-m)),
+        ),
+        Misconception(
+            "The row is assumed to sum to 1",
+            "A stick that is broken i times has a rest. Softmax has none.",
+            _stick(lambda m, i: sp.Integer(1)),
+        ),
+        Misconception(
+            "This is the rest of the stick",
+            "(1 − β)^i is what no key gets. What do the keys have together?",
+            _stick(lambda m, i: sp.exp(-m * i)),
+        ),
+        Misconception(
+            "One key too many",
+            "The query's own key takes no part here: the keys are 0 … i − 1.",
+            _stick(lambda m, i: 1 - sp.exp(-m * (i + 1))),
+        ),
+        Misconception(
+            "One key too few",
+            "Counting from 0, there are i keys before query i, and the nearest breaks "
+            "the whole stick.",
+            _stick(lambda m, i: 1 - sp.exp(-m * (i - 1))),
+        ),
+        Misconception(
+            "This is softmax's own denominator",
+            "Σ e^(−m(i−j)) divides the exponentials. The stick's weights are already "
+            "multiplied by β; add those up.",
+            _stick(lambda m, i: sum(sp.exp(-m * t) for t in range(1, i + 1))),
+        ),
+        Misconception(
+            "β is taken for the slope",
+            "−log(1 − β) is about β only for small shares. Here it must be m exactly.",
+            _stick(lambda m, i: 1 - (1 - m) ** i, beta=lambda m: m),
+        ),
+    ),
+    properties=(
+        Property(
+            "With a single key the sum is β",
+            lambda answer, m, i: sp.simplify(answer(m, 1)[1] - answer(m, 1)[0]) == 0,
+        ),
+    ),
+)
+
+
+# decay-3: who notices a constant?
+
+
+def changes(z, c):
+    """The largest change of a weight when c is added to all logits: softmax, stick."""
+
+    def softmax(z):
+        return np.exp(z) / np.exp(z).sum()
+
+    def stick(z):
+        beta = 1 / (1 + np.exp(-z))
+        left = np.cumprod(1 - beta[::-1])[::-1]  # after key j has taken its share
+        return beta / (1 - beta) * left
+
+    return tuple(np.abs(w(z + c) - w(z)).max() for w in (softmax, stick))
+
+
+def _shares(z):
+    return 1 / (1 + np.exp(-z))
+
+
+def _break(z):
+    return break_stick(z[None], attend_current=True)[0][0]
+
+
+def _break_reversed(z):
+    return _break(z[::-1])[::-1]
+
+
+def _changes(soft, stick, size=np.max):
+    def answer(z, c):
+        return tuple(size(np.abs(w(z + c) - w(z))) for w in (soft, stick))
+
+    return answer
+
+
+CHANGES = Exercise(
+    name="decay-3",
+    title="Who notices a constant?",
+    kind="experiment",
+    minutes=10,
+    lines=6,
+    cases=(
+        (np.array([0.0]), 1.0),
+        (np.array([1.0, -1.0, 0.5]), 2.0),
+        (_rng.normal(size=6), -3.0),
+    ),
+    solution=changes,
+    misconceptions=(
+        Misconception(
+            "The stick is broken from the wrong end",
+            "The nearest key stands last here and breaks first: key j gets what "
+            "*nearer* keys left.",
+            _changes(softmax, _break_reversed),
+        ),
+        Misconception(
+            "The stick's weights are normalised",
+            "What is left of a stick is not divided among the keys. Keep the rest: it "
+            "is where the constant shows most.",
+            _changes(softmax, lambda z: _break(z) / _break(z).sum()),
+        ),
+        Misconception(
+            "Every key gets the whole of its share",
+            "σ(z) is a share of what nearer keys left, not of the whole stick.",
+            _changes(softmax, _shares),
+        ),
+        Misconception(
+            "Softmax is not divided by its sum",
+            "It is the division that cancels a constant.",
+            _changes(np.exp, _break),
+        ),
+        Misconception(
+            "Logits are compared in place of weights",
+            "Of course all logits change by c. Do the weights?",
+            lambda z, c: (abs(c), abs(c)),
+        ),
+        Misconception(
+            "The changes are added up",
+            "The largest change of one weight is asked for.",
+            _changes(softmax, _break, size=np.sum),
+        ),
+    ),
+    properties=(
+        Property(
+            "Adding nothing changes nothing",
+            lambda answer, z, c: np.allclose(answer(z, 0.0), 0),
+        ),
+    ),
+)
+
+
+# decay-4: what depends on the offset alone?
+
+
+def is_toeplitz(a):
+    """Whether a[i, j], j ≤ i, depends on i − j alone, up to 1e-9."""
+    diagonals = [np.diagonal(a, -offset) for offset in range(len(a))]
+    return all(bool(np.ptp(x) <= 1e-9) for x in diagonals)
+
+
+def _same(a, key):
+    """Whether all entries a[i, j], j ≤ i, with the same ``key(i, j)`` agree."""
+    groups = {}
+    for i in range(len(a)):
+        for j in range(i + 1):
+            groups.setdefault(key(i, j), []).append(a[i, j])
+    return all(bool(np.ptp(x) <= 1e-9) for x in groups.values())
+
+
+def _everywhere(a):
+    return is_toeplitz(a) and is_toeplitz(a.T)
+
+
+def _attention(bias):
+    return softmax(bias, np.tri(len(bias), dtype=bool))
+
+
+_line = forget_bias(np.full(6, -0.1))  # ALiBi of slope 0.1, as a sum of equal gates
+_other = _rng.normal(size=(6, 6))
+
+TOEPLITZ = Exercise(
+    name="decay-4",
+    title="What depends on the offset alone?",
+    kind="NumPy",
+    minutes=8,
+    lines=2,
+    cases=tuple(
+        (a,)
+        for a in (
+            np.array([[1.0, 0.0], [2.0, 1.0]]),
+            np.array([[1.0, 0.0], [2.0, 3.0]]),
+            np.array([[1.0, 7.0, 8.0], [2.0, 1.0, 9.0], [3.0, 2.0, 1.0]]),
+            np.tri(4) + np.diag([2.0, 3.0], -2),
+            np.add.outer(np.arange(3.0), np.arange(3.0)),
+            _line,
+            np.broadcast_to(0.1 * np.arange(6), (6, 6)),  # the same, as a key's bias
+            np.broadcast_to(-0.1 * np.arange(6)[:, None], (6, 6)),  # the query's part
+            _attention(_line),
+            break_stick(np.zeros((6, 6)), attend_current=False)[0],
+            forget_bias(-np.abs(_other[0])),
+            contextual_positions(np.full((6, 6), 40.0), largest=3),
+            contextual_positions(_other, largest=3),
+        )
+    ),
+    solution=is_toeplitz,
+    misconceptions=(
+        Misconception(
+            "The future is looked at",
+            "What stands above the diagonal is masked, so it need not be constant.",
+            _everywhere,
+        ),
+        Misconception(
+            "Only the main diagonal is looked at",
+            "All offsets count, not just 0.",
+            lambda a: bool(np.ptp(np.diagonal(a)) <= 1e-9),
+        ),
+        Misconception(
+            "Only neighbours are looked at",
+            "The diagonals with the offsets 0 and 1 say nothing of the others.",
+            lambda a: all(bool(np.ptp(np.diagonal(a, -t)) <= 1e-9) for t in (0, 1)),
+        ),
+        Misconception(
+            "The diagonals run the wrong way",
+            "Along these i + j is constant. The offset is i − j.",
+            lambda a: _same(a, lambda i, j: i + j),
+        ),
+        Misconception(
+            "The columns are compared",
+            "What is constant along columns depends on the key alone, wherever the "
+            "query stands.",
+            lambda a: _same(a, lambda i, j: j),
+        ),
+        Misconception(
+            "The rows are compared",
+            "What is constant along rows depends on the query alone, and softmax does "
+            "not notice it.",
+            lambda a: _same(a, lambda i, j: i),
+        ),
+        Misconception(
+            "A constant for each row is forgiven",
+            "Softmax forgives it, so two biases may give the same weights though only "
+            "one of them is Toeplitz. Look at the matrix itself.",
+            lambda a: is_toeplitz(a - np.diagonal(a)[:, None]),
+        ),
+        Misconception(
+            "Rounding is taken for a difference",
+            "Sums of equal gates differ in their last bit. Compare up to 1e-9.",
+            lambda a: all(
+                bool(np.ptp(np.diagonal(a, -offset)) == 0) for offset in range(len(a))
+            ),
+        ),
+    ),
+)
+
+
+# decay-5: FoX in a line of FlexAttention
+
+
+def fox(q, k, v, log_gates):
+    """FoX by FlexAttention: q, k, v ``[b, h, n, d]``, log f ``[b, h, n]``."""
+    c = log_gates.cumsum(-1)
+    return flex_attention(
+        q,
+        k,
+        v,
+        lambda s, b, h, i, j: (s + c[b, h, i] - c[b, h, j]).where(j <= i, -torch.inf),
+    )
+
+
+def _with_bias(bias, is_causal=True):
+    """Attention with the ``bias(log_gates, d)`` after the division by √d."""
+
+    def answer(q, k, v, log_gates):
+        d = q.shape[-1]
+        logits = q @ k.mT / d**0.5 + bias(log_gates, d)
+        if is_causal:
+            future = torch.ones_like(logits, dtype=torch.bool).triu(1)
+            logits = logits.masked_fill(future, -torch.inf)
+        return logits.softmax(-1) @ v
+
+    return answer
+
+
+def _forget(log_gates):
+    c = log_gates.cumsum(-1)
+    return c[..., :, None] - c[..., None, :]
+
+
+def _fox_case(batch, heads, n, d):
+    q, k, v = torch.tensor(_rng.normal(size=(3, batch, heads, n, d)))
+    logits = torch.tensor(_rng.normal(size=(batch, heads, n)))
+    return q, k, v, torch.nn.functional.logsigmoid(logits)
+
+
+FOX = Exercise(
+    name="decay-5",
+    title="FoX in FlexAttention",
+    kind="PyTorch",
+    minutes=10,
+    lines=5,
+    cases=(_fox_case(2, 2, 5, 4),),
+    solution=fox,
+    misconceptions=(
+        Misconception(
+            "The bias is divided by √d",
+            "The score that score_mod sees is already divided. Add the bias to it as "
+            "it is: a gate f is to multiply the weight by f, not by its √d-th root.",
+            _with_bias(lambda log_f, d: _forget(log_f) / d**0.5),
+        ),
+        Misconception(
+            "The sign is wrong: old keys gain",
+            "c falls from token to token. For j < i, is c_i − c_j above or below 0?",
+            _with_bias(lambda log_f, d: -_forget(log_f)),
+        ),
+        Misconception(
+            "The key's own gate takes part",
+            "A token's gate forgets what came before that token, so f_j does not act "
+            "on key j. Cumulative sums that leave out their own token go wrong in the "
+            "same way: softmax does not notice that they leave out f_i as well.",
+            _with_bias(lambda log_f, d: _forget(log_f) + log_f[..., None, :]),
+        ),
+        Misconception(
+            "Only the key's own gate acts",
+            "Each gate between the key and the query forgets once more: their "
+            "logarithms must be summed.",
+            _with_bias(lambda log_f, d: log_f[..., None, :]),
+        ),
+        Misconception(
+            "The gates are summed, not their logarithms",
+            "Gates multiply, so it is logarithms that add up. A sum of the gates grows "
+            "from token to token: old keys would gain.",
+            _with_bias(lambda log_f, d: _forget(log_f.exp())),
+        ),
+        Misconception(
+            "The query's part alone has no effect",
+            "c_i is the same for all keys of a row, and softmax does not notice: this "
+            "is plain attention. Which part makes the difference?",
+            _with_bias(lambda log_f, d: 0.0),
+        ),
+        Misconception(
+            "Keys after the query are attended",
+            "There c_i − c_j is above 0: the future would gain most. Mask it, in "
+            "score_mod or in a block mask.",
+            _with_bias(lambda log_f, d: _forget(log_f), is_causal=False),
+        ),
+    ),
+    properties=(
+        Property(
+            "The first query attends to its own token",
+            lambda answer, q, k, v, log_gates: torch.allclose(
+                answer(q, k, v, log_gates)[..., 0, :], v[..., 0, :]
+            ),
+        ),
+        Property(
+            "The first gate never acts",
+            lambda answer, q, k, v, log_gates: torch.allclose(
+                answer(q, k, v, log_gates),
+                answer(
+                    q, k, v, torch.cat((log_gates[..., :1] - 1, log_gates[..., 1:]), -1)
+                ),
+            ),
+        ),
+    ),
+)
+
+
+# decay-6: in front of the exponential or inside
+
+
+def weights_of_old(s0, s1, f):
+    """The old key's weight with f in front of its exponential, and with f inside."""
+    a, b, inside = sp.exp(s0), sp.exp(s1), sp.exp(f * s0)
+    return f * a / (f * a + b), inside / (inside + b)
+
+
+def _old(front, inside):
+    """Weights from what stands for the old key in place of e^(s0)."""
+
+    def answer(s0, s1, f):
+        return tuple(x / (x + sp.exp(s1)) for x in (front(s0, f), inside(s0, f)))
+
+    return answer
+
+
+def _in_front(s, f):
+    return f * sp.exp(s)
+
+
+def _inside(s, f):
+    return sp.exp(f * s)
+
+
+_S0, _S1 = sp.symbols("s0 s1", real=True)
+_F = sp.Symbol("f", positive=True)
+
+INSIDE = Exercise(
+    name="decay-6",
+    title="In front of the exponential, or inside",
+    kind="SymPy",
+    minutes=8,
+    lines=2,
+    cases=(
+        (sp.Integer(0), sp.Integer(0), sp.Rational(1, 2)),
+        (sp.log(8), sp.log(2), sp.Rational(1, 3)),
+        (_S0, _S1, _F),
+    ),
+    solution=weights_of_old,
+    misconceptions=(
+        Misconception(
+            "The two are exchanged",
+            "In front: f e^s. Inside: e^(f s).",
+            _old(_inside, _in_front),
+        ),
+        Misconception(
+            "The sum does not know the gate",
+            "What a forgotten key loses must go to the other: the gate stands in the "
+            "denominator as well.",
+            lambda s0, s1, f: tuple(
+                x / (sp.exp(s0) + sp.exp(s1))
+                for x in (_in_front(s0, f), _inside(s0, f))
+            ),
+        ),
+        Misconception(
+            "The gate is added to the logit",
+            "In front of the exponential is log f inside it, not f.",
+            _old(lambda s, f: sp.exp(s + f), _inside),
+        ),
+        Misconception(
+            "The gate acts on both keys",
+            "The last token forgets what came before it, not itself: f acts on the old "
+            "key only.",
+            lambda s0, s1, f: (
+                sp.exp(s0) / (sp.exp(s0) + sp.exp(s1)),
+                _inside(s0, f) / (_inside(s0, f) + _inside(s1, f)),
+            ),
+        ),
+        Misconception(
+            "The weight of the new key is given",
+            "The old key is asked for, the one that the gate acts on.",
+            lambda s0, s1, f: tuple(1 - w for w in weights_of_old(s0, s1, f)),
+        ),
+    ),
+    properties=(
+        Property(
+            "An open gate, f = 1, leaves softmax as it is",
+            lambda answer, s0, s1, f: all(
+                sp.simplify(w - 1 / (1 + sp.exp(s1 - s0))) == 0
+                for w in answer(s0, s1, sp.Integer(1))
+            ),
+        ),
+    ),
+)
+
+
+# decay-7: the linear cousin
+
+
+def linear_cousin(q, k, v, f):
+    """FoX without exponential and normaliser, token by token, with one matrix kept."""
+    state = np.zeros((k.shape[1], v.shape[1]))
+    out = []
+    for i in range(len(q)):
+        state = f[i] * state + np.outer(k[i], v[i])
+        out.append(q[i] @ state)
+    return np.array(out)
+
+
+def _decay(f):
+    return np.exp(forget_bias(np.log(f)))
+
+
+def _cousin(weights):
+    """An answer whose ``weights(scores, f)`` are put on the values."""
+    return lambda q, k, v, f: np.tril(weights(q @ k.T, f)) @ v
+
+
+def _cousin_case(n, d, d_v):
+    q, k = _rng.normal(size=(2, n, d))
+    return q, k, _rng.normal(size=(n, d_v)), _rng.uniform(0.2, 1, size=n)
+
+
+COUSIN = Exercise(
+    name="decay-7",
+    title="The linear cousin",
+    kind="NumPy",
+    minutes=10,
+    lines=6,
+    cases=(_cousin_case(2, 1, 1), _cousin_case(4, 3, 2), _cousin_case(6, 4, 4)),
+    solution=linear_cousin,
+    misconceptions=(
+        Misconception(
+            "The gate acts on its own token",
+            "First forget, then write: the new token is added after the old state has "
+            "been multiplied.",
+            _cousin(lambda s, f: s * _decay(f) * f),
+        ),
+        Misconception(
+            "The gate of the token before is used",
+            "The gate that acts when token i arrives is f_i.",
+            _cousin(lambda s, f: s * _decay(np.concatenate(([1.0], f[:-1])))),
+        ),
+        Misconception(
+            "Nothing is forgotten",
+            "This is linear attention without a gate.",
+            _cousin(lambda s, f: s),
+        ),
+        Misconception(
+            "The new token is damped by 1 − f",
+            "That is a moving average. FoX's cousin writes each token with its full "
+            "weight.",
+            _cousin(lambda s, f: s * _decay(f) * (1 - f)[None]),
+        ),
+        Misconception(
+            "This is FoX itself",
+            "The cousin has no softmax: an inner product with the state is all that a "
+            "query does.",
+            lambda q, k, v, f: _attention(q @ k.T + forget_bias(np.log(f))) @ v,
+        ),
+        Misconception(
+            "The exponential is kept",
+            "e^(q · k) is not an inner product of q with a state of this size. The "
+            "cousin drops it along with the normaliser.",
+            _cousin(lambda s, f: np.exp(s) * _decay(f)),
+        ),
+        Misconception(
+            "The scores are divided by √d",
+            "There is no softmax whose logits would grow with d: no division here.",
+            lambda q, k, v, f: linear_cousin(q, k, v, f) / q.shape[1] ** 0.5,
+        ),
+    ),
+    properties=(
+        Property(
+            "The first gate never acts",
+            lambda answer, q, k, v, f: np.allclose(
+                answer(q, k, v, f), answer(q, k, v, np.concatenate(([0.5], f[1:])))
+            ),
+        ),
+    ),
+)
+
+EXERCISES = (GATE, STICK, CHANGES, TOEPLITZ, FOX, INSIDE, COUSIN)
