@@ -70,12 +70,19 @@ MULTIPLES = (1, 2, 4, 8)
 Batch = tuple[Int[Tensor, "batch tokens"], Int[Tensor, "batch tokens"]]
 
 
+def _require_sizes(batch: int, length: int, trained: int) -> None:
+    require_dimension("batch", batch, 1)
+    require_dimension("length", length, 1)
+    require_dimension("trained", trained, 1)
+
+
 def count(batch: int, length: int, trained: int, generator: torch.Generator) -> Batch:
     """Tokens 0 reset, 1 increment, 2 … 6 distractors; labels the count so far.
 
     Of ``trained`` tokens 1/16 reset and 1/4 increment; in longer sequences they are as
     many in all. A count that would exceed the largest is reset instead.
     """
+    _require_sizes(batch, length, trained)
     chance = torch.rand(batch, length, generator=generator) * length / trained
     tokens = torch.randint(2, 7, (batch, length), generator=generator)
     tokens[chance < 5 / 16] = 1
@@ -96,6 +103,12 @@ def copy(batch: int, length: int, trained: int, generator: torch.Generator) -> B
 
     Every letter is asked for at the token before it.
     """
+    _require_sizes(batch, length, trained)
+    if length < 2 * COPIED:
+        raise ValueError(
+            f"{COPIED} letters to copy need a length of at least {2 * COPIED}, "
+            f"got {length}"
+        )
     blanks = length - COPIED
     places = torch.rand(batch, blanks, generator=generator).argsort(-1)[:, :COPIED]
     letters = torch.randint(2, 2 + LETTERS, (batch, COPIED), generator=generator)
@@ -122,6 +135,7 @@ def recall(
     others read. A reading is asked for the value of the ``back``-th last writing to
     its key, where there is one.
     """
+    _require_sizes(batch, length, trained)
     shape = (batch, length)
     keys = torch.randint(KEYS, shape, generator=generator)
     values = torch.randint(VALUES, shape, generator=generator)
@@ -297,6 +311,19 @@ def _in_percent(values: Float[np.ndarray, "seeds"]) -> str:
     return f"{mean:.1f} ± {half:.1f}"
 
 
+def _make_batch(
+    task: Task, batch: int, length: int, trained: int, generator: torch.Generator
+) -> Batch:
+    """Of a task; the mean over the tokens that are asked needs one of them."""
+    tokens, labels = task.make(batch, length, trained, generator)
+    if (labels == IGNORED).all():
+        raise ValueError(
+            f"nothing is asked in {batch} sequences of {length} tokens; "
+            "make them longer or more"
+        )
+    return tokens, labels
+
+
 def fit(model: Model, task: Task, settings: Settings, seed: int) -> float:
     """Train and return the mean loss of the last tenth of the steps."""
     optimiser, schedule = optimisation(
@@ -305,8 +332,8 @@ def fit(model: Model, task: Task, settings: Settings, seed: int) -> float:
     generator = torch.Generator().manual_seed(seed)
     losses = []
     for _ in range(settings.steps):
-        tokens, labels = task.make(
-            settings.batch, settings.length, settings.length, generator
+        tokens, labels = _make_batch(
+            task, settings.batch, settings.length, settings.length, generator
         )
         optimiser.zero_grad()
         loss = functional.cross_entropy(model(tokens).mT, labels, ignore_index=IGNORED)
@@ -322,7 +349,9 @@ def fit(model: Model, task: Task, settings: Settings, seed: int) -> float:
 def test(model: Model, task: Task, length: int, settings: Settings, seed: int) -> float:
     """Accuracy on fresh sequences of one length."""
     generator = torch.Generator().manual_seed(10**6 + seed)
-    tokens, labels = task.make(settings.tested, length, settings.length, generator)
+    tokens, labels = _make_batch(
+        task, settings.tested, length, settings.length, generator
+    )
     right = [
         (model(t).argmax(-1) == asked)[asked != IGNORED]
         for t, asked in zip(tokens.split(16), labels.split(16), strict=True)
@@ -391,12 +420,16 @@ def experiment(
         require_choice("encoding", name, tuple(ARMS))
     require_dimension("seeds", seeds, 1)
     require_dimension("processes", processes, 1)
-    result = Result.begin(settings or Settings(), save_to, METHOD)
+    settings = settings or Settings()
+    require_dimension("steps", settings.steps, 1)
+    result = Result.begin(settings, save_to, METHOD)
     finished = {(run.task, run.encoding, run.seed) for run in result.runs}
-    every = [(t, e, s) for s in range(seeds) for t in tasks for e in encodings]
+    every = dict.fromkeys(
+        (t, e, s) for s in range(seeds) for t in tasks for e in encodings
+    )
     result.add(
         run,
-        [(*job, result.settings) for job in every if job not in finished],
+        [(*job, settings) for job in every if job not in finished],
         processes=processes,
         save_to=save_to,
         describe=lambda run: f"{run.task}, {run.encoding}, seed {run.seed}",
