@@ -222,12 +222,18 @@ def _equal(got: Any, want: Any, tolerance: float) -> bool:
     if isinstance(want, torch.Tensor):
         return _equal(_to_numpy(got), _to_numpy(want), tolerance)
     if isinstance(want, np.ndarray) and want.dtype.kind in "fc":
-        return bool(np.all(np.abs(got - want) <= tolerance))
+        return bool(np.all(_close(got, want, tolerance)))
     if isinstance(want, np.ndarray):
         return bool(np.array_equal(got, want))
     if isinstance(want, float | np.floating):
-        return bool(abs(float(got) - want) <= tolerance)
+        return bool(_close(float(got), want, tolerance))
     return bool(got == want)
+
+
+def _close(got: Any, want: Any, tolerance: float) -> Any:
+    """Where numbers agree; the difference of equal infinities is NaN."""
+    with np.errstate(invalid="ignore"):
+        return (got == want) | (abs(got - want) <= tolerance)
 
 
 def _first_wrong(got: Any, want: Any, tolerance: float) -> str:
