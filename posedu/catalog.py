@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
+from inspect import signature
 from types import MappingProxyType
 from typing import Any
 
@@ -28,8 +29,13 @@ class Encoding:
     by name. ``axes`` is the number of coordinates of a position, ``None`` for one that
     is a plain number.
 
+    An encoding that acts inside attention, where content decides, has ``inputs``
+    instead of positions: q, k and v, or the layer's input x too, or x alone for a whole
+    block. Its faces are ``f(*inputs, **options, **parameters)``, for all heads in NumPy
+    and for one in SymPy, and ``Module(**sizes, **options)(*inputs)``.
+
     ``parameters`` (the trained ones of a layer) and ``unit`` (what d must be a multiple
-    of) are formulas in d, the block size b, the axes N and the heads h.
+    of) are formulas in d, the block size b, the axes N, the heads h and CoPE's npos.
     """
 
     name: str
@@ -54,6 +60,7 @@ class Encoding:
     adopters: tuple[str, ...]
     special_cases: tuple[SpecialCase, ...] = ()
     axes: int | None = None
+    inputs: tuple[str, ...] = ()
     unit: str = "2"
     module_options: MappingProxyType = field(
         default_factory=lambda: MappingProxyType({})
@@ -64,6 +71,16 @@ class Encoding:
         sizes = {"b": options.get("block", 2), "N": self.axes or 1}
         factors = self.unit.split("*")
         return math.prod(sizes[f] if f in sizes else int(f) for f in factors)
+
+    def sizes(self, d: int, heads: int) -> dict[str, int]:
+        """The sizes without which the module of one with ``inputs`` cannot be made."""
+        known = {"d": d, "heads": heads, "d_model": heads * d}
+        parameters = signature(self.face("torch")).parameters.values()
+        return {
+            p.name: known[p.name]
+            for p in parameters
+            if p.default is p.empty and p.name in known
+        }
 
     def face(self, face: str) -> Any:
         """Load the ``"numpy"``, ``"torch"`` or ``"sympy"`` face."""
@@ -325,6 +342,111 @@ CATALOG: dict[str, Encoding] = {
                 ),
             ),
             module_options=MappingProxyType({"coefficients": "paper"}),
+        ),
+        Encoding(
+            name="stickbreaking",
+            title="Stick-breaking",
+            family="stickbreaking",
+            paper="tan2024",
+            year=2024,
+            arxiv="2410.17980",
+            doors=("weigh", "mix"),
+            numpy="posedu.numpy.stickbreaking:stick_breaking",
+            torch="posedu.torch:StickBreaking",
+            sympy="posedu.sympy.stickbreaking:stick_breaking",
+            variants=_variants(
+                attend_current=(False, True),
+                remainder=("drop", "own", "renormalise"),
+            ),
+            chapter="book/stickbreaking/stickbreaking",
+            lab="notebooks/stickbreaking",
+            exercises="notebooks/exercises/stickbreaking",
+            parameters="0",
+            cost="O(L² d) a head and layer, in the place of the softmax; memory O(L d)",
+            relative="needs no position: the order of the keys is enough",
+            bounded="yes: weights sum to at most 1",
+            learned="no",
+            adopters=(),
+            inputs=("q", "k", "v"),
+            unit="1",
+        ),
+        Encoding(
+            name="fox",
+            title="FoX",
+            family="gated",
+            paper="lin2025",
+            year=2025,
+            arxiv="2503.02130",
+            doors=("bias",),
+            numpy="posedu.numpy.gated:fox",
+            torch="posedu.torch:FoX",
+            sympy="posedu.sympy.gated:fox",
+            variants=_variants(),
+            chapter="book/gated/fox",
+            lab="notebooks/gated",
+            exercises="notebooks/exercises/fox",
+            parameters="h*(h*d+1)",
+            cost="O(L²) a head and layer for the bias, O(L h d) a head for the gates",
+            relative="at equal gates: then it is ALiBi",
+            bounded="yes: the bias is at most 0",
+            learned="yes",
+            adopters=(),
+            special_cases=(SpecialCase(ATTENTION, "all gates are 1", "eq-fox-open"),),
+            inputs=("q", "k", "v", "x"),
+            unit="1",
+        ),
+        Encoding(
+            name="fox-pro",
+            title="FoX (Pro)",
+            family="gated",
+            paper="lin2025",
+            year=2025,
+            arxiv="2503.02130",
+            doors=("bias",),
+            numpy="posedu.numpy.gated:fox_pro",
+            torch="posedu.torch:FoXPro",
+            sympy="posedu.sympy.gated:fox_pro",
+            variants=_variants(),
+            chapter="book/gated/fox",
+            lab="notebooks/gated",
+            exercises="notebooks/exercises/fox",
+            parameters="5*(h*d)**2+3*h**2*d+h+3*h*d",
+            cost="O(L²) a head and layer for the bias, O(L h² d²) for the output gate",
+            relative="at equal gates, but for the shift of keys and values",
+            bounded="yes: the bias is at most 0",
+            learned="yes",
+            adopters=(),
+            special_cases=(
+                SpecialCase("fox", "every part is switched off", "def-fox-pro"),
+            ),
+            inputs=("x",),
+            unit="1",
+        ),
+        Encoding(
+            name="cope",
+            title="CoPE",
+            family="gated",
+            paper="golovneva2024",
+            year=2024,
+            arxiv="2405.18719",
+            doors=("bias",),
+            numpy="posedu.numpy.gated:cope",
+            torch="posedu.torch:CoPE",
+            sympy="posedu.sympy.gated:cope",
+            variants=_variants(scaling=("code", "bias unscaled", "paper")),
+            chapter="book/gated/cope",
+            lab="notebooks/gated",
+            exercises="notebooks/exercises/cope",
+            parameters="h*d*npos",
+            cost="O(L² + L npos d) a head and layer for positions and bias",
+            relative="at gates that are all 1: then it is a relative table",
+            bounded="positions: yes, at most npos − 1",
+            learned="yes",
+            adopters=(),
+            special_cases=(SpecialCase(ATTENTION, "the table is 0", "eq-cope-nope"),),
+            inputs=("q", "k", "v"),
+            unit="1",
+            module_options=MappingProxyType({"npos": 4}),
         ),
     )
 }

@@ -355,6 +355,10 @@ def _at_its_door(
 ) -> Run:
     """The encoding applied to the inputs, as a model would."""
     length, width = inputs[0].shape[-2:]
+    if entry.inputs:
+        sizes = entry.sizes(width // heads, heads)
+        module = entry.face("torch")(**sizes, **options, **entry.module_options)
+        return _attention(inputs, heads, module)
     features = width if entry.doors[0] in ("rotate", "embed") else width // heads
     module = entry.face("torch")(features, **options, **entry.module_options)
     module.to(inputs[0].device)
@@ -382,7 +386,11 @@ def _limit(entry: Encoding, inputs: tuple[Tensor, ...], heads: int) -> tuple[str
 
 def _attention(inputs: tuple[Tensor, ...], heads: int, encoding: Module | None) -> Run:
     (x,) = inputs
-    attention = Attention(x.shape[-1], heads, encoding=encoding)
+    attention = encoding
+    if not isinstance(encoding, Attention):
+        has_kernel = encoding is not None and encoding.opens("attend")
+        route = "fused" if has_kernel else "sdpa"
+        attention = Attention(x.shape[-1], heads, encoding=encoding, route=route)
     attention.to(device=x.device, dtype=x.dtype)
     return lambda: (attention(x),)
 

@@ -11,16 +11,29 @@ import sympy as sp
 import torch
 
 from posedu.catalog import ATTENTION, CATALOG
-from posedu.crosscheck import value_of
-from posedu.torch import Encoding
+from posedu.torch import Attention, Encoding
 
 HEADS = 2
+ON_FEATURES = [e for e in CATALOG.values() if not e.inputs]
+INSIDE = [e for e in CATALOG.values() if e.inputs]
 RECORDS = pytest.mark.parametrize("encoding", CATALOG.values(), ids=CATALOG)
-VARIANTS = pytest.mark.parametrize(
-    "encoding, options",
-    [(e, dict(v)) for e in CATALOG.values() for v in e.variants],
-    ids=lambda v: " ".join(map(str, v.values())) if isinstance(v, dict) else v.name,
-)
+
+
+def variants_of(encodings):
+    return pytest.mark.parametrize(
+        "encoding, options",
+        [(e, dict(v)) for e in encodings for v in e.variants],
+        ids=lambda v: " ".join(map(str, v.values())) if isinstance(v, dict) else v.name,
+    )
+
+
+VARIANTS = variants_of(CATALOG.values())
+
+
+def value_of(formula, **sizes):
+    """One of the catalog's formulas in d, b, N, h and npos."""
+    symbols = {name: sp.Symbol(name) for name in ("d", "b", "N", "h", "npos")}
+    return int(sp.sympify(formula, locals=symbols).subs(sizes))
 
 
 def head_dimension(encoding, options, units):
@@ -33,11 +46,17 @@ def make(encoding, d, options):
     torch.manual_seed(0)
     face = encoding.face("torch")
     own = {"heads": HEADS} if "heads" in inspect.signature(face).parameters else {}
-    return face(d, **options, **encoding.module_options, **own).double()
+    options = {**options, **encoding.module_options}
+    if encoding.name == "stickbreaking":
+        own = {}  # its heads are for the sink, a remainder with parameters
+    if encoding.inputs:
+        return face(**encoding.sizes(d, HEADS) | own, **options).double()
+    return face(d, **options, **own).double()
 
 
 def parameters_of(module):
-    return {name: p.detach().numpy() for name, p in module.named_parameters()}
+    named = module.named_parameters()
+    return {name.replace(".", "_"): p.detach().numpy() for name, p in named}
 
 
 def tokens(encoding, d):
@@ -47,7 +66,7 @@ def tokens(encoding, d):
     return rng.normal(size=(HEADS, 2, d)), rng.integers(-5, 5, size=(2, *axes))
 
 
-@VARIANTS
+@variants_of(ON_FEATURES)
 def test_three_faces_take_each_variant_and_agree(encoding, options):
     d = head_dimension(encoding, options, 2)
     module, (x, positions) = make(encoding, d, options), tokens(encoding, d)
@@ -75,11 +94,20 @@ def test_three_faces_take_each_variant_and_agree(encoding, options):
 @RECORDS
 def test_variants_differ(encoding):
     d = 48  # a multiple of what any variant needs
-    x, positions = tokens(encoding, d)
+    rng = np.random.default_rng(1)
+    if encoding.inputs:
+        given = [rng.normal(size=(HEADS, 4, d)) for _ in encoding.inputs]
+        if encoding.inputs[-1] == "x":
+            given[-1] = rng.normal(size=(4, HEADS * d))
+    else:
+        given = tokens(encoding, d)
     results = []
     for options in encoding.variants:
         parameters = parameters_of(make(encoding, d, options))
-        results.append(encoding.face("numpy")(x, positions, **options, **parameters))
+        if "table" in parameters:  # which starts at 0
+            shape = parameters["table"].shape
+            parameters["table"] = np.random.default_rng(2).normal(size=shape)
+        results.append(encoding.face("numpy")(*given, **options, **parameters))
     for n, left in enumerate(results):
         for right in results[:n]:
             assert np.abs(left - right).max() > 1e-3
@@ -87,11 +115,12 @@ def test_variants_differ(encoding):
 
 @RECORDS
 def test_doors_are_those_that_the_module_opens(encoding):
-    module = encoding.face("torch")
-    assert issubclass(module, Encoding)
+    module = make(encoding, 48, encoding.variants[0])
+    if isinstance(module, Attention):  # a whole block
+        module = module.encoding
+    assert isinstance(module, Encoding)
     doors = ("embed", "rotate", "bias", "weigh", "mix")
-    opened = tuple(d for d in doors if getattr(module, d) is not getattr(Encoding, d))
-    assert encoding.doors == opened
+    assert encoding.doors == tuple(filter(module.opens, doors))
 
 
 @VARIANTS
@@ -99,11 +128,13 @@ def test_claims_about_parameters_are_true(encoding, options):
     d, block, axes = 48, options.get("block", 2), encoding.axes or 1
     module = make(encoding, d, options)
     trained = sum(p.numel() for p in module.parameters() if p.requires_grad)
-    assert value_of(encoding.parameters, d=d, b=block, N=axes, h=HEADS) == trained
+    npos = encoding.module_options.get("npos", 0)
+    sizes = {"d": d, "b": block, "N": axes, "h": HEADS, "npos": npos}
+    assert value_of(encoding.parameters, **sizes) == trained
     assert encoding.learned == ("yes" if trained else "no")
 
 
-@VARIANTS
+@variants_of(ON_FEATURES)
 def test_the_unit_is_what_the_head_dimension_is_a_multiple_of(encoding, options):
     unit = head_dimension(encoding, options, 1)
     for d in (unit, 3 * unit):
@@ -116,7 +147,7 @@ def test_the_unit_is_what_the_head_dimension_is_a_multiple_of(encoding, options)
 @RECORDS
 def test_records_are_filled_and_named_after_their_family(encoding):
     assert CATALOG[encoding.name] is encoding
-    may_be_empty = {"special_cases", "adopters", "axes", "module_options"}
+    may_be_empty = {"special_cases", "adopters", "axes", "inputs", "module_options"}
     for name in encoding.__dataclass_fields__.keys() - may_be_empty:
         assert getattr(encoding, name), name
     for face in ("numpy", "torch", "sympy"):
@@ -138,7 +169,7 @@ def test_special_cases_point_at_encodings(encoding):
     for case in encoding.special_cases:
         assert case.of in CATALOG or case.of == ATTENTION
         assert case.of != encoding.name
-        assert case.proof.startswith("eq-") and case.when
+        assert case.proof.startswith(("eq-", "def-")) and case.when
 
 
 def test_a_record_cannot_be_changed():

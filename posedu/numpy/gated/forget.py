@@ -149,7 +149,8 @@ def fox_pro(
     heads = len(gates)
 
     def by_head(weight):
-        return np.moveaxis((x @ weight.T).reshape(len(x), heads, -1), 1, 0)
+        by_token = (x @ weight.T).reshape(len(x), heads, len(weight) // heads)
+        return np.moveaxis(by_token, 1, 0)
 
     q, k, v = by_head(q_weight), by_head(k_weight), by_head(v_weight)
     if k_shift_weight is not None:
@@ -160,7 +161,7 @@ def fox_pro(
     out = forgetting_attention(q, k, v, gates)
     if o_gain is not None:
         out = rms_norm(out, o_gain, eps=1e-6)
-    out = np.moveaxis(out, 0, 1).reshape(len(x), -1)
+    out = np.moveaxis(out, 0, 1).reshape(len(x), len(o_weight.T))
     if out_gate_weight is not None:
         out = out * sigmoid(x @ out_gate_weight.T)
     return out @ o_weight.T

@@ -22,7 +22,7 @@ def forgetting_attention(
 ) -> sp.Matrix:
     """Causal attention with the logits q · k/√d + D; rows are tokens of one head."""
     logits = q * k.T / sp.sqrt(q.cols) + forget_bias(log_gates)
-    rows = [softmax(logits[i, : i + 1]) * v[: i + 1, :] for i in range(q.rows)]
+    rows = [softmax(list(logits[i, : i + 1])) * v[: i + 1, :] for i in range(q.rows)]
     return sp.Matrix.vstack(*rows)
 
 
@@ -55,7 +55,7 @@ def fox_pro(
     v_weight: sp.Matrix,
     o_weight: sp.Matrix,
     encoding_gate_weight: sp.Matrix,
-    encoding_gate_bias: Sequence[sp.Expr],
+    encoding_gate_bias: sp.Matrix,
     k_shift_weight: sp.Matrix,
     v_shift_weight: sp.Matrix,
     q_gain: sp.Matrix,

@@ -1,171 +1,68 @@
-"""Hold the three faces of an encoding against each other, forward and backward."""
+"""The faces of an encoding that changes features, token by token.
 
-import html
+Inputs are random, adversarial (values of very different size, equal members of a
+pair, zeros) and edge cases (no token, one token, positions far from 0, negative,
+real, repeated), for d in 1 … 128 as far as d may be that. Trainable parameters are
+those that the PyTorch face draws, once shared by all heads and once for each of
+two. The symbolic face, evaluated to 40 digits, takes part for d ≤ 4 and blocks of
+at most 4 features.
+
+The bound at each entry is derived, not tuned. With u the unit roundoff and b the
+features that are mixed (2 for pairs), it is
+``scale · (turn + (b + 2) u_table + 2 u_out)``. ``scale`` bounds what is multiplied:
+``|x| + 2`` where a vector of sines is added, √b times the length of the token where
+features turn, times the largest sum of coefficients where the table is a series.
+``turn`` is the error of the float64 angle: ``6 u₆₄ a`` for an angle that is at most
+a (a frequency by a power and a division, the products and their sum), and
+``8 b u₆₄ (1 + a)`` for a matrix exponential of norm a, whose eigenvectors or
+squarings cost a few b roundings for each unit of a. The products with a table of
+its dtype, their sums and its own rounding are b + 2 more, the result's rounding
+the last.
+
+Gradients with respect to parameters are compared along a random direction, so
+scaled that it turns no token by more than one radian for each unit step. The
+reference's is an eighth-order central difference with step h = 2⁻⁵: every
+derivative of a rotation along that direction is at most 1, so the difference is
+off by at most h⁸/630 < 2 · 10⁻¹⁵, and by 67 times the reference's own error.
+"""
+
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 import sympy as sp
 import torch
 
-from posedu.catalog import CATALOG, Encoding
+from posedu.catalog import Encoding
+from posedu.crosscheck.common import (
+    COMPILED_DTYPES,
+    DIGITS,
+    DTYPES,
+    HEADS,
+    STEP,
+    WEIGHTS,
+    Tally,
+    devices,
+    rounded,
+    to_numpy,
+)
 
 SIZES = (1, 2, 64, 128)  # head dimensions to try, each rounded up to what d may be
 LARGEST_EXACT = 4  # the largest d whose exact values take about a second
 LARGEST_EXACT_BLOCK = 4  # beyond it no closed form is known
-HEADS = 2  # of an encoding that may have parameters of each
 COMPILED_SIZE = 64
-COMPILED_DTYPES = (torch.float32, torch.bfloat16)
-DTYPES = (torch.float64, torch.float32, torch.bfloat16)
-DIGITS = 40  # of the symbolic face's arithmetic
-
-# The eighth-order central difference with step 2⁻⁵.
-_STEP = 2.0**-5
-_WEIGHTS = ((1, 4 / 5), (2, -1 / 5), (3, 4 / 105), (4, -1 / 280))
 
 
-@dataclass(frozen=True)
-class Row:
-    """One comparison: its largest error as a fraction of the bound at that entry."""
-
-    faces: str
-    what: str
-    device: str
-    dtype: str
-    cases: int
-    error: float
-    used: float
-
-    @property
-    def ok(self) -> bool:
-        """Whether every entry stayed within its bound."""
-        return self.used <= 1
-
-
-@dataclass(frozen=True)
-class CrossCheck:
-    """The rows of a comparison, shown as a table."""
-
-    name: str
-    rows: tuple[Row, ...]
-
-    @property
-    def ok(self) -> bool:
-        """Whether every comparison held; no comparison is no agreement."""
-        return bool(self.rows) and all(row.ok for row in self.rows)
-
-    _HEAD = ("faces", "what", "device", "dtype", "cases", "largest error", "of bound")
-
-    def _cells(self) -> Iterator[tuple[str, ...]]:
-        for row in self.rows:
-            verdict = "✓" if row.ok else "✗ outside"
-            yield (
-                row.faces,
-                row.what,
-                row.device,
-                row.dtype,
-                str(row.cases),
-                f"{row.error:.1e}",
-                f"{row.used:.0%} {verdict}",
-            )
-
-    def __str__(self) -> str:
-        lines = [self._HEAD, *self._cells()]
-        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-        return "\n".join(
-            "  ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True))
-            for line in lines
-        )
-
-    def _repr_html_(self) -> str:
-        head = "".join(f'<th scope="col">{name}</th>' for name in self._HEAD)
-        body = "".join(
-            "<tr>" + "".join(f"<td>{html.escape(c)}</td>" for c in cells) + "</tr>"
-            for cells in self._cells()
-        )
-        title = html.escape(CATALOG[self.name].title)
-        return (
-            f'<table class="posedu-table"><caption>Faces of {title} held against each '
-            f"other</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-        )
-
-
-def crosscheck(name: str, *, compiled: bool = False, seed: int = 0) -> CrossCheck:
-    """Compare the faces of a catalog entry on every variant, dtype and device.
-
-    Inputs are random, adversarial (values of very different size, equal members of a
-    pair, zeros) and edge cases (no token, one token, positions far from 0, negative,
-    real, repeated), for d in 1 … 128 as far as d may be that. Trainable parameters are
-    those that the PyTorch face draws, once shared by all heads and once for each of
-    two. The symbolic face, evaluated to 40 digits, takes part for d ≤ 4 and blocks of
-    at most 4 features.
-
-    The bound at each entry is derived, not tuned. With u the unit roundoff and b the
-    features that are mixed (2 for pairs), it is
-    ``scale · (turn + (b + 2) u_table + 2 u_out)``. ``scale`` bounds what is multiplied:
-    ``|x| + 2`` where a vector of sines is added, √b times the length of the token where
-    features turn, times the largest sum of coefficients where the table is a series.
-    ``turn`` is the error of the float64 angle: ``6 u₆₄ a`` for an angle that is at most
-    a (a frequency by a power and a division, the products and their sum), and
-    ``8 b u₆₄ (1 + a)`` for a matrix exponential of norm a, whose eigenvectors or
-    squarings cost a few b roundings for each unit of a. The products with a table of
-    its dtype, their sums and its own rounding are b + 2 more, the result's rounding
-    the last.
-
-    Gradients with respect to parameters are compared along a random direction, so
-    scaled that it turns no token by more than one radian for each unit step. The
-    reference's is an eighth-order central difference with step h = 2⁻⁵: every
-    derivative of a rotation along that direction is at most 1, so the difference is
-    off by at most h⁸/630 < 2 · 10⁻¹⁵, and by 67 times the reference's own error.
-
-    Parameters
-    ----------
-    name
-        A key of ``posedu.catalog.CATALOG``.
-    compiled
-        Also compare the PyTorch face under ``torch.compile(fullgraph=True)``, for
-        d = 64 (rounded up) and five integer positions, in float32 and bfloat16: each
-        costs a compilation.
-    seed
-        Of the random inputs, parameters and gradients.
-
-    Raises
-    ------
-    KeyError
-        For a name that the catalog lacks.
-    """
-    encoding = CATALOG[name]
-    tally = _Tally()
-    for options in encoding.variants:
-        for heads in (None, HEADS) if _has_heads(encoding) else (None,):
-            if compiled:
-                torch.compiler.reset()  # or its limit of recompilations is soon reached
-            for d in _sizes(encoding, options):
-                pair = _Pair(encoding, options, d, heads, seed)
-                compile_now = compiled and d >= COMPILED_SIZE > d - d // 2
-                _compare(tally, pair, compile_now, seed)
-    return CrossCheck(name, tally.rows())
-
-
-class _Tally:
-    """The worst of every kind of comparison."""
-
-    def __init__(self):
-        self.worst: dict[tuple[str, str, str, str], list[float]] = {}
-
-    def add(self, faces, what, device, dtype, left, right, bound) -> None:
-        where = (str(device), str(dtype).removeprefix("torch."))
-        worst = self.worst.setdefault((faces, what, *where), [0, 0.0, 0.0])
-        worst[0] += 1
-        if np.size(left) == 0:
-            return
-        error = np.abs(left - right)
-        error = np.where(np.isnan(error), np.inf, error)
-        worst[1] = max(worst[1], float(error.max()))
-        worst[2] = max(worst[2], float((error / bound).max()))
-
-    def rows(self) -> tuple[Row, ...]:
-        return tuple(Row(*key, *values) for key, values in self.worst.items())
+def compare(
+    tally: Tally, encoding: Encoding, options: Mapping, *, compiled: bool, seed: int
+) -> None:
+    """Compare one variant's faces on every size, with and without heads' own."""
+    for heads in (None, HEADS) if _has_heads(encoding) else (None,):
+        if compiled:
+            torch.compiler.reset()  # or its limit of recompilations is soon reached
+        for d in _sizes(encoding, options):
+            pair = _Pair(encoding, options, d, heads, seed)
+            compile_now = compiled and d >= COMPILED_SIZE > d - d // 2
+            _compare(tally, pair, compile_now, seed)
 
 
 class _Pair:
@@ -185,7 +82,7 @@ class _Pair:
         self.encoding, self.options, self.d, self.heads = encoding, options, d, heads
         self.module = make(d, **options, **encoding.module_options, **own)
         self.parameters = {
-            name: _to_numpy(value) for name, value in self.module.named_parameters()
+            name: to_numpy(value) for name, value in self.module.named_parameters()
         }
         self.trained = [n for n, p in self.module.named_parameters() if p.requires_grad]
         shared = make(d, **options, **encoding.module_options)
@@ -268,7 +165,7 @@ class _Pair:
         """The largest angle, or norm of the exponent, of each token."""
         by_axis = self.by_axis(positions)
         if hasattr(self.module, "generators"):
-            generators = _to_numpy(self.module.generators())
+            generators = to_numpy(self.module.generators())
             norms = np.linalg.norm(generators, ord=2, axis=(-2, -1))
             largest = np.moveaxis(norms, -2, 0).reshape(by_axis.shape[1], -1).max(1)
         elif "frequencies" in self.parameters:
@@ -287,7 +184,7 @@ class _Pair:
         return self.scale(x) * error + torch.finfo(dtype).tiny
 
 
-def _compare(tally: _Tally, pair: _Pair, compile_now: bool, seed: int) -> None:
+def _compare(tally: Tally, pair: _Pair, compile_now: bool, seed: int) -> None:
     for case, (x, positions, gradient) in enumerate(_cases(pair, seed)):
         if pair.has_exact:
             exact, exact_back = pair.exact(x, positions, gradient)
@@ -298,18 +195,18 @@ def _compare(tally: _Tally, pair: _Pair, compile_now: bool, seed: int) -> None:
             tally.add("sympy–numpy", "forward", *where, exact, forward, bound)
             bound = pair.bound(gradient, positions, torch.float64)
             tally.add("sympy–numpy", "gradient", *where, exact_back, backward, bound)
-        for device in _devices():
+        for device in devices():
             for dtype in DTYPES:
                 calls = {"torch": lambda module: module}
                 if compile_now and case == 0 and dtype in COMPILED_DTYPES:
                     calls["torch.compile"] = lambda module: torch.compile(
                         module, fullgraph=True
                     )
-                rounded = (_rounded(x, dtype), positions, _rounded(gradient, dtype))
+                given = (rounded(x, dtype), positions, rounded(gradient, dtype))
                 for label, prepare in calls.items():
                     faces = f"numpy–{label}"
                     _compare_fast(
-                        tally, pair, faces, prepare, rounded, dtype, device, seed
+                        tally, pair, faces, prepare, given, dtype, device, seed
                     )
 
 
@@ -325,13 +222,13 @@ def _compare_fast(tally, pair, faces, prepare, case, dtype, device, seed) -> Non
     )
     where = (faces, "forward", device, dtype)
     bound = pair.bound(x, positions, dtype)
-    tally.add(*where, _to_numpy(out), pair.forward(x, positions), bound)
+    tally.add(*where, to_numpy(out), pair.forward(x, positions), bound)
     where = (faces, "gradient", device, dtype)
     bound = pair.bound(gradient, positions, dtype)
     expected = pair.backward(x, positions, gradient)
-    tally.add(*where, _to_numpy(grad), expected, bound)
+    tally.add(*where, to_numpy(grad), expected, bound)
     if trained and x.size:
-        slopes = dict(zip(pair.trained, map(_to_numpy, of_parameters), strict=True))
+        slopes = dict(zip(pair.trained, map(to_numpy, of_parameters), strict=True))
         where = (faces, "parameters", device, dtype)
         tally.add(*where, *_slopes(pair, slopes, case, dtype, seed))
 
@@ -346,8 +243,8 @@ def _slopes(pair, slopes, case, dtype, seed):
         return (pair.forward(x, positions, pair.parameters | moved) * gradient).sum()
 
     expected = sum(
-        weight * (product(n * _STEP) - product(-n * _STEP)) / _STEP
-        for n, weight in _WEIGHTS
+        weight * (product(n * STEP) - product(-n * STEP)) / STEP
+        for n, weight in WEIGHTS
     )
     given = sum((slopes[n] * v).sum() for n, v in direction.items())
     lengths = np.linalg.norm(x, axis=-1) * np.linalg.norm(gradient, axis=-1)
@@ -384,12 +281,6 @@ def _reach_of_change(pair, positions, change) -> float:
 def _has_heads(encoding: Encoding) -> bool:
     make = encoding.face("torch")
     return "heads" in make.__init__.__annotations__
-
-
-def value_of(formula: str, **sizes: int) -> int:
-    """Evaluate one of the catalog's formulas in d, b, N and h."""
-    symbols = {name: sp.Symbol(name) for name in ("d", "b", "N", "h")}
-    return int(sp.sympify(formula, locals=symbols).subs(sizes))
 
 
 def _sizes(encoding: Encoding, options: Mapping) -> list[int]:
@@ -436,17 +327,3 @@ def _spread(line: np.ndarray, axes: int | None) -> np.ndarray:
     if axes is None:
         return line
     return np.stack([np.roll(line[::-1] * (1 - k), k) for k in range(axes)], -1)
-
-
-def _devices() -> list[torch.device]:
-    gpus = [torch.device("cuda")] if torch.cuda.is_available() else []
-    return [torch.device("cpu"), *gpus]
-
-
-def _to_numpy(x: torch.Tensor) -> np.ndarray:
-    return x.detach().cpu().double().numpy()
-
-
-def _rounded(x: np.ndarray, dtype: torch.dtype) -> np.ndarray:
-    """``x`` as the dtype holds it, so that both faces get the same numbers."""
-    return torch.tensor(x).to(dtype).double().numpy()
