@@ -96,7 +96,9 @@ class FoX(Encoding):
         of_queries, of_keys = (c.clone() for c in self._sums(tokens))
         if self.form == "key":
             return lambda score, b, h, i, j: score - of_keys[b, h, j]
-        return lambda score, b, h, i, j: score + of_queries[b, h, i] - of_keys[b, h, j]
+        return lambda score, b, h, i, j: (
+            score + (of_queries[b, h, i] - of_keys[b, h, j])  # as a difference: small
+        )
 
     def extra_repr(self) -> str:
         """Say the conventions when the module is printed."""
