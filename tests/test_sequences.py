@@ -226,6 +226,17 @@ def test_every_layer_has_the_encoding_and_takes_its_route(name, monkeypatch):
     assert len(calls) == (SMALL.layers if ARMS[name].route == "sdpa" else 0)
 
 
+def test_the_encodings_are_made_for_the_training_length_and_as_published():
+    rope, fixed, fox, cope, sticks = (
+        ARMS[name].make(SMALL)
+        for name in ("rope", "fixed", "fox", "cope", "stickbreaking")
+    )
+    assert (rope.d, rope.layout) == (SMALL.d, "half")
+    assert (fixed.gate, fox.gate) == ("fixed", "learned")
+    assert (cope.npos, cope.scaling) == (SMALL.length, "code")
+    assert (sticks.attend_current, sticks.remainder) == (False, "drop")
+
+
 @pytest.mark.parametrize("name", [name for name in ARMS if name != "stickbreaking"])
 def test_the_route_changes_no_answer(name):
     tokens, _ = batch_of("recall", 2, 24, 16)
