@@ -654,3 +654,12 @@ def test_the_committed_result_is_whole():
         assert run.accuracy.keys() == {str(n) for n in result.lengths()}
         assert all(0 <= accuracy <= 1 for accuracy in run.accuracy.values()), run
         assert math.isfinite(run.loss) and run.seconds > 0
+
+
+def test_a_file_of_something_else_is_refused(tmp_path):
+    path = tmp_path / "sequences.json"
+    for text in ("", "{}", '{"made": {}, "settings": {"epochs": 3}}'):
+        path.write_text(text)
+        with pytest.raises(ValueError, match="not a result of this experiment"):
+            sequences.experiment(seeds=1, save_to=path)
+        assert path.read_text() == text

@@ -60,12 +60,17 @@ class Runs:
         Raises
         ------
         ValueError
-            The file was made with other settings.
+            The file was made with other settings, or by something else.
         """
         if path is None or not Path(path).exists():
             made = provenance(torch.device("cpu"), 0, tuple(libraries))
             return cls(made | {"seed": "each run's own", "method": method}, settings)
-        result = cls.load(path)
+        try:
+            result = cls.load(path)
+        except (json.JSONDecodeError, KeyError, TypeError) as error:
+            raise ValueError(
+                f"{path} is not a result of this experiment; give another file"
+            ) from error
         if result.settings != settings:
             raise ValueError(
                 f"{path} was made with {result.settings}, not with {settings}; "

@@ -203,14 +203,14 @@ ARMS: Mapping[str, Arm] = MappingProxyType(
             "sdpa",
         ),
         "fox": Arm("FoX", lambda s: FoX(s.heads * s.d, s.heads), "sdpa"),
-        "cope": Arm("CoPE", lambda s: CoPE(s.d, npos=s.length, scaling="code")),
+        "cope": Arm("CoPE", lambda s: CoPE(s.d, npos=s.length, scaling="code"), "sdpa"),
         "stickbreaking": Arm(
             "stick-breaking",
             lambda s: StickBreaking(attend_current=False, remainder="drop"),
         ),
     }
 )
-"""The encodings, by name; stick-breaking and CoPE have no stock kernel."""
+"""The encodings, by name; only stick-breaking has no stock kernel."""
 
 
 class Model(nn.Module):
