@@ -17,7 +17,6 @@ is timed; a result says how it was. ``--system-memory`` leaves the allocator as 
 """
 
 import argparse
-import html
 import json
 import math
 import os
@@ -26,7 +25,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
 from itertools import accumulate, product
@@ -41,6 +40,7 @@ from torch.nn import Module
 from tqdm import tqdm
 
 from posedu._arguments import require_choice, require_dimension
+from posedu._tables import SavedTable
 from posedu.catalog import CATALOG, Encoding
 from posedu.torch import Attention, grid
 
@@ -102,7 +102,7 @@ class Record:
 
 
 @dataclass
-class Timing:
+class Timing(SavedTable):
     """What was measured, and on what."""
 
     name: str
@@ -118,14 +118,6 @@ class Timing:
             for record in self.records
             if all(getattr(record, name) == value for name, value in fields.items())
         ]
-
-    def save(self, path: str | Path) -> None:
-        """Write as JSON, in one step: a reader never sees half a file."""
-        path = Path(path)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part = path.with_name(path.name + ".part")
-        part.write_text(json.dumps(asdict(self), indent=1, ensure_ascii=False) + "\n")
-        part.replace(path)
 
     @classmethod
     def load(cls, path: str | Path) -> "Timing":
@@ -143,7 +135,9 @@ class Timing:
         *("GB/s", "peak MB", "error"),
     )
 
-    def _rows(self) -> Iterator[tuple[str, ...]]:
+    def rows(self) -> Iterator[tuple[str, ...]]:
+        """A row for each record."""
+        yield self._HEAD
         for r in self.records:
             yield (
                 *(r.candidate, r.task, str(r.length), str(r.d), r.dtype),
@@ -153,7 +147,8 @@ class Timing:
                 "" if r.error is None else f"{r.error:.1e}",
             )
 
-    def _caption(self) -> str:
+    def caption(self) -> str:
+        """On what it was measured, and what is missing."""
         made = self.made
         text = (
             f"{CATALOG[self.name].title} on {made['device']}, {made['threads']} "
@@ -165,26 +160,6 @@ class Timing:
         for library, reason in self.missing.items():
             text += f"; {library} is missing ({reason})"
         return text
-
-    def __str__(self) -> str:
-        lines = [self._HEAD, *self._rows()]
-        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-        rows = (
-            "  ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True))
-            for line in lines
-        )
-        return "\n".join((self._caption(), *rows))
-
-    def _repr_html_(self) -> str:
-        head = "".join(f'<th scope="col">{name}</th>' for name in self._HEAD)
-        body = "".join(
-            "<tr>" + "".join(f"<td>{html.escape(c)}</td>" for c in row) + "</tr>"
-            for row in self._rows()
-        )
-        return (
-            f'<table class="posedu-table"><caption>{html.escape(self._caption())}'
-            f"</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-        )
 
 
 def alternate(

@@ -20,12 +20,12 @@ from posedu.torch import FoX, RoPE, StickBreaking, turn_pairs
 def test_the_faces_agree(name):
     result = crosscheck(name)
     assert result.ok, str(result)
-    assert {row.faces for row in result.rows} == {"sympy–numpy", "numpy–torch"}
+    assert {row.faces for row in result.results} == {"sympy–numpy", "numpy–torch"}
     trained = {"parameters"} if CATALOG[name].learned == "yes" else set()
-    assert {row.what for row in result.rows} == {"forward", "gradient"} | trained
-    assert {row.dtype for row in result.rows} == {"float64", "float32", "bfloat16"}
+    assert {row.what for row in result.results} == {"forward", "gradient"} | trained
+    assert {row.dtype for row in result.results} == {"float64", "float32", "bfloat16"}
     fewest = 10 if CATALOG[name].inputs else 18
-    assert all(row.cases >= fewest for row in result.rows)
+    assert all(row.cases >= fewest for row in result.results)
 
 
 @pytest.mark.slow
@@ -34,7 +34,7 @@ def test_the_compiled_face_agrees(name, monkeypatch, unchecked):
     monkeypatch.setattr(features, "SIZES", (64,))
     result = crosscheck(name, compiled=True)
     assert result.ok, str(result)
-    assert "numpy–torch.compile" in {row.faces for row in result.rows}
+    assert "numpy–torch.compile" in {row.faces for row in result.results}
 
 
 IN_A_PROCESS_OF_ITS_OWN = """
@@ -106,7 +106,7 @@ def test_a_wrong_face_is_caught(face, wrong, caught, monkeypatch):
     monkeypatch.setitem(CATALOG, "rope", record)
     result = crosscheck("rope")
     assert not result.ok
-    failed = {(row.faces, row.what) for row in result.rows if not row.ok}
+    failed = {(row.faces, row.what) for row in result.results if not row.ok}
     assert caught in failed
     assert "✗ outside" in str(result)
     assert "✗ outside" in result._repr_html_()
@@ -178,7 +178,7 @@ def test_a_wrong_face_inside_attention_is_caught(
     record = replace(record, variants=record.variants[:1])
     monkeypatch.setitem(CATALOG, name, record)
     result = crosscheck(name)
-    failed = {(row.faces, row.what) for row in result.rows if not row.ok}
+    failed = {(row.faces, row.what) for row in result.results if not row.ok}
     assert caught in failed, str(result)
 
 

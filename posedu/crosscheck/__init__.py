@@ -1,9 +1,9 @@
 """Hold the three faces of an encoding against each other, forward and backward."""
 
-import html
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from posedu._tables import Table
 from posedu.catalog import CATALOG
 from posedu.crosscheck import features, inside
 from posedu.crosscheck.common import Row, Tally
@@ -12,21 +12,27 @@ __all__ = ["CrossCheck", "Row", "crosscheck"]
 
 
 @dataclass(frozen=True)
-class CrossCheck:
-    """The rows of a comparison, shown as a table."""
+class CrossCheck(Table):
+    """What was compared, shown as a table."""
 
     name: str
-    rows: tuple[Row, ...]
+    results: tuple[Row, ...]
 
     @property
     def ok(self) -> bool:
         """Whether every comparison held; no comparison is no agreement."""
-        return bool(self.rows) and all(row.ok for row in self.rows)
+        return bool(self.results) and all(row.ok for row in self.results)
 
     _HEAD = ("faces", "what", "device", "dtype", "cases", "largest error", "of bound")
 
-    def _cells(self) -> Iterator[tuple[str, ...]]:
-        for row in self.rows:
+    def caption(self) -> str:
+        """Whose faces they are."""
+        return f"Faces of {CATALOG[self.name].title} held against each other"
+
+    def rows(self) -> Iterator[tuple[str, ...]]:
+        """A row for each pair of faces, pass, device and dtype."""
+        yield self._HEAD
+        for row in self.results:
             verdict = "✓" if row.ok else "✗ outside"
             yield (
                 row.faces,
@@ -37,26 +43,6 @@ class CrossCheck:
                 f"{row.error:.1e}",
                 f"{row.used:.0%} {verdict}",
             )
-
-    def __str__(self) -> str:
-        lines = [self._HEAD, *self._cells()]
-        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-        return "\n".join(
-            "  ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True))
-            for line in lines
-        )
-
-    def _repr_html_(self) -> str:
-        head = "".join(f'<th scope="col">{name}</th>' for name in self._HEAD)
-        body = "".join(
-            "<tr>" + "".join(f"<td>{html.escape(c)}</td>" for c in cells) + "</tr>"
-            for cells in self._cells()
-        )
-        title = html.escape(CATALOG[self.name].title)
-        return (
-            f'<table class="posedu-table"><caption>Faces of {title} held against each '
-            f"other</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-        )
 
 
 def crosscheck(name: str, *, compiled: bool = False, seed: int = 0) -> CrossCheck:

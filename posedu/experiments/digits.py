@@ -14,7 +14,6 @@ some ten minutes on two idle cores and from where it was interrupted, by::
     python -m posedu.experiments.digits --out book/data/digits-cpu.json
 """
 
-import argparse
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -33,7 +32,7 @@ from torch.nn import functional
 
 from posedu._arguments import require_choice, require_dimension
 from posedu.experiments.blocks import Block, optimisation
-from posedu.experiments.runs import Runs
+from posedu.experiments.runs import Runs, command, in_percent
 from posedu.torch import (
     Attention,
     AxialRoPE,
@@ -312,14 +311,7 @@ class Result(Runs):
         yield ("accuracy in %", *VIEWS, *SHIFTS)
         for name in self.encodings():
             values = [self.accuracy(name, c) for c in (*VIEWS, *SHIFTS)]
-            yield (ARMS[name].title, *map(_in_percent, values))
-
-
-def _in_percent(values: Float[np.ndarray, "seeds"]) -> str:
-    if len(values) < 2:
-        return f"{values.mean():.1%}"
-    mean, half = interval(100 * values)
-    return f"{mean:.1f} ± {half:.1f}"
+            yield (ARMS[name].title, *(in_percent(v, interval) for v in values))
 
 
 def interval(
@@ -512,36 +504,18 @@ def experiment(
     return result
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m posedu.experiments.digits",
-        description="Train a tiny vision transformer with each encoding on digits.",
-    )
-    parser.add_argument("--encodings", nargs="+", choices=ARMS, default=list(ARMS))
-    parser.add_argument("--seeds", type=int, default=10)
-    parser.add_argument("--epochs", type=int, default=Settings.epochs)
-    parser.add_argument("--processes", type=int, default=2)
-    parser.add_argument("--out", default="digits-cpu.json", help="result file")
-    return parser
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the experiment, or the rest of it, and print a table of accuracies."""
-    parser = _parser()
-    options = parser.parse_args(arguments)
-    torch.set_num_threads(1)
-    try:
-        result = experiment(
-            encodings=options.encodings,
-            seeds=options.seeds,
-            settings=Settings(epochs=options.epochs),
-            processes=options.processes,
-            save_to=options.out,
-        )
-    except ValueError as error:
-        parser.error(str(error))
-    print(f"{result}\nwritten to {options.out}")
-    return 0 if result.complete else 130
+    return command(
+        "digits",
+        "Train a tiny vision transformer with each encoding on digits.",
+        choices={"encodings": ARMS},
+        seeds=10,
+        length="epochs",
+        settings=Settings,
+        experiment=experiment,
+        arguments=arguments,
+    )
 
 
 if __name__ == "__main__":

@@ -1,23 +1,28 @@
-"""What the experiments share: runs that are kept as they finish, and their table."""
+"""What the experiments share: runs that are kept as they finish, and a command."""
 
-import html
+import argparse
 import json
 import multiprocessing
 import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
 import torch
+from jaxtyping import Float
 from tqdm import tqdm
 
+from posedu._tables import SavedTable
 from posedu.timing import provenance
+
+Interval = Callable[[np.ndarray], tuple[float, float]]
 
 
 @dataclass
-class Runs:
+class Runs(SavedTable):
     """What was run, how and on what. Subclasses name their settings and their runs."""
 
     made: dict[str, Any]
@@ -27,14 +32,6 @@ class Runs:
 
     settings_type: ClassVar[type]
     run_type: ClassVar[type]
-
-    def save(self, path: str | Path) -> None:
-        """Write as JSON, in one step: a reader never sees half a file."""
-        path = Path(path)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part = path.with_name(path.name + ".part")
-        part.write_text(json.dumps(asdict(self), indent=1, ensure_ascii=False) + "\n")
-        part.replace(path)
 
     @classmethod
     def load(cls, path: str | Path) -> "Runs":
@@ -106,11 +103,8 @@ class Runs:
         except KeyboardInterrupt:
             print(f"interrupted: {len(self.runs)} runs kept", file=sys.stderr)
 
-    def rows(self) -> Iterator[tuple[str, ...]]:
-        """The table's rows, its head first."""
-        raise NotImplementedError
-
-    def _caption(self) -> str:
+    def caption(self) -> str:
+        """What the numbers are, and on what they were measured."""
         made = self.made
         return (
             f"Means of {len({run.seed for run in self.runs})} seeds ± half of their "
@@ -118,26 +112,54 @@ class Runs:
             f"{made['date']}" + ("" if self.complete else "; not complete")
         )
 
-    def __str__(self) -> str:
-        rows = list(self.rows())
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        lines = (
-            "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True))
-            for row in rows
-        )
-        return "\n".join((self._caption(), *lines))
 
-    def _repr_html_(self) -> str:
-        head, *rows = self.rows()
-        cells = "".join(f'<th scope="col">{name}</th>' for name in head)
-        body = "".join(
-            "<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>"
-            for row in rows
+def in_percent(values: Float[np.ndarray, "seeds"], interval: Interval) -> str:
+    """Mean and half-width of the interval, or the mean alone of a single seed."""
+    if len(values) < 2:
+        return f"{values.mean():.1%}"
+    mean, half = interval(100 * values)
+    return f"{mean:.1f} ± {half:.1f}"
+
+
+def command(
+    name: str,
+    description: str,
+    *,
+    choices: Mapping[str, Iterable[str]],
+    seeds: int,
+    length: str,
+    settings: type,
+    experiment: Callable[..., Runs],
+    arguments: Sequence[str] | None,
+) -> int:
+    """The command line of an experiment: run it, or the rest, and print the table.
+
+    ``choices`` are the arguments that name what takes part, ``length`` the setting
+    that says how long to train.
+    """
+    parser = argparse.ArgumentParser(
+        prog=f"python -m posedu.experiments.{name}", description=description
+    )
+    for of, names in choices.items():
+        parser.add_argument(f"--{of}", nargs="+", choices=names, default=list(names))
+    parser.add_argument("--seeds", type=int, default=seeds)
+    parser.add_argument(f"--{length}", type=int, default=getattr(settings, length))
+    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--out", default=f"{name}-cpu.json", help="result file")
+    options = parser.parse_args(arguments)
+    torch.set_num_threads(1)
+    try:
+        result = experiment(
+            **{of: getattr(options, of) for of in choices},
+            seeds=options.seeds,
+            settings=settings(**{length: getattr(options, length)}),
+            processes=options.processes,
+            save_to=options.out,
         )
-        return (
-            f'<table class="posedu-table"><caption>{html.escape(self._caption())}'
-            f"</caption><thead><tr>{cells}</tr></thead><tbody>{body}</tbody></table>"
-        )
+    except ValueError as error:
+        parser.error(str(error))
+    print(f"{result}\nwritten to {options.out}")
+    return 0 if result.complete else 130
 
 
 @dataclass(frozen=True)

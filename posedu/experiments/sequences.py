@@ -16,7 +16,6 @@ by::
     python -m posedu.experiments.sequences --out book/data/sequences-cpu.json
 """
 
-import argparse
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -33,7 +32,7 @@ from torch.nn import functional
 
 from posedu._arguments import require_choice, require_dimension
 from posedu.experiments.blocks import Block, optimisation
-from posedu.experiments.runs import Runs
+from posedu.experiments.runs import Runs, command, in_percent
 from posedu.torch import Attention, CoPE, Encoding, FoX, RoPE, StickBreaking
 
 IGNORED = -100  # the label of a token that nothing is asked of
@@ -286,7 +285,7 @@ class Result(Runs):
             for arm in ARMS:
                 values = [self.accuracy(task, arm, n) for n in self.lengths()]
                 if values[0].size:
-                    cells = map(_in_percent, values)
+                    cells = (in_percent(v, interval) for v in values)
                     yield (TASKS[task].title, ARMS[arm].title, *cells)
 
 
@@ -302,13 +301,6 @@ def interval(
         raise ValueError(f"an interval needs at least 2 seeds, got {n}")
     error = values.std(ddof=1) / n**0.5
     return float(values.mean()), float(stats.t.ppf((1 + level) / 2, n - 1) * error)
-
-
-def _in_percent(values: Float[np.ndarray, "seeds"]) -> str:
-    if len(values) < 2:
-        return f"{values.mean():.1%}"
-    mean, half = interval(100 * values)
-    return f"{mean:.1f} ± {half:.1f}"
 
 
 def _make_batch(
@@ -437,38 +429,18 @@ def experiment(
     return result
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m posedu.experiments.sequences",
-        description="Train a small causal transformer with each encoding on each task.",
-    )
-    parser.add_argument("--tasks", nargs="+", choices=TASKS, default=list(TASKS))
-    parser.add_argument("--encodings", nargs="+", choices=ARMS, default=list(ARMS))
-    parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--steps", type=int, default=Settings.steps)
-    parser.add_argument("--processes", type=int, default=2)
-    parser.add_argument("--out", default="sequences-cpu.json", help="result file")
-    return parser
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the experiment, or the rest of it, and print a table of accuracies."""
-    parser = _parser()
-    options = parser.parse_args(arguments)
-    torch.set_num_threads(1)
-    try:
-        result = experiment(
-            tasks=options.tasks,
-            encodings=options.encodings,
-            seeds=options.seeds,
-            settings=Settings(steps=options.steps),
-            processes=options.processes,
-            save_to=options.out,
-        )
-    except ValueError as error:
-        parser.error(str(error))
-    print(f"{result}\nwritten to {options.out}")
-    return 0 if result.complete else 130
+    return command(
+        "sequences",
+        "Train a small causal transformer with each encoding on each task.",
+        choices={"tasks": TASKS, "encodings": ARMS},
+        seeds=5,
+        length="steps",
+        settings=Settings,
+        experiment=experiment,
+        arguments=arguments,
+    )
 
 
 if __name__ == "__main__":

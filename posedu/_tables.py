@@ -1,0 +1,52 @@
+"""Results as a table, in a terminal and on a page, and as a file."""
+
+import html
+import json
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+
+
+class Table:
+    """What is printed as a caption and rows of cells, the head first."""
+
+    def caption(self) -> str:
+        """What the table shows, and on what it was measured."""
+        raise NotImplementedError
+
+    def rows(self) -> Iterator[tuple[str, ...]]:
+        """The head, then the rows."""
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        rows = list(self.rows())
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = (
+            "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True))
+            for row in rows
+        )
+        return "\n".join((self.caption(), *lines))
+
+    def _repr_html_(self) -> str:
+        head, *rows = self.rows()
+        cells = "".join(f'<th scope="col">{name}</th>' for name in head)
+        body = "".join(
+            "<tr>" + "".join(f"<td>{html.escape(c)}</td>" for c in row) + "</tr>"
+            for row in rows
+        )
+        return (
+            f'<table class="posedu-table"><caption>{html.escape(self.caption())}'
+            f"</caption><thead><tr>{cells}</tr></thead><tbody>{body}</tbody></table>"
+        )
+
+
+class SavedTable(Table):
+    """A table that is a dataclass and can be written to a file."""
+
+    def save(self, path: str | Path) -> None:
+        """Write as JSON, in one step: a reader never sees half a file."""
+        path = Path(path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = path.with_name(path.name + ".part")
+        part.write_text(json.dumps(asdict(self), indent=1, ensure_ascii=False) + "\n")
+        part.replace(path)
