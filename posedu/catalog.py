@@ -417,7 +417,7 @@ CATALOG: dict[str, Encoding] = {
             learned="yes",
             adopters=(),
             special_cases=(
-                SpecialCase("fox", "every part is switched off", "def-fox-pro"),
+                SpecialCase("fox", "every part is switched off", "eq-fox-pro-off"),
             ),
             inputs=("x",),
             unit="1",

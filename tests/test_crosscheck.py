@@ -172,7 +172,7 @@ class CutAtFifteenHalves(StickBreaking):
 def test_a_wrong_face_inside_attention_is_caught(
     name, face, wrong, caught, monkeypatch
 ):
-    monkeypatch.setattr(inside, "SIZES", (2,))
+    monkeypatch.setattr(inside, "SIZES", (4,))
     monkeypatch.setitem(globals(), "wrong_face", wrong)
     record = replace(CATALOG[name], **{face: f"{__name__}:wrong_face"})
     record = replace(record, variants=record.variants[:1])
