@@ -140,12 +140,12 @@ class FoXPro(Attention):
     encoding
         Default: :class:`FoX` with the paper's gate.
     route
-        See :class:`posedu.torch.Attention`.
+        See :class:`posedu.torch.attention.Attention`.
 
     Raises
     ------
     TypeError, ValueError
-        As :class:`posedu.torch.Attention`.
+        As :class:`posedu.torch.attention.Attention`.
     """
 
     def __init__(
