@@ -2,7 +2,7 @@
 
 Inputs are random, of zeros, of ones, with equal keys and with logits of about ±100, for
 no token, one, and up to five; two heads, d in 1 … 64, all parameters random. The
-symbolic face, evaluated to 40 digits, takes part for d = 1 and 4 and at most three tokens.
+symbolic face, evaluated to 40 digits, takes part for d = 1, 4 and up to three tokens.
 
 The bound is derived by following errors through the formula, step by step. An inner
 product of n factors costs n roundings of the sum of absolute products; an error δ of a
