@@ -61,7 +61,7 @@ def _row(app, docname, encoding):
         str(encoding.year),
         external(f"https://arxiv.org/abs/{encoding.arxiv}", f"arXiv {encoding.arxiv}"),
         ", ".join(encoding.doors),
-        encoding.parameters.replace("*", "·").replace("-", "−"),
+        encoding.parameters.replace("**2", "²").replace("*", "·").replace("-", "−"),
         encoding.cost,
         encoding.relative,
         encoding.bounded,
@@ -116,13 +116,14 @@ def _drawing(app, docname):
         (x1, y1), (x2, y2) = places[encoding.name], places[case.of]
         uri = app.builder.get_relative_uri(docname, encoding.chapter)
         title = f"{number}. {encoding.title} becomes {_title(case.of)}: {case.when}"
-        middle = (x1 + x2) / 2, (y1 + y2) / 2
+        # Nearer to the tail than to the head, where arrows cross or meet.
+        x, y = x1 + 0.35 * (x2 - x1), y1 + 22 + 0.35 * (y2 - y1 - 48)
         parts.append(
             f'<path d="M{x1:.0f} {y1 + 22}L{x2:.0f} {y2 - 26}" stroke="currentColor" '
             'fill="none" marker-end="url(#posedu-arrow)"/>'
             f'<a href="{uri}#equation-{case.proof}" aria-label="{html.escape(title)}">'
-            f'<circle cx="{middle[0]:.0f}" cy="{middle[1]:.0f}" r="12"/>'
-            f'<text x="{middle[0]:.0f}" y="{middle[1] + 5:.0f}">{number}</text></a>'
+            f'<circle cx="{x:.0f}" cy="{y:.0f}" r="12"/>'
+            f'<text x="{x:.0f}" y="{y + 5:.0f}">{number}</text></a>'
         )
     for name, (x, y) in places.items():
         uri = app.builder.get_relative_uri(docname, _chapter(name))
