@@ -15,8 +15,8 @@ serve: $(READY)
 test: $(READY) book
 	$(RUN) -m posedu_book.chromium
 	$(RUN) -m pytest tests -n 2 --dist loadfile --cov=posedu --cov-report=term --cov-fail-under=95
-	$(RUN) -m pytest --nbval-lax --nbval-current-env --nbval-cell-timeout 600 notebooks/*.ipynb notebooks/exercises/*.ipynb
-	POSEDU_STRICT=1 $(RUN) -m pytest --nbval-lax --nbval-current-env --nbval-cell-timeout 600 notebooks/exercises/solved
+	$(RUN) -m pytest -n 2 --dist loadfile --nbval-lax --nbval-current-env --nbval-cell-timeout 600 notebooks/*.ipynb notebooks/exercises/*.ipynb
+	POSEDU_STRICT=1 $(RUN) -m pytest -n 2 --dist loadfile --nbval-lax --nbval-current-env --nbval-cell-timeout 600 notebooks/exercises/solved
 
 notebooks: $(READY)
 	$(RUN) -m posedu_book.notebooks
