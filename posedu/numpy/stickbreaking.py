@@ -29,7 +29,7 @@ def break_stick(
     attend_current: bool,
     mask: Bool[Array, "*rows queries keys"] | None = None,
 ) -> tuple[Float[Array, "*rows queries keys"], Float[Array, "*rows queries"]]:
-    """Weights and remainder by the products (arXiv 2410.17980 §2; keys are its i).
+    """Weights and remainder by the products (arXiv 2410.17980; keys are its i).
 
     A_ij = β_ij ∏ (1 − β_il) over the keys l between j and i, with β = σ(logit): the
     nearest key breaks the stick first. Equation ``def-stick``.

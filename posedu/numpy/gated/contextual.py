@@ -18,7 +18,7 @@ def contextual_positions(
 ) -> Float[Array, "*rows queries keys"]:
     """p_ij = Σ σ(gate logit of i and l) over l = j … i, both included, at most largest.
 
-    arXiv 2405.18719 Eq. 4. Equation ``def-cope-position``. The last query stands at the
+    arXiv 2405.18719. Equation ``def-cope-position``. The last query stands at the
     last key; keys after a query, or not in ``mask``, count nothing.
 
     Raises
@@ -51,7 +51,7 @@ def interpolated_vectors(
 ) -> Float[Array, "*rows queries keys d"]:
     """e[p] between its neighbours: the fraction of p weighs the *ceiling*.
 
-    The straightforward form (arXiv 2405.18719 Eq. 5): a vector for every query and key.
+    The straightforward form (arXiv 2405.18719): a vector for every query and key.
     Equation ``def-cope-interpolation``.
     """
     floor, ceiling = np.floor(positions), np.ceil(positions)
@@ -94,7 +94,7 @@ def cope(
     scaling: str,
     gate_keys: Float[Array, "*heads keys d"] | None = None,
 ) -> Float[Array, "*heads queries d_v"]:
-    """Causal attention with CoPE (arXiv 2405.18719 Eq. 3–6), the optimised form.
+    """Causal attention with CoPE (arXiv 2405.18719), the optimised form.
 
     Parameters
     ----------

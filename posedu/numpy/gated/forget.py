@@ -17,7 +17,7 @@ def log_gates(
 ) -> Float[Array, "*batch heads tokens"]:
     """The logarithm of σ(w · x + b), every token's gate, from the layer's input.
 
-    arXiv 2503.02130 Eq. 4. Equation ``def-gate``.
+    arXiv 2503.02130. Equation ``def-gate``.
 
     Raises
     ------
@@ -42,7 +42,7 @@ def forget_bias(
 ) -> Float[Array, "*heads tokens tokens"]:
     """D_ij = Σ log f_l over l = j + 1 … i for j ≤ i, and 0 above the diagonal.
 
-    As a difference of cumulative sums, c_i − c_j (arXiv 2503.02130 Eq. 7). Added to
+    As a difference of cumulative sums, c_i − c_j (arXiv 2503.02130). Added to
     the logits after their division by √d. Equation ``def-forget``.
 
     Raises
@@ -71,7 +71,7 @@ def forgetting_attention(
     v: Float[Array, "*heads tokens d_v"],
     log_gates: Float[Array, "*heads tokens"],
 ) -> Float[Array, "*heads tokens d_v"]:
-    """Causal attention with the logits q · k/√d + D (arXiv 2503.02130 Eq. 6).
+    """Causal attention with the logits q · k/√d + D (arXiv 2503.02130).
 
     Equation ``def-fox``.
 
@@ -128,7 +128,7 @@ def fox_pro(
     o_gain: Float[Array, "heads d"] | None = None,
     out_gate_weight: Float[Array, "d_model d_model"] | None = None,
 ) -> Float[Array, "tokens d_model"]:
-    """The whole FoX (Pro) block (arXiv 2503.02130 §3.2); what is not given is left out.
+    """The whole FoX (Pro) block (arXiv 2503.02130); what is not given is left out.
 
     Weights are ``[out, in]`` as in PyTorch. Shift, key norm, attention, output norm,
     output gate, projection: in this order. Equation ``def-fox-pro``.
@@ -193,7 +193,7 @@ def constant_gate_bias(
 ) -> Float[Array, "heads"]:
     """Gate biases b with σ(b) = e^(−1/T), for time scales T spaced evenly in log T.
 
-    The authors' data-independent and fixed gates (arXiv 2503.02130 §4.5). With one of
+    The authors' data-independent and fixed gates (arXiv 2503.02130). With one of
     them a head is ALiBi of slope 1/T. Equation ``eq-fox-alibi``.
     """
     require_dimension("heads", heads, 1)

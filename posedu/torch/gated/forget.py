@@ -122,7 +122,7 @@ def _initial_bias(heads: int, start: float | tuple[float, float]) -> Tensor:
 
 
 class FoXPro(Attention):
-    """The whole FoX (Pro) attention block (arXiv 2503.02130 §3.2), each part a switch.
+    """The whole FoX (Pro) attention block (arXiv 2503.02130), each part a switch.
 
     Parameters
     ----------
