@@ -17,7 +17,7 @@ _rng = np.random.default_rng(0)
 
 
 def kept(f, i, j):
-    """The share of key j that is left at query i ≥ j, from the list f of gates."""
+    """The share of key j that is left at query i ≥ j, of the gates f."""
     return sp.prod(f[j + 1 : i + 1])
 
 
