@@ -642,10 +642,7 @@ def test_an_interval_needs_two_seeds():
 
 
 def test_the_committed_result_is_whole():
-    path = ROOT / "book/data/sequences-cpu.json"
-    if not path.exists():
-        pytest.skip("book/data/sequences-cpu.json is not committed yet")
-    result = Result.load(path)
+    result = Result.load(ROOT / "book/data/sequences-cpu.json")
     assert result.complete and result.settings == Settings()
     assert result.made["commit"].isalnum() and result.made["method"] == sequences.METHOD
     made = [(run.task, run.encoding, run.seed) for run in result.runs]
