@@ -111,6 +111,8 @@ def _places():
 def _drawing(app, docname):
     places = _places()
     height = max(y for _, y in places.values()) + 40
+    left, right = (f(x for x, _ in places.values()) for f in (min, max))
+    frame = f"{left - 82:.0f} 0 {right - left + 164:.0f} {height}"
     parts = []
     for number, (encoding, case) in enumerate(_cases(), 1):
         (x1, y1), (x2, y2) = places[encoding.name], places[case.of]
@@ -133,7 +135,7 @@ def _drawing(app, docname):
             "</a>"
         )
     svg = (
-        f'<figure class="posedu-figure posedu-map"><svg viewBox="0 0 600 {height}" '
+        f'<figure class="posedu-figure posedu-map"><svg viewBox="{frame}" '
         'role="group" aria-label="Map of special cases; the same is listed below">'
         '<defs><marker id="posedu-arrow" viewBox="0 0 8 8" refX="8" refY="4" '
         'markerWidth="8" markerHeight="8" orient="auto">'
