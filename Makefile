@@ -14,7 +14,7 @@ serve: $(READY)
 
 test: $(READY) book
 	$(RUN) -m posedu_book.chromium
-	$(RUN) -m pytest tests -n 2 --dist loadfile --cov=posedu --cov-report=term --cov-fail-under=95
+	$(RUN) -m pytest tests -n 2 --dist loadfile --no-loadscope-reorder --cov=posedu --cov-report=term --cov-fail-under=95
 	$(RUN) -m pytest -n 2 --dist loadfile --nbval-lax --nbval-current-env --nbval-cell-timeout 600 notebooks/*.ipynb notebooks/exercises/*.ipynb
 	POSEDU_STRICT=1 $(RUN) -m pytest -n 2 --dist loadfile --nbval-lax --nbval-current-env --nbval-cell-timeout 600 notebooks/exercises/solved
 
