@@ -16,6 +16,7 @@ SERIES = ("tokens", "offset")
 REMAINDERS = ("drop", "own", "sink", "renormalise")
 GATES = ("learned", "independent", "fixed")
 FORMS = ("difference", "key")
+CONTEXT_GATES = ("content", "values", "keys")
 SCALINGS = ("code", "bias unscaled", "paper")
 
 
@@ -58,6 +59,28 @@ def require_rotary_dim(rotary_dim: int | None, d: int) -> int:
     if rotary_dim > d:
         raise ValueError(f"rotary_dim must be at most d = {d}, got {rotary_dim}")
     return rotary_dim
+
+
+def require_finite(name: str, value: float) -> float:
+    """Return ``value`` if it is a finite number, else raise."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(f"{name} must be a number, got {value!r}")
+    if not math.isfinite(value):
+        raise ValueError(f"{name} must be finite, got {value}")
+    return float(value)
+
+
+def require_own_frequencies(frequencies, rotary_dim: int | None) -> int:
+    """Return how many features turn by a list of frequencies, or raise."""
+    values = list(frequencies)
+    if not values or not all(math.isfinite(w) for w in values):
+        raise ValueError(f"frequencies must be finite numbers, got {frequencies}")
+    if rotary_dim not in (None, 2 * len(values)):
+        raise ValueError(
+            f"{len(values)} frequencies turn {2 * len(values)} features, got "
+            f"rotary_dim = {rotary_dim}"
+        )
+    return 2 * len(values)
 
 
 def require_heads(heads: int, kv_heads: int) -> int:

@@ -1,7 +1,8 @@
 """Attention, written once, with every place where an encoding may act left open."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -34,13 +35,27 @@ class Projections:
 
 @dataclass(frozen=True)
 class Tokens:
-    """What a bias may look at."""
+    """What the doors between queries and keys may look at.
 
-    x: Float[Array, "tokens d_model"]
-    q: Float[Array, "heads tokens d"]
-    k: Float[Array, "heads tokens d"]
-    query_positions: Float[Array, "tokens *axes"]
-    key_positions: Float[Array, "tokens *axes"]
+    ``q`` and ``k`` are as the door ``rotate`` left them and ``v`` as ``values`` did,
+    one of ``k`` and ``v`` for each head of ``q``; ``d`` is the head dimension before.
+    ``mask`` is true where query i may look at key j. ``x`` is the layer's input,
+    ``None`` where it was not given.
+    """
+
+    q: Float[Array, "heads queries features"]
+    k: Float[Array, "heads keys features"]
+    v: Float[Array, "heads keys d_v"]
+    d: int
+    query_positions: Float[Array, "queries *axes"]
+    key_positions: Float[Array, "keys *axes"]
+    mask: Bool[Array, "queries keys"]
+    x: Float[Array, "keys d_model"] | None = None
+
+    @property
+    def offsets(self) -> Float[Array, "queries keys *axes"]:
+        """Query position minus key position."""
+        return self.query_positions[:, None] - self.key_positions[None, :]
 
 
 def softmax(
@@ -61,8 +76,17 @@ def softmax(
     return weights / np.where(total > 0, total, 1.0)
 
 
+def weigh(
+    logits: Float[Array, "heads queries keys"], tokens: Tokens
+) -> Float[Array, "heads queries keys"]:
+    """:func:`softmax` over the keys that a query may look at."""
+    return softmax(logits, np.broadcast_to(tokens.mask, logits.shape))
+
+
 def mix(
-    weights: Float[Array, "heads queries keys"], v: Float[Array, "heads keys d"]
+    weights: Float[Array, "heads queries keys"],
+    v: Float[Array, "heads keys d"],
+    tokens: Tokens,
 ) -> Float[Array, "heads queries d"]:
     """The weighted sum of the values."""
     return weights @ v
@@ -70,21 +94,162 @@ def mix(
 
 @dataclass(frozen=True)
 class Doors:
-    """Where an encoding may act; each door is shut unless a function is given."""
+    """Where an encoding may act; each door is shut unless a function is given.
 
+    Once for a model: ``locate`` (the positions), ``embed`` (the input vectors). In each
+    layer of it: ``enter`` (the vectors), ``update`` (the positions, from the weights,
+    what they weighed and what the perceptron said). Inside attention: ``rotate``
+    (queries and keys), ``values``, ``scale`` (what inner products are multiplied by),
+    ``bias`` (added to them: one number, ``[queries, keys]`` for all heads or
+    ``[heads, queries, keys]``), ``logits`` (in place of those three), ``weigh``,
+    ``mix`` and ``output``.
+    """
+
+    locate: Callable = lambda positions: positions
     embed: Callable = lambda x, positions: x
+    enter: Callable = lambda x, positions: x
     rotate: Callable = lambda q, k, positions: (q, k)
+    values: Callable = lambda v, positions: v
+    scale: Callable[[int], float] = lambda d: 1 / np.sqrt(d)
     bias: Callable[[Tokens], Array | float] = lambda tokens: 0.0
-    weigh: Callable = softmax
-    mix: Callable = mix
+    logits: Callable[[Tokens], Array] | None = None
+    weigh: Callable[[Array, Tokens], Array] = weigh
+    mix: Callable[[Array, Array, Tokens], Array] = mix
+    output: Callable = lambda out, positions: out
+    update: Callable = lambda weights, tokens, fed: tokens.query_positions
 
 
 SHUT = Doors()
 
 
+def require_input(name: str, tokens: Tokens) -> Float[Array, "keys d_model"]:
+    """Return the layer's input, or raise if it was not given to attention."""
+    if tokens.x is None:
+        raise ValueError(f"{name} looks at the layer's input: give attention x")
+    return tokens.x
+
+
+def logits(tokens: Tokens, doors: Doors = SHUT) -> Float[Array, "heads queries keys"]:
+    """Scaled inner products and bias, or what the door ``logits`` has in their place.
+
+    Raises
+    ------
+    ValueError
+        A bias whose shape is none of those that :class:`Doors` lists.
+    """
+    if doors.logits is not None:
+        return doors.logits(tokens)
+    products = tokens.q @ tokens.k.swapaxes(-1, -2)
+    bias = doors.bias(tokens)
+    if np.shape(bias) not in ((), products.shape[1:], products.shape):
+        heads, queries, keys = products.shape
+        raise ValueError(
+            f"a bias must be one number, [{queries}, {keys}] or [{heads}, {queries}, "
+            f"{keys}] for {heads} heads, got shape {list(np.shape(bias))}"
+        )
+    return products * doors.scale(tokens.d) + bias
+
+
 def causal_mask(tokens: int) -> Bool[Array, "tokens tokens"]:
     """True where key j is not after query i."""
     return np.tril(np.ones((tokens, tokens), dtype=bool))
+
+
+class Steps(NamedTuple):
+    """What attention computes on its way."""
+
+    tokens: Tokens
+    logits: Float[Array, "heads tokens tokens"]
+    weights: Float[Array, "heads tokens keys"]
+    out: Float[Array, "heads tokens d_v"]
+
+
+def steps(
+    q: Float[Array, "heads tokens d"],
+    k: Float[Array, "kv_heads tokens d"],
+    v: Float[Array, "kv_heads tokens d_v"],
+    doors: Doors = SHUT,
+    *,
+    positions: Positions | None = None,
+    x: Float[Array, "tokens d_model"] | None = None,
+    mask: Bool[Array, "tokens tokens"] | None = None,
+) -> Steps:
+    """Attention without projections, and what it computes on its way.
+
+    Parameters
+    ----------
+    q, k, v
+        Of one sequence, any float dtype; computed in float64. With fewer key-value
+        heads than heads, each serves a group of neighbours.
+    doors
+        The encoding; all doors shut by default.
+    positions
+        Finite reals, ``[tokens]``, or ``[tokens, *axes]`` for an encoding that wants
+        more than a number. Default 0, 1, 2, …
+    x
+        The layer's input, for encodings that look at it.
+    mask
+        True where query i may look at key j; :func:`causal_mask` or ``None`` for all.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Arrays that hold no floats, positions not finite, shapes or head counts that do
+        not match.
+    """
+    q, k, v = (require_floats(n, t) for n, t in (("q", q), ("k", k), ("v", v)))
+    if (
+        not q.ndim == k.ndim == v.ndim == 3
+        or q.shape[1:] != k.shape[1:]
+        or k.shape[:2] != v.shape[:2]
+    ):
+        raise ValueError(
+            "q, k and v must be [heads, tokens, d] and agree in tokens and d, got "
+            f"shapes {list(q.shape)}, {list(k.shape)} and {list(v.shape)}"
+        )
+    (_, tokens, d), group = q.shape, require_heads(len(q), len(k))
+    positions = require_positions(np.arange(tokens) if positions is None else positions)
+    if positions.shape[:1] != (tokens,):
+        raise ValueError(
+            f"positions must be [{tokens}] or [{tokens}, axes] like the tokens, "
+            f"got shape {list(positions.shape)}"
+        )
+    if x is not None:
+        x = require_floats("x", x)
+        if x.ndim != 2 or len(x) != tokens:
+            raise ValueError(
+                f"x must be [{tokens}, d_model] like the queries, got shape "
+                f"{list(x.shape)}"
+            )
+    if mask is None:
+        mask = np.ones((tokens, tokens), dtype=bool)
+    mask = require_mask(mask, (tokens, tokens))
+
+    q, k = doors.rotate(q, k, positions)
+    k, v = k.repeat(group, axis=0), doors.values(v, positions).repeat(group, axis=0)
+    seen = Tokens(q, k, v, d, positions, positions, mask, x)
+    scores = logits(seen, doors)
+    weights = doors.weigh(scores, seen)
+    out = doors.output(doors.mix(weights, v, seen), positions)
+    return Steps(seen, scores, weights, out)
+
+
+def attend(
+    q: Float[Array, "heads tokens d"],
+    k: Float[Array, "kv_heads tokens d"],
+    v: Float[Array, "kv_heads tokens d_v"],
+    doors: Doors = SHUT,
+    *,
+    positions: Positions | None = None,
+    x: Float[Array, "tokens d_model"] | None = None,
+    causal: bool = True,
+) -> Float[Array, "heads tokens d_v"]:
+    """Attention without projections: the output of :func:`steps`.
+
+    Equation ``def-doors``. Other arguments and errors as :func:`steps`.
+    """
+    mask = causal_mask(np.shape(q)[-2]) if causal else None
+    return steps(q, k, v, doors, positions=positions, x=x, mask=mask).out
 
 
 def attention(
@@ -109,7 +274,8 @@ def attention(
     mask
         True where query i may look at key j; :func:`causal_mask` or ``None`` for all.
     doors
-        The encoding; all doors shut by default.
+        The encoding; all doors shut by default. ``locate``, ``embed``, ``enter`` and
+        ``update`` are a model's: see :func:`stack`.
 
     Returns
     -------
@@ -121,12 +287,16 @@ def attention(
         ``x`` not floating, positions not finite, shapes or head counts that do not
         match.
     """
+    return _layer(x, w, positions, mask, doors)[1]
+
+
+def _layer(x, w, positions, mask, doors) -> tuple[Steps, Array]:
+    """The steps of a layer and its output."""
     x = require_floats("x", x)
     if x.ndim != 2:
         raise ValueError(f"x must be [tokens, d_model], got shape {list(x.shape)}")
-    tokens, d_model = x.shape
+    d_model = x.shape[1]
     heads, d = w.q.shape[:2]
-    group = require_heads(heads, len(w.k))
     kv_shape = (len(w.k), d, d_model)
     shapes = {"q": (heads, d, d_model), "o": (d_model, heads, d)}
     shapes |= {"k": kv_shape, "v": kv_shape}
@@ -137,23 +307,41 @@ def attention(
                 f"w.{name} must be {list(needed)} for {heads} heads of {d} features "
                 f"and x of shape {list(x.shape)}, got shape {list(given)}"
             )
-    positions = require_positions(np.arange(tokens) if positions is None else positions)
-    if positions.shape[:1] != (tokens,) or positions.ndim > 2:
-        raise ValueError(
-            f"positions must be [{tokens}] or [{tokens}, axes] like the tokens, "
-            f"got shape {list(positions.shape)}"
-        )
-    if mask is not None:
-        mask = require_mask(mask, (tokens, tokens))
+    q, k, v = (np.einsum("hdm,im->hid", m, x) for m in (w.q, w.k, w.v))
+    taken = steps(q, k, v, doors, positions=positions, x=x, mask=mask)
+    return taken, np.einsum("mhd,hid->im", w.o, taken.out)
 
-    x = doors.embed(x, positions)
-    q = np.einsum("hdm,im->hid", w.q, x)
-    k = np.einsum("hdm,jm->hjd", w.k, x).repeat(group, axis=0)
-    v = np.einsum("hdm,jm->hjd", w.v, x).repeat(group, axis=0)
-    q, k = doors.rotate(q, k, positions)
-    logits = q @ k.swapaxes(-1, -2) / np.sqrt(d)
-    logits = logits + doors.bias(Tokens(x, q, k, positions, positions))
-    if mask is not None:
-        mask = np.broadcast_to(mask, logits.shape)
-    weights = doors.weigh(logits, mask)
-    return np.einsum("mhd,hid->im", w.o, doors.mix(weights, v))
+
+def stack(
+    x: Float[Array, "tokens d_model"],
+    layers: Sequence[tuple[Projections, Callable[[Array], Array]]],
+    positions: Positions | None = None,
+    *,
+    mask: Bool[Array, "tokens tokens"] | None = None,
+    doors: Doors | Sequence[Doors] = SHUT,
+) -> Float[Array, "tokens d_model"]:
+    """Layers of attention and perceptron, each added to the stream, without norms.
+
+    Parameters
+    ----------
+    x, positions, mask
+        As :func:`attention`.
+    layers
+        Of each, the projections and the perceptron: a function of vectors.
+    doors
+        One encoding for all layers, or one for each; ``locate`` and ``embed`` are
+        those of the first.
+    """
+    doors = [doors] * len(layers) if isinstance(doors, Doors) else doors
+    positions = np.arange(len(x)) if positions is None else positions
+    if layers:
+        positions = doors[0].locate(positions)
+        x = doors[0].embed(x, positions)
+    for (w, perceptron), own in zip(layers, doors, strict=True):
+        x = own.enter(x, positions)
+        taken, heard = _layer(x, w, positions, mask, own)
+        x = x + heard
+        fed = perceptron(x)
+        x = x + fed
+        positions = own.update(taken.weights, taken.tokens, fed)
+    return x

@@ -5,6 +5,7 @@ from jaxtyping import Bool, Float
 
 from posedu._arguments import REMAINDERS, require_choice
 from posedu.numpy._arrays import require_floats, require_mask
+from posedu.numpy.attention import Doors, Tokens
 
 Array = np.ndarray
 
@@ -98,21 +99,15 @@ def _require_logits(logits, attend_current, mask):
 
 
 def stick_breaking(
-    q: Float[Array, "*heads queries d"],
-    k: Float[Array, "*heads keys d"],
-    v: Float[Array, "*heads keys d_v"],
     *,
     attend_current: bool,
     remainder: str,
-    sink: Float[Array, "*heads d_v"] | None = None,
-    mask: Bool[Array, "*heads queries keys"] | None = None,
-) -> Float[Array, "*heads queries d_v"]:
-    """Attend by breaking sticks; no position is given and order is known all the same.
+    sink: Float[Array, "heads d_v"] | None = None,
+) -> Doors:
+    """Attention that breaks sticks, as doors; it needs no position and knows order.
 
     Parameters
     ----------
-    q, k, v
-        Of each head, any float dtype; computed in float64, logits divided by √d.
     attend_current
         See :func:`break_stick`.
     remainder
@@ -122,50 +117,42 @@ def stick_breaking(
         ``"renormalise"``: the weights are divided by their sum (geometric attention,
         arXiv 2110.07732); a row with no weight gives zeros.
     sink
-        The vector that ``"sink"`` needs.
-    mask
-        See :func:`break_stick`.
+        The vectors that ``"sink"`` needs.
 
     Returns
     -------
-    float64 array. Equation ``def-stick-attention``.
+    For causal attention. Equation ``def-stick-attention``.
 
     Raises
     ------
     TypeError, ValueError
-        Shapes that do not match, unknown ``remainder``, a ``sink`` that is missing or
-        not wanted.
+        Unknown ``remainder``, a ``sink`` that is missing or not wanted.
     """
-    q, k, v = (require_floats(n, t) for n, t in (("q", q), ("k", k), ("v", v)))
     require_choice("remainder", remainder, REMAINDERS)
     if (sink is not None) != (remainder == "sink"):
         raise ValueError(
             f"sink is for remainder='sink' and needed there, got remainder="
             f"{remainder!r} and {'no sink' if sink is None else 'a sink'}"
         )
-    if (
-        q.ndim < 2
-        or q.ndim != k.ndim
-        or k.ndim != v.ndim
-        or q.shape[:-2] != k.shape[:-2]
-        or q.shape[-1] != k.shape[-1]
-        or k.shape[:-1] != v.shape[:-1]
-    ):
-        raise ValueError(
-            "q, k and v must agree in heads, d and keys, got shapes "
-            f"{list(q.shape)}, {list(k.shape)} and {list(v.shape)}"
+
+    def weigh(logits, tokens: Tokens) -> Float[Array, "heads queries columns"]:
+        seen = np.broadcast_to(tokens.mask, logits.shape)
+        weights, log_rest = break_stick_log(
+            logits, attend_current=attend_current, mask=seen
         )
-    logits = q @ k.swapaxes(-1, -2) / np.sqrt(q.shape[-1])
-    weights, log_rest = break_stick_log(
-        logits, attend_current=attend_current, mask=mask
-    )
-    out = weights @ v
-    rest = np.exp(log_rest)[..., None]
-    if remainder == "own":
-        out = out + rest * v[..., v.shape[-2] - q.shape[-2] :, :]
-    elif remainder == "sink":
-        out = out + rest * require_floats("sink", sink)[..., None, :]
-    elif remainder == "renormalise":
-        total = -np.expm1(log_rest)[..., None]
-        out = np.where(total > 0, out / np.where(total > 0, total, 1.0), 0.0)
-    return out
+        rest = np.exp(log_rest)[..., None]
+        if remainder == "own":
+            return weights + rest * np.eye(weights.shape[-1])
+        if remainder == "sink":
+            return np.concatenate((weights, rest), axis=-1)
+        if remainder == "renormalise":
+            total = -np.expm1(log_rest)[..., None]
+            return weights / np.where(total > 0, total, 1.0)
+        return weights
+
+    def mix(weights, v, tokens: Tokens) -> Float[Array, "heads queries d_v"]:
+        if remainder == "sink":
+            v = np.concatenate((v, require_floats("sink", sink)[:, None]), axis=1)
+        return weights @ v
+
+    return Doors(weigh=weigh, mix=mix)

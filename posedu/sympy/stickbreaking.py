@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import sympy as sp
 
 from posedu._arguments import REMAINDERS, require_choice
+from posedu.sympy.attention import Doors, Heads, Tokens
 
 
 def sigmoid(z: sp.Expr) -> sp.Expr:
@@ -41,32 +42,40 @@ def break_stick_log(logits: Sequence[sp.Expr]) -> tuple[sp.Matrix, sp.Expr]:
 
 
 def stick_breaking(
-    q: sp.Matrix,
-    k: sp.Matrix,
-    v: sp.Matrix,
     *,
     attend_current: bool,
     remainder: str,
     sink: sp.Matrix | None = None,
-) -> sp.Matrix:
-    """Attend by breaking sticks; rows of ``q``, ``k`` and ``v`` are tokens of one head.
+) -> Doors:
+    """Attention that breaks sticks, as doors; ``sink`` has a row for each head.
 
-    As many queries as keys. See ``def-stick-attention``.
+    See ``def-stick-attention``.
     """
     require_choice("remainder", remainder, REMAINDERS)
-    logits = q * k.T / sp.sqrt(q.cols)
-    rows = []
-    for i in range(q.rows):
-        keys = i + 1 if attend_current else i
-        weights, rest = break_stick([sigmoid(z) for z in logits[i, :keys]])
-        row = sp.zeros(1, v.cols)
-        for weight, j in zip(weights, range(keys), strict=True):
-            row += weight * v[j, :]
-        if remainder == "own":
-            row += rest * v[i, :]
-        elif remainder == "sink":
-            row += rest * sink
-        elif remainder == "renormalise" and keys:
-            row /= 1 - rest
-        rows.append(row)
-    return sp.Matrix.vstack(*rows)
+
+    def stick(logits: sp.Matrix, tokens: Tokens) -> sp.Matrix:
+        columns = tokens.k[0].rows
+        filled = sp.zeros(logits.rows, columns + (remainder == "sink"))
+        for i, seen in enumerate(tokens.seen):
+            keys = [j for j in seen if attend_current or j != i]
+            weights, rest = break_stick([sigmoid(logits[i, j]) for j in keys])
+            for j, weight in zip(keys, weights, strict=True):
+                filled[i, j] = weight
+            if remainder == "own":
+                filled[i, i] += rest
+            elif remainder == "sink":
+                filled[i, columns] = rest
+            elif remainder == "renormalise" and keys:
+                filled[i, :] /= 1 - rest
+        return filled
+
+    def weigh(logits: Heads, tokens: Tokens) -> Heads:
+        return tuple(stick(matrix, tokens) for matrix in logits)
+
+    def mix(weights: Heads, v: Heads, tokens: Tokens) -> Heads:
+        if remainder == "sink":
+            rows = (sp.Matrix(sink)[h, :] for h in range(len(v)))
+            v = [m.col_join(row) for m, row in zip(v, rows, strict=True)]
+        return tuple(a * b for a, b in zip(weights, v, strict=True))
+
+    return Doors(weigh=weigh, mix=mix)

@@ -1,7 +1,7 @@
 """The fast face: modules to train with, on CPU and GPU."""
 
 from posedu.torch.absolute import Sinusoidal
-from posedu.torch.attention import Attention, KVCache
+from posedu.torch.attention import Attention, KVCache, attend
 from posedu.torch.encoding import Encoding, Tokens
 from posedu.torch.gated import CoPE, FoX, FoXPro
 from posedu.torch.rotary import (
@@ -19,6 +19,7 @@ from posedu.torch.rotary import (
     turn_pairs,
 )
 from posedu.torch.stickbreaking import StickBreaking
+from posedu.torch.transformer import Transformer
 
 __all__ = [
     "Attention",
@@ -37,6 +38,8 @@ __all__ = [
     "Sinusoidal",
     "StickBreaking",
     "Tokens",
+    "Transformer",
+    "attend",
     "convert_layout",
     "fold_basis",
     "grid",

@@ -1,10 +1,13 @@
 """What the modules ask of their tensor arguments, and tables of cosines and sines."""
 
+import math
+from collections.abc import Sequence
+
 import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor
 
-Positions = Shaped[Tensor, "*rows tokens"] | Shaped[Tensor, "*rows tokens axes"] | range
+Positions = Shaped[Tensor, "*rows_and_tokens"] | range | Sequence
 
 
 def require_floats(name: str, x: Tensor) -> None:
@@ -13,6 +16,13 @@ def require_floats(name: str, x: Tensor) -> None:
         raise TypeError(f"{name} must be a torch.Tensor, got {type(x).__name__}")
     if not x.is_floating_point():
         raise TypeError(f"{name} must hold floats, got {x.dtype}")
+
+
+def require_shape(name: str, x: Tensor, shape: tuple[int, ...]) -> None:
+    """Raise unless ``x`` is a floating tensor of this shape."""
+    require_floats(name, x)
+    if x.shape != shape:
+        raise ValueError(f"{name} must be {list(shape)}, got shape {list(x.shape)}")
 
 
 def require_positions(positions: Positions, like: Tensor | None = None) -> None:
@@ -50,6 +60,45 @@ def require_positions(positions: Positions, like: Tensor | None = None) -> None:
         raise ValueError(f"positions must be finite, got {bad}")
 
 
+def as_positions(
+    positions: Positions | Sequence, shape: tuple[int, ...] | None, like: Tensor
+) -> Shaped[Tensor, "rows tokens *position"]:
+    """Positions as int64 or float64, ``[1 or batch, tokens, *shape]``.
+
+    ``like`` is ``[batch, …, tokens, d]``; ``shape`` are the axes of one position,
+    ``None`` where any will do.
+
+    Raises
+    ------
+    TypeError, ValueError
+        What is not finite, not exact, on another device or of another shape.
+    """
+    if isinstance(positions, range):
+        positions = torch.arange(
+            positions.start, positions.stop, positions.step, device=like.device
+        )
+    elif isinstance(positions, Sequence) and not isinstance(positions, str):
+        exact = torch.tensor(positions, device=like.device)
+        is_real = exact.is_floating_point()
+        positions = torch.tensor(positions, dtype=torch.float64) if is_real else exact
+        positions = positions.to(like.device)
+    require_positions(positions, like)
+    batch, tokens = like.shape[0], like.shape[-2]
+    if shape is None:
+        is_shared = positions.ndim == 1 or positions.shape[1] != tokens
+        shape = positions.shape[1 if is_shared else 2 :]
+    if positions.shape == (tokens, *shape):
+        positions = positions[None]
+    elif positions.shape not in ((1, tokens, *shape), (batch, tokens, *shape)):
+        last = "".join(f", {n}" for n in shape)
+        raise ValueError(
+            f"positions must be [{tokens}{last}] or [{batch}, {tokens}{last}], "
+            f"got shape {list(positions.shape)}"
+        )
+    is_real = positions.is_floating_point()
+    return positions.to(torch.float64 if is_real else torch.int64)
+
+
 def length(positions: range) -> int:
     """``len``, by arithmetic that ``torch.compile`` can trace for changing ends."""
     return max(0, -((positions.start - positions.stop) // positions.step))
@@ -60,8 +109,8 @@ def align_positions(
 ) -> Shaped[Tensor, "..."] | range:
     """Shape ``positions`` so that it broadcasts over ``x`` without its feature axis.
 
-    ``[tokens]`` or a range serves every leading axis of ``x``; ``[batch, tokens]``
-    gives each row of the first axis of ``x`` positions of its own. Where a position
+    ``[tokens]``, ``[1, tokens]`` or a range serves every leading axis of ``x``;
+    ``[batch, tokens]`` gives each row of the first axis of ``x`` positions of its own. Where a position
     has ``axes`` coordinates, a last axis holds them. Any other shape is refused.
     """
     if x.ndim < 2:
@@ -71,6 +120,8 @@ def align_positions(
     given = [length(positions)] if isinstance(positions, range) else [*positions.shape]
     if given == tokens:
         return positions
+    if given == [1, *tokens]:
+        return positions[0]
     if x.ndim > 2 and given == [x.shape[0], *tokens]:
         return positions.reshape(x.shape[0], *[1] * (x.ndim - 3), *tokens)
     last = "" if axes is None else f", {axes}"
@@ -99,3 +150,24 @@ def cos_sin(
     at most 2⁻²⁵, and 10⁻⁹ for the angle; a product in float32 would be off by 6e-2.
     """
     return angle.cos().to(dtype), angle.sin().to(dtype)
+
+
+def split_exactly(
+    t: Float[Tensor, "*rows n"], dtype: torch.dtype, pieces: int
+) -> list[Float[Tensor, "*rows n"]]:
+    """Pieces in ``dtype`` whose sum is ``t``, the largest first.
+
+    All but the last of a row are multiples of one power of 2, so that their
+    differences are exact. The gradient flows through the last alone.
+    """
+    if t.numel() == 0:
+        return [t.to(dtype)] * pieces
+    bits = -round(math.log2(torch.finfo(dtype).eps))
+    _, exponent = torch.frexp(t.detach().abs().amax(-1, keepdim=True))
+    parts, rest = [], t
+    for n in range(1, pieces):
+        steps = torch.ldexp(rest.detach(), bits * n - exponent).round()
+        part = torch.ldexp(steps, exponent - bits * n)
+        parts.append(part.to(dtype))
+        rest = rest - part
+    return [*parts, rest.to(dtype)]

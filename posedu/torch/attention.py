@@ -1,70 +1,153 @@
-"""Attention as a module, with every door open to an encoding."""
+"""Attention as a function and as a module, with every door open to an encoding."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
 
 import torch
-from jaxtyping import Bool, Float, Int, Shaped
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
-from torch.nn.attention.flex_attention import create_block_mask, flex_attention
-from torch.nn.functional import scaled_dot_product_attention
 
-from posedu._arguments import require_choice, require_dimension, require_heads
-from posedu.torch._tensors import Positions, align_positions, require_floats
-from posedu.torch.encoding import Encoding, Tokens
+from posedu._arguments import require_dimension, require_heads
+from posedu.torch import routes
+from posedu.torch._tensors import Positions, as_positions, require_floats
+from posedu.torch.cache import KVCache
+from posedu.torch.encoding import LAYER_DOORS, MODEL_DOORS, Encoding, Sizes, Tokens
+from posedu.torch.routes import ROUTES, choose_route
 
-ROUTES = ("sdpa", "flex", "eager", "fused")
+__all__ = ["ROUTES", "Attention", "KVCache", "Steps", "attend"]
 
 
-class KVCache:
-    """Keys, values and positions of the tokens that a layer has already seen.
+class Steps(NamedTuple):
+    """What attention gathered, from what, and by what weights (route "eager" only)."""
 
-    Give one cache to each layer; every call of the layer appends to it. Keys are kept
-    as the encoding left them (with RoPE: rotated), and with them what the encoding
-    wants remembered of each token.
+    out: Float[Tensor, "batch heads queries d_v"]
+    tokens: Tokens
+    weights: Float[Tensor, "batch heads queries columns"] | None
+
+
+def attend(
+    q: Float[Tensor, "batch heads tokens d"],
+    k: Float[Tensor, "batch kv_heads tokens d"],
+    v: Float[Tensor, "batch kv_heads tokens d_v"],
+    encoding: Encoding | None = None,
+    *,
+    positions: Positions | None = None,
+    x: Float[Tensor, "batch tokens d_model"] | None = None,
+    causal: bool = True,
+    window: int | None = None,
+    key_padding_mask: Bool[Tensor, "batch keys"] | None = None,
+    segments: Int[Tensor, "batch tokens"] | None = None,
+    cache: KVCache | None = None,
+    route: str | None = "eager",
+) -> Float[Tensor, "batch heads tokens d_v"]:
+    """Attention without projections. Equation ``def-doors``.
+
+    Parameters
+    ----------
+    q, k, v
+        Of the new tokens. With fewer key-value heads than heads, each serves a group of
+        neighbours (grouped queries, arXiv 2305.13245).
+    encoding
+        The module whose doors are used; default none (NoPE).
+    x
+        The layer's input, for encodings that look at it.
+    positions, key_padding_mask, segments, cache
+        As :meth:`Attention.forward`.
+    causal, window, route
+        As :class:`Attention`. The default route is ``"eager"``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Shapes, dtypes or devices that do not fit, an encoding that needs something else
+        of a layer.
     """
+    encoding = Encoding() if encoding is None else encoding
+    _require_projected(q, k, v, x)
+    given = None if x is None else x.shape[-1]
+    group = require_heads(q.shape[1], k.shape[1])
+    encoding.require(Sizes(q.shape[1], k.shape[1], q.shape[3], given, causal))
+    if encoding.needs_x and x is None:
+        raise ValueError(
+            f"{type(encoding).__name__} looks at the layer's input: give x"
+        )
+    _require_masks(q, key_padding_mask, segments, window, cache)
+    return _steps(
+        (q, k, v),
+        encoding,
+        positions,
+        x,
+        group=group,
+        causal=causal,
+        window=window,
+        padding=key_padding_mask,
+        segments=segments,
+        cache=cache,
+        route=choose_route(encoding, route),
+    ).out
 
-    def __init__(self):
-        self.k: Float[Tensor, "batch kv_heads keys d"] | None = None
-        self.v: Float[Tensor, "batch kv_heads keys d"] | None = None
-        self.positions: Shaped[Tensor, "*rows keys"] | None = None
-        self.memory: Shaped[Tensor, "batch keys *features"] | None = None
-        self.previous: Shaped[Tensor, "batch heads 1 features"] | None = None
 
-    def __len__(self) -> int:
-        """How many tokens are remembered."""
-        return 0 if self.k is None else self.k.shape[-2]
-
-    def append(
-        self, k: Tensor, v: Tensor, positions: Tensor, axes: int | None = None
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Add new tokens and return everything remembered.
-
-        Where a position has ``axes`` coordinates, they are its last axis.
-        """
-        coordinates = () if axes is None else (axes,)
-        if self.k is None:
-            self.k, self.v, self.positions = k, v, positions
-        else:
-            held, given = ((t.shape[0], t.shape[1], t.shape[3]) for t in (self.k, k))
-            if held != given:
-                raise ValueError(
-                    "the cache holds keys of [batch, kv_heads, d] = "
-                    f"{list(held)}, got {list(given)}"
-                )
-            if positions.ndim != self.positions.ndim:
-                rows = (k.shape[0], -1, *coordinates)
-                positions = positions.expand(rows)
-                self.positions = self.positions.expand(rows)
-            self.k = torch.cat((self.k, k), -2)
-            self.v = torch.cat((self.v, v), -2)
-            tokens = -1 - len(coordinates)
-            self.positions = torch.cat((self.positions, positions), tokens)
-        return self.k, self.v, self.positions
-
-    def remember(self, memory: Tensor | None) -> Tensor | None:
-        """Add what an encoding remembers of new tokens and return all of it."""
-        if memory is not None and self.memory is not None:
-            memory = torch.cat((self.memory, memory), 1)
-        self.memory = memory
-        return memory
+def _steps(
+    projected: tuple[Tensor, Tensor, Tensor],
+    encoding: Encoding,
+    positions: Positions | None,
+    x: Tensor | None,
+    *,
+    group: int,
+    causal: bool,
+    window: int | None,
+    padding: Tensor | None,
+    segments: Tensor | None,
+    cache: KVCache | None,
+    route: str,
+    memory: Mapping[str, Tensor] | None = None,
+) -> Steps:
+    """Attend, all arguments being right; the cache grows when all is done."""
+    q, k, v = projected
+    past = KVCache() if cache is None else cache
+    d, tokens = q.shape[-1], q.shape[-2]
+    shape = encoding.position_shape if encoding.needs_positions else None
+    if positions is None:
+        if shape:
+            last = ", ".join(map(str, shape))
+            raise ValueError(
+                f"{type(encoding).__name__} needs positions [{tokens}, {last}] or "
+                f"[{len(q)}, {tokens}, {last}], got none"
+            )
+        positions = range(past.count, past.count + tokens)
+    positions = as_positions(positions, shape, q)
+    memory = dict(memory or {})
+    if x is not None:
+        memory |= encoding.remember(x)
+    q, k = encoding.rotate(q, k, positions)
+    v = encoding.values(v, positions)
+    grown = past.joined(k, v, positions, memory, type(encoding).__name__)
+    k, v = grown.k, grown.v
+    if group > 1:
+        k, v = (t.repeat_interleave(group, 1) for t in (k, v))
+    seen = Tokens(
+        q,
+        k,
+        v,
+        d,
+        positions,
+        grown.positions,
+        causal,
+        x,
+        grown.memory,
+        window,
+        padding,
+        segments,
+    )
+    weights = None
+    if route == "eager":
+        out, weights = routes.eager(encoding, seen)
+    else:
+        out = routes.BY_NAME[route](encoding, seen)
+    out = encoding.output(out, positions)
+    if cache is not None:
+        cache.take(grown)
+    return Steps(out, seen, weights)
 
 
 class Attention(nn.Module):
@@ -82,24 +165,29 @@ class Attention(nn.Module):
     d
         Head dimension. Default d_model / heads.
     encoding
-        The module whose doors are used; default none (NoPE).
+        The module whose doors are used; default none (NoPE). One that acts on a model's
+        input alone belongs to :class:`posedu.torch.Transformer`.
     causal
         Whether a query may look only at itself and earlier tokens. Default true.
         "Earlier" is the order in the sequence, whatever the positions are.
+    window
+        How many of the newest keys a query may look at, itself included; default all.
     bias
         Whether the projections have biases. Default false.
     route
-        ``"sdpa"`` (default): ``scaled_dot_product_attention``. ``"flex"``:
-        FlexAttention, which fuses a ``score_mod`` under ``torch.compile``; on a CPU
-        it has no gradient. ``"eager"``: every step in the open, for every encoding.
-        ``"fused"``: the encoding's own kernel, for those that open ``attend``.
-        Encodings that open ``weigh`` or ``mix`` have these last two routes only.
+        ``"folded"``: the encoding's bias as more features of queries and keys, O(L)
+        memory; for those that open ``fold``. ``"sdpa"``:
+        ``scaled_dot_product_attention``. ``"flex"``: FlexAttention, which fuses a
+        ``score_mod`` under ``torch.compile``; on a CPU it has no gradient.
+        ``"eager"``: every step in the open, for every encoding. ``"fused"``: the
+        encoding's own kernel, for those that open ``attend``. Default: the first of
+        folded, sdpa and eager that can serve the encoding.
 
     Raises
     ------
     TypeError, ValueError
-        Sizes that are not positive integers or do not divide; an encoding that the
-        route cannot serve.
+        Sizes that are not positive integers or do not divide; an encoding that needs
+        something else of a layer, or that the route cannot serve.
     """
 
     def __init__(
@@ -111,8 +199,9 @@ class Attention(nn.Module):
         d: int | None = None,
         encoding: Encoding | None = None,
         causal: bool = True,
+        window: int | None = None,
         bias: bool = False,
-        route: str = "sdpa",
+        route: str | None = None,
     ):
         super().__init__()
         self.d_model = require_dimension("d_model", d_model, 1)
@@ -125,22 +214,16 @@ class Attention(nn.Module):
                 f"got {d_model}"
             )
         self.d = d_model // heads if d is None else require_dimension("d", d, 1)
+        if not isinstance(causal, bool):
+            raise TypeError(f"causal must be True or False, got {causal!r}")
+        self.causal = causal
+        self.window = None if window is None else require_dimension("window", window, 1)
         if not isinstance(encoding, Encoding | None):
             raise TypeError(f"encoding must be an Encoding module, got {encoding!r}")
         self.encoding = Encoding() if encoding is None else encoding
-        self.causal = causal
-        self.route = require_choice("route", route, ROUTES)
-        opened = [door for door in ("weigh", "mix") if self.encoding.opens(door)]
-        if opened and route in ("sdpa", "flex"):
-            raise ValueError(
-                f"{type(self.encoding).__name__} opens the door {opened[0]!r}, which "
-                f"only route='eager' has; got route={route!r}"
-            )
-        if route == "fused" and not self.encoding.opens("attend"):
-            raise ValueError(
-                f"{type(self.encoding).__name__} has no kernel of its own, which "
-                "route='fused' needs"
-            )
+        _require_layer_doors(self.encoding)
+        self.encoding.require(Sizes(heads, self.kv_heads, self.d, self.d_model, causal))
+        self.route = choose_route(self.encoding, route)
         self.q = nn.Linear(d_model, heads * self.d, bias=bias)
         self.k = nn.Linear(d_model, self.kv_heads * self.d, bias=bias)
         self.v = nn.Linear(d_model, self.kv_heads * self.d, bias=bias)
@@ -162,8 +245,8 @@ class Attention(nn.Module):
         x
             One vector a token.
         positions
-            A range, ``[tokens]`` or ``[batch, tokens]``; integers or reals in any
-            order. Default: 0, 1, 2, … counted on from the cache. An encoding of
+            A range, a list, ``[tokens]`` or ``[batch, tokens]``; integers or reals in
+            any order. Default: 0, 1, 2, … counted on from the cache. An encoding of
             several coordinates needs them: ``[tokens, axes]`` or
             ``[batch, tokens, axes]``.
         key_padding_mask
@@ -180,55 +263,59 @@ class Attention(nn.Module):
         TypeError, ValueError
             Shapes, dtypes or devices that do not fit; ``segments`` with a cache.
         """
-        self._require_inputs(x, key_padding_mask, segments, cache)
-        tokens, past = x.shape[1], 0 if cache is None else len(cache)
-        axes = self.encoding.axes
-        if positions is None:
-            if axes is not None:
-                raise ValueError(
-                    f"{type(self.encoding).__name__} needs positions [{tokens}, "
-                    f"{axes}] or [{len(x)}, {tokens}, {axes}], got none"
-                )
-            positions = range(past, past + tokens)
+        return self.steps(
+            x,
+            positions,
+            key_padding_mask=key_padding_mask,
+            segments=segments,
+            cache=cache,
+        )[0]
 
-        align_positions(positions, x, axes)
-        x = self.encoding.embed(x, positions)
-        q, k, v = self.project(x, segments, cache)
-        q, k = self.encoding.rotate(q, k, positions)
-        query_positions = key_positions = _as_tensor(positions, x.device)
-        memory = self.encoding.remember(x)
-        if cache is not None:
-            k, v, key_positions = cache.append(k, v, query_positions, axes)
-            memory = cache.remember(memory)
-        is_fused = self.route == "fused"
-        mask = None
-        if not is_fused:
-            mask = self._mask(tokens, past, key_padding_mask, segments, x.device)
-        if self.group > 1:
-            k = k.repeat_interleave(self.group, 1)
-            v = v.repeat_interleave(self.group, 1)
-        seen = Tokens(x, q, k, query_positions, key_positions, memory, mask)
-        if is_fused:
-            out = self.encoding.attend(seen, v, key_padding_mask)
-        else:
-            out = getattr(self, f"_{self.route}")(seen, v, mask)
-        return self.finish(out, x)
+    def steps(
+        self,
+        x: Float[Tensor, "batch tokens d_model"],
+        positions: Positions | None = None,
+        *,
+        key_padding_mask: Bool[Tensor, "batch keys"] | None = None,
+        segments: Int[Tensor, "batch tokens"] | None = None,
+        cache: KVCache | None = None,
+    ) -> tuple[Float[Tensor, "batch tokens d_model"], Steps]:
+        """As :meth:`forward`, and what was computed on the way."""
+        self._require_inputs(x, key_padding_mask, segments, cache)
+        q, k, v, memory = self.project(x, key_padding_mask, segments, cache)
+        taken = _steps(
+            (q, k, v),
+            self.encoding,
+            positions,
+            x,
+            group=self.group,
+            causal=self.causal,
+            window=self.window,
+            padding=key_padding_mask,
+            segments=segments,
+            cache=cache,
+            route=self.route,
+            memory=memory,
+        )
+        return self.finish(taken.out, x), taken
 
     def project(
         self,
         x: Float[Tensor, "batch tokens d_model"],
+        key_padding_mask: Bool[Tensor, "batch keys"] | None,
         segments: Int[Tensor, "batch tokens"] | None,
         cache: KVCache | None,
     ) -> tuple[
         Float[Tensor, "batch heads tokens d"],
         Float[Tensor, "batch kv_heads tokens d"],
         Float[Tensor, "batch kv_heads tokens d"],
+        Mapping[str, Tensor],
     ]:
-        """Queries, keys and values of the new tokens."""
+        """Queries, keys and values of the new tokens, and what to remember of them."""
         q = self.q(x).unflatten(-1, (self.heads, self.d)).transpose(1, 2)
         k = self.k(x).unflatten(-1, (self.kv_heads, self.d)).transpose(1, 2)
         v = self.v(x).unflatten(-1, (self.kv_heads, self.d)).transpose(1, 2)
-        return q, k, v
+        return q, k, v, {}
 
     def finish(
         self,
@@ -249,82 +336,65 @@ class Attention(nn.Module):
                 f"x is on {x.device}, the weights on {self.q.weight.device}; "
                 "move one of them"
             )
-        batch, tokens, _ = x.shape
-        keys = tokens + (0 if cache is None else len(cache))
-        if key_padding_mask is not None:
-            _require_rows("key_padding_mask", key_padding_mask, (batch, keys), x)
-            if key_padding_mask.dtype != torch.bool:
-                raise TypeError(
-                    "key_padding_mask must be boolean, true where a key is padding, "
-                    f"got {key_padding_mask.dtype}"
-                )
-        if segments is not None:
-            if cache is not None:
-                raise ValueError("segments cannot be combined with a cache")
-            if self.route == "fused":
-                raise ValueError("segments need another route than 'fused'")
-            _require_rows("segments", segments, (batch, tokens), x)
-            if segments.is_floating_point() or segments.is_complex():
-                raise TypeError(f"segments must be integers, got {segments.dtype}")
+        _require_masks(x, key_padding_mask, segments, self.window, cache)
 
-    def _mask(self, tokens, past, key_padding_mask, segments, device):
-        """Which key a query may look at, ``[batch or 1, 1, queries, keys]``, or none.
 
-        A mask that allows everything, or only restates causality of a square, is left
-        to the route as ``None`` with ``self.causal``.
-        """
-        only_causality = key_padding_mask is None and segments is None
-        if only_causality and (past == 0 or tokens == 1 or not self.causal):
-            return None
-        mask = _earlier(tokens, past + tokens, device)
-        if not self.causal:
-            mask = torch.ones_like(mask)
-        if key_padding_mask is not None:
-            mask = mask & ~key_padding_mask[:, None, None, :]
-        if segments is not None:
-            mask = mask & (segments[:, None, :, None] == segments[:, None, None, :])
-        return mask
-
-    def _eager(self, seen: Tokens, v: Tensor, mask: Tensor | None) -> Tensor:
-        if mask is None and self.causal:
-            mask = _earlier(seen.q.shape[2], seen.k.shape[2], seen.q.device)
-        return self.encoding.attend_openly(seen, v, mask)
-
-    def _sdpa(self, seen: Tokens, v: Tensor, mask: Tensor | None) -> Tensor:
-        bias = self.encoding.bias(seen)
-        if bias is not None:
-            if mask is None and self.causal:
-                mask = _earlier(seen.q.shape[2], seen.k.shape[2], seen.q.device)
-            bias = bias.to(seen.q.dtype)
-            mask = bias if mask is None else bias.masked_fill(~mask, -torch.inf)
-        is_causal = mask is None and self._is_square_causal(seen)
-        return scaled_dot_product_attention(
-            seen.q, seen.k, v, attn_mask=mask, is_causal=is_causal
+def _require_layer_doors(encoding: Encoding) -> None:
+    """Raise if an encoding opens doors that only a model has."""
+    opened = [door for door in MODEL_DOORS if encoding.opens(door)]
+    if opened and not any(map(encoding.opens, LAYER_DOORS)):
+        name = type(encoding).__name__
+        raise ValueError(
+            f"{name} opens the door {opened[0]!r} of a model, not of a layer: give it "
+            f"to Transformer, or use x = encoding.{opened[0]}(x, positions) yourself"
         )
 
-    def _flex(self, seen: Tokens, v: Tensor, mask: Tensor | None) -> Tensor:
-        if seen.q.numel() == 0:  # which FlexAttention refuses
-            return seen.q
-        score_mod = self.encoding.score_mod(seen)
-        if score_mod is None and (bias := self.encoding.bias(seen)) is not None:
-            score_mod = _adding(bias.expand(*seen.q.shape[:3], seen.k.shape[2]))
-        block_mask = None
-        if mask is not None or self._is_square_causal(seen):
-            batch = None if mask is None else seen.q.shape[0]
-            block_mask = create_block_mask(
-                _causal() if mask is None else _lookup(mask.expand(batch, -1, -1, -1)),
-                batch,
-                None,
-                seen.q.shape[2],
-                seen.k.shape[2],
-                device=seen.q.device,
+
+def _require_projected(q, k, v, x) -> None:
+    for name, t in (("q", q), ("k", k), ("v", v)):
+        require_floats(name, t)
+    if (
+        not q.ndim == k.ndim == v.ndim == 4
+        or k.shape[:3] != v.shape[:3]
+        or (q.shape[0], *q.shape[2:]) != (k.shape[0], *k.shape[2:])
+    ):
+        raise ValueError(
+            "q, k and v must be [batch, heads, tokens, d] and agree in batch, tokens "
+            f"and d, got shapes {list(q.shape)}, {list(k.shape)} and {list(v.shape)}"
+        )
+    if not q.dtype == k.dtype == v.dtype:
+        raise TypeError(
+            f"q, k and v must agree in dtype, got {q.dtype}, {k.dtype} and {v.dtype}"
+        )
+    if x is not None:
+        require_floats("x", x)
+        if x.ndim != 3 or (x.shape[0], x.shape[1]) != (q.shape[0], q.shape[2]):
+            raise ValueError(
+                f"x must be [{q.shape[0]}, {q.shape[2]}, d_model] like the queries, "
+                f"got shape {list(x.shape)}"
             )
-        return flex_attention(
-            seen.q, seen.k, v, score_mod=score_mod, block_mask=block_mask
-        )
 
-    def _is_square_causal(self, seen: Tokens) -> bool:
-        return self.causal and seen.q.shape[2] == seen.k.shape[2]
+
+def _require_masks(like, key_padding_mask, segments, window, cache) -> None:
+    if not isinstance(cache, KVCache | None):
+        raise TypeError(f"cache must be a KVCache, got {type(cache).__name__}")
+    if window is not None:
+        require_dimension("window", window, 1)
+    batch, tokens = like.shape[0], like.shape[-2]
+    keys = tokens + (0 if cache is None else len(cache))
+    if key_padding_mask is not None:
+        _require_rows("key_padding_mask", key_padding_mask, (batch, keys), like)
+        if key_padding_mask.dtype != torch.bool:
+            raise TypeError(
+                "key_padding_mask must be boolean, true where a key is padding, "
+                f"got {key_padding_mask.dtype}"
+            )
+    if segments is not None:
+        if cache is not None:
+            raise ValueError("segments cannot be combined with a cache")
+        _require_rows("segments", segments, (batch, tokens), like)
+        if segments.is_floating_point() or segments.is_complex():
+            raise TypeError(f"segments must be integers, got {segments.dtype}")
 
 
 def _require_rows(
@@ -341,32 +411,3 @@ def _require_rows(
         raise ValueError(
             f"{name} is on {rows.device}, x on {like.device}; move one of them"
         )
-
-
-def _as_tensor(positions: Positions, device: torch.device) -> Tensor:
-    if isinstance(positions, range):
-        return torch.arange(
-            positions.start, positions.stop, positions.step, device=device
-        )
-    return positions
-
-
-def _earlier(queries: int, keys: int, device: torch.device) -> Tensor:
-    """True where a key is not after a query, the last query being at the last key."""
-    mask = torch.ones(1, 1, queries, keys, dtype=torch.bool, device=device)
-    return mask.tril(keys - queries)
-
-
-def _adding(bias: Tensor):
-    """Make the ``score_mod`` that adds ``bias``."""
-    return lambda score, b, h, i, j: score + bias[b, h, i, j]
-
-
-def _causal():
-    """Make the ``mask_mod`` of causality."""
-    return lambda b, h, i, j: i >= j
-
-
-def _lookup(mask: Tensor):
-    """Make the ``mask_mod`` that reads ``mask``."""
-    return lambda b, h, i, j: mask[b, 0, i, j]

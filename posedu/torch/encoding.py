@@ -1,33 +1,106 @@
 """The doors through which an encoding acts on attention, all shut by default."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import torch
-from jaxtyping import Bool, Float, Shaped
+from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor, nn
 
-from posedu.torch._tensors import Positions
+from posedu.torch._tensors import Positions, split_exactly
+
+MODEL_DOORS = ("locate", "embed", "enter", "update")
+LAYER_DOORS = (
+    *("rotate", "values", "scale", "fold", "bias"),
+    *("logits", "weigh", "mix", "output"),
+)
+
+
+class Sizes(NamedTuple):
+    """What a layer is like. ``d_model`` is ``None`` where no layer is there yet."""
+
+    heads: int
+    kv_heads: int
+    d: int
+    d_model: int | None
+    causal: bool
 
 
 @dataclass(frozen=True)
 class Tokens:
-    """What a bias may look at.
+    """What the doors between queries and keys may look at.
 
-    ``x`` are the layer's new input vectors; ``k`` and ``key_positions`` include what
-    a cache remembers, as does ``memory``: what the encoding's own ``remember`` made of
-    each token. ``mask`` says which key a query may look at, where more than causality
-    limits it.
+    ``q`` and ``k`` are as the door ``rotate`` left them and ``v`` as ``values`` did,
+    one of ``k`` and ``v`` for each head of ``q``; ``d`` is the head dimension before.
+    Keys, key positions and ``memory`` (what the encoding's own ``remember`` made of
+    each token) include what a cache holds; the last query stands at the last key.
+    Positions are ``[1 or batch, tokens, *position]``. ``x`` are the layer's new input
+    vectors, ``None`` where they were not given.
     """
 
-    x: Float[Tensor, "batch queries d_model"] | None
-    q: Float[Tensor, "batch heads queries d"]
-    k: Float[Tensor, "batch heads keys d"]
-    query_positions: (
-        Shaped[Tensor, "*rows queries"] | Shaped[Tensor, "*rows queries axes"]
-    )
-    key_positions: Shaped[Tensor, "*rows keys"] | Shaped[Tensor, "*rows keys axes"]
-    memory: Shaped[Tensor, "batch keys *features"] | None = None
-    mask: Bool[Tensor, "#batch 1 queries keys"] | None = None
+    q: Float[Tensor, "batch heads queries features"]
+    k: Float[Tensor, "batch heads keys features"]
+    v: Float[Tensor, "batch heads keys d_v"]
+    d: int
+    query_positions: Shaped[Tensor, "rows queries *position"]
+    key_positions: Shaped[Tensor, "rows keys *position"]
+    causal: bool
+    x: Float[Tensor, "batch queries d_model"] | None = None
+    memory: Mapping[str, Tensor] = field(default_factory=dict)
+    window: int | None = None
+    padding: Bool[Tensor, "batch keys"] | None = None
+    segments: Int[Tensor, "batch keys"] | None = None
+
+    @property
+    def offsets(self) -> Shaped[Tensor, "rows 1 queries keys *position"]:
+        """Query position minus key position, for all heads."""
+        return (
+            self.query_positions[:, None, :, None] - self.key_positions[:, None, None]
+        )
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the mask is nothing but causality of a square, or nothing at all."""
+        queries, keys = self.q.shape[2], self.k.shape[2]
+        limited = self.padding is not None or self.segments is not None
+        if limited or (self.window is not None and self.window < keys):
+            return False
+        return not self.causal or queries == keys or queries == 1
+
+    @property
+    def mask(self) -> Bool[Tensor, "rows 1 queries keys"]:
+        """True where a query may look at a key."""
+        queries, keys = self.q.shape[2], self.k.shape[2]
+        mask = torch.ones(1, 1, queries, keys, dtype=torch.bool, device=self.q.device)
+        if self.causal:
+            mask = mask.tril(keys - queries)
+        if self.window is not None:
+            mask = mask.triu(keys - queries - self.window + 1)
+        if self.padding is not None:
+            mask = mask & ~self.padding[:, None, None, :]
+        if self.segments is not None:
+            same = (
+                self.segments[:, None, -queries:, None] == self.segments[:, None, None]
+            )
+            mask = mask & same
+        return mask
+
+    def running_sum(
+        self, amounts: Float[Tensor, "batch keys heads"]
+    ) -> Float[Tensor, "batch heads keys"]:
+        """Sums over the tokens up to each, in float64; padding adds nothing.
+
+        With segments, differences within one are sums over its own tokens alone.
+        """
+        amounts = amounts.to(torch.float64)
+        if self.padding is not None:
+            amounts = amounts.masked_fill(self.padding[..., None], 0.0)
+        if self.segments is None:
+            return amounts.cumsum(1).mT
+        order = self.segments.argsort(dim=1, stable=True)[..., None].expand_as(amounts)
+        sums = amounts.gather(1, order).cumsum(1)
+        return torch.empty_like(sums).scatter(1, order, sums).mT
 
 
 def softmax(
@@ -47,17 +120,73 @@ def softmax(
 class Encoding(nn.Module):
     """A positional encoding: a module that overrides the doors it opens.
 
-    With nothing overridden it is no encoding at all (NoPE). ``axes`` says how many
-    coordinates a position has: ``None`` where it is one number, else positions are
-    ``[tokens, axes]`` or ``[batch, tokens, axes]``.
+    With nothing overridden it is no encoding at all (NoPE). What it needs of a layer
+    it says in its attributes, which :meth:`require` compares: ``heads``, ``d`` and
+    ``d_model`` where they matter, ``needs_causal``, ``needs_x`` (the layer's input).
+    ``axes`` says how many coordinates a position has: ``None`` where it is one number.
+
+    The doors ``locate`` and ``embed`` are opened once for a model, ``enter`` and
+    ``update`` by a model in each layer (:class:`posedu.torch.Transformer`); all others
+    by each attention layer.
     """
 
+    heads: int | None = None
+    d: int | None = None
+    d_model: int | None = None
     axes: int | None = None
+    needs_causal = False
+    needs_x = False
+
+    @property
+    def needs_positions(self) -> bool:
+        """Whether a layer's doors look at positions."""
+        return any(map(self.opens, LAYER_DOORS))
+
+    @property
+    def position_shape(self) -> tuple[int, ...]:
+        """The axes of one position as layers see it: ``()`` for a number."""
+        return () if self.axes is None else (self.axes,)
+
+    @property
+    def given_shape(self) -> tuple[int, ...]:
+        """The axes of one position as a model is given it."""
+        return self.position_shape
+
+    def require(self, layer: Sizes) -> None:
+        """Raise unless a layer gives what this encoding needs.
+
+        Raises
+        ------
+        ValueError
+            Another head dimension, width or number of heads; a layer that is not
+            causal where that is needed.
+        """
+        for name in ("heads", "d", "d_model"):
+            needed, given = getattr(self, name), getattr(layer, name)
+            if None not in (needed, given) and needed != given:
+                raise ValueError(
+                    f"{type(self).__name__} was made for {name} = {needed}, the layer "
+                    f"has {name} = {given}"
+                )
+        if self.needs_causal and not layer.causal:
+            raise ValueError(
+                f"{type(self).__name__} is causal, the layer is not; give causal=True"
+            )
+
+    def locate(self, positions: Tensor) -> Tensor:
+        """What the layers are given as positions."""
+        return positions
 
     def embed(
         self, x: Float[Tensor, "batch tokens d_model"], positions: Positions
     ) -> Float[Tensor, "batch tokens d_model"]:
-        """Change the input vectors."""
+        """Change the input vectors of a model."""
+        return x
+
+    def enter(
+        self, x: Float[Tensor, "batch tokens d_model"], positions: Tensor
+    ) -> Float[Tensor, "batch tokens d_model"]:
+        """Change the vectors that come to each layer."""
         return x
 
     def rotate(
@@ -66,83 +195,107 @@ class Encoding(nn.Module):
         k: Float[Tensor, "batch kv_heads tokens d"],
         positions: Positions,
     ) -> tuple[
-        Float[Tensor, "batch heads tokens d"], Float[Tensor, "batch kv_heads tokens d"]
+        Float[Tensor, "batch heads tokens features"],
+        Float[Tensor, "batch kv_heads tokens features"],
     ]:
         """Change queries and keys, each by its own position."""
         return q, k
 
+    def values(
+        self, v: Float[Tensor, "batch kv_heads tokens d"], positions: Positions
+    ) -> Float[Tensor, "batch kv_heads tokens d_v"]:
+        """Change the values, each by its own position."""
+        return v
+
     def remember(
         self, x: Float[Tensor, "batch tokens d_model"]
-    ) -> Shaped[Tensor, "batch tokens *features"] | None:
+    ) -> Mapping[str, Shaped[Tensor, "batch tokens *features"]]:
         """What later queries will want to know of these tokens, besides k and v."""
+        return {}
+
+    def scale(self, d: int) -> float:
+        """What inner products are multiplied by, for a head dimension d."""
+        return d**-0.5
+
+    def fold(
+        self, tokens: Tokens
+    ) -> (
+        tuple[Float[Tensor, "rows heads queries"], Float[Tensor, "rows heads keys"]]
+        | None
+    ):
+        """A number of each query and one of each key, in float64, whose sum is the bias.
+
+        An encoding that has them needs no ``bias`` and no ``score_mod``.
+        """
         return None
 
-    def bias(self, tokens: Tokens) -> Float[Tensor, "..."] | None:
+    def bias(self, tokens: Tokens) -> Float[Tensor, "rows #heads queries keys"] | None:
         """A term to add to the scaled logits, or ``None``."""
-        return None
+        summands = self.fold(tokens)
+        if summands is None:
+            return None
+        dtype = torch.promote_types(tokens.q.dtype, torch.float32)
+        rows, columns = (split_exactly(t, dtype, 2) for t in summands)
+        return sum(
+            a[..., :, None] + b[..., None, :]
+            for a, b in zip(rows, columns, strict=True)
+        )
 
     def score_mod(self, tokens: Tokens):
         """The bias as a FlexAttention ``score_mod``, or ``None`` to use ``bias``."""
-        return None
+        summands = self.fold(tokens)
+        if summands is None:
+            return None
+        dtype = torch.promote_types(tokens.q.dtype, torch.float32)
+        shape = tokens.q.shape[:2]
+        (a, b), (c, d) = (
+            split_exactly(t.expand(*shape, -1), dtype, 2) for t in summands
+        )
+        return lambda score, batch, h, i, j: (
+            score
+            + ((a[batch, h, i] + c[batch, h, j]) + (b[batch, h, i] + d[batch, h, j]))
+        )
+
+    def logits(self, tokens: Tokens) -> Float[Tensor, "batch heads queries keys"]:
+        """Scaled inner products and bias."""
+        products = tokens.q @ tokens.k.mT * self.scale(tokens.d)
+        bias = self.bias(tokens)
+        return products if bias is None else products + bias
 
     def weigh(
-        self,
-        logits: Float[Tensor, "batch heads queries keys"],
-        mask: Bool[Tensor, "#batch #heads queries keys"] | None,
-    ) -> Float[Tensor, "batch heads queries keys"]:
+        self, logits: Float[Tensor, "batch heads queries keys"], tokens: Tokens
+    ) -> Float[Tensor, "batch heads queries columns"]:
         """Turn logits into weights."""
-        return softmax(logits, mask)
+        return softmax(logits, tokens.mask)
 
     def mix(
         self,
         weights: Float[Tensor, "batch heads queries keys"],
-        v: Float[Tensor, "batch heads keys d"],
-    ) -> Float[Tensor, "batch heads queries d"]:
+        v: Float[Tensor, "batch heads keys d_v"],
+        tokens: Tokens,
+    ) -> Float[Tensor, "batch heads queries d_v"]:
         """Combine the values by the weights."""
         return weights @ v
 
-    def attend(
-        self,
-        tokens: Tokens,
-        v: Float[Tensor, "batch heads keys d"],
-        key_padding_mask: Bool[Tensor, "batch keys"] | None,
-    ) -> Float[Tensor, "batch heads queries d"]:
-        """Attend causally by a kernel of the encoding's own, for the route "fused"."""
+    def output(
+        self, out: Float[Tensor, "batch heads tokens d_v"], positions: Positions
+    ) -> Float[Tensor, "batch heads tokens d_v"]:
+        """Change what was gathered, by the query's position."""
+        return out
+
+    def attend(self, tokens: Tokens) -> Float[Tensor, "batch heads queries d_v"]:
+        """Attend by a kernel of the encoding's own, for the route "fused"."""
         raise NotImplementedError
 
-    def forward(
+    def update(
         self,
-        q: Float[Tensor, "batch heads tokens d"],
-        k: Float[Tensor, "batch kv_heads tokens d"],
-        v: Float[Tensor, "batch kv_heads tokens d"],
-        x: Float[Tensor, "batch tokens d_model"] | None = None,
-    ) -> Float[Tensor, "batch heads tokens d"]:
-        """Attend causally, in the open, with what the encoding does inside attention.
-
-        ``x`` is the layer's input, for encodings that look at it. Encodings that act
-        on features alone do that instead.
-        """
-        k, v = (t.repeat_interleave(q.shape[1] // t.shape[1], 1) for t in (k, v))
-        positions = torch.arange(q.shape[2], device=q.device)
-        memory = None if x is None else self.remember(x)
-        tokens = Tokens(x, q, k, positions, positions, memory)
-        keys = k.shape[2]
-        mask = torch.ones(1, 1, keys, keys, dtype=torch.bool, device=q.device).tril()
-        return self.attend_openly(tokens, v, mask)
-
-    def attend_openly(
-        self,
+        weights: Float[Tensor, "batch heads queries keys"],
         tokens: Tokens,
-        v: Float[Tensor, "batch heads keys d"],
-        mask: Bool[Tensor, "#batch #heads queries keys"] | None,
-    ) -> Float[Tensor, "batch heads queries d"]:
-        """Logits, bias, weights, mixture: every step in the open."""
-        logits = tokens.q @ tokens.k.mT / tokens.q.shape[-1] ** 0.5
-        bias = self.bias(tokens)
-        if bias is not None:
-            logits = logits + bias
-        return self.mix(self.weigh(logits, mask).to(v.dtype), v)
+        fed: Float[Tensor, "batch queries d_model"],
+    ) -> Tensor:
+        """Positions for the next layer; ``fed`` is what the perceptron said."""
+        return tokens.query_positions
 
     def opens(self, door: str) -> bool:
-        """Whether this encoding overrides the named door."""
+        """Whether this encoding opens the named door."""
         return getattr(type(self), door) is not getattr(Encoding, door)

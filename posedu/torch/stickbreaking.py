@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from posedu._arguments import REMAINDERS, require_choice, require_dimension
-from posedu.torch._tensors import require_floats
+from posedu.torch._tensors import require_floats, require_shape
 from posedu.torch.encoding import Encoding, Tokens
 
 
@@ -33,7 +33,7 @@ def earlier(
     return ones.tril(keys - queries - (not attend_current))
 
 
-def break_stick(
+def break_stick_log(
     logits: Float[Tensor, "*rows queries keys"],
     *,
     attend_current: bool,
@@ -55,7 +55,7 @@ def break_stick(
     return weights, -cost.sum(-1)
 
 
-def stick_breaking(
+def stick_breaking_tiles(
     q: Float[Tensor, "batch heads queries d"],
     k: Float[Tensor, "batch kv_heads keys d"],
     v: Float[Tensor, "batch kv_heads keys d_v"],
@@ -221,8 +221,8 @@ class _StickBreaking(torch.autograd.Function):
 class StickBreaking(Encoding):
     """Stick-breaking attention (arXiv 2410.17980): order without any position.
 
-    It takes the place of the softmax, and is causal whatever the layer is told. Routes
-    ``"eager"`` and ``"fused"``, the second in tiles with O(L) memory.
+    It takes the place of the softmax. Routes ``"eager"`` (default) and ``"fused"``, the
+    second in tiles with O(L) memory.
 
     Parameters
     ----------
@@ -233,15 +233,21 @@ class StickBreaking(Encoding):
         ``"own"``, ``"sink"`` or ``"renormalise"``; see
         :func:`posedu.numpy.stickbreaking.stick_breaking`.
     heads, d
-        Needed for ``"sink"``, whose vectors ``[heads, d]`` are trained and start at 0.
+        Needed for ``"sink"``, whose vectors ``[heads, d]`` are trained.
+    sink
+        Where those start. Default: zeros.
     stop
-        See :func:`stick_breaking`.
+        See :func:`stick_breaking_tiles`.
 
     Raises
     ------
     TypeError, ValueError
-        Unknown ``remainder``; ``heads`` and ``d`` missing or not wanted.
+        Unknown ``remainder``; ``heads`` and ``d`` missing or not wanted; a ``sink`` of
+        another shape.
     """
+
+    needs_causal = True
+    needs_positions = False
 
     def __init__(
         self,
@@ -250,6 +256,7 @@ class StickBreaking(Encoding):
         remainder: str,
         heads: int | None = None,
         d: int | None = None,
+        sink: Float[Tensor, "heads d"] | None = None,
         stop: float = 0.0,
     ):
         super().__init__()
@@ -262,19 +269,23 @@ class StickBreaking(Encoding):
             if heads is None or d is None:
                 raise ValueError("remainder='sink' needs heads and d")
             shape = require_dimension("heads", heads, 1), require_dimension("d", d, 1)
-            self.sink = nn.Parameter(torch.zeros(shape))
-        elif heads is not None or d is not None:
+            sink = torch.zeros(shape) if sink is None else sink
+            require_shape("sink", sink, shape)
+            self.heads, self.d = shape
+            self.sink = nn.Parameter(sink.detach().clone())
+        elif (heads, d, sink) != (None, None, None):
             raise ValueError(
-                f"heads and d are for remainder='sink', got remainder={remainder!r}"
+                "heads, d and sink are for remainder='sink', got "
+                f"remainder={remainder!r}"
             )
 
-    def weigh(self, logits, mask):
+    def weigh(self, logits, tokens: Tokens):
         """Break the stick of every row; what is left goes where ``remainder`` says.
 
         With ``"sink"`` the remainder is the weight of one more key, the last.
         """
-        weights, log_rest = break_stick(
-            logits, attend_current=self.attend_current, mask=mask
+        weights, log_rest = break_stick_log(
+            logits, attend_current=self.attend_current, mask=tokens.mask
         )
         rest = log_rest.exp()[..., None]
         if self.remainder == "own":
@@ -287,40 +298,29 @@ class StickBreaking(Encoding):
         elif self.remainder == "renormalise":
             total = -torch.expm1(log_rest)[..., None]
             weights = weights / torch.where(total > 0, total, 1.0)
-        return weights.to(logits.dtype)
+        return weights
 
-    def mix(self, weights, v):
+    def mix(self, weights, v, tokens: Tokens):
         """Combine the values, with the sink as one more."""
         if self.remainder == "sink":
             sink = self.sink.to(v.dtype)[:, None].expand(len(v), -1, 1, -1)
             v = torch.cat((v, sink), -2)
         return weights @ v
 
-    def attend(self, tokens: Tokens, v, key_padding_mask):
+    def attend(self, tokens: Tokens):
         """The same in tiles; equal to the eager route but for rounding."""
-        return self(tokens.q, tokens.k, v, key_padding_mask=key_padding_mask)
-
-    def forward(
-        self,
-        q: Float[Tensor, "batch heads queries d"],
-        k: Float[Tensor, "batch kv_heads keys d"],
-        v: Float[Tensor, "batch kv_heads keys d"],
-        *,
-        key_padding_mask: Bool[Tensor, "batch keys"] | None = None,
-    ) -> Float[Tensor, "batch heads queries d"]:
-        """Attend in tiles; see :func:`stick_breaking`. The result is in q's dtype."""
-        out, log_rest = stick_breaking(
+        q, v = tokens.q, tokens.v
+        out, log_rest = stick_breaking_tiles(
             q,
-            k,
+            tokens.k,
             v,
             attend_current=self.attend_current,
-            key_padding_mask=key_padding_mask,
+            key_padding_mask=tokens.padding,
             stop=self.stop,
         )
         rest = log_rest.exp()[..., None]
         if self.remainder == "own":
-            own = v[:, :, v.shape[2] - q.shape[2] :]
-            out = out + rest * own.repeat_interleave(q.shape[1] // v.shape[1], 1)
+            out = out + rest * v[:, :, v.shape[2] - q.shape[2] :]
         elif self.remainder == "sink":
             out = out + rest * self.sink[:, None]
         elif self.remainder == "renormalise":

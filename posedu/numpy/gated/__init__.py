@@ -12,7 +12,6 @@ from posedu.numpy.gated.contextual import (
 from posedu.numpy.gated.forget import (
     constant_gate_bias,
     forget_bias,
-    forgetting_attention,
     fox,
     fox_pro,
     log_gates,
@@ -23,7 +22,6 @@ __all__ = [
     "contextual_positions",
     "cope",
     "forget_bias",
-    "forgetting_attention",
     "fox",
     "fox_pro",
     "interpolated_scalars",

@@ -3,9 +3,9 @@
 import numpy as np
 from jaxtyping import Bool, Float
 
-from posedu._arguments import SCALINGS, require_choice
+from posedu._arguments import CONTEXT_GATES, SCALINGS, require_choice
 from posedu.numpy._arrays import require_floats, require_mask
-from posedu.numpy.attention import softmax
+from posedu.numpy.attention import Doors, Tokens, require_input
 
 Array = np.ndarray
 
@@ -86,65 +86,67 @@ def interpolated_scalars(
 
 
 def cope(
-    q: Float[Array, "*heads queries d"],
-    k: Float[Array, "*heads keys d"],
-    v: Float[Array, "*heads keys d_v"],
     *,
     table: Float[Array, "*own d npos"],
     scaling: str,
-    gate_keys: Float[Array, "*heads keys d"] | None = None,
-) -> Float[Array, "*heads queries d_v"]:
-    """Causal attention with CoPE (arXiv 2405.18719), the optimised form.
+    gates: str = "content",
+    gate_keys_weight: Float[Array, "features d_model"] | None = None,
+) -> Doors:
+    """CoPE as doors (arXiv 2405.18719), the optimised form.
 
     Parameters
     ----------
-    q, k, v
-        Of each head, any float dtype; computed in float64.
     table
         The vectors e[0 … npos − 1] as columns, shared by the heads or one a head.
     scaling
         What is divided by √d. ``"code"``: content, gates and bias (the authors'
         default). ``"bias unscaled"``: content and gates (their ``cope_nodiv``, and
         x-transformers). ``"paper"``: nothing, as its formulas.
-    gate_keys
-        Keys that the gates compare the query with. Default: ``k``.
+    gates
+        What a gate's query is compared with: ``"content"``, the key (default),
+        ``"values"``, the value, or ``"keys"``, a key of its own.
+    gate_keys_weight
+        The projection ``[heads · d, d_model]`` of those.
 
     Returns
     -------
-    float64 array. Equation ``def-cope``.
+    For causal attention. Equation ``def-cope``.
 
     Raises
     ------
     TypeError, ValueError
-        Shapes that do not match, unknown ``scaling``, a table without columns.
+        A table without columns or of another d, unknown keywords, ``gate_keys_weight``
+        missing or not wanted.
     """
-    q, k, v = (require_floats(n, t) for n, t in (("q", q), ("k", k), ("v", v)))
-    keys = k if gate_keys is None else require_floats("gate_keys", gate_keys)
     table = require_floats("table", table)
     require_choice("scaling", scaling, SCALINGS)
-    if q.ndim < 2 or q.shape[:-2] != k.shape[:-2] or v.shape[:-1] != k.shape[:-1]:
+    require_choice("gates", gates, CONTEXT_GATES)
+    if (gates == "keys") != (gate_keys_weight is not None):
+        raise ValueError("gate_keys_weight is for gates='keys' and needed there")
+
+    def scale(d: int) -> float:
+        return 1.0 if scaling == "paper" else 1 / np.sqrt(d)
+
+    def bias(tokens: Tokens) -> Float[Array, "heads queries keys"]:
+        q, d = tokens.q, tokens.d
+        _require_table(table, len(q), d)
+        keys = {"content": tokens.k, "values": tokens.v}.get(gates)
+        if keys is None:
+            projected = require_input("cope", tokens) @ gate_keys_weight.T
+            keys = projected.reshape(len(projected), -1, d).swapaxes(0, 1)
+        logits = scale(d) * (q @ keys.swapaxes(-1, -2))
+        seen = np.broadcast_to(tokens.mask, logits.shape)
+        positions = contextual_positions(logits, largest=table.shape[-1] - 1, mask=seen)
+        amount = interpolated_scalars(positions, q @ table)
+        return amount * scale(d) if scaling == "code" else amount
+
+    return Doors(scale=scale, bias=bias)
+
+
+def _require_table(table: Array, heads: int, d: int) -> None:
+    own = table.shape[:-2]
+    if own not in ((), (heads,)) or table.shape[-2:-1] != (d,) or not table.shape[-1]:
         raise ValueError(
-            "q, k and v must agree in heads and keys, got shapes "
-            f"{list(q.shape)}, {list(k.shape)} and {list(v.shape)}"
+            f"table must be [{d}, npos] or [{heads}, {d}, npos] with npos ≥ 1, got "
+            f"shape {list(table.shape)}"
         )
-    if keys.shape != k.shape or q.shape[-1] != k.shape[-1]:
-        raise ValueError(
-            "q, k and gate_keys must agree in d, got shapes "
-            f"{list(q.shape)}, {list(k.shape)} and {list(keys.shape)}"
-        )
-    d = q.shape[-1]
-    if table.ndim < 2 or table.shape[-2] != d or table.shape[-1] < 1:
-        raise ValueError(
-            f"table must be [{d}, npos] or [heads, {d}, npos] with npos ≥ 1, got shape "
-            f"{list(table.shape)}"
-        )
-    root = 1.0 if scaling == "paper" else np.sqrt(d)
-    positions = contextual_positions(
-        q @ keys.swapaxes(-1, -2) / root, largest=table.shape[-1] - 1
-    )
-    bias = interpolated_scalars(positions, q @ table)
-    logits = q @ k.swapaxes(-1, -2) / root
-    logits = logits + (bias / root if scaling == "code" else bias)
-    queries, keys = logits.shape[-2:]
-    seen = np.broadcast_to(np.tri(queries, keys, keys - queries, bool), logits.shape)
-    return softmax(logits, seen) @ v

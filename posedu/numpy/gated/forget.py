@@ -3,9 +3,9 @@
 import numpy as np
 from jaxtyping import Float
 
-from posedu._arguments import require_dimension
+from posedu._arguments import FORMS, require_choice, require_dimension
 from posedu.numpy._arrays import require_floats
-from posedu.numpy.attention import softmax
+from posedu.numpy.attention import Doors, Tokens, attend, require_input
 
 Array = np.ndarray
 
@@ -65,51 +65,46 @@ def require_log_gates(log_gates: Float[Array, "*shape"]) -> Float[Array, "*shape
     return log_gates
 
 
-def forgetting_attention(
-    q: Float[Array, "*heads tokens d"],
-    k: Float[Array, "*heads tokens d"],
-    v: Float[Array, "*heads tokens d_v"],
-    log_gates: Float[Array, "*heads tokens"],
-) -> Float[Array, "*heads tokens d_v"]:
-    """Causal attention with the logits q · k/√d + D (arXiv 2503.02130).
+def fox(
+    *,
+    gate_bias: Float[Array, "heads"],
+    gate_weight: Float[Array, "heads d_model"] | None = None,
+    form: str = "difference",
+) -> Doors:
+    """FoX as doors: the bias D, with the gates of the layer's input (arXiv 2503.02130).
 
-    Equation ``def-fox``.
+    Parameters
+    ----------
+    gate_bias
+        b, of each head.
+    gate_weight
+        w, of each head. Default: none, so that gates are the same for all tokens.
+    form
+        ``"difference"``: c_i − c_j. ``"key"``: −c_j alone, which the softmax cannot
+        tell from it (``eq-fox-key``).
+
+    Returns
+    -------
+    For causal attention. Equation ``def-fox``.
 
     Raises
     ------
     TypeError, ValueError
-        Shapes that do not match; as :func:`forget_bias`.
+        As :func:`log_gates`; unknown ``form``.
     """
-    q, k, v = (require_floats(n, t) for n, t in (("q", q), ("k", k), ("v", v)))
-    if q.ndim < 2 or q.shape != k.shape or v.shape[:-1] != k.shape[:-1]:
-        raise ValueError(
-            "q, k and v must agree in heads, tokens and d, got shapes "
-            f"{list(q.shape)}, {list(k.shape)} and {list(v.shape)}"
-        )
-    bias = forget_bias(log_gates)
-    if bias.shape[:-1] != q.shape[:-1]:
-        raise ValueError(
-            f"log_gates must be {list(q.shape[:-1])} like the queries, got shape "
-            f"{list(np.shape(log_gates))}"
-        )
-    logits = q @ k.swapaxes(-1, -2) / np.sqrt(q.shape[-1]) + bias
-    return (
-        softmax(logits, np.broadcast_to(np.tri(len(bias.T), dtype=bool), bias.shape))
-        @ v
-    )
+    require_choice("form", form, FORMS)
+    b = require_floats("gate_bias", gate_bias)
 
+    def bias(tokens: Tokens) -> Float[Array, "heads queries keys"]:
+        x = require_input("fox", tokens)
+        w = np.zeros((len(b), x.shape[1])) if gate_weight is None else gate_weight
+        gates = log_gates(x, w, b)
+        if form == "key":
+            c = np.cumsum(gates, axis=-1)
+            return np.repeat(-c[:, None, :], len(x), axis=1)
+        return forget_bias(gates)
 
-def fox(
-    q: Float[Array, "*heads tokens d"],
-    k: Float[Array, "*heads tokens d"],
-    v: Float[Array, "*heads tokens d_v"],
-    x: Float[Array, "tokens d_model"],
-    *,
-    gate_weight: Float[Array, "heads d_model"],
-    gate_bias: Float[Array, "heads"],
-) -> Float[Array, "*heads tokens d_v"]:
-    """:func:`forgetting_attention` with the gates of the layer's input ``x``."""
-    return forgetting_attention(q, k, v, log_gates(x, gate_weight, gate_bias))
+    return Doors(bias=bias)
 
 
 def fox_pro(
@@ -145,8 +140,8 @@ def fox_pro(
         if (left is None) != (right is None):
             raise ValueError(f"{name} go together, got one of them")
     x = require_floats("x", x)
-    gates = log_gates(x, encoding_gate_weight, encoding_gate_bias)
-    heads = len(gates)
+    encoding = fox(gate_weight=encoding_gate_weight, gate_bias=encoding_gate_bias)
+    heads = len(encoding_gate_bias)
 
     def by_head(weight):
         by_token = (x @ weight.T).reshape(len(x), heads, len(weight) // heads)
@@ -158,7 +153,7 @@ def fox_pro(
         v = _shift(v, sigmoid(v_shift_weight @ x.T))
     if q_gain is not None:
         q, k = rms_norm(q, q_gain, eps=1e-5), rms_norm(k, k_gain, eps=1e-5)
-    out = forgetting_attention(q, k, v, gates)
+    out = attend(q, k, v, encoding, x=x)
     if o_gain is not None:
         out = rms_norm(out, o_gain, eps=1e-6)
     out = np.moveaxis(out, 0, 1).reshape(len(x), len(o_weight.T))

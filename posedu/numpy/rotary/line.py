@@ -1,5 +1,6 @@
 """Rotary encodings: queries and keys turned by angles proportional to position."""
 
+from collections.abc import Sequence
 from numbers import Real
 
 import numpy as np
@@ -9,6 +10,8 @@ from posedu._arguments import (
     LAYOUTS,
     require_choice,
     require_dimension,
+    require_finite,
+    require_own_frequencies,
     require_rotary_dim,
 )
 from posedu.numpy._arrays import (
@@ -18,7 +21,7 @@ from posedu.numpy._arrays import (
     require_position,
     require_positions,
 )
-from posedu.numpy.absolute import frequencies
+from posedu.numpy.absolute import frequencies as geometric
 
 Array = np.ndarray
 
@@ -71,7 +74,7 @@ def rotation(
     """
     r = require_rotary_dim(rotary_dim, d)
     a, b = pairs(r, layout=layout)
-    angle = require_position("position", position) * frequencies(r, base=base)
+    angle = require_position("position", position) * geometric(r, base=base)
     matrix = np.eye(d)
     matrix[a, a], matrix[a, b] = np.cos(angle), -np.sin(angle)
     matrix[b, a], matrix[b, b] = np.sin(angle), np.cos(angle)
@@ -85,6 +88,8 @@ def rope(
     layout: str,
     base: float = 10000.0,
     rotary_dim: int | None = None,
+    frequencies: Float[Array, "pairs"] | Sequence[float] | None = None,
+    amplitude: float = 1.0,
 ) -> Float[Array, "*batch tokens d"]:
     """Turn each pair of features by position · ω_p: the door ``rotate``.
 
@@ -98,6 +103,12 @@ def rope(
         Integers or finite reals, ``[tokens]`` or ``[batch, tokens]``.
     layout, base, rotary_dim
         See :func:`rotation`. Frequencies are base^(−2p/rotary_dim).
+    frequencies
+        Of the leading pairs, in place of those: what methods that lengthen the context
+        change.
+    amplitude
+        What the turned features are multiplied by (YaRN's attention factor, arXiv
+        2309.00071 §3.4). Default 1.
 
     Returns
     -------
@@ -106,15 +117,20 @@ def rope(
     Raises
     ------
     TypeError, ValueError
-        As :func:`rotation`; ``x`` not floating; shapes that do not match.
+        As :func:`rotation`; ``x`` not floating; shapes that do not match; frequencies
+        or an amplitude that are not finite.
     """
     x = require_floats("x", x)
+    if frequencies is not None:
+        rotary_dim = require_own_frequencies(frequencies, rotary_dim)
     r = require_rotary_dim(rotary_dim, x.shape[-1])
     a, b = pairs(r, layout=layout)
-    angle = align_positions(positions, x)[..., None] * frequencies(r, base=base)
+    omega = geometric(r, base=base) if frequencies is None else np.asarray(frequencies)
+    angle = align_positions(positions, x)[..., None] * omega
+    m = require_finite("amplitude", amplitude)
     y = x.copy()
-    y[..., a] = x[..., a] * np.cos(angle) - x[..., b] * np.sin(angle)
-    y[..., b] = x[..., a] * np.sin(angle) + x[..., b] * np.cos(angle)
+    y[..., a] = m * (x[..., a] * np.cos(angle) - x[..., b] * np.sin(angle))
+    y[..., b] = m * (x[..., a] * np.sin(angle) + x[..., b] * np.cos(angle))
     return y
 
 
@@ -160,7 +176,7 @@ def rope_complex(
     Equation ``def-rope-complex``. Arguments and errors as :func:`rope`.
     """
     z = to_complex(x, layout=layout)
-    omega = frequencies(x.shape[-1], base=base)
+    omega = geometric(x.shape[-1], base=base)
     return z * np.exp(1j * align_positions(positions, x)[..., None] * omega)
 
 
@@ -218,7 +234,7 @@ def decay_bound(
     h_{p+1} − h_p, where h_p are the pair products, and 0 after the last (arXiv
     2104.09864 §3.4.3). Equation ``eq-rope-decay``.
     """
-    omega = frequencies(d, base=base)
+    omega = geometric(d, base=base)
     phase = np.exp(1j * require_positions(offsets, "offsets")[..., None] * omega)
     return np.abs(np.cumsum(phase, axis=-1)).mean(axis=-1)
 

@@ -4,13 +4,12 @@
 """
 
 from posedu.sympy.gated.contextual import contextual_positions, cope, interpolate
-from posedu.sympy.gated.forget import forget_bias, forgetting_attention, fox, fox_pro
+from posedu.sympy.gated.forget import forget_bias, fox, fox_pro
 
 __all__ = [
     "contextual_positions",
     "cope",
     "forget_bias",
-    "forgetting_attention",
     "fox",
     "fox_pro",
     "interpolate",

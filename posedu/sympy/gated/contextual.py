@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import sympy as sp
 
-from posedu._arguments import SCALINGS, require_choice
-from posedu.sympy.attention import softmax
+from posedu._arguments import CONTEXT_GATES, SCALINGS, require_choice
+from posedu.sympy.attention import Doors, Heads, Tokens
 from posedu.sympy.stickbreaking import sigmoid
 
 
@@ -28,26 +28,41 @@ def interpolate(values: Sequence[sp.Expr], position: sp.Expr) -> sp.Expr:
 
 
 def cope(
-    q: sp.Matrix,
-    k: sp.Matrix,
-    v: sp.Matrix,
     *,
-    table: sp.Matrix,
+    table: sp.Matrix | Sequence[sp.Matrix],
     scaling: str,
-) -> sp.Matrix:
-    """Causal attention with CoPE; rows are tokens of one head. Numbers only."""
+    gates: str = "content",
+    gate_keys_weight: sp.Matrix | None = None,
+) -> Doors:
+    """CoPE as doors, for numbers only. See :func:`posedu.numpy.gated.cope`.
+
+    ``table`` is one matrix for all heads or one for each.
+    """
     require_choice("scaling", scaling, SCALINGS)
-    table = sp.Matrix(table)
-    root = sp.S.One if scaling == "paper" else sp.sqrt(q.cols)
-    rows = []
-    for i in range(q.rows):
-        content = [(q[i, :] * k[j, :].T)[0] / root for j in range(i + 1)]
-        values = list(q[i, :] * table)
-        counted = contextual_positions([sigmoid(z) for z in content])
-        largest = sp.Integer(table.cols - 1)
-        bias = [interpolate(values, sp.Min(p, largest)) for p in counted]
-        if scaling == "code":
-            bias = [b / root for b in bias]
-        logits = [c + b for c, b in zip(content, bias, strict=True)]
-        rows.append(softmax(logits) * v[: i + 1, :])
-    return sp.Matrix.vstack(*rows)
+    require_choice("gates", gates, CONTEXT_GATES)
+
+    def scale(d: int) -> sp.Expr:
+        return sp.S.One if scaling == "paper" else 1 / sp.sqrt(d)
+
+    def keys_of(tokens: Tokens) -> Heads:
+        if gates != "keys":
+            return tokens.k if gates == "content" else tokens.v
+        projected = tokens.x * sp.Matrix(gate_keys_weight).T
+        d = tokens.d
+        return tuple(projected[:, h * d : (h + 1) * d] for h in range(len(tokens.q)))
+
+    def bias(tokens: Tokens) -> Heads:
+        own = [table] * len(tokens.q) if isinstance(table, sp.MatrixBase) else table
+        heads = []
+        for q, k, e in zip(tokens.q, keys_of(tokens), own, strict=True):
+            logits, values = scale(tokens.d) * q * k.T, q * e
+            amounts = sp.zeros(*logits.shape)
+            for i, seen in enumerate(tokens.seen):
+                counted = contextual_positions([sigmoid(logits[i, j]) for j in seen])
+                for j, p in zip(seen, counted, strict=True):
+                    p = sp.Min(p, sp.Integer(e.cols - 1))
+                    amounts[i, j] = interpolate(values[i, :], p)
+            heads.append(scale(tokens.d) * amounts if scaling == "code" else amounts)
+        return tuple(heads)
+
+    return Doors(scale=scale, bias=bias)

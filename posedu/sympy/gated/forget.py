@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 import sympy as sp
 
-from posedu.sympy.attention import softmax
+from posedu._arguments import FORMS, require_choice
+from posedu.sympy.attention import Doors, Heads, Tokens, attend
 from posedu.sympy.stickbreaking import sigmoid
 
 
@@ -17,26 +18,35 @@ def forget_bias(log_gates: Sequence[sp.Expr]) -> sp.Matrix:
     return sp.Matrix(n, n, lambda i, j: sp.Add(*log_gates[j + 1 : i + 1]))
 
 
-def forgetting_attention(
-    q: sp.Matrix, k: sp.Matrix, v: sp.Matrix, log_gates: Sequence[sp.Expr]
-) -> sp.Matrix:
-    """Causal attention with the logits q · k/√d + D; rows are tokens of one head."""
-    logits = q * k.T / sp.sqrt(q.cols) + forget_bias(log_gates)
-    rows = [softmax(list(logits[i, : i + 1])) * v[: i + 1, :] for i in range(q.rows)]
-    return sp.Matrix.vstack(*rows)
-
-
 def fox(
-    q: sp.Matrix,
-    k: sp.Matrix,
-    v: sp.Matrix,
-    x: sp.Matrix,
     *,
-    gate_weight: sp.Matrix,
-    gate_bias: sp.Expr,
-) -> sp.Matrix:
-    """:func:`forgetting_attention` with one head's gates of the layer's input."""
-    return forgetting_attention(q, k, v, log_gates(x, gate_weight, gate_bias))
+    gate_bias: Sequence[sp.Expr],
+    gate_weight: sp.Matrix | None = None,
+    form: str = "difference",
+) -> Doors:
+    """FoX as doors: D of each head, with the gates of the layer's input.
+
+    ``gate_weight`` is ``[heads, d_model]``; without it gates are the same for all
+    tokens. ``form="key"`` leaves out what is the same for a row.
+    """
+    require_choice("form", form, FORMS)
+
+    def bias(tokens: Tokens) -> Heads:
+        n = len(tokens.seen)
+        heads = []
+        for h, b in enumerate(gate_bias):
+            if gate_weight is None:
+                gates = [sp.log(sigmoid(b))] * n
+            else:
+                gates = log_gates(tokens.x, sp.Matrix(gate_weight)[h, :].T, b)
+            if form == "key":
+                of_keys = sp.Matrix([[-sp.Add(*gates[: j + 1]) for j in range(n)]])
+                heads.append(sp.ones(n, 1) * of_keys)
+            else:
+                heads.append(forget_bias(gates))
+        return tuple(heads)
+
+    return Doors(bias=bias)
 
 
 def log_gates(
@@ -70,21 +80,23 @@ def fox_pro(
         if name not in ("x", "encoding_gate_bias")
     }
     heads = w["q_gain"].rows
+    encoding = fox(gate_weight=w["encoding_gate_weight"], gate_bias=encoding_gate_bias)
     d = x.cols // heads
-    gate = (x * w["out_gate_weight"].T).applyfunc(sigmoid)
-    outs = []
+    queries, keys, values = [], [], []
     for h in range(heads):
         own = slice(h * d, (h + 1) * d)
         q, k, v = (x * w[f"{n}_weight"][own, :].T for n in "qkv")
         k = _shift(k, x * w["k_shift_weight"][h, :].T)
-        v = _shift(v, x * w["v_shift_weight"][h, :].T)
-        q = _rms_norm(q, w["q_gain"][h, :], sp.Rational(1, 10**5))
-        k = _rms_norm(k, w["k_gain"][h, :], sp.Rational(1, 10**5))
-        gates = log_gates(x, w["encoding_gate_weight"][h, :].T, encoding_gate_bias[h])
-        out = forgetting_attention(q, k, v, gates)
-        out = _rms_norm(out, w["o_gain"][h, :], sp.Rational(1, 10**6))
-        outs.append(out.multiply_elementwise(gate[:, own]))
-    return sp.Matrix.hstack(*outs) * w["o_weight"].T
+        values.append(_shift(v, x * w["v_shift_weight"][h, :].T))
+        queries.append(_rms_norm(q, w["q_gain"][h, :], sp.Rational(1, 10**5)))
+        keys.append(_rms_norm(k, w["k_gain"][h, :], sp.Rational(1, 10**5)))
+    outs = attend(queries, keys, values, encoding, x=x)
+    normed = [
+        _rms_norm(out, w["o_gain"][h, :], sp.Rational(1, 10**6))
+        for h, out in enumerate(outs)
+    ]
+    gate = (x * w["out_gate_weight"].T).applyfunc(sigmoid)
+    return sp.Matrix.hstack(*normed).multiply_elementwise(gate) * w["o_weight"].T
 
 
 def _shift(t: sp.Matrix, gate_logits: sp.Matrix) -> sp.Matrix:

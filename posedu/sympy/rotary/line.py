@@ -5,7 +5,8 @@ from collections.abc import Sequence
 import sympy as sp
 
 from posedu._arguments import require_dimension, require_rotary_dim
-from posedu.sympy.absolute import frequencies, stack_pairs
+from posedu.sympy.absolute import frequencies as geometric
+from posedu.sympy.absolute import stack_pairs
 
 
 def rotation_2d(angle: sp.Expr) -> sp.Matrix:
@@ -45,8 +46,17 @@ def rope(
     layout: str,
     base: sp.Expr | float = 10000,
     rotary_dim: int | None = None,
+    frequencies: Sequence[sp.Expr] | None = None,
+    amplitude: sp.Expr | float = 1,
 ) -> sp.Matrix:
-    """The column ``x`` with its pairs turned: the door ``rotate``."""
+    """The column ``x`` with its pairs turned: the door ``rotate``.
+
+    ``frequencies`` take the place of base^(−2p/rotary_dim), ``amplitude`` multiplies
+    what is turned.
+    """
+    if frequencies is not None:
+        rotary_dim = 2 * len(frequencies)
     r = require_rotary_dim(rotary_dim, x.rows)
-    turned = rotation(position, frequencies(r, base=base), layout=layout) * x[:r, :]
+    omega = geometric(r, base=base) if frequencies is None else frequencies
+    turned = amplitude * rotation(position, omega, layout=layout) * x[:r, :]
     return sp.Matrix.vstack(turned, x[r:, :])

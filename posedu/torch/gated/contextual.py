@@ -5,7 +5,13 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from posedu._arguments import SCALINGS, require_choice, require_dimension
+from posedu._arguments import (
+    CONTEXT_GATES,
+    SCALINGS,
+    require_choice,
+    require_dimension,
+)
+from posedu.torch._tensors import require_shape
 from posedu.torch.encoding import Encoding, Tokens
 
 
@@ -14,7 +20,7 @@ class CoPE(Encoding):
 
     p_ij sums σ(gate logits) over the keys from j to i, both included, up to npos − 1;
     the bias is the query's inner product with a trained vector e[p], interpolated
-    between whole numbers. Equation ``def-cope``. Causal whatever the layer is told.
+    between whole numbers. Equation ``def-cope``.
 
     Parameters
     ----------
@@ -25,20 +31,29 @@ class CoPE(Encoding):
     scaling
         What is divided by √d. ``"code"``: content, gates and bias (the authors'
         default). ``"bias unscaled"``: content and gates (their ``cope_nodiv``, and
-        x-transformers). ``"paper"``: nothing, as its formulas; the layer's own
-        division of the content is undone.
+        x-transformers). ``"paper"``: nothing, as its formulas.
     heads
         How many heads have a table of their own. ``None``: all heads of the layer
         share one (the authors' code).
-    gate_keys
-        ``None``: gates reuse the content logits. ``(d_model, heads)``: gates have keys
-        of their own, projected from the layer's input for each query head.
+    gates
+        What a gate's query is compared with. ``"content"``: the key, so that gates
+        reuse the content logits (default). ``"values"``: the value (the authors'
+        ``cope_val_gates``). ``"keys"``: a key of its own, projected from the layer's
+        input for each query head (their ``cope_sep_key``).
+    d_model, gate_heads
+        Of the layer, for ``gates="keys"``.
+    table
+        Where e starts, ``[d, npos]`` or ``[heads, d, npos]``. Default: zeros.
 
     Raises
     ------
     TypeError, ValueError
-        Sizes that are not positive integers, unknown ``scaling``.
+        Sizes that are not positive integers, unknown ``scaling`` or ``gates``, a
+        ``table`` of another shape, sizes missing or not wanted.
     """
+
+    needs_causal = True
+    needs_positions = False
 
     def __init__(
         self,
@@ -47,39 +62,67 @@ class CoPE(Encoding):
         npos: int,
         scaling: str,
         heads: int | None = None,
-        gate_keys: tuple[int, int] | None = None,
+        gates: str = "content",
+        d_model: int | None = None,
+        gate_heads: int | None = None,
+        table: Float[Tensor, "*heads d npos"] | None = None,
     ):
         super().__init__()
         self.d = require_dimension("d", d, 1)
         self.npos = require_dimension("npos", npos, 1)
         self.scaling = require_choice("scaling", scaling, SCALINGS)
-        own = () if heads is None else (require_dimension("heads", heads, 1),)
-        self.table = nn.Parameter(torch.zeros(*own, d, npos))
+        self.heads = None if heads is None else require_dimension("heads", heads, 1)
+        shape = (d, npos) if heads is None else (heads, d, npos)
+        table = torch.zeros(shape) if table is None else table
+        require_shape("table", table, shape)
+        self.table = nn.Parameter(table.detach().clone())
+        self.gates = require_choice("gates", gates, CONTEXT_GATES)
         self.gate_keys = None
-        if gate_keys is not None:
-            d_model, gate_heads = gate_keys
+        if (gates == "keys") != (d_model is not None and gate_heads is not None):
+            raise ValueError(
+                f"d_model and gate_heads are for gates='keys' and needed there, got "
+                f"gates={gates!r}, d_model={d_model} and gate_heads={gate_heads}"
+            )
+        if gates == "keys":
             self.gate_keys = nn.Linear(d_model, gate_heads * d, bias=False)
+            self.needs_x = True
 
     def remember(self, x):
-        """Gate keys, where they are not the content's."""
-        return None if self.gate_keys is None else self.gate_keys(x)
+        """Gate keys, where they are the layer's own."""
+        if self.gate_keys is None:
+            return {}
+        return {"gate_keys": self.gate_keys(x).unflatten(-1, (-1, self.d))}
+
+    def require(self, layer):
+        """Raise unless the layer has d, and the heads of a table or of gate keys."""
+        super().require(layer)
+        if self.gate_keys is not None:
+            heads, d_model = self.gate_keys.out_features // self.d, layer.d_model
+            if heads != layer.heads or d_model not in (
+                None,
+                self.gate_keys.in_features,
+            ):
+                raise ValueError(
+                    f"gate_keys were made for d_model = {self.gate_keys.in_features} "
+                    f"and {heads} heads, the layer has {d_model} and {layer.heads}"
+                )
+
+    def scale(self, d):
+        """1/√d, or 1 in the paper's formulas."""
+        return 1.0 if self.scaling == "paper" else d**-0.5
 
     def bias(self, tokens: Tokens) -> Float[Tensor, "batch heads queries keys"]:
         """The inner products q · e[p], in float32 or better."""
         wide = torch.promote_types(tokens.q.dtype, torch.float32)
-        q, k = tokens.q.to(wide), tokens.k.to(wide)
-        content = q @ k.mT
-        gates = content
-        if self.gate_keys is not None:
-            keys = tokens.memory.to(wide).unflatten(-1, (-1, self.d)).transpose(1, 2)
-            gates = q @ keys.mT
-        root = 1.0 if self.scaling == "paper" else self.d**0.5
-        bias = counted_bias(q @ self.table.to(wide), gates / root, tokens.mask)
-        if self.scaling == "code":
-            return bias / root
-        if self.scaling == "paper":
-            return bias + content * (1 - self.d**-0.5)
-        return bias
+        q, keys = tokens.q.to(wide), tokens.k
+        if self.gates == "values":
+            keys = tokens.v
+        elif self.gate_keys is not None:
+            keys = tokens.memory["gate_keys"].transpose(1, 2)
+        scale = self.scale(tokens.d)
+        gate_logits = q @ keys.to(wide).mT * scale
+        bias = counted_bias(q @ self.table.to(wide), gate_logits, tokens.mask)
+        return bias * scale if self.scaling == "code" else bias
 
     def extra_repr(self) -> str:
         """Say the conventions when the module is printed."""

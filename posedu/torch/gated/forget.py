@@ -7,7 +7,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from posedu._arguments import FORMS, GATES, require_choice, require_dimension
-from posedu.torch.attention import Attention, KVCache
+from posedu.torch._tensors import require_shape
+from posedu.torch.attention import Attention
+from posedu.torch.cache import KVCache
 from posedu.torch.encoding import Encoding, Tokens
 
 
@@ -32,7 +34,10 @@ class FoX(Encoding):
         Where b starts. A number: the paper and its code have 0, so that half is
         forgotten at every token; x-transformers has 5. A pair of time scales
         (shortest, longest): head h starts with f = e^(−1/T_h), T spaced evenly in
-        log T. Default 0.
+        log T. A tensor ``[heads]``: itself. Default 0.
+    gate_weight
+        Where w starts, for learned gates. Default: normal of deviation 0.02 (the
+        authors' code).
     form
         ``"difference"``: c_i − c_j. ``"key"``: −c_j alone, which the softmax cannot
         tell from it (``eq-fox-key``), but which grows with the length.
@@ -41,8 +46,11 @@ class FoX(Encoding):
     ------
     TypeError, ValueError
         Sizes that are not positive integers, unknown ``gate`` or ``form``, time scales
-        that are not 0 < shortest ≤ longest.
+        that are not 0 < shortest ≤ longest, gate biases of another shape.
     """
+
+    needs_causal = needs_x = True
+    needs_positions = False
 
     def __init__(
         self,
@@ -50,7 +58,8 @@ class FoX(Encoding):
         heads: int,
         *,
         gate: str = "learned",
-        gate_bias: float | tuple[float, float] = 0.0,
+        gate_bias: float | tuple[float, float] | Float[Tensor, "heads"] = 0.0,
+        gate_weight: Float[Tensor, "heads d_model"] | None = None,
         form: str = "difference",
     ):
         super().__init__()
@@ -62,7 +71,12 @@ class FoX(Encoding):
         self.gate_bias = nn.Parameter(start, requires_grad=gate != "fixed")
         self.gate_weight = None
         if gate == "learned":
-            self.gate_weight = nn.Parameter(0.02 * torch.randn(heads, d_model))
+            if gate_weight is None:
+                gate_weight = 0.02 * torch.randn(heads, d_model)
+            require_shape("gate_weight", gate_weight, (heads, d_model))
+            self.gate_weight = nn.Parameter(gate_weight.detach().clone())
+        elif gate_weight is not None:
+            raise ValueError(f"gate_weight is for gate='learned', got gate={gate!r}")
 
     def log_gates(
         self, x: Float[Tensor, "batch tokens d_model"]
@@ -74,38 +88,25 @@ class FoX(Encoding):
             logits = logits + x.to(wide) @ self.gate_weight.to(wide).mT
         return nn.functional.logsigmoid(logits)
 
-    remember = log_gates
+    def remember(self, x):
+        """The logarithm of the gates."""
+        return {"log_gates": self.log_gates(x)}
 
-    def _sums(self, tokens: Tokens) -> tuple[Tensor, Tensor]:
-        """Cumulative sums c of the queries and of the keys, ``[batch, heads, …]``."""
-        c = tokens.memory.cumsum(1).mT
-        return c[..., c.shape[-1] - tokens.q.shape[-2] :], c
-
-    def bias(self, tokens: Tokens) -> Float[Tensor, "batch heads queries keys"]:
-        """D, or its key part alone; anything where a key is after its query."""
-        of_queries, of_keys = self._sums(tokens)
-        if self.form == "key":
-            return -of_keys[..., None, :].expand(-1, -1, tokens.q.shape[-2], -1)
-        return of_queries[..., :, None] - of_keys[..., None, :]
-
-    def score_mod(self, tokens: Tokens):
-        """D for FlexAttention, which reads each sum from a buffer of its own.
-
-        A buffer that wants a gradient may be read only once in a ``score_mod``.
-        """
-        of_queries, of_keys = (c.clone() for c in self._sums(tokens))
-        if self.form == "key":
-            return lambda score, b, h, i, j: score - of_keys[b, h, j]
-        return lambda score, b, h, i, j: (
-            score + (of_queries[b, h, i] - of_keys[b, h, j])  # as a difference: small
-        )
+    def fold(self, tokens: Tokens):
+        """Sums c of the gates' logarithms, of which D is a difference: c_i and −c_j."""
+        c = tokens.running_sum(tokens.memory["log_gates"])
+        of_queries = c[..., c.shape[-1] - tokens.q.shape[2] :]
+        return (0 * of_queries if self.form == "key" else of_queries), -c
 
     def extra_repr(self) -> str:
         """Say the conventions when the module is printed."""
         return f"{self.d_model}, {self.heads}, gate={self.gate!r}, form={self.form!r}"
 
 
-def _initial_bias(heads: int, start: float | tuple[float, float]) -> Tensor:
+def _initial_bias(heads: int, start: float | tuple[float, float] | Tensor) -> Tensor:
+    if isinstance(start, Tensor):
+        require_shape("gate_bias", start, (heads,))
+        return start.detach().clone()
     if not isinstance(start, tuple):
         if not math.isfinite(start):
             raise ValueError(f"gate_bias must be finite, got {start}")
@@ -158,7 +159,7 @@ class FoXPro(Attention):
         output_norm: bool = True,
         output_gate: bool = True,
         encoding: Encoding | None = None,
-        route: str = "sdpa",
+        route: str | None = None,
     ):
         encoding = FoX(d_model, heads) if encoding is None else encoding
         super().__init__(d_model, heads, encoding=encoding, route=route)
@@ -172,16 +173,19 @@ class FoXPro(Attention):
         if output_gate:
             self.out_gate = nn.Linear(d_model, d_model, bias=False)
 
-    def project(self, x, segments, cache):
+    def project(self, x, key_padding_mask, segments, cache):
         """Queries, keys and values, shifted and normed."""
-        q, k, v = super().project(x, segments, cache)
+        q, k, v, memory = super().project(x, key_padding_mask, segments, cache)
         if self.k_shift is not None:
-            before_k, before_v = _before(k, v, segments, cache)
+            both = torch.cat((k, v), -1).transpose(1, 2)
+            before = _before(both, key_padding_mask, segments, cache)
+            before_k, before_v = before.transpose(1, 2).split(self.d, -1)
             k = _mix(self.k_shift(x), before_k, k)
             v = _mix(self.v_shift(x), before_v, v)
+            memory = {"unshifted": both}
         if self.q_gain is not None:
             q, k = _rms_norm(q, self.q_gain, 1e-5), _rms_norm(k, self.k_gain, 1e-5)
-        return q, k, v
+        return q, k, v, memory
 
     def finish(self, out, x):
         """The output projection, after norm and gate."""
@@ -193,21 +197,28 @@ class FoXPro(Attention):
         return super().finish(out, x)
 
 
-def _before(k: Tensor, v: Tensor, segments, cache: KVCache | None):
-    """Each token's predecessor: the cached one before the first, or zeros."""
-    both = torch.cat((k, v), -1)
-    first = torch.zeros_like(both[:, :, :1])
-    if cache is not None:
-        if cache.previous is not None:
-            first = cache.previous
-        if both.shape[2]:
-            cache.previous = both[:, :, -1:]
-    before = torch.cat((first, both), 2)[:, :, :-1]
+def _before(
+    new: Float[Tensor, "batch tokens heads features"],
+    padding: Tensor | None,
+    segments: Tensor | None,
+    cache: KVCache | None,
+) -> Float[Tensor, "batch tokens heads features"]:
+    """What the token before each was, padding left out: zeros before the first."""
+    held = None if cache is None else cache.memory.get("unshifted")
+    tokens = new if held is None else torch.cat((held, new), 1)
+    if padding is None:
+        before = torch.cat((torch.zeros_like(tokens[:, :1]), tokens), 1)[:, :-1]
+    else:
+        place = torch.arange(tokens.shape[1], device=new.device)
+        newest = place.masked_fill(padding, -1).cummax(1).values
+        last = nn.functional.pad(newest, (1, 0), value=-1)[:, :-1, None, None]
+        before = tokens.gather(1, last.clamp(min=0).expand_as(tokens))
+        before = before.masked_fill(last < 0, 0.0)
     if segments is not None:
         starts = torch.ones_like(segments, dtype=torch.bool)
         starts[:, 1:] = segments[:, 1:] != segments[:, :-1]
-        before = before.masked_fill(starts[:, None, :, None], 0.0)
-    return before.split((k.shape[-1], v.shape[-1]), -1)
+        before = before.masked_fill(starts[..., None, None], 0.0)
+    return before[:, tokens.shape[1] - new.shape[1] :]
 
 
 def _mix(gate_logits: Tensor, before: Tensor, now: Tensor) -> Tensor:

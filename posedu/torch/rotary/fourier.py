@@ -17,7 +17,7 @@ from posedu._arguments import (
 )
 from posedu.torch._tensors import Positions, angles
 from posedu.torch.absolute import frequencies
-from posedu.torch.encoding import Tokens
+from posedu.torch.encoding import LAYER_DOORS, Tokens
 from posedu.torch.rotary.turning import PairRotation, require_optional_heads
 
 
@@ -118,26 +118,25 @@ class FoPE(PairRotation):
     def _turn(self, x: Tensor, table: tuple[Tensor, Tensor]) -> Tensor:
         return super()._turn(x, table) if self.series == "tokens" else x
 
-    def bias(self, tokens: Tokens) -> Float[Tensor, "batch heads queries keys"] | None:
-        """What turns plain scores into those of the offset's series, if it acts there.
+    def opens(self, door: str) -> bool:
+        """Whether the series acts there."""
+        if door in LAYER_DOORS:
+            return door == ("rotate" if self.series == "tokens" else "logits")
+        return super().opens(door)
 
-        Equation ``def-fope-offset``, less q · k, over √d.
-        """
+    def logits(self, tokens: Tokens) -> Float[Tensor, "batch heads queries keys"]:
+        """The scores of the offset's series, over √d. Equation ``def-fope-offset``."""
         if self.series == "tokens":
-            return None
+            return super().logits(tokens)
         q, k = (self._as_complex(t) for t in (tokens.q, tokens.k))
         h = q.unsqueeze(-2) * k.conj().unsqueeze(-3)
-        offsets = (
-            tokens.query_positions.to(torch.float64)[..., :, None]
-            - tokens.key_positions.to(torch.float64)[..., None, :]
+        offsets = tokens.offsets
+        table = self._table(offsets.flatten(-2), h.real.dtype, offsets.device)
+        cos, sin = (
+            t.unflatten(-2, offsets.shape[-2:])
+            for t in self._for_heads(tokens.q, table)
         )
-        shape = offsets.shape[-2:]
-        rows = offsets.flatten(-2)
-        if rows.ndim > 1:
-            rows = rows.unsqueeze(1)
-        table = self._for_heads(tokens.q, self._table(rows, h.real.dtype, rows.device))
-        cos, sin = (t.unflatten(-2, shape) for t in table)
-        return ((cos - 1) * h.real - sin * h.imag).sum(-1) / self.d**0.5
+        return (cos * h.real - sin * h.imag).sum(-1) * self.scale(tokens.d)
 
     def _as_complex(self, x: Tensor) -> Tensor:
         wide = x.to(torch.promote_types(x.dtype, torch.float32))

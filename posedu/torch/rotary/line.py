@@ -1,7 +1,9 @@
 """RoPE: one coordinate."""
 
+from collections.abc import Sequence
+
 import torch
-from jaxtyping import Shaped
+from jaxtyping import Float, Shaped
 from torch import Tensor
 
 from posedu._arguments import (
@@ -9,6 +11,8 @@ from posedu._arguments import (
     require_base,
     require_choice,
     require_dimension,
+    require_finite,
+    require_own_frequencies,
     require_rotary_dim,
 )
 from posedu.torch._tensors import angles, cos_sin
@@ -34,12 +38,19 @@ class RoPE(PairRotation):
     rotary_dim
         How many leading features of each head turn (partial rotary, as GPT-J and
         GPT-NeoX). ``None``: all. Frequencies are base^(−2p/rotary_dim).
+    frequencies
+        Angular frequencies of the leading pairs in place of those, ``[pairs]``: what
+        methods that lengthen the context change.
+    amplitude
+        What cosines and sines are multiplied by (YaRN's attention factor, arXiv
+        2309.00071 §3.4). Default 1.
 
     Raises
     ------
     TypeError, ValueError
         ``d`` or ``rotary_dim`` odd, not positive or too large, unknown ``layout``,
-        ``base`` not above 1.
+        ``base`` not above 1, frequencies that are not finite or too many, an
+        ``amplitude`` that is not finite.
     """
 
     def __init__(
@@ -49,16 +60,29 @@ class RoPE(PairRotation):
         layout: str,
         base: float = 10000.0,
         rotary_dim: int | None = None,
+        frequencies: Float[Tensor, "pairs"] | Sequence[float] | None = None,
+        amplitude: float = 1.0,
     ):
         super().__init__()
+        self.frequencies = None
+        if frequencies is not None:
+            self.frequencies = torch.as_tensor(frequencies, dtype=torch.float64)
+            rotary_dim = require_own_frequencies(self.frequencies, rotary_dim)
+        self.amplitude = require_finite("amplitude", amplitude)
         self.rotary_dim = require_rotary_dim(rotary_dim, d)
         self.d = d
         self.layout = require_choice("layout", layout, LAYOUTS)
         self.base = require_base(base)
 
     def _table(self, positions, dtype, device) -> tuple[Tensor, Tensor]:
-        omega = frequencies(self.rotary_dim, base=self.base, device=device)
-        return cos_sin(angles(positions, omega), dtype)
+        if self.frequencies is None:
+            omega = frequencies(self.rotary_dim, base=self.base, device=device)
+        else:
+            omega = self.frequencies.to(device)
+        cos, sin = cos_sin(angles(positions, omega), dtype)
+        if self.amplitude == 1:
+            return cos, sin
+        return self.amplitude * cos, self.amplitude * sin
 
     def extra_repr(self) -> str:
         """Say the conventions when the module is printed."""

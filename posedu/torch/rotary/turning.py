@@ -13,7 +13,7 @@ from posedu.torch._tensors import (
     require_floats,
     require_positions,
 )
-from posedu.torch.encoding import Encoding
+from posedu.torch.encoding import Encoding, Sizes
 
 _TILE = 1 << 17  # features turned at a time on a CPU: with their products, half of L2
 
@@ -267,6 +267,15 @@ class Rotation(Encoding):
     d: int
     heads: int | None = None
     _features = 1  # axes of a table behind its tokens
+
+    def require(self, layer: Sizes) -> None:
+        """Raise unless the layer has d, and key-value heads that share ``heads``."""
+        if self.d != layer.d or (self.heads and layer.kv_heads % self.heads):
+            heads = f" and a multiple of {self.heads} heads" if self.heads else ""
+            raise ValueError(
+                f"{type(self).__name__} was made for d = {self.d}{heads}, the layer "
+                f"has d = {layer.d} and {layer.kv_heads} key-value heads"
+            )
 
     def _table(self, positions: Positions, dtype: torch.dtype, device) -> Tensor:
         raise NotImplementedError

@@ -1,0 +1,96 @@
+"""What a layer remembers of the tokens that it has seen."""
+
+from collections.abc import Mapping
+
+import torch
+from jaxtyping import Float, Shaped
+from torch import Tensor
+
+
+class KVCache:
+    """Keys, values and positions of the tokens that a layer has already seen.
+
+    Give one cache to each layer; every call of the layer appends to it, or leaves it as
+    it was if the call is refused. Keys are kept as the encoding left them (with RoPE:
+    rotated), and with them what the encoding wants remembered of each token.
+    ``count`` is how many tokens were ever seen, from which default positions go on.
+    """
+
+    def __init__(self):
+        self.k: Float[Tensor, "batch kv_heads keys features"] | None = None
+        self.v: Float[Tensor, "batch kv_heads keys d_v"] | None = None
+        self.positions: Shaped[Tensor, "rows keys *position"] | None = None
+        self.memory: dict[str, Shaped[Tensor, "batch keys *features"]] = {}
+        self.owner: str | None = None
+        self.count = 0
+
+    def __len__(self) -> int:
+        """How many tokens are remembered."""
+        return 0 if self.k is None else self.k.shape[-2]
+
+    def joined(
+        self,
+        k: Tensor,
+        v: Tensor,
+        positions: Tensor,
+        memory: Mapping[str, Tensor],
+        owner: str,
+    ) -> "KVCache":
+        """Return a cache of these tokens after those remembered; this one is as before.
+
+        Raises
+        ------
+        ValueError
+            Keys, values or positions of another shape, or the cache of a layer with
+            another encoding.
+        """
+        grown = KVCache()
+        grown.owner, grown.count = owner, self.count + k.shape[-2]
+        if self.k is None:
+            grown.k, grown.v, grown.positions = k, v, positions
+            grown.memory = dict(memory)
+            return grown
+        if owner != self.owner:
+            raise ValueError(
+                f"the cache is that of a layer with {self.owner}, not {owner}"
+            )
+        for name, held, given in (("keys", self.k, k), ("values", self.v, v)):
+            held, given = ((*t.shape[:2], t.shape[3]) for t in (held, given))
+            if held != given:
+                raise ValueError(
+                    f"the cache holds {name} of [batch, kv_heads, d] = {list(held)}, "
+                    f"got {list(given)}"
+                )
+        rows = max(len(self.positions), len(positions))
+        both = (p.expand(rows, *p.shape[1:]) for p in (self.positions, positions))
+        grown.k, grown.v = torch.cat((self.k, k), -2), torch.cat((self.v, v), -2)
+        grown.positions = torch.cat((*both,), 1)
+        grown.memory = {
+            name: torch.cat((self.memory[name], new), 1) for name, new in memory.items()
+        }
+        return grown
+
+    def take(self, other: "KVCache") -> None:
+        """Remember what ``other`` does."""
+        self.__dict__.update(other.__dict__)
+
+    def crop(self, start: int | None = None, stop: int | None = None) -> None:
+        """Keep tokens ``start`` … ``stop`` − 1 only, counted as in a slice.
+
+        ``crop(-400)`` keeps the newest 400 (Transformer-XL's memory), ``crop(0, 10)``
+        the first 10: what comes next then goes on after those.
+        """
+        if self.k is None:
+            return
+        kept = slice(start, stop)
+        self.count -= len(self) - kept.indices(len(self))[1]
+        self.k, self.v = self.k[:, :, kept], self.v[:, :, kept]
+        self.positions = self.positions[:, kept]
+        self.memory = {name: t[:, kept] for name, t in self.memory.items()}
+
+    def detach(self) -> None:
+        """Let no gradient flow into what is remembered."""
+        if self.k is not None:
+            self.k, self.v = self.k.detach(), self.v.detach()
+            self.positions = self.positions.detach()
+            self.memory = {name: t.detach() for name, t in self.memory.items()}

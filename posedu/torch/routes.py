@@ -1,0 +1,164 @@
+"""The ways from queries, keys and values to what was gathered."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+from torch.nn.functional import pad, scaled_dot_product_attention
+
+from posedu._arguments import require_choice
+from posedu.torch._tensors import split_exactly
+from posedu.torch.encoding import Encoding, Tokens
+
+ROUTES = ("folded", "sdpa", "flex", "eager", "fused")
+_OPEN = ("logits", "weigh", "mix", "update")  # doors that only the eager route has
+
+Output = Float[Tensor, "batch heads queries d_v"]
+
+
+def choose_route(encoding: Encoding, route: str | None) -> str:
+    """Return ``route`` if it can serve the encoding, the best one for ``None``.
+
+    Raises
+    ------
+    ValueError
+        An unknown route, or one that lacks what the encoding needs.
+    """
+    opened = [door for door in _OPEN if encoding.opens(door)]
+    folds = encoding.opens("fold") and not encoding.opens("bias")
+    if route is None:
+        return "eager" if opened else "folded" if folds else "sdpa"
+    require_choice("route", route, ROUTES)
+    name = type(encoding).__name__
+    if opened and route not in ("eager", "fused"):
+        raise ValueError(
+            f"{name} opens the door {opened[0]!r}, which only route='eager' has; got "
+            f"route={route!r}"
+        )
+    if route == "folded" and not folds:
+        raise ValueError(
+            f"{name} has no bias that is a number of the query plus one of the key "
+            "(the door 'fold'), which route='folded' needs"
+        )
+    if route == "fused" and not encoding.opens("attend"):
+        raise ValueError(f"{name} has no kernel of its own, which route='fused' needs")
+    return route
+
+
+def eager(encoding: Encoding, tokens: Tokens) -> tuple[Output, Tensor]:
+    """Logits, weights, mixture: every step in the open. Also the weights."""
+    weights = encoding.weigh(encoding.logits(tokens), tokens).to(tokens.v.dtype)
+    return encoding.mix(weights, tokens.v, tokens), weights
+
+
+def sdpa(encoding: Encoding, tokens: Tokens) -> Output:
+    """``scaled_dot_product_attention``; a bias costs queries × keys numbers."""
+    bias = encoding.bias(tokens)
+    if bias is None:
+        return _stock(tokens.q, tokens.k, tokens.v, tokens, encoding)
+    mask = bias.to(tokens.q.dtype).masked_fill(~tokens.mask, -torch.inf)
+    return scaled_dot_product_attention(
+        tokens.q, tokens.k, tokens.v, attn_mask=mask, scale=encoding.scale(tokens.d)
+    )
+
+
+def folded(encoding: Encoding, tokens: Tokens) -> Output:
+    """The bias as a few more features of queries and keys, and the stock kernel.
+
+    A number of the query plus a number of the key is an inner product: of (a, 1) and
+    (1, b). Both are cut into pieces that the dtype holds and whose differences are
+    exact; they come first, so that large sums have cancelled before the content is
+    added. What is cut off the query's number is the same for its whole row, which the
+    softmax ignores: the last piece is the key's alone. Memory is O(L).
+    """
+    q, k, v = tokens.q, tokens.k, tokens.v
+    scale = encoding.scale(tokens.d)
+    dtype = q.dtype
+    pieces = 2 if torch.finfo(dtype).bits > 16 else 3
+    of_queries, of_keys = (t / scale for t in encoding.fold(tokens))
+    *left, _ = split_exactly(of_queries, dtype, 2)
+    right = split_exactly(of_keys, dtype, pieces)
+    one = torch.ones((), dtype=dtype, device=q.device)
+    q = _before(q, [*left, *(one for _ in right)])
+    k = _before(k, [*(one for _ in left), *right])
+    wider = q.shape[-1] - v.shape[-1]
+    out = _stock(q, k, pad(v, (0, wider)), tokens, encoding)
+    return out[..., : v.shape[-1]]
+
+
+def _before(x: Tensor, columns: list[Tensor]) -> Tensor:
+    """The features of ``x`` after columns ``[rows, heads, tokens]`` or numbers."""
+    shape = (*x.shape[:-1], 1)
+    columns = [
+        c.expand(shape) if c.ndim == 0 else c[..., None].expand(shape) for c in columns
+    ]
+    return torch.cat((*columns, x), -1)
+
+
+def _stock(
+    q: Tensor, k: Tensor, v: Tensor, tokens: Tokens, encoding: Encoding
+) -> Output:
+    is_plain = tokens.is_plain
+    return scaled_dot_product_attention(
+        q,
+        k,
+        v,
+        attn_mask=None if is_plain else tokens.mask,
+        is_causal=bool(is_plain and tokens.causal and q.shape[2] == k.shape[2]),
+        scale=encoding.scale(tokens.d),
+    )
+
+
+def flex(encoding: Encoding, tokens: Tokens) -> Output:
+    """FlexAttention, which fuses a ``score_mod`` under ``torch.compile``."""
+    q, k, v = tokens.q, tokens.k, tokens.v
+    if q.numel() == 0:  # which FlexAttention refuses
+        return v[:, :, :0] if k.shape[2] else q
+    score_mod = encoding.score_mod(tokens)
+    if score_mod is None and (bias := encoding.bias(tokens)) is not None:
+        score_mod = _adding(bias.expand(*q.shape[:3], k.shape[2]))
+    block_mask = None
+    square = q.shape[2] == k.shape[2]
+    if not tokens.is_plain or (tokens.causal and square):
+        seen = None if tokens.is_plain else tokens.mask.expand(len(q), -1, -1, -1)
+        block_mask = create_block_mask(
+            _causal() if seen is None else _lookup(seen),
+            None if seen is None else len(q),
+            None,
+            q.shape[2],
+            k.shape[2],
+            device=q.device,
+        )
+    return flex_attention(
+        q,
+        k,
+        v,
+        score_mod=score_mod,
+        block_mask=block_mask,
+        scale=encoding.scale(tokens.d),
+    )
+
+
+def fused(encoding: Encoding, tokens: Tokens) -> Output:
+    """The encoding's own kernel."""
+    if tokens.segments is not None or tokens.window is not None:
+        raise ValueError("segments and windows need another route than 'fused'")
+    return encoding.attend(tokens)
+
+
+BY_NAME = {"folded": folded, "sdpa": sdpa, "flex": flex, "fused": fused}
+
+
+def _adding(bias: Tensor):
+    """Make the ``score_mod`` that adds ``bias``."""
+    return lambda score, b, h, i, j: score + bias[b, h, i, j]
+
+
+def _causal():
+    """Make the ``mask_mod`` of causality."""
+    return lambda b, h, i, j: i >= j
+
+
+def _lookup(mask: Tensor):
+    """Make the ``mask_mod`` that reads ``mask``."""
+    return lambda b, h, i, j: mask[b, 0, i, j]
