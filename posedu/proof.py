@@ -9,7 +9,6 @@ claim.
 
 import html
 import json
-import math
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -80,11 +79,17 @@ def prove_each(
     """Check exactly that ``holds`` is true of every case, or raise naming the first.
 
     For finite statements (all permutations of four tokens) and for rational cases
-    computed without rounding. At least one case is needed.
+    computed without rounding. At least one case is needed, and ``holds`` must return a
+    boolean: a list or a matrix is not true because it is there.
     """
     count = 0
     for case in cases:
-        if not holds(case):
+        verdict = holds(case)
+        if not isinstance(verdict, bool | np.bool_):
+            raise TypeError(
+                f"{label}: holds must return a boolean, got {verdict!r} for {case}"
+            )
+        if not verdict:
             raise ProofError(f"{label}: fails for {case}")
         count += 1
     if count == 0:
@@ -95,32 +100,66 @@ def prove_each(
 
 def prove_sampled(
     label: str,
-    violation: Callable[[np.random.Generator], float],
+    use: Callable[[np.random.Generator], float],
     *,
     samples: int,
-    bound: float,
+    mutant: tuple[str, Callable[[np.random.Generator], float]],
     covers: str,
     seed: int = 0,
 ) -> None:
-    """Check in floating point that ``violation`` stays within ``bound``, or raise.
+    """Check in floating point that a bound holds and that its mutant does not.
 
-    ``violation`` draws a case from the generator it is given and returns by how much
-    the claim fails there: an absolute difference for an equality, the excess for an
-    inequality. This is evidence, not proof; the printed line says so.
+    This is evidence, not proof. The printed line says how much of the bound was used
+    and which wrong statement the same samples refuse.
+
+    Parameters
+    ----------
+    label
+        The equation's label in the chapter, ``eq-…``.
+    use
+        Draws a case from the generator that it is given and returns which fraction of
+        the bound is used there: error over bound for an equality whose bound is derived
+        from rounding, left side over right side for an inequality.
+    samples
+        How many cases are drawn.
+    mutant
+        The name of a wrong statement ("the bound without its boundary term") and its
+        own ``use``, which draws from the same seed and must exceed 1 in some sample.
+    covers
+        Which cases are drawn, as the end of "Covers …".
+    seed
+        Of the generator.
+
+    Raises
+    ------
+    ProofError
+        If a use is above 1, negative or not finite; if the mutant is not rejected.
     """
     if samples < 1:
         raise ProofError(f"{label}: no sample was drawn")
     rng = np.random.default_rng(seed)
-    worst = -math.inf
+    largest = 0.0
     for sample in range(samples):
-        amount = float(violation(rng))
-        if not amount <= bound:
+        used = _fraction(label, use(rng))
+        if not 0 <= used <= 1:
             raise ProofError(
-                f"{label}: sample {sample} is off by {amount:.3g} > {bound}"
+                f"{label}: sample {sample} uses {used:.3g} of the bound, not 0 to 1"
             )
-        worst = max(worst, amount)
-    how = f"sampled {samples} times, worst {worst:.1g}, bound {bound:.1g}"
+        largest = max(largest, used)
+    name, wrong = mutant
+    rng = np.random.default_rng(seed)
+    if not any(_fraction(label, wrong(rng)) > 1 for _ in range(samples)):
+        raise ProofError(f"{label}: no sample rejects {name}")
+    share = f"{100 * largest:.{1 if largest < 0.1 else 0}f} %"
+    how = f"sampled {samples} times, at most {share} of the bound used; rejects {name}"
     _declare(Proof(label, how, covers))
+
+
+def _fraction(label: str, used: Any) -> float:
+    """``used`` as a float; a verdict is none."""
+    if isinstance(used, bool | np.bool_):
+        raise TypeError(f"{label}: a use is a fraction of the bound, got {used}")
+    return float(used)
 
 
 def _shape(value: Any) -> Any:

@@ -80,49 +80,114 @@ def test_prove_each_names_the_first_case_that_fails():
         prove_each("eq-none", [], lambda n: True, covers="")
 
 
-def test_prove_each_does_not_take_an_open_relation_for_true():
-    with pytest.raises(TypeError, match="truth value"):
-        prove_each("eq-open", [a], lambda x: x < 1, covers="")
+@pytest.mark.parametrize(
+    "verdict", [1, "yes", [False], sp.S.true, a < 1, np.array([True]), None], ids=str
+)
+def test_prove_each_takes_nothing_but_a_boolean_for_a_verdict(verdict):
+    with pytest.raises(TypeError, match="eq-open: holds must return a boolean"):
+        prove_each("eq-open", [a], lambda _: verdict, covers="")
 
 
-def test_prove_sampled_reports_the_worst(capsys):
-    amounts = iter([1e-16, 3e-16, 2e-16])
-    prove_sampled("eq-s", lambda rng: next(amounts), samples=3, bound=1e-15, covers="d")
-    line = "✓ eq-s: sampled 3 times, worst 3e-16, bound 1e-15. Covers d.\n"
-    assert capsys.readouterr().out == line
+@pytest.mark.parametrize("verdict", [True, np.True_])
+def test_prove_each_takes_both_kinds_of_boolean(verdict):
+    prove_each("eq-bool", [0], lambda _: verdict, covers="")
+    with pytest.raises(ProofError, match="eq-bool: fails for 0"):
+        prove_each("eq-bool", [0], lambda _: np.logical_not(verdict), covers="")
 
 
-def test_prove_sampled_draws_the_same_cases_each_time():
-    drawn = [[], []]
-    for values in drawn:
+WRONG = ("a bound of half the size", lambda rng: 2.0)
+
+
+def sampled(uses, mutant=WRONG, **options):
+    """Run ``prove_sampled`` with these uses, one a sample."""
+    uses = list(uses)
+    values = iter(uses)
+    options = {"samples": len(uses), "covers": "d"} | options
+    prove_sampled("eq-s", lambda rng: next(values), mutant=mutant, **options)
+
+
+@pytest.mark.parametrize(
+    "largest, share",
+    [(0.5, "50 %"), (1.0, "100 %"), (0.0312, "3.1 %"), (0.0, "0.0 %")],
+)
+def test_prove_sampled_reports_the_largest_use_and_the_mutant(largest, share, capsys):
+    sampled([0.0, largest, 0.0])
+    assert capsys.readouterr().out == (
+        f"✓ eq-s: sampled 3 times, at most {share} of the bound used; "
+        "rejects a bound of half the size. Covers d.\n"
+    )
+
+
+def test_prove_sampled_draws_the_same_cases_each_time_and_for_the_mutant():
+    drawn = [[], [], []]
+    for own in drawn[:2]:
         prove_sampled(
             "eq-s",
-            lambda rng, values=values: values.append(rng.normal()) or 0.0,
+            lambda rng, own=own: own.append(rng.normal()) or 0.0,
             samples=4,
-            bound=0,
+            mutant=WRONG,
             covers="",
         )
-    assert drawn[0] == drawn[1] and len(set(drawn[0])) == 4
+    prove_sampled(
+        "eq-s",
+        lambda rng: 0.0,
+        samples=4,
+        mutant=("m", lambda rng: drawn[2].append(rng.normal()) or len(drawn[2]) - 2),
+        covers="",
+    )
+    assert drawn[0] == drawn[1] == drawn[2] and len(set(drawn[0])) == 4
 
 
-def test_an_inequality_may_be_met_with_any_margin(capsys):
-    prove_sampled("eq-i", lambda rng: -np.inf, samples=1, bound=0, covers="all")
-    assert "✓ eq-i" in capsys.readouterr().out
+@pytest.mark.parametrize("used", [1 + 1e-15, 2.0, -1e-300, np.inf, -np.inf, np.nan])
+def test_prove_sampled_rejects_a_violation_and_what_is_no_fraction(used):
+    with pytest.raises(ProofError, match=r"eq-s: sample 1 uses .* of the bound"):
+        sampled([0.0, used, 0.0])
 
 
-@pytest.mark.parametrize("amount", [2e-15, np.inf, np.nan])
-def test_prove_sampled_rejects_a_violation(amount):
-    amounts = iter([0.0, amount, 0.0])
-    with pytest.raises(ProofError, match="eq-s: sample 1 is off by"):
-        prove_sampled(
-            "eq-s", lambda r: next(amounts), samples=3, bound=1e-15, covers=""
-        )
+@pytest.mark.parametrize("used", [True, False, np.True_])
+def test_a_verdict_is_no_use(used):
+    with pytest.raises(TypeError, match="eq-s: a use is a fraction of the bound, got"):
+        sampled([used])
+    with pytest.raises(TypeError, match="eq-s: a use is a fraction of the bound, got"):
+        sampled([0.5], mutant=("m", lambda rng: used))
+
+
+@pytest.mark.parametrize("used", [0.0, 1.0, np.nan, -np.inf])
+def test_prove_sampled_rejects_a_mutant_that_survives(used):
+    with pytest.raises(ProofError, match="eq-s: no sample rejects the wrong sign"):
+        sampled([0.5, 0.5], mutant=("the wrong sign", lambda rng: used))
+
+
+def test_a_mutant_needs_one_sample_that_rejects_it():
+    uses = iter([0.5, 1.5, 0.5])
+    sampled([0.5] * 3, mutant=("m", lambda rng: next(uses)))
 
 
 @pytest.mark.parametrize("samples", [0, -1])
 def test_prove_sampled_needs_a_sample(samples):
     with pytest.raises(ProofError, match="no sample was drawn"):
-        prove_sampled("eq-s", lambda rng: 0.0, samples=samples, bound=1, covers="")
+        sampled([], samples=samples)
+
+
+@pytest.mark.parametrize("holds", [True, False])
+def test_a_real_bound_and_its_mutant(holds):
+    """|a + b| ≤ |a| + |b|, its mutant without |b|; and that the wrong way round."""
+
+    def triangle(rng):
+        x, y = rng.normal(size=2)
+        return abs(x + y) / (abs(x) + abs(y))
+
+    def short(rng):
+        x, y = rng.normal(size=2)
+        return abs(x + y) / abs(x)
+
+    use, wrong = (triangle, short) if holds else (short, triangle)
+    options = {"samples": 50, "mutant": ("the bound without |b|", wrong), "covers": ""}
+    if holds:
+        prove_sampled("eq-t", use, **options)
+    else:
+        with pytest.raises(ProofError, match="eq-t: sample"):
+            prove_sampled("eq-t", use, **options)
 
 
 def test_a_failed_proof_fails_a_test_and_a_notebook():
