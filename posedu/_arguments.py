@@ -17,6 +17,8 @@ REMAINDERS = ("drop", "own", "sink", "renormalise")
 GATES = ("learned", "independent", "fixed")
 FORMS = ("difference", "key")
 CONTEXT_GATES = ("content", "values", "keys")
+SLOPES = ("authors", "geometric")
+SIDES = ("causal", "symmetric", "one-sided")
 SCALINGS = ("code", "bias unscaled", "paper")
 
 
@@ -81,6 +83,18 @@ def require_own_frequencies(frequencies, rotary_dim: int | None) -> int:
             f"rotary_dim = {rotary_dim}"
         )
     return 2 * len(values)
+
+
+def require_buckets(buckets: int, distance: int, bidirectional: bool) -> int:
+    """Return how many of T5's buckets hold one distance each on a side, or raise."""
+    require_dimension("buckets", buckets, 4 if bidirectional else 2)
+    single = buckets // 4 if bidirectional else buckets // 2
+    if require_dimension("distance", distance, 1) <= single:
+        raise ValueError(
+            f"distance must be above the {single} that have a bucket of their own, "
+            f"got {distance}"
+        )
+    return single
 
 
 def require_heads(heads: int, kv_heads: int) -> int:

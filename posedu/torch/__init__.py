@@ -2,6 +2,7 @@
 
 from posedu.torch.absolute import Sinusoidal
 from posedu.torch.attention import Attention, KVCache, attend
+from posedu.torch.bias import T5, ALiBi
 from posedu.torch.encoding import Encoding, Tokens
 from posedu.torch.gated import CoPE, FoX, FoXPro
 from posedu.torch.rotary import (
@@ -22,6 +23,8 @@ from posedu.torch.stickbreaking import StickBreaking
 from posedu.torch.transformer import Transformer
 
 __all__ = [
+    "T5",
+    "ALiBi",
     "Attention",
     "AxialRoPE",
     "CoPE",

@@ -110,8 +110,8 @@ def align_positions(
     """Shape ``positions`` so that it broadcasts over ``x`` without its feature axis.
 
     ``[tokens]``, ``[1, tokens]`` or a range serves every leading axis of ``x``;
-    ``[batch, tokens]`` gives each row of the first axis of ``x`` positions of its own. Where a position
-    has ``axes`` coordinates, a last axis holds them. Any other shape is refused.
+    ``[batch, tokens]`` gives each row of its first axis positions of its own. Where a
+    position has ``axes`` coordinates, a last axis holds them. Any other shape is refused.
     """
     if x.ndim < 2:
         raise ValueError(f"x must be [..., tokens, d], got shape {list(x.shape)}")

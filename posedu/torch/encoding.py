@@ -223,7 +223,7 @@ class Encoding(nn.Module):
         tuple[Float[Tensor, "rows heads queries"], Float[Tensor, "rows heads keys"]]
         | None
     ):
-        """A number of each query and one of each key, in float64, whose sum is the bias.
+        """Numbers of each query and of each key, in float64, whose sums are the bias.
 
         An encoding that has them needs no ``bias`` and no ``score_mod``.
         """

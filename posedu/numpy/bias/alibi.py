@@ -1,0 +1,82 @@
+"""ALiBi: logits fall with the distance, in each head by a slope of its own."""
+
+import numpy as np
+from jaxtyping import Float
+
+from posedu._arguments import SIDES, SLOPES, require_choice, require_dimension
+from posedu.numpy.attention import Doors, Tokens
+
+Array = np.ndarray
+
+
+def alibi_slopes(heads: int, *, slopes: str) -> Float[Array, "heads"]:
+    """The slopes m_h (arXiv 2108.12409 §3), steepest first for powers of two.
+
+    Parameters
+    ----------
+    heads
+        How many.
+    slopes
+        For heads that are no power of two. ``"authors"``: those of the next lower power
+        P, then every other of those of 2P (their code, BLOOM, MPT). ``"geometric"``:
+        2^(−8h/heads), h = 1 … heads, as for powers of two.
+
+    Returns
+    -------
+    float64 array. Equation ``def-alibi-slopes``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        ``heads`` not a positive integer, unknown ``slopes``.
+    """
+    require_dimension("heads", heads, 1)
+    if require_choice("slopes", slopes, SLOPES) == "authors":
+        power = 2 ** (heads.bit_length() - 1)
+        own, finer = _geometric(power), _geometric(2 * power)
+        return np.concatenate((own, finer[::2][: heads - power]))
+    return _geometric(heads)
+
+
+def _geometric(heads: int) -> Float[Array, "heads"]:
+    return 2.0 ** (-8 * np.arange(1, heads + 1) / heads)
+
+
+def alibi(*, heads: int, slopes: str, sides: str = "causal") -> Doors:
+    """ALiBi as doors: the bias −m_h (i − j), not divided by √d (arXiv 2108.12409 §3).
+
+    Parameters
+    ----------
+    heads, slopes
+        See :func:`alibi_slopes`.
+    sides
+        ``"causal"``: as the paper, for causal attention. For encoders, as the authors
+        suggest (issue 5 of their repository): ``"symmetric"``, −m_h |i − j|, or
+        ``"one-sided"``, where besides one half of the heads, the first, sees only keys
+        to the left and the other only keys to the right, both halves with the slopes of
+        heads/2.
+
+    Returns
+    -------
+    Equation ``def-alibi``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As :func:`alibi_slopes`; unknown ``sides``, an odd number of one-sided heads.
+    """
+    if require_choice("sides", sides, SIDES) == "one-sided":
+        half = require_dimension("heads", heads) // 2
+        m = np.tile(alibi_slopes(half, slopes=slopes), 2)[:, None, None]
+        left = (np.arange(heads) < half)[:, None, None]
+    else:
+        m = alibi_slopes(heads, slopes=slopes)[:, None, None]
+
+    def bias(tokens: Tokens) -> Float[Array, "heads queries keys"]:
+        offset = tokens.offsets
+        if sides == "causal":
+            return -m * offset
+        hidden = (offset < 0) == left if sides == "one-sided" else False
+        return np.where(hidden & (offset != 0), -np.inf, -m * np.abs(offset))
+
+    return Doors(bias=bias)

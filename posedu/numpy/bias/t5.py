@@ -1,0 +1,101 @@
+"""T5's relative bias: a trained number for each bucket of distances and each head."""
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from posedu._arguments import require_buckets
+from posedu.numpy._arrays import require_floats, require_positions
+from posedu.numpy.attention import Doors, Tokens
+
+Array = np.ndarray
+
+
+def t5_buckets(
+    offsets: Float[Array, "*shape"],
+    *,
+    bidirectional: bool,
+    buckets: int = 32,
+    distance: int = 128,
+) -> Int[Array, "*shape"]:
+    """The bucket of each offset i − j, without a logarithm that could round.
+
+    Half of the buckets hold one distance each, the other half distances up to
+    ``distance`` on a logarithmic scale; farther ones share the last (arXiv 1910.10683
+    §2.1, whose code this follows). A distance that is no integer is rounded down.
+
+    Parameters
+    ----------
+    offsets
+        Query position minus key position, finite.
+    bidirectional
+        Whether later keys have half of the buckets to themselves (encoders), or all
+        share bucket 0 (decoders, which mask them).
+    buckets, distance
+        Defaults: T5's.
+
+    Returns
+    -------
+    Integers 0 … buckets − 1. Equation ``def-t5-bucket``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Offsets not finite, numbers of buckets that cannot be halved, a ``distance``
+        within the buckets of one distance.
+    """
+    offsets = require_positions(offsets, "offsets")
+    single = require_buckets(buckets, distance, bidirectional)
+    steps = np.abs(offsets) if bidirectional else np.maximum(offsets, 0)
+    bucket = np.searchsorted(_starts(single, distance), steps, side="right") - 1
+    return bucket + 2 * single * (offsets < 0) if bidirectional else bucket
+
+
+def _starts(single: int, distance: int) -> list[int]:
+    """The first distance of each bucket of a side.
+
+    The t-th after the e single ones starts at the first n ≥ e (distance/e)^(t/e): the
+    first with n^e e^t ≥ e^e distance^t.
+    """
+    starts, n, e = list(range(single)), single, single
+    for t in range(e):
+        while n**e * e**t < e**e * distance**t:
+            n += 1
+        starts.append(n)
+    return starts
+
+
+def t5(
+    *, table: Float[Array, "heads buckets"], bidirectional: bool, distance: int = 128
+) -> Doors:
+    """T5's bias as doors; logits are not divided by √d (arXiv 1910.10683 §2.1).
+
+    Parameters
+    ----------
+    table
+        The trained numbers, of each head and bucket.
+    bidirectional, distance
+        See :func:`t5_buckets`.
+
+    Returns
+    -------
+    Equation ``def-t5``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As :func:`t5_buckets`; a table that holds no floats or has another shape.
+    """
+    table = require_floats("table", table)
+    if table.ndim != 2:
+        raise ValueError(f"table must be [heads, buckets], got {list(table.shape)}")
+
+    def bias(tokens: Tokens) -> Float[Array, "heads queries keys"]:
+        bucket = t5_buckets(
+            tokens.offsets,
+            bidirectional=bidirectional,
+            buckets=table.shape[1],
+            distance=distance,
+        )
+        return table[:, bucket]
+
+    return Doors(scale=lambda d: 1.0, bias=bias)

@@ -1,0 +1,48 @@
+"""ALiBi over symbols."""
+
+import sympy as sp
+
+from posedu._arguments import SIDES, SLOPES, require_choice, require_dimension
+from posedu.sympy.attention import Doors, Heads, Tokens
+
+
+def alibi_slopes(heads: int, *, slopes: str) -> list[sp.Expr]:
+    """The slopes m_h as powers of two. Equation ``def-alibi-slopes``.
+
+    See :func:`posedu.numpy.bias.alibi_slopes`, which states the two ``slopes``.
+    """
+    require_dimension("heads", heads, 1)
+    require_choice("slopes", slopes, SLOPES)
+    power = 1
+    while 2 * power <= heads:
+        power *= 2
+    if slopes == "geometric":
+        return [sp.Pow(2, sp.Rational(-8 * h, heads)) for h in range(1, heads + 1)]
+    exponents = [sp.Rational(-8 * h, power) for h in range(1, power + 1)]
+    between = [sp.Rational(-4 * h, power) for h in range(1, 2 * power, 2)]
+    return [sp.Pow(2, e) for e in (*exponents, *between[: heads - power])]
+
+
+def alibi(*, heads: int, slopes: str, sides: str = "causal") -> Doors:
+    """ALiBi as doors. Equation ``def-alibi``. See :func:`posedu.numpy.bias.alibi`."""
+    if require_choice("sides", sides, SIDES) == "one-sided":
+        half = require_dimension("heads", heads) // 2
+        m = alibi_slopes(half, slopes=slopes) * 2
+    else:
+        m = alibi_slopes(heads, slopes=slopes)
+
+    def entry(h: int, offset: sp.Expr) -> sp.Expr:
+        if sides == "causal":
+            return -m[h] * offset
+        side = -1 if h < heads // 2 else 1
+        if sides == "one-sided" and sp.sign(offset) == side:
+            return -sp.oo
+        return -m[h] * sp.Abs(offset)
+
+    def bias(tokens: Tokens) -> Heads:
+        return tuple(
+            tokens.of_offsets(lambda offset, h=h: entry(h, offset))
+            for h in range(heads)
+        )
+
+    return Doors(bias=bias)

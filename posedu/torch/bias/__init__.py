@@ -1,0 +1,6 @@
+"""Biases of distance, the fast face: a module an encoding."""
+
+from posedu.torch.bias.alibi import ALiBi, alibi_slopes
+from posedu.torch.bias.t5 import T5, t5_buckets
+
+__all__ = ["T5", "ALiBi", "alibi_slopes", "t5_buckets"]

@@ -1,0 +1,93 @@
+"""ALiBi: logits fall with the distance, in each head by a slope of its own."""
+
+import math
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from posedu._arguments import SIDES, SLOPES, require_choice, require_dimension
+from posedu.torch.encoding import Encoding, Tokens
+
+
+def alibi_slopes(heads: int, *, slopes: str, device=None) -> Float[Tensor, "heads"]:
+    """The slopes m_h in float64. Equation ``def-alibi-slopes``.
+
+    See :func:`posedu.numpy.bias.alibi_slopes`, which states the two ``slopes``.
+    """
+    require_dimension("heads", heads, 1)
+    require_choice("slopes", slopes, SLOPES)
+    power = heads if slopes == "geometric" else 1 << int(math.log2(heads))
+    steps = torch.arange(1, power + 1, dtype=torch.float64, device=device)
+    between = (2 * steps - 1) / 2
+    return torch.exp2(-8 / power * torch.cat((steps, between[: heads - power])))
+
+
+class ALiBi(Encoding):
+    """Attention with linear biases (arXiv 2108.12409): logits less m_h (i − j).
+
+    No parameters, no maximal length. Equation ``def-alibi``.
+
+    Parameters
+    ----------
+    heads
+        Query heads.
+    slopes
+        For heads that are no power of two: ``"authors"`` or ``"geometric"``; see
+        :func:`posedu.numpy.bias.alibi_slopes`.
+    sides
+        ``"causal"`` (the paper, default), or for encoders ``"symmetric"`` or
+        ``"one-sided"``; see :func:`posedu.numpy.bias.alibi`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        ``heads`` not a positive integer, or odd where one-sided; unknown keywords.
+    """
+
+    def __init__(self, heads: int, *, slopes: str, sides: str = "causal"):
+        super().__init__()
+        self.sides = require_choice("sides", sides, SIDES)
+        self.slopes = require_choice("slopes", slopes, SLOPES)
+        self.heads = require_dimension("heads", heads, 2 if sides == "one-sided" else 1)
+        self.needs_causal = sides == "causal"
+
+    def opens(self, door: str) -> bool:
+        """The causal form folds, the others don't."""
+        if door in ("fold", "bias"):
+            return door == ("fold" if self.sides == "causal" else "bias")
+        return super().opens(door)
+
+    def _slopes(self, device) -> Float[Tensor, "heads 1"]:
+        if self.sides != "one-sided":
+            m = alibi_slopes(self.heads, slopes=self.slopes, device=device)
+        else:
+            m = alibi_slopes(self.heads // 2, slopes=self.slopes, device=device)
+            m = m.repeat(2)
+        return m[:, None]
+
+    def fold(self, tokens: Tokens):
+        """−m i and m j."""
+        if self.sides != "causal":
+            return None
+        m = self._slopes(tokens.q.device)
+        of_queries = -m * tokens.query_positions[:, None]
+        return of_queries, m * tokens.key_positions[:, None]
+
+    def bias(self, tokens: Tokens) -> Float[Tensor, "rows heads queries keys"]:
+        """−m (i − j), or of |i − j| on both sides or on one."""
+        if self.sides == "causal":
+            return super().bias(tokens)
+        m = self._slopes(tokens.q.device)[..., None]
+        offset = tokens.offsets
+        dtype = torch.promote_types(tokens.q.dtype, torch.float32)
+        bias = (-m * offset.abs()).to(dtype)
+        if self.sides == "symmetric":
+            return bias
+        left = torch.arange(self.heads, device=m.device) < self.heads // 2
+        hidden = torch.where(left[:, None, None], offset < 0, offset > 0)
+        return bias.masked_fill(hidden, -torch.inf)
+
+    def extra_repr(self) -> str:
+        """Say the conventions when the module is printed."""
+        return f"{self.heads}, slopes={self.slopes!r}, sides={self.sides!r}"

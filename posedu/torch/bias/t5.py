@@ -1,0 +1,98 @@
+"""T5's relative bias: a trained number for each bucket of distances and each head."""
+
+import torch
+from jaxtyping import Float, Int, Shaped
+from torch import Tensor, nn
+
+from posedu._arguments import require_dimension
+from posedu._buckets import bucket_starts
+from posedu.torch._tensors import require_shape
+from posedu.torch.encoding import Encoding, Tokens
+
+
+def t5_buckets(
+    offsets: Shaped[Tensor, "*shape"],
+    *,
+    bidirectional: bool,
+    buckets: int = 32,
+    distance: int = 128,
+) -> Int[Tensor, "*shape"]:
+    """The bucket of each offset i − j. Equation ``def-t5-bucket``.
+
+    See :func:`posedu.numpy.bias.t5_buckets`.
+    """
+    require_dimension("buckets", buckets, 4 if bidirectional else 2)
+    one_side = buckets // 2 if bidirectional else buckets
+    starts = torch.tensor(bucket_starts(one_side, distance), device=offsets.device)
+    steps = offsets.abs() if bidirectional else offsets.clamp(min=0)
+    bucket = torch.bucketize(steps.floor(), starts.to(offsets.dtype), right=True) - 1
+    return bucket + one_side * (offsets < 0) if bidirectional else bucket
+
+
+class T5(Encoding):
+    """T5's relative bias (arXiv 1910.10683 §2.1); logits are not divided by √d.
+
+    In T5 one module serves every layer of a stack. Equation ``def-t5``.
+
+    Parameters
+    ----------
+    heads
+        Query heads.
+    bidirectional
+        Whether later keys have buckets of their own: true in T5's encoder, false in its
+        decoder.
+    buckets
+        How many. Default 32 (T5).
+    distance
+        From where on all distances share the last bucket, or some before: 113 for 32
+        buckets of a decoder. Default 128 (T5).
+    table
+        Where the trained numbers start, ``[heads, buckets]``. Default: zeros. (T5 draws
+        them normal of deviation d_model^(−1/2).)
+
+    Raises
+    ------
+    TypeError, ValueError
+        Sizes that are not positive integers, numbers of buckets that cannot be halved,
+        a ``distance`` within the buckets of one distance, a ``table`` of another shape.
+    """
+
+    def __init__(
+        self,
+        heads: int,
+        *,
+        bidirectional: bool,
+        buckets: int = 32,
+        distance: int = 128,
+        table: Float[Tensor, "heads buckets"] | None = None,
+    ):
+        super().__init__()
+        self.heads = require_dimension("heads", heads, 1)
+        self.bidirectional = bidirectional
+        self.buckets = require_dimension("buckets", buckets, 4 if bidirectional else 2)
+        bucket_starts(buckets // 2 if bidirectional else buckets, distance)
+        self.distance = distance
+        table = torch.zeros(heads, buckets) if table is None else table
+        require_shape("table", table, (heads, buckets))
+        self.table = nn.Parameter(table.detach().clone())
+
+    def scale(self, d: int) -> float:
+        """1: T5 leaves the root to how it draws its weights."""
+        return 1.0
+
+    def bias(self, tokens: Tokens) -> Float[Tensor, "rows heads queries keys"]:
+        """The number of each offset's bucket."""
+        bucket = t5_buckets(
+            tokens.offsets.squeeze(1),
+            bidirectional=self.bidirectional,
+            buckets=self.buckets,
+            distance=self.distance,
+        )
+        return self.table[:, bucket].movedim(0, 1)
+
+    def extra_repr(self) -> str:
+        """Say the conventions when the module is printed."""
+        return (
+            f"{self.heads}, bidirectional={self.bidirectional}, "
+            f"buckets={self.buckets}, distance={self.distance}"
+        )
