@@ -111,7 +111,7 @@ def align_positions(
 
     ``[tokens]``, ``[1, tokens]`` or a range serves every leading axis of ``x``;
     ``[batch, tokens]`` gives each row of its first axis positions of its own. Where a
-    position has ``axes`` coordinates, a last axis holds them. Any other shape is refused.
+    position has ``axes`` coordinates, a last axis holds them. Others are refused.
     """
     if x.ndim < 2:
         raise ValueError(f"x must be [..., tokens, d], got shape {list(x.shape)}")

@@ -50,11 +50,10 @@ def alibi(*, heads: int, slopes: str, sides: str = "causal") -> Doors:
     heads, slopes
         See :func:`alibi_slopes`.
     sides
-        ``"causal"``: as the paper, for causal attention. For encoders, as the authors
-        suggest (issue 5 of their repository): ``"symmetric"``, −m_h |i − j|, or
-        ``"one-sided"``, where besides one half of the heads, the first, sees only keys
-        to the left and the other only keys to the right, both halves with the slopes of
-        heads/2.
+        ``"causal"``: as the paper, for causal attention. For encoders there are two
+        forms (issue 5 of the authors' repository): ``"symmetric"``, −m_h |i − j|, and
+        ``"one-sided"``, where besides the first half of the heads sees no key to the
+        right and the second none to the left; either half has the slopes of heads/2.
 
     Returns
     -------

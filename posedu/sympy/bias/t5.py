@@ -1,10 +1,8 @@
 """T5's relative bias over symbols."""
 
-from bisect import bisect_right
-
 import sympy as sp
 
-from posedu._buckets import bucket_starts
+from posedu._arguments import require_buckets
 from posedu.sympy.attention import Doors, Heads, Tokens
 
 
@@ -12,10 +10,12 @@ def t5_bucket(
     offset: sp.Expr, *, bidirectional: bool, buckets: int = 32, distance: int = 128
 ) -> int:
     """The bucket of an offset i − j that has a value. Equation ``def-t5-bucket``."""
-    one_side = buckets // 2 if bidirectional else buckets
-    steps = sp.Abs(offset) if bidirectional else sp.Max(offset, 0)
-    bucket = bisect_right(bucket_starts(one_side, distance), steps) - 1
-    return bucket + one_side if bidirectional and offset < 0 else bucket
+    e = require_buckets(buckets, distance, bidirectional)
+    n = int(sp.floor(sp.Abs(offset) if bidirectional else sp.Max(offset, 0)))
+    if n >= e:
+        size, step = sp.Rational(n, e) ** e, sp.Rational(distance, e)
+        n = e + sum(bool(size >= step**t) for t in range(1, e))
+    return n + 2 * e if bidirectional and offset < 0 else n
 
 
 def t5(*, table: sp.Matrix, bidirectional: bool, distance: int = 128) -> Doors:
@@ -24,11 +24,9 @@ def t5(*, table: sp.Matrix, bidirectional: bool, distance: int = 128) -> Doors:
     options = dict(bidirectional=bidirectional, buckets=table.cols, distance=distance)
 
     def bias(tokens: Tokens) -> Heads:
+        bucket = tokens.of_offsets(lambda offset: t5_bucket(offset, **options))
         return tuple(
-            tokens.of_offsets(
-                lambda offset, h=h: table[h, t5_bucket(offset, **options)]
-            )
-            for h in range(table.rows)
+            bucket.applyfunc(lambda b, h=h: table[h, b]) for h in range(table.rows)
         )
 
     return Doors(scale=lambda d: sp.S.One, bias=bias)

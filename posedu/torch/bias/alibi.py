@@ -1,7 +1,5 @@
 """ALiBi: logits fall with the distance, in each head by a slope of its own."""
 
-import math
-
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -17,7 +15,7 @@ def alibi_slopes(heads: int, *, slopes: str, device=None) -> Float[Tensor, "head
     """
     require_dimension("heads", heads, 1)
     require_choice("slopes", slopes, SLOPES)
-    power = heads if slopes == "geometric" else 1 << int(math.log2(heads))
+    power = heads if slopes == "geometric" else 1 << (heads.bit_length() - 1)
     steps = torch.arange(1, power + 1, dtype=torch.float64, device=device)
     between = (2 * steps - 1) / 2
     return torch.exp2(-8 / power * torch.cat((steps, between[: heads - power])))

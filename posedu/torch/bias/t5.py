@@ -1,11 +1,12 @@
 """T5's relative bias: a trained number for each bucket of distances and each head."""
 
+import math
+
 import torch
 from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
 
-from posedu._arguments import require_dimension
-from posedu._buckets import bucket_starts
+from posedu._arguments import require_buckets, require_dimension
 from posedu.torch._tensors import require_shape
 from posedu.torch.encoding import Encoding, Tokens
 
@@ -21,12 +22,14 @@ def t5_buckets(
 
     See :func:`posedu.numpy.bias.t5_buckets`.
     """
-    require_dimension("buckets", buckets, 4 if bidirectional else 2)
-    one_side = buckets // 2 if bidirectional else buckets
-    starts = torch.tensor(bucket_starts(one_side, distance), device=offsets.device)
-    steps = offsets.abs() if bidirectional else offsets.clamp(min=0)
-    bucket = torch.bucketize(steps.floor(), starts.to(offsets.dtype), right=True) - 1
-    return bucket + one_side * (offsets < 0) if bidirectional else bucket
+    single = require_buckets(buckets, distance, bidirectional)
+    steps = (offsets.abs() if bidirectional else offsets.clamp(min=0)).floor()
+    wide = steps.to(torch.float64).clamp(min=single) / single
+    share = wide.log() / math.log(distance / single) * single
+    # A whole number may come out a little below itself, and nothing else is as near.
+    far = single + (share + 1e-9).floor().clamp(max=single - 1)
+    bucket = torch.where(steps < single, steps, far).to(torch.int64)
+    return bucket + 2 * single * (offsets < 0) if bidirectional else bucket
 
 
 class T5(Encoding):
@@ -69,9 +72,8 @@ class T5(Encoding):
         super().__init__()
         self.heads = require_dimension("heads", heads, 1)
         self.bidirectional = bidirectional
-        self.buckets = require_dimension("buckets", buckets, 4 if bidirectional else 2)
-        bucket_starts(buckets // 2 if bidirectional else buckets, distance)
-        self.distance = distance
+        require_buckets(buckets, distance, bidirectional)
+        self.buckets, self.distance = buckets, distance
         table = torch.zeros(heads, buckets) if table is None else table
         require_shape("table", table, (heads, buckets))
         self.table = nn.Parameter(table.detach().clone())
