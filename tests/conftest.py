@@ -17,7 +17,7 @@ hypothesis.settings.register_profile("local", deadline=None)
 hypothesis.settings.register_profile("ci", deadline=None, derandomize=True)
 hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "local")
 
-torch.set_num_threads(2)
+torch.set_num_threads(1)  # as many workers as cores: a second thread would wait
 
 
 @pytest.fixture

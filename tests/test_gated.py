@@ -10,9 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from posedu.numpy import gated as reference
+from posedu.numpy.attention import attend as attend_reference
 from posedu.numpy.attention import softmax
 from posedu.sympy import gated as symbolic
-from posedu.torch import Attention, CoPE, FoX, FoXPro, KVCache
+from posedu.torch import Attention, CoPE, FoX, FoXPro, KVCache, attend
 from posedu.torch.gated.contextual import counted_bias
 
 pytestmark = pytest.mark.filterwarnings("ignore:flex_attention called without")
@@ -179,12 +180,13 @@ def test_fox_is_the_reference(seed, n, size):
     x = normal(seed, n, 6)
     module = FoX(6, 2).double()
     torch.nn.init.normal_(module.gate_weight)
-    out = module(*(torch.tensor(t)[None] for t in (q, k, v, x)))[0]
+    *qkv, given = (torch.tensor(t)[None] for t in (q, k, v, x))
     weight, bias = module.gate_weight.detach(), module.gate_bias.detach()
-    wanted = reference.fox(
-        q, k, v, x, gate_weight=weight.numpy(), gate_bias=bias.numpy()
-    )
-    np.testing.assert_allclose(out.detach().numpy(), wanted, rtol=0, atol=1e-12)
+    doors = reference.fox(gate_weight=weight.numpy(), gate_bias=bias.numpy())
+    wanted = attend_reference(q, k, v, doors, x=x)
+    for route in (*ROUTES, "folded"):
+        out = attend(*qkv, module, x=given, route=route)[0]
+        np.testing.assert_allclose(out.detach().numpy(), wanted, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("start", [0.0, 5.0])
@@ -259,7 +261,7 @@ def test_the_shift_weighs_the_previous_token_and_stops_at_a_segment():
     module = pro(qk_norm=False, output_norm=False, output_gate=False)
     module.v_shift.weight.data.zero_()  # α = ½
     x = torch.tensor(normal(4, 1, 4, 8))
-    _, _, v = module.project(x, None, None)
+    _, _, v, _ = module.project(x, None, None, None)
     plain = module.v(x).unflatten(-1, (2, 4)).transpose(1, 2)
     torch.testing.assert_close(v[:, :, 0], plain[:, :, 0] / 2)
     torch.testing.assert_close(v[:, :, 1], (plain[:, :, 0] + plain[:, :, 1]) / 2)
@@ -331,26 +333,32 @@ def test_cope_is_the_reference(scaling, heads):
     q, k, v = (normal(s, 2, 7, 4) for s in range(3))
     module = CoPE(4, npos=4, scaling=scaling, heads=heads).double()
     torch.nn.init.normal_(module.table)
-    out = module(*(torch.tensor(t)[None] for t in (q, k, v)))[0].detach().numpy()
+    out = attend(*(torch.tensor(t)[None] for t in (q, k, v)), module)[0]
     table = module.table.detach().numpy()
-    wanted = reference.cope(q, k, v, table=table, scaling=scaling)
-    np.testing.assert_allclose(out, wanted, rtol=0, atol=1e-13)
+    wanted = attend_reference(q, k, v, reference.cope(table=table, scaling=scaling))
+    np.testing.assert_allclose(out.detach().numpy(), wanted, rtol=0, atol=1e-13)
 
 
 def test_the_three_scalings_differ():
     q, k, v = (normal(s, 1, 7, 4) for s in range(3))
     table = normal(3, 4, 4)
-    outs = [reference.cope(q, k, v, table=table, scaling=s) for s in SCALINGS]
+    outs = [
+        attend_reference(q, k, v, reference.cope(table=table, scaling=s))
+        for s in SCALINGS
+    ]
     for n, left in enumerate(outs):
         assert all(np.abs(left - right).max() > 1e-2 for right in outs[:n])
 
 
-@pytest.mark.parametrize("gate_keys", [None, (16, 4)])
+KEYS = {"gates": "keys", "d_model": 16, "gate_heads": 4}
+
+
+@pytest.mark.parametrize("gates", [{}, {"gates": "values"}, KEYS], ids=str)
 @pytest.mark.parametrize("scaling", SCALINGS)
-def test_cope_s_routes_agree_and_a_cache_changes_nothing(scaling, gate_keys):
+def test_cope_s_routes_agree_and_a_cache_changes_nothing(scaling, gates):
     def make(route):
         torch.manual_seed(0)
-        encoding = CoPE(4, npos=3, scaling=scaling, gate_keys=gate_keys)
+        encoding = CoPE(4, npos=3, scaling=scaling, **gates)
         torch.nn.init.normal_(encoding.table)
         layer = Attention(16, 4, kv_heads=2, encoding=encoding, route=route)
         return layer.to(DOUBLE)
@@ -372,7 +380,7 @@ def test_padding_counts_nothing():
 
 def test_it_starts_as_no_encoding_and_its_gates_without_a_gradient():
     torch.manual_seed(0)
-    encoding = CoPE(4, npos=4, scaling="code", gate_keys=(16, 4))
+    encoding = CoPE(4, npos=4, scaling="code", **KEYS)
     layer = Attention(16, 4, encoding=encoding, route="eager").double()
     bare = Attention(16, 4, route="eager").double()
     bare.load_state_dict(
@@ -432,12 +440,20 @@ BAD = [
      ValueError, "finite and at most 0, got -inf"),
     (lambda: reference.forget_bias(np.float64(-1.0)),
      ValueError, "got a single number"),
-    (lambda: reference.forgetting_attention(
-        bare(3, 2), bare(3, 2), bare(3, 2), bare(4)),
-     ValueError, r"log_gates must be \[3\] like the queries, got shape \[4\]"),
-    (lambda: reference.forgetting_attention(
-        bare(3, 2), bare(4, 2), bare(3, 2), bare(3)),
-     ValueError, r"agree in heads, tokens and d, got shapes \[3, 2\], \[4, 2\]"),
+    (lambda: attend_reference(
+        *(bare(2, 3, 2) for _ in "qkv"), reference.fox(gate_bias=bare(4)),
+        x=bare(3, 4)),
+     ValueError, r"a bias must be .*\[2, 3, 3\] for 2 heads, got shape \[4, 3, 3\]"),
+    (lambda: attend_reference(
+        *(bare(2, 3, 2) for _ in "qkv"), reference.fox(gate_bias=bare(2)),
+        x=bare(4, 4)),
+     ValueError, r"x must be \[3, d_model\] like the queries, got shape \[4, 4\]"),
+    (lambda: attend_reference(
+        bare(1, 3, 2), bare(1, 4, 2), bare(1, 3, 2), reference.fox(gate_bias=bare(1))),
+     ValueError, r"agree in tokens and d, got shapes \[1, 3, 2\], \[1, 4, 2\]"),
+    (lambda: attend_reference(
+        *(bare(2, 3, 2) for _ in "qkv"), reference.fox(gate_bias=bare(2))),
+     ValueError, "fox looks at the layer's input: give attention x"),
     (lambda: reference.log_gates(bare(3, 4), bare(2, 5), bare(2)),
      ValueError, r"gate_weight must be \[heads, d_model\].*got shapes \[2, 5\]"),
     (lambda: reference.constant_gate_bias(2, shortest=0, longest=4),
@@ -460,15 +476,22 @@ BAD = [
      ValueError, "finite, got nan; hide keys with mask"),
     (lambda: reference.contextual_positions(bare(2, 2), largest=-1),
      ValueError, "largest must be at least 0, got -1"),
-    (lambda: reference.cope(
-        *(bare(1, 2, 4) for _ in "qkv"), table=bare(3, 5), scaling="code"),
+    (lambda: attend_reference(
+        *(bare(1, 2, 4) for _ in "qkv"),
+        reference.cope(table=bare(3, 5), scaling="code")),
      ValueError, r"table must be \[4, npos\] or .* got shape \[3, 5\]"),
-    (lambda: reference.cope(
-        *(bare(1, 2, 4) for _ in "qkv"), table=bare(4, 0), scaling="code"),
+    (lambda: attend_reference(
+        *(bare(1, 2, 4) for _ in "qkv"),
+        reference.cope(table=bare(4, 0), scaling="code")),
      ValueError, r"npos ≥ 1, got shape \[4, 0\]"),
-    (lambda: reference.cope(
-        *(bare(1, 2, 4) for _ in "qkv"), table=bare(4, 5), scaling="none"),
+    (lambda: reference.cope(table=bare(4, 5), scaling="none"),
      ValueError, "scaling must be .* got 'none'"),
+    (lambda: reference.cope(table=bare(4, 5), scaling="code", gates="keys"),
+     ValueError, "gate_keys_weight is for gates='keys' and needed there"),
+    (lambda: CoPE(4, npos=3, scaling="code", gates="keys"),
+     ValueError, "d_model and gate_heads are for gates='keys'"),
+    (lambda: CoPE(4, npos=3, scaling="code", table=torch.zeros(3, 3)),
+     ValueError, r"table must be \[4, 3\], got shape \[3, 3\]"),
     (lambda: CoPE(4, npos=0, scaling="code"),
      ValueError, "npos must be a positive multiple of 1, got 0"),
     (lambda: counted_bias(torch.zeros(1, 1, 3, 2), torch.zeros(1, 1, 3, 2)),

@@ -499,14 +499,13 @@ def test_ones_double_what_they_pad():
         assert (turned @ turned.mT).item() == pytest.approx(2)
 
 
-@pytest.mark.parametrize("route", ["eager", "sdpa"])
-def test_the_offset_s_series_is_relative_in_a_layer(route):
+def test_the_offset_s_series_is_relative_in_a_layer():
     torch.manual_seed(0)
     encoding = FoPE(
         8, layout="interleaved", length=64, padding="ones", coefficients="paper",
         series="offset", heads=2,
     )  # fmt: skip
-    layer = Attention(32, 4, kv_heads=2, encoding=encoding, route=route).double()
+    layer = Attention(32, 4, kv_heads=2, encoding=encoding).double()
     x = torch.tensor(draw(1, 2, 7, 32))
     here, there = layer(x), layer(x, torch.arange(7) + 1000)
     torch.testing.assert_close(here, there, rtol=0, atol=1e-11)

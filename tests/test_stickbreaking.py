@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from posedu.numpy import stickbreaking as reference
+from posedu.numpy.attention import attend as attend_reference
 from posedu.timing import peak_memory
-from posedu.torch import Attention, KVCache, StickBreaking
+from posedu.torch import Attention, KVCache, StickBreaking, attend
 from posedu.torch import stickbreaking as fast
 
 U64, U32 = 2.0**-53, 2.0**-24
@@ -112,7 +113,7 @@ def test_the_reversed_stick_depends_on_older_keys(row):
 @pytest.mark.parametrize("z", [-110.0, -40.0, 40.0, 110.0])
 def test_extreme_logits_stay_finite_and_within_one_stick(dtype, z):
     logits = torch.full((8, 8), z, dtype=dtype)
-    weights, log_rest = fast.break_stick(logits, attend_current=True)
+    weights, log_rest = fast.break_stick_log(logits, attend_current=True)
     assert weights.isfinite().all() and log_rest.isfinite().all()
     u = torch.finfo(dtype).eps / 2
     bound = error_of(logits[0].double().numpy(), u)
@@ -124,7 +125,7 @@ def test_very_negative_logits_over_16k_keys_still_cost(z):
     """log1p: in float32 log(1 + e^−17) is exactly 0, and the remainder exactly 1."""
     keys = 16384
     logits = torch.full((1, keys), z)
-    _, log_rest = fast.break_stick(logits, attend_current=True)
+    _, log_rest = fast.break_stick_log(logits, attend_current=True)
     exact = -keys * math.log1p(math.exp(z))
     assert log_rest.item() == pytest.approx(exact, rel=keys * U32)
     naive = -(1 + logits.exp()).log().sum().item()
@@ -175,7 +176,7 @@ def test_tiles_are_the_reference(seed, queries, past, block, current, dtype, siz
     keys = queries + past
     q, k, v = heads(seed, queries, keys, dtype=dtype, size=size)
     padding = torch.rand(2, keys, generator=torch.Generator().manual_seed(seed)) < 0.3
-    out, log_rest = fast.stick_breaking(
+    out, log_rest = fast.stick_breaking_tiles(
         q, k, v, attend_current=current, key_padding_mask=padding, block=block
     )
     wanted, wanted_rest, logits = expected(q, k, v, padding, current)
@@ -200,18 +201,18 @@ def test_the_written_gradient_is_right(current):
     padding = torch.zeros(2, 7, dtype=torch.bool)
     padding[0, 2:4] = True
 
-    def attend(q, k, v):
-        return fast.stick_breaking(
+    def tiled(q, k, v):
+        return fast.stick_breaking_tiles(
             q, k, v, attend_current=current, key_padding_mask=padding, block=3
         )
 
-    assert torch.autograd.gradcheck(attend, (q, k, v), atol=1e-9, rtol=1e-7)
+    assert torch.autograd.gradcheck(tiled, (q, k, v), atol=1e-9, rtol=1e-7)
 
 
 def test_the_written_gradient_is_that_of_the_open_form():
     q, k, v = (t.requires_grad_() for t in heads(1, 40, 40, kv_heads=4))
-    out, log_rest = fast.stick_breaking(q, k, v, attend_current=False, block=16)
-    weights, open_rest = fast.break_stick(q @ k.mT / 2, attend_current=False)
+    out, log_rest = fast.stick_breaking_tiles(q, k, v, attend_current=False, block=16)
+    weights, open_rest = fast.break_stick_log(q @ k.mT / 2, attend_current=False)
     up, up_rest = torch.randn_like(out), torch.randn_like(log_rest)
     mine = torch.autograd.grad((out, log_rest), (q, k, v), (up, up_rest))
     theirs = torch.autograd.grad((weights @ v, open_rest), (q, k, v), (up, up_rest))
@@ -223,8 +224,10 @@ def test_the_written_gradient_is_that_of_the_open_form():
 @settings(max_examples=20)
 def test_stopping_early_costs_at_most_the_stick_left(seed, stop):
     q, k, v = heads(seed, 50, 50, kv_heads=4, size=3.0)
-    full, _ = fast.stick_breaking(q, k, v, attend_current=False, block=4)
-    short, _ = fast.stick_breaking(q, k, v, attend_current=False, block=4, stop=stop)
+    full, _ = fast.stick_breaking_tiles(q, k, v, attend_current=False, block=4)
+    short, _ = fast.stick_breaking_tiles(
+        q, k, v, attend_current=False, block=4, stop=stop
+    )
     longest = v.norm(dim=-1).amax(-1)[..., None]
     assert ((full - short).norm(dim=-1) <= stop * longest + 1e-12).all()
 
@@ -232,7 +235,9 @@ def test_stopping_early_costs_at_most_the_stick_left(seed, stop):
 def test_stopping_early_skips_keys():
     q, k, v = heads(0, 64, 64, kv_heads=4, size=4.0)
     v[:, :, :8] = torch.nan
-    short, _ = fast.stick_breaking(q, k, v, attend_current=False, block=4, stop=0.5)
+    short, _ = fast.stick_breaking_tiles(
+        q, k, v, attend_current=False, block=4, stop=0.5
+    )
     assert short[:, :, -4:].isfinite().all()
 
 
@@ -272,17 +277,15 @@ def test_the_module_is_the_reference(remainder, current):
     if remainder == "sink":
         sink = torch.nn.init.normal_(module.sink).detach().numpy()
     q, k, v = heads(3, 6, 6, kv_heads=4)
+    doors = reference.stick_breaking(
+        attend_current=current, remainder=remainder, sink=sink
+    )
     wanted = [
-        reference.stick_breaking(
-            *(t[b].numpy() for t in (q, k, v)),
-            attend_current=current,
-            remainder=remainder,
-            sink=sink,
-        )
-        for b in range(2)
+        attend_reference(*(t[b].numpy() for t in (q, k, v)), doors) for b in range(2)
     ]
-    out = module(q, k, v).detach().numpy()
-    np.testing.assert_allclose(out, np.stack(wanted), rtol=0, atol=1e-14)
+    for route in ("eager", "fused"):
+        out = attend(q, k, v, module, route=route).detach().numpy()
+        np.testing.assert_allclose(out, np.stack(wanted), rtol=0, atol=1e-14)
 
 
 def test_a_query_that_sees_no_key_gets_zeros_whatever_becomes_of_the_rest():
@@ -290,23 +293,23 @@ def test_a_query_that_sees_no_key_gets_zeros_whatever_becomes_of_the_rest():
     nothing = torch.ones(2, 4, dtype=torch.bool)
     for remainder in ("drop", "renormalise"):
         module = StickBreaking(attend_current=True, remainder=remainder)
-        assert not module(q, k, v, key_padding_mask=nothing).any()
+        for route in ("eager", "fused"):
+            out = attend(q, k, v, module, key_padding_mask=nothing, route=route)
+            assert not out.any()
 
 
 def test_memory_grows_linearly_with_the_length():
     """The exponent of L fitted over three doublings; the open form's is 2."""
 
-    def bytes_for(length, attend):
+    def bytes_for(length, form):
         q, k, v = (torch.randn(1, 1, length, 8, requires_grad=True) for _ in "qkv")
-        return peak_memory(
-            lambda: attend(q, k, v).sum().backward(), torch.device("cpu")
-        )
+        return peak_memory(lambda: form(q, k, v).sum().backward(), torch.device("cpu"))
 
     def tiled(q, k, v):
-        return fast.stick_breaking(q, k, v, attend_current=False, block=64)[0]
+        return fast.stick_breaking_tiles(q, k, v, attend_current=False, block=64)[0]
 
     def openly(q, k, v):
-        return fast.break_stick(q @ k.mT, attend_current=False)[0] @ v
+        return fast.break_stick_log(q @ k.mT, attend_current=False)[0] @ v
 
     lengths = np.array([512, 1024, 2048, 4096])
     tiles = [bytes_for(n, tiled) for n in lengths.tolist()]
@@ -340,42 +343,51 @@ BAD = [
     (lambda: reference.break_stick(
         np.zeros((2, 2)), attend_current=True, mask=np.ones((2, 3), bool)),
      ValueError, r"mask must be \[2, 2\], got shape \[2, 3\]"),
-    (lambda: reference.stick_breaking(
-        *(np.zeros((2, 4)) for _ in "qkv"), attend_current=True, remainder="keep"),
+    (lambda: reference.stick_breaking(attend_current=True, remainder="keep"),
      ValueError, "remainder must be 'drop' or .*, got 'keep'"),
-    (lambda: reference.stick_breaking(
-        *(np.zeros((2, 4)) for _ in "qkv"), attend_current=True, remainder="sink"),
+    (lambda: reference.stick_breaking(attend_current=True, remainder="sink"),
      ValueError, "needed there, got remainder='sink' and no sink"),
     (lambda: reference.stick_breaking(
-        np.zeros((2, 4)), np.zeros((2, 3)), np.zeros((2, 4)),
-        attend_current=True, remainder="drop"),
-     ValueError, r"agree in heads, d and keys, got shapes \[2, 4\], \[2, 3\]"),
-    (lambda: fast.stick_breaking(
+        attend_current=True, remainder="drop", sink=np.zeros((1, 4))),
+     ValueError, "needed there, got remainder='drop' and a sink"),
+    (lambda: attend_reference(
+        np.zeros((1, 2, 4)), np.zeros((1, 2, 3)), np.zeros((1, 2, 4)),
+        reference.stick_breaking(attend_current=True, remainder="drop")),
+     ValueError, r"agree in tokens and d, got shapes \[1, 2, 4\], \[1, 2, 3\]"),
+    (lambda: fast.stick_breaking_tiles(
         square(1, 3, 4, 2), *(square(1, 2, 4, 2) for _ in "kv"), attend_current=True),
      ValueError, "heads a multiple of kv_heads"),
-    (lambda: fast.stick_breaking(
+    (lambda: fast.stick_breaking_tiles(
         square(1, 2, 5, 2), *(square(1, 2, 4, 2) for _ in "kv"), attend_current=True),
      ValueError, "at least as many keys as queries, got 4 and 5"),
-    (lambda: fast.stick_breaking(
+    (lambda: fast.stick_breaking_tiles(
         *(square(1, 2, 4, 2) for _ in "qkv"), attend_current=True, stop=1.0),
      ValueError, r"stop must be in \[0, 1\), got 1.0"),
-    (lambda: fast.stick_breaking(
+    (lambda: fast.stick_breaking_tiles(
         *(square(1, 2, 4, 2) for _ in "qkv"), attend_current=True, block=0),
      ValueError, "block must be a positive multiple of 1, got 0"),
-    (lambda: fast.stick_breaking(
+    (lambda: fast.stick_breaking_tiles(
         *(square(1, 2, 4, 2).long() for _ in "qkv"), attend_current=True),
      TypeError, "q must hold floats, got torch.int64"),
-    (lambda: fast.break_stick(square(3, 2), attend_current=True),
+    (lambda: fast.break_stick_log(square(3, 2), attend_current=True),
      ValueError, "at least as many keys as queries, got 2 and 3"),
     (lambda: StickBreaking(attend_current=True, remainder="sink"),
      ValueError, "needs heads and d"),
     (lambda: StickBreaking(attend_current=True, remainder="drop", heads=2, d=4),
-     ValueError, "heads and d are for remainder='sink', got remainder='drop'"),
+     ValueError, "heads, d and sink are for remainder='sink', got remainder='drop'"),
     (lambda: StickBreaking(attend_current=True, remainder="drop", stop=-0.5),
      ValueError, r"stop must be in \[0, 1\), got -0.5"),
     (lambda: Attention(
-        8, 2, encoding=StickBreaking(attend_current=True, remainder="drop")),
+        8, 2, encoding=StickBreaking(attend_current=True, remainder="drop"),
+        route="sdpa"),
      ValueError, "opens the door 'weigh'"),
+    (lambda: Attention(
+        8, 2, encoding=StickBreaking(attend_current=True, remainder="drop"),
+        causal=False),
+     ValueError, "StickBreaking is causal, the layer is not"),
+    (lambda: StickBreaking(
+        attend_current=True, remainder="sink", heads=2, d=4, sink=square(2, 3)),
+     ValueError, r"sink must be \[2, 4\], got shape \[2, 3\]"),
     (lambda: Attention(8, 2, route="fused"), ValueError, "no kernel of its own"),
 ]  # fmt: skip
 
