@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from posedu.experiments import blocks, digits
+from posedu.experiments import digits, training
 from posedu.experiments.digits import ARMS, SHIFTS, SIDE, VIEWS, Result, Settings
 from posedu.torch import Encoding, FoPE, grid
 from posedu_book.notebooks import ROOT
@@ -87,7 +87,9 @@ def test_the_learned_table_is_read_at_x_y_between_and_beyond_its_entries():
     table = digits.LearnedTable(3).double()
     entries = table.entries[0].permute(2, 1, 0)  # x, y, feature
     positions = torch.tensor([[5, 2], [5.5, 2], [5, 2.25], [-3, 2], [90, 7]]).double()
-    read = table.embed(torch.zeros(1, 5, 3).double(), positions)[0]
+    read, backwards = table.embed(
+        torch.zeros(2, 5, 3).double(), torch.stack((positions, positions.flip(0)))
+    )
     expected = (
         entries[5, 2],
         (entries[5, 2] + entries[6, 2]) / 2,
@@ -96,6 +98,7 @@ def test_the_learned_table_is_read_at_x_y_between_and_beyond_its_entries():
         entries[7, 7],
     )
     assert torch.allclose(read, torch.stack(expected), rtol=0, atol=16 * EPS)
+    assert torch.equal(backwards, read.flip(0))
 
 
 def test_raster_fope_is_fope_at_the_raster_index():
@@ -172,7 +175,7 @@ def test_of_a_seed_all_arms_start_from_the_same_weights():
         return {
             key: value
             for key, value in model_of(name).state_dict().items()
-            if "encoding" not in key and "embedding" not in key
+            if "encoding" not in key and "input" not in key
         }
 
     first = trunk("none")
@@ -206,7 +209,7 @@ def test_only_linear_maps_decay(monkeypatch):
             groups.extend(given)
             super().__init__(given)
 
-    monkeypatch.setattr(blocks, "AdamW", Spy)
+    monkeypatch.setattr(training, "AdamW", Spy)
     model = model_of("liere").float()
     images = some_images(SIDE, SIDE).float()
     positions = ARMS["liere"].positions(digits.pixels(SIDE, SIDE, "interpolated"))

@@ -19,9 +19,7 @@ from hypothesis import strategies as st
 from scipy import stats
 from torch.nn import functional
 
-import posedu.torch.attention
-from posedu.experiments import blocks, runs, sequences
-from posedu.experiments.blocks import Block
+from posedu.experiments import runs, sequences, training
 from posedu.experiments.sequences import (
     ARMS,
     COPIED,
@@ -33,7 +31,7 @@ from posedu.experiments.sequences import (
     Result,
     Settings,
 )
-from posedu.torch import Attention, CoPE, Encoding, FoX, RoPE, StickBreaking
+from posedu.torch import CoPE, Encoding, FoX, RoPE, StickBreaking, routes
 from posedu_book.notebooks import ROOT
 
 SMALL = Settings(steps=3, batch=4, length=16, heads=2, d=4, tested=6)
@@ -218,9 +216,9 @@ def test_every_layer_has_the_encoding_and_takes_its_route(name, monkeypatch):
         calls.append(arguments)
         return functional.scaled_dot_product_attention(*arguments, **options)
 
-    monkeypatch.setattr(posedu.torch.attention, "scaled_dot_product_attention", spy)
+    monkeypatch.setattr(routes, "scaled_dot_product_attention", spy)
     model = model_of(name)
-    kinds = [type(block.attention.encoding) for block in model.blocks]
+    kinds = [type(block.attention.encoding) for block in model.trunk.blocks]
     assert kinds == [KINDS[name]] * SMALL.layers
     model(batch_of("recall", 2, 16, 16)[0])
     assert len(calls) == (SMALL.layers if ARMS[name].route == "sdpa" else 0)
@@ -242,7 +240,7 @@ def test_the_route_changes_no_answer(name):
     tokens, _ = batch_of("recall", 2, 24, 16)
     model = model_of(name).double()
     answers = model(tokens)
-    for block in model.blocks:
+    for block in model.trunk.blocks:
         block.attention.route = {"sdpa": "eager", "eager": "sdpa"}[ARMS[name].route]
     assert torch.allclose(model(tokens), answers, rtol=0, atol=1e4 * EPS)
 
@@ -343,7 +341,7 @@ def test_gradients_are_cut_to_length_one(monkeypatch):
             lengths.append(torch.cat([g.flatten() for g in gradients]).norm().item())
             return super().step()
 
-    monkeypatch.setattr(blocks, "AdamW", Spy)
+    monkeypatch.setattr(training, "AdamW", Spy)
     model = model_of("none")
     with torch.no_grad():
         model.answer.weight *= 100
@@ -376,31 +374,11 @@ def test_accuracy_counts_the_tokens_asked_and_no_others(task, known):
     assert got == pytest.approx(sum(asked[:known]) / sum(asked))
 
 
-# --- The blocks
-
-
-def test_a_block_adds_attention_then_a_perceptron_to_the_stream():
-    block = Block(8, Attention(8, 2, encoding=RoPE(4, layout="half"))).double()
-    for weight in block.parameters():
-        torch.nn.init.normal_(weight)
-    x = torch.randn(2, 5, 8).double()
-    positions = torch.tensor([0.5, 7, -3, 2, 40]).double()
-
-    def normal(x, norm):
-        mean, variance = x.mean(-1, keepdim=True), x.var(-1, keepdim=True, correction=0)
-        return norm.weight * (x - mean) / (variance + norm.eps).sqrt() + norm.bias
-
-    norm, up, _, down = block.perceptron
-    seen = x + block.attention(normal(x, block.before_attention), positions)
-    hidden = normal(seen, norm) @ up.weight.mT + up.bias
-    hidden = hidden * (1 + torch.erf(hidden / math.sqrt(2))) / 2
-    expected = seen + hidden @ down.weight.mT + down.bias
-    assert torch.allclose(block(x, positions), expected, rtol=1e-12, atol=1e-12)
-    assert not torch.allclose(block(x), expected)
+# --- How it trains
 
 
 def test_the_rate_rises_for_a_tenth_of_the_steps_and_falls_along_a_cosine():
-    optimiser, schedule = blocks.optimisation(
+    optimiser, schedule = training.optimisation(
         model_of("fox"), rate=0.5, decay=0.1, steps=40
     )
     rates = []

@@ -31,10 +31,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from posedu._arguments import require_choice, require_dimension
-from posedu.experiments.blocks import Block, optimisation
 from posedu.experiments.runs import Runs, command, in_percent
+from posedu.experiments.training import optimisation
 from posedu.torch import (
-    Attention,
     AxialRoPE,
     ComRoPEAP,
     ComRoPELD,
@@ -42,6 +41,7 @@ from posedu.torch import (
     FoPE,
     LieRE,
     MixedRoPE,
+    Transformer,
     grid,
 )
 
@@ -90,12 +90,6 @@ class Settings:
     decay: float = 0.05
 
 
-class NoEncoding(Encoding):
-    """No encoding, where positions have two coordinates."""
-
-    axes = 2
-
-
 class LearnedTable(Encoding):
     """A trained vector for each training pixel, added to the input.
 
@@ -112,17 +106,17 @@ class LearnedTable(Encoding):
     def embed(
         self,
         x: Float[Tensor, "batch tokens d_model"],
-        positions: Float[Tensor, "tokens 2"],
+        positions: Float[Tensor, "rows tokens 2"],
     ) -> Float[Tensor, "batch tokens d_model"]:
         """Add the table's entry at each position."""
         from_centre = (2 * positions / (SIDE - 1) - 1).to(x.dtype)
         entries = functional.grid_sample(
-            self.entries.to(x.dtype),
-            from_centre[None, None],
+            self.entries.to(x.dtype).expand(len(positions), -1, -1, -1),
+            from_centre[:, None],
             padding_mode="border",
             align_corners=True,
         )
-        return x + entries[0, :, 0].mT
+        return x + entries[:, :, 0].mT
 
 
 class RasterFoPE(FoPE):
@@ -145,7 +139,7 @@ class Arm:
     """
 
     title: str
-    make: Callable[[Settings], Encoding]
+    make: Callable[[Settings], Encoding | None]
     relative: bool
     start: float = 0.0
     unit: float = 1.0
@@ -167,7 +161,7 @@ ARMS: Mapping[str, Arm] = MappingProxyType(
         "learned": Arm(
             "learned absolute", lambda s: LearnedTable(s.heads * s.d), relative=False
         ),
-        "none": Arm("no encoding", lambda s: NoEncoding(), relative=True),
+        "none": Arm("no encoding", lambda s: None, relative=True),
         "axial": Arm(
             "axial RoPE",
             lambda s: AxialRoPE(s.d, order="concatenated", layout="interleaved"),
@@ -233,26 +227,24 @@ def pixels(width: int, height: int, rule: str) -> Float[Tensor, "tokens 2"]:
 
 
 class TinyViT(nn.Module):
-    """A vision transformer whose patches are pixels and whose class token decides.
+    """A vision transformer whose patches are pixels and whose class token decides."""
 
-    It gets an encoding for each layer; one that opens the door ``embed`` acts once, at
-    the input.
-    """
-
-    def __init__(self, encodings: Sequence[Encoding], settings: Settings):
+    def __init__(self, encodings: Sequence[Encoding | None], settings: Settings):
         super().__init__()
-        self.embedding: Encoding = NoEncoding()
-        if encodings[0].opens("embed"):
-            self.embedding = encodings[0]
-            encodings = [NoEncoding() for _ in encodings]
+        first = encodings[0]
+        acts_on_input = first is not None and first.opens("embed")
         width = settings.heads * settings.d
         self.pixel = nn.Linear(1, width)
         self.class_token = nn.Parameter(torch.zeros(width))
-        self.blocks = nn.ModuleList(
-            Block(width, Attention(width, settings.heads, encoding=e, causal=False))
-            for e in encodings
+        self.trunk = Transformer(
+            width,
+            settings.heads,
+            settings.layers,
+            encoding=None if acts_on_input else encodings,
+            input=first if acts_on_input else None,
+            causal=False,
+            expansion=2,
         )
-        self.norm = nn.LayerNorm(width)
         self.classify = nn.Linear(width, CLASSES)
 
     def forward(
@@ -263,10 +255,7 @@ class TinyViT(nn.Module):
         """Logits of the classes; the first position is the class token's."""
         x = self.pixel(images.flatten(1)[..., None])
         x = torch.cat((self.class_token.expand(len(x), 1, -1), x), 1)
-        x = self.embedding.embed(x, positions)
-        for block in self.blocks:
-            x = block(x, positions)
-        return self.classify(self.norm(x[:, 0]))
+        return self.classify(self.trunk(x, positions)[:, 0])
 
 
 @dataclass(frozen=True)

@@ -31,9 +31,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from posedu._arguments import require_choice, require_dimension
-from posedu.experiments.blocks import Block, optimisation
 from posedu.experiments.runs import Runs, command, in_percent
-from posedu.torch import Attention, CoPE, Encoding, FoX, RoPE, StickBreaking
+from posedu.experiments.training import optimisation
+from posedu.torch import CoPE, Encoding, FoX, RoPE, StickBreaking, Transformer
 
 IGNORED = -100  # the label of a token that nothing is asked of
 LETTERS = 8
@@ -222,24 +222,21 @@ class Model(nn.Module):
         torch.manual_seed(seed)
         width = settings.heads * settings.d
         self.embedding = nn.Embedding(task.tokens, width)
-        self.blocks = nn.ModuleList(
-            Block(
-                width,
-                Attention(width, settings.heads, encoding=encoding, route=arm.route),
-            )
-            for encoding in encodings
+        self.trunk = Transformer(
+            width,
+            settings.heads,
+            settings.layers,
+            encoding=encodings,
+            route=arm.route,
+            expansion=2,
         )
-        self.norm = nn.LayerNorm(width)
         self.answer = nn.Linear(width, task.labels)
 
     def forward(
         self, tokens: Int[Tensor, "batch tokens"]
     ) -> Float[Tensor, "batch tokens labels"]:
         """Logits of the labels, after every token."""
-        x = self.embedding(tokens)
-        for block in self.blocks:
-            x = block(x)
-        return self.answer(self.norm(x))
+        return self.answer(self.trunk(self.embedding(tokens)))
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,9 @@
 """A small transformer: attention and perceptrons, with a model's doors open."""
 
 from collections.abc import Sequence
+from numbers import Integral
 
+import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
@@ -9,17 +11,22 @@ from posedu._arguments import require_dimension
 from posedu.torch._tensors import Positions, as_positions, require_floats
 from posedu.torch.attention import Attention
 from posedu.torch.cache import KVCache
-from posedu.torch.encoding import LAYER_DOORS, Encoding
+from posedu.torch.encoding import LAYER_DOORS, Encoding, Sizes
+from posedu.torch.routes import choose_route
 
 
 class Block(nn.Module):
-    """Attention, then a perceptron, each on the normalised stream and added to it."""
+    """Attention, then a perceptron, each on the normalised stream and added to it.
+
+    The encoding of the layer is that of its attention; ``outer``, where it opens a
+    model's doors alone.
+    """
 
     def __init__(
-        self, attention: Attention, *, expansion: int, entering: Encoding | None
+        self, attention: Attention, *, expansion: int, outer: Encoding | None = None
     ):
         super().__init__()
-        self.entering = entering
+        self.outer = outer
         width = attention.d_model
         self.before_attention = nn.LayerNorm(width)
         self.attention = attention
@@ -30,21 +37,33 @@ class Block(nn.Module):
             nn.Linear(expansion * width, width),
         )
 
+    @property
+    def encoding(self) -> Encoding:
+        """The encoding of the layer."""
+        return self.attention.encoding if self.outer is None else self.outer
+
     def forward(
         self,
         x: Float[Tensor, "batch tokens d_model"],
-        positions: Tensor | None = None,
-        **masks,
-    ) -> tuple[Float[Tensor, "batch tokens d_model"], Tensor | None]:
+        positions: Positions | None = None,
+        *,
+        key_padding_mask: Bool[Tensor, "batch keys"] | None = None,
+        segments: Int[Tensor, "batch tokens"] | None = None,
+        cache: KVCache | None = None,
+    ) -> tuple[Float[Tensor, "batch tokens d_model"], Positions | None]:
         """Add what the layer has to say; also the positions for the next one."""
-        attention = self.attention
-        entering = attention.encoding if self.entering is None else self.entering
-        x = entering.enter(x, positions)
-        heard, taken = attention.steps(self.before_attention(x), positions, **masks)
+        x = self.encoding.enter(x, positions)
+        heard, taken = self.attention.steps(
+            self.before_attention(x),
+            positions,
+            key_padding_mask=key_padding_mask,
+            segments=segments,
+            cache=cache,
+        )
         x = x + heard
         fed = self.perceptron(x)
-        if attention.encoding.opens("update"):
-            positions = attention.encoding.update(taken.weights, taken.tokens, fed)
+        if self.encoding.opens("update"):
+            positions = self.encoding.update(taken.weights, taken.tokens, fed)
         return x + fed, positions
 
 
@@ -78,7 +97,8 @@ class Transformer(nn.Module):
     ------
     TypeError, ValueError
         As :class:`posedu.torch.Attention`; encodings or windows that are not as many as
-        the layers; encodings of layers that would act on the input of the model.
+        the layers; encodings that disagree on what a position is; one of a layer that
+        would act on the input of the model, or an ``input`` that would not.
     """
 
     def __init__(
@@ -98,38 +118,42 @@ class Transformer(nn.Module):
     ):
         super().__init__()
         require_dimension("layers", layers, 1)
+        require_dimension("expansion", expansion, 1)
         if isinstance(encoding, Encoding | None):
-            input = encoding if input is None else input
+            if input is None and encoding is not None and _acts_on_input(encoding):
+                input = encoding
             encoding = [encoding] * layers
-        encoding = _one_for_each("encodings", encoding, layers)
-        for own in encoding:
-            if own is not None and own is not input and _acts_on_input(own):
-                raise ValueError(
-                    f"{type(own).__name__} of a layer acts on the input of the model: "
-                    "give it as input="
-                )
-        if isinstance(window, int | None):
+        encodings = [
+            Encoding() if own is None else own
+            for own in _one_for_each("encodings", encoding, layers)
+        ]
+        if isinstance(window, Integral | None):
             window = [window] * layers
         windows = _one_for_each("windows", window, layers)
+        _require_places(input, encodings)
+        self.d_model = d_model
+        self.positions_of, self.position_shape = _kind_of_positions(input, encodings)
         self.input = Encoding() if input is None else input
-        self.blocks = nn.ModuleList(
-            Block(
-                Attention(
-                    d_model,
-                    heads,
-                    kv_heads=kv_heads,
-                    encoding=own if own is None or _acts_in_layers(own) else None,
-                    causal=causal,
-                    window=width,
-                    bias=bias,
-                    route=route,
-                ),
-                expansion=require_dimension("expansion", expansion, 1),
-                entering=None if own is None or _acts_in_layers(own) else own,
+        self.blocks = nn.ModuleList()
+        for own, width in zip(encodings, windows, strict=True):
+            is_inner = any(map(own.opens, LAYER_DOORS))
+            attention = Attention(
+                d_model,
+                heads,
+                kv_heads=kv_heads,
+                encoding=own if is_inner else None,
+                causal=causal,
+                window=width,
+                bias=bias,
+                route=choose_route(own, route),
             )
-            for own, width in zip(encoding, windows, strict=True)
-        )
+            is_outer = not is_inner and (own.opens("enter") or own.opens("update"))
+            outer = own if is_outer else None
+            self.blocks.append(Block(attention, expansion=expansion, outer=outer))
         self.norm = nn.LayerNorm(d_model)
+        sizes = Sizes(heads, attention.kv_heads, attention.d, d_model, causal)
+        for own in (self.input, *encodings):
+            own.require(sizes)
 
     def forward(
         self,
@@ -149,33 +173,35 @@ class Transformer(nn.Module):
         positions, key_padding_mask, segments
             As :meth:`posedu.torch.Attention.forward`.
         caches
-            What each layer has already seen, one for each: :meth:`caches`.
+            What each layer has already seen, one for each: :meth:`caches`. A refused
+            call leaves all of them as they were.
 
         Raises
         ------
         TypeError, ValueError
             As :meth:`posedu.torch.Attention.forward`; caches that are not as many as
-            the layers.
+            the layers, one for two layers, or of layers that have seen different
+            numbers of tokens.
         """
-        require_floats("x", x)
-        if x.ndim != 3:
-            raise ValueError(f"x must be [batch, tokens, d_model], got {list(x.shape)}")
-        past = [None] * len(self.blocks) if caches is None else caches
-        past = _one_for_each("caches", past, len(self.blocks))
-        acts = _acts_on_input(self.input) or self.input.needs_positions
-        shape = self.input.given_shape if acts else None
-        if positions is None and not shape:
-            seen = 0 if caches is None else caches[0].count
-            positions = range(seen, seen + x.shape[1])
+        self._require_input(x)
+        held = [None] * len(self.blocks)
+        if caches is not None:
+            caches = _require_caches(caches, len(self.blocks))
+            held = [KVCache() for _ in caches]
+            for copy, cache in zip(held, caches, strict=True):
+                copy.take(cache)
         if positions is None:
-            last = ", ".join(map(str, shape))
-            raise ValueError(
-                f"{type(self.input).__name__} needs positions [{x.shape[1]}, {last}] "
-                f"or [{len(x)}, {x.shape[1]}, {last}], got none"
-            )
-        positions = self.input.locate(as_positions(positions, shape, x))
+            if self.position_shape:
+                last = ", ".join(map(str, self.position_shape))
+                raise ValueError(
+                    f"{self.positions_of} needs positions [{x.shape[1]}, {last}] "
+                    f"or [{len(x)}, {x.shape[1]}, {last}], got none"
+                )
+            seen = caches[0].count if caches else 0
+            positions = range(seen, seen + x.shape[1])
+        positions = self.input.locate(as_positions(positions, self.position_shape, x))
         x = self.input.embed(x, positions)
-        for block, cache in zip(self.blocks, past, strict=True):
+        for block, cache in zip(self.blocks, held, strict=True):
             x, positions = block(
                 x,
                 positions,
@@ -183,23 +209,94 @@ class Transformer(nn.Module):
                 segments=segments,
                 cache=cache,
             )
+        if caches is not None:
+            for cache, grown in zip(caches, held, strict=True):
+                cache.take(grown)
         return self.norm(x)
 
     def caches(self) -> list[KVCache]:
         """Empty caches, one for each layer."""
         return [KVCache() for _ in self.blocks]
 
+    def _require_input(self, x) -> None:
+        require_floats("x", x)
+        if x.ndim != 3 or x.shape[-1] != self.d_model:
+            raise ValueError(
+                f"x must be [batch, tokens, {self.d_model}], got {list(x.shape)}"
+            )
+        weight = self.blocks[0].attention.q.weight
+        if x.device != weight.device:
+            raise ValueError(
+                f"x is on {x.device}, the weights on {weight.device}; move one of them"
+            )
+        if x.dtype != weight.dtype and not torch.is_autocast_enabled(x.device.type):
+            raise TypeError(
+                f"x is {x.dtype}, the weights are {weight.dtype}; convert one of them"
+            )
+
 
 def _acts_on_input(encoding: Encoding) -> bool:
     return encoding.opens("embed") or encoding.opens("locate")
 
 
-def _acts_in_layers(encoding: Encoding) -> bool:
-    return encoding.opens("update") or any(map(encoding.opens, LAYER_DOORS))
+def _require_places(input: Encoding | None, encodings: list[Encoding]) -> None:
+    """Raise unless each encoding stands where all its doors are."""
+    for own in (*encodings, input):
+        if not isinstance(own, Encoding | None):
+            raise TypeError(f"an encoding must be an Encoding module, got {own!r}")
+    if input is not None and not _acts_on_input(input):
+        raise ValueError(
+            f"{type(input).__name__} does not act on the input of a model: give it as "
+            "encoding="
+        )
+    for own in encodings:
+        if own is not input and _acts_on_input(own):
+            raise ValueError(
+                f"{type(own).__name__} of a layer acts on the input of the model: give "
+                "it as input="
+            )
+
+
+def _kind_of_positions(
+    input: Encoding | None, encodings: list[Encoding]
+) -> tuple[str | None, tuple[int, ...] | None]:
+    """Which encoding looks at positions and the shape that it is given of one.
+
+    ``None`` where none looks. All must want the same in the layers.
+    """
+    readers = [e for e in encodings if e.needs_positions or e.opens("enter")]
+    if input is not None:
+        readers.insert(0, input)
+    if not readers:
+        return None, None
+    first = readers[0]
+    for other in readers:
+        if other.position_shape != first.position_shape:
+            raise ValueError(
+                "the encodings of a model must agree on what a position is: that of "
+                f"{type(first).__name__} has the shape {list(first.position_shape)}, "
+                f"that of {type(other).__name__} {list(other.position_shape)}"
+            )
+    return type(first).__name__, first.given_shape
+
+
+def _require_caches(caches: Sequence[KVCache], layers: int) -> list[KVCache]:
+    caches = _one_for_each("caches", caches, layers)
+    for cache in caches:
+        if not isinstance(cache, KVCache):
+            raise TypeError(f"a cache must be a KVCache, got {type(cache).__name__}")
+    if len({id(cache) for cache in caches}) < layers:
+        raise ValueError("each layer needs a cache of its own, got one for two layers")
+    counts = [cache.count for cache in caches]
+    if len({*counts}) > 1:
+        raise ValueError(f"the caches of a model must be equally far, got {counts}")
+    return caches
 
 
 def _one_for_each(name: str, given: Sequence, layers: int) -> list:
     """``given`` as a list, if it has one for each layer, else raise."""
+    if not isinstance(given, Sequence | nn.ModuleList) or isinstance(given, str):
+        raise TypeError(f"{name} must be a list, one for each layer, got {given!r}")
     if len(given) != layers:
         raise ValueError(f"{layers} layers need as many {name}, got {len(given)}")
     return list(given)
