@@ -184,6 +184,8 @@ for name, call in {
         words = "real numbers", f"got {dtype}"
         bad(f"{name} of {dtype}", TypeError, words, call, torch.zeros(3, dtype=dtype))
     for p in ([0, 1, 2], np.arange(3)):
+        if "Attention" in name and isinstance(p, list):
+            continue  # a layer takes lists
         words = "a tensor or a range", f"got {type(p).__name__}"
         bad(f"{name} of {type(p).__name__}", TypeError, words, call, p)
     if "table" not in name:
@@ -210,10 +212,19 @@ for shape in ((2,), (4,), (1,), (), (3, 1), (1, 3), (2, 3, 3)):
         ),
         ("RoPE", partial(RoPE(8, **half), b8), torch.zeros(shape)),
         ("Sinusoidal", partial(Sinusoidal(8, **half), b8), torch.zeros(shape)),
-        ("Attention", partial(layer, b8), torch.zeros(shape)),
     ):
+        if shape == (1, 3) and isinstance(p, torch.Tensor):
+            continue  # one row for the whole batch
         words = "[tokens] or [batch, tokens]", "[2, 3, 8]", f"got shape {list(shape)}"
         bad(f"{name} with positions {shape}", ValueError, words, call, p)
+    if shape != (1, 3):
+        call = partial(Attention(8, 4, encoding=RoPE(2, **half)), b8)
+        words = "positions must be [3] or [2, 3]", f"got shape {list(shape)}"
+        name = f"Attention with positions {shape}"
+        bad(name, ValueError, words, call, torch.zeros(shape))
+for shape in ((2,), (4,), (1,)):
+    words = "positions must be [3] or [2, 3]", f"got shape {list(shape)}"
+    bad(f"NoPE with {shape}", ValueError, words, layer, b8, torch.zeros(shape))
 for p in (range(2), range(0, 3, 2), range(3, 0), range(9)):
     words = "[tokens] or [batch, tokens]", f"got shape [{len(p)}]"
     bad(f"RoPE with {p}", ValueError, words, RoPE(8, **half), t8, p)
@@ -386,9 +397,9 @@ for x, options, error, words in (
     bad(f"Attention of {[*options, words[-1]]}", error, words, layer, x, **options)
 words = "the cache holds", "[2, 2, 2]", "got [2, 4, 2]"
 bad("another layer's cache", ValueError, words, Attention(8, 4), b8, cache=filled)
-words = "must be [..., tokens, 8]", "[2, 2, 3, 4]"
-wide = Attention(8, 2, encoding=RoPE(8, **half))
-bad("RoPE of another head dimension", ValueError, words, wide, b8)
+words = "RoPE was made for d = 8, the layer has d = 4", "2 key-value heads"
+call = partial(Attention, 8, 2, encoding=RoPE(8, **half))
+bad("RoPE of another head dimension", ValueError, words, call)
 
 
 def attend(x=x8, options=None, **of_weights):
@@ -466,7 +477,7 @@ def test_attention_of_length_zero_and_one(tokens):
         assert out.shape == x.shape
     t, padding = torch.ones(2, tokens, 8), torch.zeros(2, tokens, dtype=torch.bool)
     for route in ("sdpa", "flex", "eager"):
-        for encoding in (None, RoPE(2, **half), Sinusoidal(8, **half), Encoding()):
+        for encoding in (None, RoPE(2, **half), Encoding()):
             module = Attention(8, 4, kv_heads=2, route=route, encoding=encoding)
             cache = KVCache()
             with torch.no_grad():
@@ -474,6 +485,14 @@ def test_attention_of_length_zero_and_one(tokens):
                 assert module(t, cache=cache).shape == t.shape
                 packed = module(t, key_padding_mask=padding, segments=padding.int())
             assert packed.shape == t.shape and len(cache) == tokens
+
+
+def test_one_row_of_positions_serves_the_batch():
+    x, row = torch.randn(2, 3, 8), torch.tensor([[4, 7, 5]])
+    layer = Attention(8, 2, encoding=RoPE(4, **half))
+    for call in (RoPE(8, **half), Sinusoidal(8, **half), layer):
+        assert torch.equal(call(x, row), call(x, row[0]))
+        assert torch.equal(call(x, row), call(x, row.expand(2, 3)))
 
 
 def test_numbers_of_every_kind_are_numbers():
