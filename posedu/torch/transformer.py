@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from numbers import Integral
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor, nn
 
 from posedu._arguments import require_dimension
@@ -45,12 +45,15 @@ class Block(nn.Module):
     def forward(
         self,
         x: Float[Tensor, "batch tokens d_model"],
-        positions: Positions | None = None,
+        positions: Shaped[Tensor, "rows tokens *position"],
         *,
         key_padding_mask: Bool[Tensor, "batch keys"] | None = None,
         segments: Int[Tensor, "batch tokens"] | None = None,
         cache: KVCache | None = None,
-    ) -> tuple[Float[Tensor, "batch tokens d_model"], Positions | None]:
+    ) -> tuple[
+        Float[Tensor, "batch tokens d_model"],
+        Shaped[Tensor, "next_rows tokens *position"],
+    ]:
         """Add what the layer has to say; also the positions for the next one."""
         x = self.encoding.enter(x, positions)
         heard, taken = self.attention.steps(
