@@ -89,7 +89,7 @@ def arguments(draw):
 
 def test_a_block_of_ap_looks_at_one_axis_in_turn():
     matrices = normal(0, 4, 2, 2)
-    generators = rotary.ap_generators(matrices, block=2, axes=2)
+    generators = rotary.ap_generators(matrices, axes=2)
     turn = matrices - matrices.swapaxes(-1, -2)
     assert np.array_equal(generators[0], turn * [[[1]], [[0]], [[1]], [[0]]])
     assert np.array_equal(generators[1], turn * [[[0]], [[1]], [[0]], [[1]]])
@@ -97,7 +97,7 @@ def test_a_block_of_ap_looks_at_one_axis_in_turn():
 
 def test_a_block_of_ld_has_multiples_of_one_matrix():
     matrices, theta = normal(1, 3, 4, 4), normal(2, 2, 3)
-    generators = rotary.ld_generators(matrices, theta, block=4)
+    generators = rotary.ld_generators(matrices, theta)
     for k in range(2):
         for m in range(3):
             expected = theta[k, m] * (matrices[m] - matrices[m].T)
@@ -115,11 +115,10 @@ def test_generators_are_skew_commute_and_equal_the_reference_s(given_arguments):
     within(products, products.swapaxes(-5, -4), atol)
     matrices = module.matrices.detach().numpy()
     if isinstance(module, ComRoPEAP):
-        options = dict(block=module.block, axes=module.axes)
-        expected = rotary.ap_generators(matrices, **options)
+        expected = rotary.ap_generators(matrices, axes=module.axes)
     else:
         theta = module.multipliers.detach().numpy()
-        expected = rotary.ld_generators(matrices, theta, block=module.block)
+        expected = rotary.ld_generators(matrices, theta)
     assert np.array_equal(generators, expected)
 
 

@@ -82,8 +82,8 @@ def orthogonal(seed, d):
 def test_entries_fill_the_upper_triangle_row_by_row():
     expected = [[0, 1, 2], [-1, 0, 3], [-2, -3, 0]]
     assert rotary.skew(np.array([1.0, 2, 3])).tolist() == expected
-    assert skew(torch.tensor([1.0, 2, 3]), 3).tolist() == expected
-    assert symbolic.skew([1, 2, 3], 3) == sp.Matrix(expected)
+    assert skew(torch.tensor([1.0, 2, 3])).tolist() == expected
+    assert symbolic.skew([1, 2, 3]) == sp.Matrix(expected)
     # A positive entry turns clockwise.
     turn = rotary.exponential(rotary.skew(np.array([np.pi / 2])))
     np.testing.assert_allclose(turn @ [1, 0], [0, -1], atol=1e-15)
@@ -152,7 +152,7 @@ def test_closed_forms_are_exact_to_the_last_digits_at_any_angle(block, plane):
     for angle in (0, 1e-12, 1e-8, 1e-4, 9.9e-4, 1.01e-3, 1.99e-3, 2.01e-3, 0.1, 3, 700):
         entry = torch.tensor(float(angle), dtype=DOUBLE, requires_grad=True)
         entries = torch.zeros(len(rows), dtype=DOUBLE)
-        r = exponential(skew(entries.index_put((torch.tensor(plane),), entry), block))
+        r = exponential(skew(entries.index_put((torch.tensor(plane),), entry)))
         (slope,) = torch.autograd.grad(r[i, j], entry, retain_graph=True)
         (fall,) = torch.autograd.grad(r[i, i], entry)
         roundings = 8 * bounds.U64 * (1 + angle)
@@ -169,7 +169,7 @@ def test_gradients_of_exponentials(block, size):
     entries = torch.tensor(size * normal(block, 2, free), requires_grad=True)
 
     def rotate(entries):
-        return exponential(skew(entries, block))
+        return exponential(skew(entries))
 
     assert torch.autograd.gradcheck(rotate, (entries,))
     assert torch.autograd.gradgradcheck(rotate, (entries,), fast_mode=block > 4)
@@ -182,9 +182,7 @@ def test_gradients_of_exponentials(block, size):
 def test_exponentials_are_the_exact_face_s(block, seed):
     free = block * (block - 1) // 2
     entries = np.random.default_rng(seed).integers(-5, 6, free) / 4
-    exact = symbolic.exponential(
-        symbolic.skew([sp.Rational(e) for e in entries], block)
-    )
+    exact = symbolic.exponential(symbolic.skew([sp.Rational(e) for e in entries]))
     a = rotary.skew(entries)
     atol = bounds.rotation(norm(a), block)
     for ours in (rotary.exponential(a), exponential(torch.tensor(a))):
@@ -192,7 +190,7 @@ def test_exponentials_are_the_exact_face_s(block, seed):
 
 
 def test_isoclinic_parts_commute_and_square_to_multiples_of_one():
-    a = symbolic.skew(sp.symbols("a:6", real=True), 4)
+    a = symbolic.skew(sp.symbols("a:6", real=True))
     plus, minus = symbolic.isoclinic(a)
     assert plus + minus == a
     assert symbolic.commutator(plus, minus) == sp.zeros(4)
@@ -224,7 +222,7 @@ def test_commuting_generators_are_relative(given_generators, data):
     q, k = normal(data.draw(seeds), 2, n, d)
     scores = []
     for at in (positions, positions + shift):
-        turned = [rotary.turn_blocks(t, at, generators) for t in (q, k)]
+        turned = [rotary.turn_by_generators(t, at, generators) for t in (q, k)]
         scores.append(turned[0] @ turned[1].T)
     size = size_of(np.abs(positions) + np.abs(shift), generators).max()
     # What was to be Q F Qᵀ is off by d (d + 1) u |F| for the sums of its product, and
@@ -363,7 +361,7 @@ def test_every_relative_rotation_is_mixed_rope_in_a_fixed_basis(given_generators
     axes, _, d, _ = generators.shape
     basis, f = rotary.normal_form(generators[:, 0])
     x, positions = normal(seed, 4, d), normal(seed + 1, 4, axes)
-    turned = rotary.turn_blocks(x, positions, generators)
+    turned = rotary.turn_by_generators(x, positions, generators)
     mixed = rotary.mixed(x @ basis, positions, frequencies=f, layout="interleaved")
     np.testing.assert_allclose(mixed @ basis.T, turned, rtol=0, atol=1e-10)
 

@@ -5,7 +5,13 @@ exponentials (LieRE, ComRoPE). ``fourier``: FoPE.
 """
 
 from posedu.numpy.rotary.axes import axial, axial_frequencies, grid, mixed
-from posedu.numpy.rotary.fourier import fope, fope_scores, fope_table, kept_frequencies
+from posedu.numpy.rotary.fourier import (
+    fope,
+    fope_offset,
+    fope_scores,
+    fope_table,
+    kept_frequencies,
+)
 from posedu.numpy.rotary.lie import (
     ap_generators,
     comrope_ap,
@@ -17,6 +23,7 @@ from posedu.numpy.rotary.lie import (
     rotations,
     skew,
     turn_blocks,
+    turn_by_generators,
 )
 from posedu.numpy.rotary.line import (
     convert_layout,
@@ -41,6 +48,7 @@ __all__ = [
     "decay_bound",
     "exponential",
     "fope",
+    "fope_offset",
     "fope_scores",
     "fope_table",
     "grid",
@@ -60,4 +68,5 @@ __all__ = [
     "skew",
     "to_complex",
     "turn_blocks",
+    "turn_by_generators",
 ]

@@ -105,7 +105,7 @@ def mixed(
         token at the origin is not turned.
     frequencies
         A vector for each pair, and for each head where ``x`` is
-        ``[…, heads, tokens, d]``.
+        ``[…, heads, tokens, d]``; of more heads, neighbours share them.
     layout
         See :func:`posedu.numpy.rotary.pairs`.
 
@@ -127,7 +127,7 @@ def mixed(
             f"frequencies must be [pairs, axes] or [heads, pairs, axes] with "
             f"{len(a)} pairs, got shape {list(f.shape)}"
         )
-    require_heads_of(x, f.shape[:-2])
+    f = for_heads_of(x, f, 2)
     angle = align_positions(positions, x, f.shape[-1]) @ f.swapaxes(-1, -2)
     y = np.empty_like(x)
     y[..., a] = x[..., a] * np.cos(angle) - x[..., b] * np.sin(angle)
@@ -154,10 +154,20 @@ def axial(
     return mixed(x, positions, frequencies=f, layout=layout)
 
 
-def require_heads_of(x: Float[Array, "*shape"], heads: tuple[int, ...]) -> None:
-    """Raise unless ``x`` is ``[…, heads, tokens, d]`` for parameters of each head."""
-    if heads and (x.ndim < 3 or x.shape[-3:-2] != heads):
+def for_heads_of(
+    x: Float[Array, "*shape"], parameters: Float[Array, "*parameters"], axes: int
+) -> Float[Array, "*repeated"]:
+    """Repeat the parameters of a head, their last ``axes``, for all that share them.
+
+    Those of each head go with ``[…, heads, tokens, d]``. Where ``x`` has a multiple of
+    their heads, neighbours share them (grouped queries).
+    """
+    own = parameters.shape[:-axes]
+    if not own:
+        return parameters
+    if x.ndim < 3 or not own[0] or x.shape[-3] % own[0]:
         raise ValueError(
-            f"x must be [..., {heads[0]}, tokens, d] for parameters of {heads[0]} "
-            f"heads, got shape {list(x.shape)}"
+            f"x must be [..., heads, tokens, d] with a multiple of {own[0]} heads for "
+            f"parameters of {own[0]} heads, got shape {list(x.shape)}"
         )
+    return parameters.repeat(x.shape[-3] // own[0], axis=0)

@@ -3,10 +3,21 @@
 import numpy as np
 from jaxtyping import Float
 
-from posedu._arguments import PADDINGS, require_choice, require_dimension
-from posedu.numpy._arrays import Positions, align_positions, require_floats
+from posedu._arguments import (
+    PADDINGS,
+    require_choice,
+    require_dimension,
+    require_heads,
+)
+from posedu.numpy._arrays import (
+    Positions,
+    align_positions,
+    require_floats,
+    require_positions,
+)
 from posedu.numpy.absolute import frequencies
-from posedu.numpy.rotary.axes import require_heads_of
+from posedu.numpy.attention import Doors, Tokens
+from posedu.numpy.rotary.axes import for_heads_of
 from posedu.numpy.rotary.line import pairs
 
 Array = np.ndarray
@@ -45,7 +56,7 @@ def kept_frequencies(
 
 
 def fope_table(
-    positions: Float[Array, "*rows tokens"],
+    positions: Positions,
     d: int,
     *,
     cos_coefficients: Float[Array, "*heads kept series"],
@@ -53,6 +64,8 @@ def fope_table(
     length: int,
     padding: str,
     base: float = 10000.0,
+    fourier_dim: int | None = None,
+    normalise: bool = False,
 ) -> tuple[Float[Array, "*table tokens pairs"], Float[Array, "*table tokens pairs"]]:
     """The two series of every pair: Σ_l cos(ω_l x) c_lp and Σ_l sin(ω_l x) s_lp.
 
@@ -61,8 +74,8 @@ def fope_table(
     Parameters
     ----------
     positions
-        Finite reals. With coefficients for each head their last but one axis is 1 or
-        the heads.
+        Finite reals, ``[*rows, tokens]``. With coefficients for each head the last of
+        those rows is 1 or the heads.
     d, length, base
         As :func:`kept_frequencies`.
     cos_coefficients, sin_coefficients
@@ -70,14 +83,21 @@ def fope_table(
     padding
         ``"identity"``: (1, 0), so that the pair does not turn (the paper's Eq. 13).
         ``"ones"``: (1, 1), which turns it by 45° and scales it by √2 (the code).
+    fourier_dim
+        The head dimension whose frequencies are summed, at least d: more of them are
+        closer to each other (the authors' ``fourier_dim``). Default d.
+    normalise
+        Whether each column is divided by its sum (the authors' ``fourier_norm``).
 
     Raises
     ------
     TypeError, ValueError
         Coefficients unlike each other or of another number of kept frequencies,
-        unknown ``padding``.
+        columns of sum 0 to normalise, unknown ``padding``, a ``fourier_dim`` below d.
     """
-    omega = kept_frequencies(d, length=length, base=base)
+    if fourier_dim is not None and fourier_dim < d:
+        raise ValueError(f"fourier_dim must be at least d = {d}, got {fourier_dim}")
+    omega = kept_frequencies(fourier_dim or d, length=length, base=base)
     c = require_floats("cos_coefficients", cos_coefficients)
     s = require_floats("sin_coefficients", sin_coefficients)
     if (
@@ -91,10 +111,21 @@ def fope_table(
             f"[heads, {len(omega)}, series] with at most {d // 2} series, got shapes "
             f"{list(c.shape)} and {list(s.shape)}"
         )
+    if normalise:
+        c, s = _normalised(c), _normalised(s)
     sine = 0.0 if require_choice("padding", padding, PADDINGS) == "identity" else 1.0
-    angle = positions[..., None] * omega
+    angle = require_positions(positions)[..., None] * omega
     missing = d // 2 - c.shape[-1]
     return _pad(np.cos(angle) @ c, missing, 1.0), _pad(np.sin(angle) @ s, missing, sine)
+
+
+def _normalised(
+    coefficients: Float[Array, "*heads kept series"],
+) -> Float[Array, "*heads kept series"]:
+    total = coefficients.sum(axis=-2, keepdims=True)
+    if (total == 0).any():
+        raise ValueError("a column of coefficients whose sum is 0 can't be normalised")
+    return coefficients / total
 
 
 def _pad(
@@ -114,6 +145,8 @@ def fope(
     layout: str,
     padding: str,
     base: float = 10000.0,
+    fourier_dim: int | None = None,
+    normalise: bool = False,
 ) -> Float[Array, "*batch tokens d"]:
     """FoPE as the authors' code applies it: the series on every token's features.
 
@@ -127,9 +160,9 @@ def fope(
         Queries or keys, any float dtype; computed in float64.
     positions
         Integers or finite reals, ``[tokens]`` or ``[batch, tokens]``.
-    cos_coefficients, sin_coefficients, length, padding, base
+    cos_coefficients, sin_coefficients, length, padding, base, fourier_dim, normalise
         As :func:`fope_table`; with a first axis of heads where ``x`` is
-        ``[…, heads, tokens, d]``.
+        ``[…, heads, tokens, d]``; of more heads, neighbours share them.
     layout
         See :func:`posedu.numpy.rotary.pairs`.
 
@@ -144,64 +177,121 @@ def fope(
     """
     x = require_floats("x", x)
     a, b = pairs(x.shape[-1], layout=layout)
-    require_heads_of(x, np.shape(cos_coefficients)[:-2])
-    cos, sin = fope_table(
+    tables = fope_table(
         align_positions(positions, x),
         x.shape[-1],
-        cos_coefficients=cos_coefficients,
-        sin_coefficients=sin_coefficients,
+        cos_coefficients=_of_heads(x, "cos_coefficients", cos_coefficients),
+        sin_coefficients=_of_heads(x, "sin_coefficients", sin_coefficients),
         length=length,
         padding=padding,
         base=base,
+        fourier_dim=fourier_dim,
+        normalise=normalise,
     )
+    cos, sin = tables
     y = np.empty_like(x)
     y[..., a] = x[..., a] * cos - x[..., b] * sin
     y[..., b] = x[..., a] * sin + x[..., b] * cos
     return y
 
 
+def _of_heads(
+    x: Float[Array, "*shape"],
+    name: str,
+    coefficients: Float[Array, "*heads kept series"],
+) -> Float[Array, "*repeated kept series"]:
+    return for_heads_of(x, require_floats(name, coefficients), 2)
+
+
 def fope_scores(
     q: Float[Array, "*heads queries d"],
-    k: Float[Array, "*heads keys d"],
-    query_positions: Float[Array, "queries"],
-    key_positions: Float[Array, "keys"],
+    k: Float[Array, "*kv_heads keys d"],
+    query_positions: Positions,
+    key_positions: Positions,
     *,
-    cos_coefficients: Float[Array, "*heads kept series"],
-    sin_coefficients: Float[Array, "*heads kept series"],
+    cos_coefficients: Float[Array, "*own kept series"],
+    sin_coefficients: Float[Array, "*own kept series"],
     length: int,
     layout: str,
     padding: str,
     base: float = 10000.0,
+    fourier_dim: int | None = None,
+    normalise: bool = False,
 ) -> Float[Array, "*heads queries keys"]:
     """FoPE as the paper writes it: the series of the offset, on the scores.
 
     Score(i, j) = Σ_p Re(h_p) C_p(i − j) − Im(h_p) S_p(i − j), where h_p is query pair
     times conjugate key pair (arXiv 2412.17739 Eq. 12). Relative by construction, and
     no door of :func:`fope` gives it: it costs a table of every offset. Equation
-    ``def-fope-offset``. Arguments and errors as :func:`fope`; not divided by √d.
+    ``def-fope-offset``. Arguments and errors as :func:`fope`; with fewer key heads than
+    heads, each serves a group of neighbours. Not divided by √d.
     """
     q, k = require_floats("q", q), require_floats("k", k)
-    if q.ndim < 2 or q.shape[-1] != k.shape[-1] or q.shape[:-2] != k.shape[:-2]:
+    if (
+        q.ndim < 2
+        or k.ndim != q.ndim
+        or k.shape[-1] != q.shape[-1]
+        or k.shape[:-3] != q.shape[:-3]
+    ):
         raise ValueError(
-            "q and k must agree in heads and d, got shapes "
-            f"{list(q.shape)} and {list(k.shape)}"
+            "q and k must be [..., heads, tokens, d] and agree in batch and d, got "
+            f"shapes {list(q.shape)} and {list(k.shape)}"
         )
-    require_heads_of(q, np.shape(cos_coefficients)[:-2])
+    if q.ndim > 2:
+        k = k.repeat(require_heads(q.shape[-3], k.shape[-3]), axis=-3)
     offsets = (
-        align_positions(query_positions, q)[:, None]
-        - align_positions(key_positions, k)[None, :]
+        align_positions(query_positions, q)[..., :, None]
+        - align_positions(key_positions, k)[..., None, :]
     )
     a, b = pairs(q.shape[-1], layout=layout)
     h = (q[..., a] + 1j * q[..., b])[..., :, None, :]
     h = h * (k[..., a] - 1j * k[..., b])[..., None, :, :]
     tables = fope_table(
-        offsets.ravel(),
+        offsets.reshape(*offsets.shape[:-2], -1),
         q.shape[-1],
-        cos_coefficients=cos_coefficients,
-        sin_coefficients=sin_coefficients,
+        cos_coefficients=_of_heads(q, "cos_coefficients", cos_coefficients),
+        sin_coefficients=_of_heads(q, "sin_coefficients", sin_coefficients),
         length=length,
         padding=padding,
         base=base,
+        fourier_dim=fourier_dim,
+        normalise=normalise,
     )
-    cos, sin = (t.reshape(*t.shape[:-2], *offsets.shape, len(a)) for t in tables)
+    cos, sin = (t.reshape(*t.shape[:-2], *offsets.shape[-2:], len(a)) for t in tables)
     return (h.real * cos - h.imag * sin).sum(axis=-1)
+
+
+def fope_offset(
+    *,
+    cos_coefficients: Float[Array, "*own kept series"],
+    sin_coefficients: Float[Array, "*own kept series"],
+    length: int,
+    layout: str,
+    padding: str,
+    base: float = 10000.0,
+    fourier_dim: int | None = None,
+    normalise: bool = False,
+) -> Doors:
+    """FoPE on the scores, as doors: :func:`fope_scores` over √d.
+
+    Arguments and errors as there. Equation ``def-fope-offset``.
+    """
+
+    def logits(tokens: Tokens) -> Float[Array, "heads queries keys"]:
+        scores = fope_scores(
+            tokens.q,
+            tokens.k,
+            tokens.query_positions,
+            tokens.key_positions,
+            cos_coefficients=cos_coefficients,
+            sin_coefficients=sin_coefficients,
+            length=length,
+            layout=layout,
+            padding=padding,
+            base=base,
+            fourier_dim=fourier_dim,
+            normalise=normalise,
+        )
+        return scores / np.sqrt(tokens.d)
+
+    return Doors(logits=logits)

@@ -2,7 +2,6 @@
 
 import numpy as np
 from jaxtyping import Float
-from scipy.linalg import schur
 
 from posedu._arguments import require_block, require_dimension
 from posedu.numpy._arrays import (
@@ -11,7 +10,7 @@ from posedu.numpy._arrays import (
     require_floats,
     require_positions,
 )
-from posedu.numpy.rotary.axes import require_heads_of
+from posedu.numpy.rotary.axes import for_heads_of
 
 Array = np.ndarray
 
@@ -91,10 +90,36 @@ def require_generators(
 
 def turn_blocks(
     x: Float[Array, "*batch tokens d"],
+    rotation: Float[Array, "*rows tokens blocks block block"],
+) -> Float[Array, "*batch tokens d"]:
+    """Multiply each block of b features by its own b × b matrix. See ``def-lie``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Arguments that are not floating, a ``rotation`` that does not fit ``x``.
+    """
+    x, rotation = require_floats("x", x), require_floats("rotation", rotation)
+    blocks, b = rotation.shape[-3:-1] if rotation.ndim > 3 else (0, 0)
+    if (
+        rotation.shape[-1:] != (b,)
+        or blocks * b != x.shape[-1]
+        or rotation.shape[-4:-3] != x.shape[-2:-1]
+    ):
+        raise ValueError(
+            "rotation must be [..., tokens, blocks, b, b] with blocks · b = d for x of "
+            f"shape {list(x.shape)}, got {list(rotation.shape)}"
+        )
+    y = np.einsum("...mij,...mj->...mi", rotation, x.reshape(*x.shape[:-1], blocks, b))
+    return y.reshape(x.shape)
+
+
+def turn_by_generators(
+    x: Float[Array, "*batch tokens d"],
     positions: Positions,
     generators: Float[Array, "*heads axes blocks block block"],
 ) -> Float[Array, "*batch tokens d"]:
-    """Multiply each block of b features by its block of R(position).
+    """Turn the blocks of ``x`` by their :func:`rotations` at ``positions``.
 
     Parameters
     ----------
@@ -104,7 +129,7 @@ def turn_blocks(
         Integers or finite reals, ``[tokens, axes]`` or ``[batch, tokens, axes]``.
     generators
         Skew matrices; with a first axis of heads where ``x`` is
-        ``[…, heads, tokens, d]``.
+        ``[…, heads, tokens, d]``; of more heads, neighbours share them.
 
     Raises
     ------
@@ -119,10 +144,8 @@ def turn_blocks(
             f"x must be [..., tokens, {blocks * b}] for {blocks} blocks of {b}, got "
             f"shape {list(x.shape)}"
         )
-    require_heads_of(x, generators.shape[:-4])
-    rotation = rotations(align_positions(positions, x, axes), generators)
-    y = np.einsum("...mij,...mj->...mi", rotation, x.reshape(*x.shape[:-1], blocks, b))
-    return y.reshape(x.shape)
+    positions = align_positions(positions, x, axes)
+    return turn_blocks(x, rotations(positions, for_heads_of(x, generators, 4)))
 
 
 def liere(
@@ -154,14 +177,14 @@ def liere(
     """
     generators = skew(entries)
     _require_block_size(block, generators)
-    return turn_blocks(x, positions, generators)
+    return turn_by_generators(x, positions, generators)
 
 
-def _require_block_size(block: int, blocks: Float[Array, "*rows b b"]) -> None:
+def _require_block_size(block: int, blocks: Float[Array, "*shape"]) -> None:
     block = require_dimension("block", block, 1)
-    if blocks.shape[-2:] != (block, block):
+    if np.shape(blocks)[-2:] != (block, block):
         raise ValueError(
-            f"blocks must be {block} × {block}, got shape {list(blocks.shape)}"
+            f"blocks must be {block} × {block}, got shape {list(np.shape(blocks))}"
         )
 
 
@@ -197,14 +220,15 @@ def comrope_ap(
     TypeError, ValueError
         As :func:`turn_blocks`; an odd ``block``; blocks that ``axes`` does not divide.
     """
-    return turn_blocks(x, positions, ap_generators(matrices, block=block, axes=axes))
+    _require_block_size(require_block(block), matrices)
+    return turn_by_generators(x, positions, ap_generators(matrices, axes=axes))
 
 
 def ap_generators(
-    matrices: Float[Array, "*heads blocks block block"], *, block: int, axes: int = 2
+    matrices: Float[Array, "*heads blocks block block"], *, axes: int = 2
 ) -> Float[Array, "*heads axes blocks block block"]:
     """The generators of :func:`comrope_ap`."""
-    difference = _skew_part(matrices, block)
+    difference = _skew_part(matrices)
     blocks = difference.shape[-3]
     axes = require_dimension("axes", axes, 1)
     require_dimension("the number of blocks", blocks, axes)
@@ -242,18 +266,16 @@ def comrope_ld(
         As :func:`turn_blocks`; an odd ``block``; multipliers of another number of
         blocks.
     """
-    generators = ld_generators(matrices, multipliers, block=block)
-    return turn_blocks(x, positions, generators)
+    _require_block_size(require_block(block), matrices)
+    return turn_by_generators(x, positions, ld_generators(matrices, multipliers))
 
 
 def ld_generators(
     matrices: Float[Array, "*heads blocks block block"],
     multipliers: Float[Array, "*#heads axes blocks"],
-    *,
-    block: int,
 ) -> Float[Array, "*heads axes blocks block block"]:
     """The generators of :func:`comrope_ld`."""
-    difference = _skew_part(matrices, block)
+    difference = _skew_part(matrices)
     theta = require_floats("multipliers", multipliers)
     blocks, heads = difference.shape[-3], difference.shape[:-3]
     if (
@@ -272,16 +294,15 @@ def ld_generators(
 
 
 def _skew_part(
-    matrices: Float[Array, "*heads blocks block block"], block: int
+    matrices: Float[Array, "*heads blocks block block"],
 ) -> Float[Array, "*heads blocks block block"]:
     matrices = require_floats("matrices", matrices)
-    require_block(block)
-    if matrices.ndim not in (3, 4):
+    if matrices.ndim not in (3, 4) or matrices.shape[-1] != matrices.shape[-2]:
         raise ValueError(
-            f"matrices must be [blocks, {block}, {block}] or [heads, blocks, {block}, "
-            f"{block}], got shape {list(matrices.shape)}"
+            "matrices must be [blocks, b, b] or [heads, blocks, b, b], got shape "
+            f"{list(matrices.shape)}"
         )
-    _require_block_size(block, matrices)
+    require_block(matrices.shape[-1])
     return matrices - matrices.swapaxes(-1, -2)
 
 
@@ -299,6 +320,8 @@ def normal_form(
     ValueError
         Generators that are not skew or do not commute, or an odd d.
     """
+    from scipy.linalg import schur  # slow to import, and no face needs it
+
     generators = require_generators(np.asarray(generators)[:, None])[:, 0]
     d = require_dimension("d", generators.shape[-1])
     largest = np.abs(generators).max(initial=0.0)

@@ -122,10 +122,15 @@ def rope(
     """
     x = require_floats("x", x)
     if frequencies is not None:
+        frequencies = require_positions(frequencies, "frequencies")
+        if frequencies.ndim != 1:
+            raise ValueError(
+                f"frequencies must be [pairs], got shape {list(frequencies.shape)}"
+            )
         rotary_dim = require_own_frequencies(frequencies, rotary_dim)
     r = require_rotary_dim(rotary_dim, x.shape[-1])
     a, b = pairs(r, layout=layout)
-    omega = geometric(r, base=base) if frequencies is None else np.asarray(frequencies)
+    omega = geometric(r, base=base) if frequencies is None else frequencies
     angle = align_positions(positions, x)[..., None] * omega
     m = require_finite("amplitude", amplitude)
     y = x.copy()
@@ -240,28 +245,33 @@ def decay_bound(
 
 
 def rope_linear_attention(
-    q: Float[Array, "tokens d"],
-    k: Float[Array, "tokens d"],
-    v: Float[Array, "tokens d_v"],
+    q: Float[Array, "*batch tokens d"],
+    k: Float[Array, "*batch tokens d"],
+    v: Float[Array, "*batch tokens d_v"],
     positions: Positions,
     *,
     layout: str,
     base: float = 10000.0,
-) -> Float[Array, "tokens d_v"]:
+    causal: bool = False,
+) -> Float[Array, "*batch tokens d_v"]:
     """Linear attention with RoPE in the numerator only (arXiv 2104.09864 Eq. 19).
 
     The feature map is elu + 1, before the rotation. Equation ``def-rope-linear``.
+    Written as the products that it is linear without; ``causal``: a query looks only
+    at itself and earlier tokens.
     """
     q, k, v = (require_floats(n, a) for n, a in (("q", q), ("k", k), ("v", v)))
-    if q.ndim != 2 or k.shape != q.shape or v.ndim != 2 or len(v) != len(q):
+    if q.ndim < 2 or k.shape != q.shape or v.shape[:-1] != q.shape[:-1]:
         raise ValueError(
-            "q and k must be [tokens, d] and v [tokens, d_v], got "
+            "q and k must be [..., tokens, d] and v [..., tokens, d_v], got "
             f"{list(q.shape)}, {list(k.shape)} and {list(v.shape)}"
         )
     q, k = _elu_plus_one(q), _elu_plus_one(k)
-    q_turned = rope(q, positions, layout=layout, base=base)
-    k_turned = rope(k, positions, layout=layout, base=base)
-    return (q_turned @ k_turned.T @ v) / (q @ k.T).sum(axis=-1, keepdims=True)
+    seen = np.tri(*[q.shape[-2]] * 2) if causal else 1.0
+    scores = seen * (q @ k.swapaxes(-1, -2))
+    q, k = (rope(t, positions, layout=layout, base=base) for t in (q, k))
+    turned = seen * (q @ k.swapaxes(-1, -2))
+    return turned @ v / scores.sum(axis=-1, keepdims=True)
 
 
 def _elu_plus_one(x: Float[Array, "*shape"]) -> Float[Array, "*shape"]:

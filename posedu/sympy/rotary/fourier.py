@@ -1,10 +1,14 @@
 """FoPE over symbols."""
 
+from collections.abc import Sequence
+
 import sympy as sp
 
 from posedu._arguments import PADDINGS, require_choice, require_dimension
 from posedu.sympy.absolute import frequencies, stack_pairs
+from posedu.sympy.attention import Doors, Heads, Tokens
 from posedu.sympy.rotary.axes import Rows
+from posedu.sympy.rotary.line import unstack_pairs
 
 
 def kept_frequencies(
@@ -12,7 +16,49 @@ def kept_frequencies(
 ) -> list[sp.Expr]:
     """RoPE's frequencies from the floor 2π/length on. Equation ``def-fope-floor``."""
     floor = 2 * sp.pi / require_dimension("length", length, 1)
-    return [w for w in frequencies(d, base=base) if w >= floor]
+    kept = [w for w in frequencies(d, base=base) if w >= floor]
+    if not kept:
+        raise ValueError(
+            f"length must be at least 7 to keep a frequency above 2π/length, "
+            f"got {length}"
+        )
+    return kept
+
+
+def fope_table(
+    position: sp.Expr | float,
+    d: int,
+    *,
+    cos_coefficients: Rows,
+    sin_coefficients: Rows,
+    length: int,
+    padding: str,
+    base: sp.Expr | float = 10000,
+    fourier_dim: int | None = None,
+    normalise: bool = False,
+) -> tuple[list[sp.Expr], list[sp.Expr]]:
+    """The two series of every pair at one position. Equation ``def-fope``."""
+    if fourier_dim is not None and fourier_dim < d:
+        raise ValueError(f"fourier_dim must be at least d = {d}, got {fourier_dim}")
+    omega = kept_frequencies(fourier_dim or d, length=length, base=base)
+    require_choice("padding", padding, PADDINGS)
+    sine = sp.S.Zero if padding == "identity" else sp.S.One
+    series = []
+    for wave, coefficients, rest in (
+        (sp.cos, cos_coefficients, sp.S.One),
+        (sp.sin, sin_coefficients, sine),
+    ):
+        columns = sp.Matrix(coefficients)
+        if columns.rows != len(omega) or columns.cols > d // 2:
+            raise ValueError(
+                f"coefficients must be [{len(omega)}, series] with at most {d // 2} "
+                f"series, got shape {list(columns.shape)}"
+            )
+        if normalise:
+            columns = columns * sp.diag(*[1 / sum(c) for c in columns.T.tolist()])
+        waves = sp.Matrix([[wave(position * w) for w in omega]])
+        series.append([*(waves * columns), *[rest] * (d // 2 - columns.cols)])
+    return series[0], series[1]
 
 
 def fope(
@@ -25,21 +71,83 @@ def fope(
     layout: str,
     padding: str,
     base: sp.Expr | float = 10000,
+    fourier_dim: int | None = None,
+    normalise: bool = False,
 ) -> sp.Matrix:
     """The column ``x`` under the series of its position. Equation ``def-fope``."""
-    omega = kept_frequencies(x.rows, length=length, base=base)
-    angles = [position * w for w in omega]
-    c = sp.Matrix([[sp.cos(a) for a in angles]]) * sp.Matrix(cos_coefficients)
-    s = sp.Matrix([[sp.sin(a) for a in angles]]) * sp.Matrix(sin_coefficients)
-    missing = x.rows // 2 - c.cols
-    sine = 0 if require_choice("padding", padding, PADDINGS) == "identity" else 1
-    series = list(zip([*c, *[1] * missing], [*s, *[sine] * missing], strict=True))
-    if layout == "interleaved":
-        members = list(zip(x[0::2], x[1::2], strict=True))
-    else:
-        members = list(zip(x[: x.rows // 2], x[x.rows // 2 :], strict=True))
+    table = fope_table(
+        position,
+        x.rows,
+        cos_coefficients=cos_coefficients,
+        sin_coefficients=sin_coefficients,
+        length=length,
+        padding=padding,
+        base=base,
+        fourier_dim=fourier_dim,
+        normalise=normalise,
+    )
     turned = [
         (c * a - s * b, s * a + c * b)
-        for (a, b), (c, s) in zip(members, series, strict=True)
+        for (a, b), c, s in zip(unstack_pairs(x, layout=layout), *table, strict=True)
     ]
     return stack_pairs(turned, layout=layout)
+
+
+def fope_offset(
+    *,
+    cos_coefficients: Rows | Sequence[Rows],
+    sin_coefficients: Rows | Sequence[Rows],
+    length: int,
+    layout: str,
+    padding: str,
+    base: sp.Expr | float = 10000,
+    fourier_dim: int | None = None,
+    normalise: bool = False,
+) -> Doors:
+    """FoPE on the scores, as doors. Equation ``def-fope-offset``.
+
+    Coefficients are one matrix for all heads or one for each; of more heads, neighbours
+    share them.
+    """
+
+    def logits(tokens: Tokens) -> Heads:
+        return tuple(_of_head(tokens, h) for h in range(len(tokens.q)))
+
+    def _of_head(tokens: Tokens, h: int) -> sp.Matrix:
+        q, k, at, heads = tokens.q[h], tokens.k[h], tokens.positions, len(tokens.q)
+
+        def entry(i, j):
+            cos, sin = fope_table(
+                at[i] - at[j],
+                q.cols,
+                cos_coefficients=_own(cos_coefficients, h, heads),
+                sin_coefficients=_own(sin_coefficients, h, heads),
+                length=length,
+                padding=padding,
+                base=base,
+                fourier_dim=fourier_dim,
+                normalise=normalise,
+            )
+            members = zip(
+                unstack_pairs(q[i, :], layout=layout),
+                unstack_pairs(k[j, :], layout=layout),
+                cos,
+                sin,
+                strict=True,
+            )
+            terms = (
+                c * (a * e + b * f) - s * (b * e - a * f)
+                for (a, b), (e, f), c, s in members
+            )
+            return sum(terms) / sp.sqrt(tokens.d)
+
+        return tokens.pairs(entry)
+
+    return Doors(logits=logits)
+
+
+def _own(coefficients: Rows | Sequence[Rows], head: int, heads: int) -> Rows:
+    """Those of a head, where each has its own."""
+    if sp.Array(coefficients).rank() == 2:
+        return coefficients
+    return coefficients[head * len(coefficients) // heads]

@@ -1,6 +1,7 @@
 """Skew generators and their exponentials over symbols: LieRE and ComRoPE."""
 
 from collections.abc import Sequence
+from math import isqrt
 
 import sympy as sp
 
@@ -12,14 +13,20 @@ J = sp.Matrix([[0, -1], [1, 0]])
 """The quarter turn of the plane: exp(aJ) is the rotation by a."""
 
 
-def skew(entries: Sequence[sp.Expr | float], block: int) -> sp.Matrix:
-    """A = U − Uᵀ, where U holds ``entries`` above its diagonal, row by row."""
-    block = require_dimension("block", block, 1)
+def skew(entries: Sequence[sp.Expr | float]) -> sp.Matrix:
+    """A = U − Uᵀ, where U holds ``entries`` above its diagonal, row by row.
+
+    Raises
+    ------
+    ValueError
+        A number of entries that is not b(b − 1)/2 for a block size b ≥ 2.
+    """
+    block = (1 + isqrt(1 + 8 * len(entries))) // 2
     places = [(i, j) for i in range(block) for j in range(i + 1, block)]
     if len(entries) != len(places) or not places:
         raise ValueError(
-            f"a skew matrix of {block} × {block} has {len(places)} free entries, "
-            f"got {len(entries)}"
+            "entries must be b(b − 1)/2 numbers for a block of b ≥ 2, got "
+            f"{len(entries)}"
         )
     upper = sp.zeros(block, block)
     for place, entry in zip(places, entries, strict=True):
@@ -58,7 +65,7 @@ def exponential(a: sp.Matrix) -> sp.Matrix:
 
 def isoclinic(a: sp.Matrix) -> tuple[sp.Matrix, sp.Matrix]:
     """The two commuting parts of a 4 × 4 skew matrix, each squaring to −s² I."""
-    dual = skew([a[2, 3], -a[1, 3], a[1, 2], a[0, 3], -a[0, 2], a[0, 1]], 4)
+    dual = skew([a[2, 3], -a[1, 3], a[1, 2], a[0, 3], -a[0, 2], a[0, 1]])
     return (a + dual) / 2, (a - dual) / 2
 
 
@@ -72,15 +79,15 @@ def _sinc(s: sp.Expr) -> sp.Expr:
     return sp.S.One if s == 0 else sp.sin(s) / s
 
 
-def turn_blocks(
-    x: sp.Matrix, position: Position, generators: Sequence[Sequence[sp.Matrix]]
-) -> sp.Matrix:
-    """Multiply each block of the column ``x`` by exp(Σ_k x_k A_k).
+def rotations(
+    position: Position, generators: Sequence[Sequence[sp.Matrix]]
+) -> list[sp.Matrix]:
+    """R(x) = exp(Σ_k x_k A_k), a matrix for each block.
 
     ``generators[k][m]`` is block m of the generator of coordinate k. Equation
     ``def-lie``.
     """
-    blocks = [
+    return [
         exponential(
             sum(
                 (t * a for t, a in zip(position, blocks, strict=True)),
@@ -89,7 +96,18 @@ def turn_blocks(
         )
         for blocks in zip(*generators, strict=True)
     ]
-    return sp.diag(*blocks) * x
+
+
+def turn_blocks(x: sp.Matrix, rotation: Sequence[sp.Matrix]) -> sp.Matrix:
+    """Multiply each block of the column ``x`` by its own matrix. See ``def-lie``."""
+    return sp.diag(*rotation) * x
+
+
+def turn_by_generators(
+    x: sp.Matrix, position: Position, generators: Sequence[Sequence[sp.Matrix]]
+) -> sp.Matrix:
+    """Turn the blocks of the column ``x`` by their :func:`rotations`."""
+    return turn_blocks(x, rotations(position, generators))
 
 
 def liere(
@@ -100,8 +118,9 @@ def liere(
     block: int,
 ) -> sp.Matrix:
     """LieRE on the column ``x``; ``entries[k][m]`` for coordinate k and block m."""
-    generators = [[skew(free, block) for free in blocks] for blocks in entries]
-    return turn_blocks(x, position, generators)
+    generators = [[skew(free) for free in blocks] for blocks in entries]
+    _require_block_size(block, generators[0])
+    return turn_by_generators(x, position, generators)
 
 
 def comrope_ap(
@@ -113,15 +132,20 @@ def comrope_ap(
     axes: int = 2,
 ) -> sp.Matrix:
     """ComRoPE-AP on the column ``x``. Equation ``def-comrope-ap``."""
+    generators = ap_generators(matrices, axes=axes)
+    _require_block_size(block, generators[0])
+    return turn_by_generators(x, position, generators)
+
+
+def ap_generators(matrices: Sequence[Rows], *, axes: int = 2) -> list[list[sp.Matrix]]:
+    """The generators of :func:`comrope_ap`, for :func:`rotations`."""
+    axes = require_dimension("axes", axes, 1)
     require_dimension("the number of blocks", len(matrices), axes)
-    generators = [
-        [
-            (p - p.T) if m % axes == k else sp.zeros(block, block)
-            for m, p in enumerate(_squares(matrices, block))
-        ]
+    parts = _skew_parts(matrices)
+    return [
+        [part if m % axes == k else 0 * part for m, part in enumerate(parts)]
         for k in range(axes)
     ]
-    return turn_blocks(x, position, generators)
 
 
 def comrope_ld(
@@ -133,14 +157,30 @@ def comrope_ld(
     block: int,
 ) -> sp.Matrix:
     """ComRoPE-LD on the column ``x``. Equation ``def-comrope-ld``."""
-    squares = _squares(matrices, block)
-    generators = [
-        [t * (p - p.T) for t, p in zip(theta, squares, strict=True)]
+    generators = ld_generators(matrices, multipliers)
+    _require_block_size(block, generators[0])
+    return turn_by_generators(x, position, generators)
+
+
+def ld_generators(
+    matrices: Sequence[Rows], multipliers: Sequence[Sequence[sp.Expr]]
+) -> list[list[sp.Matrix]]:
+    """The generators of :func:`comrope_ld`, for :func:`rotations`."""
+    parts = _skew_parts(matrices)
+    return [
+        [t * part for t, part in zip(theta, parts, strict=True)]
         for theta in multipliers
     ]
-    return turn_blocks(x, position, generators)
 
 
-def _squares(matrices: Sequence[Rows], block: int) -> list[sp.Matrix]:
-    require_block(block)
-    return [sp.Matrix(block, block, list(sp.flatten(p))) for p in matrices]
+def _skew_parts(matrices: Sequence[Rows]) -> list[sp.Matrix]:
+    squares = [sp.Matrix(p) for p in matrices]
+    for p in squares:
+        require_block(p.rows)
+    return [p - p.T for p in squares]
+
+
+def _require_block_size(block: int, blocks: Sequence[sp.Matrix]) -> None:
+    for a in blocks:
+        if a.shape != (block, block):
+            raise ValueError(f"blocks must be {block} × {block}, got shape {a.shape}")

@@ -4,7 +4,12 @@ from collections.abc import Sequence
 
 import sympy as sp
 
-from posedu._arguments import require_dimension, require_rotary_dim
+from posedu._arguments import (
+    LAYOUTS,
+    require_choice,
+    require_dimension,
+    require_rotary_dim,
+)
 from posedu.sympy.absolute import frequencies as geometric
 from posedu.sympy.absolute import stack_pairs
 
@@ -19,6 +24,14 @@ def layout_matrix(d: int) -> sp.Matrix:
     d = require_dimension("d", d)
     order = [*range(0, d, 2), *range(1, d, 2)]
     return sp.Matrix(d, d, lambda r, c: int(order[r] == c))
+
+
+def unstack_pairs(x: sp.Matrix, *, layout: str) -> list[tuple[sp.Expr, sp.Expr]]:
+    """The pairs of features of a column or row ``x``."""
+    features, pairs = list(x), require_dimension("d", len(x)) // 2
+    if require_choice("layout", layout, LAYOUTS) == "interleaved":
+        return list(zip(features[0::2], features[1::2], strict=True))
+    return list(zip(features[:pairs], features[pairs:], strict=True))
 
 
 def rotation(
@@ -55,8 +68,19 @@ def rope(
     what is turned.
     """
     if frequencies is not None:
-        rotary_dim = 2 * len(frequencies)
+        rotary_dim = _own_rotary_dim(frequencies, rotary_dim)
     r = require_rotary_dim(rotary_dim, x.rows)
     omega = geometric(r, base=base) if frequencies is None else frequencies
     turned = amplitude * rotation(position, omega, layout=layout) * x[:r, :]
     return sp.Matrix.vstack(turned, x[r:, :])
+
+
+def _own_rotary_dim(frequencies: Sequence[sp.Expr], rotary_dim: int | None) -> int:
+    """How many features a list of frequencies turns."""
+    features = 2 * len(frequencies)
+    if not features or rotary_dim not in (None, features):
+        raise ValueError(
+            f"{len(frequencies)} frequencies turn {features} features, got "
+            f"rotary_dim = {rotary_dim}"
+        )
+    return features

@@ -5,7 +5,7 @@ mixed). ``lie``: matrix exponentials (LieRE, ComRoPE). ``fourier``: FoPE.
 """
 
 from posedu.torch.rotary.axes import AxialRoPE, MixedRoPE, axial_frequencies, grid
-from posedu.torch.rotary.fourier import FoPE
+from posedu.torch.rotary.fourier import FoPE, kept_frequencies
 from posedu.torch.rotary.lie import (
     BlockRotation,
     ComRoPE,
@@ -15,6 +15,7 @@ from posedu.torch.rotary.lie import (
     exponential,
     fold_basis,
     perturb,
+    rotations,
     skew,
 )
 from posedu.torch.rotary.line import RoPE, convert_layout
@@ -37,7 +38,9 @@ __all__ = [
     "exponential",
     "fold_basis",
     "grid",
+    "kept_frequencies",
     "perturb",
+    "rotations",
     "skew",
     "turn_blocks",
     "turn_pairs",

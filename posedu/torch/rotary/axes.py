@@ -4,7 +4,7 @@ import math
 
 import torch
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
 from posedu._arguments import (
     COORDINATES,
@@ -14,9 +14,13 @@ from posedu._arguments import (
     require_choice,
     require_dimension,
 )
-from posedu.torch._tensors import cos_sin, require_floats
+from posedu.torch._tensors import cos_sin
 from posedu.torch.absolute import frequencies
-from posedu.torch.rotary.turning import PairRotation, require_optional_heads
+from posedu.torch.rotary.turning import (
+    PairRotation,
+    given_parameter,
+    require_optional_heads,
+)
 
 
 def grid(
@@ -155,17 +159,10 @@ class MixedRoPE(PairRotation):
         if frequencies is None:
             frequencies = self.initial_frequencies(d, heads=heads, base=base)
             frequencies = frequencies.to(torch.get_default_dtype())
-        require_floats("frequencies", frequencies)
-        own = [] if heads is None else [heads]
-        if [*frequencies.shape[:-1]] != [*own, d // 2] or not frequencies.shape[-1]:
-            raise ValueError(
-                f"frequencies must be {[*own, d // 2, 'axes']}, got shape "
-                f"{list(frequencies.shape)}"
-            )
-        if not frequencies.is_meta and not frequencies.isfinite().all():
-            raise ValueError("frequencies must be finite")
+        own = () if heads is None else (heads,)
+        shape = (*own, d // 2, "axes")
+        self.frequencies = given_parameter("frequencies", frequencies, shape)
         self.axes = frequencies.shape[-1]
-        self.frequencies = nn.Parameter(frequencies.detach().clone())
 
     @staticmethod
     def initial_frequencies(

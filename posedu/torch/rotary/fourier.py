@@ -18,15 +18,38 @@ from posedu._arguments import (
 from posedu.torch._tensors import Positions, angles
 from posedu.torch.absolute import frequencies
 from posedu.torch.encoding import LAYER_DOORS, Tokens
-from posedu.torch.rotary.turning import PairRotation, require_optional_heads
+from posedu.torch.rotary.turning import (
+    PairRotation,
+    given_parameter,
+    require_optional_heads,
+)
+
+
+def kept_frequencies(
+    d: int, *, length: int, base: float = 10000.0, device=None
+) -> Float[Tensor, "kept"]:
+    """RoPE's frequencies from the floor 2π/length on, in float64.
+
+    See :func:`posedu.numpy.rotary.kept_frequencies`. Equation ``def-fope-floor``.
+    """
+    floor = 2 * math.pi / require_dimension("length", length, 1)
+    omega = frequencies(d, base=base, device=device)
+    kept = omega[omega >= floor]
+    if len(kept) == 0:
+        raise ValueError(
+            "length must be at least 7 to keep a frequency above 2π/length, "
+            f"got {length}"
+        )
+    return kept
 
 
 class FoPE(PairRotation):
     """Fourier Position Embedding (arXiv 2412.17739), as published and as released.
 
     Frequencies below 2π/length are dropped; every other pair gets a series of all that
-    remain, with fixed random coefficients around its own frequency. Equation
-    ``def-fope``. Paper and code differ in three places, each a keyword.
+    remain, with fixed random coefficients around its own frequency;
+    ``requires_grad_()`` has them trained. Equation ``def-fope``. Paper and code differ
+    in three places, each a keyword.
 
     Parameters
     ----------
@@ -40,11 +63,11 @@ class FoPE(PairRotation):
         What the pairs without a series do. ``"identity"``: they do not turn (the
         paper's Eq. 13). ``"ones"``: cosine and sine are both 1 (the code).
     coefficients
-        How they are drawn. ``"paper"``: a series for every kept pair, its own
-        frequency with 1, plus normal numbers of deviation ``sigma``. ``"code"``: at
-        most d/4 series, and Xavier's deviation with gain ``sigma``,
-        σ √(2 / (kept · series + heads · series)); where fewer series than kept
-        frequencies fit, series i is around frequency i · ⌈kept / series⌉, if any.
+        How they are drawn, where they are not given. ``"paper"``: a series for every
+        kept pair, its own frequency with 1, plus normal numbers of deviation
+        ``sigma``. ``"code"``: at most d/4 series, and Xavier's deviation with gain
+        ``sigma``, σ √(2 / (kept · series + heads · series)); where fewer series than
+        kept frequencies fit, series i is around frequency i · ⌈kept / series⌉, if any.
     series
         Where it acts. ``"tokens"``: on every query and key, as the code (then scores
         are not relative, ``eq-fope-mixing``). ``"offset"``: on the scores, as the
@@ -56,12 +79,23 @@ class FoPE(PairRotation):
         Default 10000.
     sigma
         Default 0.3 (the paper's smallest model).
+    fourier_dim
+        The head dimension whose frequencies are summed, at least d: more of them are
+        closer to each other (the authors' ``fourier_dim``). Default d. For
+        ``coefficients="paper"`` a multiple of d, so that a pair's own is among them.
+    normalise
+        Whether each series is divided by the sum of its coefficients (the authors'
+        ``fourier_norm``). Default false, as their configurations.
+    cos_coefficients, sin_coefficients
+        Given instead of drawn, ``[kept, series]`` with at most d/2 series, after an
+        axis of ``heads`` where there are some.
 
     Raises
     ------
     TypeError, ValueError
         ``d`` odd, ``length`` too short, unknown keywords, a ``sigma`` that is negative
-        or not finite.
+        or not finite, a ``fourier_dim`` that does not fit d, coefficients of another
+        shape or not finite; both a rule and coefficients, or neither.
     """
 
     def __init__(
@@ -71,36 +105,73 @@ class FoPE(PairRotation):
         layout: str,
         length: int,
         padding: str,
-        coefficients: str,
+        coefficients: str | None = None,
         series: str = "tokens",
         heads: int | None = None,
         base: float = 10000.0,
         sigma: float = 0.3,
+        fourier_dim: int | None = None,
+        normalise: bool = False,
+        cos_coefficients: Float[Tensor, "*heads kept series"] | None = None,
+        sin_coefficients: Float[Tensor, "*heads kept series"] | None = None,
     ):
         super().__init__()
         self.d = require_dimension("d", d)
         self.layout = require_choice("layout", layout, LAYOUTS)
         self.length = require_dimension("length", length, 1)
         self.padding = require_choice("padding", padding, PADDINGS)
-        require_choice("coefficients", coefficients, COEFFICIENTS)
         self.series = require_choice("series", series, SERIES)
         self.heads = require_optional_heads(heads)
         self.base = require_base(base)
         if not 0 <= sigma < math.inf:
             raise ValueError(f"sigma must be finite and not negative, got {sigma}")
-        floor = 2 * math.pi / length
-        self.kept = int((frequencies(d, base=base, device="cpu") >= floor).sum())
-        if self.kept == 0:
+        self.normalise = normalise
+        self.fourier_dim = d if fourier_dim is None else fourier_dim
+        if self.fourier_dim < d:
+            raise ValueError(f"fourier_dim must be at least d = {d}, got {fourier_dim}")
+        kept = kept_frequencies(self.fourier_dim, length=length, base=base)
+        self.kept = len(kept)
+        given = [c is not None for c in (cos_coefficients, sin_coefficients)]
+        if given != [coefficients is None] * 2:
             raise ValueError(
-                "length must be at least 7 to keep a frequency above 2π/length, "
-                f"got {length}"
+                "coefficients ('paper' or 'code') draws them; otherwise give both "
+                "cos_coefficients and sin_coefficients. Got coefficients="
+                f"{coefficients!r} and {sum(given)} of the two"
             )
-        self.cos_coefficients = _draw(self.kept, d, heads, coefficients, sigma)
-        self.sin_coefficients = _draw(self.kept, d, heads, coefficients, sigma)
+        if coefficients is not None:
+            rule = require_choice("coefficients", coefficients, COEFFICIENTS)
+            cos_coefficients = self._draw(rule, sigma)
+            sin_coefficients = self._draw(rule, sigma)
+        own = () if heads is None else (heads,)
+        shape = (*own, self.kept, "series")
+        self.cos_coefficients = given_parameter(
+            "cos_coefficients", cos_coefficients, shape
+        ).requires_grad_(False)
+        shape = self.cos_coefficients.shape
+        self.sin_coefficients = given_parameter(
+            "sin_coefficients", sin_coefficients, tuple(shape)
+        ).requires_grad_(False)
+        if shape[-1] > d // 2:
+            raise ValueError(
+                f"there must be at most {d // 2} series for d = {d}, got {shape[-1]}"
+            )
 
-    def kept_frequencies(self, device=None) -> Float[Tensor, "kept"]:
-        """The frequencies from the floor 2π/length on. See ``def-fope-floor``."""
-        return frequencies(self.d, base=self.base, device=device)[: self.kept]
+    def _draw(self, rule: str, sigma: float) -> Float[Tensor, "*heads kept series"]:
+        """Random coefficients around the identity."""
+        kept, own = self.kept, 1 if self.heads is None else self.heads
+        if rule == "paper":
+            require_dimension("fourier_dim", self.fourier_dim, self.d)
+            step = self.fourier_dim // self.d
+            dominant = torch.eye(kept)[:, ::step]
+            noise = sigma * torch.randn(own, *dominant.shape)
+        else:
+            series = max(1, min(kept, self.d // 4))
+            step = -(-kept // series)
+            dominant = torch.eye(kept)[:, ::step]
+            dominant = nn.functional.pad(dominant, (0, series - dominant.shape[1]))
+            noise = nn.init.xavier_normal_(torch.empty(own, kept, series), gain=sigma)
+        values = dominant + noise
+        return values[0] if self.heads is None else values
 
     def _table(self, positions, dtype, device) -> tuple[Tensor, Tensor]:
         cos, sin = self._both_series(positions, device)
@@ -111,9 +182,12 @@ class FoPE(PairRotation):
         return cos.to(dtype), pad(sin, (0, missing), value=sine).to(dtype)
 
     def _both_series(self, positions: Positions, device) -> tuple[Tensor, Tensor]:
-        angle = angles(positions, self.kept_frequencies(device))
-        c, s = self.cos_coefficients, self.sin_coefficients
-        return angle.cos() @ c.to(angle), angle.sin() @ s.to(angle)
+        omega = frequencies(self.fourier_dim, base=self.base, device=device)
+        angle = angles(positions, omega[: self.kept])
+        c, s = (t.to(angle) for t in (self.cos_coefficients, self.sin_coefficients))
+        if self.normalise:
+            c, s = (t / t.sum(-2, keepdim=True) for t in (c, s))
+        return angle.cos() @ c, angle.sin() @ s
 
     def _turn(self, x: Tensor, table: tuple[Tensor, Tensor]) -> Tensor:
         return super()._turn(x, table) if self.series == "tokens" else x
@@ -147,23 +221,6 @@ class FoPE(PairRotation):
         """Say the conventions when the module is printed."""
         return (
             f"{self.d}, layout={self.layout!r}, length={self.length}, "
-            f"padding={self.padding!r}, series={self.series!r}, heads={self.heads}"
+            f"padding={self.padding!r}, series={self.series!r}, heads={self.heads}, "
+            f"fourier_dim={self.fourier_dim}, normalise={self.normalise}"
         )
-
-
-def _draw(
-    kept: int, d: int, heads: int | None, rule: str, sigma: float
-) -> nn.Parameter:
-    """Fixed coefficients ``[*heads, kept, series]`` around the identity."""
-    own = 1 if heads is None else heads
-    if rule == "paper":
-        dominant = torch.eye(kept)
-        noise = sigma * torch.randn(own, kept, kept)
-    else:
-        series = max(1, min(kept, d // 4))
-        step = -(-kept // series)
-        dominant = torch.eye(kept)[:, ::step]
-        dominant = nn.functional.pad(dominant, (0, series - dominant.shape[1]))
-        noise = nn.init.xavier_normal_(torch.empty(own, kept, series), gain=sigma)
-    values = dominant + noise
-    return nn.Parameter(values[0] if heads is None else values, requires_grad=False)

@@ -19,6 +19,7 @@ from posedu.torch._tensors import require_floats, require_positions
 from posedu.torch.rotary.axes import MixedRoPE
 from posedu.torch.rotary.turning import (
     Rotation,
+    given_parameter,
     require_optional_heads,
     turn_blocks,
     turn_pairs,
@@ -27,10 +28,22 @@ from posedu.torch.rotary.turning import (
 _CLOSED = 4  # the largest block whose exponential has a closed form here
 
 
-def skew(
-    entries: Float[Tensor, "*rows entries"], block: int
-) -> Float[Tensor, "*rows block block"]:
-    """A = U − Uᵀ, where U holds ``entries`` above its diagonal, row by row."""
+def skew(entries: Float[Tensor, "*rows entries"]) -> Float[Tensor, "*rows block block"]:
+    """A = U − Uᵀ, where U holds ``entries`` above its diagonal, row by row.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Entries not floating, or not b(b − 1)/2 of them for a block size b ≥ 2.
+    """
+    require_floats("entries", entries)
+    count = entries.shape[-1] if entries.ndim else 0
+    block = round((1 + math.sqrt(1 + 8 * count)) / 2)
+    if count == 0 or block * (block - 1) // 2 != count:
+        raise ValueError(
+            "entries must end in an axis of b(b − 1)/2 numbers for blocks of b ≥ 2, "
+            f"got shape {list(entries.shape)}"
+        )
     rows, columns = torch.triu_indices(block, block, 1, device=entries.device)
     upper = entries.new_zeros(*entries.shape[:-1], block, block)
     upper[..., rows, columns] = entries
@@ -69,7 +82,7 @@ def _isoclinic(a: Tensor) -> tuple[Tensor, Tensor]:
     """The two commuting parts of 4 × 4 skew matrices, each squaring to −s² I."""
     rows, columns = torch.triu_indices(4, 4, 1, device=a.device)
     sign = torch.tensor([1, -1, 1, 1, -1, 1]).to(a)
-    dual = skew(sign * a[..., rows, columns].flip(-1), 4)
+    dual = skew(sign * a[..., rows, columns].flip(-1))
     return (a + dual) / 2, (a - dual) / 2
 
 
@@ -89,6 +102,19 @@ def _cos_sinc(square: Tensor) -> tuple[Tensor, Tensor]:
     cos = torch.where(small, 1 - square / 2 + square**2 / 24, s.cos())
     sinc = torch.where(small, 1 - square / 6 + square**2 / 120, s.sin() / s)
     return cos, sinc
+
+
+def rotations(
+    positions: Shaped[Tensor, "*rows tokens axes"],
+    generators: Float[Tensor, "*heads axes blocks block block"],
+) -> Float[Tensor, "*table tokens blocks block block"]:
+    """R(x) = exp(Σ_k x_k A_k), block by block, in the dtype of the generators.
+
+    Equation ``def-lie``. With generators of each head, positions have an axis for the
+    heads, of size 1 or theirs, before the tokens.
+    """
+    exponents = positions.to(generators.dtype) @ generators.flatten(-3)
+    return exponential(exponents.unflatten(-1, generators.shape[-3:]))
 
 
 class BlockRotation(Rotation):
@@ -121,9 +147,7 @@ class BlockRotation(Rotation):
         return table
 
     def _exponentials(self, positions: Tensor) -> Tensor:
-        generators = self.generators()
-        blocks = generators.shape[-3:]
-        return exponential((positions @ generators.flatten(-3)).unflatten(-1, blocks))
+        return rotations(positions, self.generators())
 
     def _turn(self, x: Tensor, table: Tensor) -> Tensor:
         if self.block > 2:
@@ -153,12 +177,16 @@ class LieRE(BlockRotation):
     scale
         The entries above the diagonal start uniform in [0, scale). Default 2π (the
         authors' code).
+    entries
+        Where they start instead, ``[axes, blocks, b(b − 1)/2]``, after an axis of
+        ``heads`` where there are some. See :func:`skew`.
 
     Raises
     ------
     TypeError, ValueError
         ``d`` not a multiple of ``block``, a ``block`` below 2, sizes that are not
-        positive integers, a ``scale`` that is negative or not finite.
+        positive integers, a ``scale`` that is negative or not finite, entries of
+        another shape or not finite.
     """
 
     def __init__(
@@ -169,6 +197,7 @@ class LieRE(BlockRotation):
         axes: int = 2,
         heads: int | None = None,
         scale: float = 2 * math.pi,
+        entries: Float[Tensor, "*heads axes blocks entries"] | None = None,
     ):
         super().__init__()
         self.block = require_dimension("block", block, 1)
@@ -180,12 +209,14 @@ class LieRE(BlockRotation):
         if not 0 <= scale < math.inf:
             raise ValueError(f"scale must be finite and not negative, got {scale}")
         own = () if heads is None else (heads,)
-        free = block * (block - 1) // 2
-        self.entries = nn.Parameter(scale * torch.rand(*own, axes, d // block, free))
+        shape = (*own, axes, d // block, block * (block - 1) // 2)
+        if entries is None:
+            entries = scale * torch.rand(shape)
+        self.entries = given_parameter("entries", entries, shape)
 
     def generators(self) -> Float[Tensor, "*heads axes blocks block block"]:
         """The skew matrices A_k = U_k − U_kᵀ, in float64."""
-        return skew(self.entries.to(torch.float64), self.block)
+        return skew(self.entries.to(torch.float64))
 
 
 class ComRoPE(BlockRotation):
@@ -195,7 +226,14 @@ class ComRoPE(BlockRotation):
     """
 
     def __init__(
-        self, d: int, *, block: int, axes: int, heads: int | None, scale: float
+        self,
+        d: int,
+        *,
+        block: int,
+        axes: int,
+        heads: int | None,
+        scale: float,
+        matrices: Float[Tensor, "*heads blocks block block"] | None,
     ):
         super().__init__()
         self.block = require_block(block)
@@ -205,9 +243,10 @@ class ComRoPE(BlockRotation):
         if not 0 <= scale < math.inf:
             raise ValueError(f"scale must be finite and not negative, got {scale}")
         own = () if heads is None else (heads,)
-        self.matrices = nn.Parameter(
-            scale * torch.randn(*own, d // block, block, block)
-        )
+        shape = (*own, d // block, block, block)
+        if matrices is None:
+            matrices = scale * torch.randn(shape)
+        self.matrices = given_parameter("matrices", matrices, shape)
 
     def _multipliers(self) -> Float[Tensor, "*heads axes blocks"]:
         raise NotImplementedError
@@ -284,12 +323,16 @@ class ComRoPEAP(ComRoPE):
     scale
         Standard deviation of the entries of P at the start. Default 1 (the authors'
         code); 0 to fine-tune a model that had no encoding (the paper, §4.2).
+    matrices
+        Where the P start instead, ``[blocks, b, b]``, after an axis of ``heads`` where
+        there are some.
 
     Raises
     ------
     TypeError, ValueError
         ``d`` not a multiple of block · axes, an odd ``block``, sizes that are not
-        positive integers, a ``scale`` that is negative or not finite.
+        positive integers, a ``scale`` that is negative or not finite, matrices of
+        another shape or not finite.
     """
 
     def __init__(
@@ -300,8 +343,11 @@ class ComRoPEAP(ComRoPE):
         axes: int = 2,
         heads: int | None = None,
         scale: float = 1.0,
+        matrices: Float[Tensor, "*heads blocks block block"] | None = None,
     ):
-        super().__init__(d, block=block, axes=axes, heads=heads, scale=scale)
+        super().__init__(
+            d, block=block, axes=axes, heads=heads, scale=scale, matrices=matrices
+        )
         require_dimension("d", d, block * axes)
 
     def _multipliers(self) -> Tensor:
@@ -320,16 +366,19 @@ class ComRoPELD(ComRoPE):
     ----------
     d
         Head dimension, a multiple of ``block``.
-    block, axes, heads, scale
+    block, axes, heads, scale, matrices
         As :class:`ComRoPEAP`.
     multipliers
         Whose the θ are: ``"per head"`` (the paper) or ``"shared"`` by all heads (the
         authors' code). They start standard normal. Without ``heads`` the two are one.
+        Or where they start, ``[axes, blocks]``, after an axis of ``heads`` where each
+        has its own.
 
     Raises
     ------
     TypeError, ValueError
-        As :class:`ComRoPEAP`; unknown ``multipliers``.
+        As :class:`ComRoPEAP`; multipliers of another shape or not finite, or an unknown
+        word.
     """
 
     def __init__(
@@ -337,15 +386,25 @@ class ComRoPELD(ComRoPE):
         d: int,
         *,
         block: int,
-        multipliers: str,
+        multipliers: str | Float[Tensor, "*heads axes blocks"],
         axes: int = 2,
         heads: int | None = None,
         scale: float = 1.0,
+        matrices: Float[Tensor, "*heads blocks block block"] | None = None,
     ):
-        super().__init__(d, block=block, axes=axes, heads=heads, scale=scale)
-        require_choice("multipliers", multipliers, MULTIPLIERS)
-        own = () if heads is None or multipliers == "shared" else (heads,)
-        self.multipliers = nn.Parameter(torch.randn(*own, axes, d // block))
+        super().__init__(
+            d, block=block, axes=axes, heads=heads, scale=scale, matrices=matrices
+        )
+        if isinstance(multipliers, Tensor):
+            is_shared = multipliers.ndim == 2
+        else:
+            require_choice("multipliers", multipliers, MULTIPLIERS)
+            is_shared = multipliers == "shared"
+        own = () if heads is None or is_shared else (heads,)
+        shape = (*own, axes, d // block)
+        if not isinstance(multipliers, Tensor):
+            multipliers = torch.randn(shape)
+        self.multipliers = given_parameter("multipliers", multipliers, shape)
 
     def _multipliers(self) -> Tensor:
         return self.multipliers.to(torch.float64)

@@ -66,8 +66,13 @@ class RoPE(PairRotation):
         super().__init__()
         self.frequencies = None
         if frequencies is not None:
-            self.frequencies = torch.as_tensor(frequencies, dtype=torch.float64)
-            rotary_dim = require_own_frequencies(self.frequencies, rotary_dim)
+            own = torch.as_tensor(frequencies, dtype=torch.float64).detach().clone()
+            if own.ndim != 1:
+                raise ValueError(
+                    f"frequencies must be [pairs], got shape {list(own.shape)}"
+                )
+            rotary_dim = require_own_frequencies(own.tolist(), rotary_dim)
+            self.frequencies = own
         self.amplitude = require_finite("amplitude", amplitude)
         self.rotary_dim = require_rotary_dim(rotary_dim, d)
         self.d = d
@@ -86,9 +91,11 @@ class RoPE(PairRotation):
 
     def extra_repr(self) -> str:
         """Say the conventions when the module is printed."""
+        given = f"base={self.base:g}"
+        if self.frequencies is not None:
+            given = f"frequencies of its own, amplitude={self.amplitude:g}"
         return (
-            f"{self.d}, layout={self.layout!r}, base={self.base:g}, "
-            f"rotary_dim={self.rotary_dim}"
+            f"{self.d}, layout={self.layout!r}, {given}, rotary_dim={self.rotary_dim}"
         )
 
 

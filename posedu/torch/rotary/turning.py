@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import torch
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 
 from posedu._arguments import LAYOUTS, require_choice, require_dimension
 from posedu.torch._tensors import (
@@ -61,7 +61,7 @@ def turn_pairs(
         _require_no_gradient(x, cos, sin)
         with torch.no_grad():
             return _turn_into(out, x, cos, sin, layout)
-    if torch.compiler.is_compiling() or cos.requires_grad:
+    if torch.compiler.is_compiling() or cos.requires_grad or sin.requires_grad:
         return _turn_by_formula(x, cos, sin, layout)
     return _Turn.apply(x, cos, sin, layout)
 
@@ -380,6 +380,25 @@ class PairRotation(Rotation):
 
     def _turn(self, x: Tensor, table: tuple[Tensor, Tensor]) -> Tensor:
         return turn_pairs(x, *table, layout=self.layout)
+
+
+def given_parameter(
+    name: str, value: Tensor, shape: tuple[int | str, ...]
+) -> nn.Parameter:
+    """Return a copy of ``value`` to train, if it is finite and of ``shape``, or raise.
+
+    A word in the shape stands for any positive size.
+    """
+    require_floats(name, value)
+    if value.ndim != len(shape) or any(
+        n != m if isinstance(m, int) else n == 0
+        for n, m in zip(value.shape, shape, strict=True)
+    ):
+        wanted = ", ".join(map(str, shape))
+        raise ValueError(f"{name} must be [{wanted}], got shape {list(value.shape)}")
+    if not value.is_meta and not value.isfinite().all():
+        raise ValueError(f"{name} must be finite")
+    return nn.Parameter(value.detach().clone())
 
 
 def require_optional_heads(heads: int | None) -> int | None:
