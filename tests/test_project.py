@@ -4,16 +4,19 @@ import re
 import subprocess
 import sys
 import tomllib
+from importlib import import_module
 
 import pytest
 import yaml
 from packaging.requirements import Requirement
 
 import posedu
+from posedu.catalog import CATALOG
 from posedu_book.notebooks import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+FACES = ("numpy", "sympy", "torch")
 ALLOWED = {
     *("book", "notebooks", "posedu", "tests", ".github", ".ci"),
     *("_config.yml", "_toc.yml", "requirements.txt", "pyproject.toml", "Makefile"),
@@ -86,3 +89,22 @@ def test_importing_the_package_is_cheap():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stdout.strip() == "[]", done.stderr
+
+
+def test_the_reference_faces_need_nothing_but_numpy():
+    code = (
+        "import sys, posedu.numpy; "
+        "print([m for m in ('torch', 'sympy', 'scipy') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout.strip() == "[]", done.stderr
+
+
+def test_every_face_is_exported_by_its_package_under_one_name():
+    packages = {face: import_module(f"posedu.{face}") for face in FACES}
+    assert packages["numpy"].__all__ == packages["sympy"].__all__
+    for encoding in CATALOG.values():
+        for face, package in packages.items():
+            name = getattr(encoding, face).partition(":")[2]
+            assert name in package.__all__, f"posedu.{face} does not export {name}"
+            assert getattr(package, name) is encoding.face(face)

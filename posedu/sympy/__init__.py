@@ -1,1 +1,38 @@
 """The symbolic face: small exact matrices, for the proofs in the chapters and tests."""
+
+from posedu.sympy.absolute import embed_sinusoidal
+from posedu.sympy.attention import Doors, Tokens, attend
+from posedu.sympy.bias import alibi, t5
+from posedu.sympy.gated import cope, fox, fox_pro
+from posedu.sympy.rotary import (
+    axial,
+    comrope_ap,
+    comrope_ld,
+    fope,
+    fope_offset,
+    liere,
+    mixed,
+    rope,
+)
+from posedu.sympy.stickbreaking import stick_breaking
+
+__all__ = [
+    "Doors",
+    "Tokens",
+    "alibi",
+    "attend",
+    "axial",
+    "comrope_ap",
+    "comrope_ld",
+    "cope",
+    "embed_sinusoidal",
+    "fope",
+    "fope_offset",
+    "fox",
+    "fox_pro",
+    "liere",
+    "mixed",
+    "rope",
+    "stick_breaking",
+    "t5",
+]
