@@ -236,8 +236,8 @@ def test_a_norm_without_gain_commutes_and_a_gain_does_not():
     assert np.abs(per_feature * rope(x) - rope(per_feature * x)).max() > 0.1
 
 
-@given(st.integers(1, 6), st.integers(1, 4), even, layouts, seeds)
-def test_linear_attention_is_the_double_loop(tokens, d_v, d, layout, seed):
+@given(st.integers(1, 6), st.integers(1, 4), even, layouts, st.booleans(), seeds)
+def test_linear_attention_is_the_double_loop(tokens, d_v, d, layout, causal, seed):
     q, k = normal(seed, 2, tokens, d)
     v, positions = normal(seed, tokens, d_v), 3.5 * np.arange(tokens) - 2
 
@@ -247,12 +247,33 @@ def test_linear_attention_is_the_double_loop(tokens, d_v, d, layout, seed):
     expected = np.zeros((tokens, d_v))
     for i in range(tokens):
         r_i = rotary.rotation(positions[i], d, layout=layout)
-        total = sum(phi(q[i]) @ phi(k[j]) for j in range(tokens))
-        for j in range(tokens):
+        seen = range(i + 1 if causal else tokens)
+        total = sum(phi(q[i]) @ phi(k[j]) for j in seen)
+        for j in seen:
             r_j = rotary.rotation(positions[j], d, layout=layout)
             expected[i] += (r_i @ phi(q[i])) @ (r_j @ phi(k[j])) * v[j] / total
-    out = rotary.rope_linear_attention(q, k, v, positions, layout=layout)
+    options = dict(layout=layout, causal=causal)
+    out = rotary.rope_linear_attention(q, k, v, positions, **options)
     np.testing.assert_allclose(out, expected, rtol=0, atol=1e-12)
+
+
+def test_causal_linear_attention_keeps_two_sums_and_no_keys():
+    q, k, v = normal(0, 2, 3, 5, 8), normal(1, 2, 3, 5, 8), normal(2, 2, 3, 5, 4)
+    positions = normal(3, 2, 5)
+    options = dict(layout="interleaved")
+    out = rotary.rope_linear_attention(q, k, v, positions, causal=True, **options)
+
+    def phi(x):
+        return np.where(x > 0, x + 1, np.exp(np.minimum(x, 0)))
+
+    turned = [rotary.rope(phi(t), positions, **options) for t in (q, k)]
+    outer, keys = np.zeros((2, 3, 8, 4)), np.zeros((2, 3, 8))
+    for i in range(5):
+        outer += turned[1][..., i, :, None] * v[..., i, None, :]
+        keys += phi(k)[..., i, :]
+        total = (phi(q)[..., i, :] * keys).sum(-1)
+        step = np.einsum("bhd,bhdv->bhv", turned[0][..., i, :], outer)
+        np.testing.assert_allclose(out[..., i, :], step / total[..., None], atol=1e-12)
 
 
 def test_linear_attention_weights_are_not_a_convex_combination():
@@ -338,6 +359,182 @@ def test_partial_rotary_squeezes_the_whole_spectrum():
     alone = rotary.rope(x[:, :4], positions, layout="interleaved")
     assert np.array_equal(turned[:, :4], alone)
     assert np.abs(wrong.exponent_over_d(x, positions, 4) - turned).max() > 0.1
+
+
+# Frequencies and an amplitude of one's own: YaRN, arXiv 2309.00071.
+
+
+def yarn(d, factor, length, *, fast=32, slow=1, base=10000.0):
+    """NTK-by-parts as the paper has it (§3.2, §3.4), and the attention factor.
+
+    γ rises with the turns r in the training length from 0 at ``slow`` to 1 at ``fast``.
+    """
+    theta = base ** (-2 * np.arange(d // 2) / d)
+    turns = length * theta / (2 * np.pi)
+    gamma = np.clip((turns - slow) / (fast - slow), 0, 1)
+    return (1 - gamma) * theta / factor + gamma * theta, 0.1 * np.log(factor) + 1
+
+
+def yarn_by_index(d, factor, length, *, fast=32, slow=1, base=10000.0):
+    """The ramp of the authors' code: straight in the pair's index, so in log r."""
+    theta = base ** (-2 * np.arange(d // 2) / d)
+
+    def pair(turns):
+        return d * np.log(length / (2 * np.pi * turns)) / (2 * np.log(base))
+
+    low, high = np.floor(pair(fast)), np.ceil(pair(slow))
+    gamma = 1 - np.clip((np.arange(d // 2) - low) / (high - low), 0, 1)
+    return (1 - gamma) * theta / factor + gamma * theta
+
+
+def llama_3_1(d, factor=8, length=8192, low=1, high=4, base=500000.0):
+    """Frequencies by cases of the wavelength, as Meta's code has them."""
+    scaled = []
+    for w in absolute.frequencies(d, base=base):
+        wavelength = 2 * np.pi / w
+        if wavelength < length / high:
+            scaled.append(w)
+        elif wavelength > length / low:
+            scaled.append(w / factor)
+        else:
+            smooth = (length / wavelength - low) / (high - low)
+            scaled.append((1 - smooth) * w / factor + smooth * w)
+    return np.array(scaled)
+
+
+def test_yarn_keeps_the_fast_pairs_and_slows_the_slow_ones():
+    omega, factor = yarn(128, 16, 4096)
+    theta = absolute.frequencies(128)
+    turns = 4096 * theta / (2 * np.pi)
+    np.testing.assert_allclose(omega[turns >= 32], theta[turns >= 32], rtol=1e-14)
+    np.testing.assert_allclose(omega[turns <= 1], theta[turns <= 1] / 16, rtol=1e-14)
+    assert factor == pytest.approx(1.2772588722239782, rel=1e-15)
+    ratio = yarn_by_index(128, 16, 4096) / omega
+    assert ratio.max() == pytest.approx(3, rel=0.1) and 36 <= ratio.argmax() <= 40
+    ours, _ = yarn(128, 8, 8192, fast=4, base=500000.0)
+    np.testing.assert_allclose(llama_3_1(128), ours, rtol=1e-13)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("rotary_dim", [None, 32])
+def test_yarn_is_the_same_in_both_fast_faces_and_its_formula(layout, rotary_dim):
+    d, r = 128, rotary_dim or 128
+    omega, factor = yarn(r, 16, 4096)
+    options = dict(layout=layout, frequencies=omega, amplitude=factor)
+    x, positions = normal(0, 2, 5, d), np.array([0, 1, 4095, 40000, 65535])
+    ours = rotary.rope(x, positions, **options)
+    turn = factor * np.exp(1j * positions[:, None] * omega)
+    expected = rotary.to_complex(x[..., :r], layout=layout) * turn
+    a, b = rotary.pairs(r, layout=layout)
+    atol = 2 * factor * bounds.turned(x[..., :r], positions, torch.float64, layout)
+    close(ours[..., a], expected.real, atol[..., a])
+    close(ours[..., b], expected.imag, atol[..., b])
+    assert np.array_equal(ours[..., r:], x[..., r:]), "what does not turn stays"
+    for given_frequencies in (torch.tensor(omega), omega.tolist()):
+        module = RoPE(d, **options | {"frequencies": given_frequencies})
+        fast = module(torch.tensor(x), torch.tensor(positions)).numpy()
+        close(fast[..., :r], ours[..., :r], atol)
+        assert np.array_equal(fast[..., r:], x[..., r:])
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_yarn_is_the_exact_face_s(layout):
+    omega, factor = yarn(6, 16, 512)
+    x = np.linspace(-1, 1, 8)
+    options = dict(layout=layout, amplitude=sp.Float(factor))
+    exact_omega = [sp.Rational(w) for w in omega]
+    for position in (0, -7, 2**20, sp.Rational(5, 2)):
+        exact = symbolic.rope(
+            sp.Matrix(x.tolist()), position, frequencies=exact_omega, **options
+        ).evalf(30)
+        ours = rotary.rope(
+            x[None], [float(position)], layout=layout, frequencies=omega,
+            amplitude=factor,
+        )[0]  # fmt: skip
+        atol = 2 * factor * roundoff(float(position), terms=4)
+        close(ours, np.array(exact, dtype=float).ravel(), atol)
+
+
+def test_yarn_s_scores_are_relative_and_its_factor_counts_twice():
+    omega, factor = yarn(16, 16, 512)
+    q, k = normal(0, 2, 5, 16)
+
+    def scores(start, **options):
+        at = start + np.arange(5)
+        turned = (rotary.rope(t, at, layout="half", **options) for t in (q, k))
+        return np.matmul(next(turned), next(turned).T)
+
+    plain = scores(0, frequencies=omega)
+    scaled = scores(0, frequencies=omega, amplitude=factor)
+    np.testing.assert_allclose(scaled, factor**2 * plain, rtol=0, atol=1e-13)
+    moved = scores(900, frequencies=omega, amplitude=factor)
+    np.testing.assert_allclose(moved, scaled, rtol=0, atol=1e-11)
+    assert np.abs(scaled - factor * plain).max() > 0.1, "on one side alone"
+
+
+def test_its_own_geometric_frequencies_change_nothing():
+    x, positions = normal(0, 4, 12), [0, 3, -5, 900]
+    for r in (12, 4):
+        omega = absolute.frequencies(r)
+        plain = rotary.rope(x, positions, layout="half", rotary_dim=r)
+        given = rotary.rope(x, positions, layout="half", frequencies=omega)
+        assert np.array_equal(given, plain)
+
+
+def test_the_fast_part_of_the_spectrum_alone_is_p_rope():
+    x, positions = normal(0, 3, 16), [0, 5, 900]
+    ours = rotary.rope(
+        x, positions, layout="interleaved", frequencies=absolute.frequencies(16)[:2]
+    )
+    np.testing.assert_allclose(ours, wrong.exponent_over_d(x, positions, 4), atol=1e-13)
+
+
+def test_given_frequencies_are_a_copy_that_no_cast_rounds():
+    omega = torch.nn.Parameter(torch.tensor([1.0, 1 / 3], dtype=torch.float64))
+    rope = RoPE(4, layout="half", frequencies=omega)
+    before = rope.table(range(5), dtype=torch.float64)[0]
+    omega.data.zero_()
+    rope = rope.to(torch.bfloat16)
+    assert torch.equal(rope.table(range(5), dtype=torch.float64)[0], before)
+    assert not list(rope.parameters()) and not rope.state_dict()
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_gradients_with_an_amplitude(layout):
+    rope = RoPE(6, layout=layout, frequencies=[0.7, 0.1], amplitude=1.3)
+    x = torch.tensor(normal(10, 3, 6), requires_grad=True)
+    assert torch.autograd.gradcheck(lambda x: rope(x, range(3)), (x,))
+
+
+BAD_FREQUENCIES = [
+    ({"frequencies": []}, ValueError, "finite numbers, got|0 frequencies turn 0"),
+    ({"frequencies": [1.0, np.nan]}, ValueError, "frequencies must be finite"),
+    ({"frequencies": np.ones((2, 2))}, ValueError, r"\[pairs\], got shape \[2, 2\]"),
+    ({"frequencies": 1.0}, ValueError, r"\[pairs\], got shape \[\]"),
+    ({"frequencies": [1.0] * 5}, ValueError, "at most d = 8, got 10"),
+    ({"frequencies": [1.0], "rotary_dim": 4}, ValueError,
+     "1 frequencies turn 2 features, got rotary_dim = 4"),
+    ({"amplitude": np.inf}, ValueError, "amplitude must be finite, got inf"),
+    ({"amplitude": "1"}, TypeError, "amplitude must be a number, got '1'"),
+    ({"amplitude": True}, TypeError, "amplitude must be a number, got True"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("options, error, words", BAD_FREQUENCIES)
+def test_bad_frequencies_are_refused(options, error, words, unchecked):
+    x = np.zeros((3, 8))
+    for call in (
+        lambda: rotary.rope(x, range(3), layout="half", **options),
+        lambda: RoPE(8, layout="half", **options),
+    ):
+        with pytest.raises(error, match=words):
+            call()
+
+
+@pytest.mark.parametrize("options, error, words", [BAD_FREQUENCIES[n] for n in (0, 5)])
+def test_bad_frequencies_are_refused_by_the_exact_face(options, error, words):
+    with pytest.raises(error, match=words):
+        symbolic.rope(sp.zeros(8, 1), 0, layout="half", **options)
 
 
 # Wrong versions.
@@ -576,4 +773,6 @@ def test_compiled_is_the_same(layout, rotary_dim):
 def test_repr_says_the_conventions():
     text = repr(RoPE(8, layout="half", rotary_dim=4, base=500000))
     assert text == "RoPE(8, layout='half', base=500000, rotary_dim=4)"
+    text = repr(RoPE(8, layout="half", frequencies=[1.0], amplitude=1.25))
+    assert "frequencies of its own, amplitude=1.25, rotary_dim=2" in text
     assert not list(RoPE(8, layout="half").state_dict())

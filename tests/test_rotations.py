@@ -1,16 +1,21 @@
 """Rotations in several coordinates: theorems, special cases, conventions, bad input."""
 
+import inspect
 import math
 
 import numpy as np
 import pytest
+import sympy as sp
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.linalg import block_diag, expm
 from scipy.stats import ortho_group
 
+import posedu.numpy
+import posedu.sympy
 from posedu.numpy import rotary as reference
+from posedu.sympy import rotary as symbolic
 from posedu.torch import (
     Attention,
     AxialRoPE,
@@ -23,6 +28,7 @@ from posedu.torch import (
     fold_basis,
     grid,
 )
+from posedu.torch import rotary as fast
 from posedu.torch.rotary import exponential, perturb, skew
 
 DOUBLE = torch.float64
@@ -399,6 +405,152 @@ def test_a_cache_changes_nothing_where_positions_have_coordinates(make, route):
         torch.testing.assert_close(torch.cat(steps, 1), whole, rtol=0, atol=1e-12)
 
 
+GROUPED = [
+    (MixedRoPE(8, layout="half", heads=2), reference.mixed, {"layout": "half"}),
+    (LieRE(8, block=4, heads=2, scale=1.0), reference.liere, {"block": 4}),
+    (ComRoPEAP(8, block=4, heads=2), reference.comrope_ap, {"block": 4}),
+    (ComRoPELD(8, block=2, multipliers="shared", heads=2),
+     reference.comrope_ld, {"block": 2}),
+    (ComRoPELD(8, block=2, multipliers="per head", heads=2),
+     reference.comrope_ld, {"block": 2}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("module, face, options", GROUPED)
+def test_neighbouring_heads_share_parameters_in_both_faces(module, face, options):
+    x, at = draw(0, 3, 4, 5, 8), draw(1, 3, 5, 2)
+    parameters = {n: p.detach().double().numpy() for n, p in module.named_parameters()}
+    shared = face(x, at, **options, **parameters)
+    ours = module(torch.tensor(x), torch.tensor(at)).detach().numpy()
+    np.testing.assert_allclose(ours, shared, rtol=0, atol=1e-12)
+    one = face(x[:, [0, 2]], at, **options, **parameters)
+    np.testing.assert_allclose(shared[:, [0, 2]], one, rtol=0, atol=1e-14)
+    other = face(x[:, [1, 3]], at, **options, **parameters)
+    np.testing.assert_allclose(shared[:, [1, 3]], other, rtol=0, atol=1e-14)
+    with pytest.raises(ValueError, match="a multiple of 2 heads for parameters of 2"):
+        face(x[:, :3], at, **options, **parameters)
+
+
+# Parameters given
+
+
+def made(name, heads, given):
+    """A module with one of its parameters given, as a function of that."""
+    own = {"heads": heads}
+    return {
+        "frequencies": lambda: MixedRoPE(8, layout="half", frequencies=given, **own),
+        "entries": lambda: LieRE(8, block=4, axes=3, entries=given, **own),
+        "matrices": lambda: ComRoPEAP(8, block=4, matrices=given, **own),
+        "multipliers": lambda: ComRoPELD(8, block=4, multipliers=given, **own),
+    }[name]()
+
+
+SHAPES = {
+    "frequencies": (4, 3),
+    "entries": (3, 2, 6),
+    "matrices": (2, 4, 4),
+    "multipliers": (2, 2),
+}
+given_parameters = pytest.mark.parametrize("name, shape", SHAPES.items(), ids=SHAPES)
+
+
+@given_parameters
+@pytest.mark.parametrize("heads", [None, 2])
+@pytest.mark.parametrize("dtype", [torch.float32, DOUBLE])
+def test_given_parameters_are_copied_and_trained(name, shape, heads, dtype):
+    shape = shape if heads is None else (heads, *shape)
+    value = torch.tensor(draw(0, *shape), dtype=dtype, requires_grad=True)
+    parameter = made(name, heads, value).get_parameter(name)
+    assert torch.equal(parameter, value) and parameter.dtype == dtype
+    assert parameter.requires_grad and parameter.is_leaf
+    value.detach().zero_()
+    assert parameter.all()
+
+
+@given_parameters
+def test_given_parameters_of_another_shape_are_refused(name, shape, unchecked):
+    for heads, other in ((None, (7, *shape[1:])), (2, (2, 7, *shape[1:])), (2, shape)):
+        if name == "multipliers" and other == shape:
+            continue  # all heads share them
+        with pytest.raises(ValueError) as caught:
+            made(name, heads, torch.ones(other))
+        needed = shape if heads is None else (heads, *shape)
+        needed = (*needed[:-1], "axes") if name == "frequencies" else needed
+        listed = ", ".join(map(str, needed))
+        said = f"{name} must be [{listed}], got shape {list(other)}"
+        assert str(caught.value) == said
+    with pytest.raises(ValueError, match=f"{name} must be finite"):
+        made(name, None, torch.full(shape, math.nan))
+    with pytest.raises(TypeError, match=f"{name} must hold floats, got torch.int64"):
+        made(name, None, torch.ones(shape).long())
+
+
+def test_a_given_parameter_leaves_the_other_draws_alone():
+    torch.manual_seed(0)
+    drawn = torch.randn(3, 2, 2)
+    torch.manual_seed(0)
+    module = ComRoPELD(6, block=2, multipliers=torch.ones(2, 3))
+    assert torch.equal(module.matrices, drawn)
+
+
+# One meaning for one name
+
+
+def parameters_of(call):
+    return [p for p in inspect.signature(call).parameters if p != "device"]
+
+
+@pytest.mark.parametrize("face", [symbolic, fast], ids=["sympy", "torch"])
+def test_a_name_has_the_same_parameters_in_every_face(face):
+    """The exact face has one token at a time; its ``rotation`` is told frequencies."""
+    shared = {
+        name
+        for name in {*reference.__all__} & {*face.__all__}
+        if callable(getattr(face, name))
+    }
+    if face is symbolic:
+        shared.remove("rotation")
+        ours = [name for name in posedu.numpy.__all__ if name[0].islower()]
+        for name in ours:
+            given = parameters_of(getattr(posedu.numpy, name))
+            exactly = parameters_of(getattr(posedu.sympy, name))
+            assert [p.removesuffix("s") for p in given] == [
+                p.removesuffix("s") for p in exactly
+            ], name
+    assert {"skew", "rotations", "exponential", "turn_blocks"} < shared
+    for name in shared:
+        given = parameters_of(getattr(reference, name))
+        theirs = parameters_of(getattr(face, name))
+        singular = [p.removesuffix("s") for p in given]
+        assert singular == [p.removesuffix("s") for p in theirs], name
+
+
+@settings(max_examples=20)
+@given(seeds, st.sampled_from((2, 3, 4, 5)))
+def test_rotations_and_blocks_are_the_same_in_every_face(seed, block):
+    free = draw(seed, 2, 2, block * (block - 1) // 2)
+    at, x = draw(seed + 1, 3, 2), draw(seed + 2, 3, 2 * block)
+    a = reference.skew(free)
+    assert np.array_equal(a, skew(torch.tensor(free)).numpy())
+    r = reference.rotations(at, a)
+    fast_r = fast.rotations(torch.tensor(at), torch.tensor(a))
+    np.testing.assert_allclose(fast_r.numpy(), r, rtol=0, atol=1e-13)
+    turned = reference.turn_blocks(x, r)
+    np.testing.assert_allclose(
+        fast.turn_blocks(torch.tensor(x), fast_r).numpy(), turned, rtol=0, atol=1e-12
+    )
+    assert np.array_equal(turned, reference.turn_by_generators(x, at, a))
+    if block > 3:
+        return
+    generators = [[symbolic.skew(e) for e in blocks] for blocks in free.tolist()]
+    assert np.array_equal(np.array(generators, float), a)
+    column, place = sp.Matrix(x[0].tolist()), at[0].tolist()
+    exact = symbolic.turn_blocks(column, symbolic.rotations(place, generators))
+    assert exact == symbolic.turn_by_generators(column, place, generators)
+    number = np.array(exact.evalf(20), float).ravel()
+    np.testing.assert_allclose(turned[0], number, rtol=0, atol=1e-12)
+
+
 def test_repeated_positions_are_exponentiated_once():
     module = LieRE(8, block=8, heads=2)
     calls = []
@@ -484,6 +636,30 @@ BAD = [
     (lambda: fold_basis(torch.zeros(6, 2), torch.zeros(2, 2, 2)),
      ValueError, "multiple of 1 heads times d = 4, got shape"),
     (lambda: reference.skew(np.zeros(4)), ValueError, r"b\(b − 1\)/2 numbers"),
+    (lambda: skew(torch.zeros(4)), ValueError, r"b\(b − 1\)/2 numbers"),
+    (lambda: skew(torch.zeros(3, 0)), ValueError, r"got shape \[3, 0\]"),
+    (lambda: skew(torch.zeros(3).long()), TypeError, "entries must hold floats"),
+    (lambda: symbolic.skew([1, 2]), ValueError, r"b\(b − 1\)/2 numbers.*got 2"),
+    (lambda: symbolic.skew([]), ValueError, "got 0"),
+    (lambda: symbolic.liere(
+        sp.zeros(4, 1), [0, 0], entries=[[[1], [1]]] * 2, block=4),
+     ValueError, "blocks must be 4 × 4"),
+    (lambda: symbolic.comrope_ap(
+        sp.zeros(6, 1), [0, 0], matrices=[sp.eye(2)] * 3, block=2),
+     ValueError, "the number of blocks must be a positive multiple of 2, got 3"),
+    (lambda: symbolic.ld_generators([sp.eye(3)], [[1]]),
+     ValueError, "block must be a positive multiple of 2, got 3"),
+    (lambda: reference.ld_generators(np.zeros((2, 3, 3)), np.zeros((1, 2))),
+     ValueError, "block must be a positive multiple of 2, got 3"),
+    (lambda: reference.ap_generators(np.zeros((2, 4, 2))),
+     ValueError, r"matrices must be \[blocks, b, b\] .* got shape \[2, 4, 2\]"),
+    (lambda: reference.comrope_ap(
+        np.zeros((3, 8)), np.zeros((3, 2)), matrices=np.zeros((2, 4, 4)), block=2),
+     ValueError, r"blocks must be 2 × 2, got shape \[2, 4, 4\]"),
+    (lambda: reference.turn_blocks(np.zeros((3, 4)), np.zeros((3, 2, 2, 3))),
+     ValueError, r"rotation must be \[..., tokens, blocks, b, b\] .*\[3, 4\]"),
+    (lambda: reference.turn_blocks(np.zeros((3, 4)), np.zeros((2, 2))),
+     ValueError, r"got \[2, 2\]"),
     (lambda: reference.normal_form(np.ones((1, 2, 2))),
      ValueError, "generators must be skew"),
     (lambda: reference.normal_form(

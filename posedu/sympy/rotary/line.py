@@ -59,7 +59,7 @@ def rope(
     layout: str,
     base: sp.Expr | float = 10000,
     rotary_dim: int | None = None,
-    frequencies: Sequence[sp.Expr] | None = None,
+    frequencies: Sequence[sp.Expr | float] | None = None,
     amplitude: sp.Expr | float = 1,
 ) -> sp.Matrix:
     """The column ``x`` with its pairs turned: the door ``rotate``.
@@ -75,7 +75,7 @@ def rope(
     return sp.Matrix.vstack(turned, x[r:, :])
 
 
-def _own_rotary_dim(frequencies: Sequence[sp.Expr], rotary_dim: int | None) -> int:
+def _own_rotary_dim(frequencies: Sequence, rotary_dim: int | None) -> int:
     """How many features a list of frequencies turns."""
     features = 2 * len(frequencies)
     if not features or rotary_dim not in (None, features):
