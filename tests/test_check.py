@@ -1,7 +1,6 @@
 """The exercise checker, and every exercise: solution, stub, each misconception."""
 
 import re
-import time
 
 import nbformat
 import numpy as np
@@ -21,11 +20,9 @@ def ids(value):
 
 
 @pytest.mark.parametrize("exercise", ALL, ids=ids)
-def test_the_solution_is_correct_and_quick(exercise):
-    start = time.perf_counter()
+def test_the_solution_is_correct(exercise):
     result = core.check(exercise.name, exercise.solution)
     assert result.status == "correct", result
-    assert time.perf_counter() - start < 5
 
 
 @pytest.mark.parametrize("exercise", ALL, ids=ids)
