@@ -1,6 +1,7 @@
 """Exercise notebooks where only Colab's packages are: both ways in, and the way out."""
 
 import json
+import os
 import subprocess
 import sys
 import venv
@@ -68,7 +69,7 @@ def run(notebook, python, folder):
     manager.kernel_spec.argv = kernel
     resources = {"metadata": {"path": str(folder)}}
     client = NotebookClient(notebook, km=manager, timeout=300, resources=resources)
-    client.execute()
+    client.execute(cleanup_kc=True)  # or a kernel that it was given lives on
     return notebook
 
 
@@ -80,6 +81,26 @@ def said(notebook):
         for output in cell.outputs
         if output.output_type == "execute_result"
     )
+
+
+def is_alive(process):
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("last", ["", "1 / 0"], ids=["runs", "fails"])
+def test_no_kernel_outlives_its_notebook(last, tmp_path):
+    cells = [nbformat.v4.new_code_cell(c) for c in ("import os; os.getpid()", last)]
+    notebook = nbformat.v4.new_notebook(cells=cells)
+    if last:
+        with pytest.raises(CellExecutionError):
+            run(notebook, sys.executable, tmp_path)
+    else:
+        run(notebook, sys.executable, tmp_path)
+    assert not is_alive(int(said(notebook)))
 
 
 @pytest.mark.parametrize("family", ["attention", "absolute", "rotary"])
