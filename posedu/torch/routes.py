@@ -4,11 +4,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
-from torch.nn.functional import pad, scaled_dot_product_attention
+from torch.nn.functional import scaled_dot_product_attention
 
 from posedu._arguments import require_choice
-from posedu.torch._tensors import split_exactly
 from posedu.torch.encoding import Encoding, Tokens
+from posedu.torch.folding import attend_folded
 
 ROUTES = ("folded", "sdpa", "flex", "eager", "fused")
 _OPEN = ("logits", "weigh", "mix", "update")  # doors that only the eager route has
@@ -63,36 +63,17 @@ def sdpa(encoding: Encoding, tokens: Tokens) -> Output:
 
 
 def folded(encoding: Encoding, tokens: Tokens) -> Output:
-    """The bias as a few more features of queries and keys, and the stock kernel.
-
-    A number of the query plus a number of the key is an inner product: of (a, 1) and
-    (1, b). Both are cut into pieces that the dtype holds and whose differences are
-    exact; they come first, so that large sums have cancelled before the content is
-    added. What is cut off the query's number is the same for its whole row, which the
-    softmax ignores: the last piece is the key's alone. Memory is O(L).
-    """
-    q, k, v = tokens.q, tokens.k, tokens.v
-    scale = encoding.scale(tokens.d)
-    dtype = q.dtype
-    pieces = 2 if torch.finfo(dtype).bits > 16 else 3
-    of_queries, of_keys = (t / scale for t in encoding.fold(tokens))
-    *left, _ = split_exactly(of_queries, dtype, 2)
-    right = split_exactly(of_keys, dtype, pieces)
-    one = torch.ones((), dtype=dtype, device=q.device)
-    q = _before(q, [*left, *(one for _ in right)])
-    k = _before(k, [*(one for _ in left), *right])
-    wider = q.shape[-1] - v.shape[-1]
-    out = _stock(q, k, pad(v, (0, wider)), tokens, encoding)
-    return out[..., : v.shape[-1]]
-
-
-def _before(x: Tensor, columns: list[Tensor]) -> Tensor:
-    """The features of ``x`` after columns ``[rows, heads, tokens]`` or numbers."""
-    shape = (*x.shape[:-1], 1)
-    columns = [
-        c.expand(shape) if c.ndim == 0 else c[..., None].expand(shape) for c in columns
-    ]
-    return torch.cat((*columns, x), -1)
+    """The bias carried by queries and keys themselves; memory is O(L)."""
+    is_plain = tokens.is_plain
+    return attend_folded(
+        tokens.q,
+        tokens.k,
+        tokens.v,
+        *encoding.fold(tokens),
+        scale=encoding.scale(tokens.d),
+        causal=_is_square(tokens),
+        mask=None if is_plain else tokens.mask,
+    )
 
 
 def _stock(
@@ -104,9 +85,14 @@ def _stock(
         k,
         v,
         attn_mask=None if is_plain else tokens.mask,
-        is_causal=bool(is_plain and tokens.causal and q.shape[2] == k.shape[2]),
+        is_causal=is_plain and _is_square(tokens),
         scale=encoding.scale(tokens.d),
     )
+
+
+def _is_square(tokens: Tokens) -> bool:
+    """Whether causality is that of as many queries as keys."""
+    return bool(tokens.causal and tokens.q.shape[2] == tokens.k.shape[2])
 
 
 def flex(encoding: Encoding, tokens: Tokens) -> Output:
@@ -118,8 +104,7 @@ def flex(encoding: Encoding, tokens: Tokens) -> Output:
     if score_mod is None and (bias := encoding.bias(tokens)) is not None:
         score_mod = _adding(bias.expand(*q.shape[:3], k.shape[2]))
     block_mask = None
-    square = q.shape[2] == k.shape[2]
-    if not tokens.is_plain or (tokens.causal and square):
+    if not tokens.is_plain or _is_square(tokens):
         seen = None if tokens.is_plain else tokens.mask.expand(len(q), -1, -1, -1)
         block_mask = create_block_mask(
             _causal() if seen is None else _lookup(seen),

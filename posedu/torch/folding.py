@@ -1,0 +1,203 @@
+"""Attention with a bias that is a number of the query plus one of the key, in O(L)."""
+
+import math
+from collections.abc import Iterator
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+from torch.nn.functional import pad, scaled_dot_product_attention, threshold_
+
+from posedu.torch._tensors import split_exactly
+
+_ROWS = 128  # queries of a tile
+_LONG = 1024  # queries from which on tiles pay on a CPU
+_SPREAD = 80.0  # of the bias: beyond it weights are subnormal, or not worth a look
+
+
+def attend_folded(
+    q: Float[Tensor, "batch heads queries d"],
+    k: Float[Tensor, "batch heads keys d"],
+    v: Float[Tensor, "batch heads keys d_v"],
+    of_queries: Float[Tensor, "rows heads queries"],
+    of_keys: Float[Tensor, "rows heads keys"],
+    *,
+    scale: float,
+    causal: bool,
+    mask: Bool[Tensor, "rows 1 queries keys"] | None = None,
+) -> Float[Tensor, "batch heads queries d_v"]:
+    """Softmax attention of the logits scale · q · k + a_i + b_j, memory O(L).
+
+    Heads go through the stock kernel (:func:`by_features`), but on a CPU those with a
+    long and strongly falling bias go in tiles (:func:`by_tiles`): the stock kernel is
+    slow where weights are subnormal. Both are exact to the output's rounding.
+
+    Parameters
+    ----------
+    q, k, v
+        As many keys and values as heads.
+    of_queries, of_keys
+        a and b, float64.
+    scale
+        What inner products are multiplied by.
+    causal
+        Whether the mask is that of causality, for as many queries as keys.
+    mask
+        True where a query may look at a key; in place of ``causal``.
+    """
+    options = dict(scale=scale, causal=causal, mask=mask)
+    is_long = q.device.type == "cpu" and causal and q.shape[2] >= _LONG
+    if not is_long or mask is not None or torch.compiler.is_compiling():
+        return by_features(q, k, v, of_queries, of_keys, **options)
+    shape = q.shape[:2]
+    numbers = [t.expand(*shape, -1) for t in (of_queries, of_keys)]
+    low, high = numbers[1].detach().flatten(0, 1).aminmax(dim=-1)
+    order = (high - low).argsort()
+    weak = int((high - low < _SPREAD).sum())
+    if weak in (0, len(order)):
+        return (by_features if weak else by_tiles)(q, k, v, *numbers, **options)
+    heads = [t.flatten(0, 1)[None] for t in (q, k, v, *numbers)]
+    parts = [
+        attend(*(t.index_select(1, chosen) for t in heads), **options)
+        for attend, chosen in ((by_features, order[:weak]), (by_tiles, order[weak:]))
+    ]
+    return torch.cat(parts, 1).index_select(1, order.argsort()).reshape(v.shape)
+
+
+def by_features(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    of_queries: Tensor,
+    of_keys: Tensor,
+    *,
+    scale: float,
+    causal: bool,
+    mask: Tensor | None = None,
+) -> Tensor:
+    """The bias as a few more features of queries and keys, and the stock kernel.
+
+    a + b is an inner product: of (a, 1) and (1, b). Both are cut into pieces that the
+    dtype holds and whose differences are exact; they come first, so that large sums
+    have cancelled before the content is added. What is cut off a is the same for its
+    whole row, which the softmax ignores. Arguments as :func:`attend_folded`.
+    """
+    dtype = q.dtype
+    pieces = 2 if torch.finfo(dtype).bits > 16 else 3
+    left, _ = split_exactly(of_queries / scale, dtype, 2)
+    right = split_exactly(of_keys / scale, dtype, pieces)
+    one = torch.ones((), dtype=dtype, device=q.device)
+    q = _before(q, [left, *(one for _ in right)])
+    k = _before(k, [one, *right])
+    out = scaled_dot_product_attention(
+        q,
+        k,
+        pad(v, (0, q.shape[-1] - v.shape[-1])),
+        attn_mask=mask,
+        is_causal=causal and mask is None,
+        scale=scale,
+    )
+    return out[..., : v.shape[-1]]
+
+
+def _before(x: Tensor, columns: list[Tensor]) -> Tensor:
+    """The features of ``x`` after columns ``[rows, heads, tokens]`` or numbers."""
+    new = torch.stack([c.expand(x.shape[:-1]) for c in columns], -1)
+    return torch.cat((new, x), -1)
+
+
+def by_tiles(
+    q: Float[Tensor, "batch heads tokens d"],
+    k: Float[Tensor, "batch heads tokens d"],
+    v: Float[Tensor, "batch heads tokens d_v"],
+    of_queries: Float[Tensor, "batch heads tokens"],
+    of_keys: Float[Tensor, "batch heads tokens"],
+    *,
+    scale: float,
+    causal: bool = True,
+    mask: None = None,
+) -> Float[Tensor, "batch heads tokens d_v"]:
+    """Causal attention, 128 queries of a head at a time, without weightless keys.
+
+    The number of the query is the same for its row, so b_j − b_i takes the place of
+    a_i + b_j: small where the weight is not. With every |scale · q · k| ≤ R, by Cauchy
+    and Schwarz, keys whose b is more than 2R + log(keys/u) below the largest that a
+    query sees weigh at most u together, u the unit roundoff of the dtype; the oldest of
+    them are not looked at (``eq-fold-prune``). Products and sums are float32, or
+    float64 for float64.
+    """
+    return _Tiles.apply(q, k, v, of_keys, scale)
+
+
+class _Tiles(torch.autograd.Function):
+    """Forward and backward compute the weights of a tile anew."""
+
+    @staticmethod
+    def forward(ctx, q, k, v, numbers, scale):
+        wide = torch.promote_types(q.dtype, torch.float32)
+        heads = [t.detach().to(wide).flatten(0, 1) for t in (q, k, v)]
+        b = numbers.detach().flatten(0, 1)
+        first = _first_keys(*heads[:2], b, scale, torch.finfo(q.dtype).eps / 2)
+        out = heads[2].new_empty(*heads[0].shape[:-1], v.shape[-1])
+        for h, rows, keys in _tiles(first):
+            weights = _weights(*(t[h] for t in (*heads[:2], b)), rows, keys, scale)
+            torch.mm(weights, heads[2][h, keys], out=out[h, rows])
+        ctx.save_for_backward(q, k, v, numbers, out)
+        ctx.scale, ctx.first = scale, first
+        return out.unflatten(0, q.shape[:2]).to(q.dtype)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, gradient):
+        q, k, v, numbers, out = ctx.saved_tensors
+        qs, ks, vs, upstream = (
+            t.to(out.dtype).flatten(0, 1) for t in (q, k, v, gradient)
+        )
+        b = numbers.flatten(0, 1)
+        d_q, d_k, d_v = (torch.zeros_like(t) for t in (qs, ks, vs))
+        d_b = torch.zeros_like(b)
+        shared = (upstream * out).sum(-1, keepdim=True)
+        for h, rows, keys in _tiles(ctx.first):
+            weights = _weights(qs[h], ks[h], b[h], rows, keys, ctx.scale)
+            up = upstream[h, rows]
+            d_v[h, keys].addmm_(weights.mT, up)
+            d_z = torch.addmm(shared[h, rows], up, vs[h, keys].mT, beta=-1)
+            d_z.mul_(weights)
+            torch.mm(d_z, ks[h, keys], out=d_q[h, rows])
+            d_k[h, keys].addmm_(d_z.mT, qs[h, rows])
+            d_b[h, keys] += d_z.sum(0)
+        gradients = (d_q.mul_(ctx.scale), d_k.mul_(ctx.scale), d_v, d_b)
+        return *(
+            g.unflatten(0, t.shape[:2]).to(t.dtype)
+            for g, t in zip(gradients, (q, k, v, numbers), strict=True)
+        ), None
+
+
+def _first_keys(q, k, b, scale: float, u: float) -> list[list[int]]:
+    """The oldest key that each tile looks at, for each head."""
+    reach = 2 * scale * q.norm(dim=-1).amax(-1) * k.norm(dim=-1).amax(-1)
+    lost = reach.to(b) + math.log(b.shape[-1] / u)
+    largest = b.cummax(-1).values
+    heard = largest[:, ::_ROWS].contiguous() - lost[:, None]
+    return torch.searchsorted(largest, heard).tolist()
+
+
+def _tiles(first: list[list[int]]) -> Iterator[tuple[int, slice, slice]]:
+    """Head, queries and keys of every tile; a slice may end beyond the last token."""
+    for h, starts in enumerate(first):
+        for n, start in enumerate(starts):
+            rows = slice(n * _ROWS, (n + 1) * _ROWS)
+            yield h, rows, slice(start, rows.stop)
+
+
+def _weights(q, k, b, rows: slice, keys: slice, scale: float) -> Tensor:
+    """Softmax weights of a tile; b_j − b_i by way of the first query's number."""
+    q, k = q[rows], k[keys]
+    own, seen = b[rows], b[keys]
+    z = torch.add((seen - own[0]).to(q.dtype), (own[0] - own).to(q.dtype)[:, None])
+    near = z[:, -len(own) :].copy_(own - own[:, None])
+    near += torch.full_like(near, -math.inf).triu_(1)
+    weights = z.addmm_(q, k.mT, alpha=scale).softmax(-1)
+    info = torch.finfo(q.dtype)
+    return threshold_(weights, info.tiny / info.eps**2, 0.0)  # subnormals are slow
