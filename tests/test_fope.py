@@ -243,6 +243,18 @@ def test_on_offsets_it_is_relative_in_a_layer_and_decodes_token_by_token():
     torch.testing.assert_close(torch.cat(steps, 1), here, rtol=0, atol=1e-12)
 
 
+def test_rows_of_a_batch_may_have_positions_of_their_own():
+    for series in ("tokens", "offset"):
+        module = fope(8, length=64, heads=2, series=series).double()
+        q, k, v = (torch.tensor(draw(s, 3, 2, 4, 8)) for s in range(3))
+        at = torch.tensor(9 * draw(3, 3, 4))
+        out = attend(q, k, v, module, positions=at)
+        for row in range(3):
+            here = slice(row, row + 1)
+            alone = attend(q[here], k[here], v[here], module, positions=at[row])
+            torch.testing.assert_close(out[here], alone, rtol=0, atol=1e-13)
+
+
 # Coefficients
 
 

@@ -173,16 +173,28 @@ def test_fox_s_routes_agree_and_a_cache_changes_nothing(gate, form):
     )
 
 
-@given(seeds, st.integers(1, 9), st.sampled_from((0.3, 4.0)))
-@settings(max_examples=25)
-def test_fox_is_the_reference(seed, n, size):
+@given(
+    seeds,
+    st.integers(1, 9),
+    st.sampled_from((0.3, 4.0)),
+    st.sampled_from(("difference", "key")),
+    st.sampled_from(("learned", "fixed")),
+)
+@settings(max_examples=40)
+def test_fox_is_the_reference(seed, n, size, form, gate):
     q, k, v = (size * normal(seed + s, 2, n, 4) for s in range(3))
-    x = normal(seed, n, 6)
-    module = FoX(6, 2).double()
-    torch.nn.init.normal_(module.gate_weight)
+    x, bias = normal(seed, n, 6), normal(seed + 4, 2)
+    weight = normal(seed + 5, 2, 6) if gate == "learned" else None
+    module = FoX(
+        6,
+        2,
+        gate=gate,
+        form=form,
+        gate_bias=torch.tensor(bias),
+        gate_weight=None if weight is None else torch.tensor(weight),
+    )
     *qkv, given = (torch.tensor(t)[None] for t in (q, k, v, x))
-    weight, bias = module.gate_weight.detach(), module.gate_bias.detach()
-    doors = reference.fox(gate_weight=weight.numpy(), gate_bias=bias.numpy())
+    doors = reference.fox(gate_weight=weight, gate_bias=bias, form=form)
     wanted = attend_reference(q, k, v, doors, x=x)
     for route in (*ROUTES, "folded"):
         out = attend(*qkv, module, x=given, route=route)[0]
@@ -329,13 +341,22 @@ def test_the_fraction_weighs_the_ceiling():
 
 @pytest.mark.parametrize("scaling", SCALINGS)
 @pytest.mark.parametrize("heads", [None, 2])
-def test_cope_is_the_reference(scaling, heads):
+@pytest.mark.parametrize("gates", ["content", "values", "keys"])
+def test_cope_is_the_reference(scaling, heads, gates):
     q, k, v = (normal(s, 2, 7, 4) for s in range(3))
-    module = CoPE(4, npos=4, scaling=scaling, heads=heads).double()
-    torch.nn.init.normal_(module.table)
-    out = attend(*(torch.tensor(t)[None] for t in (q, k, v)), module)[0]
-    table = module.table.detach().numpy()
-    wanted = attend_reference(q, k, v, reference.cope(table=table, scaling=scaling))
+    x, own = normal(3, 7, 6), {}
+    if gates == "keys":
+        own = {"d_model": 6, "gate_heads": 2}
+    table = torch.tensor(normal(4, *((2,) if heads else ()), 4, 4))
+    module = CoPE(
+        4, npos=4, scaling=scaling, heads=heads, gates=gates, table=table, **own
+    ).double()
+    given = (torch.tensor(t)[None] for t in (q, k, v))
+    out = attend(*given, module, x=torch.tensor(x)[None])[0]
+    if gates == "keys":
+        own = {"gate_keys_weight": module.gate_keys.weight.detach().numpy()}
+    doors = reference.cope(table=table.numpy(), scaling=scaling, gates=gates, **own)
+    wanted = attend_reference(q, k, v, doors, x=x)
     np.testing.assert_allclose(out.detach().numpy(), wanted, rtol=0, atol=1e-13)
 
 
