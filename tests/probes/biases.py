@@ -67,7 +67,7 @@ def t5(table, distance):
 
 
 def symbolic_t5(table, distance):
-    exact, heads = table.cols // 2, range(table.rows)
+    exact, heads = sp.Integer(table.cols // 2), range(table.rows)
 
     def bucket(offset):
         n = sp.floor(offset)

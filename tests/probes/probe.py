@@ -93,7 +93,7 @@ def to_sympy(value):
     if isinstance(value, np.ndarray):
         exact = [[sp.Rational(float(a)) for a in row] for row in np.atleast_2d(value)]
         return sp.Matrix(exact) if value.ndim == 2 else exact[0]
-    return sp.Integer(value) if isinstance(value, int) else sp.Rational(value)
+    return value if isinstance(value, int) else sp.Rational(value)
 
 
 def to_torch(value):

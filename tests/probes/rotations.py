@@ -38,19 +38,14 @@ def symbolic_yarn(d, base, length, factor):
         return d * sp.log(length / (2 * sp.pi * turns)) / (2 * sp.log(base))
 
     low, high = max(sp.floor(pair(32)), 0), min(sp.ceiling(pair(1)), d - 1)
-    slowed = [max(0, min(1, (p - low) / (high - low))) for p in range(d // 2)]
+    ramp = [(p - low) / (high - low) for p in range(d // 2)]
+    slowed = [max(sp.S.Zero, min(sp.S.One, r)) for r in ramp]
     omega = [
         base ** sp.Rational(-2 * p, d) * (1 - s + s / factor)
         for p, s in enumerate(slowed)
     ]
-    amplitude = sp.log(factor) / 10 + 1
-
-    def rotate(column, position, head):
-        return symbolic_rope(
-            column, position, layout="half", frequencies=omega, amplitude=amplitude
-        )
-
-    return symbolic.Doors(rotate=rotate)
+    options = dict(frequencies=omega, amplitude=sp.log(factor) / 10 + 1, layout="half")
+    return symbolic.Doors(rotate=lambda x, t, head: symbolic_rope(x, t, **options))
 
 
 class YaRN(RoPE):
