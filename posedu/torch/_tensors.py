@@ -152,6 +152,17 @@ def cos_sin(
     return angle.cos().to(dtype), angle.sin().to(dtype)
 
 
+def require_first_order(name: str) -> None:
+    """Raise in a backward pass that is itself to be differentiated.
+
+    A formula of one's own for the gradient would silently lack its derivative.
+    """
+    if torch.is_grad_enabled():
+        raise RuntimeError(
+            f"{name} has no second derivative; leave out create_graph=True"
+        )
+
+
 def split_exactly(
     t: Float[Tensor, "*rows n"], dtype: torch.dtype, pieces: int
 ) -> list[Float[Tensor, "*rows n"]]:

@@ -6,10 +6,9 @@ from collections.abc import Iterator
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 from torch.nn.functional import pad, scaled_dot_product_attention, threshold_
 
-from posedu.torch._tensors import split_exactly
+from posedu.torch._tensors import require_first_order, split_exactly
 
 _ROWS = 128  # queries of a tile
 _LONG = 1024  # queries from which on tiles pay on a CPU
@@ -124,7 +123,7 @@ def by_tiles(
     a_i + b_j: small where the weight is not. With every |scale · q · k| ≤ R, by Cauchy
     and Schwarz, keys whose b is more than 2R + log(keys/u) below the largest that a
     query sees weigh at most u together, u the unit roundoff of the dtype; the oldest of
-    them are not looked at (``eq-fold-prune``). Products and sums are float32, or
+    them are not looked at (``eq-fox-prune``). Products and sums are float32, or
     float64 for float64.
     """
     return _Tiles.apply(q, k, v, of_keys, scale)
@@ -148,8 +147,8 @@ class _Tiles(torch.autograd.Function):
         return out.unflatten(0, q.shape[:2]).to(q.dtype)
 
     @staticmethod
-    @once_differentiable
     def backward(ctx, gradient):
+        require_first_order("by_tiles")
         q, k, v, numbers, out = ctx.saved_tensors
         qs, ks, vs, upstream = (
             t.to(out.dtype).flatten(0, 1) for t in (q, k, v, gradient)

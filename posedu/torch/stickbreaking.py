@@ -5,10 +5,13 @@ import math
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 
 from posedu._arguments import REMAINDERS, require_choice, require_dimension
-from posedu.torch._tensors import require_floats, require_shape
+from posedu.torch._tensors import (
+    require_first_order,
+    require_floats,
+    require_shape,
+)
 from posedu.torch.encoding import Encoding, Tokens
 
 
@@ -186,8 +189,8 @@ class _StickBreaking(torch.autograd.Function):
         return out.to(q.dtype), -spent
 
     @staticmethod
-    @once_differentiable
     def backward(ctx, d_out, d_log_rest):
+        require_first_order("stick_breaking_tiles")
         q, k, v, out = ctx.saved_tensors
         tiles, wide = ctx.tiles, out.dtype
         scale = 1 / math.sqrt(q.shape[-1])

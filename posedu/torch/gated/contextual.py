@@ -3,7 +3,6 @@
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 
 from posedu._arguments import (
     CONTEXT_GATES,
@@ -11,7 +10,7 @@ from posedu._arguments import (
     require_choice,
     require_dimension,
 )
-from posedu.torch._tensors import require_shape
+from posedu.torch._tensors import require_first_order, require_shape
 from posedu.torch.encoding import Encoding, Tokens
 
 
@@ -166,8 +165,8 @@ class _CountedBias(torch.autograd.Function):
         return _interpolate(values, counted.clamp_(max=values.shape[-1] - 1))
 
     @staticmethod
-    @once_differentiable
     def backward(ctx, gradient):
+        require_first_order("counted_bias")
         values, gate_logits, mask = ctx.saved_tensors
         gates = _gates(gate_logits, mask)
         counted = gates.flip(-1).cumsum(-1).flip(-1)
