@@ -137,6 +137,38 @@ def test_normalised_series_are_1_and_0_at_the_origin():
 # The faces
 
 
+def as_released(x, positions, cos_coef, sin_coef, *, dim, length, norm):
+    """The authors' FourierEmbedding, line by line, for [heads, tokens, d]."""
+    inv_freq = 1.0 / 10000 ** (torch.arange(0, dim, 2, dtype=DOUBLE) / dim)
+    inv_freq = inv_freq[inv_freq >= 2 * torch.pi / length]
+    freqs = torch.einsum("t,d->td", positions.double(), inv_freq)
+    tables = []
+    for pos, coef in ((freqs.cos(), cos_coef), (freqs.sin(), sin_coef)):
+        if norm:
+            coef = coef / coef.sum(dim=-2, keepdim=True)
+        series = torch.einsum("tD,hDd->htd", pos, coef)
+        missing = x.shape[-1] // 2 - series.shape[-1]
+        series = torch.nn.functional.pad(series, (0, missing), value=1)
+        tables.append(torch.cat((series, series), -1))
+    x1, x2 = x.chunk(2, -1)
+    return x * tables[0] + torch.cat((-x2, x1), -1) * tables[1]
+
+
+@pytest.mark.parametrize("norm", [False, True])
+@pytest.mark.parametrize("dim", [16, 32, 64])
+def test_it_is_the_released_code(dim, norm):
+    module = fope(
+        16, padding="ones", heads=2, length=64, fourier_dim=dim, normalise=norm
+    ).double()
+    x, positions = torch.tensor(draw(0, 2, 9, 16)), torch.arange(9) * 7
+    c, s = module.cos_coefficients, module.sin_coefficients
+    released = as_released(x, positions, c, s, dim=dim, length=64, norm=norm)
+    size = released.abs().max().item()
+    torch.testing.assert_close(
+        module(x, positions), released, rtol=0, atol=1e-13 * size
+    )
+
+
 @settings(max_examples=40)
 @given(
     seed=seeds,

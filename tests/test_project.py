@@ -74,6 +74,13 @@ def test_ci_calls_the_readme_s_test_command_and_no_other():
     assert "make test" in README
 
 
+def test_ci_names_only_files_that_exist():
+    """A test file that pytest can't find fails the job that everything waits for."""
+    workflow = (ROOT / ".github/workflows/book.yml").read_text(encoding="utf-8")
+    named = re.findall(r"\btests/\w+\.py\b", workflow)
+    assert named and all((ROOT / name).exists() for name in named), named
+
+
 def test_every_page_of_the_contents_exists():
     toc = yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8"))
     for part in toc["parts"]:

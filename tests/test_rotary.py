@@ -756,10 +756,14 @@ def test_rows_of_a_batch_may_have_positions_of_their_own():
 @pytest.mark.slow
 @pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("rotary_dim", [None, 4])
-def test_compiled_is_the_same(layout, rotary_dim):
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"rotary_dim": 4}, {"frequencies": [1.0, 0.3], "amplitude": 1.25}],
+    ids=str,
+)
+def test_compiled_is_the_same(layout, options):
     torch.compiler.reset()
-    rope = RoPE(8, layout=layout, rotary_dim=rotary_dim)
+    rope = RoPE(8, layout=layout, **options)
     compiled = torch.compile(rope, fullgraph=True)
     x = torch.tensor(normal(11, 2, 5, 8), requires_grad=True)
     for positions in (range(7, 12), torch.arange(5) + 3, torch.rand(2, 5).double()):
