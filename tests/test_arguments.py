@@ -253,9 +253,15 @@ for x in (b8.numpy(), x8[0]):
     bad(f"numpy.rope_dense of {x.shape}", ValueError, words, call, x, range(3))
 
 for q, k, v, error, words in (
-    (x8, x8[:2], x8, ValueError, ("q and k must be [tokens, d]", "[3, 8], [2, 8]")),
-    (x8, x8, x8[:2], ValueError, ("v [tokens, d_v]", "and [2, 8]")),
-    (x8[0], x8[0], x8, ValueError, ("[tokens, d]", "[8], [8]")),
+    (
+        x8,
+        x8[:2],
+        x8,
+        ValueError,
+        ("q and k must be [..., tokens, d]", "[3, 8], [2, 8]"),
+    ),
+    (x8, x8, x8[:2], ValueError, ("v [..., tokens, d_v]", "and [2, 8]")),
+    (x8[0], x8[0], x8, ValueError, ("[..., tokens, d]", "[8], [8]")),
     (x8, x8, x8.astype(np.int64), TypeError, ("v must hold floats", "int64")),
     (x8.astype(np.int64), x8, x8, TypeError, ("q must hold floats", "int64")),
 ):

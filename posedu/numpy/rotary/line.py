@@ -257,8 +257,23 @@ def rope_linear_attention(
     """Linear attention with RoPE in the numerator only (arXiv 2104.09864 Eq. 19).
 
     The feature map is elu + 1, before the rotation. Equation ``def-rope-linear``.
-    Written as the products that it is linear without; ``causal``: a query looks only
-    at itself and earlier tokens.
+
+    Parameters
+    ----------
+    q, k, v
+        Any float dtype; computed in float64, from the product of every query and key,
+        which the linear form avoids by two running sums.
+    positions
+        Integers or finite reals, ``[tokens]`` or ``[batch, tokens]``.
+    layout, base
+        See :func:`rotation`.
+    causal
+        Whether a query looks only at itself and earlier tokens. Default false.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As :func:`rope`; shapes that do not match.
     """
     q, k, v = (require_floats(n, a) for n, a in (("q", q), ("k", k), ("v", v)))
     if q.ndim < 2 or k.shape != q.shape or v.shape[:-1] != q.shape[:-1]:
