@@ -382,3 +382,13 @@ def frequencies_up_to_the_floor(d, length):
     """The slow half kept and the fast one dropped."""
     omega = frequencies(d)
     return omega[omega < 2 * np.pi / length]
+
+
+def alibi_slopes_reversed(heads):
+    """Slopes in reverse order: the first head the flattest."""
+    return 2.0 ** (-8 * np.arange(heads, 0, -1) / heads)
+
+
+def alibi_slopes_by_the_nth_root(heads):
+    """A note's "2^(−8/n) for the n-th head": same ends, not geometric."""
+    return 2.0 ** (-8 / np.arange(1, heads + 1))

@@ -4,14 +4,14 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from posedu._arguments import require_buckets
-from posedu.numpy._arrays import require_floats, require_positions
+from posedu.numpy._arrays import Positions, require_floats, require_positions
 from posedu.numpy.attention import Doors, Tokens
 
 Array = np.ndarray
 
 
 def t5_buckets(
-    offsets: Float[Array, "*shape"],
+    offsets: Positions,
     *,
     bidirectional: bool,
     buckets: int = 32,
