@@ -296,6 +296,13 @@ class Encoding(nn.Module):
         """Positions for the next layer; ``fed`` is what the perceptron said."""
         return tokens.query_positions
 
+    def forward(self, *inputs, **options):
+        """Refuse: attention is a layer's business, or that of :func:`attend`."""
+        raise TypeError(
+            f"{type(self).__name__} is no function of tensors: give it to "
+            "posedu.torch.attend(q, k, v, encoding) or to a layer"
+        )
+
     def opens(self, door: str) -> bool:
         """Whether this encoding opens the named door."""
         return getattr(type(self), door) is not getattr(Encoding, door)
