@@ -14,8 +14,21 @@ from probes import PROBES
 from probes.probe import lines_of_code, to_sympy, to_torch
 
 from posedu.numpy import attention as reference
+from posedu.numpy import bias, gated, stickbreaking
+from posedu.sympy import bias as symbolic_bias
+from posedu.sympy import gated as symbolic_gated
+from posedu.sympy import stickbreaking as symbolic_stickbreaking
 from posedu.sympy.attention import attend as symbolic_attend
-from posedu.torch import KVCache, RoPE, attend
+from posedu.torch import (
+    T5,
+    ALiBi,
+    CoPE,
+    FoX,
+    KVCache,
+    RoPE,
+    StickBreaking,
+    attend,
+)
 from posedu.torch.attention import ROUTES, choose_route
 
 pytestmark = pytest.mark.filterwarnings("ignore:flex_attention called without")
@@ -77,8 +90,8 @@ class Case:
             ]
         )
 
-    def numpy(self, causal=True):
-        doors = self.probe.numpy(**self.parameters)
+    def numpy(self, causal=True, doors=None):
+        doors = doors or self.probe.numpy(**self.parameters)
         return np.stack(
             [
                 reference.attend(q, k, v, doors, positions=p, x=x, causal=causal)
@@ -86,10 +99,12 @@ class Case:
             ]
         )
 
-    def sympy(self):
+    def exact(self):
+        return {name: to_sympy(value) for name, value in self.parameters.items()}
+
+    def sympy(self, doors=None):
         """The first sequence, to 20 digits at every step."""
-        exact = {name: to_sympy(value) for name, value in self.parameters.items()}
-        doors = evaluated(self.probe.sympy(**exact))
+        doors = evaluated(doors or self.probe.sympy(**self.exact()))
         q, k, v, positions, x = (to_sympy(t) for t in next(self.sequences()))
         out = symbolic_attend(q, k, v, doors, positions=positions, x=x)
         return np.stack([np.array(m.tolist(), dtype=float) for m in out])
@@ -207,6 +222,70 @@ def test_a_wrong_version_is_none(name):
     case = Case(name)
     with pytest.raises(AssertionError):
         close(case.torch(case.encoding(case.probe.mutant)), case.oracle())
+
+
+# The encodings of posedu, by the same definitions
+
+
+def alibi_faces(case):
+    options = dict(heads=2, slopes="geometric")
+    case.parameters["slopes"] = np.array([2.0**-4, 2.0**-8])
+    return bias.alibi(**options), symbolic_bias.alibi(**options), ALiBi(**options)
+
+
+def t5_faces(case):
+    table, options = case.parameters["table"], dict(bidirectional=False, distance=16)
+    exact = case.exact()["table"]
+    module = T5(2, buckets=8, table=torch.tensor(table), **options)
+    doors = bias.t5(table=table, **options), symbolic_bias.t5(table=exact, **options)
+    return *doors, module
+
+
+def fox_faces(case):
+    weight, start = case.parameters["weight"], case.parameters["bias"]
+    exact = case.exact()
+    w, b = torch.tensor(weight), torch.tensor(start)
+    return (
+        gated.fox(gate_weight=weight, gate_bias=start),
+        symbolic_gated.fox(gate_weight=exact["weight"], gate_bias=exact["bias"]),
+        FoX(D_MODEL, 2, gate_weight=w, gate_bias=b),
+    )
+
+
+def cope_faces(case):
+    table, options = case.parameters["table"], dict(scaling="code")
+    return (
+        gated.cope(table=table, **options),
+        symbolic_gated.cope(table=case.exact()["table"], **options),
+        CoPE(4, npos=4, table=torch.tensor(table), **options),
+    )
+
+
+def stick_faces(case):
+    options = dict(attend_current=False, remainder="drop")
+    faces = stickbreaking, symbolic_stickbreaking
+    doors = (face.stick_breaking(**options) for face in faces)
+    return *doors, StickBreaking(**options)
+
+
+OWN = {
+    "alibi": alibi_faces,
+    "t5": t5_faces,
+    "fox": fox_faces,
+    "cope": cope_faces,
+    "stick-breaking": stick_faces,
+}
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_the_faces_of_posedu_are_the_definition(name, unchecked):
+    for tokens in (3, TOKENS):
+        case = Case(name, tokens=tokens)
+        doors, exact, encoding = OWN[name](case)
+        close(case.numpy(doors=doors), case.oracle())
+        close(case.torch(encoding), case.oracle())
+        if tokens == 3:
+            close(case.sympy(doors=exact), case.oracle()[0])
 
 
 # Wherever doors are used
@@ -367,7 +446,7 @@ def half_bound(case):
     """How far bfloat16 may be from the definition of the same inputs.
 
     A logit's terms pass ``roundings`` roundings each, so that it is off by that times
-    u Σ |q| |k| scale + u |bias|, E. Softmax weights are off by at most the factor
+    u (Σ |q| |k| scale + |bias|), E. Softmax weights are off by at most the factor
     e^E / Σ w e^−E, products of a row's by e^(E + Σ E). Weights, values and their sum
     are rounded once more.
     """
@@ -383,7 +462,9 @@ def half_bound(case):
         scale = doors.scale(seen.d)
         rest = logits - scale * seen.q @ seen.k.swapaxes(1, 2)
         terms = scale * abs(seen.q) @ abs(seen.k).swapaxes(1, 2) + abs(rest)
-        e = case.probe.roundings * u * np.where(mask, terms, 0)
+        i, j = np.indices(mask.shape)
+        way = case.probe.roundings_on_the_way * (i - j)
+        e = (case.probe.roundings + way) * u * np.where(mask, terms, 0)
         if case.probe.accumulates:
             off = weights * np.expm1(e + e.sum(-1, keepdims=True))
         else:

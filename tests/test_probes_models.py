@@ -129,6 +129,9 @@ class Case:
         model = Transformer(
             D_MODEL, HEADS, LAYERS, encoding=encoding, expansion=2, **options
         )
+        for block in model.blocks:  # whose start is nearly blind
+            for projection in (block.attention.q, block.attention.k, block.attention.o):
+                projection.weight.data *= 4
         return model.double().eval()
 
     def torch(self, model, **options):
@@ -316,6 +319,34 @@ def test_gradients_are_those_of_differences(name):
         return torch.func.functional_call(model, given, (x, positions))
 
     assert torch.autograd.gradcheck(out, (x, *trained.values()), fast_mode=True)
+
+
+def rounded(model):
+    """The model with weights that bfloat16 holds."""
+    for parameter in model.parameters():
+        parameter.data = parameter.data.bfloat16().double()
+    return model
+
+
+@by_name
+def test_half_precision_is_close(name):
+    """A path through a layer rounds 13 times, each time numbers like the output.
+
+    On entering, in the norm, the projections, the door, the logits, the weights, their
+    sum, the projection back, the stream, the perceptron's four, and the stream again.
+    """
+    case = Case(name)
+    if name in ("cape", "tape"):  # the others' positions end, or grow without bound
+        case.positions = case.positions + 1000
+    model = rounded(case.model())
+    right, wrong = case.torch(model), case.torch(rounded(case.model(case.probe.mutant)))
+    x, positions = torch.tensor(case.x).bfloat16(), torch.tensor(case.positions)
+    with torch.no_grad():
+        out = model.bfloat16()(x, positions).double()
+    u = torch.finfo(torch.bfloat16).eps / 2
+    bound = 13 * LAYERS * u * right.abs().max()
+    assert (out - right).abs().max() <= bound
+    assert (out - wrong).abs().max() > bound
 
 
 # TAPE

@@ -554,7 +554,6 @@ PROBES = {
         lambda draw, heads, kv_heads: dict(table=draw(heads, 8), distance=16),
         T5OverRootD,
         only_causal=True,
-        floors=True,
     ),
     "shaw": Probe(
         shaw,
@@ -563,7 +562,6 @@ PROBES = {
         shaw_oracle,
         lambda draw, heads, kv_heads: dict(keys=draw(5, 4), values=draw(5, 4)),
         ShawKeysAlone,
-        floors=True,
     ),
     "transformer-xl": Probe(
         transformer_xl,
@@ -574,6 +572,7 @@ PROBES = {
             u=draw(heads, 4), v=draw(heads, 4), weight=draw(heads, 4, 6) / 2
         ),
         DistanceFromTheKey,
+        roundings=6,
         lines=25,
     ),
     "tupe": Probe(
@@ -590,7 +589,6 @@ PROBES = {
         ),
         RowAndColumnSwapped,
         reach=50,
-        floors=True,
     ),
     "deberta": Probe(
         deberta,
@@ -601,7 +599,6 @@ PROBES = {
             q_rows=draw(heads, 6, 4), k_rows=draw(heads, 6, 4)
         ),
         DividedByRootD,
-        floors=True,
     ),
     "dape": Probe(
         dape,
@@ -616,6 +613,7 @@ PROBES = {
             b_out=draw(heads),
         ),
         RowFormOfTheBias,
+        roundings=8,
     ),
     "key bias": Probe(
         key_bias,

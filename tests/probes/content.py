@@ -343,5 +343,6 @@ PROBES = {
         ReflectionOfTheKey,
         lines=25,
         only_causal=True,
+        roundings_on_the_way=3,
     ),
 }

@@ -461,9 +461,9 @@ MODELS = {
         tape_oracle,
         lambda draw, layers: dict(
             d=4,
-            attended=draw(2) / 4,
+            attended=draw(2),
             up=draw(3, 2) / 2,
-            down=draw(2, 3) / 4,
+            down=draw(2, 3) / 2,
             gate=draw(3, 8) / 4,
         ),
         CosinesAlone,

@@ -23,10 +23,10 @@ class Probe:
     them after q, k and v of one sequence (as many heads each), its positions, its input
     x and its mask. ``mutant`` is a wrong face in PyTorch that its name describes.
 
-    ``lines`` is how long a face may be. ``position`` are the axes of a position. A
-    ``floors`` reads positions as whole numbers, the next below. ``reach`` is where its
-    positions end. In half precision a logit's terms pass ``roundings`` roundings, a
-    door ``output`` multiplies errors by at most ``gain``, and errors of a row add up
+    ``lines`` is how long a face may be, ``position`` the axes of a position, ``reach``
+    where positions end. In half precision the terms of a logit pass ``roundings``
+    roundings, and ``roundings_on_the_way`` more for each token between key and query;
+    a door ``output`` multiplies errors by at most ``gain``, and errors of a row add up
     where its weights are products (``accumulates``).
     """
 
@@ -40,9 +40,9 @@ class Probe:
     d: int = 4
     only_causal: bool = False
     position: tuple[int, ...] = ()
-    floors: bool = False
     reach: float = math.inf
     roundings: int = 4
+    roundings_on_the_way: int = 0
     gain: float = 1.0
     accumulates: bool = False
 

@@ -431,7 +431,6 @@ PROBES = {
         log_temperature_oracle,
         lambda draw, heads, kv_heads: dict(beta=0.5, length=2),
         TemperatureOfTheKey,
-        floors=True,
     ),
     "pope": Probe(
         pope,
@@ -467,6 +466,5 @@ PROBES = {
         self_extend_oracle,
         lambda draw, heads, kv_heads: dict(group=2, window=3),
         GroupedWithoutShift,
-        floors=True,
     ),
 }
