@@ -2,11 +2,12 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib import import_module
-from inspect import signature
 from types import MappingProxyType
 from typing import Any
+
+NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -19,23 +20,55 @@ class SpecialCase:
 
 
 @dataclass(frozen=True)
+class Variant:
+    """One way to call the faces of an encoding.
+
+    ``options`` are keywords of all faces, ``module`` those of the PyTorch module alone,
+    ``sizes`` the sizes that this module is given besides the record's: ``heads`` for
+    parameters of each head. ``parameters`` says how many are trained where the record's
+    formula does not. ``exact`` tells whether the symbolic face has it, ``heads`` how
+    many heads show what is special about it.
+    """
+
+    options: Mapping[str, Any]
+    module: Mapping[str, Any]
+    sizes: tuple[str, ...] = ()
+    parameters: str | None = None
+    exact: bool = True
+    heads: int = 2
+
+    @property
+    def keywords(self) -> dict[str, Any]:
+        """All options by name, those of the module alone last."""
+        return {**self.options, **self.module}
+
+
+@dataclass(frozen=True)
 class Encoding:
     """One encoding. Faces are ``"module:object"``, loaded on demand by :meth:`face`.
 
-    The three faces take the same keywords (``variants`` lists the ones that published
-    code disagrees about): NumPy as ``f(x, positions, **options, **parameters)``,
-    PyTorch as ``Module(d, **options, **module_options)(x, positions)``, SymPy as
-    ``f(column, position, **options, **parameters)``. The parameters are the module's,
-    by name. ``axes`` is the number of coordinates of a position, ``None`` for one that
-    is a plain number.
+    The faces take the same keywords: the options of a variant, and the parameters by
+    the names that the PyTorch module has for them ("." becomes "_"). ``kind`` says what
+    they are:
 
-    An encoding that acts inside attention, where content decides, has ``inputs``
-    instead of positions: q, k and v, or the layer's input x too, or x alone for a whole
-    block. Its faces are ``f(*inputs, **options, **parameters)``, for all heads in NumPy
-    and for one in SymPy, and ``Module(**sizes, **options)(*inputs)``.
+    ``"features"``
+        Functions of features and positions: NumPy ``f(x, positions, **keywords)``,
+        SymPy ``f(column, position, **keywords)``, ``module(x, positions)``.
+    ``"doors"``
+        NumPy and SymPy ``f(**keywords)`` return ``Doors``, the module is an
+        ``Encoding``; each goes to its face's ``attend``.
+    ``"block"``
+        A whole attention block: ``f(x, **keywords)`` and ``module(x)``.
+
+    ``sizes`` names what the module's constructor needs (``d``, ``heads``, ``d_model``),
+    ``face_sizes`` those that the other two faces take too. ``axes`` is the number of
+    coordinates of a position, ``None`` for one that is a plain number.
 
     ``parameters`` (the trained ones of a layer) and ``unit`` (what d must be a multiple
-    of) are formulas in d, the block size b, the axes N, the heads h and CoPE's npos.
+    of) are formulas in d, the block size b, the axes N, the heads h (1 where they share
+    parameters), CoPE's npos and T5's buckets.
+
+    ``chapter``, ``lab`` and ``exercises`` are empty until the book has them.
     """
 
     name: str
@@ -44,43 +77,41 @@ class Encoding:
     paper: str
     year: int
     arxiv: str
+    kind: str
     doors: tuple[str, ...]
     numpy: str
     torch: str
     sympy: str
-    variants: tuple[MappingProxyType, ...]
-    chapter: str
-    lab: str
-    exercises: str
+    variants: tuple[Variant, ...]
     parameters: str
     cost: str
     relative: str
     bounded: str
     learned: str
     adopters: tuple[str, ...]
+    sizes: tuple[str, ...] = ("d",)
+    face_sizes: tuple[str, ...] = ()
     special_cases: tuple[SpecialCase, ...] = ()
     axes: int | None = None
-    inputs: tuple[str, ...] = ()
     unit: str = "2"
-    module_options: MappingProxyType = field(
-        default_factory=lambda: MappingProxyType({})
-    )
+    chapter: str = ""
+    lab: str = ""
+    exercises: str = ""
 
-    def divisor(self, options: Mapping[str, Any]) -> int:
-        """What a head dimension must be a multiple of, for a variant's options."""
-        sizes = {"b": options.get("block", 2), "N": self.axes or 1}
+    def divisor(self, variant: Variant) -> int:
+        """What a head dimension must be a multiple of."""
+        sizes = {"b": variant.options.get("block", 2), "N": self.axes or 1}
         factors = self.unit.split("*")
         return math.prod(sizes[f] if f in sizes else int(f) for f in factors)
 
-    def sizes(self, d: int, heads: int) -> dict[str, int]:
-        """The sizes without which the module of one with ``inputs`` cannot be made."""
-        known = {"d": d, "heads": heads, "d_model": heads * d}
-        parameters = signature(self.face("torch")).parameters.values()
-        return {
-            p.name: known[p.name]
-            for p in parameters
-            if p.default is p.empty and p.name in known
-        }
+    def make(self, variant: Variant, *, d: int, heads: int) -> Any:
+        """The PyTorch module of a variant, for a layer of these sizes."""
+        sizes = _sizes((*self.sizes, *variant.sizes), d, heads)
+        return self.face("torch")(**sizes, **variant.keywords)
+
+    def keywords(self, variant: Variant, *, d: int, heads: int) -> dict[str, Any]:
+        """What the other two faces are given besides parameters."""
+        return _sizes(self.face_sizes, d, heads) | dict(variant.options)
 
     def face(self, face: str) -> Any:
         """Load the ``"numpy"``, ``"torch"`` or ``"sympy"`` face."""
@@ -88,12 +119,27 @@ class Encoding:
         return getattr(import_module(module), attribute)
 
 
-def _variants(**choices: tuple) -> tuple[MappingProxyType, ...]:
-    """Every combination of the given choices, as read-only keywords."""
-    combinations: list[dict[str, Any]] = [{}]
-    for keyword, values in choices.items():
-        combinations = [{**c, keyword: v} for c in combinations for v in values]
-    return tuple(MappingProxyType(c) for c in combinations)
+def _sizes(names: tuple[str, ...], d: int, heads: int) -> dict[str, int]:
+    known = {"d": d, "heads": heads, "d_model": heads * d, "gate_heads": heads}
+    return {name: known[name] for name in names}
+
+
+def _variant(
+    *sizes: str,
+    module: Mapping[str, Any] = NOTHING,
+    parameters: str | None = None,
+    exact: bool = True,
+    heads: int = 2,
+    **options: Any,
+) -> Variant:
+    return Variant(
+        MappingProxyType(options),
+        MappingProxyType(dict(module)),
+        sizes,
+        parameters,
+        exact,
+        heads,
+    )
 
 
 ATTENTION = "attention"  # no encoding at all: the root of the map of special cases
@@ -108,12 +154,14 @@ CATALOG: dict[str, Encoding] = {
             paper="vaswani2017",
             year=2017,
             arxiv="1706.03762",
+            kind="features",
             doors=("embed",),
             numpy="posedu.numpy.absolute:embed_sinusoidal",
             torch="posedu.torch:Sinusoidal",
             sympy="posedu.sympy.absolute:embed_sinusoidal",
-            variants=_variants(
-                layout=("interleaved", "half"), spacing=("paper", "tensor2tensor")
+            variants=(
+                _variant(layout="interleaved", spacing="paper"),
+                _variant(layout="half", spacing="tensor2tensor"),
             ),
             chapter="book/absolute/sinusoidal",
             lab="notebooks/absolute",
@@ -123,6 +171,7 @@ CATALOG: dict[str, Encoding] = {
             relative="its inner products are; scores after projections in general not",
             bounded="yes: |PE|² = d/2",
             learned="no",
+            sizes=("d_model",),
             adopters=("Transformer (2017)", "Marian", "Pegasus", "Whisper encoder"),
         ),
         Encoding(
@@ -132,11 +181,15 @@ CATALOG: dict[str, Encoding] = {
             paper="su2021",
             year=2021,
             arxiv="2104.09864",
+            kind="features",
             doors=("rotate",),
             numpy="posedu.numpy.rotary:rope",
             torch="posedu.torch:RoPE",
             sympy="posedu.sympy.rotary:rope",
-            variants=_variants(layout=("interleaved", "half")),
+            variants=(
+                _variant(layout="interleaved"),
+                _variant(layout="half"),
+            ),
             chapter="book/rotary/rope",
             lab="notebooks/rotary",
             exercises="notebooks/exercises/rotary",
@@ -164,12 +217,14 @@ CATALOG: dict[str, Encoding] = {
             paper="heo2024",
             year=2024,
             arxiv="2403.13298",
+            kind="features",
             doors=("rotate",),
             numpy="posedu.numpy.rotary:axial",
             torch="posedu.torch:AxialRoPE",
             sympy="posedu.sympy.rotary:axial",
-            variants=_variants(
-                order=("concatenated", "alternating"), layout=("interleaved", "half")
+            variants=(
+                _variant(order="concatenated", layout="interleaved"),
+                _variant(order="alternating", layout="half"),
             ),
             chapter="book/rotary/axes",
             lab="notebooks/rotations",
@@ -191,11 +246,15 @@ CATALOG: dict[str, Encoding] = {
             paper="heo2024",
             year=2024,
             arxiv="2403.13298",
+            kind="features",
             doors=("rotate",),
             numpy="posedu.numpy.rotary:mixed",
             torch="posedu.torch:MixedRoPE",
             sympy="posedu.sympy.rotary:mixed",
-            variants=_variants(layout=("interleaved", "half")),
+            variants=(
+                _variant(layout="interleaved"),
+                _variant("heads", layout="half"),
+            ),
             chapter="book/rotary/axes",
             lab="notebooks/rotations",
             exercises="notebooks/exercises/axes",
@@ -220,11 +279,17 @@ CATALOG: dict[str, Encoding] = {
             paper="ostmeier2024",
             year=2024,
             arxiv="2406.10322",
+            kind="features",
             doors=("rotate",),
             numpy="posedu.numpy.rotary:liere",
             torch="posedu.torch:LieRE",
             sympy="posedu.sympy.rotary:liere",
-            variants=_variants(block=(2, 3, 4, 8)),
+            variants=(
+                _variant("heads", block=2),
+                _variant(block=3),
+                _variant("heads", block=4),
+                _variant(block=8, exact=False),
+            ),
             chapter="book/rotary/liere",
             lab="notebooks/rotations",
             exercises="notebooks/exercises/liere",
@@ -257,11 +322,16 @@ CATALOG: dict[str, Encoding] = {
             paper="yu2025",
             year=2025,
             arxiv="2506.03737",
+            kind="features",
             doors=("rotate",),
             numpy="posedu.numpy.rotary:comrope_ap",
             torch="posedu.torch:ComRoPEAP",
             sympy="posedu.sympy.rotary:comrope_ap",
-            variants=_variants(block=(2, 4, 8)),
+            variants=(
+                _variant(block=2),
+                _variant("heads", block=4),
+                _variant("heads", block=8, exact=False),
+            ),
             chapter="book/rotary/comrope",
             lab="notebooks/rotations",
             exercises="notebooks/exercises/comrope",
@@ -289,11 +359,21 @@ CATALOG: dict[str, Encoding] = {
             paper="yu2025",
             year=2025,
             arxiv="2506.03737",
+            kind="features",
             doors=("rotate",),
             numpy="posedu.numpy.rotary:comrope_ld",
             torch="posedu.torch:ComRoPELD",
             sympy="posedu.sympy.rotary:comrope_ld",
-            variants=_variants(block=(2, 4, 8)),
+            variants=(
+                _variant("heads", block=2, module={"multipliers": "per head"}),
+                _variant(
+                    "heads",
+                    block=4,
+                    module={"multipliers": "shared"},
+                    parameters="h*d*b+N*d/b",
+                ),
+                _variant(block=8, exact=False, module={"multipliers": "per head"}),
+            ),
             chapter="book/rotary/comrope",
             lab="notebooks/rotations",
             exercises="notebooks/exercises/comrope",
@@ -309,7 +389,6 @@ CATALOG: dict[str, Encoding] = {
             ),
             axes=2,
             unit="b",
-            module_options=MappingProxyType({"multipliers": "per head"}),
         ),
         Encoding(
             name="fope",
@@ -318,21 +397,33 @@ CATALOG: dict[str, Encoding] = {
             paper="hua2024",
             year=2024,
             arxiv="2412.17739",
-            doors=("rotate", "bias"),
+            kind="features",
+            doors=("rotate",),
             numpy="posedu.numpy.rotary:fope",
             torch="posedu.torch:FoPE",
             sympy="posedu.sympy.rotary:fope",
-            variants=_variants(
-                layout=("interleaved", "half"),
-                padding=("identity", "ones"),
-                length=(64,),
+            variants=(
+                _variant(
+                    layout="interleaved",
+                    padding="identity",
+                    length=64,
+                    module={"coefficients": "paper"},
+                ),
+                _variant(
+                    "heads",
+                    layout="half",
+                    padding="ones",
+                    length=64,
+                    normalise=True,
+                    module={"coefficients": "code"},
+                ),
             ),
             chapter="book/rotary/fope",
             lab="notebooks/rotations",
             exercises="notebooks/exercises/fope",
             parameters="0",
             cost="O(L d) a head and layer, and O(L d²) for the series",
-            relative="as the formula of the paper: exactly; as its code: no",
+            relative="no, as the code has it; by its offset: exactly",
             bounded="no: norms are not kept",
             learned="no",
             adopters=(),
@@ -341,7 +432,95 @@ CATALOG: dict[str, Encoding] = {
                     "rope", "no frequency is mixed in or dropped", "eq-fope-rope"
                 ),
             ),
-            module_options=MappingProxyType({"coefficients": "paper"}),
+        ),
+        Encoding(
+            name="fope-offset",
+            title="FoPE of the offset",
+            family="rotary",
+            paper="hua2024",
+            year=2024,
+            arxiv="2412.17739",
+            kind="doors",
+            doors=("logits",),
+            numpy="posedu.numpy.rotary:fope_offset",
+            torch="posedu.torch:FoPE",
+            sympy="posedu.sympy.rotary:fope_offset",
+            variants=(
+                _variant(
+                    layout="interleaved",
+                    padding="identity",
+                    length=64,
+                    module={"coefficients": "paper", "series": "offset"},
+                ),
+                _variant(
+                    layout="half",
+                    padding="ones",
+                    length=64,
+                    normalise=True,
+                    module={"coefficients": "code", "series": "offset"},
+                ),
+            ),
+            chapter="book/rotary/fope",
+            lab="notebooks/rotations",
+            exercises="notebooks/exercises/fope",
+            parameters="0",
+            cost="O(L² d) a head and layer",
+            relative="exactly",
+            bounded="no: norms are not kept",
+            learned="no",
+            adopters=(),
+        ),
+        Encoding(
+            name="t5",
+            title="T5's relative bias",
+            family="bias",
+            paper="raffel2020",
+            year=2019,
+            arxiv="1910.10683",
+            kind="doors",
+            doors=("scale", "bias"),
+            numpy="posedu.numpy.bias:t5",
+            torch="posedu.torch:T5",
+            sympy="posedu.sympy.bias:t5",
+            variants=(
+                _variant(bidirectional=False, distance=16, module={"buckets": 8}),
+                _variant(bidirectional=True, distance=16, module={"buckets": 8}),
+            ),
+            parameters="h*buckets",
+            cost="O(L²) a head and layer for the bias",
+            relative="exactly",
+            bounded="yes: one number for all distances from the last bucket's on",
+            learned="yes",
+            adopters=("T5", "mT5", "ByT5", "Flan-T5", "UL2", "LongT5"),
+            sizes=("heads",),
+            unit="1",
+        ),
+        Encoding(
+            name="alibi",
+            title="ALiBi",
+            family="bias",
+            paper="press2022",
+            year=2021,
+            arxiv="2108.12409",
+            kind="doors",
+            doors=("fold",),
+            numpy="posedu.numpy.bias:alibi",
+            torch="posedu.torch:ALiBi",
+            sympy="posedu.sympy.bias:alibi",
+            variants=(
+                _variant(slopes="authors", sides="causal", heads=3),
+                _variant(slopes="geometric", sides="symmetric", heads=3),
+                _variant(slopes="authors", sides="one-sided", heads=6),
+            ),
+            parameters="0",
+            cost="O(L) a head and layer, as one more feature of queries and keys",
+            relative="exactly",
+            bounded="no: the bias falls without end",
+            learned="no",
+            adopters=("BLOOM", "MPT", "Falcon-RW", "Baichuan-13B", "JinaBERT"),
+            sizes=("heads",),
+            face_sizes=("heads",),
+            unit="1",
         ),
         Encoding(
             name="stickbreaking",
@@ -350,13 +529,22 @@ CATALOG: dict[str, Encoding] = {
             paper="tan2024",
             year=2024,
             arxiv="2410.17980",
+            kind="doors",
             doors=("weigh", "mix"),
             numpy="posedu.numpy.stickbreaking:stick_breaking",
             torch="posedu.torch:StickBreaking",
             sympy="posedu.sympy.stickbreaking:stick_breaking",
-            variants=_variants(
-                attend_current=(False, True),
-                remainder=("drop", "own", "renormalise"),
+            variants=(
+                _variant(attend_current=False, remainder="drop"),
+                _variant(attend_current=True, remainder="own"),
+                _variant(attend_current=False, remainder="renormalise"),
+                _variant(
+                    "heads",
+                    "d",
+                    attend_current=True,
+                    remainder="sink",
+                    parameters="h*d",
+                ),
             ),
             chapter="book/stickbreaking/stickbreaking",
             lab="notebooks/stickbreaking",
@@ -367,7 +555,7 @@ CATALOG: dict[str, Encoding] = {
             bounded="yes: weights sum to at most 1",
             learned="no",
             adopters=(),
-            inputs=("q", "k", "v"),
+            sizes=(),
             unit="1",
         ),
         Encoding(
@@ -377,11 +565,16 @@ CATALOG: dict[str, Encoding] = {
             paper="lin2025",
             year=2025,
             arxiv="2503.02130",
-            doors=("bias",),
+            kind="doors",
+            doors=("fold",),
             numpy="posedu.numpy.gated:fox",
             torch="posedu.torch:FoX",
             sympy="posedu.sympy.gated:fox",
-            variants=_variants(),
+            variants=(
+                _variant(form="difference", module={"gate": "learned"}),
+                _variant(form="key", module={"gate": "independent"}, parameters="h"),
+                _variant(form="difference", module={"gate": "fixed"}, parameters="0"),
+            ),
             chapter="book/gated/fox",
             lab="notebooks/gated",
             exercises="notebooks/exercises/fox",
@@ -392,7 +585,7 @@ CATALOG: dict[str, Encoding] = {
             learned="yes",
             adopters=(),
             special_cases=(SpecialCase(ATTENTION, "all gates are 1", "eq-fox-open"),),
-            inputs=("q", "k", "v", "x"),
+            sizes=("d_model", "heads"),
             unit="1",
         ),
         Encoding(
@@ -402,11 +595,24 @@ CATALOG: dict[str, Encoding] = {
             paper="lin2025",
             year=2025,
             arxiv="2503.02130",
-            doors=("bias",),
+            kind="block",
+            doors=("fold",),
             numpy="posedu.numpy.gated:fox_pro",
             torch="posedu.torch:FoXPro",
             sympy="posedu.sympy.gated:fox_pro",
-            variants=_variants(),
+            variants=(
+                _variant(),
+                _variant(
+                    module={
+                        "kv_shift": False,
+                        "qk_norm": False,
+                        "output_norm": False,
+                        "output_gate": False,
+                    },
+                    parameters="4*(h*d)**2+h**2*d+h",
+                    exact=False,
+                ),
+            ),
             chapter="book/gated/fox",
             lab="notebooks/gated",
             exercises="notebooks/exercises/fox",
@@ -419,7 +625,7 @@ CATALOG: dict[str, Encoding] = {
             special_cases=(
                 SpecialCase("fox", "every part is switched off", "eq-fox-pro-off"),
             ),
-            inputs=("x",),
+            sizes=("d_model", "heads"),
             unit="1",
         ),
         Encoding(
@@ -429,11 +635,25 @@ CATALOG: dict[str, Encoding] = {
             paper="golovneva2024",
             year=2024,
             arxiv="2405.18719",
-            doors=("bias",),
+            kind="doors",
+            doors=("scale", "bias"),
             numpy="posedu.numpy.gated:cope",
             torch="posedu.torch:CoPE",
             sympy="posedu.sympy.gated:cope",
-            variants=_variants(scaling=("code", "bias unscaled", "paper")),
+            variants=(
+                _variant(scaling="code", gates="content", module={"npos": 4}),
+                _variant(
+                    "heads", scaling="bias unscaled", gates="values", module={"npos": 4}
+                ),
+                _variant(
+                    "d_model",
+                    "gate_heads",
+                    scaling="paper",
+                    gates="keys",
+                    module={"npos": 4},
+                    parameters="d*npos+h**2*d**2",
+                ),
+            ),
             chapter="book/gated/cope",
             lab="notebooks/gated",
             exercises="notebooks/exercises/cope",
@@ -444,9 +664,7 @@ CATALOG: dict[str, Encoding] = {
             learned="yes",
             adopters=(),
             special_cases=(SpecialCase(ATTENTION, "the table is 0", "eq-cope-nope"),),
-            inputs=("q", "k", "v"),
             unit="1",
-            module_options=MappingProxyType({"npos": 4}),
         ),
     )
 }

@@ -17,6 +17,7 @@ class CrossCheck(Table):
 
     name: str
     results: tuple[Row, ...]
+    redrawn: int = 0
 
     @property
     def ok(self) -> bool:
@@ -26,8 +27,11 @@ class CrossCheck(Table):
     _HEAD = ("faces", "what", "device", "dtype", "cases", "largest error", "of bound")
 
     def caption(self) -> str:
-        """Whose faces they are."""
-        return f"Faces of {CATALOG[self.name].title} held against each other"
+        """Whose faces they are, and how many inputs were next to a kink."""
+        text = f"Faces of {CATALOG[self.name].title} held against each other"
+        if self.redrawn:
+            text += f"; {self.redrawn} inputs next to a kink were drawn again"
+        return text
 
     def rows(self) -> Iterator[tuple[str, ...]]:
         """A row for each pair of faces, pass, device and dtype."""
@@ -69,8 +73,8 @@ def crosscheck(name: str, *, compiled: bool = False, seed: int = 0) -> CrossChec
         For a name that the catalog lacks.
     """
     encoding = CATALOG[name]
-    kind = inside if encoding.inputs else features
+    kind = features if encoding.kind == "features" else inside
     tally = Tally()
-    for options in encoding.variants:
-        kind.compare(tally, encoding, options, compiled=compiled, seed=seed)
-    return CrossCheck(name, tally.rows())
+    for variant in encoding.variants:
+        kind.compare(tally, encoding, variant, compiled=compiled, seed=seed)
+    return CrossCheck(name, tally.rows(), tally.redrawn)

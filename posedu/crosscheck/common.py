@@ -1,18 +1,25 @@
-"""What both kinds of comparison use: the tally, the devices, rounding to a dtype."""
+"""What both kinds of comparison use: the tally, devices, dtypes, differences."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+import sympy as sp
 import torch
 
 DTYPES = (torch.float64, torch.float32, torch.bfloat16)
 COMPILED_DTYPES = (torch.float32, torch.bfloat16)
 DIGITS = 40  # of the symbolic face's arithmetic
-HEADS = 2  # of an encoding that may have parameters of each
 
-# The eighth-order central difference.
+# The eighth-order central difference, and how it magnifies independent errors.
 STEP = 2.0**-5
 WEIGHTS = ((1, 4 / 5), (2, -1 / 5), (3, 4 / 105), (4, -1 / 280))
+MAGNIFIED = (2 * sum(weight**2 for _, weight in WEIGHTS)) ** 0.5 / STEP
+
+# What is trusted of a random error: at 16 samples Student's t exceeds it in one case of
+# two million.
+SAMPLES = 16
+DEVIATIONS = 8
 
 
 @dataclass(frozen=True)
@@ -34,13 +41,14 @@ class Row:
 
 
 class Tally:
-    """The worst of every kind of comparison."""
+    """The worst of every kind of comparison, and how many inputs were redrawn."""
 
     def __init__(self):
         self.worst: dict[tuple[str, str, str, str], list[float]] = {}
+        self.redrawn = 0
 
-    def add(self, faces, what, device, dtype, left, right, bound) -> None:
-        """Take one comparison in."""
+    def add(self, faces, what, device, dtype, tensor, left, right, bound) -> None:
+        """Take one comparison in: the result, or the gradient to the named tensor."""
         where = (str(device), str(dtype).removeprefix("torch."))
         worst = self.worst.setdefault((faces, what, *where), [0, 0.0, 0.0])
         worst[0] += 1
@@ -70,3 +78,36 @@ def to_numpy(x: torch.Tensor) -> np.ndarray:
 def rounded(x: np.ndarray, dtype: torch.dtype) -> np.ndarray:
     """``x`` as the dtype holds it, so that both faces get the same numbers."""
     return torch.tensor(x).to(dtype).double().numpy()
+
+
+def roundoff(dtype: torch.dtype) -> float:
+    """The unit roundoff u."""
+    return torch.finfo(dtype).eps / 2
+
+
+def parameters_of(module: torch.nn.Module) -> dict[str, torch.nn.Parameter]:
+    """Its parameters, under the names of the other faces."""
+    return {n.replace(".", "_"): p for n, p in module.named_parameters()}
+
+
+def difference(product: Callable[[float], float]) -> tuple[float, float]:
+    """The slope of a smooth function at 0, and what the difference may be off by.
+
+    Doubling the step of an eighth-order difference multiplies its error by about 256;
+    a 64th of what that changes is allowed for the error itself.
+    """
+    steps = [n for n, _ in WEIGHTS]
+    places = {sign * m * n for sign in (-1, 1) for m in (1, 2) for n in steps}
+    at = {n: product(n * STEP) for n in places}
+
+    def slope(m: int) -> float:
+        return sum(w * (at[m * n] - at[-m * n]) for n, w in WEIGHTS) / (m * STEP)
+
+    return slope(1), abs(slope(2) - slope(1)) / 64
+
+
+def exactly(value):
+    """A number as a rational, an array as nested tuples of them."""
+    if isinstance(value, np.ndarray) and value.ndim:
+        return tuple(exactly(item) for item in value)
+    return sp.Rational(float(value))

@@ -3,113 +3,110 @@
 Inputs are random, adversarial (values of very different size, equal members of a
 pair, zeros) and edge cases (no token, one token, positions far from 0, negative,
 real, repeated), for d in 1 … 128 as far as d may be that. Trainable parameters are
-those that the PyTorch face draws, once shared by all heads and once for each of
-two. The symbolic face, evaluated to 40 digits, takes part for d ≤ 4 and blocks of
-at most 4 features.
+those that the PyTorch face draws. The symbolic face, evaluated to 40 digits, takes part
+for d ≤ 4 and blocks of at most 4 features.
 
-The bound at each entry is derived, not tuned. With u the unit roundoff and b the
-features that are mixed (2 for pairs), it is
-``scale · (turn + (b + 2) u_table + 2 u_out)``. ``scale`` bounds what is multiplied:
-``|x| + 2`` where a vector of sines is added, √b times the length of the token where
-features turn, times the largest sum of coefficients where the table is a series.
-``turn`` is the error of the float64 angle: ``6 u₆₄ a`` for an angle that is at most
-a (a frequency by a power and a division, the products and their sum), and
-``8 b u₆₄ (1 + a)`` for a matrix exponential of norm a, whose eigenvectors or
-squarings cost a few b roundings for each unit of a. The products with a table of
-its dtype, their sums and its own rounding are b + 2 more, the result's rounding
-the last.
+The bound at each entry is derived, not tuned. What the faces do to a token is affine,
+so unit steps give the reference's matrix T and what is added. With u the unit roundoff
+and b the most features that a row of T mixes, the bound is
+``(|T| |x| + |added|) ((b + 2) u_table + 2 u_out) + turn · mixed``: the products with a
+table of its dtype, their sums and its own rounding are b + 2 roundings, the result's
+the last. ``mixed`` is the sum of |x| over the features of a row, and 1 more where
+something is added; ``turn`` the error of the float64 angle or exponential,
+``8 b u₆₄ (1 + reach)``: a few roundings for each feature of a block, each of which
+moves T as if position or parameters were off by u. ``reach`` is how fast that is: the
+largest change of an entry when the reference is run with every position and parameter
+off by a small part of it, up or down at random.
 
-Gradients with respect to parameters are compared along a random direction, so
-scaled that it turns no token by more than one radian for each unit step. The
-reference's is an eighth-order central difference with step h = 2⁻⁵: every
-derivative of a rotation along that direction is at most 1, so the difference is
-off by at most h⁸/630 < 2 · 10⁻¹⁵, and by 67 times the reference's own error.
+Gradients with respect to parameters are slopes along the gradient to each of them and
+along a random direction of all, so scaled that no entry of T changes by more than 1 for
+each unit step. The reference's is an eighth-order central difference, whose error is
+estimated by doubling the step, and 67 times the reference's own.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import sympy as sp
 import torch
 
-from posedu.catalog import Encoding
+from posedu.catalog import Encoding, Variant
 from posedu.crosscheck.common import (
     COMPILED_DTYPES,
     DIGITS,
     DTYPES,
-    HEADS,
-    STEP,
-    WEIGHTS,
     Tally,
     devices,
+    difference,
+    exactly,
+    parameters_of,
     rounded,
+    roundoff,
     to_numpy,
 )
 
 SIZES = (1, 2, 64, 128)  # head dimensions to try, each rounded up to what d may be
+HEADS = 2  # of an encoding with parameters of each
 LARGEST_EXACT = 4  # the largest d whose exact values take about a second
-LARGEST_EXACT_BLOCK = 4  # beyond it no closed form is known
 COMPILED_SIZE = 64
+
+_OFF = 2.0**-32  # by what positions and parameters are off to see how T moves
+_TRIES = 4
 
 
 def compare(
-    tally: Tally, encoding: Encoding, options: Mapping, *, compiled: bool, seed: int
+    tally: Tally, encoding: Encoding, variant: Variant, *, compiled: bool, seed: int
 ) -> None:
-    """Compare one variant's faces on every size, with and without heads' own."""
-    for heads in (None, HEADS) if _has_heads(encoding) else (None,):
-        if compiled:
-            torch.compiler.reset()  # or its limit of recompilations is soon reached
-        for d in _sizes(encoding, options):
-            pair = _Pair(encoding, options, d, heads, seed)
-            compile_now = compiled and d >= COMPILED_SIZE > d - d // 2
-            _compare(tally, pair, compile_now, seed)
+    """Compare one variant's faces on every size."""
+    if compiled:
+        torch.compiler.reset()  # or its limit of recompilations is soon reached
+    for d in _sizes(encoding, variant):
+        pair = _Pair(encoding, variant, d, seed)
+        compile_now = compiled and d >= COMPILED_SIZE > d - d // 2
+        for number, case in enumerate(_cases(pair, seed)):
+            _compare(tally, pair, compile_now and number == 0, case)
 
 
 class _Pair:
     """A PyTorch module and the reference functions with its parameters."""
 
-    def __init__(
-        self,
-        encoding: Encoding,
-        options: Mapping,
-        d: int,
-        heads: int | None,
-        seed: int,
-    ):
+    def __init__(self, encoding: Encoding, variant: Variant, d: int, seed: int):
         torch.manual_seed(seed)
-        own = {} if heads is None else {"heads": heads}
-        make = encoding.face("torch")
-        self.encoding, self.options, self.d, self.heads = encoding, options, d, heads
-        self.module = make(d, **options, **encoding.module_options, **own)
-        self.parameters = {
-            name: to_numpy(value) for name, value in self.module.named_parameters()
-        }
-        self.trained = [n for n, p in self.module.named_parameters() if p.requires_grad]
-        shared = make(d, **options, **encoding.module_options)
-        self.shared_ndim = {n: p.ndim for n, p in shared.named_parameters()}
-        self.numpy = encoding.face("numpy")
-        self.sympy = encoding.face("sympy")
-        self.block = options.get("block", 2)
+        self.rng = np.random.default_rng(seed)
+        self.encoding, self.d = encoding, d
+        self.heads = HEADS if "heads" in variant.sizes else None
+        self.module = encoding.make(variant, d=d, heads=self.heads or 1)
+        parameters = parameters_of(self.module)
+        self.parameters = {name: to_numpy(p) for name, p in parameters.items()}
+        self.trained = [name for name, p in parameters.items() if p.requires_grad]
+        shared = encoding.make(replace(variant, sizes=()), d=d, heads=1)
+        self.shared_ndim = {n: p.ndim for n, p in parameters_of(shared).items()}
+        self.options = encoding.keywords(variant, d=d, heads=self.heads or 1)
+        self.has_exact = variant.exact and d <= LARGEST_EXACT
         self.exact_maps: dict = {}
 
     def forward(self, x, positions, parameters=None):
+        """The reference."""
         parameters = self.parameters if parameters is None else parameters
-        return self.numpy(x, positions, **self.options, **parameters)
+        return self.encoding.face("numpy")(x, positions, **self.options, **parameters)
 
-    def backward(self, x, positions, gradient):
-        """Jᵀ · gradient; J by unit steps, exact because the map is affine in x."""
-        steps = np.eye(self.d).reshape(self.d, *[1] * (x.ndim - 1), self.d)
-        columns = self.forward(steps + 0 * x, positions)
-        columns = columns - self.forward(0 * x, positions)
-        return np.moveaxis((columns * gradient).sum(-1), 0, -1)
+    def affine(self, positions, parameters=None):
+        """T of every token and what is added: exact, by unit steps."""
+        own = () if self.heads is None else (self.heads,)
+        zeros = np.zeros((*own, len(positions), self.d))
+        steps = np.eye(self.d).reshape(self.d, *[1] * (zeros.ndim - 1), self.d)
+        added = self.forward(zeros, positions, parameters)
+        columns = self.forward(steps + zeros, positions, parameters) - added
+        return np.moveaxis(columns, 0, -1), added
 
     def exact(self, x, positions, gradient):
         """Result and gradient of the symbolic face, evaluated token by token."""
         forward, backward = np.empty(x.shape), np.empty(x.shape)
         for place in np.ndindex(x.shape[:-1]):
             head = None if self.heads is None else place[0]
-            jacobian, at_zero = self._exact_map(_exactly(positions[place[-1]]), head)
-            token, slope = (sp.Matrix(_exactly(t[place])) for t in (x, gradient))
+            jacobian, at_zero = self._exact_map(exactly(positions[place[-1]]), head)
+            token, slope = (sp.Matrix(exactly(t[place])) for t in (x, gradient))
             forward[place] = [float(e) for e in jacobian * token + at_zero]
             backward[place] = [float(e) for e in jacobian.T * slope]
         return forward, backward
@@ -117,9 +114,11 @@ class _Pair:
     def _exact_map(self, position, head):
         """The symbolic face at a position, as a matrix and what is added to it."""
         if (position, head) not in self.exact_maps:
-            parameters = {n: _exactly(self._of_head(n, head)) for n in self.parameters}
+            parameters = {n: exactly(self._of_head(n, head)) for n in self.parameters}
             column = sp.Matrix(sp.symbols(f"x:{self.d}", real=True))
-            turned = self.sympy(column, position, **self.options, **parameters)
+            turned = self.encoding.face("sympy")(
+                column, position, **self.options, **parameters
+            )
             jacobian, minus = sp.linear_eq_to_matrix(list(turned), list(column))
             exact = jacobian.evalf(DIGITS), -minus.evalf(DIGITS)
             self.exact_maps[position, head] = exact
@@ -129,171 +128,149 @@ class _Pair:
         value = self.parameters[name]
         return value[head] if value.ndim > self.shared_ndim[name] else value
 
-    @property
-    def has_exact(self) -> bool:
-        return self.d <= LARGEST_EXACT and self.block <= LARGEST_EXACT_BLOCK
 
-    def scale(self, x):
-        """What the factors of a result multiply, at most."""
-        if self.encoding.doors == ("embed",):
-            return np.abs(x) + 2
-        length = np.linalg.norm(x, axis=-1, keepdims=True) + np.zeros_like(x)
-        return np.sqrt(self.block) * length * self._series()
+class _At:
+    """The reference at some positions: what it does to tokens, and its errors."""
 
-    def _series(self) -> float:
-        """By how much a series of waves can exceed one wave."""
-        sums = [
-            np.abs(value).sum(axis=-2).max()
-            for name, value in self.parameters.items()
-            if name.endswith("coefficients")
+    def __init__(self, pair: _Pair, positions: np.ndarray):
+        self.pair, self.positions = pair, positions
+        self.t, self.added = pair.affine(positions)
+        moves = [self._moved() for _ in range(_TRIES)]
+        self.is_mixed = (self.t != 0) | np.any([m[0] != 0 for m in moves], axis=0)
+        self.mixing = int(self.is_mixed.sum(-1).max(initial=1))
+        reach = [
+            np.maximum(np.abs(t).max((-2, -1)), np.abs(added).max(-1)) / _OFF
+            for t, added in moves
         ]
-        return max(1.0, sum(sums))
+        turn = 8 * self.mixing * roundoff(torch.float64) * (1 + np.max(reach, axis=0))
+        self.turn = turn[..., None]
 
-    def turn_error(self, positions) -> np.ndarray:
-        """The error of the turning part of each token, ``[tokens, 1]``."""
-        u = torch.finfo(torch.float64).eps / 2
-        angle = self.reach(positions)
-        if hasattr(self.module, "generators"):
-            return 8 * self.block * u * (1 + angle)
-        return 6 * u * angle
+    def _moved(self):
+        """What a small random part of positions and parameters changes."""
 
-    def by_axis(self, positions) -> np.ndarray:
-        """The size of each coordinate, ``[tokens, axes]``."""
-        return np.abs(positions.astype(float)).reshape(-1, self.encoding.axes or 1)
+        def off(value):
+            return value * (
+                1 + _OFF * self.pair.rng.choice((-1.0, 1.0), np.shape(value))
+            )
 
-    def reach(self, positions) -> np.ndarray:
-        """The largest angle, or norm of the exponent, of each token."""
-        by_axis = self.by_axis(positions)
-        if hasattr(self.module, "generators"):
-            generators = to_numpy(self.module.generators())
-            norms = np.linalg.norm(generators, ord=2, axis=(-2, -1))
-            largest = np.moveaxis(norms, -2, 0).reshape(by_axis.shape[1], -1).max(1)
-        elif "frequencies" in self.parameters:
-            f = np.abs(self.parameters["frequencies"])
-            largest = f.reshape(-1, by_axis.shape[1]).max(0)
-        else:
-            largest = np.ones(by_axis.shape[1])
-        return (by_axis @ largest)[:, None]
+        parameters = {n: off(p) for n, p in self.pair.parameters.items()}
+        t, added = self.pair.affine(off(self.positions), parameters)
+        return t - self.t, added - self.added
 
-    def bound(self, x, positions, dtype):
-        u_out = torch.finfo(dtype).eps / 2
-        table = torch.promote_types(dtype, torch.float32)
-        u_table = torch.finfo(table).eps / 2
-        roundings = (self.block + 2) * u_table + 2 * u_out
-        error = self.turn_error(positions) + roundings
-        return self.scale(x) * error + torch.finfo(dtype).tiny
+    def forward(self, x):
+        """The reference's result, and the size of what it adds up."""
+        out = np.einsum("...ij,...j->...i", self.t, x) + self.added
+        return out, self._sizes(x, self.t, self.is_mixed, self.added)
 
+    def backward(self, gradient):
+        """Its gradient to x, likewise."""
+        t, is_mixed = self.t.swapaxes(-1, -2), self.is_mixed.swapaxes(-1, -2)
+        out = np.einsum("...ij,...j->...i", t, gradient)
+        return out, self._sizes(gradient, t, is_mixed, np.zeros_like(out))
 
-def _compare(tally: Tally, pair: _Pair, compile_now: bool, seed: int) -> None:
-    for case, (x, positions, gradient) in enumerate(_cases(pair, seed)):
-        if pair.has_exact:
-            exact, exact_back = pair.exact(x, positions, gradient)
-            forward = pair.forward(x, positions)
-            backward = pair.backward(x, positions, gradient)
-            where = ("cpu", torch.float64)
-            bound = pair.bound(x, positions, torch.float64)
-            tally.add("sympy–numpy", "forward", *where, exact, forward, bound)
-            bound = pair.bound(gradient, positions, torch.float64)
-            tally.add("sympy–numpy", "gradient", *where, exact_back, backward, bound)
-        for device in devices():
-            for dtype in DTYPES:
-                calls = {"torch": lambda module: module}
-                if compile_now and case == 0 and dtype in COMPILED_DTYPES:
-                    calls["torch.compile"] = lambda module: torch.compile(
-                        module, fullgraph=True
-                    )
-                given = (rounded(x, dtype), positions, rounded(gradient, dtype))
-                for label, prepare in calls.items():
-                    faces = f"numpy–{label}"
-                    _compare_fast(
-                        tally, pair, faces, prepare, given, dtype, device, seed
-                    )
+    @staticmethod
+    def _sizes(x, t, is_mixed, added):
+        products = np.einsum("...ij,...j->...i", np.abs(t), np.abs(x)) + np.abs(added)
+        turned = np.einsum("...ij,...j->...i", is_mixed, np.abs(x)) + (added != 0)
+        return products, turned
+
+    def bound(self, sizes, dtype):
+        """What a face may be off by."""
+        products, turned = sizes
+        u_table = roundoff(torch.promote_types(dtype, torch.float32))
+        roundings = (self.mixing + 2) * u_table + 2 * roundoff(dtype)
+        return products * roundings + turned * self.turn + torch.finfo(dtype).tiny
 
 
-def _compare_fast(tally, pair, faces, prepare, case, dtype, device, seed) -> None:
+def _compare(tally: Tally, pair: _Pair, compile_now: bool, case) -> None:
     x, positions, gradient = case
-    exact_parameters = torch.float64 if dtype == torch.float64 else torch.float32
-    module = pair.module.to(device=device, dtype=exact_parameters)
+    at = _At(pair, positions)
+    if pair.has_exact:
+        exact, exact_back = pair.exact(x, positions, gradient)
+        where = ("cpu", torch.float64)
+        (out, sizes), (back, back_sizes) = at.forward(x), at.backward(gradient)
+        bound = at.bound(sizes, torch.float64)
+        tally.add("sympy–numpy", "forward", *where, "out", exact, out, bound)
+        bound = at.bound(back_sizes, torch.float64)
+        tally.add("sympy–numpy", "gradient", *where, "x", exact_back, back, bound)
+    lines = None
+    for device in devices():
+        for dtype in DTYPES:
+            calls = {"torch": lambda module: module}
+            if compile_now and dtype in COMPILED_DTYPES:
+                calls["torch.compile"] = lambda m: torch.compile(m, fullgraph=True)
+            given = rounded(x, dtype), rounded(gradient, dtype)
+            for label, prepare in calls.items():
+                where = (f"numpy–{label}", device, dtype)
+                slopes = _compare_fast(tally, at, prepare, given, where)
+                if slopes and x.size:
+                    lines = lines or _lines(at, slopes)
+                    _compare_slopes(tally, at, lines, slopes, given, where)
+
+
+def _compare_fast(tally, at, prepare, given, where) -> dict[str, np.ndarray]:
+    """Compare result and gradient to x; return those to the parameters."""
+    pair, (faces, device, dtype), (x, gradient) = at.pair, where, given
+    wide = torch.promote_types(dtype, torch.float32)
+    module = pair.module.to(device=device, dtype=wide)
     leaf = torch.tensor(x, dtype=dtype, device=device, requires_grad=True)
-    out = prepare(module)(leaf, torch.as_tensor(positions, device=device))
-    trained = [module.get_parameter(name) for name in pair.trained]
-    grad, *of_parameters = torch.autograd.grad(
-        out, [leaf, *trained], torch.tensor(gradient, dtype=dtype, device=device)
-    )
-    where = (faces, "forward", device, dtype)
-    bound = pair.bound(x, positions, dtype)
-    tally.add(*where, to_numpy(out), pair.forward(x, positions), bound)
-    where = (faces, "gradient", device, dtype)
-    bound = pair.bound(gradient, positions, dtype)
-    expected = pair.backward(x, positions, gradient)
-    tally.add(*where, to_numpy(grad), expected, bound)
-    if trained and x.size:
-        slopes = dict(zip(pair.trained, map(to_numpy, of_parameters), strict=True))
-        where = (faces, "parameters", device, dtype)
-        tally.add(*where, *_slopes(pair, slopes, case, dtype, seed))
+    out = prepare(module)(leaf, torch.as_tensor(at.positions, device=device))
+    parameters = parameters_of(module)
+    trained = [parameters[name] for name in pair.trained]
+    upstream = torch.tensor(gradient, dtype=dtype, device=device)
+    grad, *slopes = torch.autograd.grad(out, [leaf, *trained], upstream)
+    expected, sizes = at.forward(x)
+    key = (faces, "forward", device, dtype, "out")
+    tally.add(*key, to_numpy(out), expected, at.bound(sizes, dtype))
+    expected, sizes = at.backward(gradient)
+    key = (faces, "gradient", device, dtype, "x")
+    tally.add(*key, to_numpy(grad), expected, at.bound(sizes, dtype))
+    return dict(zip(pair.trained, map(to_numpy, slopes), strict=True))
 
 
-def _slopes(pair, slopes, case, dtype, seed):
-    """The slope along one direction of the parameters, twice, and its bound."""
-    x, positions, gradient = case
-    direction = _direction(pair, positions, seed)
-
-    def product(t):
-        moved = {n: pair.parameters[n] + t * v for n, v in direction.items()}
-        return (pair.forward(x, positions, pair.parameters | moved) * gradient).sum()
-
-    expected = sum(
-        weight * (product(n * STEP) - product(-n * STEP)) / STEP
-        for n, weight in WEIGHTS
-    )
-    given = sum((slopes[n] * v).sum() for n, v in direction.items())
-    lengths = np.linalg.norm(x, axis=-1) * np.linalg.norm(gradient, axis=-1)
-    size = np.sqrt(pair.block) * lengths.sum()
-    u_64 = torch.finfo(torch.float64).eps / 2
-    u = u_64 if dtype == torch.float64 else torch.finfo(torch.float32).eps / 2
-    turn = float(pair.turn_error(positions).max())
-    reference = 67 * (turn + (pair.block + 4) * u_64) + 2e-15
-    bound = size * (reference + turn + (pair.block + 4 + x.size) * u)
-    return given, expected, bound + torch.finfo(dtype).tiny
+def _lines(at: _At, gradients) -> dict[str, dict[str, np.ndarray]]:
+    """Directions of the parameters along which T changes by 1 at most."""
+    pair = at.pair
+    everywhere = {n: pair.rng.normal(size=g.shape) for n, g in gradients.items()}
+    lines = {n: {n: g} for n, g in gradients.items() if g.any()} | {"all": everywhere}
+    return {name: _scaled(at, line) for name, line in lines.items()}
 
 
-def _direction(pair, positions, seed):
-    """A random change of the parameters that turns no token by more than 1."""
-    rng = np.random.default_rng(seed)
-    change = {n: rng.normal(size=pair.parameters[n].shape) for n in pair.trained}
-    reach = _reach_of_change(pair, positions, change)
-    return {name: value / max(reach, 1e-300) for name, value in change.items()}
+def _scaled(at: _At, line):
+    size = max(np.abs(v).max() for v in line.values())
+    moved = {n: at.pair.parameters[n] + _OFF * v / size for n, v in line.items()}
+    t, _ = at.pair.affine(at.positions, at.pair.parameters | moved)
+    speed = max(np.abs(t - at.t).max() / _OFF, 1e-300)
+    return {n: v / size / speed for n, v in line.items()}
 
 
-def _reach_of_change(pair, positions, change) -> float:
-    """A bound on how fast the exponent of any token changes."""
-    furthest = pair.by_axis(positions).sum(-1).max()
-    sizes = {n: np.abs(v).max() for n, v in change.items()}
-    if "matrices" not in change:
-        return furthest * sum(sizes.values()) * pair.block
-    # θ (P − Pᵀ): a product, so each factor's change is multiplied by the other's size
-    here = {n: np.abs(pair.parameters[n]).max(initial=1.0) for n in change}
-    matrices = 2 * pair.block * (here["matrices"] + sizes["matrices"])
-    other = here.get("multipliers", 1.0) + sizes.get("multipliers", 0.0)
-    return furthest * 4 * matrices * other
+def _compare_slopes(tally, at, lines, slopes, given, where) -> None:
+    """The slope along each direction, twice."""
+    pair, (faces, device, dtype), (x, gradient) = at.pair, where, given
+    products, turned = at.forward(x)[1]
+    size = (np.abs(gradient) * (products + turned)).sum()
+    turn, u_64 = float(at.turn.max()), roundoff(torch.float64)
+    u = roundoff(torch.promote_types(dtype, torch.float32))
+    fast = turn + (at.mixing + 4 + x.size) * u
+    reference = 67 * (turn + (at.mixing + 4) * u_64)
+    for tensor, line in lines.items():
+
+        def product(t, line=line):
+            moved = {n: pair.parameters[n] + t * v for n, v in line.items()}
+            out = pair.forward(x, at.positions, pair.parameters | moved)
+            return (out * gradient).sum()
+
+        expected, error = difference(product)
+        bound = size * (fast + reference) + error + torch.finfo(dtype).tiny
+        given_slope = sum((slopes[n] * v).sum() for n, v in line.items())
+        key = (faces, "parameters", device, dtype, tensor)
+        tally.add(*key, given_slope, expected, bound)
 
 
-def _has_heads(encoding: Encoding) -> bool:
-    make = encoding.face("torch")
-    return "heads" in make.__init__.__annotations__
-
-
-def _sizes(encoding: Encoding, options: Mapping) -> list[int]:
+def _sizes(encoding: Encoding, variant: Variant) -> list[int]:
     """The head dimensions of ``SIZES``, each rounded up to a multiple of the unit."""
-    unit = encoding.divisor(options)
+    unit = encoding.divisor(variant)
     return sorted({-(-size // unit) * unit for size in SIZES} | {2 * unit})
-
-
-def _exactly(value):
-    """A number as a rational, an array as nested tuples of them."""
-    if isinstance(value, np.ndarray) and value.ndim:
-        return tuple(_exactly(item) for item in value)
-    return sp.Rational(float(value))
 
 
 def _cases(pair: _Pair, seed: int) -> Iterator[tuple[np.ndarray, ...]]:

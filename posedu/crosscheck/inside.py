@@ -1,517 +1,477 @@
-"""The faces of an encoding that acts inside attention.
+"""The faces of an encoding that acts inside attention, or is a block of it.
 
-Inputs are random, of zeros, of ones, with equal keys and with logits of about ±100, for
-no token, one, and up to five; two heads, d in 1 … 64, all parameters random. The
-symbolic face, evaluated to 40 digits, takes part for d = 1, 4 and up to three tokens.
+The three faces attend with the same queries, keys, values, positions and parameters,
+drawn at random as the coarsest dtype holds them, so that all compute with the same
+numbers: up to six tokens, d in 1 … 16; positions 0, 1, …, far from 0, negative, real,
+of each row its own; grouped queries; small logits and, in float32 and wider, large
+ones. PyTorch takes every route that serves the encoding. The symbolic face, evaluated
+to 40 digits, takes part up to three tokens.
 
-The bound is derived by following errors through the formula, step by step. An inner
-product of n factors costs n roundings of the sum of absolute products; an error δ of a
-logit changes softmax weights by at most e^2δ − 1 of their size, and a weight of a
-broken stick by at most e^δ' − 1, where δ' adds up the errors of all logits of the row;
-σ has slope at most 1/4 and log σ at most 1; between whole positions a bias has the
-slope of its table; a norm passes twice the error over its size. Products and sums
-inside are rounded to u of float32 or better, what is stored to u of the dtype.
+The model of rounding is statistical. The reference runs unmodified on numbers that
+round at random after every operation (:mod:`posedu.crosscheck.rounding`), by relative
+errors up to u: of the dtype for matrix products and for what passes a door, which a
+route may store in it, of float32 for all other operations in bfloat16. In a block,
+which may keep everything in the dtype, all are of the dtype. Positions and parameters
+are exact. The bound is 8 standard deviations of 16 such runs, entry by entry:
+independent errors add in squares, and a normal one exceeds it once in two million.
 
-Gradients are compared along one random direction of all inputs, and one of all
-parameters, so short that within a radius of 2 no logit, norm or gate moves by more than
-1/2, nor in the steps taken a CoPE position over a whole number, where it has a kink.
-The reference's is an eighth-order central difference with step h = 2⁻⁵. All functions
-of the direction are analytic and at most twice as large within that radius, so by
-Cauchy's estimate it is off by at most 9! h⁸/(630 · 2⁹) of their size, and by 67 times
-the reference's own error; the symbolic one is a difference over 10⁻¹², at 40 digits.
-The other side may err by the error of each factor of a product of the chain rule, of
-which there are at most 16, and by a rounding for each term of its sums.
+Gradients are compared as slopes of ⟨upstream, result⟩: for each tensor along the
+gradient itself, and for all inputs and all parameters at once by random amounts in its
+sense. Nothing cancels there, and so a wrong factor shows, or any other error. The
+reference's slope is an eighth-order central difference, whose error is estimated by
+doubling its step. Its spread is that of the slopes of runs whose random errors stay the
+same along the line: each factor of the chain rule is then off by a rounding of its own.
+The symbolic slope is a difference over 10⁻¹², at 40 digits.
+
+At a kink (CoPE's whole positions) a slope means nothing. Inputs for which any of these
+runs decides otherwise than the exact one, at twice u in bfloat16, are drawn again, and
+counted; a direction is shortened until no step of the difference crosses a kink.
 """
 
-import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import sympy as sp
 import torch
 
-from posedu.catalog import Encoding
+from posedu.catalog import Encoding, Variant
 from posedu.crosscheck.common import (
     COMPILED_DTYPES,
+    DEVIATIONS,
     DIGITS,
     DTYPES,
-    HEADS,
+    MAGNIFIED,
+    SAMPLES,
     STEP,
-    WEIGHTS,
     Tally,
     devices,
+    difference,
+    parameters_of,
     rounded,
+    roundoff,
     to_numpy,
 )
+from posedu.crosscheck.rounding import Arithmetic, rounding_kept
+from posedu.numpy.attention import attend
+from posedu.sympy.attention import attend as attend_exactly
+from posedu.torch import routes
+from posedu.torch.attention import attend as attend_fast
 
-SIZES = (1, 4, 64)
-EXACT_SIZES = (1, 4)  # of the symbolic face: their roots are numbers at once
-LONGEST_EXACT = 3  # and its most tokens
-COMPILED_SIZE = 64
-FACTORS = 16  # of a product in the chain rule, at most
-
-_TINY_STEP = sp.Rational(1, 10**12)
+WIDE = (torch.float64, torch.float32)
+EXACT_SIZES = (1, 4)  # their roots are numbers at once
+LONGEST_EXACT = 3
+LONGEST, SHORTEST = 2.0**-2, 2.0**-8  # of a direction
+DRAWS = 1000
 
 Arrays = dict[str, np.ndarray]
 
 
+@dataclass(frozen=True)
+class Shape:
+    """What to draw: the head dimension and, for each row, the positions.
+
+    ``slopes`` are compared for ``"each"`` tensor, or for ``"all"`` at once.
+    """
+
+    d: int
+    positions: tuple[tuple[float, ...], ...]
+    is_grouped: bool = False
+    size: float = 1.0
+    dtypes: tuple[torch.dtype, ...] = DTYPES
+    slopes: str = "none"
+
+    @property
+    def tokens(self) -> int:
+        """Of each row."""
+        return len(self.positions[0])
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether 40 digits of it take seconds."""
+        return self.d in EXACT_SIZES and 0 < self.tokens <= LONGEST_EXACT
+
+
+SHAPES = (
+    Shape(4, ((0, 1, 2),), slopes="all"),
+    Shape(1, ((2**20, 2**20 + 3), (-5, 1.5))),
+    Shape(16, ((9, 0, -2.5, 7.75, 8, 30),), is_grouped=True, slopes="each"),
+    Shape(4, (tuple(range(5)),), size=8, dtypes=WIDE),
+    Shape(4, ((7,),)),
+    Shape(4, ((),)),
+)
+COMPILED_SHAPE = Shape(64, (tuple(range(5)),), slopes="all")
+
+
 def compare(
-    tally: Tally, encoding: Encoding, options: Mapping, *, compiled: bool, seed: int
+    tally: Tally, encoding: Encoding, variant: Variant, *, compiled: bool, seed: int
 ) -> None:
-    """Compare one variant's faces on every size, and on some with heads' own table."""
-    make = encoding.face("torch")
-    sizes = [(d, {}) for d in SIZES]
-    if encoding.name == "cope":  # whose heads share a table or have their own
-        sizes += [(d, {"heads": HEADS}) for d in EXACT_SIZES]
-    for d, own in sizes:
-        torch.manual_seed(seed)
-        needed = encoding.sizes(d, HEADS) | own
-        module = make(**needed, **options, **encoding.module_options)
-        for parameter in module.parameters():
-            with torch.no_grad():
-                size = parameter.shape[-1] ** -0.5 if parameter.ndim > 1 else 1.0
-                parameter.copy_((size * torch.randn_like(parameter)).bfloat16())
-        trio = _Trio(encoding, dict(options), module, d, bool(own))
-        for case, inputs in enumerate(_cases(encoding, d, seed)):
-            _compare(tally, trio, inputs, seed)
-            if compiled and d == COMPILED_SIZE and case == 0:
-                torch.compiler.reset()
-                compile_it = torch.compile(trio.module, fullgraph=True)
-                _compare_fast(tally, trio, inputs, seed, compile_it, COMPILED_DTYPES)
+    """Compare one variant's faces on every shape."""
+    kind = _Block if encoding.kind == "block" else _Doors
+    for number, shape in enumerate(SHAPES):
+        case = _drawn(tally, kind, encoding, variant, shape, seed + DRAWS * number)
+        _compare(tally, case, case.routes(), shape.dtypes)
+        if variant.exact and shape.is_exact:
+            _compare_exact(tally, case)
+    if compiled:
+        torch.compiler.reset()
+        case = _drawn(tally, kind, encoding, variant, COMPILED_SHAPE, seed)
+        route, call = next(iter(case.routes().items()))
+        calls = {f"{route}, compiled": torch.compile(call, fullgraph=True)}
+        _compare(tally, case, calls, COMPILED_DTYPES)
+
+
+class Crossing(Exception):
+    """A run decided otherwise at a kink."""
+
+
+def _drawn(tally: Tally, kind: type, encoding, variant, shape, seed: int) -> "_Case":
+    """A case away from kinks."""
+    for attempt in range(DRAWS):
+        case = kind(encoding, variant, shape, seed + attempt)
+        try:
+            case.measure()
+        except Crossing:
+            tally.redrawn += 1
+        else:
+            return case
+    raise RuntimeError(f"{DRAWS} inputs of {encoding.name} were all next to a kink")
 
 
 @dataclass(frozen=True)
-class _Trio:
-    """A module with its parameters, and the other two faces that take the same."""
+class _Line:
+    """The reference's slope along a direction, what it may be off by, its spread."""
 
-    encoding: Encoding
-    options: dict
-    module: torch.nn.Module
-    d: int
-    own: bool
+    what: str
+    tensor: str
+    direction: Arrays
+    slope: float
+    error: float
+    spread: Mapping[torch.dtype, float]
+
+
+class _Case:
+    """Numbers for one variant, its three faces, and the reference's results.
+
+    A subclass says how the faces are called.
+    """
+
+    inner = 2.0**-15  # u of float32 over that of bfloat16
+
+    def __init__(self, encoding: Encoding, variant: Variant, shape: Shape, seed: int):
+        torch.manual_seed(seed)
+        self.rng = np.random.default_rng(seed)
+        self.encoding, self.variant, self.shape = encoding, variant, shape
+        self.heads = variant.heads
+        unit = encoding.divisor(variant)
+        self.d = -(-shape.d // unit) * unit
+        self.module = encoding.make(variant, d=self.d, heads=self.heads)
+        with torch.no_grad():
+            for p in self.module.parameters():
+                size = p.shape[-1] ** -0.5 if p.ndim > 1 else 1.0
+                drawn = size * torch.randn_like(p) if p.requires_grad else p
+                p.copy_(drawn.bfloat16())
+        parameters = parameters_of(self.module)
+        self.trained = [n for n, p in parameters.items() if p.requires_grad]
+        self.parameters = {n: to_numpy(p) for n, p in parameters.items()}
+        self.inputs = {n: self._draw(*s) for n, s in self.input_shapes().items()}
+        self.inputs[next(iter(self.inputs))] *= shape.size
+        self.values = self.inputs | self.parameters
+        self.keywords = encoding.keywords(variant, d=self.d, heads=self.heads)
+
+    def input_shapes(self) -> dict[str, tuple[int, ...]]:
+        """The inputs by name."""
+        raise NotImplementedError
+
+    def routes(self) -> dict[str, Callable]:
+        """The PyTorch face by every route that serves: functions of the inputs."""
+        raise NotImplementedError
+
+    def reference_row(self, values: Arrays, row: int, arithmetic: Arithmetic):
+        """The NumPy face on one sequence."""
+        raise NotImplementedError
+
+    def exact_row(self, values: Arrays, row: int):
+        """The symbolic face on one sequence."""
+        raise NotImplementedError
+
+    def _draw(self, *shape: int) -> np.ndarray:
+        coarsest = self.shape.dtypes[-1]
+        return rounded(self.rng.normal(size=shape), coarsest)
+
+    def reference(self, values: Arrays, arithmetic: Arithmetic) -> np.ndarray:
+        """The NumPy face; raises if it decides otherwise than before at a kink."""
+        rows = range(len(self.shape.positions))
+        with rounding_kept():
+            out = [np.asarray(self.reference_row(values, n, arithmetic)) for n in rows]
+        if arithmetic.decisions != self.decisions:
+            raise Crossing
+        return np.stack(out)
+
+    def exact(self, values: Arrays) -> np.ndarray:
+        """The symbolic face to 40 digits."""
+        rows = [self.exact_row(values, n) for n in range(len(self.shape.positions))]
+        return np.vectorize(lambda e: sp.N(e, DIGITS), otypes=[object])(np.array(rows))
+
+    def measure(self) -> None:
+        """Run the reference, exactly and with roundings."""
+        exact = Arithmetic()
+        self.decisions = exact.decisions
+        self.expected = self.reference(self.values, exact)
+        self.spread = self._spread(lambda a: self.reference(self.values, a))
+        self.upstream = self._draw(*self.expected.shape)
+        if self.shape.slopes != "none":
+            product = self._spread(lambda a: self._product({}, 0.0, a))
+            own = DEVIATIONS * roundoff(torch.float64) * MAGNIFIED
+            self.own_error = own * float(product[torch.float64])
+        self.lines = [*self._lines()] if self.shape.slopes != "none" else []
+
+    def _spread(self, run: Callable[[Arithmetic], np.ndarray]) -> dict:
+        """By dtype, the standard deviation of a run for errors of 1 in place of u.
+
+        Errors are twice u in bfloat16, and else so large that float64's own drown.
+        """
+        spread, exact = {}, run(Arithmetic())
+        for dtype in sorted(self.shape.dtypes, key=lambda dtype: dtype in WIDE):
+            if dtype == torch.float32:
+                continue
+            amount = 2.0**-20 if dtype in WIDE else 2 * roundoff(dtype)
+            inner = amount if dtype in WIDE else amount * self.inner
+            runs = [run(Arithmetic(amount, inner, seed)) for seed in range(SAMPLES)]
+            errors = (np.stack(runs) - exact) / amount
+            spread[dtype] = np.sqrt((errors**2).mean(axis=0))
+        return spread | {torch.float32: spread[torch.float64]}
+
+    def _product(self, line: Arrays, t: float, arithmetic: Arithmetic) -> float:
+        """⟨upstream, result⟩ at a place on the line."""
+        moved = self.values | {n: self.values[n] + t * v for n, v in line.items()}
+        return float((self.reference(moved, arithmetic) * self.upstream).sum())
+
+    def _lines(self) -> Iterator[_Line]:
+        kinds = {"gradient": list(self.inputs), "parameters": self.trained}
+        _, gradients = self.run(self.routes()["eager"], torch.float64)
+        for what, names in kinds.items():
+            alone = {n: {n: gradients[n]} for n in names if self.shape.slopes == "each"}
+            mixed = {n: self._random(gradients[n]) for n in names}
+            for tensor, towards in (alone | ({"all": mixed} if names else {})).items():
+                yield self._line(what, tensor, towards)
+
+    def _random(self, gradient: np.ndarray) -> np.ndarray:
+        """Random amounts, in the sense of the gradient where it has one."""
+        amounts = self.rng.normal(size=gradient.shape)
+        return np.where(gradient == 0, amounts, np.abs(amounts) * np.sign(gradient))
+
+    def _line(self, what: str, tensor: str, towards: Arrays) -> _Line:
+        """Towards the given direction, or at random if that is 0."""
+        if not any(v.any() for v in towards.values()):
+            towards = {n: self._random(v) for n, v in towards.items()}
+        length = np.sqrt(sum((v**2).sum() for v in towards.values()))
+        line = {n: LONGEST * v / length for n, v in towards.items()}
+        while True:
+            try:
+                at = partial(self._product, line)
+                slope, error = difference(lambda t, at=at: at(t, Arithmetic()))
+                break
+            except Crossing:
+                line = {n: v / 2 for n, v in line.items()}
+                if sum((v**2).sum() for v in line.values()) < SHORTEST**2:
+                    raise
+
+        def rounded_slope(a: Arithmetic) -> float:  # with the same errors at both ends
+            return (at(STEP, a.again()) - at(-STEP, a.again())) / (2 * STEP)
+
+        spread = self._spread(rounded_slope)
+        return _Line(what, tensor, line, slope, error + self.own_error, spread)
+
+    def run(
+        self, route: Callable, dtype: torch.dtype, device: str | torch.device = "cpu"
+    ) -> tuple[np.ndarray, Arrays | None]:
+        """The PyTorch face's result, and its gradients if the route has them."""
+        self.module.to(device=device, dtype=dtype)
+        leaves = {
+            name: torch.tensor(v, dtype=dtype, device=device).requires_grad_()
+            for name, v in self.inputs.items()
+        }
+        try:
+            out = route(leaves)
+        except NotImplementedError:  # FlexAttention on a CPU
+            with torch.no_grad():
+                detached = {name: leaf.detach() for name, leaf in leaves.items()}
+                return to_numpy(route(detached)), None
+        parameters = parameters_of(self.module)
+        wanted = leaves | {name: parameters[name] for name in self.trained}
+        gradients = torch.autograd.grad(
+            out,
+            list(wanted.values()),
+            torch.tensor(self.upstream, dtype=dtype, device=device),
+            allow_unused=True,
+            materialize_grads=True,
+        )
+        slopes = dict(zip(wanted, map(to_numpy, gradients), strict=True))
+        return to_numpy(out), slopes
+
+
+class _Doors(_Case):
+    """An encoding inside ``attend``."""
+
+    def input_shapes(self) -> dict[str, tuple[int, ...]]:
+        """Queries, keys and values, and x where it is looked at."""
+        batch, n, d = len(self.shape.positions), self.shape.tokens, self.d
+        shapes = {"q": (batch, self.heads, n, d)}
+        shapes |= dict.fromkeys("kv", (batch, self.heads // self._group, n, d))
+        return shapes | (
+            {"x": (batch, n, self.heads * d)} if self.module.needs_x else {}
+        )
 
     @property
-    def parameters(self) -> Arrays:
-        """The module's, under the names of the other faces."""
-        return {
-            name.replace(".", "_"): to_numpy(value)
-            for name, value in self.module.named_parameters()
-        }
+    def _group(self) -> int:
+        return self.heads if self.shape.is_grouped else 1
 
-    def reference(self, values: Arrays) -> np.ndarray:
-        """The NumPy face."""
-        return self.encoding.face("numpy")(**values, **self.options)
+    @property
+    def _attention(self) -> dict[str, bool]:
+        return {"causal": self.module.needs_causal or self.shape.is_grouped}
 
-    def exact(self, values: Mapping[str, np.ndarray]) -> np.ndarray:
-        """The symbolic face, head by head, of arrays of SymPy numbers."""
-        face = self.encoding.face("sympy")
-        if self.encoding.inputs == ("x",):
-            return np.array(face(**{n: _matrix(v) for n, v in values.items()}))
-        heads = []
-        for h in range(HEADS):
-            own = {n: v if self._is_shared(n) else v[h] for n, v in values.items()}
-            own = {n: _matrix(v) for n, v in own.items()}
-            heads.append(np.array(face(**own, **self.options)))
-        return np.array(heads)
+    def routes(self) -> dict[str, Callable]:
+        """PyTorch's ``attend``."""
+        served = [r for r in routes.ROUTES if self._serves(r)]
+        if not (self.shape.is_grouped or torch.cuda.is_available()):
+            served = [r for r in served if r != "flex"]  # whose tracing takes seconds
+        return {route: partial(self._fast, route=route) for route in served}
 
-    def _is_shared(self, name: str) -> bool:
-        return name == "x" or (name == "table" and not self.own)
+    def _serves(self, route: str) -> bool:
+        try:
+            return bool(routes.choose_route(self.module, route))
+        except ValueError:
+            return False
 
-
-def _matrix(value):
-    if np.ndim(value) == 0:
-        return value
-    rows = value.reshape(len(value), -1) if value.ndim < 2 else value
-    return sp.Matrix(*rows.shape, list(rows.flat))
-
-
-def _cases(encoding: Encoding, d: int, seed: int) -> Iterator[Arrays]:
-    """Named inputs: ``[heads, tokens, d]``, and x ``[tokens, heads · d]``."""
-    rng = np.random.default_rng(seed)
-
-    def draw(tokens: int) -> Arrays:
-        width = HEADS * d
-        shapes = {n: (HEADS, tokens, d) for n in "qkv"} | {"x": (tokens, width)}
-        return {n: rng.normal(size=shapes[n]) for n in encoding.inputs}
-
-    for tokens in (5, 3, 2, 1, 0):
-        yield draw(tokens)
-    yield {n: np.zeros_like(v) for n, v in draw(3).items()}
-    yield {n: np.ones_like(v) for n, v in draw(3).items()}
-    if "k" in encoding.inputs:
-        same = draw(5)
-        yield same | {"k": same["k"][:, :1] + 0 * same["k"]}
-        large = draw(5)
-        sizes = np.linalg.norm(large["q"], axis=-1) * np.linalg.norm(
-            large["k"], axis=-1
+    def _fast(self, leaves: Mapping[str, torch.Tensor], *, route: str) -> torch.Tensor:
+        q, k, v = (leaves[name] for name in "qkv")
+        positions = torch.tensor(self.shape.positions, device=q.device)
+        return attend_fast(
+            *(q, k, v, self.module),
+            positions=positions,
+            x=leaves.get("x"),
+            route=route,
+            **self._attention,
         )
-        yield large | {"q": large["q"] * 100 * math.sqrt(d) / sizes.max()}
+
+    def reference_row(self, values: Arrays, row: int, arithmetic: Arithmetic):
+        """NumPy's ``attend``."""
+        parameters = {n: values[n] for n in self.parameters}
+        doors = self.encoding.face("numpy")(**self.keywords, **parameters)
+        q, k, v = (arithmetic.wrap(values[name][row]) for name in "qkv")
+        return attend(
+            *(q, k, v, arithmetic.doors(doors)),
+            positions=np.array(self.shape.positions[row]),
+            x=arithmetic.wrap(values["x"][row]) if "x" in values else None,
+            **self._attention,
+        )
+
+    def exact_row(self, values: Arrays, row: int):
+        """SymPy's ``attend``."""
+        parameters = {n: _symbolic(values[n]) for n in self.parameters}
+        doors = self.encoding.face("sympy")(**self.keywords, **parameters)
+        return attend_exactly(
+            *(_symbolic(values[name][row]) for name in "qkv"),
+            doors,
+            positions=[sp.Rational(p) for p in self.shape.positions[row]],
+            x=_symbolic(values["x"][row]) if "x" in values else None,
+            **self._attention,
+        )
 
 
-def _compare(tally: Tally, trio: _Trio, inputs: Arrays, seed: int) -> None:
-    if trio.d in EXACT_SIZES and 0 < _tokens(inputs) <= LONGEST_EXACT:
-        _compare_exact(tally, trio, inputs, seed)
-    _compare_fast(tally, trio, inputs, seed, trio.module, DTYPES)
+class _Block(_Case):
+    """A whole attention block, which may keep all that it computes in the dtype."""
+
+    inner = 1.0
+
+    def input_shapes(self) -> dict[str, tuple[int, ...]]:
+        """The block's input alone."""
+        batch, n = len(self.shape.positions), self.shape.tokens
+        return {"x": (batch, n, self.heads * self.d)}
+
+    def routes(self) -> dict[str, Callable]:
+        """The module, by the routes that serve its encoding."""
+        served = {routes.choose_route(self.module.encoding, None): None, "eager": None}
+        return {route: partial(self._fast, route=route) for route in served}
+
+    def _fast(self, leaves: Mapping[str, torch.Tensor], *, route: str) -> torch.Tensor:
+        self.module.route = route
+        return self.module(leaves["x"])
+
+    def reference_row(self, values: Arrays, row: int, arithmetic: Arithmetic):
+        """The reference on one sequence."""
+        parameters = {n: values[n] for n in self.parameters}
+        x = arithmetic.wrap(values["x"][row])
+        return self.encoding.face("numpy")(x, **self.keywords, **parameters)
+
+    def exact_row(self, values: Arrays, row: int):
+        """The symbolic face on one sequence."""
+        parameters = {n: _symbolic(values[n]) for n in self.parameters}
+        x = _symbolic(values["x"][row])
+        return self.encoding.face("sympy")(x, **self.keywords, **parameters)
 
 
-def _tokens(inputs: Arrays) -> int:
-    return next(iter(inputs.values())).shape[-2]
+def _symbolic(value: np.ndarray):
+    """A matrix of 40-digit numbers; a list of them, or of numbers."""
+    if value.ndim == 1:
+        return [sp.Float(x, DIGITS) for x in value]
+    if value.ndim == 3:
+        return [_symbolic(matrix) for matrix in value]
+    return sp.Matrix(*value.shape, [e for row in value for e in _symbolic(row)])
 
 
-def _compare_exact(tally: Tally, trio: _Trio, inputs: Arrays, seed: int) -> None:
-    number = np.vectorize(lambda x: sp.Float(float(x), DIGITS), otypes=[object])
-    values = inputs | trio.parameters
-    exact = {name: number(value) for name, value in values.items()}
-    forward = trio.exact(exact)
-    errors = _Errors(torch.float64)
-    bound = _bound(errors, trio, values)
-    out = trio.reference(values)
-    where = ("cpu", torch.float64)
-    tally.add(
-        "sympy–numpy",
-        "forward",
-        *where,
-        forward.astype(float),
-        out,
-        bound + errors.tiny,
-    )
-    line = _line(trio, values, list(values), seed, errors)
-    if line is None:
-        return
-    moved = {n: exact[n] + _TINY_STEP * number(v) for n, v in line.items()}
-    slope = ((trio.exact(moved) - forward) / _TINY_STEP).astype(float)
-    difference = _difference(trio, values, line, np.ones_like(out))
-    limit = _difference_error(out, bound, np.ones_like(out))
-    where = ("sympy–numpy", "gradient", "cpu", torch.float64)
-    tally.add(*where, slope.sum(), difference, limit + 1e-11)
-
-
-def _compare_fast(
+def _compare(
     tally: Tally,
-    trio: _Trio,
-    inputs: Arrays,
-    seed: int,
-    module: Callable,
+    case: _Case,
+    calls: Mapping[str, Callable],
     dtypes: tuple[torch.dtype, ...],
 ) -> None:
-    compiled = module is not trio.module
-    faces = "numpy–torch.compile" if compiled else "numpy–torch"
     for device in devices():
         for dtype in dtypes:
-            trio.module.to(device=device, dtype=dtype)
-            leaves = {
-                name: torch.tensor(v[None], dtype=dtype, device=device).requires_grad_()
-                for name, v in inputs.items()
-            }
-            given = {n: rounded(v, dtype) for n, v in inputs.items()}
-            values = given | trio.parameters
-            errors, exact = _Errors(dtype), _Errors(torch.float64)
-            bound = _bound(errors, trio, values) + errors.tiny
-            out = module(*leaves.values())
-            expected = trio.reference(values)
-            where = (device, dtype)
-            tally.add(faces, "forward", *where, to_numpy(out[0]), expected, bound)
-
-            upstream = np.random.default_rng(seed + 1).normal(size=expected.shape)
-            upstream = rounded(upstream, dtype)
-            parameters = dict(trio.module.named_parameters())
-            wanted = leaves | {n.replace(".", "_"): p for n, p in parameters.items()}
-            gradients = torch.autograd.grad(
-                out,
-                list(wanted.values()),
-                torch.tensor(upstream[None], dtype=dtype, device=device),
-                allow_unused=True,
-                materialize_grads=True,
-            )
-            slopes = dict(zip(wanted, map(to_numpy, gradients), strict=True))
-            slopes |= {name: slopes[name][0] for name in inputs}
-            kinds = {"gradient": list(inputs), "parameters": list(trio.parameters)}
-            for what, names in kinds.items():
-                line = names and _line(trio, values, names, seed, errors)
-                if not line:
-                    continue
-                given_slope = sum((slopes[n] * v).sum() for n, v in line.items())
-                difference = _difference(trio, values, line, upstream)
-                still = _bound(exact, trio, values)
-                limit = _difference_error(expected, still, upstream)
-                moving = _Errors(None)
-                reach = _bound(moving, trio, values, line)
-                limit += (np.abs(upstream) * reach).sum() * errors.of_a_product(values)
-                limit += errors.tiny
-                tally.add(faces, what, *where, given_slope, difference, limit)
+            for label, call in calls.items():
+                where = (f"numpy–torch {label}", device, dtype)
+                _compare_one(tally, case, where, *case.run(call, dtype, device))
 
 
-def _line(
-    trio: _Trio, values: Arrays, names: list[str], seed: int, errors: "_Errors"
-) -> Arrays | None:
-    """A direction that moves no factor by much, nor a position over a kink.
-
-    ``None`` where a kink is as near as the errors of the positions.
-    """
-    if errors.kink > 1 / 4:
-        return None
-    rng = np.random.default_rng(seed + 2)
-    line = {n: rng.normal(size=values[n].shape) for n in names}
-    while True:
-        probe = _Errors(None)
-        _bound(probe, trio, values, {n: 2 * v for n, v in line.items()})
-        if probe.largest <= 1 / 2 and probe.kink * 2 * STEP <= 1 / 2:
-            return line
-        line = {n: v / 2 for n, v in line.items()}
-
-
-def _difference(
-    trio: _Trio, values: Arrays, line: Arrays, upstream: np.ndarray
-) -> float:
-    """The eighth-order central difference of ⟨upstream, result⟩ along the line."""
-
-    def product(t: float) -> float:
-        moved = {n: values[n] + t * v for n, v in line.items()}
-        return float((trio.reference(values | moved) * upstream).sum())
-
-    return sum(
-        weight * (product(n * STEP) - product(-n * STEP)) / STEP
-        for n, weight in WEIGHTS
-    )
+def _compare_one(
+    tally: Tally, case: _Case, where: tuple, out: np.ndarray, slopes: Arrays | None
+) -> None:
+    faces, *place = where
+    dtype = place[-1]
+    trusted, tiny = DEVIATIONS * roundoff(dtype), torch.finfo(dtype).tiny
+    own = DEVIATIONS * roundoff(torch.float64)
+    bound = trusted * case.spread[dtype] + own * case.spread[torch.float64] + tiny
+    tally.add(faces, "forward", *place, "out", out, case.expected, bound)
+    if slopes is None:
+        return
+    for line in case.lines:
+        given = sum((slopes[n] * v).sum() for n, v in line.direction.items())
+        bound = trusted * line.spread[dtype] + line.error + tiny
+        key = (faces, line.what, *place, line.tensor)
+        tally.add(*key, given, line.slope, bound)
 
 
-def _difference_error(
-    out: np.ndarray, bound: np.ndarray, upstream: np.ndarray
-) -> float:
-    """By how much that difference is off at most."""
-    cut = math.factorial(9) * STEP**8 / 630 / 2**9
-    largest = np.abs(out).max(initial=0.0) + 1
-    size = np.abs(upstream)
-    return float(67 * (size * bound).sum() + cut * 2 * largest * size.sum())
+def _moved(values: Arrays, line: _Line, t: sp.Rational) -> Arrays:
+    """A place on the line, of 40-digit numbers."""
+    number = np.vectorize(lambda x: sp.Float(float(x), DIGITS), otypes=[object])
+    moved = {n: number(values[n]) + t * number(v) for n, v in line.direction.items()}
+    return values | moved
 
 
-Near = tuple[np.ndarray, np.ndarray]
-"""An array, and what each of its entries may be off by."""
-
-
-class _Errors:
-    """Follows errors through a formula, in the roundings of a dtype or in none."""
-
-    def __init__(self, dtype: torch.dtype | None):
-        self.inner = self.stored = self.tiny = 0.0
-        if dtype is not None:
-            wide = torch.promote_types(dtype, torch.float32)
-            self.inner = torch.finfo(wide).eps / 2
-            self.stored = torch.finfo(dtype).eps / 2
-            self.tiny = torch.finfo(dtype).tiny
-        self.largest = 0.0  # by how much a logit or the size of a factor changes
-        self.kink = 0.0  # the same of a position, over its distance to a kink
-
-    def of_a_product(self, values: Arrays) -> float:
-        """The relative error of a product of the chain rule, summed up."""
-        terms = sum(sum(v.shape) for v in values.values())
-        return FACTORS * (self.largest + 2 * self.stored) + terms * self.inner
-
-    def note(self, change: np.ndarray) -> None:
-        """Remember the largest change of a factor."""
-        self.largest = max(self.largest, float(np.max(change, initial=0.0)))
-
-    def store(self, a: Near) -> Near:
-        """Round to the dtype, twice at most."""
-        value, error = a
-        return value, error + 2 * self.stored * np.abs(value)
-
-    def product(self, a: Near, b: Near) -> Near:
-        """A matrix product."""
-        (x, ex), (y, ey) = a, b
-        size = np.abs(x) @ np.abs(y)
-        error = ex @ (np.abs(y) + ey) + np.abs(x) @ ey
-        error = error + (x.shape[-1] + 1) * self.inner * size
-        return self.store((x @ y, error))
-
-    def times(self, a: Near, b: Near) -> Near:
-        """An entrywise product."""
-        (x, ex), (y, ey) = a, b
-        error = ex * (np.abs(y) + ey) + np.abs(x) * ey + self.inner * np.abs(x * y)
-        return self.store((x * y, error))
-
-    def plus(self, a: Near, b: Near) -> Near:
-        """A sum."""
-        value = a[0] + b[0]
-        return value, a[1] + b[1] + self.inner * np.abs(value)
-
-    def sigmoid(self, a: Near) -> Near:
-        """σ, whose logarithm has slope at most 1."""
-        value = np.exp(-np.logaddexp(0.0, -a[0]))
-        self.note(a[1])
-        return value, a[1] / 4 + 4 * self.inner * value
-
-    def cumsum(self, a: Near) -> Near:
-        """Sums along the last axis."""
-        value = a[0].cumsum(-1)
-        roundings = a[0].shape[-1] * self.inner * np.abs(a[0]).cumsum(-1)
-        return value, a[1].cumsum(-1) + roundings
-
-    def softmax_mix(self, logits: Near, v: Near) -> Near:
-        """Causal softmax attention, given the logits."""
-        z, e = logits
-        n = z.shape[-1]
-        seen = np.tri(n, dtype=bool)
-        off = np.where(seen, e + 2 * self.inner * np.abs(z), 0.0)
-        off = off.max(-1, initial=0.0, keepdims=True)
-        self.note(off)
-        z = np.where(seen, z, -np.inf)
-        w = np.exp(z - z.max(-1, initial=-1e300, keepdims=True))
-        w = w / np.maximum(w.sum(-1, keepdims=True), 1.0)
-        changed = _growth(2 * off) + (n + 6) * self.inner
-        return self.product((w, w * changed + 2 * self.stored * w), v)
-
-    def norm(self, a: Near, gain: Near, eps: float) -> Near:
-        """RMS norm over the last axis; ``gain`` is ``[heads, d]``."""
-        x, e = a
-        d = x.shape[-1]
-        size = np.sqrt((x**2).mean(-1, keepdims=True) + eps)
-        shift = np.linalg.norm(e, axis=-1, keepdims=True) / size
-        self.note(shift)
-        y = x / size
-        off = (
-            e / size + np.abs(y) * shift / np.sqrt(d) + (d + 6) * self.inner * np.abs(y)
-        )
-        g = (gain[0][:, None], gain[1][:, None])
-        return self.times(self.store((y, off)), g)
-
-
-def _bound(
-    errors: _Errors, trio: _Trio, values: Arrays, moved: Arrays | None = None
-) -> np.ndarray:
-    """What the result is off by at most, if inputs are off by what they are moved."""
-    near = {
-        name: (value, np.abs((moved or {}).get(name, np.zeros_like(value))))
-        for name, value in values.items()
-    }
-    return _FORMULAS[trio.encoding.name](errors, near, trio.options)[1]
-
-
-def _growth(exponent: np.ndarray) -> np.ndarray:
-    """By how much a weight changes with its exponent; beyond e¹⁰⁰ it makes no odds."""
-    return np.expm1(np.minimum(exponent, 100.0))
-
-
-def _transposed(a: Near) -> Near:
-    return a[0].swapaxes(-1, -2), a[1].swapaxes(-1, -2)
-
-
-def _logits(errors: _Errors, q: Near, k: Near) -> Near:
-    z, e = errors.product(q, _transposed(k))
-    root = np.sqrt(q[0].shape[-1])
-    return errors.store((z / root, e / root))
-
-
-def _stickbreaking(errors: _Errors, at: dict[str, Near], options: dict) -> Near:
-    z, e = _logits(errors, at["q"], at["k"])
-    n = z.shape[-1]
-    seen = np.tri(n, k=0 if options["attend_current"] else -1, dtype=bool)
-    cost = np.where(seen, np.logaddexp(0.0, z), 0.0)
-    spent = cost[..., ::-1].cumsum(-1)[..., ::-1]
-    e = np.where(seen, e, 0.0)
-    off = e + e.sum(-1, keepdims=True)
-    off = off + (n + 4) * errors.inner * (spent + np.abs(z))
-    off = np.where(seen, off, 0.0).max(-1, initial=0.0, keepdims=True)
-    errors.note(off)
-    v, dv = at["v"]
-    heaviest = np.abs(v).max(-2, initial=0.0, keepdims=True)
-    times = 2 if options["remainder"] != "drop" else 1  # the remainder is off too
-    changed = (
-        times * np.expm1(np.minimum(off, 700))
-        + (n + 6) * errors.inner
-        + 2 * errors.stored
-    )
-    return v, changed * heaviest + times * dv.max(-2, initial=0.0, keepdims=True)
-
-
-def _fox(errors: _Errors, at: dict[str, Near], options: dict) -> Near:
-    log_gates = _log_gates(errors, at["x"], at["gate_weight"], at["gate_bias"])
-    return _forgetting(errors, at["q"], at["k"], at["v"], log_gates)
-
-
-def _log_gates(errors: _Errors, x: Near, weight: Near, bias: Near) -> Near:
-    a, e = errors.product(weight, _transposed(x))
-    a, e = errors.plus((a, e), (bias[0][:, None], bias[1][:, None]))
-    value = -np.logaddexp(0.0, -a)
-    return value, e + 4 * errors.inner * np.abs(value)
-
-
-def _forgetting(errors: _Errors, q: Near, k: Near, v: Near, log_gates: Near) -> Near:
-    c, e = errors.cumsum(log_gates)
-    bias = c[..., :, None] - c[..., None, :], e[..., :, None] + e[..., None, :]
-    logits = errors.plus(_logits(errors, q, k), errors.store(bias))
-    return errors.softmax_mix(logits, v)
-
-
-def _fox_pro(errors: _Errors, at: dict[str, Near], options: dict) -> Near:
-    x, (heads, d) = at["x"], at["q_gain"][0].shape
-
-    def by_head(name: str) -> Near:
-        parts = errors.product(x, _transposed(at[f"{name}_weight"]))
-        split = (part.reshape(len(part), heads, d) for part in parts)
-        return tuple(np.moveaxis(part, 1, 0) for part in split)
-
-    def shift(t: Near, name: str) -> Near:
-        gate = errors.product(at[f"{name}_shift_weight"], _transposed(x))
-        alpha, off = (part[..., None] for part in errors.sigmoid(gate))
-        before = tuple(np.roll(part, 1, -2) for part in t)
-        for part in before:
-            part[:, :1] = 0
-        return errors.plus(
-            errors.times((alpha, off), before), errors.times((1 - alpha, off), t)
-        )
-
-    q, k, v = by_head("q"), shift(by_head("k"), "k"), shift(by_head("v"), "v")
-    q, k = errors.norm(q, at["q_gain"], 1e-5), errors.norm(k, at["k_gain"], 1e-5)
-    weight, bias = at["encoding_gate_weight"], at["encoding_gate_bias"]
-    out = _forgetting(errors, q, k, v, _log_gates(errors, x, weight, bias))
-    out = errors.norm(out, at["o_gain"], 1e-6)
-    out = tuple(np.moveaxis(part, 0, 1).reshape(-1, heads * d) for part in out)
-    gate = errors.sigmoid(errors.product(x, _transposed(at["out_gate_weight"])))
-    return errors.product(errors.times(out, gate), _transposed(at["o_weight"]))
-
-
-def _cope(errors: _Errors, at: dict[str, Near], options: dict) -> Near:
-    q, k, table = at["q"], at["k"], at["table"]
-    root = np.sqrt(q[0].shape[-1])
-    content, off = _logits(errors, q, k)
-    if options["scaling"] == "paper":
-        off = (off + 2 * errors.inner * np.abs(content)) * root
-        content = content * root
-    n = content.shape[-1]
-    gates, e = errors.sigmoid((content, off))
-    back = tuple(np.where(np.tri(n, dtype=bool), t, 0.0)[..., ::-1] for t in (gates, e))
-    p, e = (part[..., ::-1] for part in errors.cumsum(back))
-    values, dv = errors.product(q, table)
-    largest = values.shape[-1] - 1
-    _note_kinks(errors, p, e, largest)
-    slope = np.abs(np.diff(values, axis=-1)).max(-1, initial=0.0, keepdims=True)
-    slope = slope + 2 * dv.max(-1, keepdims=True)
-    low = np.minimum(p, largest)
-    floor, ceiling = (f(low).astype(int) for f in (np.floor, np.ceil))
-    lower, upper = (np.take_along_axis(values, i, -1) for i in (floor, ceiling))
-    bias = lower + (low - floor) * (upper - lower)
-    e = slope * e + dv.max(-1, keepdims=True)
-    e = e + 4 * errors.inner * np.abs(values).max(-1, keepdims=True)
-    if options["scaling"] == "code":
-        bias, e = bias / root, e / root
-    logits = errors.plus((content, off), errors.store((bias, e)))
-    return errors.softmax_mix(logits, at["v"])
-
-
-def _note_kinks(errors: _Errors, p: np.ndarray, e: np.ndarray, largest: int) -> None:
-    """Positions have a kink at whole numbers up to the largest."""
-    whole = np.clip(np.round(p), 0, largest)
-    seen = np.tri(p.shape[-1], dtype=bool)
-    distance = np.where(seen, np.abs(p - whole), np.inf)
-    near = e / np.maximum(distance, 1e-300)
-    errors.kink = max(errors.kink, float(near.max(initial=0.0)))
-
-
-_FORMULAS = {
-    "stickbreaking": _stickbreaking,
-    "fox": _fox,
-    "fox-pro": _fox_pro,
-    "cope": _cope,
-}
+def _compare_exact(tally: Tally, case: _Case) -> None:
+    where = ("cpu", torch.float64)
+    own = DEVIATIONS * roundoff(torch.float64) * case.spread[torch.float64]
+    bound = own + torch.finfo(torch.float64).tiny
+    exact = case.exact(case.values).astype(float)
+    key = ("sympy–numpy", "forward", *where, "out")
+    tally.add(*key, exact, case.expected, bound)
+    step = sp.Rational(1, 10**12)
+    for line in case.lines:
+        if line.tensor != "all":
+            continue
+        ends = [case.exact(_moved(case.values, line, s * step)) for s in (-1, 1)]
+        slope = ((ends[1] - ends[0]) * case.upstream).sum() / (2 * step)
+        key = ("sympy–numpy", line.what, *where, "all")
+        tally.add(*key, float(slope), line.slope, line.error)

@@ -1,0 +1,170 @@
+"""Rounding at random: how much a result and its gradient move with the last digits.
+
+The reference face runs unmodified, on arrays of :class:`Rounded` numbers. Every
+operation on them is followed by a rounding, a random relative error; the spread of the
+results over several runs is the error that such roundings cause, whatever the formula.
+A gradient's is found in the same way: with the errors of a run held fixed, the result
+is a smooth function, whose slope has each factor of the chain rule off by a rounding.
+
+An array also remembers what it decided where a function has a kink: which whole numbers
+lie below and above, which of two is the lesser. A run that decides otherwise than the
+exact one is on the other side of a kink.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+
+from posedu.numpy import _arrays
+from posedu.numpy.attention import Doors
+
+STORED_DOORS = ("rotate", "values", "bias", "logits", "weigh", "mix", "output")
+
+_DECIDING = {np.floor, np.ceil, np.rint, np.sign, np.isfinite} | {
+    *(np.less, np.less_equal, np.greater, np.greater_equal, np.equal, np.not_equal)
+}
+_CHOOSING = {np.minimum, np.maximum}
+_EXACT = {np.negative, np.absolute, np.conjugate} | _DECIDING | _CHOOSING
+
+
+class Arithmetic:
+    """How large the errors of roundings are, and which they were.
+
+    ``stored`` is that of what passes a door and of matrix products, which a face may
+    keep in the dtype of the activations (its weights, the bias of the route "sdpa"),
+    ``inner`` that of all other operations. ``decisions`` are those at kinks.
+    """
+
+    def __init__(self, stored: float = 0.0, inner: float = 0.0, seed: int = 0):
+        self.stored, self.inner, self.seed = stored, inner, seed
+        self.decisions: list[bytes] = []
+        self._rng = np.random.default_rng(seed)
+
+    def again(self) -> "Arithmetic":
+        """The same errors once more, from the first on."""
+        return Arithmetic(self.stored, self.inner, self.seed)
+
+    def wrap(self, x: np.ndarray) -> "Rounded":
+        """The same numbers, on which operations round from now on."""
+        wrapped = np.asarray(x).view(Rounded)
+        wrapped.arithmetic = self
+        return wrapped
+
+    def errors(self, size: np.ndarray, amount: float) -> np.ndarray | float:
+        """An error of each number of this size."""
+        if amount == 0:
+            return 0.0
+        scale = np.where(np.isfinite(size), size, 0.0)
+        return amount * scale * self._rng.uniform(-1, 1, np.shape(size))
+
+    def store(self, x: Any) -> Any:
+        """Round what passes a door; a pair of arrays, each."""
+        if isinstance(x, tuple):
+            return tuple(map(self.store, x))
+        x = np.asarray(x)
+        return self.wrap(x + self.errors(x, self.stored))
+
+    def doors(self, doors: Doors) -> Doors:
+        """The same doors, and what passes them is stored."""
+
+        def storing(door: Callable) -> Callable:
+            return lambda *arguments: self.store(door(*arguments))
+
+        opened = {name: getattr(doors, name) for name in STORED_DOORS}
+        return replace(doors, **{n: storing(d) for n, d in opened.items() if d})
+
+
+class Rounded(np.ndarray):
+    """Numbers on which every operation rounds as their ``arithmetic`` says."""
+
+    arithmetic: Arithmetic
+
+    def __array_finalize__(self, source):
+        self.arithmetic = getattr(source, "arithmetic", None)
+
+    def __array_ufunc__(self, ufunc, method, *inputs, out=None, **options):
+        given = [_plain(x) for x in inputs]
+        if out is not None:
+            options["out"] = tuple(map(_plain, out))
+        arithmetic = _arithmetic(inputs)
+        result = getattr(ufunc, method)(*given, **options)
+        if ufunc in _DECIDING:
+            arithmetic.decisions.append(np.asarray(result).tobytes())
+        elif ufunc in _CHOOSING and method == "__call__":
+            arithmetic.decisions.append(np.less(*given).tobytes())
+        if ufunc in _EXACT or not _is_inexact(result):
+            return _wrapped(arithmetic, result)
+        size = result
+        if ufunc is np.matmul or (ufunc is np.add and method != "__call__"):
+            options.pop("out", None)
+            size = getattr(ufunc, method)(*map(_size, given), **options)
+        rounded = result + arithmetic.errors(size, arithmetic.inner)
+        if ufunc is np.matmul:
+            rounded = rounded + arithmetic.errors(result, arithmetic.stored)
+        return _wrapped(arithmetic, rounded)
+
+    def __array_function__(self, function, types, arguments, options):
+        arithmetic = _arithmetic(_leaves((arguments, options)))
+        result = function(*_plain(arguments), **_plain(options))
+        size = result
+        if function in (np.einsum, np.cumsum, np.sum):
+            size = function(*_size(_plain(arguments)), **_plain(options))
+        if _is_inexact(result):
+            result = result + arithmetic.errors(size, arithmetic.inner)
+        return _wrapped(arithmetic, result)
+
+
+def _leaves(tree: Any) -> Iterator[Any]:
+    if isinstance(tree, dict):
+        tree = tuple(tree.values())
+    if isinstance(tree, tuple | list):
+        for branch in tree:
+            yield from _leaves(branch)
+    else:
+        yield tree
+
+
+def _arithmetic(leaves) -> Arithmetic:
+    return next(x.arithmetic for x in leaves if isinstance(x, Rounded))
+
+
+def _mapped(change: Callable, tree: Any) -> Any:
+    """``change`` applied to the arrays of nested arguments."""
+    if isinstance(tree, dict):
+        return {name: _mapped(change, branch) for name, branch in tree.items()}
+    if isinstance(tree, tuple | list):
+        return type(tree)(_mapped(change, branch) for branch in tree)
+    return change(tree) if isinstance(tree, np.ndarray) else tree
+
+
+def _plain(tree: Any) -> Any:
+    return _mapped(lambda x: x.view(np.ndarray), tree)
+
+
+def _size(tree: Any) -> Any:
+    return _mapped(np.abs, tree)
+
+
+def _wrapped(arithmetic: Arithmetic, result: Any) -> Any:
+    return arithmetic.wrap(result) if _is_inexact(result) else result
+
+
+def _is_inexact(result: Any) -> bool:
+    is_array = isinstance(result, np.ndarray | np.generic)
+    return is_array and np.issubdtype(result.dtype, np.inexact)
+
+
+_KEEPING = SimpleNamespace(**{n: getattr(np, n) for n in dir(np) if n[0] != "_"})
+_KEEPING.asarray = np.asanyarray
+
+
+@contextmanager
+def rounding_kept() -> Iterator[None]:
+    """Let the reference's checks of its arguments keep the class of an array."""
+    with patch.object(_arrays, "np", _KEEPING):
+        yield
