@@ -1,7 +1,9 @@
 """Probes whose order comes from the content: gates, sticks and reflections."""
 
 import math
+from dataclasses import replace
 from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import sympy as sp
@@ -125,14 +127,12 @@ class CoPE(Encoding):
 
 
 class OwnGateLeftOut(CoPE):
+    """The sum ends before the query's own gate."""
+
     def bias(self, tokens):
-        shorter = tokens.mask.tril(tokens.k.shape[2] - tokens.q.shape[2] - 1)
-        return super().bias(_Masked(tokens, shorter))
-
-
-class _Masked:
-    def __init__(self, tokens, mask):
-        self.q, self.k, self.d, self.mask = tokens.q, tokens.k, tokens.d, mask
+        earlier = tokens.mask.tril(tokens.k.shape[2] - tokens.q.shape[2] - 1)
+        seen = SimpleNamespace(q=tokens.q, k=tokens.k, d=tokens.d, mask=earlier)
+        return super().bias(seen)
 
 
 def cope_oracle(q, k, v, positions, x, mask, table):
@@ -284,9 +284,7 @@ class ReflectionOfTheKey(PaTH):
     def logits(self, tokens):
         w, beta = (tokens.memory[name].transpose(1, 2) for name in ("w", "beta"))
         k = tokens.k - beta[..., None] * (tokens.k * w).sum(-1, keepdim=True) * w
-        stolen = _Masked(tokens, tokens.mask)
-        stolen.k, stolen.memory = k, tokens.memory
-        return super().logits(stolen)
+        return super().logits(replace(tokens, k=k))
 
 
 def path_oracle(q, k, v, positions, x, mask, direction, strength):

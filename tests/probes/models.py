@@ -345,13 +345,11 @@ def symbolic_tape(d, attended, up, down, gate):
         c, s = sp.diag(*position[head, : d // 2]), sp.diag(*position[head, d // 2 :])
         return sp.Matrix([[c, -s], [s, c]]) * column
 
-    def update(weights, tokens, fed):
+    def update(alpha, tokens, fed):
         said = (fed * gate.T).applyfunc(lambda z: z / (1 + sp.exp(-z)))
 
         def moved(i, at):
-            past = (
-                sp.diag(*(w[i, j] for w in weights)) * at[j] for j in tokens.seen[i]
-            )
+            past = (sp.diag(*(a[i, j] for a in alpha)) * at[j] for j in tokens.seen[i])
             e = at[i] + sp.diag(*attended) * sum(past, 0 * at[i])
             return e + down * sp.diag(*said[i, :]) * up * e
 
@@ -467,6 +465,5 @@ MODELS = {
             gate=draw(3, 8) / 4,
         ),
         CosinesAlone,
-        lines=17,
     ),
 }
