@@ -104,6 +104,11 @@ class Encoding:
         factors = self.unit.split("*")
         return math.prod(sizes[f] if f in sizes else int(f) for f in factors)
 
+    def label(self, variant: Variant) -> str:
+        """The name and the options."""
+        own = ("own " + name for name in variant.sizes if name == "heads")
+        return ", ".join((self.name, *map(str, variant.keywords.values()), *own))
+
     def make(self, variant: Variant, *, d: int, heads: int) -> Any:
         """The PyTorch module of a variant, for a layer of these sizes."""
         sizes = _sizes((*self.sizes, *variant.sizes), d, heads)
@@ -601,16 +606,21 @@ CATALOG: dict[str, Encoding] = {
             torch="posedu.torch:FoXPro",
             sympy="posedu.sympy.gated:fox_pro",
             variants=(
-                _variant(),
+                _variant(output_gate="sigmoid"),
+                _variant(
+                    output_gate="silu",
+                    module={"v_shift": False, "output_norm": False},
+                    parameters="5*(h*d)**2+2*h**2*d+h+2*h*d",
+                ),
                 _variant(
                     module={
-                        "kv_shift": False,
+                        "k_shift": False,
+                        "v_shift": False,
                         "qk_norm": False,
                         "output_norm": False,
-                        "output_gate": False,
+                        "output_gate": None,
                     },
                     parameters="4*(h*d)**2+h**2*d+h",
-                    exact=False,
                 ),
             ),
             chapter="book/gated/fox",

@@ -220,7 +220,10 @@ def test_gates_are_summed_in_float32_whatever_the_input():
 
 # FoX Pro
 
-SWITCHES = ("kv_shift", "qk_norm", "output_norm", "output_gate")
+OFF = {
+    **dict.fromkeys(("k_shift", "v_shift", "qk_norm", "output_norm"), False),
+    "output_gate": None,
+}
 
 
 def pro(seed=0, **switches):
@@ -231,9 +234,9 @@ def pro(seed=0, **switches):
     return module
 
 
-@pytest.mark.parametrize("off", [None, *SWITCHES])
+@pytest.mark.parametrize("off", [None, *OFF])
 def test_the_block_is_the_reference_with_each_part_on_its_switch(off):
-    module = pro(**({} if off is None else {off: False}))
+    module = pro(**({} if off is None else {off: OFF[off]}))
     x = normal(1, 7, 8)
     weights = {
         name.replace(".", "_"): p.detach().numpy()
@@ -243,8 +246,21 @@ def test_the_block_is_the_reference_with_each_part_on_its_switch(off):
     np.testing.assert_allclose(out, reference.fox_pro(x, **weights), rtol=0, atol=1e-12)
 
 
+def test_the_authors_other_gate_is_the_reference():
+    module = pro(output_gate="silu")
+    x = normal(1, 7, 8)
+    weights = {
+        name.replace(".", "_"): p.detach().numpy()
+        for name, p in module.named_parameters()
+    }
+    out = module(torch.tensor(x)[None])[0].detach().numpy()
+    wanted = reference.fox_pro(x, **weights, output_gate="silu")
+    np.testing.assert_allclose(out, wanted, rtol=0, atol=1e-12)
+    assert np.abs(wanted - reference.fox_pro(x, **weights)).max() > 0.1
+
+
 def test_with_every_switch_off_it_is_fox():
-    module = pro(**dict.fromkeys(SWITCHES, False))
+    module = pro(**OFF)
     plain = Attention(8, 2, encoding=module.encoding).double()
     plain.load_state_dict(module.state_dict())
     x = torch.tensor(normal(2, 2, 5, 8))
@@ -259,18 +275,18 @@ def test_parameters_are_as_many_as_published():
         return sum(p.numel() for p in FoXPro(c, h, **switches).parameters())
 
     assert count() == 5 * c**2 + 3 * c * h + h + 3 * c
-    assert count(**dict.fromkeys(SWITCHES, False)) == 4 * c**2 + c * h + h
+    assert count(**OFF) == 4 * c**2 + c * h + h
 
 
-@pytest.mark.parametrize("off", [None, *SWITCHES])
+@pytest.mark.parametrize("off", [None, *OFF])
 def test_the_block_decodes_token_by_token(off):
-    module = pro(**({} if off is None else {off: False}))
+    module = pro(**({} if off is None else {off: OFF[off]}))
     x = torch.tensor(normal(3, 2, 9, 8))
     torch.testing.assert_close(stepwise(module, x), module(x), rtol=0, atol=1e-13)
 
 
 def test_the_shift_weighs_the_previous_token_and_stops_at_a_segment():
-    module = pro(qk_norm=False, output_norm=False, output_gate=False)
+    module = pro(qk_norm=False, output_norm=False, output_gate=None)
     module.v_shift.weight.data.zero_()  # α = ½
     x = torch.tensor(normal(4, 1, 4, 8))
     _, _, v, _ = module.project(x, None, None, None)
@@ -491,6 +507,17 @@ BAD = [
         encoding_gate_weight=bare(1, 2), encoding_gate_bias=bare(1),
         q_gain=bare(1, 2)),
      ValueError, "q_gain and k_gain go together"),
+    (lambda: reference.fox_pro(
+        bare(2, 2, 2), **dict.fromkeys(
+            ("q_weight", "k_weight", "v_weight", "o_weight"), bare(2, 2)),
+        encoding_gate_weight=bare(1, 2), encoding_gate_bias=bare(1)),
+     ValueError, r"x must be \[tokens, d_model\].*got shapes \[2, 2, 2\]"),
+    (lambda: reference.fox_pro(
+        bare(2, 2), **dict.fromkeys(
+            ("q_weight", "k_weight", "v_weight", "o_weight"), bare(2, 2)),
+        encoding_gate_weight=bare(1, 2), encoding_gate_bias=bare(1),
+        o_gain=bare(2, 2)),
+     ValueError, r"o_gain must be \[1, 2\] for 1 heads"),
     (lambda: reference.contextual_positions(bare(3, 2), largest=4),
      ValueError, r"at least as many keys as queries, got shape \[3, 2\]"),
     (lambda: reference.contextual_positions(np.full((2, 2), np.nan), largest=4),

@@ -68,8 +68,8 @@ def align_positions(
     positions = require_positions(positions)
     coordinates = () if axes is None else (axes,)
     tokens = (x.shape[-2], *coordinates)
-    if positions.shape == tokens:
-        return positions
+    if positions.shape in (tokens, (1, *tokens)):
+        return positions.reshape(tokens)
     if x.ndim > 2 and positions.shape == (x.shape[0], *tokens):
         return positions.reshape(x.shape[0], *[1] * (x.ndim - 3), *tokens)
     last = "" if axes is None else f", {axes}"

@@ -105,7 +105,7 @@ class Doors:
     ``mix`` and ``output``.
     """
 
-    locate: Callable = lambda positions: positions
+    locate: Callable = lambda positions, x: positions
     embed: Callable = lambda x, positions: x
     enter: Callable = lambda x, positions: x
     rotate: Callable = lambda q, k, positions: (q, k)
@@ -335,7 +335,7 @@ def stack(
     doors = [doors] * len(layers) if isinstance(doors, Doors) else doors
     positions = np.arange(len(x)) if positions is None else positions
     if layers:
-        positions = doors[0].locate(positions)
+        positions = doors[0].locate(positions, x)
         x = doors[0].embed(x, positions)
     for (w, perceptron), own in zip(layers, doors, strict=True):
         x = own.enter(x, positions)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import sympy as sp
 
@@ -31,6 +31,11 @@ class Tokens:
         """The matrix of ``entry(i, j)``, 0 where query i may not look at key j."""
         n = len(self.seen)
         return sp.Matrix(n, n, lambda i, j: entry(i, j) if j in self.seen[i] else 0)
+
+    def by_head(self, entry: Callable[[int, int, int], sp.Expr]) -> Heads:
+        """The matrix of ``entry(h, i, j)`` of each head, as :meth:`pairs`."""
+        heads = range(len(self.q))
+        return tuple(self.pairs(lambda i, j, h=h: entry(h, i, j)) for h in heads)
 
     def of_offsets(self, entry: Callable[[sp.Expr], sp.Expr]) -> sp.Matrix:
         """The matrix of ``entry(i − j)`` in positions, as :meth:`pairs`."""
@@ -72,21 +77,21 @@ def mix(weights: Heads, v: Heads, tokens: Tokens) -> Heads:
 class Doors:
     """Where an encoding may act; see :class:`posedu.numpy.attention.Doors`.
 
-    ``rotate``, ``values`` and ``output`` are given a column, its position and its head.
-    ``bias`` gives a matrix for each head.
+    All arrays of heads are a matrix for each; :func:`by_token` turns a function of one
+    token's column into one of them.
     """
 
-    locate: Callable = lambda positions: positions
+    locate: Callable = lambda positions, x: positions
     embed: Callable = lambda x, positions: x
     enter: Callable = lambda x, positions: x
-    rotate: Callable = lambda column, position, head: column
-    values: Callable = lambda column, position, head: column
+    rotate: Callable = lambda q, k, positions: (q, k)
+    values: Callable = lambda v, positions: v
     scale: Callable[[int], sp.Expr] = lambda d: 1 / sp.sqrt(d)
     bias: Callable[[Tokens], Heads] | None = None
     logits: Callable[[Tokens], Heads] | None = None
     weigh: Callable[[Heads, Tokens], Heads] = weigh
     mix: Callable[[Heads, Heads, Tokens], Heads] = mix
-    output: Callable = lambda column, position, head: column
+    output: Callable = lambda out, positions: out
     update: Callable = lambda weights, tokens, fed: tokens.positions
 
 
@@ -113,6 +118,43 @@ def logits(tokens: Tokens, doors: Doors = SHUT) -> Heads:
     return tuple(s + b for s, b in zip(scaled, bias, strict=True))
 
 
+class Steps(NamedTuple):
+    """What attention computes on its way, for each head."""
+
+    tokens: Tokens
+    logits: Heads
+    weights: Heads
+    out: Heads
+
+
+def steps(
+    q: Sequence[sp.Matrix],
+    k: Sequence[sp.Matrix],
+    v: Sequence[sp.Matrix],
+    doors: Doors = SHUT,
+    *,
+    positions: Sequence | None = None,
+    x: sp.Matrix | None = None,
+    causal: bool = True,
+) -> Steps:
+    """Attention without projections, and what it computes on its way.
+
+    With fewer keys and values than queries, each serves a group of neighbouring heads.
+    ``positions`` default to 0, 1, 2, …
+    """
+    group, n, d = len(q) // len(k), q[0].rows, q[0].cols
+    positions = tuple(range(n) if positions is None else positions)
+    q, k = doors.rotate(tuple(q), tuple(k), positions)
+    v = doors.values(tuple(v), positions)
+    k, v = (tuple(m for m in t for _ in range(group)) for t in (k, v))
+    seen = tuple(tuple(range(i + 1 if causal else n)) for i in range(n))
+    tokens = Tokens(q, k, v, d, positions, seen, x)
+    scores = logits(tokens, doors)
+    weights = doors.weigh(scores, tokens)
+    out = doors.output(doors.mix(weights, v, tokens), positions)
+    return Steps(tokens, scores, weights, out)
+
+
 def attend(
     q: Sequence[sp.Matrix],
     k: Sequence[sp.Matrix],
@@ -123,27 +165,51 @@ def attend(
     x: sp.Matrix | None = None,
     causal: bool = True,
 ) -> Heads:
-    """Attention without projections, for a matrix of each head; tokens are rows.
+    """Attention without projections: the output of :func:`steps`.
 
-    With fewer keys and values than queries, each serves a group of neighbouring heads.
-    ``positions`` default to 0, 1, 2, … Equation ``def-doors``.
+    Equation ``def-doors``.
     """
-    group, n, d = len(q) // len(k), q[0].rows, q[0].cols
-    positions = tuple(range(n) if positions is None else positions)
+    return steps(q, k, v, doors, positions=positions, x=x, causal=causal).out
 
-    def act(door, heads):
-        """Give each row of each head, as a column, to a door."""
-        return tuple(
-            sp.Matrix.vstack(*(door(m[i, :].T, positions[i], h).T for i in range(n)))
-            for h, m in enumerate(heads)
-        )
 
-    k, v = act(doors.rotate, k), act(doors.values, v)
-    k, v = (tuple(m for m in t for _ in range(group)) for t in (k, v))
-    seen = tuple(tuple(range(i + 1 if causal else n)) for i in range(n))
-    tokens = Tokens(act(doors.rotate, q), k, v, d, positions, seen, x)
-    weights = doors.weigh(logits(tokens, doors), tokens)
-    return act(doors.output, doors.mix(weights, v, tokens))
+def by_token(
+    turn: Callable[[sp.Matrix, Any], sp.Matrix],
+    heads: Heads,
+    positions: Sequence,
+) -> Heads:
+    """Give each token's features, as a column, and its position to ``turn``."""
+    return tuple(
+        sp.Matrix.vstack(*(turn(m[i, :].T, t).T for i, t in enumerate(positions)))
+        for m in heads
+    )
+
+
+def stack(
+    x: sp.Matrix,
+    layers: Sequence[tuple[Sequence[Heads], sp.Matrix, Callable]],
+    positions: Sequence | None = None,
+    *,
+    doors: Doors = SHUT,
+    causal: bool = True,
+) -> sp.Matrix:
+    """Layers of attention and perceptron, each added to the stream, without norms.
+
+    Each layer has the projections of queries, keys and values, a matrix
+    ``[d, d_model]`` for each head, that of the output ``[d_model, heads · d]``, and a
+    perceptron: a function of the stream. See :func:`posedu.numpy.attention.stack`.
+    """
+    positions = tuple(range(x.rows) if positions is None else positions)
+    positions = doors.locate(positions, x)
+    x = doors.embed(x, positions)
+    for projections, w_o, perceptron in layers:
+        x = doors.enter(x, positions)
+        q, k, v = (tuple(x * m.T for m in heads) for heads in projections)
+        taken = steps(q, k, v, doors, positions=positions, x=x, causal=causal)
+        x = x + sp.Matrix.hstack(*taken.out) * w_o.T
+        fed = perceptron(x)
+        x = x + fed
+        positions = doors.update(taken.weights, taken.tokens, fed)
+    return x
 
 
 def attention(

@@ -35,7 +35,8 @@ def require_positions(positions: Positions, like: Tensor | None = None) -> None:
         return
     if not isinstance(positions, Tensor):
         raise TypeError(
-            f"positions must be a tensor or a range, got {type(positions).__name__}"
+            "positions must be a tensor, a range or a list, got "
+            f"{type(positions).__name__}"
         )
     if positions.dtype in (torch.bfloat16, torch.float16):
         exact = 256 if positions.dtype == torch.bfloat16 else 2048
@@ -77,15 +78,11 @@ def as_positions(
         positions = torch.arange(
             positions.start, positions.stop, positions.step, device=like.device
         )
-    elif isinstance(positions, Sequence) and not isinstance(positions, str):
-        exact = torch.tensor(positions, device=like.device)
-        is_real = exact.is_floating_point()
-        positions = torch.tensor(positions, dtype=torch.float64) if is_real else exact
-        positions = positions.to(like.device)
+    positions = from_list(positions, like.device)
     require_positions(positions, like)
     batch, tokens = like.shape[0], like.shape[-2]
     if shape is None:
-        is_shared = positions.ndim == 1 or positions.shape[1] != tokens
+        is_shared = positions.ndim < 2 or positions.shape[1] != tokens
         shape = positions.shape[1 if is_shared else 2 :]
     if positions.shape == (tokens, *shape):
         positions = positions[None]
@@ -97,6 +94,16 @@ def as_positions(
         )
     is_real = positions.is_floating_point()
     return positions.to(torch.float64 if is_real else torch.int64)
+
+
+def from_list(positions: Positions, device) -> Tensor | range:
+    """A list of integers or reals as an exact tensor; all else as it is."""
+    if isinstance(positions, str | range) or not isinstance(positions, Sequence):
+        return positions
+    exact = torch.tensor(positions)
+    if exact.is_floating_point():
+        exact = torch.tensor(positions, dtype=torch.float64)
+    return exact.to(device)
 
 
 def length(positions: range) -> int:
@@ -115,6 +122,7 @@ def align_positions(
     """
     if x.ndim < 2:
         raise ValueError(f"x must be [..., tokens, d], got shape {list(x.shape)}")
+    positions = from_list(positions, x.device)
     require_positions(positions, x)
     tokens = [x.shape[-2]] if axes is None else [x.shape[-2], axes]
     given = [length(positions)] if isinstance(positions, range) else [*positions.shape]

@@ -16,6 +16,7 @@ from posedu.torch._tensors import (
     align_positions,
     angles,
     cos_sin,
+    from_list,
     require_floats,
     require_positions,
 )
@@ -88,6 +89,7 @@ class Sinusoidal(Encoding):
         Angles are float64 whatever ``dtype`` is. ``device`` matters for a range only;
         a tensor of positions decides it itself.
         """
+        positions = from_list(positions, device)
         require_positions(positions)
         if isinstance(positions, Tensor):
             device = positions.device

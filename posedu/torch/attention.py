@@ -166,7 +166,7 @@ class Attention(nn.Module):
         Head dimension. Default d_model / heads.
     encoding
         The module whose doors are used; default none (NoPE). One that acts on a model's
-        input alone belongs to :class:`posedu.torch.Transformer`.
+        input alone belongs to :class:`posedu.torch.transformer.Transformer`.
     causal
         Whether a query may look only at itself and earlier tokens. Default true.
         "Earlier" is the order in the sequence, whatever the positions are.

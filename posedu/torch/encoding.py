@@ -123,17 +123,18 @@ class Encoding(nn.Module):
     With nothing overridden it is no encoding at all (NoPE). What it needs of a layer
     it says in its attributes, which :meth:`require` compares: ``heads``, ``d`` and
     ``d_model`` where they matter, ``needs_causal``, ``needs_x`` (the layer's input).
-    ``axes`` says how many coordinates a position has: ``None`` where it is one number.
+    ``position_shape`` are the axes of one position as layers see it: ``()`` for a
+    number.
 
     The doors ``locate`` and ``embed`` are opened once for a model, ``enter`` and
-    ``update`` by a model in each layer (:class:`posedu.torch.Transformer`); all others
+    ``update`` by a model in each layer (:class:`posedu.torch.transformer.Transformer`); all others
     by each attention layer.
     """
 
     heads: int | None = None
     d: int | None = None
     d_model: int | None = None
-    axes: int | None = None
+    position_shape: tuple[int, ...] = ()
     needs_causal = False
     needs_x = False
 
@@ -143,14 +144,9 @@ class Encoding(nn.Module):
         return any(map(self.opens, LAYER_DOORS))
 
     @property
-    def position_shape(self) -> tuple[int, ...]:
-        """The axes of one position as layers see it: ``()`` for a number."""
-        return () if self.axes is None else (self.axes,)
-
-    @property
     def given_shape(self) -> tuple[int, ...]:
         """The axes of one position as a model is given it."""
-        return self.position_shape
+        return () if self.opens("locate") else self.position_shape
 
     def require(self, layer: Sizes) -> None:
         """Raise unless a layer gives what this encoding needs.
@@ -173,8 +169,12 @@ class Encoding(nn.Module):
                 f"{type(self).__name__} is causal, the layer is not; give causal=True"
             )
 
-    def locate(self, positions: Tensor) -> Tensor:
-        """What the layers are given as positions."""
+    def locate(
+        self,
+        positions: Shaped[Tensor, "rows tokens *position"],
+        x: Float[Tensor, "batch tokens d_model"],
+    ) -> Tensor:
+        """What the layers of a model are given as positions of its input ``x``."""
         return positions
 
     def embed(
@@ -220,7 +220,7 @@ class Encoding(nn.Module):
     def fold(
         self, tokens: Tokens
     ) -> (
-        tuple[Float[Tensor, "rows heads queries"], Float[Tensor, "rows heads keys"]]
+        tuple[Float[Tensor, "rows heads queries"], Float[Tensor, "key_rows heads keys"]]
         | None
     ):
         """Numbers of each query and of each key, in float64, whose sums are the bias.
@@ -302,6 +302,12 @@ class Encoding(nn.Module):
             f"{type(self).__name__} is no function of tensors: give it to "
             "posedu.torch.attend(q, k, v, encoding) or to a layer"
         )
+
+    def register_parameter(self, name: str, param: nn.Parameter | None) -> None:
+        """As every module's, but not under the name of a door."""
+        if name in (*MODEL_DOORS, *LAYER_DOORS):
+            raise AttributeError(f"{name!r} is a door: give the parameter another name")
+        super().register_parameter(name, param)
 
     def opens(self, door: str) -> bool:
         """Whether this encoding opens the named door."""

@@ -19,12 +19,12 @@ def attend_folded(
     q: Float[Tensor, "batch heads queries d"],
     k: Float[Tensor, "batch heads keys d"],
     v: Float[Tensor, "batch heads keys d_v"],
-    of_queries: Float[Tensor, "rows heads queries"],
-    of_keys: Float[Tensor, "rows heads keys"],
+    of_queries: Float[Tensor, "#batch heads queries"],
+    of_keys: Float[Tensor, "#batch heads keys"],
     *,
     scale: float,
     causal: bool,
-    mask: Bool[Tensor, "rows 1 queries keys"] | None = None,
+    mask: Bool[Tensor, "#batch 1 queries keys"] | None = None,
 ) -> Float[Tensor, "batch heads queries d_v"]:
     """Softmax attention of the logits scale · q · k + a_i + b_j, memory O(L).
 
@@ -123,7 +123,7 @@ def by_tiles(
     a_i + b_j: small where the weight is not. With every |scale · q · k| ≤ R, by Cauchy
     and Schwarz, keys whose b is more than 2R + log(keys/u) below the largest that a
     query sees weigh at most u together, u the unit roundoff of the dtype; the oldest of
-    them are not looked at (``eq-fox-prune``). Products and sums are float32, or
+    them are not looked at (``eq-fold-prune``). Products and sums are float32, or
     float64 for float64.
     """
     return _Tiles.apply(q, k, v, of_keys, scale)

@@ -76,7 +76,7 @@ class Transformer(nn.Module):
     Parameters
     ----------
     d_model, heads
-        As :class:`posedu.torch.Attention`.
+        As :class:`posedu.torch.attention.Attention`.
     layers
         How many.
     encoding
@@ -92,14 +92,14 @@ class Transformer(nn.Module):
         How many of the newest keys a query may look at: one number for all layers, or
         one for each. Default ``None``: all.
     kv_heads, bias, route
-        As :class:`posedu.torch.Attention`, for every layer.
+        As :class:`posedu.torch.attention.Attention`, for every layer.
     expansion
         Width of the perceptron over d_model. Default 4 (arXiv 1706.03762 §3.3).
 
     Raises
     ------
     TypeError, ValueError
-        As :class:`posedu.torch.Attention`; encodings or windows that are not as many as
+        As :class:`posedu.torch.attention.Attention`; encodings or windows that are not as many as
         the layers; encodings that disagree on what a position is; one of a layer that
         would act on the input of the model, or an ``input`` that would not.
     """
@@ -174,7 +174,7 @@ class Transformer(nn.Module):
         x
             One vector a token.
         positions, key_padding_mask, segments
-            As :meth:`posedu.torch.Attention.forward`.
+            As :meth:`posedu.torch.attention.Attention.forward`.
         caches
             What each layer has already seen, one for each: :meth:`caches`. A refused
             call leaves all of them as they were.
@@ -182,7 +182,7 @@ class Transformer(nn.Module):
         Raises
         ------
         TypeError, ValueError
-            As :meth:`posedu.torch.Attention.forward`; caches that are not as many as
+            As :meth:`posedu.torch.attention.Attention.forward`; caches that are not as many as
             the layers, one for two layers, or of layers that have seen different
             numbers of tokens.
         """
@@ -202,7 +202,9 @@ class Transformer(nn.Module):
                 )
             seen = caches[0].count if caches else 0
             positions = range(seen, seen + x.shape[1])
-        positions = self.input.locate(as_positions(positions, self.position_shape, x))
+        positions = self.input.locate(
+            as_positions(positions, self.position_shape, x), x
+        )
         x = self.input.embed(x, positions)
         for block, cache in zip(self.blocks, held, strict=True):
             x, positions = block(

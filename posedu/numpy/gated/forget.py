@@ -3,7 +3,7 @@
 import numpy as np
 from jaxtyping import Float
 
-from posedu._arguments import FORMS, require_choice, require_dimension
+from posedu._arguments import FORMS, OUTPUT_GATES, require_choice, require_dimension
 from posedu.numpy._arrays import require_floats
 from posedu.numpy.attention import Doors, Tokens, attend, require_input
 
@@ -122,23 +122,25 @@ def fox_pro(
     k_gain: Float[Array, "heads d"] | None = None,
     o_gain: Float[Array, "heads d"] | None = None,
     out_gate_weight: Float[Array, "d_model d_model"] | None = None,
+    output_gate: str = "sigmoid",
 ) -> Float[Array, "tokens d_model"]:
     """The whole FoX (Pro) block (arXiv 2503.02130); what is not given is left out.
 
     Weights are ``[out, in]`` as in PyTorch. Shift, key norm, attention, output norm,
-    output gate, projection: in this order. Equation ``def-fox-pro``.
+    output gate (``"sigmoid"``, the paper, or ``"silu"``, which the authors' code has
+    too), projection: in this order. Equation ``def-fox-pro``.
 
     Raises
     ------
     TypeError, ValueError
-        Shapes that do not match, a shift or a norm of which half is missing.
+        Arrays that hold no floats, shapes that do not match, a norm of which half is
+        missing, unknown ``output_gate``.
     """
-    for left, right, name in (
-        (k_shift_weight, v_shift_weight, "k_shift_weight and v_shift_weight"),
-        (q_gain, k_gain, "q_gain and k_gain"),
-    ):
-        if (left is None) != (right is None):
-            raise ValueError(f"{name} go together, got one of them")
+    if (q_gain is None) != (k_gain is None):
+        raise ValueError("q_gain and k_gain go together, got one of them")
+    require_choice("output_gate", output_gate, OUTPUT_GATES)
+    given = {name: array for name, array in locals().items() if array is not None}
+    _require_block(given)
     x = require_floats("x", x)
     encoding = fox(gate_weight=encoding_gate_weight, gate_bias=encoding_gate_bias)
     heads = len(encoding_gate_bias)
@@ -150,6 +152,7 @@ def fox_pro(
     q, k, v = by_head(q_weight), by_head(k_weight), by_head(v_weight)
     if k_shift_weight is not None:
         k = _shift(k, sigmoid(k_shift_weight @ x.T))
+    if v_shift_weight is not None:
         v = _shift(v, sigmoid(v_shift_weight @ x.T))
     if q_gain is not None:
         q, k = rms_norm(q, q_gain, eps=1e-5), rms_norm(k, k_gain, eps=1e-5)
@@ -158,8 +161,34 @@ def fox_pro(
         out = rms_norm(out, o_gain, eps=1e-6)
     out = np.moveaxis(out, 0, 1).reshape(len(x), len(o_weight.T))
     if out_gate_weight is not None:
-        out = out * sigmoid(x @ out_gate_weight.T)
+        gate = x @ out_gate_weight.T
+        out = out * sigmoid(gate) * (gate if output_gate == "silu" else 1)
     return out @ o_weight.T
+
+
+def _require_block(given: dict[str, Array | str]) -> None:
+    """Raise unless the arrays of a block fit each other."""
+    x, b = np.shape(given["x"]), np.shape(given["encoding_gate_bias"])
+    if len(x) != 2 or len(b) != 1 or not b[0] or x[1] % b[0]:
+        raise ValueError(
+            "x must be [tokens, d_model] and encoding_gate_bias [heads], with d_model "
+            f"a multiple of heads, got shapes {list(x)} and {list(b)}"
+        )
+    (_, d_model), (heads,) = x, b
+    for name, array in given.items():
+        if name.endswith("gain"):
+            needed = (heads, d_model // heads)
+        elif "shift" in name or name == "encoding_gate_weight":
+            needed = (heads, d_model)
+        elif name.endswith("weight"):
+            needed = (d_model, d_model)
+        else:
+            continue
+        if np.shape(require_floats(name, array)) != needed:
+            raise ValueError(
+                f"{name} must be {list(needed)} for {heads} heads and x of shape "
+                f"{list(x)}, got shape {list(np.shape(array))}"
+            )
 
 
 def _shift(

@@ -40,9 +40,7 @@ def alibi(*, heads: int, slopes: str, sides: str = "causal") -> Doors:
         return -m[h] * sp.Abs(offset)
 
     def bias(tokens: Tokens) -> Heads:
-        return tuple(
-            tokens.of_offsets(lambda offset, h=h: entry(h, offset))
-            for h in range(heads)
-        )
+        at = tokens.positions
+        return tokens.by_head(lambda h, i, j: entry(h, at[i] - at[j]))
 
     return Doors(bias=bias)

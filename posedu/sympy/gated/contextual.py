@@ -61,7 +61,7 @@ def cope(
                 counted = contextual_positions([sigmoid(logits[i, j]) for j in seen])
                 for j, p in zip(seen, counted, strict=True):
                     p = sp.Min(p, sp.Integer(e.cols - 1))
-                    amounts[i, j] = interpolate(values[i, :], p)
+                    amounts[i, j] = interpolate(list(values[i, :]), p)
             heads.append(scale(tokens.d) * amounts if scaling == "code" else amounts)
         return tuple(heads)
 

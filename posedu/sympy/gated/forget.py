@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import sympy as sp
 
-from posedu._arguments import FORMS, require_choice
+from posedu._arguments import FORMS, OUTPUT_GATES, require_choice
 from posedu.sympy.attention import Doors, Heads, Tokens, attend
 from posedu.sympy.stickbreaking import sigmoid
 
@@ -65,38 +65,51 @@ def fox_pro(
     v_weight: sp.Matrix,
     o_weight: sp.Matrix,
     encoding_gate_weight: sp.Matrix,
-    encoding_gate_bias: sp.Matrix,
-    k_shift_weight: sp.Matrix,
-    v_shift_weight: sp.Matrix,
-    q_gain: sp.Matrix,
-    k_gain: sp.Matrix,
-    o_gain: sp.Matrix,
-    out_gate_weight: sp.Matrix,
+    encoding_gate_bias: Sequence[sp.Expr],
+    k_shift_weight: sp.Matrix | None = None,
+    v_shift_weight: sp.Matrix | None = None,
+    q_gain: sp.Matrix | None = None,
+    k_gain: sp.Matrix | None = None,
+    o_gain: sp.Matrix | None = None,
+    out_gate_weight: sp.Matrix | None = None,
+    output_gate: str = "sigmoid",
 ) -> sp.Matrix:
-    """The whole FoX (Pro) block; tokens are rows. Equation ``def-fox-pro``."""
-    w = {
-        name: sp.Matrix(value)
-        for name, value in locals().items()
-        if name not in ("x", "encoding_gate_bias")
-    }
-    heads = w["q_gain"].rows
-    encoding = fox(gate_weight=w["encoding_gate_weight"], gate_bias=encoding_gate_bias)
+    """The whole FoX (Pro) block; tokens are rows, what is not given is left out.
+
+    Equation ``def-fox-pro``.
+    """
+    require_choice("output_gate", output_gate, OUTPUT_GATES)
+    encoding = fox(gate_weight=encoding_gate_weight, gate_bias=encoding_gate_bias)
+    heads = len(encoding_gate_bias)
     d = x.cols // heads
-    queries, keys, values = [], [], []
-    for h in range(heads):
-        own = slice(h * d, (h + 1) * d)
-        q, k, v = (x * w[f"{n}_weight"][own, :].T for n in "qkv")
-        k = _shift(k, x * w["k_shift_weight"][h, :].T)
-        values.append(_shift(v, x * w["v_shift_weight"][h, :].T))
-        queries.append(_rms_norm(q, w["q_gain"][h, :], sp.Rational(1, 10**5)))
-        keys.append(_rms_norm(k, w["k_gain"][h, :], sp.Rational(1, 10**5)))
-    outs = attend(queries, keys, values, encoding, x=x)
-    normed = [
-        _rms_norm(out, w["o_gain"][h, :], sp.Rational(1, 10**6))
-        for h, out in enumerate(outs)
-    ]
-    gate = (x * w["out_gate_weight"].T).applyfunc(sigmoid)
-    return sp.Matrix.hstack(*normed).multiply_elementwise(gate) * w["o_weight"].T
+
+    def by_head(weight):
+        projected = x * sp.Matrix(weight).T
+        return [projected[:, h * d : (h + 1) * d] for h in range(heads)]
+
+    def shifted(parts, weight):
+        if weight is None:
+            return parts
+        gates = x * sp.Matrix(weight).T
+        return [_shift(t, gates[:, h]) for h, t in enumerate(parts)]
+
+    def normed(parts, gain, eps):
+        if gain is None:
+            return parts
+        rows = sp.Matrix(gain)
+        return [_rms_norm(t, rows[h, :], eps) for h, t in enumerate(parts)]
+
+    q, k, v = by_head(q_weight), by_head(k_weight), by_head(v_weight)
+    k, v = shifted(k, k_shift_weight), shifted(v, v_shift_weight)
+    eps = sp.Rational(1, 10**5)
+    q, k = normed(q, q_gain, eps), normed(k, k_gain, eps)
+    outs = normed(attend(q, k, v, encoding, x=x), o_gain, eps / 10)
+    out = sp.Matrix.hstack(*outs)
+    if out_gate_weight is not None:
+        logits = x * sp.Matrix(out_gate_weight).T
+        act = sigmoid if output_gate == "sigmoid" else lambda z: z * sigmoid(z)
+        out = out.multiply_elementwise(logits.applyfunc(act))
+    return out * sp.Matrix(o_weight).T
 
 
 def _shift(t: sp.Matrix, gate_logits: sp.Matrix) -> sp.Matrix:

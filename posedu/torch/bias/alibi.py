@@ -73,7 +73,7 @@ class ALiBi(Encoding):
         return of_queries, m * tokens.key_positions[:, None]
 
     def bias(self, tokens: Tokens) -> Float[Tensor, "rows heads queries keys"]:
-        """−m (i − j), or of |i − j| on both sides or on one."""
+        """−m (i − j), or of the distance on both sides or on one."""
         if self.sides == "causal":
             return super().bias(tokens)
         m = self._slopes(tokens.q.device)[..., None]

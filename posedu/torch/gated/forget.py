@@ -6,7 +6,13 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from posedu._arguments import FORMS, GATES, require_choice, require_dimension
+from posedu._arguments import (
+    FORMS,
+    GATES,
+    OUTPUT_GATES,
+    require_choice,
+    require_dimension,
+)
 from posedu.torch._tensors import require_shape
 from posedu.torch.attention import Attention
 from posedu.torch.cache import KVCache
@@ -129,15 +135,17 @@ class FoXPro(Attention):
     ----------
     d_model, heads
         Of the block; a head has d = d_model / heads features.
-    kv_shift
-        Keys and values are mixed with those of the token before, by a gate α of each
+    k_shift, v_shift
+        Keys, or values, are mixed with those of the token before, by a gate α of each
         token and head that weighs the *previous* one; before the key's norm.
     qk_norm
         RMS norm of queries and keys in each head, ε = 1e−5, gains ``[heads, d]``.
     output_norm
         RMS norm of each head's output, ε = 1e−6, gains ``[heads, d]``.
     output_gate
-        The output times σ(W_g x), before the last projection.
+        The output times σ(W_g x) (``"sigmoid"``, the paper), or times W_g x σ(W_g x)
+        (``"silu"``, which the authors' code has too), before the last projection.
+        ``None``: no gate.
     encoding
         Default: :class:`FoX` with the paper's gate.
     route
@@ -146,7 +154,7 @@ class FoXPro(Attention):
     Raises
     ------
     TypeError, ValueError
-        As :class:`posedu.torch.attention.Attention`.
+        As :class:`posedu.torch.attention.Attention`; unknown ``output_gate``.
     """
 
     def __init__(
@@ -154,34 +162,38 @@ class FoXPro(Attention):
         d_model: int,
         heads: int,
         *,
-        kv_shift: bool = True,
+        k_shift: bool = True,
+        v_shift: bool = True,
         qk_norm: bool = True,
         output_norm: bool = True,
-        output_gate: bool = True,
+        output_gate: str | None = "sigmoid",
         encoding: Encoding | None = None,
         route: str | None = None,
     ):
         encoding = FoX(d_model, heads) if encoding is None else encoding
         super().__init__(d_model, heads, encoding=encoding, route=route)
         gains = heads, self.d
-        self.k_shift = nn.Linear(d_model, heads, bias=False) if kv_shift else None
-        self.v_shift = nn.Linear(d_model, heads, bias=False) if kv_shift else None
+        self.k_shift = nn.Linear(d_model, heads, bias=False) if k_shift else None
+        self.v_shift = nn.Linear(d_model, heads, bias=False) if v_shift else None
         self.q_gain = nn.Parameter(torch.ones(gains)) if qk_norm else None
         self.k_gain = nn.Parameter(torch.ones(gains)) if qk_norm else None
         self.o_gain = nn.Parameter(torch.ones(gains)) if output_norm else None
         self.out_gate = None
-        if output_gate:
+        if output_gate is not None:
+            self.output_gate = require_choice("output_gate", output_gate, OUTPUT_GATES)
             self.out_gate = nn.Linear(d_model, d_model, bias=False)
 
     def project(self, x, key_padding_mask, segments, cache):
         """Queries, keys and values, shifted and normed."""
         q, k, v, memory = super().project(x, key_padding_mask, segments, cache)
-        if self.k_shift is not None:
+        if self.k_shift is not None or self.v_shift is not None:
             both = torch.cat((k, v), -1).transpose(1, 2)
             before = _before(both, key_padding_mask, segments, cache)
             before_k, before_v = before.transpose(1, 2).split(self.d, -1)
-            k = _mix(self.k_shift(x), before_k, k)
-            v = _mix(self.v_shift(x), before_v, v)
+            if self.k_shift is not None:
+                k = _mix(self.k_shift(x), before_k, k)
+            if self.v_shift is not None:
+                v = _mix(self.v_shift(x), before_v, v)
             memory = {"unshifted": both}
         if self.q_gain is not None:
             q, k = _rms_norm(q, self.q_gain, 1e-5), _rms_norm(k, self.k_gain, 1e-5)
@@ -192,7 +204,8 @@ class FoXPro(Attention):
         if self.o_gain is not None:
             out = _rms_norm(out, self.o_gain, 1e-6)
         if self.out_gate is not None:
-            gate = self.out_gate(x).sigmoid().unflatten(-1, (self.heads, self.d))
+            act = torch.sigmoid if self.output_gate == "sigmoid" else nn.functional.silu
+            gate = act(self.out_gate(x)).unflatten(-1, (self.heads, self.d))
             out = out * gate.transpose(1, 2)
         return super().finish(out, x)
 

@@ -10,6 +10,7 @@ from posedu._arguments import LAYOUTS, require_choice, require_dimension
 from posedu.torch._tensors import (
     Positions,
     align_positions,
+    from_list,
     require_floats,
     require_positions,
 )
@@ -266,7 +267,13 @@ class Rotation(Encoding):
 
     d: int
     heads: int | None = None
+    axes: int | None = None
     _features = 1  # axes of a table behind its tokens
+
+    @property
+    def position_shape(self) -> tuple[int, ...]:
+        """The coordinates of a position: ``()`` where it is one number."""
+        return () if self.axes is None else (self.axes,)
 
     def require(self, layer: Sizes) -> None:
         """Raise unless the layer has d, and key-value heads that share ``heads``."""
@@ -294,10 +301,11 @@ class Rotation(Encoding):
 
         Cosines and sines for :func:`turn_pairs`, or blocks for :func:`turn_blocks`,
         with heads before the tokens where the encoding has its own for each. Angles
-        are float64 whatever ``dtype`` is. ``device`` matters for a range only; a tensor
-        of positions decides it itself. Without trainable parameters one table serves
-        every layer.
+        are float64 whatever ``dtype`` is. ``device`` matters for a range or a list; a
+        tensor of positions decides it itself. Without trainable parameters one table
+        serves every layer.
         """
+        positions = from_list(positions, device)
         require_positions(positions)
         if self.axes is not None and (
             isinstance(positions, range)
