@@ -126,9 +126,9 @@ class Encoding(nn.Module):
     ``position_shape`` are the axes of one position as layers see it: ``()`` for a
     number.
 
-    The doors ``locate`` and ``embed`` are opened once for a model, ``enter`` and
-    ``update`` by a model in each layer (:class:`posedu.torch.transformer.Transformer`); all others
-    by each attention layer.
+    A model (:class:`posedu.torch.transformer.Transformer`) opens the doors ``locate``
+    and ``embed`` once, ``enter`` and ``update`` in each layer; all others are opened by
+    each attention layer.
     """
 
     heads: int | None = None

@@ -99,9 +99,9 @@ class Transformer(nn.Module):
     Raises
     ------
     TypeError, ValueError
-        As :class:`posedu.torch.attention.Attention`; encodings or windows that are not as many as
-        the layers; encodings that disagree on what a position is; one of a layer that
-        would act on the input of the model, or an ``input`` that would not.
+        As :class:`posedu.torch.attention.Attention`; encodings or windows that are not
+        as many as the layers; encodings that disagree on what a position is; one of a
+        layer that would act on the input of the model, or an ``input`` that would not.
     """
 
     def __init__(
@@ -182,9 +182,9 @@ class Transformer(nn.Module):
         Raises
         ------
         TypeError, ValueError
-            As :meth:`posedu.torch.attention.Attention.forward`; caches that are not as many as
-            the layers, one for two layers, or of layers that have seen different
-            numbers of tokens.
+            As :meth:`posedu.torch.attention.Attention.forward`; caches that are not as
+            many as the layers, one for two layers, or of layers that have seen
+            different numbers of tokens.
         """
         self._require_input(x)
         held = [None] * len(self.blocks)

@@ -51,9 +51,10 @@ def alibi(*, heads: int, slopes: str, sides: str = "causal") -> Doors:
         See :func:`alibi_slopes`.
     sides
         ``"causal"``: as the paper, for causal attention. For encoders there are two
-        forms (issue 5 of the authors' repository): ``"symmetric"``, ``−m_h |i − j|``, and
-        ``"one-sided"``, where besides the first half of the heads sees no key to the
-        right and the second none to the left; either half has the slopes of heads/2.
+        forms (issue 5 of the authors' repository): ``"symmetric"``, of the distance on
+        both sides, and ``"one-sided"``, where besides the first half of the heads sees
+        no key to the right and the second none to the left; either half has the slopes
+        of heads/2.
 
     Returns
     -------
