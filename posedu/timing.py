@@ -41,7 +41,7 @@ from tqdm import tqdm
 
 from posedu._arguments import require_choice, require_dimension
 from posedu._tables import SavedTable
-from posedu.catalog import CATALOG, Encoding
+from posedu.catalog import CATALOG, Encoding, Variant
 from posedu.torch import Attention, grid
 
 KEPT_MEMORY = MappingProxyType(
@@ -326,16 +326,12 @@ def _inputs(
 
 
 def _at_its_door(
-    entry: Encoding, options: Mapping[str, Any], inputs: tuple[Tensor, ...], heads: int
+    entry: Encoding, variant: Variant, inputs: tuple[Tensor, ...], heads: int
 ) -> Run:
     """The encoding applied to the inputs, as a model would."""
     length, width = inputs[0].shape[-2:]
-    if entry.inputs:
-        sizes = entry.sizes(width // heads, heads)
-        module = entry.face("torch")(**sizes, **options, **entry.module_options)
-        return _attention(inputs, heads, module)
-    features = width if entry.doors[0] in ("rotate", "embed") else width // heads
-    module = entry.face("torch")(features, **options, **entry.module_options)
+    d = width if "rotate" in entry.doors else width // heads
+    module = entry.make(variant, d=d, heads=heads)
     module.to(inputs[0].device)
     positions = _positions(entry, length, inputs[0].device)
     if "rotate" in entry.doors:
@@ -364,7 +360,7 @@ def _attention(inputs: tuple[Tensor, ...], heads: int, encoding: Module | None) 
     attention = encoding
     if not isinstance(encoding, Attention):
         has_kernel = encoding is not None and encoding.opens("attend")
-        route = "fused" if has_kernel else "sdpa"
+        route = "fused" if has_kernel else None  # the best that serves
         attention = Attention(x.shape[-1], heads, encoding=encoding, route=route)
     attention.to(device=x.device, dtype=x.dtype)
     return lambda: (attention(x),)
@@ -444,11 +440,9 @@ def time_encoding(
     def measure(length: int, d: int, dtype: torch.dtype) -> Iterator[Record]:
         inputs = _inputs(entry, length, d, heads, dtype, device)
         runs = {
-            ", ".join((name, *map(str, options.values()))): _at_its_door(
-                entry, options, inputs, heads
-            )
-            for options in entry.variants
-            if d % entry.divisor(options) == 0
+            entry.label(variant): _at_its_door(entry, variant, inputs, heads)
+            for variant in entry.variants
+            if d % entry.divisor(variant) == 0
         }
         if compile:
             torch.compiler.reset()

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from posedu import peers, timing
-from posedu.catalog import CATALOG
+from posedu.catalog import CATALOG, Variant
 from posedu.numpy import rotary as reference
 from posedu.timing import Spread, Timing, alternate, peak_memory, time_encoding
 from posedu.torch import Encoding, RoPE
@@ -24,12 +24,8 @@ SMALL = dict(lengths=(8, 16), head_dims=(4,), heads=2, repeats=3)
 class Offsets(Encoding):
     """A bias, to have a door other than ``embed`` and ``rotate``."""
 
-    def __init__(self, d):
-        super().__init__()
-
     def bias(self, tokens):
-        i, j = tokens.query_positions[:, None], tokens.key_positions
-        return -(i - j).abs().to(tokens.q.dtype)
+        return -tokens.offsets.abs().to(tokens.q.dtype)
 
 
 @pytest.fixture
@@ -40,9 +36,11 @@ def biased(monkeypatch):
     entry = replace(
         CATALOG["rope"],
         name="offsets",
+        kind="doors",
         doors=("bias",),
         torch="biased:Offsets",
-        variants=(MappingProxyType({}),),
+        sizes=(),
+        variants=(Variant(MappingProxyType({}), MappingProxyType({})),),
     )
     monkeypatch.setitem(CATALOG, "offsets", entry)
 
@@ -60,7 +58,8 @@ def test_a_record_for_every_variant_length_and_task(name):
             tensors = 2 if "rotate" in CATALOG[name].doors else 1
             moved = passes * 2 * tensors * 2 * length * 4 * 4
             for r in records:
-                limit = "attention without encoding" if entry.inputs else "copy"
+                inside = entry.kind != "features"
+                limit = "attention without encoding" if inside else "copy"
                 assert r.bytes_moved == moved and r.limit == limit
                 assert r.peak_bytes >= moved / (2 * passes)  # the result at least
                 for spread in (r.seconds, r.limit_seconds, r.ratio):

@@ -29,6 +29,10 @@ _DECIDING = {np.floor, np.ceil, np.rint, np.sign, np.isfinite} | {
     *(np.less, np.less_equal, np.greater, np.greater_equal, np.equal, np.not_equal)
 }
 _CHOOSING = {np.minimum, np.maximum}
+_SUMMING = {np.einsum, np.cumsum, np.sum}
+_MOVING = {np.where, np.concatenate, np.moveaxis, np.take_along_axis, np.tril} | {
+    *(np.broadcast_to, np.repeat, np.swapaxes, np.reshape, np.stack, np.max)
+}
 _EXACT = {np.negative, np.absolute, np.conjugate} | _DECIDING | _CHOOSING
 
 
@@ -37,17 +41,24 @@ class Arithmetic:
 
     ``stored`` is that of what passes a door and of matrix products, which a face may
     keep in the dtype of the activations (its weights, the bias of the route "sdpa"),
+    ``summed`` that of sums on the way, relative to the sum of absolute values, and
     ``inner`` that of all other operations. ``decisions`` are those at kinks.
     """
 
-    def __init__(self, stored: float = 0.0, inner: float = 0.0, seed: int = 0):
-        self.stored, self.inner, self.seed = stored, inner, seed
+    def __init__(
+        self,
+        stored: float = 0.0,
+        inner: float = 0.0,
+        summed: float = 0.0,
+        seed: int = 0,
+    ):
+        self.stored, self.inner, self.summed, self.seed = stored, inner, summed, seed
         self.decisions: list[bytes] = []
         self._rng = np.random.default_rng(seed)
 
     def again(self) -> "Arithmetic":
         """The same errors once more, from the first on."""
-        return Arithmetic(self.stored, self.inner, self.seed)
+        return Arithmetic(self.stored, self.inner, self.summed, self.seed)
 
     def wrap(self, x: np.ndarray) -> "Rounded":
         """The same numbers, on which operations round from now on."""
@@ -99,24 +110,25 @@ class Rounded(np.ndarray):
             arithmetic.decisions.append(np.less(*given).tobytes())
         if ufunc in _EXACT or not _is_inexact(result):
             return _wrapped(arithmetic, result)
-        size = result
-        if ufunc is np.matmul or (ufunc is np.add and method != "__call__"):
+        is_product = ufunc is np.matmul
+        amount = arithmetic.stored if is_product else arithmetic.inner
+        rounded = result + arithmetic.errors(result, amount)
+        if is_product or (ufunc is np.add and method != "__call__"):
             options.pop("out", None)
             size = getattr(ufunc, method)(*map(_size, given), **options)
-        rounded = result + arithmetic.errors(size, arithmetic.inner)
-        if ufunc is np.matmul:
-            rounded = rounded + arithmetic.errors(result, arithmetic.stored)
+            rounded = rounded + arithmetic.errors(size, arithmetic.summed)
         return _wrapped(arithmetic, rounded)
 
     def __array_function__(self, function, types, arguments, options):
         arithmetic = _arithmetic(_leaves((arguments, options)))
         result = function(*_plain(arguments), **_plain(options))
-        size = result
-        if function in (np.einsum, np.cumsum, np.sum):
+        if not _is_inexact(result) or function in _MOVING:
+            return _wrapped(arithmetic, result)
+        rounded = result + arithmetic.errors(result, arithmetic.inner)
+        if function in _SUMMING:
             size = function(*_size(_plain(arguments)), **_plain(options))
-        if _is_inexact(result):
-            result = result + arithmetic.errors(size, arithmetic.inner)
-        return _wrapped(arithmetic, result)
+            rounded = rounded + arithmetic.errors(size, arithmetic.summed)
+        return _wrapped(arithmetic, rounded)
 
 
 def _leaves(tree: Any) -> Iterator[Any]:
