@@ -577,7 +577,9 @@ CATALOG: dict[str, Encoding] = {
             sympy="posedu.sympy.gated:fox",
             variants=(
                 _variant(form="difference", module={"gate": "learned"}),
-                _variant(form="key", module={"gate": "independent"}, parameters="h"),
+                _variant(
+                    form="key", module={"gate": "independent"}, parameters="h", heads=4
+                ),
                 _variant(form="difference", module={"gate": "fixed"}, parameters="0"),
             ),
             chapter="book/gated/fox",

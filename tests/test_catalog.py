@@ -1,6 +1,9 @@
 """Every record of the catalog: its faces load and take its variants."""
 
+import importlib
 import inspect
+import pkgutil
+import re
 import subprocess
 import sys
 from itertools import chain
@@ -10,53 +13,53 @@ import pytest
 import sympy as sp
 import torch
 
+import posedu
+from posedu import _arguments
 from posedu.catalog import ATTENTION, CATALOG
+from posedu.crosscheck import features
+from posedu.crosscheck.common import parameters_of, to_numpy
+from posedu.numpy.attention import attend
 from posedu.torch import Attention, Encoding
+from posedu.torch.encoding import LAYER_DOORS, MODEL_DOORS
 
 HEADS = 2
-ON_FEATURES = [e for e in CATALOG.values() if not e.inputs]
-INSIDE = [e for e in CATALOG.values() if e.inputs]
 RECORDS = pytest.mark.parametrize("encoding", CATALOG.values(), ids=CATALOG)
+KINDS = ("features", "doors", "block")
 
 
-def variants_of(encodings):
+def variants_of(*kinds):
     return pytest.mark.parametrize(
-        "encoding, options",
-        [(e, dict(v)) for e in encodings for v in e.variants],
-        ids=lambda v: " ".join(map(str, v.values())) if isinstance(v, dict) else v.name,
+        "encoding, variant",
+        [(e, v) for e in CATALOG.values() if e.kind in kinds for v in e.variants],
+        ids=lambda v: getattr(v, "name", "") or " ".join(map(str, v.keywords.values())),
     )
 
 
-VARIANTS = variants_of(CATALOG.values())
-
-
 def value_of(formula, **sizes):
-    """One of the catalog's formulas in d, b, N, h and npos."""
-    symbols = {name: sp.Symbol(name) for name in ("d", "b", "N", "h", "npos")}
+    """One of the catalog's formulas."""
+    names = ("d", "b", "N", "h", "npos", "buckets")
+    symbols = {name: sp.Symbol(name) for name in names}
     return int(sp.sympify(formula, locals=symbols).subs(sizes))
 
 
-def head_dimension(encoding, options, units):
-    block, axes = options.get("block", 2), encoding.axes or 1
+def head_dimension(encoding, variant, units):
+    block, axes = variant.options.get("block", 2), encoding.axes or 1
     return units * value_of(encoding.unit, b=block, N=axes)
 
 
-def make(encoding, d, options):
-    """A module in float64, with parameters of each head where it may have them."""
+def make(encoding, variant, d, heads=HEADS):
+    """A module in float64, with random parameters where it starts with equal ones."""
     torch.manual_seed(0)
-    face = encoding.face("torch")
-    own = {"heads": HEADS} if "heads" in inspect.signature(face).parameters else {}
-    options = {**options, **encoding.module_options}
-    if encoding.name == "stickbreaking":
-        own = {}  # its heads are for the sink, a remainder with parameters
-    if encoding.inputs:
-        return face(**encoding.sizes(d, HEADS) | own, **options).double()
-    return face(d, **options, **own).double()
+    module = encoding.make(variant, d=d, heads=heads).double()
+    with torch.no_grad():
+        for p in module.parameters():
+            if p.requires_grad and p.unique().numel() == 1:
+                p.normal_()
+    return module
 
 
-def parameters_of(module):
-    named = module.named_parameters()
-    return {name.replace(".", "_"): p.detach().numpy() for name, p in named}
+def arrays(module):
+    return {name: to_numpy(p) for name, p in parameters_of(module).items()}
 
 
 def tokens(encoding, d):
@@ -66,93 +69,126 @@ def tokens(encoding, d):
     return rng.normal(size=(HEADS, 2, d)), rng.integers(-5, 5, size=(2, *axes))
 
 
-@variants_of(ON_FEATURES)
-def test_three_faces_take_each_variant_and_agree(encoding, options):
-    d = head_dimension(encoding, options, 2)
-    module, (x, positions) = make(encoding, d, options), tokens(encoding, d)
-    parameters = parameters_of(module)
-    reference = encoding.face("numpy")(x, positions, **options, **parameters)
-    fast = module(torch.tensor(x), torch.tensor(positions)).detach()
-    np.testing.assert_allclose(fast.numpy(), reference, rtol=0, atol=1e-13)
-    if options.get("block", 2) > 4:
-        return  # no closed form: the matrix exponential is not known to the exact face
-    rational = np.vectorize(sp.Rational, otypes=[object])
-    exact = [
-        encoding.face("sympy")(
-            sp.Matrix(rational(x[head, token])),
-            rational(positions[token]).tolist(),
-            **options,
-            **{n: rational(p[head]).tolist() for n, p in parameters.items()},
-        ).evalf(20)
-        for head in range(HEADS)
-        for token in range(2)
-    ]
-    exact = np.array(exact, dtype=float).reshape(x.shape)
-    np.testing.assert_allclose(exact, reference, rtol=0, atol=1e-13)
+def reference(encoding, variant, d, heads):
+    """The NumPy face's result for random inputs."""
+    rng = np.random.default_rng(1)
+    module = make(encoding, variant, d, heads)
+    face, keywords = encoding.face("numpy"), arrays(module)
+    keywords |= encoding.keywords(variant, d=d, heads=heads)
+    if encoding.kind == "features":
+        return face(*tokens(encoding, d), **keywords)
+    q, k, v = rng.normal(size=(3, heads, 4, d))
+    x = rng.normal(size=(4, heads * d))
+    if encoding.kind == "block":
+        return face(x, **keywords)
+    return attend(q, k, v, face(**keywords), x=x, causal=module.needs_causal)
+
+
+@variants_of("features")
+def test_three_faces_take_each_variant_and_agree(encoding, variant):
+    d = head_dimension(encoding, variant, 2)
+    pair = features._Pair(encoding, variant, d, 0)
+    x, positions = tokens(encoding, d)
+    x = x if pair.heads else x[0]
+    expected = pair.forward(x, positions)
+    fast = pair.module.double()(torch.tensor(x), torch.tensor(positions)).detach()
+    np.testing.assert_allclose(fast.numpy(), expected, rtol=0, atol=1e-13)
+    if variant.exact:
+        exact, _ = pair.exact(x, positions, x)
+        np.testing.assert_allclose(exact, expected, rtol=0, atol=1e-13)
 
 
 @RECORDS
 def test_variants_differ(encoding):
-    d = 48  # a multiple of what any variant needs
-    rng = np.random.default_rng(1)
-    if encoding.inputs:
-        given = [rng.normal(size=(HEADS, 4, d)) for _ in encoding.inputs]
-        if encoding.inputs[-1] == "x":
-            given[-1] = rng.normal(size=(4, HEADS * d))
-    else:
-        given = tokens(encoding, d)
-    results = []
-    for options in encoding.variants:
-        parameters = parameters_of(make(encoding, d, options))
-        if "table" in parameters:  # which starts at 0
-            shape = parameters["table"].shape
-            parameters["table"] = np.random.default_rng(2).normal(size=shape)
-        results.append(encoding.face("numpy")(*given, **options, **parameters))
+    heads = max(v.heads for v in encoding.variants)
+    results = [reference(encoding, v, 48, heads) for v in encoding.variants]
     for n, left in enumerate(results):
         for right in results[:n]:
-            assert np.abs(left - right).max() > 1e-3
+            assert left.shape != right.shape or np.abs(left - right).max() > 1e-3
+
+
+def modules_of_posedu():
+    for found in pkgutil.walk_packages(posedu.__path__, "posedu."):
+        if found.name.split(".")[1] in ("numpy", "torch", "sympy"):
+            yield importlib.import_module(found.name)
+
+
+def test_every_choice_of_every_option_is_in_some_variant(monkeypatch):
+    offered, taken = {}, {}
+
+    def noting(name, value, choices):
+        offered.setdefault(name, set()).update(choices)
+        taken.setdefault(name, set()).add(value)
+        return require_choice(name, value, choices)
+
+    require_choice = _arguments.require_choice
+    for module in modules_of_posedu():
+        if hasattr(module, "require_choice"):
+            monkeypatch.setattr(module, "require_choice", noting)
+    for encoding in CATALOG.values():
+        for variant in encoding.variants:
+            reference(encoding, variant, 48, variant.heads)
+    assert {"layout", "series", "coefficients", "gate", "form"} <= offered.keys()
+    assert {"gates", "scaling", "remainder", "slopes", "sides"} <= offered.keys()
+    missing = {name: offered[name] - taken[name] for name in offered}
+    assert {name: values for name, values in missing.items() if values} == {}
 
 
 @RECORDS
 def test_doors_are_those_that_the_module_opens(encoding):
-    module = make(encoding, 48, encoding.variants[0])
+    module = make(encoding, encoding.variants[0], 48)
     if isinstance(module, Attention):  # a whole block
         module = module.encoding
     assert isinstance(module, Encoding)
-    doors = ("embed", "rotate", "bias", "weigh", "mix")
-    assert encoding.doors == tuple(filter(module.opens, doors))
+    assert encoding.doors == tuple(filter(module.opens, (*MODEL_DOORS, *LAYER_DOORS)))
 
 
-@VARIANTS
-def test_claims_about_parameters_are_true(encoding, options):
-    d, block, axes = 48, options.get("block", 2), encoding.axes or 1
-    module = make(encoding, d, options)
+@variants_of(*KINDS)
+def test_claims_about_parameters_are_true(encoding, variant):
+    d, block, axes = 48, variant.options.get("block", 2), encoding.axes or 1
+    module = make(encoding, variant, d)
     trained = sum(p.numel() for p in module.parameters() if p.requires_grad)
-    npos = encoding.module_options.get("npos", 0)
-    sizes = {"d": d, "b": block, "N": axes, "h": HEADS, "npos": npos}
-    assert value_of(encoding.parameters, **sizes) == trained
-    assert encoding.learned == ("yes" if trained else "no")
+    named = {*encoding.sizes, *variant.sizes}
+    heads = HEADS if named & {"heads", "gate_heads"} else 1
+    npos, buckets = (variant.module.get(name, 0) for name in ("npos", "buckets"))
+    sizes = {"d": d, "b": block, "N": axes, "h": heads, "npos": npos}
+    formula = variant.parameters or encoding.parameters
+    assert value_of(formula, buckets=buckets, **sizes) == trained
+    if variant is encoding.variants[0]:
+        assert encoding.learned == ("yes" if trained else "no")
 
 
-@variants_of(ON_FEATURES)
-def test_the_unit_is_what_the_head_dimension_is_a_multiple_of(encoding, options):
-    unit = head_dimension(encoding, options, 1)
+@variants_of("features")
+def test_the_unit_is_what_the_head_dimension_is_a_multiple_of(encoding, variant):
+    unit = head_dimension(encoding, variant, 1)
     for d in (unit, 3 * unit):
-        make(encoding, d, options)
+        make(encoding, variant, d, 1)
     for d in (unit - 1, unit + 1):
         with pytest.raises(ValueError, match="must be a positive multiple"):
-            make(encoding, d, options)
+            make(encoding, variant, d, 1)
 
 
 @RECORDS
 def test_records_are_filled_and_named_after_their_family(encoding):
     assert CATALOG[encoding.name] is encoding
-    may_be_empty = {"special_cases", "adopters", "axes", "inputs", "module_options"}
-    for name in encoding.__dataclass_fields__.keys() - may_be_empty:
+    may_be_empty = {"special_cases", "adopters", "axes", "sizes", "face_sizes"}
+    pages = {"chapter", "lab", "exercises"}
+    for name in encoding.__dataclass_fields__.keys() - may_be_empty - pages:
         assert getattr(encoding, name), name
+    assert encoding.kind in KINDS
     for face in ("numpy", "torch", "sympy"):
         module = encoding.face(face).__module__
         assert f"{module}.".startswith(f"posedu.{face}.{encoding.family}.")
+    assert str(encoding.year)[2:] == encoding.arxiv[:2]
+    published = int(re.search(r"\d+$", encoding.paper)[0])
+    assert published - encoding.year in (0, 1)
+
+
+@RECORDS
+def test_pages_are_there_or_none_is(encoding):
+    if not encoding.chapter:
+        assert encoding.lab == encoding.exercises == ""
+        return
     folder, family, chapter = encoding.chapter.split("/")
     assert (folder, family) == ("book", encoding.family)
     assert encoding.lab.startswith("notebooks/")
@@ -160,8 +196,6 @@ def test_records_are_filled_and_named_after_their_family(encoding):
         f"notebooks/exercises/{family}",
         f"notebooks/exercises/{chapter}",
     )
-    assert str(encoding.year)[2:] == encoding.arxiv[:2]
-    assert encoding.paper.endswith(str(encoding.year))
 
 
 @RECORDS
@@ -174,9 +208,9 @@ def test_special_cases_point_at_encodings(encoding):
 
 def test_a_record_cannot_be_changed():
     with pytest.raises(TypeError):
-        CATALOG["rope"].variants[0]["layout"] = "half"
+        CATALOG["rope"].variants[0].options["layout"] = "half"
     with pytest.raises(TypeError):
-        CATALOG["fope"].module_options["coefficients"] = "code"
+        CATALOG["fope"].variants[0].module["coefficients"] = "code"
 
 
 @pytest.mark.parametrize("module", ["posedu", "posedu.catalog", "posedu.numpy.rotary"])

@@ -57,7 +57,7 @@ def fill(app, doctree, docname):
 
 def _row(app, docname, encoding):
     return [
-        link(app, docname, encoding.chapter, "", encoding.title),
+        _to_chapter(app, docname, encoding),
         str(encoding.year),
         external(f"https://arxiv.org/abs/{encoding.arxiv}", f"arXiv {encoding.arxiv}"),
         ", ".join(encoding.doors),
@@ -70,8 +70,17 @@ def _row(app, docname, encoding):
     ]
 
 
+def _to_chapter(app, docname, encoding):
+    """A link, or the title alone while the book has no chapter."""
+    if not encoding.chapter:
+        return encoding.title
+    return link(app, docname, encoding.chapter, "", encoding.title)
+
+
 def _cases():
-    return [(e, case) for e in CATALOG.values() for case in e.special_cases]
+    """The arrows between encodings that the book has chapters of."""
+    written = [e for e in CATALOG.values() if e.chapter]
+    return [(e, case) for e in written for case in e.special_cases]
 
 
 def _title(name):
@@ -84,7 +93,8 @@ def _chapter(name):
 
 def _depths():
     """Longest chain of special cases below each encoding; no encoding is at 0."""
-    depths = {ATTENTION: 0, **dict.fromkeys(CATALOG, 0)}
+    written = [name for name, encoding in CATALOG.items() if encoding.chapter]
+    depths = {ATTENTION: 0, **dict.fromkeys(written, 0)}
     for _ in depths:
         for encoding, case in _cases():
             depths[encoding.name] = max(depths[encoding.name], depths[case.of] + 1)
