@@ -107,7 +107,7 @@ def oracle(model, x, positions=None, *, doors=reference.SHUT, first=None, masks=
     masks = masks if isinstance(masks, list) else [masks] * layers
     first = doors[0] if first is None else first
     positions = np.asarray(range(n) if positions is None else positions, dtype=float)
-    positions = first.locate(positions)
+    positions = first.locate(positions, x)
     x = first.embed(x, positions)
     for block, own, mask in zip(model.blocks, doors, masks, strict=True):
         if mask is None and block.attention.causal:
@@ -135,7 +135,7 @@ class EveryDoor(Encoding):
     def _pass(self, door):
         self.passed[door] += 1
 
-    def locate(self, positions):
+    def locate(self, positions, x):
         self._pass("locate")
         return positions.double() / 2
 
@@ -187,7 +187,7 @@ class EveryDoor(Encoding):
 
 
 EVERY_DOOR = reference.Doors(
-    locate=lambda p: p / 2,
+    locate=lambda p, x: p / 2,
     embed=lambda x, p: x + np.sin(p)[:, None],
     enter=lambda x, p: x * (2 + np.cos(p)[:, None]),
     rotate=lambda q, k, p: (q * np.cos(p)[:, None], k * (2 + np.sin(p)[:, None])),
