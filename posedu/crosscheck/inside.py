@@ -106,7 +106,7 @@ SHAPES = (
         size=0.5,
         slopes="each",
     ),
-    Shape(4, (tuple(range(5)),), size=8, dtypes=WIDE),
+    Shape(4, (tuple(range(5)),), size=16, dtypes=WIDE),
     Shape(4, ((7,),)),
     Shape(4, ((),)),
 )

@@ -60,7 +60,7 @@ class Arithmetic:
         """The same errors once more, from the first on."""
         return Arithmetic(self.stored, self.inner, self.summed, self.seed)
 
-    def wrap(self, x: np.ndarray) -> "Rounded":
+    def wrap(self, x: np.ndarray | np.generic) -> "Rounded":
         """The same numbers, on which operations round from now on."""
         wrapped = np.asarray(x).view(Rounded)
         wrapped.arithmetic = self
