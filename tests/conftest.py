@@ -28,7 +28,12 @@ def unchecked(monkeypatch):
     ``torch.compile``, which cannot trace a checked call. The dataclass ``Tokens`` is
     checked by its constructor, which the switch leaves in the compiler's way.
     """
-    from posedu.torch import Tokens
+    from posedu.torch import KVCache, Tokens
 
     monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
-    monkeypatch.setattr(Tokens, "__init__", inspect.unwrap(Tokens.__init__))
+    for made in (Tokens, KVCache):
+        for name, member in vars(made).copy().items():
+            if inspect.isfunction(member):
+                monkeypatch.setattr(made, name, inspect.unwrap(member))
+            elif isinstance(member, property):
+                monkeypatch.setattr(made, name, property(inspect.unwrap(member.fget)))

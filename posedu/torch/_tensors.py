@@ -82,7 +82,10 @@ def as_positions(
     require_positions(positions, like)
     batch, tokens = like.shape[0], like.shape[-2]
     if shape is None:
-        is_shared = positions.ndim < 2 or positions.shape[1] != tokens
+        is_shared = positions.ndim < 2 or positions.shape[:2] not in (
+            (1, tokens),
+            (batch, tokens),
+        )
         shape = positions.shape[1 if is_shared else 2 :]
     if positions.shape == (tokens, *shape):
         positions = positions[None]
@@ -182,11 +185,13 @@ def split_exactly(
     if t.numel() == 0:
         return [t.to(dtype)] * pieces
     bits = -round(math.log2(torch.finfo(dtype).eps))
-    _, exponent = torch.frexp(t.detach().abs().amax(-1, keepdim=True))
+    largest = t.detach().abs().amax(-1, keepdim=True)
+    tiny = torch.finfo(t.dtype).tiny
+    unit = largest.clamp(min=tiny).log2().floor().add(1).exp2()
     parts, rest = [], t
-    for n in range(1, pieces):
-        steps = torch.ldexp(rest.detach(), bits * n - exponent).round()
-        part = torch.ldexp(steps, exponent - bits * n)
+    for _ in range(1, pieces):
+        unit = unit * 2.0**-bits
+        part = (rest.detach() / unit).round() * unit
         parts.append(part.to(dtype))
         rest = rest - part
     return [*parts, rest.to(dtype)]

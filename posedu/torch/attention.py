@@ -331,6 +331,12 @@ class Attention(nn.Module):
             raise ValueError(
                 f"x must be [batch, tokens, {self.d_model}], got {list(x.shape)}"
             )
+        if x.dtype != self.q.weight.dtype and not torch.is_autocast_enabled(
+            x.device.type
+        ):
+            raise TypeError(
+                f"x is {x.dtype}, the weights are {self.q.weight.dtype}; convert one"
+            )
         if x.device != self.q.weight.device:
             raise ValueError(
                 f"x is on {x.device}, the weights on {self.q.weight.device}; "

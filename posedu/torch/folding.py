@@ -80,12 +80,14 @@ def by_features(
     a + b is an inner product: of (a, 1) and (1, b). Both are cut into pieces that the
     dtype holds and whose differences are exact; they come first, so that large sums
     have cancelled before the content is added. What is cut off a is the same for its
-    whole row, which the softmax ignores. Arguments as :func:`attend_folded`.
+    whole row, which the softmax ignores; so is what a gets and b gives, for both to be
+    small at the newest key. Arguments as :func:`attend_folded`.
     """
     dtype = q.dtype
     pieces = 2 if torch.finfo(dtype).bits > 16 else 3
-    left, _ = split_exactly(of_queries / scale, dtype, 2)
-    right = split_exactly(of_keys / scale, dtype, pieces)
+    newest = of_keys[..., -1:].detach()
+    left, _ = split_exactly((of_queries + newest) / scale, dtype, 2)
+    right = split_exactly((of_keys - newest) / scale, dtype, pieces)
     one = torch.ones((), dtype=dtype, device=q.device)
     q = _before(q, [left, *(one for _ in right)])
     k = _before(k, [one, *right])

@@ -30,6 +30,8 @@ def choose_route(encoding: Encoding, route: str | None) -> str:
         return "eager" if opened else "folded" if folds else "sdpa"
     require_choice("route", route, ROUTES)
     name = type(encoding).__name__
+    if "update" in opened and route == "fused":
+        raise ValueError(f"{name} opens the door 'update', which wants route='eager'")
     if opened and route not in ("eager", "fused"):
         raise ValueError(
             f"{name} opens the door {opened[0]!r}, which only route='eager' has; got "
@@ -99,7 +101,7 @@ def flex(encoding: Encoding, tokens: Tokens) -> Output:
     """FlexAttention, which fuses a ``score_mod`` under ``torch.compile``."""
     q, k, v = tokens.q, tokens.k, tokens.v
     if q.numel() == 0:  # which FlexAttention refuses
-        return v[:, :, :0] if k.shape[2] else q
+        return v.new_zeros(*q.shape[:3], v.shape[-1])
     score_mod = encoding.score_mod(tokens)
     if score_mod is None and (bias := encoding.bias(tokens)) is not None:
         score_mod = _adding(bias.expand(*q.shape[:3], k.shape[2]))

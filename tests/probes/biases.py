@@ -23,7 +23,8 @@ def alibi(slopes):
 
 def symbolic_alibi(slopes):
     def bias(tokens):
-        return tuple(tokens.of_offsets(lambda t, m=m: -m * t) for m in slopes)
+        at = tokens.positions
+        return tokens.by_head(lambda h, i, j: -slopes[h] * (at[i] - at[j]))
 
     return symbolic.Doors(bias=bias)
 
@@ -67,7 +68,7 @@ def t5(table, distance):
 
 
 def symbolic_t5(table, distance):
-    exact, heads = sp.Integer(table.cols // 2), range(table.rows)
+    exact = sp.Integer(table.cols // 2)
 
     def bucket(offset):
         n = sp.floor(offset)
@@ -75,9 +76,8 @@ def symbolic_t5(table, distance):
         return min(2 * exact - 1, sp.floor(exact * (1 + octaves)) if n >= exact else n)
 
     def bias(tokens):
-        return tuple(
-            tokens.of_offsets(lambda t, h=h: table[h, bucket(t)]) for h in heads
-        )
+        at = tokens.positions
+        return tokens.by_head(lambda h, i, j: table[h, bucket(at[i] - at[j])])
 
     return symbolic.Doors(scale=lambda d: 1, bias=bias)
 
@@ -144,16 +144,16 @@ def shaw(keys, values):
 def symbolic_shaw(keys, values):
     most = keys.rows // 2
 
-    def relative(table, tokens):
-        row = tokens.of_offsets(lambda t: most + max(-most, min(most, sp.floor(-t))))
-        return [table.extract(list(r), range(table.cols)) for r in row.tolist()]
+    def row(tokens):
+        return tokens.of_offsets(lambda t: most + max(-most, min(most, sp.floor(-t))))
 
     def bias(tokens):
-        rows = relative(keys / sp.sqrt(tokens.d), tokens)
-        return tuple(by_query(lambda i, r, q=q: q[i, :] * r.T, rows) for q in tokens.q)
+        q, r, table = tokens.q, row(tokens), keys / sp.sqrt(tokens.d)
+        return tokens.by_head(lambda h, i, j: q[h][i, :].dot(table[r[i, j], :]))
 
     def mix(weights, v, tokens):
-        rows, heads = relative(values, tokens), zip(weights, v, strict=True)
+        rows = [values.extract(r, range(values.cols)) for r in row(tokens).tolist()]
+        heads = zip(weights, v, strict=True)
         return tuple(
             by_query(lambda i, r, a=a, b=b: a[i, :] * (b + r), rows) for a, b in heads
         )
@@ -229,8 +229,7 @@ def symbolic_transformer_xl(u, v, weight):
             r = weight[h] * waves(at[i] - at[j])
             return (u[h, :] * k + (q.T + v[h, :]) * r)[0] / sp.sqrt(tokens.d)
 
-        heads = range(len(weight))
-        return tuple(tokens.pairs(lambda i, j, h=h: entry(h, i, j)) for h in heads)
+        return tokens.by_head(entry)
 
     return symbolic.Doors(bias=bias)
 
@@ -293,7 +292,7 @@ def tupe(table, w_q, w_k, row, column):
 
 def symbolic_tupe(table, w_q, w_k, row, column):
     def bias(tokens):
-        at, heads = [sp.floor(p) for p in tokens.positions], range(len(w_q))
+        at = [sp.floor(p) for p in tokens.positions]
 
         def entry(h, i, j):
             if 0 in (at[i], at[j]):
@@ -301,7 +300,7 @@ def symbolic_tupe(table, w_q, w_k, row, column):
             product = table[at[i], :] * w_q[h].T * w_k[h] * table[at[j], :].T
             return product[0] / sp.sqrt(2 * tokens.d)
 
-        return tuple(tokens.pairs(lambda i, j, h=h: entry(h, i, j)) for h in heads)
+        return tokens.by_head(entry)
 
     return symbolic.Doors(scale=lambda d: 1 / sp.sqrt(2 * d), bias=bias)
 
@@ -364,7 +363,7 @@ def symbolic_deberta(q_rows, k_rows):
     half = k_rows[0].rows // 2
 
     def bias(tokens):
-        at, heads = tokens.positions, range(len(k_rows))
+        at = tokens.positions
 
         def entry(h, i, j):
             row = max(0, min(2 * half - 1, sp.floor(at[i] - at[j]) + half))
@@ -372,7 +371,7 @@ def symbolic_deberta(q_rows, k_rows):
             from_position = tokens.k[h][j, :].dot(q_rows[h][row, :])
             return (to_position + from_position) / sp.sqrt(3 * tokens.d)
 
-        return tuple(tokens.pairs(lambda i, j, h=h: entry(h, i, j)) for h in heads)
+        return tokens.by_head(entry)
 
     return symbolic.Doors(scale=lambda d: 1 / sp.sqrt(3 * d), bias=bias)
 
@@ -440,9 +439,7 @@ def symbolic_dape(slopes, w_in, b_in, w_out, b_out):
             hidden = hidden.applyfunc(lambda z: sp.Max(z, z / 100))
             return own + bias + w_out * hidden + sp.Matrix(b_out)
 
-        return tuple(
-            tokens.pairs(lambda i, j, h=h: entry(i, j)[h]) for h in range(len(scores))
-        )
+        return tokens.by_head(lambda h, i, j: entry(i, j)[h])
 
     return symbolic.Doors(logits=logits)
 
@@ -502,8 +499,7 @@ def key_bias(weight):
 def symbolic_key_bias(weight):
     def bias(tokens):
         said = tokens.x * weight.T
-        heads = range(weight.rows)
-        return tuple(tokens.pairs(lambda i, j, h=h: said[j, h]) for h in heads)
+        return tokens.by_head(lambda h, i, j: said[j, h])
 
     return symbolic.Doors(bias=bias)
 

@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import replace
-from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -34,10 +33,7 @@ def symbolic_fox(weight, bias):
         logits = tokens.x * weight.T + sp.ones(tokens.x.rows, 1) * sp.Matrix([bias])
         gates = logits.applyfunc(lambda z: 1 / (1 + sp.exp(-z)))
 
-        def entry(h, i, j):
-            return sp.log(sp.prod(gates[j + 1 : i + 1, h]))
-
-        return tuple(tokens.pairs(partial(entry, h)) for h in range(len(bias)))
+        return tokens.by_head(lambda h, i, j: sp.log(sp.prod(gates[j + 1 : i + 1, h])))
 
     return symbolic.Doors(bias=forgotten)
 
@@ -103,7 +99,7 @@ def symbolic_cope(table):
             low, high = (table[:, int(f(counted))] for f in (sp.floor, sp.ceiling))
             return scale * q.dot(low + (counted - sp.floor(counted)) * (high - low))
 
-        return tuple(tokens.pairs(partial(entry, h)) for h in range(len(tokens.q)))
+        return tokens.by_head(entry)
 
     return symbolic.Doors(bias=bias)
 
@@ -165,12 +161,12 @@ def stick_breaking():
 
 
 def symbolic_stick_breaking():
-    def share(z, i, j):
-        left = [1 / (1 + sp.exp(z[i, t])) for t in range(j + 1, i)]
-        return sp.prod(left) / (1 + sp.exp(-z[i, j])) if j < i else sp.S.Zero
-
     def weigh(logits, tokens):
-        return tuple(tokens.pairs(lambda i, j, z=z: share(z, i, j)) for z in logits)
+        def entry(h, i, j):
+            left = [1 / (1 + sp.exp(logits[h][i, t])) for t in range(j + 1, i)]
+            return sp.prod(left) / (1 + sp.exp(-logits[h][i, j])) if j < i else 0
+
+        return tokens.by_head(entry)
 
     return symbolic.Doors(weigh=weigh)
 
@@ -243,8 +239,7 @@ def symbolic_path(direction, strength):
                 row = row - beta * (row * w)[0] * w.T / w.dot(w)
             return row.dot(tokens.k[h][j, :]) / sp.sqrt(tokens.d)
 
-        heads = range(len(direction))
-        return tuple(tokens.pairs(lambda i, j, h=h: entry(h, i, j)) for h in heads)
+        return tokens.by_head(entry)
 
     return symbolic.Doors(logits=logits)
 

@@ -16,8 +16,9 @@ from posedu.numpy.attention import Doors
 from posedu.sympy import attention as symbolic
 from posedu.sympy.absolute import embed_sinusoidal
 from posedu.sympy.absolute import frequencies as omega
+from posedu.sympy.rotary import rotation
 from posedu.torch import Encoding, RoPE, Sinusoidal
-from probes.probe import by_loops
+from probes.probe import by_head_and_token, by_loops
 
 
 @dataclass(frozen=True)
@@ -157,19 +158,16 @@ def symbolic_floater(starts, w_in, b_in, w_out):
         hidden = w_in * p.col_join(sp.Matrix([t])) + sp.Matrix(b_in)
         return w_out * hidden.applyfunc(lambda z: sp.Max(z, 0))
 
-    def moved(name, row, t, head):
-        return row.T + follow(h, starts[name][head, :].T, t)
+    def moved(name, heads, positions):
+        def add(column, t, head):
+            return column + follow(h, starts[name][head, :].T, t)
 
-    def logits(tokens):
-        def entry(n, i, j):
-            q = moved(0, tokens.q[n][i, :], tokens.positions[i], n)
-            return q.dot(moved(1, tokens.k[n][j, :], tokens.positions[j], n)) / sp.sqrt(
-                q.rows
-            )
+        return by_head_and_token(add, heads, positions)
 
-        return tuple(tokens.pairs(partial(entry, n)) for n in range(len(tokens.q)))
+    def rotate(q, k, positions):
+        return moved(0, q, positions), moved(1, k, positions)
 
-    return symbolic.Doors(logits=logits, values=lambda v, t, n: moved(2, v.T, t, n))
+    return symbolic.Doors(rotate=rotate, values=partial(moved, 2))
 
 
 class Flow(nn.Module):
@@ -250,7 +248,7 @@ def floater_oracle(x, positions, layers, starts, w_in, b_in, w_out):
 
 
 def cape(d_model, shift, jitter, scale, generator=None):
-    def locate(positions):
+    def locate(positions, x):
         if generator is None:
             return positions
         moved = positions + generator.uniform(-shift, shift)
@@ -264,7 +262,7 @@ def cape(d_model, shift, jitter, scale, generator=None):
 
 
 def symbolic_cape(d_model, shift, jitter, scale, draws=None):
-    def locate(positions):
+    def locate(positions, x):
         if draws is None:
             return positions
         moved, shaken, stretched = draws
@@ -272,9 +270,8 @@ def symbolic_cape(d_model, shift, jitter, scale, draws=None):
         return [(p + shift * moved + jitter * s) * scale**stretched for p, s in own]
 
     def embed(x, positions):
-        rows = zip(x.tolist(), positions, strict=True)
-        columns = [embed_sinusoidal(sp.Matrix(r), p, layout="half") for r, p in rows]
-        return sp.Matrix.hstack(*columns).T
+        add = partial(embed_sinusoidal, layout="half")
+        return symbolic.by_token(add, (x,), positions)[0]
 
     return symbolic.Doors(locate=locate, embed=embed)
 
@@ -284,19 +281,20 @@ class CAPE(Sinusoidal):
         super().__init__(d_model, layout="half")
         self.shift, self.jitter, self.log_scale = shift, jitter, math.log(scale)
 
-    def locate(self, positions):
+    def locate(self, positions, x):
         if not self.training:
             return positions
-        shift, scale = torch.rand(2, len(positions), 1).double() * 2 - 1
-        shaken = torch.rand(positions.shape).double() * 2 - 1
+        options = dict(dtype=torch.float64, device=x.device)
+        shift, scale = 2 * torch.rand(2, len(x), 1, **options) - 1
+        shaken = 2 * torch.rand(x.shape[:2], **options) - 1
         moved = positions + self.shift * shift + self.jitter * shaken
         return moved * (self.log_scale * scale).exp()
 
 
 class ShakenAtTestTime(CAPE):
-    def locate(self, positions):
+    def locate(self, positions, x):
         self.training, mode = True, self.training
-        moved = super().locate(positions)
+        moved = super().locate(positions, x)
         self.training = mode
         return moved
 
@@ -318,7 +316,7 @@ def silu(z):
 
 
 def tape(d, attended, up, down, gate):
-    def locate(positions):
+    def locate(positions, x):
         angle = positions[:, None, None] * frequencies(d)
         return np.stack((np.cos(angle), np.sin(angle)), 2).repeat(len(attended), 1)
 
@@ -337,21 +335,27 @@ def tape(d, attended, up, down, gate):
 
 
 def symbolic_tape(d, attended, up, down, gate):
-    def locate(positions):
-        e = [[f(t * w) for f in (sp.cos, sp.sin) for w in omega(d)] for t in positions]
-        return [sp.Matrix([row] * len(attended)) for row in e]
+    def wide(matrix):
+        return sp.kronecker_product(matrix, sp.eye(d))
 
-    def rotate(column, position, head):
-        c, s = sp.diag(*position[head, : d // 2]), sp.diag(*position[head, d // 2 :])
-        return sp.Matrix([[c, -s], [s, c]]) * column
+    def locate(at, x):
+        return [wide(one) * rotation(t, omega(d), layout="half") for t in at]
+
+    def turn(column, e, head):
+        return e[head * d : (head + 1) * d, :] * column
+
+    def rotate(q, k, at):
+        return by_head_and_token(turn, q, at), by_head_and_token(turn, k, at)
 
     def update(alpha, tokens, fed):
         said = (fed * gate.T).applyfunc(lambda z: z / (1 + sp.exp(-z)))
 
         def moved(i, at):
-            past = (sp.diag(*(a[i, j] for a in alpha)) * at[j] for j in tokens.seen[i])
-            e = at[i] + sp.diag(*attended) * sum(past, 0 * at[i])
-            return e + down * sp.diag(*said[i, :]) * up * e
+            past = (
+                wide(sp.diag(*(a[i, j] for a in alpha))) * at[j] for j in tokens.seen[i]
+            )
+            e = at[i] + wide(sp.diag(*attended)) * sum(past, 0 * at[i])
+            return e + wide(down * sp.diag(*said[i, :]) * up) * e
 
         return [moved(i, tokens.positions) for i in range(fed.rows)]
 
@@ -359,26 +363,25 @@ def symbolic_tape(d, attended, up, down, gate):
 
 
 class TAPE(RoPE):
-    position_shape = given_shape = ()
+    position_shape = ()
 
     def __init__(self, heads, d, **weights):
         super().__init__(d, layout="half")
-        self.w, self.position_shape = nn.ParameterDict(weights), (heads, 2, d // 2)
+        self.w, self.position_shape = nn.ParameterDict(weights), (heads, d)
 
-    def locate(self, positions):
-        start = torch.stack(self.table(positions, dtype=torch.float64), -2)
+    def locate(self, positions, x):
+        start = torch.cat(self.table(positions, dtype=torch.float64), -1)
         return start[:, :, None].expand(*positions.shape, *self.position_shape)
 
     def rotate(self, q, k, positions):
-        table = positions.transpose(1, 2).unbind(-2)
+        table = positions.transpose(1, 2).chunk(2, -1)
         return self._turn(q, table), self._turn(k, table)
 
     def update(self, weights, tokens, fed):
-        w = {name: t.double() for name, t in self.w.items()}
-        past = torch.einsum("bhij,bjhcp->bihcp", weights.double(), tokens.key_positions)
-        e = tokens.query_positions + w["attended"][:, None, None] * past
-        said = functional.silu(fed.double() @ w["gate"].T)
-        return e + torch.einsum("hw,biw,wg,bigcp->bihcp", w["down"], said, w["up"], e)
+        attended, up, down, gate = (t.double() for t in self.w.values())
+        past = attended[:, None, None] * weights @ tokens.key_positions.transpose(1, 2)
+        e = tokens.query_positions + past.transpose(1, 2)
+        return e + down * functional.silu(fed.double() @ gate.T)[:, :, None] @ up @ e
 
 
 class CosinesAlone(TAPE):
@@ -386,8 +389,7 @@ class CosinesAlone(TAPE):
 
     def update(self, weights, tokens, fed):
         moved, old = super().update(weights, tokens, fed), tokens.query_positions
-        cos, sin = moved.unbind(-2)[0], old.unbind(-2)[1]
-        return torch.stack((cos, sin.expand_as(cos)), -2)
+        return torch.cat((moved.chunk(2, -1)[0], old.chunk(2, -1)[1]), -1)
 
 
 def tape_oracle(x, positions, layers, d, attended, up, down, gate):

@@ -7,7 +7,7 @@ import math
 import textwrap
 import tokenize
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import sympy as sp
@@ -84,6 +84,32 @@ def wide(t: torch.Tensor) -> torch.Tensor:
 def by_query(row, each):
     """The matrix of ``row(i, each[i])``."""
     return sp.Matrix.vstack(*(row(i, own) for i, own in enumerate(each)))
+
+
+def by_head_and_token(turn, heads, positions):
+    """``turn`` of each token's features as a column, its position and its head."""
+    return tuple(
+        by_query(lambda i, t, h=h, m=m: turn(m[i, :].T, t, h).T, positions)
+        for h, m in enumerate(heads)
+    )
+
+
+def evaluated(doors):
+    """SymPy's doors, whose results are numbers of 20 digits."""
+
+    def numbers(result):
+        if hasattr(result, "evalf"):
+            return result.evalf(20)
+        return tuple(map(numbers, result))
+
+    def of(door):
+        return lambda *given: numbers(door(*given))
+
+    def weigh(logits, tokens):
+        return numbers(doors.weigh(numbers(logits), tokens))
+
+    names = ("embed", "enter", "rotate", "values", "output", "update")
+    return replace(doors, weigh=weigh, **{n: of(getattr(doors, n)) for n in names})
 
 
 def to_sympy(value):

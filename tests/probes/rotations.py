@@ -11,9 +11,10 @@ from torch import nn
 from posedu.numpy.attention import Doors
 from posedu.numpy.rotary import rope
 from posedu.sympy import attention as symbolic
+from posedu.sympy.attention import by_token
 from posedu.sympy.rotary import rope as symbolic_rope
 from posedu.torch import Encoding, RoPE
-from probes.probe import Probe, by_loops, turned
+from probes.probe import Probe, by_head_and_token, by_loops, turned
 
 # YaRN: a list of frequencies and an amplitude (arXiv 2309.00071, as its code has it)
 
@@ -45,7 +46,8 @@ def symbolic_yarn(d, base, length, factor):
         for p, s in enumerate(slowed)
     ]
     options = dict(frequencies=omega, amplitude=sp.log(factor) / 10 + 1, layout="half")
-    return symbolic.Doors(rotate=lambda x, t, head: symbolic_rope(x, t, **options))
+    turn = partial(by_token, partial(symbolic_rope, **options))
+    return symbolic.Doors(rotate=lambda q, k, at: (turn(q, at), turn(k, at)))
 
 
 class YaRN(RoPE):
@@ -100,12 +102,10 @@ def log_temperature(beta, length):
 
 
 def symbolic_log_temperature(beta, length):
-    def logits(tokens):
-        tau = [1 + beta * sp.log(1 + sp.floor(p / length)) for p in tokens.positions]
-        heads = zip(tokens.q, tokens.k, strict=True)
-        return tuple(sp.diag(*tau) * q * k.T / sp.sqrt(tokens.d) for q, k in heads)
+    def sharpen(column, t):
+        return (1 + beta * sp.log(1 + sp.floor(t / length))) * column
 
-    return symbolic.Doors(logits=logits)
+    return symbolic.Doors(rotate=lambda q, k, at: (by_token(sharpen, q, at), k))
 
 
 class LogTemperature(Encoding):
@@ -149,23 +149,22 @@ def pope(delta):
 
 
 def symbolic_pope(delta):
-    def logits(tokens):
-        at, d = tokens.positions, tokens.d
-        omega = [sp.Integer(10000) ** sp.Rational(-c, d) for c in range(d)]
+    d = delta.cols
+    omega = sp.Matrix([sp.Integer(10000) ** sp.Rational(-c, d) for c in range(d)])
 
-        def entry(h, i, j):
-            total = 0
-            for c, w in enumerate(omega):
-                lengths = [
-                    sp.log(1 + sp.exp(z))
-                    for z in (tokens.q[h][i, c], tokens.k[h][j, c])
-                ]
-                total += sp.prod(lengths) * sp.cos((at[i] - at[j]) * w - delta[h, c])
-            return total / sp.sqrt(d)
+    def polar(column, angle):
+        length = column.applyfunc(lambda z: sp.log(1 + sp.exp(z)))
+        parts = (angle.applyfunc(f) for f in (sp.cos, sp.sin))
+        return sp.Matrix([length.multiply_elementwise(part) for part in parts])
 
-        return tuple(tokens.pairs(partial(entry, h)) for h in range(len(tokens.q)))
+    def later(column, t, head):
+        return polar(column, t * omega + delta[head, :].T)
 
-    return symbolic.Doors(logits=logits)
+    def rotate(q, k, positions):
+        q = by_token(lambda column, t: polar(column, t * omega), q, positions)
+        return q, by_head_and_token(later, k, positions)
+
+    return symbolic.Doors(rotate=rotate)
 
 
 class PoPE(Encoding):
@@ -220,13 +219,12 @@ def rotated_values(base):
 
 
 def symbolic_rotated_values(base):
-    def turn(column, position, head):
-        return symbolic_rope(column, position, layout="half", base=base)
-
-    def turn_back(column, position, head):
-        return turn(column, -position, head)
-
-    return symbolic.Doors(rotate=turn, values=turn, output=turn_back)
+    turn = partial(by_token, partial(symbolic_rope, layout="half", base=base))
+    return symbolic.Doors(
+        rotate=lambda q, k, at: (turn(q, at), turn(k, at)),
+        values=turn,
+        output=lambda out, at: turn(out, [-t for t in at]),
+    )
 
 
 class RotatedValues(RoPE):
@@ -282,24 +280,17 @@ def gta():
 
 
 def symbolic_gta():
-    def act(matrix, column):
+    @partial(partial, by_token)
+    def act(column, matrix):
         return sp.diag(*[matrix] * (column.rows // matrix.rows)) * column
 
-    def logits(tokens):
-        def entry(h, i, j):
-            between = tokens.positions[i] * tokens.positions[j].inv()
-            k = act(between, tokens.k[h][j, :].T)
-            return tokens.q[h][i, :].dot(k) / sp.sqrt(tokens.d)
+    def values(v, positions):
+        return act(v, [matrix.inv() for matrix in positions])
 
-        return tuple(tokens.pairs(partial(entry, h)) for h in range(len(tokens.q)))
+    def rotate(q, k, positions):
+        return act(q, [matrix.T for matrix in positions]), values(k, positions)
 
-    def values(column, position, head):
-        return act(position.inv(), column)
-
-    def output(column, position, head):
-        return act(position, column)
-
-    return symbolic.Doors(logits=logits, values=values, output=output)
+    return symbolic.Doors(rotate=rotate, values=values, output=act)
 
 
 class GTA(Encoding):
@@ -369,7 +360,7 @@ def symbolic_self_extend(group, window):
             q, k = turn(tokens.q[h][i, :].T, m), turn(tokens.k[h][j, :].T, n)
             return q.dot(k) / sp.sqrt(tokens.d)
 
-        return tuple(tokens.pairs(partial(entry, h)) for h in range(len(tokens.q)))
+        return tokens.by_head(entry)
 
     return symbolic.Doors(logits=logits)
 
