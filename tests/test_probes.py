@@ -5,24 +5,25 @@ over queries and keys that knows no doors.
 """
 
 import inspect
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
 import torch
 from probes import PROBES
-from probes.probe import lines_of_code, to_sympy, to_torch
+from probes.probe import evaluated, lines_of_code, to_sympy, to_torch
 
 from posedu.numpy import attention as reference
 from posedu.numpy import bias, gated, stickbreaking
+from posedu.sympy import attention as symbolic
 from posedu.sympy import bias as symbolic_bias
 from posedu.sympy import gated as symbolic_gated
 from posedu.sympy import stickbreaking as symbolic_stickbreaking
-from posedu.sympy.attention import attend as symbolic_attend
 from posedu.torch import (
     T5,
     ALiBi,
     CoPE,
+    Encoding,
     FoX,
     KVCache,
     RoPE,
@@ -30,6 +31,7 @@ from posedu.torch import (
     attend,
 )
 from posedu.torch.attention import ROUTES, choose_route
+from posedu.torch.encoding import LAYER_DOORS, MODEL_DOORS
 
 pytestmark = pytest.mark.filterwarnings("ignore:flex_attention called without")
 DOUBLE, HALF = torch.float64, torch.bfloat16
@@ -106,7 +108,7 @@ class Case:
         """The first sequence, to 20 digits at every step."""
         doors = evaluated(doors or self.probe.sympy(**self.exact()))
         q, k, v, positions, x = (to_sympy(t) for t in next(self.sequences()))
-        out = symbolic_attend(q, k, v, doors, positions=positions, x=x)
+        out = symbolic.attend(q, k, v, doors, positions=positions, x=x)
         return np.stack([np.array(m.tolist(), dtype=float) for m in out])
 
     def encoding(self, face=None):
@@ -138,19 +140,6 @@ def serves(encoding, route):
         return choose_route(encoding, route) == route
     except ValueError:
         return False
-
-
-def evaluated(doors):
-    """The doors, whose results are numbers of 20 digits."""
-
-    def column(door):
-        return lambda x, position, head: door(x, position, head).evalf(20)
-
-    def weigh(logits, tokens):
-        return doors.weigh(tuple(m.evalf(20) for m in logits), tokens)
-
-    turning = {n: column(getattr(doors, n)) for n in ("rotate", "values", "output")}
-    return replace(doors, weigh=weigh, **turning)
 
 
 def close(computed, expected):
@@ -224,6 +213,28 @@ def test_a_wrong_version_is_none(name):
         close(case.torch(case.encoding(case.probe.mutant)), case.oracle())
 
 
+@by_name
+def test_each_open_door_matters(name):
+    """With any of them shut, NumPy's and SymPy's doors are another encoding."""
+    case = Case(name, tokens=3, reals=True)
+    doors, exact = case.probe.numpy(**case.parameters), case.probe.sympy(**case.exact())
+    expected = case.oracle()
+    for wrong in with_a_door_shut(doors, reference.SHUT):
+        with pytest.raises(AssertionError):
+            close(case.numpy(doors=wrong), expected)
+    for wrong in with_a_door_shut(exact, symbolic.SHUT):
+        with pytest.raises(AssertionError):
+            close(case.sympy(doors=wrong), expected[0])
+
+
+def with_a_door_shut(doors, shut):
+    """The doors with each that is open shut in turn."""
+    names = [field.name for field in fields(doors)]
+    opened = [n for n in names if getattr(doors, n) is not getattr(shut, n)]
+    assert opened
+    return [replace(doors, **{n: getattr(shut, n)}) for n in opened]
+
+
 # The encodings of posedu, by the same definitions
 
 
@@ -278,7 +289,7 @@ OWN = {
 
 
 @pytest.mark.parametrize("name", OWN)
-def test_the_faces_of_posedu_are_the_definition(name, unchecked):
+def test_the_faces_of_posedu_are_the_definition(name):
     for tokens in (3, TOKENS):
         case = Case(name, tokens=tokens)
         doors, exact, encoding = OWN[name](case)
@@ -494,6 +505,18 @@ def test_half_precision_is_close(name):
 def test_half_precision_is_close_enough_to_tell_a_wrong_version(name):
     case = Case(name, start=1000)
     assert half_excess(case, case.encoding(case.probe.mutant)) > 1
+
+
+# Names
+
+
+@pytest.mark.parametrize("door", (*MODEL_DOORS, *LAYER_DOORS))
+def test_a_parameter_cannot_have_the_name_of_a_door(door):
+    encoding, table = Encoding(), torch.nn.Parameter(torch.zeros(2))
+    with pytest.raises(AttributeError, match=f"'{door}' is a door: .* another name"):
+        setattr(encoding, door, table)
+    setattr(encoding, f"{door}_", table)
+    assert [*encoding.parameters()] == [table]
 
 
 # Each of these checks can fail

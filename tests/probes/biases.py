@@ -23,8 +23,7 @@ def alibi(slopes):
 
 def symbolic_alibi(slopes):
     def bias(tokens):
-        at = tokens.positions
-        return tokens.by_head(lambda h, i, j: -slopes[h] * (at[i] - at[j]))
+        return tuple(tokens.of_offsets(lambda t, m=m: -m * t) for m in slopes)
 
     return symbolic.Doors(bias=bias)
 
@@ -569,7 +568,6 @@ PROBES = {
         ),
         DistanceFromTheKey,
         roundings=6,
-        lines=25,
     ),
     "tupe": Probe(
         tupe,

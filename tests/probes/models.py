@@ -16,9 +16,8 @@ from posedu.numpy.attention import Doors
 from posedu.sympy import attention as symbolic
 from posedu.sympy.absolute import embed_sinusoidal
 from posedu.sympy.absolute import frequencies as omega
-from posedu.sympy.rotary import rotation
 from posedu.torch import Encoding, RoPE, Sinusoidal
-from probes.probe import by_head_and_token, by_loops
+from probes.probe import both, by_loops, per_token
 
 
 @dataclass(frozen=True)
@@ -158,16 +157,14 @@ def symbolic_floater(starts, w_in, b_in, w_out):
         hidden = w_in * p.col_join(sp.Matrix([t])) + sp.Matrix(b_in)
         return w_out * hidden.applyfunc(lambda z: sp.Max(z, 0))
 
-    def moved(name, heads, positions):
-        def add(column, t, head):
-            return column + follow(h, starts[name][head, :].T, t)
-
-        return by_head_and_token(add, heads, positions)
+    def moved(name):
+        start = starts[name]
+        return per_token(lambda x, t, head: x + follow(h, start[head, :].T, t))
 
     def rotate(q, k, positions):
-        return moved(0, q, positions), moved(1, k, positions)
+        return moved(0)(q, positions), moved(1)(k, positions)
 
-    return symbolic.Doors(rotate=rotate, values=partial(moved, 2))
+    return symbolic.Doors(rotate=rotate, values=moved(2))
 
 
 class Flow(nn.Module):
@@ -335,52 +332,45 @@ def tape(d, attended, up, down, gate):
 
 
 def symbolic_tape(d, attended, up, down, gate):
-    def wide(matrix):
-        return sp.kronecker_product(matrix, sp.eye(d))
-
-    def locate(at, x):
-        return [wide(one) * rotation(t, omega(d), layout="half") for t in at]
+    def locate(positions, x):
+        e = [[f(t * w) for f in (sp.cos, sp.sin) for w in omega(d)] for t in positions]
+        return [sp.Matrix([row] * len(attended)) for row in e]
 
     def turn(column, e, head):
-        return e[head * d : (head + 1) * d, :] * column
-
-    def rotate(q, k, at):
-        return by_head_and_token(turn, q, at), by_head_and_token(turn, k, at)
+        c, s = sp.diag(*e[head, : d // 2]), sp.diag(*e[head, d // 2 :])
+        return sp.Matrix([[c, -s], [s, c]]) * column
 
     def update(alpha, tokens, fed):
         said = (fed * gate.T).applyfunc(lambda z: z / (1 + sp.exp(-z)))
 
         def moved(i, at):
-            past = (
-                wide(sp.diag(*(a[i, j] for a in alpha))) * at[j] for j in tokens.seen[i]
-            )
-            e = at[i] + wide(sp.diag(*attended)) * sum(past, 0 * at[i])
-            return e + wide(down * sp.diag(*said[i, :]) * up) * e
+            past = (sp.diag(*(a[i, j] for a in alpha)) * at[j] for j in tokens.seen[i])
+            e = at[i] + sp.diag(*attended) * sum(past, 0 * at[i])
+            return e + down * sp.diag(*said[i, :]) * up * e
 
         return [moved(i, tokens.positions) for i in range(fed.rows)]
 
-    return symbolic.Doors(locate=locate, rotate=rotate, update=update)
+    return symbolic.Doors(locate=locate, rotate=both(per_token(turn)), update=update)
 
 
 class TAPE(RoPE):
     position_shape = ()
 
-    def __init__(self, heads, d, **weights):
+    def __init__(self, d, **w):
         super().__init__(d, layout="half")
-        self.w, self.position_shape = nn.ParameterDict(weights), (heads, d)
+        self.w, self.position_shape = nn.ParameterDict(w), (len(w["attended"]), d)
 
     def locate(self, positions, x):
         start = torch.cat(self.table(positions, dtype=torch.float64), -1)
         return start[:, :, None].expand(*positions.shape, *self.position_shape)
 
     def rotate(self, q, k, positions):
-        table = positions.transpose(1, 2).chunk(2, -1)
-        return self._turn(q, table), self._turn(k, table)
+        return tuple(self._turn(t, positions.movedim(2, 1).chunk(2, 3)) for t in (q, k))
 
     def update(self, weights, tokens, fed):
-        attended, up, down, gate = (t.double() for t in self.w.values())
-        past = attended[:, None, None] * weights @ tokens.key_positions.transpose(1, 2)
-        e = tokens.query_positions + past.transpose(1, 2)
+        attended, down, gate, up = (t.double() for _, t in sorted(self.w.items()))
+        past = attended[:, None, None] * weights @ tokens.key_positions.movedim(2, 1)
+        e = tokens.query_positions + past.movedim(1, 2)
         return e + down * functional.silu(fed.double() @ gate.T)[:, :, None] @ up @ e
 
 

@@ -86,12 +86,21 @@ def by_query(row, each):
     return sp.Matrix.vstack(*(row(i, own) for i, own in enumerate(each)))
 
 
-def by_head_and_token(turn, heads, positions):
-    """``turn`` of each token's features as a column, its position and its head."""
-    return tuple(
-        by_query(lambda i, t, h=h, m=m: turn(m[i, :].T, t, h).T, positions)
-        for h, m in enumerate(heads)
-    )
+def per_token(turn):
+    """SymPy's door for ``turn`` of a token's column, its position and its head."""
+
+    def door(heads, positions):
+        return tuple(
+            by_query(lambda i, t, h=h, m=m: turn(m[i, :].T, t, h).T, positions)
+            for h, m in enumerate(heads)
+        )
+
+    return door
+
+
+def both(door):
+    """The door ``rotate`` that turns queries and keys alike."""
+    return lambda q, k, positions: (door(q, positions), door(k, positions))
 
 
 def evaluated(doors):

@@ -14,7 +14,7 @@ from posedu.sympy import attention as symbolic
 from posedu.sympy.attention import by_token
 from posedu.sympy.rotary import rope as symbolic_rope
 from posedu.torch import Encoding, RoPE
-from probes.probe import Probe, by_head_and_token, by_loops, turned
+from probes.probe import Probe, both, by_loops, per_token, turned
 
 # YaRN: a list of frequencies and an amplitude (arXiv 2309.00071, as its code has it)
 
@@ -47,7 +47,7 @@ def symbolic_yarn(d, base, length, factor):
     ]
     options = dict(frequencies=omega, amplitude=sp.log(factor) / 10 + 1, layout="half")
     turn = partial(by_token, partial(symbolic_rope, **options))
-    return symbolic.Doors(rotate=lambda q, k, at: (turn(q, at), turn(k, at)))
+    return symbolic.Doors(rotate=both(turn))
 
 
 class YaRN(RoPE):
@@ -157,14 +157,9 @@ def symbolic_pope(delta):
         parts = (angle.applyfunc(f) for f in (sp.cos, sp.sin))
         return sp.Matrix([length.multiply_elementwise(part) for part in parts])
 
-    def later(column, t, head):
-        return polar(column, t * omega + delta[head, :].T)
-
-    def rotate(q, k, positions):
-        q = by_token(lambda column, t: polar(column, t * omega), q, positions)
-        return q, by_head_and_token(later, k, positions)
-
-    return symbolic.Doors(rotate=rotate)
+    turn_q = per_token(lambda q, t, head: polar(q, t * omega))
+    turn_k = per_token(lambda k, t, head: polar(k, t * omega + delta[head, :].T))
+    return symbolic.Doors(rotate=lambda q, k, at: (turn_q(q, at), turn_k(k, at)))
 
 
 class PoPE(Encoding):
@@ -221,7 +216,7 @@ def rotated_values(base):
 def symbolic_rotated_values(base):
     turn = partial(by_token, partial(symbolic_rope, layout="half", base=base))
     return symbolic.Doors(
-        rotate=lambda q, k, at: (turn(q, at), turn(k, at)),
+        rotate=both(turn),
         values=turn,
         output=lambda out, at: turn(out, [-t for t in at]),
     )
@@ -280,17 +275,17 @@ def gta():
 
 
 def symbolic_gta():
-    @partial(partial, by_token)
     def act(column, matrix):
         return sp.diag(*[matrix] * (column.rows // matrix.rows)) * column
 
     def values(v, positions):
-        return act(v, [matrix.inv() for matrix in positions])
+        return by_token(act, v, [matrix.inv() for matrix in positions])
 
     def rotate(q, k, positions):
-        return act(q, [matrix.T for matrix in positions]), values(k, positions)
+        transposed = [matrix.T for matrix in positions]
+        return by_token(act, q, transposed), values(k, positions)
 
-    return symbolic.Doors(rotate=rotate, values=values, output=act)
+    return symbolic.Doors(rotate=rotate, values=values, output=partial(by_token, act))
 
 
 class GTA(Encoding):
