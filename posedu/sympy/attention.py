@@ -186,29 +186,31 @@ def by_token(
 
 def stack(
     x: sp.Matrix,
-    layers: Sequence[tuple[Sequence[Heads], sp.Matrix, Callable]],
+    layers: Sequence[tuple[Sequence[Sequence[sp.Matrix]], sp.Matrix, Callable]],
     positions: Sequence | None = None,
     *,
-    doors: Doors = SHUT,
+    doors: Doors | Sequence[Doors] = SHUT,
     causal: bool = True,
 ) -> sp.Matrix:
     """Layers of attention and perceptron, each added to the stream, without norms.
 
     Each layer has the projections of queries, keys and values, a matrix
     ``[d, d_model]`` for each head, that of the output ``[d_model, heads · d]``, and a
-    perceptron: a function of the stream. See :func:`posedu.numpy.attention.stack`.
+    perceptron: a function of the stream. ``doors`` are one encoding for all layers, or
+    one for each. See :func:`posedu.numpy.attention.stack`.
     """
     positions = tuple(range(x.rows) if positions is None else positions)
-    positions = doors.locate(positions, x)
-    x = doors.embed(x, positions)
-    for projections, w_o, perceptron in layers:
-        x = doors.enter(x, positions)
+    doors = [doors] * len(layers) if isinstance(doors, Doors) else doors
+    positions = doors[0].locate(positions, x)
+    x = doors[0].embed(x, positions)
+    for (projections, w_o, perceptron), own in zip(layers, doors, strict=True):
+        x = own.enter(x, positions)
         q, k, v = (tuple(x * m.T for m in heads) for heads in projections)
-        taken = steps(q, k, v, doors, positions=positions, x=x, causal=causal)
+        taken = steps(q, k, v, own, positions=positions, x=x, causal=causal)
         x = x + sp.Matrix.hstack(*taken.out) * w_o.T
         fed = perceptron(x)
         x = x + fed
-        positions = doors.update(taken.weights, taken.tokens, fed)
+        positions = own.update(taken.weights, taken.tokens, fed)
     return x
 
 

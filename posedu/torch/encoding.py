@@ -305,7 +305,7 @@ class Encoding(nn.Module):
 
     def register_parameter(self, name: str, param: nn.Parameter | None) -> None:
         """As every module's, but not under the name of a door."""
-        if name in (*MODEL_DOORS, *LAYER_DOORS):
+        if name in (*MODEL_DOORS, *LAYER_DOORS, "remember", "score_mod", "attend"):
             raise AttributeError(f"{name!r} is a door: give the parameter another name")
         super().register_parameter(name, param)
 

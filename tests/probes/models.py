@@ -354,8 +354,6 @@ def symbolic_tape(d, attended, up, down, gate):
 
 
 class TAPE(RoPE):
-    position_shape = ()
-
     def __init__(self, d, **w):
         super().__init__(d, layout="half")
         self.w, self.position_shape = nn.ParameterDict(w), (len(w["attended"]), d)

@@ -96,6 +96,7 @@ class AxialRoPE(PairRotation):
     ):
         super().__init__()
         self.axes = require_dimension("axes", axes, 1)
+        self.position_shape = (axes,)
         self.d = require_dimension("d", d, 2 * axes)
         self.order = require_choice("order", order, ORDERS)
         self.layout = require_choice("layout", layout, LAYOUTS)
@@ -163,6 +164,7 @@ class MixedRoPE(PairRotation):
         shape = (*own, d // 2, "axes")
         self.frequencies = given_parameter("frequencies", frequencies, shape)
         self.axes = frequencies.shape[-1]
+        self.position_shape = (self.axes,)
 
     @staticmethod
     def initial_frequencies(

@@ -205,6 +205,7 @@ class LieRE(BlockRotation):
             raise ValueError("block must be at least 2, got 1; nothing turns in a line")
         self.d = require_dimension("d", d, block)
         self.axes = require_dimension("axes", axes, 1)
+        self.position_shape = (axes,)
         self.heads = require_optional_heads(heads)
         if not 0 <= scale < math.inf:
             raise ValueError(f"scale must be finite and not negative, got {scale}")
@@ -239,6 +240,7 @@ class ComRoPE(BlockRotation):
         self.block = require_block(block)
         self.d = require_dimension("d", d, block)
         self.axes = require_dimension("axes", axes, 1)
+        self.position_shape = (axes,)
         self.heads = require_optional_heads(heads)
         if not 0 <= scale < math.inf:
             raise ValueError(f"scale must be finite and not negative, got {scale}")

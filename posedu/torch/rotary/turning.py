@@ -270,11 +270,6 @@ class Rotation(Encoding):
     axes: int | None = None
     _features = 1  # axes of a table behind its tokens
 
-    @property
-    def position_shape(self) -> tuple[int, ...]:
-        """The coordinates of a position: ``()`` where it is one number."""
-        return () if self.axes is None else (self.axes,)
-
     def require(self, layer: Sizes) -> None:
         """Raise unless the layer has d, and key-value heads that share ``heads``."""
         if self.d != layer.d or (self.heads and layer.kv_heads % self.heads):
