@@ -237,11 +237,17 @@ def _lines(at: _At, gradients) -> dict[str, dict[str, np.ndarray]]:
 
 
 def _scaled(at: _At, line):
-    size = max(np.abs(v).max() for v in line.values())
-    moved = {n: at.pair.parameters[n] + _OFF * v / size for n, v in line.items()}
+    """No two tensors' effects cancel in the speed: together they may be quadratic."""
+    speed = max(sum(_speed(at, name, v) for name, v in line.items()), 1e-300)
+    return {name: v / speed for name, v in line.items()}
+
+
+def _speed(at: _At, name: str, direction: np.ndarray) -> float:
+    """The fastest change of an entry of T as one parameter moves."""
+    size = np.abs(direction).max()
+    moved = {name: at.pair.parameters[name] + _OFF * direction / size}
     t, _ = at.pair.affine(at.positions, at.pair.parameters | moved)
-    speed = max(np.abs(t - at.t).max() / _OFF, 1e-300)
-    return {n: v / size / speed for n, v in line.items()}
+    return float(np.abs(t - at.t).max()) * size / _OFF
 
 
 def _compare_slopes(tally, at, lines, slopes, given, where) -> None:
