@@ -34,7 +34,7 @@ DOCUMENTS = [
 ]
 PAGES = [f"{document}.html" for document in DOCUMENTS]
 CHAPTERS = [chapter["file"] for chapter in TOC["parts"][0]["chapters"]]
-OF_ENCODINGS = {encoding.chapter for encoding in CATALOG.values()}
+OF_ENCODINGS = {e.chapter for e in CATALOG.values() if e.chapter}
 HEADINGS = (
     "What you will be able to do",
     "The problem",

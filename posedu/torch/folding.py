@@ -81,12 +81,15 @@ def by_features(
     dtype holds and whose differences are exact; they come first, so that large sums
     have cancelled before the content is added. What is cut off a is the same for its
     whole row, which the softmax ignores; so is what a gets and b gives, for both to be
-    small at the newest key. Arguments as :func:`attend_folded`.
+    small at the newest key. The gradient of a is 0 but for rounding, which must meet
+    that of b's: both are kept. Arguments as :func:`attend_folded`.
     """
     dtype = q.dtype
     pieces = 2 if torch.finfo(dtype).bits > 16 else 3
     newest = of_keys[..., -1:].detach()
-    left, _ = split_exactly((of_queries + newest) / scale, dtype, 2)
+    row = (of_queries + newest) / scale
+    left, _ = split_exactly(row, dtype, 2)
+    left = left + (row - row.detach()).to(dtype)
     right = split_exactly((of_keys - newest) / scale, dtype, pieces)
     one = torch.ones((), dtype=dtype, device=q.device)
     q = _before(q, [left, *(one for _ in right)])

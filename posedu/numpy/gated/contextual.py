@@ -133,7 +133,7 @@ def cope(
         keys = {"content": tokens.k, "values": tokens.v}.get(gates)
         if keys is None:
             projected = require_input("cope", tokens) @ gate_keys_weight.T
-            keys = projected.reshape(len(projected), -1, d).swapaxes(0, 1)
+            keys = projected.reshape(len(projected), len(q), d).swapaxes(0, 1)
         logits = scale(d) * (q @ keys.swapaxes(-1, -2))
         seen = np.broadcast_to(tokens.mask, logits.shape)
         positions = contextual_positions(logits, largest=table.shape[-1] - 1, mask=seen)
