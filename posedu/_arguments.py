@@ -64,6 +64,13 @@ def require_rotary_dim(rotary_dim: int | None, d: int) -> int:
     return rotary_dim
 
 
+def require_bool(name: str, value: bool) -> bool:
+    """Return ``value`` if it is true or false, else raise."""
+    if not isinstance(value, bool):
+        raise TypeError(f"{name} must be True or False, got {value!r}")
+    return value
+
+
 def require_finite(name: str, value: float) -> float:
     """Return ``value`` if it is a finite number, else raise."""
     if isinstance(value, bool) or not isinstance(value, Real):
@@ -88,6 +95,7 @@ def require_own_frequencies(frequencies, rotary_dim: int | None) -> int:
 
 def require_buckets(buckets: int, distance: int, bidirectional: bool) -> int:
     """Return how many of T5's buckets hold one distance each on a side, or raise."""
+    require_bool("bidirectional", bidirectional)
     require_dimension("buckets", buckets, 4 if bidirectional else 2)
     single = buckets // 4 if bidirectional else buckets // 2
     if require_dimension("distance", distance, 1) <= single:

@@ -53,6 +53,22 @@ class Tokens:
     x: Float[Array, "keys d_model"] | None = None
 
     @property
+    def distances(self) -> Float[Array, "queries keys"]:
+        """The offsets, for an encoding whose positions are numbers.
+
+        Raises
+        ------
+        ValueError
+            Positions of several coordinates.
+        """
+        if self.query_positions.ndim != 1:
+            raise ValueError(
+                "positions must be one number for each token, got shape "
+                f"{list(self.query_positions.shape)}"
+            )
+        return self.offsets
+
+    @property
     def offsets(self) -> Float[Array, "queries keys *axes"]:
         """Query position minus key position."""
         return self.query_positions[:, None] - self.key_positions[None, :]
@@ -102,7 +118,7 @@ class Doors:
     (queries and keys), ``values``, ``scale`` (what inner products are multiplied by),
     ``bias`` (added to them: one number, ``[queries, keys]`` for all heads or
     ``[heads, queries, keys]``), ``logits`` (in place of those three), ``weigh``,
-    ``mix`` and ``output``.
+    ``mix`` and ``output``. ``needs_causal`` says that no key may be after its query.
     """
 
     locate: Callable = lambda positions, x: positions
@@ -117,6 +133,7 @@ class Doors:
     mix: Callable[[Array, Array, Tokens], Array] = mix
     output: Callable = lambda out, positions: out
     update: Callable = lambda weights, tokens, fed: tokens.query_positions
+    needs_causal: bool = False
 
 
 SHUT = Doors()
@@ -208,6 +225,8 @@ def steps(
             f"shapes {list(q.shape)}, {list(k.shape)} and {list(v.shape)}"
         )
     (_, tokens, d), group = q.shape, require_heads(len(q), len(k))
+    if d == 0:
+        raise ValueError(f"q must have features, got shape {list(q.shape)}")
     positions = require_positions(np.arange(tokens) if positions is None else positions)
     if positions.shape[:1] != (tokens,):
         raise ValueError(
@@ -224,6 +243,8 @@ def steps(
     if mask is None:
         mask = np.ones((tokens, tokens), dtype=bool)
     mask = require_mask(mask, (tokens, tokens))
+    if doors.needs_causal and np.triu(mask, 1).any():
+        raise ValueError("the encoding is causal, the mask is not; give causal=True")
 
     q, k = doors.rotate(q, k, positions)
     k, v = k.repeat(group, axis=0), doors.values(v, positions).repeat(group, axis=0)

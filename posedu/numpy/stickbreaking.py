@@ -152,7 +152,13 @@ def stick_breaking(
 
     def mix(weights, v, tokens: Tokens) -> Float[Array, "heads queries d_v"]:
         if remainder == "sink":
-            v = np.concatenate((v, require_floats("sink", sink)[:, None]), axis=1)
+            vector = require_floats("sink", sink)
+            if vector.shape != (len(v), v.shape[-1]):
+                raise ValueError(
+                    f"sink must be {[len(v), v.shape[-1]]} like the values of each "
+                    f"head, got shape {list(vector.shape)}"
+                )
+            v = np.concatenate((v, vector[:, None]), axis=1)
         return weights @ v
 
-    return Doors(weigh=weigh, mix=mix)
+    return Doors(weigh=weigh, mix=mix, needs_causal=True)

@@ -78,7 +78,8 @@ class Doors:
     """Where an encoding may act; see :class:`posedu.numpy.attention.Doors`.
 
     All arrays of heads are a matrix for each; :func:`by_token` turns a function of one
-    token's column into one of them.
+    token's column into one of them. ``heads`` is their number where it matters,
+    ``needs_causal`` says that no key may be after its query.
     """
 
     locate: Callable = lambda positions, x: positions
@@ -93,6 +94,8 @@ class Doors:
     mix: Callable[[Heads, Heads, Tokens], Heads] = mix
     output: Callable = lambda out, positions: out
     update: Callable = lambda weights, tokens, fed: tokens.positions
+    heads: int | None = None
+    needs_causal: bool = False
 
 
 SHUT = Doors()
@@ -142,8 +145,18 @@ def steps(
     With fewer keys and values than queries, each serves a group of neighbouring heads.
     ``positions`` default to 0, 1, 2, …
     """
-    group, n, d = len(q) // len(k), q[0].rows, q[0].cols
+    n, d = q[0].shape
     positions = tuple(range(n) if positions is None else positions)
+    _require_heads(q, k, v, doors)
+    if len(positions) != n or (x is not None and x.rows != n):
+        rows = "none" if x is None else x.rows
+        raise ValueError(
+            f"{n} tokens need as many positions and rows of x, got {len(positions)} "
+            f"and {rows}"
+        )
+    if doors.needs_causal and not causal:
+        raise ValueError("the encoding is causal; give causal=True")
+    group = len(q) // len(k)
     q, k = doors.rotate(tuple(q), tuple(k), positions)
     v = doors.values(tuple(v), positions)
     k, v = (tuple(m for m in t for _ in range(group)) for t in (k, v))
@@ -153,6 +166,21 @@ def steps(
     weights = doors.weigh(scores, tokens)
     out = doors.output(doors.mix(weights, v, tokens), positions)
     return Steps(tokens, scores, weights, out)
+
+
+def _require_heads(q, k, v, doors: Doors) -> None:
+    if len(k) != len(v) or len(q) % len(k):
+        raise ValueError(
+            f"q, k and v must have heads that divide, got {len(q)}, {len(k)}, {len(v)}"
+        )
+    if doors.heads not in (None, len(q)):
+        raise ValueError(f"the encoding has {doors.heads} heads, q has {len(q)}")
+    shapes = [m.shape for m in (*q, *k)]
+    if {*shapes} != {shapes[0]} or any(m.rows != shapes[0][0] for m in v):
+        raise ValueError(
+            f"q and k must agree in tokens and d, v in tokens, got {shapes} and "
+            f"{[m.shape for m in v]}"
+        )
 
 
 def attend(

@@ -78,4 +78,5 @@ def stick_breaking(
             v = [m.col_join(row) for m, row in zip(v, rows, strict=True)]
         return tuple(a * b for a, b in zip(weights, v, strict=True))
 
-    return Doors(weigh=weigh, mix=mix)
+    heads = sp.Matrix(sink).rows if sink is not None else None
+    return Doors(weigh=weigh, mix=mix, heads=heads, needs_causal=True)

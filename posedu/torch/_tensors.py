@@ -103,7 +103,12 @@ def from_list(positions: Positions, device) -> Tensor | range:
     """A list of integers or reals as an exact tensor; all else as it is."""
     if isinstance(positions, str | range) or not isinstance(positions, Sequence):
         return positions
-    exact = torch.tensor(positions)
+    try:
+        exact = torch.tensor(positions)
+    except (TypeError, ValueError, RuntimeError):
+        raise ValueError(
+            f"positions must be a list of numbers, or of rows of them, got {positions}"
+        ) from None
     if exact.is_floating_point():
         exact = torch.tensor(positions, dtype=torch.float64)
     return exact.to(device)

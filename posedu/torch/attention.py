@@ -62,7 +62,8 @@ def attend(
         Shapes, dtypes or devices that do not fit, an encoding that needs something else
         of a layer.
     """
-    encoding = Encoding() if encoding is None else encoding
+    encoding = _require_encoding(encoding)
+    _require_causal(causal)
     _require_projected(q, k, v, x)
     given = None if x is None else x.shape[-1]
     group = require_heads(q.shape[1], k.shape[1])
@@ -214,14 +215,9 @@ class Attention(nn.Module):
                 f"got {d_model}"
             )
         self.d = d_model // heads if d is None else require_dimension("d", d, 1)
-        if not isinstance(causal, bool):
-            raise TypeError(f"causal must be True or False, got {causal!r}")
-        self.causal = causal
+        self.causal = _require_causal(causal)
         self.window = None if window is None else require_dimension("window", window, 1)
-        if not isinstance(encoding, Encoding | None):
-            raise TypeError(f"encoding must be an Encoding module, got {encoding!r}")
-        self.encoding = Encoding() if encoding is None else encoding
-        _require_layer_doors(self.encoding)
+        self.encoding = _require_encoding(encoding)
         self.encoding.require(Sizes(heads, self.kv_heads, self.d, self.d_model, causal))
         self.route = choose_route(self.encoding, route)
         self.q = nn.Linear(d_model, heads * self.d, bias=bias)
@@ -345,8 +341,18 @@ class Attention(nn.Module):
         _require_masks(x, key_padding_mask, segments, self.window, cache)
 
 
-def _require_layer_doors(encoding: Encoding) -> None:
-    """Raise if an encoding opens doors that only a model has."""
+def _require_causal(causal: bool) -> bool:
+    if not isinstance(causal, bool):
+        raise TypeError(f"causal must be True or False, got {causal!r}")
+    return causal
+
+
+def _require_encoding(encoding: Encoding | None) -> Encoding:
+    """Return the encoding of a layer, or raise if it is none."""
+    if encoding is None:
+        return Encoding()
+    if not isinstance(encoding, Encoding):
+        raise TypeError(f"encoding must be an Encoding module, got {encoding!r}")
     opened = [door for door in MODEL_DOORS if encoding.opens(door)]
     if opened and not any(map(encoding.opens, LAYER_DOORS)):
         name = type(encoding).__name__
@@ -354,6 +360,7 @@ def _require_layer_doors(encoding: Encoding) -> None:
             f"{name} opens the door {opened[0]!r} of a model, not of a layer: give it "
             f"to Transformer, or use x = encoding.{opened[0]}(x, positions) yourself"
         )
+    return encoding
 
 
 def _require_projected(q, k, v, x) -> None:
@@ -367,6 +374,12 @@ def _require_projected(q, k, v, x) -> None:
         raise ValueError(
             "q, k and v must be [batch, heads, tokens, d] and agree in batch, tokens "
             f"and d, got shapes {list(q.shape)}, {list(k.shape)} and {list(v.shape)}"
+        )
+    if q.shape[-1] == 0:
+        raise ValueError(f"q must have features, got shape {list(q.shape)}")
+    if not q.device == k.device == v.device:
+        raise ValueError(
+            f"q, k and v are on {q.device}, {k.device} and {v.device}; move them"
         )
     if not q.dtype == k.dtype == v.dtype:
         raise TypeError(

@@ -47,8 +47,9 @@ class KVCache:
         grown = KVCache()
         grown.owner, grown.count = owner, self.count + k.shape[-2]
         if self.k is None:
-            grown.k, grown.v, grown.positions = k, v, positions
-            grown.memory = dict(memory)
+            grown.k, grown.v = k.clone(), v.clone()
+            grown.positions = positions.clone()
+            grown.memory = {name: new.clone() for name, new in memory.items()}
             return grown
         if owner != self.owner:
             raise ValueError(
@@ -60,6 +61,21 @@ class KVCache:
                 raise ValueError(
                     f"the cache holds {name} of [batch, kv_heads, d] = {list(held)}, "
                     f"got {list(given)}"
+                )
+        if memory.keys() != self.memory.keys():
+            raise ValueError(
+                f"the cache holds {[*self.memory]} of each token besides keys and "
+                f"values, the layer wants {[*memory]}"
+            )
+        for name, held, given in (
+            ("keys", self.k, k),
+            ("values", self.v, v),
+            *((name, self.memory[name], new) for name, new in memory.items()),
+        ):
+            if (held.dtype, held.device) != (given.dtype, given.device):
+                raise ValueError(
+                    f"the cache holds {name} of {held.dtype} on {held.device}, got "
+                    f"{given.dtype} on {given.device}"
                 )
         rows = max(len(self.positions), len(positions))
         both = (p.expand(rows, *p.shape[1:]) for p in (self.positions, positions))

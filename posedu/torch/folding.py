@@ -11,7 +11,7 @@ from torch.nn.functional import pad, scaled_dot_product_attention, threshold_
 from posedu.torch._tensors import require_first_order, split_exactly
 
 _ROWS = 128  # queries of a tile
-_LONG = 1024  # queries from which on tiles pay on a CPU
+_LONG = 768  # queries from which on tiles pay on a CPU
 _SPREAD = 80.0  # of the bias: beyond it weights are subnormal, or not worth a look
 
 
@@ -61,7 +61,7 @@ def attend_folded(
         attend(*(t.index_select(1, chosen) for t in heads), **options)
         for attend, chosen in ((by_features, order[:weak]), (by_tiles, order[weak:]))
     ]
-    return torch.cat(parts, 1).index_select(1, order.argsort()).reshape(v.shape)
+    return torch.cat(parts, 1).index_select(1, order.argsort()).unflatten(1, shape)[0]
 
 
 def by_features(
@@ -84,25 +84,29 @@ def by_features(
     small at the newest key. The gradient of a is 0 but for rounding, which must meet
     that of b's: both are kept. Arguments as :func:`attend_folded`.
     """
-    dtype = q.dtype
-    pieces = 2 if torch.finfo(dtype).bits > 16 else 3
+    dtype, d_v = q.dtype, v.shape[-1]
+    is_wide = torch.finfo(dtype).bits > 16
+    # A kernel may scale each product: exact by a power of 2, and q can take the rest.
+    power = 2.0 ** round(math.log2(scale)) if is_wide else scale
+    if power != scale:
+        q = q * (scale / power)
+    unit = 256.0 if dtype == torch.float16 else 1.0  # float16 ends at 65504
     newest = of_keys[..., -1:].detach()
-    row = (of_queries + newest) / scale
+    row = (of_queries + newest) / (power * unit)
     left, _ = split_exactly(row, dtype, 2)
     left = left + (row - row.detach()).to(dtype)
-    right = split_exactly((of_keys - newest) / scale, dtype, pieces)
-    one = torch.ones((), dtype=dtype, device=q.device)
+    right = split_exactly(
+        (of_keys - newest) / (power * unit), dtype, 2 if is_wide else 3
+    )
+    one = torch.full((), unit, dtype=dtype, device=q.device)
     q = _before(q, [left, *(one for _ in right)])
     k = _before(k, [one, *right])
+    width = max(q.shape[-1], d_v)
+    q, k, v = (pad(t, (0, width - t.shape[-1])) for t in (q, k, v))
     out = scaled_dot_product_attention(
-        q,
-        k,
-        pad(v, (0, q.shape[-1] - v.shape[-1])),
-        attn_mask=mask,
-        is_causal=causal and mask is None,
-        scale=scale,
+        q, k, v, attn_mask=mask, is_causal=causal and mask is None, scale=power
     )
-    return out[..., : v.shape[-1]]
+    return out[..., :d_v]
 
 
 def _before(x: Tensor, columns: list[Tensor]) -> Tensor:

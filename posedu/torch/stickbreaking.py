@@ -6,7 +6,12 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from posedu._arguments import REMAINDERS, require_choice, require_dimension
+from posedu._arguments import (
+    REMAINDERS,
+    require_bool,
+    require_choice,
+    require_dimension,
+)
 from posedu.torch._tensors import (
     require_first_order,
     require_floats,
@@ -149,6 +154,12 @@ class _Tiles:
         for start in range(newest, self.keys, self.block):
             yield slice(start, min(start + self.block, self.keys))
 
+    def are_done(self, used):
+        """Whether so little of every stick is left that older keys do not matter."""
+        return bool(
+            self.longest < math.inf and used.numel() and used.min() >= self.longest
+        )
+
     def hide(self, z, rows, columns):
         """Logits of keys that are not before their query, or padding, become −∞."""
         queries = torch.arange(rows.start, rows.stop, device=z.device)[:, None]
@@ -181,7 +192,11 @@ class _StickBreaking(torch.autograd.Function):
                 weights = (z - total).exp_()
                 out[:, :, rows] += weights @ v_back[:, :, columns]
                 used = total[..., -1:]
-                if tiles.longest < math.inf and used.min() >= tiles.longest:
+                if (
+                    used.numel()
+                    and tiles.longest < math.inf
+                    and used.min() >= tiles.longest
+                ):
                     break
             spent[:, :, rows] = used.squeeze(-1)
         ctx.save_for_backward(q, k, v, out)
@@ -215,7 +230,11 @@ class _StickBreaking(torch.autograd.Function):
                 d_k[:, :, columns] += d_z.mT @ q_rows
                 d_v[:, :, columns] += weights.mT @ d_rows
                 used, older = total[..., -1:], older - newer[..., -1:]
-                if tiles.longest < math.inf and used.min() >= tiles.longest:
+                if (
+                    used.numel()
+                    and tiles.longest < math.inf
+                    and used.min() >= tiles.longest
+                ):
                     break
         gradients = d_q, d_k.flip(2), d_v.flip(2)
         return *(g.to(t.dtype) for g, t in zip(gradients, (q, k, v), strict=True)), None
@@ -263,7 +282,7 @@ class StickBreaking(Encoding):
         stop: float = 0.0,
     ):
         super().__init__()
-        self.attend_current = attend_current
+        self.attend_current = require_bool("attend_current", attend_current)
         self.remainder = require_choice("remainder", remainder, REMAINDERS)
         if not 0 <= stop < 1:
             raise ValueError(f"stop must be in [0, 1), got {stop}")
@@ -306,9 +325,16 @@ class StickBreaking(Encoding):
     def mix(self, weights, v, tokens: Tokens):
         """Combine the values, with the sink as one more."""
         if self.remainder == "sink":
-            sink = self.sink.to(v.dtype)[:, None].expand(len(v), -1, 1, -1)
+            sink = self._sink_for(v)[:, None].expand(len(v), -1, 1, -1)
             v = torch.cat((v, sink), -2)
         return weights @ v
+
+    def _sink_for(self, v: Tensor) -> Tensor:
+        if v.shape[-1] != self.d:
+            raise ValueError(
+                f"the sink has {self.d} features, the values have {v.shape[-1]}"
+            )
+        return self.sink.to(v.dtype)
 
     def attend(self, tokens: Tokens):
         """The same in tiles; equal to the eager route but for rounding."""
@@ -325,7 +351,7 @@ class StickBreaking(Encoding):
         if self.remainder == "own":
             out = out + rest * v[:, :, v.shape[2] - q.shape[2] :]
         elif self.remainder == "sink":
-            out = out + rest * self.sink[:, None]
+            out = out + rest * self._sink_for(v)[:, None]
         elif self.remainder == "renormalise":
             total = -torch.expm1(log_rest)[..., None]
             out = out / torch.where(total > 0, total, 1.0)

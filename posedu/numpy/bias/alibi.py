@@ -73,10 +73,10 @@ def alibi(*, heads: int, slopes: str, sides: str = "causal") -> Doors:
         m = alibi_slopes(heads, slopes=slopes)[:, None, None]
 
     def bias(tokens: Tokens) -> Float[Array, "heads queries keys"]:
-        offset = tokens.offsets
+        offset = tokens.distances
         if sides == "causal":
             return -m * offset
         hidden = (offset < 0) == left if sides == "one-sided" else False
         return np.where(hidden & (offset != 0), -np.inf, -m * np.abs(offset))
 
-    return Doors(bias=bias)
+    return Doors(bias=bias, needs_causal=sides == "causal")

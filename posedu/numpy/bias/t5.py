@@ -91,7 +91,7 @@ def t5(
 
     def bias(tokens: Tokens) -> Float[Array, "heads queries keys"]:
         bucket = t5_buckets(
-            tokens.offsets,
+            tokens.distances,
             bidirectional=bidirectional,
             buckets=table.shape[1],
             distance=distance,

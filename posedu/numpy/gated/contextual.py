@@ -134,13 +134,18 @@ def cope(
         if keys is None:
             projected = require_input("cope", tokens) @ gate_keys_weight.T
             keys = projected.reshape(len(projected), len(q), d).swapaxes(0, 1)
+        if keys.shape[-1] != d:
+            raise ValueError(
+                f"gates of values need as many features as keys, {d}, got "
+                f"{keys.shape[-1]}"
+            )
         logits = scale(d) * (q @ keys.swapaxes(-1, -2))
         seen = np.broadcast_to(tokens.mask, logits.shape)
         positions = contextual_positions(logits, largest=table.shape[-1] - 1, mask=seen)
         amount = interpolated_scalars(positions, q @ table)
         return amount * scale(d) if scaling == "code" else amount
 
-    return Doors(scale=scale, bias=bias)
+    return Doors(scale=scale, bias=bias, needs_causal=True)
 
 
 def _require_table(table: Array, heads: int, d: int) -> None:

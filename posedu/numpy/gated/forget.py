@@ -100,11 +100,11 @@ def fox(
         w = np.zeros((len(b), x.shape[1])) if gate_weight is None else gate_weight
         gates = log_gates(x, w, b)
         if form == "key":
-            c = np.cumsum(gates, axis=-1)
+            c = np.cumsum(require_log_gates(gates), axis=-1)
             return np.repeat(-c[:, None, :], len(x), axis=1)
         return forget_bias(gates)
 
-    return Doors(bias=bias)
+    return Doors(bias=bias, needs_causal=True)
 
 
 def fox_pro(
@@ -225,5 +225,5 @@ def constant_gate_bias(
         raise ValueError(
             f"time scales must be 0 < shortest ≤ longest, got {shortest} and {longest}"
         )
-    times = np.geomspace(shortest, longest, heads)
-    return -np.log(np.expm1(1 / times))
+    rate = 1 / np.geomspace(shortest, longest, heads)
+    return -(rate + np.log1p(-np.exp(-rate)))

@@ -43,4 +43,4 @@ def alibi(*, heads: int, slopes: str, sides: str = "causal") -> Doors:
         at = tokens.positions
         return tokens.by_head(lambda h, i, j: entry(h, at[i] - at[j]))
 
-    return Doors(bias=bias)
+    return Doors(bias=bias, heads=heads, needs_causal=sides == "causal")

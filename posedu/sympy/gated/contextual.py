@@ -65,4 +65,4 @@ def cope(
             heads.append(scale(tokens.d) * amounts if scaling == "code" else amounts)
         return tuple(heads)
 
-    return Doors(scale=scale, bias=bias)
+    return Doors(scale=scale, bias=bias, needs_causal=True)

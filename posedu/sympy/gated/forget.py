@@ -31,7 +31,12 @@ def fox(
     """
     require_choice("form", form, FORMS)
 
+    if gate_weight is not None and sp.Matrix(gate_weight).rows != len(gate_bias):
+        raise ValueError("gate_weight and gate_bias must have as many heads")
+
     def bias(tokens: Tokens) -> Heads:
+        if tokens.x is None:
+            raise ValueError("fox looks at the layer's input: give attend x")
         n = len(tokens.seen)
         heads = []
         for h, b in enumerate(gate_bias):
@@ -46,7 +51,7 @@ def fox(
                 heads.append(forget_bias(gates))
         return tuple(heads)
 
-    return Doors(bias=bias)
+    return Doors(bias=bias, heads=len(gate_bias), needs_causal=True)
 
 
 def log_gates(

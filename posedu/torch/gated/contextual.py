@@ -116,6 +116,11 @@ class CoPE(Encoding):
         q, keys = tokens.q.to(wide), tokens.k
         if self.gates == "values":
             keys = tokens.v
+            if keys.shape[-1] != tokens.d:
+                raise ValueError(
+                    f"gates of values need as many features as keys, {tokens.d}, got "
+                    f"{keys.shape[-1]}"
+                )
         elif self.gate_keys is not None:
             keys = tokens.memory["gate_keys"].transpose(1, 2)
         scale = self.scale(tokens.d)

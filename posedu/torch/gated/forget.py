@@ -125,7 +125,9 @@ def _initial_bias(heads: int, start: float | tuple[float, float] | Tensor) -> Te
     log_times = torch.linspace(
         math.log(shortest), math.log(longest), heads, dtype=torch.float64
     )
-    return -torch.expm1(1 / log_times.exp()).log().to(torch.get_default_dtype())
+    rate = 1 / log_times.exp()
+    start = -(rate + torch.log1p(-torch.exp(-rate)))
+    return start.to(torch.get_default_dtype())
 
 
 class FoXPro(Attention):
@@ -216,22 +218,22 @@ def _before(
     segments: Tensor | None,
     cache: KVCache | None,
 ) -> Float[Tensor, "batch tokens heads features"]:
-    """What the token before each was, padding left out: zeros before the first."""
+    """The token before each, of its segment and no padding: zeros before the first."""
     held = None if cache is None else cache.memory.get("unshifted")
     tokens = new if held is None else torch.cat((held, new), 1)
-    if padding is None:
-        before = torch.cat((torch.zeros_like(tokens[:, :1]), tokens), 1)[:, :-1]
-    else:
-        place = torch.arange(tokens.shape[1], device=new.device)
-        newest = place.masked_fill(padding, -1).cummax(1).values
-        last = nn.functional.pad(newest, (1, 0), value=-1)[:, :-1, None, None]
-        before = tokens.gather(1, last.clamp(min=0).expand_as(tokens))
-        before = before.masked_fill(last < 0, 0.0)
+    place = torch.arange(tokens.shape[1], device=new.device).expand(tokens.shape[:2])
+    order = place if segments is None else segments.argsort(dim=1, stable=True)
+    seen = place
+    if padding is not None:
+        seen = place.masked_fill(padding.gather(1, order), -1)
+    last = nn.functional.pad(seen.cummax(1).values, (1, 0), value=-1)[:, :-1]
     if segments is not None:
-        starts = torch.ones_like(segments, dtype=torch.bool)
-        starts[:, 1:] = segments[:, 1:] != segments[:, :-1]
-        before = before.masked_fill(starts[..., None, None], 0.0)
-    return before[:, tokens.shape[1] - new.shape[1] :]
+        own = segments.gather(1, order)
+        last = last.masked_fill(own.gather(1, last.clamp(min=0)) != own, -1)
+    source = order.gather(1, last.clamp(min=0)).masked_fill(last < 0, -1)
+    source = torch.empty_like(source).scatter(1, order, source)[..., None, None]
+    before = tokens.gather(1, source.clamp(min=0).expand_as(tokens))
+    return before.masked_fill(source < 0, 0.0)[:, tokens.shape[1] - new.shape[1] :]
 
 
 def _mix(gate_logits: Tensor, before: Tensor, now: Tensor) -> Tensor:

@@ -66,6 +66,8 @@ class RoPE(PairRotation):
         super().__init__()
         self.frequencies = None
         if frequencies is not None:
+            if torch.as_tensor(frequencies).is_complex():
+                raise TypeError("frequencies must be real, got complex numbers")
             own = torch.as_tensor(frequencies, dtype=torch.float64).detach().clone()
             if own.ndim != 1:
                 raise ValueError(
