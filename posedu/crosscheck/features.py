@@ -11,7 +11,7 @@ so unit steps give the reference's matrix T and what is added. With u the unit r
 and b the most features that a row of T mixes, the bound is
 ``(|T| |x| + |added|) ((b + 2) u_table + 2 u_out) + turn · mixed``: the products with a
 table of its dtype, their sums and its own rounding are b + 2 roundings, the result's
-the last. ``mixed`` is the sum of |x| over the features of a row, and 1 more where
+the last. ``mixed`` is the sum of ``|x|`` over the features of a row, and 1 more where
 something is added; ``turn`` the error of the float64 angle or exponential,
 ``8 b u₆₄ (1 + reach)``: a few roundings for each feature of a block, each of which
 moves T as if position or parameters were off by u. ``reach`` is how fast that is: the
