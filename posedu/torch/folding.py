@@ -129,11 +129,11 @@ def by_tiles(
     """Causal attention, 128 queries of a head at a time, without weightless keys.
 
     The number of the query is the same for its row, so b_j − b_i takes the place of
-    a_i + b_j: small where the weight is not. With every product at most R in size, by Cauchy
-    and Schwarz, keys whose b is more than 2R + log(keys/u) below the largest that a
-    query sees weigh at most u together, u the unit roundoff of the dtype; the oldest of
-    them are not looked at (``eq-fold-prune``). Products and sums are float32, or
-    float64 for float64.
+    a_i + b_j: small where the weight is not. With every scaled product at most R in
+    size, by Cauchy and Schwarz, keys whose b is more than 2R + log(keys/u) below the
+    largest that a query sees weigh at most u together, u the unit roundoff of the
+    dtype; the oldest of them are not looked at (``eq-fold-prune``). Products and sums
+    are float32, or float64 for float64.
     """
     return _Tiles.apply(q, k, v, of_keys, scale)
 
