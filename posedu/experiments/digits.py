@@ -97,7 +97,7 @@ class LearnedTable(Encoding):
     there. It takes pixel indices.
     """
 
-    axes = 2
+    position_shape = (2,)
 
     def __init__(self, d_model: int):
         super().__init__()
@@ -123,6 +123,7 @@ class RasterFoPE(FoPE):
     """FoPE, which has one coordinate, at the index x + 8y of the training raster."""
 
     axes = 2
+    position_shape = (2,)
 
     def _table(self, positions, dtype, device) -> tuple[Tensor, Tensor]:
         index = positions.to(torch.float64) @ positions.new_tensor([1.0, SIDE])
