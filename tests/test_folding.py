@@ -58,9 +58,18 @@ def roundoff(q, k, v, bias_range, scale, dtype):
     return float(v.abs().max() * (2 * logit + 4 * u * len(k[0, 0]) + 3 * stored))
 
 
+def tiles(q, k, v, of_queries, of_keys, *, scale, causal):
+    """By tiles, which take no number of the query and are causal."""
+    assert causal
+    return by_tiles(q, k, v, of_keys, scale=scale)
+
+
+FORMS = pytest.mark.parametrize("form", [by_features, tiles])
+
+
 @pytest.mark.parametrize("dtype", [DOUBLE, torch.float32, *HALVES], ids=str)
 @pytest.mark.parametrize("slope", [1e-3, 0.1, 0.7, 5.0])
-@pytest.mark.parametrize("form", [by_features, by_tiles])
+@FORMS
 def test_both_forms_are_exact_to_rounding_where_sums_are_large(form, slope, dtype):
     n, d = 300, 16
     q, k, v = (normal(s, 1, 2, n, d).to(dtype) for s in range(3))
@@ -106,7 +115,7 @@ def test_pieces_of_nothing_are_nothing():
     ]
 
 
-@pytest.mark.parametrize("form", [by_features, by_tiles])
+@FORMS
 def test_gradients_are_those_of_the_open_form(form):
     n, d = 200, 4
     leaves = [normal(s, 1, 2, n, d).requires_grad_() for s in range(3)]
@@ -228,10 +237,17 @@ def test_memory_grows_with_the_length_and_not_with_its_square(strength):
 
 def test_second_derivatives_are_refused_by_tiles():
     q, k, v = (normal(s, 1, 1, 200, 4).requires_grad_() for s in range(3))
-    numbers = falling(0, 1, 200, 0.5)
-    out = by_tiles(q, k, v, *numbers, scale=1.0, causal=True)
+    out = by_tiles(q, k, v, falling(0, 1, 200, 0.5)[1], scale=1.0)
     with pytest.raises(RuntimeError, match="no second derivative"):
         torch.autograd.grad(out.sum(), q, create_graph=True)
+
+
+def test_a_number_that_is_none_shows_in_every_later_token():
+    q = normal(0, 1, 1, 300, 4)
+    b = falling(0, 1, 300, 0.5)[1]
+    b[..., 150] = math.nan
+    out = by_tiles(q, q, q, b, scale=1.0)
+    assert out[:, :, :128].isfinite().all() and out[:, :, 150:].isnan().all()
 
 
 def test_short_sequences_go_to_the_stock_kernel(monkeypatch):

@@ -54,13 +54,18 @@ def attend_folded(
     low, high = numbers[1].detach().flatten(0, 1).aminmax(dim=-1)
     order = (high - low).argsort()
     weak = int((high - low < _SPREAD).sum())
-    if weak in (0, len(order)):
-        return (by_features if weak else by_tiles)(q, k, v, *numbers, **options)
-    heads = [t.flatten(0, 1)[None] for t in (q, k, v, *numbers)]
-    parts = [
-        attend(*(t.index_select(1, chosen) for t in heads), **options)
-        for attend, chosen in ((by_features, order[:weak]), (by_tiles, order[weak:]))
-    ]
+    if weak == 0:
+        return by_tiles(q, k, v, numbers[1], scale=scale)
+    if weak == len(order):
+        return by_features(q, k, v, *numbers, **options)
+
+    def heads(chosen: Tensor, *tensors: Tensor) -> Iterator[Tensor]:
+        return (t.flatten(0, 1).index_select(0, chosen)[None] for t in tensors)
+
+    parts = (
+        by_features(*heads(order[:weak], q, k, v, *numbers), **options),
+        by_tiles(*heads(order[weak:], q, k, v, numbers[1]), scale=scale),
+    )
     return torch.cat(parts, 1).index_select(1, order.argsort()).unflatten(1, shape)[0]
 
 
@@ -119,12 +124,9 @@ def by_tiles(
     q: Float[Tensor, "batch heads tokens d"],
     k: Float[Tensor, "batch heads tokens d"],
     v: Float[Tensor, "batch heads tokens d_v"],
-    of_queries: Float[Tensor, "batch heads tokens"],
     of_keys: Float[Tensor, "batch heads tokens"],
     *,
     scale: float,
-    causal: bool = True,
-    mask: None = None,
 ) -> Float[Tensor, "batch heads tokens d_v"]:
     """Causal attention, 128 queries of a head at a time, without weightless keys.
 
@@ -188,7 +190,8 @@ def _first_keys(q, k, b, scale: float, u: float) -> list[list[int]]:
     lost = reach.to(b) + math.log(b.shape[-1] / u)
     largest = b.cummax(-1).values
     heard = largest[:, ::_ROWS].contiguous() - lost[:, None]
-    return torch.searchsorted(largest, heard).tolist()
+    first = torch.searchsorted(largest, heard)
+    return first.masked_fill(heard.isnan(), 0).tolist()  # what is no number is heard
 
 
 def _tiles(first: list[list[int]]) -> Iterator[tuple[int, slice, slice]]:
