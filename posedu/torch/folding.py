@@ -188,10 +188,9 @@ def _first_keys(q, k, b, scale: float, u: float) -> list[list[int]]:
     """The oldest key that each tile looks at, for each head."""
     reach = 2 * scale * q.norm(dim=-1).amax(-1) * k.norm(dim=-1).amax(-1)
     lost = reach.to(b) + math.log(b.shape[-1] / u)
-    largest = b.cummax(-1).values
+    largest = b.nan_to_num(nan=math.inf).cummax(-1).values  # no number is passed over
     heard = largest[:, ::_ROWS].contiguous() - lost[:, None]
-    first = torch.searchsorted(largest, heard)
-    return first.masked_fill(heard.isnan(), 0).tolist()  # what is no number is heard
+    return torch.searchsorted(largest, heard).tolist()
 
 
 def _tiles(first: list[list[int]]) -> Iterator[tuple[int, slice, slice]]:
