@@ -1239,3 +1239,17 @@ def test_strong_gates_at_length_stay_within_the_carried_roundoff(dtype, route):
 
     assert max(use(GivenSums(sums)).values()) <= 1
     assert max(use(RoundedSums(sums)).values()) > 1
+
+
+def test_without_a_cache_and_groups_nothing_is_copied():
+    q, k, v = (torch.tensor(normal(seed, 1, 2, 3, 4)) for seed in range(3))
+    given = q.data_ptr(), k.data_ptr(), v.data_ptr()
+
+    class Looks(Encoding):
+        def weigh(self, logits, tokens):
+            seen.append((tokens.q.data_ptr(), tokens.k.data_ptr(), tokens.v.data_ptr()))
+            return super().weigh(logits, tokens)
+
+    seen = []
+    attend(q, k, v, Looks())
+    assert seen == [given]

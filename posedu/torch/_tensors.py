@@ -61,19 +61,50 @@ def require_positions(positions: Positions, like: Tensor | None = None) -> None:
         raise ValueError(f"positions must be finite, got {bad}")
 
 
+def require_input(x: Tensor, d_model: int, weight: Tensor) -> None:
+    """Raise unless ``x`` is ``[batch, tokens, d_model]`` and like the weights."""
+    require_floats("x", x)
+    if x.ndim != 3 or x.shape[-1] != d_model:
+        raise ValueError(f"x must be [batch, tokens, {d_model}], got {list(x.shape)}")
+    if x.device != weight.device:
+        raise ValueError(
+            f"x is on {x.device}, the weights on {weight.device}; move one of them"
+        )
+    if x.dtype != weight.dtype and not torch.is_autocast_enabled(x.device.type):
+        raise TypeError(
+            f"x is {x.dtype}, the weights are {weight.dtype}; convert one of them"
+        )
+
+
 def as_positions(
-    positions: Positions | Sequence, shape: tuple[int, ...] | None, like: Tensor
+    positions: Positions | None,
+    shape: tuple[int, ...] | None,
+    like: Tensor,
+    *,
+    start: int,
+    reader: str,
 ) -> Shaped[Tensor, "rows tokens *position"]:
     """Positions as int64 or float64, ``[1 or batch, tokens, *shape]``.
 
     ``like`` is ``[batch, …, tokens, d]``; ``shape`` are the axes of one position,
-    ``None`` where any will do.
+    ``None`` where any will do. Default positions count on from ``start``, unless
+    ``reader``, an encoding's name, wants more than a number of them.
 
     Raises
     ------
     TypeError, ValueError
-        What is not finite, not exact, on another device or of another shape.
+        What is not finite, not exact, on another device or of another shape; none
+        where they are needed.
     """
+    if positions is None:
+        if shape:
+            batch, tokens = like.shape[0], like.shape[-2]
+            last = ", ".join(map(str, shape))
+            raise ValueError(
+                f"{reader} needs positions [{tokens}, {last}] or "
+                f"[{batch}, {tokens}, {last}], got none"
+            )
+        positions = range(start, start + like.shape[-2])
     if isinstance(positions, range):
         positions = torch.arange(
             positions.start, positions.stop, positions.step, device=like.device

@@ -9,7 +9,12 @@ from torch import Tensor, nn
 
 from posedu._arguments import require_dimension, require_heads
 from posedu.torch import routes
-from posedu.torch._tensors import Positions, as_positions, require_floats
+from posedu.torch._tensors import (
+    Positions,
+    as_positions,
+    require_floats,
+    require_input,
+)
 from posedu.torch.cache import KVCache
 from posedu.torch.encoding import LAYER_DOORS, MODEL_DOORS, Encoding, Sizes, Tokens
 from posedu.torch.routes import ROUTES, choose_route
@@ -105,40 +110,39 @@ def _steps(
 ) -> Steps:
     """Attend, all arguments being right; the cache grows when all is done."""
     q, k, v = projected
-    past = KVCache() if cache is None else cache
-    d, tokens = q.shape[-1], q.shape[-2]
-    shape = encoding.position_shape if encoding.needs_positions else None
-    if positions is None:
-        if shape:
-            last = ", ".join(map(str, shape))
-            raise ValueError(
-                f"{type(encoding).__name__} needs positions [{tokens}, {last}] or "
-                f"[{len(q)}, {tokens}, {last}], got none"
-            )
-        positions = range(past.count, past.count + tokens)
-    positions = as_positions(positions, shape, q)
+    d = q.shape[-1]
+    name = type(encoding).__name__
+    positions = as_positions(
+        positions,
+        encoding.position_shape if encoding.needs_positions else None,
+        q,
+        start=0 if cache is None else cache.count,
+        reader=name,
+    )
     memory = dict(memory or {})
     if x is not None:
         memory |= encoding.remember(x)
     q, k = encoding.rotate(q, k, positions)
     v = encoding.values(v, positions)
-    grown = past.joined(k, v, positions, memory, type(encoding).__name__)
-    k, v = grown.k, grown.v
+    key_positions, grown = positions, None
+    if cache is not None:
+        grown = cache.joined(k, v, positions, memory, name)
+        k, v, key_positions, memory = grown.k, grown.v, grown.positions, grown.memory
     if group > 1:
         k, v = (t.repeat_interleave(group, 1) for t in (k, v))
     seen = Tokens(
-        q,
-        k,
-        v,
-        d,
-        positions,
-        grown.positions,
-        causal,
-        x,
-        grown.memory,
-        window,
-        padding,
-        segments,
+        q=q,
+        k=k,
+        v=v,
+        d=d,
+        query_positions=positions,
+        key_positions=key_positions,
+        causal=causal,
+        x=x,
+        memory=memory,
+        window=window,
+        padding=padding,
+        segments=segments,
     )
     weights = None
     if route == "eager":
@@ -146,7 +150,7 @@ def _steps(
     else:
         out = routes.BY_NAME[route](encoding, seen)
     out = encoding.output(out, positions)
-    if cache is not None:
+    if grown is not None:
         cache.take(grown)
     return Steps(out, seen, weights)
 
@@ -277,7 +281,8 @@ class Attention(nn.Module):
         cache: KVCache | None = None,
     ) -> tuple[Float[Tensor, "batch tokens d_model"], Steps]:
         """As :meth:`forward`, and what was computed on the way."""
-        self._require_inputs(x, key_padding_mask, segments, cache)
+        require_input(x, self.d_model, self.q.weight)
+        _require_masks(x, key_padding_mask, segments, self.window, cache)
         q, k, v, memory = self.project(x, key_padding_mask, segments, cache)
         taken = _steps(
             (q, k, v),
@@ -320,25 +325,6 @@ class Attention(nn.Module):
     ) -> Float[Tensor, "batch tokens d_model"]:
         """The layer's output from what its heads gathered."""
         return self.o(out.transpose(1, 2).flatten(2))
-
-    def _require_inputs(self, x, key_padding_mask, segments, cache) -> None:
-        require_floats("x", x)
-        if x.ndim != 3 or x.shape[-1] != self.d_model:
-            raise ValueError(
-                f"x must be [batch, tokens, {self.d_model}], got {list(x.shape)}"
-            )
-        if x.dtype != self.q.weight.dtype and not torch.is_autocast_enabled(
-            x.device.type
-        ):
-            raise TypeError(
-                f"x is {x.dtype}, the weights are {self.q.weight.dtype}; convert one"
-            )
-        if x.device != self.q.weight.device:
-            raise ValueError(
-                f"x is on {x.device}, the weights on {self.q.weight.device}; "
-                "move one of them"
-            )
-        _require_masks(x, key_padding_mask, segments, self.window, cache)
 
 
 def _require_causal(causal: bool) -> bool:

@@ -188,7 +188,7 @@ def _first_keys(q, k, b, scale: float, u: float) -> list[list[int]]:
     """The oldest key that each tile looks at, for each head."""
     reach = 2 * scale * q.norm(dim=-1).amax(-1) * k.norm(dim=-1).amax(-1)
     lost = reach.to(b) + math.log(b.shape[-1] / u)
-    largest = b.nan_to_num(nan=math.inf).cummax(-1).values  # no number is passed over
+    largest = b.nan_to_num(nan=math.inf).cummax(-1).values  # NaN is heard
     heard = largest[:, ::_ROWS].contiguous() - lost[:, None]
     return torch.searchsorted(largest, heard).tolist()
 

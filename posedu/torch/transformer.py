@@ -3,12 +3,11 @@
 from collections.abc import Sequence
 from numbers import Integral
 
-import torch
 from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor, nn
 
 from posedu._arguments import require_dimension
-from posedu.torch._tensors import Positions, as_positions, require_floats
+from posedu.torch._tensors import Positions, as_positions, require_input
 from posedu.torch.attention import Attention
 from posedu.torch.cache import KVCache
 from posedu.torch.encoding import LAYER_DOORS, Encoding, Sizes
@@ -186,25 +185,18 @@ class Transformer(nn.Module):
             many as the layers, one for two layers, or of layers that have seen
             different numbers of tokens.
         """
-        self._require_input(x)
+        require_input(x, self.d_model, self.blocks[0].attention.q.weight)
         held = [None] * len(self.blocks)
         if caches is not None:
             caches = _require_caches(caches, len(self.blocks))
             held = [KVCache() for _ in caches]
             for copy, cache in zip(held, caches, strict=True):
                 copy.take(cache)
-        if positions is None:
-            if self.position_shape:
-                last = ", ".join(map(str, self.position_shape))
-                raise ValueError(
-                    f"{self.positions_of} needs positions [{x.shape[1]}, {last}] "
-                    f"or [{len(x)}, {x.shape[1]}, {last}], got none"
-                )
-            seen = caches[0].count if caches else 0
-            positions = range(seen, seen + x.shape[1])
-        positions = self.input.locate(
-            as_positions(positions, self.position_shape, x), x
+        start = caches[0].count if caches else 0
+        positions = as_positions(
+            positions, self.position_shape, x, start=start, reader=self.positions_of
         )
+        positions = self.input.locate(positions, x)
         x = self.input.embed(x, positions)
         for block, cache in zip(self.blocks, held, strict=True):
             x, positions = block(
@@ -222,22 +214,6 @@ class Transformer(nn.Module):
     def caches(self) -> list[KVCache]:
         """Empty caches, one for each layer."""
         return [KVCache() for _ in self.blocks]
-
-    def _require_input(self, x) -> None:
-        require_floats("x", x)
-        if x.ndim != 3 or x.shape[-1] != self.d_model:
-            raise ValueError(
-                f"x must be [batch, tokens, {self.d_model}], got {list(x.shape)}"
-            )
-        weight = self.blocks[0].attention.q.weight
-        if x.device != weight.device:
-            raise ValueError(
-                f"x is on {x.device}, the weights on {weight.device}; move one of them"
-            )
-        if x.dtype != weight.dtype and not torch.is_autocast_enabled(x.device.type):
-            raise TypeError(
-                f"x is {x.dtype}, the weights are {weight.dtype}; convert one of them"
-            )
 
 
 def _acts_on_input(encoding: Encoding) -> bool:
@@ -264,7 +240,7 @@ def _require_places(input: Encoding | None, encodings: list[Encoding]) -> None:
 
 def _kind_of_positions(
     input: Encoding | None, encodings: list[Encoding]
-) -> tuple[str | None, tuple[int, ...] | None]:
+) -> tuple[str, tuple[int, ...] | None]:
     """Which encoding looks at positions and the shape that it is given of one.
 
     ``None`` where none looks. All must want the same in the layers.
@@ -273,7 +249,7 @@ def _kind_of_positions(
     if input is not None:
         readers.insert(0, input)
     if not readers:
-        return None, None
+        return Encoding.__name__, None
     first = readers[0]
     for other in readers:
         if other.position_shape != first.position_shape:
