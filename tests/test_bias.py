@@ -2,6 +2,7 @@
 
 import math
 from fractions import Fraction
+from itertools import product
 
 import numpy as np
 import pytest
@@ -199,6 +200,25 @@ def test_buckets_of_all_faces_are_exact(single, beyond, bidirectional, seed):
         expected = by_fractions(n, single, distance)
         assert b == expected + (2 * single if bidirectional and offset < 0 else 0)
         assert symbolic.t5_bucket(sp.Integer(offset), **options) == b
+
+
+def where_logarithms_are_whole():
+    """Pairs of e and distance = e r^k, k a divisor of e."""
+    for single in (1, 2, 3, 4, 6, 8, 12, 16, 32):
+        for ratio, power in product(range(2, 12), range(1, single + 1)):
+            if single % power == 0 and single * ratio**power <= 4096:
+                yield single, single * ratio**power
+    yield from ((4, 4 * ratio**4) for ratio in (10, 17, 31))
+
+
+def test_whole_logarithms_are_not_rounded_down():
+    """In float32, or without room for the last digit of float64, they are."""
+    for single, distance in where_logarithms_are_whole():
+        options = {"bidirectional": False, "buckets": 2 * single, "distance": distance}
+        offsets = np.arange(distance + 2)
+        bucket = reference.t5_buckets(offsets, **options)
+        fast = bias.t5_buckets(torch.tensor(offsets), **options).numpy()
+        np.testing.assert_array_equal(fast, bucket, err_msg=f"{single}, {distance}")
 
 
 def test_real_distances_are_rounded_down():

@@ -26,7 +26,7 @@ def t5_buckets(
     steps = (offsets.abs() if bidirectional else offsets.clamp(min=0)).floor()
     wide = steps.to(torch.float64).clamp(min=single) / single
     share = wide.log() / math.log(distance / single) * single
-    # A whole number may come out a little below itself, and nothing else is as near.
+    # A whole number may come out below itself, in the last digits.
     far = single + (share + 1e-9).floor().clamp(max=single - 1)
     bucket = torch.where(steps < single, steps, far).to(torch.int64)
     return bucket + 2 * single * (offsets < 0) if bidirectional else bucket
