@@ -302,7 +302,7 @@ def test_given_coefficients_are_copied_and_fixed_until_asked():
 
 
 @pytest.mark.parametrize("series", ["tokens", "offset"])
-@pytest.mark.parametrize("trained", [{"cos"}, {"sin"}, {"cos", "sin"}], ids=str)
+@pytest.mark.parametrize("trained", [("cos",), ("sin",), ("cos", "sin")], ids="-".join)
 def test_each_that_is_trained_has_its_gradient(series, trained):
     """Also the sines alone: what turns features asks both tables."""
     module = fope(8, length=64, coefficients="paper", series=series).double()

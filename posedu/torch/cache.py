@@ -41,8 +41,8 @@ class KVCache:
         Raises
         ------
         ValueError
-            Keys, values or positions of another shape, or the cache of a layer with
-            another encoding.
+            Keys, values or what is remembered of another shape, dtype or device, or the
+            cache of a layer with another encoding.
         """
         grown = KVCache()
         grown.owner, grown.count = owner, self.count + k.shape[-2]
@@ -55,28 +55,15 @@ class KVCache:
             raise ValueError(
                 f"the cache is that of a layer with {self.owner}, not {owner}"
             )
-        for name, held, given in (("keys", self.k, k), ("values", self.v, v)):
-            held, given = ((*t.shape[:2], t.shape[3]) for t in (held, given))
-            if held != given:
-                raise ValueError(
-                    f"the cache holds {name} of [batch, kv_heads, d] = {list(held)}, "
-                    f"got {list(given)}"
-                )
+        _require_alike("keys of [batch, kv_heads, d]", self.k, k, 2)
+        _require_alike("values of [batch, kv_heads, d]", self.v, v, 2)
         if memory.keys() != self.memory.keys():
             raise ValueError(
                 f"the cache holds {[*self.memory]} of each token besides keys and "
                 f"values, the layer wants {[*memory]}"
             )
-        for name, held, given in (
-            ("keys", self.k, k),
-            ("values", self.v, v),
-            *((name, self.memory[name], new) for name, new in memory.items()),
-        ):
-            if (held.dtype, held.device) != (given.dtype, given.device):
-                raise ValueError(
-                    f"the cache holds {name} of {held.dtype} on {held.device}, got "
-                    f"{given.dtype} on {given.device}"
-                )
+        for name, new in memory.items():
+            _require_alike(name, self.memory[name], new, 1)
         rows = max(len(self.positions), len(positions))
         both = (p.expand(rows, *p.shape[1:]) for p in (self.positions, positions))
         grown.k, grown.v = torch.cat((self.k, k), -2), torch.cat((self.v, v), -2)
@@ -110,3 +97,17 @@ class KVCache:
             self.k, self.v = self.k.detach(), self.v.detach()
             self.positions = self.positions.detach()
             self.memory = {name: t.detach() for name, t in self.memory.items()}
+
+
+def _require_alike(what: str, held: Tensor, given: Tensor, tokens: int) -> None:
+    """Raise unless two tensors differ in nothing but their axis of tokens."""
+
+    def kind(t: Tensor) -> tuple:
+        return (*t.shape[:tokens], *t.shape[tokens + 1 :]), t.dtype, t.device
+
+    if kind(held) != kind(given):
+        (old, *of_old), (new, *of_new) = kind(held), kind(given)
+        raise ValueError(
+            f"the cache holds {what} = {list(old)}, {of_old[0]} on {of_old[1]}; got "
+            f"{list(new)}, {of_new[0]} on {of_new[1]}"
+        )

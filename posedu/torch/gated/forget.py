@@ -23,7 +23,7 @@ class FoX(Encoding):
     """The forget gate (arXiv 2503.02130): logits plus D_ij = Σ log f_l, l = j + 1 … i.
 
     Gates are numbers in (0, 1), one for every token and query head, computed from the
-    layer's input in float32 or better, as are their sums. D is not divided by √d.
+    layer's input in float32 or better, and summed in float64. D is not divided by √d.
     Equation ``def-fox``.
 
     Parameters
