@@ -690,9 +690,9 @@ def test_the_cache_of_another_encoding_is_refused(first, second):
 def test_the_cache_of_a_layer_of_other_sizes_is_refused():
     cache = filled(layer(kv_heads=2), torch.tensor(normal(1, 2, 4, 8)))
     before = dict(cache.__dict__)
-    with pytest.raises(ValueError, match=r"keys of .* = \[2, 2, 2\], .* got \[2, 4, 2\]"):
+    with pytest.raises(ValueError, match=r".* = \[2, 2, 2\], .* got \[2, 4, 2\]"):
         layer()(ANY, cache=cache)
-    with pytest.raises(ValueError, match=r"keys of .* = \[2, 2, 2\], .* got \[2, 2, 3\]"):
+    with pytest.raises(ValueError, match=r".* = \[2, 2, 2\], .* got \[2, 2, 3\]"):
         layer(kv_heads=2, d=3)(ANY, cache=cache)
     assert unchanged(cache, before)
 
