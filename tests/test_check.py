@@ -1,18 +1,26 @@
 """The exercise checker, and every exercise: solution, stub, each misconception."""
 
+import ast
 import re
+import sys
 
-import nbformat
 import numpy as np
 import pytest
 import sympy as sp
 import torch
+from nbformat.v4 import new_code_cell
 
+from posedu import check
 from posedu.check import core
-from posedu_book.notebooks import EXERCISES, SOLVED
+from posedu_book import exercises
+from posedu_book.exercises import Source
+from posedu_book.notebooks import ROOT
 
-ALL = [e for family in core.FAMILIES for e in core.exercises(family).values()]
+SHEETS = {name: check.sheet(name) for name in check.sheets()}
+ALL = [exercise for sheet in SHEETS.values() for exercise in sheet.exercises]
 MISTAKES = [(e, m) for e in ALL for m in e.misconceptions]
+SETUP = new_code_cell("")
+EACH_SHEET = pytest.mark.parametrize("name", SHEETS)
 
 
 def ids(value):
@@ -47,55 +55,59 @@ def test_misconceptions_are_at_least_three_with_names_of_their_own(exercise):
     assert len(names) == len(exercise.misconceptions) >= 3
 
 
-@pytest.mark.parametrize("family", core.FAMILIES)
-def test_each_family_has_six_exercises_of_several_kinds(family):
-    exercises = core.exercises(family).values()
-    assert len(exercises) >= 6
-    kinds = {e.kind for e in exercises}
-    assert kinds >= {"by hand", "NumPy", "PyTorch", "experiment"}
+@EACH_SHEET
+def test_each_sheet_belongs_to_a_chapter_and_numbers_its_exercises(name):
+    folder, chapter = check.sheets()[name].split(".")[2:]
+    assert (ROOT / "book" / folder / f"{chapter}.md").exists()
+    names = [exercise.name for exercise in SHEETS[name].exercises]
+    assert names == [f"{name}-{number}" for number in range(1, len(names) + 1)]
 
 
-def parts(family):
-    notebook = nbformat.read(SOLVED / f"{family}.ipynb", as_version=4)
-    found = {}
-    for cell in notebook.cells:
-        tag = cell.metadata.get("posedu", {})
-        if tag:
-            found.setdefault(tag["exercise"], {})[tag["role"]] = cell
-    return found
+@EACH_SHEET
+def test_each_sheet_has_six_exercises_of_several_kinds(name):
+    found = SHEETS[name].exercises
+    assert len(found) >= 6
+    assert {e.kind for e in found} >= {"by hand", "NumPy", "PyTorch", "experiment"}
 
 
-@pytest.mark.parametrize("family", core.FAMILIES)
-def test_the_notebook_has_each_exercise_with_the_record_s_heading(family):
-    exercises = core.exercises(family)
-    found = parts(family)
-    assert list(found) == list(exercises)
-    for name, exercise in exercises.items():
-        roles = found[name]
-        assert set(roles) == {"statement", "hint", "solution", "check"}
-        heading = f"## {name} · {exercise.title}\n"
-        assert roles["statement"].source.startswith(heading)
-        plural = "line" if exercise.lines == 1 else "lines"
-        effort = (
-            f"*{exercise.kind} · {exercise.minutes} minutes · "
-            f"about {exercise.lines} {plural}*"
-        )
-        assert effort in roles["statement"].source
-        assert f'check("{name}"' in roles["check"].source
+@EACH_SHEET
+def test_a_learner_is_told_what_to_do_and_not_how(name):
+    source = Source(name)
+    asked = "".join(cell.source for cell in exercises.student(name, SETUP).cells)
+    for exercise, given, function in source.exercises():
+        assert exercise.statement.strip() in asked
+        assert exercise.hint.strip() in asked
+        assert all(part in asked for part in given)
+        stub = source.stub(function)
+        assert stub in asked
+        answer = source.code(function).splitlines()[len(stub.splitlines()) - 1 :]
+        long = [line.strip() for line in answer if len(line.strip()) > 30]
+        assert not [line for line in long if line in asked]
 
 
-@pytest.mark.parametrize("family", core.FAMILIES)
-def test_the_student_copy_shows_no_solution(family):
-    solved = parts(family)
-    student = (EXERCISES / f"{family}.ipynb").read_text(encoding="utf-8")
-    assert "SOLUTION" not in student
-    assert student.count("raise NotImplementedError") >= len(solved)
-    for roles in solved.values():
-        body = re.search(
-            r"### BEGIN SOLUTION\n(.*?)### END SOLUTION", roles["solution"].source, re.S
-        )
-        lines = [line.strip() for line in body[1].splitlines() if len(line) > 30]
-        assert not [line for line in lines if line and line in student]
+@EACH_SHEET
+def test_each_solution_runs_on_what_the_notebook_shows_before_it(name):
+    source, scope = Source(name), {}
+    exec(source.header(), scope)
+    for exercise, given, function in source.exercises():
+        exec("\n\n".join([*given, source.code(function)]), scope)
+        assert check.check(exercise.name, scope[function]).status == "correct"
+
+
+@EACH_SHEET
+def test_cases_do_not_depend_on_what_is_drawn_before(name):
+    """A module-wide generator would deal other numbers to whoever stands later."""
+    generators = (np.random.Generator, np.random.RandomState, torch.Generator)
+    module = sys.modules[check.sheets()[name]]
+    assert not [n for n, v in vars(module).items() if isinstance(v, generators)]
+
+
+def test_what_a_solution_is_made_of_is_found():
+    source = Source("rope")
+    assert "np" in source.needs("rope_in")
+    with pytest.raises(ValueError, match="_empty needs a docstring and a body"):
+        source.parts["_empty"] = ast.parse("def _empty():\n    return 1").body[0]
+        source.stub("_empty")
 
 
 SQUARE = core.Exercise(
@@ -104,6 +116,8 @@ SQUARE = core.Exercise(
     kind="NumPy",
     minutes=1,
     lines=1,
+    statement="Square every number.",
+    hint="Multiply each by itself.",
     cases=((np.array([2.0]),), (np.array([1.0, -3.0]),)),
     solution=lambda x: x**2,
     misconceptions=(
@@ -196,8 +210,8 @@ def test_form_is_compared_before_values(got, want, said):
 def test_unknown_exercises_are_named():
     with pytest.raises(KeyError, match="no exercises on 'alibi'"):
         core.check("alibi-1", print)
-    with pytest.raises(KeyError, match="there is no exercise 'rotary-99'"):
-        core.check("rotary-99", print)
+    with pytest.raises(KeyError, match="there is no exercise 'rope-99'"):
+        core.check("rope-99", print)
 
 
 def test_strict_mode_raises_on_what_is_not_correct(monkeypatch):

@@ -1,6 +1,6 @@
 """Check exercise answers, offline, naming the misconception behind a wrong one.
 
-``check("rotary-1", turn)`` says that the answer is correct, still open, or what is
+``check("rope-1", turn)`` says that the answer is correct, still open, or what is
 wrong with it: the property it breaks with the smallest counter-example, or the
 well-known mistake that it makes. It never shows the solution.
 """
@@ -10,8 +10,19 @@ from posedu.check.core import (
     Misconception,
     Property,
     Result,
+    Sheet,
     check,
-    exercises,
+    sheet,
+    sheets,
 )
 
-__all__ = ["Exercise", "Misconception", "Property", "Result", "check", "exercises"]
+__all__ = [
+    "Exercise",
+    "Misconception",
+    "Property",
+    "Result",
+    "Sheet",
+    "check",
+    "sheet",
+    "sheets",
+]

@@ -1,32 +1,20 @@
-"""The exercise checker; the exercises themselves are in the modules beside it."""
+"""The exercise checker; the exercises stand in the folders beside it."""
 
 import copy
+import functools
 import html
+import importlib
 import inspect
 import os
+import pkgutil
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any, Literal
 
 import numpy as np
 import sympy as sp
 import torch
 
-FAMILIES = (
-    "attention",
-    "absolute",
-    "rotary",
-    "axes",
-    "liere",
-    "commuting",
-    "comrope",
-    "fope",
-    "stickbreaking",
-    "fox",
-    "cope",
-    "decay",
-)
 STRICT = "POSEDU_STRICT"  # where this is "1" an answer that is not correct raises
 
 Answer = Callable[..., Any]
@@ -52,10 +40,12 @@ class Property:
 
 @dataclass(frozen=True)
 class Exercise:
-    """One exercise. Its statement, hint and solution are in the solved notebook.
+    """One exercise, from which its page and both its notebooks are made.
 
-    ``cases`` are tuples of arguments, smallest first, since the first failing one is
-    shown. ``tolerance`` is the largest absolute difference accepted between floats.
+    ``statement`` and ``hint`` are Markdown. ``solution`` is a function of its module;
+    its signature and docstring are what the learner starts from. ``cases`` are tuples
+    of arguments, smallest first, since the first failing one is shown. ``tolerance`` is
+    the largest absolute difference accepted between floats.
     """
 
     name: str
@@ -63,11 +53,22 @@ class Exercise:
     kind: Kind
     minutes: int
     lines: int
+    statement: str
+    hint: str
     cases: tuple[tuple[Any, ...], ...]
     solution: Answer
     misconceptions: tuple[Misconception, ...]
     properties: tuple[Property, ...] = ()
     tolerance: float = 1e-9
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """The exercises of a chapter, in order; ``conventions`` are Markdown."""
+
+    title: str
+    conventions: str
+    exercises: tuple[Exercise, ...]
 
 
 @dataclass(frozen=True)
@@ -86,12 +87,31 @@ class Result:
         return f'<p class="posedu-{self.status}">{html.escape(repr(self))}</p>'
 
 
-def exercises(family: str) -> Mapping[str, Exercise]:
-    """The exercises of a family, by name, in the order of the notebook."""
-    if family not in FAMILIES:
-        raise KeyError(f"no exercises on {family!r}; there are {', '.join(FAMILIES)}")
-    found = import_module(f"posedu.check.{family}").EXERCISES
-    return {exercise.name: exercise for exercise in found}
+@functools.cache
+def sheets() -> Mapping[str, str]:
+    """The module that holds each sheet: chapter ``fope`` has the one named ``fope``."""
+    folders = importlib.import_module("posedu.check").__path__
+    found = pkgutil.walk_packages(folders, "posedu.check.")
+    inside = [module.name for module in found if module.name.count(".") == 3]
+    return {name.rpartition(".")[2]: name for name in inside}
+
+
+def sheet(chapter: str) -> Sheet:
+    """The exercises of a chapter.
+
+    Raises
+    ------
+    KeyError
+        For a chapter that has none.
+    """
+    if chapter not in sheets():
+        raise KeyError(f"no exercises on {chapter!r}; there are {', '.join(sheets())}")
+    return importlib.import_module(sheets()[chapter]).SHEET
+
+
+def draw(*shape: int, seed: int = 0) -> np.ndarray:
+    """Normal numbers that depend on nothing but shape and seed."""
+    return np.random.default_rng((seed, *shape)).normal(size=shape)
 
 
 def check(name: str, answer: Answer) -> Result:
@@ -100,7 +120,7 @@ def check(name: str, answer: Answer) -> Result:
     Parameters
     ----------
     name
-        The exercise, ``"<family>-<number>"``.
+        The exercise, ``"<chapter>-<number>"``.
     answer
         The learner's function. One that raises ``NotImplementedError`` is open.
 
@@ -111,11 +131,10 @@ def check(name: str, answer: Answer) -> Result:
     AssertionError
         If the environment variable ``POSEDU_STRICT`` is 1 and the answer is not right.
     """
-    family_exercises = exercises(name.rpartition("-")[0])
-    if name not in family_exercises:
-        known = ", ".join(family_exercises)
-        raise KeyError(f"there is no exercise {name!r}; there are {known}")
-    exercise = family_exercises[name]
+    known = {e.name: e for e in sheet(name.rpartition("-")[0]).exercises}
+    if name not in known:
+        raise KeyError(f"there is no exercise {name!r}; there are {', '.join(known)}")
+    exercise = known[name]
     status, message = _judge(exercise, answer)
     result = Result(status, f"{name} ({exercise.title})", message)
     if os.environ.get(STRICT) == "1" and status != "correct":

@@ -47,7 +47,7 @@ def badges(url):
         return ""
     repository = url.removeprefix("https://github.com/")
     test = f"{url}/actions/workflows/book.yml"
-    colab = f"{COLAB}/github/{repository}/blob/main/notebooks/exercises/rotary.ipynb"
+    colab = f"{COLAB}/github/{repository}/blob/main/notebooks/exercises/rope.ipynb"
     return (
         f"[![tests]({test}/badge.svg)]({test})\n"
         f"[![Open in Colab]({COLAB}/assets/colab-badge.svg)]({colab})\n"

@@ -1,8 +1,8 @@
-"""Make the learners' notebooks from the solved ones, and the copies that carry posedu.
+"""Write the exercise notebooks, every set-up cell, and the copies that carry posedu.
 
-``python -m posedu_book.notebooks`` writes the set-up cell into every notebook and the
-learners' exercise notebooks; with ``--check`` it only says what is out of date; with
-``--execute PATH…`` it runs notebooks and stores the outputs of their checked cells.
+``python -m posedu_book.notebooks`` writes both notebooks of every sheet of exercises
+and the set-up cell of the labs; with ``--check`` it only says what is out of date;
+with ``--execute PATH…`` it runs labs and stores the outputs of their checked cells.
 """
 
 import base64
@@ -15,19 +15,17 @@ from pathlib import Path
 
 import nbformat
 from nbclient import NotebookClient
+from nbformat.v4 import new_code_cell
 
 import posedu
+from posedu.check import sheets
+from posedu_book import exercises
+from posedu_book.exercises import CHECKED
 
 ROOT = Path(__file__).resolve().parents[3]
 NOTEBOOKS = ROOT / "notebooks"
 EXERCISES = NOTEBOOKS / "exercises"
 SOLVED = EXERCISES / "solved"
-
-SOLUTION = re.compile(
-    r"^([ \t]*)### BEGIN SOLUTION\n.*?^[ \t]*### END SOLUTION[ \t]*$", re.M | re.S
-)
-STUB = r"\1raise NotImplementedError"
-CHECKED = "nbval-check-output"  # the tag of a cell whose output nbval compares
 
 SETUP = """\
 # Set-up: where posedu is installed, as in the project's own folder, this does nothing.
@@ -65,29 +63,20 @@ if importlib.util.find_spec("posedu") is None:
 CARRIED_DISTRIBUTIONS = ("jaxtyping", "wadler_lindig")
 
 
+def setup_cell(address):
+    """The cell that installs posedu where it is missing."""
+    cell = new_code_cell(SETUP.format(address=address))
+    cell.metadata.tags = ["setup", "hide-input"]
+    return cell
+
+
 def set_up(notebook, address):
     """Put the set-up cell, with the address, first among the code cells."""
     for cell in notebook.cells:
         if "setup" in cell.metadata.get("tags", []):
-            cell.source = SETUP.format(address=address)
-            cell.metadata.tags = ["setup", "hide-input"]
+            cell.update(setup_cell(address) | {"id": cell.id})
             return notebook
     raise ValueError("the notebook has no cell tagged 'setup'")
-
-
-def student(notebook):
-    """The learner's copy of a solved notebook: stubs, no outputs, no checked cells."""
-    notebook = nbformat.from_dict(notebook)
-    for cell in notebook.cells:
-        if cell.cell_type == "code":
-            cell.source = SOLUTION.sub(STUB, cell.source)
-            cell.outputs, cell.execution_count = [], None
-            tags = cell.metadata.get("tags", [])
-            if CHECKED in tags:
-                tags.remove(CHECKED)
-        if "SOLUTION" in cell.source:
-            raise ValueError(f"unbalanced solution markers in cell {cell.id}")
-    return notebook
 
 
 def execute(path):
@@ -136,11 +125,16 @@ def address():
 def wanted():
     """Every notebook's path and the text it should have."""
     here = address()
-    for path in sorted([*NOTEBOOKS.glob("*.ipynb"), *SOLVED.glob("*.ipynb")]):
-        notebook = set_up(nbformat.read(path, as_version=4), here)
-        yield path, nbformat.writes(notebook) + "\n"
-        if path.parent == SOLVED:
-            yield EXERCISES / path.name, nbformat.writes(student(notebook)) + "\n"
+    for path in sorted(NOTEBOOKS.glob("*.ipynb")):
+        yield path, _text(set_up(nbformat.read(path, as_version=4), here))
+    for chapter in sheets():
+        name = f"{chapter}.ipynb"
+        yield SOLVED / name, _text(exercises.solved(chapter, setup_cell(here)))
+        yield EXERCISES / name, _text(exercises.student(chapter, setup_cell(here)))
+
+
+def _text(notebook):
+    return nbformat.writes(notebook) + "\n"
 
 
 def main():

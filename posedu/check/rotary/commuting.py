@@ -5,7 +5,7 @@ import sympy as sp
 import torch
 from scipy.linalg import expm
 
-from posedu.check.core import Exercise, Misconception, Property
+from posedu.check.core import Exercise, Misconception, Property, Sheet
 
 _rng = np.random.default_rng(0)
 
@@ -35,6 +35,13 @@ COMMUTATOR = Exercise(
     kind="by hand",
     minutes=3,
     lines=1,
+    statement=r"""
+Return the commutator $[A, B]$ of two SymPy matrices.
+On paper: which generator is $[L_z, L_x]$?
+""",
+    hint=r"""
+Two products and a difference.
+""",
     cases=((_LZ, _LX), _GENERAL),
     solution=commutator,
     misconceptions=(
@@ -84,6 +91,13 @@ SECOND = Exercise(
     kind="SymPy",
     minutes=10,
     lines=2,
+    statement=r"""
+For two skew SymPy matrices return the coefficient of $st$ in $e^{sA} e^{tB} - e^{sA + tB}$, exactly.
+You may expand the series, or find the formula on paper.
+""",
+    hint=r"""
+Write both sides to second order. From the sum's series comes $(sA + tB)^2/2$; mind that $AB \ne BA$.
+""",
     cases=((_LZ, _LX), _GENERAL),
     solution=second_order,
     misconceptions=(
@@ -133,6 +147,13 @@ ROTATION = Exercise(
     kind="by hand",
     minutes=5,
     lines=2,
+    statement=r"""
+Decide whether a real square SymPy matrix is a rotation matrix.
+Return `True` or `False`.
+""",
+    hint=r"""
+Two conditions, and neither follows from the other.
+""",
     cases=(
         (sp.diag(1, -1),),
         (sp.diag(2, _HALF),),
@@ -211,6 +232,14 @@ COMMUTE = Exercise(
     kind="NumPy",
     minutes=8,
     lines=2,
+    statement=r"""
+`generators` is `[axes, blocks, b, b]`: block-diagonal generators, one for each axis.
+Decide whether they commute, every two of them.
+Return `True` or `False`.
+""",
+    hint=r"""
+All products of one axis's blocks with another's: `np.einsum("amij,cmjk->acmik", …)`. What does exchanging `a` and `c` do to them?
+""",
     cases=(
         (_parallel(2, 2, 4),),
         (_random_skew(2, 1, 3, 3),),
@@ -273,6 +302,14 @@ FOLD = Exercise(
     kind="PyTorch",
     minutes=8,
     lines=1,
+    statement=r"""
+A trained encoding is $R(x) = Q M(x) Q^\top$ with RoPE-Mixed $M$ and a fixed orthogonal $Q$.
+Queries are $W x$.
+Return the projection that gives the same scores with $M$ alone.
+""",
+    hint=r"""
+Write $R q = Q M Q^\top W x$, and remember that the leading $Q$ cancels against the key's.
+""",
     cases=tuple(
         (torch.tensor(_rng.normal(size=(d, d))), _orthogonal(d)) for d in (2, 4, 6)
     ),
@@ -322,6 +359,15 @@ WAYS = Exercise(
     kind="experiment",
     minutes=8,
     lines=3,
+    statement=r"""
+Walk from $v$ one column and then one row, or one row and then one column: $e^{A} e^{B} v$ and $e^{B} e^{A} v$.
+Return the distance between the two ends.
+`expm` is SciPy's matrix exponential.
+Predict before you run: by what factor does it shrink if both steps are a tenth as long?
+""",
+    hint=r"""
+`np.linalg.norm` of a difference.
+""",
     cases=(
         (np.pi / 2 * _Z, np.pi / 2 * _X, _V),
         (0.01 * _Z, 0.01 * _X, _V),
@@ -351,4 +397,10 @@ WAYS = Exercise(
     ),
 )
 
-EXERCISES = (COMMUTATOR, SECOND, ROTATION, COMMUTE, FOLD, WAYS)
+SHEET = Sheet(
+    title="commuting generators",
+    conventions=r"""
+$[A, B] = AB - BA$; $R(x) = \exp(\sum_a x_a A_a)$; SymPy matrices where the kind is by hand or SymPy.
+""",
+    exercises=(COMMUTATOR, SECOND, ROTATION, COMMUTE, FOLD, WAYS),
+)

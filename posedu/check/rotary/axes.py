@@ -4,7 +4,7 @@ import numpy as np
 import sympy as sp
 import torch
 
-from posedu.check.core import Exercise, Misconception, Property
+from posedu.check.core import Exercise, Misconception, Property, Sheet
 from posedu.numpy.rotary import axial, axial_frequencies, grid
 
 _rng = np.random.default_rng(0)
@@ -14,8 +14,10 @@ _rng = np.random.default_rng(0)
 
 
 def spectrum(d):
-    """Frequencies an axis, the fastest and the slowest, for base 100 and two axes."""
-    return d // 4, sp.Integer(1), sp.Integer(100) ** (sp.Rational(4, d) - 1)
+    """The number of frequencies an axis, the fastest and the slowest."""
+    count = d // 4
+    slowest = sp.Integer(100) ** sp.Rational(-4 * (count - 1), d)
+    return count, sp.Integer(1), slowest
 
 
 def _slowest(base, last, d, step=4):
@@ -28,6 +30,18 @@ SPECTRUM = Exercise(
     kind="by hand",
     minutes=5,
     lines=2,
+    statement=r"""
+A head has $d$ features, $d$ a multiple of 4, and uses axial RoPE with base 100 on an image.
+On paper, find three things and return them exactly (`sp.Integer`, `sp.Rational`):
+
+1. how many frequencies each axis has;
+2. the fastest of them;
+3. the slowest of them.
+""",
+    hint=r"""
+Two features make a pair, and half of the pairs look at the columns.
+Write down all of them for $d = 8$ first.
+""",
     cases=((8,), (16,), (64,)),
     solution=spectrum,
     misconceptions=(
@@ -88,7 +102,7 @@ SPECTRUM = Exercise(
 
 
 def patches(width, height):
-    """Positions (column, row) of an image's patches, row by row."""
+    """The positions (column, row), row by row."""
     n = np.arange(width * height)
     return np.stack((n % width, n // width), axis=-1)
 
@@ -106,6 +120,13 @@ PATCHES = Exercise(
     kind="NumPy",
     minutes=5,
     lines=2,
+    statement=r"""
+Return the positions of the patches of an image of `width` columns and `height` rows, row by row: an integer array `[width · height, 2]` of (column, row).
+Do it without `posedu.numpy.rotary.grid`.
+""",
+    hint=r"""
+Patch $n$ of the list stands in column $n \bmod \text{width}$.
+""",
     cases=((3, 2), (2, 5), (4, 4), (7, 3)),
     solution=patches,
     misconceptions=(
@@ -147,8 +168,9 @@ PATCHES = Exercise(
 
 
 def diagonal(f, u, v):
-    """s(u, v) + s(0, 0) − s(u, 0) − s(0, v) of one pair, q = (1, 0), k = (0, 1)."""
-    return _second_difference(lambda r0, r1: sp.sin(f[0] * r0 + f[1] * r1), u, v)
+    """How far one pair is from a sum over columns and rows."""
+    across, down = f[0] * u, f[1] * v
+    return sp.sin(across + down) - sp.sin(across) - sp.sin(down)
 
 
 def _second_difference(s, u, v):
@@ -163,6 +185,20 @@ DIAGONAL = Exercise(
     kind="SymPy",
     minutes=10,
     lines=2,
+    statement=r"""
+A head has one pair, with the frequency vector $f = (f_0, f_1)$; the query is $(1, 0)$ and the key $(0, 1)$.
+Let $s(r_0, r_1)$ be their score where query position minus key position is $(r_0, r_1)$.
+Return
+
+$$s(u, v) + s(0, 0) - s(u, 0) - s(0, v)$$
+
+as a SymPy expression, for numbers or symbols.
+For which $f$ is it zero, whatever $u$ and $v$ are?
+""",
+    hint=r"""
+Put the key at the origin and turn the query by $f \cdot r$.
+What is its inner product with $(0, 1)$?
+""",
     cases=(
         ((sp.Integer(1), sp.Integer(0)), sp.Integer(1), sp.Integer(2)),
         ((sp.Integer(1), sp.Integer(1)), sp.pi / 2, sp.pi / 3),
@@ -216,8 +252,12 @@ DIAGONAL = Exercise(
 
 
 def angles(positions, d, order):
-    """The angle of every pair of axial RoPE, base 100: [tokens, d/2]."""
-    return _angles(positions, 100.0 ** (-4 * np.arange(d // 4) / d), order)
+    """The angle of every pair."""
+    theta = 100.0 ** (-4 * np.arange(d // 4) / d)
+    by_axis = positions[:, :, None] * theta  # token, axis, frequency
+    if order == "alternating":
+        by_axis = by_axis.swapaxes(1, 2)
+    return by_axis.reshape(len(positions), -1)
 
 
 def _angles(positions, theta, order):
@@ -243,6 +283,15 @@ ANGLES = Exercise(
     kind="NumPy",
     minutes=15,
     lines=6,
+    statement=r"""
+`positions` is a float array `[tokens, 2]`.
+Return the angle by which axial RoPE (base 100) turns each pair: `[tokens, d/2]`.
+`order` is `"concatenated"` (all pairs of the columns, then all pairs of the rows) or `"alternating"` (one of each in turn).
+""",
+    hint=r"""
+Both axes have the same frequencies.
+Make the angles of the columns and those of the rows first, each `[tokens, d/4]`; then it is only a matter of joining them.
+""",
     cases=tuple(
         (positions, d, order)
         for positions, d in (
@@ -328,8 +377,11 @@ ANGLES = Exercise(
 
 
 def with_class(width, height):
-    """Positions by index, row by row, after a class token in the middle."""
-    return _with_class_at(width, height, (width - 1) / 2, (height - 1) / 2)
+    """The position of the class token, then those of the patches."""
+    n = torch.arange(width * height)
+    at = torch.stack((n % width, n // width), -1).double()
+    middle = torch.tensor([[(width - 1) / 2, (height - 1) / 2]]).double()
+    return torch.cat((middle, at))
 
 
 def _with_class_at(width, height, column, row):
@@ -344,6 +396,14 @@ CLASS = Exercise(
     kind="PyTorch",
     minutes=10,
     lines=4,
+    statement=r"""
+Patches have their index coordinates, (0, 0), (1, 0), …, row by row.
+A class token stands in front of them in the list, and its place is to be the exact middle of the image.
+Return all positions, a float64 tensor `[1 + width · height, 2]`.
+""",
+    hint=r"""
+Where is the middle of a row of two patches, at 0 and at 1?
+""",
     cases=((2, 1), (3, 5), (6, 4)),
     solution=with_class,
     misconceptions=(
@@ -404,9 +464,9 @@ CLASS = Exercise(
 
 
 def to_alternating(weight, heads):
-    """The rows of W_q or W_k for the alternating order, interleaved layout."""
-    by_axis = weight.unflatten(0, (heads, 2, -1, 2))  # head, axis, frequency, member
-    return by_axis.transpose(1, 2).flatten(0, 3)
+    """The rows in the alternating order."""
+    parts = weight.unflatten(0, (heads, 2, -1, 2))  # head, axis, frequency, member
+    return parts.transpose(1, 2).flatten(0, 3)
 
 
 REORDER = Exercise(
@@ -415,6 +475,15 @@ REORDER = Exercise(
     kind="PyTorch",
     minutes=10,
     lines=2,
+    statement=r"""
+`weight` is $W_q$ or $W_k$ of a layer, `[heads · d, d_model]`.
+It was trained with axial RoPE in the concatenated order and the interleaved layout.
+Return it for a layer that uses the alternating order and the same layout.
+""",
+    hint=r"""
+Every row belongs to a head, an axis, a frequency and a member of a pair.
+In which of these does the list of rows run first, before and after?
+""",
     cases=tuple(
         (torch.tensor(_rng.normal(size=(heads * d, heads * d))), heads)
         for d, heads in ((8, 1), (12, 2))
@@ -493,10 +562,20 @@ def _same_scores(moved, weight, heads):
 # axes-7: a test that a square image cannot fail
 
 
+from posedu.numpy.rotary import grid
+
+
+def turned(z, positions):
+    """The vector z at every position, turned by axial RoPE."""
+    rows = np.tile(z, (len(positions), 1))
+    return axial(rows, positions, order="concatenated", layout="half")
+
+
 def neighbour_spread(z, positions, width, height):
-    """How far the scores of patches with their right neighbours differ."""
-    image = _turned(z, positions).reshape(height, width, -1)
-    return float(np.ptp((image[:, :-1] * image[:, 1:]).sum(-1)))
+    """The largest minus the smallest score of right neighbours."""
+    image = turned(z, positions).reshape(height, width, -1)
+    scores = (image[:, :-1] * image[:, 1:]).sum(-1)
+    return scores.max() - scores.min()
 
 
 def _turned(z, positions):
@@ -532,6 +611,18 @@ NEIGHBOURS = Exercise(
     kind="experiment",
     minutes=15,
     lines=4,
+    statement=r"""
+All patches of an image of `width` columns and `height` rows have one content, the vector `z`; they are listed row by row, and `positions`, `[width · height, 2]`, says where somebody's code believes that they stand.
+Turn them (`turned` below does it), and take the score of every patch with its right neighbour.
+Return the largest of these scores minus the smallest.
+
+Then try `grid(width, height, …)`, which is right, and `grid(height, width, …)`, which is not, on $4 \times 4$ and on $5 \times 3$ patches.
+Which of the four does this test reject?
+""",
+    hint=r"""
+Give the turned patches the shape of the image: which comes first, height or width?
+The last patch of a row has no right neighbour.
+""",
     cases=(
         (_Z, grid(4, 4, coordinates="index"), 4, 4),
         (_Z, grid(5, 3, coordinates="index"), 5, 3),
@@ -577,8 +668,13 @@ NEIGHBOURS = Exercise(
 
 
 def second_share(f, width, height):
-    """σ₁/σ₀ of a query's weights over the image, for q = k = (1, 0) in each pair."""
-    return _share(_weights(f, width, height))
+    """How far the weights are from a product of columns and rows."""
+    positions = grid(width, height, coordinates="index")
+    logits = np.cos(positions @ f.T).sum(axis=1)
+    weights = np.exp(logits - logits.max())
+    table = (weights / weights.sum()).reshape(height, width)
+    sizes = np.linalg.svd(table, compute_uv=False)
+    return sizes[1] / sizes[0]
 
 
 def _share(table):
@@ -612,6 +708,16 @@ RANK = Exercise(
     kind="experiment",
     minutes=15,
     lines=6,
+    statement=r"""
+A query at (0, 0) looks at all patches of an image, itself included, by index coordinates; `f` holds the frequency vectors, `[pairs, 2]`, and every pair of the query and of every key is (1, 0).
+So the logit of a patch at $y$ is $\sum_p \cos(f_p \cdot y)$ (no scaling).
+Take the softmax over all patches, write the weights as a table `[height, width]`, and return its second singular value divided by its first: 0 if the weights are a product of columns and rows.
+
+Then try vectors of axial RoPE, vectors along one diagonal, and in between.
+""",
+    hint=r"""
+`np.linalg.svd(table, compute_uv=False)` gives the singular values, largest first.
+""",
     cases=(
         (axial_frequencies(8, order="alternating"), 5, 3),
         (np.array([[1.0, 1.0]]), 5, 3),
@@ -659,13 +765,19 @@ RANK = Exercise(
 )
 
 
-EXERCISES = (
-    SPECTRUM,
-    PATCHES,
-    DIAGONAL,
-    ANGLES,
-    CLASS,
-    REORDER,
-    NEIGHBOURS,
-    RANK,
+SHEET = Sheet(
+    title="RoPE on a grid",
+    conventions=r"""
+a position is (column, row), both counted from 0; images are read row by row; axial RoPE has base 100 and two axes unless said otherwise; angles are counter-clockwise.
+""",
+    exercises=(
+        SPECTRUM,
+        PATCHES,
+        DIAGONAL,
+        ANGLES,
+        CLASS,
+        REORDER,
+        NEIGHBOURS,
+        RANK,
+    ),
 )

@@ -5,7 +5,7 @@ import sympy as sp
 import torch
 from scipy.linalg import expm
 
-from posedu.check.core import Exercise, Misconception, Property
+from posedu.check.core import Exercise, Misconception, Property, Sheet
 from posedu.numpy.rotary import exponential, skew
 
 _rng = np.random.default_rng(0)
@@ -15,8 +15,8 @@ _rng = np.random.default_rng(0)
 
 
 def generator(a, b, c):
-    """The 3 × 3 generator with a, b, c above its diagonal, row by row."""
-    return _upper(a, b, c) - _upper(a, b, c).T
+    """The generator with a, b, c above its diagonal, row by row."""
+    return sp.Matrix([[0, a, b], [-a, 0, c], [-b, -c, 0]])
 
 
 def _upper(a, b, c):
@@ -29,6 +29,13 @@ GENERATOR = Exercise(
     kind="by hand",
     minutes=3,
     lines=1,
+    statement=r"""
+Write down the $3 \times 3$ generator $A = U - U^\top$ whose numbers above the diagonal are $a$, $b$, $c$, row by row.
+Return an `sp.Matrix`.
+""",
+    hint=r"""
+What must stand below the diagonal for $A^\top = -A$?
+""",
     cases=(
         (sp.Integer(1), sp.Integer(0), sp.Integer(0)),
         tuple(sp.symbols("a b c", real=True)),
@@ -83,6 +90,17 @@ PLANE = Exercise(
     kind="by hand",
     minutes=5,
     lines=1,
+    statement=r"""
+On paper, sum the series of the exponential of
+
+$$\begin{pmatrix} 0 & u \\ -u & 0 \end{pmatrix}.$$
+
+Return the $2 \times 2$ `sp.Matrix`, for numbers or symbols.
+""",
+    hint=r"""
+Square the matrix first.
+Even powers are multiples of one matrix, odd powers of another.
+""",
     cases=((sp.pi / 2,), (sp.pi / 3,), (sp.Symbol("u", real=True),)),
     solution=plane,
     misconceptions=(
@@ -123,8 +141,9 @@ PLANE = Exercise(
 
 
 def rotation(entries, x):
-    """exp(x₀ A₀ + x₁ A₁ + …) for blocks of 3, [axes, 3] numbers above the diagonal."""
-    upper = _above(entries, x)
+    """R(x) for one block of 3."""
+    upper = np.zeros((3, 3))
+    upper[np.triu_indices(3, 1)] = x @ entries
     return expm(upper - upper.T)
 
 
@@ -147,6 +166,16 @@ ROTATION = Exercise(
     kind="NumPy",
     minutes=10,
     lines=3,
+    statement=r"""
+`entries` is `[axes, 3]`: for each axis the numbers above the diagonal of a $3 \times 3$ generator, row by row.
+`x` is a position, `[axes]`.
+Return $R(x)$, `[3, 3]`; `expm` is SciPy's matrix exponential.
+Do it without `posedu.numpy.rotary`.
+""",
+    hint=r"""
+$\sum_a x_a A_a$ is a generator too: which numbers stand above its diagonal?
+`np.triu_indices(3, 1)` names those places row by row.
+""",
     cases=(
         (np.array([[np.pi / 2, 0.0, 0.0]]), np.array([1.0])),
         (np.array([[np.pi / 2, 0.0, 0.0], [0.0, 0.0, np.pi / 2]]), np.array([1.0, 2])),
@@ -208,11 +237,11 @@ ROTATION = Exercise(
 
 
 def rodrigues(a):
-    """exp(A) of a 3 × 3 skew A, without a matrix exponential."""
-    s = _length(a)
+    """exp(A) of a 3 × 3 skew matrix."""
+    s = np.sqrt(np.sum(np.triu(a) ** 2))
     if s == 0:
         return np.eye(3)
-    return _combined(a, np.sin(s) / s, (1 - np.cos(s)) / s**2)
+    return np.eye(3) + np.sin(s) / s * a + (1 - np.cos(s)) / s**2 * a @ a
 
 
 def _length(a):
@@ -244,6 +273,14 @@ RODRIGUES = Exercise(
     kind="NumPy",
     minutes=10,
     lines=4,
+    statement=r"""
+Compute $\exp A$ of a $3 \times 3$ skew matrix `a`, without a matrix exponential.
+$A = 0$ is allowed.
+""",
+    hint=r"""
+$I$, $A$ and $A^2$ are all you need.
+Let $s^2$ be the sum of the squares above the diagonal: what is $A^3$?
+""",
     cases=(
         (np.zeros((3, 3)),),
         (skew(np.array([np.pi / 2, 0.0, 0.0])),),
@@ -306,8 +343,12 @@ RODRIGUES = Exercise(
 
 
 def parts(a):
-    """The parts A₊ and A₋ of a 4 × 4 skew matrix: they commute, and sum to it."""
-    return _with_signs(a, 1, -1, 1)
+    """Two commuting skew matrices that sum to A."""
+    u, v, w = a[2, 3], -a[1, 3], a[1, 2]
+    f, g, h = a[0, 3], -a[0, 2], a[0, 1]
+    upper = sp.Matrix([[0, u, v, w], [0, 0, f, g], [0, 0, 0, h], [0, 0, 0, 0]])
+    dual = upper - upper.T
+    return (a + dual) / 2, (a - dual) / 2
 
 
 def _with_signs(a, first, second, third):
@@ -347,6 +388,17 @@ PARTS = Exercise(
     kind="SymPy",
     minutes=15,
     lines=6,
+    statement=r"""
+`a` is a $4 \times 4$ skew `sp.Matrix`.
+Let $\tilde A$ be the skew matrix with three pairs of its entries exchanged: those at $(0, 1)$ and $(2, 3)$; those at $(0, 2)$ and $(1, 3)$; those at $(0, 3)$ and $(1, 2)$.
+Each pair is exchanged with a sign; that of the first pair is plus.
+Find the other two signs, such that $A_\pm = (A \pm \tilde A)/2$ commute for every $A$.
+Return $A_+$ and $A_-$.
+""",
+    hint=r"""
+$A_+$ and $A_-$ commute where $A$ and $\tilde A$ do.
+Multiply these two for six symbols, with unknown signs $\varepsilon$ and $\delta$, and look at the entries off the diagonal.
+""",
     cases=(
         (_symbolic([1, 0, 0, 0, 0, 0]),),
         (_symbolic([0, 1, 0, 0, 3, 0]),),
@@ -408,8 +460,9 @@ PARTS = Exercise(
 
 
 def bill(axes, d, block, heads):
-    """Trained numbers of a layer, and multiply-adds to turn one token's queries."""
-    return heads * axes * d * (block - 1) // 2, heads * d * block
+    """Trained numbers of a layer, multiply-adds for one token."""
+    blocks = heads * d // block
+    return axes * blocks * (block * (block - 1) // 2), blocks * block**2
 
 
 BILL = Exercise(
@@ -418,6 +471,17 @@ BILL = Exercise(
     kind="by hand",
     minutes=10,
     lines=2,
+    statement=r"""
+A layer has `heads` heads of `d` features, each with generators of its own for `axes` axes, in blocks of `block`.
+Return two integers:
+
+1. how many numbers the layer trains, if it stores no more than it needs;
+2. how many multiply-adds turn the queries of one token, in all heads, once the rotations are there.
+""",
+    hint=r"""
+Count for one block of one head first.
+How many blocks are there?
+""",
     cases=((1, 4, 2, 1), (2, 8, 4, 1), (3, 64, 8, 12)),
     solution=bill,
     misconceptions=(
@@ -492,7 +556,7 @@ BILL = Exercise(
 
 
 def turn_blocks(x, rotations):
-    """Multiply each block of features of each token by its own matrix."""
+    """Turn each block by its own matrix."""
     blocks = x.unflatten(-1, rotations.shape[1:3])
     return (rotations @ blocks[..., None]).flatten(1)
 
@@ -513,6 +577,14 @@ TURN = Exercise(
     kind="PyTorch",
     minutes=10,
     lines=2,
+    statement=r"""
+`x` is `[tokens, d]`, `rotations` is `[tokens, blocks, b, b]` with blocks · b = d.
+Multiply each block of $b$ neighbouring features of each token by its own matrix, and return `[tokens, d]`.
+No $d \times d$ matrix is needed.
+""",
+    hint=r"""
+Give `x` the axes `[tokens, blocks, b]`, and one more of length 1: then every block is a column.
+""",
     cases=tuple(
         (
             torch.tensor(_rng.normal(size=(tokens, blocks * b))),
@@ -562,7 +634,10 @@ TURN = Exercise(
 
 def off_relative(generators, x, y):
     """The largest absolute entry of R(x)ᵀ R(y) − R(y − x)."""
-    return _largest(lambda turn: turn(x).T @ turn(y) - turn(y - x), generators)
+    first, second, moved = (
+        expm(np.tensordot(at, generators, 1)) for at in (x, y, y - x)
+    )
+    return np.abs(first.T @ second - moved).max()
 
 
 def _largest(difference, generators):
@@ -594,6 +669,15 @@ RELATIVE = Exercise(
     kind="experiment",
     minutes=10,
     lines=4,
+    statement=r"""
+`generators` is `[axes, d, d]`, skew; `x` and `y` are positions, `[axes]`.
+Measure by how much $R(x)^\top R(y) = R(y - x)$ fails: return the largest absolute entry of the difference, as a number.
+
+Before you run the check: what do you expect of quarter turns about two directions, and what of two generators of which one is a multiple of the other?
+""",
+    hint=r"""
+Write a small function for $R$ first; `np.tensordot(at, generators, 1)` is $\sum_a x_a A_a$.
+""",
     cases=(
         (_QUARTERS, np.array([1.0, 0.0]), np.array([0.0, 1.0])),
         (_COMMUTING, np.array([3.0, 1.0]), np.array([1.0, 2.0])),
@@ -653,8 +737,10 @@ RELATIVE = Exercise(
 
 
 def seen(p):
-    """In how many independent directions a change of P changes exp(P − Pᵀ)."""
-    jacobian = _jacobian(p)
+    """The rank of the derivative of P ↦ exp(P − Pᵀ) at P."""
+    jacobian = torch.autograd.functional.jacobian(
+        lambda p: torch.matrix_exp(p - p.mT), p
+    ).reshape(p.numel(), -1)
     return int(torch.linalg.matrix_rank(jacobian, atol=1e-6))
 
 
@@ -678,6 +764,18 @@ SEEN = Exercise(
     kind="PyTorch",
     minutes=15,
     lines=4,
+    statement=r"""
+Code often stores a full matrix $P$ and turns by $\exp(P - P^\top)$.
+`p` is such a matrix, `[b, b]`.
+In how many independent directions does a small change of $P$ change the rotation?
+Return the rank of the derivative, an integer; take a singular value below $10^{-6}$ for zero.
+
+Before you run the check: is it the same number for every $P$?
+""",
+    hint=r"""
+`torch.autograd.functional.jacobian` differentiates a function from matrices to matrices; make a $b^2 \times b^2$ matrix of the result.
+`torch.linalg.matrix_rank` has an argument `atol`.
+""",
     cases=(
         *((torch.tensor(_rng.normal(size=(b, b))),) for b in (2, 3, 4)),
         (_FULL_TURN,),
@@ -716,14 +814,20 @@ SEEN = Exercise(
 )
 
 
-EXERCISES = (
-    GENERATOR,
-    PLANE,
-    ROTATION,
-    RODRIGUES,
-    PARTS,
-    BILL,
-    TURN,
-    RELATIVE,
-    SEEN,
+SHEET = Sheet(
+    title="LieRE",
+    conventions=r"""
+a generator is $A = U - U^\top$ with the free numbers above the diagonal, row by row; $R(x) = \exp \sum_a x_a A_a$; a head has $d$ features in $d/b$ blocks of $b$ neighbours.
+""",
+    exercises=(
+        GENERATOR,
+        PLANE,
+        ROTATION,
+        RODRIGUES,
+        PARTS,
+        BILL,
+        TURN,
+        RELATIVE,
+        SEEN,
+    ),
 )

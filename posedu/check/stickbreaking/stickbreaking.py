@@ -6,7 +6,7 @@ import numpy as np
 import sympy as sp
 import torch
 
-from posedu.check.core import Exercise, Misconception, Property
+from posedu.check.core import Exercise, Misconception, Property, Sheet
 from posedu.numpy.stickbreaking import break_stick
 
 _rng = np.random.default_rng(0)
@@ -31,6 +31,14 @@ PIECES = Exercise(
     kind="by hand",
     minutes=5,
     lines=1,
+    statement=r"""
+Three keys break a stick of length 1 with the fractions $a$, $b$, $c$.
+The key of $a$ is the oldest, the key of $c$ stands next to the query.
+On paper, find what each of them takes and what is left; return the four as a list, in the order $a$, $b$, $c$, rest.
+""",
+    hint=r"""
+Start at the query. What is left when the key of $b$ comes to its turn?
+""",
     cases=(
         (sp.Rational(1, 2), sp.Rational(1, 3), sp.Rational(1, 4)),
         sp.symbols("beta:3"),
@@ -93,6 +101,15 @@ SLOPE = Exercise(
     kind="SymPy",
     minutes=8,
     lines=1,
+    statement=r"""
+All logits of a row equal $z$.
+For which $z$ do the weights fall by exactly $e^{-m}$ a token, as ALiBi's do with slope $m > 0$?
+Return a SymPy expression in $m$.
+Predict first: is it more or less than $m$?
+""",
+    hint=r"""
+What does one more key leave of the stick? Set it equal to $e^{-m}$ and solve for $z$.
+""",
     cases=((sp.Integer(1),), (sp.log(3),), (sp.Symbol("m", positive=True),)),
     solution=logit_of,
     misconceptions=(
@@ -170,6 +187,18 @@ LETTERS = Exercise(
     kind="NumPy",
     minutes=12,
     lines=6,
+    statement=r"""
+The stick-breaking paper writes
+
+$$A_{i,j} = \sigma(z_{i,j}) \prod_{i<k<j} \bigl(1 - \sigma(z_{k,j})\bigr)$$
+
+with **$i$ the key and $j$ the query**.
+Translate it into this book's letters, then compute it: `z` is `[query, key]`, and so is the result, with zeros where the key is not before the query.
+Products will do; loops, too.
+""",
+    hint=r"""
+Exchange the letters $i$ and $j$ first, in the bounds as well. Then check with one row: whose weight is a plain $\sigma$?
+""",
     cases=(
         (np.zeros((3, 3)),),
         (np.array([[0.0, 1.0, 2.0], [-1.0, 0.5, 1.0], [2.0, -0.5, 0.0]]),),
@@ -258,6 +287,13 @@ REMAINDER = Exercise(
     kind="NumPy",
     minutes=6,
     lines=1,
+    statement=r"""
+A query has the logits `z`, `[keys]`, in float64.
+Return the remainder $\prod_j (1 - \sigma(z_j))$, as a float, with its digits: these remainders are smaller than $10^{-15}$.
+""",
+    hint=r"""
+$\log(1 - \sigma(z))$ has a name. `np.logaddexp(0, z)` is good at it.
+""",
     cases=(
         (np.array([40.0]),),
         (np.array([21.0, 21.0]),),
@@ -336,6 +372,14 @@ ROW = Exercise(
     kind="PyTorch",
     minutes=12,
     lines=3,
+    statement=r"""
+Return the weights of one row of float32 logits `z`, `[keys]`, oldest first, where every key of the row may be attended.
+Write softplus yourself; the logits reach from $-17$ to $100$, and there are up to 16385 keys.
+Before you run the check: sixteen thousand keys of logit $-17$, how much do they take together?
+""",
+    hint=r"""
+$\log A_j = z_j - \sum_{l \ge j} \operatorname{softplus}(z_l)$: turn the row round, sum, turn it back. For softplus take the larger of $z$ and 0 out of the logarithm.
+""",
     cases=(
         (torch.tensor([100.0, 0.0]),),
         (torch.tensor([0.0, 6.0, 1.0]),),
@@ -446,6 +490,15 @@ ATTEND = Exercise(
     kind="PyTorch",
     minutes=15,
     lines=5,
+    statement=r"""
+`q`, `k`, `v` are `[tokens, d]`, of one head.
+Return the outputs `[tokens, d]`; the remainder is dropped.
+With `attend_current` a query's own key is the first that breaks the stick; without, the key before it is.
+What does the first token get in either case?
+""",
+    hint=r"""
+Mask twice: a key that may not be attended costs nothing *and* weighs nothing. `tril(0)` or `tril(-1)`?
+""",
     cases=(
         _attend_case(2, False),
         _attend_case(2, True),
@@ -543,6 +596,15 @@ STOP = Exercise(
     kind="experiment",
     minutes=10,
     lines=3,
+    statement=r"""
+A query walks its keys from the nearest on and may stop as soon as at most `share` of the stick is left.
+`z` are the row's logits, oldest first.
+Return how many keys it must look at, as an `int`; all of them, if even then more is left.
+Predict before you run: for logits 0 and a share of 0.001? For logits $-8$ and one half?
+""",
+    hint=r"""
+`np.logaddexp(0, z[::-1]).cumsum()` is minus the logarithm of the stick after each key. Count the keys after which it is still too long.
+""",
     cases=(
         (np.zeros(20), 0.001),
         (np.array([3.0, -1.0, 2.0, -5.0, 0.5, -2.0]), 0.05),
@@ -599,4 +661,10 @@ STOP = Exercise(
 )
 
 
-EXERCISES = (PIECES, SLOPE, LETTERS, REMAINDER, ROW, ATTEND, STOP)
+SHEET = Sheet(
+    title="stick-breaking attention",
+    conventions=r"""
+Everywhere $i$ is the query and $j$ the key, counted from 0; rows of keys are stored oldest first. $z_{ij}$ are logits, $\beta_{ij} = \sigma(z_{ij})$ fractions, $\operatorname{softplus}(z) = \log(1 + e^z)$.
+""",
+    exercises=(PIECES, SLOPE, LETTERS, REMAINDER, ROW, ATTEND, STOP),
+)

@@ -6,7 +6,7 @@ import numpy as np
 import sympy as sp
 import torch
 
-from posedu.check.core import Exercise, Misconception, Property
+from posedu.check.core import Exercise, Misconception, Property, Sheet
 from posedu.numpy.attention import causal_mask, softmax
 from posedu.numpy.gated import forget_bias
 
@@ -29,6 +29,15 @@ KEPT = Exercise(
     kind="by hand",
     minutes=5,
     lines=1,
+    statement=r"""
+On paper: which gates does key $j$ pass on its way to query $i$?
+`f` holds the gates, `f[l]` that of token $l$.
+Return $F_{ij}$ for $j \le i$.
+What must it be for $i = j$?
+""",
+    hint=r"""
+From a token to the next one gate acts, that of the later token.
+""",
     cases=((_GATES, 2, 2), (_GATES, 3, 2), (_GATES, 5, 1), (_GATES, 4, 0)),
     solution=kept,
     misconceptions=(
@@ -90,6 +99,14 @@ SLOPE = Exercise(
     kind="SymPy",
     minutes=8,
     lines=1,
+    statement=r"""
+A gate that is the same for all tokens, $f = \sigma(b)$, makes FoX ALiBi with a slope $m > 0$: the logits fall by $m$ a token.
+Which bias $b$ belongs to $m$?
+Return a SymPy expression.
+""",
+    hint=r"""
+What is $\log f$ to be? Solve $\sigma(b) = f$ for $b$.
+""",
     cases=((sp.Integer(1),), (sp.log(3),), (sp.Symbol("m", positive=True),)),
     solution=bias_of,
     misconceptions=(
@@ -169,6 +186,13 @@ WEIGHTS = Exercise(
     kind="NumPy",
     minutes=12,
     lines=5,
+    statement=r"""
+`q` and `k` are `[tokens, d]`, `log_f` is `[tokens]`, of one head.
+Return FoX's attention weights, `[tokens, tokens]`, zero above the diagonal.
+""",
+    hint=r"""
+`np.cumsum(log_f)` is all that $D$ needs. Which term of the logits is divided by $\sqrt d$?
+""",
     cases=(_weights_case(2, 4), _weights_case(3, 4), _weights_case(8, 16)),
     solution=weights,
     misconceptions=(
@@ -276,6 +300,15 @@ SUMS = Exercise(
     kind="PyTorch",
     minutes=10,
     lines=2,
+    statement=r"""
+A layer of FoX has just been made: its gate is $\sigma(w \cdot x + b)$ with the $b$ that the authors' code starts from.
+`x` is `[tokens, d_model]` in bf16, `weight` is `[d_model]` in float32.
+Return $c$, the cumulative sums of the logarithms of the gates up to each token and with it, in float32, `[tokens]`.
+Predict first: where is $c$ after a thousand tokens?
+""",
+    hint=r"""
+`torch.nn.functional.logsigmoid`. In which type must each step be?
+""",
     cases=(_sums_case(3, 0.5), _sums_case(512, 0.02), _sums_case(1000, 0.5)),
     solution=sums,
     misconceptions=(
@@ -363,6 +396,15 @@ FEATURE = Exercise(
     kind="PyTorch",
     minutes=15,
     lines=7,
+    statement=r"""
+FoX needs no kernel of its own to be exact.
+The softmax does not see what is the same for all keys of a row, so of $D_{ij} = c_i - c_j$ a bias of the *key* is left, and an inner product can carry it in one more feature.
+`q`, `k`, `v` are `[tokens, d]`, `log_f` is `[tokens]`, all float64.
+Return FoX's output `[tokens, d]`, by `torch.nn.functional.scaled_dot_product_attention` without a mask tensor.
+""",
+    hint=r"""
+A 1 beside each query, something beside each key. The kernel wants `[batch, heads, tokens, …]`, and has the arguments `is_causal` and `scale`.
+""",
     cases=(_attend_case(2, 4), _attend_case(9, 4), _attend_case(40, 16)),
     solution=attend,
     misconceptions=(
@@ -468,6 +510,14 @@ SHIFT = Exercise(
     kind="NumPy",
     minutes=10,
     lines=3,
+    statement=r"""
+The keys of FoX Pro are mixed with those of the token before, by a gate $\alpha_i$ of each token, and then RMS-normed.
+`k` is `[tokens, d]`, `alpha` is `[tokens]`; gains are 1, and $\varepsilon = 10^{-5}$ is added to the mean square.
+Return the keys, `[tokens, d]`.
+""",
+    hint=r"""
+Which of the two keys does $\alpha$ weigh? What stands before the first token?
+""",
     cases=(_keys_case(2, 2), _keys_case(3, 4), _keys_case(10, 8)),
     solution=keys,
     misconceptions=(
@@ -554,6 +604,15 @@ REACH = Exercise(
     kind="experiment",
     minutes=12,
     lines=3,
+    statement=r"""
+All keys have the same content, so the last query's weights are proportional to $F_{ij}$.
+Return how many keys, itself and the nearest first, hold at least `share` of its weight, as an `int`.
+`log_f` is `[tokens]`, oldest first.
+Predict before you run: for bias 0 and a share of 0.99? For bias 5?
+""",
+    hint=r"""
+Cumulative sums twice: of $\log f$ from the end, and of what their exponentials hold.
+""",
     cases=(
         (_HALF, 0.99),
         (_SLOW, 0.99),
@@ -600,4 +659,10 @@ REACH = Exercise(
 )
 
 
-EXERCISES = (KEPT, SLOPE, WEIGHTS, SUMS, FEATURE, SHIFT, REACH)
+SHEET = Sheet(
+    title="FoX, the forget gate",
+    conventions=r"""
+Everywhere $i$ is the query and $j \le i$ the key, counted from 0. $f_l \in (0, 1)$ is the gate of token $l$, $F_{ij}$ the share of key $j$ that is left at query $i$, $D = \log F$, and $c$ are the cumulative sums of $\log f$.
+""",
+    exercises=(KEPT, SLOPE, WEIGHTS, SUMS, FEATURE, SHIFT, REACH),
+)

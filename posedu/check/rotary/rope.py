@@ -4,7 +4,7 @@ import numpy as np
 import sympy as sp
 import torch
 
-from posedu.check.core import Exercise, Misconception, Property
+from posedu.check.core import Exercise, Misconception, Property, Sheet
 from posedu.numpy.absolute import frequencies
 from posedu.numpy.rotary import pairs, rope
 from posedu.torch.rotary import RoPE, convert_layout
@@ -12,11 +12,11 @@ from posedu.torch.rotary import RoPE, convert_layout
 _rng = np.random.default_rng(0)
 
 
-# rotary-1: turn one pair
+# rope-1: turn one pair
 
 
 def turn(a, b, alpha):
-    """Turn the vector (a, b) counter-clockwise by alpha."""
+    """Turn (a, b) by alpha; a SymPy column of two entries."""
     cos, sin = sp.cos(alpha), sp.sin(alpha)
     return sp.Matrix([a * cos - b * sin, a * sin + b * cos])
 
@@ -27,11 +27,18 @@ def _turn_without_minus(a, b, alpha):
 
 
 TURN = Exercise(
-    name="rotary-1",
+    name="rope-1",
     title="Turn one pair",
     kind="by hand",
     minutes=5,
     lines=1,
+    statement=r"""
+Work out on paper where the plane vector $(a, b)$ lands when it is turned counter-clockwise by the angle $\alpha$.
+Write the result as a SymPy column; $a$, $b$ and $\alpha$ may be numbers or symbols.
+""",
+    hint=r"""
+Multiply $a + \mathrm{i}b$ by $\cos\alpha + \mathrm{i}\sin\alpha$, and take the real and the imaginary part.
+""",
     cases=(
         (sp.S.One, sp.S.Zero, sp.pi / 2),
         (sp.S.Zero, sp.S.One, sp.pi / 2),
@@ -81,12 +88,13 @@ TURN = Exercise(
 )
 
 
-# rotary-2: frequencies by hand
+# rope-2: frequencies by hand
 
 
 def clock():
-    """Frequencies for d = 8, the longest wavelength, and the full turns by 100."""
-    return [sp.Rational(1, 10**p) for p in range(4)], 2000 * sp.pi, 2
+    """The frequencies, the longest wavelength, the number of full turns by 100."""
+    frequencies = [sp.Rational(1, 10**p) for p in range(4)]
+    return frequencies, 2000 * sp.pi, 2  # at 100: 100, 10, 1, 0.1 radians
 
 
 def _one_turn(answer):
@@ -100,11 +108,22 @@ def _clock_with(omega):
 
 
 CLOCK = Exercise(
-    name="rotary-2",
+    name="rope-2",
     title="Four hands",
     kind="by hand",
     minutes=5,
     lines=1,
+    statement=r"""
+A head has $d = 8$ features and base 10000.
+Return three things, exactly (`sp.Rational`, `sp.pi`):
+
+1. the list of its four frequencies, pair 0 first;
+2. the wavelength of the slowest pair, in tokens;
+3. how many pairs have made at least one full turn at position 100.
+""",
+    hint=r"""
+$10000^{1/4} = 10$. A full turn is $2\pi$ radians.
+""",
     cases=((),),
     solution=clock,
     misconceptions=(
@@ -156,12 +175,19 @@ CLOCK = Exercise(
 )
 
 
-# rotary-3: RoPE in both layouts
+# rope-3: RoPE in both layouts
 
 
 def rope_in(x, positions, layout):
-    """RoPE with base 10000."""
-    return rope(x, positions, layout=layout)
+    """RoPE with base 10000; an array of the shape of x."""
+    d = x.shape[-1]
+    p = np.arange(d // 2)
+    a, b = (2 * p, 2 * p + 1) if layout == "interleaved" else (p, p + d // 2)
+    angle = positions[:, None] * 10000.0 ** (-2 * p / d)
+    y = np.empty_like(x)
+    y[:, a] = x[:, a] * np.cos(angle) - x[:, b] * np.sin(angle)
+    y[:, b] = x[:, a] * np.sin(angle) + x[:, b] * np.cos(angle)
+    return y
 
 
 def _rope_at(x, angle, layout):
@@ -218,11 +244,20 @@ def _moves_together(answer, x, positions, layout):
 
 
 ROPE = Exercise(
-    name="rotary-3",
+    name="rope-3",
     title="RoPE in both layouts",
     kind="NumPy",
     minutes=15,
     lines=8,
+    statement=r"""
+Turn the rows of `x`, a float64 array `[tokens, d]`, by their `positions`, an integer array `[tokens]`.
+`layout` is `"interleaved"` (pairs $(0, 1), (2, 3), \dots$) or `"half"` (pairs $(p, p + d/2)$).
+Write the elementwise form yourself, and leave `x` unchanged.
+""",
+    hint=r"""
+Make the array of angles, `[tokens, d/2]`, first.
+Then find, for each layout, the index array `a` of all first members and `b` of all second ones.
+""",
     cases=tuple(
         (_rng.normal(size=(len(positions), d)), np.array(positions), layout)
         for d, positions in ((4, [0, 1]), (4, [3, 100]), (8, [0, 2, 7, 5000]))
@@ -290,20 +325,35 @@ ROPE = Exercise(
 )
 
 
-# rotary-4: the score as a wave
+# rope-4: the score as a wave
 
 
 def wave(q, k):
-    """Give A and B of one pair's score A cos(ω(i − j)) + B sin(ω(i − j))."""
-    return sp.expand(q.dot(k)), sp.expand(q[0] * k[1] - q[1] * k[0])
+    """The coefficients A and B, as SymPy expressions."""
+    i, j = sp.symbols("i j", real=True)  # in units of 1/ω
+    score = sp.expand(turn(*q, i).dot(turn(*k, j)))
+    A = score.subs({i: 0, j: 0})
+    B = score.subs({i: sp.pi / 2, j: 0})
+    claim = A * sp.cos(i - j) + B * sp.sin(i - j)
+    assert sp.expand(sp.expand_trig(claim) - score) == 0
+    return A, B
 
 
 WAVE = Exercise(
-    name="rotary-4",
+    name="rope-4",
     title="A score is a wave",
     kind="SymPy",
     minutes=10,
     lines=5,
+    statement=r"""
+A head has one pair.
+Show with SymPy that the score $(R_2(\omega i)\,q) \cdot (R_2(\omega j)\,k)$ is $A \cos(\omega(i - j)) + B \sin(\omega(i - j))$, whatever $i$ and $j$ are.
+Return $A$ and $B$ for the columns `q` and `k`; your `turn` of rotary-1 helps.
+""",
+    hint=r"""
+`sp.trigsimp` combines the products of sines and cosines.
+Once you believe that the score is such a wave, two offsets are enough to read off $A$ and $B$: put $j = 0$ and choose $\omega i$.
+""",
     cases=(
         (sp.Matrix([1, 0]), sp.Matrix([1, 0])),
         (sp.Matrix([1, 0]), sp.Matrix([0, 1])),
@@ -352,12 +402,13 @@ WAVE = Exercise(
 )
 
 
-# rotary-5: partial rotary
+# rope-5: partial rotary
 
 
 def partial(x, positions, rotary_dim):
-    """Turn the first ``rotary_dim`` features, in the half layout."""
-    return rope(x, positions, layout="half", rotary_dim=rotary_dim)
+    """RoPE on the leading features; an array of the shape of x."""
+    turned = rope_in(x[:, :rotary_dim], positions, "half")
+    return np.concatenate((turned, x[:, rotary_dim:]), axis=1)
 
 
 def _partial_full_exponent(x, positions, rotary_dim):
@@ -385,11 +436,18 @@ def _partial_pairs_of_all(x, positions, rotary_dim):
 
 
 PARTIAL = Exercise(
-    name="rotary-5",
+    name="rope-5",
     title="Partial rotary",
     kind="NumPy",
     minutes=10,
     lines=3,
+    statement=r"""
+Turn only the first `rotary_dim` features of each row, in the half layout, with the frequencies that partial rotary uses; the others stay, and `x` remains unchanged.
+You may use your `rope_in` of rotary-3.
+""",
+    hint=r"""
+The first `rotary_dim` features are treated as if they were a whole head.
+""",
     cases=tuple(
         (_rng.normal(size=(len(positions), d)), np.array(positions), rotary_dim)
         for d, rotary_dim, positions in (
@@ -441,20 +499,30 @@ PARTIAL = Exercise(
 )
 
 
-# rotary-6: convert a layout
+# rope-6: convert a layout
 
 
 def to_half(weight, heads):
-    """Rows of W_q or W_k from the interleaved to the half layout."""
-    return convert_layout(weight, heads, source="interleaved", target="half")
+    """The rows in the order of the half layout."""
+    by_pair = weight.unflatten(0, (heads, -1, 2))  # head, pair, member
+    return by_pair.transpose(1, 2).flatten(0, 2)
 
 
 CONVERT = Exercise(
-    name="rotary-6",
+    name="rope-6",
     title="Move a checkpoint to the other layout",
     kind="PyTorch",
     minutes=10,
     lines=3,
+    statement=r"""
+`weight` is $W_k$ of a layer with grouped queries, `[heads · d, d_model]`, where `heads` counts the key heads.
+It was trained with the interleaved layout.
+Return it for a layer that uses the half layout.
+""",
+    hint=r"""
+Reshape the rows to `[heads, d/2, 2]`: which index says the pair, and which the member?
+In the half layout all first members come first.
+""",
     cases=tuple(
         (
             torch.arange(float(size)).outer(torch.ones(size)) * 100
@@ -503,12 +571,14 @@ CONVERT = Exercise(
 )
 
 
-# rotary-7: exact cosines
+# rope-7: exact cosines
 
 
 def cosines(positions, d):
-    """Make the float32 table of cosines, ``[tokens, d/2]``."""
-    return RoPE(d, layout="half").table(positions)[0]
+    """The table of cosines in float32."""
+    exponents = -torch.arange(0, d, 2, dtype=torch.float64) / d
+    angles = positions.double()[:, None] * 10000**exponents
+    return angles.cos().float()
 
 
 def _cosines_in(position_dtype, frequency_dtype):
@@ -533,11 +603,18 @@ def _right_at_one(answer, positions, d):
 
 
 COSINES = Exercise(
-    name="rotary-7",
+    name="rope-7",
     title="Exact at a million",
     kind="PyTorch",
     minutes=10,
     lines=3,
+    statement=r"""
+Make the table of cosines for a tensor of integer `positions` and head dimension `d`: a float32 tensor `[tokens, d/2]`, off by no more than float32's own rounding at position 1 000 000.
+""",
+    hint=r"""
+Where is the last place at which you can round to float32 without harm?
+Mind the dtype of every tensor on the way there.
+""",
     cases=tuple(
         (torch.tensor(positions), d)
         for positions, d in (
@@ -588,14 +665,22 @@ COSINES = Exercise(
 )
 
 
-# rotary-8: decode with a cache
+# rope-8: decode with a cache
 
 _HEAD = RoPE(4, layout="half")
 
 
+from posedu.torch import RoPE
+
+rope = RoPE(4, layout="half")
+
+
 def decode(q, k, cached):
-    """Scores of new queries against cached (turned) keys and the new ones."""
-    return _decode_from(q, k, cached, len(cached))
+    """The scores of new queries against cached and new keys."""
+    past, new = len(cached), len(q)
+    positions = torch.arange(past, past + new)
+    keys = torch.cat((cached, rope(k, positions)))
+    return rope(q, positions) @ keys.T
 
 
 def _decode_from(q, k, cached, start):
@@ -630,11 +715,20 @@ def _cached(past):
 
 
 DECODE = Exercise(
-    name="rotary-8",
+    name="rope-8",
     title="Decode with a cache",
     kind="PyTorch",
     minutes=10,
     lines=4,
+    statement=r"""
+A decoder has the keys of all tokens so far in `cached`, `[past, 4]`, each turned by its own position when it came in.
+Now new tokens arrive, with queries `q` and keys `k`, both `[new, 4]` and not turned.
+Return the scores of the new queries against all keys, old and new: `[new, past + new]`, without scaling or mask.
+`rope(x, positions)` below turns the rows of a tensor.
+""",
+    hint=r"""
+The positions already used are $0, 1, \dots, \text{past} - 1$.
+""",
     cases=tuple(
         (*torch.tensor(_rng.normal(size=(2, new, 4))), _cached(past))
         for new, past in ((1, 0), (1, 3), (2, 5), (3, 400))
@@ -682,12 +776,12 @@ DECODE = Exercise(
 )
 
 
-# rotary-9: a peak where you like
+# rope-9: a peak where you like
 
 
 def key_for_peak(q, offset):
-    """Give the key, as long as q, that q scores highest at this offset."""
-    return rope(q[None], np.array([offset]), layout="half")[0]
+    """The key, as long as q, that q scores highest at this offset."""
+    return rope_in(q[None], np.array([offset]), "half")[0]
 
 
 def _peaks_there(answer, q, offset):
@@ -697,11 +791,21 @@ def _peaks_there(answer, q, offset):
 
 
 PEAK = Exercise(
-    name="rotary-9",
+    name="rope-9",
     title="A peak at offset 37",
     kind="experiment",
     minutes=15,
     lines=1,
+    statement=r"""
+"RoPE prefers near tokens", people say.
+Of all key vectors as long as the query vector `q`, `[d]`, find the one that has the largest score where query position minus key position is `offset`, for instance 37.
+Use the half layout; `rope_in` of rotary-3 helps.
+Then draw or print the scores at the offsets 0 to 100 and look at your peak.
+""",
+    hint=r"""
+The score at offset $r$ is $(R_r q) \cdot k$.
+Which vector of given length has the largest inner product with $R_r q$?
+""",
     cases=tuple(
         (_rng.normal(size=d), offset) for d, offset in ((4, 1), (8, 37), (64, 500))
     ),
@@ -743,12 +847,14 @@ PEAK = Exercise(
 )
 
 
-# rotary-10: random scores do not decay
+# rope-10: random scores do not decay
 
 
 def spread(q, k, offset):
-    """Take the standard deviation of the scores of q[n] and k[n] at this offset."""
-    return float((_turned(q, offset) * k).sum(axis=1).std())
+    """The standard deviation of the scores at this offset."""
+    turned = rope_in(q, np.full(len(q), offset), "half")
+    scores = (turned * k).sum(axis=1)
+    return scores.std()
 
 
 def _turned(q, offset):
@@ -761,11 +867,20 @@ def _spread_over_positions(q, k, offset):
 
 
 SPREAD = Exercise(
-    name="rotary-10",
+    name="rope-10",
     title="Do random scores decay?",
     kind="experiment",
     minutes=15,
     lines=3,
+    statement=r"""
+`q` and `k`, both `[samples, d]`, hold random queries and keys; sample $n$ is the pair `q[n]`, `k[n]`.
+Return the standard deviation (NumPy's `std`) over the samples of the score when the query stands `offset` tokens after the key (half layout, no scaling).
+Then try it on 5000 samples with $d = 64$ at offsets 0, 10, 100, 1000: does it fall?
+""",
+    hint=r"""
+Only the offset matters, so leave the keys at position 0.
+All queries have the same position.
+""",
     cases=tuple(
         (*_rng.normal(size=(2, samples, d)), offset)
         for samples, d, offset in ((3, 4, 1), (500, 64, 100), (500, 64, 1000))
@@ -823,15 +938,21 @@ SPREAD = Exercise(
 )
 
 
-EXERCISES = (
-    TURN,
-    CLOCK,
-    ROPE,
-    WAVE,
-    PARTIAL,
-    CONVERT,
-    COSINES,
-    DECODE,
-    PEAK,
-    SPREAD,
+SHEET = Sheet(
+    title="RoPE",
+    conventions=r"""
+positions, features and pairs count from 0, the frequency of pair p is base^(−2p/d) with base 10000, and every pair turns counter-clockwise.
+""",
+    exercises=(
+        TURN,
+        CLOCK,
+        ROPE,
+        WAVE,
+        PARTIAL,
+        CONVERT,
+        COSINES,
+        DECODE,
+        PEAK,
+        SPREAD,
+    ),
 )

@@ -4,11 +4,8 @@ import numpy as np
 import sympy as sp
 import torch
 
-from posedu.check.core import Exercise, Misconception, Property
+from posedu.check.core import Exercise, Misconception, Property, Sheet, draw
 from posedu.numpy.absolute import frequencies
-
-_rng = np.random.default_rng(0)
-
 
 # fope-1: who is kept
 
@@ -29,6 +26,13 @@ KEPT = Exercise(
     kind="by hand",
     minutes=6,
     lines=2,
+    statement=r"""
+How many of the $d/2$ frequencies make at least one full turn within `length` positions?
+Find the rule on paper; the function may count.
+""",
+    hint=r"""
+One turn is $2\pi$: when is $L\,\omega_p \ge 2\pi$?
+""",
     cases=((4, 512), (8, 512), (64, 512), (64, 8192)),
     solution=kept,
     misconceptions=(
@@ -68,6 +72,14 @@ STRETCH = Exercise(
     kind="by hand",
     minutes=5,
     lines=1,
+    statement=r"""
+A pair $(a, b)$ becomes $(C a - S b, S a + C b)$.
+By which factor does its length change?
+Return a SymPy expression in $C, S > 0$.
+""",
+    hint=r"""
+Take $(1, 0)$ first. Does every vector change by the same factor?
+""",
     cases=(
         (sp.Integer(1), sp.Integer(1)),
         (sp.Rational(3, 5), sp.Rational(4, 5)),
@@ -103,11 +115,9 @@ def series(positions, omega, coefficients):
 
 
 def _series_case(n, waves, pairs):
-    return (
-        _rng.uniform(0, 9, size=n),
-        _rng.uniform(0.1, 1, size=waves),
-        _rng.normal(size=(waves, pairs)),
-    )
+    rng = np.random.default_rng((n, waves, pairs))
+    positions, omega = rng.uniform(0, 9, size=n), rng.uniform(0.1, 1, size=waves)
+    return positions, omega, draw(waves, pairs)
 
 
 SERIES = Exercise(
@@ -116,6 +126,13 @@ SERIES = Exercise(
     kind="NumPy",
     minutes=6,
     lines=1,
+    statement=r"""
+`positions` is `[n]`, `omega` is `[waves]`, `coefficients` is `[waves, pairs]`.
+Return FoPE's $C_p(x) = \sum_l c_{lp} \cos(\omega_l x)$ as `[n, pairs]`.
+""",
+    hint=r"""
+Waves first, `[n, waves]`; then one matrix product.
+""",
     cases=(_series_case(1, 2, 2), _series_case(4, 3, 3), _series_case(5, 4, 4)),
     solution=series,
     misconceptions=(
@@ -172,9 +189,17 @@ PAD = Exercise(
     kind="NumPy",
     minutes=5,
     lines=3,
+    statement=r"""
+`c` and `s` are the tables of the fast pairs, `[n, series]`.
+Append the slow pairs so that there are `pairs` of them and the slow ones do not turn at all.
+Return both tables.
+""",
+    hint=r"""
+For which $(C, S)$ is $(C a - S b, S a + C b) = (a, b)$?
+""",
     cases=(
         (np.array([[0.5]]), np.array([[0.25]]), 2),
-        (_rng.normal(size=(3, 2)), _rng.normal(size=(3, 2)), 5),
+        (draw(3, 2), draw(3, 2, seed=1), 5),
     ),
     solution=pad,
     misconceptions=(
@@ -213,8 +238,8 @@ def _interleaved(x, c, s):
 
 
 def _apply_case(tokens, pairs):
-    x = torch.tensor(_rng.normal(size=(tokens, 2 * pairs)))
-    return x, *(torch.tensor(_rng.normal(size=(tokens, pairs))) for _ in "cs")
+    c, s = (draw(tokens, pairs, seed=seed) for seed in (0, 1))
+    return tuple(map(torch.tensor, (draw(tokens, 2 * pairs), c, s)))
 
 
 APPLY = Exercise(
@@ -223,6 +248,13 @@ APPLY = Exercise(
     kind="PyTorch",
     minutes=6,
     lines=2,
+    statement=r"""
+Rows of `x` are tokens, `c` and `s` are `[tokens, pairs]`.
+Map every pair $(a, b)$ to $(C a - S b, S a + C b)$ in the half layout.
+""",
+    hint=r"""
+`x.chunk(2, -1)` gives both members of all pairs.
+""",
     cases=(_apply_case(1, 2), _apply_case(3, 4)),
     solution=apply,
     misconceptions=(
@@ -255,7 +287,7 @@ def spread(scores):
 
 
 def _toeplitz(n):
-    column = _rng.normal(size=n)
+    column = draw(n)
     i, j = np.indices((n, n))
     return column[np.abs(i - j)] + 0.0
 
@@ -266,11 +298,18 @@ SPREAD = Exercise(
     kind="experiment",
     minutes=6,
     lines=2,
+    statement=r"""
+A relative encoding gives equal tokens scores that are constant along each diagonal.
+Return the largest spread (maximum minus minimum) of `scores` along the diagonals with offset $i - j \ge 0$.
+""",
+    hint=r"""
+`np.diag(scores, -offset)` and `np.ptp`.
+""",
     cases=(
         (np.array([[1.0, 5.0], [2.0, 1.5]]),),
         (np.array([[1.0, 9.0, 0.0], [2.0, 1.0, 3.0], [0.0, 2.0, 1.0]]),),
         (_toeplitz(5),),
-        (_rng.normal(size=(6, 6)),),
+        (draw(6, 6),),
     ),
     solution=spread,
     misconceptions=(
@@ -306,4 +345,10 @@ SPREAD = Exercise(
     ),
 )
 
-EXERCISES = (KEPT, STRETCH, SERIES, PAD, APPLY, SPREAD)
+SHEET = Sheet(
+    title="FoPE",
+    conventions=r"""
+Pairs $p$ count from 0; $\omega_p = 10000^{-2p/d}$; positions have one coordinate.
+""",
+    exercises=(KEPT, STRETCH, SERIES, PAD, APPLY, SPREAD),
+)

@@ -5,7 +5,7 @@ import sympy as sp
 import torch
 from torch.nn.attention.flex_attention import flex_attention
 
-from posedu.check.core import Exercise, Misconception, Property
+from posedu.check.core import Exercise, Misconception, Property, Sheet
 from posedu.numpy.attention import softmax
 from posedu.numpy.gated.contextual import contextual_positions
 from posedu.numpy.gated.forget import forget_bias
@@ -32,6 +32,15 @@ GATE = Exercise(
     kind="by hand",
     minutes=6,
     lines=1,
+    statement=r"""
+A head of FoX has the same gate $f = \sigma(b)$ at every token.
+Which $b$ makes it ALiBi of slope $m$, that is $f = e^{-m}$?
+And after how many tokens is half of the past forgotten, $f^t = \frac12$?
+Return both, $(b, t)$, exactly: `m` is a SymPy number.
+""",
+    hint=r"""
+$1/f = 1 + e^{-b}$; and $\log f = -m$.
+""",
     cases=tuple((sp.log(x),) for x in (2, 3, sp.Rational(5, 4))),
     solution=gate_of_slope,
     misconceptions=(
@@ -99,6 +108,14 @@ STICK = Exercise(
     kind="SymPy",
     minutes=8,
     lines=2,
+    statement=r"""
+Stick-breaking with the same logit at every key falls geometrically with the distance.
+Return the share $\beta$ for which it falls as ALiBi of slope `m` does, by $e^{-m}$ a token, and the sum of the weights of query `i` on the keys $0 … i - 1$, as SymPy expressions.
+Divided by that sum, the weights are softmax of $-m(i - j)$ over these keys.
+""",
+    hint=r"""
+What is left of the stick after one key? And after all $i$ of them?
+""",
     cases=((sp.log(2), 1), (sp.log(2), 3), (_M, 2), (_M, 5)),
     solution=stick_of_slope,
     misconceptions=(
@@ -192,6 +209,15 @@ CHANGES = Exercise(
     kind="experiment",
     minutes=10,
     lines=6,
+    statement=r"""
+`z` holds a query's logits on its keys, the nearest key *last*.
+Weigh the keys twice: by softmax, and by breaking a stick, the nearest key first.
+Add `c` to all logits; return the largest change of a weight, for softmax and for the stick.
+Predict both before you run.
+""",
+    hint=r"""
+A key gets $\beta_j$ times the product of $1 - \beta_l$ over the *later* entries. `np.cumprod` of the reversed array has these products, with the key's own factor included.
+""",
     cases=(
         (np.array([0.0]), 1.0),
         (np.array([1.0, -1.0, 0.5]), 2.0),
@@ -276,6 +302,15 @@ TOEPLITZ = Exercise(
     kind="NumPy",
     minutes=8,
     lines=2,
+    statement=r"""
+Decide whether `a[i, j]` depends on $i - j$ alone for $j \le i$: whether the causal triangle is Toeplitz.
+What stands above the diagonal is masked and does not count; numbers that differ by at most 1e-9 are equal.
+Return `True` or `False`.
+The check tries it on biases and weights of the chapter. Predict: ALiBi's bias; the same as a bias of the key, $m j$, and the query's part, $-m i$; ALiBi's softmax weights; a stick with equal logits; FoX with gates of its own at every token; CoPE's positions with all gates open, and otherwise.
+""",
+    hint=r"""
+`np.diagonal(a, -offset)` and `np.ptp`.
+""",
     cases=tuple(
         (a,)
         for a in (
@@ -390,6 +425,15 @@ FOX = Exercise(
     kind="PyTorch",
     minutes=10,
     lines=5,
+    statement=r"""
+Write FoX with FlexAttention.
+`q`, `k` and `v` are `[batch, heads, n, d]`, `log_gates` is $\log f$, `[batch, heads, n]`.
+A `score_mod` sees one score, divided by $\sqrt d$ already, and its four indices: batch, head, query, key.
+It may look into tensors from outside, and can mask the future as well.
+""",
+    hint=r"""
+`lambda score, b, h, i, j: …` returns a score; `.where(j <= i, -torch.inf)` masks it. What do you have to look up at $i$ and at $j$, so that the difference is $\sum_{l=j+1}^{i} \log f_l$?
+""",
     cases=(_fox_case(2, 2, 5, 4),),
     solution=fox,
     misconceptions=(
@@ -491,6 +535,15 @@ INSIDE = Exercise(
     kind="SymPy",
     minutes=8,
     lines=2,
+    statement=r"""
+A query sees two keys: its own, with the logit $s_1$, and an older one, with $s_0$, that a gate $f$ forgets.
+FoX multiplies the older key's *exponential* by $f$; one could multiply its *logit*.
+Return the older key's weight in both designs, as SymPy expressions.
+Then let $f \to 0$ on paper: which of them forgets?
+""",
+    hint=r"""
+A weight is an exponential over the sum of both; each design changes the older key's in both places.
+""",
     cases=(
         (sp.Integer(0), sp.Integer(0), sp.Rational(1, 2)),
         (sp.log(8), sp.log(2), sp.Rational(1, 3)),
@@ -577,6 +630,14 @@ COUSIN = Exercise(
     kind="NumPy",
     minutes=10,
     lines=6,
+    statement=r"""
+Without exponential and normaliser FoX becomes $o_i = \sum_{j \le i} F_{ij} (q_i^\top k_j) v_j$ with $F_{ij} = f_{j+1} \cdots f_i$.
+Compute it token by token, with one matrix $M$ of the size $d \times d_v$ in place of all keys and values.
+`q` and `k` are `[n, d]`, `v` is `[n, d_v]`, `f` is `[n]`; return `[n, d_v]`.
+""",
+    hint=r"""
+$o_i = q_i^\top M_i$. What does $M_i$ make of $M_{i-1}$, and what does it add? `np.outer` is $k v^\top$.
+""",
     cases=(_cousin_case(2, 1, 1), _cousin_case(4, 3, 2), _cousin_case(6, 4, 4)),
     solution=linear_cousin,
     misconceptions=(
@@ -630,4 +691,10 @@ COUSIN = Exercise(
     ),
 )
 
-EXERCISES = (GATE, STICK, CHANGES, TOEPLITZ, FOX, INSIDE, COUSIN)
+SHEET = Sheet(
+    title="decay as position",
+    conventions=r"""
+Queries $i$ and keys $j$ count from 0; $\sigma$ is the sigmoid; ALiBi of slope $m > 0$ adds $-m(i - j)$ to the logits; $\beta = \sigma(z)$ is the share that a key breaks off the stick.
+""",
+    exercises=(GATE, STICK, CHANGES, TOEPLITZ, FOX, INSIDE, COUSIN),
+)

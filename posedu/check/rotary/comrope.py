@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from posedu.check.core import Exercise, Misconception, Property
+from posedu.check.core import Exercise, Misconception, Property, Sheet
 
 _rng = np.random.default_rng(0)
 
@@ -22,6 +22,13 @@ AXES = Exercise(
     kind="by hand",
     minutes=3,
     lines=1,
+    statement=r"""
+In ComRoPE-AP block $m$ belongs to one of $N$ axes.
+Return the list of axes of all blocks, in order.
+""",
+    hint=r"""
+The axes take turns, beginning with axis 0.
+""",
     cases=((4, 2), (6, 3), (6, 2)),
     solution=axes_of_blocks,
     misconceptions=(
@@ -62,6 +69,13 @@ PARAMETERS = Exercise(
     kind="by hand",
     minutes=6,
     lines=3,
+    statement=r"""
+A layer has width $C$, $h$ heads, blocks of $b$ and $N$ axes; every head has its own matrices $P_m$, trained in full.
+Return three numbers: what ComRoPE-AP trains; what LD trains with multipliers of each head; what LD trains with multipliers shared by all heads.
+""",
+    hint=r"""
+How many blocks has a head, and how many all heads together? A matrix has $b^2$ numbers, a multiplier is one number for each axis and block.
+""",
     cases=((64, 8, 2, 4), (48, 4, 3, 3), (768, 8, 2, 12)),
     solution=parameters,
     misconceptions=(
@@ -110,6 +124,13 @@ GENERATORS = Exercise(
     kind="NumPy",
     minutes=6,
     lines=2,
+    statement=r"""
+`matrices` is `[blocks, b, b]`, `multipliers` is `[axes, blocks]`.
+Return ComRoPE-LD's generators, `[axes, blocks, b, b]`.
+""",
+    hint=r"""
+Make the matrices skew first; then give the multipliers two more axes.
+""",
     cases=(_ld_case(2, 2, 2), _ld_case(3, 3, 2), _ld_case(2, 2, 4)),
     solution=ld_generators,
     misconceptions=(
@@ -169,6 +190,12 @@ COORDINATES = Exercise(
     kind="NumPy",
     minutes=8,
     lines=3,
+    statement=r"""
+Return the positions of a class token and of the patches of an image of `width` × `height`, as ComRoPE has them: `[1 + width · height, 2]`, the class token first.
+""",
+    hint=r"""
+(index + ½)/count for the patches, row by row; ½ on every axis for the class token.
+""",
     cases=((2, 1), (3, 2), (4, 7)),
     solution=coordinates,
     misconceptions=(
@@ -223,6 +250,13 @@ MOVES = Exercise(
     kind="PyTorch",
     minutes=5,
     lines=1,
+    statement=r"""
+`draws` are standard normal numbers.
+Return by how many patches the *released code* moves the coordinates for the perturbation $\sigma$: with half the deviation that the paper states, clamped to the patch.
+""",
+    hint=r"""
+From its centre, how far is the edge of a patch?
+""",
     cases=(
         (torch.tensor([0.5, -0.25, 1.5, -3.0]).double(), 1.0),
         (torch.tensor(_rng.normal(size=20)), 0.5),
@@ -286,6 +320,14 @@ SHIFT = Exercise(
     kind="experiment",
     minutes=8,
     lines=2,
+    statement=r"""
+`turn(v, x)` gives $R(x) v$ for some generators.
+Return by how much the score of the query `q` at `x` and the key `k` at `y` changes when *both* tokens are moved by `shift`.
+The first case has one axis, the others have two that do not commute: predict before you run.
+""",
+    hint=r"""
+The score is an inner product of two turned vectors.
+""",
     cases=(
         _shift_case(np.array([2.0, -1.0])[:, None, None] * _free(1, 4)),
         _shift_case(_free(2, 4)),
@@ -320,4 +362,10 @@ SHIFT = Exercise(
     tolerance=1e-10,
 )
 
-EXERCISES = (AXES, PARAMETERS, GENERATORS, COORDINATES, MOVES, SHIFT)
+SHEET = Sheet(
+    title="ComRoPE",
+    conventions=r"""
+Blocks $m$ and axes $a$ count from 0; coordinates are (column, row), images are read row by row.
+""",
+    exercises=(AXES, PARAMETERS, GENERATORS, COORDINATES, MOVES, SHIFT),
+)

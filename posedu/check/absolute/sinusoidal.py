@@ -4,18 +4,19 @@ import numpy as np
 import sympy as sp
 import torch
 
-from posedu.check.core import Exercise, Misconception, Property
+from posedu.check.core import Exercise, Misconception, Property, Sheet
 from posedu.numpy import absolute
 
 _rng = np.random.default_rng(0)
 
 
-# absolute-1: one position on paper
+# sinusoidal-1: one position on paper
 
 
 def first_position():
-    """PE(1) for d = 4, interleaved."""
-    return _sines_and_cosines(1, 1, sp.Rational(1, 100), sp.Rational(1, 100))
+    """PE(1) for d = 4, interleaved: a SymPy column."""
+    slow = sp.Rational(1, 100)
+    return sp.Matrix([sp.sin(1), sp.cos(1), sp.sin(slow), sp.cos(slow)])
 
 
 def _sines_and_cosines(*angles):
@@ -24,11 +25,18 @@ def _sines_and_cosines(*angles):
 
 
 FIRST_POSITION = Exercise(
-    name="absolute-1",
+    name="sinusoidal-1",
     title="One position on paper",
     kind="by hand",
     minutes=5,
     lines=2,
+    statement=r"""
+Work out $\mathrm{PE}(1)$ for $d = 4$ in the interleaved layout, on paper.
+Then return it as a SymPy column, exactly: `sp.sin`, `sp.cos`, `sp.Rational(1, …)`, no decimal point.
+""",
+    hint=r"""
+There are two pairs, $p = 0$ and $p = 1$, and $10000^{2/4} = 100$.
+""",
     cases=((),),
     solution=first_position,
     misconceptions=(
@@ -70,12 +78,13 @@ FIRST_POSITION = Exercise(
 )
 
 
-# absolute-2: frequencies by both rules
+# sinusoidal-2: frequencies by both rules
 
 
 def frequencies(d, spacing):
-    """The d/2 frequencies for base 10000."""
-    return absolute.frequencies(d, spacing=spacing)
+    """Frequencies of the d/2 pairs: a float64 array [d/2]."""
+    steps = d / 2 if spacing == "paper" else d / 2 - 1
+    return 10000.0 ** (-np.arange(d // 2) / steps)
 
 
 def _other_rule(d, spacing):
@@ -89,11 +98,18 @@ def _frequencies_from_1(d, spacing):
 
 
 FREQUENCIES = Exercise(
-    name="absolute-2",
+    name="sinusoidal-2",
     title="Two rules for the frequencies",
     kind="NumPy",
     minutes=10,
     lines=3,
+    statement=r"""
+Return the $d/2$ frequencies, fastest first, as a float64 array.
+`spacing` is `"paper"`, $\omega_p = 10000^{-2p/d}$, or `"tensor2tensor"`, $\omega_p = 10000^{-p/(d/2 - 1)}$; $d$ is even and at least 4.
+""",
+    hint=r"""
+Only the number that divides $p$ differs. Both begin at 1.
+""",
     cases=tuple(
         (d, spacing) for d in (4, 6, 64) for spacing in ("paper", "tensor2tensor")
     ),
@@ -142,13 +158,19 @@ FREQUENCIES = Exercise(
 )
 
 
-# absolute-3: solve for the offset matrix
+# sinusoidal-3: solve for the offset matrix
 
 
 def offset_matrix(omega, t):
-    """The 2 × 2 matrix M with M (sin ωi, cos ωi) = (sin ω(i+t), cos ω(i+t))."""
-    cos, sin = sp.cos(omega * t), sp.sin(omega * t)
-    return sp.Matrix([[cos, sin], [-sin, cos]])
+    """The matrix that moves (sin ωi, cos ωi) by t: SymPy, 2 × 2."""
+    M = sp.Matrix(2, 2, sp.symbols("u1 v1 u2 v2"))
+    equations = []
+    for angle in (0, sp.pi / 2):
+        here, there = (
+            sp.Matrix([sp.sin(a), sp.cos(a)]) for a in (angle, angle + omega * t)
+        )
+        equations += list(M * here - there)
+    return M.subs(sp.solve(equations, list(M)))
 
 
 def _without_minus(omega, t):
@@ -165,11 +187,24 @@ def _moves_the_pair(answer, omega, t):
 
 
 OFFSET_MATRIX = Exercise(
-    name="absolute-3",
+    name="sinusoidal-3",
     title="Solve for the shift",
     kind="SymPy",
     minutes=15,
     lines=7,
+    statement=r"""
+Find the matrix $M$, two by two, that moves a pair by $t$ positions, whatever the position $i$:
+
+$$M \begin{pmatrix} \sin \omega i \\ \cos \omega i \end{pmatrix} = \begin{pmatrix} \sin \omega (i + t) \\ \cos \omega (i + t) \end{pmatrix}$$
+
+You may know it by heart; let SymPy find it all the same.
+`omega` and `t` are SymPy numbers or symbols.
+""",
+    hint=r"""
+Give the four entries names.
+What must hold for all angles $\omega i$ holds for $0$ and $\pi/2$: each turns the two rows into two equations without $i$.
+`sp.solve(equations, unknowns)` solves them.
+""",
     cases=(
         (sp.S.One, sp.S.Zero),
         (sp.S.One, sp.pi / 2),
@@ -209,12 +244,17 @@ OFFSET_MATRIX = Exercise(
 )
 
 
-# absolute-4: the table in both layouts
+# sinusoidal-4: the table in both layouts
 
 
 def table(length, d, layout):
-    """PE of the positions 0 … length − 1, base 10000."""
-    return absolute.sinusoidal(range(length), d, layout=layout)
+    """PE of the first positions: a float64 array [length, d]."""
+    angles = np.outer(np.arange(length), 10000.0 ** (-np.arange(0, d, 2) / d))
+    if layout == "half":
+        return np.concatenate([np.sin(angles), np.cos(angles)], axis=1)
+    result = np.empty((length, d))
+    result[:, 0::2], result[:, 1::2] = np.sin(angles), np.cos(angles)
+    return result
 
 
 def _arranged(sines, cosines, layout):
@@ -244,11 +284,19 @@ def _own_frequencies(length, d, layout):
 
 
 TABLE = Exercise(
-    name="absolute-4",
+    name="sinusoidal-4",
     title="The table, in both layouts",
     kind="NumPy",
     minutes=15,
     lines=6,
+    statement=r"""
+Return $\mathrm{PE}$ of the positions $0, \dots, \text{length} - 1$ as a float64 array `[length, d]`, with the paper's frequencies.
+`layout` is `"interleaved"` (sine, cosine, sine, cosine, …) or `"half"` (all sines, then all cosines).
+""",
+    hint=r"""
+`np.outer` gives all angles at once.
+Slices with a step, `table[:, 0::2]`, can be assigned to.
+""",
     cases=(
         (1, 2, "interleaved"),
         (2, 4, "interleaved"),
@@ -313,12 +361,13 @@ TABLE = Exercise(
 )
 
 
-# absolute-5: from the half layout to the interleaved one
+# sinusoidal-5: from the half layout to the interleaved one
 
 
 def to_interleaved(x):
     """Bring the last axis from the half layout to the interleaved one."""
-    return _regroup(x, 2)
+    two_rows = x.reshape(*x.shape[:-1], 2, x.shape[-1] // 2)
+    return two_rows.swapaxes(-1, -2).reshape(x.shape)
 
 
 def _regroup(x, groups):
@@ -328,11 +377,19 @@ def _regroup(x, groups):
 
 
 TO_INTERLEAVED = Exercise(
-    name="absolute-5",
+    name="sinusoidal-5",
     title="From half to interleaved",
     kind="NumPy",
     minutes=10,
     lines=3,
+    statement=r"""
+A colleague's encodings are in the half layout, your model wants them interleaved.
+Reorder the last axis of `x`, an array `[…, d]`, and leave `x` itself as it is.
+""",
+    hint=r"""
+Read the last axis as two rows, sines and cosines.
+You want it column by column.
+""",
     cases=(
         (np.array([0.1, 1.0]),),
         (np.array([0.1, 0.2, 1.0, 2.0]),),
@@ -368,12 +425,14 @@ TO_INTERLEAVED = Exercise(
 )
 
 
-# absolute-6: a table that is right at a million
+# sinusoidal-6: a table that is right at a million
 
 
 def exact_table(positions, d):
-    """PE of int64 positions, interleaved, float32."""
-    return _float32_table(positions.double(), _exact_frequencies(d))
+    """PE of each position, interleaved: a float32 tensor [tokens, d]."""
+    exponents = torch.arange(0, d, 2, dtype=torch.float64) / d
+    angles = positions.double()[:, None] * 10000**-exponents
+    return torch.stack((angles.sin(), angles.cos()), -1).flatten(1).float()
 
 
 def _exact_frequencies(d):
@@ -395,11 +454,19 @@ def _is_true_to_rounding(answer, positions, d):
 
 
 EXACT_TABLE = Exercise(
-    name="absolute-6",
+    name="sinusoidal-6",
     title="Right at a million",
     kind="PyTorch",
     minutes=15,
     lines=4,
+    statement=r"""
+`positions` is an int64 tensor `[tokens]`, with values up to a million.
+Return their encodings, interleaved, as a float32 tensor `[tokens, d]` in which every entry is the true sine or cosine up to the rounding of float32.
+""",
+    hint=r"""
+A sine is at most 1, an angle is not.
+At which step may you round?
+""",
     cases=(
         (torch.tensor([0, 1, 2]), 4),
         (torch.tensor([255, 256, 257]), 4),
@@ -460,12 +527,14 @@ EXACT_TABLE = Exercise(
 )
 
 
-# absolute-7: where the Gram curve first rises
+# sinusoidal-7: where the Gram curve first rises
 
 
 def first_rise(d):
-    """The smallest offset at which ⟨PE(0), PE(t)⟩ is larger than one step before."""
-    return _first(np.diff(_gram(absolute.frequencies(d))) > 0) + 1
+    """The first offset whose inner product exceeds that of the offset before."""
+    omega = 10000.0 ** (-np.arange(0, d, 2) / d)
+    curve = np.cos(np.outer(np.arange(200), omega)).sum(-1)
+    return int(np.argmax(np.diff(curve) > 0)) + 1
 
 
 def _gram(omega, reach=4000):
@@ -477,11 +546,19 @@ def _first(condition):
 
 
 FIRST_RISE = Exercise(
-    name="absolute-7",
+    name="sinusoidal-7",
     title="Where the curve first rises",
     kind="experiment",
     minutes=15,
     lines=4,
+    statement=r"""
+The inner product $\langle \mathrm{PE}(0), \mathrm{PE}(t) \rangle$ falls from $d/2$ as $t$ grows, for a while.
+Return the smallest offset $t \ge 1$ at which it is *larger* than at $t - 1$, as an integer.
+Write down a guess for $d = 64$ first. Then look how the answer grows with $d$: it is below 100 for $d = 512$.
+""",
+    hint=r"""
+The inner product is a sum of cosines; `np.diff` compares neighbours, and `np.argmax` finds the first `True`.
+""",
     cases=((2,), (4,), (16,), (64,), (512,)),
     solution=first_rise,
     misconceptions=(
@@ -510,12 +587,13 @@ FIRST_RISE = Exercise(
 )
 
 
-# absolute-8: a bilinear form that tells before from after
+# sinusoidal-8: a bilinear form that tells before from after
 
 
 def before_or_after(d):
-    """A with PE(i)ᵀ A PE(j) = Σ sin ω_p(i − j), interleaved."""
-    return np.kron(np.eye(d // 2), [[0.0, 1.0], [-1.0, 0.0]])
+    """A form that changes its sign with the offset: a float64 array [d, d]."""
+    block = np.array([[0.0, 1.0], [-1.0, 0.0]])
+    return np.kron(np.eye(d // 2), block)
 
 
 def _form(answer, d, positions=range(6)):
@@ -524,11 +602,23 @@ def _form(answer, d, positions=range(6)):
 
 
 BEFORE_OR_AFTER = Exercise(
-    name="absolute-8",
+    name="sinusoidal-8",
     title="Before or after",
     kind="NumPy",
     minutes=15,
     lines=2,
+    statement=r"""
+The inner product cannot tell $i - j = +1$ from $-1$.
+Find the matrix $A$, a float64 array `[d, d]`, for which it can: in the interleaved layout,
+
+$$\mathrm{PE}(i)^\top A \, \mathrm{PE}(j) = \sum_p \sin \omega_p (i - j) .$$
+
+It does not depend on the frequencies.
+""",
+    hint=r"""
+Begin with $d = 2$: $\sin(\alpha - \beta) = \sin\alpha \cos\beta - \cos\alpha \sin\beta$, and the pair is $(\sin, \cos)$.
+`np.kron` repeats a block.
+""",
     cases=((2,), (4,), (8,)),
     solution=before_or_after,
     misconceptions=(
@@ -575,13 +665,19 @@ BEFORE_OR_AFTER = Exercise(
 )
 
 
-EXERCISES = (
-    FIRST_POSITION,
-    FREQUENCIES,
-    OFFSET_MATRIX,
-    TABLE,
-    TO_INTERLEAVED,
-    EXACT_TABLE,
-    FIRST_RISE,
-    BEFORE_OR_AFTER,
+SHEET = Sheet(
+    title="sinusoidal encodings",
+    conventions=r"""
+positions, features and pairs count from 0, the base is 10000, and a pair is (sine, cosine).
+""",
+    exercises=(
+        FIRST_POSITION,
+        FREQUENCIES,
+        OFFSET_MATRIX,
+        TABLE,
+        TO_INTERLEAVED,
+        EXACT_TABLE,
+        FIRST_RISE,
+        BEFORE_OR_AFTER,
+    ),
 )

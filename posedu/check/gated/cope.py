@@ -4,7 +4,7 @@ import numpy as np
 import sympy as sp
 import torch
 
-from posedu.check.core import Exercise, Misconception, Property
+from posedu.check.core import Exercise, Misconception, Property, Sheet
 
 _rng = np.random.default_rng(0)
 
@@ -23,6 +23,14 @@ COUNT = Exercise(
     kind="by hand",
     minutes=4,
     lines=1,
+    statement=r"""
+Let every gate of the query $i$ be equal to `gate`, a number from 0 to 1.
+Return the position $p_{ij}$ of key $j$ for a table of `npos` columns, exactly: `gate` is a SymPy number.
+What does it say for open gates, `gate` = 1?
+""",
+    hint=r"""
+How many keys are there from $j$ to $i$, both included? And what is the largest position that the table has?
+""",
     cases=(
         (0, 0, sp.Integer(1), 4),
         (3, 1, sp.Integer(0), 4),
@@ -105,6 +113,14 @@ POSITIONS = Exercise(
     kind="NumPy",
     minutes=8,
     lines=3,
+    statement=r"""
+`logits[i, j]` is the gate logit of query $i$ and key $j$, `[n, n]`.
+Return all positions $p_{ij}$ as an array `[n, n]`, with 0 where $j > i$.
+`npos` is the number of columns of the table.
+""",
+    hint=r"""
+`np.tril` closes the gates of the future. `np.cumsum` sums from the left; turn the rows round before and after it.
+""",
     cases=(
         (_rng.normal(size=(2, 2)), 8),
         (_rng.normal(size=(4, 4)), 3),
@@ -231,6 +247,13 @@ INTERPOLATE = Exercise(
     kind="SymPy",
     minutes=6,
     lines=3,
+    statement=r"""
+`u` is a tuple with one SymPy symbol a column, $u_0, u_1, …$; `p` ≥ 0 is a SymPy number, and may lie beyond the table.
+Return CoPE's interpolated value $u[p]$, exactly.
+""",
+    hint=r"""
+Bring `p` into the table first. Then `sp.floor`, `sp.ceiling`, and two weights that sum to 1.
+""",
     cases=(
         (_U[:2], sp.Integer(0)),
         (_U[:2], sp.Rational(1, 4)),
@@ -340,6 +363,13 @@ WEIGHTS = Exercise(
     kind="PyTorch",
     minutes=15,
     lines=9,
+    statement=r"""
+`q` and `k` are `[n, d]`, `table` is `[d, npos]`.
+Return the attention weights of a CoPE head, `[n, n]`, as the authors' code has them by default: the gates reuse the content logits, and *content, gate logits and bias* are all divided by $\sqrt d$.
+""",
+    hint=r"""
+Interpolate numbers, not vectors: `u = q @ table` has one number for each query and column, and `u.gather(1, index)` picks them. `torch.lerp` is the rest of the interpolation.
+""",
     cases=(_head_case(3, 4, 4), _head_case(6, 8, 3)),
     solution=cope_weights,
     misconceptions=(
@@ -436,6 +466,16 @@ KTH_LAST = Exercise(
     kind="NumPy",
     minutes=10,
     lines=3,
+    statement=r"""
+The last query looks for the $k$-th last marked key.
+`marked` says which keys are marked; the gates (with keys of their own) are 1 on these and 0 elsewhere.
+The bias is `sharp` at position $k$ and 0 at all others; the content logit is `sharp` on marked keys and 0 elsewhere; the table is as long as needed.
+Return the last query's weights, `[n]`.
+Think first: which keys would the sharp column find without the content?
+""",
+    hint=r"""
+The positions are whole numbers: sums of marks from the end.
+""",
     cases=(
         (_marks("x.x."), 1, 2.0),
         (_marks("x.x..x.xx.."), 3, 4.0),
@@ -562,6 +602,14 @@ GRADIENT = Exercise(
     kind="experiment",
     minutes=10,
     lines=6,
+    statement=r"""
+`gates` are the gates of the last query, one a key, and `u` its numbers $u_0, u_1, …$, one a column.
+Write the bias of key $j$ as CoPE's code computes it – sum, clamp, floor, ceiling, interpolation – and return its gradient with respect to all gates, by autograd.
+Predict before you run: what becomes of the gradient if all gates are exactly 0 or 1? If the position is beyond the table? In the fourth case the gates are ½, ¼, ¼, 1 and 0.
+""",
+    hint=r"""
+`gates.clone().requires_grad_()`, then `.backward()` on the value, then `.grad`. `floor` and `ceil` have gradient 0.
+""",
     cases=(
         (_gates_of(0.3, 0.9), _TABLE[:3], 0),
         (_gates_of(0.2, 0.9, 0.4, 0.8), _TABLE, 1),
@@ -607,4 +655,10 @@ GRADIENT = Exercise(
     ),
 )
 
-EXERCISES = (COUNT, POSITIONS, INTERPOLATE, WEIGHTS, KTH_LAST, GRADIENT)
+SHEET = Sheet(
+    title="CoPE",
+    conventions=r"""
+Queries $i$ and keys $j \le i$ count from 0; $\sigma$ is the sigmoid; a table has `npos` columns $e[0], e[1], …$; everything is causal.
+""",
+    exercises=(COUNT, POSITIONS, INTERPOLATE, WEIGHTS, KTH_LAST, GRADIENT),
+)

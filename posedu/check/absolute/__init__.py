@@ -1,0 +1,1 @@
+"""Exercises on absolute encodings, a module a chapter."""

@@ -1,0 +1,1 @@
+"""Exercises on attention, a module a chapter."""

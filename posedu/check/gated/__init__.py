@@ -1,0 +1,1 @@
+"""Exercises on gated encodings, a module a chapter."""

@@ -1,0 +1,1 @@
+"""Exercises on rotary encodings, a module a chapter."""

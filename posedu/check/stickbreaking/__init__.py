@@ -1,0 +1,1 @@
+"""Exercises on stick-breaking, a module a chapter."""
