@@ -161,9 +161,9 @@ CATALOG: dict[str, Encoding] = {
             arxiv="1706.03762",
             kind="features",
             doors=("embed",),
-            numpy="posedu.numpy.absolute:embed_sinusoidal",
+            numpy="posedu.numpy.absolute.sinusoidal:embed_sinusoidal",
             torch="posedu.torch:Sinusoidal",
-            sympy="posedu.sympy.absolute:embed_sinusoidal",
+            sympy="posedu.sympy.absolute.sinusoidal:embed_sinusoidal",
             variants=(
                 _variant(layout="interleaved", spacing="paper"),
                 _variant(layout="half", spacing="tensor2tensor"),

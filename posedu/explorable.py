@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Complex, Float, Int
 
 from posedu.figures import COLOURS
-from posedu.numpy.absolute import frequencies
+from posedu.numpy.frequencies import frequencies
 from posedu.numpy.rotary import rope_complex
 
 Array = np.ndarray

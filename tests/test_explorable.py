@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import sync_playwright
 
 from posedu.explorable import rotation_explorable
-from posedu.numpy.absolute import frequencies
+from posedu.numpy.frequencies import frequencies
 from posedu.numpy.rotary import rope, rope_complex
 
 FRAGMENT = rotation_explorable()._repr_html_()

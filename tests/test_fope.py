@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from posedu.numpy import rotary as reference
-from posedu.numpy.absolute import frequencies
 from posedu.numpy.attention import attend as attend_reference
+from posedu.numpy.frequencies import frequencies
 from posedu.sympy import rotary as symbolic
 from posedu.sympy.attention import attend as attend_exactly
 from posedu.torch import Attention, FoPE, KVCache, attend

@@ -14,7 +14,7 @@ from posedu.numpy.attention import attend as attend_reference
 from posedu.numpy.attention import softmax
 from posedu.sympy import gated as symbolic
 from posedu.torch import Attention, CoPE, FoX, FoXPro, KVCache, attend
-from posedu.torch.gated.contextual import counted_bias
+from posedu.torch.gated.cope import counted_bias
 
 pytestmark = pytest.mark.filterwarnings("ignore:flex_attention called without")
 ROUTES = ("eager", "sdpa", "flex")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from posedu.numpy import absolute, rotary
 from posedu.sympy import rotary as symbolic
-from posedu.sympy.absolute import frequencies as exact_frequencies
+from posedu.sympy.frequencies import frequencies as exact_frequencies
 from posedu.torch import RoPE, convert_layout, turn_pairs
 
 LAYOUTS = ("interleaved", "half")

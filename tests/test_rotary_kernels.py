@@ -9,7 +9,7 @@ import torch
 from posedu.numpy import rotary as reference
 from posedu.torch import RoPE, turn_pairs
 from posedu.torch._tensors import angles, cos_sin
-from posedu.torch.absolute import frequencies
+from posedu.torch.frequencies import frequencies
 
 LAYOUTS = ("interleaved", "half")
 DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)

@@ -8,7 +8,7 @@ import scipy.linalg
 import torch
 
 from posedu.numpy import rotary
-from posedu.numpy.absolute import frequencies
+from posedu.numpy.frequencies import frequencies
 
 
 def _interleave(sines, cosines):

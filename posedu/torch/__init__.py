@@ -1,6 +1,6 @@
 """The fast face: modules to train with, on CPU and GPU."""
 
-from posedu.torch.absolute import Sinusoidal
+from posedu.torch.absolute.sinusoidal import Sinusoidal
 from posedu.torch.attention import Attention, KVCache, attend
 from posedu.torch.bias import T5, ALiBi
 from posedu.torch.encoding import Encoding, Tokens

@@ -11,11 +11,12 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from posedu.numpy.absolute import frequencies, sinusoidal
+from posedu.numpy.absolute.sinusoidal import sinusoidal
 from posedu.numpy.attention import Doors
+from posedu.numpy.frequencies import frequencies
 from posedu.sympy import attention as symbolic
-from posedu.sympy.absolute import embed_sinusoidal
-from posedu.sympy.absolute import frequencies as omega
+from posedu.sympy.absolute.sinusoidal import embed_sinusoidal
+from posedu.sympy.frequencies import frequencies as omega
 from posedu.torch import Encoding, RoPE, Sinusoidal
 from probes.probe import both, by_loops, per_token
 

@@ -7,8 +7,8 @@ from torch.nn.attention.flex_attention import flex_attention
 
 from posedu.check.core import Exercise, Misconception, Property, Sheet
 from posedu.numpy.attention import softmax
-from posedu.numpy.gated.contextual import contextual_positions
-from posedu.numpy.gated.forget import forget_bias
+from posedu.numpy.gated.cope import contextual_positions
+from posedu.numpy.gated.fox import forget_bias
 from posedu.numpy.stickbreaking import break_stick
 
 _rng = np.random.default_rng(0)

@@ -5,7 +5,7 @@ import sympy as sp
 import torch
 
 from posedu.check.core import Exercise, Misconception, Property, Sheet, draw
-from posedu.numpy.absolute import frequencies
+from posedu.numpy.frequencies import frequencies
 
 # fope-1: who is kept
 

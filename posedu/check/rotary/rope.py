@@ -5,7 +5,7 @@ import sympy as sp
 import torch
 
 from posedu.check.core import Exercise, Misconception, Property, Sheet
-from posedu.numpy.absolute import frequencies
+from posedu.numpy.frequencies import frequencies
 from posedu.numpy.rotary import pairs, rope
 from posedu.torch.rotary import RoPE, convert_layout
 

@@ -1,15 +1,12 @@
-"""Gated encodings, the reference face.
+"""Gated encodings, the reference face: a module an encoding."""
 
-``forget``: FoX and FoX Pro. ``contextual``: CoPE.
-"""
-
-from posedu.numpy.gated.contextual import (
+from posedu.numpy.gated.cope import (
     contextual_positions,
     cope,
     interpolated_scalars,
     interpolated_vectors,
 )
-from posedu.numpy.gated.forget import (
+from posedu.numpy.gated.fox import (
     constant_gate_bias,
     forget_bias,
     fox,

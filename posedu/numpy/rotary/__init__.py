@@ -1,31 +1,35 @@
-"""Rotary encodings, the reference face.
+"""Rotary encodings, the reference face: a module an encoding.
 
-``line``: one coordinate (RoPE). ``axes``: several (axial, mixed). ``lie``: matrix
-exponentials (LieRE, ComRoPE). ``fourier``: FoPE.
+Several share ``axes`` (positions with several coordinates) and ``generators`` (matrix
+exponentials of skew matrices).
 """
 
-from posedu.numpy.rotary.axes import axial, axial_frequencies, grid, mixed
-from posedu.numpy.rotary.fourier import (
+from posedu.numpy.rotary.axes import grid
+from posedu.numpy.rotary.axial import axial, axial_frequencies
+from posedu.numpy.rotary.comrope import (
+    ap_generators,
+    comrope_ap,
+    comrope_ld,
+    ld_generators,
+)
+from posedu.numpy.rotary.fope import (
     fope,
     fope_offset,
     fope_scores,
     fope_table,
     kept_frequencies,
 )
-from posedu.numpy.rotary.lie import (
-    ap_generators,
-    comrope_ap,
-    comrope_ld,
+from posedu.numpy.rotary.generators import (
     exponential,
-    ld_generators,
-    liere,
     normal_form,
     rotations,
     skew,
     turn_blocks,
     turn_by_generators,
 )
-from posedu.numpy.rotary.line import (
+from posedu.numpy.rotary.liere import liere
+from posedu.numpy.rotary.mixed import mixed
+from posedu.numpy.rotary.rope import (
     convert_layout,
     decay_bound,
     layout_permutation,

@@ -1,10 +1,7 @@
-"""Gated encodings over symbols.
+"""Gated encodings over symbols: a module an encoding."""
 
-``forget``: FoX and FoX Pro. ``contextual``: CoPE.
-"""
-
-from posedu.sympy.gated.contextual import contextual_positions, cope, interpolate
-from posedu.sympy.gated.forget import forget_bias, fox, fox_pro
+from posedu.sympy.gated.cope import contextual_positions, cope, interpolate
+from posedu.sympy.gated.fox import forget_bias, fox, fox_pro
 
 __all__ = [
     "contextual_positions",

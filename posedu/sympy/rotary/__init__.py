@@ -1,32 +1,29 @@
-"""Rotary encodings over symbols.
+"""Rotary encodings over symbols: a module an encoding.
 
-``line``: one coordinate (RoPE). ``axes``: several (axial, mixed). ``lie``: matrix
-exponentials (LieRE, ComRoPE). ``fourier``: FoPE.
+Several share ``generators``: skew matrices and their exponentials.
 """
 
-from posedu.sympy.rotary.axes import axial, axial_frequencies, mixed, mixed_rotation
-from posedu.sympy.rotary.fourier import (
-    fope,
-    fope_offset,
-    fope_table,
-    kept_frequencies,
-)
-from posedu.sympy.rotary.lie import (
-    J,
+from posedu.sympy.rotary.axial import axial, axial_frequencies
+from posedu.sympy.rotary.comrope import (
     ap_generators,
-    commutator,
     comrope_ap,
     comrope_ld,
+    ld_generators,
+)
+from posedu.sympy.rotary.fope import fope, fope_offset, fope_table, kept_frequencies
+from posedu.sympy.rotary.generators import (
+    J,
+    commutator,
     exponential,
     isoclinic,
-    ld_generators,
-    liere,
     rotations,
     skew,
     turn_blocks,
     turn_by_generators,
 )
-from posedu.sympy.rotary.line import layout_matrix, rope, rotation, rotation_2d
+from posedu.sympy.rotary.liere import liere
+from posedu.sympy.rotary.mixed import mixed, mixed_rotation
+from posedu.sympy.rotary.rope import layout_matrix, rope, rotation, rotation_2d
 
 __all__ = [
     "J",

@@ -1,9 +1,6 @@
-"""Gated encodings, the fast face.
+"""Gated encodings, the fast face: a module an encoding."""
 
-``forget``: FoX and FoX Pro. ``contextual``: CoPE.
-"""
-
-from posedu.torch.gated.contextual import CoPE
-from posedu.torch.gated.forget import FoX, FoXPro
+from posedu.torch.gated.cope import CoPE
+from posedu.torch.gated.fox import FoX, FoXPro
 
 __all__ = ["CoPE", "FoX", "FoXPro"]

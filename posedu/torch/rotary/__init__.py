@@ -1,24 +1,23 @@
-"""Rotary encodings, the fast face.
+"""Rotary encodings, the fast face: a module an encoding.
 
-``turning``: the kernels. ``line``: one coordinate (RoPE). ``axes``: several (axial,
-mixed). ``lie``: matrix exponentials (LieRE, ComRoPE). ``fourier``: FoPE.
+Several share ``turning`` (the kernels), ``axes`` (positions with several coordinates)
+and ``generators`` (matrix exponentials of skew matrices).
 """
 
-from posedu.torch.rotary.axes import AxialRoPE, MixedRoPE, axial_frequencies, grid
-from posedu.torch.rotary.fourier import FoPE, kept_frequencies
-from posedu.torch.rotary.lie import (
-    BlockRotation,
+from posedu.torch.rotary.axes import grid
+from posedu.torch.rotary.axial import AxialRoPE, axial_frequencies
+from posedu.torch.rotary.comrope import (
     ComRoPE,
     ComRoPEAP,
     ComRoPELD,
-    LieRE,
-    exponential,
     fold_basis,
     perturb,
-    rotations,
-    skew,
 )
-from posedu.torch.rotary.line import RoPE, convert_layout
+from posedu.torch.rotary.fope import FoPE, kept_frequencies
+from posedu.torch.rotary.generators import BlockRotation, exponential, rotations, skew
+from posedu.torch.rotary.liere import LieRE
+from posedu.torch.rotary.mixed import MixedRoPE
+from posedu.torch.rotary.rope import RoPE, convert_layout
 from posedu.torch.rotary.turning import PairRotation, Rotation, turn_blocks, turn_pairs
 
 __all__ = [

@@ -21,7 +21,7 @@ from posedu.numpy._arrays import (
     require_position,
     require_positions,
 )
-from posedu.numpy.absolute import frequencies as geometric
+from posedu.numpy.frequencies import frequencies as geometric
 
 Array = np.ndarray
 
@@ -58,7 +58,7 @@ def rotation(
     layout
         Which features form a pair; see :func:`pairs`.
     base
-        See :func:`posedu.numpy.absolute.frequencies`. Default 10000 (the paper).
+        See :func:`posedu.numpy.frequencies.frequencies`. Default 10000 (the paper).
     rotary_dim
         How many leading features rotate; the rest stay. ``None``: all ``d``.
 

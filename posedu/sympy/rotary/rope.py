@@ -10,8 +10,8 @@ from posedu._arguments import (
     require_dimension,
     require_rotary_dim,
 )
-from posedu.sympy.absolute import frequencies as geometric
-from posedu.sympy.absolute import stack_pairs
+from posedu.sympy.absolute.sinusoidal import stack_pairs
+from posedu.sympy.frequencies import frequencies as geometric
 
 
 def rotation_2d(angle: sp.Expr) -> sp.Matrix:

@@ -1,4 +1,4 @@
-"""Absolute encodings as modules."""
+"""Sinusoidal encodings as a module."""
 
 import torch
 from jaxtyping import Float
@@ -21,21 +21,7 @@ from posedu.torch._tensors import (
     require_positions,
 )
 from posedu.torch.encoding import Encoding
-
-
-def frequencies(
-    d: int, *, base: float = 10000.0, spacing: str = "paper", device=None
-) -> Float[Tensor, "pairs"]:
-    """Angular frequencies of the d/2 pairs in float64. Equation ``def-frequencies``.
-
-    See :func:`posedu.numpy.absolute.frequencies`, which states the two ``spacing``.
-    """
-    require_dimension("d", d)
-    require_base(base)
-    require_choice("spacing", spacing, SPACINGS)
-    last = d / 2 if spacing == "paper" else max(d / 2 - 1, 1)
-    exponent = torch.arange(d // 2, dtype=torch.float64, device=device) / last
-    return torch.pow(float(base), -exponent)
+from posedu.torch.frequencies import frequencies
 
 
 class Sinusoidal(Encoding):
@@ -54,7 +40,7 @@ class Sinusoidal(Encoding):
         Default 10000 (the paper).
     spacing
         ``"paper"`` or ``"tensor2tensor"``; see
-        :func:`posedu.numpy.absolute.frequencies`.
+        :func:`posedu.numpy.frequencies.frequencies`.
 
     Raises
     ------

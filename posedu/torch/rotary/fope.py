@@ -16,8 +16,8 @@ from posedu._arguments import (
     require_dimension,
 )
 from posedu.torch._tensors import Positions, angles
-from posedu.torch.absolute import frequencies
 from posedu.torch.encoding import LAYER_DOORS, Tokens
+from posedu.torch.frequencies import frequencies
 from posedu.torch.rotary.turning import (
     PairRotation,
     given_parameter,

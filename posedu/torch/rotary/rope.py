@@ -16,7 +16,7 @@ from posedu._arguments import (
     require_rotary_dim,
 )
 from posedu.torch._tensors import angles, cos_sin
-from posedu.torch.absolute import frequencies
+from posedu.torch.frequencies import frequencies
 from posedu.torch.rotary.turning import PairRotation
 
 

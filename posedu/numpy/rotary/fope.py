@@ -15,10 +15,10 @@ from posedu.numpy._arrays import (
     require_floats,
     require_positions,
 )
-from posedu.numpy.absolute import frequencies
 from posedu.numpy.attention import Doors, Tokens
+from posedu.numpy.frequencies import frequencies
 from posedu.numpy.rotary.axes import for_heads_of
-from posedu.numpy.rotary.line import pairs
+from posedu.numpy.rotary.rope import pairs
 
 Array = np.ndarray
 
@@ -42,7 +42,7 @@ def kept_frequencies(
     Raises
     ------
     TypeError, ValueError
-        As :func:`posedu.numpy.absolute.frequencies`; a length that keeps none.
+        As :func:`posedu.numpy.frequencies.frequencies`; a length that keeps none.
     """
     omega = frequencies(d, base=base)
     floor = 2 * np.pi / require_dimension("length", length, 1)

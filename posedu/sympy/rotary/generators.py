@@ -1,13 +1,12 @@
-"""Skew generators and their exponentials over symbols: LieRE and ComRoPE."""
+"""Skew generators and their exponentials over symbols."""
 
 from collections.abc import Sequence
 from math import isqrt
 
 import sympy as sp
 
-from posedu._arguments import require_block, require_dimension
-from posedu.sympy.rotary.axes import Position, Rows
-from posedu.sympy.rotary.line import rotation_2d
+from posedu.sympy.rotary.mixed import Position
+from posedu.sympy.rotary.rope import rotation_2d
 
 J = sp.Matrix([[0, -1], [1, 0]])
 """The quarter turn of the plane: exp(aJ) is the rotation by a."""
@@ -98,6 +97,13 @@ def rotations(
     ]
 
 
+def require_block_size(block: int, blocks: Sequence[sp.Matrix]) -> None:
+    """Raise unless matrices are of the size ``block``."""
+    for a in blocks:
+        if a.shape != (block, block):
+            raise ValueError(f"blocks must be {block} × {block}, got shape {a.shape}")
+
+
 def turn_blocks(x: sp.Matrix, rotation: Sequence[sp.Matrix]) -> sp.Matrix:
     """Multiply each block of the column ``x`` by its own matrix. See ``def-lie``."""
     return sp.diag(*rotation) * x
@@ -108,79 +114,3 @@ def turn_by_generators(
 ) -> sp.Matrix:
     """Turn the blocks of the column ``x`` by their :func:`rotations`."""
     return turn_blocks(x, rotations(position, generators))
-
-
-def liere(
-    x: sp.Matrix,
-    position: Position,
-    *,
-    entries: Sequence[Sequence[Sequence[sp.Expr]]],
-    block: int,
-) -> sp.Matrix:
-    """LieRE on the column ``x``; ``entries[k][m]`` for coordinate k and block m."""
-    generators = [[skew(free) for free in blocks] for blocks in entries]
-    _require_block_size(block, generators[0])
-    return turn_by_generators(x, position, generators)
-
-
-def comrope_ap(
-    x: sp.Matrix,
-    position: Position,
-    *,
-    matrices: Sequence[Rows],
-    block: int,
-    axes: int = 2,
-) -> sp.Matrix:
-    """ComRoPE-AP on the column ``x``. Equation ``def-comrope-ap``."""
-    generators = ap_generators(matrices, axes=axes)
-    _require_block_size(block, generators[0])
-    return turn_by_generators(x, position, generators)
-
-
-def ap_generators(matrices: Sequence[Rows], *, axes: int = 2) -> list[list[sp.Matrix]]:
-    """The generators of :func:`comrope_ap`, for :func:`rotations`."""
-    axes = require_dimension("axes", axes, 1)
-    require_dimension("the number of blocks", len(matrices), axes)
-    parts = _skew_parts(matrices)
-    return [
-        [part if m % axes == k else 0 * part for m, part in enumerate(parts)]
-        for k in range(axes)
-    ]
-
-
-def comrope_ld(
-    x: sp.Matrix,
-    position: Position,
-    *,
-    matrices: Sequence[Rows],
-    multipliers: Sequence[Sequence[sp.Expr]],
-    block: int,
-) -> sp.Matrix:
-    """ComRoPE-LD on the column ``x``. Equation ``def-comrope-ld``."""
-    generators = ld_generators(matrices, multipliers)
-    _require_block_size(block, generators[0])
-    return turn_by_generators(x, position, generators)
-
-
-def ld_generators(
-    matrices: Sequence[Rows], multipliers: Sequence[Sequence[sp.Expr]]
-) -> list[list[sp.Matrix]]:
-    """The generators of :func:`comrope_ld`, for :func:`rotations`."""
-    parts = _skew_parts(matrices)
-    return [
-        [t * part for t, part in zip(theta, parts, strict=True)]
-        for theta in multipliers
-    ]
-
-
-def _skew_parts(matrices: Sequence[Rows]) -> list[sp.Matrix]:
-    squares = [sp.Matrix(p) for p in matrices]
-    for p in squares:
-        require_block(p.rows)
-    return [p - p.T for p in squares]
-
-
-def _require_block_size(block: int, blocks: Sequence[sp.Matrix]) -> None:
-    for a in blocks:
-        if a.shape != (block, block):
-            raise ValueError(f"blocks must be {block} × {block}, got shape {a.shape}")

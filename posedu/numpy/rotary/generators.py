@@ -1,9 +1,9 @@
-"""Rotations by matrix exponentials of skew generators: LieRE and ComRoPE."""
+"""Rotations by matrix exponentials of skew generators."""
 
 import numpy as np
 from jaxtyping import Float
 
-from posedu._arguments import require_block, require_dimension
+from posedu._arguments import require_dimension
 from posedu.numpy._arrays import (
     Positions,
     align_positions,
@@ -88,6 +88,15 @@ def require_generators(
     return generators
 
 
+def require_block_size(block: int, blocks: Float[Array, "*shape"]) -> None:
+    """Raise unless matrices are of the size ``block``."""
+    block = require_dimension("block", block, 1)
+    if np.shape(blocks)[-2:] != (block, block):
+        raise ValueError(
+            f"blocks must be {block} × {block}, got shape {list(np.shape(blocks))}"
+        )
+
+
 def turn_blocks(
     x: Float[Array, "*batch tokens d"],
     rotation: Float[Array, "*rows tokens blocks block block"],
@@ -146,164 +155,6 @@ def turn_by_generators(
         )
     positions = align_positions(positions, x, axes)
     return turn_blocks(x, rotations(positions, for_heads_of(x, generators, 4)))
-
-
-def liere(
-    x: Float[Array, "*batch tokens d"],
-    positions: Positions,
-    *,
-    entries: Float[Array, "*heads axes blocks entries"],
-    block: int,
-) -> Float[Array, "*batch tokens d"]:
-    """LieRE (arXiv 2406.10322 §3): free skew generators. The door ``rotate``.
-
-    Parameters
-    ----------
-    x, positions
-        As :func:`turn_blocks`.
-    entries
-        The b(b − 1)/2 free numbers of each generator; see :func:`skew`.
-    block
-        Block size b; d for the dense form.
-
-    Returns
-    -------
-    float64 array of the shape of ``x``. Equation ``def-liere``.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As :func:`turn_blocks` and :func:`skew`; blocks of another size than ``block``.
-    """
-    generators = skew(entries)
-    _require_block_size(block, generators)
-    return turn_by_generators(x, positions, generators)
-
-
-def _require_block_size(block: int, blocks: Float[Array, "*shape"]) -> None:
-    block = require_dimension("block", block, 1)
-    if np.shape(blocks)[-2:] != (block, block):
-        raise ValueError(
-            f"blocks must be {block} × {block}, got shape {list(np.shape(blocks))}"
-        )
-
-
-def comrope_ap(
-    x: Float[Array, "*batch tokens d"],
-    positions: Positions,
-    *,
-    matrices: Float[Array, "*heads blocks block block"],
-    block: int,
-    axes: int = 2,
-) -> Float[Array, "*batch tokens d"]:
-    """ComRoPE with an axial partition (arXiv 2506.03737 Eq. 8). The door ``rotate``.
-
-    Block j turns with coordinate j mod axes alone, by P_j − P_jᵀ.
-
-    Parameters
-    ----------
-    x, positions
-        As :func:`turn_blocks`.
-    matrices
-        The P_j; only P − Pᵀ matters.
-    block
-        Block size b, even; the paper's main experiments use 8.
-    axes
-        Number of coordinates N, a divisor of the number of blocks. Default 2.
-
-    Returns
-    -------
-    float64 array of the shape of ``x``. Equation ``def-comrope-ap``.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As :func:`turn_blocks`; an odd ``block``; blocks that ``axes`` does not divide.
-    """
-    _require_block_size(require_block(block), matrices)
-    return turn_by_generators(x, positions, ap_generators(matrices, axes=axes))
-
-
-def ap_generators(
-    matrices: Float[Array, "*heads blocks block block"], *, axes: int = 2
-) -> Float[Array, "*heads axes blocks block block"]:
-    """The generators of :func:`comrope_ap`."""
-    difference = _skew_part(matrices)
-    blocks = difference.shape[-3]
-    axes = require_dimension("axes", axes, 1)
-    require_dimension("the number of blocks", blocks, axes)
-    own = np.arange(blocks) % axes == np.arange(axes)[:, None]
-    return own[:, :, None, None] * difference[..., None, :, :, :]
-
-
-def comrope_ld(
-    x: Float[Array, "*batch tokens d"],
-    positions: Positions,
-    *,
-    matrices: Float[Array, "*heads blocks block block"],
-    multipliers: Float[Array, "*#heads axes blocks"],
-    block: int,
-) -> Float[Array, "*batch tokens d"]:
-    """ComRoPE with linearly dependent generators (arXiv 2506.03737 Eq. 10).
-
-    Block j turns by θ_kj (P_j − P_jᵀ) with coordinate k. The door ``rotate``.
-
-    Parameters
-    ----------
-    x, positions, matrices, block
-        As :func:`comrope_ap`.
-    multipliers
-        The θ: for each head (the paper), or ``[axes, blocks]`` for all heads (the
-        authors' code).
-
-    Returns
-    -------
-    float64 array of the shape of ``x``. Equation ``def-comrope-ld``.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As :func:`turn_blocks`; an odd ``block``; multipliers of another number of
-        blocks.
-    """
-    _require_block_size(require_block(block), matrices)
-    return turn_by_generators(x, positions, ld_generators(matrices, multipliers))
-
-
-def ld_generators(
-    matrices: Float[Array, "*heads blocks block block"],
-    multipliers: Float[Array, "*#heads axes blocks"],
-) -> Float[Array, "*heads axes blocks block block"]:
-    """The generators of :func:`comrope_ld`."""
-    difference = _skew_part(matrices)
-    theta = require_floats("multipliers", multipliers)
-    blocks, heads = difference.shape[-3], difference.shape[:-3]
-    if (
-        theta.ndim < 2
-        or theta.shape[-1] != blocks
-        or theta.shape[:-2] not in ((), heads)
-    ):
-        allowed = f"[axes, {blocks}]"
-        if heads:
-            allowed += f" or [{heads[0]}, axes, {blocks}]"
-        raise ValueError(
-            f"multipliers must be {allowed} for matrices of shape "
-            f"{list(difference.shape)}, got shape {list(theta.shape)}"
-        )
-    return theta[..., None, None] * difference[..., None, :, :, :]
-
-
-def _skew_part(
-    matrices: Float[Array, "*heads blocks block block"],
-) -> Float[Array, "*heads blocks block block"]:
-    matrices = require_floats("matrices", matrices)
-    if matrices.ndim not in (3, 4) or matrices.shape[-1] != matrices.shape[-2]:
-        raise ValueError(
-            "matrices must be [blocks, b, b] or [heads, blocks, b, b], got shape "
-            f"{list(matrices.shape)}"
-        )
-    require_block(matrices.shape[-1])
-    return matrices - matrices.swapaxes(-1, -2)
 
 
 def normal_form(

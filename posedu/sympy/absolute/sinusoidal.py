@@ -1,32 +1,11 @@
-"""Absolute encodings over symbols."""
+"""Sinusoidal encodings over symbols, and the linear maps that shift them."""
 
 from collections.abc import Sequence
 
 import sympy as sp
 
-from posedu._arguments import (
-    LAYOUTS,
-    SPACINGS,
-    require_base,
-    require_choice,
-    require_dimension,
-)
-
-_OFFSET_ENTRIES = sp.Matrix(2, 2, sp.symbols("u1 v1 u2 v2"))
-
-
-def frequencies(
-    d: int, *, base: sp.Expr | float = 10000, spacing: str = "paper"
-) -> list[sp.Expr]:
-    """The exact frequencies ω_p of the d/2 pairs. Equation ``def-frequencies``."""
-    d = require_dimension("d", d)
-    if not sp.sympify(base).free_symbols:
-        require_base(float(base) if isinstance(base, sp.Expr) else base)
-    if require_choice("spacing", spacing, SPACINGS) == "paper":
-        steps = d
-    else:
-        steps = max(d - 2, 1)
-    return [sp.sympify(base) ** sp.Rational(-2 * p, steps) for p in range(d // 2)]
+from posedu._arguments import LAYOUTS, require_choice
+from posedu.sympy.frequencies import frequencies
 
 
 def stack_pairs(pairs: Sequence[Sequence[sp.Expr]], *, layout: str) -> sp.Matrix:
@@ -55,6 +34,9 @@ def embed_sinusoidal(
     """The column ``x`` plus the encoding of its position: the door ``embed``."""
     omega = frequencies(x.rows, base=base, spacing=spacing)
     return x + sinusoidal(position, omega, layout=layout)
+
+
+_OFFSET_ENTRIES = sp.Matrix(2, 2, sp.symbols("u1 v1 u2 v2"))
 
 
 def offset_equations(omega: sp.Expr, offset: sp.Expr | float) -> list[sp.Eq]:

@@ -5,10 +5,11 @@ from collections.abc import Sequence
 import sympy as sp
 
 from posedu._arguments import PADDINGS, require_choice, require_dimension
-from posedu.sympy.absolute import frequencies, stack_pairs
+from posedu.sympy.absolute.sinusoidal import stack_pairs
 from posedu.sympy.attention import Doors, Heads, Tokens
-from posedu.sympy.rotary.axes import Rows
-from posedu.sympy.rotary.line import unstack_pairs
+from posedu.sympy.frequencies import frequencies
+from posedu.sympy.rotary.mixed import Rows
+from posedu.sympy.rotary.rope import unstack_pairs
 
 
 def kept_frequencies(

@@ -1,15 +1,10 @@
-"""RoPE for several coordinates over symbols."""
-
-from collections.abc import Sequence
+"""Axial RoPE over symbols."""
 
 import sympy as sp
 
 from posedu._arguments import ORDERS, require_choice, require_dimension
-from posedu.sympy.absolute import frequencies
-from posedu.sympy.rotary.line import rotation
-
-Position = Sequence[sp.Expr | float]
-Rows = sp.Matrix | Sequence[Sequence[sp.Expr | float]]
+from posedu.sympy.frequencies import frequencies
+from posedu.sympy.rotary.mixed import Position, mixed
 
 
 def axial_frequencies(
@@ -28,19 +23,6 @@ def axial_frequencies(
     if order == "alternating":
         rows = [row for t in range(len(theta)) for row in rows[t :: len(theta)]]
     return sp.Matrix(rows)
-
-
-def mixed_rotation(position: Position, frequencies: Rows, *, layout: str) -> sp.Matrix:
-    """The dense rotation by the angle f_p · x in pair p. Equation ``def-mixed``."""
-    angles = sp.Matrix(frequencies) * sp.Matrix(position)
-    return rotation(1, list(angles), layout=layout)
-
-
-def mixed(
-    x: sp.Matrix, position: Position, *, frequencies: Rows, layout: str
-) -> sp.Matrix:
-    """The column ``x`` with pair p turned by f_p · position: the door ``rotate``."""
-    return mixed_rotation(position, frequencies, layout=layout) * x
 
 
 def axial(

@@ -1,0 +1,64 @@
+"""Axial RoPE: each pair looks at one axis."""
+
+import numpy as np
+from jaxtyping import Float
+
+from posedu._arguments import ORDERS, require_choice, require_dimension
+from posedu.numpy._arrays import Positions, require_floats
+from posedu.numpy.frequencies import frequencies
+from posedu.numpy.rotary.mixed import mixed
+
+Array = np.ndarray
+
+
+def axial_frequencies(
+    d: int, *, order: str, base: float = 100.0, axes: int = 2
+) -> Float[Array, "pairs axes"]:
+    """The frequency vectors of axial RoPE: each pair looks at one axis.
+
+    θ_t = base^(−2·axes·t/d) for t = 0 … d/(2·axes) − 1, once for every axis (arXiv
+    2403.13298 Eq. 12–13, whose range of t has one element too many). Equation
+    ``def-axial``.
+
+    Parameters
+    ----------
+    d
+        Head dimension, a multiple of 2·axes.
+    order
+        ``"concatenated"``: the pairs of the first axis, then those of the next (the
+        authors' code). ``"alternating"``: pair axes·t + k looks at axis k (the paper).
+    base
+        Default 100 (the paper); Qwen2-VL's image encoder uses 10000.
+    axes
+        Number of coordinates. Default 2.
+
+    Raises
+    ------
+    TypeError, ValueError
+        ``d`` not a multiple of 2·axes, unknown ``order``, ``base`` not above 1.
+    """
+    axes = require_dimension("axes", axes, 1)
+    d = require_dimension("d", d, 2 * axes)
+    theta = frequencies(d // axes, base=base)
+    if require_choice("order", order, ORDERS) == "concatenated":
+        return np.kron(np.eye(axes), theta[:, None])
+    return np.kron(theta[:, None], np.eye(axes))
+
+
+def axial(
+    x: Float[Array, "*batch tokens d"],
+    positions: Positions,
+    *,
+    order: str,
+    layout: str,
+    base: float = 100.0,
+    axes: int = 2,
+) -> Float[Array, "*batch tokens d"]:
+    """Axial RoPE (arXiv 2403.13298 Eq. 12–13): :func:`mixed` with one axis a pair.
+
+    Arguments and errors as :func:`axial_frequencies` and :func:`mixed`. Equation
+    ``def-axial``.
+    """
+    x = require_floats("x", x)
+    f = axial_frequencies(x.shape[-1], order=order, base=base, axes=axes)
+    return mixed(x, positions, frequencies=f, layout=layout)

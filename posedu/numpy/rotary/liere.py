@@ -1,0 +1,41 @@
+"""LieRE: free skew generators."""
+
+import numpy as np
+from jaxtyping import Float
+
+from posedu.numpy._arrays import Positions
+from posedu.numpy.rotary.generators import require_block_size, skew, turn_by_generators
+
+Array = np.ndarray
+
+
+def liere(
+    x: Float[Array, "*batch tokens d"],
+    positions: Positions,
+    *,
+    entries: Float[Array, "*heads axes blocks entries"],
+    block: int,
+) -> Float[Array, "*batch tokens d"]:
+    """LieRE (arXiv 2406.10322 §3): free skew generators. The door ``rotate``.
+
+    Parameters
+    ----------
+    x, positions
+        As :func:`turn_blocks`.
+    entries
+        The b(b − 1)/2 free numbers of each generator; see :func:`skew`.
+    block
+        Block size b; d for the dense form.
+
+    Returns
+    -------
+    float64 array of the shape of ``x``. Equation ``def-liere``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As :func:`turn_blocks` and :func:`skew`; blocks of another size than ``block``.
+    """
+    generators = skew(entries)
+    require_block_size(block, generators)
+    return turn_by_generators(x, positions, generators)

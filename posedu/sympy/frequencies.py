@@ -1,0 +1,24 @@
+"""How fast each pair of features turns, over symbols."""
+
+import sympy as sp
+
+from posedu._arguments import (
+    SPACINGS,
+    require_base,
+    require_choice,
+    require_dimension,
+)
+
+
+def frequencies(
+    d: int, *, base: sp.Expr | float = 10000, spacing: str = "paper"
+) -> list[sp.Expr]:
+    """The exact frequencies ω_p of the d/2 pairs. Equation ``def-frequencies``."""
+    d = require_dimension("d", d)
+    if not sp.sympify(base).free_symbols:
+        require_base(float(base) if isinstance(base, sp.Expr) else base)
+    if require_choice("spacing", spacing, SPACINGS) == "paper":
+        steps = d
+    else:
+        steps = max(d - 2, 1)
+    return [sp.sympify(base) ** sp.Rational(-2 * p, steps) for p in range(d // 2)]

@@ -1,0 +1,66 @@
+"""ComRoPE over symbols."""
+
+from collections.abc import Sequence
+
+import sympy as sp
+
+from posedu._arguments import require_block, require_dimension
+from posedu.sympy.rotary.generators import require_block_size, turn_by_generators
+from posedu.sympy.rotary.mixed import Position, Rows
+
+
+def comrope_ap(
+    x: sp.Matrix,
+    position: Position,
+    *,
+    matrices: Sequence[Rows],
+    block: int,
+    axes: int = 2,
+) -> sp.Matrix:
+    """ComRoPE-AP on the column ``x``. Equation ``def-comrope-ap``."""
+    generators = ap_generators(matrices, axes=axes)
+    require_block_size(block, generators[0])
+    return turn_by_generators(x, position, generators)
+
+
+def ap_generators(matrices: Sequence[Rows], *, axes: int = 2) -> list[list[sp.Matrix]]:
+    """The generators of :func:`comrope_ap`, for :func:`rotations`."""
+    axes = require_dimension("axes", axes, 1)
+    require_dimension("the number of blocks", len(matrices), axes)
+    parts = _skew_parts(matrices)
+    return [
+        [part if m % axes == k else 0 * part for m, part in enumerate(parts)]
+        for k in range(axes)
+    ]
+
+
+def comrope_ld(
+    x: sp.Matrix,
+    position: Position,
+    *,
+    matrices: Sequence[Rows],
+    multipliers: Sequence[Sequence[sp.Expr]],
+    block: int,
+) -> sp.Matrix:
+    """ComRoPE-LD on the column ``x``. Equation ``def-comrope-ld``."""
+    generators = ld_generators(matrices, multipliers)
+    require_block_size(block, generators[0])
+    return turn_by_generators(x, position, generators)
+
+
+def ld_generators(
+    matrices: Sequence[Rows], multipliers: Sequence[Sequence[sp.Expr]]
+) -> list[list[sp.Matrix]]:
+    """The generators of :func:`comrope_ld`, for :func:`rotations`."""
+    parts = _skew_parts(matrices)
+    return [
+        [t * part for t, part in zip(theta, parts, strict=True)]
+        for theta in multipliers
+    ]
+
+
+def _skew_parts(matrices: Sequence[Rows]) -> list[sp.Matrix]:
+    squares = [sp.Matrix(p) for p in matrices]
+    for p in squares:
+        require_block(p.rows)
+    return [p - p.T for p in squares]

@@ -1,0 +1,21 @@
+"""LieRE over symbols."""
+
+from collections.abc import Sequence
+
+import sympy as sp
+
+from posedu.sympy.rotary.generators import require_block_size, skew, turn_by_generators
+from posedu.sympy.rotary.mixed import Position
+
+
+def liere(
+    x: sp.Matrix,
+    position: Position,
+    *,
+    entries: Sequence[Sequence[Sequence[sp.Expr]]],
+    block: int,
+) -> sp.Matrix:
+    """LieRE on the column ``x``; ``entries[k][m]`` for coordinate k and block m."""
+    generators = [[skew(free) for free in blocks] for blocks in entries]
+    require_block_size(block, generators[0])
+    return turn_by_generators(x, position, generators)

@@ -1,0 +1,23 @@
+"""RoPE-Mixed over symbols."""
+
+from collections.abc import Sequence
+
+import sympy as sp
+
+from posedu.sympy.rotary.rope import rotation
+
+Position = Sequence[sp.Expr | float]
+Rows = sp.Matrix | Sequence[Sequence[sp.Expr | float]]
+
+
+def mixed_rotation(position: Position, frequencies: Rows, *, layout: str) -> sp.Matrix:
+    """The dense rotation by the angle f_p · x in pair p. Equation ``def-mixed``."""
+    angles = sp.Matrix(frequencies) * sp.Matrix(position)
+    return rotation(1, list(angles), layout=layout)
+
+
+def mixed(
+    x: sp.Matrix, position: Position, *, frequencies: Rows, layout: str
+) -> sp.Matrix:
+    """The column ``x`` with pair p turned by f_p · position: the door ``rotate``."""
+    return mixed_rotation(position, frequencies, layout=layout) * x

@@ -1,0 +1,7 @@
+"""Absolute encodings, the fast face: a module an encoding."""
+
+from posedu.torch.absolute.sinusoidal import Sinusoidal
+
+__all__ = [
+    "Sinusoidal",
+]

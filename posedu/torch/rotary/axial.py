@@ -1,0 +1,85 @@
+"""Axial RoPE: each pair looks at one axis."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from posedu._arguments import (
+    LAYOUTS,
+    ORDERS,
+    require_base,
+    require_choice,
+    require_dimension,
+)
+from posedu.torch._tensors import cos_sin
+from posedu.torch.frequencies import frequencies
+from posedu.torch.rotary.turning import PairRotation
+
+
+def axial_frequencies(
+    d: int, *, order: str, base: float = 100.0, axes: int = 2, device=None
+) -> Float[Tensor, "pairs axes"]:
+    """The frequency vectors of axial RoPE in float64. Equation ``def-axial``.
+
+    See :func:`posedu.numpy.rotary.axial_frequencies`, which states the two ``order``.
+    """
+    require_dimension("axes", axes, 1)
+    require_dimension("d", d, 2 * axes)
+    require_choice("order", order, ORDERS)
+    theta = frequencies(d // axes, base=base, device=device)
+    by_axis = torch.diag_embed(theta.expand(axes, -1).mT)  # frequency, axis, axis
+    if order == "concatenated":
+        by_axis = by_axis.transpose(0, 1)
+    return by_axis.flatten(0, 1)
+
+
+class AxialRoPE(PairRotation):
+    """Axial RoPE (arXiv 2403.13298 §3.1): each pair of features looks at one axis.
+
+    No parameters, no maximal size. A class or register token at the origin is not
+    turned; any other position of its own works too.
+
+    Parameters
+    ----------
+    d
+        Head dimension, a multiple of 2·axes.
+    order
+        Which pairs look at which axis: ``"concatenated"`` (the authors' code) or
+        ``"alternating"`` (the paper).
+    layout
+        Which features form a pair; the authors' code is ``"interleaved"``.
+    base
+        Default 100 (the paper).
+    axes
+        Number of coordinates. Default 2: (x, y), as :func:`grid` gives them.
+
+    Raises
+    ------
+    TypeError, ValueError
+        ``d`` not a multiple of 2·axes, unknown ``order`` or ``layout``, ``base`` not
+        above 1.
+    """
+
+    def __init__(
+        self, d: int, *, order: str, layout: str, base: float = 100.0, axes: int = 2
+    ):
+        super().__init__()
+        self.axes = require_dimension("axes", axes, 1)
+        self.position_shape = (axes,)
+        self.d = require_dimension("d", d, 2 * axes)
+        self.order = require_choice("order", order, ORDERS)
+        self.layout = require_choice("layout", layout, LAYOUTS)
+        self.base = require_base(base)
+
+    def _table(self, positions, dtype, device) -> tuple[Tensor, Tensor]:
+        f = axial_frequencies(
+            self.d, order=self.order, base=self.base, axes=self.axes, device=device
+        )
+        return cos_sin(positions.to(torch.float64) @ f.mT, dtype)
+
+    def extra_repr(self) -> str:
+        """Say the conventions when the module is printed."""
+        return (
+            f"{self.d}, order={self.order!r}, layout={self.layout!r}, "
+            f"base={self.base:g}, axes={self.axes}"
+        )

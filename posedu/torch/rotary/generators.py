@@ -1,0 +1,144 @@
+"""Rotations by matrix exponentials of skew generators."""
+
+import math
+
+import torch
+from jaxtyping import Float, Shaped
+from torch import Tensor
+
+from posedu.torch._tensors import require_floats
+from posedu.torch.rotary.turning import Rotation, turn_blocks, turn_pairs
+
+_CLOSED = 4  # the largest block whose exponential has a closed form here
+
+
+def skew(entries: Float[Tensor, "*rows entries"]) -> Float[Tensor, "*rows block block"]:
+    """A = U − Uᵀ, where U holds ``entries`` above its diagonal, row by row.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Entries not floating, or not b(b − 1)/2 of them for a block size b ≥ 2.
+    """
+    require_floats("entries", entries)
+    count = entries.shape[-1] if entries.ndim else 0
+    block = round((1 + math.sqrt(1 + 8 * count)) / 2)
+    if count == 0 or block * (block - 1) // 2 != count:
+        raise ValueError(
+            "entries must end in an axis of b(b − 1)/2 numbers for blocks of b ≥ 2, "
+            f"got shape {list(entries.shape)}"
+        )
+    rows, columns = torch.triu_indices(block, block, 1, device=entries.device)
+    upper = entries.new_zeros(*entries.shape[:-1], block, block)
+    upper[..., rows, columns] = entries
+    return upper - upper.mT
+
+
+def exponential(
+    a: Float[Tensor, "*rows block block"],
+) -> Float[Tensor, "*rows block block"]:
+    """exp(A) of skew matrices: closed forms for blocks of 2, 3 and 4, else the series.
+
+    2: a rotation of the plane. 3: Rodrigues. 4: the product of two commuting
+    exponentials (isoclinic parts). Larger: ``torch.matrix_exp``. Equation
+    ``eq-lie-closed``. The lower triangle is not looked at by the closed forms.
+    """
+    b = a.shape[-1]
+    if b == 2:
+        angle = a[..., 1, 0]
+        cos, sin = angle.cos(), angle.sin()
+        return torch.stack((cos, -sin, sin, cos), -1).unflatten(-1, (2, 2))
+    if b == 3:
+        x, y, z = a[..., 0, 1], a[..., 0, 2], a[..., 1, 2]
+        square = (x * x + y * y + z * z)[..., None, None]
+        _, sinc = _cos_sinc(square)
+        _, half_sinc = _cos_sinc(square / 4)
+        return torch.eye(3).to(a) + sinc * a + half_sinc**2 / 2 * (a @ a)
+    if b == 4:
+        plus, minus = _isoclinic(a)
+        return _exponential_of_part(plus) @ _exponential_of_part(minus)
+    if a.shape[:-2].numel() == 1:  # alone, it is off by up to 1e-10: pytorch #196592
+        return torch.matrix_exp(a.expand(2, *a.shape).contiguous())[0]
+    return torch.matrix_exp(a.contiguous())
+
+
+def _isoclinic(a: Tensor) -> tuple[Tensor, Tensor]:
+    """The two commuting parts of 4 × 4 skew matrices, each squaring to −s² I."""
+    rows, columns = torch.triu_indices(4, 4, 1, device=a.device)
+    sign = torch.tensor([1, -1, 1, 1, -1, 1]).to(a)
+    dual = skew(sign * a[..., rows, columns].flip(-1))
+    return (a + dual) / 2, (a - dual) / 2
+
+
+def _exponential_of_part(a: Tensor) -> Tensor:
+    square = a[..., 0, 1:].square().sum(-1)[..., None, None]
+    cos, sinc = _cos_sinc(square)
+    return cos * torch.eye(4).to(a) + sinc * a
+
+
+def _cos_sinc(square: Tensor) -> tuple[Tensor, Tensor]:
+    """Cosine of s and sin(s)/s, smooth in s² ≥ 0 also where s = 0.
+
+    Below s² = 10⁻⁶ by their series, whose next terms are below 2⁻⁵³.
+    """
+    small = square < 1e-6
+    s = square.where(~small, 1.0).sqrt()
+    cos = torch.where(small, 1 - square / 2 + square**2 / 24, s.cos())
+    sinc = torch.where(small, 1 - square / 6 + square**2 / 120, s.sin() / s)
+    return cos, sinc
+
+
+def rotations(
+    positions: Shaped[Tensor, "*rows tokens axes"],
+    generators: Float[Tensor, "*heads axes blocks block block"],
+) -> Float[Tensor, "*table tokens blocks block block"]:
+    """R(x) = exp(Σ_k x_k A_k), block by block, in the dtype of the generators.
+
+    Equation ``def-lie``. With generators of each head, positions have an axis for the
+    heads, of size 1 or theirs, before the tokens.
+    """
+    exponents = positions.to(generators.dtype) @ generators.flatten(-3)
+    return exponential(exponents.unflatten(-1, generators.shape[-3:]))
+
+
+class BlockRotation(Rotation):
+    """R(x) = exp(Σ_k x_k A_k) for skew, block-diagonal A_k. Equation ``def-lie``.
+
+    Exponentials are float64, whatever the dtype of the features, and computed once for
+    each distinct position; the product is block by block. A subclass says what its
+    generators are.
+    """
+
+    block: int
+    _features = 3
+
+    def generators(self) -> Float[Tensor, "*heads axes blocks block block"]:
+        """The skew matrices A_k, block by block, in float64."""
+        raise NotImplementedError
+
+    def _table(self, positions, dtype, device) -> Tensor:
+        positions = positions.to(torch.float64)
+        rows = positions.shape[:-2]
+        shared = rows and (self.heads is None or rows[-1] == 1)
+        untold = torch.compiler.is_compiling() or positions.is_meta
+        if self.block <= _CLOSED or not shared or untold:
+            return self._exponentials(positions).to(dtype)
+        distinct, place = positions.flatten(0, -2).unique(dim=0, return_inverse=True)
+        table = self._exponentials(distinct).to(dtype)
+        table = table[..., place, :, :, :].unflatten(-4, positions.shape[:-1])
+        if self.heads is not None:
+            table = table.movedim(0, len(rows)).squeeze(len(rows) - 1)
+        return table
+
+    def _exponentials(self, positions: Tensor) -> Tensor:
+        return rotations(positions, self.generators())
+
+    def _turn(self, x: Tensor, table: Tensor) -> Tensor:
+        if self.block > 2:
+            return turn_blocks(x, table)
+        cos, sin = table[..., 0, 0], table[..., 1, 0]
+        return turn_pairs(x, cos, sin, layout="interleaved")
+
+    def extra_repr(self) -> str:
+        """Say the conventions when the module is printed."""
+        return f"{self.d}, block={self.block}, axes={self.axes}, heads={self.heads}"

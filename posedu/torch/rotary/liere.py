@@ -1,0 +1,71 @@
+"""LieRE: free skew generators."""
+
+import math
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from posedu._arguments import require_dimension
+from posedu.torch.rotary.generators import BlockRotation, skew
+from posedu.torch.rotary.turning import given_parameter, require_optional_heads
+
+
+class LieRE(BlockRotation):
+    """LieRE (arXiv 2406.10322): free skew generators, so in general not relative.
+
+    Parameters
+    ----------
+    d
+        Head dimension, a multiple of ``block``.
+    block
+        Block size b ≥ 2: the paper has 8, and d for the dense form. 2 is RoPE-Mixed.
+    axes
+        Number of coordinates. Default 2.
+    heads
+        How many heads have generators of their own; under grouped queries the
+        key-value heads. ``None``: one set for all.
+    scale
+        The entries above the diagonal start uniform in [0, scale). Default 2π (the
+        authors' code).
+    entries
+        Where they start instead, ``[axes, blocks, b(b − 1)/2]``, after an axis of
+        ``heads`` where there are some. See :func:`skew`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        ``d`` not a multiple of ``block``, a ``block`` below 2, sizes that are not
+        positive integers, a ``scale`` that is negative or not finite, entries of
+        another shape or not finite.
+    """
+
+    def __init__(
+        self,
+        d: int,
+        *,
+        block: int,
+        axes: int = 2,
+        heads: int | None = None,
+        scale: float = 2 * math.pi,
+        entries: Float[Tensor, "*heads axes blocks entries"] | None = None,
+    ):
+        super().__init__()
+        self.block = require_dimension("block", block, 1)
+        if block < 2:
+            raise ValueError("block must be at least 2, got 1; nothing turns in a line")
+        self.d = require_dimension("d", d, block)
+        self.axes = require_dimension("axes", axes, 1)
+        self.position_shape = (axes,)
+        self.heads = require_optional_heads(heads)
+        if not 0 <= scale < math.inf:
+            raise ValueError(f"scale must be finite and not negative, got {scale}")
+        own = () if heads is None else (heads,)
+        shape = (*own, axes, d // block, block * (block - 1) // 2)
+        if entries is None:
+            entries = scale * torch.rand(shape)
+        self.entries = given_parameter("entries", entries, shape)
+
+    def generators(self) -> Float[Tensor, "*heads axes blocks block block"]:
+        """The skew matrices A_k = U_k − U_kᵀ, in float64."""
+        return skew(self.entries.to(torch.float64))

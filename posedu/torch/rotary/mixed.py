@@ -1,0 +1,98 @@
+"""RoPE-Mixed: a frequency vector for each pair."""
+
+import math
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from posedu._arguments import LAYOUTS, require_choice, require_dimension
+from posedu.torch._tensors import cos_sin
+from posedu.torch.frequencies import frequencies
+from posedu.torch.rotary.turning import (
+    PairRotation,
+    given_parameter,
+    require_optional_heads,
+)
+
+
+class MixedRoPE(PairRotation):
+    """RoPE-Mixed (arXiv 2403.13298 §3.2): every pair has a trained frequency vector.
+
+    Pair p of a token at x turns by f_p · x. Equation ``def-mixed``. The paper trains a
+    set for each head and layer and excludes them from weight decay.
+
+    Parameters
+    ----------
+    d
+        Head dimension: a multiple of 4, or of 2 where ``frequencies`` are given.
+    layout
+        Which features form a pair; the authors' code is ``"interleaved"``.
+    heads
+        How many heads have frequencies of their own; under grouped queries the
+        key-value heads. ``None``: one set for all.
+    base
+        Of the initial lengths base^(−4t/d). Default 10 (the authors' code).
+    frequencies
+        Where to start instead, ``[pairs, axes]`` or ``[heads, pairs, axes]``. Default:
+        see :meth:`initial_frequencies`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        ``d`` not a multiple of 4 (or 2), unknown ``layout``, ``base`` not above 1,
+        frequencies of another shape or not finite.
+    """
+
+    def __init__(
+        self,
+        d: int,
+        *,
+        layout: str,
+        heads: int | None = None,
+        base: float = 10.0,
+        frequencies: Float[Tensor, "*heads pairs axes"] | None = None,
+    ):
+        super().__init__()
+        self.d = require_dimension("d", d)
+        self.layout = require_choice("layout", layout, LAYOUTS)
+        self.heads = require_optional_heads(heads)
+        if frequencies is None:
+            frequencies = self.initial_frequencies(d, heads=heads, base=base)
+            frequencies = frequencies.to(torch.get_default_dtype())
+        own = () if heads is None else (heads,)
+        shape = (*own, d // 2, "axes")
+        self.frequencies = given_parameter("frequencies", frequencies, shape)
+        self.axes = frequencies.shape[-1]
+        self.position_shape = (self.axes,)
+
+    @staticmethod
+    def initial_frequencies(
+        d: int, *, heads: int | None = None, base: float = 10.0
+    ) -> Float[Tensor, "*heads pairs 2"]:
+        """Draw where the authors' code starts, for two coordinates, in float64.
+
+        Each head is axial RoPE in a frame of its own, turned by an angle φ uniform in
+        [0, 2π): the first half of the pairs points to φ, the second to φ + π/2, with
+        lengths base^(−4t/d), t = 0 … d/4 − 1.
+        """
+        require_dimension("d", d, 4)
+        size = frequencies(d // 2, base=base)
+        own = () if heads is None else (heads,)
+        phi = 2 * math.pi * torch.rand(*own, 1, dtype=torch.float64)
+        direction = torch.cat((phi, phi + math.pi / 2), -1)[..., None]
+        return torch.stack(
+            (
+                (size * direction.cos()).flatten(-2),
+                (size * direction.sin()).flatten(-2),
+            ),
+            -1,
+        )
+
+    def _table(self, positions, dtype, device) -> tuple[Tensor, Tensor]:
+        f = self.frequencies.to(torch.float64)
+        return cos_sin(positions.to(torch.float64) @ f.mT, dtype)
+
+    def extra_repr(self) -> str:
+        """Say the conventions when the module is printed."""
+        return f"{self.d}, layout={self.layout!r}, heads={self.heads}, axes={self.axes}"
