@@ -4,7 +4,7 @@ VENV := .venv
 RUN := PYTHONPATH=book/_ext $(VENV)/bin/python
 READY := $(VENV)/ready
 
-.PHONY: book serve test notebooks address lint clean
+.PHONY: book serve test notebooks missing address lint clean
 
 book: $(READY)
 	$(RUN) -m posedu_book.build
@@ -20,6 +20,9 @@ test: $(READY) book
 
 notebooks: $(READY)
 	$(RUN) -m posedu_book.notebooks
+
+missing: $(READY)
+	$(RUN) -m posedu_book.missing $(NAMES)
 
 address: $(READY)
 	$(RUN) -m posedu_book.address "$(URL)"

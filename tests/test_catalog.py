@@ -1,21 +1,20 @@
 """Every record of the catalog: its faces load and take its variants."""
 
-import importlib
 import inspect
 import pkgutil
 import re
 import subprocess
 import sys
+from importlib import import_module
 from itertools import chain
 
 import numpy as np
 import pytest
-import sympy as sp
 import torch
 
 import posedu
 from posedu import _arguments
-from posedu.catalog import ATTENTION, CATALOG
+from posedu.catalog import ATTENTION, CATALOG, FACES, FAMILIES, FREQUENCY_MAPS
 from posedu.crosscheck import features
 from posedu.crosscheck.common import parameters_of, to_numpy
 from posedu.numpy.attention import attend
@@ -24,6 +23,7 @@ from posedu.torch.encoding import LAYER_DOORS, MODEL_DOORS
 
 HEADS = 2
 RECORDS = pytest.mark.parametrize("encoding", CATALOG.values(), ids=CATALOG)
+MAPS = FREQUENCY_MAPS.values()
 KINDS = ("features", "doors", "block")
 
 
@@ -33,18 +33,6 @@ def variants_of(*kinds):
         [(e, v) for e in CATALOG.values() if e.kind in kinds for v in e.variants],
         ids=lambda v: getattr(v, "name", "") or " ".join(map(str, v.keywords.values())),
     )
-
-
-def value_of(formula, **sizes):
-    """One of the catalog's formulas."""
-    names = ("d", "b", "N", "h", "npos", "buckets")
-    symbols = {name: sp.Symbol(name) for name in names}
-    return int(sp.sympify(formula, locals=symbols).subs(sizes))
-
-
-def head_dimension(encoding, variant, units):
-    block, axes = variant.options.get("block", 2), encoding.axes or 1
-    return units * value_of(encoding.unit, b=block, N=axes)
 
 
 def make(encoding, variant, d, heads=HEADS):
@@ -86,7 +74,7 @@ def reference(encoding, variant, d, heads):
 
 @variants_of("features")
 def test_three_faces_take_each_variant_and_agree(encoding, variant):
-    d = head_dimension(encoding, variant, 2)
+    d = 2 * encoding.divisor(variant)
     pair = features._Pair(encoding, variant, d, 0)
     x, positions = tokens(encoding, d)
     x = x if pair.heads else x[0]
@@ -110,7 +98,7 @@ def test_variants_differ(encoding):
 def modules_of_posedu():
     for found in pkgutil.walk_packages(posedu.__path__, "posedu."):
         if found.name.split(".")[1] in ("numpy", "torch", "sympy"):
-            yield importlib.import_module(found.name)
+            yield import_module(found.name)
 
 
 def test_every_choice_of_every_option_is_in_some_variant(monkeypatch):
@@ -145,22 +133,16 @@ def test_doors_are_those_that_the_module_opens(encoding):
 
 @variants_of(*KINDS)
 def test_claims_about_parameters_are_true(encoding, variant):
-    d, block, axes = 48, variant.options.get("block", 2), encoding.axes or 1
-    module = make(encoding, variant, d)
+    module = make(encoding, variant, 48)
     trained = sum(p.numel() for p in module.parameters() if p.requires_grad)
-    named = {*encoding.sizes, *variant.sizes}
-    heads = HEADS if named & {"heads", "gate_heads"} else 1
-    npos, buckets = (variant.module.get(name, 0) for name in ("npos", "buckets"))
-    sizes = {"d": d, "b": block, "N": axes, "h": heads, "npos": npos}
-    formula = variant.parameters or encoding.parameters
-    assert value_of(formula, buckets=buckets, **sizes) == trained
+    assert encoding.trained(variant, d=48, heads=HEADS) == trained
     if variant is encoding.variants[0]:
-        assert encoding.learned == ("yes" if trained else "no")
+        assert encoding.learned == (trained > 0)
 
 
 @variants_of("features")
 def test_the_unit_is_what_the_head_dimension_is_a_multiple_of(encoding, variant):
-    unit = head_dimension(encoding, variant, 1)
+    unit = encoding.divisor(variant)
     for d in (unit, 3 * unit):
         make(encoding, variant, d, 1)
     for d in (unit - 1, unit + 1):
@@ -168,34 +150,40 @@ def test_the_unit_is_what_the_head_dimension_is_a_multiple_of(encoding, variant)
             make(encoding, variant, d, 1)
 
 
+EVERY = {**CATALOG, **FREQUENCY_MAPS}
+EVERY_RECORD = pytest.mark.parametrize("record", EVERY.values(), ids=EVERY)
+
+
+@EVERY_RECORD
+def test_records_are_filled(record):
+    may_be_empty = {"function", "special_cases", "adopters", "axes", "sizes"}
+    pages = {"chapter", "lab"}
+    for name in record.__dataclass_fields__.keys() - may_be_empty - pages:
+        assert getattr(record, name) or name == "face_sizes", name
+    assert bool(record.chapter) == bool(record.lab)
+    published = int(re.search(r"\d+$", record.paper)[0])
+    assert published - record.year in (0, 1)
+
+
+def test_a_name_is_one_record_s():
+    assert EVERY.keys() == {record.name for record in EVERY.values()}
+    assert len(EVERY) == len(CATALOG) + len(FREQUENCY_MAPS)
+
+
+@EVERY_RECORD
+def test_a_record_and_its_file_are_named_alike(record):
+    """Know the name, and you know the file: what follows a hyphen is a kind of it."""
+    folder, _, file = record.file.partition(".")
+    assert record.name.partition("-")[0] == file or record.name == folder
+    assert record in chain(*(vars(f).get("ENCODINGS", ()) for f in FAMILIES), MAPS)
+    assert record.function in ("", *vars(import_module(f"posedu.numpy.{record.file}")))
+
+
 @RECORDS
-def test_records_are_filled_and_named_after_their_family(encoding):
-    assert CATALOG[encoding.name] is encoding
-    may_be_empty = {"special_cases", "adopters", "axes", "sizes", "face_sizes"}
-    pages = {"chapter", "lab", "exercises"}
-    for name in encoding.__dataclass_fields__.keys() - may_be_empty - pages:
-        assert getattr(encoding, name), name
+def test_kinds_and_faces(encoding):
     assert encoding.kind in KINDS
-    for face in ("numpy", "torch", "sympy"):
-        module = encoding.face(face).__module__
-        assert f"{module}.".startswith(f"posedu.{face}.{encoding.family}.")
-    assert str(encoding.year)[2:] == encoding.arxiv[:2]
-    published = int(re.search(r"\d+$", encoding.paper)[0])
-    assert published - encoding.year in (0, 1)
-
-
-@RECORDS
-def test_pages_are_there_or_none_is(encoding):
-    if not encoding.chapter:
-        assert encoding.lab == encoding.exercises == ""
-        return
-    folder, family, chapter = encoding.chapter.split("/")
-    assert (folder, family) == ("book", encoding.family)
-    assert encoding.lab.startswith("notebooks/")
-    assert encoding.exercises in (
-        f"notebooks/exercises/{family}",
-        f"notebooks/exercises/{chapter}",
-    )
+    for face in FACES:
+        assert encoding.face(face).__module__ == f"posedu.{face}.{encoding.file}"
 
 
 @RECORDS

@@ -34,7 +34,7 @@ DOCUMENTS = [
 ]
 PAGES = [f"{document}.html" for document in DOCUMENTS]
 CHAPTERS = [chapter["file"] for chapter in TOC["parts"][0]["chapters"]]
-OF_ENCODINGS = {e.chapter for e in CATALOG.values() if e.chapter}
+OF_ENCODINGS = {e.page for e in CATALOG.values() if e.page}
 HEADINGS = (
     "What you will be able to do",
     "The problem",

@@ -12,6 +12,7 @@ from posedu.numpy.rotary import (
     fope_offset,
     liere,
     mixed,
+    pi,
     rope,
 )
 from posedu.numpy.stickbreaking import stick_breaking
@@ -32,6 +33,7 @@ __all__ = [
     "fox_pro",
     "liere",
     "mixed",
+    "pi",
     "rope",
     "stick_breaking",
     "t5",

@@ -65,21 +65,21 @@ def _row(app, docname, encoding):
         encoding.cost,
         encoding.relative,
         encoding.bounded,
-        encoding.learned,
+        "yes" if encoding.learned else "no",
         ", ".join(encoding.adopters) or "none known to us",
     ]
 
 
 def _to_chapter(app, docname, encoding):
     """A link, or the title alone while the book has no chapter."""
-    if not encoding.chapter:
+    if not encoding.page:
         return encoding.title
-    return link(app, docname, encoding.chapter, "", encoding.title)
+    return link(app, docname, encoding.page, "", encoding.title)
 
 
 def _cases():
     """The arrows between encodings that the book has chapters of."""
-    written = [e for e in CATALOG.values() if e.chapter]
+    written = [e for e in CATALOG.values() if e.page]
     return [(e, case) for e in written for case in e.special_cases]
 
 
@@ -88,12 +88,12 @@ def _title(name):
 
 
 def _chapter(name):
-    return "book/attention/order" if name == ATTENTION else CATALOG[name].chapter
+    return "book/attention/order" if name == ATTENTION else CATALOG[name].page
 
 
 def _depths():
     """Longest chain of special cases below each encoding; no encoding is at 0."""
-    written = [name for name, encoding in CATALOG.items() if encoding.chapter]
+    written = [name for name, encoding in CATALOG.items() if encoding.page]
     depths = {ATTENTION: 0, **dict.fromkeys(written, 0)}
     for _ in depths:
         for encoding, case in _cases():
@@ -126,7 +126,7 @@ def _drawing(app, docname):
     parts = []
     for number, (encoding, case) in enumerate(_cases(), 1):
         (x1, y1), (x2, y2) = places[encoding.name], places[case.of]
-        uri = app.builder.get_relative_uri(docname, encoding.chapter)
+        uri = app.builder.get_relative_uri(docname, encoding.page)
         title = f"{number}. {encoding.title} becomes {_title(case.of)}: {case.when}"
         # Nearer to the tail than to the head, where arrows cross or meet.
         x, y = x1 + 0.35 * (x2 - x1), y1 + 22 + 0.35 * (y2 - y1 - 48)
@@ -160,7 +160,7 @@ def _edges(app, docname):
     items = []
     for encoding, case in _cases():
         anchor = f"equation-{case.proof}"
-        proof = link(app, docname, encoding.chapter, anchor, "proof")
+        proof = link(app, docname, encoding.page, anchor, "proof")
         text = f"{encoding.title} becomes {_title(case.of)} where {case.when} ("
         paragraph = nodes.paragraph("", "", nodes.Text(text), proof, nodes.Text(")."))
         items.append(nodes.list_item("", paragraph))

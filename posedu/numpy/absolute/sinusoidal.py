@@ -73,7 +73,7 @@ def embed_sinusoidal(
     """Add to each input vector the encoding of its position: the door ``embed``.
 
     ``positions`` is ``[tokens]``, or ``[batch, tokens]`` for rows of their own.
-    Other arguments and errors as :func:`sinusoidal`.
+    Other arguments and errors as :func:`sinusoidal`. Equation ``def-sinusoidal``.
     """
     x = require_floats("x", x)
     positions = align_positions(positions, x)

@@ -29,6 +29,7 @@ from posedu.numpy.rotary.generators import (
 )
 from posedu.numpy.rotary.liere import liere
 from posedu.numpy.rotary.mixed import mixed
+from posedu.numpy.rotary.pi import pi
 from posedu.numpy.rotary.rope import (
     convert_layout,
     decay_bound,
@@ -63,6 +64,7 @@ __all__ = [
     "mixed",
     "normal_form",
     "pairs",
+    "pi",
     "rope",
     "rope_complex",
     "rope_dense",

@@ -1,0 +1,103 @@
+"""Records of the gated encodings."""
+
+from posedu.catalog.records import ATTENTION, Encoding, SpecialCase, variant
+
+ENCODINGS = (
+    Encoding(
+        name="fox",
+        title="FoX",
+        paper="lin2025",
+        arxiv="2503.02130",
+        kind="doors",
+        doors=("fold",),
+        file="gated.fox",
+        module="FoX",
+        variants=(
+            variant(form="difference", module={"gate": "learned"}),
+            variant(
+                form="key", module={"gate": "independent"}, parameters="h", heads=4
+            ),
+            variant(form="difference", module={"gate": "fixed"}, parameters="0"),
+        ),
+        chapter="fox",
+        lab="gated",
+        parameters="h*(h*d+1)",
+        cost="O(L²) a head and layer for the bias, O(L h d) a head for the gates",
+        relative="at equal gates: then it is ALiBi",
+        bounded="yes: the bias is at most 0",
+        special_cases=(SpecialCase(ATTENTION, "all gates are 1", "eq-fox-open"),),
+        sizes=("d_model", "heads"),
+        unit="1",
+    ),
+    Encoding(
+        name="fox-pro",
+        title="FoX (Pro)",
+        paper="lin2025",
+        arxiv="2503.02130",
+        kind="block",
+        doors=("fold",),
+        file="gated.fox",
+        module="FoXPro",
+        variants=(
+            variant(output_gate="sigmoid"),
+            variant(
+                output_gate="silu",
+                module={"v_shift": False, "output_norm": False},
+                parameters="5*(h*d)**2+2*h**2*d+h+2*h*d",
+            ),
+            variant(
+                module={
+                    "k_shift": False,
+                    "v_shift": False,
+                    "qk_norm": False,
+                    "output_norm": False,
+                    "output_gate": None,
+                },
+                parameters="4*(h*d)**2+h**2*d+h",
+            ),
+        ),
+        chapter="fox",
+        lab="gated",
+        parameters="5*(h*d)**2+3*h**2*d+h+3*h*d",
+        cost="O(L²) a head and layer for the bias, O(L h² d²) for the output gate",
+        relative="at equal gates, but for the shift of keys and values",
+        bounded="yes: the bias is at most 0",
+        special_cases=(
+            SpecialCase("fox", "every part is switched off", "eq-fox-pro-off"),
+        ),
+        sizes=("d_model", "heads"),
+        unit="1",
+    ),
+    Encoding(
+        name="cope",
+        title="CoPE",
+        paper="golovneva2024",
+        arxiv="2405.18719",
+        kind="doors",
+        doors=("scale", "bias"),
+        file="gated.cope",
+        module="CoPE",
+        variants=(
+            variant(scaling="code", gates="content", module={"npos": 4}),
+            variant(
+                "heads", scaling="bias unscaled", gates="values", module={"npos": 4}
+            ),
+            variant(
+                "d_model",
+                "gate_heads",
+                scaling="paper",
+                gates="keys",
+                module={"npos": 4},
+                parameters="d*npos+h**2*d**2",
+            ),
+        ),
+        chapter="cope",
+        lab="gated",
+        parameters="h*d*npos",
+        cost="O(L² + L npos d) a head and layer for positions and bias",
+        relative="at gates that are all 1: then it is a relative table",
+        bounded="positions: yes, at most npos − 1",
+        special_cases=(SpecialCase(ATTENTION, "the table is 0", "eq-cope-nope"),),
+        unit="1",
+    ),
+)

@@ -1,0 +1,220 @@
+"""What a record of the catalog says of an encoding, and what follows from that."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from types import MappingProxyType
+from typing import Any
+
+NOTHING: Mapping[str, Any] = MappingProxyType({})
+ATTENTION = "attention"  # no encoding at all: the root of the map of special cases
+FACES = ("numpy", "sympy", "torch")
+
+
+@dataclass(frozen=True)
+class SpecialCase:
+    """An encoding becomes the encoding ``of`` where ``when`` holds: claim ``proof``."""
+
+    of: str
+    when: str
+    proof: str
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One way to call the faces of an encoding.
+
+    ``options`` are keywords of all faces, ``module`` those of the PyTorch module alone,
+    ``sizes`` the sizes that this module is given besides the record's: ``heads`` for
+    parameters of each head. ``parameters`` says how many are trained where the record's
+    formula does not. ``exact`` tells whether the symbolic face has it, ``heads`` how
+    many heads show what is special about it.
+    """
+
+    options: Mapping[str, Any]
+    module: Mapping[str, Any]
+    sizes: tuple[str, ...] = ()
+    parameters: str | None = None
+    exact: bool = True
+    heads: int = 2
+
+    @property
+    def keywords(self) -> dict[str, Any]:
+        """All options by name, those of the module alone last."""
+        return {**self.options, **self.module}
+
+
+def variant(
+    *sizes: str,
+    module: Mapping[str, Any] = NOTHING,
+    parameters: str | None = None,
+    exact: bool = True,
+    heads: int = 2,
+    **options: Any,
+) -> Variant:
+    """Write a :class:`Variant` as it is called: options are keywords."""
+    return Variant(
+        MappingProxyType(options),
+        MappingProxyType(dict(module)),
+        sizes,
+        parameters,
+        exact,
+        heads,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Record:
+    """What every record says.
+
+    ``file`` is where the faces are, from the folder of a face on: ``"rotary.rope"`` is
+    ``posedu/numpy/rotary/rope.py`` and its kin. ``function`` is their name there, if it
+    is not the record's. ``chapter`` and ``lab`` are names of files without folder and
+    ending, empty until the book has them.
+    """
+
+    name: str
+    title: str
+    paper: str
+    arxiv: str
+    file: str
+    function: str = ""
+    adopters: tuple[str, ...] = ()
+    special_cases: tuple[SpecialCase, ...] = ()
+    chapter: str = ""
+    lab: str = ""
+
+    @property
+    def family(self) -> str:
+        """The folder that it stands in, in each face and in the book."""
+        return self.file.partition(".")[0]
+
+    @property
+    def year(self) -> int:
+        """When it was published first, from the arXiv identifier."""
+        return 2000 + int(self.arxiv[:2])
+
+    @property
+    def page(self) -> str:
+        """The chapter, as the book's contents have it, or nothing."""
+        return f"book/{self.family}/{self.chapter}" if self.chapter else ""
+
+    @property
+    def notebook(self) -> str:
+        """The lab, as the book's contents have it, or nothing."""
+        return f"notebooks/{self.lab}" if self.lab else ""
+
+    @property
+    def exercises(self) -> str:
+        """The learner's notebook, as the book's contents have it, or nothing."""
+        return f"notebooks/exercises/{self.chapter}" if self.chapter else ""
+
+    def face(self, face: str) -> Any:
+        """Load the ``"numpy"`` or ``"sympy"`` face, a function."""
+        module = import_module(f"posedu.{face}.{self.file}")
+        return getattr(module, self.function or self.name.replace("-", "_"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class FrequencyMap(Record):
+    """A method that changes RoPE's frequencies and nothing else.
+
+    It has one face, in NumPy, which maps the frequencies of the pairs to others:
+    ``f(frequencies, **options)``. RoPE takes the result in every face. ``options`` are
+    keywords to try it with.
+    """
+
+    options: tuple[Mapping[str, Any], ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Encoding(Record):
+    """One encoding, whose three faces :meth:`face` loads.
+
+    The faces take the same keywords: the options of a variant, and the parameters by
+    the names that the PyTorch module has for them ("." becomes "_"). ``module`` is the
+    class in PyTorch. ``kind`` says what the faces are:
+
+    ``"features"``
+        Functions of features and positions: NumPy ``f(x, positions, **keywords)``,
+        SymPy ``f(column, position, **keywords)``, ``module(x, positions)``.
+    ``"doors"``
+        NumPy and SymPy ``f(**keywords)`` return ``Doors``, the module is an
+        ``Encoding``; each goes to its face's ``attend``.
+    ``"block"``
+        A whole attention block: ``f(x, **keywords)`` and ``module(x)``.
+
+    ``sizes`` names what the module's constructor needs (``d``, ``heads``, ``d_model``),
+    ``face_sizes`` those that the other two faces take too. ``axes`` is the number of
+    coordinates of a position, ``None`` for one that is a plain number.
+
+    ``parameters`` (the trained ones of a layer) and ``unit`` (what d must be a multiple
+    of) are formulas, see :meth:`evaluate`.
+    """
+
+    module: str
+    kind: str
+    doors: tuple[str, ...]
+    variants: tuple[Variant, ...]
+    parameters: str
+    cost: str
+    relative: str
+    bounded: str
+    sizes: tuple[str, ...] = ("d",)
+    face_sizes: tuple[str, ...] = ()
+    axes: int | None = None
+    unit: str = "2"
+
+    @property
+    def learned(self) -> bool:
+        """Whether its first variant has trained parameters."""
+        return (self.variants[0].parameters or self.parameters) != "0"
+
+    def face(self, face: str) -> Any:
+        """Load the ``"numpy"``, ``"sympy"`` or ``"torch"`` face."""
+        if face == "torch":
+            return getattr(import_module(f"posedu.torch.{self.file}"), self.module)
+        return super().face(face)
+
+    def evaluate(
+        self, formula: str, variant: Variant, *, d: int = 0, heads: int = 1
+    ) -> int:
+        """The value of a formula of this record for a layer of these sizes.
+
+        Its letters: d, the heads h (1 where they share parameters), the axes N, the
+        block size b, CoPE's npos and T5's buckets.
+        """
+        own = {"heads", "gate_heads"} & {*self.sizes, *variant.sizes}
+        given = variant.keywords
+        sizes = {"d": d, "h": heads if own else 1, "N": self.axes or 1}
+        sizes |= {"b": given.get("block", 2)}
+        sizes |= {name: given.get(name, 0) for name in ("npos", "buckets")}
+        return int(eval(formula, {"__builtins__": {}}, sizes))
+
+    def divisor(self, variant: Variant) -> int:
+        """What a head dimension must be a multiple of."""
+        return self.evaluate(self.unit, variant)
+
+    def trained(self, variant: Variant, *, d: int, heads: int) -> int:
+        """How many parameters a layer of these sizes trains."""
+        formula = variant.parameters or self.parameters
+        return self.evaluate(formula, variant, d=d, heads=heads)
+
+    def label(self, variant: Variant) -> str:
+        """The name and the options."""
+        own = ("own " + name for name in variant.sizes if name == "heads")
+        return ", ".join((self.name, *map(str, variant.keywords.values()), *own))
+
+    def make(self, variant: Variant, *, d: int, heads: int) -> Any:
+        """The PyTorch module of a variant, for a layer of these sizes."""
+        sizes = _sizes((*self.sizes, *variant.sizes), d, heads)
+        return self.face("torch")(**sizes, **variant.keywords)
+
+    def keywords(self, variant: Variant, *, d: int, heads: int) -> dict[str, Any]:
+        """What the other two faces are given besides parameters."""
+        return _sizes(self.face_sizes, d, heads) | dict(variant.options)
+
+
+def _sizes(names: tuple[str, ...], d: int, heads: int) -> dict[str, int]:
+    known = {"d": d, "heads": heads, "d_model": heads * d, "gate_heads": heads}
+    return {name: known[name] for name in names}

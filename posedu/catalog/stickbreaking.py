@@ -1,0 +1,37 @@
+"""The record of stick-breaking attention."""
+
+from posedu.catalog.records import Encoding, variant
+
+ENCODINGS = (
+    Encoding(
+        name="stickbreaking",
+        title="Stick-breaking",
+        paper="tan2024",
+        arxiv="2410.17980",
+        kind="doors",
+        doors=("weigh", "mix"),
+        file="stickbreaking",
+        function="stick_breaking",
+        module="StickBreaking",
+        variants=(
+            variant(attend_current=False, remainder="drop"),
+            variant(attend_current=True, remainder="own"),
+            variant(attend_current=False, remainder="renormalise"),
+            variant(
+                "heads",
+                "d",
+                attend_current=True,
+                remainder="sink",
+                parameters="h*d",
+            ),
+        ),
+        chapter="stickbreaking",
+        lab="stickbreaking",
+        parameters="0",
+        cost="O(L² d) a head and layer, in the place of the softmax; memory O(L d)",
+        relative="needs no position: the order of the keys is enough",
+        bounded="yes: weights sum to at most 1",
+        sizes=(),
+        unit="1",
+    ),
+)
