@@ -1,14 +1,12 @@
 """The command that says what a record lacks sees each thing that can be lacking."""
 
 import shutil
-import subprocess
-import sys
 from dataclasses import replace
 
 import pytest
 
 from posedu.catalog import CATALOG, FREQUENCY_MAPS
-from posedu_book.missing import ROOMS, missing
+from posedu_book.missing import ROOMS, main, missing
 from posedu_book.notebooks import ROOT
 
 ROPE = CATALOG["rope"]
@@ -87,7 +85,14 @@ def test_a_map_of_frequencies_needs_no_timing():
     assert "timing" not in missing(FREQUENCY_MAPS["pi"])
 
 
-def test_the_command_refuses_a_name_that_no_record_has():
-    command = [sys.executable, "-m", "posedu_book.missing", "ropee"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 2 and "no record is named ropee" in done.stderr
+def test_the_command_names_what_is_lacking_and_fails(capsys):
+    assert not main(["rope"])
+    assert capsys.readouterr().out == ""
+    assert main(["alibi", "rope"])
+    assert capsys.readouterr().out.startswith("alibi: ")
+
+
+def test_the_command_refuses_a_name_that_no_record_has(capsys):
+    with pytest.raises(SystemExit):
+        main(["ropee"])
+    assert "no record is named ropee" in capsys.readouterr().err

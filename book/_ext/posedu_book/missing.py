@@ -105,11 +105,11 @@ ROOMS = {
 }
 
 
-def main():
+def main(arguments=None):
     """Print a line for each record that lacks something."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", metavar="name", help="default: all records")
-    names = parser.parse_args().names or list(RECORDS)
+    names = parser.parse_args(arguments).names or list(RECORDS)
     unknown = [name for name in names if name not in RECORDS]
     if unknown:
         parser.error(f"no record is named {unknown[0]}; there are {', '.join(RECORDS)}")
