@@ -16,7 +16,8 @@ import torch
 from torch import Tensor
 
 from posedu._arguments import LAYOUTS
-from posedu.numpy import absolute, rotary
+from posedu.numpy import rotary
+from posedu.numpy.frequencies import frequencies as geometric
 from posedu.timing import (
     Record,
     Run,
@@ -146,7 +147,7 @@ def _relative_error(run: Run, q: Tensor, k: Tensor, layout: str) -> float:
 def _cosine_error(cos: Tensor, layout: str, positions: Tensor, d: int) -> float:
     if cos.shape[-1] == d:
         cos = cos[..., rotary.pairs(d, layout=layout)[0]]
-    angle = positions.double().cpu().numpy()[:, None] * absolute.frequencies(d)
+    angle = positions.double().cpu().numpy()[:, None] * geometric(d)
     return float(np.abs(cos.double().cpu().numpy() - np.cos(angle)).max())
 
 

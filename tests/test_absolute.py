@@ -10,7 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from posedu.numpy import absolute
+from posedu.numpy.frequencies import frequencies as geometric
+from posedu.numpy.frequencies import wavelengths
 from posedu.sympy import absolute as symbolic
+from posedu.sympy.frequencies import frequencies as exact_frequencies
 from posedu.torch import Sinusoidal
 
 LAYOUTS = ("interleaved", "half")
@@ -74,7 +77,7 @@ def test_offset_matrices_are_rotations_that_compose(s, t, d, options):
 def test_inner_products_see_the_offset_without_its_sign(start, tokens, d, options):
     positions = start + np.arange(tokens)
     pe = absolute.sinusoidal(positions, d, **options)
-    omega = absolute.frequencies(d, base=options["base"], spacing=options["spacing"])
+    omega = geometric(d, base=options["base"], spacing=options["spacing"])
     offset = positions[:, None] - positions
     expected = np.cos(offset[..., None] * omega).sum(-1)
     close(pe @ pe.T, expected, d * roundoff(*positions[[0, -1]], terms=d))
@@ -84,11 +87,11 @@ def test_inner_products_see_the_offset_without_its_sign(start, tokens, d, option
 
 @given(even, st.floats(1.01, 1e7))
 def test_wavelengths_are_geometric_between_the_published_ends(d, base):
-    paper = absolute.wavelengths(d, base=base)
+    paper = wavelengths(d, base=base)
     assert paper[0] == 2 * np.pi
     assert paper[-1] == pytest.approx(2 * np.pi * base ** ((d - 2) / d), rel=1e-14)
     if d > 2:
-        slow = absolute.wavelengths(d, base=base, spacing="tensor2tensor")
+        slow = wavelengths(d, base=base, spacing="tensor2tensor")
         assert slow[0] == 2 * np.pi
         assert slow[-1] == pytest.approx(2 * np.pi * base, rel=1e-15)
         for lengths in (paper, slow):
@@ -100,10 +103,10 @@ def test_wavelengths_are_geometric_between_the_published_ends(d, base):
 def test_a_wavelength_is_one_full_turn(i, d, options):
     kind = {key: options[key] for key in ("base", "spacing")}
     here = unpacked(absolute.sinusoidal(i, d, **options), options["layout"])
-    for p, length in enumerate(absolute.wavelengths(d, **kind)):
+    for p, length in enumerate(wavelengths(d, **kind)):
         later = absolute.sinusoidal(i + length, d, **options)
         for member, moved in zip(here, unpacked(later, options["layout"]), strict=True):
-            turn = roundoff(i, i + length) * absolute.frequencies(d, **kind)[p]
+            turn = roundoff(i, i + length) * geometric(d, **kind)[p]
             close(member[p], moved[p], turn + 16 * bounds.U64)
 
 
@@ -153,7 +156,7 @@ def test_worked_formula_for_four_features():
         fast, slow = p / 10000 ** (2 * 0 / 4), p / 10000 ** (2 * 1 / 4)
         printed = [np.sin(fast), np.cos(fast), np.sin(slow), np.cos(slow)]
         close(absolute.sinusoidal(p, 4, layout="interleaved"), printed, 4 * bounds.U64)
-        exact = symbolic.sinusoidal(p, symbolic.frequencies(4), layout="interleaved")
+        exact = symbolic.sinusoidal(p, exact_frequencies(4), layout="interleaved")
         close(np.array(exact.evalf(), dtype=float).ravel(), printed, 4 * bounds.U64)
 
 
@@ -166,8 +169,8 @@ def test_slides_show_the_first_features_of_twenty_not_of_four():
 
 
 def test_slowest_wavelength_of_the_base_model():
-    assert absolute.wavelengths(512)[-1] == pytest.approx(60_611.5, abs=0.05)
-    slow = absolute.wavelengths(512, spacing="tensor2tensor")[-1]
+    assert wavelengths(512)[-1] == pytest.approx(60_611.5, abs=0.05)
+    slow = wavelengths(512, spacing="tensor2tensor")[-1]
     assert slow == pytest.approx(62_831.85, abs=0.005)
 
 
@@ -233,7 +236,7 @@ def test_sine_of_an_encoding_is_not_the_next_one():
 
 def test_wavelengths_do_not_start_at_two():
     claimed = wrong.wavelengths_from_two(64)
-    assert claimed[0] < absolute.wavelengths(64)[0] / 3
+    assert claimed[0] < wavelengths(64)[0] / 3
     after = absolute.sinusoidal(claimed[0], 64, layout="half")
     assert (
         np.abs(after - absolute.sinusoidal(0, 64, layout="half"))[[0, 32]].max() > 0.9
@@ -318,7 +321,7 @@ def test_reference_equals_the_exact_face(layout, spacing, d):
 
 
 def test_solved_offset_matrix_is_the_reference_one():
-    omega = symbolic.frequencies(6)
+    omega = exact_frequencies(6)
     exact = np.array(symbolic.offset_matrix(5, omega).evalf(30), dtype=float)
     close(absolute.offset_matrix(5, 6, layout="interleaved"), exact, roundoff(5))
 

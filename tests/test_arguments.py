@@ -9,8 +9,11 @@ import sympy as sp
 import torch
 
 from posedu.numpy import absolute, attention, rotary
+from posedu.numpy.frequencies import frequencies as geometric
+from posedu.numpy.frequencies import wavelengths
 from posedu.sympy import absolute as symbolic
 from posedu.sympy import rotary as symbolic_rotary
+from posedu.sympy.frequencies import frequencies as exact_frequencies
 from posedu.torch import (
     Attention,
     Encoding,
@@ -57,8 +60,8 @@ def weights(heads=4, kv_heads=2, d=2, d_model=8, **replaced):
 # Dimensions.
 
 for name, call in {
-    "numpy.frequencies": absolute.frequencies,
-    "numpy.wavelengths": absolute.wavelengths,
+    "numpy.frequencies": geometric,
+    "numpy.wavelengths": wavelengths,
     "numpy.sinusoidal": lambda d: absolute.sinusoidal(0, d, **half),
     "numpy.offset_matrix": lambda d: absolute.offset_matrix(1, d, **half),
     "numpy.pairs": partial(rotary.pairs, **half),
@@ -69,7 +72,7 @@ for name, call in {
     "torch.Sinusoidal": partial(Sinusoidal, **half),
     "torch.RoPE": partial(RoPE, **half),
     "torch.RoPE partly": lambda r: RoPE(8, rotary_dim=r, **half),
-    "sympy.frequencies": symbolic.frequencies,
+    "sympy.frequencies": exact_frequencies,
     "sympy.layout_matrix": symbolic_rotary.layout_matrix,
 }.items():
     for d, nearest in ((7, 8), (1, 2), (0, 2), (-4, 2)):
@@ -88,11 +91,11 @@ for name, call in {
 # Bases, layouts, spacings.
 
 for name, call in {
-    "numpy.frequencies": partial(absolute.frequencies, 4),
+    "numpy.frequencies": partial(geometric, 4),
     "numpy.rotation": partial(rotary.rotation, 0, 4, **half),
     "torch.Sinusoidal": partial(Sinusoidal, 4, **half),
     "torch.RoPE": partial(RoPE, 4, **half),
-    "sympy.frequencies": partial(symbolic.frequencies, 4),
+    "sympy.frequencies": partial(exact_frequencies, 4),
 }.items():
     for base in (1, 1.0, 0.5, 0, -10000, float("nan"), float("inf")):
         words = "base must be finite and greater than 1", f"got {base:g}"
@@ -129,9 +132,9 @@ for name, call in {
         bad(f"{name} in layout {layout!r}", ValueError, words, call, layout)
 
 for name, call in {
-    "numpy": partial(absolute.frequencies, 4),
+    "numpy": partial(geometric, 4),
     "torch": partial(Sinusoidal, 4, **half),
-    "sympy": partial(symbolic.frequencies, 4),
+    "sympy": partial(exact_frequencies, 4),
 }.items():
     words = "spacing must be 'paper' or 'tensor2tensor'", "got 'fairseq'"
     bad(f"{name} spacing", ValueError, words, call, spacing="fairseq")
@@ -499,7 +502,7 @@ def test_one_row_of_positions_serves_the_batch():
 
 
 def test_numbers_of_every_kind_are_numbers():
-    assert absolute.frequencies(np.int64(4), base=np.float32(100)).tolist() == [1, 0.1]
+    assert geometric(np.int64(4), base=np.float32(100)).tolist() == [1, 0.1]
     assert RoPE(np.int32(4), base=100, **half).base == 100
     expected = absolute.sinusoidal([3.0], 4, **half)
     for position in ([3], (3,), range(3, 4), np.array([3], np.uint8), np.float32([3])):

@@ -9,7 +9,8 @@ import wrong
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posedu.numpy import absolute, rotary
+from posedu.numpy import rotary
+from posedu.numpy.frequencies import frequencies as geometric
 from posedu.sympy import rotary as symbolic
 from posedu.sympy.frequencies import frequencies as exact_frequencies
 from posedu.torch import RoPE, convert_layout, turn_pairs
@@ -390,7 +391,7 @@ def yarn_by_index(d, factor, length, *, fast=32, slow=1, base=10000.0):
 def llama_3_1(d, factor=8, length=8192, low=1, high=4, base=500000.0):
     """Frequencies by cases of the wavelength, as Meta's code has them."""
     scaled = []
-    for w in absolute.frequencies(d, base=base):
+    for w in geometric(d, base=base):
         wavelength = 2 * np.pi / w
         if wavelength < length / high:
             scaled.append(w)
@@ -404,7 +405,7 @@ def llama_3_1(d, factor=8, length=8192, low=1, high=4, base=500000.0):
 
 def test_yarn_keeps_the_fast_pairs_and_slows_the_slow_ones():
     omega, factor = yarn(128, 16, 4096)
-    theta = absolute.frequencies(128)
+    theta = geometric(128)
     turns = 4096 * theta / (2 * np.pi)
     np.testing.assert_allclose(omega[turns >= 32], theta[turns >= 32], rtol=1e-14)
     np.testing.assert_allclose(omega[turns <= 1], theta[turns <= 1] / 16, rtol=1e-14)
@@ -475,7 +476,7 @@ def test_yarn_s_scores_are_relative_and_its_factor_counts_twice():
 def test_its_own_geometric_frequencies_change_nothing():
     x, positions = normal(0, 4, 12), [0, 3, -5, 900]
     for r in (12, 4):
-        omega = absolute.frequencies(r)
+        omega = geometric(r)
         plain = rotary.rope(x, positions, layout="half", rotary_dim=r)
         given = rotary.rope(x, positions, layout="half", frequencies=omega)
         assert np.array_equal(given, plain)
@@ -484,7 +485,7 @@ def test_its_own_geometric_frequencies_change_nothing():
 def test_the_fast_part_of_the_spectrum_alone_is_p_rope():
     x, positions = normal(0, 3, 16), [0, 5, 900]
     ours = rotary.rope(
-        x, positions, layout="interleaved", frequencies=absolute.frequencies(16)[:2]
+        x, positions, layout="interleaved", frequencies=geometric(16)[:2]
     )
     np.testing.assert_allclose(ours, wrong.exponent_over_d(x, positions, 4), atol=1e-13)
 
@@ -616,7 +617,7 @@ def test_rotated_values_make_the_output_absolute():
 @pytest.mark.parametrize("cosine", wrong.PRECISION, ids=lambda f: f.__name__)
 def test_published_precision_is_lost_where_ours_is_not(cosine):
     d, positions = 128, np.arange(2**20 - 4096, 2**20)
-    exact = np.cos(positions[:, None] * absolute.frequencies(d))
+    exact = np.cos(positions[:, None] * geometric(d))
     cos, _ = RoPE(d, layout="half").table(torch.tensor(positions))
     assert np.abs(cos.double().numpy() - exact).max() < 2**-25 + 1e-9
     cos, _ = RoPE(d, layout="half").table(range(2**20 - 4096, 2**20))
