@@ -1,23 +1,35 @@
 """The measuring itself: what is timed, weighed and kept. No test compares times."""
 
-import json
 import os
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 from types import MappingProxyType, ModuleType
 
 import numpy as np
 import pytest
 import torch
 
-from posedu import peers, timing
+from posedu import provenance
 from posedu.catalog import CATALOG, Variant
 from posedu.numpy import rotary as reference
-from posedu.timing import Spread, Timing, alternate, peak_memory, time_encoding
+from posedu.timing import (
+    Spread,
+    Timing,
+    alternate,
+    clock,
+    compare,
+    encodings,
+    peak_memory,
+    peers,
+    time_encoding,
+)
+from posedu.timing.__main__ import main
 from posedu.torch import Encoding, RoPE
 
 CPU = torch.device("cpu")
+TASKS = ("forward", "forward + backward")
 SMALL = dict(lengths=(8, 16), head_dims=(4,), heads=2, repeats=3)
 
 
@@ -30,15 +42,16 @@ class Offsets(Encoding):
 
 @pytest.fixture
 def biased(monkeypatch):
-    module = ModuleType("biased")
+    module = ModuleType("posedu.torch.biased")
     module.Offsets = Offsets
-    monkeypatch.setitem(sys.modules, "biased", module)
+    monkeypatch.setitem(sys.modules, "posedu.torch.biased", module)
     entry = replace(
         CATALOG["rope"],
         name="offsets",
         kind="doors",
         doors=("bias",),
-        torch="biased:Offsets",
+        file="biased",
+        module="Offsets",
         sizes=(),
         variants=(Variant(MappingProxyType({}), MappingProxyType({})),),
     )
@@ -98,9 +111,9 @@ def test_calls_alternate_and_each_timed_one_is_warm():
 def test_ratios_are_of_neighbours(monkeypatch):
     # A machine that gets ten times slower at every round changes no ratio.
     ticks = iter(np.cumsum([0, *(t * 10**i for i in range(5) for t in (2, 0, 6, 0))]))
-    monkeypatch.setattr(timing.time, "thread_time", lambda: float(next(ticks)))
-    monkeypatch.setattr(timing.time, "perf_counter", lambda: float(next(ticks)))
-    (record,) = timing.compare(
+    monkeypatch.setattr(clock.time, "thread_time", lambda: float(next(ticks)))
+    monkeypatch.setattr(clock.time, "perf_counter", lambda: float(next(ticks)))
+    (record,) = compare(
         {"three": lambda: None},
         lambda: None,
         limit_name="one",
@@ -142,7 +155,7 @@ def test_saved_and_loaded_is_the_same(tmp_path):
 
 
 def test_an_interrupt_keeps_the_finished_cells(tmp_path, monkeypatch, capsys):
-    compare, calls = timing.compare, []
+    calls = []
 
     def interrupted(*arguments, **keywords):
         calls.append(keywords["length"])
@@ -150,7 +163,7 @@ def test_an_interrupt_keeps_the_finished_cells(tmp_path, monkeypatch, capsys):
             raise KeyboardInterrupt
         return compare(*arguments, **keywords)
 
-    monkeypatch.setattr(timing, "compare", interrupted)
+    monkeypatch.setattr(encodings, "compare", interrupted)
     result = time_encoding("rope", **SMALL, save_to=tmp_path / "rope.json")
     assert not result.complete and {r.length for r in result.records} == {8}
     assert len(result.records) == 4
@@ -183,33 +196,74 @@ def test_refused(wrong, message):
         time_encoding(**dict(name="rope") | SMALL | wrong)
 
 
+TINY = ["--lengths", "8", "--head-dims", "4", "--heads", "2", "--repeats", "2"]
+
+
 def test_the_command_writes_a_file(tmp_path):
-    out = tmp_path / "rope.json"
-    command = [sys.executable, "-m", "posedu.timing", "rope", "--out", str(out)]
-    small = ["--lengths", "8", "--head-dims", "4", "--dtypes", "float32"]
-    environment = {k: v for k, v in os.environ.items() if k not in timing.KEPT_MEMORY}
+    kept = provenance.KEPT_MEMORY
+    command = [sys.executable, "-m", "posedu.timing", "rope", "--folder", str(tmp_path)]
     done = subprocess.run(
-        [*command, *small, "--repeats", "2"],
-        env=environment,
+        [*command, *TINY, "--dtypes", "float32"],
+        env={k: v for k, v in os.environ.items() if k not in kept},
         capture_output=True,
         text=True,
         check=True,
     )
+    out = tmp_path / "timing-rope-cpu.json"
     result = Timing.load(out)
     assert result.complete and len(result.records) == 4
     assert result.made["memory"] == "kept" and result.made["threads"] == 1
     assert str(out) in done.stdout and "rope, half" in done.stdout
 
 
-def test_the_command_in_this_process(tmp_path, monkeypatch, capsys):
+@pytest.fixture
+def command(tmp_path, monkeypatch):
+    """The command in this process; no time of its own for what is not under test."""
     monkeypatch.setattr(torch, "set_num_threads", lambda threads: None)
-    out = tmp_path / "s.json"
-    small = ["--lengths", "8", "--head-dims", "4", "--repeats", "2", "--system-memory"]
-    assert timing.main(["sinusoidal", *small, "--out", str(out)]) == 0
-    assert {r.dtype for r in Timing.load(out).records} == {"float32", "bfloat16"}
+    own = ["--folder", str(tmp_path), "--system-memory", *TINY]
+    return lambda *given: main([*given, *own])
+
+
+def test_one_entry(command, tmp_path):
+    assert command("sinusoidal") == 0
+    result = Timing.load(tmp_path / "timing-sinusoidal-cpu.json")
+    assert {r.dtype for r in result.records} == {"float32", "bfloat16"}
+
+
+def test_all_entries_but_those_that_this_commit_has_timed(
+    command, tmp_path, monkeypatch
+):
+    timed = []
+
+    def noting(name, *, save_to, device, **sizes):
+        timed.append(name)
+        result = Timing.begin(name, device, 0)
+        result.complete = name != "cope" or len(timed) > len(CATALOG)
+        result.made["commit"] = "another" if name == "fox" else "this"
+        result.save(save_to)
+        return result
+
+    here = {"commit": "this"}
+    monkeypatch.setattr("posedu.timing.__main__.time_encoding", noting)
+    monkeypatch.setattr("posedu.timing.__main__.provenance", lambda *given: here)
+    assert command("--all") == 130  # interrupted in the last one
+    assert timed == list(CATALOG)
+    timed += [""]
+    assert command("--all") == 0
+    assert timed == [*CATALOG, "", "fox", "cope"]
+
+
+def test_peers_of_an_entry_that_has_none_are_refused(command, capsys):
     with pytest.raises(SystemExit):
-        timing.main(["sinusoidal", "--peers"])
+        command("sinusoidal", "--peers")
     assert "--peers is for rope, got sinusoidal" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        command()
+
+
+def test_peers_are_timed_by_the_command(command, tmp_path, stand_ins):
+    assert command("--all", "--peers") == 0
+    assert Timing.load(tmp_path / "peers-rope-cpu.json").missing.keys() == {"absent"}
 
 
 # The libraries beside ours. Those that are not installed are stood in for.
@@ -245,8 +299,8 @@ def absent(d, device):
 def stand_ins(monkeypatch):
     layouts = {f"stand-in {layout}": layout for layout in ("interleaved", "half")}
     made = {name: make_stand_in(layout) for name, layout in layouts.items()}
-    monkeypatch.setattr(peers, "PEERS", made | {"absent": absent})
-    monkeypatch.setattr(timing, "version", lambda library: "0")
+    monkeypatch.setattr(peers, "LIBRARIES", made | {"absent": absent})
+    monkeypatch.setattr(provenance, "version", lambda library: "0")
     monkeypatch.setattr(peers, "compiled", lambda run, **options: run)
     return set(made)
 
@@ -254,7 +308,7 @@ def stand_ins(monkeypatch):
 def test_peers_are_measured_in_one_run(stand_ins, tmp_path):
     dtypes = (torch.float32, torch.bfloat16)
     path = tmp_path / "peers.json"
-    result = peers.time_peers(**SMALL, dtypes=dtypes, save_to=path)
+    result = peers.time_rope(**SMALL, dtypes=dtypes, save_to=path)
     assert Timing.load(path) == result and result.complete
     assert result.missing == {"absent": "No module named 'absent'"}
     rotations, tables = result.select(task="rotate"), result.select(task="table")
@@ -274,16 +328,16 @@ def test_a_wrong_peer_shows_in_its_error(stand_ins, monkeypatch):
         other = make_stand_in("half")(d, device)
         return peers.Peer("interleaved", other.table, other.prepare)
 
-    monkeypatch.setitem(peers.PEERS, "stand-in half", swapped)
-    result = peers.time_peers(**SMALL, dtypes=(torch.float32,))
+    monkeypatch.setitem(peers.LIBRARIES, "stand-in half", swapped)
+    result = peers.time_rope(**SMALL, dtypes=(torch.float32,))
     for r in result.select(candidate="stand-in half"):
         assert r.error > 0.1
 
 
-@pytest.mark.parametrize("library", peers.PEERS)
+@pytest.mark.parametrize("library", peers.LIBRARIES)
 def test_the_library_itself_is_exact_at_short_lengths(library):
     try:
-        peer = peers.PEERS[library](8, CPU)
+        peer = peers.LIBRARIES[library](8, CPU)
     except ImportError as error:
         pytest.skip(str(error))
     q, k = torch.randn(2, 1, 3, 16, 8)
@@ -291,10 +345,23 @@ def test_the_library_itself_is_exact_at_short_lengths(library):
     assert peers._relative_error(run, q, k, peer.layout) < 16 * 2**-24
 
 
-def test_the_committed_file_loads():
-    path = timing.Path(__file__).parents[1] / "book/data/timing-rope-cpu.json"
-    result = Timing.load(path)
+DATA = Path(__file__).parents[1] / "book" / "data"
+
+
+def test_the_committed_comparison_with_peers_loads():
+    result = Timing.load(DATA / "peers-rope-cpu.json")
     assert result.complete and result.made["threads"] == 1
-    assert json.loads(path.read_text())["name"] == "rope"
-    for library in peers.PEERS:
+    for library in peers.LIBRARIES:
         assert result.select(candidate=library, task="rotate", dtype="bfloat16")
+
+
+@pytest.mark.parametrize(
+    "path", sorted(DATA.glob("timing-*.json")), ids=lambda p: p.stem
+)
+def test_committed_timings_are_whole_and_of_today_s_records(path):
+    result = Timing.load(path)
+    entry = CATALOG[result.name]
+    assert path.stem.startswith(f"timing-{entry.name}-") and result.complete
+    labels = {entry.label(variant) for variant in entry.variants}
+    assert {record.candidate for record in result.records} <= labels
+    assert {record.task for record in result.records} == set(TASKS)

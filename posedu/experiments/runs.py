@@ -16,7 +16,7 @@ from jaxtyping import Float
 from tqdm import tqdm
 
 from posedu._tables import SavedTable
-from posedu.timing import provenance
+from posedu.provenance import provenance
 
 Interval = Callable[[np.ndarray], tuple[float, float]]
 

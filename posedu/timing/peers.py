@@ -1,4 +1,4 @@
-"""RoPE as published libraries do it, beside ours, for :mod:`posedu.timing`.
+"""Encodings as published libraries have them, beside ours.
 
 The libraries are imported on use, and one that is missing is reported; ``pip install
 posedu[peers]`` brings them. Whatever a library can prepare for the positions is ready
@@ -18,16 +18,9 @@ from torch import Tensor
 from posedu._arguments import LAYOUTS
 from posedu.numpy import rotary
 from posedu.numpy.frequencies import frequencies as geometric
-from posedu.timing import (
-    Record,
-    Run,
-    Timing,
-    collect,
-    compare,
-    compiled,
-    copy_of,
-    provenance,
-)
+from posedu.timing.candidates import compiled, copy_of
+from posedu.timing.clock import Run
+from posedu.timing.results import Measurement, Timing, collect, compare
 from posedu.torch import RoPE, turn_pairs
 
 FARTHEST = 2**20  # positions below it enter the error of a table
@@ -93,7 +86,7 @@ def _x_transformers(d: int, device: torch.device) -> Peer:
     return Peer("interleaved", table, prepare)
 
 
-PEERS: dict[str, Callable[[int, torch.device], Peer]] = {
+LIBRARIES: dict[str, Callable[[int, torch.device], Peer]] = {
     "transformers": _transformers,
     "rotary-embedding-torch": _rotary_embedding_torch,
     "x-transformers": _x_transformers,
@@ -103,7 +96,7 @@ PEERS: dict[str, Callable[[int, torch.device], Peer]] = {
 def _missing(device: torch.device) -> dict[str, str]:
     """Which of the libraries cannot be imported, and why."""
     reasons = {}
-    for library, make in PEERS.items():
+    for library, make in LIBRARIES.items():
         try:
             make(64, device)
         except ImportError as error:
@@ -151,7 +144,7 @@ def _cosine_error(cos: Tensor, layout: str, positions: Tensor, d: int) -> float:
     return float(np.abs(cos.double().cpu().numpy() - np.cos(angle)).max())
 
 
-def time_peers(
+def time_rope(
     *,
     lengths: Sequence[int] = (2048, 8192),
     head_dims: Sequence[int] = (64, 128),
@@ -174,11 +167,11 @@ def time_peers(
     """
     device = torch.device(device)
     missing = _missing(device)
-    found = [library for library in PEERS if library not in missing]
-    result = Timing("rope", provenance(device, seed, found), missing=missing)
+    found = [library for library in LIBRARIES if library not in missing]
+    result = Timing.begin("rope", device, seed, found, missing)
 
     @torch.no_grad()
-    def rotations(length: int, d: int, dtype: torch.dtype) -> list[Record]:
+    def rotations(length: int, d: int, dtype: torch.dtype) -> list[Measurement]:
         torch.compiler.reset()
         shape = (1, heads, length, d)
         q, k = (torch.randn(shape, device=device).to(dtype) for _ in range(2))
@@ -189,7 +182,7 @@ def time_peers(
             runs |= ours
             errors |= {n: _relative_error(r, q, k, layout) for n, r in ours.items()}
         for library in found:
-            peer = PEERS[library](d, device)
+            peer = LIBRARIES[library](d, device)
             run = peer.prepare(q, k)
             theirs = {
                 library: run,
@@ -215,13 +208,13 @@ def time_peers(
         )
 
     @torch.no_grad()
-    def tables(length: int, d: int) -> list[Record]:
+    def tables(length: int, d: int) -> list[Measurement]:
         near = torch.arange(length, device=device)
         far = (near + 1) * (FARTHEST // length) - 1
         ours = RoPE(d, layout="half")
         builders = {"posedu": ("half", ours.table)}
         for library in found:
-            peer = PEERS[library](d, device)
+            peer = LIBRARIES[library](d, device)
             builders[library] = peer.layout, peer.table
         filled = torch.empty(2, length, d // 2, device=device)
         return compare(
@@ -244,10 +237,14 @@ def time_peers(
             },
         )
 
-    def measure(length: int, d: int, dtype: torch.dtype) -> Iterator[Record]:
+    def measure(length: int, d: int, dtype: torch.dtype) -> Iterator[Measurement]:
         yield from rotations(length, d, dtype)
         if dtype == dtypes[0]:
             yield from tables(length, d)
 
     cells = list(product(lengths, head_dims, dtypes))
     return collect(result, measure, cells, save_to)
+
+
+PEERS: dict[str, Callable[..., Timing]] = {"rope": time_rope}
+"""By a record's name, what times it beside the libraries that have it."""

@@ -1,0 +1,41 @@
+r"""How long an encoding takes and how much memory, against the physical limit.
+
+An absolute time says little on a shared machine; a ratio to a limit measured in the
+same run survives. The limit of a rotation is a copy of the same bytes into a kept
+buffer, of an addition to the input likewise, and of anything inside attention the same
+attention without an encoding. Limit and candidates alternate, and each timed call
+follows an untimed one of its own, so that all find the caches alike.
+
+``python -m posedu.timing rope`` times a catalog entry and writes a result file;
+``--all`` times every entry, and ``--peers`` those that published libraries have, beside
+them. The book's files, on one thread, are remade by::
+
+    python -m posedu.timing --all --folder book/data
+    python -m posedu.timing --all --peers --folder book/data \
+        --lengths 2048 8192 --head-dims 64 128 --heads 16 --repeats 30
+
+With ``--device cuda`` these two are all that there is to time on a GPU.
+
+On a CPU the command keeps freed memory (``KEPT_MEMORY`` of :mod:`posedu.provenance`),
+else every tensor of 32 MiB is returned to the system and faulted in anew, which costs
+more than most of what is timed; a result says how it was. ``--system-memory`` leaves
+the allocator as it is.
+"""
+
+from posedu.timing.candidates import compiled, copy_of
+from posedu.timing.clock import alternate, peak_memory
+from posedu.timing.encodings import time_encoding
+from posedu.timing.results import Measurement, Spread, Timing, collect, compare
+
+__all__ = [
+    "Measurement",
+    "Spread",
+    "Timing",
+    "alternate",
+    "collect",
+    "compare",
+    "compiled",
+    "copy_of",
+    "peak_memory",
+    "time_encoding",
+]

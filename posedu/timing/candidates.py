@@ -1,0 +1,17 @@
+"""What is timed of any library: a copy of the same bytes, and a compiled call."""
+
+import torch
+from torch import Tensor
+
+from posedu.timing.clock import Run
+
+
+def copy_of(*tensors: Tensor) -> Run:
+    """A copy into buffers that are kept: what moving the bytes alone costs."""
+    pairs = [(torch.empty_like(t), t.detach()) for t in tensors]
+    return lambda: [buffer.copy_(t) for buffer, t in pairs]
+
+
+def compiled(run: Run, *, fullgraph: bool = True) -> Run:
+    """``run`` under ``torch.compile``, for the shapes that it has."""
+    return torch.compile(run, fullgraph=fullgraph, dynamic=False)

@@ -1,0 +1,174 @@
+"""An encoding at its door, beside the limit."""
+
+import math
+from collections.abc import Iterator, Sequence
+from itertools import product
+from pathlib import Path
+
+import torch
+from torch import Tensor
+from torch.nn import Module
+
+from posedu._arguments import require_choice
+from posedu.catalog import CATALOG, Encoding, Variant
+from posedu.timing.candidates import compiled, copy_of
+from posedu.timing.clock import Run
+from posedu.timing.results import Measurement, Timing, collect, compare
+from posedu.torch import Attention, grid
+
+
+def _inputs(
+    entry: Encoding,
+    length: int,
+    d: int,
+    heads: int,
+    dtype: torch.dtype,
+    device: torch.device,
+) -> tuple[Tensor, ...]:
+    """What passes the encoding's door: q and k, or x."""
+    rotates = "rotate" in entry.doors
+    shape = (1, heads, length, d) if rotates else (1, length, heads * d)
+    return tuple(
+        torch.randn(shape, dtype=dtype, device=device, requires_grad=True)
+        for _ in range(1 + rotates)
+    )
+
+
+def _at_its_door(
+    entry: Encoding, variant: Variant, inputs: tuple[Tensor, ...], heads: int
+) -> Run:
+    """The encoding applied to the inputs, as a model would."""
+    length, width = inputs[0].shape[-2:]
+    d = width if "rotate" in entry.doors else width // heads
+    module = entry.make(variant, d=d, heads=heads)
+    module.to(inputs[0].device)
+    positions = _positions(entry, length, inputs[0].device)
+    if "rotate" in entry.doors:
+        return lambda: module.rotate(*inputs, positions)
+    if entry.doors == ("embed",):
+        return lambda: (module.embed(*inputs, positions),)
+    return _attention(inputs, heads, module)
+
+
+def _positions(entry: Encoding, length: int, device: torch.device):
+    """0, 1, 2, …, or the cells of the squarest grid of two axes with that many."""
+    if entry.axes is None:
+        return range(length)
+    rows = max(n for n in range(1, math.isqrt(length) + 1) if length % n == 0)
+    return grid(length // rows, rows, coordinates="ends", device=device)
+
+
+def _limit(entry: Encoding, inputs: tuple[Tensor, ...], heads: int) -> tuple[str, Run]:
+    if entry.doors[0] in ("rotate", "embed"):
+        return "copy", copy_of(*inputs)
+    return "attention without encoding", _attention(inputs, heads, None)
+
+
+def _attention(inputs: tuple[Tensor, ...], heads: int, encoding: Module | None) -> Run:
+    (x,) = inputs
+    attention = encoding
+    if not isinstance(encoding, Attention):
+        has_kernel = encoding is not None and encoding.opens("attend")
+        route = "fused" if has_kernel else None  # the best that serves
+        attention = Attention(x.shape[-1], heads, encoding=encoding, route=route)
+    attention.to(device=x.device, dtype=x.dtype)
+    return lambda: (attention(x),)
+
+
+def _with_gradient(run: Run, inputs: Sequence[Tensor]) -> Run:
+    """Forward, then backward to ``inputs`` for gradients that lie ready."""
+    gradients = [torch.randn_like(t) for t in run()]
+    return lambda: torch.autograd.grad(run(), inputs, gradients)
+
+
+def time_encoding(
+    name: str,
+    *,
+    lengths: Sequence[int] = (512, 1024, 2048),
+    head_dims: Sequence[int] = (64,),
+    dtypes: Sequence[torch.dtype] = (torch.float32,),
+    device: str | torch.device = "cpu",
+    heads: int = 16,
+    repeats: int = 30,
+    compile: bool = False,
+    seed: int = 0,
+    save_to: str | Path | None = None,
+) -> Timing:
+    """Time an encoding at its door, forward and forward + backward, against the limit.
+
+    Every variant of the catalog that fits d is timed. For one sequence of each length
+    the tensors are q and k ``[1, heads, L, d]`` (door ``rotate``), or x
+    ``[1, L, heads · d]``. The limit of forward + backward is twice the copy, or bare
+    attention with its own.
+
+    Parameters
+    ----------
+    name
+        A key of ``posedu.catalog.CATALOG``.
+    lengths, head_dims, dtypes
+        A cell each combination.
+    device
+        ``"cpu"`` or ``"cuda"``.
+    heads
+        Default 16.
+    repeats
+        Timed calls of each candidate in a cell.
+    compile
+        Also time each variant under ``torch.compile(fullgraph=True)``; forgets what
+        the process had compiled before.
+    seed
+        Of the random inputs.
+    save_to
+        A file that is rewritten after every cell.
+
+    Returns
+    -------
+    Timing
+        Also when interrupted, with the cells that were finished.
+
+    Raises
+    ------
+    ValueError, TypeError
+        Unknown name, lengths that are not positive integers, odd head dimensions.
+    """
+    require_choice("name", name, tuple(CATALOG))
+    entry = CATALOG[name]
+    device = torch.device(device)
+
+    def measure(length: int, d: int, dtype: torch.dtype) -> Iterator[Measurement]:
+        inputs = _inputs(entry, length, d, heads, dtype, device)
+        runs = {
+            entry.label(variant): _at_its_door(entry, variant, inputs, heads)
+            for variant in entry.variants
+            if d % entry.divisor(variant) == 0
+        }
+        if compile:
+            torch.compiler.reset()
+            runs |= {f"{label}, compiled": compiled(run) for label, run in runs.items()}
+        limit_name, limit = _limit(entry, inputs, heads)
+        cell = {
+            "device": device,
+            "repeats": repeats,
+            "limit_name": limit_name,
+            "length": length,
+            "d": d,
+            "dtype": dtype,
+        }
+        moved = 2 * sum(t.nbytes for t in inputs)
+        with torch.no_grad():
+            yield from compare(runs, limit, task="forward", bytes_moved=moved, **cell)
+        if limit_name == "copy":
+            limit = copy_of(*inputs, *inputs)
+        else:
+            limit = _with_gradient(limit, inputs)
+        yield from compare(
+            {label: _with_gradient(run, inputs) for label, run in runs.items()},
+            limit,
+            task="forward + backward",
+            bytes_moved=2 * moved,
+            **cell,
+        )
+
+    result = Timing.begin(name, device, seed)
+    cells = list(product(lengths, head_dims, dtypes))
+    return collect(result, measure, cells, save_to)
