@@ -1,14 +1,11 @@
-"""The exercises on absolute encodings."""
+"""The exercises on sinusoidal encodings."""
 
 import numpy as np
 import sympy as sp
 import torch
 
-from posedu.check.core import Exercise, Misconception, Property, Sheet
+from posedu.check.core import Exercise, Misconception, Property, Sheet, draw
 from posedu.numpy import absolute
-
-_rng = np.random.default_rng(0)
-
 
 # sinusoidal-1: one position on paper
 
@@ -394,7 +391,7 @@ You want it column by column.
         (np.array([0.1, 1.0]),),
         (np.array([0.1, 0.2, 1.0, 2.0]),),
         (np.array([0.1, 0.2, 0.3, 1.0, 2.0, 3.0]),),
-        (_rng.normal(size=(2, 3, 8)),),
+        (draw(2, 3, 8),),
     ),
     solution=to_interleaved,
     misconceptions=(
@@ -668,7 +665,7 @@ Begin with $d = 2$: $\sin(\alpha - \beta) = \sin\alpha \cos\beta - \cos\alpha \s
 SHEET = Sheet(
     title="sinusoidal encodings",
     conventions=r"""
-positions, features and pairs count from 0, the base is 10000, and a pair is (sine, cosine).
+Positions, features and pairs count from 0, the base is 10000, and a pair is (sine, cosine).
 """,
     exercises=(
         FIRST_POSITION,

@@ -4,10 +4,7 @@ import numpy as np
 import sympy as sp
 import torch
 
-from posedu.check.core import Exercise, Misconception, Property, Sheet
-
-_rng = np.random.default_rng(0)
-
+from posedu.check.core import Exercise, Misconception, Property, Sheet, draw
 
 # cope-1: all gates alike
 
@@ -122,9 +119,9 @@ Return all positions $p_{ij}$ as an array `[n, n]`, with 0 where $j > i$.
 `np.tril` closes the gates of the future. `np.cumsum` sums from the left; turn the rows round before and after it.
 """,
     cases=(
-        (_rng.normal(size=(2, 2)), 8),
-        (_rng.normal(size=(4, 4)), 3),
-        (_rng.normal(size=(7, 7)) + 1, 3),
+        (draw(2, 2), 8),
+        (draw(4, 4), 3),
+        (draw(7, 7) + 1, 3),
     ),
     solution=positions,
     misconceptions=(
@@ -353,8 +350,7 @@ def _counting(count=None, swap=False):
 
 
 def _head_case(n, d, npos):
-    shapes = (n, d), (n, d), (d, npos)
-    return tuple(torch.tensor(_rng.normal(size=shape)) for shape in shapes)
+    return tuple(map(torch.tensor, (*draw(2, n, d), draw(d, npos))))
 
 
 WEIGHTS = Exercise(
@@ -594,7 +590,7 @@ def _gates_of(*values):
     return torch.tensor(values, dtype=torch.float64)
 
 
-_TABLE = torch.tensor(_rng.normal(size=6))
+_TABLE = torch.tensor(draw(6))
 
 GRADIENT = Exercise(
     name="cope-6",

@@ -5,14 +5,11 @@ import sympy as sp
 import torch
 from torch.nn.attention.flex_attention import flex_attention
 
-from posedu.check.core import Exercise, Misconception, Property, Sheet
+from posedu.check.core import Exercise, Misconception, Property, Sheet, draw
 from posedu.numpy.attention import softmax
 from posedu.numpy.gated.contextual import contextual_positions
 from posedu.numpy.gated.forget import forget_bias
 from posedu.numpy.stickbreaking import break_stick
-
-_rng = np.random.default_rng(0)
-
 
 # decay-1: a gate for a slope
 
@@ -221,7 +218,7 @@ A key gets $\beta_j$ times the product of $1 - \beta_l$ over the *later* entries
     cases=(
         (np.array([0.0]), 1.0),
         (np.array([1.0, -1.0, 0.5]), 2.0),
-        (_rng.normal(size=6), -3.0),
+        (draw(6), -3.0),
     ),
     solution=changes,
     misconceptions=(
@@ -294,7 +291,7 @@ def _attention(bias):
 
 
 _line = forget_bias(np.full(6, -0.1))  # ALiBi of slope 0.1, as a sum of equal gates
-_other = _rng.normal(size=(6, 6))
+_other = draw(6, 6)
 
 TOEPLITZ = Exercise(
     name="decay-4",
@@ -414,8 +411,8 @@ def _forget(log_gates):
 
 
 def _fox_case(batch, heads, n, d):
-    q, k, v = torch.tensor(_rng.normal(size=(3, batch, heads, n, d)))
-    logits = torch.tensor(_rng.normal(size=(batch, heads, n)))
+    q, k, v = torch.tensor(draw(3, batch, heads, n, d))
+    logits = torch.tensor(draw(batch, heads, n))
     return q, k, v, torch.nn.functional.logsigmoid(logits)
 
 
@@ -620,8 +617,8 @@ def _cousin(weights):
 
 
 def _cousin_case(n, d, d_v):
-    q, k = _rng.normal(size=(2, n, d))
-    return q, k, _rng.normal(size=(n, d_v)), _rng.uniform(0.2, 1, size=n)
+    f = np.random.default_rng((n, d, d_v)).uniform(0.2, 1, size=n)
+    return *draw(2, n, d), draw(n, d_v), f
 
 
 COUSIN = Exercise(

@@ -4,11 +4,8 @@ import numpy as np
 import sympy as sp
 import torch
 
-from posedu.check.core import Exercise, Misconception, Property, Sheet
+from posedu.check.core import Exercise, Misconception, Property, Sheet, draw
 from posedu.numpy.rotary import axial, axial_frequencies, grid
-
-_rng = np.random.default_rng(0)
-
 
 # axes-1: the frequencies of a head
 
@@ -485,7 +482,7 @@ Every row belongs to a head, an axis, a frequency and a member of a pair.
 In which of these does the list of rows run first, before and after?
 """,
     cases=tuple(
-        (torch.tensor(_rng.normal(size=(heads * d, heads * d))), heads)
+        (torch.tensor(draw(heads * d, heads * d)), heads)
         for d, heads in ((8, 1), (12, 2))
     ),
     solution=to_alternating,
@@ -548,7 +545,7 @@ In which of these does the list of rows run first, before and after?
 
 def _same_scores(moved, weight, heads):
     positions = grid(3, 2, coordinates="index")
-    x = np.random.default_rng(1).normal(size=(len(positions), weight.shape[1]))
+    x = draw(len(positions), weight.shape[1])
 
     def scores(rows, order):
         by_head = (x @ rows.numpy().T).reshape(len(x), heads, -1).swapaxes(0, 1)
@@ -560,9 +557,6 @@ def _same_scores(moved, weight, heads):
 
 
 # axes-7: a test that a square image cannot fail
-
-
-from posedu.numpy.rotary import grid
 
 
 def turned(z, positions):
@@ -578,32 +572,27 @@ def neighbour_spread(z, positions, width, height):
     return scores.max() - scores.min()
 
 
-def _turned(z, positions):
-    rows = np.tile(z, (len(positions), 1))
-    return axial(rows, positions, order="concatenated", layout="half")
-
-
 def _spread_along_the_line(z, positions, width, height):
-    turned = _turned(z, positions)
-    return float(np.ptp((turned[:-1] * turned[1:]).sum(-1)))
+    line = turned(z, positions)
+    return np.ptp((line[:-1] * line[1:]).sum(-1))
 
 
 def _spread_downwards(z, positions, width, height):
-    image = _turned(z, positions).reshape(height, width, -1)
-    return float(np.ptp((image[:-1] * image[1:]).sum(-1)))
+    image = turned(z, positions).reshape(height, width, -1)
+    return np.ptp((image[:-1] * image[1:]).sum(-1))
 
 
 def _spread_of_standard_deviation(z, positions, width, height):
-    image = _turned(z, positions).reshape(height, width, -1)
-    return float(np.std((image[:, :-1] * image[:, 1:]).sum(-1)))
+    image = turned(z, positions).reshape(height, width, -1)
+    return np.std((image[:, :-1] * image[:, 1:]).sum(-1))
 
 
 def _spread_of_all_scores(z, positions, width, height):
-    turned = _turned(z, positions)
-    return float(np.ptp(turned @ turned.T))
+    line = turned(z, positions)
+    return np.ptp(line @ line.T)
 
 
-_Z = _rng.normal(size=8)
+_Z = draw(8)
 
 NEIGHBOURS = Exercise(
     name="axes-7",
@@ -627,7 +616,7 @@ The last patch of a row has no right neighbour.
         (_Z, grid(4, 4, coordinates="index"), 4, 4),
         (_Z, grid(5, 3, coordinates="index"), 5, 3),
         (_Z, grid(3, 5, coordinates="index"), 5, 3),
-        (_Z, _rng.normal(size=(6, 2)), 2, 3),
+        (_Z, draw(6, 2), 2, 3),
     ),
     solution=neighbour_spread,
     misconceptions=(
@@ -722,7 +711,7 @@ Then try vectors of axial RoPE, vectors along one diagonal, and in between.
         (axial_frequencies(8, order="alternating"), 5, 3),
         (np.array([[1.0, 1.0]]), 5, 3),
         (np.array([[1.0, 1.0], [0.5, 0.5], [0.3, -0.2]]), 4, 7),
-        (_rng.normal(size=(8, 2)), 9, 6),
+        (draw(8, 2), 9, 6),
     ),
     solution=second_share,
     misconceptions=(
@@ -768,7 +757,7 @@ Then try vectors of axial RoPE, vectors along one diagonal, and in between.
 SHEET = Sheet(
     title="RoPE on a grid",
     conventions=r"""
-a position is (column, row), both counted from 0; images are read row by row; axial RoPE has base 100 and two axes unless said otherwise; angles are counter-clockwise.
+A position is (column, row), both counted from 0; images are read row by row; axial RoPE has base 100 and two axes unless said otherwise; angles are counter-clockwise.
 """,
     exercises=(
         SPECTRUM,

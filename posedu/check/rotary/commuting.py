@@ -5,9 +5,7 @@ import sympy as sp
 import torch
 from scipy.linalg import expm
 
-from posedu.check.core import Exercise, Misconception, Property, Sheet
-
-_rng = np.random.default_rng(0)
+from posedu.check.core import Exercise, Misconception, Property, Sheet, draw
 
 
 def _skew(a, b, c):
@@ -195,17 +193,17 @@ def commute(generators):
 
 
 def _random_skew(*shape):
-    u = _rng.normal(size=shape)
+    u = draw(*shape)
     return u - u.swapaxes(-1, -2)
 
 
 def _parallel(axes, blocks, b):
-    return _rng.normal(size=(axes, blocks, 1, 1)) * _random_skew(1, blocks, b, b)
+    return draw(axes, blocks, 1, 1) * _random_skew(1, blocks, b, b)
 
 
 def _like_eigenvalues(b):
     first = _random_skew(b, b)
-    q, _ = np.linalg.qr(_rng.normal(size=(b, b)))
+    q, _ = np.linalg.qr(draw(b, b, seed=1))
     return np.stack([first, q @ first @ q.T])[:, None]
 
 
@@ -279,12 +277,12 @@ def fold(weight, basis):
 
 
 def _orthogonal(d):
-    return torch.linalg.qr(torch.tensor(_rng.normal(size=(d, d))))[0]
+    return torch.linalg.qr(torch.tensor(draw(d, d, seed=1)))[0]
 
 
 def _same_scores(answer, weight, basis):
     d = len(basis)
-    x = torch.tensor(np.random.default_rng(1).normal(size=(2, weight.shape[1])))
+    x = torch.tensor(draw(2, weight.shape[1], seed=2))
     angle = torch.arange(1.0, d // 2 + 1).double()
     blocks = [
         torch.tensor([[c, -s], [s, c]])
@@ -310,9 +308,7 @@ Return the projection that gives the same scores with $M$ alone.
     hint=r"""
 Write $R q = Q M Q^\top W x$, and remember that the leading $Q$ cancels against the key's.
 """,
-    cases=tuple(
-        (torch.tensor(_rng.normal(size=(d, d))), _orthogonal(d)) for d in (2, 4, 6)
-    ),
+    cases=tuple((torch.tensor(draw(d, d)), _orthogonal(d)) for d in (2, 4, 6)),
     solution=fold,
     misconceptions=(
         Misconception(

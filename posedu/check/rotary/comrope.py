@@ -3,10 +3,7 @@
 import numpy as np
 import torch
 
-from posedu.check.core import Exercise, Misconception, Property, Sheet
-
-_rng = np.random.default_rng(0)
-
+from posedu.check.core import Exercise, Misconception, Property, Sheet, draw
 
 # comrope-1: whose block is it
 
@@ -115,7 +112,7 @@ def ld_generators(matrices, multipliers):
 
 
 def _ld_case(axes, blocks, b):
-    return _rng.normal(size=(blocks, b, b)), _rng.normal(size=(axes, blocks))
+    return draw(blocks, b, b), draw(axes, blocks)
 
 
 GENERATORS = Exercise(
@@ -259,7 +256,7 @@ From its centre, how far is the edge of a patch?
 """,
     cases=(
         (torch.tensor([0.5, -0.25, 1.5, -3.0]).double(), 1.0),
-        (torch.tensor(_rng.normal(size=20)), 0.5),
+        (torch.tensor(draw(20)), 0.5),
     ),
     solution=moves,
     misconceptions=(
@@ -304,13 +301,13 @@ def _turning(a):
 
 
 def _free(axes, d):
-    u = _rng.normal(size=(axes, d, d))
+    u = draw(axes, d, d)
     return u - u.swapaxes(-1, -2)
 
 
 def _shift_case(a):
-    q, k = _rng.normal(size=(2, a.shape[-1]))
-    x, y, shift = _rng.normal(size=(3, len(a)))
+    q, k = draw(2, a.shape[-1])
+    x, y, shift = draw(3, len(a))
     return _turning(a), q, k, x, y, shift
 
 

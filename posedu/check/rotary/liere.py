@@ -5,11 +5,8 @@ import sympy as sp
 import torch
 from scipy.linalg import expm
 
-from posedu.check.core import Exercise, Misconception, Property, Sheet
+from posedu.check.core import Exercise, Misconception, Property, Sheet, draw
 from posedu.numpy.rotary import exponential, skew
-
-_rng = np.random.default_rng(0)
-
 
 # liere-1: a generator from three numbers
 
@@ -179,7 +176,7 @@ $\sum_a x_a A_a$ is a generator too: which numbers stand above its diagonal?
     cases=(
         (np.array([[np.pi / 2, 0.0, 0.0]]), np.array([1.0])),
         (np.array([[np.pi / 2, 0.0, 0.0], [0.0, 0.0, np.pi / 2]]), np.array([1.0, 2])),
-        (_rng.normal(size=(3, 3)), _rng.normal(size=3)),
+        (draw(3, 3), draw(3)),
     ),
     solution=rotation,
     misconceptions=(
@@ -568,7 +565,7 @@ def _strided(x, rotations):
 
 
 def _random_rotations(*shape):
-    return torch.tensor(exponential(skew(_rng.normal(size=shape))))
+    return torch.tensor(exponential(skew(draw(*shape))))
 
 
 TURN = Exercise(
@@ -587,7 +584,7 @@ Give `x` the axes `[tokens, blocks, b]`, and one more of length 1: then every bl
 """,
     cases=tuple(
         (
-            torch.tensor(_rng.normal(size=(tokens, blocks * b))),
+            torch.tensor(draw(tokens, blocks * b)),
             _random_rotations(tokens, blocks, b * (b - 1) // 2),
         )
         for tokens, blocks, b in ((1, 2, 2), (3, 2, 4), (5, 4, 3))
@@ -659,7 +656,7 @@ def _size_of_commutator(generators, x, y):
     return float(np.abs(first @ second - second @ first).max())
 
 
-_GENERIC = skew(_rng.normal(size=(2, 6)))
+_GENERIC = skew(draw(2, 6))
 _COMMUTING = np.stack([_GENERIC[0], -2 * _GENERIC[0]])
 _QUARTERS = skew(np.pi / 2 * np.array([[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]))
 
@@ -777,7 +774,7 @@ Before you run the check: is it the same number for every $P$?
 `torch.linalg.matrix_rank` has an argument `atol`.
 """,
     cases=(
-        *((torch.tensor(_rng.normal(size=(b, b))),) for b in (2, 3, 4)),
+        *((torch.tensor(draw(b, b)),) for b in (2, 3, 4)),
         (_FULL_TURN,),
     ),
     solution=seen,
@@ -817,7 +814,7 @@ Before you run the check: is it the same number for every $P$?
 SHEET = Sheet(
     title="LieRE",
     conventions=r"""
-a generator is $A = U - U^\top$ with the free numbers above the diagonal, row by row; $R(x) = \exp \sum_a x_a A_a$; a head has $d$ features in $d/b$ blocks of $b$ neighbours.
+A generator is $A = U - U^\top$ with the free numbers above the diagonal, row by row; $R(x) = \exp \sum_a x_a A_a$; a head has $d$ features in $d/b$ blocks of $b$ neighbours.
 """,
     exercises=(
         GENERATOR,
