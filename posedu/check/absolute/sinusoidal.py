@@ -362,7 +362,7 @@ Slices with a step, `table[:, 0::2]`, can be assigned to.
 
 
 def to_interleaved(x):
-    """Bring the last axis from the half layout to the interleaved one."""
+    """The same numbers, their last axis interleaved: an array of the shape of x."""
     two_rows = x.reshape(*x.shape[:-1], 2, x.shape[-1] // 2)
     return two_rows.swapaxes(-1, -2).reshape(x.shape)
 
@@ -528,7 +528,7 @@ At which step may you round?
 
 
 def first_rise(d):
-    """The first offset whose inner product exceeds that of the offset before."""
+    """The first offset t whose inner product exceeds that of t − 1: an int."""
     omega = 10000.0 ** (-np.arange(0, d, 2) / d)
     curve = np.cos(np.outer(np.arange(200), omega)).sum(-1)
     return int(np.argmax(np.diff(curve) > 0)) + 1

@@ -295,7 +295,7 @@ Bring `p` into the table first. Then `sp.floor`, `sp.ceiling`, and two weights t
 
 
 def cope_weights(q, k, table):
-    """The attention weights of one causal head, everything divided by √d."""
+    """The weights ``[n, n]`` of one causal head, everything divided by √d."""
     n, d = q.shape
     causal = torch.ones(n, n, dtype=torch.bool).tril()
     content = q @ k.T / d**0.5
@@ -441,7 +441,7 @@ Interpolate numbers, not vectors: `u = q @ table` has one number for each query 
 
 
 def kth_last(marked, k, sharp):
-    """The last query's weights: gates open on the marked keys, column k is sharp."""
+    """The last query's weights ``[n]``: gates open on the marks, column k is sharp."""
     counted = np.cumsum(marked[::-1])[::-1]
     logits = sharp * (counted == k) + sharp * marked
     return np.exp(logits) / np.exp(logits).sum()

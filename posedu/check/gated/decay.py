@@ -1,5 +1,7 @@
 """The exercises on decay as position: what ALiBi, FoX, CoPE and sticks share."""
 
+import warnings
+
 import numpy as np
 import sympy as sp
 import torch
@@ -10,6 +12,9 @@ from posedu.numpy.attention import softmax
 from posedu.numpy.gated.contextual import contextual_positions
 from posedu.numpy.gated.forget import forget_bias
 from posedu.numpy.stickbreaking import break_stick
+
+# It says that it is slower than when compiled, which a learner need not hear here.
+warnings.filterwarnings("ignore", "flex_attention called without")
 
 # decay-1: a gate for a slope
 
@@ -381,7 +386,7 @@ The check tries it on biases and weights of the chapter. Predict: ALiBi's bias; 
 
 
 def fox(q, k, v, log_gates):
-    """FoX by FlexAttention: q, k, v ``[b, h, n, d]``, log f ``[b, h, n]``."""
+    """FoX's outputs ``[batch, heads, n, d]``, by FlexAttention."""
     c = log_gates.cumsum(-1)
     return flex_attention(
         q,
@@ -598,7 +603,7 @@ A weight is an exponential over the sum of both; each design changes the older k
 
 
 def linear_cousin(q, k, v, f):
-    """FoX without exponential and normaliser, token by token, with one matrix kept."""
+    """FoX's outputs ``[n, d_v]`` without exponential and normaliser, token by token."""
     state = np.zeros((k.shape[1], v.shape[1]))
     out = []
     for i in range(len(q)):

@@ -11,7 +11,7 @@ from posedu.numpy.rotary import axial, axial_frequencies, grid
 
 
 def spectrum(d):
-    """The number of frequencies an axis, the fastest and the slowest."""
+    """The number of frequencies an axis, the fastest and the slowest: three, exact."""
     count = d // 4
     slowest = sp.Integer(100) ** sp.Rational(-4 * (count - 1), d)
     return count, sp.Integer(1), slowest
@@ -99,7 +99,7 @@ Write down all of them for $d = 8$ first.
 
 
 def patches(width, height):
-    """The positions (column, row), row by row."""
+    """The positions (column, row), row by row: an integer array [width · height, 2]."""
     n = np.arange(width * height)
     return np.stack((n % width, n // width), axis=-1)
 
@@ -165,7 +165,7 @@ Patch $n$ of the list stands in column $n \bmod \text{width}$.
 
 
 def diagonal(f, u, v):
-    """How far one pair is from a sum over columns and rows."""
+    """How far one pair is from a sum over columns and rows: a SymPy expression."""
     across, down = f[0] * u, f[1] * v
     return sp.sin(across + down) - sp.sin(across) - sp.sin(down)
 
@@ -249,7 +249,7 @@ What is its inner product with $(0, 1)$?
 
 
 def angles(positions, d, order):
-    """The angle of every pair."""
+    """The angle of every pair: a float64 array [tokens, d/2]."""
     theta = 100.0 ** (-4 * np.arange(d // 4) / d)
     by_axis = positions[:, :, None] * theta  # token, axis, frequency
     if order == "alternating":
@@ -374,7 +374,7 @@ Make the angles of the columns and those of the rows first, each `[tokens, d/4]`
 
 
 def with_class(width, height):
-    """The position of the class token, then those of the patches."""
+    """Where class token and patches stand: a float64 tensor [1 + width · height, 2]."""
     n = torch.arange(width * height)
     at = torch.stack((n % width, n // width), -1).double()
     middle = torch.tensor([[(width - 1) / 2, (height - 1) / 2]]).double()
@@ -461,7 +461,7 @@ Where is the middle of a row of two patches, at 0 and at 1?
 
 
 def to_alternating(weight, heads):
-    """The rows in the alternating order."""
+    """The rows in the alternating order: a tensor of the shape of weight."""
     parts = weight.unflatten(0, (heads, 2, -1, 2))  # head, axis, frequency, member
     return parts.transpose(1, 2).flatten(0, 3)
 
@@ -566,7 +566,7 @@ def turned(z, positions):
 
 
 def neighbour_spread(z, positions, width, height):
-    """The largest minus the smallest score of right neighbours."""
+    """The largest minus the smallest score of right neighbours: a number."""
     image = turned(z, positions).reshape(height, width, -1)
     scores = (image[:, :-1] * image[:, 1:]).sum(-1)
     return scores.max() - scores.min()
@@ -657,7 +657,7 @@ The last patch of a row has no right neighbour.
 
 
 def second_share(f, width, height):
-    """How far the weights are from a product of columns and rows."""
+    """How far the weights are from a product of columns and rows: a number."""
     positions = grid(width, height, coordinates="index")
     logits = np.cos(positions @ f.T).sum(axis=1)
     weights = np.exp(logits - logits.max())

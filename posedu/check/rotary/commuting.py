@@ -23,7 +23,7 @@ _GENERAL = (
 
 
 def commutator(a, b):
-    """[A, B]."""
+    """[A, B]: a SymPy matrix."""
     return a * b - b * a
 
 
@@ -79,7 +79,7 @@ Two products and a difference.
 
 
 def second_order(a, b):
-    """The coefficient of st in exp(sA) exp(tB) − exp(sA + tB)."""
+    """The coefficient of st in exp(sA) exp(tB) − exp(sA + tB): a SymPy matrix."""
     return (a * b - b * a) / 2
 
 
@@ -129,7 +129,7 @@ Write both sides to second order. From the sum's series comes $(sA + tB)^2/2$; m
 
 
 def is_rotation(m):
-    """Whether a real square matrix is a rotation."""
+    """Whether a real square matrix is a rotation: True or False."""
     orthogonal = (m.T * m - sp.eye(m.rows)).is_zero_matrix
     return bool(orthogonal and m.det() == 1)
 
@@ -187,7 +187,7 @@ Two conditions, and neither follows from the other.
 
 
 def commute(generators):
-    """Whether all axes' generators commute; ``[axes, blocks, b, b]``."""
+    """Whether all axes' generators ``[axes, blocks, b, b]`` commute: True or False."""
     products = np.einsum("amij,cmjk->acmik", generators, generators)
     return bool(np.allclose(products, products.swapaxes(0, 1)))
 
@@ -272,7 +272,7 @@ All products of one axis's blocks with another's: `np.einsum("amij,cmjk->acmik",
 
 
 def fold(weight, basis):
-    """The projection that makes RoPE-Mixed in the basis Q out of W."""
+    """The projection ``[d, d_model]`` that gives the same scores with M alone."""
     return basis.T @ weight
 
 
@@ -341,7 +341,7 @@ Write $R q = Q M Q^\top W x$, and remember that the leading $Q$ cancels against 
 
 
 def two_ways(a, b, v):
-    """The distance between exp(A) exp(B) v and exp(B) exp(A) v."""
+    """The distance between exp(A) exp(B) v and exp(B) exp(A) v: a number."""
     first, second = expm(a), expm(b)
     return np.linalg.norm(first @ second @ v - second @ first @ v)
 

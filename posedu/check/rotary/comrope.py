@@ -9,7 +9,7 @@ from posedu.check.core import Exercise, Misconception, Property, Sheet, draw
 
 
 def axes_of_blocks(blocks, axes):
-    """The axis of each block of ComRoPE-AP, in order."""
+    """The axis of each block of ComRoPE-AP, in order: a list of integers."""
     return [m % axes for m in range(blocks)]
 
 
@@ -54,7 +54,7 @@ The axes take turns, beginning with axis 0.
 
 
 def parameters(width, block, axes, heads):
-    """Numbers trained in a layer: AP, LD per head, LD with shared multipliers."""
+    """Three numbers trained in a layer: AP, LD per head, LD with shared multipliers."""
     matrices = width * block
     multipliers = axes * width // block
     return matrices, matrices + multipliers, matrices + multipliers // heads
@@ -237,7 +237,7 @@ Return the positions of a class token and of the patches of an image of `width` 
 
 
 def moves(draws, sigma):
-    """Moves in patches, as the released code makes them of standard normal draws."""
+    """Moves in patches, as the released code makes them of normal draws: a tensor."""
     return (draws * sigma / 2).clamp(-0.5, 0.5)
 
 
@@ -285,7 +285,7 @@ From its centre, how far is the edge of a patch?
 
 
 def change_of_score(turn, q, k, x, y, shift):
-    """By how much the score changes when both tokens move by ``shift``."""
+    """By how much the score changes when both tokens move by ``shift``: a number."""
     before = turn(q, x) @ turn(k, y)
     return turn(q, x + shift) @ turn(k, y + shift) - before
 

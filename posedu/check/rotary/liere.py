@@ -12,7 +12,7 @@ from posedu.numpy.rotary import exponential, skew
 
 
 def generator(a, b, c):
-    """The generator with a, b, c above its diagonal, row by row."""
+    """The generator with a, b, c above its diagonal, row by row: a SymPy matrix."""
     return sp.Matrix([[0, a, b], [-a, 0, c], [-b, -c, 0]])
 
 
@@ -77,7 +77,7 @@ What must stand below the diagonal for $A^\top = -A$?
 
 
 def plane(u):
-    """The exponential of [[0, u], [−u, 0]]."""
+    """The exponential of [[0, u], [−u, 0]]: a SymPy matrix."""
     return sp.Matrix([[sp.cos(u), sp.sin(u)], [-sp.sin(u), sp.cos(u)]])
 
 
@@ -138,7 +138,7 @@ Even powers are multiples of one matrix, odd powers of another.
 
 
 def rotation(entries, x):
-    """R(x) for one block of 3."""
+    """R(x) for one block of 3: a float64 array [3, 3]."""
     upper = np.zeros((3, 3))
     upper[np.triu_indices(3, 1)] = x @ entries
     return expm(upper - upper.T)
@@ -234,7 +234,7 @@ $\sum_a x_a A_a$ is a generator too: which numbers stand above its diagonal?
 
 
 def rodrigues(a):
-    """exp(A) of a 3 × 3 skew matrix."""
+    """exp(A) of a 3 × 3 skew matrix: a float64 array [3, 3]."""
     s = np.sqrt(np.sum(np.triu(a) ** 2))
     if s == 0:
         return np.eye(3)
@@ -340,7 +340,7 @@ Let $s^2$ be the sum of the squares above the diagonal: what is $A^3$?
 
 
 def parts(a):
-    """Two commuting skew matrices that sum to A."""
+    """Two commuting skew SymPy matrices that sum to A."""
     u, v, w = a[2, 3], -a[1, 3], a[1, 2]
     f, g, h = a[0, 3], -a[0, 2], a[0, 1]
     upper = sp.Matrix([[0, u, v, w], [0, 0, f, g], [0, 0, 0, h], [0, 0, 0, 0]])
@@ -457,7 +457,7 @@ Multiply these two for six symbols, with unknown signs $\varepsilon$ and $\delta
 
 
 def bill(axes, d, block, heads):
-    """Trained numbers of a layer, multiply-adds for one token."""
+    """Trained numbers of a layer, multiply-adds for one token: two integers."""
     blocks = heads * d // block
     return axes * blocks * (block * (block - 1) // 2), blocks * block**2
 
@@ -553,7 +553,7 @@ How many blocks are there?
 
 
 def turn_blocks(x, rotations):
-    """Turn each block by its own matrix."""
+    """Turn each block by its own matrix: a tensor [tokens, d]."""
     blocks = x.unflatten(-1, rotations.shape[1:3])
     return (rotations @ blocks[..., None]).flatten(1)
 
@@ -630,7 +630,7 @@ Give `x` the axes `[tokens, blocks, b]`, and one more of length 1: then every bl
 
 
 def off_relative(generators, x, y):
-    """The largest absolute entry of R(x)ᵀ R(y) − R(y − x)."""
+    """The largest absolute entry of R(x)ᵀ R(y) − R(y − x): a number."""
     first, second, moved = (
         expm(np.tensordot(at, generators, 1)) for at in (x, y, y - x)
     )
@@ -734,7 +734,7 @@ Write a small function for $R$ first; `np.tensordot(at, generators, 1)` is $\sum
 
 
 def seen(p):
-    """The rank of the derivative of P ↦ exp(P − Pᵀ) at P."""
+    """The rank of the derivative of P ↦ exp(P − Pᵀ) at P: an int."""
     jacobian = torch.autograd.functional.jacobian(
         lambda p: torch.matrix_exp(p - p.mT), p
     ).reshape(p.numel(), -1)

@@ -89,7 +89,7 @@ Multiply $a + \mathrm{i}b$ by $\cos\alpha + \mathrm{i}\sin\alpha$, and take the 
 
 
 def clock():
-    """The frequencies, the longest wavelength, the number of full turns by 100."""
+    """The list of frequencies, the longest wavelength, how many full turns by 100."""
     frequencies = [sp.Rational(1, 10**p) for p in range(4)]
     return frequencies, 2000 * sp.pi, 2  # at 100: 100, 10, 1, 0.1 radians
 
@@ -176,7 +176,7 @@ $10000^{1/4} = 10$. A full turn is $2\pi$ radians.
 
 
 def rope_in(x, positions, layout):
-    """RoPE with base 10000; an array of the shape of x."""
+    """RoPE with base 10000: a float64 array of the shape of x."""
     d = x.shape[-1]
     p = np.arange(d // 2)
     a, b = (2 * p, 2 * p + 1) if layout == "interleaved" else (p, p + d // 2)
@@ -403,7 +403,7 @@ Once you believe that the score is such a wave, two offsets are enough to read o
 
 
 def partial(x, positions, rotary_dim):
-    """RoPE on the leading features; an array of the shape of x."""
+    """RoPE on the leading features: a float64 array of the shape of x."""
     turned = rope_in(x[:, :rotary_dim], positions, "half")
     return np.concatenate((turned, x[:, rotary_dim:]), axis=1)
 
@@ -503,7 +503,7 @@ The first `rotary_dim` features are treated as if they were a whole head.
 
 
 def to_half(weight, heads):
-    """The rows in the order of the half layout."""
+    """The rows in the order of the half layout: a tensor of the shape of weight."""
     by_pair = weight.unflatten(0, (heads, -1, 2))  # head, pair, member
     return by_pair.transpose(1, 2).flatten(0, 2)
 
@@ -575,7 +575,7 @@ In the half layout all first members come first.
 
 
 def cosines(positions, d):
-    """The table of cosines in float32."""
+    """The table of cosines: a float32 tensor [tokens, d/2]."""
     exponents = -torch.arange(0, d, 2, dtype=torch.float64) / d
     angles = positions.double()[:, None] * 10000**exponents
     return angles.cos().float()
@@ -671,7 +671,7 @@ rope = RoPE(4, layout="half")
 
 
 def decode(q, k, cached):
-    """The scores of new queries against cached and new keys."""
+    """The scores of new queries against cached and new keys: [new, past + new]."""
     past, new = len(cached), len(q)
     positions = torch.arange(past, past + new)
     keys = torch.cat((cached, rope(k, positions)))
@@ -775,7 +775,7 @@ The positions already used are $0, 1, \dots, \text{past} - 1$.
 
 
 def key_for_peak(q, offset):
-    """The key, as long as q, that q scores highest at this offset."""
+    """The key, [d] and as long as q, that q scores highest at this offset."""
     return rope_in(q[None], np.array([offset]), "half")[0]
 
 
@@ -842,7 +842,7 @@ Which vector of given length has the largest inner product with $R_r q$?
 
 
 def spread(q, k, offset):
-    """The standard deviation of the scores at this offset."""
+    """The standard deviation of the scores at this offset: a number."""
     turned = rope_in(q, np.full(len(q), offset), "half")
     scores = (turned * k).sum(axis=1)
     return scores.std()
