@@ -165,6 +165,10 @@ def _notebook(chapter, setup, solutions):
         ]
     for number, cell in enumerate(cells):
         cell.id = f"{chapter}-{number}"
+    code = [cell for cell in cells if cell.cell_type == "code"]
+    for count, cell in enumerate(code, 1):
+        for output in cell.outputs:  # nbval refuses outputs of what was never run
+            cell.execution_count = output.execution_count = count
     return new_notebook(cells=cells, metadata=KERNEL)
 
 
