@@ -24,10 +24,6 @@ def gate_of_slope(m):
     return -sp.log(sp.exp(m) - 1), sp.log(2) / m
 
 
-def _half(m):
-    return sp.log(2) / m
-
-
 GATE = Exercise(
     name="decay-1",
     title="A gate for a slope",
@@ -50,18 +46,18 @@ $1/f = 1 + e^{-b}$; and $\log f = -m$.
             "The logit is taken for the logarithm of the gate",
             "log f = −m is right, but b goes through a sigmoid before it is a gate, "
             "not through an exponential.",
-            lambda m: (-m, _half(m)),
+            lambda m: (-m, gate_of_slope(m)[1]),
         ),
         Misconception(
             "The gate forgets what it should keep",
             "A gate f keeps the share f of the past. This b makes it lose e^(−m) and "
             "keep the rest: what is σ(−b)?",
-            lambda m: (sp.log(sp.exp(m) - 1), _half(m)),
+            lambda m: (sp.log(sp.exp(m) - 1), gate_of_slope(m)[1]),
         ),
         Misconception(
             "A sign was lost in 1 + e^(−b) = e^m",
             "Bring the 1 to the other side once more.",
-            lambda m: (-sp.log(sp.exp(m) + 1), _half(m)),
+            lambda m: (-sp.log(sp.exp(m) + 1), gate_of_slope(m)[1]),
         ),
         Misconception(
             "This is the time scale, not the half-life",
