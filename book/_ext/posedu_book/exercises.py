@@ -19,6 +19,8 @@ HOW = (
     "input; it never shows the solution."
 )
 
+LIBRARIES = {"np", "sp", "torch"}  # a learner may want them where a solution does not
+
 KERNEL = {
     "kernelspec": {
         "display_name": "Python 3",
@@ -54,6 +56,7 @@ class Source:
         own = {node.arg for node in nodes if isinstance(node, ast.arg)} | {name}
         names = [node for node in nodes if isinstance(node, ast.Name)]
         own |= {node.id for node in names if isinstance(node.ctx, ast.Store)}
+        own |= {node.name for node in nodes if isinstance(node, ast.FunctionDef)}
         found = {}
         for node in names:
             if node.id not in own:
@@ -88,9 +91,10 @@ class Source:
             yield exercise, [self.code(part) for part in new], name
 
     def header(self):
-        """The imports that the solutions need, sorted as ruff does."""
+        """The imports that answers need, sorted as ruff does."""
         solutions = [exercise.solution.__name__ for exercise in self.sheet.exercises]
-        used = {n for s in solutions for n in self.needs(s) if n in self.imports}
+        needed = {name for solution in solutions for name in self.needs(solution)}
+        used = (needed | LIBRARIES) & self.imports.keys()
         lines = {_statement(*self.imports[name]) for name in used}
         lines.add(("posedu.check", "check"))
         groups = []
@@ -161,6 +165,10 @@ def _notebook(chapter, setup, solutions):
         ]
     for number, cell in enumerate(cells):
         cell.id = f"{chapter}-{number}"
+    code = [cell for cell in cells if cell.cell_type == "code"]
+    for count, cell in enumerate(code, 1):
+        for output in cell.outputs:  # nbval refuses outputs of what was never run
+            cell.execution_count = output.execution_count = count
     return new_notebook(cells=cells, metadata=KERNEL)
 
 

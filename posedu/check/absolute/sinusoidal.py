@@ -1,14 +1,12 @@
-"""The exercises on absolute encodings."""
+"""The exercises on sinusoidal encodings."""
 
 import numpy as np
 import sympy as sp
 import torch
 
-from posedu.check.core import Exercise, Misconception, Property, Sheet
+from posedu.check.core import Exercise, Misconception, Property, Sheet, draw
 from posedu.numpy import absolute
-
-_rng = np.random.default_rng(0)
-
+from posedu.numpy.frequencies import frequencies as geometric
 
 # sinusoidal-1: one position on paper
 
@@ -273,7 +271,7 @@ def _other_layout(length, d, layout):
 
 
 def _cosines_first(length, d, layout):
-    angles = np.outer(range(length), absolute.frequencies(d))
+    angles = np.outer(range(length), geometric(d))
     return _arranged(np.cos(angles), np.sin(angles), layout)
 
 
@@ -332,21 +330,21 @@ Slices with a step, `table[:, 0::2]`, can be assigned to.
             "The exponent has its 2 twice",
             "2p counts features already: 10000^(−2p/d), not 10000^(−4p/d).",
             lambda length, d, layout: _table_at(
-                range(length), absolute.frequencies(d) ** 2, layout
+                range(length), geometric(d) ** 2, layout
             ),
         ),
         Misconception(
             "Divided by what was already inverted",
             "Multiply the position by ω, or divide it by 10000^(2p/d); not both.",
             lambda length, d, layout: _table_at(
-                range(length), 1 / absolute.frequencies(d), layout
+                range(length), 1 / geometric(d), layout
             ),
         ),
         Misconception(
             "The positions are counted from 1",
             "The first row is position 0: sines 0, cosines 1.",
             lambda length, d, layout: _table_at(
-                range(1, length + 1), absolute.frequencies(d), layout
+                range(1, length + 1), geometric(d), layout
             ),
         ),
     ),
@@ -365,7 +363,7 @@ Slices with a step, `table[:, 0::2]`, can be assigned to.
 
 
 def to_interleaved(x):
-    """Bring the last axis from the half layout to the interleaved one."""
+    """The same numbers, their last axis interleaved: an array of the shape of x."""
     two_rows = x.reshape(*x.shape[:-1], 2, x.shape[-1] // 2)
     return two_rows.swapaxes(-1, -2).reshape(x.shape)
 
@@ -394,7 +392,7 @@ You want it column by column.
         (np.array([0.1, 1.0]),),
         (np.array([0.1, 0.2, 1.0, 2.0]),),
         (np.array([0.1, 0.2, 0.3, 1.0, 2.0, 3.0]),),
-        (_rng.normal(size=(2, 3, 8)),),
+        (draw(2, 3, 8),),
     ),
     solution=to_interleaved,
     misconceptions=(
@@ -531,7 +529,7 @@ At which step may you round?
 
 
 def first_rise(d):
-    """The first offset whose inner product exceeds that of the offset before."""
+    """The first offset t whose inner product exceeds that of t − 1: an int."""
     omega = 10000.0 ** (-np.arange(0, d, 2) / d)
     curve = np.cos(np.outer(np.arange(200), omega)).sum(-1)
     return int(np.argmax(np.diff(curve) > 0)) + 1
@@ -571,17 +569,17 @@ The inner product is a sum of cosines; `np.diff` compares neighbours, and `np.ar
         Misconception(
             "This is the first negative value",
             "The curve can rise long before it crosses zero.",
-            lambda d: _first(_gram(absolute.frequencies(d)) < 0),
+            lambda d: _first(_gram(geometric(d)) < 0),
         ),
         Misconception(
             "The exponent has its 2 twice",
             "You explore another curve: its frequencies are the squares.",
-            lambda d: _first(np.diff(_gram(absolute.frequencies(d) ** 2)) > 0) + 1,
+            lambda d: _first(np.diff(_gram(geometric(d) ** 2)) > 0) + 1,
         ),
         Misconception(
             "The frequencies are inverted",
             "You explore another curve: its pairs turn by many radians a position.",
-            lambda d: _first(np.diff(_gram(1 / absolute.frequencies(d))) > 0) + 1,
+            lambda d: _first(np.diff(_gram(1 / geometric(d))) > 0) + 1,
         ),
     ),
 )
@@ -668,7 +666,7 @@ Begin with $d = 2$: $\sin(\alpha - \beta) = \sin\alpha \cos\beta - \cos\alpha \s
 SHEET = Sheet(
     title="sinusoidal encodings",
     conventions=r"""
-positions, features and pairs count from 0, the base is 10000, and a pair is (sine, cosine).
+Positions, features and pairs count from 0, the base is 10000, and a pair is (sine, cosine).
 """,
     exercises=(
         FIRST_POSITION,

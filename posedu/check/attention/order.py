@@ -22,7 +22,7 @@ def averaged_twice(n, j):
 
 
 def by_columns(n, m):
-    """Return the bias, n × n, and the constants, n × 1."""
+    """Return the bias, n × n, and the constants, n × 1, as SymPy matrices."""
     bias = sp.Matrix(n, n, lambda i, j: m * j)
     return bias, sp.Matrix(n, 1, lambda i, _: m * i)
 
@@ -36,7 +36,7 @@ def _undone(bias, constants):
 
 
 def four_terms(x_i, p_i, x_j, p_j, W_q, W_k):
-    """Return the four terms as a list of expressions."""
+    """Return the four terms as a list of SymPy expressions."""
 
     def score(query_side, key_side):
         return (query_side.T * W_q.T * W_k * key_side)[0]
@@ -45,7 +45,7 @@ def four_terms(x_i, p_i, x_j, p_j, W_q, W_k):
 
 
 def causal(queries, keys):
-    """Return the mask, true where a query may look."""
+    """Return the mask, a boolean array [queries, keys], true where a query may look."""
     i = np.arange(queries)[:, None] + keys - queries
     j = np.arange(keys)
     return j <= i
@@ -56,13 +56,13 @@ def _diagonal(queries, keys, k):
 
 
 def share(k, heads):
-    """Return the keys as each of the query heads sees them."""
+    """Return the keys that each query head sees, a tensor [batch, heads, tokens, d]."""
     group = heads // k.shape[1]
     return k.repeat_interleave(group, 1)
 
 
 def weights(logits, mask):
-    """Return the weights, of the shape of the logits."""
+    """Return the weights, an array of the shape of the logits."""
     shown = np.where(mask, logits, -np.inf)
     top = shown.max(-1, keepdims=True)
     grown = np.exp(shown - np.where(np.isfinite(top), top, 0.0))
@@ -76,7 +76,7 @@ def _softmax(logits):
 
 
 def furthest(dtype):
-    """Return the last position before the first two equal values."""
+    """Return the last position T up to which all stored values differ, an int."""
     t = torch.arange(4096, dtype=torch.float64)
     value = (1 / (t + 1)).to(dtype)
     return int((value[1:] == value[:-1]).nonzero()[0])

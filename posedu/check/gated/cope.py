@@ -4,10 +4,7 @@ import numpy as np
 import sympy as sp
 import torch
 
-from posedu.check.core import Exercise, Misconception, Property, Sheet
-
-_rng = np.random.default_rng(0)
-
+from posedu.check.core import Exercise, Misconception, Property, Sheet, draw
 
 # cope-1: all gates alike
 
@@ -122,9 +119,9 @@ Return all positions $p_{ij}$ as an array `[n, n]`, with 0 where $j > i$.
 `np.tril` closes the gates of the future. `np.cumsum` sums from the left; turn the rows round before and after it.
 """,
     cases=(
-        (_rng.normal(size=(2, 2)), 8),
-        (_rng.normal(size=(4, 4)), 3),
-        (_rng.normal(size=(7, 7)) + 1, 3),
+        (draw(2, 2), 8),
+        (draw(4, 4), 3),
+        (draw(7, 7) + 1, 3),
     ),
     solution=positions,
     misconceptions=(
@@ -298,7 +295,7 @@ Bring `p` into the table first. Then `sp.floor`, `sp.ceiling`, and two weights t
 
 
 def cope_weights(q, k, table):
-    """The attention weights of one causal head, everything divided by √d."""
+    """The weights ``[n, n]`` of one causal head, everything divided by √d."""
     n, d = q.shape
     causal = torch.ones(n, n, dtype=torch.bool).tril()
     content = q @ k.T / d**0.5
@@ -353,8 +350,7 @@ def _counting(count=None, swap=False):
 
 
 def _head_case(n, d, npos):
-    shapes = (n, d), (n, d), (d, npos)
-    return tuple(torch.tensor(_rng.normal(size=shape)) for shape in shapes)
+    return tuple(map(torch.tensor, (*draw(2, n, d), draw(d, npos))))
 
 
 WEIGHTS = Exercise(
@@ -445,7 +441,7 @@ Interpolate numbers, not vectors: `u = q @ table` has one number for each query 
 
 
 def kth_last(marked, k, sharp):
-    """The last query's weights: gates open on the marked keys, column k is sharp."""
+    """The last query's weights ``[n]``: gates open on the marks, column k is sharp."""
     counted = np.cumsum(marked[::-1])[::-1]
     logits = sharp * (counted == k) + sharp * marked
     return np.exp(logits) / np.exp(logits).sum()
@@ -594,7 +590,7 @@ def _gates_of(*values):
     return torch.tensor(values, dtype=torch.float64)
 
 
-_TABLE = torch.tensor(_rng.normal(size=6))
+_TABLE = torch.tensor(draw(6))
 
 GRADIENT = Exercise(
     name="cope-6",

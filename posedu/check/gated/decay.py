@@ -1,18 +1,20 @@
 """The exercises on decay as position: what ALiBi, FoX, CoPE and sticks share."""
 
+import warnings
+
 import numpy as np
 import sympy as sp
 import torch
 from torch.nn.attention.flex_attention import flex_attention
 
-from posedu.check.core import Exercise, Misconception, Property, Sheet
+from posedu.check.core import Exercise, Misconception, Property, Sheet, draw
 from posedu.numpy.attention import softmax
 from posedu.numpy.gated.cope import contextual_positions
 from posedu.numpy.gated.fox import forget_bias
 from posedu.numpy.stickbreaking import break_stick
 
-_rng = np.random.default_rng(0)
-
+# It says that it is slower than when compiled, which a learner need not hear here.
+warnings.filterwarnings("ignore", "flex_attention called without")
 
 # decay-1: a gate for a slope
 
@@ -20,10 +22,6 @@ _rng = np.random.default_rng(0)
 def gate_of_slope(m):
     """The gate's logit b with σ(b) = e^(−m), and the tokens until half is forgotten."""
     return -sp.log(sp.exp(m) - 1), sp.log(2) / m
-
-
-def _half(m):
-    return sp.log(2) / m
 
 
 GATE = Exercise(
@@ -48,18 +46,18 @@ $1/f = 1 + e^{-b}$; and $\log f = -m$.
             "The logit is taken for the logarithm of the gate",
             "log f = −m is right, but b goes through a sigmoid before it is a gate, "
             "not through an exponential.",
-            lambda m: (-m, _half(m)),
+            lambda m: (-m, gate_of_slope(m)[1]),
         ),
         Misconception(
             "The gate forgets what it should keep",
             "A gate f keeps the share f of the past. This b makes it lose e^(−m) and "
             "keep the rest: what is σ(−b)?",
-            lambda m: (sp.log(sp.exp(m) - 1), _half(m)),
+            lambda m: (sp.log(sp.exp(m) - 1), gate_of_slope(m)[1]),
         ),
         Misconception(
             "A sign was lost in 1 + e^(−b) = e^m",
             "Bring the 1 to the other side once more.",
-            lambda m: (-sp.log(sp.exp(m) + 1), _half(m)),
+            lambda m: (-sp.log(sp.exp(m) + 1), gate_of_slope(m)[1]),
         ),
         Misconception(
             "This is the time scale, not the half-life",
@@ -221,7 +219,7 @@ A key gets $\beta_j$ times the product of $1 - \beta_l$ over the *later* entries
     cases=(
         (np.array([0.0]), 1.0),
         (np.array([1.0, -1.0, 0.5]), 2.0),
-        (_rng.normal(size=6), -3.0),
+        (draw(6), -3.0),
     ),
     solution=changes,
     misconceptions=(
@@ -294,7 +292,7 @@ def _attention(bias):
 
 
 _line = forget_bias(np.full(6, -0.1))  # ALiBi of slope 0.1, as a sum of equal gates
-_other = _rng.normal(size=(6, 6))
+_other = draw(6, 6)
 
 TOEPLITZ = Exercise(
     name="decay-4",
@@ -384,7 +382,7 @@ The check tries it on biases and weights of the chapter. Predict: ALiBi's bias; 
 
 
 def fox(q, k, v, log_gates):
-    """FoX by FlexAttention: q, k, v ``[b, h, n, d]``, log f ``[b, h, n]``."""
+    """FoX's outputs ``[batch, heads, n, d]``, by FlexAttention."""
     c = log_gates.cumsum(-1)
     return flex_attention(
         q,
@@ -414,8 +412,8 @@ def _forget(log_gates):
 
 
 def _fox_case(batch, heads, n, d):
-    q, k, v = torch.tensor(_rng.normal(size=(3, batch, heads, n, d)))
-    logits = torch.tensor(_rng.normal(size=(batch, heads, n)))
+    q, k, v = torch.tensor(draw(3, batch, heads, n, d))
+    logits = torch.tensor(draw(batch, heads, n))
     return q, k, v, torch.nn.functional.logsigmoid(logits)
 
 
@@ -601,7 +599,7 @@ A weight is an exponential over the sum of both; each design changes the older k
 
 
 def linear_cousin(q, k, v, f):
-    """FoX without exponential and normaliser, token by token, with one matrix kept."""
+    """FoX's outputs ``[n, d_v]`` without exponential and normaliser, token by token."""
     state = np.zeros((k.shape[1], v.shape[1]))
     out = []
     for i in range(len(q)):
@@ -620,8 +618,8 @@ def _cousin(weights):
 
 
 def _cousin_case(n, d, d_v):
-    q, k = _rng.normal(size=(2, n, d))
-    return q, k, _rng.normal(size=(n, d_v)), _rng.uniform(0.2, 1, size=n)
+    f = np.random.default_rng((n, d, d_v)).uniform(0.2, 1, size=n)
+    return *draw(2, n, d), draw(n, d_v), f
 
 
 COUSIN = Exercise(

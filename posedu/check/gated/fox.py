@@ -6,12 +6,9 @@ import numpy as np
 import sympy as sp
 import torch
 
-from posedu.check.core import Exercise, Misconception, Property, Sheet
+from posedu.check.core import Exercise, Misconception, Property, Sheet, draw
 from posedu.numpy.attention import causal_mask, softmax
 from posedu.numpy.gated import forget_bias
-
-_rng = np.random.default_rng(0)
-
 
 # fox-1: the gates between
 
@@ -176,8 +173,7 @@ def _softmax(logits):
 
 
 def _weights_case(tokens, d):
-    q, k = _rng.normal(size=(2, tokens, d))
-    return q, k, -np.logaddexp(0, _rng.normal(size=tokens))
+    return *draw(2, tokens, d), -np.logaddexp(0, draw(tokens))
 
 
 WEIGHTS = Exercise(
@@ -290,8 +286,8 @@ def _gates_in_half(x, weight):
 
 
 def _sums_case(tokens, size):
-    x = torch.tensor(_rng.normal(size=(tokens, 8)), dtype=torch.bfloat16)
-    return x, torch.tensor(size * _rng.normal(size=8), dtype=torch.float32)
+    x = torch.tensor(draw(tokens, 8), dtype=torch.bfloat16)
+    return x, torch.tensor(size * draw(8), dtype=torch.float32)
 
 
 SUMS = Exercise(
@@ -385,8 +381,8 @@ def _extended(q, k, v, key_feature, scale, causal=True):
 
 
 def _attend_case(tokens, d):
-    q, k, v = torch.tensor(_rng.normal(size=(3, tokens, d)))
-    log_f = torch.nn.functional.logsigmoid(torch.tensor(_rng.normal(size=tokens)))
+    q, k, v = torch.tensor(draw(3, tokens, d))
+    log_f = torch.nn.functional.logsigmoid(torch.tensor(draw(tokens)))
     return q, k, v, log_f
 
 
@@ -501,7 +497,8 @@ def _mix(k, alpha, first):
 
 
 def _keys_case(tokens, d):
-    return 0.1 * _rng.normal(size=(tokens, d)), _rng.uniform(0.1, 0.9, size=tokens)
+    alpha = np.random.default_rng((tokens, d)).uniform(0.1, 0.9, size=tokens)
+    return 0.1 * draw(tokens, d), alpha
 
 
 SHIFT = Exercise(
@@ -616,8 +613,8 @@ Cumulative sums twice: of $\log f$ from the end, and of what their exponentials 
     cases=(
         (_HALF, 0.99),
         (_SLOW, 0.99),
-        (-np.logaddexp(0, -2 + 4 * _rng.normal(size=60)), 0.9),
-        (np.log(_rng.uniform(0.85, 1, size=300)), 0.95),
+        (-np.logaddexp(0, -2 + 4 * draw(60)), 0.9),
+        (np.log(np.random.default_rng(300).uniform(0.85, 1, size=300)), 0.95),
     ),
     solution=reach,
     misconceptions=(

@@ -4,17 +4,14 @@ import numpy as np
 import sympy as sp
 import torch
 
-from posedu.check.core import Exercise, Misconception, Property, Sheet
+from posedu.check.core import Exercise, Misconception, Property, Sheet, draw
 from posedu.numpy.rotary import axial, axial_frequencies, grid
-
-_rng = np.random.default_rng(0)
-
 
 # axes-1: the frequencies of a head
 
 
 def spectrum(d):
-    """The number of frequencies an axis, the fastest and the slowest."""
+    """The number of frequencies an axis, the fastest and the slowest: three, exact."""
     count = d // 4
     slowest = sp.Integer(100) ** sp.Rational(-4 * (count - 1), d)
     return count, sp.Integer(1), slowest
@@ -102,7 +99,7 @@ Write down all of them for $d = 8$ first.
 
 
 def patches(width, height):
-    """The positions (column, row), row by row."""
+    """The positions (column, row), row by row: an integer array [width · height, 2]."""
     n = np.arange(width * height)
     return np.stack((n % width, n // width), axis=-1)
 
@@ -168,7 +165,7 @@ Patch $n$ of the list stands in column $n \bmod \text{width}$.
 
 
 def diagonal(f, u, v):
-    """How far one pair is from a sum over columns and rows."""
+    """How far one pair is from a sum over columns and rows: a SymPy expression."""
     across, down = f[0] * u, f[1] * v
     return sp.sin(across + down) - sp.sin(across) - sp.sin(down)
 
@@ -252,7 +249,7 @@ What is its inner product with $(0, 1)$?
 
 
 def angles(positions, d, order):
-    """The angle of every pair."""
+    """The angle of every pair: a float64 array [tokens, d/2]."""
     theta = 100.0 ** (-4 * np.arange(d // 4) / d)
     by_axis = positions[:, :, None] * theta  # token, axis, frequency
     if order == "alternating":
@@ -377,7 +374,7 @@ Make the angles of the columns and those of the rows first, each `[tokens, d/4]`
 
 
 def with_class(width, height):
-    """The position of the class token, then those of the patches."""
+    """Where class token and patches stand: a float64 tensor [1 + width · height, 2]."""
     n = torch.arange(width * height)
     at = torch.stack((n % width, n // width), -1).double()
     middle = torch.tensor([[(width - 1) / 2, (height - 1) / 2]]).double()
@@ -464,7 +461,7 @@ Where is the middle of a row of two patches, at 0 and at 1?
 
 
 def to_alternating(weight, heads):
-    """The rows in the alternating order."""
+    """The rows in the alternating order: a tensor of the shape of weight."""
     parts = weight.unflatten(0, (heads, 2, -1, 2))  # head, axis, frequency, member
     return parts.transpose(1, 2).flatten(0, 3)
 
@@ -485,7 +482,7 @@ Every row belongs to a head, an axis, a frequency and a member of a pair.
 In which of these does the list of rows run first, before and after?
 """,
     cases=tuple(
-        (torch.tensor(_rng.normal(size=(heads * d, heads * d))), heads)
+        (torch.tensor(draw(heads * d, heads * d)), heads)
         for d, heads in ((8, 1), (12, 2))
     ),
     solution=to_alternating,
@@ -548,7 +545,7 @@ In which of these does the list of rows run first, before and after?
 
 def _same_scores(moved, weight, heads):
     positions = grid(3, 2, coordinates="index")
-    x = np.random.default_rng(1).normal(size=(len(positions), weight.shape[1]))
+    x = draw(len(positions), weight.shape[1])
 
     def scores(rows, order):
         by_head = (x @ rows.numpy().T).reshape(len(x), heads, -1).swapaxes(0, 1)
@@ -562,9 +559,6 @@ def _same_scores(moved, weight, heads):
 # axes-7: a test that a square image cannot fail
 
 
-from posedu.numpy.rotary import grid
-
-
 def turned(z, positions):
     """The vector z at every position, turned by axial RoPE."""
     rows = np.tile(z, (len(positions), 1))
@@ -572,38 +566,33 @@ def turned(z, positions):
 
 
 def neighbour_spread(z, positions, width, height):
-    """The largest minus the smallest score of right neighbours."""
+    """The largest minus the smallest score of right neighbours: a number."""
     image = turned(z, positions).reshape(height, width, -1)
     scores = (image[:, :-1] * image[:, 1:]).sum(-1)
     return scores.max() - scores.min()
 
 
-def _turned(z, positions):
-    rows = np.tile(z, (len(positions), 1))
-    return axial(rows, positions, order="concatenated", layout="half")
-
-
 def _spread_along_the_line(z, positions, width, height):
-    turned = _turned(z, positions)
-    return float(np.ptp((turned[:-1] * turned[1:]).sum(-1)))
+    line = turned(z, positions)
+    return np.ptp((line[:-1] * line[1:]).sum(-1))
 
 
 def _spread_downwards(z, positions, width, height):
-    image = _turned(z, positions).reshape(height, width, -1)
-    return float(np.ptp((image[:-1] * image[1:]).sum(-1)))
+    image = turned(z, positions).reshape(height, width, -1)
+    return np.ptp((image[:-1] * image[1:]).sum(-1))
 
 
 def _spread_of_standard_deviation(z, positions, width, height):
-    image = _turned(z, positions).reshape(height, width, -1)
-    return float(np.std((image[:, :-1] * image[:, 1:]).sum(-1)))
+    image = turned(z, positions).reshape(height, width, -1)
+    return np.std((image[:, :-1] * image[:, 1:]).sum(-1))
 
 
 def _spread_of_all_scores(z, positions, width, height):
-    turned = _turned(z, positions)
-    return float(np.ptp(turned @ turned.T))
+    line = turned(z, positions)
+    return np.ptp(line @ line.T)
 
 
-_Z = _rng.normal(size=8)
+_Z = draw(8)
 
 NEIGHBOURS = Exercise(
     name="axes-7",
@@ -627,7 +616,7 @@ The last patch of a row has no right neighbour.
         (_Z, grid(4, 4, coordinates="index"), 4, 4),
         (_Z, grid(5, 3, coordinates="index"), 5, 3),
         (_Z, grid(3, 5, coordinates="index"), 5, 3),
-        (_Z, _rng.normal(size=(6, 2)), 2, 3),
+        (_Z, draw(6, 2), 2, 3),
     ),
     solution=neighbour_spread,
     misconceptions=(
@@ -668,7 +657,7 @@ The last patch of a row has no right neighbour.
 
 
 def second_share(f, width, height):
-    """How far the weights are from a product of columns and rows."""
+    """How far the weights are from a product of columns and rows: a number."""
     positions = grid(width, height, coordinates="index")
     logits = np.cos(positions @ f.T).sum(axis=1)
     weights = np.exp(logits - logits.max())
@@ -722,7 +711,7 @@ Then try vectors of axial RoPE, vectors along one diagonal, and in between.
         (axial_frequencies(8, order="alternating"), 5, 3),
         (np.array([[1.0, 1.0]]), 5, 3),
         (np.array([[1.0, 1.0], [0.5, 0.5], [0.3, -0.2]]), 4, 7),
-        (_rng.normal(size=(8, 2)), 9, 6),
+        (draw(8, 2), 9, 6),
     ),
     solution=second_share,
     misconceptions=(
@@ -768,7 +757,7 @@ Then try vectors of axial RoPE, vectors along one diagonal, and in between.
 SHEET = Sheet(
     title="RoPE on a grid",
     conventions=r"""
-a position is (column, row), both counted from 0; images are read row by row; axial RoPE has base 100 and two axes unless said otherwise; angles are counter-clockwise.
+A position is (column, row), both counted from 0; images are read row by row; axial RoPE has base 100 and two axes unless said otherwise; angles are counter-clockwise.
 """,
     exercises=(
         SPECTRUM,

@@ -5,9 +5,7 @@ import sympy as sp
 import torch
 from scipy.linalg import expm
 
-from posedu.check.core import Exercise, Misconception, Property, Sheet
-
-_rng = np.random.default_rng(0)
+from posedu.check.core import Exercise, Misconception, Property, Sheet, draw
 
 
 def _skew(a, b, c):
@@ -25,7 +23,7 @@ _GENERAL = (
 
 
 def commutator(a, b):
-    """[A, B]."""
+    """[A, B]: a SymPy matrix."""
     return a * b - b * a
 
 
@@ -81,7 +79,7 @@ Two products and a difference.
 
 
 def second_order(a, b):
-    """The coefficient of st in exp(sA) exp(tB) − exp(sA + tB)."""
+    """The coefficient of st in exp(sA) exp(tB) − exp(sA + tB): a SymPy matrix."""
     return (a * b - b * a) / 2
 
 
@@ -131,7 +129,7 @@ Write both sides to second order. From the sum's series comes $(sA + tB)^2/2$; m
 
 
 def is_rotation(m):
-    """Whether a real square matrix is a rotation."""
+    """Whether a real square matrix is a rotation: True or False."""
     orthogonal = (m.T * m - sp.eye(m.rows)).is_zero_matrix
     return bool(orthogonal and m.det() == 1)
 
@@ -189,23 +187,23 @@ Two conditions, and neither follows from the other.
 
 
 def commute(generators):
-    """Whether all axes' generators commute; ``[axes, blocks, b, b]``."""
+    """Whether all axes' generators ``[axes, blocks, b, b]`` commute: True or False."""
     products = np.einsum("amij,cmjk->acmik", generators, generators)
     return bool(np.allclose(products, products.swapaxes(0, 1)))
 
 
 def _random_skew(*shape):
-    u = _rng.normal(size=shape)
+    u = draw(*shape)
     return u - u.swapaxes(-1, -2)
 
 
 def _parallel(axes, blocks, b):
-    return _rng.normal(size=(axes, blocks, 1, 1)) * _random_skew(1, blocks, b, b)
+    return draw(axes, blocks, 1, 1) * _random_skew(1, blocks, b, b)
 
 
 def _like_eigenvalues(b):
     first = _random_skew(b, b)
-    q, _ = np.linalg.qr(_rng.normal(size=(b, b)))
+    q, _ = np.linalg.qr(draw(b, b, seed=1))
     return np.stack([first, q @ first @ q.T])[:, None]
 
 
@@ -274,17 +272,17 @@ All products of one axis's blocks with another's: `np.einsum("amij,cmjk->acmik",
 
 
 def fold(weight, basis):
-    """The projection that makes RoPE-Mixed in the basis Q out of W."""
+    """The projection ``[d, d_model]`` that gives the same scores with M alone."""
     return basis.T @ weight
 
 
 def _orthogonal(d):
-    return torch.linalg.qr(torch.tensor(_rng.normal(size=(d, d))))[0]
+    return torch.linalg.qr(torch.tensor(draw(d, d, seed=1)))[0]
 
 
 def _same_scores(answer, weight, basis):
     d = len(basis)
-    x = torch.tensor(np.random.default_rng(1).normal(size=(2, weight.shape[1])))
+    x = torch.tensor(draw(2, weight.shape[1], seed=2))
     angle = torch.arange(1.0, d // 2 + 1).double()
     blocks = [
         torch.tensor([[c, -s], [s, c]])
@@ -310,9 +308,7 @@ Return the projection that gives the same scores with $M$ alone.
     hint=r"""
 Write $R q = Q M Q^\top W x$, and remember that the leading $Q$ cancels against the key's.
 """,
-    cases=tuple(
-        (torch.tensor(_rng.normal(size=(d, d))), _orthogonal(d)) for d in (2, 4, 6)
-    ),
+    cases=tuple((torch.tensor(draw(d, d)), _orthogonal(d)) for d in (2, 4, 6)),
     solution=fold,
     misconceptions=(
         Misconception(
@@ -345,7 +341,7 @@ Write $R q = Q M Q^\top W x$, and remember that the leading $Q$ cancels against 
 
 
 def two_ways(a, b, v):
-    """The distance between exp(A) exp(B) v and exp(B) exp(A) v."""
+    """The distance between exp(A) exp(B) v and exp(B) exp(A) v: a number."""
     first, second = expm(a), expm(b)
     return np.linalg.norm(first @ second @ v - second @ first @ v)
 

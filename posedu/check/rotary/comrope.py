@@ -3,16 +3,13 @@
 import numpy as np
 import torch
 
-from posedu.check.core import Exercise, Misconception, Property, Sheet
-
-_rng = np.random.default_rng(0)
-
+from posedu.check.core import Exercise, Misconception, Property, Sheet, draw
 
 # comrope-1: whose block is it
 
 
 def axes_of_blocks(blocks, axes):
-    """The axis of each block of ComRoPE-AP, in order."""
+    """The axis of each block of ComRoPE-AP, in order: a list of integers."""
     return [m % axes for m in range(blocks)]
 
 
@@ -57,7 +54,7 @@ The axes take turns, beginning with axis 0.
 
 
 def parameters(width, block, axes, heads):
-    """Numbers trained in a layer: AP, LD per head, LD with shared multipliers."""
+    """Three numbers trained in a layer: AP, LD per head, LD with shared multipliers."""
     matrices = width * block
     multipliers = axes * width // block
     return matrices, matrices + multipliers, matrices + multipliers // heads
@@ -115,7 +112,7 @@ def ld_generators(matrices, multipliers):
 
 
 def _ld_case(axes, blocks, b):
-    return _rng.normal(size=(blocks, b, b)), _rng.normal(size=(axes, blocks))
+    return draw(blocks, b, b), draw(axes, blocks)
 
 
 GENERATORS = Exercise(
@@ -240,7 +237,7 @@ Return the positions of a class token and of the patches of an image of `width` 
 
 
 def moves(draws, sigma):
-    """Moves in patches, as the released code makes them of standard normal draws."""
+    """Moves in patches, as the released code makes them of normal draws: a tensor."""
     return (draws * sigma / 2).clamp(-0.5, 0.5)
 
 
@@ -259,7 +256,7 @@ From its centre, how far is the edge of a patch?
 """,
     cases=(
         (torch.tensor([0.5, -0.25, 1.5, -3.0]).double(), 1.0),
-        (torch.tensor(_rng.normal(size=20)), 0.5),
+        (torch.tensor(draw(20)), 0.5),
     ),
     solution=moves,
     misconceptions=(
@@ -288,7 +285,7 @@ From its centre, how far is the edge of a patch?
 
 
 def change_of_score(turn, q, k, x, y, shift):
-    """By how much the score changes when both tokens move by ``shift``."""
+    """By how much the score changes when both tokens move by ``shift``: a number."""
     before = turn(q, x) @ turn(k, y)
     return turn(q, x + shift) @ turn(k, y + shift) - before
 
@@ -304,13 +301,13 @@ def _turning(a):
 
 
 def _free(axes, d):
-    u = _rng.normal(size=(axes, d, d))
+    u = draw(axes, d, d)
     return u - u.swapaxes(-1, -2)
 
 
 def _shift_case(a):
-    q, k = _rng.normal(size=(2, a.shape[-1]))
-    x, y, shift = _rng.normal(size=(3, len(a)))
+    q, k = draw(2, a.shape[-1])
+    x, y, shift = draw(3, len(a))
     return _turning(a), q, k, x, y, shift
 
 

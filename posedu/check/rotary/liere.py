@@ -5,17 +5,14 @@ import sympy as sp
 import torch
 from scipy.linalg import expm
 
-from posedu.check.core import Exercise, Misconception, Property, Sheet
+from posedu.check.core import Exercise, Misconception, Property, Sheet, draw
 from posedu.numpy.rotary import exponential, skew
-
-_rng = np.random.default_rng(0)
-
 
 # liere-1: a generator from three numbers
 
 
 def generator(a, b, c):
-    """The generator with a, b, c above its diagonal, row by row."""
+    """The generator with a, b, c above its diagonal, row by row: a SymPy matrix."""
     return sp.Matrix([[0, a, b], [-a, 0, c], [-b, -c, 0]])
 
 
@@ -80,7 +77,7 @@ What must stand below the diagonal for $A^\top = -A$?
 
 
 def plane(u):
-    """The exponential of [[0, u], [−u, 0]]."""
+    """The exponential of [[0, u], [−u, 0]]: a SymPy matrix."""
     return sp.Matrix([[sp.cos(u), sp.sin(u)], [-sp.sin(u), sp.cos(u)]])
 
 
@@ -141,7 +138,7 @@ Even powers are multiples of one matrix, odd powers of another.
 
 
 def rotation(entries, x):
-    """R(x) for one block of 3."""
+    """R(x) for one block of 3: a float64 array [3, 3]."""
     upper = np.zeros((3, 3))
     upper[np.triu_indices(3, 1)] = x @ entries
     return expm(upper - upper.T)
@@ -179,7 +176,7 @@ $\sum_a x_a A_a$ is a generator too: which numbers stand above its diagonal?
     cases=(
         (np.array([[np.pi / 2, 0.0, 0.0]]), np.array([1.0])),
         (np.array([[np.pi / 2, 0.0, 0.0], [0.0, 0.0, np.pi / 2]]), np.array([1.0, 2])),
-        (_rng.normal(size=(3, 3)), _rng.normal(size=3)),
+        (draw(3, 3), draw(3)),
     ),
     solution=rotation,
     misconceptions=(
@@ -237,7 +234,7 @@ $\sum_a x_a A_a$ is a generator too: which numbers stand above its diagonal?
 
 
 def rodrigues(a):
-    """exp(A) of a 3 × 3 skew matrix."""
+    """exp(A) of a 3 × 3 skew matrix: a float64 array [3, 3]."""
     s = np.sqrt(np.sum(np.triu(a) ** 2))
     if s == 0:
         return np.eye(3)
@@ -343,7 +340,7 @@ Let $s^2$ be the sum of the squares above the diagonal: what is $A^3$?
 
 
 def parts(a):
-    """Two commuting skew matrices that sum to A."""
+    """Two commuting skew SymPy matrices that sum to A."""
     u, v, w = a[2, 3], -a[1, 3], a[1, 2]
     f, g, h = a[0, 3], -a[0, 2], a[0, 1]
     upper = sp.Matrix([[0, u, v, w], [0, 0, f, g], [0, 0, 0, h], [0, 0, 0, 0]])
@@ -460,7 +457,7 @@ Multiply these two for six symbols, with unknown signs $\varepsilon$ and $\delta
 
 
 def bill(axes, d, block, heads):
-    """Trained numbers of a layer, multiply-adds for one token."""
+    """Trained numbers of a layer, multiply-adds for one token: two integers."""
     blocks = heads * d // block
     return axes * blocks * (block * (block - 1) // 2), blocks * block**2
 
@@ -556,7 +553,7 @@ How many blocks are there?
 
 
 def turn_blocks(x, rotations):
-    """Turn each block by its own matrix."""
+    """Turn each block by its own matrix: a tensor [tokens, d]."""
     blocks = x.unflatten(-1, rotations.shape[1:3])
     return (rotations @ blocks[..., None]).flatten(1)
 
@@ -568,7 +565,7 @@ def _strided(x, rotations):
 
 
 def _random_rotations(*shape):
-    return torch.tensor(exponential(skew(_rng.normal(size=shape))))
+    return torch.tensor(exponential(skew(draw(*shape))))
 
 
 TURN = Exercise(
@@ -587,7 +584,7 @@ Give `x` the axes `[tokens, blocks, b]`, and one more of length 1: then every bl
 """,
     cases=tuple(
         (
-            torch.tensor(_rng.normal(size=(tokens, blocks * b))),
+            torch.tensor(draw(tokens, blocks * b)),
             _random_rotations(tokens, blocks, b * (b - 1) // 2),
         )
         for tokens, blocks, b in ((1, 2, 2), (3, 2, 4), (5, 4, 3))
@@ -633,7 +630,7 @@ Give `x` the axes `[tokens, blocks, b]`, and one more of length 1: then every bl
 
 
 def off_relative(generators, x, y):
-    """The largest absolute entry of R(x)ᵀ R(y) − R(y − x)."""
+    """The largest absolute entry of R(x)ᵀ R(y) − R(y − x): a number."""
     first, second, moved = (
         expm(np.tensordot(at, generators, 1)) for at in (x, y, y - x)
     )
@@ -659,7 +656,7 @@ def _size_of_commutator(generators, x, y):
     return float(np.abs(first @ second - second @ first).max())
 
 
-_GENERIC = skew(_rng.normal(size=(2, 6)))
+_GENERIC = skew(draw(2, 6))
 _COMMUTING = np.stack([_GENERIC[0], -2 * _GENERIC[0]])
 _QUARTERS = skew(np.pi / 2 * np.array([[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]))
 
@@ -737,7 +734,7 @@ Write a small function for $R$ first; `np.tensordot(at, generators, 1)` is $\sum
 
 
 def seen(p):
-    """The rank of the derivative of P ↦ exp(P − Pᵀ) at P."""
+    """The rank of the derivative of P ↦ exp(P − Pᵀ) at P: an int."""
     jacobian = torch.autograd.functional.jacobian(
         lambda p: torch.matrix_exp(p - p.mT), p
     ).reshape(p.numel(), -1)
@@ -777,7 +774,7 @@ Before you run the check: is it the same number for every $P$?
 `torch.linalg.matrix_rank` has an argument `atol`.
 """,
     cases=(
-        *((torch.tensor(_rng.normal(size=(b, b))),) for b in (2, 3, 4)),
+        *((torch.tensor(draw(b, b)),) for b in (2, 3, 4)),
         (_FULL_TURN,),
     ),
     solution=seen,
@@ -817,7 +814,7 @@ Before you run the check: is it the same number for every $P$?
 SHEET = Sheet(
     title="LieRE",
     conventions=r"""
-a generator is $A = U - U^\top$ with the free numbers above the diagonal, row by row; $R(x) = \exp \sum_a x_a A_a$; a head has $d$ features in $d/b$ blocks of $b$ neighbours.
+A generator is $A = U - U^\top$ with the free numbers above the diagonal, row by row; $R(x) = \exp \sum_a x_a A_a$; a head has $d$ features in $d/b$ blocks of $b$ neighbours.
 """,
     exercises=(
         GENERATOR,

@@ -1,16 +1,13 @@
-"""The exercises on rotary encodings."""
+"""The exercises on RoPE."""
 
 import numpy as np
 import sympy as sp
 import torch
 
-from posedu.check.core import Exercise, Misconception, Property, Sheet
+from posedu.check.core import Exercise, Misconception, Property, Sheet, draw
 from posedu.numpy.frequencies import frequencies
-from posedu.numpy.rotary import pairs, rope
-from posedu.torch.rotary import RoPE, convert_layout
-
-_rng = np.random.default_rng(0)
-
+from posedu.numpy.rotary import pairs
+from posedu.torch import RoPE, convert_layout
 
 # rope-1: turn one pair
 
@@ -92,7 +89,7 @@ Multiply $a + \mathrm{i}b$ by $\cos\alpha + \mathrm{i}\sin\alpha$, and take the 
 
 
 def clock():
-    """The frequencies, the longest wavelength, the number of full turns by 100."""
+    """The list of frequencies, the longest wavelength, how many full turns by 100."""
     frequencies = [sp.Rational(1, 10**p) for p in range(4)]
     return frequencies, 2000 * sp.pi, 2  # at 100: 100, 10, 1, 0.1 radians
 
@@ -179,7 +176,7 @@ $10000^{1/4} = 10$. A full turn is $2\pi$ radians.
 
 
 def rope_in(x, positions, layout):
-    """RoPE with base 10000; an array of the shape of x."""
+    """RoPE with base 10000: a float64 array of the shape of x."""
     d = x.shape[-1]
     p = np.arange(d // 2)
     a, b = (2 * p, 2 * p + 1) if layout == "interleaved" else (p, p + d // 2)
@@ -259,7 +256,7 @@ Make the array of angles, `[tokens, d/2]`, first.
 Then find, for each layout, the index array `a` of all first members and `b` of all second ones.
 """,
     cases=tuple(
-        (_rng.normal(size=(len(positions), d)), np.array(positions), layout)
+        (draw(len(positions), d), np.array(positions), layout)
         for d, positions in ((4, [0, 1]), (4, [3, 100]), (8, [0, 2, 7, 5000]))
         for layout in ("interleaved", "half")
     ),
@@ -348,7 +345,7 @@ WAVE = Exercise(
     statement=r"""
 A head has one pair.
 Show with SymPy that the score $(R_2(\omega i)\,q) \cdot (R_2(\omega j)\,k)$ is $A \cos(\omega(i - j)) + B \sin(\omega(i - j))$, whatever $i$ and $j$ are.
-Return $A$ and $B$ for the columns `q` and `k`; your `turn` of rotary-1 helps.
+Return $A$ and $B$ for the columns `q` and `k`; your `turn` of rope-1 helps.
 """,
     hint=r"""
 `sp.trigsimp` combines the products of sines and cosines.
@@ -406,7 +403,7 @@ Once you believe that the score is such a wave, two offsets are enough to read o
 
 
 def partial(x, positions, rotary_dim):
-    """RoPE on the leading features; an array of the shape of x."""
+    """RoPE on the leading features: a float64 array of the shape of x."""
     turned = rope_in(x[:, :rotary_dim], positions, "half")
     return np.concatenate((turned, x[:, rotary_dim:]), axis=1)
 
@@ -418,7 +415,7 @@ def _partial_full_exponent(x, positions, rotary_dim):
 
 
 def _partial_last(x, positions, rotary_dim):
-    turned = rope(x[:, -rotary_dim:], positions, layout="half")
+    turned = rope_in(x[:, -rotary_dim:], positions, "half")
     return np.concatenate((x[:, :-rotary_dim], turned), axis=1)
 
 
@@ -426,6 +423,11 @@ def _partial_dropped(x, positions, rotary_dim):
     y = partial(x, positions, rotary_dim)
     y[:, rotary_dim:] = 0
     return y
+
+
+def _partial_interleaved(x, positions, rotary_dim):
+    turned = rope_in(x[:, :rotary_dim], positions, "interleaved")
+    return np.concatenate((turned, x[:, rotary_dim:]), axis=1)
 
 
 def _partial_pairs_of_all(x, positions, rotary_dim):
@@ -443,13 +445,13 @@ PARTIAL = Exercise(
     lines=3,
     statement=r"""
 Turn only the first `rotary_dim` features of each row, in the half layout, with the frequencies that partial rotary uses; the others stay, and `x` remains unchanged.
-You may use your `rope_in` of rotary-3.
+You may use your `rope_in` of rope-3.
 """,
     hint=r"""
 The first `rotary_dim` features are treated as if they were a whole head.
 """,
     cases=tuple(
-        (_rng.normal(size=(len(positions), d)), np.array(positions), rotary_dim)
+        (draw(len(positions), d), np.array(positions), rotary_dim)
         for d, rotary_dim, positions in (
             (6, 4, [0, 1]),
             (8, 4, [1, 3, 60]),
@@ -483,9 +485,7 @@ The first `rotary_dim` features are treated as if they were a whole head.
         Misconception(
             "This is the interleaved layout",
             "The exercise's layout is half.",
-            lambda x, positions, rotary_dim: rope(
-                x, positions, layout="interleaved", rotary_dim=rotary_dim
-            ),
+            _partial_interleaved,
         ),
     ),
     properties=(
@@ -503,7 +503,7 @@ The first `rotary_dim` features are treated as if they were a whole head.
 
 
 def to_half(weight, heads):
-    """The rows in the order of the half layout."""
+    """The rows in the order of the half layout: a tensor of the shape of weight."""
     by_pair = weight.unflatten(0, (heads, -1, 2))  # head, pair, member
     return by_pair.transpose(1, 2).flatten(0, 2)
 
@@ -575,7 +575,7 @@ In the half layout all first members come first.
 
 
 def cosines(positions, d):
-    """The table of cosines in float32."""
+    """The table of cosines: a float32 tensor [tokens, d/2]."""
     exponents = -torch.arange(0, d, 2, dtype=torch.float64) / d
     angles = positions.double()[:, None] * 10000**exponents
     return angles.cos().float()
@@ -667,16 +667,11 @@ Mind the dtype of every tensor on the way there.
 
 # rope-8: decode with a cache
 
-_HEAD = RoPE(4, layout="half")
-
-
-from posedu.torch import RoPE
-
 rope = RoPE(4, layout="half")
 
 
 def decode(q, k, cached):
-    """The scores of new queries against cached and new keys."""
+    """The scores of new queries against cached and new keys: [new, past + new]."""
     past, new = len(cached), len(q)
     positions = torch.arange(past, past + new)
     keys = torch.cat((cached, rope(k, positions)))
@@ -685,33 +680,33 @@ def decode(q, k, cached):
 
 def _decode_from(q, k, cached, start):
     positions = torch.arange(start, start + len(q))
-    keys = torch.cat((cached, _HEAD(k, positions)))
-    return _HEAD(q, positions) @ keys.T
+    keys = torch.cat((cached, rope(k, positions)))
+    return rope(q, positions) @ keys.T
 
 
 def _decode_turned_twice(q, k, cached):
     positions = torch.arange(len(cached) + len(k))
-    keys = _HEAD(torch.cat((cached, k)), positions)
-    return _HEAD(q, positions[len(cached) :]) @ keys.T
+    keys = rope(torch.cat((cached, k)), positions)
+    return rope(q, positions[len(cached) :]) @ keys.T
 
 
 def _decode_key_not_turned(q, k, cached):
     positions = torch.arange(len(cached), len(cached) + len(q))
-    return _HEAD(q, positions) @ torch.cat((cached, k)).T
+    return rope(q, positions) @ torch.cat((cached, k)).T
 
 
 def _decode_query_not_turned(q, k, cached):
     positions = torch.arange(len(cached), len(cached) + len(q))
-    return q @ torch.cat((cached, _HEAD(k, positions))).T
+    return q @ torch.cat((cached, rope(k, positions))).T
 
 
 def _decode_one_position(q, k, cached):
     positions = torch.full((len(q),), len(cached))
-    return _HEAD(q, positions) @ torch.cat((cached, _HEAD(k, positions))).T
+    return rope(q, positions) @ torch.cat((cached, rope(k, positions))).T
 
 
 def _cached(past):
-    return _HEAD(torch.tensor(_rng.normal(size=(past, 4))), torch.arange(past))
+    return rope(torch.tensor(draw(past, 4)), torch.arange(past))
 
 
 DECODE = Exercise(
@@ -730,7 +725,7 @@ Return the scores of the new queries against all keys, old and new: `[new, past 
 The positions already used are $0, 1, \dots, \text{past} - 1$.
 """,
     cases=tuple(
-        (*torch.tensor(_rng.normal(size=(2, new, 4))), _cached(past))
+        (*torch.tensor(draw(2, new, 4)), _cached(past))
         for new, past in ((1, 0), (1, 3), (2, 5), (3, 400))
     ),
     solution=decode,
@@ -780,13 +775,13 @@ The positions already used are $0, 1, \dots, \text{past} - 1$.
 
 
 def key_for_peak(q, offset):
-    """The key, as long as q, that q scores highest at this offset."""
+    """The key, [d] and as long as q, that q scores highest at this offset."""
     return rope_in(q[None], np.array([offset]), "half")[0]
 
 
 def _peaks_there(answer, q, offset):
     offsets = np.arange(2 * offset + 2)
-    turned = rope(np.tile(q, (len(offsets), 1)), offsets, layout="half")
+    turned = rope_in(np.tile(q, (len(offsets), 1)), offsets, "half")
     return (turned @ answer(q, offset)).argmax() == offset
 
 
@@ -799,16 +794,14 @@ PEAK = Exercise(
     statement=r"""
 "RoPE prefers near tokens", people say.
 Of all key vectors as long as the query vector `q`, `[d]`, find the one that has the largest score where query position minus key position is `offset`, for instance 37.
-Use the half layout; `rope_in` of rotary-3 helps.
+Use the half layout; `rope_in` of rope-3 helps.
 Then draw or print the scores at the offsets 0 to 100 and look at your peak.
 """,
     hint=r"""
 The score at offset $r$ is $(R_r q) \cdot k$.
 Which vector of given length has the largest inner product with $R_r q$?
 """,
-    cases=tuple(
-        (_rng.normal(size=d), offset) for d, offset in ((4, 1), (8, 37), (64, 500))
-    ),
+    cases=tuple((draw(d), offset) for d, offset in ((4, 1), (8, 37), (64, 500))),
     solution=key_for_peak,
     misconceptions=(
         Misconception(
@@ -830,9 +823,7 @@ Which vector of given length has the largest inner product with $R_r q$?
         Misconception(
             "This is the key for the interleaved layout",
             "The exercise's layout is half.",
-            lambda q, offset: rope(q[None], np.array([offset]), layout="interleaved")[
-                0
-            ],
+            lambda q, offset: rope_in(q[None], np.array([offset]), "interleaved")[0],
         ),
     ),
     properties=(
@@ -851,19 +842,19 @@ Which vector of given length has the largest inner product with $R_r q$?
 
 
 def spread(q, k, offset):
-    """The standard deviation of the scores at this offset."""
+    """The standard deviation of the scores at this offset: a number."""
     turned = rope_in(q, np.full(len(q), offset), "half")
     scores = (turned * k).sum(axis=1)
     return scores.std()
 
 
 def _turned(q, offset):
-    return rope(q, np.full(len(q), offset), layout="half")
+    return rope_in(q, np.full(len(q), offset), "half")
 
 
 def _spread_over_positions(q, k, offset):
-    turned = rope(q, np.arange(len(q)), layout="half")
-    return float((turned * k).sum(axis=1).std())
+    turned = rope_in(q, np.arange(len(q)), "half")
+    return (turned * k).sum(axis=1).std()
 
 
 SPREAD = Exercise(
@@ -882,7 +873,7 @@ Only the offset matters, so leave the keys at position 0.
 All queries have the same position.
 """,
     cases=tuple(
-        (*_rng.normal(size=(2, samples, d)), offset)
+        (*draw(2, samples, d), offset)
         for samples, d, offset in ((3, 4, 1), (500, 64, 100), (500, 64, 1000))
     ),
     solution=spread,
@@ -902,17 +893,17 @@ All queries have the same position.
             "This is the mean score",
             "The mean is near 0 at every offset. How far scores scatter about it is "
             "the question.",
-            lambda q, k, offset: float((_turned(q, offset) * k).sum(axis=1).mean()),
+            lambda q, k, offset: (_turned(q, offset) * k).sum(axis=1).mean(),
         ),
         Misconception(
             "This is the spread of the products of single features",
             "A score is the sum over features; sum before you take the deviation.",
-            lambda q, k, offset: float((_turned(q, offset) * k).std()),
+            lambda q, k, offset: (_turned(q, offset) * k).std(),
         ),
         Misconception(
             "All queries meet all keys",
             "Sample n is the pair q[n], k[n].",
-            lambda q, k, offset: float((_turned(q, offset) @ k.T).std()),
+            lambda q, k, offset: (_turned(q, offset) @ k.T).std(),
         ),
         Misconception(
             "The key stands after the query",
@@ -941,7 +932,7 @@ All queries have the same position.
 SHEET = Sheet(
     title="RoPE",
     conventions=r"""
-positions, features and pairs count from 0, the frequency of pair p is base^(−2p/d) with base 10000, and every pair turns counter-clockwise.
+Positions, features and pairs count from 0, the frequency of pair p is base^(−2p/d) with base 10000, and every pair turns counter-clockwise.
 """,
     exercises=(
         TURN,

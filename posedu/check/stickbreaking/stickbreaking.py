@@ -6,11 +6,8 @@ import numpy as np
 import sympy as sp
 import torch
 
-from posedu.check.core import Exercise, Misconception, Property, Sheet
+from posedu.check.core import Exercise, Misconception, Property, Sheet, draw
 from posedu.numpy.stickbreaking import break_stick
-
-_rng = np.random.default_rng(0)
-
 
 # stickbreaking-1: the pieces of a stick
 
@@ -202,7 +199,7 @@ Exchange the letters $i$ and $j$ first, in the bounds as well. Then check with o
     cases=(
         (np.zeros((3, 3)),),
         (np.array([[0.0, 1.0, 2.0], [-1.0, 0.5, 1.0], [2.0, -0.5, 0.0]]),),
-        (_rng.normal(size=(6, 6)),),
+        (draw(6, 6),),
     ),
     solution=weights,
     misconceptions=(
@@ -383,7 +380,7 @@ $\log A_j = z_j - \sum_{l \ge j} \operatorname{softplus}(z_l)$: turn the row rou
     cases=(
         (torch.tensor([100.0, 0.0]),),
         (torch.tensor([0.0, 6.0, 1.0]),),
-        (torch.tensor(3 * _rng.normal(size=20), dtype=torch.float32),),
+        (torch.tensor(3 * draw(20), dtype=torch.float32),),
         (_quiet(16384),),
     ),
     solution=row_weights,
@@ -480,7 +477,7 @@ def _everybody(q, k, v, attend_current):
 
 
 def _attend_case(tokens, attend_current):
-    q, k, v = torch.tensor(_rng.normal(size=(3, tokens, 4)))
+    q, k, v = torch.tensor(draw(3, tokens, 4))
     return q, k, v, attend_current
 
 
@@ -610,7 +607,7 @@ Predict before you run: for logits 0 and a share of 0.001? For logits $-8$ and o
         (np.array([3.0, -1.0, 2.0, -5.0, 0.5, -2.0]), 0.05),
         (np.linspace(4, -4, 40), 0.01),
         (np.full(30, -8.0), 0.5),
-        (_rng.normal(size=200), math.exp(-10)),
+        (draw(200), math.exp(-10)),
     ),
     solution=keys_needed,
     misconceptions=(
