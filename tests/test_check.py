@@ -13,6 +13,7 @@ from nbformat.v4 import new_code_cell
 from posedu import check
 from posedu.check import core
 from posedu.numpy import absolute, attention, gated, rotary, stickbreaking
+from posedu.numpy.frequencies import frequencies as geometric
 from posedu.torch import RoPE, convert_layout
 from posedu_book import exercises
 from posedu_book.exercises import Source
@@ -151,7 +152,7 @@ def _sticks(q, k, v, attend_current):
 OURS = {
     "order-5": lambda queries, keys: attention.causal_mask(keys)[-queries:],
     "order-7": attention.softmax,
-    "sinusoidal-2": lambda d, rule: absolute.frequencies(d, spacing=rule),
+    "sinusoidal-2": lambda d, rule: geometric(d, spacing=rule),
     "sinusoidal-4": lambda n, d, layout: absolute.sinusoidal(
         range(n), d, layout=layout
     ),

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 from posedu_book import notebooks, vendor
+from posedu_book.execute import run_pages
 from posedu_book.notebooks import ROOT
 
 BUILD = ROOT / "_build"
@@ -18,10 +19,7 @@ INPUTS = ("posedu", "book/_ext", "book/data", "requirements.txt", "_config.yml")
 
 
 def fingerprint():
-    """A hash of what executed pages depend on beyond their own text.
-
-    The execution cache knows only the cells; a change in the package would go unseen.
-    """
+    """A hash of what pages are made of beyond their own text and outputs."""
     digest = hashlib.sha256(sys.version.encode())
     for name in INPUTS:
         paths = [ROOT / name, *(ROOT / name).rglob("*")]
@@ -32,12 +30,12 @@ def fingerprint():
     return digest.hexdigest()
 
 
-def forget_stale_outputs():
-    """Drop everything executed or read if its inputs changed."""
+def forget_stale_pages():
+    """Drop everything that Sphinx has read if its inputs changed."""
     now = fingerprint()
     before = FINGERPRINT.read_text() if FINGERPRINT.exists() else ""
     if now != before:
-        for folder in (".jupyter_cache", ".doctrees", "jupyter_execute", "html"):
+        for folder in (".doctrees", "jupyter_execute", "html"):
             shutil.rmtree(BUILD / folder, ignore_errors=True)
         FINGERPRINT.parent.mkdir(exist_ok=True)
         FINGERPRINT.write_text(now)
@@ -47,7 +45,9 @@ def build():
     """Build with warnings as errors; return whether it succeeded."""
     vendor.mathjax()
     notebooks.main()
-    forget_stale_outputs()
+    forget_stale_pages()
+    if not run_pages():
+        return False
     jupyter_book = Path(sys.executable).with_name("jupyter-book")
     command = [jupyter_book, "build", ROOT, "--warningiserror", "--nitpick"]
     result = subprocess.run([*command, "--keep-going"])

@@ -39,7 +39,7 @@ def run_pages(root=ROOT, workers=None) -> bool:
     waiting = {}
     for name, path in pages(root):
         notebook = read(path)
-        if notebook is None:
+        if notebook is None or _is_excluded(name, root):
             continue
         digest = fingerprint(path, notebook, root)
         record = _match(cache, notebook)
@@ -57,7 +57,7 @@ def run_pages(root=ROOT, workers=None) -> bool:
         tqdm(total=len(waiting), desc="pages", unit="page", disable=not waiting) as bar,
     ):
         os.environ.setdefault("OMP_NUM_THREADS", str(max(1, _cores() // workers)))
-        longest = sorted(waiting, key=lambda name: -_code(waiting[name][1]).__len__())
+        longest = sorted(waiting, key=lambda name: -len(_code(waiting[name][1])))
         runs = {pool.submit(_run, *waiting[name][:2]): name for name in longest}
         for run in as_completed(runs):
             name, result = runs[run], run.result()
@@ -84,6 +84,12 @@ def pages(root=ROOT) -> Iterator[tuple[str, Path]]:
         for ending in (".md", ".ipynb"):
             if (root / f"{name}{ending}").exists():
                 yield name, root / f"{name}{ending}"
+
+
+def _is_excluded(name: str, root: Path) -> bool:
+    settings = yaml.safe_load((root / "_config.yml").read_text(encoding="utf-8"))
+    patterns = settings["execute"].get("exclude_patterns", ())
+    return any(Path(name).match(pattern) for pattern in patterns)
 
 
 def read(path: Path):
