@@ -7,6 +7,7 @@ script knows no layout.
 """
 
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 from jaxtyping import Complex, Float, Int
@@ -22,79 +23,9 @@ LONGEST = 256  # the largest offset
 OFFSET, BASE = 16, 10_000  # what is drawn where scripts do not run
 SHADOW, QUERY = COLOURS[:2]
 
-_STYLE = """<style>
-.posedu-explorable {
-  container-type: inline-size; margin: 1.5rem auto; max-width: 42rem; text-align: left;
-}
-.posedu-explorable .clocks { display: grid; grid-template-columns: repeat(4, 1fr); }
-.posedu-explorable svg { display: block; width: 100%; height: auto; fill: none; }
-.posedu-explorable svg * { stroke-width: 1; vector-effect: non-scaling-stroke; }
-.posedu-explorable text { fill: currentColor; stroke: none; text-anchor: middle; }
-.posedu-explorable .curve text { font-size: 15px; }
-.posedu-explorable p { margin: 0.4rem 0; }
-.posedu-explorable figcaption { color: inherit; text-align: left; }
-.posedu-explorable sub { line-height: 0; }
-.posedu-explorable .control { display: flex; align-items: center; }
-.posedu-explorable label { display: flex; flex: 1; flex-wrap: wrap; margin: 0; }
-.posedu-explorable label span { flex: 0 0 6rem; align-self: center; }
-.posedu-explorable input { flex: 1 1 12rem; min-width: 0; height: 2rem; margin: 0; }
-.posedu-explorable output { font-variant-numeric: tabular-nums; font-weight: bold; }
-.posedu-explorable .control output { flex: 0 0 5rem; text-align: right; }
-@container (min-width: 30rem) {
-  .posedu-explorable .clocks { grid-template-columns: repeat(8, 1fr); }
-  .posedu-explorable .curve text { font-size: 10px; }
-}
-</style>"""
-
-_SCRIPT = """<script>
-document.querySelectorAll(".posedu-explorable:not([data-live])").forEach((figure) => {
-  figure.dataset.live = "";
-  const find = (selector) => figure.querySelector(selector);
-  const [offsetSlider, baseSlider] = figure.querySelectorAll("input");
-  const clocks = [...figure.querySelectorAll(".clock")];
-
-  const draw = () => {
-    const offset = offsetSlider.valueAsNumber;
-    const base = Number((10 ** baseSlider.valueAsNumber).toPrecision(3));
-    const omega = clocks.map((_, p) => base ** (-p / clocks.length));
-    const score = (t) =>
-      omega.reduce((sum, w) => sum + Math.cos(w * t), 0) / omega.length;
-
-    clocks.forEach((clock, p) => {
-      const angle = omega[p] * offset;
-      const [cos, sin] = [Math.cos(angle), Math.sin(angle)].map((x) => x.toFixed(4));
-      const degrees = ((angle * 180 / Math.PI) % 360).toFixed(1);
-      clock.querySelector(".query").setAttribute("d", `M0,0L${cos},${sin}`);
-      clock.querySelector(".shadow").setAttribute("d", `M0,0H${cos}`);
-      clock.querySelector(".angle").textContent = `${degrees}°`;
-      clock.setAttribute("aria-label", `Pair ${p}: query ${degrees}° ahead of key`);
-    });
-    const points = Array.from(
-      { length: Number(offsetSlider.max) + 1 }, (_, t) => `${t},${score(t).toFixed(4)}`
-    );
-    find(".scores").setAttribute("d", "M" + points.join("L"));
-    find(".marker").setAttribute("d", `M${points[offset]}h0`);
-    find(".guide").setAttribute("d", `M${offset},-1V1`);
-
-    const shownBase = base.toLocaleString("en");
-    const shownScore = score(offset).toFixed(3);
-    const slow = omega.filter((w) => w * offset < Math.PI / 2).length;
-    baseSlider.setAttribute("aria-valuetext", shownBase);
-    find(".offset").value = offset;
-    find(".base").value = shownBase;
-    find(".score").value = shownScore;
-    find(".summary").textContent =
-      `At offset ${offset} and base ${shownBase} the score is ${shownScore}; ` +
-      `still within their first quarter turn: ${slow} of ${omega.length} hands.`;
-  };
-
-  offsetSlider.addEventListener("input", draw);
-  baseSlider.addEventListener("input", draw);
-  find(".controls").hidden = false;
-  find(".still").hidden = true;
-  draw();
-});
-</script>"""
+_HERE = Path(__file__)
+_STYLE = f"<style>\n{_HERE.with_suffix('.css').read_text(encoding='utf-8')}</style>"
+_SCRIPT = f"<script>\n{_HERE.with_suffix('.js').read_text(encoding='utf-8')}</script>"
 
 
 @dataclass(frozen=True)

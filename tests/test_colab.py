@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import venv
+from importlib import metadata
 from pathlib import Path
 
 import nbformat
@@ -12,11 +13,13 @@ import pytest
 from jupyter_client.manager import AsyncKernelManager
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from posedu_book import notebooks
 from posedu_book.notebooks import ROOT
 
-BARE = ROOT / "_build" / "colab"
+# What Colab has and posedu or its notebooks need.
 PACKAGES = (
     "numpy",
     "scipy",
@@ -25,36 +28,47 @@ PACKAGES = (
     "matplotlib",
     "sympy",
     "ipykernel",
+    "pip",
 )
 
 pytestmark = pytest.mark.slow
 
 
+def with_requirements(names):
+    """The installed distributions of these names, and of what they require."""
+    found, waiting = {}, [*names]
+    while waiting:
+        name = canonicalize_name(waiting.pop())
+        if name not in found:
+            found[name] = metadata.distribution(name)
+            required = map(Requirement, found[name].requires or ())
+            waiting += [r.name for r in required if not r.marker or r.marker.evaluate()]
+    return found.values()
+
+
 @pytest.fixture(scope="session")
-def bare():
-    """A Python with what Colab has and posedu needs; kept in _build between runs."""
-    python = BARE / "bin" / "python"
-    ready = BARE / "ready"
-    pins = [p for p in (ROOT / "requirements.txt").read_text().split() if "==" in p]
-    wanted = [p for p in pins if p.split("==")[0] in PACKAGES]
-    assert len(wanted) == len(PACKAGES)
-    if not ready.exists() or ready.read_text() != " ".join(wanted):
-        venv.create(BARE, with_pip=True, clear=True)
-        subprocess.run([python, "-m", "pip", "install", "--quiet", *wanted], check=True)
-        ready.write_text(" ".join(wanted))
-    return python
+def bare(tmp_path_factory):
+    """A Python with links to these packages of ours, and to no others."""
+    folder = tmp_path_factory.mktemp("colab")
+    venv.create(folder)
+    (site,) = folder.glob("lib/python*/site-packages")
+    for distribution in with_requirements(PACKAGES):
+        tops = {file.parts[0] for file in distribution.files}
+        for top in tops - {"..", "__pycache__"}:
+            if not (site / top).exists():
+                (site / top).symlink_to(Path(distribution.locate_file(top)).resolve())
+    return folder / "bin" / "python"
 
 
 @pytest.fixture
 def layered(bare, tmp_path):
     """A fresh environment on top of the bare one, to install into."""
     folder = tmp_path / "layer"
-    venv.create(folder, with_pip=True)
-    python = folder / "bin" / "python"
+    venv.create(folder)
     (site,) = folder.glob("lib/python*/site-packages")
-    (below,) = BARE.glob("lib/python*/site-packages")
+    (below,) = bare.parent.parent.glob("lib/python*/site-packages")
     (site / "colab.pth").write_text(f"{below}\n")
-    return python
+    return folder / "bin" / "python"
 
 
 def imports(python, name, folder):
@@ -91,6 +105,22 @@ def is_alive(process):
     return True
 
 
+def files_below(folder):
+    paths = (path for path in folder.rglob("*") if path.is_file())
+    return {str(path.relative_to(folder.parent)) for path in paths}
+
+
+def shipped():
+    """Every file of the package, also those that are not Python."""
+    command = ["git", "ls-files", "posedu"]
+    listed = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    names = set(listed.stdout.split())
+    assert {"posedu/explorable.js", "posedu/explorable.css"} <= names
+    return names
+
+
 @pytest.mark.parametrize("last", ["", "1 / 0"], ids=["runs", "fails"])
 def test_no_kernel_outlives_its_notebook(last, tmp_path):
     cells = [nbformat.v4.new_code_cell(c) for c in ("import os; os.getpid()", last)]
@@ -103,21 +133,21 @@ def test_no_kernel_outlives_its_notebook(last, tmp_path):
     assert not is_alive(int(said(notebook)))
 
 
-@pytest.mark.parametrize("family", ["attention", "absolute", "rotary"])
-def test_the_download_runs_from_the_file_alone(family, bare, tmp_path):
+@pytest.mark.parametrize("chapter", ["order", "sinusoidal", "rope"])
+def test_the_download_runs_from_the_file_alone(chapter, bare, tmp_path):
     assert imports(bare, "posedu", tmp_path).returncode != 0
-    source = nbformat.read(notebooks.EXERCISES / f"{family}.ipynb", as_version=4)
-    path = tmp_path / f"{family}.ipynb"
+    source = nbformat.read(notebooks.EXERCISES / f"{chapter}.ipynb", as_version=4)
+    path = tmp_path / f"{chapter}.ipynb"
     nbformat.write(notebooks.carried(source), path)
     notebook = run(nbformat.read(path, as_version=4), bare, tmp_path)
     checks = sum("check(" in c.source for c in notebook.cells if "source" in c)
     assert said(notebook).count("○") >= 6, said(notebook)
     assert checks >= 6
-    assert (tmp_path / "posedu-carried" / "posedu" / "__init__.py").exists()
+    assert files_below(tmp_path / "posedu-carried" / "posedu") >= shipped()
 
 
 def test_the_solved_download_passes_every_check(bare, tmp_path):
-    source = nbformat.read(notebooks.SOLVED / "rotary.ipynb", as_version=4)
+    source = nbformat.read(notebooks.SOLVED / "rope.ipynb", as_version=4)
     notebook = run(notebooks.carried(source), bare, tmp_path)
     assert said(notebook).count("✓") >= 6
     assert "○" not in said(notebook) and "✗" not in said(notebook)
@@ -134,21 +164,22 @@ def test_the_address_installs_and_replaces_nothing(layered, tmp_path):
     assert "posedu" in names
     assert not names & set(PACKAGES), names
 
-    source = nbformat.read(notebooks.EXERCISES / "rotary.ipynb", as_version=4)
+    source = nbformat.read(notebooks.EXERCISES / "rope.ipynb", as_version=4)
     notebook = run(notebooks.set_up(source, f"file://{clone}"), layered, tmp_path)
     assert said(notebook).count("○") >= 6
     where = imports(layered, "posedu", tmp_path).stdout.strip()
     assert Path(where).is_relative_to(layered.parent.parent), where
+    assert files_below(Path(where).parent) >= shipped()
 
 
 def test_without_address_or_package_the_set_up_says_what_to_do(bare, tmp_path):
-    source = nbformat.read(notebooks.EXERCISES / "rotary.ipynb", as_version=4)
+    source = nbformat.read(notebooks.EXERCISES / "rope.ipynb", as_version=4)
     with pytest.raises(CellExecutionError, match="Download the notebook from the book"):
         run(notebooks.set_up(source, ""), bare, tmp_path)
 
 
 def test_an_address_out_of_reach_says_so(layered, tmp_path):
-    source = nbformat.read(notebooks.EXERCISES / "rotary.ipynb", as_version=4)
+    source = nbformat.read(notebooks.EXERCISES / "rope.ipynb", as_version=4)
     nowhere = f"file://{tmp_path}/nowhere"
     with pytest.raises(CellExecutionError, match="could not install posedu from"):
         run(notebooks.set_up(source, nowhere), layered, tmp_path)

@@ -3,9 +3,11 @@
 import functools
 import http.server
 import json
+import os
 import re
 import shutil
 import threading
+from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
 from urllib.parse import unquote, urlsplit
@@ -51,6 +53,14 @@ HEADINGS = (
     "Sources",
 )
 WIDTHS, THEMES = (1280, 390), ("light", "dark")
+SETTINGS = tuple(product(WIDTHS, THEMES))
+ALL = os.environ.get("POSEDU_SITE") == "all"  # `make site`: each page in each setting
+VIEWS = [
+    (page, *setting)
+    for number, page in enumerate(PAGES)
+    for turn, setting in enumerate(SETTINGS)
+    if ALL or turn == number % len(SETTINGS)
+]
 COLAB = pages.COLAB
 
 
@@ -104,6 +114,7 @@ def open_page(context, address, page):
 
     tab.route("**/*", local)
     tab.goto(address + page, wait_until="networkidle")
+    tab.wait_for_function("() => !window.MathJax || MathJax.startup?.promise")
     tab.evaluate("() => window.MathJax && MathJax.startup.promise")
     return tab, faults
 
@@ -120,9 +131,7 @@ AXE = """async () => (await axe.run(document, {resultTypes: ["violations"]})).vi
   .map(v => [v.id, v.nodes.length, v.nodes[0].target.join(" "), v.nodes[0].html])"""
 
 
-@pytest.mark.parametrize("theme", THEMES)
-@pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize(("page", "width", "theme"), VIEWS)
 def test_a_page_is_sound(page, width, theme, address, chromium):
     size = {"width": width, "height": 900}
     context = chromium.new_context(viewport=size, color_scheme=theme)

@@ -107,8 +107,9 @@ def _archive():
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         source = Path(posedu.__file__).parent
-        for path in sorted(source.rglob("*.py")):
-            archive.write(path, path.relative_to(source.parent))
+        for path in sorted(source.rglob("*")):
+            if path.is_file() and "__pycache__" not in path.parts:
+                archive.write(path, path.relative_to(source.parent))
         for name in CARRIED_DISTRIBUTIONS:
             distribution = metadata.distribution(name)
             for file in distribution.files:
