@@ -6,6 +6,7 @@ from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
 from posedu.catalog import ATTENTION, CATALOG
+from posedu_book.layers import layered
 from posedu_book.markup import external, link, table
 
 HEAD = (
@@ -91,58 +92,26 @@ def _chapter(name):
     return "book/attention/order" if name == ATTENTION else CATALOG[name].page
 
 
-def _depths():
-    """Longest chain of special cases below each encoding; no encoding is at 0."""
-    written = [name for name, encoding in CATALOG.items() if encoding.page]
-    depths = {ATTENTION: 0, **dict.fromkeys(written, 0)}
-    for _ in depths:
-        for encoding, case in _cases():
-            depths[encoding.name] = max(depths[encoding.name], depths[case.of] + 1)
-    return depths
-
-
-def _places():
-    """Centre of each box: general encodings above, their special cases below.
-
-    An arrow that passes a row takes a column there, or a box would stand on it.
-    """
-    depths = _depths()
-    deepest = max(depths.values())
-    places = {}
-    for level in range(deepest + 1):
-        row = [name for name in depths if depths[name] == level]
-        passing = sum(depths[e.name] > level > depths[case.of] for e, case in _cases())
-        left = 300 - 220 * (len(row) + passing - 1) / 2
-        for column, name in enumerate(row):
-            places[name] = (left + 220 * column, 40 + 110 * (deepest - level))
-    return places
-
-
 def _drawing(app, docname):
-    places = _places()
-    height = max(y for _, y in places.values()) + 40
-    left, right = (f(x for x, _ in places.values()) for f in (min, max))
-    frame = f"{left - 82:.0f} 0 {right - left + 164:.0f} {height}"
+    names = [ATTENTION, *(e.name for e in CATALOG.values() if e.page)]
+    arrows = [(encoding.name, case.of) for encoding, case in _cases()]
+    places, routes = layered(names, arrows, column=180, row=110, widest=5)
+    points = [*places.values(), *(point for route in routes for point in route)]
+    left, right = (f(x for x, _ in points) for f in (min, max))
+    height = max(y for _, y in points) + 80
+    frame = f"{left - 90:.0f} -40 {right - left + 180:.0f} {height:.0f}"
     parts = []
-    for number, (encoding, case) in enumerate(_cases(), 1):
-        (x1, y1), (x2, y2) = places[encoding.name], places[case.of]
+    numbered = enumerate(zip(_cases(), routes, strict=True), 1)
+    for number, ((encoding, case), route) in numbered:
         uri = app.builder.get_relative_uri(docname, encoding.page)
         title = f"{number}. {encoding.title} becomes {_title(case.of)}: {case.when}"
-        # Nearer to the tail than to the head, where arrows cross or meet.
-        x, y = x1 + 0.35 * (x2 - x1), y1 + 22 + 0.35 * (y2 - y1 - 48)
-        parts.append(
-            f'<path d="M{x1:.0f} {y1 + 22}L{x2:.0f} {y2 - 26}" stroke="currentColor" '
-            'fill="none" marker-end="url(#posedu-arrow)"/>'
-            f'<a href="{uri}#equation-{case.proof}" aria-label="{html.escape(title)}">'
-            f'<circle cx="{x:.0f}" cy="{y:.0f}" r="12"/>'
-            f'<text x="{x:.0f}" y="{y + 5:.0f}">{number}</text></a>'
-        )
+        parts.append(_arrow(number, route, f"{uri}#equation-{case.proof}", title))
     for name, (x, y) in places.items():
         uri = app.builder.get_relative_uri(docname, _chapter(name))
         parts.append(
-            f'<a href="{uri}"><rect x="{x - 80:.0f}" y="{y - 22}" width="160" '
-            f'height="44" rx="8"/><text x="{x:.0f}" y="{y + 5}">{_title(name)}</text>'
-            "</a>"
+            f'<a href="{uri}"><rect x="{x - 80:.0f}" y="{y - 22:.0f}" width="160" '
+            f'height="44" rx="8"/><text x="{x:.0f}" y="{y + 5:.0f}">{_title(name)}'
+            "</text></a>"
         )
     svg = (
         f'<figure class="posedu-figure posedu-map"><svg viewBox="{frame}" '
@@ -154,6 +123,22 @@ def _drawing(app, docname):
         "special case; its number links to the proof.</figcaption></figure>"
     )
     return nodes.raw("", svg, format="html")
+
+
+def _arrow(number, route, uri, title):
+    """A line along the route, from box to box, and its number near the tail."""
+    (x1, y1), (x2, y2) = route[0], route[-1]
+    path = [(x1, y1 + 22), *route[1:-1], (x2, y2 - 26)]
+    line = "L".join(f"{x:.0f} {y:.0f}" for x, y in path)
+    (ax, ay), (bx, by) = path[:2]
+    x, y = ax + 0.35 * (bx - ax), ay + 0.35 * (by - ay)  # where few arrows meet
+    return (
+        f'<path d="M{line}" stroke="currentColor" fill="none" '
+        'marker-end="url(#posedu-arrow)"/>'
+        f'<a href="{uri}" aria-label="{html.escape(title)}">'
+        f'<circle cx="{x:.0f}" cy="{y:.0f}" r="12"/>'
+        f'<text x="{x:.0f}" y="{y + 5:.0f}">{number}</text></a>'
+    )
 
 
 def _edges(app, docname):
