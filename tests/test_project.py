@@ -54,6 +54,17 @@ def test_the_package_asks_for_lower_bounds_only_and_the_pins_meet_them():
         assert requirement.specifier.contains(pins[requirement.name]), line
 
 
+def test_the_pythons_are_listed_once_and_start_at_the_lowest():
+    lines = PROJECT["project"]["classifiers"]
+    pythons = [line.rpartition(" :: ")[2] for line in lines if "Python ::" in line]
+    assert PROJECT["project"]["requires-python"] == f">={pythons[0]}"
+    minors = [int(python.removeprefix("3.")) for python in pythons]
+    assert minors == list(range(minors[0], minors[0] + len(minors)))
+    elsewhere = README + (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    workflow = (ROOT / ".github/workflows/book.yml").read_text(encoding="utf-8")
+    assert not [python for python in pythons[1:] if python in elsewhere + workflow]
+
+
 def test_the_readme_s_example_runs():
     (example,) = re.findall(r"```python\n(.*?)```", README, re.S)
     scope = {}

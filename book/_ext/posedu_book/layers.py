@@ -1,6 +1,7 @@
 """Place the boxes of a map in rows, by igraph's Sugiyama layout."""
 
 from graphlib import TopologicalSorter
+from itertools import pairwise
 
 import igraph
 
@@ -33,7 +34,7 @@ def layered(
             chain.append(graph.add_vertex().index)
             layers.append(top - height)
         chain.append(nodes.index(target))
-        graph.add_edges(zip(chain, chain[1:], strict=False))
+        graph.add_edges(pairwise(chain))
         chains.append(chain)
     layout = graph.layout_sugiyama(layers=layers, hgap=column, vgap=row)
     places = [tuple(place) for place in layout.coords]
