@@ -1,6 +1,6 @@
 """The book's own tooling: a Sphinx extension, and the commands behind the Makefile."""
 
-PARTS = ("catalog", "claims", "exercises", "notation", "pages", "status")
+PARTS = ("catalog", "claims", "exercises", "notation", "pages", "status", "timings")
 
 
 def setup(app):
