@@ -106,9 +106,10 @@ def test_a_page_that_fails_because_of_a_module_is_forgotten(book):
 
 
 def test_what_a_page_imports_is_found_through_packages_and_records():
-    found = {
-        str(p.relative_to(ROOT)) for p in modules_of("from posedu.proof import prove")
-    }
+    def names(code):
+        return {str(path.relative_to(ROOT)) for path in modules_of(code)}
+
+    found = names("from posedu.proof import prove")
     assert "posedu/proof.py" in found and "posedu/__init__.py" in found
     assert not any("check" in name or "numpy" in name for name in found)
     by_name = names("import posedu.crosscheck")

@@ -510,7 +510,7 @@ def test_a_name_has_the_same_parameters_in_every_face(face):
     }
     if face is symbolic:
         shared.remove("rotation")
-        ours = [name for name in posedu.numpy.__all__ if name[0].islower()]
+        ours = [name for name in posedu.sympy.__all__ if name[0].islower()]
         for name in ours:
             given = parameters_of(getattr(posedu.numpy, name))
             exactly = parameters_of(getattr(posedu.sympy, name))
