@@ -188,6 +188,7 @@ class _Case:
         self.inputs[next(iter(self.inputs))] *= shape.size
         self.values = self.inputs | self.parameters
         self.keywords = encoding.keywords(variant, d=self.d, heads=self.heads)
+        self._rested: dict[tuple, float] = {}
 
     def input_shapes(self) -> dict[str, tuple[int, ...]]:
         """The inputs by name."""
@@ -258,6 +259,13 @@ class _Case:
         moved = self.values | {n: self.values[n] + t * v for n, v in line.items()}
         return float((self.reference(moved, arithmetic) * self.upstream).sum())
 
+    def _at_rest(self, arithmetic: Arithmetic) -> float:
+        """:meth:`_product` where every line starts, once for the same errors."""
+        if arithmetic.key not in self._rested:
+            rested = self._product({}, 0.0, arithmetic.again())
+            self._rested[arithmetic.key] = rested
+        return self._rested[arithmetic.key]
+
     def _lines(self) -> Iterator[_Line]:
         kinds = {"gradient": list(self.inputs), "parameters": self.trained}
         _, gradients = self.run(self.routes()["eager"], torch.float64)
@@ -289,7 +297,7 @@ class _Case:
                     raise
 
         def rounded_slope(a: Arithmetic) -> float:  # with the same errors at both ends
-            return (at(STEP, a.again()) - at(-STEP, a.again())) / (2 * STEP)
+            return (at(STEP, a.again()) - self._at_rest(a)) / STEP
 
         spread = self._spread(rounded_slope)
         return _Line(what, tensor, line, slope, error + self.own_error, spread)

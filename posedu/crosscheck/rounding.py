@@ -56,9 +56,14 @@ class Arithmetic:
         self.decisions: list[bytes] = []
         self._rng = np.random.default_rng(seed)
 
+    @property
+    def key(self) -> tuple[float, float, float, int]:
+        """What its errors are drawn from."""
+        return self.stored, self.inner, self.summed, self.seed
+
     def again(self) -> "Arithmetic":
         """The same errors once more, from the first on."""
-        return Arithmetic(self.stored, self.inner, self.summed, self.seed)
+        return Arithmetic(*self.key)
 
     def wrap(self, x: np.ndarray | np.generic) -> "Rounded":
         """The same numbers, on which operations round from now on."""
@@ -70,8 +75,8 @@ class Arithmetic:
         """An error of each number of this size."""
         if amount == 0:
             return 0.0
-        scale = np.where(np.isfinite(size), size, 0.0)
-        return amount * scale * self._rng.uniform(-1, 1, np.shape(size))
+        drawn = self._rng.uniform(-amount, amount, np.shape(size))
+        return np.where(np.isfinite(size), size, 0.0) * drawn
 
     def store(self, x: Any) -> Any:
         """Round what passes a door; a pair of arrays, each."""
@@ -99,7 +104,7 @@ class Rounded(np.ndarray):
         self.arithmetic = getattr(source, "arithmetic", None)
 
     def __array_ufunc__(self, ufunc, method, *inputs, out=None, **options):
-        given = [_plain(x) for x in inputs]
+        given = [x.view(np.ndarray) if type(x) is Rounded else x for x in inputs]
         if out is not None:
             options["out"] = tuple(map(_plain, out))
         arithmetic = _arithmetic(inputs)
@@ -167,8 +172,7 @@ def _wrapped(arithmetic: Arithmetic, result: Any) -> Any:
 
 
 def _is_inexact(result: Any) -> bool:
-    is_array = isinstance(result, np.ndarray | np.generic)
-    return is_array and np.issubdtype(result.dtype, np.inexact)
+    return isinstance(result, np.ndarray | np.generic) and result.dtype.kind in "fc"
 
 
 _KEEPING = SimpleNamespace(**{n: getattr(np, n) for n in dir(np) if n[0] != "_"})
