@@ -181,8 +181,8 @@ def _simplest(expression: sp.Expr) -> sp.Expr:
     attempts = (
         sp.expand,
         lambda e: sp.expand(sp.expand_trig(sp.expand(e))),
-        sp.trigsimp,
         lambda e: sp.expand(e.rewrite(sp.exp)),
+        sp.trigsimp,
         sp.simplify,
         lambda e: sp.simplify(e.rewrite(sp.exp)),
     )
