@@ -32,7 +32,7 @@ address: $(READY)
 	$(RUN) -m posedu_book.address "$(URL)"
 
 lint: $(READY)
-	$(VENV)/bin/ruff check . && $(VENV)/bin/ruff format --check .
+	$(VENV)/bin/ruff check . && $(VENV)/bin/ruff format --check . && $(VENV)/bin/mypy
 
 clean:
 	rm -rf _build

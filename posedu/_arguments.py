@@ -1,7 +1,7 @@
 """What every face asks of its scalar arguments, with one wording for the errors."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from numbers import Integral, Real
 
 LAYOUTS = ("interleaved", "half")
@@ -80,7 +80,9 @@ def require_finite(name: str, value: float) -> float:
     return float(value)
 
 
-def require_own_frequencies(frequencies, rotary_dim: int | None) -> int:
+def require_own_frequencies(
+    frequencies: Iterable[float], rotary_dim: int | None
+) -> int:
     """Return how many features turn by a list of frequencies, or raise."""
     values = list(frequencies)
     if not values or not all(math.isfinite(w) for w in values):

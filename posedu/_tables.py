@@ -3,7 +3,7 @@
 import html
 import json
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 
@@ -40,6 +40,7 @@ class Table:
         )
 
 
+@dataclass
 class SavedTable(Table):
     """A table that is a dataclass and can be written to a file."""
 

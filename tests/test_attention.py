@@ -582,6 +582,8 @@ def test_an_empty_cache_is_cropped_and_detached_in_peace():
     cache.crop(-3)
     cache.detach()
     assert len(cache) == cache.count == 0
+    with pytest.raises(ValueError, match="the cache is empty"):
+        _ = cache.held
 
 
 @serving(rope(), alibi(4), fox())

@@ -192,6 +192,21 @@ def test_the_route_is_the_eager_one(encoding, n):
     torch.testing.assert_close(got, wanted, rtol=0, atol=1e-13)
 
 
+class Unfolded(ALiBi):
+    """Opens ``fold``, and has no such numbers today."""
+
+    def fold(self, tokens):
+        return None
+
+
+def test_no_numbers_are_no_bias():
+    x = normal(1, 2, 7, 32)
+    with torch.no_grad():
+        wanted = layer(None, "sdpa").double()(x)
+        got = layer(Unfolded(4, slopes="authors"), "folded").double()(x)
+    torch.testing.assert_close(got, wanted, rtol=0, atol=1e-13)
+
+
 def test_masks_keep_the_route_right():
     x = normal(1, 2, 40, 32)
     padding = torch.zeros(2, 40, dtype=torch.bool)

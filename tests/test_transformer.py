@@ -319,6 +319,16 @@ def test_it_is_what_numpy_says(name, options, expected, causal, places):
         close(out[row], oracle(model, x[row].numpy(), at, **expected))
 
 
+def test_a_list_of_positions_reaches_the_doors_of_numpy_as_an_array():
+    layers = [(projections(b.attention), np.zeros_like) for b in model_of().blocks]
+    doors = reference.Doors(locate=EVERY_DOOR.locate, embed=EVERY_DOOR.embed)
+    x, places = tokens_of()[0].numpy(), [*range(3, 3 + TOKENS)]
+    listed, given = (
+        reference.stack(x, layers, p, doors=doors) for p in (places, np.array(places))
+    )
+    assert np.array_equal(listed, given)
+
+
 @pytest.mark.parametrize("tokens", [0, 1])
 @pytest.mark.parametrize("name", KINDS)
 def test_no_token_and_a_single_one(name, tokens):

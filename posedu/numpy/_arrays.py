@@ -1,12 +1,12 @@
 """What the reference functions ask of their array arguments."""
 
 from collections.abc import Sequence
-from numbers import Real
 
 import numpy as np
 from jaxtyping import Num
 
-Positions = Num[np.ndarray, "*tokens"] | Sequence | Real
+Number = float | np.integer | np.floating
+Positions = Num[np.ndarray, "*tokens"] | Sequence[object] | Number
 
 
 def require_floats(name: str, array: np.ndarray) -> np.ndarray:
@@ -34,12 +34,12 @@ def require_positions(positions: Positions, name: str = "positions") -> np.ndarr
     return positions.astype(np.float64)
 
 
-def require_position(name: str, position: Real) -> float:
+def require_position(name: str, position: Number) -> float:
     """Return ``position`` as a float if it is one exact and finite number, or raise."""
-    position = require_positions(position, name)
-    if position.ndim:
-        raise ValueError(f"{name} must be one number, got shape {list(position.shape)}")
-    return float(position)
+    exact = require_positions(position, name)
+    if exact.ndim:
+        raise ValueError(f"{name} must be one number, got shape {list(exact.shape)}")
+    return float(exact)
 
 
 def require_mask(mask: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:

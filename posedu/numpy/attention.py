@@ -121,18 +121,22 @@ class Doors:
     ``mix`` and ``output``. ``needs_causal`` says that no key may be after its query.
     """
 
-    locate: Callable = lambda positions, x: positions
-    embed: Callable = lambda x, positions: x
-    enter: Callable = lambda x, positions: x
-    rotate: Callable = lambda q, k, positions: (q, k)
-    values: Callable = lambda v, positions: v
+    locate: Callable[[Array, Array], Array] = lambda positions, x: positions
+    embed: Callable[[Array, Array], Array] = lambda x, positions: x
+    enter: Callable[[Array, Array], Array] = lambda x, positions: x
+    rotate: Callable[[Array, Array, Array], tuple[Array, Array]] = (
+        lambda q, k, positions: (q, k)
+    )
+    values: Callable[[Array, Array], Array] = lambda v, positions: v
     scale: Callable[[int], float] = lambda d: 1 / np.sqrt(d)
     bias: Callable[[Tokens], Array | float] = lambda tokens: 0.0
     logits: Callable[[Tokens], Array] | None = None
     weigh: Callable[[Array, Tokens], Array] = weigh
     mix: Callable[[Array, Array, Tokens], Array] = mix
-    output: Callable = lambda out, positions: out
-    update: Callable = lambda weights, tokens, fed: tokens.query_positions
+    output: Callable[[Array, Array], Array] = lambda out, positions: out
+    update: Callable[[Array, Tokens, Array], Array] = lambda weights, tokens, fed: (
+        tokens.query_positions
+    )
     needs_causal: bool = False
 
 
@@ -311,7 +315,13 @@ def attention(
     return _layer(x, w, positions, mask, doors)[1]
 
 
-def _layer(x, w, positions, mask, doors) -> tuple[Steps, Array]:
+def _layer(
+    x: Array,
+    w: Projections,
+    positions: Positions | None,
+    mask: Array | None,
+    doors: Doors,
+) -> tuple[Steps, Array]:
     """The steps of a layer and its output."""
     x = require_floats("x", x)
     if x.ndim != 2:
@@ -354,7 +364,7 @@ def stack(
         those of the first.
     """
     doors = [doors] * len(layers) if isinstance(doors, Doors) else doors
-    positions = np.arange(len(x)) if positions is None else positions
+    positions = require_positions(np.arange(len(x)) if positions is None else positions)
     if layers:
         positions = doors[0].locate(positions, x)
         x = doors[0].embed(x, positions)

@@ -82,7 +82,9 @@ def break_stick_log(
     return weights, -cost.sum(axis=-1)
 
 
-def _require_logits(logits, attend_current, mask):
+def _require_logits(
+    logits: Array, attend_current: bool, mask: Array | None
+) -> tuple[Array, Array]:
     logits = require_floats("logits", logits)
     if logits.ndim < 2:
         raise ValueError(
@@ -135,7 +137,9 @@ def stick_breaking(
             f"{remainder!r} and {'no sink' if sink is None else 'a sink'}"
         )
 
-    def weigh(logits, tokens: Tokens) -> Float[Array, "heads queries columns"]:
+    def weigh(
+        logits: Float[Array, "heads queries keys"], tokens: Tokens
+    ) -> Float[Array, "heads queries columns"]:
         seen = np.broadcast_to(tokens.mask, logits.shape)
         weights, log_rest = break_stick_log(
             logits, attend_current=attend_current, mask=seen
@@ -150,8 +154,12 @@ def stick_breaking(
             return weights / np.where(total > 0, total, 1.0)
         return weights
 
-    def mix(weights, v, tokens: Tokens) -> Float[Array, "heads queries d_v"]:
-        if remainder == "sink":
+    def mix(
+        weights: Float[Array, "heads queries columns"],
+        v: Float[Array, "heads keys d_v"],
+        tokens: Tokens,
+    ) -> Float[Array, "heads queries d_v"]:
+        if sink is not None:
             vector = require_floats("sink", sink)
             if vector.shape != (len(v), v.shape[-1]):
                 raise ValueError(

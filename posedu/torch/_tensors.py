@@ -6,8 +6,9 @@ from collections.abc import Sequence
 import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor
+from torch.types import Device
 
-Positions = Shaped[Tensor, "*rows_and_tokens"] | range | Sequence
+Positions = Shaped[Tensor, "*rows_and_tokens"] | range | Sequence[object]
 
 
 def require_floats(name: str, x: Tensor) -> None:
@@ -25,7 +26,7 @@ def require_shape(name: str, x: Tensor, shape: tuple[int, ...]) -> None:
         raise ValueError(f"{name} must be {list(shape)}, got shape {list(x.shape)}")
 
 
-def require_positions(positions: Positions, like: Tensor | None = None) -> None:
+def require_positions(positions: Tensor | range, like: Tensor | None = None) -> None:
     """Raise unless ``positions`` are exact, finite and on the device of ``like``.
 
     A range is always valid. Finiteness of floats is not checked under
@@ -33,11 +34,6 @@ def require_positions(positions: Positions, like: Tensor | None = None) -> None:
     """
     if isinstance(positions, range):
         return
-    if not isinstance(positions, Tensor):
-        raise TypeError(
-            "positions must be a tensor, a range or a list, got "
-            f"{type(positions).__name__}"
-        )
     if positions.dtype in (torch.bfloat16, torch.float16):
         exact = 256 if positions.dtype == torch.bfloat16 else 2048
         raise TypeError(
@@ -105,11 +101,11 @@ def as_positions(
                 f"[{batch}, {tokens}, {last}], got none"
             )
         positions = range(start, start + like.shape[-2])
+    positions = from_list(positions, like.device)
     if isinstance(positions, range):
         positions = torch.arange(
             positions.start, positions.stop, positions.step, device=like.device
         )
-    positions = from_list(positions, like.device)
     require_positions(positions, like)
     batch, tokens = like.shape[0], like.shape[-2]
     if shape is None:
@@ -130,10 +126,15 @@ def as_positions(
     return positions.to(torch.float64 if is_real else torch.int64)
 
 
-def from_list(positions: Positions, device) -> Tensor | range:
-    """A list of integers or reals as an exact tensor; all else as it is."""
-    if isinstance(positions, str | range) or not isinstance(positions, Sequence):
+def from_list(positions: Positions, device: Device) -> Tensor | range:
+    """A list of integers or reals as an exact tensor; a tensor or range as it is."""
+    if isinstance(positions, Tensor | range):
         return positions
+    if isinstance(positions, str) or not isinstance(positions, Sequence):
+        raise TypeError(
+            "positions must be a tensor, a range or a list, got "
+            f"{type(positions).__name__}"
+        )
     try:
         exact = torch.tensor(positions)
     except (TypeError, ValueError, RuntimeError):
@@ -167,10 +168,11 @@ def align_positions(
     given = [length(positions)] if isinstance(positions, range) else [*positions.shape]
     if given == tokens:
         return positions
-    if given == [1, *tokens]:
-        return positions[0]
-    if x.ndim > 2 and given == [x.shape[0], *tokens]:
-        return positions.reshape(x.shape[0], *[1] * (x.ndim - 3), *tokens)
+    if isinstance(positions, Tensor):
+        if given == [1, *tokens]:
+            return positions[0]
+        if x.ndim > 2 and given == [x.shape[0], *tokens]:
+            return positions.reshape(x.shape[0], *[1] * (x.ndim - 3), *tokens)
     last = "" if axes is None else f", {axes}"
     raise ValueError(
         f"positions must be [tokens{last}] or [batch, tokens{last}] for x of shape "
@@ -179,13 +181,20 @@ def align_positions(
 
 
 def angles(
-    positions: Positions, frequencies: Float[Tensor, "*heads pairs"]
+    positions: Shaped[Tensor, "..."] | range, frequencies: Float[Tensor, "*heads pairs"]
 ) -> Float[Tensor, "*rows tokens pairs"]:
     """Position · frequency in float64, one number times ``[pairs]``."""
+    return in_float64(positions, frequencies.device)[..., None] * frequencies
+
+
+def in_float64(
+    positions: Shaped[Tensor, "..."] | range, device: Device
+) -> Float[Tensor, "..."]:
+    """A range on ``device``, a tensor where it is."""
     if isinstance(positions, range):
-        steps = torch.arange(length(positions), device=frequencies.device)
+        steps = torch.arange(length(positions), device=device)
         positions = positions.start + positions.step * steps
-    return positions.to(torch.float64)[..., None] * frequencies
+    return positions.to(torch.float64)
 
 
 def cos_sin(

@@ -127,7 +127,7 @@ def _steps(
     key_positions, grown = positions, None
     if cache is not None:
         grown = cache.joined(k, v, positions, memory, name)
-        k, v, key_positions, memory = grown.k, grown.v, grown.positions, grown.memory
+        (k, v, key_positions), memory = grown.held, grown.memory
     if group > 1:
         k, v = (t.repeat_interleave(group, 1) for t in (k, v))
     seen = Tokens(
@@ -150,7 +150,7 @@ def _steps(
     else:
         out = routes.BY_NAME[route](encoding, seen)
     out = encoding.output(out, positions)
-    if grown is not None:
+    if cache is not None and grown is not None:
         cache.take(grown)
     return Steps(out, seen, weights)
 
@@ -349,7 +349,7 @@ def _require_encoding(encoding: Encoding | None) -> Encoding:
     return encoding
 
 
-def _require_projected(q, k, v, x) -> None:
+def _require_projected(q: Tensor, k: Tensor, v: Tensor, x: Tensor | None) -> None:
     for name, t in (("q", q), ("k", k), ("v", v)):
         require_floats(name, t)
     if (
@@ -380,7 +380,13 @@ def _require_projected(q, k, v, x) -> None:
             )
 
 
-def _require_masks(like, key_padding_mask, segments, window, cache) -> None:
+def _require_masks(
+    like: Tensor,
+    key_padding_mask: Tensor | None,
+    segments: Tensor | None,
+    window: int | None,
+    cache: KVCache | None,
+) -> None:
     if not isinstance(cache, KVCache | None):
         raise TypeError(f"cache must be a KVCache, got {type(cache).__name__}")
     if window is not None:

@@ -16,7 +16,7 @@ class KVCache:
     ``count`` is how many tokens were ever seen, from which default positions go on.
     """
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.k: Float[Tensor, "batch kv_heads keys features"] | None = None
         self.v: Float[Tensor, "batch kv_heads keys d_v"] | None = None
         self.positions: Shaped[Tensor, "rows keys *position"] | None = None
@@ -27,6 +27,13 @@ class KVCache:
     def __len__(self) -> int:
         """How many tokens are remembered."""
         return 0 if self.k is None else self.k.shape[-2]
+
+    @property
+    def held(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Keys, values and positions of a cache that holds some."""
+        if self.k is None or self.v is None or self.positions is None:
+            raise ValueError("the cache is empty")
+        return self.k, self.v, self.positions
 
     def joined(
         self,
@@ -55,8 +62,9 @@ class KVCache:
             raise ValueError(
                 f"the cache is that of a layer with {self.owner}, not {owner}"
             )
-        _require_alike("keys of [batch, kv_heads, d]", self.k, k, 2)
-        _require_alike("values of [batch, kv_heads, d]", self.v, v, 2)
+        held_k, held_v, held_positions = self.held
+        _require_alike("keys of [batch, kv_heads, d]", held_k, k, 2)
+        _require_alike("values of [batch, kv_heads, d]", held_v, v, 2)
         if memory.keys() != self.memory.keys():
             raise ValueError(
                 f"the cache holds {[*self.memory]} of each token besides keys and "
@@ -64,9 +72,9 @@ class KVCache:
             )
         for name, new in memory.items():
             _require_alike(name, self.memory[name], new, 1)
-        rows = max(len(self.positions), len(positions))
-        both = (p.expand(rows, *p.shape[1:]) for p in (self.positions, positions))
-        grown.k, grown.v = torch.cat((self.k, k), -2), torch.cat((self.v, v), -2)
+        rows = max(len(held_positions), len(positions))
+        both = (p.expand(rows, *p.shape[1:]) for p in (held_positions, positions))
+        grown.k, grown.v = torch.cat((held_k, k), -2), torch.cat((held_v, v), -2)
         grown.positions = torch.cat((*both,), 1)
         grown.memory = {
             name: torch.cat((self.memory[name], new), 1) for name, new in memory.items()
@@ -87,22 +95,22 @@ class KVCache:
             return
         kept = slice(start, stop)
         self.count -= len(self) - kept.indices(len(self))[1]
-        self.k, self.v = self.k[:, :, kept], self.v[:, :, kept]
-        self.positions = self.positions[:, kept]
+        k, v, positions = self.held
+        self.k, self.v = k[:, :, kept], v[:, :, kept]
+        self.positions = positions[:, kept]
         self.memory = {name: t[:, kept] for name, t in self.memory.items()}
 
     def detach(self) -> None:
         """Let no gradient flow into what is remembered."""
         if self.k is not None:
-            self.k, self.v = self.k.detach(), self.v.detach()
-            self.positions = self.positions.detach()
+            self.k, self.v, self.positions = (t.detach() for t in self.held)
             self.memory = {name: t.detach() for name, t in self.memory.items()}
 
 
 def _require_alike(what: str, held: Tensor, given: Tensor, tokens: int) -> None:
     """Raise unless two tensors differ in nothing but their axis of tokens."""
 
-    def kind(t: Tensor) -> tuple:
+    def kind(t: Tensor) -> tuple[tuple[int, ...], torch.dtype, torch.device]:
         return (*t.shape[:tokens], *t.shape[tokens + 1 :]), t.dtype, t.device
 
     if kind(held) != kind(given):

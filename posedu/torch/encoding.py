@@ -1,8 +1,8 @@
 """The doors through which an encoding acts on attention, all shut by default."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int, Shaped
@@ -15,6 +15,8 @@ LAYER_DOORS = (
     *("rotate", "values", "scale", "fold", "bias"),
     *("logits", "weigh", "mix", "output"),
 )
+
+ScoreMod = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]
 
 
 class Sizes(NamedTuple):
@@ -235,13 +237,10 @@ class Encoding(nn.Module):
         if summands is None:
             return None
         dtype = torch.promote_types(tokens.q.dtype, torch.float32)
-        rows, columns = (split_exactly(t, dtype, 2) for t in summands)
-        return sum(
-            a[..., :, None] + b[..., None, :]
-            for a, b in zip(rows, columns, strict=True)
-        )
+        (a, b), (c, d) = (split_exactly(t, dtype, 2) for t in summands)
+        return (a[..., :, None] + c[..., None, :]) + (b[..., :, None] + d[..., None, :])
 
-    def score_mod(self, tokens: Tokens):
+    def score_mod(self, tokens: Tokens) -> ScoreMod | None:
         """The bias as a FlexAttention ``score_mod``, or ``None`` to use ``bias``."""
         summands = self.fold(tokens)
         if summands is None:
@@ -296,7 +295,7 @@ class Encoding(nn.Module):
         """Positions for the next layer; ``fed`` is what the perceptron said."""
         return tokens.query_positions
 
-    def forward(self, *inputs, **options):
+    def forward(self, *inputs: Any, **options: Any) -> Any:
         """Refuse: attention is a layer's business, or that of :func:`attend`."""
         raise TypeError(
             f"{type(self).__name__} is no function of tensors: give it to "

@@ -2,11 +2,13 @@
 
 import math
 from collections.abc import Iterator
+from functools import partial
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
-from torch.nn.functional import pad, scaled_dot_product_attention, threshold_
+from torch.nn.functional import pad, scaled_dot_product_attention
 
 from posedu.torch._tensors import require_first_order, split_exactly
 
@@ -45,10 +47,10 @@ def attend_folded(
     mask
         True where a query may look at a key; in place of ``causal``.
     """
-    options = dict(scale=scale, causal=causal, mask=mask)
+    stock = partial(by_features, scale=scale, causal=causal, mask=mask)
     is_long = q.device.type == "cpu" and causal and q.shape[2] >= _LONG
     if not is_long or mask is not None or torch.compiler.is_compiling():
-        return by_features(q, k, v, of_queries, of_keys, **options)
+        return stock(q, k, v, of_queries, of_keys)
     shape = q.shape[:2]
     numbers = [t.expand(*shape, -1) for t in (of_queries, of_keys)]
     low, high = numbers[1].detach().flatten(0, 1).aminmax(dim=-1)
@@ -57,13 +59,13 @@ def attend_folded(
     if weak == 0:
         return by_tiles(q, k, v, numbers[1], scale=scale)
     if weak == len(order):
-        return by_features(q, k, v, *numbers, **options)
+        return stock(q, k, v, *numbers)
 
     def heads(chosen: Tensor, *tensors: Tensor) -> Iterator[Tensor]:
         return (t.flatten(0, 1).index_select(0, chosen)[None] for t in tensors)
 
     parts = (
-        by_features(*heads(order[:weak], q, k, v, *numbers), **options),
+        stock(*heads(order[:weak], q, k, v, *numbers)),
         by_tiles(*heads(order[weak:], q, k, v, numbers[1]), scale=scale),
     )
     return torch.cat(parts, 1).index_select(1, order.argsort()).unflatten(1, shape)[0]
@@ -144,21 +146,23 @@ class _Tiles(torch.autograd.Function):
     """Forward and backward compute the weights of a tile anew."""
 
     @staticmethod
-    def forward(ctx, q, k, v, numbers, scale):
+    def forward(
+        ctx: Any, q: Tensor, k: Tensor, v: Tensor, numbers: Tensor, scale: float
+    ) -> Tensor:
         wide = torch.promote_types(q.dtype, torch.float32)
-        heads = [t.detach().to(wide).flatten(0, 1) for t in (q, k, v)]
+        qs, ks, vs = (t.detach().to(wide).flatten(0, 1) for t in (q, k, v))
         b = numbers.detach().flatten(0, 1)
-        first = _first_keys(*heads[:2], b, scale, torch.finfo(q.dtype).eps / 2)
-        out = heads[2].new_empty(*heads[0].shape[:-1], v.shape[-1])
+        first = _first_keys(qs, ks, b, scale, torch.finfo(q.dtype).eps / 2)
+        out = vs.new_empty(*qs.shape[:-1], v.shape[-1])
         for h, rows, keys in _tiles(first):
-            weights = _weights(*(t[h] for t in (*heads[:2], b)), rows, keys, scale)
-            torch.mm(weights, heads[2][h, keys], out=out[h, rows])
+            weights = _weights(qs[h], ks[h], b[h], rows, keys, scale)
+            torch.mm(weights, vs[h, keys], out=out[h, rows])
         ctx.save_for_backward(q, k, v, numbers, out)
         ctx.scale, ctx.first = scale, first
         return out.unflatten(0, q.shape[:2]).to(q.dtype)
 
     @staticmethod
-    def backward(ctx, gradient):
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         require_first_order("by_tiles")
         q, k, v, numbers, out = ctx.saved_tensors
         qs, ks, vs, upstream = (
@@ -184,7 +188,9 @@ class _Tiles(torch.autograd.Function):
         ), None
 
 
-def _first_keys(q, k, b, scale: float, u: float) -> list[list[int]]:
+def _first_keys(
+    q: Tensor, k: Tensor, b: Tensor, scale: float, u: float
+) -> list[list[int]]:
     """The oldest key that each tile looks at, for each head."""
     reach = 2 * scale * q.norm(dim=-1).amax(-1) * k.norm(dim=-1).amax(-1)
     lost = reach.to(b) + math.log(b.shape[-1] / u)
@@ -201,7 +207,9 @@ def _tiles(first: list[list[int]]) -> Iterator[tuple[int, slice, slice]]:
             yield h, rows, slice(start, rows.stop)
 
 
-def _weights(q, k, b, rows: slice, keys: slice, scale: float) -> Tensor:
+def _weights(
+    q: Tensor, k: Tensor, b: Tensor, rows: slice, keys: slice, scale: float
+) -> Tensor:
     """Softmax weights of a tile; b_j − b_i by way of the first query's number."""
     q, k = q[rows], k[keys]
     own, seen = b[rows], b[keys]
@@ -210,4 +218,5 @@ def _weights(q, k, b, rows: slice, keys: slice, scale: float) -> Tensor:
     near += torch.full_like(near, -math.inf).triu_(1)
     weights = z.addmm_(q, k.mT, alpha=scale).softmax(-1)
     info = torch.finfo(q.dtype)
-    return threshold_(weights, info.tiny / info.eps**2, 0.0)  # subnormals are slow
+    normal = info.tiny / info.eps**2  # numbers below are slow
+    return torch.threshold_(weights, normal, 0.0)

@@ -3,12 +3,13 @@
 import torch
 from jaxtyping import Float
 from torch import Tensor
+from torch.types import Device
 
 from posedu._arguments import SPACINGS, require_base, require_choice, require_dimension
 
 
 def frequencies(
-    d: int, *, base: float = 10000.0, spacing: str = "paper", device=None
+    d: int, *, base: float = 10000.0, spacing: str = "paper", device: Device = None
 ) -> Float[Tensor, "pairs"]:
     """Angular frequencies of the d/2 pairs in float64. Equation ``def-frequencies``.
 

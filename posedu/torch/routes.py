@@ -1,5 +1,7 @@
 """The ways from queries, keys and values to what was gathered."""
 
+from collections.abc import Callable
+
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -7,13 +9,14 @@ from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 from torch.nn.functional import scaled_dot_product_attention
 
 from posedu._arguments import require_choice
-from posedu.torch.encoding import Encoding, Tokens
+from posedu.torch.encoding import Encoding, ScoreMod, Tokens
 from posedu.torch.folding import attend_folded
 
 ROUTES = ("folded", "sdpa", "flex", "eager", "fused")
 _OPEN = ("logits", "weigh", "mix", "update")  # doors that only the eager route has
 
 Output = Float[Tensor, "batch heads queries d_v"]
+MaskMod = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
 
 
 def choose_route(encoding: Encoding, route: str | None) -> str:
@@ -66,15 +69,17 @@ def sdpa(encoding: Encoding, tokens: Tokens) -> Output:
 
 def folded(encoding: Encoding, tokens: Tokens) -> Output:
     """The bias carried by queries and keys themselves; memory is O(L)."""
-    is_plain = tokens.is_plain
+    summands = encoding.fold(tokens)
+    if summands is None:
+        return sdpa(encoding, tokens)
     return attend_folded(
         tokens.q,
         tokens.k,
         tokens.v,
-        *encoding.fold(tokens),
+        *summands,
         scale=encoding.scale(tokens.d),
         causal=_is_square(tokens),
-        mask=None if is_plain else tokens.mask,
+        mask=None if tokens.is_plain else tokens.mask,
     )
 
 
@@ -136,16 +141,16 @@ def fused(encoding: Encoding, tokens: Tokens) -> Output:
 BY_NAME = {"folded": folded, "sdpa": sdpa, "flex": flex, "fused": fused}
 
 
-def _adding(bias: Tensor):
+def _adding(bias: Tensor) -> ScoreMod:
     """Make the ``score_mod`` that adds ``bias``."""
     return lambda score, b, h, i, j: score + bias[b, h, i, j]
 
 
-def _causal():
+def _causal() -> MaskMod:
     """Make the ``mask_mod`` of causality."""
     return lambda b, h, i, j: i >= j
 
 
-def _lookup(mask: Tensor):
+def _lookup(mask: Tensor) -> MaskMod:
     """Make the ``mask_mod`` that reads ``mask``."""
     return lambda b, h, i, j: mask[b, 0, i, j]

@@ -1,10 +1,13 @@
 """Stick-breaking attention: in the open, and in tiles with O(L) memory."""
 
 import math
+from collections.abc import Iterator
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
+from torch.types import Device
 
 from posedu._arguments import (
     REMAINDERS,
@@ -30,7 +33,7 @@ def softplus(z: Tensor) -> Tensor:
 
 
 def earlier(
-    queries: int, keys: int, *, attend_current: bool, device=None
+    queries: int, keys: int, *, attend_current: bool, device: Device = None
 ) -> Bool[Tensor, "queries keys"]:
     """True where key j comes before query i, or is its own token if wanted."""
     if queries > keys:
@@ -136,31 +139,39 @@ def stick_breaking_tiles(
 class _Tiles:
     """Which tile comes when, and which of its keys are seen. Keys run backwards."""
 
-    def __init__(self, queries, keys, attend_current, padding, block, stop):
+    def __init__(
+        self,
+        queries: int,
+        keys: int,
+        attend_current: bool,
+        padding: Tensor | None,
+        block: int,
+        stop: float,
+    ):
         self.queries, self.keys, self.block = queries, keys, block
         self.own = 0 if attend_current else 1
         self.padding = None if padding is None else padding.flip(-1)
         self.longest = -math.log(stop) if stop else math.inf
 
-    def rows(self):
+    def rows(self) -> Iterator[tuple[slice, int]]:
         """The query blocks, the first key (counted backwards) that each may see."""
         for start in range(0, self.queries, self.block):
             end = min(start + self.block, self.queries)
             newest = self.queries - end + self.own
             yield slice(start, end), newest
 
-    def columns(self, newest):
+    def columns(self, newest: int) -> Iterator[slice]:
         """The key blocks of a query block, from its newest key outwards."""
         for start in range(newest, self.keys, self.block):
             yield slice(start, min(start + self.block, self.keys))
 
-    def are_done(self, used):
+    def are_done(self, used: Tensor) -> bool:
         """Whether so little of every stick is left that older keys do not matter."""
         return bool(
             self.longest < math.inf and used.numel() and used.min() >= self.longest
         )
 
-    def hide(self, z, rows, columns):
+    def hide(self, z: Tensor, rows: slice, columns: slice) -> Tensor:
         """Logits of keys that are not before their query, or padding, become −∞."""
         queries = torch.arange(rows.start, rows.stop, device=z.device)[:, None]
         backwards = torch.arange(columns.start, columns.stop, device=z.device)
@@ -177,7 +188,9 @@ class _StickBreaking(torch.autograd.Function):
     """Forward and backward both walk outwards and recompute the logits of a tile."""
 
     @staticmethod
-    def forward(ctx, q, k, v, tiles):
+    def forward(
+        ctx: Any, q: Tensor, k: Tensor, v: Tensor, tiles: _Tiles
+    ) -> tuple[Tensor, Tensor]:
         wide = torch.promote_types(q.dtype, torch.float32)
         scale = 1 / math.sqrt(q.shape[-1])
         k_back, v_back = k.flip(2).to(wide), v.flip(2).to(wide)
@@ -192,11 +205,7 @@ class _StickBreaking(torch.autograd.Function):
                 weights = (z - total).exp_()
                 out[:, :, rows] += weights @ v_back[:, :, columns]
                 used = total[..., -1:]
-                if (
-                    used.numel()
-                    and tiles.longest < math.inf
-                    and used.min() >= tiles.longest
-                ):
+                if tiles.are_done(used):
                     break
             spent[:, :, rows] = used.squeeze(-1)
         ctx.save_for_backward(q, k, v, out)
@@ -204,7 +213,9 @@ class _StickBreaking(torch.autograd.Function):
         return out.to(q.dtype), -spent
 
     @staticmethod
-    def backward(ctx, d_out, d_log_rest):
+    def backward(
+        ctx: Any, d_out: Tensor, d_log_rest: Tensor
+    ) -> tuple[Tensor | None, ...]:
         require_first_order("stick_breaking_tiles")
         q, k, v, out = ctx.saved_tensors
         tiles, wide = ctx.tiles, out.dtype
@@ -230,11 +241,7 @@ class _StickBreaking(torch.autograd.Function):
                 d_k[:, :, columns] += d_z.mT @ q_rows
                 d_v[:, :, columns] += weights.mT @ d_rows
                 used, older = total[..., -1:], older - newer[..., -1:]
-                if (
-                    used.numel()
-                    and tiles.longest < math.inf
-                    and used.min() >= tiles.longest
-                ):
+                if tiles.are_done(used):
                     break
         gradients = d_q, d_k.flip(2), d_v.flip(2)
         return *(g.to(t.dtype) for g, t in zip(gradients, (q, k, v), strict=True)), None
@@ -301,7 +308,9 @@ class StickBreaking(Encoding):
                 f"remainder={remainder!r}"
             )
 
-    def weigh(self, logits, tokens: Tokens):
+    def weigh(
+        self, logits: Float[Tensor, "batch heads queries keys"], tokens: Tokens
+    ) -> Float[Tensor, "batch heads queries columns"]:
         """Break the stick of every row; what is left goes where ``remainder`` says.
 
         With ``"sink"`` the remainder is the weight of one more key, the last.
@@ -322,7 +331,12 @@ class StickBreaking(Encoding):
             weights = weights / torch.where(total > 0, total, 1.0)
         return weights
 
-    def mix(self, weights, v, tokens: Tokens):
+    def mix(
+        self,
+        weights: Float[Tensor, "batch heads queries columns"],
+        v: Float[Tensor, "batch heads keys d_v"],
+        tokens: Tokens,
+    ) -> Float[Tensor, "batch heads queries d_v"]:
         """Combine the values, with the sink as one more."""
         if self.remainder == "sink":
             sink = self._sink_for(v)[:, None].expand(len(v), -1, 1, -1)
@@ -336,7 +350,7 @@ class StickBreaking(Encoding):
             )
         return self.sink.to(v.dtype)
 
-    def attend(self, tokens: Tokens):
+    def attend(self, tokens: Tokens) -> Float[Tensor, "batch heads queries d_v"]:
         """The same in tiles; equal to the eager route but for rounding."""
         q, v = tokens.q, tokens.v
         out, log_rest = stick_breaking_tiles(

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from numbers import Integral
+from typing import Any, cast
 
 from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor, nn
@@ -64,7 +65,7 @@ class Block(nn.Module):
         )
         x = x + heard
         fed = self.perceptron(x)
-        if self.encoding.opens("update"):
+        if self.encoding.opens("update") and taken.weights is not None:
             positions = self.encoding.update(taken.weights, taken.tokens, fed)
         return x + fed, positions
 
@@ -109,7 +110,7 @@ class Transformer(nn.Module):
         heads: int,
         layers: int,
         *,
-        encoding: Encoding | Sequence[Encoding | None] | None = None,
+        encoding: Encoding | Sequence[Encoding | None] | nn.ModuleList | None = None,
         input: Encoding | None = None,
         causal: bool = True,
         window: int | Sequence[int | None] | None = None,
@@ -185,20 +186,21 @@ class Transformer(nn.Module):
             many as the layers, one for two layers, or of layers that have seen
             different numbers of tokens.
         """
-        require_input(x, self.d_model, self.blocks[0].attention.q.weight)
-        held = [None] * len(self.blocks)
-        if caches is not None:
-            caches = _require_caches(caches, len(self.blocks))
-            held = [KVCache() for _ in caches]
-            for copy, cache in zip(held, caches, strict=True):
-                copy.take(cache)
-        start = caches[0].count if caches else 0
+        first = cast(Block, self.blocks[0])
+        require_input(x, self.d_model, first.attention.q.weight)
+        layers = len(self.blocks)
+        held = [] if caches is None else _require_caches(caches, layers)
+        grown = [KVCache() for _ in held]
+        for new, old in zip(grown, held, strict=True):
+            new.take(old)
+        start = held[0].count if held else 0
         positions = as_positions(
             positions, self.position_shape, x, start=start, reader=self.positions_of
         )
         positions = self.input.locate(positions, x)
         x = self.input.embed(x, positions)
-        for block, cache in zip(self.blocks, held, strict=True):
+        own: Sequence[KVCache | None] = grown or [None] * layers
+        for block, cache in zip(self.blocks, own, strict=True):
             x, positions = block(
                 x,
                 positions,
@@ -206,9 +208,8 @@ class Transformer(nn.Module):
                 segments=segments,
                 cache=cache,
             )
-        if caches is not None:
-            for cache, grown in zip(caches, held, strict=True):
-                cache.take(grown)
+        for new, old in zip(grown, held, strict=True):
+            old.take(new)
         return self.norm(x)
 
     def caches(self) -> list[KVCache]:
@@ -274,7 +275,7 @@ def _require_caches(caches: Sequence[KVCache], layers: int) -> list[KVCache]:
     return caches
 
 
-def _one_for_each(name: str, given: Sequence, layers: int) -> list:
+def _one_for_each(name: str, given: object, layers: int) -> list[Any]:
     """``given`` as a list, if it has one for each layer, else raise."""
     if not isinstance(given, Sequence | nn.ModuleList) or isinstance(given, str):
         raise TypeError(f"{name} must be a list, one for each layer, got {given!r}")

@@ -1,12 +1,11 @@
 """Sinusoidal encodings: a vector for each position, added to the input."""
 
-from numbers import Real
-
 import numpy as np
 from jaxtyping import Float
 
 from posedu._arguments import LAYOUTS, require_choice
 from posedu.numpy._arrays import (
+    Number,
     Positions,
     align_positions,
     require_floats,
@@ -82,7 +81,7 @@ def embed_sinusoidal(
 
 
 def offset_matrix(
-    offset: Real,
+    offset: Number,
     d: int,
     *,
     layout: str,

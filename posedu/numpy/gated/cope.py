@@ -60,7 +60,7 @@ def interpolated_vectors(
     return fraction * high + (1 - fraction) * low
 
 
-def _columns(table, index):
+def _columns(table: Array, index: Array) -> Array:
     """Column ``index`` of the table, of each head where it has them."""
     if table.ndim == 2:
         return table.T[index]
@@ -130,8 +130,9 @@ def cope(
     def bias(tokens: Tokens) -> Float[Array, "heads queries keys"]:
         q, d = tokens.q, tokens.d
         _require_table(table, len(q), d)
-        keys = {"content": tokens.k, "values": tokens.v}.get(gates)
-        if keys is None:
+        if gate_keys_weight is None:
+            keys = tokens.v if gates == "values" else tokens.k
+        else:
             projected = require_input("cope", tokens) @ gate_keys_weight.T
             keys = projected.reshape(len(projected), len(q), d).swapaxes(0, 1)
         if keys.shape[-1] != d:

@@ -140,12 +140,13 @@ def fox_pro(
         raise ValueError("q_gain and k_gain go together, got one of them")
     require_choice("output_gate", output_gate, OUTPUT_GATES)
     given = {name: array for name, array in locals().items() if array is not None}
+    del given["output_gate"]
     _require_block(given)
     x = require_floats("x", x)
     encoding = fox(gate_weight=encoding_gate_weight, gate_bias=encoding_gate_bias)
     heads = len(encoding_gate_bias)
 
-    def by_head(weight):
+    def by_head(weight: Array) -> Array:
         by_token = (x @ weight.T).reshape(len(x), heads, len(weight) // heads)
         return np.moveaxis(by_token, 1, 0)
 
@@ -154,7 +155,7 @@ def fox_pro(
         k = _shift(k, sigmoid(k_shift_weight @ x.T))
     if v_shift_weight is not None:
         v = _shift(v, sigmoid(v_shift_weight @ x.T))
-    if q_gain is not None:
+    if q_gain is not None and k_gain is not None:
         q, k = rms_norm(q, q_gain, eps=1e-5), rms_norm(k, k_gain, eps=1e-5)
     out = attend(q, k, v, encoding, x=x)
     if o_gain is not None:
@@ -166,7 +167,7 @@ def fox_pro(
     return out @ o_weight.T
 
 
-def _require_block(given: dict[str, Array | str]) -> None:
+def _require_block(given: dict[str, Array]) -> None:
     """Raise unless the arrays of a block fit each other."""
     x, b = np.shape(given["x"]), np.shape(given["encoding_gate_bias"])
     if len(x) != 2 or len(b) != 1 or not b[0] or x[1] % b[0]:

@@ -1,7 +1,7 @@
 """Rotary encodings: queries and keys turned by angles proportional to position."""
 
 from collections.abc import Sequence
-from numbers import Real
+from functools import partial
 
 import numpy as np
 from jaxtyping import Complex, Float, Int, Shaped
@@ -15,6 +15,7 @@ from posedu._arguments import (
     require_rotary_dim,
 )
 from posedu.numpy._arrays import (
+    Number,
     Positions,
     align_positions,
     require_floats,
@@ -40,7 +41,7 @@ def pairs(d: int, *, layout: str) -> tuple[Int[Array, "pairs"], Int[Array, "pair
 
 
 def rotation(
-    position: Real,
+    position: Number,
     d: int,
     *,
     layout: str,
@@ -152,11 +153,10 @@ def rope_dense(
     if x.ndim != 2:
         raise ValueError(f"x must be [tokens, d], got shape {list(x.shape)}")
     positions = align_positions(positions, x)
-    options = dict(layout=layout, base=base, rotary_dim=rotary_dim)
-    turned = [
-        rotation(i, x.shape[-1], **options) @ v
-        for i, v in zip(positions, x, strict=True)
-    ]
+    matrix = partial(
+        rotation, d=x.shape[-1], layout=layout, base=base, rotary_dim=rotary_dim
+    )
+    turned = [matrix(i) @ v for i, v in zip(positions, x, strict=True)]
     return np.array(turned).reshape(x.shape)
 
 

@@ -3,6 +3,7 @@
 import torch
 from jaxtyping import Float
 from torch import Tensor
+from torch.types import Device
 
 from posedu._arguments import (
     LAYOUTS,
@@ -49,6 +50,8 @@ class Sinusoidal(Encoding):
         ``spacing``.
     """
 
+    d_model: int
+
     def __init__(
         self,
         d_model: int,
@@ -68,7 +71,7 @@ class Sinusoidal(Encoding):
         positions: Positions,
         *,
         dtype: torch.dtype = torch.float32,
-        device: torch.device | None = None,
+        device: Device = None,
     ) -> Float[Tensor, "*rows tokens d_model"]:
         """PE of each position. Equation ``def-sinusoidal``.
 
@@ -81,7 +84,9 @@ class Sinusoidal(Encoding):
             device = positions.device
         return self._table(positions, dtype, device)
 
-    def _table(self, positions, dtype, device) -> Tensor:
+    def _table(
+        self, positions: Tensor | range, dtype: torch.dtype, device: Device
+    ) -> Tensor:
         omega = frequencies(
             self.d_model, base=self.base, spacing=self.spacing, device=device
         )

@@ -3,12 +3,15 @@
 import torch
 from jaxtyping import Float
 from torch import Tensor
+from torch.types import Device
 
 from posedu._arguments import SIDES, SLOPES, require_choice, require_dimension
 from posedu.torch.encoding import Encoding, Tokens
 
 
-def alibi_slopes(heads: int, *, slopes: str, device=None) -> Float[Tensor, "heads"]:
+def alibi_slopes(
+    heads: int, *, slopes: str, device: Device = None
+) -> Float[Tensor, "heads"]:
     """The slopes m_h in float64. Equation ``def-alibi-slopes``.
 
     See :func:`posedu.numpy.bias.alibi_slopes`, which states the two ``slopes``.
@@ -43,6 +46,8 @@ class ALiBi(Encoding):
         ``heads`` not a positive integer, or odd where one-sided; unknown keywords.
     """
 
+    heads: int
+
     def __init__(self, heads: int, *, slopes: str, sides: str = "causal"):
         super().__init__()
         self.sides = require_choice("sides", sides, SIDES)
@@ -56,7 +61,7 @@ class ALiBi(Encoding):
             return door == ("fold" if self.sides == "causal" else "bias")
         return super().opens(door)
 
-    def _slopes(self, device) -> Float[Tensor, "heads 1"]:
+    def _slopes(self, device: Device) -> Float[Tensor, "heads 1"]:
         if self.sides != "one-sided":
             m = alibi_slopes(self.heads, slopes=self.slopes, device=device)
         else:
@@ -64,7 +69,12 @@ class ALiBi(Encoding):
             m = m.repeat(2)
         return m[:, None]
 
-    def fold(self, tokens: Tokens):
+    def fold(
+        self, tokens: Tokens
+    ) -> (
+        tuple[Float[Tensor, "rows heads queries"], Float[Tensor, "key_rows heads keys"]]
+        | None
+    ):
         """−m i and m j."""
         if self.sides != "causal":
             return None
@@ -72,7 +82,7 @@ class ALiBi(Encoding):
         of_queries = -m * tokens.query_positions[:, None]
         return of_queries, m * tokens.key_positions[:, None]
 
-    def bias(self, tokens: Tokens) -> Float[Tensor, "rows heads queries keys"]:
+    def bias(self, tokens: Tokens) -> Float[Tensor, "rows heads queries keys"] | None:
         """−m (i − j), or of the distance on both sides or on one."""
         if self.sides == "causal":
             return super().bias(tokens)

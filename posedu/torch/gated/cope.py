@@ -1,5 +1,8 @@
 """CoPE: positions that are counted by gates."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
@@ -11,7 +14,7 @@ from posedu._arguments import (
     require_dimension,
 )
 from posedu.torch._tensors import require_first_order, require_shape
-from posedu.torch.encoding import Encoding, Tokens
+from posedu.torch.encoding import Encoding, Sizes, Tokens
 
 
 class CoPE(Encoding):
@@ -51,6 +54,7 @@ class CoPE(Encoding):
         ``table`` of another shape, sizes missing or not wanted.
     """
 
+    d: int
     needs_causal = True
     needs_positions = False
 
@@ -82,17 +86,19 @@ class CoPE(Encoding):
                 f"d_model and gate_heads are for gates='keys' and needed there, got "
                 f"gates={gates!r}, d_model={d_model} and gate_heads={gate_heads}"
             )
-        if gates == "keys":
+        if d_model is not None and gate_heads is not None:
             self.gate_keys = nn.Linear(d_model, gate_heads * d, bias=False)
             self.needs_x = True
 
-    def remember(self, x):
+    def remember(
+        self, x: Float[Tensor, "batch tokens d_model"]
+    ) -> Mapping[str, Float[Tensor, "batch tokens heads d"]]:
         """Gate keys, where they are the layer's own."""
         if self.gate_keys is None:
             return {}
         return {"gate_keys": self.gate_keys(x).unflatten(-1, (-1, self.d))}
 
-    def require(self, layer):
+    def require(self, layer: Sizes) -> None:
         """Raise unless the layer has d, and the heads of a table or of gate keys."""
         super().require(layer)
         if self.gate_keys is not None:
@@ -106,7 +112,7 @@ class CoPE(Encoding):
                     f"and {heads} heads, the layer has {d_model} and {layer.heads}"
                 )
 
-    def scale(self, d):
+    def scale(self, d: int) -> float:
         """1/√d, or 1 in the paper's formulas."""
         return 1.0 if self.scaling == "paper" else d**-0.5
 
@@ -164,13 +170,15 @@ def counted_bias(
 
 class _CountedBias(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, values, gate_logits, mask):
+    def forward(
+        ctx: Any, values: Tensor, gate_logits: Tensor, mask: Tensor | None
+    ) -> Tensor:
         ctx.save_for_backward(values, gate_logits, mask)
         counted = _gates(gate_logits, mask).flip(-1).cumsum(-1).flip(-1)
         return _interpolate(values, counted.clamp_(max=values.shape[-1] - 1))
 
     @staticmethod
-    def backward(ctx, gradient):
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None]:
         require_first_order("counted_bias")
         values, gate_logits, mask = ctx.saved_tensors
         gates = _gates(gate_logits, mask)

@@ -1,6 +1,7 @@
 """FoX: a gate at every token decides how much of the past is forgotten."""
 
 import math
+from collections.abc import Mapping
 
 import torch
 from jaxtyping import Float
@@ -94,11 +95,15 @@ class FoX(Encoding):
             logits = logits + x.to(wide) @ self.gate_weight.to(wide).mT
         return nn.functional.logsigmoid(logits)
 
-    def remember(self, x):
+    def remember(
+        self, x: Float[Tensor, "batch tokens d_model"]
+    ) -> Mapping[str, Float[Tensor, "batch tokens heads"]]:
         """The logarithm of the gates."""
         return {"log_gates": self.log_gates(x)}
 
-    def fold(self, tokens: Tokens):
+    def fold(
+        self, tokens: Tokens
+    ) -> tuple[Float[Tensor, "batch heads queries"], Float[Tensor, "batch heads keys"]]:
         """Sums c of the gates' logarithms, of which D is a difference: c_i and −c_j."""
         c = tokens.running_sum(tokens.memory["log_gates"])
         of_queries = c[..., c.shape[-1] - tokens.q.shape[2] :]
@@ -185,7 +190,13 @@ class FoXPro(Attention):
             self.output_gate = require_choice("output_gate", output_gate, OUTPUT_GATES)
             self.out_gate = nn.Linear(d_model, d_model, bias=False)
 
-    def project(self, x, key_padding_mask, segments, cache):
+    def project(
+        self,
+        x: Tensor,
+        key_padding_mask: Tensor | None,
+        segments: Tensor | None,
+        cache: KVCache | None,
+    ) -> tuple[Tensor, Tensor, Tensor, Mapping[str, Tensor]]:
         """Queries, keys and values, shifted and normed."""
         q, k, v, memory = super().project(x, key_padding_mask, segments, cache)
         if self.k_shift is not None or self.v_shift is not None:
@@ -197,11 +208,15 @@ class FoXPro(Attention):
             if self.v_shift is not None:
                 v = _mix(self.v_shift(x), before_v, v)
             memory = {"unshifted": both}
-        if self.q_gain is not None:
+        if self.q_gain is not None and self.k_gain is not None:
             q, k = _rms_norm(q, self.q_gain, 1e-5), _rms_norm(k, self.k_gain, 1e-5)
         return q, k, v, memory
 
-    def finish(self, out, x):
+    def finish(
+        self,
+        out: Float[Tensor, "batch heads tokens d"],
+        x: Float[Tensor, "batch tokens d_model"],
+    ) -> Float[Tensor, "batch tokens d_model"]:
         """The output projection, after norm and gate."""
         if self.o_gain is not None:
             out = _rms_norm(out, self.o_gain, 1e-6)

@@ -3,12 +3,13 @@
 import torch
 from jaxtyping import Float
 from torch import Tensor
+from torch.types import Device
 
 from posedu._arguments import COORDINATES, require_choice, require_dimension
 
 
 def grid(
-    *counts: int, coordinates: str, device: torch.device | None = None
+    *counts: int, coordinates: str, device: Device = None
 ) -> Float[Tensor, "tokens axes"]:
     """Positions of the cells of a grid in float64; the first coordinate varies fastest.
 

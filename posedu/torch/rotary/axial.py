@@ -3,6 +3,7 @@
 import torch
 from jaxtyping import Float
 from torch import Tensor
+from torch.types import Device
 
 from posedu._arguments import (
     LAYOUTS,
@@ -11,13 +12,18 @@ from posedu._arguments import (
     require_choice,
     require_dimension,
 )
-from posedu.torch._tensors import cos_sin
+from posedu.torch._tensors import cos_sin, in_float64
 from posedu.torch.frequencies import frequencies
 from posedu.torch.rotary.turning import PairRotation
 
 
 def axial_frequencies(
-    d: int, *, order: str, base: float = 100.0, axes: int = 2, device=None
+    d: int,
+    *,
+    order: str,
+    base: float = 100.0,
+    axes: int = 2,
+    device: Device = None,
 ) -> Float[Tensor, "pairs axes"]:
     """The frequency vectors of axial RoPE in float64. Equation ``def-axial``.
 
@@ -60,6 +66,8 @@ class AxialRoPE(PairRotation):
         above 1.
     """
 
+    axes: int
+
     def __init__(
         self, d: int, *, order: str, layout: str, base: float = 100.0, axes: int = 2
     ):
@@ -71,11 +79,13 @@ class AxialRoPE(PairRotation):
         self.layout = require_choice("layout", layout, LAYOUTS)
         self.base = require_base(base)
 
-    def _table(self, positions, dtype, device) -> tuple[Tensor, Tensor]:
+    def _table(
+        self, positions: Tensor | range, dtype: torch.dtype, device: Device
+    ) -> tuple[Tensor, Tensor]:
         f = axial_frequencies(
             self.d, order=self.order, base=self.base, axes=self.axes, device=device
         )
-        return cos_sin(positions.to(torch.float64) @ f.mT, dtype)
+        return cos_sin(in_float64(positions, device) @ f.mT, dtype)
 
     def extra_repr(self) -> str:
         """Say the conventions when the module is printed."""

@@ -27,6 +27,8 @@ class ComRoPE(BlockRotation):
     Use :class:`ComRoPEAP` or :class:`ComRoPELD`.
     """
 
+    axes: int
+
     def __init__(
         self,
         d: int,
@@ -280,8 +282,8 @@ def perturb(
         Positions that are not finite floats, an ``intensity`` that is negative or not
         finite, unknown ``rule``, a ``patch`` for another number of axes.
     """
-    require_positions(positions)
     require_floats("positions", positions)
+    require_positions(positions)
     require_choice("rule", rule, PERTURBATIONS)
     if not 0 <= intensity < math.inf:
         raise ValueError(f"intensity must be finite and not negative, got {intensity}")

@@ -5,6 +5,7 @@ import math
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.types import Device
 
 from posedu._arguments import (
     COEFFICIENTS,
@@ -15,7 +16,7 @@ from posedu._arguments import (
     require_choice,
     require_dimension,
 )
-from posedu.torch._tensors import Positions, angles
+from posedu.torch._tensors import angles
 from posedu.torch.encoding import LAYER_DOORS, Tokens
 from posedu.torch.frequencies import frequencies
 from posedu.torch.rotary.turning import (
@@ -26,7 +27,7 @@ from posedu.torch.rotary.turning import (
 
 
 def kept_frequencies(
-    d: int, *, length: int, base: float = 10000.0, device=None
+    d: int, *, length: int, base: float = 10000.0, device: Device = None
 ) -> Float[Tensor, "kept"]:
     """RoPE's frequencies from the floor 2π/length on, in float64.
 
@@ -131,17 +132,21 @@ class FoPE(PairRotation):
             raise ValueError(f"fourier_dim must be at least d = {d}, got {fourier_dim}")
         kept = kept_frequencies(self.fourier_dim, length=length, base=base)
         self.kept = len(kept)
-        given = [c is not None for c in (cos_coefficients, sin_coefficients)]
-        if given != [coefficients is None] * 2:
-            raise ValueError(
-                "coefficients ('paper' or 'code') draws them; otherwise give both "
-                "cos_coefficients and sin_coefficients. Got coefficients="
-                f"{coefficients!r} and {sum(given)} of the two"
-            )
-        if coefficients is not None:
+        given = sum(c is not None for c in (cos_coefficients, sin_coefficients))
+        if coefficients is not None and given == 0:
             rule = require_choice("coefficients", coefficients, COEFFICIENTS)
             cos_coefficients = self._draw(rule, sigma)
             sin_coefficients = self._draw(rule, sigma)
+        elif (
+            coefficients is not None
+            or cos_coefficients is None
+            or sin_coefficients is None
+        ):
+            raise ValueError(
+                "coefficients ('paper' or 'code') draws them; otherwise give both "
+                "cos_coefficients and sin_coefficients. Got coefficients="
+                f"{coefficients!r} and {given} of the two"
+            )
         own = () if heads is None else (heads,)
         shape = (*own, self.kept, "series")
         self.cos_coefficients = given_parameter(
@@ -173,7 +178,9 @@ class FoPE(PairRotation):
         values = dominant + noise
         return values[0] if self.heads is None else values
 
-    def _table(self, positions, dtype, device) -> tuple[Tensor, Tensor]:
+    def _table(
+        self, positions: Tensor | range, dtype: torch.dtype, device: Device
+    ) -> tuple[Tensor, Tensor]:
         cos, sin = self._both_series(positions, device)
         missing = self.d // 2 - cos.shape[-1]
         sine = 0.0 if self.padding == "identity" else 1.0
@@ -181,7 +188,9 @@ class FoPE(PairRotation):
         cos = pad(cos, (0, missing), value=1.0)
         return cos.to(dtype), pad(sin, (0, missing), value=sine).to(dtype)
 
-    def _both_series(self, positions: Positions, device) -> tuple[Tensor, Tensor]:
+    def _both_series(
+        self, positions: Tensor | range, device: Device
+    ) -> tuple[Tensor, Tensor]:
         omega = frequencies(self.fourier_dim, base=self.base, device=device)
         angle = angles(positions, omega[: self.kept])
         c, s = (t.to(angle) for t in (self.cos_coefficients, self.sin_coefficients))

@@ -5,8 +5,9 @@ import math
 import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor
+from torch.types import Device
 
-from posedu.torch._tensors import require_floats
+from posedu.torch._tensors import in_float64, require_floats
 from posedu.torch.rotary.turning import Rotation, turn_blocks, turn_pairs
 
 _CLOSED = 4  # the largest block whose exponential has a closed form here
@@ -101,7 +102,7 @@ def rotations(
     return exponential(exponents.unflatten(-1, generators.shape[-3:]))
 
 
-class BlockRotation(Rotation):
+class BlockRotation(Rotation[Tensor]):
     """R(x) = exp(Σ_k x_k A_k) for skew, block-diagonal A_k. Equation ``def-lie``.
 
     Exponentials are float64, whatever the dtype of the features, and computed once for
@@ -116,8 +117,10 @@ class BlockRotation(Rotation):
         """The skew matrices A_k, block by block, in float64."""
         raise NotImplementedError
 
-    def _table(self, positions, dtype, device) -> Tensor:
-        positions = positions.to(torch.float64)
+    def _table(
+        self, positions: Tensor | range, dtype: torch.dtype, device: Device
+    ) -> Tensor:
+        positions = in_float64(positions, device)
         rows = positions.shape[:-2]
         shared = rows and (self.heads is None or rows[-1] == 1)
         untold = torch.compiler.is_compiling() or positions.is_meta

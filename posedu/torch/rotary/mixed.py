@@ -5,9 +5,10 @@ import math
 import torch
 from jaxtyping import Float
 from torch import Tensor
+from torch.types import Device
 
 from posedu._arguments import LAYOUTS, require_choice, require_dimension
-from posedu.torch._tensors import cos_sin
+from posedu.torch._tensors import cos_sin, in_float64
 from posedu.torch.frequencies import frequencies
 from posedu.torch.rotary.turning import (
     PairRotation,
@@ -89,9 +90,11 @@ class MixedRoPE(PairRotation):
             -1,
         )
 
-    def _table(self, positions, dtype, device) -> tuple[Tensor, Tensor]:
+    def _table(
+        self, positions: Tensor | range, dtype: torch.dtype, device: Device
+    ) -> tuple[Tensor, Tensor]:
         f = self.frequencies.to(torch.float64)
-        return cos_sin(positions.to(torch.float64) @ f.mT, dtype)
+        return cos_sin(in_float64(positions, device) @ f.mT, dtype)
 
     def extra_repr(self) -> str:
         """Say the conventions when the module is printed."""

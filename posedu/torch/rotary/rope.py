@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor
+from torch.types import Device
 
 from posedu._arguments import (
     LAYOUTS,
@@ -81,7 +82,9 @@ class RoPE(PairRotation):
         self.layout = require_choice("layout", layout, LAYOUTS)
         self.base = require_base(base)
 
-    def _table(self, positions, dtype, device) -> tuple[Tensor, Tensor]:
+    def _table(
+        self, positions: Tensor | range, dtype: torch.dtype, device: Device
+    ) -> tuple[Tensor, Tensor]:
         if self.frequencies is None:
             omega = frequencies(self.rotary_dim, base=self.base, device=device)
         else:

@@ -1,10 +1,12 @@
 """The kernels that turn pairs and blocks of features, and what their modules share."""
 
 from collections.abc import Callable
+from typing import Any, Generic, TypeVar
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.types import Device
 
 from posedu._arguments import LAYOUTS, require_choice, require_dimension
 from posedu.torch._tensors import (
@@ -17,6 +19,8 @@ from posedu.torch._tensors import (
 from posedu.torch.encoding import Encoding, Sizes
 
 _TILE = 1 << 17  # features turned at a time on a CPU: with their products, half of L2
+
+Table = TypeVar("Table", Tensor, tuple[Tensor, Tensor])  # blocks, or cosines and sines
 
 
 def turn_pairs(
@@ -204,14 +208,14 @@ class _Turn(torch.autograd.Function):
     """The rotation with its own gradient: the rotation back."""
 
     @staticmethod
-    def forward(ctx, x, cos, sin, layout):
+    def forward(ctx: Any, x: Tensor, cos: Tensor, sin: Tensor, layout: str) -> Tensor:
         ctx.save_for_backward(cos, sin)
         ctx.layout = layout
         out = torch.empty_like(x, memory_format=torch.contiguous_format)
         return _turn_into(out, x, cos, sin, layout)
 
     @staticmethod
-    def backward(ctx, gradient):
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None, None]:
         cos, sin = ctx.saved_tensors
         return _Turn.apply(gradient, cos, -sin, ctx.layout), None, None, None
 
@@ -258,7 +262,7 @@ def turn_blocks(
     return turned.flatten(-2).to(x.dtype)
 
 
-class Rotation(Encoding):
+class Rotation(Encoding, Generic[Table]):
     """What rotary encodings share: a table of the positions, and how it turns features.
 
     A subclass sets ``d``, and ``axes`` and ``heads`` where it has them, and defines
@@ -279,10 +283,12 @@ class Rotation(Encoding):
                 f"has d = {layer.d} and {layer.kv_heads} key-value heads"
             )
 
-    def _table(self, positions: Positions, dtype: torch.dtype, device) -> Tensor:
+    def _table(
+        self, positions: Tensor | range, dtype: torch.dtype, device: Device
+    ) -> Table:
         raise NotImplementedError
 
-    def _turn(self, x: Tensor, table) -> Tensor:
+    def _turn(self, x: Tensor, table: Table) -> Tensor:
         raise NotImplementedError
 
     def table(
@@ -290,8 +296,8 @@ class Rotation(Encoding):
         positions: Positions,
         *,
         dtype: torch.dtype = torch.float32,
-        device: torch.device | None = None,
-    ):
+        device: Device = None,
+    ) -> Table:
         """What :meth:`forward` turns features with at ``positions``, in ``dtype``.
 
         Cosines and sines for :func:`turn_pairs`, or blocks for :func:`turn_blocks`,
@@ -307,7 +313,7 @@ class Rotation(Encoding):
             or positions.ndim < 2
             or positions.shape[-1] != self.axes
         ):
-            given = "a range" if isinstance(positions, range) else [*positions.shape]
+            given = "a range" if isinstance(positions, range) else list(positions.shape)
             raise ValueError(
                 f"positions must be [..., tokens, {self.axes}], got {given}"
             )
@@ -348,7 +354,7 @@ class Rotation(Encoding):
             self._turn(k, self._for_heads(k, table)),
         )
 
-    def _table_for(self, x: Tensor, positions: Positions):
+    def _table_for(self, x: Tensor, positions: Positions) -> Table:
         require_floats("x", x)
         if x.shape[-1:] != (self.d,):
             raise ValueError(
@@ -358,7 +364,7 @@ class Rotation(Encoding):
         dtype = torch.float64 if x.dtype == torch.float64 else torch.float32
         return self._table(positions, dtype, x.device)
 
-    def _for_heads(self, x: Tensor, table):
+    def _for_heads(self, x: Tensor, table: Table) -> Table:
         """Repeat what a head has for every head of ``x`` that shares it."""
         if self.heads is None:
             return table
@@ -372,11 +378,12 @@ class Rotation(Encoding):
             return table
         head_axis = -2 - self._features
         if isinstance(table, tuple):
-            return tuple(t.repeat_interleave(group, head_axis) for t in table)
+            cos, sin = (t.repeat_interleave(group, head_axis) for t in table)
+            return cos, sin
         return table.repeat_interleave(group, head_axis)
 
 
-class PairRotation(Rotation):
+class PairRotation(Rotation[tuple[Tensor, Tensor]]):
     """A rotation of pairs of features by a table of cosines and sines."""
 
     layout: str
