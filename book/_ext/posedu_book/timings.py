@@ -41,7 +41,7 @@ def _rows(result, lengths):
 def _ratios(ratios, length):
     tasks = ("forward", "forward + backward")
     known = [ratios[length, task] for task in tasks if (length, task) in ratios]
-    return " / ".join(f"{ratio:.2f}" for ratio in known)
+    return " / ".join(f"{r:.2f}" if r < 10 else f"{r:.0f}" for r in known)
 
 
 def _where(results):
