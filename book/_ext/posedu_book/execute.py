@@ -50,7 +50,7 @@ def run_pages(root=ROOT, workers=None) -> bool:
         known.pop(name, None)
         waiting[name] = path, notebook, digest
     _save(folder / "executed.json", known)
-    workers = workers or os.cpu_count() or 1
+    workers = workers or _cores()
     failed = []
     with (
         ThreadPoolExecutor(workers) as pool,
@@ -183,7 +183,9 @@ def _inside(package: str, root: Path) -> Iterator[str]:
 
 
 def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def _load(path: Path) -> dict:
