@@ -482,7 +482,9 @@ def experiment(
     require_dimension("processes", processes, 1)
     result = Result.begin(settings or Settings(), save_to, METHOD, ("scikit-learn",))
     finished = {(run.encoding, run.seed) for run in result.runs}
-    every = dict.fromkeys((name, seed) for seed in range(seeds) for name in encodings)
+    every = dict.fromkeys(
+        (name, seed) for seed in range(1, seeds + 1) for name in encodings
+    )
     jobs = [(*job, result.settings) for job in every if job not in finished]
     result.add(
         run,
