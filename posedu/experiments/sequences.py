@@ -199,13 +199,13 @@ ARMS: Mapping[str, Arm] = MappingProxyType(
             lambda s: FoX(
                 s.heads * s.d, s.heads, gate="fixed", gate_bias=(2.0, float(s.length))
             ),
-            "sdpa",
+            "folded",
         ),
-        "fox": Arm("FoX", lambda s: FoX(s.heads * s.d, s.heads), "sdpa"),
+        "fox": Arm("FoX", lambda s: FoX(s.heads * s.d, s.heads), "folded"),
         "fox-spread": Arm(
             "FoX, started as ALiBi",
             lambda s: FoX(s.heads * s.d, s.heads, gate_bias=(2.0, float(s.length))),
-            "sdpa",
+            "folded",
         ),
         "cope": Arm("CoPE", lambda s: CoPE(s.d, npos=s.length, scaling="code"), "sdpa"),
         "stickbreaking": Arm(
