@@ -5,6 +5,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from uuid import uuid4
 
 
 class Table:
@@ -48,6 +49,10 @@ class SavedTable(Table):
         """Write as JSON, in one step: a reader never sees half a file."""
         path = Path(path)
         path.parent.mkdir(parents=True, exist_ok=True)
-        part = path.with_name(path.name + ".part")
-        part.write_text(json.dumps(asdict(self), indent=1, ensure_ascii=False) + "\n")
-        part.replace(path)
+        part = path.with_name(f"{path.name}.{uuid4().hex}.part")
+        text = json.dumps(asdict(self), indent=1, ensure_ascii=False) + "\n"
+        try:
+            part.write_text(text)
+            part.replace(path)
+        finally:
+            part.unlink(missing_ok=True)

@@ -31,7 +31,8 @@ from sklearn.model_selection import StratifiedKFold
 from torch import Tensor, nn
 from torch.nn import functional
 
-from posedu._arguments import require_choice, require_dimension
+from posedu._arguments import require_choice, require_dimension, require_finite
+from posedu.experiments.runs import Run as AnyRun
 from posedu.experiments.runs import Runs, command, in_percent
 from posedu.experiments.training import optimisation
 from posedu.torch import (
@@ -159,8 +160,8 @@ class Arm:
         return places + pixels.new_tensor(shift) / self.unit
 
     def perturbed(
-        self, positions: Float[Tensor, "tokens+1 2"], generator: torch.Generator
-    ) -> Float[Tensor, "tokens+1 2"]:
+        self, positions: Float[Tensor, "tokens 2"], generator: torch.Generator
+    ) -> Float[Tensor, "tokens 2"]:
         """Where a training batch has its pixels; the class token stays."""
         moved = perturb(
             positions[1:],
@@ -278,8 +279,8 @@ class TinyViT(nn.Module):
         return self.classify(self.trunk(x, positions)[:, 0])
 
 
-@dataclass(frozen=True)
-class Run:
+@dataclass(frozen=True, kw_only=True)
+class Run(AnyRun):
     """One training of one encoding: what its test images say.
 
     ``accuracy`` is by the names of :data:`VIEWS` and :data:`SHIFTS`, ``logit_change``
@@ -287,14 +288,15 @@ class Run:
     scale. ``loss`` is the last epoch's mean, ``parameters`` what the encodings train.
     """
 
-    encoding: str
-    seed: int
-    accuracy: dict[str, float]
     logit_change: dict[str, float]
     largest_logit: float
-    loss: float
     parameters: int
-    seconds: float
+
+    def __post_init__(self) -> None:
+        require_choice("encoding", self.encoding, tuple(ARMS))
+        super().__post_init__()
+        for value in (self.largest_logit, *self.logit_change.values()):
+            require_finite(f"{self.name}: a logit", value)
 
 
 @dataclass
@@ -311,6 +313,10 @@ class Result(Runs):
             [run.accuracy[condition] for run in runs if run.encoding == encoding]
         )
 
+    def conditions(self) -> list[str]:
+        """The views and the shifts."""
+        return [*VIEWS, *SHIFTS]
+
     def encodings(self) -> list[str]:
         """Those that were run, in the order of :data:`ARMS`."""
         return [name for name in ARMS if any(r.encoding == name for r in self.runs)]
@@ -319,7 +325,7 @@ class Result(Runs):
         """Accuracies in every view and under every shift."""
         yield ("accuracy in %", *VIEWS, *SHIFTS)
         for name in self.encodings():
-            values = [self.accuracy(name, c) for c in (*VIEWS, *SHIFTS)]
+            values = [self.accuracy(name, c) for c in self.conditions()]
             yield (ARMS[name].title, *(in_percent(v, interval) for v in values))
 
 
@@ -493,24 +499,24 @@ def experiment(
     ------
     ValueError, TypeError
         Unknown encodings, counts that are not positive integers, a file that was made
-        with other settings.
+        with other settings, a training that diverged.
+    OSError
+        The file cannot be written; known before the first run.
     """
     for name in encodings:
         require_choice("encoding", name, tuple(ARMS))
     require_dimension("seeds", seeds, 1)
     require_dimension("processes", processes, 1)
-    result = Result.begin(settings or Settings(), save_to, METHOD, ("scikit-learn",))
-    finished = {(run.encoding, run.seed) for run in result.runs}
+    result = Result.begin(settings or Settings(), save_to, METHOD)
     every = dict.fromkeys(
         (name, seed) for seed in range(1, seeds + 1) for name in encodings
     )
-    jobs = [(*job, result.settings) for job in every if job not in finished]
     result.add(
         run,
-        jobs,
+        every,
         processes=processes,
         save_to=save_to,
-        describe=lambda run: f"{run.encoding}, seed {run.seed}",
+        libraries=("scikit-learn",),
     )
     return result
 

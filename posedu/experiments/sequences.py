@@ -31,6 +31,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from posedu._arguments import require_choice, require_dimension
+from posedu.experiments.runs import Run as AnyRun
 from posedu.experiments.runs import Runs, command, in_percent
 from posedu.experiments.training import optimisation
 from posedu.torch import CoPE, Encoding, FoX, RoPE, StickBreaking, Transformer
@@ -249,16 +250,21 @@ class Model(nn.Module):
         return self.answer(self.trunk(self.embedding(tokens)))
 
 
-@dataclass(frozen=True)
-class Run:
+@dataclass(frozen=True, kw_only=True)
+class Run(AnyRun):
     """One training: ``accuracy`` by length (as text), ``loss`` of the last tenth."""
 
     task: str
-    encoding: str
-    seed: int
-    accuracy: dict[str, float]
-    loss: float
-    seconds: float
+
+    def __post_init__(self) -> None:
+        require_choice("task", self.task, tuple(TASKS))
+        require_choice("encoding", self.encoding, tuple(ARMS))
+        super().__post_init__()
+
+    @property
+    def key(self) -> tuple[str | int, ...]:
+        """Task, encoding and seed."""
+        return self.task, *super().key
 
 
 @dataclass
@@ -284,6 +290,10 @@ class Result(Runs):
     def lengths(self) -> list[int]:
         """Those tested, the training length first."""
         return [m * self.settings.length for m in MULTIPLES]
+
+    def conditions(self) -> list[str]:
+        """The lengths, as text."""
+        return [str(n) for n in self.lengths()]
 
     def rows(self) -> Iterator[tuple[str, ...]]:
         """Accuracies of every task and encoding at every length."""
@@ -411,7 +421,9 @@ def experiment(
     ------
     ValueError, TypeError
         Unknown tasks or encodings, counts that are not positive integers, a file that
-        was made with other settings.
+        was made with other settings, a training that diverged.
+    OSError
+        The file cannot be written; known before the first run.
     """
     for name in tasks:
         require_choice("task", name, tuple(TASKS))
@@ -422,17 +434,10 @@ def experiment(
     settings = settings or Settings()
     require_dimension("steps", settings.steps, 1)
     result = Result.begin(settings, save_to, METHOD)
-    finished = {(run.task, run.encoding, run.seed) for run in result.runs}
     every = dict.fromkeys(
         (t, e, s) for s in range(1, seeds + 1) for t in tasks for e in encodings
     )
-    result.add(
-        run,
-        [(*job, settings) for job in every if job not in finished],
-        processes=processes,
-        save_to=save_to,
-        describe=lambda run: f"{run.task}, {run.encoding}, seed {run.seed}",
-    )
+    result.add(run, every, processes=processes, save_to=save_to)
     return result
 
 

@@ -191,6 +191,8 @@ def collect(
         require_dimension("length", length, 1)
         require_dimension("d", d)
     torch.manual_seed(result.made["seed"])
+    if save_to is not None:  # what cannot be written is known before anything is timed
+        result.save(save_to)
     try:
         for cell in tqdm(cells, desc=result.name, unit="cell"):
             result.records.extend([*measure(*cell)])
