@@ -5,6 +5,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from tempfile import TemporaryFile
 from uuid import uuid4
 
 
@@ -39,6 +40,16 @@ class Table:
             f'<table class="posedu-table"><caption>{html.escape(self.caption())}'
             f"</caption><thead><tr>{cells}</tr></thead><tbody>{body}</tbody></table>"
         )
+
+
+def require_writable(path: str | Path) -> None:
+    """Raise OSError now if :meth:`SavedTable.save` would after hours of work."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.is_dir():
+        raise IsADirectoryError(f"a file is needed, got the folder {path}")
+    with TemporaryFile(dir=path.parent):
+        pass
 
 
 @dataclass

@@ -18,7 +18,7 @@ from jaxtyping import Float
 from tqdm import tqdm
 
 from posedu._arguments import require_finite
-from posedu._tables import SavedTable
+from posedu._tables import SavedTable, require_writable
 from posedu.provenance import provenance
 
 Interval = Callable[[np.ndarray], tuple[float, float]]
@@ -142,7 +142,7 @@ class Runs(SavedTable):
 
     @classmethod
     def begin(cls, settings: Any, path: str | Path | None, method: str) -> "Runs":
-        """What an earlier call left in the file, or nothing yet, and saved there.
+        """What an earlier call left in the file, or nothing yet.
 
         Raises
         ------
@@ -153,7 +153,8 @@ class Runs(SavedTable):
         """
         result = cls(method, settings)
         if path is not None:
-            result.save(path)
+            require_writable(path)
+            result._take_from(Path(path))
         return result
 
     def save(self, path: str | Path) -> None:
@@ -164,11 +165,13 @@ class Runs(SavedTable):
         path = Path(path)
         path.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(f"{path}.lock"):
-            if path.exists():
-                self._take(type(self).load(path), path)
+            self._take_from(path)
             super().save(path)
 
-    def _take(self, stored: "Runs", path: Path) -> None:
+    def _take_from(self, path: Path) -> None:
+        if not path.exists():
+            return
+        stored = type(self).load(path)
         if stored.settings != self.settings:
             raise ValueError(
                 f"{path} was made with {stored.settings}, not with {self.settings}; "
