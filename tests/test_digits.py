@@ -79,22 +79,6 @@ def test_a_shift_moves_every_token_the_class_token_too_by_pixels(name):
     assert torch.allclose(moved, expected.expand(16, 2))
 
 
-@pytest.mark.parametrize("name", ARMS)
-def test_training_moves_the_pixels_of_comrope_within_themselves_and_no_others(name):
-    positions = ARMS[name].positions(digits.pixels(SIDE, SIDE, "interpolated"))
-    first, second = (
-        ARMS[name].perturbed(positions, torch.Generator().manual_seed(seed))
-        for seed in (0, 1)
-    )
-    assert first.dtype == positions.dtype and torch.equal(first[0], positions[0])
-    moves = (first - positions)[1:].abs()
-    if name.startswith("comrope"):
-        assert 0.45 / SIDE < moves.max() <= 0.5 / SIDE
-        assert not torch.equal(first, second)
-    else:
-        assert torch.equal(first, positions)
-
-
 # --- Encodings of the experiment's own
 
 
@@ -404,7 +388,7 @@ def test_the_committed_result_is_whole_and_confirms_the_prediction():
     path = ROOT / "book/data/digits-cpu.json"
     result = Result.load(path)
     assert result.settings == Settings()
-    seeds = range(1, 11)
+    seeds = range(1, 10)
     assert {run.key for run in result.runs} == {
         (name, seed) for name in ARMS for seed in seeds
     }

@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import math
 import multiprocessing
 import signal
 import sys
@@ -90,9 +89,10 @@ class Runs(SavedTable):
     @property
     def complete(self) -> bool:
         """Whether all that was trained was trained with the same seeds."""
-        columns = zip(*(run.key for run in self.runs), strict=True)
-        whole = len(self.runs) == math.prod(len({*column}) for column in columns)
-        return whole and not self.interrupted
+        seeds: dict[tuple, set] = {}
+        for run in self.runs:
+            seeds.setdefault(run.key[:-1], set()).add(run.seed)
+        return not self.interrupted and len({*map(frozenset, seeds.values())}) == 1
 
     def made(self) -> list[dict[str, Any]]:
         """The different provenances of the runs, the oldest first."""
