@@ -217,10 +217,14 @@ ENCODINGS = (
         lab="rotations",
         parameters="0",
         cost="O(L d) a head and layer, and O(L d²) for the series",
-        relative="no, as the code has it; by its offset: exactly",
+        relative="no, unless each pair is a single wave",
         bounded="no: norms are not kept",
         special_cases=(
-            SpecialCase("rope", "no frequency is mixed in or dropped", "eq-fope-rope"),
+            SpecialCase(
+                "rope",
+                "the coefficients are the identity, no frequency is dropped",
+                "eq-fope-rope",
+            ),
         ),
     ),
     Encoding(
@@ -250,7 +254,7 @@ ENCODINGS = (
         chapter="fope",
         lab="rotations",
         parameters="0",
-        cost="O(L² d) a head and layer",
+        cost="O(L² d²) a head and layer; memory O(L² d)",
         relative="exactly",
         bounded="no: norms are not kept",
     ),
