@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from posedu.numpy import stickbreaking as reference
+from posedu.numpy.attention import Tokens
 from posedu.numpy.attention import attend as attend_reference
 from posedu.timing import peak_memory
 from posedu.torch import Attention, KVCache, StickBreaking, attend
@@ -138,6 +139,10 @@ def test_a_tiny_remainder_keeps_its_digits():
     exact = math.exp(-8 * math.log1p(math.exp(8.0)))
     assert math.exp(log_rest) == pytest.approx(exact, rel=1e-12)
     assert abs((1 - weights.sum()) - exact) > 1e6 * exact
+
+
+def draw_normal(seed, *shape):
+    return np.random.default_rng(seed).normal(size=shape)
 
 
 def heads(seed, queries, keys, d=4, kv_heads=2, dtype=torch.float64, size=1.0):
@@ -288,6 +293,35 @@ def test_the_module_is_the_reference(remainder, current):
         np.testing.assert_allclose(out, np.stack(wanted), rtol=0, atol=1e-14)
 
 
+@pytest.mark.parametrize("queries", [1, 2, 5])
+@pytest.mark.parametrize("current", [False, True])
+@pytest.mark.parametrize("remainder", REMAINDERS)
+def test_the_last_queries_weigh_as_they_do_among_all(remainder, current, queries):
+    """The doors take fewer queries than keys: the rest is the query's own token's."""
+    q, k, v = (draw_normal(s, 2, 5, 4) for s in range(3))
+    sink = draw_normal(3, 2, 4) if remainder == "sink" else None
+    doors = reference.stick_breaking(
+        attend_current=current, remainder=remainder, sink=sink
+    )
+
+    def mixed(queries):
+        last, at = q[:, 5 - queries :], np.arange(5.0)
+        mask = np.tri(queries, 5, 5 - queries, dtype=bool)
+        tokens = Tokens(last, k, v, 4, at[5 - queries :], at, mask)
+        weights = doors.weigh(last @ k.swapaxes(-1, -2) / 2, tokens)
+        return doors.mix(weights, v, tokens)
+
+    np.testing.assert_allclose(mixed(queries), mixed(5)[:, 5 - queries :], atol=1e-14)
+
+
+def test_an_empty_batch_may_stop_early():
+    encoding = StickBreaking(attend_current=True, remainder="drop", stop=0.1)
+    nothing = torch.zeros(0, 2, 4, 8)
+    assert attend(nothing, nothing, nothing, encoding, route="fused").shape == (
+        nothing.shape
+    )
+
+
 def test_a_query_that_sees_no_key_gets_zeros_whatever_becomes_of_the_rest():
     q, k, v = heads(0, 4, 4, kv_heads=4)
     nothing = torch.ones(2, 4, dtype=torch.bool)
@@ -369,6 +403,12 @@ BAD = [
     (lambda: fast.stick_breaking_tiles(
         *(square(1, 2, 4, 2).long() for _ in "qkv"), attend_current=True),
      TypeError, "q must hold floats, got torch.int64"),
+    *((lambda mask=mask: fast.stick_breaking_tiles(
+        *(square(2, 2, 4, 2) for _ in "qkv"), attend_current=True,
+        key_padding_mask=mask),
+       ValueError, r"key_padding_mask must be boolean \[2, 4\], got torch")
+      for mask in (square(2, 6).bool(), square(2, 3).bool(), square(1, 4).bool(),
+                   square(2, 4))),
     (lambda: fast.break_stick_log(square(3, 2), attend_current=True),
      ValueError, "at least as many keys as queries, got 2 and 3"),
     (lambda: StickBreaking(attend_current=True, remainder="sink"),
