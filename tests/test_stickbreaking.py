@@ -29,15 +29,28 @@ def last_row(logits, attend_current=True):
     return weights[-1], log_rest[-1]
 
 
-def error_of(logits, u):
-    """A bound on the relative error of a row's weights, computed with unit roundoff u.
+def spent(row):
+    """S_j = Σ softplus(z_l) from key j on, in more digits than float64 has."""
+    return np.cumsum(np.logaddexp(0, row.astype(np.longdouble))[::-1])[::-1]
 
-    log A is the logit less at most n softplus values: each is good to 2u of itself,
-    each of the n additions rounds by u of a partial sum, at most S = Σ softplus, and
-    the exponential turns the absolute error into a relative one and adds 2u.
+
+def errors_of(row, u, block):
+    """``eq-stick-bound``: how far off each weight may be, relative, in tiles.
+
+    log A_j is the logit less S_j: each softplus is good to 4u of itself (exponential
+    and log1p to a unit in the last place each), a tile adds with b − 1 roundings, what
+    was spent is carried n/b − 1 times, each u of at most S_j; the difference rounds by
+    u (S_j − z_j), and the exponential, which turns what is absolute before into
+    something relative, by 2u.
     """
-    spent = np.logaddexp(0, logits).sum()
-    return u * ((len(logits) + 3) * spent + np.abs(logits).max() + 2)
+    block = min(block, len(row))
+    tiles = -(-len(row) // block)
+    return u * ((block + tiles + 3) * spent(row) + np.abs(row) + 2)
+
+
+def error_of(row, u):
+    """The largest of a row in one tile."""
+    return float(errors_of(row, u, len(row)).max())
 
 
 @given(rows, currents)
@@ -141,6 +154,46 @@ def test_a_tiny_remainder_keeps_its_digits():
     assert abs((1 - weights.sum()) - exact) > 1e6 * exact
 
 
+def tile_weights(row, block, dtype):
+    """The weights of one query with exact logits: its output's gradient by values."""
+    keys = torch.tensor(row, dtype=dtype)[None, None, :, None]
+    values = torch.zeros_like(keys).requires_grad_()
+    out, _ = fast.stick_breaking_tiles(
+        torch.ones(1, 1, 1, 1, dtype=dtype), keys, values,
+        attend_current=True, block=block,
+    )  # fmt: skip
+    out.backward(torch.ones_like(out))
+    return values.grad.flatten().double().numpy()
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("size", [1.0, 12.0, 110.0])
+@pytest.mark.parametrize(("keys", "block"), [(8, 256), (300, 16), (5000, 256)])
+def test_weights_in_tiles_are_within_the_bound_in_every_type(dtype, size, keys, block):
+    rng = np.random.default_rng(keys)
+    for row in (rng.uniform(-size, size, keys), np.full(keys, -size)):
+        row = torch.tensor(row).to(dtype).double().numpy()
+        true = np.exp(row - spent(row))
+        working = torch.promote_types(dtype, torch.float32)
+        relative = errors_of(row, torch.finfo(working).eps / 2, block)
+        if dtype == torch.bfloat16:  # what is returned is rounded to it
+            relative = relative + 2.0**-8
+        slip = np.abs(tile_weights(row, block, dtype) - true)
+        assert (slip <= relative * true + torch.finfo(dtype).tiny).all()
+        # All of a row: ``eq-stick-row``
+        assert true @ spent(row) <= 1 + np.logaddexp(0, row).max() + 1e-12
+
+
+def test_one_running_sum_is_not_within_the_bound_of_tiles():
+    row = np.full(7500, -6.5)
+    cost = np.logaddexp(0, row).astype(np.float32)
+    running = np.cumsum(cost[::-1], dtype=np.float32)[::-1]
+    true = np.exp(row - spent(row))
+    bound = errors_of(row, U32, 128) * true
+    assert (np.abs(np.exp(row - running) - true) > bound).any()
+    assert (np.abs(tile_weights(row, 128, torch.float32) - true) <= bound).all()
+
+
 def draw_normal(seed, *shape):
     return np.random.default_rng(seed).normal(size=shape)
 
@@ -235,6 +288,35 @@ def test_stopping_early_costs_at_most_the_stick_left(seed, stop):
     )
     longest = v.norm(dim=-1).amax(-1)[..., None]
     assert ((full - short).norm(dim=-1) <= stop * longest + 1e-12).all()
+
+
+@pytest.mark.parametrize("remainder", REMAINDERS)
+def test_stopping_early_costs_the_stick_left_times_the_way_to_its_taker(remainder):
+    """``eq-stick-stop``: what is not looked at goes to whoever gets the remainder."""
+    length, older, stop = 300, 300 - 256, 0.5  # a tile is 256 keys
+    q, k = torch.ones(1, 4, length, 4).double(), torch.full((1, 4, length, 4), -2.5)
+    _, _, v = heads(0, length, length, kv_heads=4)
+    v = v[:1]
+    v[:, :, :older] *= 1e-3
+    shape = {"heads": 4, "d": 4} if remainder == "sink" else {}
+    sink = {"sink": torch.ones(4, 4)} if remainder == "sink" else {}
+    full, short = (
+        attend(
+            q, k.double(), v,
+            StickBreaking(
+                attend_current=True, remainder=remainder, stop=s, **shape, **sink
+            ),
+            route="fused",
+        )[:, :, -older:]
+        for s in (0.0, stop)
+    )  # fmt: skip
+    takers = {"drop": 0 * short, "own": v[:, :, -older:], "renormalise": short}
+    taker = takers.get(remainder, torch.ones_like(short))
+    way = (v[:, :, None, :older] - taker[..., None, :]).norm(dim=-1).amax(-1)
+    cost = (full - short).norm(dim=-1)
+    assert cost.any() and (cost <= stop * way).all()
+    longest = v[:, :, :older].norm(dim=-1).max()
+    assert (cost > stop * longest).any() == (remainder != "drop")
 
 
 def test_stopping_early_skips_keys():
