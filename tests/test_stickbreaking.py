@@ -30,17 +30,17 @@ def last_row(logits, attend_current=True):
 
 
 def spent(row):
-    """S_j = Σ softplus(z_l) from key j on, in more digits than float64 has."""
+    """P_j = Σ softplus(z_l) from key j on, in more digits than float64 has."""
     return np.cumsum(np.logaddexp(0, row.astype(np.longdouble))[::-1])[::-1]
 
 
 def errors_of(row, u, block):
     """``eq-stick-bound``: how far off each weight may be, relative, in tiles.
 
-    log A_j is the logit less S_j: each softplus is good to 4u of itself (exponential
+    log A_j is the logit less P_j: each softplus is good to 4u of itself (exponential
     and log1p to a unit in the last place each), a tile adds with b − 1 roundings, what
-    was spent is carried n/b − 1 times, each u of at most S_j; the difference rounds by
-    u (S_j − z_j), and the exponential, which turns what is absolute before into
+    was spent is carried n/b − 1 times, each u of at most P_j; the difference rounds by
+    u (P_j − z_j), and the exponential, which turns what is absolute before into
     something relative, by 2u.
     """
     block = min(block, len(row))
