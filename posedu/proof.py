@@ -323,10 +323,10 @@ def _differ(left: sp.Expr, right: sp.Expr) -> bool:
     symbols = sorted(residual.free_symbols, key=str)
     if not all(symbol.is_commutative for symbol in symbols):
         return bool(sp.expand(residual) != 0)
-    points = itertools.count(2)
+    primes = map(sp.prime, itertools.count(1))  # √9 / 3 would be 1
     values = {
         symbol: sp.Integer(n) if symbol.is_integer else sp.sqrt(n) / 3
-        for symbol, n in zip(symbols, points, strict=False)
+        for symbol, n in zip(symbols, primes, strict=False)
     }
     number = sp.N(residual.subs(values), 30)
     return bool(abs(number) > 1e-12 if number.is_number else _simplest(residual) != 0)

@@ -155,6 +155,13 @@ def test_a_flipped_display_is_refused(page, wrong):
         prove("eq-x", ROTATIONS, covers="one pair")
 
 
+def test_no_symbol_of_many_is_tried_at_one(page, capsys):
+    page("abcfghu^i = abcfghu^i")
+    symbols = dict(zip("abcfghu", sp.symbols("a b c f g h u"), strict=True))
+    prove("eq-x", symbols | {"i": i}, covers="")
+    assert "refuses 2 of 2 changes" in capsys.readouterr().out
+
+
 def test_a_change_that_says_the_same_is_not_counted_as_refused(page, capsys):
     page(r"\cos (i - j) = \cos (j - i)")
     prove("eq-x", {"i": i, "j": j}, covers="")

@@ -32,7 +32,8 @@ ENCODINGS = (
         special_cases=(
             SpecialCase(
                 "sinusoidal",
-                "q = k = PE(0): the scores are its position–position term",
+                "q = k = PE(0): the scores are its position–position term "
+                "for W_qᵀ W_k = I",
                 "eq-rope-sinusoidal",
             ),
             SpecialCase(ATTENTION, "all positions equal", "eq-rope-equal-positions"),
