@@ -146,7 +146,8 @@ def stick_breaking(
         )
         rest = np.exp(log_rest)[..., None]
         if remainder == "own":
-            return weights + rest * np.eye(weights.shape[-1])
+            queries, keys = weights.shape[-2:]
+            return weights + rest * np.eye(queries, keys, keys - queries)
         if remainder == "sink":
             return np.concatenate((weights, rest), axis=-1)
         if remainder == "renormalise":

@@ -96,13 +96,13 @@ def stick_breaking_tiles(
     stop
         Where the stick left is at most this for every query of a tile, older keys are
         not looked at. The output is then off by at most ``stop`` times the longest
-        value (``eq-stick-stop``). Default 0: every key is looked at, unless nothing
-        is left at all.
+        value (``eq-stick-stop``). Default 0: every key is looked at.
 
     Raises
     ------
     TypeError, ValueError
-        Shapes that do not fit, more queries than keys, a ``stop`` outside [0, 1).
+        Shapes that do not fit, more queries than keys, a mask of another shape or
+        type, a ``stop`` outside [0, 1).
     """
     for name, t in (("q", q), ("k", k), ("v", v)):
         require_floats(name, t)
@@ -127,6 +127,14 @@ def stick_breaking_tiles(
         raise ValueError(
             "there must be at least as many keys as queries, got "
             f"{k.shape[2]} and {q.shape[2]}"
+        )
+    if key_padding_mask is not None and (
+        key_padding_mask.dtype != torch.bool
+        or key_padding_mask.shape != (k.shape[0], k.shape[2])
+    ):
+        raise ValueError(
+            f"key_padding_mask must be boolean [{k.shape[0]}, {k.shape[2]}], got "
+            f"{key_padding_mask.dtype} {list(key_padding_mask.shape)}"
         )
     group = q.shape[1] // max(1, k.shape[1])
     k, v = (t.repeat_interleave(group, 1) if group > 1 else t for t in (k, v))
@@ -266,7 +274,9 @@ class StickBreaking(Encoding):
     sink
         Where those start. Default: zeros.
     stop
-        See :func:`stick_breaking_tiles`.
+        See :func:`stick_breaking_tiles`; on the route ``"fused"``. What is not looked
+        at counts as remainder, so that the output is off by at most ``stop`` times the
+        distance of a value from what gets the rest (``eq-stick-stop``).
 
     Raises
     ------

@@ -1,5 +1,7 @@
 """FoPE: a Fourier series in place of each pair's single frequency."""
 
+from typing import Any
+
 import numpy as np
 from jaxtyping import Float
 
@@ -177,30 +179,40 @@ def fope(
     """
     x = require_floats("x", x)
     a, b = pairs(x.shape[-1], layout=layout)
-    tables = fope_table(
+    cos, sin = _table_for(
+        x,
         align_positions(positions, x),
-        x.shape[-1],
-        cos_coefficients=_of_heads(x, "cos_coefficients", cos_coefficients),
-        sin_coefficients=_of_heads(x, "sin_coefficients", sin_coefficients),
+        cos_coefficients,
+        sin_coefficients,
         length=length,
         padding=padding,
         base=base,
         fourier_dim=fourier_dim,
         normalise=normalise,
     )
-    cos, sin = tables
     y = np.empty_like(x)
     y[..., a] = x[..., a] * cos - x[..., b] * sin
     y[..., b] = x[..., a] * sin + x[..., b] * cos
     return y
 
 
-def _of_heads(
-    x: Float[Array, "*shape"],
-    name: str,
-    coefficients: Float[Array, "*heads kept series"],
-) -> Float[Array, "*repeated kept series"]:
-    return for_heads_of(x, require_floats(name, coefficients), 2)
+def _table_for(
+    x: Float[Array, "*batch tokens d"],
+    positions: Float[Array, "*rows places"],
+    cos_coefficients: Float[Array, "*heads kept series"],
+    sin_coefficients: Float[Array, "*heads kept series"],
+    **series: Any,
+) -> tuple[Float[Array, "*table places pairs"], Float[Array, "*table places pairs"]]:
+    """:func:`fope_table`, with a head's coefficients for all of x that share them."""
+    c = require_floats("cos_coefficients", cos_coefficients)
+    s = require_floats("sin_coefficients", sin_coefficients)
+    return fope_table(
+        positions,
+        x.shape[-1],
+        cos_coefficients=for_heads_of(x, c, 2),
+        sin_coefficients=for_heads_of(x, s, 2),
+        **series,
+    )
 
 
 def fope_scores(
@@ -222,9 +234,9 @@ def fope_scores(
 
     Score(i, j) = Σ_p Re(h_p) C_p(i − j) − Im(h_p) S_p(i − j), where h_p is query pair
     times conjugate key pair (arXiv 2412.17739 Eq. 12). Relative by construction, and
-    no door of :func:`fope` gives it: it costs a table of every offset. Equation
-    ``def-fope-offset``. Arguments and errors as :func:`fope`; with fewer key heads than
-    heads, each serves a group of neighbours. Not divided by √d.
+    no door of :func:`fope` gives it: it costs a series for every query and key.
+    Equation ``def-fope-offset``. Arguments and errors as :func:`fope`; with fewer key
+    heads than heads, each serves a group of neighbours. Not divided by √d.
     """
     q, k = require_floats("q", q), require_floats("k", k)
     if (
@@ -246,11 +258,11 @@ def fope_scores(
     a, b = pairs(q.shape[-1], layout=layout)
     h = (q[..., a] + 1j * q[..., b])[..., :, None, :]
     h = h * (k[..., a] - 1j * k[..., b])[..., None, :, :]
-    tables = fope_table(
+    tables = _table_for(
+        q,
         offsets.reshape(*offsets.shape[:-2], -1),
-        q.shape[-1],
-        cos_coefficients=_of_heads(q, "cos_coefficients", cos_coefficients),
-        sin_coefficients=_of_heads(q, "sin_coefficients", sin_coefficients),
+        cos_coefficients,
+        sin_coefficients,
         length=length,
         padding=padding,
         base=base,

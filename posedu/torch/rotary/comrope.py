@@ -272,7 +272,8 @@ def perturb(
         The paper's σ ≥ 0; 0 moves nothing, its main experiments use 1.
     rule
         ``"paper"``: normal with deviation σ · patch, truncated to the patch.
-        ``"code"``: half that deviation, clamped to the patch.
+        ``"code"``: normal with deviation σ/2 · patch, clamped to the patch: more at its
+        edges, and in all from σ = 1.
     generator
         Source of randomness. Default: torch's own.
 

@@ -71,8 +71,9 @@ class FoPE(PairRotation):
         kept frequencies fit, series i is around frequency i · ⌈kept / series⌉, if any.
     series
         Where it acts. ``"tokens"``: on every query and key, as the code (then scores
-        are not relative, ``eq-fope-mixing``). ``"offset"``: on the scores, as the
-        paper's formula; it costs O(L² d) time and memory. Default ``"tokens"``.
+        are relative only where each pair is one wave, ``eq-fope-mixing``).
+        ``"offset"``: on the scores, as the paper's formula; it costs O(L² kept d) time
+        and O(L² d) memory. Default ``"tokens"``.
     heads
         How many heads have coefficients of their own; under grouped queries the
         key-value heads. ``None``: one set for all.

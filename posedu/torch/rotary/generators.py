@@ -42,7 +42,8 @@ def exponential(
 
     2: a rotation of the plane. 3: Rodrigues. 4: the product of two commuting
     exponentials (isoclinic parts). Larger: ``torch.matrix_exp``. Equation
-    ``eq-lie-closed``. The lower triangle is not looked at by the closed forms.
+    ``eq-lie-closed``. That A is skew is not checked, since a device would have to wait
+    for the answer.
     """
     b = a.shape[-1]
     if b == 2:
