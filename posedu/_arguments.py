@@ -21,6 +21,7 @@ CONTEXT_GATES = ("content", "values", "keys")
 SLOPES = ("authors", "geometric")
 SIDES = ("causal", "symmetric", "one-sided")
 SCALINGS = ("code", "bias unscaled", "paper")
+LEAST_TIME = 1e-30  # the bias of a gate that forgets faster is no float32
 
 
 def require_dimension(name: str, value: int, multiple: int = 2) -> int:
@@ -47,7 +48,7 @@ def require_base(base: float) -> float:
 
 def require_choice(name: str, value: str, choices: Sequence[str]) -> str:
     """Return ``value`` if it is one of ``choices``, else raise."""
-    if value not in choices:
+    if not isinstance(value, str) or value not in choices:
         allowed = " or ".join(repr(choice) for choice in choices)
         raise ValueError(f"{name} must be {allowed}, got {value!r}")
     return value
@@ -78,6 +79,26 @@ def require_finite(name: str, value: float) -> float:
     if not math.isfinite(value):
         raise ValueError(f"{name} must be finite, got {value}")
     return float(value)
+
+
+def require_not_negative(name: str, value: float) -> float:
+    """Return ``value`` if it is a finite number and at least 0, else raise."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(f"{name} must be a number, got {value!r}")
+    if not 0 <= value < math.inf:
+        raise ValueError(f"{name} must be finite and not negative, got {value}")
+    return float(value)
+
+
+def require_times(shortest: float, longest: float) -> None:
+    """Raise unless two time scales are in order, and gates with them are numbers."""
+    require_finite("shortest", shortest)
+    require_finite("longest", longest)
+    if not LEAST_TIME <= shortest <= longest:
+        raise ValueError(
+            f"time scales must be {LEAST_TIME:g} ≤ shortest ≤ longest, got {shortest} "
+            f"and {longest}"
+        )
 
 
 def require_own_frequencies(

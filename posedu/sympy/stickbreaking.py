@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import sympy as sp
 
-from posedu._arguments import REMAINDERS, require_choice
+from posedu._arguments import REMAINDERS, require_bool, require_choice
 from posedu.sympy.attention import Doors, Heads, Tokens
 
 
@@ -51,7 +51,12 @@ def stick_breaking(
 
     See ``def-stick-attention``.
     """
+    require_bool("attend_current", attend_current)
     require_choice("remainder", remainder, REMAINDERS)
+    if (sink is not None) != (remainder == "sink"):
+        raise ValueError(
+            f"sink is for remainder='sink' and needed there, got {remainder!r}"
+        )
 
     def stick(logits: sp.Matrix, tokens: Tokens) -> sp.Matrix:
         columns = tokens.k[0].rows

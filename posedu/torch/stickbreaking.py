@@ -36,6 +36,7 @@ def earlier(
     queries: int, keys: int, *, attend_current: bool, device: Device = None
 ) -> Bool[Tensor, "queries keys"]:
     """True where key j comes before query i, or is its own token if wanted."""
+    require_bool("attend_current", attend_current)
     if queries > keys:
         raise ValueError(
             f"there must be at least as many keys as queries, got {keys} and {queries}"
@@ -149,7 +150,7 @@ class _Tiles:
         stop: float,
     ):
         self.queries, self.keys, self.block = queries, keys, block
-        self.own = 0 if attend_current else 1
+        self.own = 0 if require_bool("attend_current", attend_current) else 1
         self.padding = None if padding is None else padding.flip(-1)
         self.longest = -math.log(stop) if stop else math.inf
 

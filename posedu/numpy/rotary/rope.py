@@ -8,6 +8,7 @@ from jaxtyping import Complex, Float, Int, Shaped
 
 from posedu._arguments import (
     LAYOUTS,
+    require_bool,
     require_choice,
     require_dimension,
     require_finite,
@@ -281,6 +282,7 @@ def rope_linear_attention(
             "q and k must be [..., tokens, d] and v [..., tokens, d_v], got "
             f"{list(q.shape)}, {list(k.shape)} and {list(v.shape)}"
         )
+    require_bool("causal", causal)
     q, k = _elu_plus_one(q), _elu_plus_one(k)
     seen = np.tri(*[q.shape[-2]] * 2) if causal else 1.0
     scores = seen * (q @ k.swapaxes(-1, -2))
