@@ -21,6 +21,7 @@ CONTEXT_GATES = ("content", "values", "keys")
 SLOPES = ("authors", "geometric")
 SIDES = ("causal", "symmetric", "one-sided")
 SCALINGS = ("code", "bias unscaled", "paper")
+LARGEST_SIZE = 2**31 - 1
 LEAST_TIME = 1e-30  # the bias of a gate that forgets faster is no float32
 
 
@@ -34,6 +35,8 @@ def require_dimension(name: str, value: int, multiple: int = 2) -> int:
             f"{name} must be a positive multiple of {multiple}, got {value}; "
             f"the nearest valid value is {nearest}"
         )
+    if value > LARGEST_SIZE:
+        raise ValueError(f"{name} must be at most {LARGEST_SIZE}, got {value}")
     return int(value)
 
 
@@ -72,6 +75,16 @@ def require_bool(name: str, value: bool) -> bool:
     return value
 
 
+def require_fourier_dim(fourier_dim: int | None, d: int) -> int:
+    """Return ``fourier_dim``, ``d`` for ``None``, if it is even and at least ``d``."""
+    d = require_dimension("d", d)
+    if fourier_dim is None:
+        return d
+    if require_dimension("fourier_dim", fourier_dim) < d:
+        raise ValueError(f"fourier_dim must be at least d = {d}, got {fourier_dim}")
+    return int(fourier_dim)
+
+
 def require_finite(name: str, value: float) -> float:
     """Return ``value`` if it is a finite number, else raise."""
     if isinstance(value, bool) or not isinstance(value, Real):
@@ -108,7 +121,9 @@ def require_own_frequencies(
     values = list(frequencies)
     if not values or not all(math.isfinite(w) for w in values):
         raise ValueError(f"frequencies must be finite numbers, got {frequencies}")
-    if rotary_dim not in (None, 2 * len(values)):
+    if rotary_dim is not None and (
+        require_dimension("rotary_dim", rotary_dim) != 2 * len(values)
+    ):
         raise ValueError(
             f"{len(values)} frequencies turn {2 * len(values)} features, got "
             f"rotary_dim = {rotary_dim}"

@@ -35,9 +35,10 @@ class Proof:
     def _repr_html_(self) -> str:
         record = html.escape(json.dumps(asdict(self)), quote=True)
         how, covers = html.escape(self.how), html.escape(self.covers)
+        label = html.escape(self.label)
         return (
             f'<p class="posedu-proof" data-proof="{record}">✓ '
-            f"<code>{self.label}</code> {how}. Covers {covers}.</p>"
+            f"<code>{label}</code> {how}. Covers {covers}.</p>"
         )
 
 

@@ -223,6 +223,19 @@ def test_after_refusals_copies_and_crops_a_cache_goes_on(name, route):
             close(out, full[:, :, 6:])
 
 
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize("route", ["eager", "sdpa"])
+def test_who_sees_no_one_hears_nothing(route, causal):
+    """One half of the heads looks ahead, and there is padding; the other back."""
+    encoding = ALiBi(HEADS, slopes="authors", sides="one-sided")
+    *qkv, _ = (t.requires_grad_() for t in inputs(numbers(0), 3, 3))
+    padding = torch.eye(3, dtype=torch.bool)
+    options = dict(causal=causal, key_padding_mask=padding, route=route)
+    out = attend(*qkv, encoding, **options)
+    assert (out == 0).all(-1).any() and out.isfinite().all()
+    assert all(g.isfinite().all() for g in torch.autograd.grad(out.sum(), qkv))
+
+
 @served
 def test_cropping_to_a_window_is_that_window(name, route):
     if route == "fused":

@@ -218,6 +218,8 @@ def steps(
         Arrays that hold no floats, positions not finite, shapes or head counts that do
         not match.
     """
+    if not isinstance(doors, Doors):
+        raise TypeError(f"doors must be Doors, got {type(doors).__name__}")
     q, k, v = (require_floats(n, t) for n, t in (("q", q), ("k", k), ("v", v)))
     if (
         not q.ndim == k.ndim == v.ndim == 3

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 
 import torch
-from jaxtyping import Float, Shaped
+from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 from torch.types import Device
 
@@ -60,30 +60,21 @@ def require_positions(positions: Tensor | range, like: Tensor | None = None) -> 
     """Raise unless ``positions`` are exact, finite and on the device of ``like``.
 
     Exact is below 2⁵³ (2²⁴ for float32), where a float holds every integer. Values are
-    not looked at under ``torch.compile``, which would break the graph, and integers on
-    a CPU alone: elsewhere the host would wait.
+    looked at on a CPU alone, and not under ``torch.compile``: elsewhere that would make
+    the host wait, or break the graph.
     """
     if isinstance(positions, range):
         _require_exact_range(positions)
         return
-    dtype = positions.dtype
-    if dtype.is_floating_point and dtype.itemsize < 4:
-        raise TypeError(
-            f"positions are {dtype}, which holds integers exactly only up to "
-            f"{2 / torch.finfo(dtype).eps:.0f}; give integers, float32 or float64"
-        )
-    if dtype not in _REACH:
-        raise TypeError(f"positions must be real numbers, got {dtype}")
-    if positions.layout != torch.strided:
-        raise TypeError(f"positions must be dense, got {positions.layout}")
+    require_position_dtype("positions", positions)
     if like is not None and positions.device != like.device:
         raise ValueError(
             f"positions are on {positions.device}, the features on {like.device}; "
             "move one of them"
         )
-    reach, is_real = _REACH[dtype], dtype.is_floating_point
-    is_hidden = positions.is_meta or torch.compiler.is_compiling()
-    if reach is None or is_hidden or not (is_real or positions.is_cpu):
+    dtype = positions.dtype
+    reach = _REACH[dtype]
+    if reach is None or not positions.is_cpu or torch.compiler.is_compiling():
         return
     exact = (-reach < positions) & (positions < reach)
     if not exact.all():
@@ -93,6 +84,24 @@ def require_positions(positions: Tensor | range, like: Tensor | None = None) -> 
         raise ValueError(
             f"positions of {dtype} must be below {reach} in size to be exact, got {bad}"
         )
+
+
+def require_position_dtype(name: str, positions: Tensor) -> None:
+    """Raise unless ``positions`` are a dense tensor of a dtype that holds positions."""
+    if not isinstance(positions, Tensor):
+        raise TypeError(
+            f"{name} must be a torch.Tensor, got {type(positions).__name__}"
+        )
+    dtype = positions.dtype
+    if dtype.is_floating_point and dtype.itemsize < 4:
+        raise TypeError(
+            f"{name} are {dtype}, which holds integers exactly only up to "
+            f"{2 / torch.finfo(dtype).eps:.0f}; give integers, float32 or float64"
+        )
+    if dtype not in _REACH:
+        raise TypeError(f"{name} must be real numbers, got {dtype}")
+    if positions.layout != torch.strided:
+        raise TypeError(f"{name} must be dense, got {positions.layout}")
 
 
 def _require_exact_range(positions: range) -> None:
@@ -152,9 +161,7 @@ def as_positions(
     positions = from_list(positions, like.device)
     require_positions(positions, like)
     if isinstance(positions, range):
-        positions = torch.arange(
-            positions.start, positions.stop, positions.step, device=like.device
-        )
+        positions = as_tensor(positions, like.device)
     batch, tokens = like.shape[0], like.shape[-2]
     if shape is None:
         is_shared = positions.ndim < 2 or positions.shape[:2] not in (
@@ -240,9 +247,14 @@ def in_float64(
 ) -> Float[Tensor, "..."]:
     """A range on ``device``, a tensor where it is."""
     if isinstance(positions, range):
-        steps = torch.arange(length(positions), device=device)
-        positions = positions.start + positions.step * steps
+        positions = as_tensor(positions, device)
     return positions.to(torch.float64)
+
+
+def as_tensor(positions: range, device: Device) -> Int[Tensor, "tokens"]:
+    """A range on ``device``; an empty one too, which ``torch.arange`` may refuse."""
+    steps = torch.arange(length(positions), device=device)
+    return positions.start + positions.step * steps
 
 
 def cos_sin(

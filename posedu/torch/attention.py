@@ -411,6 +411,8 @@ def _require_rows(
     """Raise unless ``rows`` is a tensor of this shape on the device of ``like``."""
     if not isinstance(rows, Tensor):
         raise TypeError(f"{name} must be a torch.Tensor, got {type(rows).__name__}")
+    if rows.layout != torch.strided:
+        raise TypeError(f"{name} must be dense, got {rows.layout}")
     if rows.shape != shape:
         raise ValueError(
             f"{name} must be {list(shape)}, [batch, tokens], got {list(rows.shape)}"

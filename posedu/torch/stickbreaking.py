@@ -14,6 +14,7 @@ from posedu._arguments import (
     require_bool,
     require_choice,
     require_dimension,
+    require_finite,
 )
 from posedu.torch._tensors import (
     require_first_order,
@@ -292,7 +293,7 @@ class StickBreaking(Encoding):
         super().__init__()
         self.attend_current = require_bool("attend_current", attend_current)
         self.remainder = require_choice("remainder", remainder, REMAINDERS)
-        if not 0 <= stop < 1:
+        if require_finite("stop", stop) < 0 or stop >= 1:
             raise ValueError(f"stop must be in [0, 1), got {stop}")
         self.stop = stop
         if remainder == "sink":
@@ -303,7 +304,7 @@ class StickBreaking(Encoding):
             require_shape("sink", sink, shape)
             self.heads, self.d = shape
             self.sink = nn.Parameter(sink.detach().clone())
-        elif (heads, d, sink) != (None, None, None):
+        elif any(given is not None for given in (heads, d, sink)):
             raise ValueError(
                 "heads, d and sink are for remainder='sink', got "
                 f"remainder={remainder!r}"

@@ -58,7 +58,15 @@ def interpolated_vectors(
     The straightforward form (arXiv 2405.18719): a vector for every query and key.
     Equation ``def-cope-interpolation``.
     """
-    positions = _require_counted(positions, np.shape(table)[-1:])
+    table = require_floats("table", table)
+    positions = _require_counted(positions, table.shape[-1:])
+    own = table.shape[:-2]
+    if table.ndim not in (2, 3) or (own and own != positions.shape[-3:-2]):
+        raise ValueError(
+            "table must be [d, npos], or [heads, d, npos] for positions [..., heads, "
+            f"queries, keys], got shapes {list(table.shape)} and "
+            f"{list(positions.shape)}"
+        )
     floor, ceiling = np.floor(positions), np.ceil(positions)
     fraction = (positions - floor)[..., None]
     low, high = (_columns(table, p.astype(int)) for p in (floor, ceiling))
@@ -94,7 +102,13 @@ def interpolated_scalars(
     The optimised form: the same as q · e[p], since the inner product is linear
     (``eq-cope-scalars``).
     """
-    positions = _require_counted(positions, np.shape(values)[-1:])
+    values = require_floats("values", values)
+    positions = _require_counted(positions, values.shape[-1:])
+    if values.shape[:-1] != positions.shape[:-1]:
+        raise ValueError(
+            "values must be [..., queries, npos] like positions [..., queries, keys], "
+            f"got shapes {list(values.shape)} and {list(positions.shape)}"
+        )
     floor, ceiling = np.floor(positions), np.ceil(positions)
     fraction = positions - floor
     low, high = (

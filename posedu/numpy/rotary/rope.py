@@ -19,6 +19,7 @@ from posedu.numpy._arrays import (
     Number,
     Positions,
     align_positions,
+    as_array,
     require_floats,
     require_position,
     require_positions,
@@ -166,6 +167,8 @@ def to_complex(
 ) -> Complex[Array, "*batch pairs"]:
     """Each pair (a, b) of features as the complex number a + ib."""
     x = require_floats("x", x)
+    if x.ndim == 0:
+        raise ValueError("x must be [..., d], got a single number")
     a, b = pairs(x.shape[-1], layout=layout)
     return x[..., a] + 1j * x[..., b]
 
@@ -215,7 +218,7 @@ def convert_layout(
     rotary_dim
         How many leading features of each head rotate. ``None``: all.
     """
-    weight = np.asarray(weight)
+    weight = as_array("weight", weight)
     require_dimension("heads", heads, 1)
     if weight.ndim == 0 or weight.shape[0] % heads:
         raise ValueError(

@@ -92,6 +92,8 @@ class CoPE(Encoding):
                 f"gates={gates!r}, d_model={d_model} and gate_heads={gate_heads}"
             )
         if d_model is not None and gate_heads is not None:
+            require_dimension("d_model", d_model, 1)
+            require_dimension("gate_heads", gate_heads, 1)
             self.gate_keys = nn.Linear(d_model, gate_heads * d, bias=False)
             self.needs_x = True
 
@@ -212,10 +214,10 @@ class _CountedBias(torch.autograd.Function):
         low = counted.floor()
         fraction = counted - low
         d_values = torch.zeros_like(values)
-        index = low.long()
+        index = _index(low)
         d_values.scatter_add_(-1, index, gradient * (1 - fraction))
         lower = values.gather(-1, index)
-        index = counted.ceil().long()
+        index = _index(counted.ceil())
         d_values.scatter_add_(-1, index, gradient * fraction)
         slope = (values.gather(-1, index) - lower) * gradient
         d_gates = slope.cumsum(-1) * gates * (1 - gates)
@@ -236,5 +238,10 @@ def _interpolate(values: Tensor, positions: Tensor) -> Tensor:
     """``values`` at real positions: the fraction weighs the ceiling."""
     low = positions.floor()
     fraction = positions - low
-    lower = values.gather(-1, low.long())
-    return torch.lerp(lower, values.gather(-1, positions.ceil().long()), fraction)
+    lower = values.gather(-1, _index(low))
+    return torch.lerp(lower, values.gather(-1, _index(positions.ceil())), fraction)
+
+
+def _index(positions: Tensor) -> Tensor:
+    """Whole positions as an index: of any vector where they are NaN, as the result."""
+    return positions.nan_to_num().long()

@@ -76,6 +76,7 @@ def turn_pairs(
 def _require_table(x: Tensor, cos: Tensor, sin: Tensor) -> None:
     require_floats("x", x)
     require_floats("cos", cos)
+    require_floats("sin", sin)
     if sin.shape != cos.shape or sin.dtype != cos.dtype:
         raise ValueError(
             f"cos and sin must be alike, got {cos.dtype} {list(cos.shape)} and "
@@ -258,10 +259,13 @@ def turn_blocks(
     if rotation.dtype not in (torch.float32, torch.float64):
         raise TypeError(f"rotation must be float32 or float64, got {rotation.dtype}")
     blocks, b = rotation.shape[-3:-1] if rotation.ndim > 3 else (0, 0)
+    rows = zip(reversed(rotation.shape[:-4]), reversed(x.shape[:-2]), strict=False)
     if (
-        rotation.shape[-1] != b
-        or blocks * b != x.shape[-1]
+        rotation.shape[-1:] != (b,)
+        or (blocks * b,) != x.shape[-1:]
         or rotation.shape[-4:-3] != x.shape[-2:-1]
+        or rotation.ndim - 2 > x.ndim
+        or any(n not in (1, m) for n, m in rows)
     ):
         raise ValueError(
             "rotation must be [..., tokens, blocks, b, b] with blocks · b = d for x of "
