@@ -5,17 +5,18 @@ from collections.abc import Sequence
 import sympy as sp
 
 from posedu._arguments import REMAINDERS, require_bool, require_choice
+from posedu.sympy._expressions import expression, matrix
 from posedu.sympy.attention import Doors, Heads, Tokens
 
 
 def sigmoid(z: sp.Expr) -> sp.Expr:
     """σ(z) = 1/(1 + e^−z)."""
-    return 1 / (1 + sp.exp(-z))
+    return 1 / (1 + sp.exp(-expression("z", z)))
 
 
 def softplus(z: sp.Expr) -> sp.Expr:
     """log(1 + e^z)."""
-    return sp.log(1 + sp.exp(z))
+    return sp.log(1 + sp.exp(expression("z", z)))
 
 
 def break_stick(beta: Sequence[sp.Expr]) -> tuple[sp.Matrix, sp.Expr]:
@@ -79,9 +80,10 @@ def stick_breaking(
 
     def mix(weights: Heads, v: Heads, tokens: Tokens) -> Heads:
         if remainder == "sink":
-            rows = (sp.Matrix(sink)[h, :] for h in range(len(v)))
+            rows = (own[h, :] for h in range(len(v)))
             v = [m.col_join(row) for m, row in zip(v, rows, strict=True)]
         return tuple(a * b for a, b in zip(weights, v, strict=True))
 
-    heads = sp.Matrix(sink).rows if sink is not None else None
+    own = None if sink is None else matrix("sink", sink)
+    heads = None if own is None else own.rows
     return Doors(weigh=weigh, mix=mix, heads=heads, needs_causal=True)

@@ -11,6 +11,7 @@ from posedu._arguments import (
     require_dimension,
     require_fourier_dim,
 )
+from posedu.sympy._expressions import expression, expressions, matrix
 from posedu.sympy.absolute.sinusoidal import stack_pairs
 from posedu.sympy.attention import Doors, Heads, Tokens
 from posedu.sympy.frequencies import frequencies
@@ -49,12 +50,13 @@ def fope_table(
     omega = kept_frequencies(fourier_dim, length=length, base=base)
     require_choice("padding", padding, PADDINGS)
     sine = sp.S.Zero if padding == "identity" else sp.S.One
+    position = expression("position", position)
     series = []
     for wave, coefficients, rest in (
         (sp.cos, cos_coefficients, sp.S.One),
         (sp.sin, sin_coefficients, sine),
     ):
-        columns = sp.Matrix(coefficients)
+        columns = matrix("coefficients", coefficients)
         if columns.rows != len(omega) or columns.cols > d // 2:
             raise ValueError(
                 f"coefficients must be [{len(omega)}, series] with at most {d // 2} "
@@ -154,6 +156,6 @@ def fope_offset(
 
 def _own(coefficients: Rows | Sequence[Rows], head: int, heads: int) -> Rows:
     """Those of a head, where each has its own."""
-    if sp.Array(coefficients).rank() == 2:
+    if sp.Array(expressions("coefficients", coefficients)).rank() == 2:
         return coefficients
     return coefficients[head * len(coefficients) // heads]
