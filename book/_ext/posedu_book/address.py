@@ -22,7 +22,11 @@ BADGES = f"""\
 # Where a file states the address, how, and what stands there without one.
 PLACES = {
     "_config.yml": (r'(?m)^  url: ".*"$', '  url: "{url}"', '  url: ""'),
-    "CITATION.cff": (r"(?m)^(repository-code: .*\n)?\Z", "repository-code: {url}\n", ""),
+    "CITATION.cff": (
+        r"(?m)^(repository-code: .*\n)?\Z",
+        "repository-code: {url}\n",
+        "",
+    ),
     "README.md": (r"(?s)(?<=<!-- badges -->\n).*?(?=<!-- /badges -->)", BADGES, ""),
 }
 
