@@ -31,7 +31,7 @@ class Table:
 
     def _repr_html_(self) -> str:
         head, *rows = self.rows()
-        cells = "".join(f'<th scope="col">{name}</th>' for name in head)
+        cells = "".join(f'<th scope="col">{html.escape(c)}</th>' for c in head)
         body = "".join(
             "<tr>" + "".join(f"<td>{html.escape(c)}</td>" for c in row) + "</tr>"
             for row in rows
