@@ -29,8 +29,9 @@ def require_shape(name: str, x: Tensor, shape: tuple[int, ...]) -> None:
 def require_positions(positions: Tensor | range, like: Tensor | None = None) -> None:
     """Raise unless ``positions`` are exact, finite and on the device of ``like``.
 
-    A range is always valid. Finiteness of floats is not checked under
-    ``torch.compile``, where looking at values would break the graph.
+    A range is always valid. Finiteness of floats is checked on a CPU alone, and not
+    under ``torch.compile``: elsewhere looking at values would make the host wait, or
+    break the graph.
     """
     if isinstance(positions, range):
         return
@@ -49,7 +50,7 @@ def require_positions(positions: Tensor | range, like: Tensor | None = None) -> 
         )
     if (
         positions.is_floating_point()
-        and not positions.is_meta
+        and positions.device.type == "cpu"
         and not torch.compiler.is_compiling()
         and not positions.isfinite().all()
     ):
@@ -100,7 +101,7 @@ def as_positions(
                 f"{reader} needs positions [{tokens}, {last}] or "
                 f"[{batch}, {tokens}, {last}], got none"
             )
-        positions = range(start, start + like.shape[-2])
+        positions = start + torch.arange(like.shape[-2], device=like.device)
     positions = from_list(positions, like.device)
     if isinstance(positions, range):
         positions = torch.arange(
@@ -136,13 +137,13 @@ def from_list(positions: Positions, device: Device) -> Tensor | range:
             f"{type(positions).__name__}"
         )
     try:
-        exact = torch.tensor(positions)
+        exact = torch.tensor(positions, device="cpu")
     except (TypeError, ValueError, RuntimeError):
         raise ValueError(
             f"positions must be a list of numbers, or of rows of them, got {positions}"
         ) from None
     if exact.is_floating_point():
-        exact = torch.tensor(positions, dtype=torch.float64)
+        exact = torch.tensor(positions, dtype=torch.float64, device="cpu")
     return exact.to(device)
 
 
@@ -206,17 +207,6 @@ def cos_sin(
     at most 2⁻²⁵, and 10⁻⁹ for the angle; a product in float32 would be off by 6e-2.
     """
     return angle.cos().to(dtype), angle.sin().to(dtype)
-
-
-def require_first_order(name: str) -> None:
-    """Raise in a backward pass that is itself to be differentiated.
-
-    A formula of one's own for the gradient would silently lack its derivative.
-    """
-    if torch.is_grad_enabled():
-        raise RuntimeError(
-            f"{name} has no second derivative; leave out create_graph=True"
-        )
 
 
 def split_exactly(

@@ -61,7 +61,10 @@ def sdpa(encoding: Encoding, tokens: Tokens) -> Output:
     bias = encoding.bias(tokens)
     if bias is None:
         return _stock(tokens.q, tokens.k, tokens.v, tokens, encoding)
-    mask = bias.to(tokens.q.dtype).masked_fill(~tokens.mask, -torch.inf)
+    mask = bias.masked_fill(~tokens.mask, -torch.inf)
+    if mask.dtype != tokens.q.dtype:  # the largest, which counts most, becomes 0
+        largest = mask.detach().amax(-1, keepdim=True)
+        mask = (mask - largest.clamp(min=torch.finfo(mask.dtype).min)).to(tokens.q)
     return scaled_dot_product_attention(
         tokens.q, tokens.k, tokens.v, attn_mask=mask, scale=encoding.scale(tokens.d)
     )
@@ -86,15 +89,11 @@ def folded(encoding: Encoding, tokens: Tokens) -> Output:
 def _stock(
     q: Tensor, k: Tensor, v: Tensor, tokens: Tokens, encoding: Encoding
 ) -> Output:
-    is_plain = tokens.is_plain
-    return scaled_dot_product_attention(
-        q,
-        k,
-        v,
-        attn_mask=None if is_plain else tokens.mask,
-        is_causal=is_plain and _is_square(tokens),
-        scale=encoding.scale(tokens.d),
-    )
+    scale = encoding.scale(tokens.d)
+    if tokens.is_plain and _is_square(tokens):
+        return scaled_dot_product_attention(q, k, v, is_causal=True, scale=scale)
+    mask = None if tokens.is_plain else tokens.mask
+    return scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=scale)
 
 
 def _is_square(tokens: Tokens) -> bool:

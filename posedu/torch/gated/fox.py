@@ -14,6 +14,7 @@ from posedu._arguments import (
     require_choice,
     require_dimension,
 )
+from posedu.torch._kernels import without_autocast
 from posedu.torch._tensors import require_shape
 from posedu.torch.attention import Attention
 from posedu.torch.cache import KVCache
@@ -92,7 +93,8 @@ class FoX(Encoding):
         wide = torch.promote_types(x.dtype, torch.float32)
         logits = self.gate_bias.to(wide).expand(*x.shape[:2], -1)
         if self.gate_weight is not None:
-            logits = logits + x.to(wide) @ self.gate_weight.to(wide).mT
+            with without_autocast(x):
+                logits = logits + x.to(wide) @ self.gate_weight.to(wide).mT
         return nn.functional.logsigmoid(logits)
 
     def remember(

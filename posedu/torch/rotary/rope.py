@@ -1,6 +1,7 @@
 """RoPE: one coordinate."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from jaxtyping import Float, Shaped
@@ -81,6 +82,14 @@ class RoPE(PairRotation):
         self.d = d
         self.layout = require_choice("layout", layout, LAYOUTS)
         self.base = require_base(base)
+
+    def _apply(self, fn: Any, recurse: bool = True) -> "RoPE":
+        """Let frequencies of its own go where the module goes, and stay float64."""
+        super()._apply(fn, recurse)
+        if self.frequencies is not None:
+            place = fn(torch.empty(0, device=self.frequencies.device)).device
+            self.frequencies = self.frequencies.to(place)
+        return self
 
     def _table(
         self, positions: Tensor | range, dtype: torch.dtype, device: Device
