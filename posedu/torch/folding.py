@@ -49,8 +49,8 @@ def attend_folded(
         True where a query may look at a key; in place of ``causal``.
     """
     stock = partial(by_features, scale=scale, causal=causal, mask=mask)
-    is_long = q.device.type == "cpu" and causal and q.shape[2] >= _LONG
-    if not is_long or mask is not None or torch.compiler.is_compiling():
+    is_tiled = q.device.type == "cpu" and causal and mask is None
+    if torch.compiler.is_compiling() or not is_tiled or q.shape[2] < _LONG:
         return stock(q, k, v, of_queries, of_keys)
     shape = q.shape[:2]
     numbers = [t.expand(*shape, -1) for t in (of_queries, of_keys)]

@@ -1,6 +1,7 @@
 """The ways from queries, keys and values to what was gathered."""
 
 from collections.abc import Callable
+from functools import partial
 
 import torch
 from jaxtyping import Float
@@ -75,15 +76,15 @@ def folded(encoding: Encoding, tokens: Tokens) -> Output:
     summands = encoding.fold(tokens)
     if summands is None:
         return sdpa(encoding, tokens)
-    return attend_folded(
-        tokens.q,
-        tokens.k,
-        tokens.v,
-        *summands,
+    attending = partial(
+        attend_folded,
+        *(tokens.q, tokens.k, tokens.v, *summands),
         scale=encoding.scale(tokens.d),
-        causal=_is_square(tokens),
         mask=None if tokens.is_plain else tokens.mask,
     )
+    if _is_square(tokens):
+        return attending(causal=True)
+    return attending(causal=False)
 
 
 def _stock(
@@ -97,8 +98,11 @@ def _stock(
 
 
 def _is_square(tokens: Tokens) -> bool:
-    """Whether causality is that of as many queries as keys."""
-    return bool(tokens.causal and tokens.q.shape[2] == tokens.k.shape[2])
+    """Whether causality is that of as many queries as keys.
+
+    To a compiler an expression of lengths and no constant: kernels want a branch on it.
+    """
+    return tokens.causal and tokens.q.shape[2] == tokens.k.shape[2]
 
 
 def flex(encoding: Encoding, tokens: Tokens) -> Output:
