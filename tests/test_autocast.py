@@ -10,14 +10,13 @@ from torch.overrides import TorchFunctionMode
 
 from posedu.catalog import CATALOG
 from posedu.torch import (
-    ALiBi,
     Attention,
     CoPE,
     Encoding,
     FoX,
+    FoXPro,
     StickBreaking,
     Transformer,
-    attend,
     attention,
     folding,
     routes,
@@ -91,7 +90,14 @@ class Rounded(TorchFunctionMode):
         return run
 
     def storing(self, door):
-        return lambda tokens: self.off(door(tokens))
+        """The door's bias less its largest of a row, which no weight depends on."""
+
+        def run(tokens):
+            bias = door(tokens)
+            hidden = bias.masked_fill(~tokens.mask, -torch.inf)
+            return self.off(bias - hidden.detach().amax(-1, keepdim=True))
+
+        return run
 
     def off(self, x):
         is_number = isinstance(x, torch.Tensor) and x.is_floating_point()
@@ -164,7 +170,7 @@ def numbers_of(model, axes=None, tokens=TOKENS, seed=0):
     """Parameters of which logits are a few units wide, input, positions, gradient."""
     torch.manual_seed(seed)
     with torch.no_grad():
-        for name, p in model.named_parameters():
+        for p in model.parameters():
             if p.requires_grad and p.ndim > 1:
                 p.normal_(0, 1.5 * p.shape[-1] ** -0.5)
     x = torch.randn(1, tokens, model.d_model)
@@ -214,3 +220,85 @@ def test_every_encoding_is_as_exact_as_its_products(case):
         used = use(layer, numbers, dtype, *known[stored])
         print(f"{case:60} {route:7} {used:.2f}")
         assert used < 1, route
+
+
+def shielded_nowhere(monkeypatch):
+    """Autocast reaches into layers and kernels, not into their backward passes."""
+    for module in (attention, folding, stickbreaking):
+        monkeypatch.setattr(module, "without_autocast", lambda x: nullcontext())
+    monkeypatch.setattr(attention, "lowered", lambda *tensors: tensors)
+
+
+def stored_as_it_is(monkeypatch):
+    """The kernel is given the bias in its dtype without its largest taken off."""
+
+    def sdpa(encoding, tokens):
+        mask = encoding.bias(tokens).to(tokens.q.dtype)
+        return functional.scaled_dot_product_attention(
+            tokens.q,
+            tokens.k,
+            tokens.v,
+            attn_mask=mask.masked_fill(~tokens.mask, -torch.inf),
+            scale=encoding.scale(tokens.d),
+        )
+
+    monkeypatch.setitem(routes.BY_NAME, "sdpa", sdpa)
+
+
+def sticks():
+    """Long logits: where the backward pass forms others, weights are no weights."""
+    encoding = StickBreaking(attend_current=False, remainder="drop")
+    layer = Attention(32, 2, encoding=encoding, route="fused")
+    numbers = numbers_of(layer, tokens=64)
+    with torch.no_grad():
+        layer.q.weight *= 2
+        layer.k.weight *= 2
+    return layer, numbers
+
+
+def counted():
+    """More gates than vectors, all nearly 1, of a table without kinks."""
+    largest = 257  # bfloat16 has 256 and 258
+    table = torch.randn(8, 1) * torch.arange(largest + 1) / largest
+    layer = Attention(16, 2, encoding=CoPE(8, npos=largest + 1, scaling="code"))
+    x, positions, upstream = numbers_of(layer, tokens=300)
+    with torch.no_grad():
+        layer.encoding.table.copy_(table)
+        layer.k.weight.copy_(layer.q.weight)
+    return layer, (0.1 * x + 1, positions, upstream)
+
+
+def keyed():
+    """The form of FoX whose bias grows with the length."""
+    layer = Attention(16, 2, encoding=FoX(16, 2, form="key"), route="sdpa")
+    return layer, numbers_of(layer, tokens=64)
+
+
+def normed():
+    """Queries that a gain makes float32 again, with the bias among their features."""
+    layer = FoXPro(16, 2, route="folded")
+    return layer, numbers_of(layer, tokens=64)
+
+
+FAULTS = {
+    "sticks": (sticks, shielded_nowhere),
+    "counted": (counted, shielded_nowhere),
+    "keyed": (keyed, stored_as_it_is),
+    "normed": (normed, shielded_nowhere),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_what_was_wrong_under_autocast_is_outside_its_bound(name, monkeypatch):
+    torch.manual_seed(2)
+    made, fault = FAULTS[name]
+    layer, numbers = made()
+    stored = layer.route == "sdpa"
+    known = reference(layer, numbers, BF16, stored=stored)
+    used = use(layer, numbers, BF16, *known)
+    fault(monkeypatch)
+    wrong = torch.inf
+    with suppress(RuntimeError, IndexError):  # a position beyond the table
+        wrong = use(layer, numbers, BF16, *known)
+    print(f"{name:60} {used:.2f} {wrong:.2f}")
+    assert used < 1 < wrong

@@ -26,6 +26,12 @@ def require_shape(name: str, x: Tensor, shape: tuple[int, ...]) -> None:
         raise ValueError(f"{name} must be {list(shape)}, got shape {list(x.shape)}")
 
 
+def require_all_finite(name: str, x: Tensor) -> None:
+    """Raise unless the numbers of ``x`` are finite, as far as they are on a CPU."""
+    if x.is_cpu and not x.isfinite().all():
+        raise ValueError(f"{name} must be finite")
+
+
 def require_positions(positions: Tensor | range, like: Tensor | None = None) -> None:
     """Raise unless ``positions`` are exact, finite and on the device of ``like``.
 

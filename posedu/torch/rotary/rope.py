@@ -70,7 +70,9 @@ class RoPE(PairRotation):
         if frequencies is not None:
             if torch.as_tensor(frequencies).is_complex():
                 raise TypeError("frequencies must be real, got complex numbers")
-            own = torch.as_tensor(frequencies, dtype=torch.float64).detach().clone()
+            place = frequencies.device if isinstance(frequencies, Tensor) else "cpu"
+            own = torch.as_tensor(frequencies, dtype=torch.float64, device=place)
+            own = own.detach().clone()
             if own.ndim != 1:
                 raise ValueError(
                     f"frequencies must be [pairs], got shape {list(own.shape)}"

@@ -14,6 +14,7 @@ from posedu.torch._tensors import (
     Positions,
     align_positions,
     from_list,
+    require_all_finite,
     require_floats,
     require_positions,
 )
@@ -431,8 +432,7 @@ def given_parameter(
     ):
         wanted = ", ".join(map(str, shape))
         raise ValueError(f"{name} must be [{wanted}], got shape {list(value.shape)}")
-    if not value.is_meta and not value.isfinite().all():
-        raise ValueError(f"{name} must be finite")
+    require_all_finite(name, value)
     return nn.Parameter(value.detach().clone())
 
 
