@@ -6,7 +6,7 @@ from torch._dynamo.testing import CompileCounter
 from torch.export import Dim, export
 
 from posedu.catalog import CATALOG
-from posedu.torch import T5, ALiBi, Attention, Encoding, FoX, KVCache, RoPE, Transformer
+from posedu.torch import T5, ALiBi, Attention, FoX, KVCache, RoPE, Transformer
 from posedu.torch.stickbreaking import StickBreaking
 
 HEADS, D = 2, 8
@@ -67,11 +67,9 @@ def test_one_graph_serves_every_length(name):
 
 
 CASES = {
-    "none": dict(encoding=Encoding()),
     "rope": dict(encoding=RoPE(D, layout="half"), causal=False),
     "t5": dict(encoding=T5(HEADS, bidirectional=True), causal=False),
     "alibi": dict(encoding=ALiBi(HEADS, slopes="authors")),
-    "window": dict(encoding=RoPE(D, layout="half"), window=3),
 }
 
 
@@ -143,11 +141,10 @@ def decoding(model, caches):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("encoding", [RoPE(D, layout="half"), FoX(HEADS * D, HEADS)])
-def test_decoding_steps_share_a_graph(encoding):
+def test_decoding_steps_share_a_graph():
     """One graph for the empty cache, one for the first step, one for all others: only
     then are the lengths of the cache known to change."""
-    model = Attention(HEADS * D, HEADS, encoding=encoding)
+    model = Attention(HEADS * D, HEADS, encoding=FoX(HEADS * D, HEADS))
     assert decoding(model, {"cache": KVCache()}) == [1, 2, 3, 3, 3]
 
 

@@ -74,7 +74,7 @@ def completed(
                 return own(ctx, *gradients)
             places = [n for n, needed in enumerate(ctx.needs_input_grad) if needed]
             run, given = at(ctx, places)
-            _, pull = torch.func.vjp(run, *given)
+            pull = torch.func.vjp(run, *given)[1]
             found = pull(gradients if len(gradients) > 1 else gradients[0])
             every: list[Tensor | None] = [None] * len(ctx.others)
             for n, t in zip(places, found, strict=True):
@@ -82,17 +82,23 @@ def completed(
             return tuple(every)
 
         def jvp(ctx: Any, *tangents: Tensor | None) -> Any:
+            """Twice in reverse, for tangents of tangents are refused by PyTorch."""
             moved = {n: t for n, t in enumerate(tangents) if t is not None}
             run, given = at(ctx, list(moved))
-            return torch.func.jvp(run, tuple(given), tuple(moved.values()))[1]
+            out, pull = torch.func.vjp(run, *given)[:2]
+            upstream = torch.utils._pytree.tree_map(torch.zeros_like, out)
+            push = torch.func.vjp(pull, upstream)[1]
+            return push(tuple(moved.values()))[0]
 
         def vmap(info: Any, in_dims: tuple[Any, ...], *inputs: Any) -> Any:
             out = torch.vmap(open_form, in_dims)(*inputs)
             return out, (0,) * len(out) if isinstance(out, tuple) else 0
 
-        kernel.backward = staticmethod(backward)
-        kernel.jvp = staticmethod(jvp)
-        kernel.vmap = staticmethod(vmap)
-        return kernel
+        methods = {
+            "backward": staticmethod(backward),
+            "jvp": staticmethod(jvp),
+            "vmap": staticmethod(vmap),
+        }
+        return type(kernel.__name__, (kernel,), methods)
 
     return complete

@@ -271,7 +271,9 @@ def _in_the_open(
     wide = torch.promote_types(q.dtype, torch.float32)
     with without_autocast(q):
         logits = q.to(wide) @ k.to(wide).mT / math.sqrt(q.shape[-1])
-        mask = None if padding is None else ~padding[:, None, None]
+        mask = None
+        if padding is not None:
+            mask = ~padding[:, None, None].expand(-1, 1, q.shape[2], -1)
         weights, log_rest = break_stick_log(
             logits, attend_current=attend_current, mask=mask
         )
