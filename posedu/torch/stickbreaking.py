@@ -128,10 +128,10 @@ def stick_breaking_tiles(
         )
     group = q.shape[1] // max(1, k.shape[1])
     k, v = (t.repeat_interleave(group, 1) if group > 1 else t for t in (k, v))
-    given = q, k, v, key_padding_mask, attend_current, block, stop
-    if torch.compiler.is_compiling():
-        return _outwards_compiled(*given)
-    return _StickBreaking.apply(*given)
+    is_compiling = torch.compiler.is_compiling()
+    walk = _outwards_compiled if is_compiling else _StickBreaking.apply
+    out, log_rest = walk(q, k, v, key_padding_mask, attend_current, block, stop)
+    return out.to(q.dtype), log_rest
 
 
 class _Tiles:
