@@ -5,16 +5,27 @@ Every labelled claim of a chapter is claimed by exactly one call of :func:`prove
 prints one line: what was checked, how, and for which cases. The website gathers these
 lines into the proof ledger; its build fails where a claim has no check or a check no
 claim.
+
+Each of them takes a table of a display's symbols (:mod:`posedu.display`) in the place
+of what is to be compared. Then the equation is read from the page as it is typeset, and
+the line says how many of its signs, indices and exponents cannot be changed without the
+check failing.
 """
 
 import html
+import itertools
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 import sympy as sp
+
+from posedu.display import DisplayError, Table, changes, find, parse, sides
+from posedu.display.meaning import holds as relation_holds
+
+CHANGED_SAMPLES = 20  # of a sampled check are tried on each changed display
 
 
 class ProofError(AssertionError):
@@ -23,26 +34,44 @@ class ProofError(AssertionError):
 
 @dataclass(frozen=True)
 class Proof:
-    """A check that held: the equation's label, how it was done, and what it covers."""
+    """A check that held: the equation's label, how it was done, and what it covers.
+
+    If the typeset equation itself was checked, ``changes`` counts its signs, indices
+    and exponents, and ``refused`` those that cannot be changed.
+    """
 
     label: str
     how: str
     covers: str
+    refused: int = 0
+    changes: int = 0
 
     def __str__(self) -> str:
-        return f"✓ {self.label}: {self.how}. Covers {self.covers}."
+        return f"✓ {self.label}: {self.summary}. Covers {self.covers}."
+
+    @property
+    def summary(self) -> str:
+        """How it was done, and how firmly the display is tied to it."""
+        if not self.changes:
+            return self.how
+        count = f"{self.refused} of {self.changes}"
+        return f"{self.how}, as typeset: refuses {count} changes of the display"
 
     def _repr_html_(self) -> str:
         record = html.escape(json.dumps(asdict(self)), quote=True)
-        how, covers = html.escape(self.how), html.escape(self.covers)
+        how, covers = html.escape(self.summary), html.escape(self.covers)
+        label = html.escape(self.label)
         return (
             f'<p class="posedu-proof" data-proof="{record}">✓ '
-            f"<code>{self.label}</code> {how}. Covers {covers}.</p>"
+            f"<code>{label}</code> {how}. Covers {covers}.</p>"
         )
 
 
-def prove(label: str, left: Any, right: Any, *, covers: str) -> None:
+def prove(label: str, left: Any, right: Any = None, *, covers: str) -> None:
     """Prove ``left = right`` for all values of their symbols, or raise.
+
+    With a table of symbols, or a list of them for several cases, in the place of both,
+    the equations of the display are proved as they are typeset.
 
     Parameters
     ----------
@@ -59,7 +88,22 @@ def prove(label: str, left: Any, right: Any, *, covers: str) -> None:
     ------
     ProofError
         If the difference does not simplify to zero; the message shows it.
+    DisplayError
+        If the display cannot be read with the table.
     """
+    if right is None:
+        tables = [left] if isinstance(left, Mapping) else list(left)
+        for table in tables:
+            _prove_equal(label, *_equated(label, table))
+        refused, tried = _refused(label, tables, _is_unequal)
+        how = "proved symbolically, for all values"
+        _declare(Proof(label, how, covers, refused, tried))
+        return
+    _prove_equal(label, left, right)
+    _declare(Proof(label, "proved symbolically, for all values", covers))
+
+
+def _prove_equal(label: str, left: Any, right: Any) -> None:
     if _shape(left) != _shape(right):
         shapes = f"{_shape(left)} and {_shape(right)}"
         raise ProofError(f"{label}: shapes {shapes} differ")
@@ -70,21 +114,28 @@ def prove(label: str, left: Any, right: Any, *, covers: str) -> None:
         residual = _simplest(a - b)
         if residual != 0:
             raise ProofError(f"{label}: entry {entry} differs by {residual}")
-    _declare(Proof(label, "proved symbolically, for all values", covers))
 
 
 def prove_each(
-    label: str, cases: Iterable[Any], holds: Callable[[Any], bool], *, covers: str
+    label: str,
+    cases: Iterable[Any],
+    holds: Callable[[Any], bool | Table],
+    *,
+    covers: str,
 ) -> None:
     """Check exactly that ``holds`` is true of every case, or raise naming the first.
 
     For finite statements (all permutations of four tokens) and for rational cases
     computed without rounding. At least one case is needed, and ``holds`` must return a
-    boolean: a list or a matrix is not true because it is there.
+    boolean: a list or a matrix is not true because it is there. Or it returns a table
+    of symbols, and the display must hold with it.
     """
-    count = 0
+    count, tables = 0, []
     for case in cases:
         verdict = holds(case)
+        if isinstance(verdict, Mapping):
+            tables.append(verdict)
+            verdict = not _is_false(parse(find(label)), verdict)
         if not isinstance(verdict, bool | np.bool_):
             raise TypeError(
                 f"{label}: holds must return a boolean, got {verdict!r} for {case}"
@@ -95,15 +146,17 @@ def prove_each(
     if count == 0:
         raise ProofError(f"{label}: no case was given")
     plural = "case" if count == 1 else "cases"
-    _declare(Proof(label, f"checked exactly in {count} {plural}", covers))
+    refused, tried = _refused(label, tables, _is_false)
+    how = f"checked exactly in {count} {plural}"
+    _declare(Proof(label, how, covers, refused, tried))
 
 
 def prove_sampled(
     label: str,
-    use: Callable[[np.random.Generator], float],
+    use: Callable[[np.random.Generator], float | Table],
     *,
     samples: int,
-    mutant: tuple[str, Callable[[np.random.Generator], float]],
+    mutant: tuple[str, Callable[[np.random.Generator], float | Table]],
     covers: str,
     seed: int = 0,
 ) -> None:
@@ -119,7 +172,8 @@ def prove_sampled(
     use
         Draws a case from the generator that it is given and returns which fraction of
         the bound is used there: error over bound for an equality whose bound is derived
-        from rounding, left side over right side for an inequality.
+        from rounding, left side over right side for an inequality. Or it returns a
+        table of numbers, and the display, an inequality, gives the fraction.
     samples
         How many cases are drawn.
     mutant
@@ -138,9 +192,11 @@ def prove_sampled(
     if samples < 1:
         raise ProofError(f"{label}: no sample was drawn")
     rng = np.random.default_rng(seed)
-    largest = 0.0
+    largest, tables = 0.0, []
     for sample in range(samples):
-        used = _fraction(label, use(rng))
+        drawn = use(rng)
+        tables += [drawn] if isinstance(drawn, Mapping) else []
+        used = _fraction(label, drawn)
         if not 0 <= used <= 1:
             raise ProofError(
                 f"{label}: sample {sample} uses {used:.3g} of the bound, not 0 to 1"
@@ -152,11 +208,14 @@ def prove_sampled(
         raise ProofError(f"{label}: no sample rejects {name}")
     share = f"{100 * largest:.{1 if largest < 0.1 else 0}f} %"
     how = f"sampled {samples} times, at most {share} of the bound used; rejects {name}"
-    _declare(Proof(label, how, covers))
+    refused, tried = _refused(label, tables[:CHANGED_SAMPLES], _is_exceeded)
+    _declare(Proof(label, how, covers, refused, tried))
 
 
 def _fraction(label: str, used: Any) -> float:
-    """``used`` as a float; a verdict is none."""
+    """``used`` as a float, from the display if it is a table; a verdict is none."""
+    if isinstance(used, Mapping):
+        return _display_use(parse(find(label)), used)
     if isinstance(used, bool | np.bool_):
         raise TypeError(f"{label}: a use is a fraction of the bound, got {used}")
     return float(used)
@@ -173,7 +232,17 @@ def _entries(value: Any) -> list[sp.Expr]:
     """Every entry of an expression, a matrix or a list of them, in order."""
     if isinstance(value, list | tuple):
         return [entry for item in value for entry in _entries(item)]
-    return list(value) if isinstance(value, sp.MatrixBase) else [sp.sympify(value)]
+    return list(value) if isinstance(value, sp.MatrixBase) else [_expression(value)]
+
+
+def _expression(value: Any) -> sp.Expr:
+    """``value`` as SymPy has it; a string is refused, as SymPy would run it."""
+    try:
+        return sp.sympify(value, strict=True)
+    except sp.SympifyError:
+        raise TypeError(
+            f"what is compared must be expressions, got {type(value).__name__}"
+        ) from None
 
 
 def _simplest(expression: sp.Expr) -> sp.Expr:
@@ -191,6 +260,87 @@ def _simplest(expression: sp.Expr) -> sp.Expr:
         if simplified == 0:
             return sp.S.Zero
     return simplified
+
+
+def _equated(label: str, table: Table) -> tuple[list[Any], list[Any]]:
+    """The left and the right sides of a display that is made of equations."""
+    relations = sides(find(label), table)
+    if any(sign != "=" for sign, _, _ in relations):
+        raise DisplayError(f"{label}: prove reads equations only")
+    return [left for _, left, _ in relations], [right for _, _, right in relations]
+
+
+def _display_use(display: Any, table: Table) -> float:
+    """The largest share of its bound that an inequality of a display uses."""
+    uses = []
+    for sign, left, right in sides(display, table):
+        if sign in ("=", ">", "\\ge"):
+            raise DisplayError(f"a sampled display says a ≤ b, not a {sign} b")
+        uses.append(float(left) / float(right))
+    return max(uses)
+
+
+def _refused(
+    label: str, tables: Sequence[Table], fails: Callable[[Any, Table], bool]
+) -> tuple[int, int]:
+    """How many changes of a display some table refuses, and how many there are."""
+    if not tables:
+        return 0, 0
+    verdicts = [
+        any(_fails(fails, changed, table) for table in tables)
+        for changed in changes(find(label))
+    ]
+    return sum(verdicts), len(verdicts)
+
+
+def _fails(fails: Callable[[Any, Table], bool], display: Any, table: Table) -> bool:
+    """Whether a changed display is false, or asks the table for what it has not."""
+    try:
+        return fails(display, table)
+    except Exception:
+        return True
+
+
+def _is_unequal(display: Any, table: Table) -> bool:
+    """Whether an equation of a display is false for some values of its symbols."""
+    return any(
+        _shape(left) != _shape(right)
+        or any(map(_differ, _entries(left), _entries(right)))
+        for _, left, right in sides(display, table)
+    )
+
+
+def _is_false(display: Any, table: Table) -> bool:
+    """Whether SymPy cannot show a display's relations to be true."""
+    return not all(_is_true(*relation) for relation in sides(display, table))
+
+
+def _is_true(sign: str, left: Any, right: Any) -> bool:
+    if sign != "=":
+        return relation_holds(sign, left, right)
+    if _shape(left) != _shape(right):
+        return False
+    pairs = zip(_entries(left), _entries(right), strict=True)
+    return all(_simplest(a - b) == 0 for a, b in pairs)
+
+
+def _is_exceeded(display: Any, table: Table) -> bool:
+    return not 0 <= _display_use(display, table) <= 1
+
+
+def _differ(left: sp.Expr, right: sp.Expr) -> bool:
+    """Whether two expressions differ at one point, chosen once for each symbol."""
+    residual = sp.sympify(left - right)
+    symbols = sorted(residual.free_symbols, key=str)
+    if not all(symbol.is_commutative for symbol in symbols):
+        return bool(sp.expand(residual) != 0)
+    primes = map(sp.prime, itertools.count(1))  # √9 / 3 would be 1
+    values = {
+        symbol: sp.Integer(n) if symbol.is_integer else sp.sqrt(n) / 3
+        for symbol, n in zip(symbols, primes, strict=False)
+    }
+    number = sp.N(residual.subs(values), 30)
+    return bool(abs(number) > 1e-12 if number.is_number else _simplest(residual) != 0)
 
 
 def _declare(proof: Proof) -> None:

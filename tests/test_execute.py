@@ -82,6 +82,26 @@ def test_only_pages_whose_own_imports_or_data_changed_run_again(book):
     assert change("posedu/__init__.py") == [5, 5, 0]
 
 
+def test_a_page_whose_displays_changed_is_checked_again(book):
+    page = book / "first.md"
+    cells, found = page.read_text(), []
+    for display, prose in ("bb", "bc", "cc"):
+        page.write_text(f"{cells}\n$$\na = {display}\n$$ (eq-a)\n\nwords {prose}\n")
+        assert run_pages(book)
+        found.append(runs(book)[0])
+    assert found == [1, 1, 2]
+
+
+def test_a_cell_that_may_fail_is_refused(book, capsys):
+    page = book / "first.md"
+    tag = "ipython3\n:tags: [raises-exception]"
+    page.write_text(page.read_text().replace("ipython3", tag))
+    for _ in range(2):
+        assert not run_pages(book)
+        assert "first: a cell may not be tagged raises-exc" in capsys.readouterr().err
+    assert runs(book) == [0, 1, 0]
+
+
 def test_a_page_that_fails_fails_every_time_and_is_not_kept(book, capsys):
     good = (book / "first.md").read_text()
     (book / "first.md").write_text(good.replace("print(", "raise ValueError("))

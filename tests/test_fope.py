@@ -77,9 +77,28 @@ def spread(matrix):
     return max(np.ptp(np.diag(matrix, -r)) for r in range(len(matrix)))
 
 
-def test_it_is_relative_only_without_mixing():
-    assert spread(scores(fope(sigma=0.0))) < 1e-11
-    assert spread(scores(fope(coefficients="paper"))) > 1
+def test_it_is_relative_exactly_where_each_pair_is_one_wave():
+    own = np.eye(16)
+    other, noise = 0.7 * own[::-1], 0.1 * draw(0, 2, 16, 16)
+    refuted = []
+    for c, s in (
+        (own, own),
+        (own, -own),  # each pair turns back
+        (other, other),  # each pair has the wave of another
+        (1.2 * own, 0.8 * own),  # nothing is mixed, but c ≠ s: two waves
+        (own, 0 * own),
+        (own + noise[0], own + noise[0]),
+        (own + noise[0], own + noise[1]),
+    ):
+        coefficients = {"cos_coefficients": c, "sin_coefficients": s}
+        module = fope(
+            coefficients=None, **{n: torch.tensor(t) for n, t in coefficients.items()}
+        )
+        waves = (c + s != 0).sum(0) + (c - s != 0).sum(0)
+        is_relative = spread(scores(module)) < 1e-11
+        assert is_relative == (waves <= 1).all()
+        refuted.append(wrong.relative_where_nothing_is_mixed(c, s) != is_relative)
+    assert sum(refuted) == 3
 
 
 def test_ones_double_what_they_pad():

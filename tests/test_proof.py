@@ -202,6 +202,8 @@ def test_ledger_can_read_the_record_back():
         "label": "eq-x",
         "how": proof.how,
         "covers": proof.covers,
+        "refused": 0,
+        "changes": 0,
     }
     assert "<d" not in page
 

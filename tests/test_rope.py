@@ -221,6 +221,17 @@ def test_decay_bound_needs_its_boundary_term():
     assert abs(score) > wrong.bound_without_boundary(h, 5, d)
 
 
+@given(even, st.integers(0, 4096))
+def test_decay_bound_is_attained_by_contents_made_for_the_offset(d, offset):
+    phases = np.exp(1j * offset * geometric(d))
+    sums = np.cumsum(phases)
+    steps = sums.conj() / np.abs(sums)
+    h = np.cumsum(steps[::-1])[::-1]
+    bound = d / 2 * rotary.decay_bound(offset, d)
+    # d/2 products of sums of at most d/2 units, each of whose terms is rounded.
+    assert abs((h * phases).sum().real - bound) <= d**3 * 2.0**-53
+
+
 def test_a_norm_without_gain_commutes_and_a_gain_does_not():
     x, positions = normal(0, 5, 8), np.arange(5)
 

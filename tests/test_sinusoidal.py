@@ -137,6 +137,27 @@ def test_projections_keep_it_relative_only_if_they_commute_with_shifts():
         assert np.isclose(pe[0] @ a @ pe[1], pe[2] @ a @ pe[3], atol=1e-14) == relative
 
 
+@pytest.mark.parametrize("spacing", SPACINGS)
+def test_a_relative_score_ignores_content(spacing):
+    """All scores that moving both tokens by one does not change.
+
+    With h = (1, PE), a score is h(i)ᵀ K h(j): the first row and column of K are what
+    the head makes of the contents. Up to its corner, content with content, they vanish,
+    and d dimensions are left.
+    """
+    d = 4
+    pe = absolute.sinusoidal(range(d + 2), d, layout="half", base=20, spacing=spacing)
+    h = np.column_stack((np.ones(d + 2), pe))
+    moved = np.kron(h[1:], h[1:]) - np.kron(h[:-1], h[:-1])
+    _, size, vectors = np.linalg.svd(moved)
+    rank = h.shape[1] ** 2 - (1 + d)
+    off = moved.size * bounds.U64 * size[0]  # of a singular value
+    assert size[rank] < off < size[rank - 1]
+    relative = vectors[rank:].reshape(-1, d + 1, d + 1)
+    assert np.abs(relative[:, 0, 1:]).max() < off / size[rank - 1]
+    assert np.abs(relative[:, 1:, 0]).max() < off / size[rank - 1]
+
+
 # Published numbers.
 
 

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from posedu.numpy import stickbreaking as reference
+from posedu.numpy.attention import Tokens
 from posedu.numpy.attention import attend as attend_reference
 from posedu.timing import peak_memory
 from posedu.torch import Attention, KVCache, StickBreaking, attend
@@ -28,15 +29,28 @@ def last_row(logits, attend_current=True):
     return weights[-1], log_rest[-1]
 
 
-def error_of(logits, u):
-    """A bound on the relative error of a row's weights, computed with unit roundoff u.
+def spent(row):
+    """P_j = Σ softplus(z_l) from key j on, in more digits than float64 has."""
+    return np.cumsum(np.logaddexp(0, row.astype(np.longdouble))[::-1])[::-1]
 
-    log A is the logit less at most n softplus values: each is good to 2u of itself,
-    each of the n additions rounds by u of a partial sum, at most S = Σ softplus, and
-    the exponential turns the absolute error into a relative one and adds 2u.
+
+def errors_of(row, u, block):
+    """``eq-stick-bound``: how far off each weight may be, relative, in tiles.
+
+    log A_j is the logit less P_j: each softplus is good to 4u of itself (exponential
+    and log1p to a unit in the last place each), a tile adds with b − 1 roundings, what
+    was spent is carried n/b − 1 times, each u of at most P_j; the difference rounds by
+    u (P_j − z_j), and the exponential, which turns what is absolute before into
+    something relative, by 2u.
     """
-    spent = np.logaddexp(0, logits).sum()
-    return u * ((len(logits) + 3) * spent + np.abs(logits).max() + 2)
+    block = min(block, len(row))
+    tiles = -(-len(row) // block)
+    return u * ((block + tiles + 3) * spent(row) + np.abs(row) + 2)
+
+
+def error_of(row, u):
+    """The largest of a row in one tile."""
+    return float(errors_of(row, u, len(row)).max())
 
 
 @given(rows, currents)
@@ -140,6 +154,57 @@ def test_a_tiny_remainder_keeps_its_digits():
     assert abs((1 - weights.sum()) - exact) > 1e6 * exact
 
 
+def tile_weights(row, block, dtype):
+    """Weights of one query with exact logits: of some keys by values that pick them
+    out, of all as the gradient by values."""
+    keys = torch.tensor(row, dtype=dtype)[None, None, :, None]
+    at = np.arange(len(row))[:: len(row) // 64 + 1]
+    values = torch.zeros(1, 1, len(row), len(at), dtype=dtype)
+    values[0, 0, at, range(len(at))] = 1
+    out, _ = fast.stick_breaking_tiles(
+        torch.ones(1, 1, 1, 1, dtype=dtype), keys, values.requires_grad_(),
+        attend_current=True, block=block,
+    )  # fmt: skip
+    out.backward(torch.ones_like(out))
+    picked, whole = out.detach().flatten(), values.grad[0, 0, :, 0]
+    return at, picked.double().numpy(), whole.double().numpy()
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("size", [1.0, 12.0, 110.0])
+@pytest.mark.parametrize(("keys", "block"), [(8, 256), (300, 16), (5000, 256)])
+def test_weights_in_tiles_are_within_the_bound_in_every_type(dtype, size, keys, block):
+    rng = np.random.default_rng(keys)
+    for row in (rng.uniform(-size, size, keys), np.full(keys, -size)):
+        row = torch.tensor(row).to(dtype).double().numpy()
+        true = np.exp(row - spent(row))
+        working = torch.promote_types(dtype, torch.float32)
+        relative = errors_of(row, torch.finfo(working).eps / 2, block)
+        if dtype == torch.bfloat16:  # what is returned is rounded to it
+            relative = relative + 2.0**-8
+        bound = relative * true + torch.finfo(dtype).tiny
+        at, picked, whole = tile_weights(row, block, dtype)
+        assert (np.abs(picked - true[at]) <= bound[at]).all()
+        assert (np.abs(whole - true) <= bound).all()
+        # All of a row: ``eq-stick-row``
+        assert true @ spent(row) <= 1 + np.logaddexp(0, row).max() + 1e-12
+
+
+def test_one_running_sum_is_not_within_the_bound_of_tiles():
+    row = np.full(7500, -6.5)
+    cost = np.logaddexp(0, row).astype(np.float32)
+    running = np.cumsum(cost[::-1], dtype=np.float32)[::-1]
+    true = np.exp(row - spent(row))
+    bound = errors_of(row, U32, 128) * true
+    assert (np.abs(np.exp(row - running) - true) > bound).any()
+    _, _, tiled = tile_weights(row, 128, torch.float32)
+    assert (np.abs(tiled - true) <= bound).all()
+
+
+def draw_normal(seed, *shape):
+    return np.random.default_rng(seed).normal(size=shape)
+
+
 def heads(seed, queries, keys, d=4, kv_heads=2, dtype=torch.float64, size=1.0):
     generator = torch.Generator().manual_seed(seed)
 
@@ -232,6 +297,35 @@ def test_stopping_early_costs_at_most_the_stick_left(seed, stop):
     assert ((full - short).norm(dim=-1) <= stop * longest + 1e-12).all()
 
 
+@pytest.mark.parametrize("remainder", REMAINDERS)
+def test_stopping_early_costs_the_stick_left_times_the_way_to_its_taker(remainder):
+    """``eq-stick-stop``: what is not looked at goes to whoever gets the remainder."""
+    length, older, stop = 300, 300 - 256, 0.5  # a tile is 256 keys
+    q, k = torch.ones(1, 4, length, 4).double(), torch.full((1, 4, length, 4), -2.5)
+    _, _, v = heads(0, length, length, kv_heads=4)
+    v = v[:1]
+    v[:, :, :older] *= 1e-3
+    shape = {"heads": 4, "d": 4} if remainder == "sink" else {}
+    sink = {"sink": torch.ones(4, 4)} if remainder == "sink" else {}
+    full, short = (
+        attend(
+            q, k.double(), v,
+            StickBreaking(
+                attend_current=True, remainder=remainder, stop=s, **shape, **sink
+            ),
+            route="fused",
+        )[:, :, -older:]
+        for s in (0.0, stop)
+    )  # fmt: skip
+    takers = {"drop": 0 * short, "own": v[:, :, -older:], "renormalise": short}
+    taker = takers.get(remainder, torch.ones_like(short))
+    way = (v[:, :, None, :older] - taker[..., None, :]).norm(dim=-1).amax(-1)
+    cost = (full - short).norm(dim=-1)
+    assert cost.any() and (cost <= stop * way).all()
+    longest = v[:, :, :older].norm(dim=-1).max()
+    assert (cost > stop * longest).any() == (remainder != "drop")
+
+
 def test_stopping_early_skips_keys():
     q, k, v = heads(0, 64, 64, kv_heads=4, size=4.0)
     v[:, :, :8] = torch.nan
@@ -286,6 +380,35 @@ def test_the_module_is_the_reference(remainder, current):
     for route in ("eager", "fused"):
         out = attend(q, k, v, module, route=route).detach().numpy()
         np.testing.assert_allclose(out, np.stack(wanted), rtol=0, atol=1e-14)
+
+
+@pytest.mark.parametrize("queries", [1, 2, 5])
+@pytest.mark.parametrize("current", [False, True])
+@pytest.mark.parametrize("remainder", REMAINDERS)
+def test_the_last_queries_weigh_as_they_do_among_all(remainder, current, queries):
+    """The doors take fewer queries than keys: the rest is the query's own token's."""
+    q, k, v = (draw_normal(s, 2, 5, 4) for s in range(3))
+    sink = draw_normal(3, 2, 4) if remainder == "sink" else None
+    doors = reference.stick_breaking(
+        attend_current=current, remainder=remainder, sink=sink
+    )
+
+    def mixed(queries):
+        last, at = q[:, 5 - queries :], np.arange(5.0)
+        mask = np.tri(queries, 5, 5 - queries, dtype=bool)
+        tokens = Tokens(last, k, v, 4, at[5 - queries :], at, mask)
+        weights = doors.weigh(last @ k.swapaxes(-1, -2) / 2, tokens)
+        return doors.mix(weights, v, tokens)
+
+    np.testing.assert_allclose(mixed(queries), mixed(5)[:, 5 - queries :], atol=1e-14)
+
+
+def test_an_empty_batch_may_stop_early():
+    encoding = StickBreaking(attend_current=True, remainder="drop", stop=0.1)
+    nothing = torch.zeros(0, 2, 4, 8)
+    assert attend(nothing, nothing, nothing, encoding, route="fused").shape == (
+        nothing.shape
+    )
 
 
 def test_a_query_that_sees_no_key_gets_zeros_whatever_becomes_of_the_rest():
@@ -369,6 +492,12 @@ BAD = [
     (lambda: fast.stick_breaking_tiles(
         *(square(1, 2, 4, 2).long() for _ in "qkv"), attend_current=True),
      TypeError, "q must hold floats, got torch.int64"),
+    *((lambda mask=mask: fast.stick_breaking_tiles(
+        *(square(2, 2, 4, 2) for _ in "qkv"), attend_current=True,
+        key_padding_mask=mask),
+       ValueError, r"key_padding_mask must be boolean \[2, 4\], got torch")
+      for mask in (square(2, 6).bool(), square(2, 3).bool(), square(1, 4).bool(),
+                   square(2, 4))),
     (lambda: fast.break_stick_log(square(3, 2), attend_current=True),
      ValueError, "at least as many keys as queries, got 2 and 3"),
     (lambda: StickBreaking(attend_current=True, remainder="sink"),

@@ -378,6 +378,11 @@ def toeplitz_by_the_paper(q, k, positions, **series):
     return q @ k.T
 
 
+def relative_where_nothing_is_mixed(c, s):
+    """This book's first edition, of FoPE on tokens: no wave but a pair's own."""
+    return not any((m - np.diag(np.diag(m))).any() for m in (c, s))
+
+
 def frequencies_up_to_the_floor(d, length):
     """The slow half kept and the fast one dropped."""
     omega = frequencies(d)

@@ -21,7 +21,7 @@ ENCODINGS = (
         lab="absolute",
         parameters="0",
         cost="O(L d) once, at the input",
-        relative="its inner products are; scores after projections in general not",
+        relative="its inner products are; a whole score only where it ignores content",
         bounded="yes: |PE|² = d/2",
         sizes=("d_model",),
         adopters=("Transformer (2017)", "Marian", "Pegasus", "Whisper encoder"),

@@ -32,7 +32,8 @@ ENCODINGS = (
         special_cases=(
             SpecialCase(
                 "sinusoidal",
-                "q = k = PE(0): the scores are its position–position term",
+                "q = k = PE(0): the scores are its position–position term "
+                "for W_qᵀ W_k = I",
                 "eq-rope-sinusoidal",
             ),
             SpecialCase(ATTENTION, "all positions equal", "eq-rope-equal-positions"),
@@ -217,10 +218,14 @@ ENCODINGS = (
         lab="rotations",
         parameters="0",
         cost="O(L d) a head and layer, and O(L d²) for the series",
-        relative="no, as the code has it; by its offset: exactly",
+        relative="no, unless each pair is a single wave",
         bounded="no: norms are not kept",
         special_cases=(
-            SpecialCase("rope", "no frequency is mixed in or dropped", "eq-fope-rope"),
+            SpecialCase(
+                "rope",
+                "the coefficients are the identity, no frequency is dropped",
+                "eq-fope-rope",
+            ),
         ),
     ),
     Encoding(
@@ -250,7 +255,7 @@ ENCODINGS = (
         chapter="fope",
         lab="rotations",
         parameters="0",
-        cost="O(L² d) a head and layer",
+        cost="O(L² d²) a head and layer; memory O(L² d)",
         relative="exactly",
         bounded="no: norms are not kept",
     ),

@@ -15,6 +15,7 @@ from posedu._arguments import (
     require_bool,
     require_choice,
     require_dimension,
+    require_finite,
 )
 from posedu.torch._kernels import completed, keep, without_autocast
 from posedu.torch._tensors import require_floats, require_shape
@@ -34,6 +35,7 @@ def earlier(
     queries: int, keys: int, *, attend_current: bool, device: Device = None
 ) -> Bool[Tensor, "queries keys"]:
     """True where key j comes before query i, or is its own token if wanted."""
+    require_bool("attend_current", attend_current)
     if queries > keys:
         raise ValueError(
             f"there must be at least as many keys as queries, got {keys} and {queries}"
@@ -94,13 +96,13 @@ def stick_breaking_tiles(
     stop
         Where the stick left is at most this for every query of a tile, older keys are
         not looked at. The output is then off by at most ``stop`` times the longest
-        value (``eq-stick-stop``). Default 0: every key is looked at, unless nothing
-        is left at all.
+        value (``eq-stick-stop``). Default 0: every key is looked at.
 
     Raises
     ------
     TypeError, ValueError
-        Shapes that do not fit, more queries than keys, a ``stop`` outside [0, 1).
+        Shapes that do not fit, more queries than keys, a mask of another shape or
+        type, a ``stop`` outside [0, 1).
     """
     for name, t in (("q", q), ("k", k), ("v", v)):
         require_floats(name, t)
@@ -126,6 +128,14 @@ def stick_breaking_tiles(
             "there must be at least as many keys as queries, got "
             f"{k.shape[2]} and {q.shape[2]}"
         )
+    if key_padding_mask is not None and (
+        key_padding_mask.dtype != torch.bool
+        or key_padding_mask.shape != (k.shape[0], k.shape[2])
+    ):
+        raise ValueError(
+            f"key_padding_mask must be boolean [{k.shape[0]}, {k.shape[2]}], got "
+            f"{key_padding_mask.dtype} {list(key_padding_mask.shape)}"
+        )
     group = q.shape[1] // max(1, k.shape[1])
     k, v = (t.repeat_interleave(group, 1) if group > 1 else t for t in (k, v))
     is_compiling = torch.compiler.is_compiling()
@@ -147,7 +157,7 @@ class _Tiles:
         stop: float,
     ):
         self.queries, self.keys, self.block = queries, keys, block
-        self.own = 0 if attend_current else 1
+        self.own = 0 if require_bool("attend_current", attend_current) else 1
         self.padding = None if padding is None else padding.flip(-1)
         self.longest = -math.log(stop) if stop else math.inf
 
@@ -357,7 +367,9 @@ class StickBreaking(Encoding):
     sink
         Where those start. Default: zeros.
     stop
-        See :func:`stick_breaking_tiles`.
+        See :func:`stick_breaking_tiles`; on the route ``"fused"``. What is not looked
+        at counts as remainder, so that the output is off by at most ``stop`` times the
+        distance of a value from what gets the rest (``eq-stick-stop``).
 
     Raises
     ------
@@ -382,7 +394,7 @@ class StickBreaking(Encoding):
         super().__init__()
         self.attend_current = require_bool("attend_current", attend_current)
         self.remainder = require_choice("remainder", remainder, REMAINDERS)
-        if not 0 <= stop < 1:
+        if require_finite("stop", stop) < 0 or stop >= 1:
             raise ValueError(f"stop must be in [0, 1), got {stop}")
         self.stop = stop
         if remainder == "sink":
@@ -393,7 +405,7 @@ class StickBreaking(Encoding):
             require_shape("sink", sink, shape)
             self.heads, self.d = shape
             self.sink = nn.Parameter(sink.detach().clone())
-        elif (heads, d, sink) != (None, None, None):
+        elif any(given is not None for given in (heads, d, sink)):
             raise ValueError(
                 "heads, d and sink are for remainder='sink', got "
                 f"remainder={remainder!r}"

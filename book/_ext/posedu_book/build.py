@@ -12,48 +12,61 @@ from posedu_book import notebooks, vendor
 from posedu_book.execute import run_pages
 from posedu_book.notebooks import ROOT
 
-BUILD = ROOT / "_build"
-HTML = BUILD / "html"
-FINGERPRINT = BUILD / "inputs.sha256"
+HTML = ROOT / "_build" / "html"
 INPUTS = ("posedu", "book/_ext", "book/data", "requirements.txt", "_config.yml")
 
 
-def fingerprint():
+def fingerprint(root=ROOT):
     """A hash of what pages are made of beyond their own text and outputs."""
     digest = hashlib.sha256(sys.version.encode())
     for name in INPUTS:
-        paths = [ROOT / name, *(ROOT / name).rglob("*")]
+        paths = [root / name, *(root / name).rglob("*")]
         for path in sorted(paths):
             if path.is_file() and "__pycache__" not in path.parts:
-                digest.update(str(path.relative_to(ROOT)).encode())
+                digest.update(str(path.relative_to(root)).encode())
                 digest.update(path.read_bytes())
     return digest.hexdigest()
 
 
-def forget_stale_pages():
-    """Drop everything that Sphinx has read if its inputs changed."""
-    now = fingerprint()
-    before = FINGERPRINT.read_text() if FINGERPRINT.exists() else ""
-    if now != before:
-        for folder in (".doctrees", "jupyter_execute", "html"):
-            shutil.rmtree(BUILD / folder, ignore_errors=True)
-        FINGERPRINT.parent.mkdir(exist_ok=True)
-        FINGERPRINT.write_text(now)
-
-
 def build():
-    """Build with warnings as errors; return whether it succeeded."""
+    """Build the whole book; return whether it succeeded."""
     vendor.mathjax()
     notebooks.main()
-    forget_stale_pages()
-    if not run_pages():
+    if not make_site():
         return False
+    print(f"\nThe book is at {HTML / 'index.html'}; `make serve` shows it.")
+    return True
+
+
+def make_site(root=ROOT):
+    """Run the pages and have Sphinx write them, with warnings as errors.
+
+    Sphinx reads only what changed and warns only of what it reads. So nothing that it
+    read is kept from a build that failed, or if what pages are made of has changed.
+    """
+    known = root / "_build" / "inputs.sha256"
+    now = fingerprint(root)
+    if not known.exists() or known.read_text() != now:
+        forget_pages(root)
+    known.unlink(missing_ok=True)
+    if run_pages(root) and run_sphinx(root):
+        known.write_text(now)
+        return True
+    forget_pages(root)
+    return False
+
+
+def forget_pages(root=ROOT):
+    """Drop everything that Sphinx has read and written."""
+    for folder in (".doctrees", "jupyter_execute", "html"):
+        shutil.rmtree(root / "_build" / folder, ignore_errors=True)
+
+
+def run_sphinx(root=ROOT):
+    """Return whether Sphinx writes the site without a warning."""
     jupyter_book = Path(sys.executable).with_name("jupyter-book")
-    command = [jupyter_book, "build", ROOT, "--warningiserror", "--nitpick"]
-    result = subprocess.run([*command, "--keep-going"])
-    if result.returncode == 0:
-        print(f"\nThe book is at {HTML / 'index.html'}; `make serve` shows it.")
-    return result.returncode == 0
+    command = [jupyter_book, "build", root, "--warningiserror", "--nitpick"]
+    return subprocess.run([*command, "--keep-going"]).returncode == 0
 
 
 def serve(port=8000):

@@ -13,6 +13,7 @@ from posedu_book.markup import link, table
 LOGGER = logging.getLogger(__name__)
 PROOF = re.compile(r'class="posedu-proof" data-proof="([^"]*)"')
 CLAIM, DEFINITION = "eq-", "def-"
+UNCHECKED = {"how": "unchecked", "covers": "", "refused": 0, "changes": 0}
 THEOREMS = {"theorem_node", "lemma_node", "proposition_node", "corollary_node"}
 
 
@@ -114,14 +115,34 @@ def fill(app, doctree, docname):
             found = store(app.env)[page]
             checks = {check["label"]: check for check in found["checks"]}
             for label in found["claims"]:
-                check = checks.get(label, {"how": "unchecked", "covers": ""})
+                check = checks.get(label, UNCHECKED)
                 equation = link(app, docname, page, f"equation-{label}", label)
                 title = app.env.titles[page].astext()
                 chapter = link(app, docname, page, "", title)
-                rows.append([equation, check["how"], check["covers"], chapter])
-        count = nodes.paragraph("", f"{len(rows)} claims, each with its one check.")
-        head = ["Equation", "How", "Covers", "Chapter"]
+                tied = _typeset(check)
+                rows.append([equation, check["how"], tied, check["covers"], chapter])
+        count = nodes.paragraph("", _count(app.env))
+        head = ["Equation", "How", "As typeset", "Covers", "Chapter"]
         placeholder.replace_self([count, table(head, rows)])
+
+
+def _typeset(check):
+    """How many changes of the display its check refuses, if it reads the display."""
+    tied = check["changes"]
+    return f"refuses {check['refused']} of {tied} changes" if tied else "not read"
+
+
+def _count(env):
+    """The ledger in one sentence."""
+    found = store(env).values()
+    claims = sum(len(page["claims"]) for page in found)
+    tied = [check for page in found for check in page["checks"] if check["changes"]]
+    refused, changes = (sum(c[key] for c in tied) for key in ("refused", "changes"))
+    return (
+        f"{claims} claims, each with its one check. {len(tied)} of them are read from "
+        f"the page as they are typeset; their checks refuse {refused} of {changes} "
+        "changes of one sign, index or exponent."
+    )
 
 
 def outdated(app, env):

@@ -3,7 +3,8 @@
 Sphinx would run them one after another. Executed pages are put into the cache that it
 reads, so that it finds them all done. That cache knows a page by its cells alone; what
 a page is made of besides, the modules of posedu that it imports and the data that it
-reads, is kept beside it as a hash.
+reads, is kept beside it as a hash. Among the data are the page's own displayed
+equations, which its checks read.
 """
 
 import ast
@@ -11,6 +12,7 @@ import functools
 import hashlib
 import json
 import os
+import re
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -29,6 +31,7 @@ from posedu_book.notebooks import ROOT
 
 FACES = ("posedu.numpy", "posedu.sympy", "posedu.torch")  # which records load by name
 TIMEOUT = 600  # seconds for a cell
+DISPLAY = re.compile(r"^\$\$.*?^\$\$ \(eq-[\w-]+\)", re.DOTALL | re.MULTILINE)
 
 
 def run_pages(root=ROOT, workers=None) -> bool:
@@ -36,10 +39,15 @@ def run_pages(root=ROOT, workers=None) -> bool:
     folder = root / "_build"
     cache = get_cache(folder / ".jupyter_cache")
     known = _load(folder / "executed.json")
-    waiting = {}
+    waiting, failed = {}, []
     for name, path in pages(root):
         notebook = read(path)
         if notebook is None or _is_excluded(name, root):
+            continue
+        if _may_fail(notebook):
+            failed.append(name)
+            refusal = "a cell may not be tagged raises-exception"
+            print(f"{name}: {refusal}; show the error with try", file=sys.stderr)
             continue
         digest = fingerprint(path, notebook, root)
         record = _match(cache, notebook)
@@ -51,7 +59,6 @@ def run_pages(root=ROOT, workers=None) -> bool:
         waiting[name] = path, notebook, digest
     _save(folder / "executed.json", known)
     workers = workers or _cores()
-    failed = []
     with (
         ThreadPoolExecutor(workers) as pool,
         tqdm(total=len(waiting), desc="pages", unit="page", disable=not waiting) as bar,
@@ -104,6 +111,11 @@ def _code(notebook) -> str:
     return "\n".join(cells)
 
 
+def _may_fail(notebook) -> bool:
+    tags = (cell.metadata.get("tags", ()) for cell in notebook.cells)
+    return any("raises-exception" in of_cell for of_cell in tags)
+
+
 def _run(path: Path, notebook):
     return single_nb_execution(
         notebook, cwd=str(path.parent), timeout=TIMEOUT, allow_errors=False
@@ -125,6 +137,8 @@ def fingerprint(path: Path, notebook, root=ROOT) -> str:
     data = sorted((root / "book" / "data").glob("*"))
     used += [p for p in data if any(p.name in text for text in texts)]
     digest = hashlib.sha256(sys.version.encode())
+    for display in DISPLAY.findall(path.read_text(encoding="utf-8")):
+        digest.update(display.encode() + b"\0")
     for path in used:
         digest.update(str(path.relative_to(root)).encode() + b"\0")
         digest.update(path.read_bytes() + b"\0")

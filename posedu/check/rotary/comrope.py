@@ -237,19 +237,19 @@ Return the positions of a class token and of the patches of an image of `width` 
 
 
 def moves(draws, sigma):
-    """Moves in patches, as the released code makes them of normal draws: a tensor."""
+    """Moves in patches, as the authors' code makes them of normal draws: a tensor."""
     return (draws * sigma / 2).clamp(-0.5, 0.5)
 
 
 MOVES = Exercise(
     name="comrope-5",
-    title="Half a perturbation",
+    title="The code's perturbation",
     kind="PyTorch",
     minutes=5,
     lines=1,
     statement=r"""
 `draws` are standard normal numbers.
-Return by how many patches the *released code* moves the coordinates for the perturbation $\sigma$: with half the deviation that the paper states, clamped to the patch.
+Return by how many patches the authors' code moves the coordinates for the perturbation $\sigma$: it draws with deviation $\sigma/2$, then clamps to the patch.
 """,
     hint=r"""
 From its centre, how far is the edge of a patch?
@@ -262,7 +262,7 @@ From its centre, how far is the edge of a patch?
     misconceptions=(
         Misconception(
             "This is the paper's deviation",
-            "The text says σ patches; the code takes half of that.",
+            "The text says σ patches; the code draws with half of that.",
             lambda draws, sigma: (draws * sigma).clamp(-0.5, 0.5),
         ),
         Misconception(

@@ -700,8 +700,8 @@ Write a small function for $R$ first; `np.tensordot(at, generators, 1)` is $\sum
         ),
         Misconception(
             "Both sides are computed by the law",
-            "exp(−X) exp(Y) = exp(Y − X) is what you test. If you use it, or put x at "
-            "the origin, the result is 0 whatever the generators are.",
+            "exp(−X) exp(Y) = exp(Y − X) is what you test. If you use it, or put x and "
+            "y on one line with the origin, the result is 0 for all generators.",
             lambda generators, x, y: 0.0,
         ),
         Misconception(

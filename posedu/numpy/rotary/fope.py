@@ -1,12 +1,16 @@
 """FoPE: a Fourier series in place of each pair's single frequency."""
 
+from typing import Any
+
 import numpy as np
 from jaxtyping import Float
 
 from posedu._arguments import (
     PADDINGS,
+    require_bool,
     require_choice,
     require_dimension,
+    require_fourier_dim,
     require_heads,
 )
 from posedu.numpy._arrays import (
@@ -95,9 +99,8 @@ def fope_table(
         Coefficients unlike each other or of another number of kept frequencies,
         columns of sum 0 to normalise, unknown ``padding``, a ``fourier_dim`` below d.
     """
-    if fourier_dim is not None and fourier_dim < d:
-        raise ValueError(f"fourier_dim must be at least d = {d}, got {fourier_dim}")
-    omega = kept_frequencies(fourier_dim or d, length=length, base=base)
+    fourier_dim = require_fourier_dim(fourier_dim, d)
+    omega = kept_frequencies(fourier_dim, length=length, base=base)
     c = require_floats("cos_coefficients", cos_coefficients)
     s = require_floats("sin_coefficients", sin_coefficients)
     if (
@@ -111,7 +114,7 @@ def fope_table(
             f"[heads, {len(omega)}, series] with at most {d // 2} series, got shapes "
             f"{list(c.shape)} and {list(s.shape)}"
         )
-    if normalise:
+    if require_bool("normalise", normalise):
         c, s = _normalised(c), _normalised(s)
     sine = 0.0 if require_choice("padding", padding, PADDINGS) == "identity" else 1.0
     angle = require_positions(positions)[..., None] * omega
@@ -177,30 +180,40 @@ def fope(
     """
     x = require_floats("x", x)
     a, b = pairs(x.shape[-1], layout=layout)
-    tables = fope_table(
+    cos, sin = _table_for(
+        x,
         align_positions(positions, x),
-        x.shape[-1],
-        cos_coefficients=_of_heads(x, "cos_coefficients", cos_coefficients),
-        sin_coefficients=_of_heads(x, "sin_coefficients", sin_coefficients),
+        cos_coefficients,
+        sin_coefficients,
         length=length,
         padding=padding,
         base=base,
         fourier_dim=fourier_dim,
         normalise=normalise,
     )
-    cos, sin = tables
     y = np.empty_like(x)
     y[..., a] = x[..., a] * cos - x[..., b] * sin
     y[..., b] = x[..., a] * sin + x[..., b] * cos
     return y
 
 
-def _of_heads(
-    x: Float[Array, "*shape"],
-    name: str,
-    coefficients: Float[Array, "*heads kept series"],
-) -> Float[Array, "*repeated kept series"]:
-    return for_heads_of(x, require_floats(name, coefficients), 2)
+def _table_for(
+    x: Float[Array, "*batch tokens d"],
+    positions: Float[Array, "*rows places"],
+    cos_coefficients: Float[Array, "*heads kept series"],
+    sin_coefficients: Float[Array, "*heads kept series"],
+    **series: Any,
+) -> tuple[Float[Array, "*table places pairs"], Float[Array, "*table places pairs"]]:
+    """:func:`fope_table`, with a head's coefficients for all of x that share them."""
+    c = require_floats("cos_coefficients", cos_coefficients)
+    s = require_floats("sin_coefficients", sin_coefficients)
+    return fope_table(
+        positions,
+        x.shape[-1],
+        cos_coefficients=for_heads_of(x, c, 2),
+        sin_coefficients=for_heads_of(x, s, 2),
+        **series,
+    )
 
 
 def fope_scores(
@@ -222,9 +235,9 @@ def fope_scores(
 
     Score(i, j) = Σ_p Re(h_p) C_p(i − j) − Im(h_p) S_p(i − j), where h_p is query pair
     times conjugate key pair (arXiv 2412.17739 Eq. 12). Relative by construction, and
-    no door of :func:`fope` gives it: it costs a table of every offset. Equation
-    ``def-fope-offset``. Arguments and errors as :func:`fope`; with fewer key heads than
-    heads, each serves a group of neighbours. Not divided by √d.
+    no door of :func:`fope` gives it: it costs a series for every query and key.
+    Equation ``def-fope-offset``. Arguments and errors as :func:`fope`; with fewer key
+    heads than heads, each serves a group of neighbours. Not divided by √d.
     """
     q, k = require_floats("q", q), require_floats("k", k)
     if (
@@ -246,11 +259,11 @@ def fope_scores(
     a, b = pairs(q.shape[-1], layout=layout)
     h = (q[..., a] + 1j * q[..., b])[..., :, None, :]
     h = h * (k[..., a] - 1j * k[..., b])[..., None, :, :]
-    tables = fope_table(
+    tables = _table_for(
+        q,
         offsets.reshape(*offsets.shape[:-2], -1),
-        q.shape[-1],
-        cos_coefficients=_of_heads(q, "cos_coefficients", cos_coefficients),
-        sin_coefficients=_of_heads(q, "sin_coefficients", sin_coefficients),
+        cos_coefficients,
+        sin_coefficients,
         length=length,
         padding=padding,
         base=base,

@@ -14,6 +14,8 @@ from posedu.numpy.rotary.axes import for_heads_of
 
 Array = np.ndarray
 
+_COMBINATIONS = 16  # that a normal form tries
+
 
 def skew(entries: Float[Array, "*rows entries"]) -> Float[Array, "*rows block block"]:
     """A = U − Uᵀ, where U holds ``entries`` above its diagonal, row by row.
@@ -57,7 +59,9 @@ def rotations(
         raise ValueError(
             f"positions must be [..., tokens, {axes}], got {list(positions.shape)}"
         )
-    return exponential(np.einsum("...tk,...kmij->...tmij", positions, generators))
+    sums = np.einsum("...tk,...kmij->...tmij", positions, generators)
+    # The two triangles may be rounded differently
+    return exponential((sums - sums.swapaxes(-1, -2)) / 2)
 
 
 def exponential(a: Float[Array, "*rows b b"]) -> Float[Array, "*rows b b"]:
@@ -65,7 +69,23 @@ def exponential(a: Float[Array, "*rows b b"]) -> Float[Array, "*rows b b"]:
 
     Orthogonal but for rounding at any size of A. Its error is a few b u (1 + s), where
     s is the norm of A, b its size and u the unit roundoff.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Matrices that are not skew: A + Aᵀ is larger than 8 b u (1 + s), which would
+        change the result by more than its error.
     """
+    a = require_floats("a", a)
+    if a.ndim < 2 or a.shape[-1] != a.shape[-2]:
+        raise ValueError(f"a must be [..., b, b], got shape {list(a.shape)}")
+    rounding = 8 * a.shape[-1] * 2.0**-53
+    off, size = (np.linalg.norm(m, axis=(-2, -1)) for m in (a + a.swapaxes(-1, -2), a))
+    if not (off <= rounding * (1 + size)).all():
+        raise ValueError(
+            "a must be skew, A = −Aᵀ, and finite: A + Aᵀ has norms up to "
+            f"{off.max():.1e} beside {size.max():.1e} of A"
+        )
     eigenvalues, vectors = np.linalg.eigh(1j * a)
     phases = np.exp(-1j * eigenvalues)[..., None, :]
     return ((vectors * phases) @ vectors.conj().swapaxes(-1, -2)).real
@@ -110,10 +130,13 @@ def turn_blocks(
     """
     x, rotation = require_floats("x", x), require_floats("rotation", rotation)
     blocks, b = rotation.shape[-3:-1] if rotation.ndim > 3 else (0, 0)
+    rows = zip(reversed(rotation.shape[:-4]), reversed(x.shape[:-2]), strict=False)
     if (
         rotation.shape[-1:] != (b,)
-        or blocks * b != x.shape[-1]
+        or (blocks * b,) != x.shape[-1:]
         or rotation.shape[-4:-3] != x.shape[-2:-1]
+        or rotation.ndim - 2 > x.ndim
+        or any(n not in (1, m) for n, m in rows)
     ):
         raise ValueError(
             "rotation must be [..., tokens, blocks, b, b] with blocks · b = d for x of "
@@ -163,36 +186,58 @@ def normal_form(
     """One basis in which commuting skew generators all turn the same planes.
 
     Returns an orthogonal Q and frequency vectors f_p with
-    Qᵀ A_k Q = blockdiag_p(f_{p,k} J), features interleaved: R(x) is RoPE-Mixed in the
-    basis Q. Equation ``eq-com-normal``.
+    Qᵀ A_k Q = blockdiag_p(f_{p,k} J), features interleaved, and one more zero if d is
+    odd: R(x) is RoPE-Mixed in the basis Q. Equation ``eq-com-normal``.
+
+    The equation holds to within 8 d³ N u times the largest norm of the N generators:
+    8 d u is the rounding of a Schur form, of a random combination of them, and d² N
+    what this loses where two planes come near each other in it. In at least four of
+    five combinations none of the (d/2)² pairs loses more.
 
     Raises
     ------
     ValueError
-        Generators that are not skew or do not commute, or an odd d.
+        Generators that are not skew, or for which no basis was found: they do not
+        commute.
     """
+    generators = np.asarray(generators)
+    if generators.ndim != 3:
+        raise ValueError(
+            f"generators must be [axes, d, d], got shape {list(generators.shape)}"
+        )
+    generators = require_generators(generators[:, None])[:, 0]
+    d = generators.shape[-1]
+    size = _largest_norm(generators)
+    tolerance = 8 * d**3 * len(generators) * 2.0**-53 * size
+    rng, residual = np.random.default_rng(0), np.inf
+    for _ in range(_COMBINATIONS):
+        basis = _planes(np.tensordot(rng.normal(size=len(generators)), generators, 1))
+        turned = basis.T @ generators @ basis
+        first = np.arange(0, d - 1, 2)
+        frequencies = turned[:, first + 1, first]
+        form = np.zeros_like(turned)
+        form[:, first + 1, first] = frequencies
+        form[:, first, first + 1] = -frequencies
+        residual = min(residual, _largest_norm(turned - form))
+        if residual <= tolerance:
+            return basis, frequencies.T
+    raise ValueError(
+        "found no planes that all generators turn, as there are if they commute, "
+        f"A_k A_l = A_l A_k: the best of {_COMBINATIONS} bases is off by "
+        f"{residual:.1e}, where rounding explains {tolerance:.1e}"
+    )
+
+
+def _planes(a: Float[Array, "d d"]) -> Float[Array, "d d"]:
+    """An orthogonal basis whose neighbours span the planes that a skew matrix turns."""
     from scipy.linalg import schur  # slow to import, and no face needs it
 
-    generators = require_generators(np.asarray(generators)[:, None])[:, 0]
-    d = require_dimension("d", generators.shape[-1])
-    largest = np.abs(generators).max(initial=0.0)
-    products = np.einsum("kij,ljm->klim", generators, generators)
-    if np.abs(products - products.swapaxes(0, 1)).max() > 1e-10 * largest**2:
-        raise ValueError("generators must commute: A_k A_l = A_l A_k for every two")
-    # A generic combination tells apart every two planes that some generator tells apart
-    weights = np.random.default_rng(0).normal(size=len(generators))
-    triangular, basis = schur(np.tensordot(weights, generators, 1))
-    planes, fixed, column = [], [], 0
-    while column < d:
-        below = triangular[column + 1, column] if column + 1 < d else 0.0
-        if abs(below) > 1e-12 * largest:
-            planes.append((column, column + 1))
-            column += 2
-        else:
-            fixed.append(column)
-            column += 1
-    planes += zip(fixed[::2], fixed[1::2], strict=True)
-    basis = basis[:, [column for plane in planes for column in plane]]
-    turned = basis.T @ generators @ basis
-    first = np.arange(0, d, 2)
-    return basis, turned[:, first + 1, first].T
+    triangular, basis = schur(a)
+    below = np.append(np.diag(triangular, -1), 0.0)
+    turning = [column for n in np.flatnonzero(below) for column in (n, n + 1)]
+    resting = np.setdiff1d(np.arange(len(a)), turning)
+    return basis[:, [*turning, *resting]]
+
+
+def _largest_norm(matrices: Float[Array, "count d d"]) -> float:
+    return np.linalg.norm(matrices, 2, axis=(-2, -1)).max(initial=0.0)

@@ -1,0 +1,27 @@
+r"""Read a displayed equation with a table that says what its symbols mean.
+
+``sides(r"R_i^\top R_j = R_{j-i}", {"R": rotation, "i": i, "j": j})`` evaluates both
+sides, so that what a page shows is what is proved.
+
+Keys of the table are names without backslashes and braces: ``omega``, ``hat q``,
+``f_code``, ``R^axial``. Its values are SymPy expressions and matrices, numbers,
+functions (``R_i`` is ``R(i)``, ``s_{ij}`` is ``s(i, j)``) and sequences. What a sum
+runs over stands in its bounds, or in the table under ``"p in"``.
+
+The grammar is the book's own and refuses what can be read in two ways:
+
+- Letters that stand together are a product; in a subscript they are indices.
+- A name before a parenthesis is a function where the table's value can be called.
+- ``\cos``, ``\log`` and the like without parentheses end at a sign, a thin space or the
+  next function, a sum or product at the next sign.
+- Absolute values are between ``\lvert`` and ``\rvert``, or ``\bigl|`` and ``\bigr|``.
+- A slash divides what stands before it by one factor, after which a sign comes.
+- ``e^{…}`` is the exponential function and ``\mathrm{i}`` the imaginary unit, unless
+  the table has them.
+"""
+
+from posedu.display.changes import changes
+from posedu.display.grammar import DisplayError, find, parse
+from posedu.display.meaning import Table, sides
+
+__all__ = ["DisplayError", "Table", "changes", "find", "parse", "sides"]

@@ -1,0 +1,111 @@
+"""The grammar of displayed equations, and where a page keeps them."""
+
+import functools
+import re
+from pathlib import Path
+
+from lark import Lark, Tree
+from lark.exceptions import UnexpectedInput
+
+_GRAMMAR = r"""
+display: statement ("," statement)*
+statement: sum (RELATION sum)*
+sum: SIGN? product (SIGN product)*
+product: (factor | THIN | TIMES | OVER)+
+factor: atom tail*
+?tail: "_" script -> below
+     | "^" script -> above
+     | "(" statement ("," statement)* ")" -> arguments
+     | "[" statement ("," statement)* "]" -> entries
+     | "!" -> factorial
+script: NAME | NUMBER | TOP | TEXT | "{" SIGN "}" | SIGN
+      | "{" statement ("," statement)* "}"
+?atom: NAME | NUMBER | TEXT | FUNCTION
+     | "(" statement ")" -> group
+     | "(" statement ("," statement)+ ")" -> tuple
+     | "{" statement "}" -> group
+     | "[" sum "," sum "]" -> commutator
+     | "\\lvert" sum "\\rvert" -> modulus
+     | "\\lVert" sum "\\rVert" -> norm
+     | "\\lfloor" sum "\\rfloor" -> floor
+     | "\\lceil" sum "\\rceil" -> ceiling
+     | "\\langle" sum "," sum "\\rangle" -> inner
+     | "\\overline" "{" sum "}" -> conjugate
+     | "\\frac" "{" sum "}" "{" sum "}" -> fraction
+     | "\\sqrt" (NAME | NUMBER | "{" sum "}") -> root
+     | "\\begin{pmatrix}" row ("\\row" row)* "\\end{pmatrix}" -> matrix
+     | "\\begin{cases}" case ("\\row" case)* "\\end{cases}" -> cases
+row: cell ("\\cell" cell)*
+cell: sum?
+case: sum ","? "\\cell" statement ","?
+
+FUNCTION.3: /\\(sin|cos|tan|log|exp|det|diag|max|min|softmax|sum|prod)(?![a-zA-Z])/
+TEXT.3: /\\(text|operatorname|mathrm)\s*\{[^{}]*\}/
+RELATION.3: /=|<|>|\\(le|ge)(?![a-zA-Z])/
+TIMES.3: /\\(cdot|times)(?![a-zA-Z])/
+TOP.3: /\\top(?![a-zA-Z])/
+THIN.3: /(\\[,;: ]|\\q?quad(?![a-zA-Z]))+/
+NAME.2: /\\(hat|tilde|bar|mathbf|mathbb|mathcal) *(\{ *\\?[a-zA-Z0-9]+ *\}|\\?[a-zA-Z0-9])/
+      | /\\(alpha|beta|gamma|delta|epsilon|varepsilon|theta|lambda|mu|nu|xi|pi|rho)(?![a-zA-Z])/
+      | /\\(sigma|tau|phi|varphi|psi|omega|zeta|ell|PE|Pi|Sigma|Theta|Phi)(?![a-zA-Z])/
+      | /[a-zA-Z]/
+NUMBER: /\d+(\.\d+)?/
+OVER: "/"
+SIGN: /\+|-|\\pm(?![a-zA-Z])/
+%ignore /\s+/
+"""  # noqa: E501
+_COMMAND_END = r"(?![a-zA-Z])"
+_SIZES = r"\\([bB]igg?[lr]?|left|right|textstyle)" + _COMMAND_END
+
+
+class DisplayError(ValueError):
+    """A display that cannot be read, or whose symbols the table does not explain."""
+
+
+def find(label: str, folder: str | Path = ".") -> str:
+    """The LaTeX of the equation with this label, in the pages of a folder."""
+    ending = f"$$ ({label})"
+    for page in sorted(Path(folder).glob("*.md")):
+        above, found, _ = page.read_text(encoding="utf-8").partition(ending)
+        if found:
+            return above.rpartition("$$")[2].strip()
+    raise DisplayError(f"no page in this folder displays {label}")
+
+
+@functools.cache
+def parse(latex: str) -> Tree:
+    """The display as a tree, or a :class:`DisplayError` that says where it ends."""
+    text = _plain(latex)
+    try:
+        return _parser().parse(text)
+    except UnexpectedInput as error:
+        at = error.pos_in_stream or 0
+        raise DisplayError(f"cannot be read from {text[at:]!r} on") from None
+
+
+@functools.cache
+def _parser() -> Lark:
+    return Lark(_GRAMMAR, start="display", parser="lalr")
+
+
+def _plain(latex: str) -> str:
+    """The LaTeX without alignment, sizes and the words behind an equation."""
+    text = re.sub(r"\\hphantom\{(?:[^{}]|\{[^{}]*\})*\}|\\!|\{\}", " ", latex)
+    text = re.sub(r"\\text\{ ?(for|where|if|with)\b.*", "", text, flags=re.S)
+    text = re.sub(r"\\[bB]igg?([lr]) *\|", r"\\\1vert ", text)
+    text = re.sub(_SIZES, " ", text)
+    text = re.sub(r"(?<!\\)[:;]", ",", text)
+    text = re.sub(r"\\[td]?frac *(\d) *(\d)", r"\\frac{\1}{\2}", text)
+    text = re.sub(r"\\[td]frac" + _COMMAND_END, r"\\frac", text)
+    text = re.sub(r"\\mathrm *([a-zA-Z])", r"\\mathrm{\1}", text)
+    text = re.sub(r"\\(begin|end)\{(aligned|gathered|split)\}", " ", text)
+    tables = re.compile(r"(\\begin\{(pmatrix|cases)\})(.*?)(\\end\{\2\})", re.S)
+    text = tables.sub(lambda found: found[1] + _cells(found[3]) + found[4], text)
+    text = re.sub(r"\\\\(\[[^\]]*\])?|&", " ", text)
+    return re.sub(r"(\\q?quad|\\[,; ]|[.,\s])+$", "", text)
+
+
+def _cells(body: str) -> str:
+    """The inside of a matrix with commands of its own between cells and rows."""
+    rows = re.sub(r"\\\\(\[[^\]]*\])?", r"\\row ", body.strip().rstrip(","))
+    return " " + rows.replace("&", r"\cell ") + " "
