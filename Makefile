@@ -28,8 +28,10 @@ notebooks: $(READY)
 missing: $(READY)
 	$(RUN) -m posedu_book.missing $(NAMES)
 
+# By way of the environment: neither make nor a shell reads what stands in it.
+address: override export URL := $(value URL)
 address: $(READY)
-	$(RUN) -m posedu_book.address "$(URL)"
+	$(RUN) -m posedu_book.address
 
 lint: $(READY)
 	$(VENV)/bin/ruff check . && $(VENV)/bin/ruff format --check . && $(VENV)/bin/mypy

@@ -21,6 +21,8 @@ CONTEXT_GATES = ("content", "values", "keys")
 SLOPES = ("authors", "geometric")
 SIDES = ("causal", "symmetric", "one-sided")
 SCALINGS = ("code", "bias unscaled", "paper")
+LARGEST_SIZE = 2**31 - 1
+LEAST_TIME = 1e-30  # the bias of a gate that forgets faster is no float32
 
 
 def require_dimension(name: str, value: int, multiple: int = 2) -> int:
@@ -33,6 +35,8 @@ def require_dimension(name: str, value: int, multiple: int = 2) -> int:
             f"{name} must be a positive multiple of {multiple}, got {value}; "
             f"the nearest valid value is {nearest}"
         )
+    if value > LARGEST_SIZE:
+        raise ValueError(f"{name} must be at most {LARGEST_SIZE}, got {value}")
     return int(value)
 
 
@@ -47,7 +51,7 @@ def require_base(base: float) -> float:
 
 def require_choice(name: str, value: str, choices: Sequence[str]) -> str:
     """Return ``value`` if it is one of ``choices``, else raise."""
-    if value not in choices:
+    if not isinstance(value, str) or value not in choices:
         allowed = " or ".join(repr(choice) for choice in choices)
         raise ValueError(f"{name} must be {allowed}, got {value!r}")
     return value
@@ -71,6 +75,16 @@ def require_bool(name: str, value: bool) -> bool:
     return value
 
 
+def require_fourier_dim(fourier_dim: int | None, d: int) -> int:
+    """Return ``fourier_dim``, ``d`` for ``None``, if it is even and at least ``d``."""
+    d = require_dimension("d", d)
+    if fourier_dim is None:
+        return d
+    if require_dimension("fourier_dim", fourier_dim) < d:
+        raise ValueError(f"fourier_dim must be at least d = {d}, got {fourier_dim}")
+    return int(fourier_dim)
+
+
 def require_finite(name: str, value: float) -> float:
     """Return ``value`` if it is a finite number, else raise."""
     if isinstance(value, bool) or not isinstance(value, Real):
@@ -80,6 +94,26 @@ def require_finite(name: str, value: float) -> float:
     return float(value)
 
 
+def require_not_negative(name: str, value: float) -> float:
+    """Return ``value`` if it is a finite number and at least 0, else raise."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(f"{name} must be a number, got {value!r}")
+    if not 0 <= value < math.inf:
+        raise ValueError(f"{name} must be finite and not negative, got {value}")
+    return float(value)
+
+
+def require_times(shortest: float, longest: float) -> None:
+    """Raise unless two time scales are in order, and gates with them are numbers."""
+    require_finite("shortest", shortest)
+    require_finite("longest", longest)
+    if not LEAST_TIME <= shortest <= longest:
+        raise ValueError(
+            f"time scales must be {LEAST_TIME:g} ≤ shortest ≤ longest, got {shortest} "
+            f"and {longest}"
+        )
+
+
 def require_own_frequencies(
     frequencies: Iterable[float], rotary_dim: int | None
 ) -> int:
@@ -87,7 +121,9 @@ def require_own_frequencies(
     values = list(frequencies)
     if not values or not all(math.isfinite(w) for w in values):
         raise ValueError(f"frequencies must be finite numbers, got {frequencies}")
-    if rotary_dim not in (None, 2 * len(values)):
+    if rotary_dim is not None and (
+        require_dimension("rotary_dim", rotary_dim) != 2 * len(values)
+    ):
         raise ValueError(
             f"{len(values)} frequencies turn {2 * len(values)} features, got "
             f"rotary_dim = {rotary_dim}"

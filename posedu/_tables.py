@@ -5,6 +5,8 @@ import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from tempfile import TemporaryFile
+from uuid import uuid4
 
 
 class Table:
@@ -29,7 +31,7 @@ class Table:
 
     def _repr_html_(self) -> str:
         head, *rows = self.rows()
-        cells = "".join(f'<th scope="col">{name}</th>' for name in head)
+        cells = "".join(f'<th scope="col">{html.escape(c)}</th>' for c in head)
         body = "".join(
             "<tr>" + "".join(f"<td>{html.escape(c)}</td>" for c in row) + "</tr>"
             for row in rows
@@ -40,6 +42,16 @@ class Table:
         )
 
 
+def require_writable(path: str | Path) -> None:
+    """Raise OSError now if :meth:`SavedTable.save` would after hours of work."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.is_dir():
+        raise IsADirectoryError(f"a file is needed, got the folder {path}")
+    with TemporaryFile(dir=path.parent):
+        pass
+
+
 @dataclass
 class SavedTable(Table):
     """A table that is a dataclass and can be written to a file."""
@@ -48,6 +60,10 @@ class SavedTable(Table):
         """Write as JSON, in one step: a reader never sees half a file."""
         path = Path(path)
         path.parent.mkdir(parents=True, exist_ok=True)
-        part = path.with_name(path.name + ".part")
-        part.write_text(json.dumps(asdict(self), indent=1, ensure_ascii=False) + "\n")
-        part.replace(path)
+        part = path.with_name(f"{path.name}.{uuid4().hex}.part")
+        text = json.dumps(asdict(self), indent=1, ensure_ascii=False) + "\n"
+        try:
+            part.write_text(text)
+            part.replace(path)
+        finally:
+            part.unlink(missing_ok=True)

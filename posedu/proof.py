@@ -60,9 +60,10 @@ class Proof:
     def _repr_html_(self) -> str:
         record = html.escape(json.dumps(asdict(self)), quote=True)
         how, covers = html.escape(self.summary), html.escape(self.covers)
+        label = html.escape(self.label)
         return (
             f'<p class="posedu-proof" data-proof="{record}">✓ '
-            f"<code>{self.label}</code> {how}. Covers {covers}.</p>"
+            f"<code>{label}</code> {how}. Covers {covers}.</p>"
         )
 
 
@@ -231,7 +232,17 @@ def _entries(value: Any) -> list[sp.Expr]:
     """Every entry of an expression, a matrix or a list of them, in order."""
     if isinstance(value, list | tuple):
         return [entry for item in value for entry in _entries(item)]
-    return list(value) if isinstance(value, sp.MatrixBase) else [sp.sympify(value)]
+    return list(value) if isinstance(value, sp.MatrixBase) else [_expression(value)]
+
+
+def _expression(value: Any) -> sp.Expr:
+    """``value`` as SymPy has it; a string is refused, as SymPy would run it."""
+    try:
+        return sp.sympify(value, strict=True)
+    except sp.SympifyError:
+        raise TypeError(
+            f"what is compared must be expressions, got {type(value).__name__}"
+        ) from None
 
 
 def _simplest(expression: sp.Expr) -> sp.Expr:

@@ -37,6 +37,11 @@ def unchecked(monkeypatch):
     ``torch.compile``, which cannot trace a checked call. The dataclass ``Tokens`` is
     checked by its constructor, which the switch leaves in the compiler's way.
     """
+    leave_unchecked(monkeypatch)
+
+
+def leave_unchecked(monkeypatch):
+    """Until ``monkeypatch`` undoes it."""
     from posedu.torch import KVCache, Tokens
 
     monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)

@@ -1,6 +1,7 @@
 """Bad input, from a table: each message says what was given and what is needed."""
 
 import inspect
+import math
 from functools import partial
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 import sympy as sp
 import torch
 
-from posedu.numpy import absolute, attention, rotary
+from posedu.numpy import absolute, attention, gated, rotary, stickbreaking
 from posedu.numpy.frequencies import frequencies as geometric
 from posedu.numpy.frequencies import wavelengths
 from posedu.sympy import absolute as symbolic
@@ -16,14 +17,19 @@ from posedu.sympy import rotary as symbolic_rotary
 from posedu.sympy.frequencies import frequencies as exact_frequencies
 from posedu.torch import (
     Attention,
+    CoPE,
     Encoding,
+    FoX,
+    FoXPro,
     KVCache,
     RoPE,
     Sinusoidal,
+    StickBreaking,
     convert_layout,
     turn_pairs,
 )
 from posedu.torch import absolute as torch_absolute
+from posedu.torch import attention as torch_attention
 from posedu.torch import rotary as torch_rotary
 
 # These are posedu's own errors, as its users meet them; with the annotations checked,
@@ -441,6 +447,135 @@ ones = np.ones((3, 3), bool)
 bad("softmax", ValueError, words, attention.softmax, np.zeros((2, 3)), ones)
 
 
+# What once gave a wrong result without a word.
+
+ROW = torch.randn(1, 2, 3, 4)
+POSITIONS = {
+    "int64 beyond float64": (
+        [2**53, 0, 1],
+        torch.int64,
+        ValueError,
+        "9007199254740992",
+    ),
+    "float64 beyond itself": ([-1e30, 0, 1], torch.float64, ValueError, "be below"),
+    "float32 beyond itself": ([2.0**24, 0, 1], torch.float32, ValueError, "16777216"),
+    "float8": ([1.0, 2, 3], torch.float8_e4m3fn, TypeError, "only up to 16"),
+    "float8 of another kind": ([1.0, 2, 3], torch.float8_e5m2, TypeError, "up to 8"),
+    "uint64": ([1, 2, 3], torch.uint64, TypeError, "must be real numbers"),
+}
+for name, (values, dtype, error, words) in POSITIONS.items():
+    given = torch.tensor(values).to(dtype)
+    rotate = RoPE(4, **half)
+    bad(f"torch, {name}", error, (words,), rotate, ROW, given)
+    call = partial(torch_attention.attend, ROW, ROW, ROW, rotate, positions=given)
+    bad(f"attend, {name}", error, (words,), call)
+for given in (range(2**60, 2**60 + 3), range(2**70, 2**70 + 3)):
+    words = "must be below 9007199254740992", f"got {given}"
+    bad(f"a range to {given}", ValueError, words, RoPE(4, **half), ROW, given)
+for given, error, words in (
+    (np.array([2**53, 0, 1]), ValueError, "int64 must be below 9007199254740992"),
+    (np.array([2**64 - 1, 0, 1], np.uint64), ValueError, "uint64 must be below"),
+    (np.array([2**24, 0, 1], np.float32), ValueError, "float32 must be below 16777216"),
+    ([1e300, 0, 1], ValueError, "float64 must be below 9007199254740992"),
+    (np.array([1, 2, 3], "m8[s]"), TypeError, "real numbers, got dtype timedelta64[s]"),
+    (np.ma.masked_array([1, 2, 3], [0, 1, 0]), TypeError, "have no mask of its own"),
+    ([[1, 2], [3]], ValueError, "positions must be an array, but"),
+):
+    bad(f"numpy, {words}", error, (words,), rotary.rope, x8, given, **half)
+masked = np.ma.masked_array(x8, x8 > 0)
+bad("a masked x", TypeError, ("x must have no mask",), rotary.rope, masked, [0], **half)
+
+for x in (torch.zeros(3, 4), np.zeros((3, 4))):  # as many tokens as a batch would have
+    rotate = (
+        RoPE(4, **half) if isinstance(x, torch.Tensor) else partial(rotary.rope, **half)
+    )
+    at = 0 * x[:, :3]
+    words = "positions must be [tokens]", "got shape [3, 3]"
+    bad(
+        f"rows of positions for one {type(x).__name__}",
+        ValueError,
+        words,
+        rotate,
+        x,
+        at,
+    )
+
+for module in (RoPE(4, **half), Sinusoidal(4, **half)):
+    for dtype, words in (
+        (torch.int32, "must hold floats, got torch.int32"),
+        (torch.bool, "must hold floats, got torch.bool"),
+        (torch.complex64, "must hold floats, got torch.complex64"),
+        (torch.float8_e5m2, "floats of 16 bits or more, got torch.float8_e5m2"),
+        ("float32", "must be a torch.dtype, got 'float32'"),
+        (None, "must be a torch.dtype, got None"),
+    ):
+        what = f"table of {type(module).__name__} in {dtype}"
+        bad(what, TypeError, (words,), module.table, range(3), dtype=dtype)
+
+memory = torch.zeros(40)
+turned = memory[:24].view(3, 8)
+for name, cos, sin in (
+    ("cos", memory[24:36].view(3, 4), torch.zeros(3, 4)),
+    ("sin", torch.zeros(3, 4), memory[24:36].view(3, 4)),
+):
+    words = (f"out must not share memory with {name}",)
+    call = partial(turn_pairs, t8.view(3, 8), cos, sin, out=turned, **half)
+    bad(f"turn_pairs over its {name}", ValueError, words, call)
+shared = np.zeros(40, np.float32)
+before, after = (torch.from_numpy(shared[n : n + 24]).view(3, 8) for n in (0, 8))
+call = partial(turn_pairs, before, t4, t4, out=after, **half)
+bad("turn_pairs through NumPy", ValueError, ("share memory with x",), call)
+call = partial(turn_pairs, t8, t4, t4, out=torch.zeros(1, 8).expand(3, 8), **half)
+bad("turn_pairs into one row", ValueError, ("a place for each number",), call)
+
+table_34, one = np.ones((4, 3)), np.ones((1, 1))
+for at in (-0.5, 2.5, math.nan):
+    words = "positions must be 0 to 2", f"got {at}"
+    for function, of in (
+        (gated.interpolated_vectors, table_34),
+        (gated.interpolated_scalars, np.ones((1, 3))),
+    ):
+        bad(f"{function.__name__} at {at}", ValueError, words, function, at * one, of)
+
+for given, error, words in (
+    ((1e-320, 1), ValueError, "must be 1e-30 ≤ shortest ≤ longest, got 1e-320"),
+    ((1.0, math.inf), ValueError, "longest must be finite, got inf"),
+    ((1, 2, 3), ValueError, "must be two time scales, got 3"),
+    (1e300, ValueError, "gate_bias must be finite"),
+    (torch.full((3,), math.nan), ValueError, "gate_bias must be finite"),
+    (True, TypeError, "gate_bias must be a number, got True"),
+    ("0", TypeError, "gate_bias must be a number, got '0'"),
+):
+    bad(f"FoX from {given}", error, (words,), FoX, 8, 3, gate_bias=given)
+
+drop = {"remainder": "drop"}
+for word, call in {
+    "causal": partial(attention.attend, *[np.ones((1, 3, 4))] * 3),
+    "attend_current": partial(stickbreaking.stick_breaking, **drop),
+    "attend_current ": partial(StickBreaking, **drop),
+    "k_shift": partial(FoXPro, 8, 2),
+    "bias": partial(Attention, 8, 2),
+}.items():
+    for given in ("no", None, 1):
+        words = (f"{word.strip()} must be True or False, got {given!r}",)
+        bad(f"{word} = {given!r}", TypeError, words, call, **{word.strip(): given})
+
+own_keys = {"gates": "keys", "d_model": 8, "gate_heads": 2}
+call = partial(torch_attention.attend, ROW, ROW, ROW)
+bad(
+    "x of another dtype than gate keys",
+    TypeError,
+    ("x is torch.float64, the weights are torch.float32",),
+    partial(call, CoPE(4, npos=3, scaling="code", **own_keys), x=b8[:1].double()),
+)
+bad(
+    "a size that no tensor has",
+    ValueError,
+    ("d must be at most 2147483647", f"got {2**70}"),
+    partial(RoPE, 2**70, **half),
+)
+
+
 @pytest.mark.parametrize("call, error, words", ROWS)
 def test_bad_input_is_refused_with_what_was_given_and_needed(call, error, words):
     with pytest.raises(error) as caught:
@@ -550,9 +685,7 @@ LOOKS = {
 @pytest.mark.parametrize("call, times", LOOKS.values(), ids=LOOKS)
 def test_positions_are_looked_at_once_by_each_that_takes_them(call, times, monkeypatch):
     # On a GPU every look waits for the device.
-    looks, isfinite = [], torch.Tensor.isfinite
-    monkeypatch.setattr(
-        torch.Tensor, "isfinite", lambda t: looks.append(t) or isfinite(t)
-    )
+    looks, look = [], torch.Tensor.all
+    monkeypatch.setattr(torch.Tensor, "all", lambda t: looks.append(t) or look(t))
     call(torch.arange(3.0))
     assert len(looks) == times

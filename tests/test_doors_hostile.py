@@ -223,6 +223,19 @@ def test_after_refusals_copies_and_crops_a_cache_goes_on(name, route):
             close(out, full[:, :, 6:])
 
 
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize("route", ["eager", "sdpa"])
+def test_who_sees_no_one_hears_nothing(route, causal):
+    """One half of the heads looks ahead, and there is padding; the other back."""
+    encoding = ALiBi(HEADS, slopes="authors", sides="one-sided")
+    *qkv, _ = (t.requires_grad_() for t in inputs(numbers(0), 3, 3))
+    padding = torch.eye(3, dtype=torch.bool)
+    options = dict(causal=causal, key_padding_mask=padding, route=route)
+    out = attend(*qkv, encoding, **options)
+    assert (out == 0).all(-1).any() and out.isfinite().all()
+    assert all(g.isfinite().all() for g in torch.autograd.grad(out.sum(), qkv))
+
+
 @served
 def test_cropping_to_a_window_is_that_window(name, route):
     if route == "fused":
@@ -237,6 +250,90 @@ def test_cropping_to_a_window_is_that_window(name, route):
             cache.crop(-2)
         expected = attend(*qkv, encoding, x=x, window=3)
     close(torch.cat(parts, 2), expected)
+
+
+BLOCKS = {
+    "whole": {},
+    "keys shifted": dict(v_shift=False, output_gate="silu"),
+    "values shifted": dict(k_shift=False, qk_norm=False),
+    "folded": dict(route="folded"),
+}
+
+
+def block(name, seed):
+    """A FoX Pro block whose parameters are drawn."""
+    normal, made = numbers(seed), FoXPro(D_BLOCK, 2, **BLOCKS[name]).double()
+    with torch.no_grad():
+        for parameter in made.parameters():
+            parameter.copy_(normal(*parameter.shape) / D_BLOCK**0.5)
+    return made
+
+
+D_BLOCK = 8
+
+
+def off_by_roundings(run, x):
+    """What a run in float64 may be off by, in the norm: two such differ by twice it.
+
+    It is right for an input off by 64 u, as many roundings as there are from x to the
+    output: eight products and sums of up to 8 terms. Four inputs off at random are
+    tried, and their largest difference is taken twice.
+    """
+    off, expected = 64 * bounds.U64, run(x)
+    moved = [
+        run(x * (1 + off * numbers(seed)(*x.shape).sign())) - expected
+        for seed in range(4)
+    ]
+    own = off * (1 + expected.abs().max().item())
+    return 2 * (max(d.abs().max().item() for d in moved) + own)
+
+
+@pytest.mark.parametrize("name", BLOCKS)
+@given(seeds, st.sampled_from(["left", "right", "middle", "any"]), st.booleans())
+@settings(max_examples=5, derandomize=True)
+def test_a_block_with_padding_or_packing_is_separate_runs(name, seed, where, pack):
+    """What is hidden is shifted into no key, and its gates count for no one."""
+    module, normal = block(name, seed), numbers(seed + 1)
+    x, n = normal(2, 7, D_BLOCK), torch.arange(7)
+    hidden = {
+        "left": (n < 3).expand(2, -1),
+        "right": (n > 4).expand(2, -1),
+        "middle": ((n > 1) & (n < 5)).expand(2, -1),
+        "any": normal(2, 7) < -0.3,
+    }[where]
+    segments = (normal(2, 7) < 0).long() if pack else torch.zeros(2, 7).long()
+    with torch.no_grad():
+        options = dict(key_padding_mask=hidden, segments=segments if pack else None)
+        out = module(x, **options)
+        loud = module(x + 1e3 * hidden[..., None], **options)
+        for row, kind in itertools.product(range(2), range(2)):
+            own = (segments[row] == kind) & ~hidden[row]
+            if own.any():
+                alone, bound = x[row : row + 1, own], off_by_roundings(module, x)
+                close(out[row, own], module(alone)[0], 2 * bound)
+                close(loud[row, own], out[row, own], 2 * bound)
+
+
+@pytest.mark.parametrize("name", BLOCKS)
+@given(seeds, st.lists(st.integers(0, 7), max_size=4), st.booleans())
+@settings(max_examples=5, derandomize=True)
+def test_a_block_in_pieces_of_any_length_is_a_full_run(name, seed, cuts, pad):
+    """Also in a step of no token, and after a call that was refused."""
+    module, normal, cache = block(name, seed), numbers(seed + 1), KVCache()
+    x = normal(2, 7, D_BLOCK)
+    hidden = normal(2, 7) < -0.3 if pad else torch.zeros(2, 7, dtype=torch.bool)
+    parts = []
+    with torch.no_grad():
+        for start, stop in itertools.pairwise((0, *sorted(cuts), 7)):
+            piece, mask = x[:, start:stop], hidden[:, :stop]
+            parts.append(module(piece, cache=cache, key_padding_mask=mask))
+            held = dict(vars(cache))
+            for bad in (dict(x=x[:1]), dict(x=x, key_padding_mask=hidden[:1])):
+                with pytest.raises((TypeError, ValueError)):
+                    module(**bad, cache=cache)
+            assert all(vars(cache)[name] is value for name, value in held.items())
+        full = module(x, key_padding_mask=hidden)
+        close(torch.cat(parts, 1), full, 2 * off_by_roundings(module, x))
 
 
 @pytest.mark.parametrize("how", ["interleaved", "first is padding"])

@@ -494,7 +494,7 @@ BAD = [
     (lambda: reference.log_gates(bare(3, 4), bare(2, 5), bare(2)),
      ValueError, r"gate_weight must be \[heads, d_model\].*got shapes \[2, 5\]"),
     (lambda: reference.constant_gate_bias(2, shortest=0, longest=4),
-     ValueError, "0 < shortest ≤ longest, got 0 and 4"),
+     ValueError, "1e-30 ≤ shortest ≤ longest, got 0 and 4"),
     (lambda: FoX(8, 2, gate="open"), ValueError, "gate must be 'learned' or .*'open'"),
     (lambda: FoX(8, 2, form="query"), ValueError, "form must be .*got 'query'"),
     (lambda: FoX(8, 2, gate_bias=math.nan), ValueError, "gate_bias must be finite"),
@@ -523,7 +523,7 @@ BAD = [
     (lambda: reference.contextual_positions(np.full((2, 2), np.nan), largest=4),
      ValueError, "finite, got nan; hide keys with mask"),
     (lambda: reference.contextual_positions(bare(2, 2), largest=-1),
-     ValueError, "largest must be at least 0, got -1"),
+     ValueError, "largest must be finite and not negative, got -1"),
     (lambda: attend_reference(
         *(bare(1, 2, 4) for _ in "qkv"),
         reference.cope(table=bare(3, 5), scaling="code")),

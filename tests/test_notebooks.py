@@ -88,10 +88,18 @@ def test_a_notebook_without_a_set_up_cell_is_refused():
         notebooks.set_up(new_notebook(), "")
 
 
+def stated(folder):
+    """The addresses in each file that states the project's."""
+    named = [folder / name for name in address.PLACES]
+    paths = [*named, *(path for path, _ in notebooks.wanted())]
+    return {p: {*address.VALID.findall(p.read_text(encoding="utf-8"))} for p in paths}
+
+
 def test_the_address_is_the_same_everywhere():
-    stated = address.stated()
-    assert len(stated) >= 3 + len(PATHS)
-    assert set(stated.values()) == {notebooks.address()}, stated
+    found = stated(ROOT)
+    assert len(found) >= 3 + len(PATHS)
+    own = {*address.VALID.findall(notebooks.address())}
+    assert all(addresses == own for addresses in found.values()), found
 
 
 @pytest.fixture
@@ -116,18 +124,39 @@ def test_one_command_sets_the_address_and_takes_it_out(copied_tree):
     address.set_address("")
     before = contents(copied_tree)
     address.set_address(OWNER)
-    stated = address.stated()
-    assert set(stated.values()) == {OWNER}, stated
+    found = stated(copied_tree)
+    assert all(one == {"example/posedu"} for one in found.values()), found
     readme = (copied_tree / "README.md").read_text(encoding="utf-8")
     assert f"{OWNER}/actions" in readme
     address.set_address("")
     assert contents(copied_tree) == before
 
 
-@pytest.mark.parametrize("bad", ["github.com/a/b", "https://example.org/a/b", "x"])
+BAD_ADDRESSES = [
+    *("github.com/a/b", "https://example.org/a/b", "x", "https://github.com/a/b/.."),
+    *("https://github.com/../b", "https://github.com/a/..", "https://github.com/a/b\n"),
+    *('https://github.com/a/b"', "https://github.com/a/b;touch x", "$(touch x)"),
+]
+
+
+@pytest.mark.parametrize("bad", BAD_ADDRESSES)
 def test_an_address_that_colab_cannot_open_is_refused(bad, copied_tree):
     with pytest.raises(ValueError, match=r"https://github\.com/OWNER/NAME"):
         address.set_address(bad)
+
+
+@pytest.mark.parametrize("url", [*BAD_ADDRESSES, '"; touch x; "', "$(shell touch x)"])
+def test_make_hands_an_address_on_and_does_not_run_it(url, tmp_path):
+    shutil.copy(ROOT / "Makefile", tmp_path)
+    python = tmp_path / ".venv/bin/python"
+    python.parent.mkdir(parents=True)
+    python.write_text('#!/bin/sh\nprintf "%s" "$URL" > given\n')
+    python.chmod(0o755)
+    for name in ("requirements.txt", "pyproject.toml", ".venv/ready"):
+        (tmp_path / name).touch()
+    subprocess.run(["make", "-s", "address", f"URL={url}"], cwd=tmp_path, check=True)
+    assert (tmp_path / "given").read_text() == url
+    assert not (tmp_path / "x").exists()
 
 
 def test_no_owner_is_invented_in_the_tree():

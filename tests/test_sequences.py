@@ -1,10 +1,12 @@
 """What content decides: the tasks, who takes part, and what is kept of the runs."""
 
+import json
 import math
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
 from dataclasses import replace
@@ -31,7 +33,8 @@ from posedu.experiments.sequences import (
     Result,
     Settings,
 )
-from posedu.torch import CoPE, Encoding, FoX, RoPE, StickBreaking, routes
+from posedu.provenance import provenance
+from posedu.torch import CoPE, Encoding, FoX, RoPE, StickBreaking, folding, routes
 from posedu_book.notebooks import ROOT
 
 SMALL = Settings(steps=3, batch=4, length=16, heads=2, d=4, tested=6)
@@ -203,6 +206,7 @@ KINDS = {
     "rope": RoPE,
     "fixed": FoX,
     "fox": FoX,
+    "fox-spread": FoX,
     "cope": CoPE,
     "stickbreaking": StickBreaking,
 }
@@ -216,21 +220,25 @@ def test_every_layer_has_the_encoding_and_takes_its_route(name, monkeypatch):
         calls.append(arguments)
         return functional.scaled_dot_product_attention(*arguments, **options)
 
-    monkeypatch.setattr(routes, "scaled_dot_product_attention", spy)
+    for module in (routes, folding):
+        monkeypatch.setattr(module, "scaled_dot_product_attention", spy)
     model = model_of(name)
     kinds = [type(block.attention.encoding) for block in model.trunk.blocks]
     assert kinds == [KINDS[name]] * SMALL.layers
     model(batch_of("recall", 2, 16, 16)[0])
-    assert len(calls) == (SMALL.layers if ARMS[name].route == "sdpa" else 0)
+    assert len(calls) == (0 if ARMS[name].route == "eager" else SMALL.layers)
 
 
 def test_the_encodings_are_made_for_the_training_length_and_as_published():
-    rope, fixed, fox, cope, sticks = (
-        ARMS[name].make(SMALL)
-        for name in ("rope", "fixed", "fox", "cope", "stickbreaking")
+    _, rope, fixed, fox, spread, cope, sticks = (
+        arm.make(SMALL) for arm in ARMS.values()
     )
     assert (rope.d, rope.layout) == (SMALL.d, "half")
-    assert (fixed.gate, fox.gate) == ("fixed", "learned")
+    assert (fixed.gate, fox.gate, spread.gate) == ("fixed", "learned", "learned")
+    assert fox.gate_bias.tolist() == [0] * SMALL.heads
+    assert torch.equal(spread.gate_bias, fixed.gate_bias)
+    slopes = -functional.logsigmoid(fixed.gate_bias[[0, -1]])
+    assert torch.allclose(1 / slopes, torch.tensor([2.0, SMALL.length]))
     assert (cope.npos, cope.scaling) == (SMALL.length, "code")
     assert (sticks.attend_current, sticks.remainder) == (False, "drop")
 
@@ -241,7 +249,7 @@ def test_the_route_changes_no_answer(name):
     model = model_of(name).double()
     answers = model(tokens)
     for block in model.trunk.blocks:
-        block.attention.route = {"sdpa": "eager", "eager": "sdpa"}[ARMS[name].route]
+        block.attention.route = "eager"
     assert torch.allclose(model(tokens), answers, rtol=0, atol=1e4 * EPS)
 
 
@@ -398,6 +406,13 @@ def test_the_rate_rises_for_a_tenth_of_the_steps_and_falls_along_a_cosine():
 # --- Runs and what is kept of them
 
 
+def a_run(task="count", encoding="none", seed=1, settings=SMALL, **other):
+    """A run that was never trained."""
+    accuracy = {str(m * settings.length): (3 + seed) / 8 for m in MULTIPLES}
+    given = dict(accuracy=accuracy, loss=0.1, seconds=0.0) | other
+    return sequences.Run(task=task, encoding=encoding, seed=seed, **given)
+
+
 @pytest.fixture
 def counted(monkeypatch):
     """Runs that cost nothing, and the list of those that were made."""
@@ -405,10 +420,9 @@ def counted(monkeypatch):
 
     def run(task, encoding, seed, settings):
         made.append((task, encoding, seed))
-        if made[-1] == ("copy", "fox", 2):
+        if made[-1] == ("copy", "fox", 3):
             raise KeyboardInterrupt
-        accuracy = {str(m * settings.length): 0.5 + seed / 8 for m in MULTIPLES}
-        return sequences.Run(task, encoding, seed, accuracy, 0.1, 0.0)
+        return a_run(task, encoding, seed, settings)
 
     monkeypatch.setattr(sequences, "run", run)
     return made
@@ -425,11 +439,12 @@ def test_a_miniature_from_the_command_line(tmp_path, capsys):
     assert "2/2" in printed.err
     result = Result.load(path)
     assert result.complete and result.settings == Settings(steps=2)
-    assert result.made["method"] == sequences.METHOD
-    assert result.made.keys() >= {"device", "date", "commit", "threads", "seed"}
-    assert [(run.task, run.encoding, run.seed) for run in result.runs] == [
-        ("recall", "none", 0),
-        ("recall", "rope", 0),
+    assert result.method == sequences.METHOD
+    (made,) = result.made()
+    assert made.keys() >= {"device", "date", "commit", "threads", "versions"}
+    assert [run.key for run in result.runs] == [
+        ("recall", "none", 1),
+        ("recall", "rope", 1),
     ]
     for run in result.runs:
         assert run.accuracy.keys() == {"64", "128", "256", "512"}
@@ -457,19 +472,24 @@ def test_an_interrupt_keeps_what_is_finished_and_a_second_call_does_the_rest(
     assert "interrupted: 11 runs kept" in capsys.readouterr().err
     assert len(result.runs) == 11 and not result.complete
     assert Result.load(path) == result
-    assert "not complete" in str(result)
+    assert result.interrupted and "not complete" in str(result)
 
     *before, interrupted = counted
     del counted[:]
     smaller = options | {"seeds": 2}
     assert len(sequences.experiment(**smaller).runs) == 11 and counted == []
     grown = sequences.experiment(**smaller | {"encodings": ["none", "cope"]})
-    assert counted == [(t, "cope", s) for s in range(2) for t in ("count", "copy")]
-    assert grown.complete and len(grown.runs) == 15
+    assert counted == [(t, "cope", s) for s in (1, 2) for t in ("count", "copy")]
+    assert not grown.interrupted and not grown.complete and len(grown.runs) == 15
     assert Result.load(path) == grown
     assert interrupted not in before
     rest = sequences.experiment(**options)
     assert counted[4:] == [interrupted] and len(rest.runs) == 15
+    del counted[:]
+    whole = sequences.experiment(
+        tasks=["count"], encodings=["none", "fox"], seeds=3, save_to=tmp_path / "other"
+    )
+    assert whole.complete and not whole.interrupted
 
 
 @pytest.mark.slow
@@ -489,7 +509,8 @@ def test_an_interrupted_command_of_two_processes_keeps_its_runs(tmp_path):
     )
     try:
         deadline = time.monotonic() + 120
-        while not path.exists() and command.poll() is None:
+        while not path.exists():
+            assert command.poll() is None
             assert time.monotonic() < deadline
             time.sleep(0.1)
         os.killpg(command.pid, signal.SIGINT)
@@ -498,7 +519,7 @@ def test_an_interrupted_command_of_two_processes_keeps_its_runs(tmp_path):
         command.kill()
     result = Result.load(path)
     assert command.returncode == 130, errors
-    assert 1 <= len(result.runs) < 100 and not result.complete
+    assert 1 <= len(result.runs) < 100
     assert "not complete" in printed and "runs kept" in errors
 
 
@@ -551,7 +572,7 @@ def test_hostile_options_are_refused(counted, tmp_path, options, message):
 
 def test_a_name_given_twice_runs_once(counted):
     sequences.experiment(tasks=["count"] * 2, encodings=["none"] * 2, seeds=2)
-    assert counted == [("count", "none", 0), ("count", "none", 1)]
+    assert counted == [("count", "none", 1), ("count", "none", 2)]
 
 
 def test_the_table_says_means_and_intervals_of_what_was_run(counted):
@@ -593,11 +614,133 @@ def test_what_cannot_be_written_leaves_the_file_as_it_was(
     with pytest.raises(OSError, match="no space left"):
         sequences.experiment(**options, seeds=2)
     assert Result.load(path) == first
+    assert not [*tmp_path.glob("*.part")]
+
+
+@pytest.mark.parametrize("place", ["file/sequences.json", "folder"])
+def test_where_nothing_can_be_written_nothing_is_trained(
+    counted, tmp_path, place, capsys
+):
+    (tmp_path / "file").write_text("")
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(SystemExit) as refusal:
+        sequences.main(["--processes", "1", "--out", str(tmp_path / place)])
+    assert refusal.value.code == 2 and counted == []
+    assert str(tmp_path) in capsys.readouterr().err
+
+
+def test_two_that_write_one_file_lose_nothing(monkeypatch, tmp_path):
+    """The first run of one call finds that another has done its own meanwhile."""
+    path = tmp_path / "sequences.json"
+
+    def run(task, encoding, seed, settings):
+        if (encoding, seed) == ("none", 1):
+            sequences.experiment(
+                tasks=["count"], encodings=["rope"], seeds=2, save_to=path
+            )
+        return a_run(task, encoding, seed, settings)
+
+    monkeypatch.setattr(sequences, "run", run)
+    options = dict(tasks=["count"], encodings=["none"], seeds=2)
+    result = sequences.experiment(**options, save_to=path)
+    assert {run.key for run in Result.load(path).runs} == {
+        ("count", name, seed) for name in ("none", "rope") for seed in (1, 2)
+    }
+    assert result.complete and len(result.runs) == 4
+
+
+def write_often(path, encoding):
+    """Eight runs, one after another, as a process of its own would write them."""
+    result = Result(sequences.METHOD, SMALL)
+    made = dict.fromkeys(runs.MADE, "") | {"versions": {"torch": ""}}
+    for seed in range(8):
+        result.runs.append(a_run("count", encoding, seed, accuracy=ACCURATE, made=made))
+        result.save(path)
+
+
+ACCURATE = {str(m * SMALL.length): 1.0 for m in MULTIPLES}
+
+
+def test_writers_at_the_same_time_lose_nothing_and_no_reader_sees_half(tmp_path):
+    path = tmp_path / "sequences.json"
+    writers = [
+        threading.Thread(target=write_often, args=(path, name))
+        for name in ("none", "rope", "fox")
+    ]
+    for writer in writers:
+        writer.start()
+    while any(writer.is_alive() for writer in writers):
+        if path.exists():
+            Result.load(path)
+    assert len(Result.load(path).runs) == 24
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda runs: runs.append(runs[0]), "count, none, seed 1 is there twice"),
+        (lambda runs: runs[0].update(seed="1"), "seed must be a whole number, got '1'"),
+        (lambda runs: runs[0].update(loss=math.nan), "loss must be finite, got nan"),
+        (lambda runs: runs[0].update(seconds="1"), "seconds must be a number, got '1'"),
+        (lambda runs: runs[0].update(encoding="cpoe"), "encoding must be .*'cpoe'"),
+        (
+            lambda runs: runs[0].update(made={}),
+            "does not say its date, device, .*torch",
+        ),
+        (lambda runs: runs[0].pop("made"), "does not say its date"),
+        (lambda runs: runs[0].update(accuracy={}), "must have accuracies at 64, 128"),
+        (
+            lambda runs: runs[0]["accuracy"].update({"64": 7.0}),
+            "accuracy at 64 must be between 0 and 1, got 7.0",
+        ),
+        (
+            lambda runs: runs[0]["accuracy"].update({"64": math.nan}),
+            "accuracy at 64 must be finite, got nan",
+        ),
+        (lambda runs: runs.append("run"), "argument after .* must be a mapping"),
+    ],
+)
+def test_a_file_of_runs_that_cannot_be_is_refused_and_stays(
+    unchecked, counted, tmp_path, change, message
+):
+    path = tmp_path / "sequences.json"
+    options = dict(tasks=["count"], encodings=["none"], save_to=path)
+    sequences.experiment(**options, seeds=1)
+    stored = json.loads(path.read_text())
+    change(stored["runs"])
+    path.write_text(json.dumps(stored))
+    before = path.read_text()
+    del counted[:]
+    with pytest.raises(ValueError, match=f"{message}.*give another file"):
+        sequences.experiment(**options, seeds=2)
+    assert path.read_text() == before and counted == []
+
+
+def test_a_training_that_diverges_is_no_run():
+    with pytest.raises(ValueError, match="count, none, seed 1: loss must be finite"):
+        a_run(loss=math.nan)
+
+
+def test_runs_of_several_calls_keep_what_each_was_made_with(
+    counted, tmp_path, monkeypatch
+):
+    path = tmp_path / "sequences.json"
+    options = dict(tasks=["count"], save_to=path, seeds=2)
+    sequences.experiment(encodings=["none"], **options)
+    monkeypatch.setattr(
+        runs, "provenance", lambda *_: provenance(*_) | {"commit": "later"}
+    )
+    both = sequences.experiment(encodings=["none", "fox"], **options)
+    commits = {run.encoding: run.made["commit"] for run in both.runs}
+    assert commits["fox"] == "later" != commits["none"]
+    assert len(both.made()) == 2 and both.caption().count("torch") == 1
 
 
 def test_runs_of_no_experiment_have_no_table():
     with pytest.raises(NotImplementedError):
-        runs.Runs({}, None).rows()
+        runs.Runs("", None).rows()
+    with pytest.raises(NotImplementedError):
+        runs.Runs("", None).conditions()
 
 
 # --- Intervals
@@ -621,14 +764,15 @@ def test_an_interval_needs_two_seeds():
 
 def test_the_committed_result_is_whole():
     result = Result.load(ROOT / "book/data/sequences-cpu.json")
-    assert result.complete and result.settings == Settings()
-    assert result.made["commit"].isalnum() and result.made["method"] == sequences.METHOD
-    made = [(run.task, run.encoding, run.seed) for run in result.runs]
-    assert sorted(made) == sorted(product(TASKS, ARMS, range(5)))
-    for run in result.runs:
-        assert run.accuracy.keys() == {str(n) for n in result.lengths()}
-        assert all(0 <= accuracy <= 1 for accuracy in run.accuracy.values()), run
-        assert math.isfinite(run.loss) and run.seconds > 0
+    assert result.settings == Settings()
+    assert result.complete and result.method == sequences.METHOD
+    assert {*range(1, 5)} <= {run.seed for run in result.runs} and 0 not in {
+        run.seed for run in result.runs
+    }
+    trained = {run.key[:2] for run in result.runs}
+    assert ("copy", "fox-spread") in trained
+    assert trained >= {*product(TASKS, ARMS.keys() - {"fox-spread"})}
+    assert all(made["commit"].isalnum() for made in result.made())
 
 
 def test_a_file_of_something_else_is_refused(tmp_path):

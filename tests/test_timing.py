@@ -154,6 +154,14 @@ def test_saved_and_loaded_is_the_same(tmp_path):
     assert "neighbouring" in made["method"]
 
 
+def test_where_nothing_can_be_written_nothing_is_timed(tmp_path, monkeypatch):
+    monkeypatch.setattr(encodings, "compare", None)
+    (tmp_path / "file").write_text("")
+    for place in (tmp_path, tmp_path / "file" / "rope.json"):
+        with pytest.raises(OSError, match=str(tmp_path)):
+            time_encoding("rope", **SMALL, save_to=place)
+
+
 def test_an_interrupt_keeps_the_finished_cells(tmp_path, monkeypatch, capsys):
     calls = []
 

@@ -72,6 +72,8 @@ def crosscheck(name: str, *, compiled: bool = False, seed: int = 0) -> CrossChec
     KeyError
         For a name that the catalog lacks.
     """
+    if not isinstance(name, str) or name not in CATALOG:
+        raise KeyError(f"no encoding {name!r}; there are {', '.join(CATALOG)}")
     encoding = CATALOG[name]
     kind = features if encoding.kind == "features" else inside
     tally = Tally()

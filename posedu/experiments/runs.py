@@ -6,110 +6,226 @@ import multiprocessing
 import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 import torch
+from filelock import FileLock
 from jaxtyping import Float
 from tqdm import tqdm
 
-from posedu._tables import SavedTable
+from posedu._arguments import require_finite
+from posedu._tables import SavedTable, require_writable
 from posedu.provenance import provenance
 
 Interval = Callable[[np.ndarray], tuple[float, float]]
+
+MADE = ("date", "device", "threads", "commit", "torch")
+"""What a run says of where it was made, at the least."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """One training of one encoding: ``accuracy`` by condition, ``loss`` at its end.
+
+    ``made`` is the provenance of the call that made it, once it is kept.
+
+    Raises
+    ------
+    ValueError, TypeError
+        A seed that is no whole number, accuracies that are no fractions, a loss or a
+        time that is no finite number: of a training that diverged, or in a file.
+    """
+
+    encoding: str
+    seed: int
+    accuracy: dict[str, float]
+    loss: float
+    seconds: float
+    made: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if isinstance(self.seed, bool) or not isinstance(self.seed, int):
+            raise TypeError(f"seed must be a whole number, got {self.seed!r}")
+        for condition, value in self.accuracy.items():
+            name = f"{self.name}: accuracy at {condition}"
+            if not 0 <= require_finite(name, value) <= 1:
+                raise ValueError(f"{name} must be between 0 and 1, got {value}")
+        require_finite(f"{self.name}: loss", self.loss)
+        require_finite(f"{self.name}: seconds", self.seconds)
+
+    @property
+    def key(self) -> tuple[str | int, ...]:
+        """What was trained, and the seed."""
+        return self.encoding, self.seed
+
+    @property
+    def name(self) -> str:
+        """The key in words."""
+        *trained, seed = self.key
+        return f"{', '.join(map(str, trained))}, seed {seed}"
 
 
 @dataclass
 class Runs(SavedTable):
     """What was run, how and on what. Subclasses name their settings and their runs."""
 
-    made: dict[str, Any]
+    method: str
     settings: Any
     runs: list[Any] = field(default_factory=list)
-    complete: bool = False
 
     settings_type: ClassVar[type]
-    run_type: ClassVar[type]
+    run_type: ClassVar[type[Run]]
+
+    def __post_init__(self) -> None:
+        self.interrupted = False
+
+    def conditions(self) -> Sequence[str]:
+        """The names of a run's accuracies."""
+        raise NotImplementedError
+
+    @property
+    def complete(self) -> bool:
+        """Whether all that was trained was trained with the same seeds."""
+        seeds: dict[tuple, set] = {}
+        for run in self.runs:
+            seeds.setdefault(run.key[:-1], set()).add(run.seed)
+        return not self.interrupted and len({*map(frozenset, seeds.values())}) == 1
+
+    def made(self) -> list[dict[str, Any]]:
+        """The different provenances of the runs, the oldest first."""
+        different = {
+            json.dumps(run.made, sort_keys=True): run.made for run in self.runs
+        }
+        return sorted(different.values(), key=lambda made: made["date"])
 
     @classmethod
     def load(cls, path: str | Path) -> "Runs":
-        """Read what :meth:`save` wrote."""
-        stored = json.loads(Path(path).read_text())
-        return cls(
-            stored["made"],
-            cls.settings_type(**stored["settings"]),
-            [cls.run_type(**run) for run in stored["runs"]],
-            stored["complete"],
-        )
+        """Read what :meth:`save` wrote.
+
+        Raises
+        ------
+        ValueError
+            It is something else, or its runs cannot be those of an experiment.
+        """
+        try:
+            stored = json.loads(Path(path).read_text())
+            result = cls(
+                stored["method"],
+                cls.settings_type(**stored["settings"]),
+                [cls.run_type(**run) for run in stored["runs"]],
+            )
+            result._require_sound()
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise ValueError(
+                f"{path} is not a result of this experiment ({error}); "
+                "give another file"
+            ) from error
+        return result
+
+    def _require_sound(self) -> None:
+        seen = set()
+        for run in self.runs:
+            if run.key in seen:
+                raise ValueError(f"{run.name} is there twice")
+            seen.add(run.key)
+            if {*run.accuracy} != {*self.conditions()}:
+                raise ValueError(
+                    f"{run.name} must have accuracies at "
+                    f"{', '.join(self.conditions())}, got {', '.join(run.accuracy)}"
+                )
+            said = run.made | run.made.get("versions", {})
+            if missing := [name for name in MADE if name not in said]:
+                raise ValueError(f"{run.name} does not say its {', '.join(missing)}")
 
     @classmethod
-    def begin(
-        cls,
-        settings: Any,
-        path: str | Path | None,
-        method: str,
-        libraries: Sequence[str] = (),
-    ) -> "Runs":
+    def begin(cls, settings: Any, path: str | Path | None, method: str) -> "Runs":
         """What an earlier call left in the file, or nothing yet.
 
         Raises
         ------
         ValueError
             The file was made with other settings, or by something else.
+        OSError
+            Nothing can be written there.
         """
-        if path is None or not Path(path).exists():
-            made = provenance(torch.device("cpu"), 0, tuple(libraries))
-            return cls(made | {"seed": "each run's own", "method": method}, settings)
-        try:
-            result = cls.load(path)
-        except (json.JSONDecodeError, KeyError, TypeError) as error:
+        result = cls(method, settings)
+        if path is not None:
+            require_writable(path)
+            result._take_from(Path(path))
+        return result
+
+    def save(self, path: str | Path) -> None:
+        """Write the runs, and keep those that others have written since.
+
+        Under the file's lock, so that of several processes none loses a run.
+        """
+        path = Path(path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(f"{path}.lock"):
+            self._take_from(path)
+            super().save(path)
+
+    def _take_from(self, path: Path) -> None:
+        if not path.exists():
+            return
+        stored = type(self).load(path)
+        if stored.settings != self.settings:
             raise ValueError(
-                f"{path} is not a result of this experiment; give another file"
-            ) from error
-        if result.settings != settings:
-            raise ValueError(
-                f"{path} was made with {result.settings}, not with {settings}; "
+                f"{path} was made with {stored.settings}, not with {self.settings}; "
                 "give another file"
             )
-        return result
+        kept = {run.key for run in stored.runs}
+        self.runs = stored.runs + [run for run in self.runs if run.key not in kept]
 
     def add(
         self,
-        make: Callable[..., Any],
-        jobs: Sequence[tuple],
+        make: Callable[..., Run],
+        jobs: Iterable[tuple],
         *,
         processes: int,
         save_to: str | Path | None,
-        describe: Callable[[Any], str],
+        libraries: Sequence[str] = (),
     ) -> None:
-        """Make the runs of ``jobs``, with progress, and save after each.
+        """Make the runs of those ``jobs``, keys of runs, that are not there yet.
 
-        When interrupted, keep what was finished.
+        With progress, and saved after each. When interrupted, keep what was finished.
         """
-        last = len(self.runs) + len(jobs)
-        self.complete = not jobs
-        progress = tqdm(total=last, initial=len(self.runs), unit="run")
+        finished = {run.key for run in self.runs}
+        left = [(*job, self.settings) for job in jobs if job not in finished]
+        made = provenance(torch.device("cpu"), 0, libraries)
+        del made["seed"]
+        start = len(self.runs)
+        progress = tqdm(total=start + len(left), initial=start, unit="run")
         try:
             with progress:
-                for run in _results(make, jobs, processes):
-                    self.runs.append(run)
-                    self.complete = len(self.runs) == last
+                for run in _results(make, left, processes):
+                    self.runs.append(replace(run, made=made))
                     if save_to is not None:
                         self.save(save_to)
-                    progress.set_postfix_str(describe(run))
+                    progress.set_postfix_str(run.name)
                     progress.update()
         except KeyboardInterrupt:
+            self.interrupted = True
             print(f"interrupted: {len(self.runs)} runs kept", file=sys.stderr)
 
     def caption(self) -> str:
         """What the numbers are, and on what they were measured."""
-        made = self.made
+        made = self.made()
+        devices, versions, dates = (
+            " and ".join(dict.fromkeys(values))
+            for values in (
+                [m["device"] for m in made],
+                [m["versions"]["torch"] for m in made],
+                [m["date"] for m in made],
+            )
+        )
         return (
             f"Means of {len({run.seed for run in self.runs})} seeds ± half of their "
-            f"95 % intervals; {made['device']}, torch {made['versions']['torch']}, "
-            f"{made['date']}" + ("" if self.complete else "; not complete")
+            f"95 % intervals; {devices}, torch {versions}, {dates}"
+            + ("" if self.complete else "; not complete")
         )
 
 
@@ -156,10 +272,10 @@ def command(
             processes=options.processes,
             save_to=options.out,
         )
-    except ValueError as error:
+    except (ValueError, OSError) as error:
         parser.error(str(error))
     print(f"{result}\nwritten to {options.out}")
-    return 0 if result.complete else 130
+    return 130 if result.interrupted else 0
 
 
 @dataclass(frozen=True)

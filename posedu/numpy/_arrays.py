@@ -9,28 +9,47 @@ Number = float | np.integer | np.floating
 Positions = Num[np.ndarray, "*tokens"] | Sequence[object] | Number
 
 
+def as_array(name: str, given: object) -> np.ndarray:
+    """Return ``given`` as an array, or raise if it would lose something as one."""
+    if isinstance(given, np.ma.MaskedArray):
+        raise TypeError(f"{name} must have no mask of its own; give {name}.filled(…)")
+    try:
+        return np.asarray(given)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise ValueError(f"{name} must be an array, but {error}") from None
+
+
 def require_floats(name: str, array: np.ndarray) -> np.ndarray:
     """Return ``array`` as float64 if it holds real floats, else raise."""
-    array = np.asarray(array)
+    array = as_array(name, array)
     if not np.issubdtype(array.dtype, np.floating):
         raise TypeError(f"{name} must hold floats, got dtype {array.dtype}")
     return array.astype(np.float64)
 
 
 def require_positions(positions: Positions, name: str = "positions") -> np.ndarray:
-    """Return ``positions`` as float64 if they are exact and finite, else raise."""
-    positions = np.asarray(positions)
+    """Return ``positions`` as float64 if they are exact and finite, else raise.
+
+    Exact is below 2⁵³ (2²⁴ for float32), where a float holds every integer.
+    """
+    positions = as_array(name, positions)
     if positions.dtype == np.float16:
         raise TypeError(
             f"{name} are float16, which holds integers exactly only up to 2048; "
             "give integers, float32 or float64"
         )
-    is_integer = np.issubdtype(positions.dtype, np.integer)
-    if not (is_integer or np.issubdtype(positions.dtype, np.floating)):
+    if positions.dtype.kind not in "iuf":
         raise TypeError(f"{name} must be real numbers, got dtype {positions.dtype}")
     if not np.isfinite(positions).all():
         bad = positions[~np.isfinite(positions)][0]
         raise ValueError(f"{name} must be finite, got {bad}")
+    reach = 2**24 if positions.dtype == np.float32 else 2**53
+    exact = (-reach < positions) & (positions < reach)
+    if not exact.all():
+        raise ValueError(
+            f"{name} of {positions.dtype} must be below {reach} in size to be exact, "
+            f"got {positions[~exact][0]}"
+        )
     return positions.astype(np.float64)
 
 
@@ -44,7 +63,7 @@ def require_position(name: str, position: Number) -> float:
 
 def require_mask(mask: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     """Return ``mask`` if it is boolean and of the given shape, else raise."""
-    mask = np.asarray(mask)
+    mask = as_array("mask", mask)
     if mask.dtype != bool:
         raise TypeError(
             f"mask must be boolean, true where a key is seen, got dtype {mask.dtype}"

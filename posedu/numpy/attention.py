@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float
 
-from posedu._arguments import require_heads
+from posedu._arguments import require_bool, require_heads
 from posedu.numpy._arrays import (
     Positions,
     require_floats,
@@ -218,6 +218,8 @@ def steps(
         Arrays that hold no floats, positions not finite, shapes or head counts that do
         not match.
     """
+    if not isinstance(doors, Doors):
+        raise TypeError(f"doors must be Doors, got {type(doors).__name__}")
     q, k, v = (require_floats(n, t) for n, t in (("q", q), ("k", k), ("v", v)))
     if (
         not q.ndim == k.ndim == v.ndim == 3
@@ -273,7 +275,10 @@ def attend(
 
     Equation ``def-doors``. Other arguments and errors as :func:`steps`.
     """
-    mask = causal_mask(np.shape(q)[-2]) if causal else None
+    q = require_floats("q", q)
+    if q.ndim != 3:
+        raise ValueError(f"q must be [heads, tokens, d], got shape {list(q.shape)}")
+    mask = causal_mask(q.shape[1]) if require_bool("causal", causal) else None
     return steps(q, k, v, doors, positions=positions, x=x, mask=mask).out
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 from jaxtyping import Bool, Float
 
-from posedu._arguments import REMAINDERS, require_choice
+from posedu._arguments import REMAINDERS, require_bool, require_choice
 from posedu.numpy._arrays import require_floats, require_mask
 from posedu.numpy.attention import Doors, Tokens
 
@@ -17,6 +17,7 @@ def earlier(
 
     The last query stands at the last key, as when keys are cached.
     """
+    require_bool("attend_current", attend_current)
     if queries > keys:
         raise ValueError(
             f"there must be at least as many keys as queries, got {keys} and {queries}"
@@ -130,6 +131,7 @@ def stick_breaking(
     TypeError, ValueError
         Unknown ``remainder``, a ``sink`` that is missing or not wanted.
     """
+    require_bool("attend_current", attend_current)
     require_choice("remainder", remainder, REMAINDERS)
     if (sink is not None) != (remainder == "sink"):
         raise ValueError(

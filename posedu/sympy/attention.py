@@ -6,6 +6,8 @@ from typing import Any, NamedTuple
 
 import sympy as sp
 
+from posedu.sympy._expressions import expressions
+
 Heads = tuple[sp.Matrix, ...]
 """A matrix for each head."""
 
@@ -45,6 +47,7 @@ class Tokens:
 
 def softmax(row: Sequence[sp.Expr]) -> sp.Matrix:
     """Weights proportional to exp(logit), as a row. Equation ``def-softmax``."""
+    row = expressions("row", row)
     total = sum(sp.exp(logit) for logit in row)
     return sp.Matrix([[sp.exp(logit) / total for logit in row]])
 
@@ -146,7 +149,8 @@ def steps(
     ``positions`` default to 0, 1, 2, …
     """
     n, d = q[0].shape
-    positions = tuple(range(n) if positions is None else positions)
+    positions = range(n) if positions is None else positions
+    positions = tuple(expressions("positions", t) for t in positions)
     _require_heads(q, k, v, doors)
     if len(positions) != n or (x is not None and x.rows != n):
         rows = "none" if x is None else x.rows

@@ -8,6 +8,7 @@ from posedu._arguments import (
     require_choice,
     require_dimension,
 )
+from posedu.sympy._expressions import expression
 
 
 def frequencies(
@@ -15,10 +16,11 @@ def frequencies(
 ) -> list[sp.Expr]:
     """The exact frequencies ω_p of the d/2 pairs. Equation ``def-frequencies``."""
     d = require_dimension("d", d)
-    if not sp.sympify(base).free_symbols:
-        require_base(float(base) if isinstance(base, sp.Expr) else base)
+    exact = expression("base", base)
+    if not exact.free_symbols:
+        require_base(float(exact) if isinstance(base, sp.Expr) else base)
     if require_choice("spacing", spacing, SPACINGS) == "paper":
         steps = d
     else:
         steps = max(d - 2, 1)
-    return [sp.sympify(base) ** sp.Rational(-2 * p, steps) for p in range(d // 2)]
+    return [exact ** sp.Rational(-2 * p, steps) for p in range(d // 2)]

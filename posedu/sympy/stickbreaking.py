@@ -4,18 +4,19 @@ from collections.abc import Sequence
 
 import sympy as sp
 
-from posedu._arguments import REMAINDERS, require_choice
+from posedu._arguments import REMAINDERS, require_bool, require_choice
+from posedu.sympy._expressions import expression, matrix
 from posedu.sympy.attention import Doors, Heads, Tokens
 
 
 def sigmoid(z: sp.Expr) -> sp.Expr:
     """σ(z) = 1/(1 + e^−z)."""
-    return 1 / (1 + sp.exp(-z))
+    return 1 / (1 + sp.exp(-expression("z", z)))
 
 
 def softplus(z: sp.Expr) -> sp.Expr:
     """log(1 + e^z)."""
-    return sp.log(1 + sp.exp(z))
+    return sp.log(1 + sp.exp(expression("z", z)))
 
 
 def break_stick(beta: Sequence[sp.Expr]) -> tuple[sp.Matrix, sp.Expr]:
@@ -51,7 +52,12 @@ def stick_breaking(
 
     See ``def-stick-attention``.
     """
+    require_bool("attend_current", attend_current)
     require_choice("remainder", remainder, REMAINDERS)
+    if (sink is not None) != (remainder == "sink"):
+        raise ValueError(
+            f"sink is for remainder='sink' and needed there, got {remainder!r}"
+        )
 
     def stick(logits: sp.Matrix, tokens: Tokens) -> sp.Matrix:
         columns = tokens.k[0].rows
@@ -74,9 +80,10 @@ def stick_breaking(
 
     def mix(weights: Heads, v: Heads, tokens: Tokens) -> Heads:
         if remainder == "sink":
-            rows = (sp.Matrix(sink)[h, :] for h in range(len(v)))
+            rows = (own[h, :] for h in range(len(v)))
             v = [m.col_join(row) for m, row in zip(v, rows, strict=True)]
         return tuple(a * b for a, b in zip(weights, v, strict=True))
 
-    heads = sp.Matrix(sink).rows if sink is not None else None
+    own = None if sink is None else matrix("sink", sink)
+    heads = None if own is None else own.rows
     return Doors(weigh=weigh, mix=mix, heads=heads, needs_causal=True)

@@ -13,7 +13,7 @@ import torch
 from tqdm import tqdm
 
 from posedu._arguments import require_dimension
-from posedu._tables import SavedTable
+from posedu._tables import SavedTable, require_writable
 from posedu.catalog import CATALOG
 from posedu.provenance import provenance
 from posedu.timing.clock import Run, alternate, peak_memory
@@ -191,6 +191,8 @@ def collect(
         require_dimension("length", length, 1)
         require_dimension("d", d)
     torch.manual_seed(result.made["seed"])
+    if save_to is not None:
+        require_writable(save_to)
     try:
         for cell in tqdm(cells, desc=result.name, unit="cell"):
             result.records.extend([*measure(*cell)])

@@ -4,57 +4,114 @@ import math
 from collections.abc import Sequence
 
 import torch
-from jaxtyping import Float, Shaped
+from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 from torch.types import Device
 
 Positions = Shaped[Tensor, "*rows_and_tokens"] | range | Sequence[object]
 
+# Below which positions of a dtype are exact, angles being float64: none for what ends
+# before.
+_REACH = {
+    torch.float64: 2**53,
+    torch.float32: 2**24,
+    torch.int64: 2**53,
+    torch.int32: None,
+    torch.int16: None,
+    torch.int8: None,
+    torch.uint8: None,
+}
+
 
 def require_floats(name: str, x: Tensor) -> None:
-    """Raise unless ``x`` is a tensor of real floats."""
+    """Raise unless ``x`` is a dense tensor of real floats of 16 bits or more."""
     if not isinstance(x, Tensor):
         raise TypeError(f"{name} must be a torch.Tensor, got {type(x).__name__}")
-    if not x.is_floating_point():
-        raise TypeError(f"{name} must hold floats, got {x.dtype}")
+    if x.layout != torch.strided:
+        raise TypeError(f"{name} must be dense, got {x.layout}")
+    require_float_dtype(name, x.dtype)
+
+
+def require_float_dtype(name: str, dtype: torch.dtype) -> None:
+    """Raise unless ``dtype`` is that of real floats of 16 bits or more."""
+    if not isinstance(dtype, torch.dtype):
+        raise TypeError(f"{name} must be a torch.dtype, got {dtype!r}")
+    if not dtype.is_floating_point:
+        raise TypeError(f"{name} must hold floats, got {dtype}")
+    if dtype.itemsize < 2:
+        raise TypeError(f"{name} must hold floats of 16 bits or more, got {dtype}")
 
 
 def require_shape(name: str, x: Tensor, shape: tuple[int, ...]) -> None:
-    """Raise unless ``x`` is a floating tensor of this shape."""
+    """Raise unless ``x`` is a floating and finite tensor of this shape."""
     require_floats(name, x)
     if x.shape != shape:
         raise ValueError(f"{name} must be {list(shape)}, got shape {list(x.shape)}")
+    require_all_finite(name, x)
+
+
+def require_all_finite(name: str, x: Tensor) -> None:
+    """Raise unless the numbers of ``x`` are finite, as far as there are any."""
+    if not x.is_meta and not x.isfinite().all():
+        raise ValueError(f"{name} must be finite")
 
 
 def require_positions(positions: Tensor | range, like: Tensor | None = None) -> None:
     """Raise unless ``positions`` are exact, finite and on the device of ``like``.
 
-    A range is always valid. Finiteness of floats is not checked under
-    ``torch.compile``, where looking at values would break the graph.
+    Exact is below 2⁵³ (2²⁴ for float32), where a float holds every integer. Values are
+    looked at on a CPU alone, and not under ``torch.compile``: elsewhere that would make
+    the host wait, or break the graph.
     """
     if isinstance(positions, range):
+        _require_exact_range(positions)
         return
-    if positions.dtype in (torch.bfloat16, torch.float16):
-        exact = 256 if positions.dtype == torch.bfloat16 else 2048
-        raise TypeError(
-            f"positions are {positions.dtype}, which holds integers exactly only up "
-            f"to {exact}; give integers, float32 or float64"
-        )
-    if positions.is_complex() or positions.dtype == torch.bool:
-        raise TypeError(f"positions must be real numbers, got {positions.dtype}")
+    require_position_dtype("positions", positions)
     if like is not None and positions.device != like.device:
         raise ValueError(
             f"positions are on {positions.device}, the features on {like.device}; "
             "move one of them"
         )
-    if (
-        positions.is_floating_point()
-        and not positions.is_meta
-        and not torch.compiler.is_compiling()
-        and not positions.isfinite().all()
-    ):
-        bad = positions[~positions.isfinite()][0].item()
-        raise ValueError(f"positions must be finite, got {bad}")
+    dtype = positions.dtype
+    reach = _REACH[dtype]
+    if reach is None or not positions.is_cpu or torch.compiler.is_compiling():
+        return
+    exact = (-reach < positions) & (positions < reach)
+    if not exact.all():
+        bad = positions[~exact][0].item()
+        if not math.isfinite(bad):
+            raise ValueError(f"positions must be finite, got {bad}")
+        raise ValueError(
+            f"positions of {dtype} must be below {reach} in size to be exact, got {bad}"
+        )
+
+
+def require_position_dtype(name: str, positions: Tensor) -> None:
+    """Raise unless ``positions`` are a dense tensor of a dtype that holds positions."""
+    if not isinstance(positions, Tensor):
+        raise TypeError(
+            f"{name} must be a torch.Tensor, got {type(positions).__name__}"
+        )
+    dtype = positions.dtype
+    if dtype.is_floating_point and dtype.itemsize < 4:
+        raise TypeError(
+            f"{name} are {dtype}, which holds integers exactly only up to "
+            f"{2 / torch.finfo(dtype).eps:.0f}; give integers, float32 or float64"
+        )
+    if dtype not in _REACH:
+        raise TypeError(f"{name} must be real numbers, got {dtype}")
+    if positions.layout != torch.strided:
+        raise TypeError(f"{name} must be dense, got {positions.layout}")
+
+
+def _require_exact_range(positions: range) -> None:
+    if torch.compiler.is_compiling():
+        return
+    for end in (positions.start, positions.stop):
+        if abs(end) > 2**53:
+            raise ValueError(
+                f"positions must be below {2**53} in size to be exact, got {positions}"
+            )
 
 
 def require_input(x: Tensor, d_model: int, weight: Tensor) -> None:
@@ -102,11 +159,9 @@ def as_positions(
             )
         positions = range(start, start + like.shape[-2])
     positions = from_list(positions, like.device)
-    if isinstance(positions, range):
-        positions = torch.arange(
-            positions.start, positions.stop, positions.step, device=like.device
-        )
     require_positions(positions, like)
+    if isinstance(positions, range):
+        positions = as_tensor(positions, like.device)
     batch, tokens = like.shape[0], like.shape[-2]
     if shape is None:
         is_shared = positions.ndim < 2 or positions.shape[:2] not in (
@@ -192,9 +247,14 @@ def in_float64(
 ) -> Float[Tensor, "..."]:
     """A range on ``device``, a tensor where it is."""
     if isinstance(positions, range):
-        steps = torch.arange(length(positions), device=device)
-        positions = positions.start + positions.step * steps
+        positions = as_tensor(positions, device)
     return positions.to(torch.float64)
+
+
+def as_tensor(positions: range, device: Device) -> Int[Tensor, "tokens"]:
+    """A range on ``device``; an empty one too, which ``torch.arange`` may refuse."""
+    steps = torch.arange(length(positions), device=device)
+    return positions.start + positions.step * steps
 
 
 def cos_sin(

@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from posedu._arguments import require_dimension, require_heads
+from posedu._arguments import require_bool, require_dimension, require_heads
 from posedu.torch import routes
 from posedu.torch._tensors import (
     Positions,
@@ -68,7 +68,7 @@ def attend(
         of a layer.
     """
     encoding = _require_encoding(encoding)
-    _require_causal(causal)
+    require_bool("causal", causal)
     _require_projected(q, k, v, x)
     given = None if x is None else x.shape[-1]
     group = require_heads(q.shape[1], k.shape[1])
@@ -219,11 +219,12 @@ class Attention(nn.Module):
                 f"got {d_model}"
             )
         self.d = d_model // heads if d is None else require_dimension("d", d, 1)
-        self.causal = _require_causal(causal)
+        self.causal = require_bool("causal", causal)
         self.window = None if window is None else require_dimension("window", window, 1)
         self.encoding = _require_encoding(encoding)
         self.encoding.require(Sizes(heads, self.kv_heads, self.d, self.d_model, causal))
         self.route = choose_route(self.encoding, route)
+        require_bool("bias", bias)
         self.q = nn.Linear(d_model, heads * self.d, bias=bias)
         self.k = nn.Linear(d_model, self.kv_heads * self.d, bias=bias)
         self.v = nn.Linear(d_model, self.kv_heads * self.d, bias=bias)
@@ -327,12 +328,6 @@ class Attention(nn.Module):
         return self.o(out.transpose(1, 2).flatten(2))
 
 
-def _require_causal(causal: bool) -> bool:
-    if not isinstance(causal, bool):
-        raise TypeError(f"causal must be True or False, got {causal!r}")
-    return causal
-
-
 def _require_encoding(encoding: Encoding | None) -> Encoding:
     """Return the encoding of a layer, or raise if it is none."""
     if encoding is None:
@@ -378,6 +373,8 @@ def _require_projected(q: Tensor, k: Tensor, v: Tensor, x: Tensor | None) -> Non
                 f"x must be [{q.shape[0]}, {q.shape[2]}, d_model] like the queries, "
                 f"got shape {list(x.shape)}"
             )
+        if x.device != q.device:
+            raise ValueError(f"x is on {x.device}, q on {q.device}; move one of them")
 
 
 def _require_masks(
@@ -414,6 +411,8 @@ def _require_rows(
     """Raise unless ``rows`` is a tensor of this shape on the device of ``like``."""
     if not isinstance(rows, Tensor):
         raise TypeError(f"{name} must be a torch.Tensor, got {type(rows).__name__}")
+    if rows.layout != torch.strided:
+        raise TypeError(f"{name} must be dense, got {rows.layout}")
     if rows.shape != shape:
         raise ValueError(
             f"{name} must be {list(shape)}, [batch, tokens], got {list(rows.shape)}"

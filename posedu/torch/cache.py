@@ -70,16 +70,27 @@ class KVCache:
                 f"the cache holds {[*self.memory]} of each token besides keys and "
                 f"values, the layer wants {[*memory]}"
             )
-        for name, new in memory.items():
-            _require_alike(name, self.memory[name], new, 1)
         rows = max(len(held_positions), len(positions))
         both = (p.expand(rows, *p.shape[1:]) for p in (held_positions, positions))
         grown.k, grown.v = torch.cat((held_k, k), -2), torch.cat((held_v, v), -2)
         grown.positions = torch.cat((*both,), 1)
-        grown.memory = {
-            name: torch.cat((self.memory[name], new), 1) for name, new in memory.items()
-        }
+        grown.memory = {name: self.after(name, new) for name, new in memory.items()}
         return grown
+
+    def after(
+        self, name: str, new: Shaped[Tensor, "batch tokens *features"]
+    ) -> Shaped[Tensor, "batch keys *features"]:
+        """What is remembered by ``name``, and then ``new``.
+
+        Raises
+        ------
+        ValueError
+            ``new`` of another shape, dtype or device.
+        """
+        if name not in self.memory:
+            return new
+        _require_alike(name, self.memory[name], new, 1)
+        return torch.cat((self.memory[name], new), 1)
 
     def take(self, other: "KVCache") -> None:
         """Remember what ``other`` does."""

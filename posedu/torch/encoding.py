@@ -111,12 +111,13 @@ def softmax(
 ) -> Float[Tensor, "batch heads queries keys"]:
     """Weights proportional to exp(logit) over the keys that ``mask`` allows.
 
-    A row with no allowed key gets zeros. Equation ``def-softmax``.
+    A row with no allowed key, or none of a logit above −∞, gets zeros. Equation
+    ``def-softmax``.
     """
     if mask is None:
         return logits.softmax(-1)
-    weights = logits.masked_fill(~mask, -torch.inf).softmax(-1)
-    return weights.masked_fill(~mask, 0.0)
+    hidden = ~mask | (logits == -torch.inf)
+    return logits.masked_fill(hidden, -torch.inf).softmax(-1).masked_fill(hidden, 0.0)
 
 
 class Encoding(nn.Module):

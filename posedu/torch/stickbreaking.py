@@ -14,6 +14,7 @@ from posedu._arguments import (
     require_bool,
     require_choice,
     require_dimension,
+    require_finite,
 )
 from posedu.torch._tensors import (
     require_first_order,
@@ -36,6 +37,7 @@ def earlier(
     queries: int, keys: int, *, attend_current: bool, device: Device = None
 ) -> Bool[Tensor, "queries keys"]:
     """True where key j comes before query i, or is its own token if wanted."""
+    require_bool("attend_current", attend_current)
     if queries > keys:
         raise ValueError(
             f"there must be at least as many keys as queries, got {keys} and {queries}"
@@ -157,7 +159,7 @@ class _Tiles:
         stop: float,
     ):
         self.queries, self.keys, self.block = queries, keys, block
-        self.own = 0 if attend_current else 1
+        self.own = 0 if require_bool("attend_current", attend_current) else 1
         self.padding = None if padding is None else padding.flip(-1)
         self.longest = -math.log(stop) if stop else math.inf
 
@@ -301,7 +303,7 @@ class StickBreaking(Encoding):
         super().__init__()
         self.attend_current = require_bool("attend_current", attend_current)
         self.remainder = require_choice("remainder", remainder, REMAINDERS)
-        if not 0 <= stop < 1:
+        if require_finite("stop", stop) < 0 or stop >= 1:
             raise ValueError(f"stop must be in [0, 1), got {stop}")
         self.stop = stop
         if remainder == "sink":
@@ -312,7 +314,7 @@ class StickBreaking(Encoding):
             require_shape("sink", sink, shape)
             self.heads, self.d = shape
             self.sink = nn.Parameter(sink.detach().clone())
-        elif (heads, d, sink) != (None, None, None):
+        elif any(given is not None for given in (heads, d, sink)):
             raise ValueError(
                 "heads, d and sink are for remainder='sink', got "
                 f"remainder={remainder!r}"

@@ -47,7 +47,8 @@ def t5_buckets(
     single = require_buckets(buckets, distance, bidirectional)
     steps = np.abs(offsets) if bidirectional else np.maximum(offsets, 0)
     bucket = np.searchsorted(_starts(single, distance), steps, side="right") - 1
-    return bucket + 2 * single * (offsets < 0) if bidirectional else bucket
+    later = 2 * single * (offsets < 0) if bidirectional else 0
+    return np.asarray(bucket + later)
 
 
 def _starts(single: int, distance: int) -> list[int]:

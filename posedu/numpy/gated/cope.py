@@ -3,7 +3,12 @@
 import numpy as np
 from jaxtyping import Bool, Float
 
-from posedu._arguments import CONTEXT_GATES, SCALINGS, require_choice
+from posedu._arguments import (
+    CONTEXT_GATES,
+    SCALINGS,
+    require_choice,
+    require_not_negative,
+)
 from posedu.numpy._arrays import require_floats, require_mask
 from posedu.numpy.attention import Doors, Tokens, require_input
 
@@ -36,8 +41,7 @@ def contextual_positions(
     if not np.isfinite(logits).all():
         bad = logits[~np.isfinite(logits)][0]
         raise ValueError(f"gate_logits must be finite, got {bad}; hide keys with mask")
-    if largest < 0:
-        raise ValueError(f"largest must be at least 0, got {largest}")
+    require_not_negative("largest", largest)
     queries, keys = logits.shape[-2:]
     seen = np.broadcast_to(np.tri(queries, keys, keys - queries, bool), logits.shape)
     if mask is not None:
@@ -54,10 +58,31 @@ def interpolated_vectors(
     The straightforward form (arXiv 2405.18719): a vector for every query and key.
     Equation ``def-cope-interpolation``.
     """
+    table = require_floats("table", table)
+    positions = _require_counted(positions, table.shape[-1:])
+    own = table.shape[:-2]
+    if table.ndim not in (2, 3) or (own and own != positions.shape[-3:-2]):
+        raise ValueError(
+            "table must be [d, npos], or [heads, d, npos] for positions [..., heads, "
+            f"queries, keys], got shapes {list(table.shape)} and "
+            f"{list(positions.shape)}"
+        )
     floor, ceiling = np.floor(positions), np.ceil(positions)
     fraction = (positions - floor)[..., None]
     low, high = (_columns(table, p.astype(int)) for p in (floor, ceiling))
     return fraction * high + (1 - fraction) * low
+
+
+def _require_counted(positions: Array, npos: tuple[int, ...]) -> Array:
+    """Return ``positions`` if there are vectors around each, else raise."""
+    positions = require_floats("positions", positions)
+    largest = npos[0] - 1 if npos else -1
+    outside = ~((positions >= 0) & (positions <= largest))
+    if outside.any():
+        raise ValueError(
+            f"positions must be 0 to {largest}, got {positions[outside][0]}"
+        )
+    return positions
 
 
 def _columns(table: Array, index: Array) -> Array:
@@ -77,6 +102,13 @@ def interpolated_scalars(
     The optimised form: the same as q · e[p], since the inner product is linear
     (``eq-cope-scalars``).
     """
+    values = require_floats("values", values)
+    positions = _require_counted(positions, values.shape[-1:])
+    if values.shape[:-1] != positions.shape[:-1]:
+        raise ValueError(
+            "values must be [..., queries, npos] like positions [..., queries, keys], "
+            f"got shapes {list(values.shape)} and {list(positions.shape)}"
+        )
     floor, ceiling = np.floor(positions), np.ceil(positions)
     fraction = positions - floor
     low, high = (

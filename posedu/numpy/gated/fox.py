@@ -3,7 +3,13 @@
 import numpy as np
 from jaxtyping import Float
 
-from posedu._arguments import FORMS, OUTPUT_GATES, require_choice, require_dimension
+from posedu._arguments import (
+    FORMS,
+    OUTPUT_GATES,
+    require_choice,
+    require_dimension,
+    require_times,
+)
 from posedu.numpy._arrays import require_floats
 from posedu.numpy.attention import Doors, Tokens, attend, require_input
 
@@ -222,9 +228,6 @@ def constant_gate_bias(
     them a head is ALiBi of slope 1/T. Equation ``eq-fox-alibi``.
     """
     require_dimension("heads", heads, 1)
-    if not 0 < shortest <= longest < np.inf:
-        raise ValueError(
-            f"time scales must be 0 < shortest ≤ longest, got {shortest} and {longest}"
-        )
+    require_times(shortest, longest)
     rate = 1 / np.geomspace(shortest, longest, heads)
     return -(rate + np.log1p(-np.exp(-rate)))

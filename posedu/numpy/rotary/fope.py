@@ -7,8 +7,10 @@ from jaxtyping import Float
 
 from posedu._arguments import (
     PADDINGS,
+    require_bool,
     require_choice,
     require_dimension,
+    require_fourier_dim,
     require_heads,
 )
 from posedu.numpy._arrays import (
@@ -97,9 +99,8 @@ def fope_table(
         Coefficients unlike each other or of another number of kept frequencies,
         columns of sum 0 to normalise, unknown ``padding``, a ``fourier_dim`` below d.
     """
-    if fourier_dim is not None and fourier_dim < d:
-        raise ValueError(f"fourier_dim must be at least d = {d}, got {fourier_dim}")
-    omega = kept_frequencies(fourier_dim or d, length=length, base=base)
+    fourier_dim = require_fourier_dim(fourier_dim, d)
+    omega = kept_frequencies(fourier_dim, length=length, base=base)
     c = require_floats("cos_coefficients", cos_coefficients)
     s = require_floats("sin_coefficients", sin_coefficients)
     if (
@@ -113,7 +114,7 @@ def fope_table(
             f"[heads, {len(omega)}, series] with at most {d // 2} series, got shapes "
             f"{list(c.shape)} and {list(s.shape)}"
         )
-    if normalise:
+    if require_bool("normalise", normalise):
         c, s = _normalised(c), _normalised(s)
     sine = 0.0 if require_choice("padding", padding, PADDINGS) == "identity" else 1.0
     angle = require_positions(positions)[..., None] * omega

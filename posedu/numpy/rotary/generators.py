@@ -130,10 +130,13 @@ def turn_blocks(
     """
     x, rotation = require_floats("x", x), require_floats("rotation", rotation)
     blocks, b = rotation.shape[-3:-1] if rotation.ndim > 3 else (0, 0)
+    rows = zip(reversed(rotation.shape[:-4]), reversed(x.shape[:-2]), strict=False)
     if (
         rotation.shape[-1:] != (b,)
-        or blocks * b != x.shape[-1]
+        or (blocks * b,) != x.shape[-1:]
         or rotation.shape[-4:-3] != x.shape[-2:-1]
+        or rotation.ndim - 2 > x.ndim
+        or any(n not in (1, m) for n, m in rows)
     ):
         raise ValueError(
             "rotation must be [..., tokens, blocks, b, b] with blocks · b = d for x of "

@@ -1,10 +1,9 @@
 """Position interpolation: every pair slower by one factor."""
 
-import math
-
 import numpy as np
 from jaxtyping import Float
 
+from posedu._arguments import require_finite
 from posedu.numpy._arrays import require_floats
 
 Array = np.ndarray
@@ -30,9 +29,12 @@ def pi(frequencies: Float[Array, "pairs"], *, factor: float) -> Float[Array, "pa
     Raises
     ------
     TypeError, ValueError
-        Frequencies that are not floating; a ``factor`` that is not above 0 or not
-        finite.
+        Frequencies that are not floating or not finite; a ``factor`` that is not above
+        0 or not finite.
     """
-    if not 0 < factor < math.inf:
+    if require_finite("factor", factor) <= 0:
         raise ValueError(f"factor must be a finite number above 0, got {factor}")
-    return require_floats("frequencies", frequencies) / factor
+    slower = require_floats("frequencies", frequencies) / factor
+    if not np.isfinite(slower).all():
+        raise ValueError(f"frequencies must be finite, also over factor = {factor}")
+    return slower

@@ -8,6 +8,7 @@ from jaxtyping import Complex, Float, Int, Shaped
 
 from posedu._arguments import (
     LAYOUTS,
+    require_bool,
     require_choice,
     require_dimension,
     require_finite,
@@ -18,6 +19,7 @@ from posedu.numpy._arrays import (
     Number,
     Positions,
     align_positions,
+    as_array,
     require_floats,
     require_position,
     require_positions,
@@ -165,6 +167,8 @@ def to_complex(
 ) -> Complex[Array, "*batch pairs"]:
     """Each pair (a, b) of features as the complex number a + ib."""
     x = require_floats("x", x)
+    if x.ndim == 0:
+        raise ValueError("x must be [..., d], got a single number")
     a, b = pairs(x.shape[-1], layout=layout)
     return x[..., a] + 1j * x[..., b]
 
@@ -214,7 +218,7 @@ def convert_layout(
     rotary_dim
         How many leading features of each head rotate. ``None``: all.
     """
-    weight = np.asarray(weight)
+    weight = as_array("weight", weight)
     require_dimension("heads", heads, 1)
     if weight.ndim == 0 or weight.shape[0] % heads:
         raise ValueError(
@@ -281,6 +285,7 @@ def rope_linear_attention(
             "q and k must be [..., tokens, d] and v [..., tokens, d_v], got "
             f"{list(q.shape)}, {list(k.shape)} and {list(v.shape)}"
         )
+    require_bool("causal", causal)
     q, k = _elu_plus_one(q), _elu_plus_one(k)
     seen = np.tri(*[q.shape[-2]] * 2) if causal else 1.0
     scores = seen * (q @ k.swapaxes(-1, -2))

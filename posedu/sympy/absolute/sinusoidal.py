@@ -5,11 +5,13 @@ from collections.abc import Sequence
 import sympy as sp
 
 from posedu._arguments import LAYOUTS, require_choice
+from posedu.sympy._expressions import expression, expressions
 from posedu.sympy.frequencies import frequencies
 
 
 def stack_pairs(pairs: Sequence[Sequence[sp.Expr]], *, layout: str) -> sp.Matrix:
     """The column whose p-th pair of features is ``pairs[p]``, in the given layout."""
+    pairs = expressions("pairs", pairs)
     if require_choice("layout", layout, LAYOUTS) == "interleaved":
         return sp.Matrix([member for pair in pairs for member in pair])
     return sp.Matrix([pair[member] for member in range(2) for pair in pairs])
@@ -19,7 +21,8 @@ def sinusoidal(
     position: sp.Expr | float, omega: Sequence[sp.Expr], *, layout: str
 ) -> sp.Matrix:
     """The column PE(position) for the given frequencies. See ``def-sinusoidal``."""
-    angles = [position * w for w in omega]
+    position = expression("position", position)
+    angles = [position * w for w in expressions("omega", omega)]
     return stack_pairs([(sp.sin(a), sp.cos(a)) for a in angles], layout=layout)
 
 
@@ -46,6 +49,7 @@ def offset_equations(omega: sp.Expr, offset: sp.Expr | float) -> list[sp.Eq]:
     of the two rows both sides combine sin ωi and cos ωi; these are independent
     functions of i, so their two coefficients must agree. Equation ``eq-sin-four``.
     """
+    omega, offset = expressions("omega and offset", (omega, offset))
     alpha, beta = sp.symbols("alpha beta", real=True)  # ωi and ωt
     waves = sp.sin(alpha), sp.cos(alpha)
     moved = sp.Matrix([sp.sin(alpha + beta), sp.cos(alpha + beta)])

@@ -3,6 +3,7 @@
 import sympy as sp
 
 from posedu._arguments import require_buckets
+from posedu.sympy._expressions import expression, matrix
 from posedu.sympy.attention import Doors, Heads, Tokens
 
 
@@ -11,6 +12,7 @@ def t5_bucket(
 ) -> int:
     """The bucket of an offset i − j that has a value. Equation ``def-t5-bucket``."""
     e = require_buckets(buckets, distance, bidirectional)
+    offset = expression("offset", offset)
     n = int(sp.floor(sp.Abs(offset) if bidirectional else sp.Max(offset, 0)))
     if n >= e:
         size, step = sp.Rational(n, e) ** e, sp.Rational(distance, e)
@@ -20,7 +22,7 @@ def t5_bucket(
 
 def t5(*, table: sp.Matrix, bidirectional: bool, distance: int = 128) -> Doors:
     """T5's bias as doors; ``table`` is ``[heads, buckets]``. Equation ``def-t5``."""
-    table = sp.Matrix(table)
+    table = matrix("table", table)
     options = dict(bidirectional=bidirectional, buckets=table.cols, distance=distance)
 
     def bias(tokens: Tokens) -> Heads:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import sympy as sp
 
 from posedu._arguments import CONTEXT_GATES, SCALINGS, require_choice
+from posedu.sympy._expressions import expression, matrix
 from posedu.sympy.attention import Doors, Heads, Tokens
 from posedu.sympy.stickbreaking import sigmoid
 
@@ -22,6 +23,7 @@ def interpolate(values: Sequence[sp.Expr], position: sp.Expr) -> sp.Expr:
 
     The position must have a numerical value. Equation ``def-cope-interpolation``.
     """
+    position = expression("position", position)
     low, high = int(sp.floor(position)), int(sp.ceiling(position))
     fraction = position - low
     return fraction * values[high] + (1 - fraction) * values[low]
@@ -47,14 +49,16 @@ def cope(
     def keys_of(tokens: Tokens) -> Heads:
         if gates != "keys":
             return tokens.k if gates == "content" else tokens.v
-        projected = tokens.x * sp.Matrix(gate_keys_weight).T
+        projected = tokens.x * matrix("gate_keys_weight", gate_keys_weight).T
         d = tokens.d
         return tuple(projected[:, h * d : (h + 1) * d] for h in range(len(tokens.q)))
 
     def bias(tokens: Tokens) -> Heads:
-        own = [table] * len(tokens.q) if isinstance(table, sp.MatrixBase) else table
+        is_shared = isinstance(table, sp.MatrixBase)
+        own = [table] * len(tokens.q) if is_shared else table
         heads = []
-        for q, k, e in zip(tokens.q, keys_of(tokens), own, strict=True):
+        for q, k, rows in zip(tokens.q, keys_of(tokens), own, strict=True):
+            e = matrix("table", rows)
             logits, values = scale(tokens.d) * q * k.T, q * e
             amounts = sp.zeros(*logits.shape)
             for i, seen in enumerate(tokens.seen):

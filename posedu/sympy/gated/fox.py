@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import sympy as sp
 
 from posedu._arguments import FORMS, OUTPUT_GATES, require_choice
+from posedu.sympy._expressions import expression, expressions, matrix
 from posedu.sympy.attention import Doors, Heads, Tokens, attend
 from posedu.sympy.stickbreaking import sigmoid
 
@@ -31,7 +32,10 @@ def fox(
     """
     require_choice("form", form, FORMS)
 
-    if gate_weight is not None and sp.Matrix(gate_weight).rows != len(gate_bias):
+    gate_bias = expressions("gate_bias", gate_bias)
+    if gate_weight is not None:
+        gate_weight = matrix("gate_weight", gate_weight)
+    if gate_weight is not None and gate_weight.rows != len(gate_bias):
         raise ValueError("gate_weight and gate_bias must have as many heads")
 
     def bias(tokens: Tokens) -> Heads:
@@ -43,7 +47,7 @@ def fox(
             if gate_weight is None:
                 gates = [sp.log(sigmoid(b))] * n
             else:
-                gates = log_gates(tokens.x, sp.Matrix(gate_weight)[h, :].T, b)
+                gates = log_gates(tokens.x, gate_weight[h, :].T, b)
             if form == "key":
                 of_keys = sp.Matrix([[-sp.Add(*gates[: j + 1]) for j in range(n)]])
                 heads.append(sp.ones(n, 1) * of_keys)
@@ -58,7 +62,8 @@ def log_gates(
     x: sp.Matrix, gate_weight: sp.Matrix, gate_bias: sp.Expr
 ) -> list[sp.Expr]:
     """The logarithm of every token's gate, σ(w · x + b). Equation ``def-gate``."""
-    logits = x * sp.Matrix(gate_weight)
+    logits = x * matrix("gate_weight", gate_weight)
+    gate_bias = expression("gate_bias", gate_bias)
     return [sp.log(sigmoid(z + gate_bias)) for z in logits]
 
 
@@ -89,19 +94,19 @@ def fox_pro(
     d = x.cols // heads
 
     def by_head(weight):
-        projected = x * sp.Matrix(weight).T
+        projected = x * matrix("a weight", weight).T
         return [projected[:, h * d : (h + 1) * d] for h in range(heads)]
 
     def shifted(parts, weight):
         if weight is None:
             return parts
-        gates = x * sp.Matrix(weight).T
+        gates = x * matrix("a weight", weight).T
         return [_shift(t, gates[:, h]) for h, t in enumerate(parts)]
 
     def normed(parts, gain, eps):
         if gain is None:
             return parts
-        rows = sp.Matrix(gain)
+        rows = matrix("a gain", gain)
         return [_rms_norm(t, rows[h, :], eps) for h, t in enumerate(parts)]
 
     q, k, v = by_head(q_weight), by_head(k_weight), by_head(v_weight)
@@ -111,10 +116,10 @@ def fox_pro(
     outs = normed(attend(q, k, v, encoding, x=x), o_gain, eps / 10)
     out = sp.Matrix.hstack(*outs)
     if out_gate_weight is not None:
-        logits = x * sp.Matrix(out_gate_weight).T
+        logits = x * matrix("out_gate_weight", out_gate_weight).T
         act = sigmoid if output_gate == "sigmoid" else lambda z: z * sigmoid(z)
         out = out.multiply_elementwise(logits.applyfunc(act))
-    return out * sp.Matrix(o_weight).T
+    return out * matrix("o_weight", o_weight).T
 
 
 def _shift(t: sp.Matrix, gate_logits: sp.Matrix) -> sp.Matrix:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import sympy as sp
 
 from posedu._arguments import require_block, require_dimension
+from posedu.sympy._expressions import expressions, matrix
 from posedu.sympy.rotary.generators import require_block_size, turn_by_generators
 from posedu.sympy.rotary.mixed import Position, Rows
 
@@ -55,12 +56,12 @@ def ld_generators(
     parts = _skew_parts(matrices)
     return [
         [t * part for t, part in zip(theta, parts, strict=True)]
-        for theta in multipliers
+        for theta in expressions("multipliers", multipliers)
     ]
 
 
 def _skew_parts(matrices: Sequence[Rows]) -> list[sp.Matrix]:
-    squares = [sp.Matrix(p) for p in matrices]
+    squares = [matrix("matrices", p) for p in matrices]
     for p in squares:
         require_block(p.rows)
     return [p - p.T for p in squares]

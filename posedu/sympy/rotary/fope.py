@@ -4,7 +4,14 @@ from collections.abc import Sequence
 
 import sympy as sp
 
-from posedu._arguments import PADDINGS, require_choice, require_dimension
+from posedu._arguments import (
+    PADDINGS,
+    require_bool,
+    require_choice,
+    require_dimension,
+    require_fourier_dim,
+)
+from posedu.sympy._expressions import expression, expressions, matrix
 from posedu.sympy.absolute.sinusoidal import stack_pairs
 from posedu.sympy.attention import Doors, Heads, Tokens
 from posedu.sympy.frequencies import frequencies
@@ -39,23 +46,23 @@ def fope_table(
     normalise: bool = False,
 ) -> tuple[list[sp.Expr], list[sp.Expr]]:
     """The two series of every pair at one position. Equation ``def-fope``."""
-    if fourier_dim is not None and fourier_dim < d:
-        raise ValueError(f"fourier_dim must be at least d = {d}, got {fourier_dim}")
-    omega = kept_frequencies(fourier_dim or d, length=length, base=base)
+    fourier_dim = require_fourier_dim(fourier_dim, d)
+    omega = kept_frequencies(fourier_dim, length=length, base=base)
     require_choice("padding", padding, PADDINGS)
     sine = sp.S.Zero if padding == "identity" else sp.S.One
+    position = expression("position", position)
     series = []
     for wave, coefficients, rest in (
         (sp.cos, cos_coefficients, sp.S.One),
         (sp.sin, sin_coefficients, sine),
     ):
-        columns = sp.Matrix(coefficients)
+        columns = matrix("coefficients", coefficients)
         if columns.rows != len(omega) or columns.cols > d // 2:
             raise ValueError(
                 f"coefficients must be [{len(omega)}, series] with at most {d // 2} "
                 f"series, got shape {list(columns.shape)}"
             )
-        if normalise:
+        if require_bool("normalise", normalise):
             columns = columns * sp.diag(*[1 / sum(c) for c in columns.T.tolist()])
         waves = sp.Matrix([[wave(position * w) for w in omega]])
         series.append([*(waves * columns), *[rest] * (d // 2 - columns.cols)])
@@ -149,6 +156,6 @@ def fope_offset(
 
 def _own(coefficients: Rows | Sequence[Rows], head: int, heads: int) -> Rows:
     """Those of a head, where each has its own."""
-    if sp.Array(coefficients).rank() == 2:
+    if sp.Array(expressions("coefficients", coefficients)).rank() == 2:
         return coefficients
     return coefficients[head * len(coefficients) // heads]

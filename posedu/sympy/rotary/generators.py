@@ -5,6 +5,7 @@ from math import isqrt
 
 import sympy as sp
 
+from posedu.sympy._expressions import expressions, matrix
 from posedu.sympy.rotary.mixed import Position
 from posedu.sympy.rotary.rope import rotation_2d
 
@@ -20,6 +21,7 @@ def skew(entries: Sequence[sp.Expr | float]) -> sp.Matrix:
     ValueError
         A number of entries that is not b(b − 1)/2 for a block size b ≥ 2.
     """
+    entries = expressions("entries", entries)
     block = (1 + isqrt(1 + 8 * len(entries))) // 2
     places = [(i, j) for i in range(block) for j in range(i + 1, block)]
     if len(entries) != len(places) or not places:
@@ -86,6 +88,7 @@ def rotations(
     ``generators[k][m]`` is block m of the generator of coordinate k. Equation
     ``def-lie``.
     """
+    position = expressions("position", position)
     return [
         exponential(
             sum(
@@ -106,7 +109,7 @@ def require_block_size(block: int, blocks: Sequence[sp.Matrix]) -> None:
 
 def turn_blocks(x: sp.Matrix, rotation: Sequence[sp.Matrix]) -> sp.Matrix:
     """Multiply each block of the column ``x`` by its own matrix. See ``def-lie``."""
-    return sp.diag(*rotation) * x
+    return sp.diag(*(matrix("rotation", block) for block in rotation)) * x
 
 
 def turn_by_generators(

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import sympy as sp
 
+from posedu.sympy._expressions import matrix
 from posedu.sympy.rotary.rope import rotation
 
 Position = Sequence[sp.Expr | float]
@@ -12,7 +13,7 @@ Rows = sp.Matrix | Sequence[Sequence[sp.Expr | float]]
 
 def mixed_rotation(position: Position, frequencies: Rows, *, layout: str) -> sp.Matrix:
     """The dense rotation by the angle f_p · x in pair p. Equation ``def-mixed``."""
-    angles = sp.Matrix(frequencies) * sp.Matrix(position)
+    angles = matrix("frequencies", frequencies) * matrix("position", position)
     return rotation(1, list(angles), layout=layout)
 
 

@@ -10,12 +10,14 @@ from posedu._arguments import (
     require_dimension,
     require_rotary_dim,
 )
+from posedu.sympy._expressions import expression, expressions
 from posedu.sympy.absolute.sinusoidal import stack_pairs
 from posedu.sympy.frequencies import frequencies as geometric
 
 
 def rotation_2d(angle: sp.Expr) -> sp.Matrix:
     """The counter-clockwise rotation of the plane by ``angle``."""
+    angle = expression("angle", angle)
     return sp.Matrix([[sp.cos(angle), -sp.sin(angle)], [sp.sin(angle), sp.cos(angle)]])
 
 
@@ -41,8 +43,9 @@ def rotation(
 
     The columns are the images of the basis vectors of each pair.
     """
-    d = 2 * len(omega)
-    blocks = sp.diag(*[rotation_2d(position * w) for w in omega])
+    d, position = 2 * len(omega), expression("position", position)
+    turns = [position * w for w in expressions("omega", omega)]
+    blocks = sp.diag(*map(rotation_2d, turns))
     rows = [list(blocks.row(r)) for r in range(d)]
     pairs = list(zip(rows[0::2], rows[1::2], strict=True))
     columns = [
@@ -71,7 +74,8 @@ def rope(
         rotary_dim = _own_rotary_dim(frequencies, rotary_dim)
     r = require_rotary_dim(rotary_dim, x.rows)
     omega = geometric(r, base=base) if frequencies is None else frequencies
-    turned = amplitude * rotation(position, omega, layout=layout) * x[:r, :]
+    m = expression("amplitude", amplitude)
+    turned = m * rotation(position, omega, layout=layout) * x[:r, :]
     return sp.Matrix.vstack(turned, x[r:, :])
 
 

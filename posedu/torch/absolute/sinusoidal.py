@@ -18,6 +18,7 @@ from posedu.torch._tensors import (
     angles,
     cos_sin,
     from_list,
+    require_float_dtype,
     require_floats,
     require_positions,
 )
@@ -78,6 +79,7 @@ class Sinusoidal(Encoding):
         Angles are float64 whatever ``dtype`` is. ``device`` matters for a range only;
         a tensor of positions decides it itself.
         """
+        require_float_dtype("dtype", dtype)
         positions = from_list(positions, device)
         require_positions(positions)
         if isinstance(positions, Tensor):

@@ -7,7 +7,7 @@ from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
 
 from posedu._arguments import require_buckets, require_dimension
-from posedu.torch._tensors import require_shape
+from posedu.torch._tensors import require_position_dtype, require_shape
 from posedu.torch.encoding import Encoding, Tokens
 
 
@@ -23,6 +23,7 @@ def t5_buckets(
     See :func:`posedu.numpy.bias.t5_buckets`.
     """
     single = require_buckets(buckets, distance, bidirectional)
+    require_position_dtype("offsets", offsets)
     steps = (offsets.abs() if bidirectional else offsets.clamp(min=0)).floor()
     wide = steps.to(torch.float64).clamp(min=single) / single
     share = wide.log() / math.log(distance / single) * single

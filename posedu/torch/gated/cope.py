@@ -13,7 +13,12 @@ from posedu._arguments import (
     require_choice,
     require_dimension,
 )
-from posedu.torch._tensors import require_first_order, require_shape
+from posedu.torch._tensors import (
+    require_first_order,
+    require_floats,
+    require_input,
+    require_shape,
+)
 from posedu.torch.encoding import Encoding, Sizes, Tokens
 
 
@@ -87,6 +92,8 @@ class CoPE(Encoding):
                 f"gates={gates!r}, d_model={d_model} and gate_heads={gate_heads}"
             )
         if d_model is not None and gate_heads is not None:
+            require_dimension("d_model", d_model, 1)
+            require_dimension("gate_heads", gate_heads, 1)
             self.gate_keys = nn.Linear(d_model, gate_heads * d, bias=False)
             self.needs_x = True
 
@@ -96,6 +103,8 @@ class CoPE(Encoding):
         """Gate keys, where they are the layer's own."""
         if self.gate_keys is None:
             return {}
+        weight = self.gate_keys.weight
+        require_input(x, weight.shape[1], weight)
         return {"gate_keys": self.gate_keys(x).unflatten(-1, (-1, self.d))}
 
     def require(self, layer: Sizes) -> None:
@@ -154,7 +163,13 @@ def counted_bias(
     ValueError
         Shapes that do not fit, more queries than keys.
     """
-    if values.shape[:-1] != gate_logits.shape[:-1] or values.ndim != 4:
+    for name, t in (("values", values), ("gate_logits", gate_logits)):
+        require_floats(name, t)
+    if (
+        values.shape[:-1] != gate_logits.shape[:-1]
+        or values.ndim != 4
+        or not values.shape[-1]
+    ):
         raise ValueError(
             "values must be [batch, heads, queries, npos] and gate_logits [batch, "
             f"heads, queries, keys], got shapes {list(values.shape)} and "
@@ -165,7 +180,19 @@ def counted_bias(
         raise ValueError(
             f"there must be at least as many keys as queries, got {keys} and {queries}"
         )
+    if mask is not None:
+        _require_mask(mask, gate_logits)
     return _CountedBias.apply(values, gate_logits, mask)
+
+
+def _require_mask(mask: Tensor, logits: Tensor) -> None:
+    if not isinstance(mask, Tensor) or mask.dtype != torch.bool:
+        raise TypeError("mask must be a boolean tensor, true where a key is seen")
+    sizes = zip(reversed(mask.shape), reversed(logits.shape), strict=False)
+    if mask.ndim > logits.ndim or any(n not in (1, m) for n, m in sizes):
+        raise ValueError(
+            f"mask must broadcast to {list(logits.shape)}, got {list(mask.shape)}"
+        )
 
 
 class _CountedBias(torch.autograd.Function):
@@ -183,18 +210,16 @@ class _CountedBias(torch.autograd.Function):
         values, gate_logits, mask = ctx.saved_tensors
         gates = _gates(gate_logits, mask)
         counted = gates.flip(-1).cumsum(-1).flip(-1)
-        largest = values.shape[-1] - 1
-        is_free = counted < largest
-        counted.clamp_(max=largest)
+        counted.clamp_(max=values.shape[-1] - 1)
         low = counted.floor()
         fraction = counted - low
         d_values = torch.zeros_like(values)
-        index = low.long()
+        index = _index(low)
         d_values.scatter_add_(-1, index, gradient * (1 - fraction))
         lower = values.gather(-1, index)
-        index = counted.ceil().long()
+        index = _index(counted.ceil())
         d_values.scatter_add_(-1, index, gradient * fraction)
-        slope = (values.gather(-1, index) - lower) * is_free * gradient
+        slope = (values.gather(-1, index) - lower) * gradient
         d_gates = slope.cumsum(-1) * gates * (1 - gates)
         return d_values, d_gates, None
 
@@ -213,5 +238,10 @@ def _interpolate(values: Tensor, positions: Tensor) -> Tensor:
     """``values`` at real positions: the fraction weighs the ceiling."""
     low = positions.floor()
     fraction = positions - low
-    lower = values.gather(-1, low.long())
-    return torch.lerp(lower, values.gather(-1, positions.ceil().long()), fraction)
+    lower = values.gather(-1, _index(low))
+    return torch.lerp(lower, values.gather(-1, _index(positions.ceil())), fraction)
+
+
+def _index(positions: Tensor) -> Tensor:
+    """Whole positions as an index: of any vector where they are NaN, as the result."""
+    return positions.nan_to_num().long()

@@ -11,8 +11,11 @@ from posedu._arguments import (
     FORMS,
     GATES,
     OUTPUT_GATES,
+    require_bool,
     require_choice,
     require_dimension,
+    require_finite,
+    require_times,
 )
 from posedu.torch._tensors import require_shape
 from posedu.torch.attention import Attention
@@ -53,7 +56,7 @@ class FoX(Encoding):
     ------
     TypeError, ValueError
         Sizes that are not positive integers, unknown ``gate`` or ``form``, time scales
-        that are not 0 < shortest ≤ longest, gate biases of another shape.
+        that are not in order or below 1e−30, gate biases of another shape.
     """
 
     needs_causal = needs_x = True
@@ -115,21 +118,20 @@ class FoX(Encoding):
 
 
 def _initial_bias(heads: int, start: float | tuple[float, float] | Tensor) -> Tensor:
-    if isinstance(start, Tensor):
-        require_shape("gate_bias", start, (heads,))
-        return start.detach().clone()
-    if not isinstance(start, tuple):
-        if not math.isfinite(start):
-            raise ValueError(f"gate_bias must be finite, got {start}")
-        return torch.full((heads,), float(start))
-    shortest, longest = start
-    if not 0 < shortest <= longest < math.inf:
-        raise ValueError(
-            f"time scales must be 0 < shortest ≤ longest, got {shortest} and {longest}"
-        )
-    log_times = torch.linspace(
-        math.log(shortest), math.log(longest), heads, dtype=torch.float64
-    )
+    if isinstance(start, tuple):
+        start = _bias_of_times(heads, start)
+    elif not isinstance(start, Tensor):
+        start = torch.tensor([require_finite("gate_bias", start)] * heads)
+    require_shape("gate_bias", start, (heads,))
+    return start.detach().clone()
+
+
+def _bias_of_times(heads: int, times: tuple[float, ...]) -> Tensor:
+    if len(times) != 2:
+        raise ValueError(f"gate_bias must be two time scales, got {len(times)}")
+    require_times(*times)
+    first, last = map(math.log, times)
+    log_times = torch.linspace(first, last, heads, dtype=torch.float64)
     rate = 1 / log_times.exp()
     start = -(rate + torch.log1p(-torch.exp(-rate)))
     return start.to(torch.get_default_dtype())
@@ -177,6 +179,13 @@ class FoXPro(Attention):
         encoding: Encoding | None = None,
         route: str | None = None,
     ):
+        for name, part in (
+            ("k_shift", k_shift),
+            ("v_shift", v_shift),
+            ("qk_norm", qk_norm),
+            ("output_norm", output_norm),
+        ):
+            require_bool(name, part)
         encoding = FoX(d_model, heads) if encoding is None else encoding
         super().__init__(d_model, heads, encoding=encoding, route=route)
         gains = heads, self.d
@@ -234,8 +243,7 @@ def _before(
     cache: KVCache | None,
 ) -> Float[Tensor, "batch tokens heads features"]:
     """The token before each, of its segment and no padding: zeros before the first."""
-    held = None if cache is None else cache.memory.get("unshifted")
-    tokens = new if held is None else torch.cat((held, new), 1)
+    tokens = new if cache is None else cache.after("unshifted", new)
     place = torch.arange(tokens.shape[1], device=new.device).expand(tokens.shape[:2])
     order = place if segments is None else segments.argsort(dim=1, stable=True)
     seen = place

@@ -1,7 +1,5 @@
 """ComRoPE: generators that commute."""
 
-import math
-
 import numpy as np
 import torch
 from jaxtyping import Float, Shaped
@@ -14,6 +12,7 @@ from posedu._arguments import (
     require_block,
     require_choice,
     require_dimension,
+    require_not_negative,
 )
 from posedu.torch._tensors import require_floats, require_positions
 from posedu.torch.rotary.generators import BlockRotation
@@ -45,8 +44,7 @@ class ComRoPE(BlockRotation):
         self.axes = require_dimension("axes", axes, 1)
         self.position_shape = (axes,)
         self.heads = require_optional_heads(heads)
-        if not 0 <= scale < math.inf:
-            raise ValueError(f"scale must be finite and not negative, got {scale}")
+        require_not_negative("scale", scale)
         own = () if heads is None else (heads,)
         shape = (*own, d // block, block, block)
         if matrices is None:
@@ -239,6 +237,14 @@ def fold_basis(
     ValueError
         A ``weight`` that is not made of heads of the basis's size.
     """
+    require_floats("weight", weight)
+    require_floats("basis", basis)
+    is_square = basis.ndim in (3, 4) and basis.shape[-1] == basis.shape[-2]
+    if not is_square or 0 in basis.shape:
+        raise ValueError(
+            "basis must be [blocks, b, b] or [heads, blocks, b, b], got shape "
+            f"{list(basis.shape)}"
+        )
     blocks, b, _ = basis.shape[-3:]
     heads = 1 if basis.ndim == 3 else len(basis)
     if weight.ndim == 0 or weight.shape[0] % (heads * blocks * b):
@@ -286,8 +292,7 @@ def perturb(
     require_floats("positions", positions)
     require_positions(positions)
     require_choice("rule", rule, PERTURBATIONS)
-    if not 0 <= intensity < math.inf:
-        raise ValueError(f"intensity must be finite and not negative, got {intensity}")
+    require_not_negative("intensity", intensity)
     side = torch.as_tensor(patch, dtype=positions.dtype, device=positions.device)
     if side.ndim > 1 or side.numel() not in (1, positions.shape[-1]):
         raise ValueError(

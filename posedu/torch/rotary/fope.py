@@ -13,8 +13,11 @@ from posedu._arguments import (
     PADDINGS,
     SERIES,
     require_base,
+    require_bool,
     require_choice,
     require_dimension,
+    require_fourier_dim,
+    require_not_negative,
 )
 from posedu.torch._tensors import angles
 from posedu.torch.encoding import LAYER_DOORS, Tokens
@@ -125,12 +128,9 @@ class FoPE(PairRotation):
         self.series = require_choice("series", series, SERIES)
         self.heads = require_optional_heads(heads)
         self.base = require_base(base)
-        if not 0 <= sigma < math.inf:
-            raise ValueError(f"sigma must be finite and not negative, got {sigma}")
-        self.normalise = normalise
-        self.fourier_dim = d if fourier_dim is None else fourier_dim
-        if self.fourier_dim < d:
-            raise ValueError(f"fourier_dim must be at least d = {d}, got {fourier_dim}")
+        require_not_negative("sigma", sigma)
+        self.normalise = require_bool("normalise", normalise)
+        self.fourier_dim = require_fourier_dim(fourier_dim, d)
         kept = kept_frequencies(self.fourier_dim, length=length, base=base)
         self.kept = len(kept)
         given = sum(c is not None for c in (cos_coefficients, sin_coefficients))

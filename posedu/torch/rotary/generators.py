@@ -7,7 +7,7 @@ from jaxtyping import Float, Shaped
 from torch import Tensor
 from torch.types import Device
 
-from posedu.torch._tensors import in_float64, require_floats
+from posedu.torch._tensors import in_float64, require_floats, require_position_dtype
 from posedu.torch.rotary.turning import Rotation, turn_blocks, turn_pairs
 
 _CLOSED = 4  # the largest block whose exponential has a closed form here
@@ -45,6 +45,9 @@ def exponential(
     ``eq-lie-closed``. That A is skew is not checked, since a device would have to wait
     for the answer.
     """
+    require_floats("a", a)
+    if a.ndim < 2 or a.shape[-1] != a.shape[-2]:
+        raise ValueError(f"a must be [..., block, block], got shape {list(a.shape)}")
     b = a.shape[-1]
     if b == 2:
         angle = a[..., 1, 0]
@@ -99,6 +102,20 @@ def rotations(
     Equation ``def-lie``. With generators of each head, positions have an axis for the
     heads, of size 1 or theirs, before the tokens.
     """
+    require_position_dtype("positions", positions)
+    require_floats("generators", generators)
+    axes = generators.shape[-4:-3]
+    own, rows = generators.shape[:-4], positions.shape[-3:-2]
+    if (
+        generators.ndim not in (4, 5)
+        or positions.shape[-1:] != axes
+        or (own and rows and rows[0] not in (1, own[0]))
+    ):
+        raise ValueError(
+            "generators must be [axes, blocks, b, b], after an axis of heads or not, "
+            f"and positions [..., axes]; got shapes {list(generators.shape)} and "
+            f"{list(positions.shape)}"
+        )
     exponents = positions.to(generators.dtype) @ generators.flatten(-3)
     return exponential(exponents.unflatten(-1, generators.shape[-3:]))
 

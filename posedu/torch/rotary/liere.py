@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from posedu._arguments import require_dimension
+from posedu._arguments import require_dimension, require_not_negative
 from posedu.torch.rotary.generators import BlockRotation, skew
 from posedu.torch.rotary.turning import given_parameter, require_optional_heads
 
@@ -58,8 +58,7 @@ class LieRE(BlockRotation):
         self.axes = require_dimension("axes", axes, 1)
         self.position_shape = (axes,)
         self.heads = require_optional_heads(heads)
-        if not 0 <= scale < math.inf:
-            raise ValueError(f"scale must be finite and not negative, got {scale}")
+        require_not_negative("scale", scale)
         own = () if heads is None else (heads,)
         shape = (*own, axes, d // block, block * (block - 1) // 2)
         if entries is None:

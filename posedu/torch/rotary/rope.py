@@ -67,9 +67,7 @@ class RoPE(PairRotation):
         super().__init__()
         self.frequencies = None
         if frequencies is not None:
-            if torch.as_tensor(frequencies).is_complex():
-                raise TypeError("frequencies must be real, got complex numbers")
-            own = torch.as_tensor(frequencies, dtype=torch.float64).detach().clone()
+            own = _as_exact(frequencies)
             if own.ndim != 1:
                 raise ValueError(
                     f"frequencies must be [pairs], got shape {list(own.shape)}"
@@ -102,6 +100,17 @@ class RoPE(PairRotation):
         return (
             f"{self.d}, layout={self.layout!r}, {given}, rotary_dim={self.rotary_dim}"
         )
+
+
+def _as_exact(frequencies: Float[Tensor, "pairs"] | Sequence[float]) -> Tensor:
+    """Frequencies as a tensor in float64 of their own."""
+    try:
+        given = torch.as_tensor(frequencies)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise TypeError(f"frequencies must be numbers, but {error}") from None
+    if given.is_complex() or given.layout != torch.strided:
+        raise TypeError(f"frequencies must be dense and real, got {given.dtype}")
+    return torch.as_tensor(frequencies, dtype=torch.float64).detach().clone()
 
 
 def convert_layout(

@@ -13,6 +13,8 @@ from posedu.torch._tensors import (
     Positions,
     align_positions,
     from_list,
+    require_all_finite,
+    require_float_dtype,
     require_floats,
     require_positions,
 )
@@ -62,7 +64,7 @@ def turn_pairs(
     require_choice("layout", layout, LAYOUTS)
     _require_table(x, cos, sin)
     if out is not None:
-        _require_target(out, x)
+        _require_target(out, x, cos, sin)
         _require_no_gradient(x, cos, sin)
         with torch.no_grad():
             return _turn_into(out, x, cos, sin, layout)
@@ -74,6 +76,7 @@ def turn_pairs(
 def _require_table(x: Tensor, cos: Tensor, sin: Tensor) -> None:
     require_floats("x", x)
     require_floats("cos", cos)
+    require_floats("sin", sin)
     if sin.shape != cos.shape or sin.dtype != cos.dtype:
         raise ValueError(
             f"cos and sin must be alike, got {cos.dtype} {list(cos.shape)} and "
@@ -103,14 +106,21 @@ def _require_table(x: Tensor, cos: Tensor, sin: Tensor) -> None:
         )
 
 
-def _require_target(out: Tensor, x: Tensor) -> None:
+def _require_target(out: Tensor, x: Tensor, cos: Tensor, sin: Tensor) -> None:
+    require_floats("out", out)
     if out.shape != x.shape or out.dtype != x.dtype or out.device != x.device:
         raise ValueError(
             f"out must be {x.dtype} {list(x.shape)} on {x.device} like x, got "
             f"{out.dtype} {list(out.shape)} on {out.device}"
         )
-    if out is x or _share_memory(out, x):
-        raise ValueError("out must not share memory with x, which is read after it")
+    steps = zip(out.shape, out.stride(), strict=True)
+    if any(n > 1 and step == 0 for n, step in steps):
+        raise ValueError("out must have a place for each number, got one expanded")
+    for name, read in (("x", x), ("cos", cos), ("sin", sin)):
+        if out is read or _share_memory(out, read):
+            raise ValueError(
+                f"out must not share memory with {name}, which is read after it"
+            )
 
 
 def _require_no_gradient(*tensors: Tensor) -> None:
@@ -124,10 +134,12 @@ def _require_no_gradient(*tensors: Tensor) -> None:
 
 
 def _share_memory(a: Tensor, b: Tensor) -> bool:
-    """Whether their storages are one; never known under a compiler."""
-    if torch.compiler.is_compiling() or not a.numel():
+    """Whether their storages overlap; never known under a compiler."""
+    if torch.compiler.is_compiling() or a.is_meta or a.device != b.device:
         return False
-    return a.untyped_storage().data_ptr() == b.untyped_storage().data_ptr() != 0
+    first, second = (t.untyped_storage() for t in (a, b))
+    start, begin = first.data_ptr(), second.data_ptr()
+    return start < begin + second.nbytes() and begin < start + first.nbytes()
 
 
 def _turn_by_formula(x: Tensor, cos: Tensor, sin: Tensor, layout: str) -> Tensor:
@@ -247,10 +259,13 @@ def turn_blocks(
     if rotation.dtype not in (torch.float32, torch.float64):
         raise TypeError(f"rotation must be float32 or float64, got {rotation.dtype}")
     blocks, b = rotation.shape[-3:-1] if rotation.ndim > 3 else (0, 0)
+    rows = zip(reversed(rotation.shape[:-4]), reversed(x.shape[:-2]), strict=False)
     if (
-        rotation.shape[-1] != b
-        or blocks * b != x.shape[-1]
+        rotation.shape[-1:] != (b,)
+        or (blocks * b,) != x.shape[-1:]
         or rotation.shape[-4:-3] != x.shape[-2:-1]
+        or rotation.ndim - 2 > x.ndim
+        or any(n not in (1, m) for n, m in rows)
     ):
         raise ValueError(
             "rotation must be [..., tokens, blocks, b, b] with blocks · b = d for x of "
@@ -306,6 +321,7 @@ class Rotation(Encoding, Generic[Table]):
         tensor of positions decides it itself. Without trainable parameters one table
         serves every layer.
         """
+        require_float_dtype("dtype", dtype)
         positions = from_list(positions, device)
         require_positions(positions)
         if self.axes is not None and (
@@ -406,8 +422,7 @@ def given_parameter(
     ):
         wanted = ", ".join(map(str, shape))
         raise ValueError(f"{name} must be [{wanted}], got shape {list(value.shape)}")
-    if not value.is_meta and not value.isfinite().all():
-        raise ValueError(f"{name} must be finite")
+    require_all_finite(name, value)
     return nn.Parameter(value.detach().clone())
 
 

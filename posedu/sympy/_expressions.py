@@ -1,0 +1,30 @@
+"""What the symbolic functions ask of their arguments."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import sympy as sp
+
+
+def expression(name: str, value: Any) -> sp.Expr:
+    """``value`` as SymPy has it. Strings are refused: SymPy would run them as code."""
+    try:
+        return sp.sympify(value, strict=True)
+    except sp.SympifyError:
+        raise TypeError(
+            f"{name} must be a number or an expression, got {type(value).__name__}"
+        ) from None
+
+
+def expressions(name: str, values: Any) -> Any:
+    """Nested lists of :func:`expression`; an expression or a matrix as it is."""
+    if isinstance(values, str) or not isinstance(values, Iterable | sp.MatrixBase):
+        return expression(name, values)
+    if isinstance(values, sp.Basic | sp.MatrixBase):
+        return values
+    return [expressions(name, value) for value in values]
+
+
+def matrix(name: str, rows: Any) -> sp.Matrix:
+    """A matrix from rows, or a column from numbers."""
+    return sp.Matrix(expressions(name, rows))
