@@ -375,7 +375,7 @@ _CALLS: dict[str, Callable[..., Any]] = {
     "tan": sp.tan,
     "log": sp.log,
     "exp": _exponential,
-    "det": lambda matrix: matrix.det(),
+    "det": lambda matrix: matrix.det(method="laplace"),
     "diag": lambda *blocks: sp.diag(*blocks),
     "max": sp.Max,
     "min": sp.Min,
