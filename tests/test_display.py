@@ -45,6 +45,7 @@ READINGS = {
     "transpose": (r"q^\top q", column.dot(column)),
     "norm": (r"\lVert q \rVert^2", column.dot(column)),
     "inner product": (r"\langle q, q \rangle", column.dot(column)),
+    "determinant": (r"\det A", A[0, 0] * A[1, 1] - A[0, 1] * A[1, 0]),
     "commutator": (
         r"[A, B]",
         sp.Matrix(A) * sp.Matrix(B) - sp.Matrix(B) * sp.Matrix(A),
