@@ -4,7 +4,7 @@ VENV := .venv
 RUN := PYTHONPATH=book/_ext $(VENV)/bin/python
 READY := $(VENV)/ready
 
-.PHONY: book serve test site notebooks missing address lint clean
+.PHONY: book serve test site compiled notebooks missing address lint clean
 
 book: $(READY)
 	$(RUN) -m posedu_book.build
@@ -21,6 +21,9 @@ test: $(READY) book
 site: $(READY) book
 	$(RUN) -m posedu_book.chromium
 	POSEDU_SITE=all $(RUN) -m pytest -n 2 tests/test_site.py
+
+compiled: $(READY)
+	POSEDU_COMPILER=inductor $(RUN) -m pytest -n 2 tests -k compile
 
 notebooks: $(READY)
 	$(RUN) -m posedu_book.notebooks

@@ -1,5 +1,6 @@
 """Every test runs with the annotations of posedu checked at each call."""
 
+import functools
 import inspect
 import os
 
@@ -18,6 +19,11 @@ hypothesis.settings.register_profile("ci", deadline=None, derandomize=True)
 hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "local")
 
 torch.set_num_threads(1)  # as many workers as cores: a second thread would wait
+
+# What the compiler is given is traced and differentiated, where our code can go
+# wrong; `make compiled` also has it written in C++, at seconds for each graph.
+COMPILER = os.environ.setdefault("POSEDU_COMPILER", "aot_eager")
+torch.compile = functools.partial(torch.compile, backend=COMPILER)
 
 
 def pytest_collection_modifyitems(items):

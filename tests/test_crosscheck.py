@@ -20,11 +20,13 @@ from posedu.torch import FoX, RoPE, StickBreaking, turn_pairs
 # A compiler takes seconds for each variant: one of every record is enough for what the
 # faces share, and each module's own tests compile what is its own.
 COMPILING = """
-import sys
+import functools, os, sys
 from dataclasses import replace
+import torch
 from posedu.catalog import CATALOG
 from posedu.crosscheck import crosscheck, features, inside
 
+torch.compile = functools.partial(torch.compile, backend=os.environ["POSEDU_COMPILER"])
 features.SIZES, inside.SHAPES = (64,), ()
 for name, record in CATALOG.items():
     if (record.kind == "features") == (sys.argv[1] == "features"):
