@@ -4,7 +4,7 @@ VENV := .venv
 RUN := PYTHONPATH=book/_ext $(VENV)/bin/python
 READY := $(VENV)/ready
 
-.PHONY: book serve test site compiled notebooks missing address lint clean
+.PHONY: book serve test site coverage compiled notebooks missing address lint clean
 
 book: $(READY)
 	$(RUN) -m posedu_book.build
@@ -14,13 +14,16 @@ serve: $(READY)
 
 test: $(READY) book
 	$(RUN) -m posedu_book.chromium
-	$(RUN) -m pytest tests -n 2 --dist loadfile --no-loadscope-reorder --cov=posedu --cov-report=term --cov-fail-under=95
+	$(RUN) -m pytest tests -n 2 --dist worksteal
 	$(RUN) -m pytest -n 2 --dist loadfile --nbval-lax --nbval-current-env --nbval-cell-timeout 600 notebooks/*.ipynb notebooks/exercises/*.ipynb
 	POSEDU_STRICT=1 $(RUN) -m pytest -n 2 --dist loadfile --nbval-lax --nbval-current-env --nbval-cell-timeout 600 notebooks/exercises/solved
 
 site: $(READY) book
 	$(RUN) -m posedu_book.chromium
 	POSEDU_SITE=all $(RUN) -m pytest -n 2 tests/test_site.py
+
+coverage: $(READY) book
+	$(RUN) -m pytest tests -n 2 --dist worksteal --cov=posedu --cov-report=term --cov-fail-under=95
 
 compiled: $(READY)
 	POSEDU_COMPILER=inductor $(RUN) -m pytest -n 2 tests -k compile

@@ -250,13 +250,6 @@ def test_memory_grows_with_the_length_and_not_with_its_square(strength):
     assert long < 6 * short  # 4 for L, 16 for L²
 
 
-def test_second_derivatives_are_refused_by_tiles():
-    q, k, v = (normal(s, 1, 1, 200, 4).requires_grad_() for s in range(3))
-    out = by_tiles(q, k, v, falling(0, 1, 200, 0.5)[1], scale=1.0)
-    with pytest.raises(RuntimeError, match="no second derivative"):
-        torch.autograd.grad(out.sum(), q, create_graph=True)
-
-
 def test_a_number_that_is_none_shows_in_every_later_token():
     q = normal(0, 1, 1, 300, 4)
     b = falling(0, 1, 300, 0.5)[1]

@@ -51,8 +51,8 @@ def require_shape(name: str, x: Tensor, shape: tuple[int, ...]) -> None:
 
 
 def require_all_finite(name: str, x: Tensor) -> None:
-    """Raise unless the numbers of ``x`` are finite, as far as there are any."""
-    if not x.is_meta and not x.isfinite().all():
+    """Raise unless the numbers of ``x`` are finite, as far as they are on a CPU."""
+    if x.is_cpu and not x.isfinite().all():
         raise ValueError(f"{name} must be finite")
 
 
@@ -157,7 +157,7 @@ def as_positions(
                 f"{reader} needs positions [{tokens}, {last}] or "
                 f"[{batch}, {tokens}, {last}], got none"
             )
-        positions = range(start, start + like.shape[-2])
+        positions = start + torch.arange(like.shape[-2], device=like.device)
     positions = from_list(positions, like.device)
     require_positions(positions, like)
     if isinstance(positions, range):
@@ -191,13 +191,13 @@ def from_list(positions: Positions, device: Device) -> Tensor | range:
             f"{type(positions).__name__}"
         )
     try:
-        exact = torch.tensor(positions)
+        exact = torch.tensor(positions, device="cpu")
     except (TypeError, ValueError, RuntimeError):
         raise ValueError(
             f"positions must be a list of numbers, or of rows of them, got {positions}"
         ) from None
     if exact.is_floating_point():
-        exact = torch.tensor(positions, dtype=torch.float64)
+        exact = torch.tensor(positions, dtype=torch.float64, device="cpu")
     return exact.to(device)
 
 
@@ -266,17 +266,6 @@ def cos_sin(
     at most 2⁻²⁵, and 10⁻⁹ for the angle; a product in float32 would be off by 6e-2.
     """
     return angle.cos().to(dtype), angle.sin().to(dtype)
-
-
-def require_first_order(name: str) -> None:
-    """Raise in a backward pass that is itself to be differentiated.
-
-    A formula of one's own for the gradient would silently lack its derivative.
-    """
-    if torch.is_grad_enabled():
-        raise RuntimeError(
-            f"{name} has no second derivative; leave out create_graph=True"
-        )
 
 
 def split_exactly(

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from posedu._arguments import require_bool, require_dimension, require_heads
 from posedu.torch import routes
+from posedu.torch._kernels import lowered, without_autocast
 from posedu.torch._tensors import (
     Positions,
     as_positions,
@@ -108,8 +109,11 @@ def _steps(
     route: str,
     memory: Mapping[str, Tensor] | None = None,
 ) -> Steps:
-    """Attend, all arguments being right; the cache grows when all is done."""
-    q, k, v = projected
+    """Attend, all arguments being right; the cache grows when all is done.
+
+    Autocast ends with the projections: from there on dtypes are those of the code.
+    """
+    q, k, v = lowered(*projected)
     d = q.shape[-1]
     name = type(encoding).__name__
     positions = as_positions(
@@ -122,34 +126,35 @@ def _steps(
     memory = dict(memory or {})
     if x is not None:
         memory |= encoding.remember(x)
-    q, k = encoding.rotate(q, k, positions)
-    v = encoding.values(v, positions)
-    key_positions, grown = positions, None
-    if cache is not None:
-        grown = cache.joined(k, v, positions, memory, name)
-        (k, v, key_positions), memory = grown.held, grown.memory
-    if group > 1:
-        k, v = (t.repeat_interleave(group, 1) for t in (k, v))
-    seen = Tokens(
-        q=q,
-        k=k,
-        v=v,
-        d=d,
-        query_positions=positions,
-        key_positions=key_positions,
-        causal=causal,
-        x=x,
-        memory=memory,
-        window=window,
-        padding=padding,
-        segments=segments,
-    )
-    weights = None
-    if route == "eager":
-        out, weights = routes.eager(encoding, seen)
-    else:
-        out = routes.BY_NAME[route](encoding, seen)
-    out = encoding.output(out, positions)
+    with without_autocast(q):
+        q, k = encoding.rotate(q, k, positions)
+        v = encoding.values(v, positions)
+        key_positions, grown = positions, None
+        if cache is not None:
+            grown = cache.joined(k, v, positions, memory, name)
+            (k, v, key_positions), memory = grown.held, grown.memory
+        if group > 1:
+            k, v = (t.repeat_interleave(group, 1) for t in (k, v))
+        seen = Tokens(
+            q=q,
+            k=k,
+            v=v,
+            d=d,
+            query_positions=positions,
+            key_positions=key_positions,
+            causal=causal,
+            x=x,
+            memory=memory,
+            window=window,
+            padding=padding,
+            segments=segments,
+        )
+        weights = None
+        if route == "eager":
+            out, weights = routes.eager(encoding, seen)
+        else:
+            out = routes.BY_NAME[route](encoding, seen)
+        out = encoding.output(out, positions)
     if cache is not None and grown is not None:
         cache.take(grown)
     return Steps(out, seen, weights)

@@ -120,13 +120,15 @@ class KVCache:
 
 def _require_alike(what: str, held: Tensor, given: Tensor, tokens: int) -> None:
     """Raise unless two tensors differ in nothing but their axis of tokens."""
-
-    def kind(t: Tensor) -> tuple[tuple[int, ...], torch.dtype, torch.device]:
-        return (*t.shape[:tokens], *t.shape[tokens + 1 :]), t.dtype, t.device
-
-    if kind(held) != kind(given):
-        (old, *of_old), (new, *of_new) = kind(held), kind(given)
+    if _kind(held, tokens) != _kind(given, tokens):
+        old, *of_old = _kind(held, tokens)
+        new, *of_new = _kind(given, tokens)
         raise ValueError(
             f"the cache holds {what} = {list(old)}, {of_old[0]} on {of_old[1]}; got "
             f"{list(new)}, {of_new[0]} on {of_new[1]}"
         )
+
+
+def _kind(t: Tensor, tokens: int) -> tuple[tuple[int, ...], torch.dtype, torch.device]:
+    """Shape without the axis of tokens, dtype and device."""
+    return (*t.shape[:tokens], *t.shape[tokens + 1 :]), t.dtype, t.device

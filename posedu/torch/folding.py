@@ -10,7 +10,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn.functional import pad, scaled_dot_product_attention
 
-from posedu.torch._tensors import require_first_order, split_exactly
+from posedu.torch._kernels import completed, keep, without_autocast
+from posedu.torch._tensors import split_exactly
 
 _ROWS = 128  # queries of a tile
 _LONG = 768  # queries from which on tiles pay on a CPU
@@ -48,8 +49,8 @@ def attend_folded(
         True where a query may look at a key; in place of ``causal``.
     """
     stock = partial(by_features, scale=scale, causal=causal, mask=mask)
-    is_long = q.device.type == "cpu" and causal and q.shape[2] >= _LONG
-    if not is_long or mask is not None or torch.compiler.is_compiling():
+    is_tiled = q.device.type == "cpu" and causal and mask is None
+    if torch.compiler.is_compiling() or not is_tiled or q.shape[2] < _LONG:
         return stock(q, k, v, of_queries, of_keys)
     shape = q.shape[:2]
     numbers = [t.expand(*shape, -1) for t in (of_queries, of_keys)]
@@ -89,10 +90,18 @@ def by_features(
     have cancelled before the content is added. What is cut off a is the same for its
     whole row, which the softmax ignores; so is what a gets and b gives, for both to be
     small at the newest key. The gradient of a is 0 but for rounding, which must meet
-    that of b's: both are kept. Arguments as :func:`attend_folded`.
+    that of b's: both are kept. Where a and b are trained, it is formed in float32 or
+    better: gradients of sums of gates cancel but for what crosses the gate. Arguments
+    as :func:`attend_folded`.
     """
     dtype, d_v = q.dtype, v.shape[-1]
     is_wide = torch.finfo(dtype).bits > 16
+    if not is_wide and (of_queries.requires_grad or of_keys.requires_grad):
+        q, k, v = (t.to(torch.float32) for t in (q, k, v))
+        out = by_features(
+            q, k, v, of_queries, of_keys, scale=scale, causal=causal, mask=mask
+        )
+        return out.to(dtype)
     # A kernel may scale each product: exact by a power of 2, and q can take the rest.
     power = 2.0 ** round(math.log2(scale)) if is_wide else scale
     if power != scale:
@@ -110,9 +119,10 @@ def by_features(
     k = _before(k, [one, *right])
     width = max(q.shape[-1], d_v)
     q, k, v = (pad(t, (0, width - t.shape[-1])) for t in (q, k, v))
-    out = scaled_dot_product_attention(
-        q, k, v, attn_mask=mask, is_causal=causal and mask is None, scale=power
-    )
+    with without_autocast(q):
+        out = scaled_dot_product_attention(
+            q, k, v, attn_mask=mask, is_causal=causal and mask is None, scale=power
+        )
     return out[..., :d_v]
 
 
@@ -139,53 +149,80 @@ def by_tiles(
     dtype; the oldest of them are not looked at (``eq-fold-prune``). Products and sums
     are float32, or float64 for float64.
     """
-    return _Tiles.apply(q, k, v, of_keys, scale)
+    with without_autocast(q):
+        return _Tiles.apply(q, k, v, of_keys, scale).to(q.dtype)
 
 
+def _untiled(q: Tensor, k: Tensor, v: Tensor, numbers: Tensor, scale: float) -> Tensor:
+    """As :func:`by_tiles`, by operations that PyTorch differentiates."""
+    wide = torch.promote_types(q.dtype, torch.float32)
+    bias = (numbers[..., None, :] - numbers[..., :, None]).to(wide)
+    logits = q.to(wide) @ k.to(wide).mT * scale + bias
+    later = torch.ones_like(logits, dtype=torch.bool).triu(1)
+    return logits.masked_fill(later, -math.inf).softmax(-1) @ v.to(wide)
+
+
+@completed(_untiled)
 class _Tiles(torch.autograd.Function):
-    """Forward and backward compute the weights of a tile anew."""
+    """Forward and backward compute the weights of a tile anew; the result is wide."""
 
     @staticmethod
     def forward(
-        ctx: Any, q: Tensor, k: Tensor, v: Tensor, numbers: Tensor, scale: float
+        q: Tensor, k: Tensor, v: Tensor, numbers: Tensor, scale: float
     ) -> Tensor:
         wide = torch.promote_types(q.dtype, torch.float32)
-        qs, ks, vs = (t.detach().to(wide).flatten(0, 1) for t in (q, k, v))
-        b = numbers.detach().flatten(0, 1)
-        first = _first_keys(qs, ks, b, scale, torch.finfo(q.dtype).eps / 2)
+        qs, ks, vs = (t.to(wide).flatten(0, 1) for t in (q, k, v))
+        b = numbers.flatten(0, 1)
+        roundoff = torch.finfo(q.dtype).eps / 2
         out = vs.new_empty(*qs.shape[:-1], v.shape[-1])
-        for h, rows, keys in _tiles(first):
+        for h, rows, keys in _tiles(_first_keys(qs, ks, b, scale, roundoff)):
             weights = _weights(qs[h], ks[h], b[h], rows, keys, scale)
             torch.mm(weights, vs[h, keys], out=out[h, rows])
-        ctx.save_for_backward(q, k, v, numbers, out)
-        ctx.scale, ctx.first = scale, first
-        return out.unflatten(0, q.shape[:2]).to(q.dtype)
+        return out.unflatten(0, q.shape[:2])
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        keep(ctx, inputs, output)
+        ctx.scale = inputs[-1]
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        require_first_order("by_tiles")
         q, k, v, numbers, out = ctx.saved_tensors
-        qs, ks, vs, upstream = (
-            t.to(out.dtype).flatten(0, 1) for t in (q, k, v, gradient)
-        )
-        b = numbers.flatten(0, 1)
-        d_q, d_k, d_v = (torch.zeros_like(t) for t in (qs, ks, vs))
-        d_b = torch.zeros_like(b)
-        shared = (upstream * out).sum(-1, keepdim=True)
-        for h, rows, keys in _tiles(ctx.first):
-            weights = _weights(qs[h], ks[h], b[h], rows, keys, ctx.scale)
-            up = upstream[h, rows]
-            d_v[h, keys].addmm_(weights.mT, up)
-            d_z = torch.addmm(shared[h, rows], up, vs[h, keys].mT, beta=-1)
-            d_z.mul_(weights)
-            torch.mm(d_z, ks[h, keys], out=d_q[h, rows])
-            d_k[h, keys].addmm_(d_z.mT, qs[h, rows])
-            d_b[h, keys] += d_z.sum(0)
-        gradients = (d_q.mul_(ctx.scale), d_k.mul_(ctx.scale), d_v, d_b)
-        return *(
-            g.unflatten(0, t.shape[:2]).to(t.dtype)
-            for g, t in zip(gradients, (q, k, v, numbers), strict=True)
-        ), None
+        with without_autocast(q):
+            return _gradients(q, k, v, numbers, out, gradient, ctx.scale)
+
+
+def _gradients(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    numbers: Tensor,
+    out: Tensor,
+    gradient: Tensor,
+    scale: float,
+) -> tuple[Tensor | None, ...]:
+    """Of the arguments of ``_Tiles``, from its result and the gradient of that."""
+    qs, ks, vs, outs, upstream = (
+        t.to(out.dtype).flatten(0, 1) for t in (q, k, v, out, gradient)
+    )
+    b = numbers.flatten(0, 1)
+    d_q, d_k, d_v = (torch.zeros_like(t) for t in (qs, ks, vs))
+    d_b, roundoff = torch.zeros_like(b), torch.finfo(q.dtype).eps / 2
+    shared = (upstream * outs).sum(-1, keepdim=True)
+    for h, rows, keys in _tiles(_first_keys(qs, ks, b, scale, roundoff)):
+        weights = _weights(qs[h], ks[h], b[h], rows, keys, scale)
+        up = upstream[h, rows]
+        d_v[h, keys].addmm_(weights.mT, up)
+        d_z = torch.addmm(shared[h, rows], up, vs[h, keys].mT, beta=-1)
+        d_z.mul_(weights)
+        torch.mm(d_z, ks[h, keys], out=d_q[h, rows])
+        d_k[h, keys].addmm_(d_z.mT, qs[h, rows])
+        d_b[h, keys] += d_z.sum(0)
+    gradients = (d_q.mul_(scale), d_k.mul_(scale), d_v, d_b)
+    return *(
+        g.unflatten(0, t.shape[:2]).to(t.dtype)
+        for g, t in zip(gradients, (q, k, v, numbers), strict=True)
+    ), None
 
 
 def _first_keys(

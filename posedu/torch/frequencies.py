@@ -16,8 +16,9 @@ def frequencies(
     See :func:`posedu.numpy.frequencies.frequencies`, which states the two ``spacing``.
     """
     require_dimension("d", d)
-    require_base(base)
+    if not torch.compiler.is_compiling():  # to which a module's base is no number
+        require_base(base)
     require_choice("spacing", spacing, SPACINGS)
     last = d / 2 if spacing == "paper" else max(d / 2 - 1, 1)
     exponent = torch.arange(d // 2, dtype=torch.float64, device=device) / last
-    return torch.pow(float(base), -exponent)
+    return torch.pow(base, -exponent)

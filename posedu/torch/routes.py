@@ -1,6 +1,7 @@
 """The ways from queries, keys and values to what was gathered."""
 
 from collections.abc import Callable
+from functools import partial
 
 import torch
 from jaxtyping import Float
@@ -61,7 +62,10 @@ def sdpa(encoding: Encoding, tokens: Tokens) -> Output:
     bias = encoding.bias(tokens)
     if bias is None:
         return _stock(tokens.q, tokens.k, tokens.v, tokens, encoding)
-    mask = bias.to(tokens.q.dtype).masked_fill(~tokens.mask, -torch.inf)
+    mask = bias.masked_fill(~tokens.mask, -torch.inf)
+    if mask.dtype != tokens.q.dtype:  # the largest, which counts most, becomes 0
+        largest = mask.detach().amax(-1, keepdim=True)
+        mask = (mask - largest.clamp(min=torch.finfo(mask.dtype).min)).to(tokens.q)
     return scaled_dot_product_attention(
         tokens.q, tokens.k, tokens.v, attn_mask=mask, scale=encoding.scale(tokens.d)
     )
@@ -72,34 +76,33 @@ def folded(encoding: Encoding, tokens: Tokens) -> Output:
     summands = encoding.fold(tokens)
     if summands is None:
         return sdpa(encoding, tokens)
-    return attend_folded(
-        tokens.q,
-        tokens.k,
-        tokens.v,
-        *summands,
+    attending = partial(
+        attend_folded,
+        *(tokens.q, tokens.k, tokens.v, *summands),
         scale=encoding.scale(tokens.d),
-        causal=_is_square(tokens),
         mask=None if tokens.is_plain else tokens.mask,
     )
+    if _is_square(tokens):
+        return attending(causal=True)
+    return attending(causal=False)
 
 
 def _stock(
     q: Tensor, k: Tensor, v: Tensor, tokens: Tokens, encoding: Encoding
 ) -> Output:
-    is_plain = tokens.is_plain
-    return scaled_dot_product_attention(
-        q,
-        k,
-        v,
-        attn_mask=None if is_plain else tokens.mask,
-        is_causal=is_plain and _is_square(tokens),
-        scale=encoding.scale(tokens.d),
-    )
+    scale = encoding.scale(tokens.d)
+    if tokens.is_plain and _is_square(tokens):
+        return scaled_dot_product_attention(q, k, v, is_causal=True, scale=scale)
+    mask = None if tokens.is_plain else tokens.mask
+    return scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=scale)
 
 
 def _is_square(tokens: Tokens) -> bool:
-    """Whether causality is that of as many queries as keys."""
-    return bool(tokens.causal and tokens.q.shape[2] == tokens.k.shape[2])
+    """Whether causality is that of as many queries as keys.
+
+    To a compiler an expression of lengths and no constant: kernels want a branch on it.
+    """
+    return tokens.causal and tokens.q.shape[2] == tokens.k.shape[2]
 
 
 def flex(encoding: Encoding, tokens: Tokens) -> Output:

@@ -1,7 +1,8 @@
 """Stick-breaking attention: in the open, and in tiles with O(L) memory."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import torch
@@ -16,11 +17,8 @@ from posedu._arguments import (
     require_dimension,
     require_finite,
 )
-from posedu.torch._tensors import (
-    require_first_order,
-    require_floats,
-    require_shape,
-)
+from posedu.torch._kernels import completed, keep, without_autocast
+from posedu.torch._tensors import require_floats, require_shape
 from posedu.torch.encoding import Encoding, Tokens
 
 
@@ -140,10 +138,10 @@ def stick_breaking_tiles(
         )
     group = q.shape[1] // max(1, k.shape[1])
     k, v = (t.repeat_interleave(group, 1) if group > 1 else t for t in (k, v))
-    tiles = _Tiles(
-        q.shape[2], k.shape[2], attend_current, key_padding_mask, block, stop
-    )
-    return _StickBreaking.apply(q, k, v, tiles)
+    is_compiling = torch.compiler.is_compiling()
+    walk = _outwards_compiled if is_compiling else _StickBreaking.apply
+    out, log_rest = walk(q, k, v, key_padding_mask, attend_current, block, stop)
+    return out.to(q.dtype), log_rest
 
 
 class _Tiles:
@@ -194,18 +192,23 @@ class _Tiles:
         return z
 
 
-class _StickBreaking(torch.autograd.Function):
-    """Forward and backward both walk outwards and recompute the logits of a tile."""
-
-    @staticmethod
-    def forward(
-        ctx: Any, q: Tensor, k: Tensor, v: Tensor, tiles: _Tiles
-    ) -> tuple[Tensor, Tensor]:
-        wide = torch.promote_types(q.dtype, torch.float32)
-        scale = 1 / math.sqrt(q.shape[-1])
-        k_back, v_back = k.flip(2).to(wide), v.flip(2).to(wide)
-        out = torch.zeros(*q.shape[:3], v.shape[-1], dtype=wide, device=q.device)
-        spent = torch.zeros(q.shape[:3], dtype=wide, device=q.device)
+def _outwards(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    padding: Tensor | None,
+    attend_current: bool,
+    block: int,
+    stop: float,
+) -> tuple[Tensor, Tensor]:
+    """What is gathered, in float32 or better, and the logarithm of the remainder."""
+    tiles = _Tiles(q.shape[2], k.shape[2], attend_current, padding, block, stop)
+    wide = torch.promote_types(q.dtype, torch.float32)
+    scale = 1 / math.sqrt(q.shape[-1])
+    k_back, v_back = k.flip(2).to(wide), v.flip(2).to(wide)
+    out = torch.zeros(*q.shape[:3], v.shape[-1], dtype=wide, device=q.device)
+    spent = torch.zeros(q.shape[:3], dtype=wide, device=q.device)
+    with without_autocast(q):
         for rows, newest in tiles.rows():
             q_rows = q[:, :, rows].to(wide) * scale
             used = spent[:, :, rows, None]
@@ -218,23 +221,30 @@ class _StickBreaking(torch.autograd.Function):
                 if tiles.are_done(used):
                     break
             spent[:, :, rows] = used.squeeze(-1)
-        ctx.save_for_backward(q, k, v, out)
-        ctx.tiles = tiles
-        return out.to(q.dtype), -spent
+    return out, -spent
 
-    @staticmethod
-    def backward(
-        ctx: Any, d_out: Tensor, d_log_rest: Tensor
-    ) -> tuple[Tensor | None, ...]:
-        require_first_order("stick_breaking_tiles")
-        q, k, v, out = ctx.saved_tensors
-        tiles, wide = ctx.tiles, out.dtype
-        scale = 1 / math.sqrt(q.shape[-1])
-        k_back, v_back = k.flip(2).to(wide), v.flip(2).to(wide)
-        d_out = d_out.to(wide)
-        d_q, d_k, d_v = torch.zeros_like(q, dtype=wide), 0 * k_back, 0 * v_back
-        # What all keys of a row share in: ⟨do, o⟩ and the gradient of the remainder
-        shared = (d_out * out).sum(-1) - d_log_rest.to(wide).neg()
+
+def _back_outwards(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    padding: Tensor | None,
+    attend_current: bool,
+    block: int,
+    stop: float,
+    out: Tensor,
+    d_out: Tensor,
+    d_log_rest: Tensor,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The gradients of q, k and v from those of the results: the same walk."""
+    tiles = _Tiles(q.shape[2], k.shape[2], attend_current, padding, block, stop)
+    wide = out.dtype
+    scale = 1 / math.sqrt(q.shape[-1])
+    k_back, v_back = k.flip(2).to(wide), v.flip(2).to(wide)
+    d_q, d_k, d_v = torch.zeros_like(q, dtype=wide), 0 * k_back, 0 * v_back
+    # What all keys of a row share in: ⟨do, o⟩ and the gradient of the remainder
+    shared = (d_out * out).sum(-1) + d_log_rest
+    with without_autocast(q):
         for rows, newest in tiles.rows():
             q_rows = q[:, :, rows].to(wide) * scale
             d_rows = d_out[:, :, rows]
@@ -253,8 +263,89 @@ class _StickBreaking(torch.autograd.Function):
                 used, older = total[..., -1:], older - newer[..., -1:]
                 if tiles.are_done(used):
                     break
-        gradients = d_q, d_k.flip(2), d_v.flip(2)
-        return *(g.to(t.dtype) for g, t in zip(gradients, (q, k, v), strict=True)), None
+    gradients = d_q, d_k.flip(2), d_v.flip(2)
+    d_q, d_k, d_v = (g.to(t) for g, t in zip(gradients, (q, k, v), strict=True))
+    return d_q, d_k, d_v
+
+
+def _in_the_open(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    padding: Tensor | None,
+    attend_current: bool,
+    block: int,
+    stop: float,
+) -> tuple[Tensor, Tensor]:
+    """As :func:`_outwards`, by operations that PyTorch differentiates."""
+    wide = torch.promote_types(q.dtype, torch.float32)
+    with without_autocast(q):
+        logits = q.to(wide) @ k.to(wide).mT / math.sqrt(q.shape[-1])
+        mask = None
+        if padding is not None:
+            mask = ~padding[:, None, None].expand(-1, 1, q.shape[2], -1)
+        weights, log_rest = break_stick_log(
+            logits, attend_current=attend_current, mask=mask
+        )
+        return weights @ v.to(wide), log_rest
+
+
+def _remember(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+    keep(ctx, inputs, output[0])
+    ctx.options = inputs[4:]
+
+
+def _walk_back(
+    walk: Callable[..., tuple[Tensor, Tensor, Tensor]],
+    ctx: Any,
+    d_out: Tensor,
+    d_log_rest: Tensor,
+) -> tuple[Tensor | None, ...]:
+    q, k, v, *padding, out = ctx.saved_tensors
+    where = padding[0] if padding else None
+    gradients = walk(q, k, v, where, *ctx.options, out, d_out, d_log_rest)
+    return *gradients, None, None, None, None
+
+
+@completed(_in_the_open)
+class _StickBreaking(torch.autograd.Function):
+    """Forward and backward both walk outwards and recompute the logits of a tile."""
+
+    @staticmethod
+    def forward(*inputs: Any) -> tuple[Tensor, Tensor]:
+        return _outwards(*inputs)
+
+    setup_context = staticmethod(_remember)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        return _walk_back(_back_outwards, ctx, *gradients)
+
+
+# Opaque to a compiler, which would unroll the tiles of each length anew.
+_outwards_compiled = torch.library.custom_op(
+    "posedu::stick_breaking", _outwards, mutates_args=()
+)
+_back_outwards_compiled = torch.library.custom_op(
+    "posedu::stick_breaking_backward", _back_outwards, mutates_args=()
+)
+_outwards_compiled.register_autograd(
+    partial(_walk_back, _back_outwards_compiled), setup_context=_remember
+)
+
+
+@_outwards_compiled.register_fake
+def _(q: Tensor, k: Tensor, v: Tensor, *options: object) -> tuple[Tensor, Tensor]:
+    wide = torch.promote_types(q.dtype, torch.float32)
+    out = q.new_empty(*q.shape[:3], v.shape[-1], dtype=wide)
+    return out, q.new_empty(q.shape[:3], dtype=wide)
+
+
+@_back_outwards_compiled.register_fake
+def _(
+    q: Tensor, k: Tensor, v: Tensor, *options: object
+) -> tuple[Tensor, Tensor, Tensor]:
+    return torch.empty_like(q), torch.empty_like(k), torch.empty_like(v)
 
 
 class StickBreaking(Encoding):

@@ -270,7 +270,7 @@ def _require_caches(caches: Sequence[KVCache], layers: int) -> list[KVCache]:
     if len({id(cache) for cache in caches}) < layers:
         raise ValueError("each layer needs a cache of its own, got one for two layers")
     counts = [cache.count for cache in caches]
-    if len({*counts}) > 1:
+    if any(count != counts[0] for count in counts):
         raise ValueError(f"the caches of a model must be equally far, got {counts}")
     return caches
 

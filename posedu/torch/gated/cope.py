@@ -13,12 +13,8 @@ from posedu._arguments import (
     require_choice,
     require_dimension,
 )
-from posedu.torch._tensors import (
-    require_first_order,
-    require_floats,
-    require_input,
-    require_shape,
-)
+from posedu.torch._kernels import completed, keep
+from posedu.torch._tensors import require_floats, require_input, require_shape
 from posedu.torch.encoding import Encoding, Sizes, Tokens
 
 
@@ -182,6 +178,8 @@ def counted_bias(
         )
     if mask is not None:
         _require_mask(mask, gate_logits)
+    if torch.compiler.is_compiling():
+        return _counted(values, gate_logits, mask)
     return _CountedBias.apply(values, gate_logits, mask)
 
 
@@ -195,19 +193,26 @@ def _require_mask(mask: Tensor, logits: Tensor) -> None:
         )
 
 
+def _counted(values: Tensor, gate_logits: Tensor, mask: Tensor | None) -> Tensor:
+    """As :func:`counted_bias`, by operations that PyTorch differentiates."""
+    counted = _gates(gate_logits, mask).flip(-1).cumsum(-1).flip(-1)
+    return _interpolate(values, counted.clamp(max=values.shape[-1] - 1))
+
+
+@completed(_counted)
 class _CountedBias(torch.autograd.Function):
     @staticmethod
-    def forward(
-        ctx: Any, values: Tensor, gate_logits: Tensor, mask: Tensor | None
-    ) -> Tensor:
-        ctx.save_for_backward(values, gate_logits, mask)
-        counted = _gates(gate_logits, mask).flip(-1).cumsum(-1).flip(-1)
-        return _interpolate(values, counted.clamp_(max=values.shape[-1] - 1))
+    def forward(values: Tensor, gate_logits: Tensor, mask: Tensor | None) -> Tensor:
+        return _counted(values, gate_logits, mask)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        keep(ctx, inputs)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None]:
-        require_first_order("counted_bias")
-        values, gate_logits, mask = ctx.saved_tensors
+        values, gate_logits, *rest = ctx.saved_tensors
+        mask = rest[0] if rest else None
         gates = _gates(gate_logits, mask)
         counted = gates.flip(-1).cumsum(-1).flip(-1)
         counted.clamp_(max=values.shape[-1] - 1)

@@ -17,6 +17,7 @@ from posedu._arguments import (
     require_finite,
     require_times,
 )
+from posedu.torch._kernels import without_autocast
 from posedu.torch._tensors import require_shape
 from posedu.torch.attention import Attention
 from posedu.torch.cache import KVCache
@@ -95,7 +96,8 @@ class FoX(Encoding):
         wide = torch.promote_types(x.dtype, torch.float32)
         logits = self.gate_bias.to(wide).expand(*x.shape[:2], -1)
         if self.gate_weight is not None:
-            logits = logits + x.to(wide) @ self.gate_weight.to(wide).mT
+            with without_autocast(x):
+                logits = logits + x.to(wide) @ self.gate_weight.to(wide).mT
         return nn.functional.logsigmoid(logits)
 
     def remember(
@@ -121,7 +123,7 @@ def _initial_bias(heads: int, start: float | tuple[float, float] | Tensor) -> Te
     if isinstance(start, tuple):
         start = _bias_of_times(heads, start)
     elif not isinstance(start, Tensor):
-        start = torch.tensor([require_finite("gate_bias", start)] * heads)
+        start = torch.full((heads,), require_finite("gate_bias", start))
     require_shape("gate_bias", start, (heads,))
     return start.detach().clone()
 

@@ -37,14 +37,14 @@ def kept_frequencies(
     See :func:`posedu.numpy.rotary.kept_frequencies`. Equation ``def-fope-floor``.
     """
     floor = 2 * math.pi / require_dimension("length", length, 1)
-    omega = frequencies(d, base=base, device=device)
-    kept = omega[omega >= floor]
-    if len(kept) == 0:
+    require_dimension("d", d)
+    kept = sum(require_base(base) ** (-2 * p / d) >= floor for p in range(d // 2))
+    if kept == 0:
         raise ValueError(
             "length must be at least 7 to keep a frequency above 2π/length, "
             f"got {length}"
         )
-    return kept
+    return frequencies(d, base=base, device=device)[:kept]
 
 
 class FoPE(PairRotation):
@@ -212,20 +212,22 @@ class FoPE(PairRotation):
         """The scores of the offset's series, over √d. Equation ``def-fope-offset``."""
         if self.series == "tokens":
             return super().logits(tokens)
-        q, k = (self._as_complex(t) for t in (tokens.q, tokens.k))
-        h = q.unsqueeze(-2) * k.conj().unsqueeze(-3)
+        a, b = (t.unsqueeze(-2) for t in self._pairs(tokens.q))
+        c, d = (t.unsqueeze(-3) for t in self._pairs(tokens.k))
         offsets = tokens.offsets
-        table = self._table(offsets.flatten(-2), h.real.dtype, offsets.device)
+        table = self._table(offsets.flatten(-2), a.dtype, offsets.device)
         cos, sin = (
             t.unflatten(-2, offsets.shape[-2:])
             for t in self._for_heads(tokens.q, table)
         )
-        return (cos * h.real - sin * h.imag).sum(-1) * self.scale(tokens.d)
+        scores = cos * (a * c + b * d) - sin * (b * c - a * d)
+        return scores.sum(-1) * self.scale(tokens.d)
 
-    def _as_complex(self, x: Tensor) -> Tensor:
+    def _pairs(self, x: Tensor) -> tuple[Tensor, ...]:
+        """The first features of all pairs, and the second."""
         wide = x.to(torch.promote_types(x.dtype, torch.float32))
         shape, axis = ((-1, 2), -1) if self.layout == "interleaved" else ((2, -1), -2)
-        return torch.complex(*wide.unflatten(-1, shape).unbind(axis))
+        return wide.unflatten(-1, shape).unbind(axis)
 
     def extra_repr(self) -> str:
         """Say the conventions when the module is printed."""

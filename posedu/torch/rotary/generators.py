@@ -58,7 +58,8 @@ def exponential(
         square = (x * x + y * y + z * z)[..., None, None]
         _, sinc = _cos_sinc(square)
         _, half_sinc = _cos_sinc(square / 4)
-        return torch.eye(3).to(a) + sinc * a + half_sinc**2 / 2 * (a @ a)
+        one = torch.eye(3, dtype=a.dtype, device=a.device)
+        return one + sinc * a + half_sinc**2 / 2 * (a @ a)
     if b == 4:
         plus, minus = _isoclinic(a)
         return _exponential_of_part(plus) @ _exponential_of_part(minus)
@@ -70,15 +71,15 @@ def exponential(
 def _isoclinic(a: Tensor) -> tuple[Tensor, Tensor]:
     """The two commuting parts of 4 × 4 skew matrices, each squaring to −s² I."""
     rows, columns = torch.triu_indices(4, 4, 1, device=a.device)
-    sign = torch.tensor([1, -1, 1, 1, -1, 1]).to(a)
-    dual = skew(sign * a[..., rows, columns].flip(-1))
+    u, v, w, x, y, z = a[..., rows, columns].unbind(-1)
+    dual = skew(torch.stack((z, -y, x, w, -v, u), -1))
     return (a + dual) / 2, (a - dual) / 2
 
 
 def _exponential_of_part(a: Tensor) -> Tensor:
     square = a[..., 0, 1:].square().sum(-1)[..., None, None]
     cos, sinc = _cos_sinc(square)
-    return cos * torch.eye(4).to(a) + sinc * a
+    return cos * torch.eye(4, dtype=a.dtype, device=a.device) + sinc * a
 
 
 def _cos_sinc(square: Tensor) -> tuple[Tensor, Tensor]:
@@ -123,9 +124,9 @@ def rotations(
 class BlockRotation(Rotation[Tensor]):
     """R(x) = exp(Σ_k x_k A_k) for skew, block-diagonal A_k. Equation ``def-lie``.
 
-    Exponentials are float64, whatever the dtype of the features, and computed once for
-    each distinct position; the product is block by block. A subclass says what its
-    generators are.
+    Exponentials are float64, whatever the dtype of the features, on a CPU computed once
+    for each distinct position (elsewhere the host would wait for their number); the
+    product is block by block. A subclass says what its generators are.
     """
 
     block: int
@@ -141,7 +142,7 @@ class BlockRotation(Rotation[Tensor]):
         positions = in_float64(positions, device)
         rows = positions.shape[:-2]
         shared = rows and (self.heads is None or rows[-1] == 1)
-        untold = torch.compiler.is_compiling() or positions.is_meta
+        untold = torch.compiler.is_compiling() or positions.device.type != "cpu"
         if self.block <= _CLOSED or not shared or untold:
             return self._exponentials(positions).to(dtype)
         distinct, place = positions.flatten(0, -2).unique(dim=0, return_inverse=True)

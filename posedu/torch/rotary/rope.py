@@ -1,6 +1,7 @@
 """RoPE: one coordinate."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from jaxtyping import Float, Shaped
@@ -80,6 +81,14 @@ class RoPE(PairRotation):
         self.layout = require_choice("layout", layout, LAYOUTS)
         self.base = require_base(base)
 
+    def _apply(self, fn: Any, recurse: bool = True) -> "RoPE":
+        """Let frequencies of its own go where the module goes, and stay float64."""
+        super()._apply(fn, recurse)
+        if self.frequencies is not None:
+            place = fn(torch.empty(0, device=self.frequencies.device)).device
+            self.frequencies = self.frequencies.to(place)
+        return self
+
     def _table(
         self, positions: Tensor | range, dtype: torch.dtype, device: Device
     ) -> tuple[Tensor, Tensor]:
@@ -103,14 +112,16 @@ class RoPE(PairRotation):
 
 
 def _as_exact(frequencies: Float[Tensor, "pairs"] | Sequence[float]) -> Tensor:
-    """Frequencies as a tensor in float64 of their own."""
+    """Frequencies as a tensor in float64 of their own, a list on the CPU."""
+    place = frequencies.device if isinstance(frequencies, Tensor) else "cpu"
     try:
-        given = torch.as_tensor(frequencies)
+        given = torch.as_tensor(frequencies, device=place)
     except (TypeError, ValueError, RuntimeError) as error:
         raise TypeError(f"frequencies must be numbers, but {error}") from None
     if given.is_complex() or given.layout != torch.strided:
         raise TypeError(f"frequencies must be dense and real, got {given.dtype}")
-    return torch.as_tensor(frequencies, dtype=torch.float64).detach().clone()
+    exact = torch.as_tensor(frequencies, dtype=torch.float64, device=place)
+    return exact.detach().clone()
 
 
 def convert_layout(

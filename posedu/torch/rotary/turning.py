@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.types import Device
 
 from posedu._arguments import LAYOUTS, require_choice, require_dimension
+from posedu.torch._kernels import without_autocast
 from posedu.torch._tensors import (
     Positions,
     align_positions,
@@ -217,19 +218,41 @@ def _as_complex(x: Tensor) -> Tensor:
 
 
 class _Turn(torch.autograd.Function):
-    """The rotation with its own gradient: the rotation back."""
+    """The rotation with its own gradient: the rotation back.
+
+    For a table that wants no gradient. It is linear in the features and in the table.
+    """
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, cos: Tensor, sin: Tensor, layout: str) -> Tensor:
-        ctx.save_for_backward(cos, sin)
-        ctx.layout = layout
+    def forward(x: Tensor, cos: Tensor, sin: Tensor, layout: str) -> Tensor:
         out = torch.empty_like(x, memory_format=torch.contiguous_format)
         return _turn_into(out, x, cos, sin, layout)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        x, cos, sin, ctx.layout = inputs
+        ctx.save_for_backward(cos, sin)
+        ctx.save_for_forward(x, cos, sin)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None, None]:
         cos, sin = ctx.saved_tensors
         return _Turn.apply(gradient, cos, -sin, ctx.layout), None, None, None
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Tensor | None) -> Tensor:
+        x, cos, sin = ctx.saved_tensors
+        d_x, d_cos, d_sin, _ = (0 if t is None else t for t in tangents)
+        r = 2 * cos.shape[-1]
+        by_table = _turn_by_formula(
+            x[..., :r], d_cos + 0 * cos, d_sin + 0 * sin, ctx.layout
+        )
+        by_table = nn.functional.pad(by_table, (0, x.shape[-1] - r))
+        return _turn_by_formula(d_x + 0 * x, cos, sin, ctx.layout) + by_table
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[int | None, ...], *inputs: Any) -> Any:
+        return torch.vmap(_turn_by_formula, in_dims)(*inputs), 0
 
 
 def turn_blocks(
@@ -273,7 +296,9 @@ def turn_blocks(
         )
     wide = x.to(torch.promote_types(x.dtype, rotation.dtype))
     rotation = rotation.to(wide.dtype)
-    turned = torch.einsum("...mij,...mj->...mi", rotation, wide.unflatten(-1, (-1, b)))
+    features = wide.unflatten(-1, (-1, b))
+    with without_autocast(x):
+        turned = torch.einsum("...mij,...mj->...mi", rotation, features)
     return turned.flatten(-2).to(x.dtype)
 
 
