@@ -336,7 +336,7 @@ def _differ(left: sp.Expr, right: sp.Expr) -> bool:
         return bool(sp.expand(residual) != 0)
     primes = map(sp.prime, itertools.count(1))  # √9 / 3 would be 1
     values = {
-        symbol: sp.Integer(n) if symbol.is_integer else sp.sqrt(n) / 3
+        symbol: sp.Integer(n) if symbol.is_integer else sp.N(sp.sqrt(n) / 3, 60)
         for symbol, n in zip(symbols, primes, strict=False)
     }
     number = sp.N(residual.subs(values), 30)

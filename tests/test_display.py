@@ -29,6 +29,7 @@ READINGS = {
     "index of a sum": (r"s_{i,j+1}", s(i, j + 1)),
     "twice an index": (r"\omega_{2i}", omega(2 * i)),
     "sequence": (r"v_1 + v_{n}", 13),
+    "entries of a column": (r"q_0 + q_{n-1}", sum(column)),
     "argument up to a sign": (r"\cos \omega_i t - a", sp.cos(omega(i) * t) - a),
     "argument to a space": (r"\cos a \, \sin b \, x", sp.cos(a) * sp.sin(b) * x),
     "argument with a group": (r"\cos \omega_i (i - j)", sp.cos(omega(i) * (i - j))),
@@ -44,6 +45,7 @@ READINGS = {
     "transpose": (r"q^\top q", column.dot(column)),
     "norm": (r"\lVert q \rVert^2", column.dot(column)),
     "inner product": (r"\langle q, q \rangle", column.dot(column)),
+    "determinant": (r"\det A", A[0, 0] * A[1, 1] - A[0, 1] * A[1, 0]),
     "commutator": (
         r"[A, B]",
         sp.Matrix(A) * sp.Matrix(B) - sp.Matrix(B) * sp.Matrix(A),

@@ -184,9 +184,8 @@ def _entry(value: Any, indices: list[Any]) -> Any:
     if isinstance(value, sp.Basic) and not isinstance(value, sp.MatrixBase):
         raise DisplayError(f"{value} has no index {indices}")
     if isinstance(value, sp.MatrixBase):
-        places = [int(index) for index in indices]
-        is_row = len(places) == 1 and value.shape[1] > 1
-        return value[places[0], :] if is_row else value[tuple(places)]
+        row, *columns = (int(index) for index in indices)
+        return value[row, *columns] if columns else _scalar(value[row, :])
     return _scalar(functools.reduce(lambda v, n: v[int(n)], indices, value))
 
 
@@ -376,7 +375,7 @@ _CALLS: dict[str, Callable[..., Any]] = {
     "tan": sp.tan,
     "log": sp.log,
     "exp": _exponential,
-    "det": lambda matrix: matrix.det(),
+    "det": lambda matrix: matrix.det(method="laplace"),
     "diag": lambda *blocks: sp.diag(*blocks),
     "max": sp.Max,
     "min": sp.Min,
