@@ -36,15 +36,14 @@ class ProofError(AssertionError):
 class Proof:
     """A check that held: the equation's label, how it was done, and what it covers.
 
-    If the typeset equation itself was checked, ``changes`` counts its signs, indices
-    and exponents, and ``refused`` those that cannot be changed.
+    If the equation itself was read as it is typeset, ``typeset`` counts the changes of
+    it that the check refuses, and how many there are.
     """
 
     label: str
     how: str
     covers: str
-    refused: int = 0
-    changes: int = 0
+    typeset: tuple[int, int] | None = None
 
     def __str__(self) -> str:
         return f"✓ {self.label}: {self.summary}. Covers {self.covers}."
@@ -52,10 +51,10 @@ class Proof:
     @property
     def summary(self) -> str:
         """How it was done, and how firmly the display is tied to it."""
-        if not self.changes:
+        if self.typeset is None:
             return self.how
-        count = f"{self.refused} of {self.changes}"
-        return f"{self.how}, as typeset: refuses {count} changes of the display"
+        refused, changed = self.typeset
+        return f"{self.how}, as typeset: refuses {refused} of {changed} changes of it"
 
     def _repr_html_(self) -> str:
         record = html.escape(json.dumps(asdict(self)), quote=True)
@@ -95,9 +94,9 @@ def prove(label: str, left: Any, right: Any = None, *, covers: str) -> None:
         tables = [left] if isinstance(left, Mapping) else list(left)
         for table in tables:
             _prove_equal(label, *_equated(label, table))
-        refused, tried = _refused(label, tables, _is_unequal)
+        typeset = _refused(label, tables, _is_unequal)
         how = "proved symbolically, for all values"
-        _declare(Proof(label, how, covers, refused, tried))
+        _declare(Proof(label, how, covers, typeset))
         return
     _prove_equal(label, left, right)
     _declare(Proof(label, "proved symbolically, for all values", covers))
@@ -146,9 +145,9 @@ def prove_each(
     if count == 0:
         raise ProofError(f"{label}: no case was given")
     plural = "case" if count == 1 else "cases"
-    refused, tried = _refused(label, tables, _is_false)
+    typeset = _refused(label, tables, _is_false)
     how = f"checked exactly in {count} {plural}"
-    _declare(Proof(label, how, covers, refused, tried))
+    _declare(Proof(label, how, covers, typeset))
 
 
 def prove_sampled(
@@ -208,8 +207,8 @@ def prove_sampled(
         raise ProofError(f"{label}: no sample rejects {name}")
     share = f"{100 * largest:.{1 if largest < 0.1 else 0}f} %"
     how = f"sampled {samples} times, at most {share} of the bound used; rejects {name}"
-    refused, tried = _refused(label, tables[:CHANGED_SAMPLES], _is_exceeded)
-    _declare(Proof(label, how, covers, refused, tried))
+    typeset = _refused(label, tables[:CHANGED_SAMPLES], _is_exceeded)
+    _declare(Proof(label, how, covers, typeset))
 
 
 def _fraction(label: str, used: Any) -> float:
@@ -282,10 +281,10 @@ def _display_use(display: Any, table: Table) -> float:
 
 def _refused(
     label: str, tables: Sequence[Table], fails: Callable[[Any, Table], bool]
-) -> tuple[int, int]:
+) -> tuple[int, int] | None:
     """How many changes of a display some table refuses, and how many there are."""
     if not tables:
-        return 0, 0
+        return None
     verdicts = [
         any(_fails(fails, changed, table) for table in tables)
         for changed in changes(find(label))

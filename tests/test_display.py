@@ -143,7 +143,7 @@ def test_a_proved_display_counts_what_it_refuses(page, capsys):
     prove("eq-x", ROTATIONS, covers="one pair")
     assert capsys.readouterr().out == (
         "✓ eq-x: proved symbolically, for all values, as typeset: "
-        "refuses 5 of 5 changes of the display. Covers one pair.\n"
+        "refuses 5 of 5 changes of it. Covers one pair.\n"
     )
 
 

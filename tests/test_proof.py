@@ -202,8 +202,7 @@ def test_ledger_can_read_the_record_back():
         "label": "eq-x",
         "how": proof.how,
         "covers": proof.covers,
-        "refused": 0,
-        "changes": 0,
+        "typeset": None,
     }
     assert "<d" not in page
 

@@ -13,7 +13,7 @@ from posedu_book.markup import link, table
 LOGGER = logging.getLogger(__name__)
 PROOF = re.compile(r'class="posedu-proof" data-proof="([^"]*)"')
 CLAIM, DEFINITION = "eq-", "def-"
-UNCHECKED = {"how": "unchecked", "covers": "", "refused": 0, "changes": 0}
+UNCHECKED = {"how": "unchecked", "covers": "", "typeset": None}
 THEOREMS = {"theorem_node", "lemma_node", "proposition_node", "corollary_node"}
 
 
@@ -128,16 +128,18 @@ def fill(app, doctree, docname):
 
 def _typeset(check):
     """How many changes of the display its check refuses, if it reads the display."""
-    tied = check["changes"]
-    return f"refuses {check['refused']} of {tied} changes" if tied else "not read"
+    if check["typeset"] is None:
+        return "not read"
+    refused, changes = check["typeset"]
+    return f"refuses {refused} of {changes} changes"
 
 
 def _count(env):
     """The ledger in one sentence."""
     found = store(env).values()
     claims = sum(len(page["claims"]) for page in found)
-    tied = [check for page in found for check in page["checks"] if check["changes"]]
-    refused, changes = (sum(c[key] for c in tied) for key in ("refused", "changes"))
+    tied = [c["typeset"] for page in found for c in page["checks"] if c["typeset"]]
+    refused, changes = (sum(counts[which] for counts in tied) for which in (0, 1))
     return (
         f"{claims} claims, each with its one check. {len(tied)} of them are read from "
         f"the page as they are typeset; their checks refuse {refused} of {changes} "
