@@ -338,7 +338,7 @@ def _differ(left: sp.Expr, right: sp.Expr) -> bool:
         symbol: sp.Integer(n) if symbol.is_integer else sp.N(sp.sqrt(n) / 3, 60)
         for symbol, n in zip(symbols, primes, strict=False)
     }
-    number = sp.N(residual.subs(values), 30)
+    number = sp.N(residual.xreplace(values), 30)
     return bool(abs(number) > 1e-12 if number.is_number else _simplest(residual) != 0)
 
 

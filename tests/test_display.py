@@ -24,6 +24,10 @@ READINGS = {
     "leading minus": (r"-a + b", b - a),
     "powers": (r"a^2 b^{-t}", a**2 * b**-t),
     "exponential": (r"e^{-a t}", sp.exp(-a * t)),
+    "exponential of a matrix": (
+        r"e^{a \begin{pmatrix} 0 & t \\ 0 & 0 \end{pmatrix}}",
+        sp.Matrix([[1, a * t], [0, 1]]),
+    ),
     "imaginary unit": (r"e^{\mathrm i a}", sp.exp(sp.I * a)),
     "indices": (r"s_{ij}", s(i, j)),
     "index of a sum": (r"s_{i,j+1}", s(i, j + 1)),

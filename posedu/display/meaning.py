@@ -326,7 +326,14 @@ def _times(left: Any, right: Any) -> Any:
 
 
 def _exponential(value: Any) -> Any:
-    return value.exp() if isinstance(value, sp.MatrixBase) else sp.exp(value)
+    if isinstance(value, sp.MatrixBase):
+        return _matrix_exponential(value.as_immutable()).as_mutable()
+    return sp.exp(value)
+
+
+@functools.cache
+def _matrix_exponential(matrix: sp.ImmutableMatrix) -> sp.ImmutableMatrix:
+    return matrix.exp()
 
 
 def _matrix(node: Tree, table: Table) -> sp.Matrix:
