@@ -275,8 +275,14 @@ def _display_use(display: Any, table: Table) -> float:
     for sign, left, right in sides(display, table):
         if sign in ("=", ">", "\\ge"):
             raise DisplayError(f"a sampled display says a ≤ b, not a {sign} b")
-        uses.append(float(left) / float(right))
+        uses.append(_use(float(left), float(right)))
     return max(uses)
+
+
+def _use(used: float, bound: float) -> float:
+    if used == bound == 0:
+        return 0.0
+    return used / bound if bound > 0 else np.inf
 
 
 def _refused(

@@ -40,6 +40,7 @@ READINGS = {
     "group is the argument": (r"\log (a) \, x", sp.log(a) * x),
     "power of a function": (r"\sin^2 \tfrac{a}{2}", sp.sin(a / 2) ** 2),
     "sum": (r"\sum_{l=1}^{n} v_l a + b", 13 * a + b),
+    "sum of a square": (r"\sum_{l<n} (v_l)^2 (a + b)", 61 * (a + b)),
     "sum to a bound": (r"\sum_{l < n} v_l", 11),
     "sum between bounds": (r"\sum_{1 \le l \le n} v_l", 13),
     "empty sum": (r"\sum_{l=1}^{0} v_l + a", a),
@@ -207,6 +208,9 @@ def test_a_bound_is_read_from_the_display(page, capsys):
     assert "refuses 1 of 2 changes" in line  # |a − b| obeys the bound as well
     page(r"\lvert a + b \rvert \le \lvert a \rvert - \lvert b \rvert")
     with pytest.raises(ProofError, match="of the bound, not 0 to 1"):
+        prove_sampled("eq-x", draw, **options)
+    page(r"\lvert a \rvert - \lvert a \rvert \le - \lvert b \rvert")
+    with pytest.raises(ProofError, match="uses inf of the bound"):
         prove_sampled("eq-x", draw, **options)
     page(r"a = b")
     with pytest.raises(DisplayError, match="a sampled display says a ≤ b"):

@@ -13,6 +13,7 @@ from lark import Token, Tree
 from posedu.display.grammar import DisplayError, parse
 
 Table = Mapping[str, Any]
+_SUMS = ("\\sum", "\\prod")  # of all that follows up to a sign
 
 
 def sides(display: str | Tree, table: Table) -> list[tuple[str, Any, Any]]:
@@ -79,11 +80,29 @@ def _product(node: Tree, table: Table) -> Any:
         if isinstance(item, Token):
             if item.type == "OVER":
                 value = value / _divisor(rest, table)
-        elif _is_function(item.children[0]) and not _has(item, "arguments"):
+        elif _is_function(item.children[0]) and not _is_closed(item):
+            item, rest = _opened(item, rest)
             value = _times(value, _open_function(item, rest, table))
         else:
             value = _times(value, _factor(item, table))
     return value
+
+
+def _is_closed(function: Tree) -> bool:
+    """Whether a function's argument is what stands in parentheses; no sum's ends so."""
+    head, *tails = function.children
+    return str(head) not in _SUMS and any(tail.data == "arguments" for tail in tails)
+
+
+def _opened(function: Tree, rest: list[Any]) -> tuple[Tree, list[Any]]:
+    """A sum without the parenthesis behind it, which is the first factor of the rest."""
+    head, *tails = function.children
+    at = next((n for n, tail in enumerate(tails) if tail.data == "arguments"), None)
+    if at is None:
+        return function, rest
+    group = Tree("group", tails[at].children)
+    factor = Tree("factor", [group, *tails[at + 1 :]])
+    return Tree("factor", [head, *tails[:at]]), [factor, *rest]
 
 
 def _divisor(rest: list[Any], table: Table) -> Any:
@@ -99,7 +118,7 @@ def _open_function(function: Tree, rest: list[Any], table: Table) -> Any:
     """A function without parentheses of what it is taken of, removed from the rest."""
     while rest and isinstance(rest[0], Token) and rest[0].type == "THIN":
         rest.pop(0)
-    if str(function.children[0]) in ("\\sum", "\\prod"):
+    if str(function.children[0]) in _SUMS:
         taken, rest[:] = list(rest), []
     else:
         ends = (n for n, item in enumerate(rest) if _ends_argument(item))
@@ -306,10 +325,6 @@ def _text(node: Tree | Token) -> str:
 
 def _is_function(node: Any) -> bool:
     return isinstance(node, Token) and node.type == "FUNCTION"
-
-
-def _has(factor: Tree, data: str) -> bool:
-    return any(tail.data == data for tail in factor.children[1:])
 
 
 def _scalar(value: Any) -> Any:

@@ -63,7 +63,8 @@ def sdpa(encoding: Encoding, tokens: Tokens) -> Output:
     if bias is None:
         return _stock(tokens.q, tokens.k, tokens.v, tokens, encoding)
     mask = bias.masked_fill(~tokens.mask, -torch.inf)
-    if mask.dtype != tokens.q.dtype:  # the largest, which counts most, becomes 0
+    if mask.dtype != tokens.q.dtype and mask.shape[-1]:
+        # The largest, which counts most, becomes 0.
         largest = mask.detach().amax(-1, keepdim=True)
         mask = (mask - largest.clamp(min=torch.finfo(mask.dtype).min)).to(tokens.q)
     return scaled_dot_product_attention(
