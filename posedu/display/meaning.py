@@ -197,7 +197,8 @@ def index_nodes(script: Tree) -> Iterator[Tree | Token]:
     """The indices of a subscript; letters that stand together are several."""
     for node in script.children:
         items = [node]
-        if isinstance(node, Tree) and len(node.children) == 1:
+        is_statement = isinstance(node, Tree) and node.data == "statement"
+        if is_statement and len(node.children) == 1:
             (total,) = node.children
             if len(total.children) == 1:
                 items = total.children[0].children
@@ -325,6 +326,11 @@ def _times(left: Any, right: Any) -> Any:
     return _scalar(left * right)
 
 
+def _softmax(column: sp.Matrix) -> sp.Matrix:
+    exponentials = column.applyfunc(sp.exp)
+    return exponentials / sum(exponentials)
+
+
 def _exponential(value: Any) -> Any:
     return value.exp() if isinstance(value, sp.MatrixBase) else sp.exp(value)
 
@@ -375,6 +381,7 @@ _CALLS: dict[str, Callable[..., Any]] = {
     "tan": sp.tan,
     "log": sp.log,
     "exp": _exponential,
+    "softmax": _softmax,
     "det": lambda matrix: matrix.det(method="laplace"),
     "diag": lambda *blocks: sp.diag(*blocks),
     "max": sp.Max,
