@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 import sympy as sp
+from sympy.matrices.expressions.matexpr import MatrixElement
 
 from posedu.display import DisplayError, Table, changes, find, parse, sides
 from posedu.display.meaning import holds as relation_holds
@@ -330,7 +331,8 @@ def _is_exceeded(display: Any, table: Table) -> bool:
 def _differ(left: sp.Expr, right: sp.Expr) -> bool:
     """Whether two expressions differ at one point, chosen once for each symbol."""
     residual = sp.sympify(left - right)
-    symbols = sorted(residual.free_symbols, key=str)
+    letters = {s for s in residual.free_symbols if isinstance(s, sp.Symbol)}
+    symbols = sorted(letters | residual.atoms(MatrixElement), key=str)
     if not all(symbol.is_commutative for symbol in symbols):
         return bool(sp.expand(residual) != 0)
     primes = map(sp.prime, itertools.count(1))  # √9 / 3 would be 1
@@ -338,7 +340,7 @@ def _differ(left: sp.Expr, right: sp.Expr) -> bool:
         symbol: sp.Integer(n) if symbol.is_integer else sp.N(sp.sqrt(n) / 3, 60)
         for symbol, n in zip(symbols, primes, strict=False)
     }
-    number = sp.N(residual.subs(values), 30)
+    number = sp.N(residual.xreplace(values), 30)
     return bool(abs(number) > 1e-12 if number.is_number else _simplest(residual) != 0)
 
 

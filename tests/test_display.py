@@ -181,6 +181,12 @@ def test_a_change_of_one_index_of_two_is_read(page, capsys):
     assert "refuses 2 of 4 changes" in capsys.readouterr().out
 
 
+def test_entries_of_a_matrix_symbol_are_numbers_like_others(page, capsys):
+    page(r"\sin^2 (-A_{0,1}) = 1 - \cos^2 A_{0,1}")
+    prove("eq-x", {"A": sp.Matrix(A)}, covers="")
+    assert "refuses 7 of 8 changes" in capsys.readouterr().out
+
+
 def test_prove_reads_no_inequality(page):
     page(r"i \le i")
     with pytest.raises(DisplayError, match="prove reads equations only"):
