@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 import sympy as sp
+from sympy.matrices.expressions.matexpr import MatrixElement
 
 from posedu.display import DisplayError, Table, changes, find, parse, sides
 from posedu.display.meaning import holds as relation_holds
@@ -336,7 +337,8 @@ def _is_exceeded(display: Any, table: Table) -> bool:
 def _differ(left: sp.Expr, right: sp.Expr) -> bool:
     """Whether two expressions differ at one point, chosen once for each symbol."""
     residual = sp.sympify(left - right)
-    symbols = sorted(residual.free_symbols, key=str)
+    letters = {s for s in residual.free_symbols if isinstance(s, sp.Symbol)}
+    symbols = sorted(letters | residual.atoms(MatrixElement), key=str)
     if not all(symbol.is_commutative for symbol in symbols):
         return bool(sp.expand(residual) != 0)
     primes = map(sp.prime, itertools.count(1))  # √9 / 3 would be 1

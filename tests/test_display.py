@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from posedu.display import DisplayError, changes, find, parse, sides
 from posedu.proof import ProofError, prove, prove_each, prove_sampled
+from posedu.sympy.attention import softmax
 from posedu.sympy.rotary import rotation
 
 a, b, i, j, t, x = sp.symbols("a b i j t x", real=True)
@@ -47,6 +48,7 @@ READINGS = {
     "product of terms": (r"\prod_{l \le n} v_l", 210),
     "largest": (r"\max_{l < n} v_l", 6),
     "softmax": (r"\softmax_{l \le n} (v_l)", None),
+    "softmax of a column": (r"\softmax(q)_1 + a", softmax(list(column))[1] + a),
     "transpose": (r"q^\top q", column.dot(column)),
     "norm": (r"\lVert q \rVert^2", column.dot(column)),
     "inner product": (r"\langle q, q \rangle", column.dot(column)),
@@ -176,6 +178,18 @@ def test_a_change_that_says_the_same_is_not_counted_as_refused(page, capsys):
     page(r"\cos (-i) = \cos i")
     prove("eq-x", {"i": i}, covers="")
     assert "refuses 0 of 1 changes" in capsys.readouterr().out
+
+
+def test_a_change_of_one_index_of_two_is_read(page, capsys):
+    page(r"s_{ij} = s_{ij}")
+    prove("eq-x", {"s": lambda i, j: i, "i": i, "j": j}, covers="")
+    assert "refuses 2 of 4 changes" in capsys.readouterr().out
+
+
+def test_entries_of_a_matrix_symbol_are_numbers_like_others(page, capsys):
+    page(r"\sin^2 (-A_{0,1}) = 1 - \cos^2 A_{0,1}")
+    prove("eq-x", {"A": sp.Matrix(A)}, covers="")
+    assert "refuses 7 of 8 changes" in capsys.readouterr().out
 
 
 def test_prove_reads_no_inequality(page):

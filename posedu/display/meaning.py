@@ -216,7 +216,8 @@ def index_nodes(script: Tree) -> Iterator[Tree | Token]:
     """The indices of a subscript; letters that stand together are several."""
     for node in script.children:
         items = [node]
-        if isinstance(node, Tree) and len(node.children) == 1:
+        is_statement = isinstance(node, Tree) and node.data == "statement"
+        if is_statement and len(node.children) == 1:
             (total,) = node.children
             if len(total.children) == 1:
                 items = total.children[0].children
@@ -340,6 +341,11 @@ def _times(left: Any, right: Any) -> Any:
     return _scalar(left * right)
 
 
+def _softmax(column: sp.Matrix) -> sp.Matrix:
+    exponentials = column.applyfunc(sp.exp)
+    return exponentials / sum(exponentials)
+
+
 def _exponential(value: Any) -> Any:
     if isinstance(value, sp.MatrixBase):
         return _matrix_exponential(value.as_immutable()).as_mutable()
@@ -397,6 +403,7 @@ _CALLS: dict[str, Callable[..., Any]] = {
     "tan": sp.tan,
     "log": sp.log,
     "exp": _exponential,
+    "softmax": _softmax,
     "det": lambda matrix: matrix.det(method="laplace"),
     "diag": lambda *blocks: sp.diag(*blocks),
     "max": sp.Max,
