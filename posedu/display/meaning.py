@@ -89,7 +89,7 @@ def _product(node: Tree, table: Table) -> Any:
 
 
 def _is_closed(function: Tree) -> bool:
-    """Whether a function's argument is what stands in parentheses; no sum's ends so."""
+    """Whether a function ends with its parentheses, as no sum does."""
     head, *tails = function.children
     return str(head) not in _SUMS and any(tail.data == "arguments" for tail in tails)
 
