@@ -95,7 +95,7 @@ def _is_closed(function: Tree) -> bool:
 
 
 def _opened(function: Tree, rest: list[Any]) -> tuple[Tree, list[Any]]:
-    """A sum without the parenthesis behind it, which is the first factor of the rest."""
+    """A sum without the parenthesis behind it, which becomes the rest's first factor."""
     head, *tails = function.children
     at = next((n for n, tail in enumerate(tails) if tail.data == "arguments"), None)
     if at is None:
