@@ -95,7 +95,7 @@ def _is_closed(function: Tree) -> bool:
 
 
 def _opened(function: Tree, rest: list[Any]) -> tuple[Tree, list[Any]]:
-    """A sum without the parenthesis behind it, which becomes the rest's first factor."""
+    """A sum apart from its parenthesis, which then is the first factor behind it."""
     head, *tails = function.children
     at = next((n for n, tail in enumerate(tails) if tail.data == "arguments"), None)
     if at is None:
