@@ -55,7 +55,8 @@ class Proof:
         if self.typeset is None:
             return self.how
         refused, changed = self.typeset
-        return f"{self.how}, as typeset: refuses {refused} of {changed} changes of it"
+        count = f": refuses {refused} of {changed} changes of it" if changed else ""
+        return f"{self.how}, as typeset{count}"
 
     def _repr_html_(self) -> str:
         record = html.escape(json.dumps(asdict(self)), quote=True)

@@ -192,6 +192,12 @@ def test_entries_of_a_matrix_symbol_are_numbers_like_others(page, capsys):
     assert "refuses 7 of 8 changes" in capsys.readouterr().out
 
 
+def test_a_display_without_anything_to_change_is_read_all_the_same(page, capsys):
+    page("i = i")
+    prove("eq-x", {"i": i}, covers="")
+    assert "for all values, as typeset. Covers" in capsys.readouterr().out
+
+
 def test_prove_reads_no_inequality(page):
     page(r"i \le i")
     with pytest.raises(DisplayError, match="prove reads equations only"):

@@ -131,7 +131,7 @@ def _typeset(check):
     if check["typeset"] is None:
         return "not read"
     refused, changes = check["typeset"]
-    return f"refuses {refused} of {changes} changes"
+    return f"refuses {refused} of {changes} changes" if changes else "read"
 
 
 def _count(env):
