@@ -213,6 +213,7 @@ def test_what_a_solution_is_made_of_is_found():
         source.stub("_empty")
 
 
+P = sp.Symbol("p", positive=True)
 SQUARE = core.Exercise(
     name="toy-1",
     title="Square",
@@ -432,6 +433,10 @@ def test_whatever_is_returned_gets_an_answer(exercise):
     [
         (sp.sin(1) ** 2 + sp.cos(1) ** 2, sp.Integer(1), True),
         (sp.Symbol("x"), sp.Integer(1), False),
+        (sp.nan, sp.Integer(1), False),
+        (sp.zoo, sp.Integer(1), False),
+        (sp.sqrt(sp.Symbol("x") ** 2), sp.Symbol("x"), False),
+        (-sp.log(sp.exp(P) - 1), sp.log(sp.exp(-P) / (1 - sp.exp(-P))), True),
         (torch.tensor([1.0], dtype=torch.bfloat16),) * 2 + (True,),
         (torch.tensor([2]), torch.tensor([3]), False),
         (1.0 + 1e-12, 1.0, True),

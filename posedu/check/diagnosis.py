@@ -14,7 +14,7 @@ import numpy as np
 import sympy as sp
 import torch
 
-from posedu.check.values import agree, as_array, differs, numbers, show, somewhere
+from posedu.check.values import agree, as_array, differs, show, somewhere
 
 if TYPE_CHECKING:
     from posedu.check.core import Exercise
@@ -186,8 +186,8 @@ class Diagnosis:
                 )
 
     def _plain_pairs(self) -> Pairs:
-        """The pairs, without axes of length 1, if all their entries are numbers."""
-        pairs = [(numbers(got), numbers(want)) for got, want in self._pairs()]
+        """The pairs as numbers, without axes of length 1, if all have a value."""
+        pairs = [(_valued(got), _valued(want)) for got, want in self._pairs()]
         if any(got is None or want is None for got, want in pairs):
             return []
         return [(np.squeeze(got), np.squeeze(want)) for got, want in pairs]
@@ -226,6 +226,16 @@ _INFINITY = (
     "It comes of a division by 0, of log 0 or of the exponential of a large number: "
     "where do you do that?"
 )
+
+
+def _valued(array: Array) -> Array | None:
+    """Plain numbers, or expressions at one choice of their symbols."""
+    if array.dtype.kind != "O":
+        return array
+    values = [somewhere(sp.sympify(entry)) for entry in array.flat]
+    if any(value is None or abs(value.imag) > 1e-9 for value in values):
+        return None
+    return np.array([value.real for value in values]).reshape(array.shape)
 
 
 def _are_decimals(got: Array, want: Array) -> bool:

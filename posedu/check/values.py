@@ -158,20 +158,32 @@ def as_array(value: Any) -> np.ndarray:
 
 
 def vanishes(expression: sp.Expr) -> bool:
-    """Whether an expression is zero; what a number refutes is not simplified."""
-    value = somewhere(expression)
-    if value is not None and abs(value) > 1e-9:
-        return False
+    """Whether an expression is zero, to 30 digits wherever it is evaluated.
+
+    Its symbols get positive numbers and, unless they are positive, negative ones.
+    Simplification is left with what has no value.
+    """
+    for point in range(6):
+        value = somewhere(expression, point)
+        if value is None:
+            break
+        if not (abs(value.real) <= 1e-30 and abs(value.imag) <= 1e-30):  # or NaN
+            return False
+    else:
+        return True
     attempts = (sp.expand, sp.trigsimp, sp.simplify)
     return any(attempt(expression) == 0 for attempt in attempts)
 
 
-def somewhere(expression: sp.Expr) -> complex | None:
-    """The value of an expression for some positive numbers, if it has one."""
+def somewhere(expression: sp.Expr, point: int = 0) -> complex | None:
+    """The value of an expression for one choice of its symbols, if it has any."""
     names = sorted(expression.atoms(sp.Symbol, MatrixElement), key=str)
-    numbers = {name: sp.Rational(n + 2, n + 5) for n, name in enumerate(names)}
+    numbers = {}
+    for n, name in enumerate(names):
+        number = sp.Rational(2 * n + 3 * point + 2, n + 2 * point + 5)
+        numbers[name] = -number if point % 2 and not name.is_positive else number
     try:
-        return complex(expression.xreplace(numbers).evalf())
+        return complex(expression.xreplace(numbers).evalf(40))
     except (TypeError, ValueError, OverflowError):
         return None
 

@@ -281,6 +281,12 @@ After one layer token $i$ is the mean of $i + 1$ tokens. Which of these means co
                     "last token, and the ways add up.",
                     _averaged(lambda n, i: sp.Rational(1, (i + 1) ** 2)),
                 ),
+                Misconception(
+                    "The second average runs over the means that contain j",
+                    "All n means of the first layer are averaged, and in those before place "
+                    "j its weight is 0.",
+                    lambda n, j: averaged_twice(n, j) * n / (n - j),
+                ),
             ),
             properties=(
                 Property(
@@ -536,6 +542,18 @@ At which position in the sequence does query 0 stand? Check your mask on one que
                     "Column 0 is the oldest key, which everybody sees.",
                     lambda queries, keys: causal(queries, keys)[:, ::-1],
                 ),
+                Misconception(
+                    "The query looks ahead",
+                    "These are its own key and all later ones. What comes after it must be "
+                    "hidden.",
+                    lambda queries, keys: ~_diagonal(queries, keys, keys - queries - 1),
+                ),
+                Misconception(
+                    "The query looks ahead, from the first key on",
+                    "The new queries come after everything in the cache, and what comes "
+                    "after them must be hidden.",
+                    lambda queries, keys: ~_diagonal(queries, keys, -1),
+                ),
             ),
             properties=(
                 Property(
@@ -683,6 +701,11 @@ Subtract the largest *allowed* logit of the row first: that changes nothing but 
                     "The mask is not used",
                     "Masked keys get weight zero, and share nothing.",
                     lambda logits, mask: _softmax(logits),
+                ),
+                Misconception(
+                    "All allowed keys get the same weight",
+                    "The logits are lost on the way.",
+                    lambda logits, mask: _divided(mask.astype(float)),
                 ),
             ),
             properties=(

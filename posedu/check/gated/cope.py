@@ -34,6 +34,7 @@ How many keys are there from $j$ to $i$, both included? And what is the largest 
         (3, 2, sp.Rational(1, 2), 4),
         (4, 2, sp.Rational(1, 2), 4),
         (6, 1, sp.Integer(1), 4),
+        (7, 0, sp.Integer(1), 4),
         (9, 0, sp.Rational(1, 4), 8),
     ),
     solution=count,
@@ -113,6 +114,26 @@ How many keys are there from $j$ to $i$, both included? And what is the largest 
             "CoPE counts both ends, and what is farther than the last column shares "
             "it.",
             lambda i, j, gate, npos: gate * (i - j),
+        ),
+        Misconception(
+            "The key's end is not counted, and the last column is one too far",
+            "CoPE counts both ends, and a table of npos columns ends at npos − 1.",
+            lambda i, j, gate, npos: sp.Min(gate * (i - j), npos),
+        ),
+        Misconception(
+            "The keys after the query are counted",
+            "j ≤ i: the count goes from the key to the query.",
+            lambda i, j, gate, npos: sp.Max(0, sp.Min(gate * (j - i + 1), npos - 1)),
+        ),
+        Misconception(
+            "Indices are added",
+            "How many keys are there from j to i?",
+            lambda i, j, gate, npos: sp.Min(gate * (i + j + 1), npos - 1),
+        ),
+        Misconception(
+            "The position begins again beyond the table",
+            "What is farther than the last column shares it.",
+            lambda i, j, gate, npos: sp.Mod(gate * (i - j + 1), npos),
         ),
     ),
     properties=(
@@ -313,6 +334,11 @@ Return all positions $p_{ij}$ as an array `[n, n]`, with 0 where $j > i$.
             "A row belongs to one query. It adds up its own gates, along the keys.",
             _limited(lambda g: np.cumsum(g[::-1], axis=0)[::-1]),
         ),
+        Misconception(
+            "The positions begin again beyond the table",
+            "What is farther than the last column shares it.",
+            lambda logits, npos: _counted(_gates(logits)) % npos,
+        ),
     ),
     properties=(
         Property(
@@ -469,6 +495,12 @@ Bring `p` into the table first. Then `sp.floor`, `sp.ceiling`, and two weights t
             "At a whole position the value is 0",
             "⌈p⌉ − p and p − ⌊p⌋ are both 0 there. Which two weights always sum to 1?",
             _between(lambda p, t, low, high: t * high + (sp.ceiling(p) - p) * low),
+        ),
+        Misconception(
+            "The weights are exchanged, and both vanish at a whole position",
+            "At p = 2¼ column 2 is the nearer one. And two weights must always sum "
+            "to 1.",
+            _between(lambda p, t, low, high: t * low + (sp.ceiling(p) - p) * high),
         ),
     ),
 )
@@ -721,6 +753,28 @@ Interpolate numbers, not vectors: `u = q @ table` has one number for each query 
             "The query's own gate is left out",
             "The sum has both ends: the key j and the query's own key i.",
             _counting(lambda g: _since_key(g.tril(-1))),
+        ),
+        Misconception(
+            "These are distances, without gates",
+            "The gates are what lets CoPE count some tokens only.",
+            lambda q, k, table: _causal_softmax(
+                _all_logits(
+                    q,
+                    k,
+                    table,
+                    gates=torch.ones_like,
+                    columns=lambda p: (
+                        torch.arange(len(q))[:, None] - torch.arange(len(q))
+                    ).clamp(0, table.shape[1] - 1),
+                )
+            ),
+        ),
+        Misconception(
+            "The gates are softmax weights",
+            "A gate is a sigmoid: it does not compete with the others.",
+            lambda q, k, table: _causal_softmax(
+                _all_logits(q, k, table, gates=_causal_softmax)
+            ),
         ),
     ),
     properties=(

@@ -255,6 +255,11 @@ What is left of the stick after one key? And after all $i$ of them?
             "There are only i keys.",
             _stick(lambda m, i: 1 / (1 - sp.exp(-m))),
         ),
+        Misconception(
+            "One key too far",
+            "The nearest key takes β, not β e^(−m).",
+            _stick(lambda m, i: sp.exp(-m) * (1 - sp.exp(-m * i))),
+        ),
     ),
     properties=(
         Property(
@@ -421,6 +426,17 @@ A key gets $\beta_j$ times the product of $1 - \beta_l$ over the *later* entries
             "The nearest key gets everything that is left",
             "The stick is broken by the nearest key first, and it takes β of it.",
             _changes(softmax, lambda z: np.cumprod(1 - _shares(z)[::-1])[::-1]),
+        ),
+        Misconception(
+            "Each key gets what it finds",
+            "It takes the share β of that.",
+            _changes(softmax, lambda z: _break(z) / _shares(z)),
+        ),
+        Misconception(
+            "The stick is broken from the wrong end, and a key pays for itself",
+            "The nearest key stands last here and breaks first, and its own 1 − β "
+            "is not in its product.",
+            _changes(softmax, lambda z: _shares(z) * np.cumprod(1 - _shares(z))),
         ),
     ),
     properties=(

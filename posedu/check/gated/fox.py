@@ -117,6 +117,21 @@ From a token to the next one gate acts, that of the later token.
             "left.",
             lambda f, i, j: kept(f, i, j) if i > j else sp.Integer(0),
         ),
+        Misconception(
+            "The key's gate is taken for all steps",
+            "Every token on the way has a gate of its own, and f_j is none of them.",
+            lambda f, i, j: f[j] ** (i - j),
+        ),
+        Misconception(
+            "What is forgotten is multiplied, one place too early",
+            "f is what stays, and gates belong to the later end of each step.",
+            lambda f, i, j: sp.Mul(*(1 - x for x in f[j:i])),
+        ),
+        Misconception(
+            "The gates are two places too early",
+            "From a token to the next one gate acts, that of the later token.",
+            lambda f, i, j: sp.Mul(*f[max(j - 1, 0) : i]),
+        ),
     ),
     properties=(
         Property(
@@ -232,6 +247,22 @@ What is $\log f$ to be? Solve $\sigma(b) = f$ for $b$.
             "The logarithm of the slope",
             "The gate is f = e^(−m), and b is its logit.",
             lambda m: sp.log(m),
+        ),
+        Misconception(
+            "The gate is the slope's exponential, without its minus",
+            "e^m is above 1, and no sigmoid gives that: f = e^(−m).",
+            lambda m: sp.log(sp.exp(m) / (1 - sp.exp(m))),
+        ),
+        Misconception(
+            "This is the sigmoid of the slope",
+            "You went forwards: b is what goes into the sigmoid, and what comes out "
+            "is e^(−m).",
+            lambda m: 1 / (1 + sp.exp(-m)),
+        ),
+        Misconception(
+            "Minus the logarithm of what is lost",
+            "The logit is log f − log(1 − f): one of the two terms is missing.",
+            lambda m: -sp.log(1 - sp.exp(-m)),
         ),
     ),
     properties=(
@@ -436,6 +467,38 @@ Return FoX's attention weights, `[tokens, tokens]`, zero above the diagonal.
                 np.tri(len(q), dtype=bool).T,
             ),
         ),
+        Misconception(
+            "All rows share one sum",
+            "Each query's weights sum to one.",
+            lambda q, k, log_f: (lambda e: e / e.sum())(
+                np.tril(np.exp(_logits(q, k) + forget_bias(log_f)))
+            ),
+        ),
+        Misconception(
+            "The rows are divided by the sum of all, hidden keys aside",
+            "Each query's weights sum to one, not those of all queries.",
+            lambda q, k, log_f: (
+                len(q)
+                * (lambda e: e / e.sum())(
+                    np.tril(np.exp(_logits(q, k) + forget_bias(log_f)))
+                )
+            ),
+        ),
+        Misconception(
+            "The sum, with the key's own gate, is divided by √d",
+            "Only q · k is divided. And the sum starts after the key: f_j does not "
+            "act on it.",
+            lambda q, k, log_f: _softmax(
+                _logits(q, k) + (forget_bias(log_f) + log_f) / np.sqrt(q.shape[1])
+            ),
+        ),
+        Misconception(
+            "One gate for all tokens",
+            "This takes the mean of the gates. Each token has its own.",
+            lambda q, k, log_f: _softmax(
+                _logits(q, k) + forget_bias(np.full_like(log_f, log_f.mean()))
+            ),
+        ),
     ),
     properties=(
         Property(
@@ -590,6 +653,36 @@ Predict first: where is $c$ after a thousand tokens?
             "The logarithm of base 2",
             "log f is the natural logarithm, as in softmax's exponential.",
             lambda x, weight: sums(x, weight) / math.log(2),
+        ),
+        Misconception(
+            "All of it is bf16",
+            "Product, gates and sum: each of them loses digits. Widen first.",
+            lambda x, weight: (
+                torch.nn.functional.logsigmoid(x @ weight.to(x.dtype)).cumsum(0).float()
+            ),
+        ),
+        Misconception(
+            "The finished sums went through bf16",
+            "Near −700 neighbours in bf16 are 4 apart.",
+            lambda x, weight: sums(x, weight).bfloat16().float(),
+        ),
+        Misconception(
+            "Every token gets the whole sum",
+            "c runs along the tokens: for each of them the sum up to it.",
+            lambda x, weight: _start(x, weight, 0.0).sum().expand(len(x)).clone(),
+        ),
+        Misconception(
+            "What is lost is summed, and its sign as well",
+            "softplus(z) is −log (1 − σ(z)). log f is −softplus(−z).",
+            lambda x, weight: torch.nn.functional.softplus(x.float() @ weight).cumsum(
+                0
+            ),
+        ),
+        Misconception(
+            "A small number is put under the sigmoid",
+            "It keeps −∞ away and changes the result: log σ(−200) is −200. There is "
+            "a function that never forms the small number.",
+            lambda x, weight: ((x.float() @ weight).sigmoid() + 1e-6).log().cumsum(0),
         ),
     ),
     properties=(
@@ -770,6 +863,40 @@ Then undo the kernel's division, which is not by $\sqrt d$, once for each of the
             "c_i beside the query and c_j beside the key make a product. The bias is "
             "to be −c_j: what stands beside every query?",
             _extended(beside=lambda c: c),
+        ),
+        Misconception(
+            "The sign of the key bias is reversed, and the kernel is taken to divide by √d",
+            "Of D = c_i − c_j the softmax sees −c_j. And the kernel divides by the "
+            "root of the width that it gets.",
+            _extended(lambda c: c, grown=_not_grown, root=lambda d: d**0.5),
+        ),
+        Misconception(
+            "The sign of the key bias is reversed, and the kernel's division is not undone",
+            "Of D = c_i − c_j the softmax sees −c_j. And the kernel divides the "
+            "whole product, new feature and all.",
+            _extended(lambda c: c, grown=_not_grown, root=_not_grown),
+        ),
+        Misconception(
+            "The new feature is scaled like the old ones",
+            "q grows so that √d remains. The gates are to be divided by nothing: "
+            "what has to stand beside the key?",
+            _extended(root=_by_both_widths),
+        ),
+        Misconception(
+            "The keys are multiplied by gates",
+            "A gate multiplies the exponential of the score, not the key: it is a "
+            "term of the logit.",
+            lambda q, k, v, log_f, kernel: kernel(
+                q, k * log_f.cumsum(0).exp()[:, None], v
+            ),
+        ),
+        Misconception(
+            "The values are multiplied by gates",
+            "What is forgotten goes to the other keys. A gate acts inside the "
+            "softmax, on the logit.",
+            lambda q, k, v, log_f, kernel: kernel(
+                q, k, v * log_f.cumsum(0).exp()[:, None]
+            ),
         ),
     ),
     properties=(
@@ -986,6 +1113,19 @@ Which of the two keys does $\alpha$ weigh? What stands before the first token?
             "Everything before is mixed in",
             "The shift takes the *given* key of the token before, not its mixed one.",
             lambda k, alpha: _norm(_running(k, alpha)),
+        ),
+        Misconception(
+            "The previous key comes with its own α",
+            "Token i decides with its own α how much of its predecessor it takes.",
+            lambda k, alpha: _norm(
+                (1 - alpha[:, None]) * k
+                + np.concatenate((np.zeros_like(k[:1]), (alpha[:, None] * k)[:-1]))
+            ),
+        ),
+        Misconception(
+            "ε is added to the key",
+            "It is added to the mean square, in the root.",
+            lambda k, alpha: _normed(lambda x: _root_mean(x, eps=0))(k, alpha) + 1e-5,
         ),
     ),
     properties=(

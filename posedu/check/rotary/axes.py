@@ -360,6 +360,12 @@ What is its inner product with $(0, 1)$?
                 sp.sin((f[0] + f[1]) * (u + v)) - sp.sin(f[0] * u) - sp.sin(f[1] * v)
             ),
         ),
+        Misconception(
+            "The sines are multiplied, and the rest forgotten",
+            "The score is the sine of a sum of two angles, and four of them are "
+            "wanted.",
+            lambda f, u, v: sp.sin(f[0] * u) * sp.sin(f[1] * v),
+        ),
     ),
     properties=(
         Property(

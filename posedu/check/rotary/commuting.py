@@ -88,6 +88,11 @@ Two products and a difference.
             "AB − BA, without a transpose.",
             lambda a, b: a.T * b - b.T * a,
         ),
+        Misconception(
+            "The transpose of the product is subtracted",
+            "(AB)ᵀ is BᵀAᵀ, which is BA for skew matrices only.",
+            lambda a, b: a * b - (a * b).T,
+        ),
     ),
     properties=(
         Property(
@@ -296,6 +301,12 @@ Two conditions, and neither follows from the other.
             "Only the trace is looked at",
             "Two conditions: the transpose is the inverse, and no mirror.",
             lambda m: bool(abs(m.trace()) <= m.rows and m.det() == 1),
+        ),
+        Misconception(
+            "Only two dimensions are thought of, and stretches pass",
+            "[[a, −b], [b, a]] turns and stretches; and in three dimensions there "
+            "is more.",
+            lambda m: m.rows == 2 and m[0, 0] == m[1, 1] and m[0, 1] == -m[1, 0],
         ),
     ),
 )
@@ -685,6 +696,11 @@ Predict before you run: by what factor does it shrink if both steps are a tenth 
             "v is multiplied from the left",
             "R v: a row times R is the turn back.",
             _distance(lambda x, y, v: v @ x @ y, lambda x, y, v: v @ y @ x),
+        ),
+        Misconception(
+            "The diagonal is one of the ways, and the row comes first",
+            "exp(A + B) goes straight; compare column-then-row with row-then-column.",
+            lambda a, b, v: np.linalg.norm(expm(a + b) @ v - expm(b) @ expm(a) @ v),
         ),
     ),
 )

@@ -184,6 +184,11 @@ Take $(1, 0)$ first. Does every vector change by the same factor?
             "√2 belongs to C = S = 1 only.",
             lambda c, s: sp.sqrt(2),
         ),
+        Misconception(
+            "The squares are subtracted, and the root is missing",
+            "(C a − S b)² + (S a + C b)²: which terms cancel?",
+            lambda c, s: c**2 - s**2,
+        ),
     ),
 )
 
@@ -273,6 +278,16 @@ Waves first, `[n, waves]`; then one matrix product.
             "The position is left out",
             "The angle is ω x.",
             lambda x, w, c: np.tile(np.cos(w) @ c, (len(x), 1)),
+        ),
+        Misconception(
+            "The sum runs over the pairs",
+            "The waves are summed: one number for each pair is left.",
+            lambda x, w, c: (np.cos(x[:, None] * w)[:, :, None] * c).sum(2),
+        ),
+        Misconception(
+            "The sines are subtracted",
+            "C has the cosines only; S has the sines, and coefficients of its own.",
+            lambda x, w, c: (np.cos(x[:, None] * w) - np.sin(x[:, None] * w)) @ c,
         ),
     ),
 )
@@ -490,6 +505,14 @@ Map every pair $(a, b)$ to $(C a - S b, S a + C b)$ in the half layout.
             "It is S a + C b.",
             _mapped(lambda a, b, c, s: a * c - b * s, lambda a, b, c, s: a * s - b * c),
         ),
+        Misconception(
+            "The partners are in reverse order",
+            "Feature p is paired with feature p + d/2, not with the one that is as "
+            "far from the other end.",
+            lambda x, c, s: (
+                x * torch.cat((c, c), -1) + x.flip(-1) * torch.cat((-s, s), -1)
+            ),
+        ),
     ),
 )
 
@@ -623,6 +646,17 @@ Return the largest spread (maximum minus minimum) of `scores` along the diagonal
                 np.abs(np.diff(np.diag(scores, -t))).max(initial=0)
                 for t in range(len(scores))
             ),
+        ),
+        Misconception(
+            "All offsets are thrown together",
+            "Scores of different offsets may differ. Compare along each diagonal.",
+            lambda scores: np.ptp(scores[np.tril_indices(len(scores))]),
+        ),
+        Misconception(
+            "The zeros above the diagonal take part",
+            "`np.tril` fills with zeros, and scores of different offsets may "
+            "differ. Compare along each diagonal.",
+            lambda scores: np.ptp(np.tril(scores)),
         ),
     ),
     properties=(

@@ -212,6 +212,22 @@ Even powers are multiples of one matrix, odd powers of another.
             "At u = 0 it must give I.",
             lambda u: -plane(u),
         ),
+        Misconception(
+            "The even powers stop at I",
+            "A² = −u² I: the even powers go on, and make a cosine.",
+            lambda u: sp.Matrix([[1, sp.sin(u)], [-sp.sin(u), 1]]),
+        ),
+        Misconception(
+            "The last entry has the wrong sign",
+            "At u = 0 it must give I.",
+            lambda u: sp.Matrix([[sp.cos(u), sp.sin(u)], [-sp.sin(u), -sp.cos(u)]]),
+        ),
+        Misconception(
+            "The exponential entry by entry, without the diagonal",
+            "The exponential of a matrix is a power series in the matrix. At u = 0 "
+            "it must give I.",
+            lambda u: sp.Matrix([[0, sp.exp(u)], [sp.exp(-u), 0]]),
+        ),
     ),
     properties=(
         Property(
@@ -355,6 +371,15 @@ $\sum_a x_a A_a$ is a generator too: which numbers stand above its diagonal?
             "The diagonal is not empty",
             "`np.triu_indices(3, 1)` begins above the diagonal.",
             lambda entries, x: expm(skew(x @ entries) + np.eye(3)),
+        ),
+        Misconception(
+            "The series stops after the second power",
+            "I + A + A²/2 stretches a little. `expm` has the whole series.",
+            lambda entries, x: (
+                np.eye(3)
+                + skew(x @ entries)
+                + skew(x @ entries) @ skew(x @ entries) / 2
+            ),
         ),
     ),
     properties=(
@@ -542,6 +567,16 @@ Let $s^2$ be the sum of the squares above the diagonal: what is $A^3$?
                 lambda s: np.sin(s) / s, lambda s: (1 - np.cos(s)) / (2 * s**2)
             ),
         ),
+        Misconception(
+            "s is half of the Frobenius norm",
+            "The squares, not the numbers, are counted twice there: the norm is √2 s.",
+            _with_length(lambda a: np.linalg.norm(a) / 2),
+        ),
+        Misconception(
+            "The series stops after the third power",
+            "It is right near A = 0 only. All powers of A are multiples of A and A².",
+            lambda a: _combined(a, 1.0, 0.5) + a @ a @ a / 6,
+        ),
     ),
     properties=(
         Property(
@@ -675,6 +710,14 @@ Multiply these two for six symbols, with unknown signs $\varepsilon$ and $\delta
             "The triangles are taken apart",
             "The parts must be skew, both of them.",
             lambda a: (a.upper_triangular(), a.lower_triangular()),
+        ),
+        Misconception(
+            "The entries are read from the other end",
+            "This exchanges more than the three pairs, and signs along with them. "
+            "Exchange above the diagonal, and make the result skew.",
+            lambda a: (lambda dual: ((a + dual) / 2, (a - dual) / 2))(
+                sp.Matrix(4, 4, lambda i, j: a[3 - i, 3 - j])
+            ),
         ),
     ),
     properties=(
@@ -966,6 +1009,13 @@ Give `x` the axes `[tokens, blocks, b]`, and one more of length 1: then every bl
             "meant.",
             lambda x, rotations: _strided(x, rotations.mT),
         ),
+        Misconception(
+            "The rows of the matrices are summed",
+            "Each entry of R meets the feature of its *column* before the sum.",
+            lambda x, rotations: (
+                rotations.sum(-1) * x.unflatten(-1, rotations.shape[1:3])
+            ).flatten(1),
+        ),
     ),
     properties=(
         Property(
@@ -1132,6 +1182,13 @@ Write a small function for $R$ first; `np.tensordot(at, generators, 1)` is $\sum
             lambda generators, x, y: _largest(
                 lambda turn: turn(x).T @ turn(y), generators
             ),
+        ),
+        Misconception(
+            "This is the largest stretch of the difference",
+            "The largest absolute *entry* is asked for, not a norm of the matrix.",
+            lambda generators, x, y: (
+                lambda turn: np.linalg.norm(turn(x).T @ turn(y) - turn(y - x), 2)
+            )(lambda at: exponential(np.tensordot(at, generators, 1))),
         ),
     ),
     properties=(

@@ -123,6 +123,17 @@ Multiply $a + \mathrm{i}b$ by $\cos\alpha + \mathrm{i}\sin\alpha$, and take the 
             "Coordinates do not turn by adding. Multiply a + ib by cos α + i sin α.",
             lambda a, b, alpha: sp.Matrix([a + sp.cos(alpha), b + sp.sin(alpha)]),
         ),
+        Misconception(
+            "In the second entry a has the minus",
+            "The two minus signs cancel each other's turn: where does a quarter "
+            "turn take (1, 0)?",
+            lambda a, b, alpha: sp.Matrix(
+                [
+                    a * sp.cos(alpha) - b * sp.sin(alpha),
+                    b * sp.cos(alpha) - a * sp.sin(alpha),
+                ]
+            ),
+        ),
     ),
     properties=(
         Property(
@@ -729,6 +740,11 @@ Once you believe that the score is such a wave, two offsets are enough to read o
             "The halves of the product formulas appear twice, and add up.",
             lambda q, k: tuple(part / 2 for part in wave(q, k)),
         ),
+        Misconception(
+            "The two products are taken apart",
+            "A is their sum, the score at offset 0.",
+            lambda q, k: (q[0] * k[0], q[1] * k[1]),
+        ),
     ),
     properties=(
         Property(
@@ -905,6 +921,14 @@ The first `rotary_dim` features are treated as if they were a whole head.
             lambda x, positions, rotary_dim: np.concatenate(
                 (x[:, :rotary_dim], rope_in(x[:, rotary_dim:], positions, "half")),
                 axis=1,
+            ),
+        ),
+        Misconception(
+            "The whole head is turned, and then the rest put back",
+            "Pairs and frequencies are those of a head of rotary_dim features, not "
+            "of the whole one.",
+            lambda x, positions, rotary_dim: np.where(
+                np.arange(x.shape[1]) < rotary_dim, rope_in(x, positions, "half"), x
             ),
         ),
     ),
@@ -1653,6 +1677,15 @@ All queries have the same position.
             "The scores are divided by d",
             "The exercise asks for scores without scaling.",
             lambda q, k, offset: spread(q, k, offset) / q.shape[1],
+        ),
+        Misconception(
+            "The keys are turned by their numbers",
+            "The rows are samples, not positions: leave the keys at position 0.",
+            lambda q, k, offset: (
+                (_turned(q, offset) * rope_in(k, np.arange(len(k)), "half"))
+                .sum(axis=1)
+                .std()
+            ),
         ),
     ),
 )

@@ -121,6 +121,20 @@ Start at the query. What is left when the key of $b$ comes to its turn?
             "1 minus that is left.",
             lambda a, b, c: [*pieces(a, b, c)[:3], 1 - pieces(a, b, c)[3]],
         ),
+        Misconception(
+            "Fractions are subtracted everywhere",
+            "1 − b − c and 1 − a − b − c are not what is left: fractions are of "
+            "what the nearer keys left.",
+            lambda a, b, c: [a * (1 - b - c), b * (1 - c), c, 1 - a - b - c],
+        ),
+        Misconception(
+            "The rest is what two of them leave",
+            "The key next to the query takes its piece, too.",
+            lambda a, b, c: [
+                *pieces(a, b, c)[:3],
+                1 - pieces(a, b, c)[0] - pieces(a, b, c)[1],
+            ],
+        ),
     ),
     properties=(
         Property(
@@ -407,6 +421,12 @@ Exchange the letters $i$ and $j$ first, in the bounds as well. Then check with o
             "All keys take part, also later ones",
             "Zeros where the key is not before the query.",
             lambda z: _break(z, lambda i, j: True, lambda i, j: slice(j + 1, None)),
+        ),
+        Misconception(
+            "Older keys break first, and each pays for itself",
+            "The keys between j and the query break before j, and its own 1 − σ is "
+            "not in the product.",
+            lambda z: _break(z, _earlier, lambda i, j: slice(0, j + 1)),
         ),
     ),
     properties=(
@@ -700,6 +720,12 @@ $\log A_j = z_j - \sum_{l \ge j} \operatorname{softplus}(z_l)$: turn the row rou
                 )
             ),
         ),
+        Misconception(
+            "A key pays for itself, and digits are lost",
+            "Its own 1 − σ is not in its product. And 1 − σ(z) is 1 for z = −17 in "
+            "float32: add logarithms.",
+            lambda z: z.sigmoid() * (1 - z.sigmoid()).flip(0).cumprod(0).flip(0),
+        ),
     ),
     properties=(
         Property(
@@ -788,6 +814,17 @@ def _softmax(q, k, v, attend_current):
     z = q @ k.T / q.shape[-1] ** 0.5
     before = torch.ones_like(z, dtype=torch.bool).tril(0 if attend_current else -1)
     return z.masked_fill(~before, -torch.inf).softmax(-1).nan_to_num() @ v
+
+
+def _by_products(left):
+    """Fractions times ``left(1 − β)`` of the keys that may be attended."""
+
+    def answer(q, k, v, attend_current):
+        z = q @ k.T / q.shape[-1] ** 0.5
+        beta = z.sigmoid().tril(0 if attend_current else -1)
+        return (beta * left(1 - beta)) @ v
+
+    return answer
 
 
 ATTEND = Exercise(
@@ -914,6 +951,26 @@ Mask twice: a key that may not be attended costs nothing *and* weighs nothing. `
             "A key takes σ(z) of the stick and leaves 1 − σ(z).",
             lambda q, k, v, attend_current: attend(-q, k, v, attend_current),
         ),
+        Misconception(
+            "A key pays for itself",
+            "Its own 1 − β is not in its product: it breaks what the *nearer* keys "
+            "have left.",
+            _by_products(lambda rest: rest.flip(-1).cumprod(-1).flip(-1)),
+        ),
+        Misconception(
+            "Older keys break first, and each pays for itself",
+            "The key next to the query breaks first, and its own 1 − β is not in "
+            "its product.",
+            _by_products(lambda rest: rest.cumprod(-1)),
+        ),
+        Misconception(
+            "The first token reads itself, whatever is asked for",
+            "With attend_current its own key takes its fraction, and the rest is "
+            "dropped. Without, o₀ is an empty sum.",
+            lambda q, k, v, attend_current: torch.cat(
+                (v[:1], attend(q, k, v, attend_current)[1:])
+            ),
+        ),
     ),
     properties=(
         Property(
@@ -957,6 +1014,10 @@ def _needed_by_softmax(z, share):
 
 def _left(z):
     return np.exp(-np.logaddexp(0, z[::-1]).cumsum())
+
+
+def _argmax_below(z, share, compare):
+    return int(compare(_left(z), share).argmax() + 1)
 
 
 STOP = Exercise(
@@ -1062,6 +1123,22 @@ Predict before you run: for logits 0 and a share of 0.001? For logits $-8$ and o
             "All keys are needed",
             "Loud keys leave little: one may stop.",
             lambda z, share: len(z),
+        ),
+        Misconception(
+            "The walk goes on although enough is taken, and stops at once if it never is",
+            "At *most* share; and the argmax of a row of False is 0.",
+            lambda z, share: _argmax_below(z, share, np.less),
+        ),
+        Misconception(
+            "The oldest keys are asked first, and there is no last one",
+            "The nearest key breaks first: walk the row from its end. And there are "
+            "no more than len(z) keys.",
+            lambda z, share: int((np.cumprod(1 - _sigma(z)) > share).sum() + 1),
+        ),
+        Misconception(
+            "The keys that leave too much are counted",
+            "One more is needed: the one that brings the stick below the share.",
+            lambda z, share: int((_left(z) > share).sum()),
         ),
     ),
     properties=(
