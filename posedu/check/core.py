@@ -20,6 +20,7 @@ from posedu.check.diagnosis import diagnose, locate
 from posedu.check.values import article, equal, first_wrong, show, wrong_form
 
 STRICT = "POSEDU_STRICT"  # where this is "1" an answer that is not correct raises
+OPEN = "open, not answered yet"
 
 Answer = Callable[..., Any]
 Kind = Literal["by hand", "SymPy", "NumPy", "PyTorch", "experiment"]
@@ -202,37 +203,48 @@ def verdict(exercise: Exercise, answer: Any) -> tuple[str, str]:
         return "wrong", complaint
     given = []
     for case in exercise.cases:
-        arguments = copy.deepcopy(case)
-        try:
-            given.append(answer(*arguments))
-        except (Exception, SystemExit) as error:
-            if isinstance(error, NotImplementedError) and not error.args:
-                return "open", "open, not answered yet"
-            return "wrong", f"raises {_say(error)}{_for(exercise, case)}"
-        if not all(map(_unchanged, arguments, case)):
-            return "wrong", f"changes its input in place{_for(exercise, case)}"
+        result, complaint = _ask(answer, case)
+        if complaint == OPEN:
+            return "open", OPEN
+        if complaint:
+            return "wrong", f"{complaint}{_for(exercise, case)}"
+        given.append(result)
     wanted = [exercise.solution(*copy.deepcopy(case)) for case in exercise.cases]
     for case, got, want in zip(exercise.cases, given, wanted, strict=True):
         complaint = wrong_form(got, want)
         if complaint:
             return "wrong", f"{complaint}{_for(exercise, case)}"
-    tolerance = exercise.tolerance
-    right = [equal(g, w, tolerance) for g, w in zip(given, wanted, strict=True)]
-    if all(right):
+    if all(equal(g, w, exercise.tolerance) for g, w in zip(given, wanted, strict=True)):
         return "correct", "correct"
+    named = diagnose(exercise, given, wanted) or _broken(exercise, answer)
+    return "wrong", named or _not_right(exercise, given, wanted)
+
+
+def _ask(answer: Answer, case: tuple) -> tuple[Any, str]:
+    """What an answer returns for a case, or what is wrong with asking it."""
+    arguments = copy.deepcopy(case)
+    try:
+        result = answer(*arguments)
+    except (Exception, SystemExit) as error:
+        if isinstance(error, NotImplementedError) and not error.args:
+            return None, OPEN
+        said = str(error).partition("\n")[0]
+        return None, f"raises {type(error).__name__}{': ' if said else ''}{said}"
+    if not all(map(_unchanged, arguments, case)):
+        return None, "changes its input in place"
+    return result, ""
+
+
+def _not_right(exercise: Exercise, given: list, wanted: list) -> str:
+    """The first case that is wrong, the result, and where that is wrong."""
+    tolerance, results = exercise.tolerance, zip(given, wanted, strict=True)
+    first = [equal(g, w, tolerance) for g, w in results].index(False)
+    got, shown = given[first], _show_case(exercise, exercise.cases[first])
     message = (
-        diagnose(exercise, given, wanted)
-        or _broken(exercise, answer)
-        or locate(exercise, given, wanted)
+        f"not the right value{' for ' if shown else ''}{shown}: yours is {show(got)}"
     )
-    if message:
-        return "wrong", message
-    first = right.index(False)
-    got, want = given[first], wanted[first]
-    where = first_wrong(got, want, tolerance)
-    shown = _show_case(exercise, exercise.cases[first])
-    asked = f" for {shown}" if shown else ""
-    return "wrong", f"not the right value{asked}: yours is {show(got)}{where}"
+    where = first_wrong(got, wanted[first], tolerance)
+    return f"{message}{where}. {locate(exercise, given, wanted)}".rstrip(". ")
 
 
 def _wrong_signature(exercise: Exercise, answer: Any) -> str:
@@ -290,10 +302,6 @@ def _holds(rule: Property, answer: Answer, case: tuple) -> tuple[bool, list[tupl
         return bool(rule.holds(recorded, *copy.deepcopy(case))), asked
     except (Exception, SystemExit):  # off the cases, it may return or raise anything
         return False, asked or [case]
-
-
-def _say(error: BaseException) -> str:
-    return f"{type(error).__name__}: {str(error).partition(chr(10))[0]}".rstrip(": ")
 
 
 def _for(exercise: Exercise, case: Iterable[Any]) -> str:

@@ -6,6 +6,7 @@ operation, or the right ones for other arguments, or the same for all arguments.
 
 import copy
 import inspect
+import warnings
 from collections.abc import Callable, Iterator
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
@@ -27,20 +28,22 @@ Pairs = list[tuple[Array, Array]]  # what is given and what is wanted, case by c
 def diagnose(exercise: "Exercise", given: list[Any], wanted: list[Any]) -> str:
     """The name of what went wrong, and what to say about it, or nothing."""
     found = Diagnosis(exercise, given, wanted)
-    return (
-        found.misconception(found.everywhere)
-        or found.strange_number()
-        or found.operation()
-        or found.other_argument()
-        or found.misconception(found.wrong)
-        or found.relation(RELATIONS)
-    )
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")  # they would be about what nobody wrote
+        return (
+            found.misconception(found.everywhere)
+            or found.strange_number()
+            or found.operation()
+            or found.other_argument()
+            or found.misconception(found.wrong)
+            or found.relation(RELATIONS)
+        )
 
 
 def locate(exercise: "Exercise", given: list[Any], wanted: list[Any]) -> str:
     """How near results are that nothing else is known of, or where they are wrong."""
     found = Diagnosis(exercise, given, wanted)
-    return found.relation((("Nearly right", _NEARLY, _nearly),)) or found.region()
+    return found.relation(NEARLY) or found.region()
 
 
 def parts(result: Any, want: Any) -> list[Array]:
@@ -125,8 +128,7 @@ class Diagnosis:
         tolerance = self.exercise.tolerance
         for name, message, operation in OPERATIONS:
             try:
-                with np.errstate(all="ignore"):
-                    made = [as_array(operation(want)) for _, want in self._pairs()]
+                made = [as_array(operation(want)) for _, want in self._pairs()]
             except (TypeError, ValueError):  # there is none for these entries
                 continue
             pairs = zip((got for got, _ in self._pairs()), made, strict=True)
@@ -198,9 +200,8 @@ class Diagnosis:
         if not pairs or any(want.dtype.kind == "b" for _, want in pairs):
             return ""
         for name, message, related in relations:
-            with np.errstate(all="ignore"):
-                if related(pairs, self.exercise.tolerance):
-                    return self._say(name, message)
+            if related(pairs, self.exercise.tolerance):
+                return self._say(name, message)
         return ""
 
     def region(self) -> str:
@@ -389,6 +390,10 @@ def _reversed(axis: int) -> Callable[[Any], Any]:
     return _only(_has_axes, change)
 
 
+def _times_pi(x: Any) -> Any:
+    return x * (sp.pi if isinstance(x, sp.Expr | sp.MatrixBase) else np.pi)
+
+
 CHANGES: tuple[tuple[str, Callable[[Any], Any]], ...] = (
     ("{} + 1", _only(_counts, lambda x: x + 1)),
     ("{} − 1", _only(_counts, lambda x: x - 1)),
@@ -397,6 +402,15 @@ CHANGES: tuple[tuple[str, Callable[[Any], Any]], ...] = (
     ("1/{}", _only(lambda x: _is_numeric(x) and not _counts(x), lambda x: 1 / x)),
     ("twice {}", _only(_is_numeric, lambda x: 2 * x)),
     ("half of {}", _only(_is_numeric, lambda x: x // 2 if _counts(x) else x / 2)),
+    ("the square of {}", _only(_is_numeric, lambda x: x * x)),
+    (
+        "the root of {}",
+        _only(
+            _is_numeric, lambda x: x**sp.S.Half if isinstance(x, sp.Expr) else x**0.5
+        ),
+    ),
+    ("{} in degrees", _only(_is_numeric, lambda x: _times_pi(x) / 180)),
+    ("2π times {}", _only(_is_numeric, lambda x: 2 * _times_pi(x))),
     ("{} transposed", lambda x: x.swapaxes(-1, -2) if _has_axes(x) else x.T),
     ("{} in reverse order", _reversed(0)),
     ("{} with its last axis in reverse order", _reversed(-1)),
@@ -471,23 +485,27 @@ def _rearranged(pairs: Pairs, tolerance: float) -> bool:
     return enough and all(agree(got, want, tolerance) for got, want in ordered)
 
 
-def _nearly(pairs: Pairs, tolerance: float) -> bool:
-    def is_near(got: Array, want: Array) -> bool:
-        return want.dtype.kind == "f" and bool(
-            abs(got - want).max(initial=0) <= 0.02 * abs(want).max(initial=0)
+def _within(share: float) -> Callable[[Pairs, float], bool]:
+    """Whether no entry is off by more than this share of the largest."""
+
+    def related(pairs: Pairs, tolerance: float) -> bool:
+        return all(
+            want.dtype.kind == "f"
+            and abs(got - want).max(initial=0) <= share * abs(want).max(initial=0)
+            for got, want in pairs
         )
 
-    return all(is_near(got, want) for got, want in pairs)
+    return related
 
 
 Relations = tuple[tuple[str, str, Callable[[Pairs, float], bool]], ...]
 
-_NEARLY = (
-    "Off by two in a hundred at most: a number is rounded on the way, or a small "
-    "constant is wrong, or stands in the wrong place."
-)
-
 RELATIONS: Relations = (
+    (
+        "Right to about six digits",
+        "So many float32 has: something is rounded to it on the way.",
+        _within(1e-5),
+    ),
     (
         "A constant factor is wrong",
         "All your numbers are the right ones times one and the same number.",
@@ -524,6 +542,15 @@ RELATIONS: Relations = (
         "Nothing is missing and nothing too many; look at the order of the axes and at "
         "what comes first in each.",
         _rearranged,
+    ),
+)
+
+NEARLY: Relations = (
+    (
+        "Right to about two digits",
+        "So many bf16 has: something is rounded to 16 bits on the way, or a small "
+        "constant is wrong, or stands in the wrong place.",
+        _within(0.02),
     ),
 )
 

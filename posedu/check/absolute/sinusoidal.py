@@ -121,6 +121,23 @@ There are two pairs, $p = 0$ and $p = 1$, and $10000^{2/4} = 100$.
             "ω is in radians for each position: there is no 2π in the angle.",
             lambda: _sines_and_cosines(*[2 * sp.pi / n for n in (1, 1, 100, 100)]),
         ),
+        Misconception(
+            "The second frequency is 1/1000",
+            "10000^(2/4) is a root of 10000: which one?",
+            lambda: _sines_and_cosines(
+                1, 1, sp.Rational(1, 1000), sp.Rational(1, 1000)
+            ),
+        ),
+        Misconception(
+            "The second pair has its cosine first",
+            "Each pair begins with its sine.",
+            lambda: sp.Matrix([first_position()[n] for n in (0, 1, 3, 2)]),
+        ),
+        Misconception(
+            "The second angle is doubled",
+            "In 2p/d the 2 stands in the exponent.",
+            lambda: _sines_and_cosines(1, 1, sp.Rational(1, 50), sp.Rational(1, 50)),
+        ),
     ),
 )
 
@@ -280,6 +297,11 @@ Only the number that divides $p$ differs. Both begin at 1.
             "Pair 0 is the fastest, with frequency 1.",
             lambda d, spacing: frequencies(d, spacing)[::-1],
         ),
+        Misconception(
+            "The base is 1000",
+            "It is 10000: count the zeros.",
+            lambda d, spacing: frequencies(d, spacing) ** 0.75,
+        ),
     ),
     properties=(
         Property(
@@ -428,6 +450,26 @@ What must hold for all angles $\omega i$ holds for $0$ and $\pi/2$: each turns t
             "A shift by 0 must be the identity, and this is minus it.",
             lambda omega, t: -offset_matrix(omega, t),
         ),
+        Misconception(
+            "Both sines have a minus",
+            "Only one of them has: which of the two sums is a difference?",
+            _of_cosine_and_sine(lambda c, s: [c, -s, -s, c]),
+        ),
+        Misconception(
+            "Sine and cosine are exchanged, without a minus",
+            "A shift by 0 must be the identity.",
+            _of_cosine_and_sine(lambda c, s: [s, c, c, s]),
+        ),
+        Misconception(
+            "The shift is divided by the frequency",
+            "A pair of frequency ω turns by ω radians a position, so by ωt.",
+            lambda omega, t: offset_matrix(1, t / omega),
+        ),
+        Misconception(
+            "This holds for small shifts only",
+            "1 and ωt are where cosine and sine begin.",
+            lambda omega, t: sp.Matrix([[1, omega * t], [-omega * t, 1]]),
+        ),
     ),
     properties=(
         Property(
@@ -496,6 +538,18 @@ def _of_angles(first, second):
 def _stacked_without_axis(length, d, layout):
     angles = np.outer(range(length), geometric(d))
     return np.stack([np.sin(angles), np.cos(angles)]).reshape(length, d)
+
+
+def _frequency_of_feature(pair):
+    """The table with the frequency of pair ``pair(feature, d)`` in each feature."""
+
+    def answer(length, d, layout):
+        feature = np.arange(d)
+        angles = np.outer(range(length), 10000.0 ** (-2 * pair(feature, d) / d))
+        first = feature % 2 == 0 if layout == "interleaved" else feature < d // 2
+        return np.where(first, np.sin(angles), np.cos(angles))
+
+    return answer
 
 
 TABLE = Exercise(
@@ -642,6 +696,23 @@ Slices with a step, `table[:, 0::2]`, can be assigned to.
             "The rows are made to have length 1",
             "Nothing is divided here: every row has the squared length d/2.",
             lambda length, d, layout: table(length, d, layout) / np.sqrt(d / 2),
+        ),
+        Misconception(
+            "The frequencies are interleaved, the sines and cosines are not",
+            "In the half layout feature p and feature p + d/2 share a frequency, so "
+            "the list of frequencies is repeated as a whole.",
+            _frequency_of_feature(lambda feature, d: feature // 2),
+        ),
+        Misconception(
+            "The frequencies are in halves, the sines and cosines are not",
+            "In the interleaved layout features 2p and 2p + 1 share a frequency, so "
+            "each frequency is repeated.",
+            _frequency_of_feature(lambda feature, d: feature % (d // 2)),
+        ),
+        Misconception(
+            "Each feature counts as a pair",
+            "p counts pairs: a sine and its cosine share one frequency.",
+            _frequency_of_feature(lambda feature, d: feature),
         ),
     ),
     properties=(
@@ -1162,6 +1233,12 @@ Begin with $d = 2$: $\sin(\alpha - \beta) = \sin\alpha \cos\beta - \cos\alpha \s
             "This is for the half layout, with its sign reversed",
             "In the interleaved layout the members of a pair are neighbours.",
             lambda d: np.kron([[0.0, -1.0], [1.0, 0.0]], np.eye(d // 2)),
+        ),
+        Misconception(
+            "The signs alternate on the diagonal above the main one",
+            "A sine meets the cosine of its own pair, and the other way round with "
+            "the other sign; two pairs do not meet.",
+            lambda d: np.diag((-1.0) ** np.arange(d - 1), 1),
         ),
     ),
     properties=(

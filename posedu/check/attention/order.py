@@ -287,6 +287,11 @@ After one layer token $i$ is the mean of $i + 1$ tokens. Which of these means co
                     "j its weight is 0.",
                     lambda n, j: averaged_twice(n, j) * n / (n - j),
                 ),
+                Misconception(
+                    "The means are counted from the last token",
+                    "The mean at place i has i + 1 tokens, not n − i.",
+                    _averaged(lambda n, i: sp.Rational(1, n * (n - i))),
+                ),
             ),
             properties=(
                 Property(

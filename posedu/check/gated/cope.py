@@ -135,6 +135,21 @@ How many keys are there from $j$ to $i$, both included? And what is the largest 
             "What is farther than the last column shares it.",
             lambda i, j, gate, npos: sp.Mod(gate * (i - j + 1), npos),
         ),
+        Misconception(
+            "The 1 is not gated",
+            "The gate of the last token counts as all the others.",
+            lambda i, j, gate, npos: sp.Min(gate * (i - j) + 1, npos - 1),
+        ),
+        Misconception(
+            "Positions are counted from the other end of the table",
+            "Near keys have small positions.",
+            lambda i, j, gate, npos: npos - 1 - sp.Min(gate * (i - j + 1), npos - 1),
+        ),
+        Misconception(
+            "A token too many is counted",
+            "From j to i there are i − j steps, and one token more than steps.",
+            lambda i, j, gate, npos: sp.Min(gate * (i - j + 2), npos - 1),
+        ),
     ),
     properties=(
         Property(
@@ -339,6 +354,21 @@ Return all positions $p_{ij}$ as an array `[n, n]`, with 0 where $j > i$.
             "What is farther than the last column shares it.",
             lambda logits, npos: _counted(_gates(logits)) % npos,
         ),
+        Misconception(
+            "The sum runs over older keys, and the future is hidden after it",
+            "This counts from the first key up to key j. Count from the key to the "
+            "query.",
+            lambda logits, npos: np.tril(
+                np.minimum(np.cumsum(1 / (1 + np.exp(-logits)), axis=1), npos - 1)
+            ),
+        ),
+        Misconception(
+            "A gate can be negative",
+            "The sigmoid is between 0 and 1, the tanh between −1 and 1.",
+            lambda logits, npos: np.minimum(
+                _counted(np.tril(np.tanh(logits))), npos - 1
+            ),
+        ),
     ),
     properties=(
         Property(
@@ -418,6 +448,7 @@ Bring `p` into the table first. Then `sp.floor`, `sp.ceiling`, and two weights t
         (_U[:2], sp.Rational(1, 4)),
         (_U, sp.Integer(2)),
         (_U, sp.Rational(8, 3)),
+        (_U, sp.Rational(7, 2)),
         (_U, sp.Rational(9, 2)),
     ),
     solution=interpolate,
@@ -451,8 +482,7 @@ Bring `p` into the table first. Then `sp.floor`, `sp.ceiling`, and two weights t
         ),
         Misconception(
             "One weight is 1 − p",
-            "The weights are the fraction and one minus the *fraction*: p − ⌊p⌋ and "
-            "1 − p + ⌊p⌋.",
+            "The weights are the fraction of p and one minus that *fraction*.",
             _between(lambda p, t, low, high: t * high + (1 - p) * low),
         ),
         Misconception(
@@ -501,6 +531,22 @@ Bring `p` into the table first. Then `sp.floor`, `sp.ceiling`, and two weights t
             "At p = 2¼ column 2 is the nearer one. And two weights must always sum "
             "to 1.",
             _between(lambda p, t, low, high: t * low + (sp.ceiling(p) - p) * high),
+        ),
+        Misconception(
+            "The two columns are added, not subtracted",
+            "From column ⌊p⌋ one goes a part of the way to the next: what is the "
+            "whole way?",
+            _between(lambda p, t, low, high: low + t * (high + low)),
+        ),
+        Misconception(
+            "Only the left column has a part",
+            "Between two columns both have, and the weights sum to 1.",
+            _between(lambda p, t, low, high: t * low),
+        ),
+        Misconception(
+            "Only the left column has a part, the nearer the larger",
+            "Between two columns both have, and the weights sum to 1.",
+            _between(lambda p, t, low, high: (1 - t) * low),
         ),
     ),
 )
@@ -776,6 +822,36 @@ Interpolate numbers, not vectors: `u = q @ table` has one number for each query 
                 _all_logits(q, k, table, gates=_causal_softmax)
             ),
         ),
+        Misconception(
+            "Hidden logits are 0",
+            "e^0 = 1: hidden keys get weight. The mask is −∞.",
+            lambda q, k, table: _all_logits(q, k, table).tril().softmax(-1),
+        ),
+        Misconception(
+            "The content is not divided by √d",
+            "All three are: content, gate logits and bias.",
+            _with_roots(content=0, gates=-1, bias=-1),
+        ),
+        Misconception(
+            "Only the gates are divided by √d",
+            "All three are: content, gate logits and bias.",
+            _with_roots(content=0, gates=-1, bias=0),
+        ),
+        Misconception(
+            "Only the content is divided by √d",
+            "All three are: content, gate logits and bias.",
+            _with_roots(content=-1, gates=0, bias=0),
+        ),
+        Misconception(
+            "Only the bias is divided by √d",
+            "All three are: content, gate logits and bias.",
+            _with_roots(content=0, gates=0, bias=-1),
+        ),
+        Misconception(
+            "The gates are taken for positions",
+            "A position is the *sum* of the gates from the key to the query.",
+            _counting(lambda g: g),
+        ),
     ),
     properties=(
         Property(
@@ -946,6 +1022,45 @@ The positions are whole numbers: sums of marks from the end.
                 (_counted_marks(marked) == k) * marked * sharp, 0.0, sharp
             ),
         ),
+        Misconception(
+            "The content logit is replaced by the bias",
+            "On a key at position k there is the bias, and on a marked key the "
+            "content.",
+            lambda marked, k, sharp: _pick(
+                2 * (_counted_marks(marked) == k), 0.0, sharp
+            ),
+        ),
+        Misconception(
+            "The counts were not turned back",
+            "They are summed from the end and stand in reverse order.",
+            lambda marked, k, sharp: _pick(np.cumsum(marked[::-1]) == k, marked, sharp),
+        ),
+        Misconception(
+            "The unmarked keys are counted",
+            "Gates are 1 on marked keys.",
+            lambda marked, k, sharp: _pick(_counted_marks(~marked) == k, marked, sharp),
+        ),
+        Misconception(
+            "The column is 1, not sharp",
+            "Both logits are multiplied by sharp.",
+            lambda marked, k, sharp: _pick(
+                (_counted_marks(marked) == k) + 1.0 * marked, 0.0, 1.0
+            ),
+        ),
+        Misconception(
+            "Only the content is sharp",
+            "Both logits are multiplied by sharp.",
+            lambda marked, k, sharp: _pick(
+                (_counted_marks(marked) == k) / sharp, marked, sharp
+            ),
+        ),
+        Misconception(
+            "Only the bias is sharp",
+            "Both logits are multiplied by sharp.",
+            lambda marked, k, sharp: _pick(
+                _counted_marks(marked) == k, marked / sharp, sharp
+            ),
+        ),
     ),
     properties=(
         Property(
@@ -1112,6 +1227,11 @@ Predict before you run: what becomes of the gradient if all gates are exactly 0 
                     + (1 - p + p.floor()) * u[p.floor().long()]
                 )
             ),
+        ),
+        Misconception(
+            "Older gates move the position, by the slope to the right",
+            "The sum runs from key j to the query, not from the first key to j.",
+            _by_slope(_slope_to_the_right, first=lambda j: 0, last=lambda j: j + 1),
         ),
     ),
 )

@@ -126,6 +126,22 @@ $1/f = 1 + e^{-b}$; and $\log f = -m$.
             "First the logit b, then the number of tokens t.",
             lambda m: gate_of_slope(m)[::-1],
         ),
+        Misconception(
+            "Minus the logarithm of what is lost",
+            "The logit is log f − log(1 − f): one of the two terms is missing.",
+            lambda m: (-sp.log(1 - sp.exp(-m)), gate_of_slope(m)[1]),
+        ),
+        Misconception(
+            "This is the sigmoid of the slope",
+            "You went forwards: b is what goes into the sigmoid, and what comes out "
+            "is e^(−m).",
+            lambda m: (1 / (1 + sp.exp(-m)), gate_of_slope(m)[1]),
+        ),
+        Misconception(
+            "The logarithm of the slope is halved",
+            "Solve e^(−m t) = ½ for t: of which number is the logarithm taken?",
+            lambda m: (gate_of_slope(m)[0], sp.log(m) / 2),
+        ),
     ),
     properties=(
         Property(
@@ -259,6 +275,11 @@ What is left of the stick after one key? And after all $i$ of them?
             "One key too far",
             "The nearest key takes β, not β e^(−m).",
             _stick(lambda m, i: sp.exp(-m) * (1 - sp.exp(-m * i))),
+        ),
+        Misconception(
+            "The rest is taken for m^i",
+            "Each key leaves e^(−m) of what it finds.",
+            _stick(lambda m, i: 1 - m**i),
         ),
     ),
     properties=(
@@ -790,6 +811,13 @@ It may look into tensors from outside, and can mask the future as well.
                 @ v
             ),
         ),
+        Misconception(
+            "The score is not divided by √d",
+            "FlexAttention divides: a score_mod sees it divided.",
+            lambda q, k, v, log_gates: _with_bias(lambda log_f, d: _forget(log_f))(
+                q * q.shape[-1] ** 0.5, k, v, log_gates
+            ),
+        ),
     ),
     properties=(
         Property(
@@ -1121,6 +1149,13 @@ $o_i = q_i^\top M_i$. What does $M_i$ make of $M_{i-1}$, and what does it add? `
             "All tokens are read, also later ones",
             "o_i sums over j ≤ i.",
             lambda q, k, v, f: q @ k.T @ v,
+        ),
+        Misconception(
+            "Later keys are read, too",
+            "o_i sums over j ≤ i; above the diagonal F would be above 1.",
+            lambda q, k, v, f: (
+                (q @ k.T * np.divide.outer(np.cumprod(f), np.cumprod(f))) @ v
+            ),
         ),
     ),
     properties=(

@@ -132,6 +132,22 @@ From a token to the next one gate acts, that of the later token.
             "From a token to the next one gate acts, that of the later token.",
             lambda f, i, j: sp.Mul(*f[max(j - 1, 0) : i]),
         ),
+        Misconception(
+            "The slice runs backwards",
+            "The key is the earlier token: j ≤ i, so the gates from j + 1 on come "
+            "first.",
+            lambda f, i, j: sp.Mul(*f[i : j + 1]),
+        ),
+        Misconception(
+            "Only the two ends are counted",
+            "Every token on the way from j to i has a gate, and f_j is none of them.",
+            lambda f, i, j: f[i] * f[j],
+        ),
+        Misconception(
+            "This is what is forgotten",
+            "The share that is *left* is asked for.",
+            lambda f, i, j: 1 - kept(f, i, j),
+        ),
     ),
     properties=(
         Property(
@@ -263,6 +279,21 @@ What is $\log f$ to be? Solve $\sigma(b) = f$ for $b$.
             "Minus the logarithm of what is lost",
             "The logit is log f − log(1 − f): one of the two terms is missing.",
             lambda m: -sp.log(1 - sp.exp(-m)),
+        ),
+        Misconception(
+            "The logit of the slope, with its sign reversed",
+            "The gate is f = e^(−m), not m; the logit of f is asked for.",
+            lambda m: sp.log(1 / m - 1),
+        ),
+        Misconception(
+            "The slope is taken for odds",
+            "m is −log f. What are the odds f/(1 − f)?",
+            lambda m: sp.log(m / (1 + m)),
+        ),
+        Misconception(
+            "The two exponentials are exchanged",
+            "1 − e^m is below 0 and has no real logarithm.",
+            lambda m: sp.log(1 - sp.exp(m)),
         ),
     ),
     properties=(
@@ -498,6 +529,35 @@ Return FoX's attention weights, `[tokens, tokens]`, zero above the diagonal.
             lambda q, k, log_f: _softmax(
                 _logits(q, k) + forget_bias(np.full_like(log_f, log_f.mean()))
             ),
+        ),
+        Misconception(
+            "The maximum is taken along the wrong axis",
+            "What is subtracted before the exponential must be the same for all "
+            "keys of a row, or the weights change.",
+            lambda q, k, log_f: (
+                lambda z: (lambda e: e / e.sum(1, keepdims=True))(np.exp(z - z.max(0)))
+            )(
+                np.where(
+                    np.tri(len(q)) > 0,
+                    _logits(q, k) + np.subtract.outer(*[np.cumsum(log_f)] * 2),
+                    -1e9,
+                )
+            ),
+        ),
+        Misconception(
+            "Summed from the last token",
+            "Then the difference c_i − c_j has the other sign, and the gates of "
+            "other tokens.",
+            _with_bias(
+                lambda z, log_f: (
+                    z + np.subtract.outer(*[np.cumsum(log_f[::-1])[::-1]] * 2)
+                )
+            ),
+        ),
+        Misconception(
+            "Divided by the root of the number of tokens",
+            "d is the width of the queries.",
+            lambda q, k, log_f: weights(q * np.sqrt(q.shape[1] / len(q)), k, log_f),
         ),
     ),
     properties=(
@@ -1189,6 +1249,7 @@ Cumulative sums twice: of $\log f$ from the end, and of what their exponentials 
 """,
     cases=(
         (np.zeros(4), 0.5),
+        (np.zeros(3), 0.9),
         (np.log([0.1, 0.9, 0.5, 0.4]), 0.75),
         (_HALF, 0.99),
         (_SLOW, 0.99),
@@ -1250,6 +1311,14 @@ Cumulative sums twice: of $\log f$ from the end, and of what their exponentials 
             "Logarithms are summed, not weights",
             "D is log F: take its exponential before you ask who holds how much.",
             lambda log_f, share: _reach(forget_bias(log_f)[-1], share),
+        ),
+        Misconception(
+            "Single keys are compared with the rest",
+            "One key that weighs more than 1 − share says nothing of what all of "
+            "them hold together.",
+            lambda log_f, share: int(
+                (_kept(log_f) > (1 - share) * _kept(log_f).sum()).sum()
+            ),
         ),
     ),
     properties=(

@@ -118,7 +118,7 @@ Write down all of them for $d = 8$ first.
         ),
         Misconception(
             "The slowest is the wavelength",
-            "Frequencies fall: base^(−4t/d) with the last t.",
+            "This is how many units a radian takes. The frequency is its inverse.",
             _counted(slowest=lambda d: 1 / spectrum(d)[2]),
         ),
         Misconception(
@@ -133,7 +133,7 @@ Write down all of them for $d = 8$ first.
         ),
         Misconception(
             "The exponent lacks its 4",
-            "Each axis has d/2 features: −2t divided by d/2.",
+            "Each axis has a head of d/2 features to itself: what is RoPE's exponent there?",
             _counted(slowest=lambda d: _slowest(100, d // 4 - 1, d, step=1)),
         ),
     ),
@@ -366,6 +366,21 @@ What is its inner product with $(0, 1)$?
             "wanted.",
             lambda f, u, v: sp.sin(f[0] * u) * sp.sin(f[1] * v),
         ),
+        Misconception(
+            "The key is taken for (1, 0), and the origin forgotten",
+            "The query is (1, 0) and the key (0, 1): the score is a sine, and 0 at "
+            "the origin.",
+            lambda f, u, v: (
+                sp.cos(f[0] * u + f[1] * v) - sp.cos(f[0] * u) - sp.cos(f[1] * v)
+            ),
+        ),
+        Misconception(
+            "The second rate meets u",
+            "f · r = f₀ u + f₁ v, and s(0, v) has v in it.",
+            lambda f, u, v: (
+                sp.sin(f[0] * u + f[1] * v) - sp.sin(f[0] * u) - sp.sin(f[1] * u)
+            ),
+        ),
     ),
     properties=(
         Property(
@@ -496,7 +511,7 @@ Make the angles of the columns and those of the rows first, each `[tokens, d/4]`
         ),
         Misconception(
             "The exponent is −t/d",
-            "Each axis has d/2 features, two for each t: −2t divided by d/2.",
+            "Each axis has a head of d/2 features to itself: what is RoPE's exponent there?",
             _angles_with(lambda t, d: 100.0 ** (-t / d)),
         ),
         Misconception(
@@ -689,6 +704,25 @@ Where is the middle of a row of two patches, at 0 and at 1?
             "The class token is in the opposite corner",
             "Its place is to be the exact middle.",
             lambda width, height: _with_class_at(width, height, width - 1, height - 1),
+        ),
+        Misconception(
+            "The patches are measured in fractions",
+            "Patches have their index coordinates: (0, 0), (1, 0), …",
+            lambda width, height: torch.cat(
+                (
+                    with_class(width, height)[:1],
+                    (with_class(width, height)[1:] + 0.5)
+                    / torch.tensor([width, height]),
+                )
+            ),
+        ),
+        Misconception(
+            "Everything is measured in fractions",
+            "Patches have their index coordinates, and the middle is measured in "
+            "patches, too.",
+            lambda width, height: (
+                (with_class(width, height) + 0.5) / torch.tensor([width, height])
+            ),
         ),
     ),
     properties=(
@@ -1066,6 +1100,12 @@ def _of_logits(change):
     return answer
 
 
+def _of_grid(positions, f, width, height):
+    """The share of weights on patches that stand elsewhere."""
+    weights = np.exp(np.cos(positions @ f.T).sum(-1))
+    return _share((weights / weights.sum()).reshape(height, width))
+
+
 RANK = Exercise(
     name="axes-8",
     title="Columns times rows",
@@ -1176,6 +1216,20 @@ Then try vectors of axial RoPE, vectors along one diagonal, and in between.
             "The sign of the logits is reversed",
             "The largest logit gets the most weight.",
             _of_logits(lambda angles: -np.cos(angles).sum(-1)),
+        ),
+        Misconception(
+            "The patches are counted from 1",
+            "The query is at (0, 0), where the first patch is.",
+            lambda f, width, height: _of_grid(
+                grid(width, height, coordinates="index") + 1, f, width, height
+            ),
+        ),
+        Misconception(
+            "The logits are divided by the root of the number of pairs",
+            "The exercise says: no scaling.",
+            _of_logits(
+                lambda angles: np.cos(angles).sum(-1) / np.sqrt(angles.shape[-1])
+            ),
         ),
     ),
     properties=(

@@ -190,6 +190,12 @@ Write both sides to second order. From the sum's series comes $(sA + tB)^2/2$; m
             "Those come later, with two brackets. Here one is enough.",
             lambda a, b: (a * a * b - 2 * a * b * a + b * a * a) / 6,
         ),
+        Misconception(
+            "Only the sum's series is there, and not halved",
+            "The terms of both series count, and the exponential's second one is "
+            "halved.",
+            lambda a, b: -(a * b + b * a),
+        ),
     ),
 )
 
@@ -308,6 +314,21 @@ Two conditions, and neither follows from the other.
             "is more.",
             lambda m: m.rows == 2 and m[0, 0] == m[1, 1] and m[0, 1] == -m[1, 0],
         ),
+        Misconception(
+            "Only mirrors pass",
+            "A mirror has determinant −1. A rotation?",
+            lambda m: bool((m.T * m - sp.eye(m.rows)).is_zero_matrix and m.det() == -1),
+        ),
+        Misconception(
+            "Only the right angles are looked at",
+            "The columns of a rotation have length 1 as well.",
+            lambda m: (m.T * m).is_diagonal(),
+        ),
+        Misconception(
+            "Everything with a determinant of 1 or −1, and equal diagonal, passes",
+            "The transpose must be the inverse, and the determinant 1.",
+            lambda m: bool(m.det() in (1, -1) and len(set(m.diagonal())) == 1),
+        ),
     ),
 )
 
@@ -389,6 +410,7 @@ All products of one axis's blocks with another's: `np.einsum("amij,cmjk->acmik",
         (_random_skew(2, 1, 3, 3),),
         (_like_eigenvalues(4),),
         (_third_differs(),),
+        (_third_differs()[[0, 2, 1]],),
         (_random_skew(1, 3, 4, 4),),
         (_apart(),),
         (_random_skew(3, 1, 3, 3) * np.array([1, 0, 1])[:, None, None, None],),
@@ -473,6 +495,11 @@ All products of one axis's blocks with another's: `np.einsum("amij,cmjk->acmik",
                 for a in range(len(generators))
                 for c in range(a)
             ),
+        ),
+        Misconception(
+            "Only the first and the last axis are looked at",
+            "Every two of them must commute.",
+            lambda generators: commute(generators[[0, -1]]),
         ),
     ),
 )

@@ -338,6 +338,16 @@ Make the matrices skew first; then give the multipliers two more axes.
             "They are used as they are.",
             lambda p, t: ld_generators(p, t**2),
         ),
+        Misconception(
+            "The lower triangle alone is used",
+            "P is a full matrix, and P − Pᵀ has all of it.",
+            _generators(lambda p: np.tril(p, -1) - np.tril(p, -1).swapaxes(-1, -2)),
+        ),
+        Misconception(
+            "The matrices are divided by √b",
+            "ComRoPE takes P − Pᵀ as it is.",
+            _generators(lambda p: (p - p.swapaxes(-1, -2)) / p.shape[-1] ** 0.5),
+        ),
     ),
     properties=(
         Property(
@@ -498,6 +508,13 @@ Return the positions of a class token and of the patches of an image of `width` 
                 lambda n, count, _: (n + 1.5) / count,
             ),
         ),
+        Misconception(
+            "Everything is counted in patches",
+            "ComRoPE measures in fractions of the image, from corner to corner.",
+            lambda w, h: np.concatenate(
+                ([[(w - 1) / 2, (h - 1) / 2]], coordinates(w, h)[1:] * [w, h] - 0.5)
+            ),
+        ),
     ),
 )
 
@@ -605,6 +622,21 @@ From its centre, how far is the edge of a patch?
             "What is too far comes in again on the other side",
             "The code clamps: too far becomes the edge.",
             lambda draws, sigma: (draws * sigma / 2 + 0.5) % 1 - 0.5,
+        ),
+        Misconception(
+            "Half of σ is added to the draws",
+            "Draws of a deviation are draws *times* it.",
+            lambda draws, sigma: (draws + sigma / 2).clamp(-0.5, 0.5),
+        ),
+        Misconception(
+            "A quarter of the deviation",
+            "Half of what the paper states, once.",
+            lambda draws, sigma: (draws * sigma / 4).clamp(-0.5, 0.5),
+        ),
+        Misconception(
+            "The clamp is smooth",
+            "The code clamps: what is not too far stays as it is.",
+            lambda draws, sigma: (draws * sigma / 2).tanh() / 2,
         ),
     ),
 )
@@ -739,6 +771,13 @@ The score is an inner product of two turned vectors.
             "The difference of the scores is asked for.",
             lambda turn, q, k, x, y, t: (
                 change_of_score(turn, q, k, x, y, t) / (turn(q, x) @ turn(k, y))
+            ),
+        ),
+        Misconception(
+            "The positions are multiplied by the shift",
+            "They move *by* it: a sum.",
+            lambda turn, q, k, x, y, t: (
+                turn(q, x * t) @ turn(k, y * t) - turn(q, x) @ turn(k, y)
             ),
         ),
     ),

@@ -20,6 +20,11 @@ def _count(condition):
     return lambda d, length: int(condition(frequencies(d), d, length).sum())
 
 
+def _by_logarithm(d, length):
+    """The index below which a frequency makes a turn, a real number."""
+    return d / 2 * np.log(length / (2 * np.pi)) / np.log(10000)
+
+
 KEPT = Exercise(
     name="fope-1",
     title="Who makes a turn?",
@@ -33,7 +38,7 @@ Find the rule on paper; the function may count.
     hint=r"""
 One turn is $2\pi$: when is $L\,\omega_p \ge 2\pi$?
 """,
-    cases=((4, 512), (8, 512), (64, 512), (64, 8192)),
+    cases=((4, 512), (8, 512), (64, 512), (64, 8192), (8, 10**6)),
     solution=kept,
     misconceptions=(
         Misconception(
@@ -94,6 +99,30 @@ One turn is $2\pi$: when is $L\,\omega_p \ge 2\pi$?
             "ω is in radians a position: a turn is 2π.",
             _count(lambda w, d, length: w >= 360 / length),
         ),
+        Misconception(
+            "Frequencies are counted that the head does not have",
+            "p runs over d/2 pairs, and a formula has to stop there as well: look at a "
+            "very long training.",
+            lambda d, length: sum(
+                length * 10000.0 ** (-2 * p / d) >= 2 * np.pi for p in range(d)
+            ),
+        ),
+        Misconception(
+            "The last index is given, not the number",
+            "Indices count from 0. And there are only d/2 of them.",
+            lambda d, length: int(np.floor(_by_logarithm(d, length))),
+        ),
+        Misconception(
+            "There are only d/2 frequencies, and the last one is left out",
+            "Indices count from 0, so one more is kept than the last index says.",
+            lambda d, length: min(int(np.floor(_by_logarithm(d, length))), d // 2),
+        ),
+        Misconception(
+            "Rounded to the nearest index",
+            "Pair p is kept if p is at most the solution of L ω = 2π, and p counts "
+            "from 0.",
+            lambda d, length: round(_by_logarithm(d, length)),
+        ),
     ),
 )
 
@@ -146,7 +175,7 @@ Take $(1, 0)$ first. Does every vector change by the same factor?
         ),
         Misconception(
             "The root is of the sum",
-            "Squares add up, C² + S², before the root is taken.",
+            "What adds up at right angles are squares.",
             lambda c, s: sp.sqrt(c + s),
         ),
         Misconception(
@@ -288,6 +317,11 @@ Waves first, `[n, waves]`; then one matrix product.
             "The sines are subtracted",
             "C has the cosines only; S has the sines, and coefficients of its own.",
             lambda x, w, c: (np.cos(x[:, None] * w) - np.sin(x[:, None] * w)) @ c,
+        ),
+        Misconception(
+            "The coefficients have lost their signs",
+            "They are used as they are.",
+            lambda x, w, c: np.cos(x[:, None] * w) @ np.abs(c),
         ),
     ),
 )
@@ -512,6 +546,16 @@ Map every pair $(a, b)$ to $(C a - S b, S a + C b)$ in the half layout.
             lambda x, c, s: (
                 x * torch.cat((c, c), -1) + x.flip(-1) * torch.cat((-s, s), -1)
             ),
+        ),
+        Misconception(
+            "The second member has C where S belongs",
+            "It is S a + C b.",
+            _mapped(lambda a, b, c, s: a * c - b * s, lambda a, b, c, s: a * c + b * s),
+        ),
+        Misconception(
+            "The halves are exchanged",
+            "a is the first half, b the second.",
+            _mapped(lambda a, b, c, s: b * c - a * s, lambda a, b, c, s: b * s + a * c),
         ),
     ),
 )

@@ -228,6 +228,16 @@ Even powers are multiples of one matrix, odd powers of another.
             "it must give I.",
             lambda u: sp.Matrix([[0, sp.exp(u)], [sp.exp(-u), 0]]),
         ),
+        Misconception(
+            "Exponentials on the diagonal",
+            "The matrix has nothing on its diagonal. Its square has: what is A²?",
+            lambda u: sp.diag(sp.exp(u), sp.exp(-u)),
+        ),
+        Misconception(
+            "A² is not halved, and the series stops there",
+            "The second power is divided by 2!, and the powers go on for ever.",
+            lambda u: sp.Matrix([[1 - u**2, u], [-u, 1 - u**2]]),
+        ),
     ),
     properties=(
         Property(
@@ -577,6 +587,12 @@ Let $s^2$ be the sum of the squares above the diagonal: what is $A^3$?
             "It is right near A = 0 only. All powers of A are multiples of A and A².",
             lambda a: _combined(a, 1.0, 0.5) + a @ a @ a / 6,
         ),
+        Misconception(
+            "cos s stands before the identity as well",
+            "In cos s I + … the rest of the axis is missing; in I + … it is there. "
+            "One of the two is too much.",
+            lambda a: rodrigues(a) + (np.cos(_length(a)) - 1) * np.eye(3),
+        ),
     ),
     properties=(
         Property(
@@ -836,12 +852,12 @@ How many blocks are there?
         ),
         Misconception(
             "The diagonal is counted",
-            "It is zero: b(b − 1)/2 numbers stand above it.",
+            "It is zero. How many numbers stand above it?",
             _billed(lambda axes, d, block, heads: axes * heads * d * (block + 1) // 2),
         ),
         Misconception(
             "Half of the entries are counted",
-            "The diagonal is zero, so a little less than half is free: b(b − 1)/2.",
+            "The diagonal is zero, so a little less than half is free.",
             _billed(lambda axes, d, block, heads: axes * heads * d * block // 2),
         ),
         Misconception(
@@ -1189,6 +1205,21 @@ Write a small function for $R$ first; `np.tensordot(at, generators, 1)` is $\sum
             lambda generators, x, y: (
                 lambda turn: np.linalg.norm(turn(x).T @ turn(y) - turn(y - x), 2)
             )(lambda at: exponential(np.tensordot(at, generators, 1))),
+        ),
+        Misconception(
+            "The rotations are cut off after the first power",
+            "I + A is a rotation for very small A only.",
+            lambda generators, x, y: (
+                lambda turn: float(np.abs(turn(x).T @ turn(y) - turn(y - x)).max())
+            )(lambda at: np.eye(generators.shape[1]) + np.tensordot(at, generators, 1)),
+        ),
+        Misconception(
+            "The key's rotation is transposed, and the offset turned round",
+            "In the score qᵀ R(x)ᵀ R(y) k the first one is transposed, and y − x is "
+            "what remains.",
+            lambda generators, x, y: _largest(
+                lambda turn: turn(x) @ turn(y).T - turn(x - y), generators
+            ),
         ),
     ),
     properties=(

@@ -89,7 +89,7 @@ Multiply $a + \mathrm{i}b$ by $\cos\alpha + \mathrm{i}\sin\alpha$, and take the 
         ),
         Misconception(
             "The second entry has the first one's functions",
-            "It gets a sin α and keeps b cos α.",
+            "The second entry is the imaginary part of the product.",
             lambda a, b, alpha: sp.Matrix(
                 [
                     a * sp.cos(alpha) - b * sp.sin(alpha),
@@ -458,6 +458,13 @@ def _rope_of_frequencies(omega):
     )
 
 
+def _rope_from_the_end(x, positions):
+    half = x.shape[-1] // 2
+    turned_back = np.concatenate((x[:, :half], x[:, : half - 1 : -1]), axis=1)
+    y = rope_in(turned_back, positions, "half")
+    return np.concatenate((y[:, :half], y[:, : half - 1 : -1]), axis=1)
+
+
 ROPE = Exercise(
     name="rope-3",
     title="RoPE in both layouts",
@@ -637,6 +644,37 @@ Then find, for each layout, the index array `a` of all first members and `b` of 
             "The frequency of pair p is base^(−2p/d) with base 10000.",
             _rope_of_frequencies(lambda d: 500000.0 ** (-2 * np.arange(d // 2) / d)),
         ),
+        Misconception(
+            "The second member loses where it should gain",
+            "It is a · sin + b · cos. As it stands the pair is turned and mirrored.",
+            _rope_by(
+                lambda a, b, cos, sin: a * cos - b * sin,
+                lambda a, b, cos, sin: a * sin - b * cos,
+            ),
+        ),
+        Misconception(
+            "Only the first member turns",
+            "Each new member needs both old ones.",
+            _rope_by(
+                lambda a, b, cos, sin: a * cos - b * sin, lambda a, b, cos, sin: b * cos
+            ),
+        ),
+        Misconception(
+            "Only the second member turns",
+            "Each new member needs both old ones.",
+            _rope_by(
+                lambda a, b, cos, sin: a * cos, lambda a, b, cos, sin: a * sin + b * cos
+            ),
+        ),
+        Misconception(
+            "In the half layout the partner is counted from the end",
+            "The partner of feature p is p + d/2, not d − 1 − p.",
+            lambda x, positions, layout: (
+                _rope_from_the_end(x, positions)
+                if layout == "half"
+                else rope_in(x, positions, layout)
+            ),
+        ),
     ),
     properties=(
         Property("A rotation keeps every token's length", _keeps_lengths),
@@ -744,6 +782,11 @@ Once you believe that the score is such a wave, two offsets are enough to read o
             "The two products are taken apart",
             "A is their sum, the score at offset 0.",
             lambda q, k: (q[0] * k[0], q[1] * k[1]),
+        ),
+        Misconception(
+            "A and B are doubled",
+            "The halves of the product formulas appear twice, and make one.",
+            lambda q, k: tuple(2 * part for part in wave(q, k)),
         ),
     ),
     properties=(
@@ -1219,6 +1262,14 @@ Mind the dtype of every tensor on the way there.
             "to float32.",
             lambda positions, d: cosines(positions, d).half().float(),
         ),
+        Misconception(
+            "The angles went through bfloat16",
+            "An angle has 8 significant bits then. Only the finished cosine may be "
+            "rounded, and to float32.",
+            lambda positions, d: _cosines_with(
+                lambda p, d: -2 * p / d, lambda angle: angle.bfloat16().double().cos()
+            )(positions, d),
+        ),
     ),
     properties=(
         Property(
@@ -1423,6 +1474,22 @@ The positions already used are $0, 1, \dots, \text{past} - 1$.
                 ).T
             ),
         ),
+        Misconception(
+            "This is the interleaved layout",
+            "`rope` has the half layout, in which the cached keys were turned.",
+            lambda q, k, cached: (
+                lambda turn: turn(q) @ torch.cat((cached, turn(k))).T
+            )(
+                lambda x: RoPE(4, layout="interleaved")(
+                    x, torch.arange(len(x)) + len(cached)
+                )
+            ),
+        ),
+        Misconception(
+            "The sign of the positions is reversed",
+            "Queries and keys turn by their positions, as the cached keys have.",
+            _decode_at(lambda past: -2 * past, int),
+        ),
     ),
 )
 
@@ -1517,6 +1584,17 @@ Which vector of given length has the largest inner product with $R_r q$?
             "All pairs have their largest product at once: each must stand where "
             "its query's pair will be.",
             lambda q, offset: _only_fast(q, key_for_peak(q, offset)),
+        ),
+        Misconception(
+            "This key peaks at half of the offset",
+            "Query and key do not share the work here: the key is turned by the "
+            "whole offset.",
+            lambda q, offset: key_for_peak(q, offset / 2),
+        ),
+        Misconception(
+            "This is the query, of length 1",
+            "It peaks at offset 0, and is to be as long as q.",
+            lambda q, offset: q / np.linalg.norm(q),
         ),
     ),
     properties=(

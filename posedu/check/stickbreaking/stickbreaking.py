@@ -135,6 +135,17 @@ Start at the query. What is left when the key of $b$ comes to its turn?
                 1 - pieces(a, b, c)[0] - pieces(a, b, c)[1],
             ],
         ),
+        Misconception(
+            "Nobody waits, and fractions are subtracted from one",
+            "A fraction is of what the nearer keys left, so the rest is no "
+            "difference of fractions.",
+            lambda a, b, c: [a, b, c, 1 - a - b - c],
+        ),
+        Misconception(
+            "The fractions of the nearer keys are multiplied, and the rest made up",
+            "A key finds what the nearer ones *left*: 1 − β of it.",
+            lambda a, b, c: [a * b * c, b * c, c, 1 - a * b * c],
+        ),
     ),
     properties=(
         Property(
@@ -230,6 +241,11 @@ What does one more key leave of the stick? Set it equal to $e^{-m}$ and solve fo
             "The logarithm is missing",
             "e^z = e^m − 1. What is z?",
             lambda m: sp.exp(m) - 1,
+        ),
+        Misconception(
+            "The 1 and the exponential are exchanged",
+            "1 − e^m is below 0 and has no real logarithm.",
+            lambda m: sp.log(1 - sp.exp(m)),
         ),
     ),
     properties=(
@@ -428,6 +444,27 @@ Exchange the letters $i$ and $j$ first, in the bounds as well. Then check with o
             "not in the product.",
             lambda z: _break(z, _earlier, lambda i, j: slice(0, j + 1)),
         ),
+        Misconception(
+            "Later keys break, too",
+            "The product stops before the query: what comes after it breaks nothing.",
+            lambda z: _break(z, _earlier, lambda i, j: slice(j + 1, None)),
+        ),
+        Misconception(
+            "Later keys break, too, and each key pays for itself",
+            "The product starts after j and stops before the query.",
+            lambda z: _break(z, _earlier, lambda i, j: slice(j, None)),
+        ),
+        Misconception(
+            "The query's own key weighs, and breaks nothing",
+            "Zeros where the key is not *before* the query.",
+            lambda z: _break(z, lambda i, j: j <= i, lambda i, j: slice(j + 1, i)),
+        ),
+        Misconception(
+            "The paper's letters are kept",
+            "There i is the key and j the query: the result has the keys in its "
+            "rows, and so has the z that is read. In this book row i is a query.",
+            lambda z: weights(z.T).T,
+        ),
     ),
     properties=(
         Property(
@@ -555,6 +592,11 @@ $\log(1 - \sigma(z))$ has a name. `np.logaddexp(0, z)` is good at it.
             "They multiply.",
             lambda z: float(np.exp(-np.logaddexp(0, z)).sum()),
         ),
+        Misconception(
+            "This is what the opposite logits would take",
+            "1 minus a product of σ. The remainder is a product of 1 − σ.",
+            lambda z: float(1 - np.prod(_sigma(z))),
+        ),
     ),
     properties=(
         Property(
@@ -566,7 +608,7 @@ $\log(1 - \sigma(z))$ has a name. `np.logaddexp(0, z)` is good at it.
             lambda answer, z: abs(answer(z) - answer(z[::-1])) < 1e-24,
         ),
     ),
-    tolerance=1e-24,
+    tolerance=1e-28,
 )
 
 
@@ -725,6 +767,15 @@ $\log A_j = z_j - \sum_{l \ge j} \operatorname{softplus}(z_l)$: turn the row rou
             "Its own 1 − σ is not in its product. And 1 − σ(z) is 1 for z = −17 in "
             "float32: add logarithms.",
             lambda z: z.sigmoid() * (1 - z.sigmoid()).flip(0).cumprod(0).flip(0),
+        ),
+        Misconception(
+            "The stick is reversed, and a key pays for itself",
+            "Each key pays for those between it and the query, and log σ(z) has its "
+            "own cost in it already.",
+            lambda z: torch.exp(
+                torch.nn.functional.logsigmoid(z)
+                - torch.nn.functional.softplus(z).cumsum(0)
+            ),
         ),
     ),
     properties=(
@@ -1139,6 +1190,17 @@ Predict before you run: for logits 0 and a share of 0.001? For logits $-8$ and o
             "The keys that leave too much are counted",
             "One more is needed: the one that brings the stick below the share.",
             lambda z, share: int((_left(z) > share).sum()),
+        ),
+        Misconception(
+            "The walk goes on although enough is taken, beyond the last key",
+            "At *most* share. And there are no more than len(z) keys.",
+            lambda z, share: int((_left(z) >= share).sum() + 1),
+        ),
+        Misconception(
+            "The keys are numbered from 0",
+            "How many must be looked at? The key with which the share is reached is "
+            "one of them.",
+            lambda z, share: int((_left(z) <= share).argmax()),
         ),
     ),
     properties=(
