@@ -3,15 +3,20 @@
 import ast
 import re
 import sys
+import zlib
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import sympy as sp
 import torch
+from IPython.core.interactiveshell import InteractiveShell
+from IPython.utils.capture import capture_output
 from nbformat.v4 import new_code_cell
 
 from posedu import check
-from posedu.check import core
+from posedu.check import core, values
+from posedu.check.core import draw
 from posedu.numpy import absolute, attention, gated, rotary, stickbreaking
 from posedu.numpy.frequencies import frequencies as geometric
 from posedu.torch import RoPE, convert_layout
@@ -34,8 +39,7 @@ def ids(value):
 
 @pytest.mark.parametrize("exercise", ALL, ids=ids)
 def test_the_solution_is_correct(exercise):
-    result = core.check(exercise.name, exercise.solution)
-    assert result.status == "correct", result
+    assert core.verdict(exercise, exercise.solution) == ("correct", "correct")
 
 
 @pytest.mark.parametrize("exercise", ALL, ids=ids)
@@ -43,15 +47,13 @@ def test_a_stub_is_open(exercise):
     def stub(*arguments):
         raise NotImplementedError
 
-    assert core.check(exercise.name, stub).status == "open"
+    assert core.verdict(exercise, stub)[0] == "open"
 
 
 @pytest.mark.parametrize(("exercise", "mistake"), MISTAKES, ids=ids)
 def test_each_misconception_gets_its_own_message(exercise, mistake):
-    result = core.check(exercise.name, mistake.answer)
-    assert result.status == "wrong"
-    assert mistake.name in result.message
-    assert mistake.message in result.message
+    said = core.verdict(exercise, mistake.answer)
+    assert said == ("wrong", f"{mistake.name}. {mistake.message}")
 
 
 @pytest.mark.parametrize("exercise", ALL, ids=ids)
@@ -96,7 +98,7 @@ def test_each_solution_runs_on_what_the_notebook_shows_before_it(name):
     exec(source.header(), scope)
     for exercise, given, function in source.exercises():
         exec("\n\n".join([*given, source.code(function)]), scope)
-        assert check.check(exercise.name, scope[function]).status == "correct"
+        assert core.verdict(exercise, scope[function])[0] == "correct"
 
 
 @EACH_SHEET
@@ -135,6 +137,12 @@ def _fox(q, k, log_f):
 
 def _fox_outputs(q, k, v, log_f):
     return _fox(q.numpy(), k.numpy(), log_f.numpy()) @ v.numpy()
+
+
+def _fox_in_window(q, k, v, log_f, kernel):
+    weights = _fox(q.numpy(), k.numpy(), log_f.numpy())
+    seen = np.tril(np.triu(weights, 1 - kernel.window))
+    return seen / seen.sum(1, keepdims=True) @ v.numpy()
 
 
 def _row(z):
@@ -178,7 +186,7 @@ OURS = {
     "cope-2": lambda z, npos: gated.contextual_positions(z, largest=npos - 1),
     "cope-4": _cope,
     "fox-3": _fox,
-    "fox-5": _fox_outputs,
+    "fox-5": _fox_in_window,
     "decay-5": _fox_outputs,
     "stickbreaking-3": lambda z: stickbreaking.break_stick(z, attend_current=False)[0],
     "stickbreaking-4": lambda z: np.exp(_row(z)[1][0]),
@@ -205,6 +213,7 @@ def test_what_a_solution_is_made_of_is_found():
         source.stub("_empty")
 
 
+P = sp.Symbol("p", positive=True)
 SQUARE = core.Exercise(
     name="toy-1",
     title="Square",
@@ -213,43 +222,216 @@ SQUARE = core.Exercise(
     lines=1,
     statement="Square every number.",
     hint="Multiply each by itself.",
-    cases=((np.array([2.0]),), (np.array([1.0, -3.0]),)),
-    solution=lambda x: x**2,
+    cases=((np.array([5.0]), True), (np.array([1.0, -3.0, 4.0]), False)),
+    solution=lambda x, up: x**2 if up else x**2 - x,
     misconceptions=(
-        core.Misconception("Doubled", "Two times is not squared.", lambda x: 2 * x),
+        core.Misconception(
+            "Doubled", "Two times is not squared.", lambda x, up: 2 * x if up else x
+        ),
     ),
     properties=(
-        core.Property("no square is negative", lambda f, x: bool((f(x) >= 0).all())),
+        core.Property(
+            "squares grow with what is squared",
+            lambda f, x, up: bool((f(3 * abs(x), True) > f(abs(x), True)).all()),
+        ),
     ),
+)
+SCORES = replace(
+    SQUARE,
+    cases=((np.array([2.0, 3.0, 5.0]),), (np.arange(12.0).reshape(3, 4),)),
+    solution=lambda x: 2 * x**2,
+    misconceptions=(),
+    properties=(),
+)
+PAIR = replace(
+    SCORES,
+    cases=((2, 5), (3, 4)),
+    solution=lambda n, m: (sp.Rational(n, m), n + 2 * m),
 )
 
 
-def overwrite(x):
+def overwrite(x, up):
     x *= x
     return x
+
+
+def endless(x, up):
+    return endless(x, up)
 
 
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
-        (lambda x: None, "returns nothing"),
-        (lambda x: (x**2)[None], r"returns shape \[1, 1\]; \[1\] is wanted"),
-        (lambda x: (x**2).astype(int), "returns dtype int64"),
-        (lambda x: list(x**2), "returns a list; a NumPy array"),
-        (lambda x: torch.tensor(x**2), "returns a Tensor; a NumPy array"),
-        (lambda x: 2 * x, "Doubled. Two times is not squared."),
-        (lambda x: -(x**2), r"no square is negative, but not for x = \[2\.\]"),
-        (lambda x: x**2 + 1, r"not the right value for x = \[2\.\]: yours is \[5\.\]"),
-        (lambda x: x**2 + 1, r"yours is \[5\.\], wrong first at index \[0\]$"),
-        (lambda x: x**2 * np.nan, "no square is negative"),
-        (lambda x: 1 / 0, "raises ZeroDivisionError"),
+        (lambda x, up: None, "returns nothing"),
+        (lambda x, up: (x**2)[None], r"returns shape \[1, 1\]; \[1\] is wanted"),
+        (lambda x, up: (x**2).astype(int), "returns dtype int64"),
+        (lambda x, up: list(x**2), "returns a list; a NumPy array"),
+        (lambda x, up: torch.tensor(x**2), "returns a Tensor; a NumPy array"),
+        (lambda x, up: 2 * x if up else x, "^Doubled. Two times is not squared.$"),
+        (lambda x, up: 2 * x if up else x**2 - x, "^Doubled. Two times"),
+        (
+            lambda x, up: x * 0,
+            "squares grow .*, but not for x = .*15.*True and x = .*5",
+        ),
+        (lambda x, up: x**3 + 0.5 * up, r"value for x = \[5\.\], up = True: yours is"),
+        (lambda x, up: x**2 * np.nan, "There is NaN in it. It comes of 0/0"),
+        (lambda x, up: 1 / 0, r"raises ZeroDivisionError: .* — for x = \[5\.\], up"),
+        (lambda x, up: sys.exit(), "raises SystemExit — for"),
+        (endless, "raises RecursionError"),
         (overwrite, "changes its input in place"),
+        (lambda x: x, r"takes \(x\); it is called with \(x, up\)"),
+        (lambda up, x: x, r"takes \(up, x\); the order \(x, up\) is wanted"),
+        (np.array([4.0]), "an ndarray is given; the function itself is wanted"),
     ],
 )
 def test_a_wrong_answer_is_told_what_is_wrong(answer, said):
-    status, message = core._judge(SQUARE, answer)
+    status, message = core.verdict(SQUARE, answer)
     assert status == "wrong"
-    assert re.search(said, message)
+    assert re.search(said, message), message
+
+
+def _sort(x):
+    return np.sort(2 * x**2, axis=None)[::-1].reshape(x.shape)
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (lambda x: -2 * x**2, "Every sign is reversed"),
+        (lambda x: 1 - 2 * x**2, "This is the complement"),
+        (lambda x: np.sqrt(2) * x, "This is the square root"),
+        (lambda x: np.where(x, np.log(x + 1), -np.inf), "There is an infinity in it"),
+        (lambda x: (2 * x**2)[..., ::-1], "The order is reversed"),
+        (lambda x: x.copy(), "This is `x` itself"),
+        (lambda x: 8 * x**2, "This is right for twice `x`"),
+        (lambda x: 3 * x**2, "A constant factor is wrong"),
+        (lambda x: 2 * x**2 * x.sum(), "A factor is wrong that depends on the input"),
+        (lambda x: 2 * x**2 + 7, "A constant is added."),
+        (lambda x: 2 * x**2 + x.sum(), "A constant is added that depends on the input"),
+        (
+            lambda x: np.roll(2 * x**2, 1, axis=-1),
+            "Everything stands one place too late",
+        ),
+        (lambda x: np.roll(2 * x**2, -1, axis=-1), "one place too early"),
+        (_sort, "The right numbers in the wrong places"),
+        (lambda x: 2.01 * x**2 + 1e-4 * x, "Right to about two digits"),
+        (
+            lambda x: (2 * x**2).astype("f4") * np.float64(1.1) / 1.1 + 1e-7 * x,
+            "six digits",
+        ),
+        (
+            lambda x: x**3,
+            r"not the right value for x = .*wrong first at index \[1\], 27",
+        ),
+    ],
+)
+def test_a_slip_of_any_exercise_is_named(answer, said):
+    status, message = core.verdict(SCORES, answer)
+    assert status == "wrong"
+    assert re.search(said, message), message
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (lambda n, m: (n / m, n + 2 * m), "^Result 0: There are decimals in it"),
+        (lambda n, m: (sp.Rational(m, n), n + 2 * m), "^Result 0: This is upside down"),
+        (lambda n, m: (sp.Rational(n, m), n + 2 * m - 1), "^Result 1: One too few"),
+        (lambda n, m: (sp.Rational(n, m), m + 2 * n), "1: `n` and `m` are exchanged"),
+        (lambda n, m: (sp.Rational(n, m), 5), "1: The same result for every input"),
+        (lambda n, m: (sp.Rational(n, m), m), "1: This is `m` itself"),
+        (lambda n, m: (sp.Rational(n, m), n + 2 * m + 2), "right for `m` . 1"),
+        (lambda n, m: (sp.Symbol("x"), n + 2 * m), "The same result for every input"),
+    ],
+)
+def test_a_slip_is_named_in_the_result_that_has_it(answer, said):
+    status, message = core.verdict(PAIR, answer)
+    assert status == "wrong"
+    assert re.search(said, message), message
+
+
+@pytest.mark.parametrize(
+    ("region", "said"),
+    [
+        (lambda i, j: i == j, "Only the diagonal is wrong"),
+        (lambda i, j: j > i, "Only what stands above the diagonal is wrong"),
+        (lambda i, j: j < i, "Only what stands below the diagonal is wrong"),
+        (lambda i, j: i == 0, "Only the first row is wrong"),
+        (lambda i, j: j == 3, "Only the last column is wrong"),
+    ],
+)
+def test_the_region_that_is_wrong_is_named(region, said):
+    x = draw(3, 4)
+    table = replace(SCORES, cases=((x,),))
+    status, message = core.verdict(
+        table, lambda x: 2 * x**2 + 3 * x * region(*np.indices(x.shape))
+    )
+    assert status == "wrong"
+    assert message.startswith("not the right value for x = [[")
+    assert f". {said}." in message
+
+
+def _plain(value):
+    return lambda *arguments: value
+
+
+# What somebody may return, by design or by accident.
+GARBAGE = [
+    *(None, "half", b"", 1j, {}, {"a": 1}, set(), [], (), [None], ("a", "b")),
+    *(True, np.bool_(False), 3, -0.0, 10**400, np.nan, np.inf, np.float16(1)),
+    *([[1], [1, 2]], [1, [2]], range(3), iter([1]), slice(1), ..., NotImplemented),
+    *(sp.Symbol("x"), sp.I, sp.nan, sp.zoo, sp.true, sp.Eq(sp.Symbol("x"), 1)),
+    *(sp.Matrix([[1, 2], [3, 4]]), sp.MatrixSymbol("M", 2, 2), sp.Tuple(1, 2)),
+    *(np, torch.bfloat16, len, _plain, object(), np.datetime64("2020")),
+    *(np.array(3.0), np.array([]), np.zeros((2, 2)), np.array([None, 1])),
+    *(np.array(["a"]), np.ma.masked, np.ma.array([1.0], mask=[1])),
+    *(torch.tensor(3.0), torch.zeros(2, 2, requires_grad=True), torch.tensor(1j)),
+    *(torch.zeros(2, 2).to_sparse(), torch.zeros(2, 2, device="meta")),
+    torch.zeros((), device="meta"),
+]
+UNASKABLE = [
+    *(lambda: 1, lambda x, *, y: x, lambda *x: sys.exit(), lambda *x: x[0]),
+    *(len, dict, np.array, type, np.zeros((2, 2)), sp, "name", None),
+]
+
+
+def _spoiled(value):
+    """What has the form of a right result, or nearly, and is none."""
+    if isinstance(value, tuple | list):
+        yield from (list(value)[:-1], [*value, 1], set(map(str, value)))
+        yield from ([bad for _ in value] for bad in (None, "a", sp.nan, [1, [2]]))
+    elif isinstance(value, torch.Tensor):
+        yield from (value.to_sparse(), value.to("meta"), value.tolist(), value + 1j)
+        yield torch.full_like(value, torch.nan) if value.is_floating_point() else value
+    elif isinstance(value, np.ndarray):
+        yield from (value.astype(object), np.ma.array(value), value + 1j, value[None])
+        yield np.full(value.shape, np.nan)
+    elif isinstance(value, sp.MatrixBase):
+        yield from (value * sp.nan, value * sp.zoo, value.applyfunc(sp.N))
+        yield from (value.applyfunc(lambda _: sp.Symbol("y")), value.tolist())
+    elif isinstance(value, bool):
+        yield from (int(value), sp.true, str(value), [value], torch.tensor(value))
+    else:
+        yield from (value * 1j, [value], {value: 1}, str(value), value * sp.Symbol("x"))
+        yield from (np.array(np.nan), torch.tensor(torch.nan), sp.nan, sp.zoo, -sp.oo)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("exercise", ALL, ids=ids)
+def test_whatever_is_returned_gets_an_answer(exercise):
+    rng = np.random.default_rng(zlib.crc32(exercise.name.encode()))
+    chosen = rng.choice(len(GARBAGE), 6, replace=False)
+    answers = [_plain(GARBAGE[n]) for n in chosen]
+    spoiled = list(_spoiled(exercise.solution(*exercise.cases[0])))
+    for number in rng.choice(len(spoiled), 3, replace=False):
+        answers.append(
+            lambda *case, n=number: list(_spoiled(exercise.solution(*case)))[n]
+        )
+    answers += [UNASKABLE[n] for n in rng.choice(len(UNASKABLE), 3, replace=False)]
+    for answer in answers:
+        result = core.judge(exercise.name, answer)
+        assert result.message
+        assert result.mimebundle()
 
 
 @pytest.mark.parametrize(
@@ -257,6 +439,10 @@ def test_a_wrong_answer_is_told_what_is_wrong(answer, said):
     [
         (sp.sin(1) ** 2 + sp.cos(1) ** 2, sp.Integer(1), True),
         (sp.Symbol("x"), sp.Integer(1), False),
+        (sp.nan, sp.Integer(1), False),
+        (sp.zoo, sp.Integer(1), False),
+        (sp.sqrt(sp.Symbol("x") ** 2), sp.Symbol("x"), False),
+        (-sp.log(sp.exp(P) - 1), sp.log(sp.exp(-P) / (1 - sp.exp(-P))), True),
         (torch.tensor([1.0], dtype=torch.bfloat16),) * 2 + (True,),
         (torch.tensor([2]), torch.tensor([3]), False),
         (1.0 + 1e-12, 1.0, True),
@@ -271,11 +457,15 @@ def test_a_wrong_answer_is_told_what_is_wrong(answer, said):
         (np.float64(1.0), np.float64(1.0), True),
         ([1.0, True], [1.0, False], False),
         (np.array([1, 2]), np.array([1, 2]), True),
-        ("half", "half", True),
+        (np.array([True, False]), np.array([True, True]), False),
+        (sp.Rational(1, 2), 0.5, True),
+        (0.5, sp.Rational(1, 2), False),
+        (sp.Integer(3), 3, True),
+        (sp.Sum(sp.Symbol("n"), (sp.Symbol("n"), 1, 2)).doit(), sp.Integer(3), True),
     ],
 )
 def test_equality_by_kind(got, want, equal):
-    assert core._equal(got, want, 1e-9) is equal
+    assert values.equal(got, want, 1e-9) is equal
 
 
 @pytest.mark.parametrize(
@@ -294,12 +484,28 @@ def test_equality_by_kind(got, want, equal):
         (torch.eye(2).double(), torch.eye(2), "returns torch.float64"),
         (1, True, "True or False is wanted"),
         (1, "half", "a string is wanted"),
-        (np.eye(2), 1.0, "one number or expression is wanted"),
-        ("1", 1.0, "one number or expression is wanted"),
+        (np.eye(2), 1.0, "returns an ndarray; one number is wanted"),
+        ("1", 1.0, "one number is wanted"),
+        (sp.Symbol("x"), 1.0, "a SymPy expression; one number is wanted"),
+        ({}, sp.Integer(1), "returns a dict; one number or expression is wanted"),
+        (1j, 1, "returns a complex; one number is wanted"),
+        (np.ma.array([1.0]), np.ones(1), "returns a MaskedArray; a NumPy array"),
+        (np.array([1, None]), np.ones(2), "returns dtype object; float64"),
+        (torch.eye(2).to_sparse(), torch.eye(2), "sparse, nested or meta tensor"),
+        (torch.eye(2).to("meta"), torch.eye(2), "sparse, nested or meta tensor"),
     ],
 )
 def test_form_is_compared_before_values(got, want, said):
-    assert re.search(said, core._wrong_form(got, want))
+    assert re.search(said, values.wrong_form(got, want))
+
+
+def test_forms_that_come_to_the_same_are_accepted():
+    want = torch.eye(2)
+    assert not values.wrong_form(torch.eye(2, requires_grad=True), want)
+    assert values.equal(torch.nn.Parameter(torch.eye(2)), want, 0.0)
+    assert not values.wrong_form(sp.eye(2).as_immutable(), sp.eye(2))
+    assert not values.wrong_form([1, 2], (1, 2))
+    assert not values.wrong_form(np.array(1.0), 1.0)
 
 
 def test_unknown_exercises_are_named():
@@ -307,6 +513,24 @@ def test_unknown_exercises_are_named():
         core.check("alibi-1", print)
     with pytest.raises(KeyError, match="there is no exercise 'rope-99'"):
         core.check("rope-99", print)
+    with pytest.raises(KeyError, match="a name like 'rope-1', not 3"):
+        core.check(3, print)
+
+
+def test_exchanged_arguments_get_an_answer():
+    result = core.judge(print, "rope-1")
+    assert repr(result) == (
+        "✗ rope-1 (Turn one pair): the name comes first, and then the function"
+    )
+
+
+def test_an_error_that_is_not_the_stubs_is_no_open_answer():
+    def missing(*arguments):
+        raise NotImplementedError("no kernel for this device")
+
+    status, message = core.verdict(SQUARE, missing)
+    assert status == "wrong"
+    assert "raises NotImplementedError: no kernel" in message
 
 
 def test_strict_mode_raises_on_what_is_not_correct(monkeypatch):
@@ -317,13 +541,71 @@ def test_strict_mode_raises_on_what_is_not_correct(monkeypatch):
     assert core.check(name, ALL[0].solution).status == "correct"
 
 
+def test_a_script_prints_the_verdict(capsys):
+    result = core.check("rope-1", lambda *arguments: None)
+    assert capsys.readouterr().out == f"{result!r}\n"
+
+
+@pytest.fixture
+def notebook():
+    """A function that runs a cell and gives what it displays."""
+    shell = InteractiveShell.instance()
+
+    def run(code):
+        with capture_output() as captured:
+            shell.run_cell(code, store_history=True).raise_error()
+        return [output.data["text/plain"] for output in captured.outputs]
+
+    run("from posedu.check import check\ndef f(*a): pass")
+    yield run
+    InteractiveShell.clear_instance()
+
+
+@pytest.mark.parametrize(
+    "cell",
+    ["check('rope-1', f)", "check('rope-1', f)\n1", "r = check('rope-1', f)"],
+)
+def test_a_cell_shows_its_verdict_once_wherever_the_check_stands(notebook, cell):
+    (shown,) = notebook(cell)
+    assert shown.startswith("✗ rope-1")
+
+
+def test_a_kept_verdict_is_shown_again_in_a_later_cell(notebook):
+    assert notebook("r = check('rope-1', f)") == notebook("r")
+    assert len(notebook("check('rope-1', f)\ncheck('rope-2', f)")) == 2
+
+
 def test_the_result_is_escaped_for_html():
     result = core.Result("wrong", "a-1 (x < y)", "2 < 3")
-    assert "x &lt; y" in result._repr_html_()
+    assert "x &lt; y" in result.mimebundle()["text/html"]
     assert repr(result) == "✗ a-1 (x < y): 2 < 3"
 
 
-def test_large_inputs_are_shown_by_their_shape():
-    assert core._show(np.zeros((4, 4))) == "an array of shape [4, 4]"
-    assert core._show(torch.zeros(4, 4)) == "a tensor of shape [4, 4]"
-    assert core._show(overwrite) == "overwrite"
+def test_large_inputs_are_shown_by_what_stands_in_their_corners():
+    assert values.show(np.arange(25.0).reshape(5, 5)) == (
+        "[[ 0., ..., 4.], ..., [20., ..., 24.]] of shape [5, 5]"
+    )
+    assert values.show(torch.arange(20)) == "[ 0, 1, ..., 18, 19] of shape [20]"
+    assert values.show((1, sp.pi, [0.5])) == "(1, pi, [0.5])"
+    assert values.show(overwrite) == "overwrite"
+    assert values.show(np.float64(1 / 3)) == "0.333333"
+
+
+@pytest.mark.parametrize(
+    ("got", "want", "said"),
+    [
+        (np.array([1.0, 5.0]), np.array([1.0, 2.0]), ", wrong first at index [1], 5"),
+        (torch.zeros(3, 4), torch.eye(3, 4), ", wrong first at index [0, 0], 0"),
+        ((1, [2, 3]), (1, [2, 4]), ", wrong first in result 1, [2, 3]"),
+        (2.0, 1.0, ""),
+    ],
+)
+def test_the_first_wrong_entry_is_shown(got, want, said):
+    assert values.first_wrong(got, want, 1e-9).startswith(said)
+
+
+@pytest.mark.parametrize("exercise", ALL, ids=ids)
+def test_what_is_shown_first_is_small(exercise):
+    """A learner is shown the first case that fails, and can take in a few numbers."""
+    sizes = [values.as_array(value).size for value in exercise.cases[0]]
+    assert sum(sizes) <= 70

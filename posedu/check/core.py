@@ -7,15 +7,20 @@ import importlib
 import inspect
 import os
 import pkgutil
+import sys
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 import sympy as sp
 import torch
 
+from posedu.check.diagnosis import diagnose, locate
+from posedu.check.values import article, equal, first_wrong, show, wrong_form
+
 STRICT = "POSEDU_STRICT"  # where this is "1" an answer that is not correct raises
+OPEN = "open, not answered yet"
 
 Answer = Callable[..., Any]
 Kind = Literal["by hand", "SymPy", "NumPy", "PyTorch", "experiment"]
@@ -32,7 +37,11 @@ class Misconception:
 
 @dataclass(frozen=True)
 class Property:
-    """Something a right answer has: ``holds(answer, *case)``."""
+    """Something a right answer has: ``holds(answer, *case)``.
+
+    It may ask the answer for other inputs than the case's: a learner is told those for
+    which it was asked.
+    """
 
     says: str
     holds: Callable[..., bool]
@@ -73,18 +82,29 @@ class Sheet:
 
 @dataclass(frozen=True)
 class Result:
-    """What :func:`check` found."""
+    """What :func:`check` found; ``shown`` is the run of a cell that has printed it."""
 
     status: Literal["correct", "open", "wrong"]
     exercise: str
     message: str
+    shown: int | None = None
 
     def __repr__(self) -> str:
         sign = {"correct": "✓", "open": "○", "wrong": "✗"}[self.status]
         return f"{sign} {self.exercise}: {self.message}"
 
-    def _repr_html_(self) -> str:
-        return f'<p class="posedu-{self.status}">{html.escape(repr(self))}</p>'
+    def mimebundle(self) -> dict[str, str]:
+        """The verdict as a notebook shows it, in text and in HTML."""
+        text = html.escape(repr(self))
+        paragraph = f'<p class="posedu-{self.status}">{text}</p>'
+        return {"text/html": paragraph, "text/plain": repr(self)}
+
+    def _ipython_display_(self) -> None:
+        """Show the verdict, but not twice where a cell ends with its check."""
+        from IPython.display import display
+
+        if self.shown is None or self.shown != _notebook().execution_count:
+            display(self.mimebundle(), raw=True)
 
 
 @functools.cache
@@ -114,8 +134,8 @@ def draw(*shape: int, seed: int = 0) -> np.ndarray:
     return np.random.default_rng((seed, *shape)).normal(size=shape)
 
 
-def check(name: str, answer: Answer) -> Result:
-    """Check a learner's function.
+def check(name: Any, answer: Any) -> Result:
+    """Check a learner's function and print the verdict.
 
     Parameters
     ----------
@@ -131,170 +151,164 @@ def check(name: str, answer: Answer) -> Result:
     AssertionError
         If the environment variable ``POSEDU_STRICT`` is 1 and the answer is not right.
     """
-    known = {e.name: e for e in sheet(name.rpartition("-")[0]).exercises}
-    if name not in known:
-        raise KeyError(f"there is no exercise {name!r}; there are {', '.join(known)}")
-    exercise = known[name]
-    status, message = _judge(exercise, answer)
-    result = Result(status, f"{name} ({exercise.title})", message)
-    if os.environ.get(STRICT) == "1" and status != "correct":
+    result = judge(name, answer)
+    if os.environ.get(STRICT) == "1" and result.status != "correct":
         raise AssertionError(repr(result))
+    notebook = _notebook()
+    if notebook:
+        result._ipython_display_()
+        return replace(result, shown=notebook.execution_count)
+    if not hasattr(sys, "ps1"):  # a prompt shows by itself what a call returns
+        print(result)
     return result
 
 
-def _judge(exercise: Exercise, answer: Answer) -> tuple[str, str]:
+def _notebook() -> Any:
+    """The running IPython, or nothing."""
+    ipython = sys.modules.get("IPython")
+    return ipython and ipython.get_ipython()
+
+
+def judge(name: Any, answer: Any) -> Result:
+    """Check a learner's function as :func:`check` does, and print nothing."""
+    swapped = isinstance(answer, str) and not isinstance(name, str)
+    if not swapped and not isinstance(name, str):
+        raise KeyError(f"an exercise has a name like 'rope-1', not {show(name)}")
+    exercise = find(answer if swapped else name)
+    if swapped:
+        status, message = "wrong", "the name comes first, and then the function"
+    else:
+        status, message = verdict(exercise, answer)
+    return Result(status, f"{exercise.name} ({exercise.title})", message)
+
+
+def find(name: str) -> Exercise:
+    """The exercise of this name.
+
+    Raises
+    ------
+    KeyError
+        For one that does not exist.
+    """
+    known = {e.name: e for e in sheet(name.rpartition("-")[0]).exercises}
+    if name not in known:
+        raise KeyError(f"there is no exercise {name!r}; there are {', '.join(known)}")
+    return known[name]
+
+
+def verdict(exercise: Exercise, answer: Any) -> tuple[str, str]:
+    """The status of an answer, and what to tell who gave it."""
+    complaint = _wrong_signature(exercise, answer)
+    if complaint:
+        return "wrong", complaint
     given = []
     for case in exercise.cases:
-        arguments = copy.deepcopy(case)
-        try:
-            given.append(answer(*arguments))
-        except NotImplementedError:
-            return "open", "open, not answered yet"
-        except Exception as error:
-            shown = _show_case(exercise, case)
-            return "wrong", f"raises {type(error).__name__}: {error} — for {shown}"
-        if not _equal(arguments, case, 0.0):
-            shown = _show_case(exercise, case)
-            return "wrong", f"changes its input in place — for {shown}"
+        result, complaint = _ask(answer, case)
+        if complaint == OPEN:
+            return "open", OPEN
+        if complaint:
+            return "wrong", f"{complaint}{_for(exercise, case)}"
+        given.append(result)
     wanted = [exercise.solution(*copy.deepcopy(case)) for case in exercise.cases]
     for case, got, want in zip(exercise.cases, given, wanted, strict=True):
-        complaint = _wrong_form(got, want)
+        complaint = wrong_form(got, want)
         if complaint:
-            return "wrong", f"{complaint} — for {_show_case(exercise, case)}"
-    tolerance = exercise.tolerance
-    verdicts = [_equal(g, w, tolerance) for g, w in zip(given, wanted, strict=True)]
-    if all(verdicts):
+            return "wrong", f"{complaint}{_for(exercise, case)}"
+    if all(equal(g, w, exercise.tolerance) for g, w in zip(given, wanted, strict=True)):
         return "correct", "correct"
-    for misconception in exercise.misconceptions:
-        if _makes(misconception, exercise, given):
-            return "wrong", f"{misconception.name}. {misconception.message}"
-    for rule in exercise.properties:
-        for case in exercise.cases:
-            if not rule.holds(answer, *copy.deepcopy(case)):
-                shown = _show_case(exercise, case)
-                return "wrong", f"{rule.says}, but not for {shown}"
-    first = verdicts.index(False)
-    shown = _show_case(exercise, exercise.cases[first])
-    where = _first_wrong(given[first], wanted[first], tolerance)
-    yours = f"{_show(given[first])}{where}"
-    return "wrong", f"not the right value for {shown}: yours is {yours}"
+    named = diagnose(exercise, given, wanted) or _broken(exercise, answer)
+    return "wrong", named or _not_right(exercise, given, wanted)
 
 
-def _makes(misconception: Misconception, exercise: Exercise, given: list) -> bool:
-    """Whether the learner's results are this misconception's on every case."""
-    for case, got in zip(exercise.cases, given, strict=True):
-        expected = misconception.answer(*copy.deepcopy(case))
-        if _wrong_form(got, expected) or not _equal(got, expected, exercise.tolerance):
-            return False
-    return True
+def _ask(answer: Answer, case: tuple) -> tuple[Any, str]:
+    """What an answer returns for a case, or what is wrong with asking it."""
+    arguments = copy.deepcopy(case)
+    try:
+        result = answer(*arguments)
+    except (Exception, SystemExit) as error:
+        if isinstance(error, NotImplementedError) and not error.args:
+            return None, OPEN
+        said = str(error).partition("\n")[0]
+        return None, f"raises {type(error).__name__}{': ' if said else ''}{said}"
+    if not all(map(_unchanged, arguments, case)):
+        return None, "changes its input in place"
+    return result, ""
 
 
-def _wrong_form(got: Any, want: Any) -> str:
-    """What is wrong with the type, length, shape or dtype of a result, or nothing."""
-    if got is None:
-        return "returns nothing: is there a `return`?"
-    if isinstance(want, tuple | list):
-        if not isinstance(got, tuple | list):
-            return f"returns {_article(got)}; a tuple or list of {len(want)} is wanted"
-        if len(got) != len(want):
-            return f"returns {len(got)} results; {len(want)} are wanted"
-        complaints = map(_wrong_form, got, want)
-        return next((c for c in complaints if c), "")
-    if isinstance(want, sp.MatrixBase):
-        if not isinstance(got, sp.MatrixBase):
-            return f"returns {_article(got)}; a SymPy matrix is wanted"
-        if got.shape != want.shape:
-            return f"returns shape {got.shape}; {want.shape} is wanted"
-    elif isinstance(want, torch.Tensor):
-        if not isinstance(got, torch.Tensor):
-            return f"returns {_article(got)}; a torch.Tensor is wanted"
-        if got.shape != want.shape:
-            return f"returns shape {list(got.shape)}; {list(want.shape)} is wanted"
-        if got.dtype != want.dtype:
-            return f"returns {got.dtype}; {want.dtype} is wanted"
-    elif isinstance(want, np.ndarray):
-        if not isinstance(got, np.ndarray):
-            return f"returns {_article(got)}; a NumPy array is wanted"
-        if got.shape != want.shape:
-            return f"returns shape {list(got.shape)}; {list(want.shape)} is wanted"
-        exact = want.dtype.kind in "fc"  # the size of an integer does not matter
-        if got.dtype.kind != want.dtype.kind or (exact and got.dtype != want.dtype):
-            return f"returns dtype {got.dtype}; {want.dtype} is wanted"
-    elif isinstance(want, bool | np.bool_):
-        if not isinstance(got, bool | np.bool_):
-            return f"returns {_article(got)}; True or False is wanted"
-    elif isinstance(want, str):
-        if not isinstance(got, str):
-            return f"returns {_article(got)}; a string is wanted"
-    elif np.ndim(got) != 0 or isinstance(got, str | bool):
-        return f"returns {_article(got)}; one number or expression is wanted"
+def _not_right(exercise: Exercise, given: list, wanted: list) -> str:
+    """The first case that is wrong, the result, and where that is wrong."""
+    tolerance, results = exercise.tolerance, zip(given, wanted, strict=True)
+    first = [equal(g, w, tolerance) for g, w in results].index(False)
+    got, shown = given[first], _show_case(exercise, exercise.cases[first])
+    message = (
+        f"not the right value{' for ' if shown else ''}{shown}: yours is {show(got)}"
+    )
+    where = first_wrong(got, wanted[first], tolerance)
+    return f"{message}{where}. {locate(exercise, given, wanted)}".rstrip(". ")
+
+
+def _wrong_signature(exercise: Exercise, answer: Any) -> str:
+    """Why an answer cannot be asked at all, or nothing."""
+    if not callable(answer):
+        return f"{article(answer)} is given; the function itself is wanted"
+    try:
+        signature = inspect.signature(answer)
+    except (TypeError, ValueError):  # some built-in functions tell nothing
+        return ""
+    given, wanted = list(signature.parameters), _parameters(exercise)
+    try:
+        signature.bind(*wanted)
+    except TypeError:
+        return f"takes ({', '.join(given)}); it is called with ({', '.join(wanted)})"
+    if given != wanted and sorted(given) == sorted(wanted):
+        return f"takes ({', '.join(given)}); the order ({', '.join(wanted)}) is wanted"
     return ""
 
 
-def _equal(got: Any, want: Any, tolerance: float) -> bool:
-    """Whether two results of the same form agree; NaN agrees with nothing."""
-    if isinstance(want, tuple | list):
-        return all(_equal(g, w, tolerance) for g, w in zip(got, want, strict=True))
-    if isinstance(want, sp.Basic | sp.MatrixBase):
-        difference = sp.Matrix([got]) - sp.Matrix([want])
-        return all(_vanishes(entry) for entry in difference)
-    if isinstance(want, torch.Tensor):
-        return _equal(_to_numpy(got), _to_numpy(want), tolerance)
-    if isinstance(want, np.ndarray) and want.dtype.kind in "fc":
-        return bool(np.all(_close(got, want, tolerance)))
-    if isinstance(want, np.ndarray):
-        return bool(np.array_equal(got, want))
-    if isinstance(want, float | np.floating):
-        return bool(_close(float(got), want, tolerance))
-    return bool(got == want)
+def _parameters(exercise: Exercise) -> list[str]:
+    """The names of what the cases give a value."""
+    names = inspect.signature(exercise.solution).parameters
+    return list(names)[: len(exercise.cases[0])]
 
 
-def _close(got: Any, want: Any, tolerance: float) -> Any:
-    """Where numbers agree; the difference of equal infinities is NaN."""
-    with np.errstate(invalid="ignore"):
-        return (got == want) | (abs(got - want) <= tolerance)
+def _unchanged(after: Any, before: Any) -> bool:
+    if isinstance(before, np.ndarray | torch.Tensor | sp.MatrixBase | list):
+        return not wrong_form(after, before) and equal(after, before, 0.0)
+    return True
 
 
-def _first_wrong(got: Any, want: Any, tolerance: float) -> str:
-    """Where an array or a tensor is wrong first, or nothing."""
-    if isinstance(want, torch.Tensor):
-        got, want = _to_numpy(got), _to_numpy(want)
-    if not isinstance(want, np.ndarray):
-        return ""
-    index = np.argwhere(~np.isclose(got, want, rtol=0, atol=tolerance))[0]
-    return f", wrong first at index {index.tolist()}"
+def _broken(exercise: Exercise, answer: Answer) -> str:
+    """The first property that does not hold, with what the answer was asked for."""
+    for rule in exercise.properties:
+        for case in exercise.cases:
+            holds, asked = _holds(rule, answer, case)
+            if not holds:
+                shown = {_show_case(exercise, arguments): None for arguments in asked}
+                if not exercise.cases[0]:
+                    return f"this does not hold for yours: {rule.says}"
+                return f"{rule.says}, but not for {' and '.join(shown)}"
+    return ""
 
 
-def _to_numpy(x: torch.Tensor) -> np.ndarray:
-    x = x.detach().cpu()
-    return (x.double() if x.is_floating_point() else x).numpy()
+def _holds(rule: Property, answer: Answer, case: tuple) -> tuple[bool, list[tuple]]:
+    """Whether an answer has a property, and the inputs that it was asked for."""
+    asked = []
+
+    def recorded(*arguments: Any) -> Any:
+        asked.append(copy.deepcopy(arguments))
+        return answer(*arguments)
+
+    try:
+        return bool(rule.holds(recorded, *copy.deepcopy(case))), asked
+    except (Exception, SystemExit):  # off the cases, it may return or raise anything
+        return False, asked or [case]
 
 
-def _vanishes(expression: sp.Expr) -> bool:
-    attempts = (sp.expand, sp.trigsimp, sp.simplify)
-    return any(attempt(expression) == 0 for attempt in attempts)
-
-
-def _article(value: Any) -> str:
-    if isinstance(value, sp.Expr):
-        return "a SymPy expression"
-    name = type(value).__name__
-    return f"{'an' if name[0] in 'aeiou' or name == 'ndarray' else 'a'} {name}"
+def _for(exercise: Exercise, case: Iterable[Any]) -> str:
+    shown = _show_case(exercise, case)
+    return f" — for {shown}" if shown else ""
 
 
 def _show_case(exercise: Exercise, case: Iterable[Any]) -> str:
     names = inspect.signature(exercise.solution).parameters
-    shown = [f"{n} = {_show(v)}" for n, v in zip(names, case, strict=True)]
-    return ", ".join(shown) if shown else "this call"
-
-
-def _show(value: Any) -> str:
-    if isinstance(value, torch.Tensor) and value.numel() > 12:
-        return f"a tensor of shape {list(value.shape)}"
-    if isinstance(value, np.ndarray) and value.size > 12:
-        return f"an array of shape {list(value.shape)}"
-    if isinstance(value, np.ndarray):
-        return np.array2string(value, precision=4, separator=", ")
-    if callable(value):
-        return getattr(value, "__name__", "a function")
-    return str(value)
+    return ", ".join(f"{n} = {show(v)}" for n, v in zip(names, case, strict=False))

@@ -9,6 +9,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 from sphinx.util.docutils import SphinxDirective
 
 from posedu import check
+from posedu.check.core import judge
 from posedu_book.markup import parse
 
 CHECKED = "nbval-check-output"  # the tag of a cell whose output nbval compares
@@ -16,7 +17,8 @@ CHECKED = "nbval-check-output"  # the tag of a cell whose output nbval compares
 HOW = (
     "Write each function where it says `raise NotImplementedError`, run the cell, then "
     "run the check below it.\nThe check says what is wrong, and with which smallest "
-    "input; it never shows the solution."
+    "input; it never shows the solution.\nWhere SymPy is asked for, results are exact, "
+    "without a decimal point."
 )
 
 LIBRARIES = {"np", "sp", "torch"}  # a learner may want them where a solution does not
@@ -167,17 +169,16 @@ def _notebook(chapter, setup, solutions):
         cell.id = f"{chapter}-{number}"
     code = [cell for cell in cells if cell.cell_type == "code"]
     for count, cell in enumerate(code, 1):
-        for output in cell.outputs:  # nbval refuses outputs of what was never run
-            cell.execution_count = output.execution_count = count
+        if cell.outputs:  # nbval refuses outputs of what was never run
+            cell.execution_count = count
     return new_notebook(cells=cells, metadata=KERNEL)
 
 
 def _check(exercise, name, solutions):
     cell = new_code_cell(f'check("{exercise.name}", {name})')
     if solutions:
-        result = check.check(exercise.name, exercise.solution)
-        data = {"text/html": result._repr_html_(), "text/plain": repr(result)}
-        cell.outputs = [new_output("execute_result", data)]
+        result = judge(exercise.name, exercise.solution)
+        cell.outputs = [new_output("display_data", result.mimebundle())]
         cell.metadata.tags = [CHECKED]
     return cell
 

@@ -20,7 +20,7 @@ from nbformat.v4 import new_code_cell
 import posedu
 from posedu.check import sheets
 from posedu_book import exercises
-from posedu_book.exercises import CHECKED
+from posedu_book.exercises import CHECKED, KERNEL
 
 ROOT = Path(__file__).resolve().parents[3]
 NOTEBOOKS = ROOT / "notebooks"
@@ -71,7 +71,8 @@ def setup_cell(address):
 
 
 def set_up(notebook, address):
-    """Put the set-up cell, with the address, first among the code cells."""
+    """Name the kernel, and put the set-up cell, with the address, where it belongs."""
+    notebook.metadata.update(KERNEL)
     for cell in notebook.cells:
         if "setup" in cell.metadata.get("tags", []):
             cell.update(setup_cell(address) | {"id": cell.id})

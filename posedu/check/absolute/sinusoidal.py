@@ -72,6 +72,72 @@ There are two pairs, $p = 0$ and $p = 1$, and $10000^{2/4} = 100$.
             "The angle is in radians: sin 1 is about 0.84.",
             lambda: _sines_and_cosines(*[sp.pi / 180 / n for n in (1, 1, 100, 100)]),
         ),
+        Misconception(
+            "The exponent lacks its 2",
+            "With 10000^(p/d) the second pair gets 10000^(1/4) = 10. Each pair has "
+            "two features, and the exponent of pair p is 2p/d.",
+            lambda: _sines_and_cosines(1, 1, sp.Rational(1, 10), sp.Rational(1, 10)),
+        ),
+        Misconception(
+            "The second pair turns faster than the first",
+            "The position is divided by 10000^(2p/d), not multiplied by it.",
+            lambda: _sines_and_cosines(1, 1, 100, 100),
+        ),
+        Misconception(
+            "This is position 0",
+            "There all sines are 0 and all cosines 1, whatever the frequencies are.",
+            lambda: _sines_and_cosines(0, 0, 0, 0),
+        ),
+        Misconception(
+            "This is position 2",
+            "PE(1) is that of the position 1, which is the second one: positions "
+            "count from 0.",
+            lambda: _sines_and_cosines(2, 2, sp.Rational(1, 50), sp.Rational(1, 50)),
+        ),
+        Misconception(
+            "The slow pair comes first",
+            "Pair p = 0 comes first, and 10000⁰ = 1.",
+            lambda: sp.Matrix([first_position()[n] for n in (2, 3, 0, 1)]),
+        ),
+        Misconception(
+            "One pair is all sines, the other all cosines",
+            "Each pair has a sine and a cosine, of the same angle.",
+            lambda: sp.Matrix(
+                [
+                    sp.sin(1),
+                    sp.sin(1),
+                    sp.cos(sp.Rational(1, 100)),
+                    sp.cos(sp.Rational(1, 100)),
+                ]
+            ),
+        ),
+        Misconception(
+            "These are the angles",
+            "They are right. Now their sines and cosines.",
+            lambda: sp.Matrix([1, 1, sp.Rational(1, 100), sp.Rational(1, 100)]),
+        ),
+        Misconception(
+            "Radians are taken for turns",
+            "ω is in radians for each position: there is no 2π in the angle.",
+            lambda: _sines_and_cosines(*[2 * sp.pi / n for n in (1, 1, 100, 100)]),
+        ),
+        Misconception(
+            "The second frequency is 1/1000",
+            "10000^(2/4) is a root of 10000: which one?",
+            lambda: _sines_and_cosines(
+                1, 1, sp.Rational(1, 1000), sp.Rational(1, 1000)
+            ),
+        ),
+        Misconception(
+            "The second pair has its cosine first",
+            "Each pair begins with its sine.",
+            lambda: sp.Matrix([first_position()[n] for n in (0, 1, 3, 2)]),
+        ),
+        Misconception(
+            "The second angle is doubled",
+            "In 2p/d the 2 stands in the exponent.",
+            lambda: _sines_and_cosines(1, 1, sp.Rational(1, 50), sp.Rational(1, 50)),
+        ),
     ),
 )
 
@@ -93,6 +159,24 @@ def _other_rule(d, spacing):
 def _frequencies_from_1(d, spacing):
     ratio = 10000.0 ** (-2 / d if spacing == "paper" else -1 / (d // 2 - 1))
     return frequencies(d, spacing) * ratio
+
+
+def _by_rule(paper, tensor2tensor):
+    """Frequencies with the exponents ``paper(p, d)`` or ``tensor2tensor(p, d)``."""
+
+    def answer(d, spacing):
+        exponent = paper if spacing == "paper" else tensor2tensor
+        return 10000.0 ** exponent(np.arange(d // 2), d)
+
+    return answer
+
+
+def _paper(p, d):
+    return -2 * p / d
+
+
+def _tensor2tensor(p, d):
+    return -p / (d / 2 - 1)
 
 
 FREQUENCIES = Exercise(
@@ -140,6 +224,84 @@ Only the number that divides $p$ differs. Both begin at 1.
             "Pair 0 comes first, with frequency 1.",
             _frequencies_from_1,
         ),
+        Misconception(
+            "The exponent of the paper's rule lacks its 2",
+            "Of d/2 pairs the slowest should come near 1/10000. With −p/d it stops "
+            "near 1/100.",
+            _by_rule(lambda p, d: -p / d, _tensor2tensor),
+        ),
+        Misconception(
+            "In the second rule features are counted, not pairs",
+            "What divides p is the number of pairs less one, d/2 − 1, so that the "
+            "last exponent is −1.",
+            _by_rule(_paper, lambda p, d: -p / (d - 1)),
+        ),
+        Misconception(
+            "In the second rule d − 1 divides 2p",
+            "With −2p/(d − 1) the last frequency is not quite 1/10000. What must "
+            "divide p for the last pair?",
+            _by_rule(_paper, lambda p, d: -2 * p / (d - 1)),
+        ),
+        Misconception(
+            "In the second rule the exponent has its 2 twice",
+            "p counts pairs, and the last of them is d/2 − 1: −p/(d/2 − 1) reaches "
+            "−1 there.",
+            _by_rule(_paper, lambda p, d: -2 * p / (d / 2 - 1)),
+        ),
+        Misconception(
+            "In the second rule the 1 has left its bracket",
+            "p is divided by d/2 − 1. Without the bracket 1 is subtracted from the "
+            "exponent.",
+            _by_rule(_paper, lambda p, d: -p / (d / 2) - 1),
+        ),
+        Misconception(
+            "In the second rule 1 is added to the number of pairs",
+            "Then the last exponent is nearer to 0 than in the paper's rule. It "
+            "should be −1.",
+            _by_rule(_paper, lambda p, d: -p / (d / 2 + 1)),
+        ),
+        Misconception(
+            "These are wavelengths",
+            "2π/ω is how many positions a turn takes. Frequencies are asked for.",
+            lambda d, spacing: 2 * np.pi / frequencies(d, spacing),
+        ),
+        Misconception(
+            "These are turns for each position",
+            "ω is in radians for each position, so nothing is divided by 2π.",
+            lambda d, spacing: frequencies(d, spacing) / (2 * np.pi),
+        ),
+        Misconception(
+            "These are the exponents",
+            "They are right. 10000 must be raised to them.",
+            lambda d, spacing: np.log(frequencies(d, spacing)) / np.log(10000),
+        ),
+        Misconception(
+            "The base is multiplied by the exponent",
+            "10000 must be raised to the exponent: `**`, not `*`.",
+            lambda d, spacing: 10000 * np.log(frequencies(d, spacing)) / np.log(10000),
+        ),
+        Misconception(
+            "The frequencies are evenly spaced",
+            "Their logarithms are: each frequency is the one before it times the "
+            "same factor.",
+            lambda d, spacing: np.linspace(1, frequencies(d, spacing)[-1], d // 2),
+        ),
+        Misconception(
+            "The frequencies are evenly spaced down to 1/10000",
+            "It is their logarithms that are evenly spaced, and only one of the two "
+            "rules reaches 1/10000.",
+            lambda d, spacing: np.linspace(1, 1e-4, d // 2),
+        ),
+        Misconception(
+            "The slowest comes first",
+            "Pair 0 is the fastest, with frequency 1.",
+            lambda d, spacing: frequencies(d, spacing)[::-1],
+        ),
+        Misconception(
+            "The base is 1000",
+            "It is 10000: count the zeros.",
+            lambda d, spacing: frequencies(d, spacing) ** 0.75,
+        ),
     ),
     properties=(
         Property(
@@ -182,6 +344,13 @@ def _moves_the_pair(answer, omega, t):
         sp.Matrix([sp.sin(omega * n), sp.cos(omega * n)]) for n in (i, i + t)
     )
     return sp.simplify(answer(omega, t) * here - there) == sp.zeros(2, 1)
+
+
+def _of_cosine_and_sine(entries):
+    """A matrix of the cosine and the sine of ωt."""
+    return lambda omega, t: sp.Matrix(
+        2, 2, entries(sp.cos(omega * t), sp.sin(omega * t))
+    )
 
 
 OFFSET_MATRIX = Exercise(
@@ -233,6 +402,74 @@ What must hold for all angles $\omega i$ holds for $0$ and $\pi/2$: each turns t
             "A shift by 0 must be the identity.",
             lambda omega, t: offset_matrix(omega, sp.pi / (2 * omega) - t),
         ),
+        Misconception(
+            "This is a mirror",
+            "Its determinant is −1. A shift by 0 must be the identity: look at the "
+            "sign of the last entry.",
+            _of_cosine_and_sine(lambda c, s: [c, s, s, -c]),
+        ),
+        Misconception(
+            "This is a mirror with sine and cosine exchanged",
+            "A shift by 0 must be the identity.",
+            _of_cosine_and_sine(lambda c, s: [s, c, c, -s]),
+        ),
+        Misconception(
+            "The last entry has the wrong sign",
+            "A shift by 0 must be the identity.",
+            _of_cosine_and_sine(lambda c, s: [c, s, -s, -c]),
+        ),
+        Misconception(
+            "Each member only scales itself",
+            "sin(a + b) = sin a cos b + cos a sin b: each new member needs both old "
+            "ones.",
+            _of_cosine_and_sine(lambda c, s: [c, 0, 0, c]),
+        ),
+        Misconception(
+            "The new pair is the old one times that of t",
+            "The sine of a sum is not the product of the sines. Each new member "
+            "needs both old ones.",
+            _of_cosine_and_sine(lambda c, s: [s, 0, 0, c]),
+        ),
+        Misconception(
+            "The shift is missing",
+            "M depends on t: this moves by one position, whatever t is.",
+            lambda omega, t: offset_matrix(omega, 1),
+        ),
+        Misconception(
+            "Frequency and shift are added",
+            "The angle ω(i + t) is ωi + ωt, so the pair turns by a product.",
+            lambda omega, t: offset_matrix(1, omega + t),
+        ),
+        Misconception(
+            "Nothing moves",
+            "Only a shift by 0 is the identity.",
+            lambda omega, t: sp.eye(2),
+        ),
+        Misconception(
+            "All signs are reversed",
+            "A shift by 0 must be the identity, and this is minus it.",
+            lambda omega, t: -offset_matrix(omega, t),
+        ),
+        Misconception(
+            "Both sines have a minus",
+            "Only one of them has: which of the two sums is a difference?",
+            _of_cosine_and_sine(lambda c, s: [c, -s, -s, c]),
+        ),
+        Misconception(
+            "Sine and cosine are exchanged, without a minus",
+            "A shift by 0 must be the identity.",
+            _of_cosine_and_sine(lambda c, s: [s, c, c, s]),
+        ),
+        Misconception(
+            "The shift is divided by the frequency",
+            "A pair of frequency ω turns by ω radians a position, so by ωt.",
+            lambda omega, t: offset_matrix(1, t / omega),
+        ),
+        Misconception(
+            "This holds for small shifts only",
+            "1 and ωt are where cosine and sine begin.",
+            lambda omega, t: sp.Matrix([[1, omega * t], [-omega * t, 1]]),
+        ),
     ),
     properties=(
         Property(
@@ -281,6 +518,40 @@ def _own_frequencies(length, d, layout):
     return _arranged(np.sin(angles[:, 0::2]), np.cos(angles[:, 1::2]), layout)
 
 
+def _with_frequencies(omega):
+    """The table with the frequencies ``omega(p, d)`` of the pairs p."""
+    return lambda length, d, layout: _table_at(
+        range(length), omega(np.arange(d // 2), d), layout
+    )
+
+
+def _of_angles(first, second):
+    """The table of two functions of the angle."""
+
+    def answer(length, d, layout):
+        angles = np.outer(range(length), geometric(d))
+        return _arranged(first(angles), second(angles), layout)
+
+    return answer
+
+
+def _stacked_without_axis(length, d, layout):
+    angles = np.outer(range(length), geometric(d))
+    return np.stack([np.sin(angles), np.cos(angles)]).reshape(length, d)
+
+
+def _frequency_of_feature(pair):
+    """The table with the frequency of pair ``pair(feature, d)`` in each feature."""
+
+    def answer(length, d, layout):
+        feature = np.arange(d)
+        angles = np.outer(range(length), 10000.0 ** (-2 * pair(feature, d) / d))
+        first = feature % 2 == 0 if layout == "interleaved" else feature < d // 2
+        return np.where(first, np.sin(angles), np.cos(angles))
+
+    return answer
+
+
 TABLE = Exercise(
     name="sinusoidal-4",
     title="The table, in both layouts",
@@ -296,7 +567,7 @@ Return $\mathrm{PE}$ of the positions $0, \dots, \text{length} - 1$ as a float64
 Slices with a step, `table[:, 0::2]`, can be assigned to.
 """,
     cases=(
-        (1, 2, "interleaved"),
+        (1, 4, "interleaved"),
         (2, 4, "interleaved"),
         (2, 4, "half"),
         (7, 16, "interleaved"),
@@ -346,6 +617,102 @@ Slices with a step, `table[:, 0::2]`, can be assigned to.
             lambda length, d, layout: _table_at(
                 range(1, length + 1), geometric(d), layout
             ),
+        ),
+        Misconception(
+            "The exponent lacks its 2",
+            "10000^(−p/d) for d/2 pairs ends near 1/100: each pair has two "
+            "features, so it is 10000^(−2p/d).",
+            _with_frequencies(lambda p, d: 10000.0 ** (-p / d)),
+        ),
+        Misconception(
+            "These are tensor2tensor's frequencies",
+            "The paper divides 2p by d. Dividing p by d/2 − 1 is another rule.",
+            _with_frequencies(lambda p, d: 10000.0 ** (-p / (d / 2 - 1))),
+        ),
+        Misconception(
+            "The pairs are counted from 1",
+            "Pair 0 comes first, with frequency 1.",
+            _with_frequencies(lambda p, d: 10000.0 ** (-2 * (p + 1) / d)),
+        ),
+        Misconception(
+            "The slowest pair comes first",
+            "Pair 0 is the fastest, with frequency 1.",
+            _with_frequencies(lambda p, d: geometric(d)[::-1]),
+        ),
+        Misconception(
+            "All pairs have one frequency",
+            "Then the encoding repeats itself after 2π positions. Each pair has a "
+            "frequency of its own.",
+            _with_frequencies(lambda p, d: np.ones(d // 2)),
+        ),
+        Misconception(
+            "The base is 1000",
+            "The paper's is 10000: count the zeros.",
+            _with_frequencies(lambda p, d: 1000.0 ** (-2 * p / d)),
+        ),
+        Misconception(
+            "Radians are taken for turns",
+            "The angle is position · ω, without 2π.",
+            _with_frequencies(lambda p, d: 2 * np.pi * geometric(d)),
+        ),
+        Misconception(
+            "Degrees",
+            "The angle is in radians, which `np.sin` takes.",
+            _with_frequencies(lambda p, d: np.pi / 180 * geometric(d)),
+        ),
+        Misconception(
+            "Sines everywhere",
+            "The second member of each pair is a cosine.",
+            _of_angles(np.sin, np.sin),
+        ),
+        Misconception(
+            "Cosines everywhere",
+            "The first member of each pair is a sine.",
+            _of_angles(np.cos, np.cos),
+        ),
+        Misconception(
+            "The cosines have the wrong sign",
+            "At position 0 they are all 1.",
+            _of_angles(np.sin, lambda x: -np.cos(x)),
+        ),
+        Misconception(
+            "These are the angles",
+            "They are right. Now their sines and cosines.",
+            _of_angles(np.array, np.array),
+        ),
+        Misconception(
+            "The half layout, whatever is asked for",
+            "Interleaved means sine, cosine, sine, cosine.",
+            lambda length, d, layout: table(length, d, "half"),
+        ),
+        Misconception(
+            "The rows are mixed",
+            "`reshape` reads row by row: stacked along a new *first* axis, sines of "
+            "one position end up in the row of another. The members of a pair must "
+            "be neighbours before the reshape.",
+            _stacked_without_axis,
+        ),
+        Misconception(
+            "The rows are made to have length 1",
+            "Nothing is divided here: every row has the squared length d/2.",
+            lambda length, d, layout: table(length, d, layout) / np.sqrt(d / 2),
+        ),
+        Misconception(
+            "The frequencies are interleaved, the sines and cosines are not",
+            "In the half layout feature p and feature p + d/2 share a frequency, so "
+            "the list of frequencies is repeated as a whole.",
+            _frequency_of_feature(lambda feature, d: feature // 2),
+        ),
+        Misconception(
+            "The frequencies are in halves, the sines and cosines are not",
+            "In the interleaved layout features 2p and 2p + 1 share a frequency, so "
+            "each frequency is repeated.",
+            _frequency_of_feature(lambda feature, d: feature % (d // 2)),
+        ),
+        Misconception(
+            "Each feature counts as a pair",
+            "p counts pairs: a sine and its cosine share one frequency.",
+            _frequency_of_feature(lambda feature, d: feature),
         ),
     ),
     properties=(
@@ -419,6 +786,45 @@ You want it column by column.
             "That is still a half layout, cosines before sines.",
             lambda x: np.roll(x, x.shape[-1] // 2, axis=-1),
         ),
+        Misconception(
+            "The order is reversed",
+            "This lists the last number first. What moves is which half a number "
+            "comes from.",
+            lambda x: x[..., ::-1].copy(),
+        ),
+        Misconception(
+            "The axes before the last one take part",
+            "Each vector along the last axis is reordered by itself; with one "
+            "vector nobody notices.",
+            lambda x: x.reshape(2, -1).T.reshape(x.shape),
+        ),
+        Misconception(
+            "The two halves are stacked along the wrong axis",
+            "The members of a pair must be neighbours before the reshape: they "
+            "belong on a new *last* axis.",
+            lambda x: np.stack(np.split(x, 2, axis=-1)).reshape(x.shape),
+        ),
+        Misconception(
+            "The cosines are in reverse order",
+            "The p-th sine goes with the p-th cosine, counted from the front in "
+            "both halves.",
+            lambda x: to_interleaved(
+                np.concatenate(
+                    (x[..., : x.shape[-1] // 2], x[..., : x.shape[-1] // 2 - 1 : -1]),
+                    axis=-1,
+                )
+            ),
+        ),
+        Misconception(
+            "The numbers are sorted",
+            "What moves depends on the place of a number, not on its size.",
+            lambda x: np.sort(x, axis=-1),
+        ),
+        Misconception(
+            "The sines come twice",
+            "Every number of x occurs once: sine, cosine, sine, cosine.",
+            lambda x: np.repeat(x[..., : x.shape[-1] // 2], 2, axis=-1),
+        ),
     ),
 )
 
@@ -449,6 +855,11 @@ def _frequencies_by_logarithm(d):
 def _is_true_to_rounding(answer, positions, d):
     want = absolute.sinusoidal(positions.numpy(), d, layout="interleaved")
     return bool(np.abs(answer(positions, d).numpy() - want).max() < 2**-22)
+
+
+def _tells_neighbours_apart(answer, positions, d):
+    here, there = answer(positions, d), answer(positions + 1, d)
+    return bool((here != there).any(-1).all())
 
 
 EXACT_TABLE = Exercise(
@@ -514,10 +925,76 @@ At which step may you round?
                 -1,
             ),
         ),
+        Misconception(
+            "The cosines come first",
+            "The angles are right; the first member of a pair is the sine.",
+            lambda positions, d: (
+                exact_table(positions, d).unflatten(-1, (-1, 2)).flip(-1).flatten(-2)
+            ),
+        ),
+        Misconception(
+            "The exponent lacks its 2",
+            "10000^(−p/d) for pairs p = 0, 1, …: each pair has two features.",
+            lambda positions, d: _float32_table(
+                positions.double(),
+                10000 ** (-torch.arange(d // 2, dtype=torch.float64) / d),
+            ),
+        ),
+        Misconception(
+            "The exponent has its 2 twice",
+            "`arange(0, d, 2)` counts features already.",
+            lambda positions, d: _float32_table(
+                positions.double(), _exact_frequencies(d) ** 2
+            ),
+        ),
+        Misconception(
+            "The frequencies are inverted",
+            "A position is multiplied by 10000^(−2p/d), or divided by 10000^(2p/d).",
+            lambda positions, d: _float32_table(
+                positions.double(), 1 / _exact_frequencies(d)
+            ),
+        ),
+        Misconception(
+            "The rows are numbered, whatever their positions",
+            "`positions` says where the tokens are; they need not start at 0.",
+            lambda positions, d: exact_table(torch.arange(len(positions)), d),
+        ),
+        Misconception(
+            "These are tensor2tensor's frequencies",
+            "The paper divides 2p by d. Dividing p by d/2 − 1 is another rule.",
+            lambda positions, d: _float32_table(
+                positions.double(),
+                10000 ** (-torch.arange(d // 2, dtype=torch.float64) / (d / 2 - 1)),
+            ),
+        ),
+        Misconception(
+            "The finished table went through half precision",
+            "The angles are right; the sines and cosines have lost their digits on "
+            "their way to float32.",
+            lambda positions, d: exact_table(positions, d).half().float(),
+        ),
+        Misconception(
+            "The finished table went through bfloat16",
+            "The angles are right; the sines and cosines have lost their digits on "
+            "their way to float32.",
+            lambda positions, d: exact_table(positions, d).bfloat16().float(),
+        ),
     ),
     properties=(
         Property(
-            "Every entry is the true sine or cosine, up to the rounding of float32",
+            "A position and the next one have different encodings, so positions keep "
+            "all their digits",
+            _tells_neighbours_apart,
+        ),
+        Property(
+            "At position 1 these are the sines and cosines of 10000^(−2p/d)",
+            lambda answer, positions, d: _is_true_to_rounding(
+                answer, torch.tensor([1]), d
+            ),
+        ),
+        Property(
+            "Nothing before the finished sine or cosine is rounded to float32, so "
+            "errors do not grow with the position",
             _is_true_to_rounding,
         ),
     ),
@@ -581,6 +1058,54 @@ The inner product is a sum of cosines; `np.diff` compares neighbours, and `np.ar
             "You explore another curve: its pairs turn by many radians a position.",
             lambda d: _first(np.diff(_gram(1 / geometric(d))) > 0) + 1,
         ),
+        Misconception(
+            "The exponent lacks its 2",
+            "You explore another curve, with 10000^(−p/d) for d/2 pairs.",
+            lambda d: _first(np.diff(_gram(geometric(d) ** 0.5)) > 0) + 1,
+        ),
+        Misconception(
+            "Each feature has a frequency of its own",
+            "You explore another curve: a sine and its cosine share a frequency, so "
+            "there are d/2 of them.",
+            lambda d: _first(np.diff(_gram(10000.0 ** (-np.arange(d) / d))) > 0) + 1,
+        ),
+        Misconception(
+            "One step too late",
+            "Wanted is the offset of the value that is larger than the one before "
+            "it; no further one.",
+            lambda d: first_rise(d) + 1,
+        ),
+        Misconception(
+            "This is where the curve bends",
+            "There it begins to fall more slowly. It must rise.",
+            lambda d: _first(np.diff(_gram(geometric(d)), 2) > 0),
+        ),
+        Misconception(
+            "This is the lowest point",
+            "The curve falls and rises many times, and its lowest point among those "
+            "that you looked at comes late. The *first* rise is asked for.",
+            lambda d: int(np.argmin(_gram(geometric(d), 200))),
+        ),
+        Misconception(
+            "These are sums of sines",
+            "The inner product of two encodings is a sum of cosines of ω t.",
+            lambda d: (
+                _first(np.diff(np.sin(np.outer(range(4000), geometric(d))).sum(-1)) > 0)
+                + 1
+            ),
+        ),
+    ),
+    properties=(
+        Property(
+            "The value at the offset is larger than the one before it",
+            lambda answer, d: np.diff(_gram(geometric(d)))[answer(d) - 1] > 0,
+        ),
+        Property(
+            "At all smaller offsets the curve falls",
+            lambda answer, d: (
+                np.diff(_gram(geometric(d)))[: answer(d) - 1] <= 0
+            ).all(),
+        ),
     ),
 )
 
@@ -597,6 +1122,13 @@ def before_or_after(d):
 def _form(answer, d, positions=range(6)):
     pe = absolute.sinusoidal(positions, d, layout="interleaved")
     return pe @ answer(d) @ pe.T
+
+
+def _in_blocks(*entries):
+    """A form with one block for every pair."""
+    return lambda d: np.kron(
+        np.eye(d // 2), np.array(entries, dtype=float).reshape(2, 2)
+    )
 
 
 BEFORE_OR_AFTER = Exercise(
@@ -646,6 +1178,67 @@ Begin with $d = 2$: $\sin(\alpha - \beta) = \sin\alpha \cos\beta - \cos\alpha \s
             "This is for the half layout",
             "In the interleaved layout the members of a pair are neighbours.",
             lambda d: np.kron([[0.0, 1.0], [-1.0, 0.0]], np.eye(d // 2)),
+        ),
+        Misconception(
+            "Half of it",
+            "The two products of sin(a − b) have the factors 1 and −1.",
+            lambda d: before_or_after(d) / 2,
+        ),
+        Misconception(
+            "This is Σ cos ω(i + j), up to its sign",
+            "With the same feature on both sides there are only products of two "
+            "sines and of two cosines. Which products does sin(a − b) have?",
+            _in_blocks(1, 0, 0, -1),
+        ),
+        Misconception(
+            "Neighbours are joined across pairs",
+            "Only the two members of one pair may meet: features 1 and 2 belong to "
+            "different pairs.",
+            lambda d: np.eye(d, k=1) - np.eye(d, k=-1),
+        ),
+        Misconception(
+            "All features meet all others",
+            "Members of different pairs turn by different frequencies; their "
+            "products are not relative.",
+            lambda d: np.triu(np.ones((d, d)), 1) - np.tril(np.ones((d, d)), -1),
+        ),
+        Misconception(
+            "All pairs meet all others",
+            "The sine of one pair must meet the cosine of the same pair only.",
+            lambda d: np.kron(np.ones((d // 2, d // 2)), [[0.0, 1.0], [-1.0, 0.0]]),
+        ),
+        Misconception(
+            "Only the other of the two products",
+            "−cos a sin b alone is half of sin(a − b), and half of what is not "
+            "relative.",
+            _in_blocks(0, 0, -1, 0),
+        ),
+        Misconception(
+            "The frequencies are in the form",
+            "Each pair counts once: the frequencies act inside the sines.",
+            lambda d: np.diag(np.repeat(geometric(d), 2)) @ before_or_after(d),
+        ),
+        Misconception(
+            "This turns by 45°",
+            "It adds Σ cos ω(i − j), which does not change its sign with the offset.",
+            _in_blocks(1, 1, -1, 1),
+        ),
+        Misconception(
+            "This turns by −45°",
+            "It adds Σ cos ω(i − j), which does not change its sign with the "
+            "offset, and subtracts what is wanted.",
+            _in_blocks(1, -1, 1, 1),
+        ),
+        Misconception(
+            "This is for the half layout, with its sign reversed",
+            "In the interleaved layout the members of a pair are neighbours.",
+            lambda d: np.kron([[0.0, -1.0], [1.0, 0.0]], np.eye(d // 2)),
+        ),
+        Misconception(
+            "The signs alternate on the diagonal above the main one",
+            "A sine meets the cosine of its own pair, and the other way round with "
+            "the other sign; two pairs do not meet.",
+            lambda d: np.diag((-1.0) ** np.arange(d - 1), 1),
         ),
     ),
     properties=(

@@ -93,6 +93,41 @@ def _absolute(size):
 
 _SLOPE = sp.Symbol("m", positive=True)
 
+
+def _averaged(weight):
+    """The ``weight(n, i)`` of each mean i ≥ j, added up."""
+    return lambda n, j: sum((weight(n, i) for i in range(j, n)), sp.Integer(0))
+
+
+def _terms(between):
+    """The four terms of aᵀ ``between(W_q, W_k)`` b."""
+    return lambda x_i, p_i, x_j, p_j, W_q, W_k: [
+        (left.T * between(W_q, W_k) * right)[0]
+        for left in (x_i, p_i)
+        for right in (x_j, p_j)
+    ]
+
+
+def _divided(grown, axis=-1):
+    total = grown.sum(axis, keepdims=True)
+    return grown / np.where(total == 0, 1.0, total)
+
+
+def _top(logits, mask):
+    """The largest logit of each row that is allowed, or 0."""
+    top = np.where(mask, logits, -np.inf).max(-1, keepdims=True)
+    return np.where(np.isfinite(top), top, 0.0)
+
+
+def _below_all(logits, mask):
+    shown = np.where(mask, logits, -np.inf)
+    return np.exp(shown - (shown.max() if mask.any() else 0.0))
+
+
+def _lifted(logits, mask):
+    return np.where(mask, np.exp(logits - logits.max(-1, keepdims=True)), 0.0)
+
+
 SHEET = Sheet(
     title="attention",
     conventions=r"""
@@ -132,11 +167,32 @@ Row 0 of $P$ times $X$ must give $x_2^\top$. Which single entry of that row is 1
                     "and in each column, zeros elsewhere.",
                     lambda: sp.diag(2, 3, 1, 0),
                 ),
+                Misconception(
+                    "Nothing is moved",
+                    "This is the identity: token 0 stays in front.",
+                    lambda: sp.eye(4),
+                ),
+                Misconception(
+                    "The tokens are in reverse order",
+                    "π = (2, 3, 1, 0) is not (3, 2, 1, 0): token 2 comes first.",
+                    lambda: _rows(3, 2, 1, 0),
+                ),
+                Misconception(
+                    "The list is counted from 1",
+                    "Its numbers are 0 to 3, and token 0 is the first.",
+                    lambda: _rows(1, 2, 0, 3),
+                ),
             ),
             properties=(
                 Property(
                     "P Pᵀ is the identity",
                     lambda answer: answer() * answer().T == sp.eye(4),
+                ),
+                Property(
+                    "P takes the column (0, 1, 2, 3) to (2, 3, 1, 0)",
+                    lambda answer: (
+                        list(answer() * sp.Matrix([0, 1, 2, 3])) == [2, 3, 1, 0]
+                    ),
                 ),
             ),
         ),
@@ -181,6 +237,60 @@ After one layer token $i$ is the mean of $i + 1$ tokens. Which of these means co
                     "Which token is in more of the first layer's averages, an early one "
                     "or a late one?",
                     lambda n, j: averaged_twice(n, n - 1 - j),
+                ),
+                Misconception(
+                    "Each mean is taken for a mean of all tokens",
+                    "Token i is the mean of only i + 1 tokens after the first layer.",
+                    _averaged(lambda n, i: sp.Rational(1, n * n)),
+                ),
+                Misconception(
+                    "Two layers, 1/n each",
+                    "In the first layer the means are of different lengths, and token j is "
+                    "in several of them.",
+                    lambda n, j: sp.Rational(1, n**2),
+                ),
+                Misconception(
+                    "Only one of the means is counted",
+                    "Token j enters the mean at place j, and all the later ones as well.",
+                    lambda n, j: sp.Rational(1, n * (j + 1)),
+                ),
+                Misconception(
+                    "This is what one mean of the first layer gives",
+                    "It is the weight of token j at place j, after one layer. The second "
+                    "layer averages such means.",
+                    lambda n, j: sp.Rational(1, j + 1),
+                ),
+                Misconception(
+                    "The means are one token too long",
+                    "The mean at place i has i + 1 tokens, since places count from 0.",
+                    _averaged(lambda n, i: sp.Rational(1, n * (i + 2))),
+                ),
+                Misconception(
+                    "All means are counted",
+                    "Token j is not in the means before place j.",
+                    lambda n, j: sum(sp.Rational(1, n * (i + 1)) for i in range(n)),
+                ),
+                Misconception(
+                    "The means before token j are counted",
+                    "Under a causal mask token j is in the means at place j and after it.",
+                    lambda n, j: sum(sp.Rational(1, n * (i + 1)) for i in range(j + 1)),
+                ),
+                Misconception(
+                    "Both averages are squared away",
+                    "The weights of the two layers multiply along each way from j to the "
+                    "last token, and the ways add up.",
+                    _averaged(lambda n, i: sp.Rational(1, (i + 1) ** 2)),
+                ),
+                Misconception(
+                    "The second average runs over the means that contain j",
+                    "All n means of the first layer are averaged, and in those before place "
+                    "j its weight is 0.",
+                    lambda n, j: averaged_twice(n, j) * n / (n - j),
+                ),
+                Misconception(
+                    "The means are counted from the last token",
+                    "The mean at place i has i + 1 tokens, not n − i.",
+                    _averaged(lambda n, i: sp.Rational(1, n * (n - i))),
                 ),
             ),
             properties=(
@@ -230,6 +340,43 @@ Write $-m\,(i - j)$ as a part that depends on $i$ alone and a part that depends 
                         sp.Matrix(n, n, lambda i, j: m * j if j <= i else 0),
                         by_columns(n, m)[1],
                     ),
+                ),
+                Misconception(
+                    "The last column is zero, not the first",
+                    "Softmax would not mind, but the exercise asks for zeros in column 0.",
+                    lambda n, m: (
+                        by_columns(n, m)[0].applyfunc(lambda b: b - m * (n - 1)),
+                        by_columns(n, m)[1].applyfunc(lambda a: a - m * (n - 1)),
+                    ),
+                ),
+                Misconception(
+                    "The columns are counted from 1",
+                    "The first column must be zero: keys count from 0.",
+                    lambda n, m: tuple(
+                        part.applyfunc(lambda x: x + m) for part in by_columns(n, m)
+                    ),
+                ),
+                Misconception(
+                    "The columns are equal, not the rows",
+                    "This bias depends on the query alone, and softmax would not see it at "
+                    "all.",
+                    lambda n, m: (by_columns(n, m)[0].T, by_columns(n, m)[1]),
+                ),
+                Misconception(
+                    "The slope is missing",
+                    "The bias falls by m a token, not by 1.",
+                    lambda n, m: by_columns(n, 1),
+                ),
+                Misconception(
+                    "This is ALiBi as it stands",
+                    "Its rows differ. What may be added to a row without softmax noticing?",
+                    lambda n, m: (_alibi(n, m), sp.zeros(n, 1)),
+                ),
+                Misconception(
+                    "The constants are missing",
+                    "α is what has to be added to the rows of −m (i − j) to make them "
+                    "equal.",
+                    lambda n, m: (by_columns(n, m)[0], sp.zeros(n, 1)),
                 ),
             ),
             properties=(
@@ -282,6 +429,39 @@ Write a small function for $a^\top W_q^\top W_k\, b$ and call it four times.
                         for right in (W_k * x_j, p_j)
                     ],
                 ),
+                Misconception(
+                    "W_q is not transposed",
+                    "(W a)ᵀ is aᵀ Wᵀ.",
+                    _terms(lambda W_q, W_k: W_q * W_k),
+                ),
+                Misconception(
+                    "The other matrix is transposed",
+                    "(W_q a)ᵀ (W_k b) is aᵀ W_qᵀ W_k b.",
+                    _terms(lambda W_q, W_k: W_q * W_k.T),
+                ),
+                Misconception(
+                    "The queries' projection is missing",
+                    "The query is W_q (x_i + p_i).",
+                    _terms(lambda W_q, W_k: W_k),
+                ),
+                Misconception(
+                    "The keys' projection is missing",
+                    "The key is W_k (x_j + p_j).",
+                    _terms(lambda W_q, W_k: W_q.T),
+                ),
+                Misconception(
+                    "Position comes first",
+                    "The order is content–content, content–position, position–content, "
+                    "position–position.",
+                    lambda *case: four_terms(*case)[::-1],
+                ),
+                Misconception(
+                    "The query's token is on both sides",
+                    "The query's side has x_i and p_i, the key's side x_j and p_j.",
+                    lambda x_i, p_i, x_j, p_j, W_q, W_k: four_terms(
+                        x_i, p_i, x_i, p_i, W_q, W_k
+                    ),
+                ),
             ),
             properties=(
                 Property(
@@ -333,6 +513,51 @@ At which position in the sequence does query 0 stand? Check your mask on one que
                     "Past and future are swapped",
                     "True stands where the query may look, which is backwards.",
                     lambda queries, keys: ~causal(queries, keys),
+                ),
+                Misconception(
+                    "Everything may be seen",
+                    "That is right for a single new token. Of several, the earlier must not "
+                    "see the later.",
+                    lambda queries, keys: np.ones((queries, keys), dtype=bool),
+                ),
+                Misconception(
+                    "The cache is hidden",
+                    "The new tokens may look at all that is in the cache, not just at "
+                    "themselves.",
+                    lambda queries, keys: (
+                        causal(queries, keys) & (np.arange(keys) >= keys - queries)
+                    ),
+                ),
+                Misconception(
+                    "The mask is the one of the queries, stretched",
+                    "Only the last queries columns belong to new tokens. Those before them "
+                    "are in the cache, and all of them may be seen.",
+                    lambda queries, keys: (
+                        np.arange(keys)
+                        <= keys // queries * (np.arange(queries)[:, None] + 1) - 1
+                    ),
+                ),
+                Misconception(
+                    "The queries stand in reverse order",
+                    "The last row belongs to the newest token, which sees most.",
+                    lambda queries, keys: causal(queries, keys)[::-1],
+                ),
+                Misconception(
+                    "The keys stand in reverse order",
+                    "Column 0 is the oldest key, which everybody sees.",
+                    lambda queries, keys: causal(queries, keys)[:, ::-1],
+                ),
+                Misconception(
+                    "The query looks ahead",
+                    "These are its own key and all later ones. What comes after it must be "
+                    "hidden.",
+                    lambda queries, keys: ~_diagonal(queries, keys, keys - queries - 1),
+                ),
+                Misconception(
+                    "The query looks ahead, from the first key on",
+                    "The new queries come after everything in the cache, and what comes "
+                    "after them must be hidden.",
+                    lambda queries, keys: ~_diagonal(queries, keys, -1),
                 ),
             ),
             properties=(
@@ -387,6 +612,11 @@ Return the keys that each query head sees, `[batch, heads, tokens, d]`.
                     "Query head 0 belongs to key head 0.",
                     lambda k, heads: share(k, heads).flip(1),
                 ),
+                Misconception(
+                    "All query heads got the last key head",
+                    "Each group has its own.",
+                    lambda k, heads: k[:, -1:].repeat(1, heads, 1, 1),
+                ),
             ),
         ),
         Exercise(
@@ -409,6 +639,10 @@ Subtract the largest *allowed* logit of the row first: that changes nothing but 
                 (np.array([[0.5, -1.0]]), np.array([[False, False]])),
                 (np.array([[999.0, 1000.0, 0.0]]), np.array([[True, True, False]])),
                 (np.array([[1000.0, -1000.0]]), np.array([[False, True]])),
+                (
+                    np.array([[1.0, 3.0], [2.0, -1.0], [0.0, 0.5]]),
+                    np.array([[True, True], [True, True], [True, False]]),
+                ),
             ),
             solution=weights,
             misconceptions=(
@@ -433,6 +667,50 @@ Subtract the largest *allowed* logit of the row first: that changes nothing but 
                     "The mask is read the wrong way round",
                     "In this exercise True means that the query may look.",
                     lambda logits, mask: weights(logits, ~mask),
+                ),
+                Misconception(
+                    "The largest logit of all is subtracted, also where it is masked",
+                    "Then a huge logit that is not allowed makes all the allowed ones "
+                    "vanish. The largest *allowed* one is what must become 0.",
+                    lambda logits, mask: _divided(_lifted(logits, mask)),
+                ),
+                Misconception(
+                    "The rows share one sum",
+                    "Each row has weights of its own that sum to 1: the sum runs over the "
+                    "keys, along the last axis.",
+                    lambda logits, mask: _divided(_below_all(logits, mask), axis=None),
+                ),
+                Misconception(
+                    "The sum runs over the queries",
+                    "A query shares its weight among keys, along the last axis.",
+                    lambda logits, mask: weights(logits.T, mask.T).T,
+                ),
+                Misconception(
+                    "The logits are not exponentiated",
+                    "Weights are exponentials over their sum.",
+                    lambda logits, mask: _divided(np.where(mask, logits, 0.0)),
+                ),
+                Misconception(
+                    "The sign of the logits is reversed",
+                    "The largest logit gets the most weight.",
+                    lambda logits, mask: weights(-logits, mask),
+                ),
+                Misconception(
+                    "The weights are not divided by their sum",
+                    "Each row in which something is allowed sums to 1.",
+                    lambda logits, mask: np.exp(
+                        np.where(mask, logits - _top(logits, mask), -np.inf)
+                    ),
+                ),
+                Misconception(
+                    "The mask is not used",
+                    "Masked keys get weight zero, and share nothing.",
+                    lambda logits, mask: _softmax(logits),
+                ),
+                Misconception(
+                    "All allowed keys get the same weight",
+                    "The logits are lost on the way.",
+                    lambda logits, mask: _divided(mask.astype(float)),
                 ),
             ),
             properties=(
@@ -478,6 +756,24 @@ The values fall, so the first two that are equal stand next to each other. 4096 
                     "1/eps is only the order of magnitude: between two powers of two the "
                     "spacing stays the same while 1/(t + 1) shrinks.",
                     lambda dtype: round(1 / torch.finfo(dtype).eps),
+                ),
+                Misconception(
+                    "This counts all values that differ",
+                    "Later ones differ again, now and then. The question is where the first "
+                    "two are equal.",
+                    lambda dtype: (
+                        len(
+                            (1 / (torch.arange(4096, dtype=torch.float64) + 1))
+                            .to(dtype)
+                            .unique()
+                        )
+                        - 1
+                    ),
+                ),
+                Misconception(
+                    "The values begin with 1/2",
+                    "At the beginning token t = 0, and the value is 1.",
+                    lambda dtype: furthest(dtype) - 1,
                 ),
             ),
         ),

@@ -34,6 +34,7 @@ How many keys are there from $j$ to $i$, both included? And what is the largest 
         (3, 2, sp.Rational(1, 2), 4),
         (4, 2, sp.Rational(1, 2), 4),
         (6, 1, sp.Integer(1), 4),
+        (7, 0, sp.Integer(1), 4),
         (9, 0, sp.Rational(1, 4), 8),
     ),
     solution=count,
@@ -65,6 +66,89 @@ How many keys are there from $j$ to $i$, both included? And what is the largest 
             "A gate may be a half, and so may a position: that is why the table is "
             "interpolated.",
             lambda i, j, gate, npos: sp.floor(sp.Min(gate * (i - j + 1), npos - 1)),
+        ),
+        Misconception(
+            "The gate is left out",
+            "That is the position when all gates are open. A gate of ½ counts half "
+            "a token.",
+            lambda i, j, gate, npos: sp.Min(i - j + 1, npos - 1),
+        ),
+        Misconception(
+            "The count is cut off before the gate",
+            "Gates are summed first; it is the sum that may not exceed the table.",
+            lambda i, j, gate, npos: gate * sp.Min(i - j + 1, npos - 1),
+        ),
+        Misconception(
+            "Neither end is counted",
+            "i − j − 1 tokens lie strictly between. CoPE counts both ends.",
+            lambda i, j, gate, npos: sp.Min(gate * sp.Max(i - j - 1, 0), npos - 1),
+        ),
+        Misconception(
+            "The position is rounded up",
+            "A gate may be a half, and so may a position: that is why the table is "
+            "interpolated.",
+            lambda i, j, gate, npos: sp.ceiling(sp.Min(gate * (i - j + 1), npos - 1)),
+        ),
+        Misconception(
+            "The larger of the two is taken",
+            "The table *limits* the position.",
+            lambda i, j, gate, npos: sp.Max(gate * (i - j + 1), npos - 1),
+        ),
+        Misconception(
+            "The gates are multiplied",
+            "Positions are sums of gates: three gates of ½ count 1½ tokens.",
+            lambda i, j, gate, npos: sp.Min(gate ** (i - j + 1), npos - 1),
+        ),
+        Misconception(
+            "The largest position is one too small",
+            "A table of npos columns has positions 0 … npos − 1.",
+            lambda i, j, gate, npos: sp.Min(gate * (i - j + 1), npos - 2),
+        ),
+        Misconception(
+            "All tokens up to the query are counted",
+            "The count starts at the key: older tokens do not lie between.",
+            lambda i, j, gate, npos: sp.Min(gate * (i + 1), npos - 1),
+        ),
+        Misconception(
+            "The key's end is not counted, and there is no limit",
+            "CoPE counts both ends, and what is farther than the last column shares "
+            "it.",
+            lambda i, j, gate, npos: gate * (i - j),
+        ),
+        Misconception(
+            "The key's end is not counted, and the last column is one too far",
+            "CoPE counts both ends, and a table of npos columns ends at npos − 1.",
+            lambda i, j, gate, npos: sp.Min(gate * (i - j), npos),
+        ),
+        Misconception(
+            "The keys after the query are counted",
+            "j ≤ i: the count goes from the key to the query.",
+            lambda i, j, gate, npos: sp.Max(0, sp.Min(gate * (j - i + 1), npos - 1)),
+        ),
+        Misconception(
+            "Indices are added",
+            "How many keys are there from j to i?",
+            lambda i, j, gate, npos: sp.Min(gate * (i + j + 1), npos - 1),
+        ),
+        Misconception(
+            "The position begins again beyond the table",
+            "What is farther than the last column shares it.",
+            lambda i, j, gate, npos: sp.Mod(gate * (i - j + 1), npos),
+        ),
+        Misconception(
+            "The 1 is not gated",
+            "The gate of the last token counts as all the others.",
+            lambda i, j, gate, npos: sp.Min(gate * (i - j) + 1, npos - 1),
+        ),
+        Misconception(
+            "Positions are counted from the other end of the table",
+            "Near keys have small positions.",
+            lambda i, j, gate, npos: npos - 1 - sp.Min(gate * (i - j + 1), npos - 1),
+        ),
+        Misconception(
+            "A token too many is counted",
+            "From j to i there are i − j steps, and one token more than steps.",
+            lambda i, j, gate, npos: sp.Min(gate * (i - j + 2), npos - 1),
         ),
     ),
     properties=(
@@ -102,6 +186,11 @@ def _token_wise(logits, npos):
     c = np.cumsum(_own_gates(logits))
     since_key = c[:, None] - c + _own_gates(logits)
     return np.minimum(np.tril(since_key), npos - 1)
+
+
+def _limited(counted):
+    """Positions of gates, counted as ``counted(gates)`` says and cut off."""
+    return lambda logits, npos: np.minimum(counted(_gates(logits)), npos - 1)
 
 
 POSITIONS = Exercise(
@@ -188,6 +277,98 @@ Return all positions $p_{ij}$ as an array `[n, n]`, with 0 where $j > i$.
             "There are npos columns, however many keys there are.",
             lambda logits, npos: _counted(_gates(logits)),
         ),
+        Misconception(
+            "The sigmoid is missing",
+            "Logits are any numbers. Gates are between 0 and 1, which is what makes "
+            "positions grow away from the query.",
+            lambda logits, npos: np.minimum(_counted(np.tril(logits)), npos - 1),
+        ),
+        Misconception(
+            "The gates say how much a token is *not* counted",
+            "σ has its minus in the exponent: large logits open the gate.",
+            lambda logits, npos: positions(-logits, npos),
+        ),
+        Misconception(
+            "Keys after the query are counted, and then hidden",
+            "Zeros above the diagonal come too late: the sums to the left of it "
+            "have already counted the future.",
+            lambda logits, npos: np.tril(
+                np.minimum(_counted(1 / (1 + np.exp(-logits))), npos - 1)
+            ),
+        ),
+        Misconception(
+            "The rows were not turned back",
+            "The sums are right and stand in reverse order.",
+            _limited(lambda g: np.cumsum(g[:, ::-1], axis=1)),
+        ),
+        Misconception(
+            "These are the gates of the future",
+            "`np.triu` keeps keys after the query. The past is what counts.",
+            lambda logits, npos: np.minimum(
+                _counted(np.triu(1 / (1 + np.exp(-logits)))), npos - 1
+            ),
+        ),
+        Misconception(
+            "All keys of a row have one position",
+            "This is the sum of the whole row. Key j counts from itself to the "
+            "query only.",
+            _limited(
+                lambda g: np.tril(np.broadcast_to(g.sum(1, keepdims=True), g.shape))
+            ),
+        ),
+        Misconception(
+            "These are the gates, not their sums",
+            "A position is the sum of all gates from the key to the query.",
+            _limited(lambda g: g),
+        ),
+        Misconception(
+            "These are distances",
+            "They are the positions when all gates are open. A gate counts as much "
+            "as it is open.",
+            _limited(
+                lambda g: np.tril(np.arange(len(g))[:, None] - np.arange(len(g)) + 1.0)
+            ),
+        ),
+        Misconception(
+            "The sums are rounded",
+            "Gates are fractions, and so are positions: the table is interpolated.",
+            lambda logits, npos: np.round(positions(logits, npos)),
+        ),
+        Misconception(
+            "The sums are rounded down",
+            "Gates are fractions, and so are positions: the table is interpolated.",
+            lambda logits, npos: np.floor(positions(logits, npos)),
+        ),
+        Misconception(
+            "The older keys are left out and the newer too",
+            "A position sums the gates between key and query, with both ends.",
+            _limited(lambda g: np.maximum(_counted(np.tril(g, -1)) - g, 0)),
+        ),
+        Misconception(
+            "The sums run over later queries",
+            "A row belongs to one query. It adds up its own gates, along the keys.",
+            _limited(lambda g: np.cumsum(g[::-1], axis=0)[::-1]),
+        ),
+        Misconception(
+            "The positions begin again beyond the table",
+            "What is farther than the last column shares it.",
+            lambda logits, npos: _counted(_gates(logits)) % npos,
+        ),
+        Misconception(
+            "The sum runs over older keys, and the future is hidden after it",
+            "This counts from the first key up to key j. Count from the key to the "
+            "query.",
+            lambda logits, npos: np.tril(
+                np.minimum(np.cumsum(1 / (1 + np.exp(-logits)), axis=1), npos - 1)
+            ),
+        ),
+        Misconception(
+            "A gate can be negative",
+            "The sigmoid is between 0 and 1, the tanh between −1 and 1.",
+            lambda logits, npos: np.minimum(
+                _counted(np.tril(np.tanh(logits))), npos - 1
+            ),
+        ),
     ),
     properties=(
         Property(
@@ -238,6 +419,17 @@ def _extrapolated(u, p):
     return u[cell] + (p - cell) * (u[cell + 1] - u[cell])
 
 
+def _between(value):
+    """An answer that is given the fraction and the two numbers beside p."""
+
+    def answer(u, p):
+        p = sp.Min(p, _last(u))
+        low, high = sp.floor(p), sp.ceiling(p)
+        return value(p, p - low, u[low], u[high])
+
+    return answer
+
+
 INTERPOLATE = Exercise(
     name="cope-3",
     title="Between two columns",
@@ -256,6 +448,7 @@ Bring `p` into the table first. Then `sp.floor`, `sp.ceiling`, and two weights t
         (_U[:2], sp.Rational(1, 4)),
         (_U, sp.Integer(2)),
         (_U, sp.Rational(8, 3)),
+        (_U, sp.Rational(7, 2)),
         (_U, sp.Rational(9, 2)),
     ),
     solution=interpolate,
@@ -286,6 +479,74 @@ Bring `p` into the table first. Then `sp.floor`, `sp.ceiling`, and two weights t
             "Position 0 needs a column too: it is where keys stand when all gates are "
             "closed.",
             lambda u, p: interpolate(u, sp.Max(p - 1, 0)),
+        ),
+        Misconception(
+            "One weight is 1 − p",
+            "The weights are the fraction of p and one minus that *fraction*.",
+            _between(lambda p, t, low, high: t * high + (1 - p) * low),
+        ),
+        Misconception(
+            "The position itself is a weight",
+            "Only its fraction says how far one is from column ⌊p⌋ to column ⌈p⌉.",
+            _between(lambda p, t, low, high: p * high + (1 - p) * low),
+        ),
+        Misconception(
+            "Both columns weigh a half",
+            "How near is p to each of them?",
+            _between(lambda p, t, low, high: (low + high) / 2),
+        ),
+        Misconception(
+            "The next column is taken",
+            "Between two columns both have a part in the value.",
+            _between(lambda p, t, low, high: high),
+        ),
+        Misconception(
+            "Only the difference is left",
+            "This is what has to be added to the value of column ⌊p⌋.",
+            _between(lambda p, t, low, high: t * (high - low)),
+        ),
+        Misconception(
+            "The position goes round",
+            "What is farther than the last column gets the last column's value; it "
+            "does not begin again.",
+            lambda u, p: interpolate(u, p % len(u)),
+        ),
+        Misconception(
+            "Beyond the table the value is 0",
+            "What is farther than the last column gets the last column's value.",
+            lambda u, p: interpolate(u, p) if p <= len(u) - 1 else sp.Integer(0),
+        ),
+        Misconception(
+            "The weight of the next column is missing",
+            "The two weights sum to 1.",
+            _between(lambda p, t, low, high: (1 - t) * low + high),
+        ),
+        Misconception(
+            "At a whole position the value is 0",
+            "⌈p⌉ − p and p − ⌊p⌋ are both 0 there. Which two weights always sum to 1?",
+            _between(lambda p, t, low, high: t * high + (sp.ceiling(p) - p) * low),
+        ),
+        Misconception(
+            "The weights are exchanged, and both vanish at a whole position",
+            "At p = 2¼ column 2 is the nearer one. And two weights must always sum "
+            "to 1.",
+            _between(lambda p, t, low, high: t * low + (sp.ceiling(p) - p) * high),
+        ),
+        Misconception(
+            "The two columns are added, not subtracted",
+            "From column ⌊p⌋ one goes a part of the way to the next: what is the "
+            "whole way?",
+            _between(lambda p, t, low, high: low + t * (high + low)),
+        ),
+        Misconception(
+            "Only the left column has a part",
+            "Between two columns both have, and the weights sum to 1.",
+            _between(lambda p, t, low, high: t * low),
+        ),
+        Misconception(
+            "Only the left column has a part, the nearer the larger",
+            "Between two columns both have, and the weights sum to 1.",
+            _between(lambda p, t, low, high: (1 - t) * low),
         ),
     ),
 )
@@ -351,6 +612,39 @@ def _counting(count=None, swap=False):
 
 def _head_case(n, d, npos):
     return tuple(map(torch.tensor, (*draw(2, n, d), draw(d, npos))))
+
+
+def _later(axis=-1):
+    """Everything as it should be, with the mask or the softmax elsewhere."""
+
+    def answer(q, k, table):
+        z = _all_logits(q, k, table)
+        causal = torch.ones_like(z, dtype=torch.bool).tril()
+        return z.masked_fill(~causal, -torch.inf).softmax(axis)
+
+    return answer
+
+
+def _all_logits(q, k, table, gates=None, closed=True, columns=None, beside=None):
+    """The logits before the mask, of other gates, columns or vectors if given."""
+    z = q @ k.T / q.shape[-1] ** 0.5
+    g = z.sigmoid() if gates is None else gates(z)
+    p = _since_key(g.tril() if closed else g).clamp(max=table.shape[1] - 1)
+    u = (q if beside is None else beside(q, k)) @ table / q.shape[-1] ** 0.5
+    low, high = u.gather(1, p.floor().long()), u.gather(1, p.ceil().long())
+    if columns is not None:
+        return z + u.gather(1, columns(p).long())
+    return z + torch.lerp(low, high, p - p.floor())
+
+
+def _causal_softmax(z):
+    return z.masked_fill(
+        torch.ones_like(z, dtype=torch.bool).triu(1), -torch.inf
+    ).softmax(-1)
+
+
+def _with_logits(**changed):
+    return lambda q, k, table: _causal_softmax(_all_logits(q, k, table, **changed))
 
 
 WEIGHTS = Exercise(
@@ -421,6 +715,143 @@ Interpolate numbers, not vectors: `u = q @ table` has one number for each query 
             "is zero.",
             lambda q, k, table: cope_weights(q, k, 0 * table),
         ),
+        Misconception(
+            "Later keys are not hidden",
+            "Their gates are closed, and their weights must vanish as well.",
+            lambda q, k, table: _all_logits(q, k, table).softmax(-1),
+        ),
+        Misconception(
+            "Gates after the query are open",
+            "They are counted in every position of the row. The mask on the logits "
+            "comes too late for them.",
+            _with_logits(closed=False),
+        ),
+        Misconception(
+            "The softmax runs over the queries",
+            "A query shares its weight among the keys: rows sum to one.",
+            _later(axis=0),
+        ),
+        Misconception(
+            "Hidden keys count in the sum",
+            "Weights above the diagonal were set to zero after the softmax. They "
+            "must not take part in it.",
+            lambda q, k, table: _all_logits(q, k, table).softmax(-1).tril(),
+        ),
+        Misconception(
+            "The position is rounded down",
+            "Between two columns both have a part in the bias.",
+            _with_logits(columns=torch.floor),
+        ),
+        Misconception(
+            "The position is rounded up",
+            "Between two columns both have a part in the bias.",
+            _with_logits(columns=torch.ceil),
+        ),
+        Misconception(
+            "The position is rounded to the nearest column",
+            "Between two columns both have a part in the bias; else the gates would "
+            "get no gradient.",
+            _with_logits(columns=torch.round),
+        ),
+        Misconception(
+            "The sigmoid is missing",
+            "Gates are between 0 and 1; logits are not.",
+            lambda q, k, table: _causal_softmax(
+                _all_logits(q, k, table, gates=lambda z: z.clamp(min=0))
+            ),
+        ),
+        Misconception(
+            "All gates are open",
+            "These are distances. The gates are what lets CoPE count some tokens only.",
+            _with_logits(gates=torch.ones_like),
+        ),
+        Misconception(
+            "The keys meet the table",
+            "The bias is q · e[p]: the query's.",
+            _with_logits(beside=lambda q, k: k),
+        ),
+        Misconception(
+            "The content is left out of the logits",
+            "They are the sum of q · k and of the bias.",
+            lambda q, k, table: _causal_softmax(
+                _all_logits(q, k, table) - q @ k.T / q.shape[-1] ** 0.5
+            ),
+        ),
+        Misconception(
+            "The bias is added to the weights",
+            "It is added to the logits, before the softmax.",
+            lambda q, k, table: (
+                _causal_softmax(q @ k.T / q.shape[-1] ** 0.5)
+                + (_all_logits(q, k, table) - q @ k.T / q.shape[-1] ** 0.5).tril()
+            ),
+        ),
+        Misconception(
+            "Queries and keys are exchanged",
+            "Row i belongs to query i: q @ k.T.",
+            lambda q, k, table: cope_weights(k, q, table),
+        ),
+        Misconception(
+            "Divided by d, not by its root",
+            "Content, gates and bias are divided by √d.",
+            _with_roots(content=-2, gates=-2, bias=-2),
+        ),
+        Misconception(
+            "The query's own gate is left out",
+            "The sum has both ends: the key j and the query's own key i.",
+            _counting(lambda g: _since_key(g.tril(-1))),
+        ),
+        Misconception(
+            "These are distances, without gates",
+            "The gates are what lets CoPE count some tokens only.",
+            lambda q, k, table: _causal_softmax(
+                _all_logits(
+                    q,
+                    k,
+                    table,
+                    gates=torch.ones_like,
+                    columns=lambda p: (
+                        torch.arange(len(q))[:, None] - torch.arange(len(q))
+                    ).clamp(0, table.shape[1] - 1),
+                )
+            ),
+        ),
+        Misconception(
+            "The gates are softmax weights",
+            "A gate is a sigmoid: it does not compete with the others.",
+            lambda q, k, table: _causal_softmax(
+                _all_logits(q, k, table, gates=_causal_softmax)
+            ),
+        ),
+        Misconception(
+            "Hidden logits are 0",
+            "e^0 = 1: hidden keys get weight. The mask is −∞.",
+            lambda q, k, table: _all_logits(q, k, table).tril().softmax(-1),
+        ),
+        Misconception(
+            "The content is not divided by √d",
+            "All three are: content, gate logits and bias.",
+            _with_roots(content=0, gates=-1, bias=-1),
+        ),
+        Misconception(
+            "Only the gates are divided by √d",
+            "All three are: content, gate logits and bias.",
+            _with_roots(content=0, gates=-1, bias=0),
+        ),
+        Misconception(
+            "Only the content is divided by √d",
+            "All three are: content, gate logits and bias.",
+            _with_roots(content=-1, gates=0, bias=0),
+        ),
+        Misconception(
+            "Only the bias is divided by √d",
+            "All three are: content, gate logits and bias.",
+            _with_roots(content=0, gates=0, bias=-1),
+        ),
+        Misconception(
+            "The gates are taken for positions",
+            "A position is the *sum* of the gates from the key to the query.",
+            _counting(lambda g: g),
+        ),
     ),
     properties=(
         Property(
@@ -454,6 +885,10 @@ def _pick(chosen, marked, sharp):
 
 def _marks(word):
     return np.array([letter == "x" for letter in word])
+
+
+def _counted_marks(marked):
+    return np.cumsum(marked[::-1])[::-1]
 
 
 KTH_LAST = Exercise(
@@ -525,6 +960,107 @@ The positions are whole numbers: sums of marks from the end.
                 np.cumsum(marked[::-1])[::-1] >= k, marked, sharp
             ),
         ),
+        Misconception(
+            "Only the mark at position k gets a logit",
+            "Content and bias are added: a marked key at another position has its "
+            "content logit, and an unmarked one at position k the bias.",
+            lambda marked, k, sharp: _pick(
+                (_counted_marks(marked) == k) & marked, 0.0, sharp
+            ),
+        ),
+        Misconception(
+            "The bias is left out",
+            "These weights are equal on all marks.",
+            lambda marked, k, sharp: _pick(0.0, marked, sharp),
+        ),
+        Misconception(
+            "The weights are not divided by their sum",
+            "Softmax: exponentials over their sum.",
+            lambda marked, k, sharp: np.exp(
+                sharp * (_counted_marks(marked) == k) + sharp * marked
+            ),
+        ),
+        Misconception(
+            "These are the logits",
+            "They are right. Now the softmax.",
+            lambda marked, k, sharp: (
+                sharp * (_counted_marks(marked) == k) + sharp * marked
+            ),
+        ),
+        Misconception(
+            "The mark is picked outright",
+            "With a finite sharp the other keys keep some weight: softmax of the "
+            "logits.",
+            lambda marked, k, sharp: ((_counted_marks(marked) == k) & marked) * 1.0,
+        ),
+        Misconception(
+            "Unmarked keys are hidden",
+            "They have the content logit 0, not −∞: their weight is small, not zero.",
+            lambda marked, k, sharp: (
+                _pick(_counted_marks(marked) == k, marked, sharp)
+                * marked
+                / (_pick(_counted_marks(marked) == k, marked, sharp) * marked).sum()
+            ),
+        ),
+        Misconception(
+            "Positions are counted without the gates",
+            "Position k is the k-th *token* from the end here, and every token "
+            "counts from 0.",
+            lambda marked, k, sharp: _pick(
+                np.arange(len(marked))[::-1] == k, marked, sharp
+            ),
+        ),
+        Misconception(
+            "Newer marks share the column",
+            "The column is sharp at position k, not up to it.",
+            lambda marked, k, sharp: _pick(_counted_marks(marked) <= k, marked, sharp),
+        ),
+        Misconception(
+            "The content is multiplied with the bias",
+            "Both are logits, and are added.",
+            lambda marked, k, sharp: _pick(
+                (_counted_marks(marked) == k) * marked * sharp, 0.0, sharp
+            ),
+        ),
+        Misconception(
+            "The content logit is replaced by the bias",
+            "On a key at position k there is the bias, and on a marked key the "
+            "content.",
+            lambda marked, k, sharp: _pick(
+                2 * (_counted_marks(marked) == k), 0.0, sharp
+            ),
+        ),
+        Misconception(
+            "The counts were not turned back",
+            "They are summed from the end and stand in reverse order.",
+            lambda marked, k, sharp: _pick(np.cumsum(marked[::-1]) == k, marked, sharp),
+        ),
+        Misconception(
+            "The unmarked keys are counted",
+            "Gates are 1 on marked keys.",
+            lambda marked, k, sharp: _pick(_counted_marks(~marked) == k, marked, sharp),
+        ),
+        Misconception(
+            "The column is 1, not sharp",
+            "Both logits are multiplied by sharp.",
+            lambda marked, k, sharp: _pick(
+                (_counted_marks(marked) == k) + 1.0 * marked, 0.0, 1.0
+            ),
+        ),
+        Misconception(
+            "Only the content is sharp",
+            "Both logits are multiplied by sharp.",
+            lambda marked, k, sharp: _pick(
+                (_counted_marks(marked) == k) / sharp, marked, sharp
+            ),
+        ),
+        Misconception(
+            "Only the bias is sharp",
+            "Both logits are multiplied by sharp.",
+            lambda marked, k, sharp: _pick(
+                _counted_marks(marked) == k, marked / sharp, sharp
+            ),
+        ),
     ),
     properties=(
         Property(
@@ -592,6 +1128,14 @@ def _gates_of(*values):
 
 _TABLE = torch.tensor(draw(6))
 
+
+def _last_slope_beyond(gates, u, j):
+    gradient = gate_gradient(gates, u, j)
+    if gates[j:].sum() > len(u) - 1:
+        gradient[j:] = u[-1] - u[-2]
+    return gradient
+
+
 GRADIENT = Exercise(
     name="cope-6",
     title="Gates that cannot learn",
@@ -647,6 +1191,47 @@ Predict before you run: what becomes of the gradient if all gates are exactly 0 
             "So it would be if positions were rounded. Interpolation is there to keep "
             "the fraction, and through it the gradient.",
             _by_slope(lambda u, p: 0.0),
+        ),
+        Misconception(
+            "The sign is reversed",
+            "The slope is the number of column ⌈p⌉ minus that of column ⌊p⌋.",
+            _by_slope(lambda u, p: -_slope(u, p)),
+        ),
+        Misconception(
+            "Every gate moves the position by 1, whatever the table says",
+            "That is the gradient of p. The bias is u at p: multiply by the slope "
+            "of u there.",
+            _by_slope(lambda u, p: 1.0),
+        ),
+        Misconception(
+            "Only the key's own gate moves the position",
+            "The sum runs on to the query, and so does the gradient.",
+            _by_slope(_slope, last=lambda j: j + 1),
+        ),
+        Misconception(
+            "Only the query's own gate moves the position",
+            "The sum starts at key j, and so does the gradient.",
+            _by_slope(_slope, first=lambda j: -1),
+        ),
+        Misconception(
+            "Beyond the table the last slope is kept",
+            "What the clamp cuts off moves nothing.",
+            _last_slope_beyond,
+        ),
+        Misconception(
+            "The value is given, not its gradient",
+            "It is what `.backward()` starts from; the gradient is in `.grad`.",
+            _by_slope(
+                lambda u, p: (
+                    (p - p.floor()) * u[p.ceil().long()]
+                    + (1 - p + p.floor()) * u[p.floor().long()]
+                )
+            ),
+        ),
+        Misconception(
+            "Older gates move the position, by the slope to the right",
+            "The sum runs from key j to the query, not from the first key to j.",
+            _by_slope(_slope_to_the_right, first=lambda j: 0, last=lambda j: j + 1),
         ),
     ),
 )

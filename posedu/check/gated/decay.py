@@ -69,6 +69,79 @@ $1/f = 1 + e^{-b}$; and $\log f = -m$.
             "A steeper slope forgets sooner. Solve e^(−m t) = ½ for t.",
             lambda m: (gate_of_slope(m)[0], m / sp.log(2)),
         ),
+        Misconception(
+            "This is the gate, not its logit",
+            "e^(−m) is f. What goes into the sigmoid for that to come out?",
+            lambda m: (sp.exp(-m), gate_of_slope(m)[1]),
+        ),
+        Misconception(
+            "The sigmoid is applied once more",
+            "b is what goes into the sigmoid, f what comes out. You went forwards.",
+            lambda m: (1 / (1 + sp.exp(m)), gate_of_slope(m)[1]),
+        ),
+        Misconception(
+            "The exponent has lost its minus",
+            "f = e^(−m), and 1/f = e^m. With f/1 in its place 1 is subtracted from "
+            "too little.",
+            lambda m: (-sp.log(sp.exp(-m) - 1), gate_of_slope(m)[1]),
+        ),
+        Misconception(
+            "This holds for gentle slopes only",
+            "−log m is the limit for small m. What is e^m − 1 in place of m?",
+            lambda m: (-sp.log(m), gate_of_slope(m)[1]),
+        ),
+        Misconception(
+            "The logarithm of the fraction that is lost",
+            "1 − e^(−m) is what a token forgets. Its logarithm is not yet a logit.",
+            lambda m: (sp.log(1 - sp.exp(-m)), gate_of_slope(m)[1]),
+        ),
+        Misconception(
+            "The logit of the slope",
+            "The gate is e^(−m), not m; the logit of the gate is asked for.",
+            lambda m: (sp.log(m / (1 - m)), gate_of_slope(m)[1]),
+        ),
+        Misconception(
+            "The half-life has no slope in it",
+            "A steeper slope forgets sooner. Solve e^(−m t) = ½ for t.",
+            lambda m: (gate_of_slope(m)[0], sp.log(2)),
+        ),
+        Misconception(
+            "The half-life is multiplied by the slope",
+            "A steeper slope forgets sooner. Solve e^(−m t) = ½ for t.",
+            lambda m: (gate_of_slope(m)[0], m * sp.log(2)),
+        ),
+        Misconception(
+            "The half-life is negative",
+            "log ½ = −log 2, and the exponent has a minus of its own.",
+            lambda m: (gate_of_slope(m)[0], -sp.log(2) / m),
+        ),
+        Misconception(
+            "The half-life is that of a straight line",
+            "The past does not fall by the same amount at every token, but to the "
+            "same share.",
+            lambda m: (gate_of_slope(m)[0], 1 / (2 * m)),
+        ),
+        Misconception(
+            "The two results are exchanged",
+            "First the logit b, then the number of tokens t.",
+            lambda m: gate_of_slope(m)[::-1],
+        ),
+        Misconception(
+            "Minus the logarithm of what is lost",
+            "The logit is log f − log(1 − f): one of the two terms is missing.",
+            lambda m: (-sp.log(1 - sp.exp(-m)), gate_of_slope(m)[1]),
+        ),
+        Misconception(
+            "This is the sigmoid of the slope",
+            "You went forwards: b is what goes into the sigmoid, and what comes out "
+            "is e^(−m).",
+            lambda m: (1 / (1 + sp.exp(-m)), gate_of_slope(m)[1]),
+        ),
+        Misconception(
+            "The logarithm of the slope is halved",
+            "Solve e^(−m t) = ½ for t: of which number is the logarithm taken?",
+            lambda m: (gate_of_slope(m)[0], sp.log(m) / 2),
+        ),
     ),
     properties=(
         Property(
@@ -155,6 +228,59 @@ What is left of the stick after one key? And after all $i$ of them?
             "−log(1 − β) is about β only for small shares. Here it must be m exactly.",
             _stick(lambda m, i: 1 - (1 - m) ** i, beta=lambda m: m),
         ),
+        Misconception(
+            "β is σ of the slope",
+            "β is a share itself, and what it leaves must be e^(−m).",
+            _stick(
+                lambda m, i: 1 - sp.exp(-m * i), beta=lambda m: 1 / (1 + sp.exp(-m))
+            ),
+        ),
+        Misconception(
+            "The exponent has lost its minus",
+            "e^m is above 1: β would be negative.",
+            _stick(lambda m, i: 1 - sp.exp(m * i), beta=lambda m: 1 - sp.exp(m)),
+        ),
+        Misconception(
+            "Every key gets the whole of its share",
+            "The shares are of what nearer keys have left, so they do not add up to "
+            "i β.",
+            _stick(lambda m, i: i * (1 - sp.exp(-m))),
+        ),
+        Misconception(
+            "The shares are multiplied",
+            "What is *left* multiplies: (1 − β)^i.",
+            _stick(lambda m, i: (1 - sp.exp(-m)) ** i),
+        ),
+        Misconception(
+            "The rest is taken for β^i",
+            "After i keys (1 − β)^i is left.",
+            _stick(lambda m, i: 1 - (1 - sp.exp(-m)) ** i),
+        ),
+        Misconception(
+            "This is the weight of the oldest key",
+            "It is one term of the sum.",
+            _stick(lambda m, i: (1 - sp.exp(-m)) * sp.exp(-m * (i - 1))),
+        ),
+        Misconception(
+            "The slope acts once, whatever the number of keys",
+            "Each key leaves e^(−m) of what it finds.",
+            _stick(lambda m, i: 1 - sp.exp(-m)),
+        ),
+        Misconception(
+            "The sum has no end",
+            "There are only i keys.",
+            _stick(lambda m, i: 1 / (1 - sp.exp(-m))),
+        ),
+        Misconception(
+            "One key too far",
+            "The nearest key takes β, not β e^(−m).",
+            _stick(lambda m, i: sp.exp(-m) * (1 - sp.exp(-m * i))),
+        ),
+        Misconception(
+            "The rest is taken for m^i",
+            "Each key leaves e^(−m) of what it finds.",
+            _stick(lambda m, i: 1 - m**i),
+        ),
     ),
     properties=(
         Property(
@@ -201,6 +327,20 @@ def _changes(soft, stick, size=np.max):
     return answer
 
 
+def _stick_with_own_factor(z):
+    beta = _shares(z)
+    return beta * np.cumprod(1 - beta[::-1])[::-1]
+
+
+def _stick_that_keeps(z):
+    """The fractions taken for what stays."""
+    return _break(-z)
+
+
+def _relative(w):
+    return lambda z, c: float((np.abs(w(z + c) - w(z)) / w(z)).max())
+
+
 CHANGES = Exercise(
     name="decay-3",
     title="Who notices a constant?",
@@ -219,6 +359,7 @@ A key gets $\beta_j$ times the product of $1 - \beta_l$ over the *later* entries
     cases=(
         (np.array([0.0]), 1.0),
         (np.array([1.0, -1.0, 0.5]), 2.0),
+        (np.array([0.0, 1.0, -8.0]), 3.0),
         (draw(6), -3.0),
     ),
     solution=changes,
@@ -254,6 +395,69 @@ A key gets $\beta_j$ times the product of $1 - \beta_l$ over the *later* entries
             "The changes are added up",
             "The largest change of one weight is asked for.",
             _changes(softmax, _break, size=np.sum),
+        ),
+        Misconception(
+            "A key pays for itself",
+            "Its own 1 − β is in the product, too. A key breaks what *nearer* keys "
+            "have left.",
+            _changes(softmax, _stick_with_own_factor),
+        ),
+        Misconception(
+            "σ and 1 − σ are exchanged",
+            "β = σ(z) is what a key takes, and 1 − β what it leaves.",
+            _changes(softmax, _stick_that_keeps),
+        ),
+        Misconception(
+            "The two results are exchanged",
+            "Softmax first, then the stick.",
+            lambda z, c: changes(z, c)[::-1],
+        ),
+        Misconception(
+            "The changes are averaged",
+            "The largest change of one weight is asked for.",
+            _changes(softmax, _break, size=np.mean),
+        ),
+        Misconception(
+            "The sign of the change is kept",
+            "A weight that falls changes, too: take absolute values before the "
+            "largest.",
+            lambda z, c: tuple((w(z + c) - w(z)).max() for w in (softmax, _break)),
+        ),
+        Misconception(
+            "The changes are relative",
+            "The largest difference is asked for, not the largest ratio.",
+            lambda z, c: tuple(_relative(w)(z, c) for w in (softmax, _break)),
+        ),
+        Misconception(
+            "The logits are multiplied by c",
+            "c is added to all of them.",
+            lambda z, c: tuple(
+                np.abs(w(z * c) - w(z)).max() for w in (softmax, _break)
+            ),
+        ),
+        Misconception(
+            "Only the last logit is changed",
+            "c is added to all of them.",
+            lambda z, c: tuple(
+                np.abs(w(z + c * (np.arange(len(z)) == len(z) - 1)) - w(z)).max()
+                for w in (softmax, _break)
+            ),
+        ),
+        Misconception(
+            "The nearest key gets everything that is left",
+            "The stick is broken by the nearest key first, and it takes β of it.",
+            _changes(softmax, lambda z: np.cumprod(1 - _shares(z)[::-1])[::-1]),
+        ),
+        Misconception(
+            "Each key gets what it finds",
+            "It takes the share β of that.",
+            _changes(softmax, lambda z: _break(z) / _shares(z)),
+        ),
+        Misconception(
+            "The stick is broken from the wrong end, and a key pays for itself",
+            "The nearest key stands last here and breaks first, and its own 1 − β "
+            "is not in its product.",
+            _changes(softmax, lambda z: _shares(z) * np.cumprod(1 - _shares(z))),
         ),
     ),
     properties=(
@@ -293,6 +497,11 @@ def _attention(bias):
 
 _line = forget_bias(np.full(6, -0.1))  # ALiBi of slope 0.1, as a sum of equal gates
 _other = draw(6, 6)
+
+
+def _on_diagonals(a, offsets):
+    return all(bool(np.ptp(np.diagonal(a, -t)) <= 1e-9) for t in offsets)
+
 
 TOEPLITZ = Exercise(
     name="decay-4",
@@ -374,6 +583,26 @@ The check tries it on biases and weights of the chapter. Predict: ALiBi's bias; 
                 bool(np.ptp(np.diagonal(a, -offset)) == 0) for offset in range(len(a))
             ),
         ),
+        Misconception(
+            "The main diagonal is left out",
+            "Offset 0 counts as well.",
+            lambda a: _on_diagonals(a, range(1, len(a))),
+        ),
+        Misconception(
+            "These are the diagonals above the main one",
+            "They are masked. `np.diagonal(a, offset)` goes up for a positive offset.",
+            lambda a: _on_diagonals(a, range(0, -len(a), -1)),
+        ),
+        Misconception(
+            "The whole matrix must be constant",
+            "Different offsets may have different values.",
+            lambda a: bool(np.ptp(a[np.tril_indices(len(a))]) <= 1e-9),
+        ),
+        Misconception(
+            "Symmetry is tested",
+            "a[i, j] = a[j, i] is something else, and looks at what is masked.",
+            lambda a: bool(np.allclose(a, a.T, rtol=0, atol=1e-9)),
+        ),
     ),
 )
 
@@ -417,6 +646,27 @@ def _fox_case(batch, heads, n, d):
     return q, k, v, torch.nn.functional.logsigmoid(logits)
 
 
+def _with_sums(sums):
+    """FoX with other cumulative sums of the log gates."""
+
+    def bias(log_f, d):
+        c = sums(log_f)
+        return c[..., :, None] - c[..., None, :]
+
+    return _with_bias(bias)
+
+
+def _with_logits(change):
+    """Attention whose causal logits are ``change(logits, log_gates)``."""
+
+    def answer(q, k, v, log_gates):
+        logits = change(q @ k.mT / q.shape[-1] ** 0.5, log_gates)
+        future = torch.ones_like(logits, dtype=torch.bool).triu(1)
+        return logits.masked_fill(future, -torch.inf).softmax(-1) @ v
+
+    return answer
+
+
 FOX = Exercise(
     name="decay-5",
     title="FoX in FlexAttention",
@@ -432,7 +682,7 @@ It may look into tensors from outside, and can mask the future as well.
     hint=r"""
 `lambda score, b, h, i, j: …` returns a score; `.where(j <= i, -torch.inf)` masks it. What do you have to look up at $i$ and at $j$, so that the difference is $\sum_{l=j+1}^{i} \log f_l$?
 """,
-    cases=(_fox_case(2, 2, 5, 4),),
+    cases=(_fox_case(1, 1, 2, 2), _fox_case(2, 2, 5, 4)),
     solution=fox,
     misconceptions=(
         Misconception(
@@ -476,6 +726,97 @@ It may look into tensors from outside, and can mask the future as well.
             "There c_i − c_j is above 0: the future would gain most. Mask it, in "
             "score_mod or in a block mask.",
             _with_bias(lambda log_f, d: _forget(log_f), is_causal=False),
+        ),
+        Misconception(
+            "The sums run over the heads",
+            "The gates of one head are summed along its tokens: the last axis.",
+            _with_sums(lambda log_f: log_f.cumsum(1)),
+        ),
+        Misconception(
+            "The sums run over the batch",
+            "The gates of one head are summed along its tokens: the last axis.",
+            _with_sums(lambda log_f: log_f.cumsum(0)),
+        ),
+        Misconception(
+            "Nothing is summed",
+            "c is the cumulative sum of log f, not log f itself.",
+            _with_sums(lambda log_f: log_f),
+        ),
+        Misconception(
+            "All heads share the gates of the first",
+            "The score_mod is told which head it is in.",
+            _with_sums(lambda log_f: log_f[:, :1].expand_as(log_f).cumsum(-1)),
+        ),
+        Misconception(
+            "All sequences share the gates of the first",
+            "The score_mod is told which sequence of the batch it is in.",
+            _with_sums(lambda log_f: log_f[:1].expand_as(log_f).cumsum(-1)),
+        ),
+        Misconception(
+            "The query's own gate is missing",
+            "The last step, to the query, costs a gate as well.",
+            _with_bias(
+                lambda log_f, d: (
+                    _forget(log_f)
+                    - torch.where(
+                        torch.eye(log_f.shape[-1], dtype=torch.bool),
+                        0.0,
+                        log_f[..., :, None],
+                    )
+                )
+            ),
+        ),
+        Misconception(
+            "F multiplies the score",
+            "A score times F does not forget: a negative one even gains. What must "
+            "be *added* so that the exponential is multiplied?",
+            _with_logits(lambda z, log_f: z * _forget(log_f).exp()),
+        ),
+        Misconception(
+            "D multiplies the score",
+            "It is added.",
+            _with_logits(lambda z, log_f: z * _forget(log_f)),
+        ),
+        Misconception(
+            "F is added in place of its logarithm",
+            "F is between 0 and 1, so even a forgotten key would gain. What is "
+            "added must be able to go to −∞.",
+            _with_logits(lambda z, log_f: z + _forget(log_f).exp()),
+        ),
+        Misconception(
+            "The score is divided by √d once more",
+            "FlexAttention has already done so.",
+            lambda q, k, v, log_gates: _with_bias(lambda log_f, d: _forget(log_f))(
+                q / q.shape[-1] ** 0.5, k, v, log_gates
+            ),
+        ),
+        Misconception(
+            "Hidden scores are 0",
+            "e^0 = 1: hidden keys get weight. The mask is −∞.",
+            lambda q, k, v, log_gates: (
+                (q @ k.mT / q.shape[-1] ** 0.5 + _forget(log_gates)).tril().softmax(-1)
+                @ v
+            ),
+        ),
+        Misconception(
+            "This looks ahead",
+            "The past is hidden here, not the future: j <= i is what stays.",
+            lambda q, k, v, log_gates: (
+                (q @ k.mT / q.shape[-1] ** 0.5 + _forget(log_gates))
+                .masked_fill(
+                    torch.ones(q.shape[-2], q.shape[-2], dtype=torch.bool).tril(-1),
+                    -torch.inf,
+                )
+                .softmax(-1)
+                @ v
+            ),
+        ),
+        Misconception(
+            "The score is not divided by √d",
+            "FlexAttention divides: a score_mod sees it divided.",
+            lambda q, k, v, log_gates: _with_bias(lambda log_f, d: _forget(log_f))(
+                q * q.shape[-1] ** 0.5, k, v, log_gates
+            ),
         ),
     ),
     properties=(
@@ -582,6 +923,55 @@ A weight is an exponential over the sum of both; each design changes the older k
             "The old key is asked for, the one that the gate acts on.",
             lambda s0, s1, f: tuple(1 - w for w in weights_of_old(s0, s1, f)),
         ),
+        Misconception(
+            "The gate acts on the new key",
+            "The last token forgets what came before it, so f acts on the old key.",
+            lambda s0, s1, f: (
+                sp.exp(s0) / (sp.exp(s0) + f * sp.exp(s1)),
+                sp.exp(s0) / (sp.exp(s0) + sp.exp(f * s1)),
+            ),
+        ),
+        Misconception(
+            "f is taken for what is forgotten",
+            "f = 1 is an open gate, 0 a closed one.",
+            lambda s0, s1, f: weights_of_old(s0, s1, 1 - f),
+        ),
+        Misconception(
+            "In the second design only the numerator knows the gate",
+            "The old key's exponential is in the denominator as well.",
+            lambda s0, s1, f: (
+                weights_of_old(s0, s1, f)[0],
+                sp.exp(f * s0) / (sp.exp(s0) + sp.exp(s1)),
+            ),
+        ),
+        Misconception(
+            "In the first design only the numerator knows the gate",
+            "The old key's exponential is in the denominator as well.",
+            lambda s0, s1, f: (
+                f * sp.exp(s0) / (sp.exp(s0) + sp.exp(s1)),
+                weights_of_old(s0, s1, f)[1],
+            ),
+        ),
+        Misconception(
+            "Both designs are the same",
+            "One multiplies the exponential, the other what is inside it.",
+            lambda s0, s1, f: (weights_of_old(s0, s1, f)[0],) * 2,
+        ),
+        Misconception(
+            "Both designs are the same: the one inside",
+            "One multiplies the exponential, the other what is inside it.",
+            lambda s0, s1, f: (weights_of_old(s0, s1, f)[1],) * 2,
+        ),
+        Misconception(
+            "These are ratios of the two keys",
+            "A weight is an exponential over the sum of *both*.",
+            lambda s0, s1, f: (f * sp.exp(s0 - s1), sp.exp(f * s0 - s1)),
+        ),
+        Misconception(
+            "The gate divides",
+            "A closed gate must make the weight 0.",
+            _old(lambda s, f: sp.exp(s) / f, lambda s, f: sp.exp(s / f)),
+        ),
     ),
     properties=(
         Property(
@@ -620,6 +1010,23 @@ def _cousin(weights):
 def _cousin_case(n, d, d_v):
     f = np.random.default_rng((n, d, d_v)).uniform(0.2, 1, size=n)
     return *draw(2, n, d), draw(n, d_v), f
+
+
+def _state(step, read=lambda q, before, after: q @ after):
+    """An answer whose state goes on by ``step(state, f, k, v)``."""
+
+    def answer(q, k, v, f):
+        state, out = np.zeros((k.shape[1], v.shape[1])), []
+        for i in range(len(q)):
+            before, state = state, step(state, f[i], k[i], v[i])
+            out.append(read(q[i], before, state))
+        return np.array(out)
+
+    return answer
+
+
+def _step(state, f, k, v):
+    return f * state + np.outer(k, v)
 
 
 COUSIN = Exercise(
@@ -677,6 +1084,78 @@ $o_i = q_i^\top M_i$. What does $M_i$ make of $M_{i-1}$, and what does it add? `
             "The scores are divided by √d",
             "There is no softmax whose logits would grow with d: no division here.",
             lambda q, k, v, f: linear_cousin(q, k, v, f) / q.shape[1] ** 0.5,
+        ),
+        Misconception(
+            "A query does not see its own token",
+            "First write, then read: k_i and v_i are in the sum of token i.",
+            _state(_step, read=lambda q, before, after: q @ before),
+        ),
+        Misconception(
+            "A query reads the old state, which is forgotten but not yet written",
+            "First write, then read: k_i and v_i are in the sum of token i.",
+            _cousin(lambda s, f: np.tril(s * _decay(f), -1)),
+        ),
+        Misconception(
+            "The state is written anew at each token",
+            "What it held is multiplied by the gate and kept.",
+            _cousin(lambda s, f: np.diag(np.diagonal(s))),
+        ),
+        Misconception(
+            "The gates from the first token on are counted",
+            "F_ij begins after key j.",
+            _cousin(lambda s, f: s * np.cumprod(f)[:, None]),
+        ),
+        Misconception(
+            "The rows are made to sum to one",
+            "There is no normaliser.",
+            lambda q, k, v, f: (lambda a: a / a.sum(1, keepdims=True) @ v)(
+                np.tril(q @ k.T * _decay(f))
+            ),
+        ),
+        Misconception(
+            "The query is gated, too",
+            "Only the state is multiplied by the gate.",
+            lambda q, k, v, f: f[:, None] * linear_cousin(q, k, v, f),
+        ),
+        Misconception(
+            "Queries and keys are exchanged",
+            "Keys and values are written, queries read.",
+            lambda q, k, v, f: linear_cousin(k, q, v, f),
+        ),
+        Misconception(
+            "What is forgotten is kept",
+            "The old state is multiplied by f, not by 1 − f.",
+            _state(lambda state, f, k, v: (1 - f) * state + np.outer(k, v)),
+        ),
+        Misconception(
+            "One gate for all steps",
+            "Each token on the way multiplies by its own gate.",
+            _cousin(
+                lambda s, f: (
+                    s
+                    * f[:, None]
+                    ** np.maximum(
+                        np.subtract.outer(np.arange(len(f)), np.arange(len(f))), 0
+                    )
+                )
+            ),
+        ),
+        Misconception(
+            "The gates are added",
+            "F is a product of gates.",
+            _cousin(lambda s, f: s * np.subtract.outer(np.cumsum(f), np.cumsum(f))),
+        ),
+        Misconception(
+            "All tokens are read, also later ones",
+            "o_i sums over j ≤ i.",
+            lambda q, k, v, f: q @ k.T @ v,
+        ),
+        Misconception(
+            "Later keys are read, too",
+            "o_i sums over j ≤ i; above the diagonal F would be above 1.",
+            lambda q, k, v, f: (
+                (q @ k.T * np.divide.outer(np.cumprod(f), np.cumprod(f))) @ v
+            ),
         ),
     ),
     properties=(

@@ -21,6 +21,20 @@ def _slowest(base, last, d, step=4):
     return sp.Integer(base) ** sp.Rational(-step * last, d)
 
 
+def _counted(count=None, fastest=1, slowest=None):
+    """The three numbers, some of them others than they should be."""
+
+    def answer(d):
+        right = spectrum(d)
+        return (
+            right[0] if count is None else count(d),
+            sp.Integer(fastest),
+            right[2] if slowest is None else slowest(d),
+        )
+
+    return answer
+
+
 SPECTRUM = Exercise(
     name="axes-1",
     title="The frequencies of a head",
@@ -49,9 +63,9 @@ Write down all of them for $d = 8$ first.
             lambda d: (d // 4 + 1, sp.Integer(1), _slowest(100, d // 4, d)),
         ),
         Misconception(
-            "The base is that of RoPE on text",
-            "10000 is meant for thousands of tokens on a line; axial RoPE's base is "
-            "100.",
+            "The slowest frequency is squared",
+            "10000 is the base for thousands of tokens on a line, axial RoPE's is 100. "
+            "An exponent of −8t/d does the same: each axis has d/2 features.",
             lambda d: (d // 4, sp.Integer(1), _slowest(10000, d // 4 - 1, d)),
         ),
         Misconception(
@@ -76,6 +90,51 @@ Write down all of them for $d = 8$ first.
             "t is counted from 1",
             "t starts at 0, and base^0 = 1.",
             lambda d: (d // 4, _slowest(100, 1, d), _slowest(100, d // 4, d)),
+        ),
+        Misconception(
+            "These are the pairs of both axes",
+            "Half of the d/2 pairs look at the columns, the other half at the rows.",
+            _counted(lambda d: d // 2),
+        ),
+        Misconception(
+            "Features are counted for each axis",
+            "Two features make a pair, and a pair has one frequency.",
+            _counted(lambda d: d),
+        ),
+        Misconception(
+            "One frequency too few",
+            "t runs from 0 to d/4 − 1: how many numbers are these?",
+            _counted(lambda d: d // 4 - 1),
+        ),
+        Misconception(
+            "The axes are divided by twice",
+            "Two members a pair and two axes make four.",
+            _counted(lambda d: d // 8),
+        ),
+        Misconception(
+            "The slowest is taken for 1/base",
+            "The last t is d/4 − 1, not d/4.",
+            _counted(slowest=lambda d: sp.Rational(1, 100)),
+        ),
+        Misconception(
+            "The slowest is the wavelength",
+            "This is how many units a radian takes. The frequency is its inverse.",
+            _counted(slowest=lambda d: 1 / spectrum(d)[2]),
+        ),
+        Misconception(
+            "The fastest is the base",
+            "t starts at 0, and base^0 = 1.",
+            _counted(fastest=100),
+        ),
+        Misconception(
+            "Fastest and slowest are exchanged",
+            "The fastest is the largest frequency, and is asked for first.",
+            lambda d: (spectrum(d)[0], spectrum(d)[2], spectrum(d)[1]),
+        ),
+        Misconception(
+            "The exponent lacks its 4",
+            "Each axis has a head of d/2 features to itself: what is RoPE's exponent there?",
+            _counted(slowest=lambda d: _slowest(100, d // 4 - 1, d, step=1)),
         ),
     ),
     properties=(
@@ -109,6 +168,16 @@ def _first_row(answer, width, height):
     return np.array_equal(first[:, 1], np.zeros(width)) and np.array_equal(
         first[:, 0], np.arange(width)
     )
+
+
+def _by(column, row):
+    """Positions whose coordinates are functions of n, width and height."""
+
+    def answer(width, height):
+        n = np.arange(width * height)
+        return np.stack((column(n, width, height), row(n, width, height)), axis=-1)
+
+    return answer
 
 
 PATCHES = Exercise(
@@ -147,6 +216,26 @@ Patch $n$ of the list stands in column $n \bmod \text{width}$.
             "The patches are counted from 1",
             "Rows and columns count from 0.",
             lambda width, height: patches(width, height) + 1,
+        ),
+        Misconception(
+            "The row is counted by the height",
+            "A new row begins after *width* patches.",
+            _by(lambda n, w, h: n % w, lambda n, w, h: n // h),
+        ),
+        Misconception(
+            "The column is counted by the height",
+            "A row has width patches: the column begins again after them.",
+            _by(lambda n, w, h: n % h, lambda n, w, h: n // w),
+        ),
+        Misconception(
+            "The rows are counted from below",
+            "The first row of the list is row 0.",
+            _by(lambda n, w, h: n % w, lambda n, w, h: h - 1 - n // w),
+        ),
+        Misconception(
+            "These are places along a diagonal",
+            "Every patch has a column and a row of its own.",
+            _by(lambda n, w, h: n, lambda n, w, h: n),
         ),
     ),
     properties=(
@@ -232,6 +321,66 @@ What is its inner product with $(0, 1)$?
             "The first rate belongs to the columns, so it meets u.",
             lambda f, u, v: diagonal((f[1], f[0]), u, v),
         ),
+        Misconception(
+            "This is the first term alone",
+            "The other three are not all zero.",
+            lambda f, u, v: sp.sin(f[0] * u + f[1] * v),
+        ),
+        Misconception(
+            "The other two terms are added",
+            "s(u, 0) and s(0, v) are subtracted.",
+            lambda f, u, v: (
+                sp.sin(f[0] * u + f[1] * v) + sp.sin(f[0] * u) + sp.sin(f[1] * v)
+            ),
+        ),
+        Misconception(
+            "The sines are multiplied",
+            "The score is one sine of the sum of two angles.",
+            lambda f, u, v: (
+                sp.sin(f[0] * u) * sp.sin(f[1] * v)
+                - sp.sin(f[0] * u)
+                - sp.sin(f[1] * v)
+            ),
+        ),
+        Misconception(
+            "The angle is taken for its sine",
+            "A sum of angles would give 0: it is the sine that makes the difference.",
+            lambda f, u, v: (f[0] + f[1]) * (u + v) - f[0] * u - f[1] * v,
+        ),
+        Misconception(
+            "The score at the origin is 1",
+            "The query is (1, 0) and the key (0, 1): unturned, they meet at right "
+            "angles.",
+            lambda f, u, v: diagonal(f, u, v) + 1,
+        ),
+        Misconception(
+            "The rates are added, not the angles",
+            "The angle is f · r = f₀ u + f₁ v.",
+            lambda f, u, v: (
+                sp.sin((f[0] + f[1]) * (u + v)) - sp.sin(f[0] * u) - sp.sin(f[1] * v)
+            ),
+        ),
+        Misconception(
+            "The sines are multiplied, and the rest forgotten",
+            "The score is the sine of a sum of two angles, and four of them are "
+            "wanted.",
+            lambda f, u, v: sp.sin(f[0] * u) * sp.sin(f[1] * v),
+        ),
+        Misconception(
+            "The key is taken for (1, 0), and the origin forgotten",
+            "The query is (1, 0) and the key (0, 1): the score is a sine, and 0 at "
+            "the origin.",
+            lambda f, u, v: (
+                sp.cos(f[0] * u + f[1] * v) - sp.cos(f[0] * u) - sp.cos(f[1] * v)
+            ),
+        ),
+        Misconception(
+            "The second rate meets u",
+            "f · r = f₀ u + f₁ v, and s(0, v) has v in it.",
+            lambda f, u, v: (
+                sp.sin(f[0] * u + f[1] * v) - sp.sin(f[0] * u) - sp.sin(f[1] * u)
+            ),
+        ),
     ),
     properties=(
         Property(
@@ -273,6 +422,14 @@ def _angles_of_a_line(positions, d, order):
 
 
 _OTHER = {"concatenated": "alternating", "alternating": "concatenated"}
+
+
+def _angles_with(theta):
+    """Angles of other frequencies ``theta(t, d)``."""
+    return lambda positions, d, order: _angles(
+        positions, theta(np.arange(d // 4), d), order
+    )
+
 
 ANGLES = Exercise(
     name="axes-4",
@@ -317,8 +474,9 @@ Make the angles of the columns and those of the rows first, each `[tokens, d/4]`
             lambda positions, d, order: angles(positions, d, "concatenated"),
         ),
         Misconception(
-            "The base is 10000",
-            "That is the base of RoPE on text; axial RoPE's is 100.",
+            "The frequencies are squared",
+            "10000 is the base of RoPE on text, axial RoPE's is 100. An exponent of "
+            "−8t/d does the same: each axis has d/2 features.",
             lambda positions, d, order: _angles(
                 positions, 10000.0 ** (-4 * np.arange(d // 4) / d), order
             ),
@@ -350,6 +508,55 @@ Make the angles of the columns and those of the rows first, each `[tokens, d/4]`
             lambda positions, d, order: _angles(
                 positions, 100.0 ** (-4 * np.arange(1, d // 4 + 1) / d), order
             ),
+        ),
+        Misconception(
+            "The exponent is −t/d",
+            "Each axis has a head of d/2 features to itself: what is RoPE's exponent there?",
+            _angles_with(lambda t, d: 100.0 ** (-t / d)),
+        ),
+        Misconception(
+            "The exponent has lost its minus",
+            "The first pair of each axis is the fastest.",
+            _angles_with(lambda t, d: 100.0 ** (4 * t / d)),
+        ),
+        Misconception(
+            "The slowest pair comes first",
+            "The first pair of each axis is the fastest.",
+            _angles_with(lambda t, d: 100.0 ** (-4 * t[::-1] / d)),
+        ),
+        Misconception(
+            "Radians are taken for turns",
+            "The angle is coordinate · frequency, without 2π.",
+            _angles_with(lambda t, d: 2 * np.pi * 100.0 ** (-4 * t / d)),
+        ),
+        Misconception(
+            "The order is ignored: this is always alternating",
+            "For the concatenated order, the first d/4 pairs look at the columns.",
+            lambda positions, d, order: angles(positions, d, "alternating"),
+        ),
+        Misconception(
+            "This turns by −angle",
+            "Angles are coordinate · frequency.",
+            lambda positions, d, order: angles(-positions, d, order),
+        ),
+        Misconception(
+            "Every pair looks at both axes",
+            "A pair looks at the columns or at the rows.",
+            lambda positions, d, order: np.tile(
+                positions.sum(axis=1, keepdims=True)
+                * 100.0 ** (-4 * np.arange(d // 4) / d),
+                2,
+            ),
+        ),
+        Misconception(
+            "Both halves look at the columns",
+            "Half of the pairs looks at the rows.",
+            lambda positions, d, order: angles(positions[:, [0, 0]], d, order),
+        ),
+        Misconception(
+            "All pairs of an axis have one frequency",
+            "There are d/4 frequencies.",
+            _angles_with(lambda t, d: np.ones(d // 4)),
         ),
     ),
     properties=(
@@ -439,6 +646,84 @@ Where is the middle of a row of two patches, at 0 and at 1?
             "Its position must stand where its features stand: in front.",
             lambda width, height: with_class(width, height).roll(-1, 0),
         ),
+        Misconception(
+            "The patches are counted from 1",
+            "The first patch is at (0, 0), and the class token has no place among "
+            "them.",
+            lambda width, height: torch.cat(
+                (with_class(width, height)[:1], with_class(width, height)[1:] + 1)
+            ),
+        ),
+        Misconception(
+            "The patches run column by column",
+            "Row by row: (0, 0), (1, 0), …",
+            lambda width, height: torch.cat(
+                (with_class(width, height)[:1], with_class(height, width)[1:].flip(-1))
+            ),
+        ),
+        Misconception(
+            "The class token is outside the image",
+            "Its place is to be the exact middle.",
+            lambda width, height: _with_class_at(width, height, -1, -1),
+        ),
+        Misconception(
+            "The class token is half a patch too near to the corner",
+            "The patches of a row run from 0 to width − 1: where is the middle of 0 "
+            "and 1?",
+            lambda width, height: _with_class_at(
+                width, height, width / 2 - 1, height / 2 - 1
+            ),
+        ),
+        Misconception(
+            "The middle is rounded down",
+            "Positions may be any real numbers.",
+            lambda width, height: _with_class_at(
+                width, height, (width - 1) // 2, (height - 1) // 2
+            ),
+        ),
+        Misconception(
+            "The class token's coordinates are swapped",
+            "The column comes first, and its middle depends on the width.",
+            lambda width, height: _with_class_at(
+                width, height, (height - 1) / 2, (width - 1) / 2
+            ),
+        ),
+        Misconception(
+            "The patches' coordinates are swapped",
+            "The column comes first: (0, 0), (1, 0), …",
+            lambda width, height: torch.cat(
+                (with_class(width, height)[:1], with_class(width, height)[1:].flip(-1))
+            ),
+        ),
+        Misconception(
+            "Width and height are exchanged",
+            "A row has width patches.",
+            lambda width, height: with_class(height, width),
+        ),
+        Misconception(
+            "The class token is in the opposite corner",
+            "Its place is to be the exact middle.",
+            lambda width, height: _with_class_at(width, height, width - 1, height - 1),
+        ),
+        Misconception(
+            "The patches are measured in fractions",
+            "Patches have their index coordinates: (0, 0), (1, 0), …",
+            lambda width, height: torch.cat(
+                (
+                    with_class(width, height)[:1],
+                    (with_class(width, height)[1:] + 0.5)
+                    / torch.tensor([width, height]),
+                )
+            ),
+        ),
+        Misconception(
+            "Everything is measured in fractions",
+            "Patches have their index coordinates, and the middle is measured in "
+            "patches, too.",
+            lambda width, height: (
+                (with_class(width, height) + 0.5) / torch.tensor([width, height])
+            ),
+        ),
     ),
     properties=(
         Property(
@@ -525,6 +810,49 @@ In which of these does the list of rows run first, before and after?
             "Then the second pair, trained on columns, would turn with the rows.",
             lambda weight, heads: weight.clone(),
         ),
+        Misconception(
+            "The order of the axes is reversed",
+            "In the alternating order the first pair looks at the columns.",
+            lambda weight, heads: (
+                weight.unflatten(0, (heads, 2, -1, 2))
+                .flip(1)
+                .transpose(1, 2)
+                .flatten(0, 3)
+            ),
+        ),
+        Misconception(
+            "The halves of each head are exchanged",
+            "That is the concatenated order with the rows first.",
+            lambda weight, heads: (
+                weight.unflatten(0, (heads, 2, -1)).flip(1).flatten(0, 2)
+            ),
+        ),
+        Misconception(
+            "Rows and columns are moved",
+            "The columns are the features of the layer's input, which nobody has "
+            "moved.",
+            lambda weight, heads: (
+                to_alternating(to_alternating(weight, heads).T, heads).T
+            ),
+        ),
+        Misconception(
+            "The members of each pair are exchanged",
+            "The layout is the same before and after.",
+            lambda weight, heads: (
+                to_alternating(weight, heads)
+                .unflatten(0, (-1, 2))
+                .flip(1)
+                .flatten(0, 1)
+            ),
+        ),
+        Misconception(
+            "The heads are mixed, and features are moved in place of pairs",
+            "Each head has pairs of its own, and both members of a pair stay "
+            "neighbours.",
+            lambda weight, heads: (
+                weight.unflatten(0, (2, -1)).transpose(0, 1).flatten(0, 1)
+            ),
+        ),
     ),
     properties=(
         Property(
@@ -594,6 +922,17 @@ def _spread_of_all_scores(z, positions, width, height):
 
 _Z = draw(8)
 
+
+def _of_right_neighbours(size):
+    """Another ``size`` of the scores of right neighbours than their spread."""
+
+    def answer(z, positions, width, height):
+        image = turned(z, positions).reshape(height, width, -1)
+        return size((image[:, :-1] * image[:, 1:]).sum(-1))
+
+    return answer
+
+
 NEIGHBOURS = Exercise(
     name="axes-7",
     title="A test that a square image cannot fail",
@@ -649,6 +988,58 @@ The last patch of a row has no right neighbour.
             "Only right neighbours are asked for: one relation, many places.",
             _spread_of_all_scores,
         ),
+        Misconception(
+            "This is the largest score",
+            "The smallest must be subtracted, with its sign.",
+            _of_right_neighbours(np.max),
+        ),
+        Misconception(
+            "This is the mean",
+            "The exercise asks for the largest minus the smallest.",
+            _of_right_neighbours(np.mean),
+        ),
+        Misconception(
+            "This is the variance",
+            "The exercise asks for the largest minus the smallest.",
+            _of_right_neighbours(np.var),
+        ),
+        Misconception(
+            "The image goes round",
+            "The last patch of a row has no right neighbour; np.roll gives it the "
+            "first.",
+            lambda z, positions, width, height: (
+                lambda image: np.ptp((image * np.roll(image, -1, axis=1)).sum(-1))
+            )(turned(z, positions).reshape(height, width, -1)),
+        ),
+        Misconception(
+            "Nothing is turned",
+            "All patches have one content. It is their positions that make the "
+            "scores differ.",
+            lambda z, positions, width, height: 0.0,
+        ),
+        Misconception(
+            "The features are not summed",
+            "A score is an inner product.",
+            lambda z, positions, width, height: (
+                lambda image: np.ptp(image[:, :-1] * image[:, 1:])
+            )(turned(z, positions).reshape(height, width, -1)),
+        ),
+        Misconception(
+            "Diagonal neighbours are compared",
+            "The right neighbour stands in the same row.",
+            lambda z, positions, width, height: (
+                lambda image: np.ptp((image[:-1, :-1] * image[1:, 1:]).sum(-1))
+            )(turned(z, positions).reshape(height, width, -1)),
+        ),
+        Misconception(
+            "Each row is compared with itself only",
+            "One largest and one smallest of *all* right neighbours.",
+            lambda z, positions, width, height: (
+                lambda image: np.ptp(
+                    (image[:, :-1] * image[:, 1:]).sum(-1), axis=1
+                ).max()
+            )(turned(z, positions).reshape(height, width, -1)),
+        ),
     ),
 )
 
@@ -689,6 +1080,30 @@ def _share_by_rows(f, width, height):
 def _share_of_total(f, width, height):
     sizes = np.linalg.svd(_weights(f, width, height), compute_uv=False)
     return float(sizes[1] / sizes.sum())
+
+
+def _of_sizes(share):
+    """Another ``share(sizes)`` of the singular values than second by first."""
+    return lambda f, width, height: share(
+        np.linalg.svd(_weights(f, width, height), compute_uv=False)
+    )
+
+
+def _of_logits(change):
+    """The share of weights whose logits are changed."""
+
+    def answer(f, width, height):
+        positions = grid(width, height, coordinates="index")
+        weights = np.exp(change(positions @ f.T))
+        return _share((weights / weights.sum()).reshape(height, width))
+
+    return answer
+
+
+def _of_grid(positions, f, width, height):
+    """The share of weights on patches that stand elsewhere."""
+    weights = np.exp(np.cos(positions @ f.T).sum(-1))
+    return _share((weights / weights.sum()).reshape(height, width))
 
 
 RANK = Exercise(
@@ -741,6 +1156,80 @@ Then try vectors of axial RoPE, vectors along one diagonal, and in between.
             "The coordinates of the vectors are swapped",
             "The first rate belongs to the columns.",
             lambda f, width, height: second_share(f[:, ::-1], width, height),
+        ),
+        Misconception(
+            "This is the second singular value itself",
+            "Divide it by the largest.",
+            _of_sizes(lambda s: s[1]),
+        ),
+        Misconception(
+            "This is upside down",
+            "The second, divided by the first: 0 if the weights are a product.",
+            _of_sizes(lambda s: s[0] / s[1]),
+        ),
+        Misconception(
+            "The last singular value is taken",
+            "The second is asked for.",
+            _of_sizes(lambda s: s[-1] / s[0]),
+        ),
+        Misconception(
+            "The squares are compared",
+            "Singular values, not their squares.",
+            _of_sizes(lambda s: (s[1] / s[0]) ** 2),
+        ),
+        Misconception(
+            "All but the first are taken together",
+            "The second is asked for.",
+            _of_sizes(lambda s: s[1:].sum() / s[0]),
+        ),
+        Misconception(
+            "The softmax runs over each column by itself",
+            "A query shares its weight among all patches of the image.",
+            lambda f, width, height: _share(
+                _weights(f, width, height) / _weights(f, width, height).sum(axis=0)
+            ),
+        ),
+        Misconception(
+            "The angles of all pairs are added",
+            "The logit is a sum of cosines, one for each pair.",
+            _of_logits(lambda angles: np.cos(angles.sum(-1))),
+        ),
+        Misconception(
+            "The cosines are averaged",
+            "The exercise says: no scaling.",
+            _of_logits(lambda angles: np.cos(angles).mean(-1)),
+        ),
+        Misconception(
+            "The logits are scaled",
+            "The exercise says: no scaling.",
+            _of_logits(
+                lambda angles: np.cos(angles).sum(-1) / np.sqrt(2 * angles.shape[-1])
+            ),
+        ),
+        Misconception(
+            "These are sines",
+            "Query and key are both (1, 0), so their score is the cosine of the "
+            "angle between them.",
+            _of_logits(lambda angles: np.sin(angles).sum(-1)),
+        ),
+        Misconception(
+            "The sign of the logits is reversed",
+            "The largest logit gets the most weight.",
+            _of_logits(lambda angles: -np.cos(angles).sum(-1)),
+        ),
+        Misconception(
+            "The patches are counted from 1",
+            "The query is at (0, 0), where the first patch is.",
+            lambda f, width, height: _of_grid(
+                grid(width, height, coordinates="index") + 1, f, width, height
+            ),
+        ),
+        Misconception(
+            "The logits are divided by the root of the number of pairs",
+            "The exercise says: no scaling.",
+            _of_logits(
+                lambda angles: np.cos(angles).sum(-1) / np.sqrt(angles.shape[-1])
+            ),
         ),
     ),
     properties=(

@@ -40,7 +40,11 @@ On paper: which generator is $[L_z, L_x]$?
     hint=r"""
 Two products and a difference.
 """,
-    cases=((_LZ, _LX), _GENERAL),
+    cases=(
+        (_LZ, _LX),
+        (sp.Matrix([[1, 2], [3, 4]]), sp.Matrix([[0, 1], [5, -6]])),
+        _GENERAL,
+    ),
     solution=commutator,
     misconceptions=(
         Misconception(
@@ -54,10 +58,40 @@ Two products and a difference.
             lambda a, b: a * b + b * a,
         ),
         Misconception(
-            "Entry by entry",
-            "Numbers commute, so products of entries always cancel: the matrix "
-            "product is meant.",
+            "This is always zero",
+            "Products of entries commute, and so does a product with itself: matrix "
+            "products are meant, in both orders.",
             lambda a, b: a.multiply_elementwise(b) - b.multiply_elementwise(a),
+        ),
+        Misconception(
+            "This is one product",
+            "BA has to be subtracted.",
+            lambda a, b: a * b,
+        ),
+        Misconception(
+            "It is halved",
+            "[A, B] is the whole difference.",
+            lambda a, b: (a * b - b * a) / 2,
+        ),
+        Misconception(
+            "The matrices are subtracted",
+            "The products in both orders are compared.",
+            lambda a, b: a - b,
+        ),
+        Misconception(
+            "One matrix is transposed",
+            "AB − BA, as they are.",
+            lambda a, b: a * b.T - b * a.T,
+        ),
+        Misconception(
+            "The transposes are multiplied by their matrices",
+            "AB − BA, without a transpose.",
+            lambda a, b: a.T * b - b.T * a,
+        ),
+        Misconception(
+            "The transpose of the product is subtracted",
+            "(AB)ᵀ is BᵀAᵀ, which is BA for skew matrices only.",
+            lambda a, b: a * b - (a * b).T,
         ),
     ),
     properties=(
@@ -68,7 +102,7 @@ Two products and a difference.
         Property(
             "The commutator of skew matrices is skew",
             lambda answer, a, b: (
-                (answer(a, b) + answer(a, b).T).expand().is_zero_matrix
+                (answer(*_GENERAL) + answer(*_GENERAL).T).expand().is_zero_matrix
             ),
         ),
     ),
@@ -121,6 +155,47 @@ Write both sides to second order. From the sum's series comes $(sA + tB)^2/2$; m
             "exp(sA) stands first: this is the coefficient for exp(tB) exp(sA).",
             lambda a, b: (b * a - a * b) / 2,
         ),
+        Misconception(
+            "Only the sum's series is there",
+            "Its terms are subtracted from those of the product.",
+            lambda a, b: -(a * b + b * a) / 2,
+        ),
+        Misconception(
+            "The products are added",
+            "What remains is a difference: where AB = BA nothing may fail.",
+            lambda a, b: (a * b + b * a) / 2,
+        ),
+        Misconception(
+            "AB is taken for BA in the square",
+            "(sA + tB)² has the terms AB *and* BA.",
+            lambda a, b: sp.zeros(*a.shape),
+        ),
+        Misconception(
+            "Half of AB is left over",
+            "(sA + tB)²/2 has AB/2 and BA/2: both are subtracted.",
+            lambda a, b: a * b / 2,
+        ),
+        Misconception(
+            "The square is not halved",
+            "The series of the exponential has (sA + tB)²/2.",
+            lambda a, b: -b * a,
+        ),
+        Misconception(
+            "The square has AB only, not halved by two orders",
+            "(sA + tB)²/2 has AB/2 and BA/2.",
+            lambda a, b: a * b - b * a / 2,
+        ),
+        Misconception(
+            "This is the coefficient of s²t or st²",
+            "Those come later, with two brackets. Here one is enough.",
+            lambda a, b: (a * a * b - 2 * a * b * a + b * a * a) / 6,
+        ),
+        Misconception(
+            "Only the sum's series is there, and not halved",
+            "The terms of both series count, and the exponential's second one is "
+            "halved.",
+            lambda a, b: -(a * b + b * a),
+        ),
     ),
 )
 
@@ -159,6 +234,10 @@ Two conditions, and neither follows from the other.
         (sp.diag(-1, -1, 1),),
         (sp.diag(-1, 1, 1),),
         (sp.Matrix([[1, 1], [0, 1]]),),
+        (sp.eye(2),),
+        (sp.diag(2, 2),),
+        (sp.Matrix([[1, sp.Rational(3, 5)], [0, sp.Rational(4, 5)]]),),
+        (sp.Matrix([[0, 0, 1], [1, 0, 0], [0, 1, 0]]),),
     ),
     solution=is_rotation,
     misconceptions=(
@@ -178,6 +257,77 @@ Two conditions, and neither follows from the other.
             "A rotation may have the eigenvalue −1, in pairs: diag(−1, −1, 1) turns "
             "by 180°.",
             lambda m: is_rotation(m) and all(m[n, n] >= 0 for n in range(m.rows)),
+        ),
+        Misconception(
+            "Everything that keeps volumes passes",
+            "A shear does, and changes lengths.",
+            lambda m: bool(abs(m.det()) == 1),
+        ),
+        Misconception(
+            "Symmetric matrices are looked for",
+            "A rotation's inverse is its transpose; few are symmetric.",
+            lambda m: m == m.T,
+        ),
+        Misconception(
+            "Matrices that are their own inverse are looked for",
+            "A rotation's inverse is its *transpose*.",
+            lambda m: m * m == sp.eye(m.rows),
+        ),
+        Misconception(
+            "Skew matrices are looked for",
+            "Their *exponentials* are rotations.",
+            lambda m: (m + m.T).is_zero_matrix,
+        ),
+        Misconception(
+            "Only the lengths of the columns are looked at",
+            "They must be at right angles to each other as well, and det = 1.",
+            lambda m: all(m.col(n).dot(m.col(n)) == 1 for n in range(m.cols)),
+        ),
+        Misconception(
+            "Everything passes",
+            "A rotation keeps lengths, and is no mirror.",
+            lambda m: True,
+        ),
+        Misconception(
+            "Only two dimensions are thought of",
+            "In three dimensions there is more than [[cos, −sin], [sin, cos]].",
+            lambda m: (
+                m.rows == 2
+                and m[0, 0] == m[1, 1]
+                and m[0, 1] == -m[1, 0]
+                and m.det() == 1
+            ),
+        ),
+        Misconception(
+            "Diagonal matrices do not pass",
+            "A half turn in a plane is diag(−1, −1).",
+            lambda m: is_rotation(m) and not m.is_diagonal(),
+        ),
+        Misconception(
+            "Only the trace is looked at",
+            "Two conditions: the transpose is the inverse, and no mirror.",
+            lambda m: bool(abs(m.trace()) <= m.rows and m.det() == 1),
+        ),
+        Misconception(
+            "Only two dimensions are thought of, and stretches pass",
+            "[[a, −b], [b, a]] turns and stretches; and in three dimensions there "
+            "is more.",
+            lambda m: m.rows == 2 and m[0, 0] == m[1, 1] and m[0, 1] == -m[1, 0],
+        ),
+        Misconception(
+            "Only mirrors pass",
+            "A mirror has determinant −1. A rotation?",
+            lambda m: bool((m.T * m - sp.eye(m.rows)).is_zero_matrix and m.det() == -1),
+        ),
+        Misconception(
+            "Only the right angles are looked at",
+            "The columns of a rotation have length 1 as well.",
+            lambda m: (m.T * m).is_diagonal(),
+        ),
+        Misconception(
+            "Everything with a determinant of 1 or −1, and equal diagonal, passes",
+            "The transpose must be the inverse, and the determinant 1.",
+            lambda m: bool(m.det() in (1, -1) and len(set(m.diagonal())) == 1),
         ),
     ),
 )
@@ -213,6 +363,19 @@ def _third_differs():
     return together
 
 
+def _apart():
+    """Turns in two planes that have nothing in common."""
+    generators = np.zeros((2, 1, 4, 4))
+    generators[0, 0, :2, :2] = generators[1, 0, 2:, 2:] = [[0, 1], [-1, 0]]
+    return generators
+
+
+def _opposite_blocks():
+    """Two axes whose blocks do not commute, and sum to blocks that do."""
+    a, b = _random_skew(2, 3, 3)
+    return np.stack((np.stack((a, -a)), np.stack((b, b))))
+
+
 def _by_eigenvalues(generators):
     values = np.sort(np.linalg.eigvals(generators).imag, axis=-1)
     return bool(np.allclose(values, values[:1]))
@@ -222,6 +385,10 @@ def _across_blocks(generators):
     flat = generators.reshape(-1, *generators.shape[2:])
     products = np.einsum("aij,cjk->acik", flat, flat)
     return bool(np.allclose(products, products.swapaxes(0, 1)))
+
+
+def _is_multiple(a, b):
+    return np.linalg.matrix_rank(np.stack((a.ravel(), b.ravel())), tol=1e-9) < 2
 
 
 COMMUTE = Exercise(
@@ -243,7 +410,12 @@ All products of one axis's blocks with another's: `np.einsum("amij,cmjk->acmik",
         (_random_skew(2, 1, 3, 3),),
         (_like_eigenvalues(4),),
         (_third_differs(),),
+        (_third_differs()[[0, 2, 1]],),
         (_random_skew(1, 3, 4, 4),),
+        (_apart(),),
+        (_random_skew(3, 1, 3, 3) * np.array([1, 0, 1])[:, None, None, None],),
+        (_opposite_blocks(),),
+        (np.concatenate((_parallel(2, 1, 3), _random_skew(2, 1, 3, 3)), axis=1),),
     ),
     solution=commute,
     misconceptions=(
@@ -263,6 +435,71 @@ All products of one axis's blocks with another's: `np.einsum("amij,cmjk->acmik",
             "Only the first two axes are looked at",
             "Every two axes must commute; here the third is different.",
             lambda generators: commute(generators[:2]),
+        ),
+        Misconception(
+            "Only neighbouring axes are looked at",
+            "Commuting is not handed on: a generator that is zero commutes with "
+            "both of its neighbours, and they need not with each other.",
+            lambda generators: all(
+                commute(generators[n : n + 2]) for n in range(len(generators))
+            ),
+        ),
+        Misconception(
+            "Only multiples of one another pass",
+            "Multiples commute. So do turns in two planes that have nothing in common.",
+            lambda generators: bool(
+                all(
+                    _is_multiple(a, b)
+                    for block in generators.swapaxes(0, 1)
+                    for a in block
+                    for b in block
+                )
+            ),
+        ),
+        Misconception(
+            "Only the first block is looked at",
+            "All blocks must commute, each with its own like.",
+            lambda generators: commute(generators[:, :1]),
+        ),
+        Misconception(
+            "Entries are multiplied, not matrices",
+            "Numbers commute, so this always passes.",
+            lambda generators: True,
+        ),
+        Misconception(
+            "Nothing passes but equal generators",
+            "Multiples of one matrix commute as well.",
+            lambda generators: bool(np.allclose(generators, generators[:1])),
+        ),
+        Misconception(
+            "Anticommuting generators pass, and no others",
+            "AB = −BA is another thing: AB and BA are to be equal.",
+            lambda generators: bool(
+                np.allclose(
+                    np.einsum("amij,cmjk->acmik", generators, generators),
+                    -np.einsum("cmij,amjk->acmik", generators, generators),
+                )
+            ),
+        ),
+        Misconception(
+            "The blocks are added first",
+            "Each block has to commute by itself: differences of two blocks may "
+            "cancel.",
+            lambda generators: commute(generators.sum(axis=1, keepdims=True)),
+        ),
+        Misconception(
+            "It is enough that one pair commutes",
+            "Every two of them must.",
+            lambda generators: any(
+                commute(generators[[a, c]])
+                for a in range(len(generators))
+                for c in range(a)
+            ),
+        ),
+        Misconception(
+            "Only the first and the last axis are looked at",
+            "Every two of them must commute.",
+            lambda generators: commute(generators[[0, -1]]),
         ),
     ),
 )
@@ -327,6 +564,36 @@ Write $R q = Q M Q^\top W x$, and remember that the leading $Q$ cancels against 
             "Q and Qᵀ around W would act on the inputs too, which have no such basis.",
             lambda weight, basis: basis.T @ weight @ basis,
         ),
+        Misconception(
+            "Nothing is folded",
+            "The scores with M alone are those of features in another basis.",
+            lambda weight, basis: weight.clone(),
+        ),
+        Misconception(
+            "The projection is transposed",
+            "Qᵀ acts on W x from the left.",
+            lambda weight, basis: weight.T @ basis,
+        ),
+        Misconception(
+            "It multiplies from the wrong side, transposed",
+            "W maps inputs to features; Q acts on features, so on W's output.",
+            lambda weight, basis: weight @ basis.T,
+        ),
+        Misconception(
+            "It goes out and in again",
+            "Q and Qᵀ around W would act on the inputs too, which have no such basis.",
+            lambda weight, basis: basis @ weight @ basis.T,
+        ),
+        Misconception(
+            "The basis goes in on both sides",
+            "Qᵀ acts on W's output. The inputs have no such basis.",
+            lambda weight, basis: basis.T @ weight @ basis.T,
+        ),
+        Misconception(
+            "The projection is lost",
+            "Qᵀ acts on W x: W has to stay.",
+            lambda weight, basis: basis.T.clone(),
+        ),
     ),
     properties=(
         Property(
@@ -349,6 +616,14 @@ def two_ways(a, b, v):
 _Z, _X = (np.array(m.tolist(), dtype=float) for m in (_LZ, _LX))
 _V = np.array([0.0, 0.6, 0.8])
 
+
+def _distance(end, other, size=np.linalg.norm):
+    """The size of the difference of two ends, of exp(A), exp(B) and v."""
+    return lambda a, b, v: float(
+        size(end(expm(a), expm(b), v) - other(expm(a), expm(b), v))
+    )
+
+
 WAYS = Exercise(
     name="commuting-6",
     title="Two ways round the corner",
@@ -368,12 +643,14 @@ Predict before you run: by what factor does it shrink if both steps are a tenth 
         (np.pi / 2 * _Z, np.pi / 2 * _X, _V),
         (0.01 * _Z, 0.01 * _X, _V),
         (_Z, -2.5 * _X, _V),
+        (*_random_skew(2, 3, 3), draw(3)),
     ),
     solution=two_ways,
     misconceptions=(
         Misconception(
             "One way is walked twice",
-            "Both paths have the same order, so they end together.",
+            "Both paths have the same order, so they end together, or only the lengths "
+            "of the two ends are compared, which no rotation changes.",
             lambda a, b, v: np.linalg.norm(
                 expm(a) @ expm(b) @ v - expm(a) @ expm(b) @ v
             ),
@@ -389,6 +666,68 @@ Predict before you run: by what factor does it shrink if both steps are a tenth 
             lambda a, b, v: np.linalg.norm(
                 np.exp(a) @ np.exp(b) @ v - np.exp(b) @ np.exp(a) @ v
             ),
+        ),
+        Misconception(
+            "The products are of generators, not of rotations",
+            "exp(A) exp(B) is not exp(AB).",
+            lambda a, b, v: np.linalg.norm(expm(a @ b) @ v - expm(b @ a) @ v),
+        ),
+        Misconception(
+            "This is the commutator",
+            "It is the distance for very small steps only. Compare the rotations.",
+            lambda a, b, v: np.linalg.norm((a @ b - b @ a) @ v),
+        ),
+        Misconception(
+            "The matrices are compared, not the ends",
+            "The distance of the two *vectors* is asked for.",
+            lambda a, b, v: np.linalg.norm(expm(a) @ expm(b) - expm(b) @ expm(a)),
+        ),
+        Misconception(
+            "This is the largest difference",
+            "The distance is the root of the sum of squares.",
+            _distance(
+                lambda x, y, v: x @ y @ v,
+                lambda x, y, v: y @ x @ v,
+                size=lambda d: np.abs(d).max(),
+            ),
+        ),
+        Misconception(
+            "The differences are added",
+            "The distance is the root of the sum of *squares*.",
+            _distance(
+                lambda x, y, v: x @ y @ v,
+                lambda x, y, v: y @ x @ v,
+                size=lambda d: np.abs(d).sum(),
+            ),
+        ),
+        Misconception(
+            "The root is missing",
+            "The distance is the *root* of the sum of squares.",
+            _distance(
+                lambda x, y, v: x @ y @ v,
+                lambda x, y, v: y @ x @ v,
+                size=lambda d: (d**2).sum(),
+            ),
+        ),
+        Misconception(
+            "One step is compared with the other",
+            "Both ways have both steps, in another order.",
+            _distance(lambda x, y, v: x @ v, lambda x, y, v: y @ v),
+        ),
+        Misconception(
+            "The way goes back to the start",
+            "Compare the two ends with each other, not with v.",
+            _distance(lambda x, y, v: x @ y @ v, lambda x, y, v: v),
+        ),
+        Misconception(
+            "v is multiplied from the left",
+            "R v: a row times R is the turn back.",
+            _distance(lambda x, y, v: v @ x @ y, lambda x, y, v: v @ y @ x),
+        ),
+        Misconception(
+            "The diagonal is one of the ways, and the row comes first",
+            "exp(A + B) goes straight; compare column-then-row with row-then-column.",
+            lambda a, b, v: np.linalg.norm(expm(a + b) @ v - expm(b) @ expm(a) @ v),
         ),
     ),
 )

@@ -46,6 +46,27 @@ The axes take turns, beginning with axis 0.
             "Every block would have an axis of its own. There are only N axes.",
             lambda blocks, axes: [m % blocks for m in range(blocks)],
         ),
+        Misconception(
+            "The axes are counted from 1",
+            "The first axis is number 0.",
+            lambda blocks, axes: [m % axes + 1 for m in range(blocks)],
+        ),
+        Misconception(
+            "The axes take turns backwards",
+            "The first block belongs to axis 0, the next one to axis 1.",
+            lambda blocks, axes: [axes - 1 - m % axes for m in range(blocks)],
+        ),
+        Misconception(
+            "The quotient is taken, not the remainder",
+            "m divided by N says how often all axes have had their turn. Whose turn "
+            "is it?",
+            lambda blocks, axes: [m // axes for m in range(blocks)],
+        ),
+        Misconception(
+            "All blocks belong to the first axis",
+            "The axes take turns.",
+            lambda blocks, axes: [0] * blocks,
+        ),
     ),
 )
 
@@ -58,6 +79,24 @@ def parameters(width, block, axes, heads):
     matrices = width * block
     multipliers = axes * width // block
     return matrices, matrices + multipliers, matrices + multipliers // heads
+
+
+def _trained(
+    matrices=lambda c, b, n, h: c * b,
+    own=lambda c, b, n, h: n * c // b,
+    shared=lambda c, b, n, h: n * c // b // h,
+):
+    """Three numbers from counts of matrices and of multipliers."""
+
+    def answer(width, block, axes, heads):
+        case = width, block, axes, heads
+        return (
+            matrices(*case),
+            matrices(*case) + own(*case),
+            matrices(*case) + shared(*case),
+        )
+
+    return answer
 
 
 PARAMETERS = Exercise(
@@ -98,6 +137,93 @@ How many blocks has a head, and how many all heads together? A matrix has $b^2$ 
             "turn alike.",
             lambda width, block, axes, heads: parameters(width, block, 1, heads),
         ),
+        Misconception(
+            "The matrices of one head are counted",
+            "Every head has its own.",
+            _trained(lambda c, b, n, h: c * b // h),
+        ),
+        Misconception(
+            "The matrices are counted for each head once more",
+            "The width is that of all heads together: C/b blocks in the layer.",
+            _trained(lambda c, b, n, h: c * b * h),
+        ),
+        Misconception(
+            "The matrices are counted for each axis",
+            "AP gives each block to one axis, LD multiplies one matrix: one P for "
+            "each block.",
+            _trained(lambda c, b, n, h: c * b * n),
+        ),
+        Misconception(
+            "One matrix is counted",
+            "There are C/b blocks in the layer, each with a matrix of its own.",
+            _trained(lambda c, b, n, h: b * b),
+        ),
+        Misconception(
+            "A matrix is counted for its size",
+            "b × b numbers.",
+            _trained(lambda c, b, n, h: c),
+        ),
+        Misconception(
+            "A dense matrix is counted",
+            "The blocks are b × b: all the rest is zero and not trained.",
+            _trained(lambda c, b, n, h: c * c),
+        ),
+        Misconception(
+            "The multipliers are forgotten",
+            "LD trains one number for each axis and block beside the matrices.",
+            _trained(own=lambda c, b, n, h: 0, shared=lambda c, b, n, h: 0),
+        ),
+        Misconception(
+            "One multiplier for each axis",
+            "A multiplier belongs to an axis *and* a block.",
+            _trained(own=lambda c, b, n, h: n, shared=lambda c, b, n, h: n),
+        ),
+        Misconception(
+            "One multiplier for each axis and head",
+            "A multiplier belongs to an axis *and* a block, and a head has several "
+            "blocks.",
+            _trained(own=lambda c, b, n, h: n * h, shared=lambda c, b, n, h: n),
+        ),
+        Misconception(
+            "One multiplier for each axis and feature",
+            "A block has one number, not b.",
+            _trained(
+                own=lambda c, b, n, h: n * c, shared=lambda c, b, n, h: n * c // h
+            ),
+        ),
+        Misconception(
+            "The multipliers are counted for each head once more",
+            "The width is that of all heads together.",
+            _trained(
+                own=lambda c, b, n, h: h * n * c // b,
+                shared=lambda c, b, n, h: n * c // b,
+            ),
+        ),
+        Misconception(
+            "The matrices are shared, too",
+            "Every head has its own matrices in all three. Only multipliers are "
+            "shared.",
+            lambda width, block, axes, heads: (
+                *parameters(width, block, axes, heads)[:2],
+                (width * block + axes * width // block) // heads,
+            ),
+        ),
+        Misconception(
+            "The two kinds of LD are exchanged",
+            "First multipliers of each head, then shared ones.",
+            lambda width, block, axes, heads: tuple(
+                parameters(width, block, axes, heads)[n] for n in (0, 2, 1)
+            ),
+        ),
+        Misconception(
+            "These are the multipliers alone",
+            "LD trains the matrices as well.",
+            lambda width, block, axes, heads: (
+                width * block,
+                axes * width // block,
+                axes * width // block // heads,
+            ),
+        ),
     ),
 )
 
@@ -113,6 +239,11 @@ def ld_generators(matrices, multipliers):
 
 def _ld_case(axes, blocks, b):
     return draw(blocks, b, b), draw(axes, blocks)
+
+
+def _generators(skew):
+    """Generators of other matrices than P − Pᵀ."""
+    return lambda p, t: t[:, :, None, None] * skew(p)
 
 
 GENERATORS = Exercise(
@@ -157,6 +288,66 @@ Make the matrices skew first; then give the multipliers two more axes.
             "told apart.",
             lambda p, t: ld_generators(p, np.broadcast_to(t[:1], t.shape)),
         ),
+        Misconception(
+            "The upper triangle alone",
+            "Its exponential is no rotation: something has to stand below the "
+            "diagonal.",
+            _generators(lambda p: np.triu(p, 1)),
+        ),
+        Misconception(
+            "The lower triangle is ignored",
+            "P is a full matrix, and P − Pᵀ has all of it.",
+            _generators(lambda p: np.triu(p, 1) - np.triu(p, 1).swapaxes(-1, -2)),
+        ),
+        Misconception(
+            "The skew part is halved",
+            "ComRoPE takes P − Pᵀ, without a half.",
+            _generators(lambda p: (p - p.swapaxes(-1, -2)) / 2),
+        ),
+        Misconception(
+            "The sign is reversed",
+            "P − Pᵀ keeps the entries of P above the diagonal.",
+            _generators(lambda p: p.swapaxes(-1, -2) - p),
+        ),
+        Misconception(
+            "The multipliers are left out",
+            "Then all axes turn alike. Each axis has its own multiple of the same "
+            "matrix.",
+            lambda p, t: np.broadcast_to(
+                p - p.swapaxes(-1, -2), (*t.shape, *p.shape[1:])
+            ).copy(),
+        ),
+        Misconception(
+            "The multipliers are added",
+            "A multiple of a skew matrix is skew. With a number added to its "
+            "entries it is not.",
+            lambda p, t: t[:, :, None, None] + (p - p.swapaxes(-1, -2)),
+        ),
+        Misconception(
+            "All blocks have the first one's multipliers",
+            "multipliers[a, m] belongs to axis a and block m.",
+            lambda p, t: ld_generators(p, np.broadcast_to(t[:, :1], t.shape)),
+        ),
+        Misconception(
+            "All blocks have the first one's matrix",
+            "matrices[m] belongs to block m.",
+            lambda p, t: ld_generators(np.broadcast_to(p[:1], p.shape), t),
+        ),
+        Misconception(
+            "The multipliers are squared",
+            "They are used as they are.",
+            lambda p, t: ld_generators(p, t**2),
+        ),
+        Misconception(
+            "The lower triangle alone is used",
+            "P is a full matrix, and P − Pᵀ has all of it.",
+            _generators(lambda p: np.tril(p, -1) - np.tril(p, -1).swapaxes(-1, -2)),
+        ),
+        Misconception(
+            "The matrices are divided by √b",
+            "ComRoPE takes P − Pᵀ as it is.",
+            _generators(lambda p: (p - p.swapaxes(-1, -2)) / p.shape[-1] ** 0.5),
+        ),
     ),
     properties=(
         Property(
@@ -179,6 +370,18 @@ def coordinates(width, height):
     )
     patches = np.stack([x.ravel(), y.ravel()], axis=-1)
     return np.concatenate(([[0.5, 0.5]], patches))
+
+
+def _placed(x, y, token=(0.5, 0.5)):
+    """Patches whose coordinates are functions of index and count."""
+
+    def answer(width, height):
+        columns = x(np.arange(width), width, height)
+        rows = y(np.arange(height), height, width)
+        grid = np.stack(np.meshgrid(columns, rows), axis=-1).reshape(-1, 2)
+        return np.concatenate((np.array([token], dtype=float), grid))
+
+    return answer
 
 
 COORDINATES = Exercise(
@@ -229,6 +432,89 @@ Return the positions of a class token and of the patches of an image of `width` 
             "The class token is the first row here.",
             lambda w, h: np.roll(coordinates(w, h), -1, axis=0),
         ),
+        Misconception(
+            "The ends of the row are taken",
+            "Centres, half a patch from the edge: the first is not at 0, nor the "
+            "last at 1.",
+            lambda w, h: _placed(
+                lambda n, count, _: np.linspace(0, 1, count),
+                lambda n, count, _: np.linspace(0, 1, count),
+            )(w, h),
+        ),
+        Misconception(
+            "The far corners are taken",
+            "(index + 1)/count is the right lower corner of a patch; the centre is "
+            "half a patch nearer.",
+            _placed(
+                lambda n, count, _: (n + 1) / count, lambda n, count, _: (n + 1) / count
+            ),
+        ),
+        Misconception(
+            "Width and height are exchanged in the division",
+            "The column is divided by the number of columns.",
+            _placed(
+                lambda n, count, other: (n + 0.5) / other,
+                lambda n, count, other: (n + 0.5) / other,
+            ),
+        ),
+        Misconception(
+            "The image reaches from −1 to 1",
+            "ComRoPE measures in fractions of the image, from its upper left corner.",
+            _placed(
+                lambda n, count, _: 2 * (n + 0.5) / count - 1,
+                lambda n, count, _: 2 * (n + 0.5) / count - 1,
+                token=(0, 0),
+            ),
+        ),
+        Misconception(
+            "The origin is in the middle",
+            "ComRoPE measures from the upper left corner.",
+            _placed(
+                lambda n, count, _: (n + 0.5) / count - 0.5,
+                lambda n, count, _: (n + 0.5) / count - 0.5,
+                token=(0, 0),
+            ),
+        ),
+        Misconception(
+            "The patches run column by column",
+            "Row by row: the column varies fastest.",
+            lambda w, h: np.concatenate(
+                (coordinates(w, h)[:1], coordinates(h, w)[1:, ::-1])
+            ),
+        ),
+        Misconception(
+            "Width and height are exchanged",
+            "A row has width patches.",
+            lambda w, h: coordinates(h, w),
+        ),
+        Misconception(
+            "The rows are counted from below",
+            "The first row of the list is the uppermost, near 0.",
+            _placed(
+                lambda n, count, _: (n + 0.5) / count,
+                lambda n, count, _: 1 - (n + 0.5) / count,
+            ),
+        ),
+        Misconception(
+            "The class token is in the middle of an image that is counted in patches",
+            "½ on every axis: fractions of the image.",
+            lambda w, h: np.concatenate(([[w / 2, h / 2]], coordinates(w, h)[1:])),
+        ),
+        Misconception(
+            "The patches are counted from 1",
+            "(index + ½)/count, with the index from 0.",
+            _placed(
+                lambda n, count, _: (n + 1.5) / count,
+                lambda n, count, _: (n + 1.5) / count,
+            ),
+        ),
+        Misconception(
+            "Everything is counted in patches",
+            "ComRoPE measures in fractions of the image, from corner to corner.",
+            lambda w, h: np.concatenate(
+                ([[(w - 1) / 2, (h - 1) / 2]], coordinates(w, h)[1:] * [w, h] - 0.5)
+            ),
+        ),
     ),
 )
 
@@ -276,6 +562,81 @@ From its centre, how far is the edge of a patch?
             lambda draws, sigma: torch.where(
                 (draws * sigma / 2).abs() > 0.5, 0.0, draws * sigma / 2
             ),
+        ),
+        Misconception(
+            "A move may be of any size",
+            "It is clamped, so that a coordinate stays in its patch.",
+            lambda draws, sigma: draws * sigma / 2,
+        ),
+        Misconception(
+            "The deviation is doubled",
+            "The code takes half of what the paper states.",
+            lambda draws, sigma: (2 * draws * sigma).clamp(-0.5, 0.5),
+        ),
+        Misconception(
+            "The draws are clamped, not the moves",
+            "A draw may be large if the move is not.",
+            lambda draws, sigma: draws.clamp(-0.5, 0.5) * sigma / 2,
+        ),
+        Misconception(
+            "The paper's move is clamped, and then halved",
+            "Half the deviation first, and then the clamp.",
+            lambda draws, sigma: (draws * sigma).clamp(-0.5, 0.5) / 2,
+        ),
+        Misconception(
+            "σ is taken for a variance",
+            "It is the deviation.",
+            lambda draws, sigma: (draws * sigma**0.5 / 2).clamp(-0.5, 0.5),
+        ),
+        Misconception(
+            "σ is squared",
+            "It is the deviation, by which draws are multiplied.",
+            lambda draws, sigma: (draws * sigma**2 / 2).clamp(-0.5, 0.5),
+        ),
+        Misconception(
+            "The clamp depends on σ",
+            "The patch has the same size whatever σ is.",
+            lambda draws, sigma: (draws * sigma / 2).clamp(-sigma / 2, sigma / 2),
+        ),
+        Misconception(
+            "Only moves to the right are made",
+            "The clamp has two sides.",
+            lambda draws, sigma: (draws * sigma / 2).clamp(0, 0.5),
+        ),
+        Misconception(
+            "The clamp has one side",
+            "Moves to the left leave the patch as well.",
+            lambda draws, sigma: (draws * sigma / 2).clamp(max=0.5),
+        ),
+        Misconception(
+            "Half of σ is left out",
+            "The draws are standard normal: multiply.",
+            lambda draws, sigma: (draws / 2).clamp(-0.5, 0.5),
+        ),
+        Misconception(
+            "The variance is halved",
+            "Half the *deviation*.",
+            lambda draws, sigma: (draws * sigma / 2**0.5).clamp(-0.5, 0.5),
+        ),
+        Misconception(
+            "What is too far comes in again on the other side",
+            "The code clamps: too far becomes the edge.",
+            lambda draws, sigma: (draws * sigma / 2 + 0.5) % 1 - 0.5,
+        ),
+        Misconception(
+            "Half of σ is added to the draws",
+            "Draws of a deviation are draws *times* it.",
+            lambda draws, sigma: (draws + sigma / 2).clamp(-0.5, 0.5),
+        ),
+        Misconception(
+            "A quarter of the deviation",
+            "Half of what the paper states, once.",
+            lambda draws, sigma: (draws * sigma / 4).clamp(-0.5, 0.5),
+        ),
+        Misconception(
+            "The clamp is smooth",
+            "The code clamps: what is not too far stays as it is.",
+            lambda draws, sigma: (draws * sigma / 2).tanh() / 2,
         ),
     ),
 )
@@ -329,6 +690,7 @@ The score is an inner product of two turned vectors.
         _shift_case(np.array([2.0, -1.0])[:, None, None] * _free(1, 4)),
         _shift_case(_free(2, 4)),
         _shift_case(_free(2, 3)),
+        _shift_case(_free(2, 5)),
     ),
     solution=change_of_score,
     misconceptions=(
@@ -353,6 +715,69 @@ The score is an inner product of two turned vectors.
             "generators; use the shift that is given.",
             lambda turn, q, k, x, y, t: (
                 turn(q, 0 * x) @ turn(k, y - x) - turn(q, x) @ turn(k, y)
+            ),
+        ),
+        Misconception(
+            "Only the key moves",
+            "Then the offset changes, and so may any score. Both tokens must move.",
+            lambda turn, q, k, x, y, t: (
+                turn(q, x) @ turn(k, y + t) - turn(q, x) @ turn(k, y)
+            ),
+        ),
+        Misconception(
+            "The score before is subtracted from nothing",
+            "This is the score after the move. Its change is asked for.",
+            lambda turn, q, k, x, y, t: turn(q, x + t) @ turn(k, y + t),
+        ),
+        Misconception(
+            "This is the score before",
+            "By how much does it change?",
+            lambda turn, q, k, x, y, t: turn(q, x) @ turn(k, y),
+        ),
+        Misconception(
+            "The sign is reversed",
+            "The change is the score after minus the score before.",
+            lambda turn, q, k, x, y, t: -change_of_score(turn, q, k, x, y, t),
+        ),
+        Misconception(
+            "The sign is lost",
+            "A score may fall.",
+            lambda turn, q, k, x, y, t: abs(change_of_score(turn, q, k, x, y, t)),
+        ),
+        Misconception(
+            "The law is taken for granted",
+            "turn(turn(q, x), shift) is turn(q, x + shift) only if the generators "
+            "commute; if they do, the change is 0.",
+            lambda turn, q, k, x, y, t: (
+                turn(turn(q, x), t) @ turn(turn(k, y), t) - turn(q, x) @ turn(k, y)
+            ),
+        ),
+        Misconception(
+            "Query and key change places",
+            "The query is at x, the key at y, before and after.",
+            lambda turn, q, k, x, y, t: (
+                turn(q, y + t) @ turn(k, x + t) - turn(q, y) @ turn(k, x)
+            ),
+        ),
+        Misconception(
+            "The tokens move to the shift",
+            "They move *by* it.",
+            lambda turn, q, k, x, y, t: (
+                turn(q, t) @ turn(k, t) - turn(q, x) @ turn(k, y)
+            ),
+        ),
+        Misconception(
+            "The change is relative",
+            "The difference of the scores is asked for.",
+            lambda turn, q, k, x, y, t: (
+                change_of_score(turn, q, k, x, y, t) / (turn(q, x) @ turn(k, y))
+            ),
+        ),
+        Misconception(
+            "The positions are multiplied by the shift",
+            "They move *by* it: a sum.",
+            lambda turn, q, k, x, y, t: (
+                turn(q, x * t) @ turn(k, y * t) - turn(q, x) @ turn(k, y)
             ),
         ),
     ),

@@ -20,6 +20,11 @@ def _count(condition):
     return lambda d, length: int(condition(frequencies(d), d, length).sum())
 
 
+def _by_logarithm(d, length):
+    """The index below which a frequency makes a turn, a real number."""
+    return d / 2 * np.log(length / (2 * np.pi)) / np.log(10000)
+
+
 KEPT = Exercise(
     name="fope-1",
     title="Who makes a turn?",
@@ -33,7 +38,7 @@ Find the rule on paper; the function may count.
     hint=r"""
 One turn is $2\pi$: when is $L\,\omega_p \ge 2\pi$?
 """,
-    cases=((4, 512), (8, 512), (64, 512), (64, 8192)),
+    cases=((4, 512), (8, 512), (64, 512), (64, 8192), (8, 10**6)),
     solution=kept,
     misconceptions=(
         Misconception(
@@ -51,6 +56,72 @@ One turn is $2\pi$: when is $L\,\omega_p \ge 2\pi$?
             "A radian is not a turn",
             "1/L is one radian in L positions. A turn has 2π of them.",
             _count(lambda w, d, length: w >= 1 / length),
+        ),
+        Misconception(
+            "Features are counted, not frequencies",
+            "Two features make a pair, and a pair has one frequency.",
+            lambda d, length: 2 * kept(d, length),
+        ),
+        Misconception(
+            "All frequencies are counted",
+            "The slow ones do not finish a turn.",
+            lambda d, length: d // 2,
+        ),
+        Misconception(
+            "Half a turn is taken for one",
+            "One turn is 2π.",
+            _count(lambda w, d, length: w >= np.pi / length),
+        ),
+        Misconception(
+            "The exponent lacks its 2",
+            "ω_p = 10000^(−2p/d) for d/2 pairs.",
+            _count(lambda w, d, length: np.sqrt(w) >= 2 * np.pi / length),
+        ),
+        Misconception(
+            "The exponent has its 2 twice",
+            "ω_p = 10000^(−2p/d), where p counts pairs.",
+            _count(lambda w, d, length: w**2 >= 2 * np.pi / length),
+        ),
+        Misconception(
+            "Every feature has a frequency of its own",
+            "There are d/2 of them: p counts pairs.",
+            lambda d, length: int(
+                (10000.0 ** (-np.arange(d) / d) >= 2 * np.pi / length).sum()
+            ),
+        ),
+        Misconception(
+            "A turn is forgotten",
+            "ω L is the angle. It must be at least 2π, not at least (2π)².",
+            _count(lambda w, d, length: w >= (2 * np.pi) ** 2 / length),
+        ),
+        Misconception(
+            "Only whole wavelengths of 360 are counted",
+            "ω is in radians a position: a turn is 2π.",
+            _count(lambda w, d, length: w >= 360 / length),
+        ),
+        Misconception(
+            "Frequencies are counted that the head does not have",
+            "p runs over d/2 pairs, and a formula has to stop there as well: look at a "
+            "very long training.",
+            lambda d, length: sum(
+                length * 10000.0 ** (-2 * p / d) >= 2 * np.pi for p in range(d)
+            ),
+        ),
+        Misconception(
+            "The last index is given, not the number",
+            "Indices count from 0. And there are only d/2 of them.",
+            lambda d, length: int(np.floor(_by_logarithm(d, length))),
+        ),
+        Misconception(
+            "There are only d/2 frequencies, and the last one is left out",
+            "Indices count from 0, so one more is kept than the last index says.",
+            lambda d, length: min(int(np.floor(_by_logarithm(d, length))), d // 2),
+        ),
+        Misconception(
+            "Rounded to the nearest index",
+            "Pair p is kept if p is at most the solution of L ω = 2π, and p counts "
+            "from 0.",
+            lambda d, length: round(_by_logarithm(d, length)),
         ),
     ),
 )
@@ -101,6 +172,51 @@ Take $(1, 0)$ first. Does every vector change by the same factor?
             "C and S add up",
             "They act at right angles to each other: think of the image of (1, 0).",
             lambda c, s: c + s,
+        ),
+        Misconception(
+            "The root is of the sum",
+            "What adds up at right angles are squares.",
+            lambda c, s: sp.sqrt(c + s),
+        ),
+        Misconception(
+            "The squares are subtracted",
+            "(C a − S b)² + (S a + C b)²: which terms cancel?",
+            lambda c, s: sp.sqrt(c**2 - s**2),
+        ),
+        Misconception(
+            "Only C counts",
+            "(1, 0) becomes (C, S): how long is that?",
+            lambda c, s: c,
+        ),
+        Misconception(
+            "C and S are multiplied",
+            "(1, 0) becomes (C, S): how long is that?",
+            lambda c, s: c * s,
+        ),
+        Misconception(
+            "They are averaged",
+            "(1, 0) becomes (C, S): how long is that?",
+            lambda c, s: (c + s) / 2,
+        ),
+        Misconception(
+            "The root is of a mean",
+            "(1, 0) becomes (C, S): how long is that?",
+            lambda c, s: sp.sqrt((c**2 + s**2) / 2),
+        ),
+        Misconception(
+            "This is the inverse",
+            "By which factor does it *grow*?",
+            lambda c, s: 1 / sp.sqrt(c**2 + s**2),
+        ),
+        Misconception(
+            "This is the released code's factor",
+            "√2 belongs to C = S = 1 only.",
+            lambda c, s: sp.sqrt(2),
+        ),
+        Misconception(
+            "The squares are subtracted, and the root is missing",
+            "(C a − S b)² + (S a + C b)²: which terms cancel?",
+            lambda c, s: c**2 - s**2,
         ),
     ),
 )
@@ -156,6 +272,56 @@ Waves first, `[n, waves]`; then one matrix product.
             "The own wave is added once more",
             "The identity is already part of the coefficients here.",
             lambda x, w, c: np.cos(x[:, None] * w) @ (c + np.eye(len(c))),
+        ),
+        Misconception(
+            "The waves are not weighed",
+            "Each has a coefficient for each pair.",
+            lambda x, w, c: np.cos(x[:, None] * w) @ np.ones_like(c),
+        ),
+        Misconception(
+            "Position and frequency are added",
+            "The angle is ω x.",
+            lambda x, w, c: np.cos(x[:, None] + w) @ c,
+        ),
+        Misconception(
+            "The frequencies are turns",
+            "The angle is ω x, without 2π.",
+            lambda x, w, c: np.cos(2 * np.pi * x[:, None] * w) @ c,
+        ),
+        Misconception(
+            "This is a mean",
+            "The waves are summed, and not divided by their number.",
+            lambda x, w, c: np.cos(x[:, None] * w) @ c / len(w),
+        ),
+        Misconception(
+            "Each pair has its own wave only",
+            "A series mixes all waves in each pair: that is what the matrix is for.",
+            lambda x, w, c: np.cos(x[:, None] * w[: c.shape[1]]) * np.diagonal(c),
+        ),
+        Misconception(
+            "The sign of the coefficients is reversed",
+            "They are used as they are.",
+            lambda x, w, c: -series(x, w, c),
+        ),
+        Misconception(
+            "The position is left out",
+            "The angle is ω x.",
+            lambda x, w, c: np.tile(np.cos(w) @ c, (len(x), 1)),
+        ),
+        Misconception(
+            "The sum runs over the pairs",
+            "The waves are summed: one number for each pair is left.",
+            lambda x, w, c: (np.cos(x[:, None] * w)[:, :, None] * c).sum(2),
+        ),
+        Misconception(
+            "The sines are subtracted",
+            "C has the cosines only; S has the sines, and coefficients of its own.",
+            lambda x, w, c: (np.cos(x[:, None] * w) - np.sin(x[:, None] * w)) @ c,
+        ),
+        Misconception(
+            "The coefficients have lost their signs",
+            "They are used as they are.",
+            lambda x, w, c: np.cos(x[:, None] * w) @ np.abs(c),
         ),
     ),
 )
@@ -219,6 +385,49 @@ For which $(C, S)$ is $(C a - S b, S a + C b) = (a, b)$?
             "Frequencies fall with the index, so the dropped ones are the last.",
             _padded(1.0, 0.0, front=True),
         ),
+        Misconception(
+            "Cosine and sine are exchanged",
+            "With cosine 0 and sine 1 a pair turns by 90°.",
+            _padded(0.0, 1.0),
+        ),
+        Misconception(
+            "The fast pairs are padded with zeros",
+            "Frequencies fall with the index, so the dropped ones are the last; and "
+            "a cosine of 0 erases.",
+            _padded(0.0, 0.0, front=True),
+        ),
+        Misconception(
+            "The last column is repeated",
+            "The slow pairs do not turn at all. Which cosine and sine leave a pair "
+            "as it is?",
+            lambda c, s, pairs: tuple(
+                np.hstack((t, np.repeat(t[:, -1:], pairs - t.shape[1], axis=1)))
+                for t in (c, s)
+            ),
+        ),
+        Misconception(
+            "The tables are repeated",
+            "The slow pairs do not turn at all. Which cosine and sine leave a pair "
+            "as it is?",
+            lambda c, s, pairs: tuple(
+                t[:, np.arange(pairs) % t.shape[1]] for t in (c, s)
+            ),
+        ),
+        Misconception(
+            "The two tables are exchanged",
+            "First the cosines, then the sines.",
+            lambda c, s, pairs: pad(c, s, pairs)[::-1],
+        ),
+        Misconception(
+            "The slow pairs are turned round",
+            "Cosine −1 is half a turn.",
+            _padded(-1.0, 0.0),
+        ),
+        Misconception(
+            "The slow pairs turn by 45°",
+            "Which cosine and sine leave a pair as it is?",
+            _padded(0.5**0.5, 0.5**0.5),
+        ),
     ),
 )
 
@@ -240,6 +449,16 @@ def _interleaved(x, c, s):
 def _apply_case(tokens, pairs):
     c, s = (draw(tokens, pairs, seed=seed) for seed in (0, 1))
     return tuple(map(torch.tensor, (draw(tokens, 2 * pairs), c, s)))
+
+
+def _mapped(first, second):
+    """The half layout with other formulas for the new members of (a, b)."""
+
+    def answer(x, c, s):
+        a, b = x.chunk(2, -1)
+        return torch.cat((first(a, b, c, s), second(a, b, c, s)), -1)
+
+    return answer
 
 
 APPLY = Exercise(
@@ -273,6 +492,71 @@ Map every pair $(a, b)$ to $(C a - S b, S a + C b)$ in the half layout.
             "With C = 1 and S = 0 nothing may change.",
             lambda x, c, s: apply(x, s, c),
         ),
+        Misconception(
+            "No minus sign anywhere",
+            "The first member loses S b.",
+            _mapped(lambda a, b, c, s: a * c + b * s, lambda a, b, c, s: a * s + b * c),
+        ),
+        Misconception(
+            "The second member has a minus, too",
+            "It is S a + C b.",
+            _mapped(lambda a, b, c, s: a * c - b * s, lambda a, b, c, s: b * c - a * s),
+        ),
+        Misconception(
+            "The members of each pair are exchanged",
+            "The first new member is C a − S b.",
+            _mapped(lambda a, b, c, s: a * s + b * c, lambda a, b, c, s: a * c - b * s),
+        ),
+        Misconception(
+            "The second member is made of the new first one",
+            "Both formulas need the *old* members.",
+            _mapped(
+                lambda a, b, c, s: a * c - b * s,
+                lambda a, b, c, s: (a * c - b * s) * s + b * c,
+            ),
+        ),
+        Misconception(
+            "The members only scale themselves",
+            "Each new member needs both old ones.",
+            _mapped(lambda a, b, c, s: a * c, lambda a, b, c, s: b * s),
+        ),
+        Misconception(
+            "The pairs are right, and the result is interleaved",
+            "Both members go back to where they came from, p and p + d/2.",
+            lambda x, c, s: (
+                apply(x, c, s).unflatten(-1, (2, -1)).transpose(-1, -2).flatten(-2)
+            ),
+        ),
+        Misconception(
+            "The pairs are neighbours, and the result is in halves",
+            "In the half layout feature p is paired with feature p + d/2.",
+            lambda x, c, s: torch.cat(
+                (x[:, 0::2] * c - x[:, 1::2] * s, x[:, 0::2] * s + x[:, 1::2] * c), -1
+            ),
+        ),
+        Misconception(
+            "The second half has the signs of the first",
+            "It is S a + C b.",
+            _mapped(lambda a, b, c, s: a * c - b * s, lambda a, b, c, s: a * s - b * c),
+        ),
+        Misconception(
+            "The partners are in reverse order",
+            "Feature p is paired with feature p + d/2, not with the one that is as "
+            "far from the other end.",
+            lambda x, c, s: (
+                x * torch.cat((c, c), -1) + x.flip(-1) * torch.cat((-s, s), -1)
+            ),
+        ),
+        Misconception(
+            "The second member has C where S belongs",
+            "It is S a + C b.",
+            _mapped(lambda a, b, c, s: a * c - b * s, lambda a, b, c, s: a * c + b * s),
+        ),
+        Misconception(
+            "The halves are exchanged",
+            "a is the first half, b the second.",
+            _mapped(lambda a, b, c, s: b * c - a * s, lambda a, b, c, s: b * s + a * c),
+        ),
     ),
 )
 
@@ -292,6 +576,11 @@ def _toeplitz(n):
     return column[np.abs(i - j)] + 0.0
 
 
+def _over_diagonals(scores, size, overall=max, offsets=None):
+    offsets = range(len(scores)) if offsets is None else offsets
+    return overall([size(np.diag(scores, -t)) for t in offsets])
+
+
 SPREAD = Exercise(
     name="fope-6",
     title="How relative are these scores?",
@@ -308,6 +597,7 @@ Return the largest spread (maximum minus minimum) of `scores` along the diagonal
     cases=(
         (np.array([[1.0, 5.0], [2.0, 1.5]]),),
         (np.array([[1.0, 9.0, 0.0], [2.0, 1.0, 3.0], [0.0, 2.0, 1.0]]),),
+        (np.array([[1.0, 4.0, 0.0], [2.0, 1.0, 5.0], [0.0, 7.0, 1.0]]),),
         (_toeplitz(5),),
         (draw(6, 6),),
     ),
@@ -335,6 +625,82 @@ Return the largest spread (maximum minus minimum) of `scores` along the diagonal
             lambda scores: max(
                 np.ptp(np.diag(scores, k)) for k in range(1 - len(scores), len(scores))
             ),
+        ),
+        Misconception(
+            "Columns are compared",
+            "Along a column the offset changes. Equal offsets stand on a diagonal.",
+            lambda scores: max(np.ptp(column) for column in scores.T),
+        ),
+        Misconception(
+            "All scores are compared",
+            "Scores of different offsets may differ. Compare along each diagonal.",
+            np.ptp,
+        ),
+        Misconception(
+            "The main diagonal is left out",
+            "Offset 0 counts as well.",
+            lambda scores: _over_diagonals(
+                scores, np.ptp, offsets=range(1, len(scores))
+            ),
+        ),
+        Misconception(
+            "These are the diagonals above the main one",
+            "i − j ≥ 0 is the main diagonal and what stands below it: "
+            "`np.diag(scores, k)` goes up for positive k.",
+            lambda scores: _over_diagonals(
+                scores, np.ptp, offsets=range(0, -len(scores), -1)
+            ),
+        ),
+        Misconception(
+            "The spreads are added up",
+            "The largest of them is asked for.",
+            lambda scores: _over_diagonals(scores, np.ptp, overall=sum),
+        ),
+        Misconception(
+            "The spreads are averaged",
+            "The largest of them is asked for.",
+            lambda scores: _over_diagonals(scores, np.ptp, overall=np.mean),
+        ),
+        Misconception(
+            "This is the smallest spread",
+            "The largest is asked for.",
+            lambda scores: _over_diagonals(scores, np.ptp, overall=min),
+        ),
+        Misconception(
+            "This is the standard deviation",
+            "The spread is the maximum minus the minimum.",
+            lambda scores: _over_diagonals(scores, np.std),
+        ),
+        Misconception(
+            "This is the largest score",
+            "The spread is the maximum minus the minimum.",
+            lambda scores: _over_diagonals(scores, np.max),
+        ),
+        Misconception(
+            "The distance from the mean is taken",
+            "The spread is the maximum minus the minimum.",
+            lambda scores: _over_diagonals(
+                scores, lambda x: np.abs(x - x.mean()).max()
+            ),
+        ),
+        Misconception(
+            "Only neighbours on a diagonal are compared",
+            "The first and the last may differ most.",
+            lambda scores: max(
+                np.abs(np.diff(np.diag(scores, -t))).max(initial=0)
+                for t in range(len(scores))
+            ),
+        ),
+        Misconception(
+            "All offsets are thrown together",
+            "Scores of different offsets may differ. Compare along each diagonal.",
+            lambda scores: np.ptp(scores[np.tril_indices(len(scores))]),
+        ),
+        Misconception(
+            "The zeros above the diagonal take part",
+            "`np.tril` fills with zeros, and scores of different offsets may "
+            "differ. Compare along each diagonal.",
+            lambda scores: np.ptp(np.tril(scores)),
         ),
     ),
     properties=(

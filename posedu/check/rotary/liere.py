@@ -63,6 +63,47 @@ What must stand below the diagonal for $A^\top = -A$?
             "the diagonal row by row.",
             lambda a, b, c: generator(-c, b, -a),
         ),
+        Misconception(
+            "One sign below the diagonal is missing",
+            "Each number below the diagonal is minus the one at the mirrored place.",
+            lambda a, b, c: sp.Matrix([[0, a, b], [-a, 0, c], [-b, c, 0]]),
+        ),
+        Misconception(
+            "One sign below the diagonal is missing, in the first column",
+            "Each number below the diagonal is minus the one at the mirrored place.",
+            lambda a, b, c: sp.Matrix([[0, a, b], [a, 0, c], [-b, -c, 0]]),
+        ),
+        Misconception(
+            "b and c are exchanged",
+            "Row by row: a and b stand in the first row, c in the second.",
+            lambda a, b, c: generator(a, c, b),
+        ),
+        Misconception(
+            "The diagonal is not zero",
+            "A = −Aᵀ: what does that say of the diagonal?",
+            lambda a, b, c: generator(a, b, c) + sp.eye(3),
+        ),
+        Misconception(
+            "The numbers stand in reverse order",
+            "Row by row, from the left: a comes first.",
+            lambda a, b, c: generator(c, b, a),
+        ),
+        Misconception(
+            "Everything is halved",
+            "A = U − Uᵀ, where U has the numbers as they are.",
+            lambda a, b, c: generator(a, b, c) / 2,
+        ),
+        Misconception(
+            "Only the lower triangle",
+            "A = U − Uᵀ has both.",
+            lambda a, b, c: -_upper(a, b, c).T,
+        ),
+        Misconception(
+            "The places below the diagonal are filled in their own order",
+            "A is minus its own transpose: what stands at (2, 0) belongs to what "
+            "stands at (0, 2).",
+            lambda a, b, c: sp.Matrix([[0, a, b], [-a, 0, c], [-c, -b, 0]]),
+        ),
     ),
     properties=(
         Property(
@@ -124,6 +165,79 @@ Even powers are multiples of one matrix, odd powers of another.
             "They belong to A² = u² I. Here A² has the other sign.",
             lambda u: sp.Matrix([[sp.cosh(u), sp.sinh(u)], [-sp.sinh(u), sp.cosh(u)]]),
         ),
+        Misconception(
+            "The series stops after the second power",
+            "What are the powers after it? They go on for ever, and make sines and "
+            "cosines.",
+            lambda u: sp.Matrix([[1 - u**2 / 2, u], [-u, 1 - u**2 / 2]]),
+        ),
+        Misconception(
+            "Sine and cosine are exchanged",
+            "At u = 0 it must give I.",
+            lambda u: sp.Matrix([[sp.sin(u), sp.cos(u)], [-sp.cos(u), sp.sin(u)]]),
+        ),
+        Misconception(
+            "No minus sign anywhere",
+            "Odd powers keep the signs of the matrix itself.",
+            lambda u: sp.Matrix([[sp.cos(u), sp.sin(u)], [sp.sin(u), sp.cos(u)]]),
+        ),
+        Misconception(
+            "This is a mirror",
+            "At u = 0 it must give I.",
+            lambda u: sp.Matrix([[sp.cos(u), sp.sin(u)], [sp.sin(u), -sp.cos(u)]]),
+        ),
+        Misconception(
+            "Only the odd powers",
+            "The even powers, with the zeroth, make cosines on the diagonal.",
+            lambda u: sp.Matrix([[0, sp.sin(u)], [-sp.sin(u), 0]]),
+        ),
+        Misconception(
+            "The identity is added once more",
+            "It is the zeroth power, and is in the cosine already.",
+            lambda u: plane(u) + sp.eye(2),
+        ),
+        Misconception(
+            "There are exponentials left",
+            "The powers of this matrix repeat with signs + + − −: that makes sines "
+            "and cosines.",
+            lambda u: sp.Matrix([[1, sp.exp(u)], [-sp.exp(u), 1]]),
+        ),
+        Misconception(
+            "Only the even powers",
+            "The odd powers make sines off the diagonal.",
+            lambda u: sp.Matrix([[sp.cos(u), 0], [0, sp.cos(u)]]),
+        ),
+        Misconception(
+            "Both diagonals have a sign too many",
+            "At u = 0 it must give I.",
+            lambda u: -plane(u),
+        ),
+        Misconception(
+            "The even powers stop at I",
+            "A² = −u² I: the even powers go on, and make a cosine.",
+            lambda u: sp.Matrix([[1, sp.sin(u)], [-sp.sin(u), 1]]),
+        ),
+        Misconception(
+            "The last entry has the wrong sign",
+            "At u = 0 it must give I.",
+            lambda u: sp.Matrix([[sp.cos(u), sp.sin(u)], [-sp.sin(u), -sp.cos(u)]]),
+        ),
+        Misconception(
+            "The exponential entry by entry, without the diagonal",
+            "The exponential of a matrix is a power series in the matrix. At u = 0 "
+            "it must give I.",
+            lambda u: sp.Matrix([[0, sp.exp(u)], [sp.exp(-u), 0]]),
+        ),
+        Misconception(
+            "Exponentials on the diagonal",
+            "The matrix has nothing on its diagonal. Its square has: what is A²?",
+            lambda u: sp.diag(sp.exp(u), sp.exp(-u)),
+        ),
+        Misconception(
+            "A² is not halved, and the series stops there",
+            "The second power is divided by 2!, and the powers go on for ever.",
+            lambda u: sp.Matrix([[1 - u**2, u], [-u, 1 - u**2]]),
+        ),
     ),
     properties=(
         Property(
@@ -155,6 +269,12 @@ def _axis_after_axis(entries, x):
     for coordinate, own in zip(x, entries, strict=True):
         product = product @ exponential(coordinate * skew(own))
     return product
+
+
+def _below(entries, x):
+    lower = np.zeros((3, 3))
+    lower[np.tril_indices(3, -1)] = x @ entries
+    return lower
 
 
 ROTATION = Exercise(
@@ -214,6 +334,63 @@ $\sum_a x_a A_a$ is a generator too: which numbers stand above its diagonal?
             "diagonal.",
             lambda entries, x: rotation(entries, -x),
         ),
+        Misconception(
+            "The order of the axes' turns is reversed as well",
+            "exp of a sum is no product, in either order, unless the generators "
+            "commute. Add first.",
+            lambda entries, x: _axis_after_axis(entries[::-1], x[::-1]),
+        ),
+        Misconception(
+            "The series stops after the first power",
+            "I + A stretches. `expm` has the whole series.",
+            lambda entries, x: np.eye(3) + skew(x @ entries),
+        ),
+        Misconception(
+            "The rotations of the axes are added",
+            "Add the generators, before the exponential.",
+            lambda entries, x: sum(
+                exponential(c * skew(own)) for c, own in zip(x, entries, strict=True)
+            ),
+        ),
+        Misconception(
+            "The generator is halved",
+            "A = U − Uᵀ, where U has the numbers as they are.",
+            lambda entries, x: rotation(entries, x / 2),
+        ),
+        Misconception(
+            "This is the generator",
+            "Its exponential is the rotation.",
+            lambda entries, x: skew(x @ entries),
+        ),
+        Misconception(
+            "Every axis has the first one's coordinate",
+            "Axis a is multiplied by x[a].",
+            lambda entries, x: rotation(entries, np.full_like(x, x[0])),
+        ),
+        Misconception(
+            "Only the first axis turns",
+            "All axes are summed.",
+            lambda entries, x: rotation(entries[:1], x[:1]),
+        ),
+        Misconception(
+            "The numbers are filled in as for a cross product",
+            "They stand above the diagonal, row by row.",
+            lambda entries, x: rotation(entries[:, ::-1] * [-1, 1, -1], x),
+        ),
+        Misconception(
+            "The diagonal is not empty",
+            "`np.triu_indices(3, 1)` begins above the diagonal.",
+            lambda entries, x: expm(skew(x @ entries) + np.eye(3)),
+        ),
+        Misconception(
+            "The series stops after the second power",
+            "I + A + A²/2 stretches a little. `expm` has the whole series.",
+            lambda entries, x: (
+                np.eye(3)
+                + skew(x @ entries)
+                + skew(x @ entries) @ skew(x @ entries) / 2
+            ),
+        ),
     ),
     properties=(
         Property(
@@ -262,6 +439,16 @@ def _wrong_rodrigues(first, second):
 def _like_a_plane(a):
     s = _length(a)
     return np.eye(3) if s == 0 else np.cos(s) * np.eye(3) + np.sin(s) / s * a
+
+
+def _with_length(length):
+    """The formula with another ``length(a)``."""
+
+    def answer(a):
+        s = length(a) or 1.0
+        return _combined(a, np.sin(s) / s, (1 - np.cos(s)) / s**2)
+
+    return answer
 
 
 RODRIGUES = Exercise(
@@ -321,6 +508,90 @@ Let $s^2$ be the sum of the squares above the diagonal: what is $A^3$?
             "This is the turn back",
             "It is exp(−A): the sign of the odd part is wrong.",
             lambda a: rodrigues(-a),
+        ),
+        Misconception(
+            "Every number is counted twice in s",
+            "s² is the sum over the numbers *above* the diagonal. The Frobenius "
+            "norm has those below as well, and is √2 s.",
+            _with_length(np.linalg.norm),
+        ),
+        Misconception(
+            "The root is forgotten: s is s²",
+            "The sum of the squares is s².",
+            _with_length(lambda a: _length(a) ** 2),
+        ),
+        Misconception(
+            "s is a sum of absolute values",
+            "The squares add up to s².",
+            _with_length(lambda a: np.abs(np.triu(a)).sum()),
+        ),
+        Misconception(
+            "s is the largest number",
+            "The squares of all three add up to s².",
+            _with_length(lambda a: np.abs(a).max()),
+        ),
+        Misconception(
+            "A² is taken entry by entry",
+            "`a * a` and `a**2` square each number. The matrix product is meant.",
+            lambda a: (
+                np.eye(3)
+                + np.sin(_length(a) or 1) / (_length(a) or 1) * a
+                + (1 - np.cos(_length(a) or 1)) / (_length(a) or 1) ** 2 * a * a
+            ),
+        ),
+        Misconception(
+            "The sign of A² is reversed",
+            "A² is already negative: it must take away what cos s does not keep.",
+            _wrong_rodrigues(lambda s: np.sin(s) / s, lambda s: (np.cos(s) - 1) / s**2),
+        ),
+        Misconception(
+            "1 + cos s",
+            "Near A = 0 the term with A² must be as small as s².",
+            _wrong_rodrigues(lambda s: np.sin(s) / s, lambda s: (1 + np.cos(s)) / s**2),
+        ),
+        Misconception(
+            "The identity is missing",
+            "The zeroth power of A is I.",
+            lambda a: rodrigues(a) - np.eye(3),
+        ),
+        Misconception(
+            "The series stops after the second power",
+            "I + A + A²/2 is right near A = 0 only.",
+            lambda a: _combined(a, 1.0, 0.5),
+        ),
+        Misconception(
+            "The sine is not divided by s",
+            "Divide A by its length first: it stands in both terms.",
+            _wrong_rodrigues(np.sin, lambda s: (1 - np.cos(s)) / s**2),
+        ),
+        Misconception(
+            "This is the exponential entry by entry",
+            "The exponential of a matrix is a power series in the matrix.",
+            np.exp,
+        ),
+        Misconception(
+            "A half is missing in the second term",
+            "1 − cos s is s²/2 near 0, and A²/2 is the series' second term: no "
+            "further half.",
+            _wrong_rodrigues(
+                lambda s: np.sin(s) / s, lambda s: (1 - np.cos(s)) / (2 * s**2)
+            ),
+        ),
+        Misconception(
+            "s is half of the Frobenius norm",
+            "The squares, not the numbers, are counted twice there: the norm is √2 s.",
+            _with_length(lambda a: np.linalg.norm(a) / 2),
+        ),
+        Misconception(
+            "The series stops after the third power",
+            "It is right near A = 0 only. All powers of A are multiples of A and A².",
+            lambda a: _combined(a, 1.0, 0.5) + a @ a @ a / 6,
+        ),
+        Misconception(
+            "cos s stands before the identity as well",
+            "In cos s I + … the rest of the axis is missing; in I + … it is there. "
+            "One of the two is too much.",
+            lambda a: rodrigues(a) + (np.cos(_length(a)) - 1) * np.eye(3),
         ),
     ),
     properties=(
@@ -435,6 +706,35 @@ Multiply these two for six symbols, with unknown signs $\varepsilon$ and $\delta
             "not commute.",
             _diagonal_blocks,
         ),
+        Misconception(
+            "The first pair has the minus",
+            "Its sign was given: plus. One of the other two has it.",
+            lambda a: _with_signs(a, -1, 1, 1),
+        ),
+        Misconception(
+            "This is A and its dual",
+            "A₊ and A₋ are half of their sum and half of their difference.",
+            lambda a: (a, parts(a)[0] - parts(a)[1]),
+        ),
+        Misconception(
+            "A is halved",
+            "Two equal parts commute, but they are no turns of two planes: their "
+            "squares are not multiples of I.",
+            lambda a: (a / 2, a / 2),
+        ),
+        Misconception(
+            "The triangles are taken apart",
+            "The parts must be skew, both of them.",
+            lambda a: (a.upper_triangular(), a.lower_triangular()),
+        ),
+        Misconception(
+            "The entries are read from the other end",
+            "This exchanges more than the three pairs, and signs along with them. "
+            "Exchange above the diagonal, and make the result skew.",
+            lambda a: (lambda dual: ((a + dual) / 2, (a - dual) / 2))(
+                sp.Matrix(4, 4, lambda i, j: a[3 - i, 3 - j])
+            ),
+        ),
     ),
     properties=(
         Property(
@@ -460,6 +760,19 @@ def bill(axes, d, block, heads):
     """Trained numbers of a layer, multiply-adds for one token: two integers."""
     blocks = heads * d // block
     return axes * blocks * (block * (block - 1) // 2), blocks * block**2
+
+
+def _billed(trained=None, turned=None):
+    """The bill with another first or second number, of ``(axes, d, block, heads)``."""
+
+    def answer(*case):
+        right = bill(*case)
+        return (
+            right[0] if trained is None else trained(*case),
+            right[1] if turned is None else turned(*case),
+        )
+
+    return answer
 
 
 BILL = Exercise(
@@ -518,7 +831,7 @@ How many blocks are there?
         Misconception(
             "The axes share a generator",
             "Then the rotation would know the sum of the coordinates only. Each axis "
-            "has one of its own.",
+            "has one of its own to train.",
             lambda axes, d, block, heads: (
                 heads * d * (block - 1) // 2,
                 heads * d * block,
@@ -536,6 +849,59 @@ How many blocks are there?
             "The heads are missing",
             "Each head has generators of its own, and queries of its own.",
             lambda axes, d, block, heads: (axes * d * (block - 1) // 2, d * block),
+        ),
+        Misconception(
+            "The diagonal is counted",
+            "It is zero. How many numbers stand above it?",
+            _billed(lambda axes, d, block, heads: axes * heads * d * (block + 1) // 2),
+        ),
+        Misconception(
+            "Half of the entries are counted",
+            "The diagonal is zero, so a little less than half is free.",
+            _billed(lambda axes, d, block, heads: axes * heads * d * block // 2),
+        ),
+        Misconception(
+            "Both triangles are counted",
+            "The lower one repeats the upper one, up to the sign.",
+            _billed(lambda axes, d, block, heads: axes * heads * d * (block - 1)),
+        ),
+        Misconception(
+            "The heads are not counted in what is trained",
+            "Each head has generators of its own.",
+            _billed(lambda axes, d, block, heads: axes * d * (block - 1) // 2),
+        ),
+        Misconception(
+            "One block of each head is trained",
+            "A head of d features has d/block of them.",
+            _billed(
+                lambda axes, d, block, heads: axes * heads * block * (block - 1) // 2
+            ),
+        ),
+        Misconception(
+            "A block costs only its size",
+            "A block times b features: each of b results is a sum of b products.",
+            _billed(turned=lambda axes, d, block, heads: heads * d),
+        ),
+        Misconception(
+            "Two matrices are multiplied",
+            "A matrix and a vector: b² products for a block.",
+            _billed(turned=lambda axes, d, block, heads: heads * d * block**2),
+        ),
+        Misconception(
+            "Twice as many products as there are",
+            "A multiplication and its addition count once, and only the queries are "
+            "asked for.",
+            _billed(turned=lambda axes, d, block, heads: 2 * heads * d * block),
+        ),
+        Misconception(
+            "The heads are not counted in the products",
+            "All heads are asked for.",
+            _billed(turned=lambda axes, d, block, heads: d * block),
+        ),
+        Misconception(
+            "The blocks are not counted in the products",
+            "A head of d features has d/block of them.",
+            _billed(turned=lambda axes, d, block, heads: heads * block**2),
         ),
     ),
     properties=(
@@ -614,6 +980,58 @@ Give `x` the axes `[tokens, blocks, b]`, and one more of length 1: then every bl
             "This takes the first block's matrix for every block of a token.",
             lambda x, rotations: turn_blocks(x, rotations[:, :1].expand_as(rotations)),
         ),
+        Misconception(
+            "Nothing is turned",
+            "Each block is multiplied by its own matrix.",
+            lambda x, rotations: x.clone(),
+        ),
+        Misconception(
+            "Every block is turned twice",
+            "One product for each block.",
+            lambda x, rotations: turn_blocks(turn_blocks(x, rotations), rotations),
+        ),
+        Misconception(
+            "The blocks' matrices are in reverse order",
+            "Block m is turned by rotations[:, m].",
+            lambda x, rotations: turn_blocks(x, rotations.flip(1)),
+        ),
+        Misconception(
+            "The tokens' matrices are in reverse order",
+            "Token n is turned by rotations[n].",
+            lambda x, rotations: turn_blocks(x, rotations.flip(0)),
+        ),
+        Misconception(
+            "Only the first block is turned",
+            "All blocks are, each by its own matrix.",
+            lambda x, rotations: torch.cat(
+                (
+                    turn_blocks(x, rotations)[:, : rotations.shape[-1]],
+                    x[:, rotations.shape[-1] :],
+                ),
+                -1,
+            ),
+        ),
+        Misconception(
+            "The products are not summed",
+            "A matrix times a column: each result is a sum over the block.",
+            lambda x, rotations: (
+                rotations.diagonal(dim1=-2, dim2=-1)
+                * x.unflatten(-1, rotations.shape[1:3])
+            ).flatten(1),
+        ),
+        Misconception(
+            "The features of a block are not neighbours, and the matrices are transposed",
+            "Block m has the features m·b … m·b + b − 1, and R times a column is "
+            "meant.",
+            lambda x, rotations: _strided(x, rotations.mT),
+        ),
+        Misconception(
+            "The rows of the matrices are summed",
+            "Each entry of R meets the feature of its *column* before the sum.",
+            lambda x, rotations: (
+                rotations.sum(-1) * x.unflatten(-1, rotations.shape[1:3])
+            ).flatten(1),
+        ),
     ),
     properties=(
         Property(
@@ -684,8 +1102,8 @@ Write a small function for $R$ first; `np.tensordot(at, generators, 1)` is $\sum
     misconceptions=(
         Misconception(
             "The offset is taken the wrong way round",
-            "R(x)ᵀ turns back, so y − x is what remains. With x − y even generators "
-            "that commute seem to fail.",
+            "R(x)ᵀ R(y) turns back by x and on by y, so y − x is what remains. With "
+            "x − y even generators that commute seem to fail.",
             lambda generators, x, y: _largest(
                 lambda turn: turn(x).T @ turn(y) - turn(x - y), generators
             ),
@@ -715,6 +1133,93 @@ Write a small function for $R$ first; `np.tensordot(at, generators, 1)` is $\sum
             "It says whether the law fails, and how much while the generators are "
             "small. Compare the rotations themselves.",
             _size_of_commutator,
+        ),
+        Misconception(
+            "The signs are kept",
+            "Take absolute values before the largest.",
+            lambda generators, x, y: (
+                lambda turn: (turn(x).T @ turn(y) - turn(y - x)).max()
+            )(lambda at: exponential(np.tensordot(at, generators, 1))),
+        ),
+        Misconception(
+            "This is the norm of the difference",
+            "The largest absolute *entry* is asked for.",
+            lambda generators, x, y: (
+                lambda turn: np.linalg.norm(turn(x).T @ turn(y) - turn(y - x))
+            )(lambda at: exponential(np.tensordot(at, generators, 1))),
+        ),
+        Misconception(
+            "This is the mean of the difference",
+            "The largest absolute entry is asked for.",
+            lambda generators, x, y: (
+                lambda turn: np.abs(turn(x).T @ turn(y) - turn(y - x)).mean()
+            )(lambda at: exponential(np.tensordot(at, generators, 1))),
+        ),
+        Misconception(
+            "This is the sum of the difference",
+            "The largest absolute entry is asked for.",
+            lambda generators, x, y: (
+                lambda turn: np.abs(turn(x).T @ turn(y) - turn(y - x)).sum()
+            )(lambda at: exponential(np.tensordot(at, generators, 1))),
+        ),
+        Misconception(
+            "The key's rotation is transposed, not the query's",
+            "In the score qᵀ R(x)ᵀ R(y) k the first one is transposed.",
+            lambda generators, x, y: _largest(
+                lambda turn: turn(x) @ turn(y).T - turn(y - x), generators
+            ),
+        ),
+        Misconception(
+            "It is compared with R(x + y)",
+            "The law says R(y − x): the transpose turns back.",
+            lambda generators, x, y: _largest(
+                lambda turn: turn(x).T @ turn(y) - turn(x + y), generators
+            ),
+        ),
+        Misconception(
+            "The sum law is tested",
+            "R(x) R(y) = R(x + y) fails, too, but by another amount. The score has "
+            "R(x)ᵀ R(y).",
+            lambda generators, x, y: _largest(
+                lambda turn: turn(x) @ turn(y) - turn(x + y), generators
+            ),
+        ),
+        Misconception(
+            "The order of the products is tested",
+            "R(x)ᵀ R(y) is compared with R(y − x), not with the product the other "
+            "way round.",
+            lambda generators, x, y: _largest(
+                lambda turn: turn(x).T @ turn(y) - turn(y) @ turn(x).T, generators
+            ),
+        ),
+        Misconception(
+            "Nothing is subtracted",
+            "The largest entry of a rotation is about 1. The difference is asked for.",
+            lambda generators, x, y: _largest(
+                lambda turn: turn(x).T @ turn(y), generators
+            ),
+        ),
+        Misconception(
+            "This is the largest stretch of the difference",
+            "The largest absolute *entry* is asked for, not a norm of the matrix.",
+            lambda generators, x, y: (
+                lambda turn: np.linalg.norm(turn(x).T @ turn(y) - turn(y - x), 2)
+            )(lambda at: exponential(np.tensordot(at, generators, 1))),
+        ),
+        Misconception(
+            "The rotations are cut off after the first power",
+            "I + A is a rotation for very small A only.",
+            lambda generators, x, y: (
+                lambda turn: float(np.abs(turn(x).T @ turn(y) - turn(y - x)).max())
+            )(lambda at: np.eye(generators.shape[1]) + np.tensordot(at, generators, 1)),
+        ),
+        Misconception(
+            "The key's rotation is transposed, and the offset turned round",
+            "In the score qᵀ R(x)ᵀ R(y) k the first one is transposed, and y − x is "
+            "what remains.",
+            lambda generators, x, y: _largest(
+                lambda turn: turn(x) @ turn(y).T - turn(x - y), generators
+            ),
         ),
     ),
     properties=(
@@ -781,7 +1286,8 @@ Before you run the check: is it the same number for every $P$?
     misconceptions=(
         Misconception(
             "All entries of P are counted",
-            "A symmetric change of P leaves P − Pᵀ as it is.",
+            "The rotation is exp(P − Pᵀ), and a symmetric change of P leaves P − Pᵀ as "
+            "it is.",
             lambda p: p.numel(),
         ),
         Misconception(
@@ -800,6 +1306,39 @@ Before you run the check: is it the same number for every $P$?
             "So many directions change A = P − Pᵀ. In the last case A is one full "
             "turn: tilt its axis a little, and exp A is still I.",
             lambda p: len(p) * (len(p) - 1) // 2,
+        ),
+        Misconception(
+            "These are the entries of one side",
+            "b is the number of rows. In how many independent directions can P "
+            "change the rotation?",
+            len,
+        ),
+        Misconception(
+            "The symmetric directions are counted",
+            "b(b + 1)/2 of them leave P − Pᵀ as it is.",
+            lambda p: len(p) * (len(p) + 1) // 2,
+        ),
+        Misconception(
+            "The diagonal alone is left out",
+            "b² − b entries change A, but two of them at a time in the same way, up "
+            "to the sign.",
+            lambda p: len(p) * (len(p) - 1),
+        ),
+        Misconception(
+            "This is the rank of P",
+            "The rank of the *derivative* is asked for, of a b² × b² matrix.",
+            lambda p: int(torch.linalg.matrix_rank(p)),
+        ),
+        Misconception(
+            "This is the rank of A",
+            "The rank of the *derivative* is asked for, of a b² × b² matrix.",
+            lambda p: int(torch.linalg.matrix_rank(p - p.mT, atol=1e-6)),
+        ),
+        Misconception(
+            "Rounding is taken for a direction",
+            "Of a full turn some singular values are 1e−16: take those below 10⁻⁶ "
+            "for zero.",
+            lambda p: int((torch.linalg.svdvals(_jacobian(p)) > 0).sum()),
         ),
     ),
     properties=(

@@ -66,6 +66,74 @@ Multiply $a + \mathrm{i}b$ by $\cos\alpha + \mathrm{i}\sin\alpha$, and take the 
             "At α = 0 nothing may change; this turns by 90° − α.",
             lambda a, b, alpha: turn(a, b, sp.pi / 2 - alpha),
         ),
+        Misconception(
+            "The second minus is one too many",
+            "Only one of the four products has a minus: where does a quarter turn "
+            "take (0, 1), and where (1, 0)?",
+            lambda a, b, alpha: sp.Matrix(
+                [
+                    a * sp.cos(alpha) - b * sp.sin(alpha),
+                    a * sp.sin(alpha) - b * sp.cos(alpha),
+                ]
+            ),
+        ),
+        Misconception(
+            "The two members are exchanged",
+            "The first entry is the real part. At α = 0 nothing may change.",
+            lambda a, b, alpha: turn(a, b, alpha)[::-1, :],
+        ),
+        Misconception(
+            "Only cosines",
+            "A turn mixes both members: the first one loses b sin α.",
+            lambda a, b, alpha: sp.Matrix([a * sp.cos(alpha), b * sp.cos(alpha)]),
+        ),
+        Misconception(
+            "The second entry has the first one's functions",
+            "The second entry is the imaginary part of the product.",
+            lambda a, b, alpha: sp.Matrix(
+                [
+                    a * sp.cos(alpha) - b * sp.sin(alpha),
+                    a * sp.cos(alpha) + b * sp.sin(alpha),
+                ]
+            ),
+        ),
+        Misconception(
+            "Each entry is multiplied by one function alone",
+            "Every new member needs both old ones.",
+            lambda a, b, alpha: sp.Matrix([-b * sp.sin(alpha), a * sp.sin(alpha)]),
+        ),
+        Misconception(
+            "Degrees",
+            "The angle is in radians, which `sp.cos` takes.",
+            lambda a, b, alpha: turn(a, b, alpha * sp.pi / 180),
+        ),
+        Misconception(
+            "This is a mirror",
+            "It keeps lengths but has determinant −1: at α = 0 it changes the sign "
+            "of b.",
+            lambda a, b, alpha: sp.Matrix(
+                [
+                    a * sp.cos(alpha) + b * sp.sin(alpha),
+                    a * sp.sin(alpha) - b * sp.cos(alpha),
+                ]
+            ),
+        ),
+        Misconception(
+            "The angle is added to the members",
+            "Coordinates do not turn by adding. Multiply a + ib by cos α + i sin α.",
+            lambda a, b, alpha: sp.Matrix([a + sp.cos(alpha), b + sp.sin(alpha)]),
+        ),
+        Misconception(
+            "In the second entry a has the minus",
+            "The two minus signs cancel each other's turn: where does a quarter "
+            "turn take (1, 0)?",
+            lambda a, b, alpha: sp.Matrix(
+                [
+                    a * sp.cos(alpha) - b * sp.sin(alpha),
+                    b * sp.cos(alpha) - a * sp.sin(alpha),
+                ]
+            ),
+        ),
     ),
     properties=(
         Property(
@@ -102,6 +170,13 @@ def _one_turn(answer):
 def _clock_with(omega):
     full_turns = sum(bool(100 * w >= 2 * sp.pi) for w in omega)
     return omega, 2 * sp.pi / omega[-1], full_turns
+
+
+_OMEGA = [sp.Rational(1, 10**p) for p in range(4)]
+
+
+def _hands(wavelength=2000 * sp.pi, turns=2, omega=None):
+    return lambda: (_OMEGA if omega is None else omega, wavelength, turns)
 
 
 CLOCK = Exercise(
@@ -148,6 +223,77 @@ $10000^{1/4} = 10$. A full turn is $2\pi$ radians.
             "Radians are taken for turns",
             "ω is in radians per token, so a full turn takes 2π/ω tokens, not 1/ω.",
             lambda: ([sp.Rational(1, 10**p) for p in range(4)], sp.Integer(1000), 3),
+        ),
+        Misconception(
+            "The minus sign is missing",
+            "These are 1/ω. The fastest hand turns one radian a token, the others "
+            "are slower.",
+            _hands(omega=[sp.Integer(10**p) for p in range(4)]),
+        ),
+        Misconception(
+            "The last exponent is −1",
+            "That is another rule, which divides p by d/2 − 1. RoPE's slowest "
+            "frequency stays above 1/base.",
+            _hands(omega=[sp.Integer(10000) ** sp.Rational(-p, 3) for p in range(4)]),
+        ),
+        Misconception(
+            "There is one frequency for each feature",
+            "Eight features make four pairs, and the exponent is −2p/d.",
+            _hands(
+                omega=[sp.Integer(10000) ** sp.Rational(-p, 4) for p in range(4)][::-1]
+            ),
+        ),
+        Misconception(
+            "The wavelength is taken for 1/ω",
+            "A full turn takes 2π/ω tokens, not 1/ω.",
+            _hands(sp.Integer(1000)),
+        ),
+        Misconception(
+            "This is the wavelength of the fastest pair",
+            "The slowest is asked for.",
+            _hands(2 * sp.pi),
+        ),
+        Misconception(
+            "This would be a frequency of 1/base",
+            "The last pair is p = 3, not 4.",
+            _hands(20000 * sp.pi),
+        ),
+        Misconception(
+            "This is half a turn",
+            "A full turn is 2π.",
+            _hands(1000 * sp.pi),
+        ),
+        Misconception(
+            "Divided by 2π in place of multiplied",
+            "ω radians a token: how many tokens make 2π?",
+            _hands(500 / sp.pi),
+        ),
+        Misconception(
+            "This is turns a token",
+            "The wavelength is in tokens a turn.",
+            _hands(sp.Rational(1, 2000) / sp.pi),
+        ),
+        Misconception(
+            "Pairs that have turned by a radian are counted",
+            "A full turn is 2π radians. At 100 the angles are 100, 10, 1 and 0.1.",
+            _hands(turns=3),
+        ),
+        Misconception(
+            "All pairs are counted",
+            "At 100 the angles are 100, 10, 1 and 0.1 radians. How many are at "
+            "least 2π?",
+            _hands(turns=4),
+        ),
+        Misconception(
+            "Only the fastest pair is counted",
+            "At 100 the angles are 100, 10, 1 and 0.1 radians. How many are at "
+            "least 2π?",
+            _hands(turns=1),
+        ),
+        Misconception(
+            "The turns are counted, not the pairs",
+            "How many *pairs* have made at least one?",
+            _hands(turns=15),
         ),
     ),
     properties=(
@@ -240,6 +386,85 @@ def _moves_together(answer, x, positions, layout):
     return np.allclose(here @ here.T, there @ there.T)
 
 
+def _rope_put(x, positions, layout, put):
+    """RoPE whose new members ``put(y, a, b, first, second)`` writes into y."""
+    d = x.shape[-1]
+    a, b = pairs(d, layout=layout)
+    angle = positions[:, None] * frequencies(d)
+    first = x[:, a] * np.cos(angle) - x[:, b] * np.sin(angle)
+    second = x[:, a] * np.sin(angle) + x[:, b] * np.cos(angle)
+    return put(x.copy(), a, b, first, second)
+
+
+def _rope_joined(x, positions, layout):
+    return _rope_put(
+        x, positions, layout, lambda y, a, b, *members: np.concatenate(members, axis=1)
+    )
+
+
+def _rope_woven(x, positions, layout):
+    return _rope_put(
+        x,
+        positions,
+        layout,
+        lambda y, a, b, *members: np.stack(members, -1).reshape(y.shape),
+    )
+
+
+def _rope_by(first, second):
+    """RoPE with other formulas for the new members of (a, b)."""
+
+    def answer(x, positions, layout):
+        d = x.shape[-1]
+        a, b = pairs(d, layout=layout)
+        angle = positions[:, None] * frequencies(d)
+        cos, sin = np.cos(angle), np.sin(angle)
+        y = x.copy()
+        y[:, a] = first(x[:, a], x[:, b], cos, sin)
+        y[:, b] = second(x[:, a], x[:, b], cos, sin)
+        return y
+
+    return answer
+
+
+def _rope_in_turn(x, positions, layout):
+    d = x.shape[-1]
+    a, b = pairs(d, layout=layout)
+    angle = positions[:, None] * frequencies(d)
+    y = x.copy()
+    y[:, a] = y[:, a] * np.cos(angle) - y[:, b] * np.sin(angle)
+    y[:, b] = y[:, a] * np.sin(angle) + y[:, b] * np.cos(angle)
+    return y
+
+
+def _rope_of_wide_angles(widen):
+    """RoPE by x · cos + rotated x · sin, with the angles widened to d columns."""
+
+    def answer(x, positions, layout):
+        d = x.shape[-1]
+        a, b = pairs(d, layout=layout)
+        angle = widen(positions[:, None] * frequencies(d), layout)
+        turned = np.empty_like(x)
+        turned[:, a], turned[:, b] = -x[:, b], x[:, a]
+        return x * np.cos(angle) + turned * np.sin(angle)
+
+    return answer
+
+
+def _rope_of_frequencies(omega):
+    """RoPE with the frequencies ``omega(d)``."""
+    return lambda x, positions, layout: _rope_at(
+        x, positions[:, None] * omega(x.shape[-1]), layout
+    )
+
+
+def _rope_from_the_end(x, positions):
+    half = x.shape[-1] // 2
+    turned_back = np.concatenate((x[:, :half], x[:, : half - 1 : -1]), axis=1)
+    y = rope_in(turned_back, positions, "half")
+    return np.concatenate((y[:, :half], y[:, : half - 1 : -1]), axis=1)
+
+
 ROPE = Exercise(
     name="rope-3",
     title="RoPE in both layouts",
@@ -314,6 +539,142 @@ Then find, for each layout, the index array `a` of all first members and `b` of 
             "Then it is no rotation. A pair has one angle, position · ω_p.",
             _rope_one_frequency_a_feature,
         ),
+        Misconception(
+            "The positions are counted from 1",
+            "A row turns by its entry in positions: at position 0 it stays as it is.",
+            lambda x, positions, layout: rope_in(x, positions + 1, layout),
+        ),
+        Misconception(
+            "The pairs are neighbours, and the result is put together in halves",
+            "For interleaved both members go back to where they came from, 2p and "
+            "2p + 1.",
+            _rope_joined,
+        ),
+        Misconception(
+            "The pairs are put back as neighbours, whatever the layout",
+            "For half, the two members go back to p and p + d/2.",
+            _rope_woven,
+        ),
+        Misconception(
+            "No minus sign anywhere",
+            "Then lengths change: the first member *loses* b · sin.",
+            _rope_by(
+                lambda a, b, cos, sin: a * cos + b * sin,
+                lambda a, b, cos, sin: a * sin + b * cos,
+            ),
+        ),
+        Misconception(
+            "The second member has a minus, too",
+            "One minus is enough: the second one gains a · sin and keeps b · cos.",
+            _rope_by(
+                lambda a, b, cos, sin: a * cos - b * sin,
+                lambda a, b, cos, sin: b * cos - a * sin,
+            ),
+        ),
+        Misconception(
+            "Sine and cosine are exchanged",
+            "At position 0 nothing turns.",
+            _rope_by(
+                lambda a, b, cos, sin: a * sin - b * cos,
+                lambda a, b, cos, sin: a * cos + b * sin,
+            ),
+        ),
+        Misconception(
+            "The members of each pair are exchanged",
+            "The first new member is a · cos − b · sin.",
+            _rope_by(
+                lambda a, b, cos, sin: a * sin + b * cos,
+                lambda a, b, cos, sin: a * cos - b * sin,
+            ),
+        ),
+        Misconception(
+            "The members only scale themselves",
+            "A rotation mixes both: each new member needs both old ones.",
+            _rope_by(lambda a, b, cos, sin: a * cos, lambda a, b, cos, sin: b * sin),
+        ),
+        Misconception(
+            "The second member is made of the new first one",
+            "Both formulas need the *old* members: keep a before you overwrite it.",
+            _rope_in_turn,
+        ),
+        Misconception(
+            "The angles are laid out in halves, the features are not",
+            "In the interleaved layout features 2p and 2p + 1 share the angle of "
+            "pair p: each angle is repeated, the list is not.",
+            _rope_of_wide_angles(lambda angle, layout: np.tile(angle, 2)),
+        ),
+        Misconception(
+            "The angles are interleaved, the features are not",
+            "In the half layout features p and p + d/2 share the angle of pair p: "
+            "the list of angles is repeated as a whole.",
+            _rope_of_wide_angles(lambda angle, layout: np.repeat(angle, 2, axis=1)),
+        ),
+        Misconception(
+            "The slowest pair comes first",
+            "Pair 0 is the fastest.",
+            _rope_of_frequencies(lambda d: frequencies(d)[::-1]),
+        ),
+        Misconception(
+            "The last exponent is −1",
+            "That is tensor2tensor's rule; RoPE divides 2p by d.",
+            _rope_of_frequencies(lambda d: 10000.0 ** -np.linspace(0, 1, d // 2)),
+        ),
+        Misconception(
+            "All pairs turn alike",
+            "Each pair has a frequency of its own.",
+            _rope_of_frequencies(lambda d: np.ones(d // 2)),
+        ),
+        Misconception(
+            "Radians are taken for turns",
+            "The angle is position · ω_p, without 2π.",
+            _rope_of_frequencies(lambda d: 2 * np.pi * frequencies(d)),
+        ),
+        Misconception(
+            "Degrees",
+            "The angle is in radians, which `np.cos` takes.",
+            _rope_of_frequencies(lambda d: np.pi / 180 * frequencies(d)),
+        ),
+        Misconception(
+            "The position is left out",
+            "Every row turns by its own position · ω_p. This turns all of them alike.",
+            lambda x, positions, layout: rope_in(x, np.ones_like(positions), layout),
+        ),
+        Misconception(
+            "The base is not 10000",
+            "The frequency of pair p is base^(−2p/d) with base 10000.",
+            _rope_of_frequencies(lambda d: 500000.0 ** (-2 * np.arange(d // 2) / d)),
+        ),
+        Misconception(
+            "The second member loses where it should gain",
+            "It is a · sin + b · cos. As it stands the pair is turned and mirrored.",
+            _rope_by(
+                lambda a, b, cos, sin: a * cos - b * sin,
+                lambda a, b, cos, sin: a * sin - b * cos,
+            ),
+        ),
+        Misconception(
+            "Only the first member turns",
+            "Each new member needs both old ones.",
+            _rope_by(
+                lambda a, b, cos, sin: a * cos - b * sin, lambda a, b, cos, sin: b * cos
+            ),
+        ),
+        Misconception(
+            "Only the second member turns",
+            "Each new member needs both old ones.",
+            _rope_by(
+                lambda a, b, cos, sin: a * cos, lambda a, b, cos, sin: a * sin + b * cos
+            ),
+        ),
+        Misconception(
+            "In the half layout the partner is counted from the end",
+            "The partner of feature p is p + d/2, not d − 1 − p.",
+            lambda x, positions, layout: (
+                _rope_from_the_end(x, positions)
+                if layout == "half"
+                else rope_in(x, positions, layout)
+            ),
+        ),
     ),
     properties=(
         Property("A rotation keeps every token's length", _keeps_lengths),
@@ -385,6 +746,48 @@ Once you believe that the score is such a wave, two offsets are enough to read o
             "At offset 0 the score is q · k, and the sine vanishes there.",
             lambda q, k: wave(q, k)[::-1],
         ),
+        Misconception(
+            "Both signs are reversed",
+            "At offset 0 the score is q · k.",
+            lambda q, k: tuple(-part for part in wave(q, k)),
+        ),
+        Misconception(
+            "There is no sine",
+            "The score is as large at offset r as at −r only if B vanishes. Try q = "
+            "(1, 0) and k = (0, 1).",
+            lambda q, k: (wave(q, k)[0], sp.Integer(0)),
+        ),
+        Misconception(
+            "A is the product of the lengths",
+            "That is the amplitude of the wave. A is its value at offset 0.",
+            lambda q, k: (sp.sqrt(q.dot(q) * k.dot(k)), wave(q, k)[1]),
+        ),
+        Misconception(
+            "B is the sum of the wrong products",
+            "q₀ k₀ and q₁ k₁ belong to A. What is left when one of the two is a "
+            "quarter turn on?",
+            lambda q, k: (wave(q, k)[0], q[0] * k[0] - q[1] * k[1]),
+        ),
+        Misconception(
+            "In A one product has a minus",
+            "An inner product is a sum: look at the score at offset 0.",
+            lambda q, k: (q[0] * k[0] - q[1] * k[1], wave(q, k)[1]),
+        ),
+        Misconception(
+            "A and B are halved",
+            "The halves of the product formulas appear twice, and add up.",
+            lambda q, k: tuple(part / 2 for part in wave(q, k)),
+        ),
+        Misconception(
+            "The two products are taken apart",
+            "A is their sum, the score at offset 0.",
+            lambda q, k: (q[0] * k[0], q[1] * k[1]),
+        ),
+        Misconception(
+            "A and B are doubled",
+            "The halves of the product formulas appear twice, and make one.",
+            lambda q, k: tuple(2 * part for part in wave(q, k)),
+        ),
     ),
     properties=(
         Property(
@@ -437,6 +840,17 @@ def _partial_pairs_of_all(x, positions, rotary_dim):
     return _rope_at(x, angle, "half")
 
 
+def _partial_with(omega):
+    """Partial rotary with the frequencies ``omega(d, rotary_dim)``."""
+
+    def answer(x, positions, rotary_dim):
+        angle = positions[:, None] * omega(x.shape[-1], rotary_dim)
+        turned = _rope_at(x[:, :rotary_dim], angle, "half")
+        return np.concatenate((turned, x[:, rotary_dim:]), axis=1)
+
+    return answer
+
+
 PARTIAL = Exercise(
     name="rope-5",
     title="Partial rotary",
@@ -487,6 +901,79 @@ The first `rotary_dim` features are treated as if they were a whole head.
             "The exercise's layout is half.",
             _partial_interleaved,
         ),
+        Misconception(
+            "All features turn",
+            "Only the first rotary_dim of them do.",
+            lambda x, positions, rotary_dim: rope_in(x, positions, "half"),
+        ),
+        Misconception(
+            "Nothing turns",
+            "The first rotary_dim features do.",
+            lambda x, positions, rotary_dim: x.copy(),
+        ),
+        Misconception(
+            "Half as many features turn as should",
+            "rotary_dim counts features, and two of them make a pair.",
+            lambda x, positions, rotary_dim: partial(x, positions, rotary_dim // 2),
+        ),
+        Misconception(
+            "The turned features come last",
+            "Every feature keeps its place.",
+            lambda x, positions, rotary_dim: np.roll(
+                partial(x, positions, rotary_dim), -rotary_dim, axis=1
+            ),
+        ),
+        Misconception(
+            "The exponent lacks its 2",
+            "It is −2p/rotary_dim for rotary_dim/2 pairs.",
+            _partial_with(lambda d, n: 10000.0 ** (-np.arange(n // 2) / n)),
+        ),
+        Misconception(
+            "The exponent has its 2 twice",
+            "p counts pairs: −2p/rotary_dim.",
+            _partial_with(lambda d, n: 10000.0 ** (-4 * np.arange(n // 2) / n)),
+        ),
+        Misconception(
+            "The exponent is divided by half of the head",
+            "The frequencies are base^(−2p/rotary_dim), whatever d is.",
+            _partial_with(lambda d, n: 10000.0 ** (-2 * np.arange(n // 2) / (d / 2))),
+        ),
+        Misconception(
+            "The slow pairs of the whole head turn",
+            "The turning features have a spectrum of their own, from 1 on.",
+            _partial_with(lambda d, n: frequencies(d)[-(n // 2) :]),
+        ),
+        Misconception(
+            "This turns by −angle",
+            "Counter-clockwise, for positive positions.",
+            lambda x, positions, rotary_dim: partial(x, -positions, rotary_dim),
+        ),
+        Misconception(
+            "The positions are counted from 1",
+            "A row turns by its entry in positions.",
+            lambda x, positions, rotary_dim: partial(x, positions + 1, rotary_dim),
+        ),
+        Misconception(
+            "The rows are numbered, whatever their positions",
+            "A row turns by its entry in positions, which need not be its index.",
+            lambda x, positions, rotary_dim: partial(x, np.arange(len(x)), rotary_dim),
+        ),
+        Misconception(
+            "The other features turn",
+            "The first rotary_dim features turn, and those from rotary_dim on stay.",
+            lambda x, positions, rotary_dim: np.concatenate(
+                (x[:, :rotary_dim], rope_in(x[:, rotary_dim:], positions, "half")),
+                axis=1,
+            ),
+        ),
+        Misconception(
+            "The whole head is turned, and then the rest put back",
+            "Pairs and frequencies are those of a head of rotary_dim features, not "
+            "of the whole one.",
+            lambda x, positions, rotary_dim: np.where(
+                np.arange(x.shape[1]) < rotary_dim, rope_in(x, positions, "half"), x
+            ),
+        ),
     ),
     properties=(
         Property(
@@ -529,7 +1016,7 @@ In the half layout all first members come first.
             + torch.arange(size),
             heads,
         )
-        for heads, size in ((2, 12), (1, 6), (4, 32))
+        for heads, size in ((1, 4), (2, 12), (1, 6), (4, 32))
     ),
     solution=to_half,
     misconceptions=(
@@ -557,6 +1044,66 @@ In the half layout all first members come first.
             "exchange the last two of these.",
             lambda weight, heads: (
                 weight.unflatten(0, (heads, -1)).transpose(0, 1).flatten(0, 1)
+            ),
+        ),
+        Misconception(
+            "Nothing is moved",
+            "Then features would be paired that were never trained as a pair.",
+            lambda weight, heads: weight.clone(),
+        ),
+        Misconception(
+            "The odd features come first",
+            "In the half layout all *first* members come first: the features 0, 2, "
+            "4, …",
+            lambda weight, heads: (
+                weight.unflatten(0, (heads, -1, 2))
+                .flip(2)
+                .transpose(1, 2)
+                .flatten(0, 2)
+            ),
+        ),
+        Misconception(
+            "The odd features come first, in all heads at once",
+            "Each head has pairs of its own, and in the half layout all *first* "
+            "members come first.",
+            lambda weight, heads: torch.cat((weight[1::2], weight[0::2])),
+        ),
+        Misconception(
+            "The members of each pair are exchanged",
+            "They must move apart: first members to the first half of the head.",
+            lambda weight, heads: (
+                weight.unflatten(0, (heads, -1, 2)).flip(2).flatten(0, 2)
+            ),
+        ),
+        Misconception(
+            "The halves of each head are exchanged",
+            "That is still the interleaved layout.",
+            lambda weight, heads: (
+                weight.unflatten(0, (heads, 2, -1)).flip(1).flatten(0, 2)
+            ),
+        ),
+        Misconception(
+            "Rows and columns are permuted",
+            "The columns are the features of the layer's input, which nobody has "
+            "moved.",
+            lambda weight, heads: to_half(
+                to_half(weight, heads).T, heads
+            ).T.contiguous(),
+        ),
+        Misconception(
+            "The rows of each head are in reverse order",
+            "They are to be sorted by member: first the features 0, 2, 4, …",
+            lambda weight, heads: (
+                weight.unflatten(0, (heads, -1)).flip(1).flatten(0, 1)
+            ),
+        ),
+        Misconception(
+            "The number of heads is taken for that of the pairs",
+            "d is the number of rows divided by heads.",
+            lambda weight, heads: (
+                weight.unflatten(0, (-1, heads, 2)).transpose(1, 2).flatten(0, 2)
+                if weight.shape[0] % (2 * heads) == 0
+                else weight
             ),
         ),
     ),
@@ -600,6 +1147,16 @@ def _cosines_of_float32_frequencies(positions, d):
 def _right_at_one(answer, positions, d):
     one = torch.tensor([1])
     return torch.allclose(answer(one, d), cosines(one, d), rtol=0, atol=1e-6)
+
+
+def _cosines_with(exponent, function=torch.cos):
+    """Exact functions of the angles, of base^``exponent(p, d)``."""
+
+    def answer(positions, d):
+        p = torch.arange(d // 2, dtype=torch.float64)
+        return function(positions.double()[:, None] * 10000 ** exponent(p, d)).float()
+
+    return answer
 
 
 COSINES = Exercise(
@@ -647,6 +1204,71 @@ Mind the dtype of every tensor on the way there.
             "The frequencies went through bfloat16",
             "That is what model.to(bfloat16) does to a buffer of frequencies.",
             _cosines_in(torch.float32, torch.bfloat16),
+        ),
+        Misconception(
+            "These are the sines",
+            "The table of cosines is asked for: 1 at position 0.",
+            _cosines_with(lambda p, d: -2 * p / d, torch.sin),
+        ),
+        Misconception(
+            "These are the angles",
+            "They are right. Now their cosines.",
+            _cosines_with(lambda p, d: -2 * p / d, torch.clone),
+        ),
+        Misconception(
+            "The exponent lacks its 2",
+            "−2p/d for the pairs p = 0 … d/2 − 1.",
+            _cosines_with(lambda p, d: -p / d),
+        ),
+        Misconception(
+            "The exponent has its 2 twice",
+            "`arange(0, d, 2)` is 2p already.",
+            _cosines_with(lambda p, d: -4 * p / d),
+        ),
+        Misconception(
+            "The exponent has lost its minus",
+            "Pair 0 is the fastest; the others turn more and more slowly.",
+            _cosines_with(lambda p, d: 2 * p / d),
+        ),
+        Misconception(
+            "The pairs are counted from 1",
+            "Pair 0 comes first, and turns one radian a token.",
+            _cosines_with(lambda p, d: -2 * (p + 1) / d),
+        ),
+        Misconception(
+            "The last exponent is −1",
+            "That is tensor2tensor's rule; RoPE divides 2p by d.",
+            _cosines_with(lambda p, d: -p / (d / 2 - 1)),
+        ),
+        Misconception(
+            "The rows are numbered, whatever their positions",
+            "`positions` says where the tokens are.",
+            lambda positions, d: cosines(torch.arange(len(positions)), d),
+        ),
+        Misconception(
+            "The positions are counted from 1",
+            "At position 0 all cosines are 1.",
+            lambda positions, d: cosines(positions + 1, d),
+        ),
+        Misconception(
+            "The finished table went through bfloat16",
+            "The angles are right; the cosines have lost their digits on their way "
+            "to float32.",
+            lambda positions, d: cosines(positions, d).bfloat16().float(),
+        ),
+        Misconception(
+            "The finished table went through half precision",
+            "The angles are right; the cosines have lost their digits on their way "
+            "to float32.",
+            lambda positions, d: cosines(positions, d).half().float(),
+        ),
+        Misconception(
+            "The angles went through bfloat16",
+            "An angle has 8 significant bits then. Only the finished cosine may be "
+            "rounded, and to float32.",
+            lambda positions, d: _cosines_with(
+                lambda p, d: -2 * p / d, lambda angle: angle.bfloat16().double().cos()
+            )(positions, d),
         ),
     ),
     properties=(
@@ -709,6 +1331,22 @@ def _cached(past):
     return rope(torch.tensor(draw(past, 4)), torch.arange(past))
 
 
+def _decode_at(query, key, join=torch.cat):
+    """Scores with ``query(n)`` and ``key(n)`` added to the positions, n cached."""
+
+    def answer(q, k, cached):
+        past, new = len(cached), torch.arange(len(q))
+        keys = join((cached, rope(k, new + key(past))))
+        return rope(q, new + query(past)) @ keys.T
+
+    return answer
+
+
+def _hide(scores, past, value):
+    later = torch.ones_like(scores, dtype=torch.bool).triu(past + 1)
+    return scores.masked_fill(later, value)
+
+
 DECODE = Exercise(
     name="rope-8",
     title="Decode with a cache",
@@ -767,6 +1405,91 @@ The positions already used are $0, 1, \dots, \text{past} - 1$.
             "Several can arrive at once; each is one further than the one before it.",
             _decode_one_position,
         ),
+        Misconception(
+            "The scores are divided by √d",
+            "The exercise asks for scores without scaling.",
+            lambda q, k, cached: decode(q, k, cached) / 2,
+        ),
+        Misconception(
+            "Later keys are masked",
+            "The exercise asks for scores without a mask.",
+            lambda q, k, cached: _hide(decode(q, k, cached), len(cached), -torch.inf),
+        ),
+        Misconception(
+            "Later keys are set to zero",
+            "The exercise asks for scores without a mask.",
+            lambda q, k, cached: _hide(decode(q, k, cached), len(cached), 0.0),
+        ),
+        Misconception(
+            "The new keys come first",
+            "The order is that of the tokens: the cached keys are older.",
+            _decode_at(int, int, join=lambda parts: torch.cat(parts[::-1])),
+        ),
+        Misconception(
+            "The queries start again at position 0",
+            "They come after the cached tokens, as their keys do.",
+            _decode_at(lambda past: 0, int),
+        ),
+        Misconception(
+            "The new keys start again at position 0",
+            "They come after the cached ones, as their queries do.",
+            _decode_at(int, lambda past: 0),
+        ),
+        Misconception(
+            "Queries stand one place before their keys",
+            "Query and key of a token have the same position.",
+            _decode_at(lambda past: past - 1, int),
+        ),
+        Misconception(
+            "Queries stand one place after their keys",
+            "Query and key of a token have the same position.",
+            _decode_at(lambda past: past + 1, int),
+        ),
+        Misconception(
+            "The cached keys are turned, the new ones are not",
+            "It is the other way round: the cached keys were turned when they came in.",
+            lambda q, k, cached: (
+                rope(q, torch.arange(len(q)) + len(cached))
+                @ torch.cat((rope(cached, torch.arange(len(cached))), k)).T
+            ),
+        ),
+        Misconception(
+            "Nothing is turned",
+            "The cached keys are turned already; new queries and keys must be.",
+            lambda q, k, cached: q @ torch.cat((cached, k)).T,
+        ),
+        Misconception(
+            "These are weights",
+            "The scores are asked for, without softmax.",
+            lambda q, k, cached: decode(q, k, cached).softmax(-1),
+        ),
+        Misconception(
+            "The tokens are numbered backwards",
+            "The first new token follows the last cached one, and the others follow "
+            "it.",
+            lambda q, k, cached: (
+                rope(q, torch.arange(len(q)).flip(0) + len(cached))
+                @ torch.cat(
+                    (cached, rope(k, torch.arange(len(q)).flip(0) + len(cached)))
+                ).T
+            ),
+        ),
+        Misconception(
+            "This is the interleaved layout",
+            "`rope` has the half layout, in which the cached keys were turned.",
+            lambda q, k, cached: (
+                lambda turn: turn(q) @ torch.cat((cached, turn(k))).T
+            )(
+                lambda x: RoPE(4, layout="interleaved")(
+                    x, torch.arange(len(x)) + len(cached)
+                )
+            ),
+        ),
+        Misconception(
+            "The sign of the positions is reversed",
+            "Queries and keys turn by their positions, as the cached keys have.",
+            _decode_at(lambda past: -2 * past, int),
+        ),
     ),
 )
 
@@ -783,6 +1506,11 @@ def _peaks_there(answer, q, offset):
     offsets = np.arange(2 * offset + 2)
     turned = rope_in(np.tile(q, (len(offsets), 1)), offsets, "half")
     return (turned @ answer(q, offset)).argmax() == offset
+
+
+def _only_fast(q, turned):
+    first = np.arange(len(q)) % (len(q) // 2) == 0
+    return np.where(first, turned, q)
 
 
 PEAK = Exercise(
@@ -825,6 +1553,49 @@ Which vector of given length has the largest inner product with $R_r q$?
             "The exercise's layout is half.",
             lambda q, offset: rope_in(q[None], np.array([offset]), "interleaved")[0],
         ),
+        Misconception(
+            "This key peaks one token further",
+            "Offsets count from 0: the offset of a token to itself is 0.",
+            lambda q, offset: key_for_peak(q, offset + 1),
+        ),
+        Misconception(
+            "This key peaks one token nearer",
+            "Offsets count from 0: the offset of a token to itself is 0.",
+            lambda q, offset: key_for_peak(q, offset - 1),
+        ),
+        Misconception(
+            "This key has length 1",
+            "It is to be as long as q.",
+            lambda q, offset: key_for_peak(q, offset) / np.linalg.norm(q),
+        ),
+        Misconception(
+            "This key has its lowest score there",
+            "The inner product is largest with the vector of the same direction.",
+            lambda q, offset: -key_for_peak(q, offset),
+        ),
+        Misconception(
+            "This is the interleaved layout, and turns the wrong way",
+            "The exercise's layout is half, and the key must be where the query "
+            "will be.",
+            lambda q, offset: rope_in(q[None], np.array([-offset]), "interleaved")[0],
+        ),
+        Misconception(
+            "Only one pair is turned",
+            "All pairs have their largest product at once: each must stand where "
+            "its query's pair will be.",
+            lambda q, offset: _only_fast(q, key_for_peak(q, offset)),
+        ),
+        Misconception(
+            "This key peaks at half of the offset",
+            "Query and key do not share the work here: the key is turned by the "
+            "whole offset.",
+            lambda q, offset: key_for_peak(q, offset / 2),
+        ),
+        Misconception(
+            "This is the query, of length 1",
+            "It peaks at offset 0, and is to be as long as q.",
+            lambda q, offset: q / np.linalg.norm(q),
+        ),
     ),
     properties=(
         Property(
@@ -857,6 +1628,11 @@ def _spread_over_positions(q, k, offset):
     return (turned * k).sum(axis=1).std()
 
 
+def _deviation(size):
+    """Another ``size`` of the scores than their standard deviation."""
+    return lambda q, k, offset: size((_turned(q, offset) * k).sum(axis=1))
+
+
 SPREAD = Exercise(
     name="rope-10",
     title="Do random scores decay?",
@@ -879,9 +1655,9 @@ All queries have the same position.
     solution=spread,
     misconceptions=(
         Misconception(
-            "Query and key are both turned by the offset",
-            "Then their difference is 0. Turn the query by the offset and leave the "
-            "key at position 0.",
+            "The offset does not act",
+            "These are the scores at offset 0: nothing is turned, or query and key are "
+            "turned alike. The query stands offset tokens after the key.",
             lambda q, k, offset: spread(q, k, 0),
         ),
         Misconception(
@@ -924,6 +1700,70 @@ All queries have the same position.
             "The sum of squares is divided by samples − 1",
             "Divide by the number of samples, as np.std does by default.",
             lambda q, k, offset: spread(q, k, offset) * np.sqrt(len(q) / (len(q) - 1)),
+        ),
+        Misconception(
+            "This is the interleaved layout",
+            "The exercise's layout is half.",
+            lambda q, k, offset: (
+                (rope_in(q, np.full(len(q), offset), "interleaved") * k)
+                .sum(axis=1)
+                .std()
+            ),
+        ),
+        Misconception(
+            "The mean is not subtracted",
+            "This is the root mean square. The standard deviation is about the mean.",
+            _deviation(lambda s: np.sqrt((s**2).mean())),
+        ),
+        Misconception(
+            "This is the mean absolute score",
+            "The standard deviation is the root of the mean squared distance from "
+            "the mean.",
+            _deviation(lambda s: np.abs(s).mean()),
+        ),
+        Misconception(
+            "This is the mean absolute deviation",
+            "The standard deviation is the root of the mean *squared* distance from "
+            "the mean.",
+            _deviation(lambda s: np.abs(s - s.mean()).mean()),
+        ),
+        Misconception(
+            "This is the largest minus the smallest",
+            "NumPy's `std` is asked for.",
+            _deviation(np.ptp),
+        ),
+        Misconception(
+            "The offset is counted from 1",
+            "A query at the key's own place has the offset 0.",
+            lambda q, k, offset: spread(q, k, offset + 1),
+        ),
+        Misconception(
+            "These are cosines of angles",
+            "A score is an inner product; the lengths belong to it.",
+            lambda q, k, offset: (
+                (_turned(q, offset) * k).sum(axis=1)
+                / np.linalg.norm(q, axis=1)
+                / np.linalg.norm(k, axis=1)
+            ).std(),
+        ),
+        Misconception(
+            "The sum runs over the samples",
+            "A score is the sum over the features of one sample.",
+            lambda q, k, offset: (_turned(q, offset) * k).sum(axis=0).std(),
+        ),
+        Misconception(
+            "The scores are divided by d",
+            "The exercise asks for scores without scaling.",
+            lambda q, k, offset: spread(q, k, offset) / q.shape[1],
+        ),
+        Misconception(
+            "The keys are turned by their numbers",
+            "The rows are samples, not positions: leave the keys at position 0.",
+            lambda q, k, offset: (
+                (_turned(q, offset) * rope_in(k, np.arange(len(k)), "half"))
+                .sum(axis=1)
+                .std()
+            ),
         ),
     ),
 )

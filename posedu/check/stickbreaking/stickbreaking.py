@@ -74,6 +74,78 @@ Start at the query. What is left when the key of $b$ comes to its turn?
             "The remainder is not 1 − Σ β: the fractions are not of the same stick.",
             lambda a, b, c: [*pieces(a, b, c)[:3], 1 - a - b - c],
         ),
+        Misconception(
+            "Only the neighbour is waited for",
+            "a waits for b *and* c, and each leaves 1 minus its fraction.",
+            lambda a, b, c: [a * (1 - b), b * (1 - c), c, pieces(a, b, c)[3]],
+        ),
+        Misconception(
+            "The pieces are in reverse order",
+            "The order is a, b, c, rest.",
+            lambda a, b, c: [*pieces(a, b, c)[2::-1], pieces(a, b, c)[3]],
+        ),
+        Misconception(
+            "The rest comes first",
+            "The order is a, b, c, rest.",
+            lambda a, b, c: [pieces(a, b, c)[3], *pieces(a, b, c)[:3]],
+        ),
+        Misconception(
+            "The nearer keys' fractions are subtracted",
+            "1 − b − c is not what is left: c takes its fraction of what b leaves, "
+            "or b of what c leaves.",
+            lambda a, b, c: [a * (1 - b - c), b * (1 - c), c, pieces(a, b, c)[3]],
+        ),
+        Misconception(
+            "What is left is multiplied, not what is taken",
+            "The key's own factor is its fraction β; those of the nearer keys are 1 "
+            "− β.",
+            lambda a, b, c: [(1 - a) * b * c, (1 - b) * c, 1 - c, a * b * c],
+        ),
+        Misconception(
+            "The fractions of the nearer keys are multiplied",
+            "A key finds what the nearer ones *left*: 1 − β of it.",
+            lambda a, b, c: [a * b * c, b * c, c, pieces(a, b, c)[3]],
+        ),
+        Misconception(
+            "Nothing is left",
+            "After each key a part of the stick is left. What do three of them leave?",
+            lambda a, b, c: [*pieces(a, b, c)[:3], sp.Integer(0)],
+        ),
+        Misconception(
+            "The rest is what the oldest key finds",
+            "It takes its fraction of that, too.",
+            lambda a, b, c: [*pieces(a, b, c)[:3], (1 - b) * (1 - c)],
+        ),
+        Misconception(
+            "The rest is what all of them take",
+            "1 minus that is left.",
+            lambda a, b, c: [*pieces(a, b, c)[:3], 1 - pieces(a, b, c)[3]],
+        ),
+        Misconception(
+            "Fractions are subtracted everywhere",
+            "1 − b − c and 1 − a − b − c are not what is left: fractions are of "
+            "what the nearer keys left.",
+            lambda a, b, c: [a * (1 - b - c), b * (1 - c), c, 1 - a - b - c],
+        ),
+        Misconception(
+            "The rest is what two of them leave",
+            "The key next to the query takes its piece, too.",
+            lambda a, b, c: [
+                *pieces(a, b, c)[:3],
+                1 - pieces(a, b, c)[0] - pieces(a, b, c)[1],
+            ],
+        ),
+        Misconception(
+            "Nobody waits, and fractions are subtracted from one",
+            "A fraction is of what the nearer keys left, so the rest is no "
+            "difference of fractions.",
+            lambda a, b, c: [a, b, c, 1 - a - b - c],
+        ),
+        Misconception(
+            "The fractions of the nearer keys are multiplied, and the rest made up",
+            "A key finds what the nearer ones *left*: 1 − β of it.",
+            lambda a, b, c: [a * b * c, b * c, c, 1 - a * b * c],
+        ),
     ),
     properties=(
         Property(
@@ -134,6 +206,47 @@ What does one more key leave of the stick? Set it equal to $e^{-m}$ and solve fo
             "The fraction β = 1 − e^−m is right. Its logit is not its logarithm.",
             lambda m: sp.log(1 - sp.exp(-m)),
         ),
+        Misconception(
+            "The sign of the slope is lost",
+            "−m is the logarithm of what stays. The logit is that of the fraction "
+            "that is taken.",
+            lambda m: -m,
+        ),
+        Misconception(
+            "This is what stays of the stick",
+            "1 − σ(z) = e^−m is right. Solve it for z.",
+            lambda m: sp.exp(-m),
+        ),
+        Misconception(
+            "This is the fraction",
+            "β = 1 − e^−m is right. Which logit does it have?",
+            lambda m: 1 - sp.exp(-m),
+        ),
+        Misconception(
+            "The logarithm of the slope",
+            "This holds for very gentle slopes only. What is e^m − 1 in place of m?",
+            lambda m: sp.log(m),
+        ),
+        Misconception(
+            "The exponent has lost its sign",
+            "The weights fall by e^−m, so 1 + e^z = e^m, with a plus in the exponent.",
+            lambda m: sp.log(sp.exp(-m) - 1),
+        ),
+        Misconception(
+            "The sigmoid is applied once more",
+            "z is what goes into the sigmoid, β what comes out.",
+            lambda m: 1 / (1 + sp.exp(-m)),
+        ),
+        Misconception(
+            "The logarithm is missing",
+            "e^z = e^m − 1. What is z?",
+            lambda m: sp.exp(m) - 1,
+        ),
+        Misconception(
+            "The 1 and the exponential are exchanged",
+            "1 − e^m is below 0 and has no real logarithm.",
+            lambda m: sp.log(1 - sp.exp(m)),
+        ),
     ),
     properties=(
         Property(
@@ -176,6 +289,23 @@ def _earlier(i, j):
 def _normalised(z):
     total = weights(z).sum(-1, keepdims=True)
     return weights(z) / np.where(total > 0, total, 1)
+
+
+def _down_the_column(z):
+    beta = 1 / (1 + np.exp(-z))
+    a = np.zeros_like(z)
+    for i, j in np.ndindex(*z.shape):
+        if j < i:
+            a[i, j] = beta[i, j] * np.prod(1 - beta[j + 1 : i, j])
+    return a
+
+
+def _by_rows(z, weights_of_row):
+    """A row's weights on the keys before it, by a function of their fractions."""
+    a = np.zeros_like(z)
+    for i in range(1, len(z)):
+        a[i, :i] = weights_of_row(1 / (1 + np.exp(-z[i, :i])))
+    return a
 
 
 LETTERS = Exercise(
@@ -244,6 +374,96 @@ Exchange the letters $i$ and $j$ first, in the bounds as well. Then check with o
             "A row sums to 1 − r, and the first to 0. Dividing by the sum is geometric "
             "attention's habit.",
             _normalised,
+        ),
+        Misconception(
+            "The product runs down a column",
+            "In the paper z_{k,j} has the query second. In this book's letters the "
+            "query's row is the same in all factors.",
+            _down_the_column,
+        ),
+        Misconception(
+            "The stick is broken by what stays",
+            "A key takes σ(z) and leaves 1 − σ(z).",
+            lambda z: weights(-z),
+        ),
+        Misconception(
+            "The sigmoid has the wrong sign",
+            "σ(z) = 1/(1 + e^−z): a large logit takes much.",
+            lambda z: _by_rows(-z, lambda beta: beta),
+        ),
+        Misconception(
+            "The factors are σ, not 1 − σ",
+            "A key finds what the nearer ones *left*.",
+            lambda z: _by_rows(
+                z, lambda beta: beta * np.append(np.cumprod(beta[:0:-1])[::-1], 1.0)
+            ),
+        ),
+        Misconception(
+            "The factors are added",
+            "What is left of what is left: a product.",
+            lambda z: _by_rows(
+                z, lambda beta: beta * np.append(np.cumsum(1 - beta[:0:-1])[::-1], 1.0)
+            ),
+        ),
+        Misconception(
+            "The fractions are subtracted from one",
+            "1 − Σ β is not what is left: fractions of fractions multiply.",
+            lambda z: _by_rows(
+                z,
+                lambda beta: beta * (1 - np.append(np.cumsum(beta[:0:-1])[::-1], 0.0)),
+            ),
+        ),
+        Misconception(
+            "This is a softmax",
+            "The paper's formula has no sum over exponentials.",
+            lambda z: _by_rows(
+                z, lambda beta: beta / (1 - beta) / (beta / (1 - beta)).sum()
+            ),
+        ),
+        Misconception(
+            "The sigmoid is missing",
+            "The factors are σ(z) and 1 − σ(z).",
+            lambda z: np.tril(
+                np.array(
+                    [
+                        [z[i, j] * np.prod(1 - z[i, j + 1 : i]) for j in range(len(z))]
+                        for i in range(len(z))
+                    ]
+                ),
+                -1,
+            ),
+        ),
+        Misconception(
+            "All keys take part, also later ones",
+            "Zeros where the key is not before the query.",
+            lambda z: _break(z, lambda i, j: True, lambda i, j: slice(j + 1, None)),
+        ),
+        Misconception(
+            "Older keys break first, and each pays for itself",
+            "The keys between j and the query break before j, and its own 1 − σ is "
+            "not in the product.",
+            lambda z: _break(z, _earlier, lambda i, j: slice(0, j + 1)),
+        ),
+        Misconception(
+            "Later keys break, too",
+            "The product stops before the query: what comes after it breaks nothing.",
+            lambda z: _break(z, _earlier, lambda i, j: slice(j + 1, None)),
+        ),
+        Misconception(
+            "Later keys break, too, and each key pays for itself",
+            "The product starts after j and stops before the query.",
+            lambda z: _break(z, _earlier, lambda i, j: slice(j, None)),
+        ),
+        Misconception(
+            "The query's own key weighs, and breaks nothing",
+            "Zeros where the key is not *before* the query.",
+            lambda z: _break(z, lambda i, j: j <= i, lambda i, j: slice(j + 1, i)),
+        ),
+        Misconception(
+            "The paper's letters are kept",
+            "There i is the key and j the query: the result has the keys in its "
+            "rows, and so has the z that is read. In this book row i is a query.",
+            lambda z: weights(z.T).T,
         ),
     ),
     properties=(
@@ -321,6 +541,62 @@ $\log(1 - \sigma(z))$ has a name. `np.logaddexp(0, z)` is good at it.
             "softplus(z) ≈ z for large z only; at z = 0 a key takes half of the stick.",
             lambda z: float(np.exp(-np.maximum(z, 0).sum())),
         ),
+        Misconception(
+            "This is what the keys take",
+            "The remainder is what is left: a product of 1 − σ.",
+            lambda z: float(np.prod(_sigma(z))),
+        ),
+        Misconception(
+            "The fractions are added",
+            "What is left of what is left: a product.",
+            lambda z: float(1 - _sigma(z).sum()),
+        ),
+        Misconception(
+            "This is the logarithm",
+            "The remainder is its exponential.",
+            lambda z: float(-np.logaddexp(0, z).sum()),
+        ),
+        Misconception(
+            "The sign in the exponent is lost",
+            "log (1 − σ(z)) is below 0.",
+            lambda z: float(np.exp(np.logaddexp(0, z).sum())),
+        ),
+        Misconception(
+            "The sigmoid is missing",
+            "1 − z is no share of anything.",
+            lambda z: float(np.prod(1 - z)),
+        ),
+        Misconception(
+            "Softplus is taken for its argument, below 0 as well",
+            "softplus(z) ≈ z for large z only; a key with a logit below 0 leaves "
+            "less than the whole stick, not more.",
+            lambda z: float(np.exp(-z.sum())),
+        ),
+        Misconception(
+            "This is 1 minus the remainder",
+            "Which to all digits is 1. The rest is asked for.",
+            lambda z: float(1 - np.exp(-np.logaddexp(0, z).sum())),
+        ),
+        Misconception(
+            "The last key alone breaks",
+            "Every key breaks what the others leave.",
+            lambda z: float(np.exp(-np.logaddexp(0, z[-1]))),
+        ),
+        Misconception(
+            "The remainders are averaged",
+            "They multiply.",
+            lambda z: float(np.exp(-np.logaddexp(0, z)).mean()),
+        ),
+        Misconception(
+            "The remainders are added",
+            "They multiply.",
+            lambda z: float(np.exp(-np.logaddexp(0, z)).sum()),
+        ),
+        Misconception(
+            "This is what the opposite logits would take",
+            "1 minus a product of σ. The remainder is a product of 1 − σ.",
+            lambda z: float(1 - np.prod(_sigma(z))),
+        ),
     ),
     properties=(
         Property(
@@ -332,7 +608,7 @@ $\log(1 - \sigma(z))$ has a name. `np.logaddexp(0, z)` is good at it.
             lambda answer, z: abs(answer(z) - answer(z[::-1])) < 1e-24,
         ),
     ),
-    tolerance=1e-24,
+    tolerance=1e-28,
 )
 
 
@@ -361,6 +637,10 @@ def _reversed_row(z):
 def _quiet(keys):
     """One key of logit 0, and many nearer ones that take next to nothing."""
     return torch.cat((torch.zeros(1), torch.full((keys,), -17.0)))
+
+
+def _spent(z):
+    return torch.nn.functional.softplus(z).flip(0).cumsum(0).flip(0)
 
 
 ROW = Exercise(
@@ -428,6 +708,75 @@ $\log A_j = z_j - \sum_{l \ge j} \operatorname{softplus}(z_l)$: turn the row rou
             "Softmax normalises, stick-breaking does not: what nobody takes is left.",
             lambda z: row_weights(z) / row_weights(z).sum(),
         ),
+        Misconception(
+            "The key's own softplus is left out",
+            "The sum starts at j itself, since z − softplus(z) is log σ(z).",
+            lambda z: torch.exp(z - _spent(z) + torch.nn.functional.softplus(z)),
+        ),
+        Misconception(
+            "The key's own softplus is paid twice",
+            "log σ(z) and the sum over the *nearer* keys, or z and the sum from j on.",
+            lambda z: torch.exp(torch.nn.functional.logsigmoid(z) - _spent(z)),
+        ),
+        Misconception(
+            "These are logarithms",
+            "They are right. Now their exponentials.",
+            lambda z: z - _spent(z),
+        ),
+        Misconception(
+            "Nothing is spent",
+            "Plain sigmoids: each key takes its fraction of the whole stick. The "
+            "nearer keys break first.",
+            torch.sigmoid,
+        ),
+        Misconception(
+            "The costs are added",
+            "Softplus is subtracted: it is minus log (1 − σ).",
+            lambda z: torch.exp(z + _spent(z)),
+        ),
+        Misconception(
+            "The row was not turned back",
+            "The costs are summed from the query on and stand in reverse order.",
+            lambda z: torch.exp(z - torch.nn.functional.softplus(z).flip(0).cumsum(0)),
+        ),
+        Misconception(
+            "This is a softmax",
+            "Stick-breaking has no sum over exponentials.",
+            lambda z: z.softmax(0),
+        ),
+        Misconception(
+            "Softplus of the opposite logit",
+            "log (1 − σ(z)) is −softplus(z).",
+            lambda z: torch.exp(
+                z - torch.nn.functional.softplus(-z).flip(0).cumsum(0).flip(0)
+            ),
+        ),
+        Misconception(
+            "Fractions and what they leave have lost their digits",
+            "1 − σ(z) is 1 for z = −17 in float32, or nearly so, and 0 for z = 100. "
+            "Add logarithms.",
+            lambda z: (
+                z.sigmoid()
+                * torch.cat(
+                    ((1 - z.sigmoid()).flip(0).cumprod(0).flip(0)[1:], torch.ones(1))
+                )
+            ),
+        ),
+        Misconception(
+            "A key pays for itself, and digits are lost",
+            "Its own 1 − σ is not in its product. And 1 − σ(z) is 1 for z = −17 in "
+            "float32: add logarithms.",
+            lambda z: z.sigmoid() * (1 - z.sigmoid()).flip(0).cumprod(0).flip(0),
+        ),
+        Misconception(
+            "The stick is reversed, and a key pays for itself",
+            "Each key pays for those between it and the query, and log σ(z) has its "
+            "own cost in it already.",
+            lambda z: torch.exp(
+                torch.nn.functional.logsigmoid(z)
+                - torch.nn.functional.softplus(z).cumsum(0)
+            ),
+        ),
     ),
     properties=(
         Property(
@@ -479,6 +828,54 @@ def _everybody(q, k, v, attend_current):
 def _attend_case(tokens, attend_current):
     q, k, v = torch.tensor(draw(3, tokens, 4))
     return q, k, v, attend_current
+
+
+def _masked(cost=None, weight=None):
+    """Attention with other masks on what keys cost and on what they weigh."""
+
+    def answer(q, k, v, attend_current):
+        z = q @ k.T / q.shape[-1] ** 0.5
+        before = torch.ones_like(z, dtype=torch.bool).tril(0 if attend_current else -1)
+        paid = torch.nn.functional.softplus(z)
+        paid = paid if cost is False else paid.where(before, 0.0)
+        a = torch.exp(z - paid.flip(-1).cumsum(-1).flip(-1))
+        return (a if weight is False else a.where(before, 0.0)) @ v
+
+    return answer
+
+
+def _older_first(q, k, v, attend_current):
+    z = q @ k.T / q.shape[-1] ** 0.5
+    before = torch.ones_like(z, dtype=torch.bool).tril(0 if attend_current else -1)
+    paid = torch.nn.functional.softplus(z).where(before, 0.0).cumsum(-1)
+    return torch.exp(z - paid).where(before, 0.0) @ v
+
+
+def _of_fractions(q, k, v, attend_current):
+    z = q @ k.T / q.shape[-1] ** 0.5
+    return z.sigmoid().tril(0 if attend_current else -1) @ v
+
+
+def _with_rest(q, k, v, attend_current):
+    total = attend(q, k, torch.ones_like(v[:, :1]), attend_current)
+    return attend(q, k, v, attend_current) + (1 - total) * v
+
+
+def _softmax(q, k, v, attend_current):
+    z = q @ k.T / q.shape[-1] ** 0.5
+    before = torch.ones_like(z, dtype=torch.bool).tril(0 if attend_current else -1)
+    return z.masked_fill(~before, -torch.inf).softmax(-1).nan_to_num() @ v
+
+
+def _by_products(left):
+    """Fractions times ``left(1 − β)`` of the keys that may be attended."""
+
+    def answer(q, k, v, attend_current):
+        z = q @ k.T / q.shape[-1] ** 0.5
+        beta = z.sigmoid().tril(0 if attend_current else -1)
+        return (beta * left(1 - beta)) @ v
+
+    return answer
 
 
 ATTEND = Exercise(
@@ -546,6 +943,85 @@ Mask twice: a key that may not be attended costs nothing *and* weighs nothing. `
             "the query must neither take a piece nor cost one.",
             _everybody,
         ),
+        Misconception(
+            "Later keys weigh nothing, but they cost",
+            "A key that may not be attended must neither take a piece nor cost one: "
+            "mask before the sum.",
+            _masked(cost=False),
+        ),
+        Misconception(
+            "Later keys cost nothing, but they weigh",
+            "A key that may not be attended must neither take a piece nor cost one.",
+            _masked(weight=False),
+        ),
+        Misconception(
+            "The stick is reversed",
+            "The key next to the query breaks first; each key pays for those "
+            "between it and the query.",
+            _older_first,
+        ),
+        Misconception(
+            "Every key gets the whole of its share",
+            "σ(z) is a share of what nearer keys left.",
+            _of_fractions,
+        ),
+        Misconception(
+            "The remainder goes to the query's own value",
+            "Here the remainder is dropped.",
+            _with_rest,
+        ),
+        Misconception(
+            "This is a softmax",
+            "Stick-breaking has no sum over exponentials.",
+            _softmax,
+        ),
+        Misconception(
+            "attend_current is read the wrong way round",
+            "True: the query's own key is the first that breaks the stick.",
+            lambda q, k, v, attend_current: attend(q, k, v, not attend_current),
+        ),
+        Misconception(
+            "Queries and keys are exchanged",
+            "Row i belongs to query i: q @ k.T.",
+            lambda q, k, v, attend_current: attend(k, q, v, attend_current),
+        ),
+        Misconception(
+            "The logits are divided by d",
+            "By its root.",
+            lambda q, k, v, attend_current: attend(
+                q / q.shape[-1] ** 0.5, k, v, attend_current
+            ),
+        ),
+        Misconception(
+            "The keys are read, not the values",
+            "The weights are put on v.",
+            lambda q, k, v, attend_current: attend(q, k, k, attend_current),
+        ),
+        Misconception(
+            "The sign of the logits is reversed",
+            "A key takes σ(z) of the stick and leaves 1 − σ(z).",
+            lambda q, k, v, attend_current: attend(-q, k, v, attend_current),
+        ),
+        Misconception(
+            "A key pays for itself",
+            "Its own 1 − β is not in its product: it breaks what the *nearer* keys "
+            "have left.",
+            _by_products(lambda rest: rest.flip(-1).cumprod(-1).flip(-1)),
+        ),
+        Misconception(
+            "Older keys break first, and each pays for itself",
+            "The key next to the query breaks first, and its own 1 − β is not in "
+            "its product.",
+            _by_products(lambda rest: rest.cumprod(-1)),
+        ),
+        Misconception(
+            "The first token reads itself, whatever is asked for",
+            "With attend_current its own key takes its fraction, and the rest is "
+            "dropped. Without, o₀ is an empty sum.",
+            lambda q, k, v, attend_current: torch.cat(
+                (v[:1], attend(q, k, v, attend_current)[1:])
+            ),
+        ),
     ),
     properties=(
         Property(
@@ -587,6 +1063,14 @@ def _needed_by_softmax(z, share):
     return int((1 - p / p[-1] > share).sum() + 1)
 
 
+def _left(z):
+    return np.exp(-np.logaddexp(0, z[::-1]).cumsum())
+
+
+def _argmax_below(z, share, compare):
+    return int(compare(_left(z), share).argmax() + 1)
+
+
 STOP = Exercise(
     name="stickbreaking-7",
     title="How far must one look?",
@@ -603,6 +1087,7 @@ Predict before you run: for logits 0 and a share of 0.001? For logits $-8$ and o
 `np.logaddexp(0, z[::-1]).cumsum()` is minus the logarithm of the stick after each key. Count the keys after which it is still too long.
 """,
     cases=(
+        (np.zeros(3), 0.5),
         (np.zeros(20), 0.001),
         (np.array([3.0, -1.0, 2.0, -5.0, 0.5, -2.0]), 0.05),
         (np.linspace(4, -4, 40), 0.01),
@@ -647,6 +1132,75 @@ Predict before you run: for logits 0 and a share of 0.001? For logits $-8$ and o
             "There you must have seen all keys to know that you need not have. A stick "
             "knows what is left after each.",
             _needed_by_softmax,
+        ),
+        Misconception(
+            "The walk goes on although enough is taken",
+            "At *most* share: where exactly this much is left one may stop.",
+            lambda z, share: int(min((_left(z) >= share).sum() + 1, len(z))),
+        ),
+        Misconception(
+            "Where the stick never gets so short, one key too many is counted",
+            "There are no more than len(z) keys.",
+            lambda z, share: int((_left(z) > share).sum() + 1),
+        ),
+        Misconception(
+            "What is left is taken for what is broken off",
+            "Stop when at most share is *left*.",
+            lambda z, share: keys_needed(z, 1 - share),
+        ),
+        Misconception(
+            "This is how many keys are not needed",
+            "Count those that must be looked at.",
+            lambda z, share: len(z) - keys_needed(z, share),
+        ),
+        Misconception(
+            "σ and 1 − σ are exchanged",
+            "A key takes σ(z) and leaves 1 − σ(z).",
+            lambda z, share: keys_needed(-z, share),
+        ),
+        Misconception(
+            "The logarithm is compared with the share",
+            "Take the exponential, or the logarithm of the share.",
+            lambda z, share: int(
+                min((-np.logaddexp(0, z[::-1]).cumsum() > share).sum() + 1, len(z))
+            ),
+        ),
+        Misconception(
+            "Each key's own rest is compared",
+            "What *all* keys so far have left counts: a product.",
+            lambda z, share: int(min((1 - _sigma(z[::-1]) > share).sum() + 1, len(z))),
+        ),
+        Misconception(
+            "All keys are needed",
+            "Loud keys leave little: one may stop.",
+            lambda z, share: len(z),
+        ),
+        Misconception(
+            "The walk goes on although enough is taken, and stops at once if it never is",
+            "At *most* share; and the argmax of a row of False is 0.",
+            lambda z, share: _argmax_below(z, share, np.less),
+        ),
+        Misconception(
+            "The oldest keys are asked first, and there is no last one",
+            "The nearest key breaks first: walk the row from its end. And there are "
+            "no more than len(z) keys.",
+            lambda z, share: int((np.cumprod(1 - _sigma(z)) > share).sum() + 1),
+        ),
+        Misconception(
+            "The keys that leave too much are counted",
+            "One more is needed: the one that brings the stick below the share.",
+            lambda z, share: int((_left(z) > share).sum()),
+        ),
+        Misconception(
+            "The walk goes on although enough is taken, beyond the last key",
+            "At *most* share. And there are no more than len(z) keys.",
+            lambda z, share: int((_left(z) >= share).sum() + 1),
+        ),
+        Misconception(
+            "The keys are numbered from 0",
+            "How many must be looked at? The key with which the share is reached is "
+            "one of them.",
+            lambda z, share: int((_left(z) <= share).argmax()),
         ),
     ),
     properties=(
