@@ -39,6 +39,12 @@ def test_only_checked_cells_store_outputs(path):
             assert bool(cell.outputs) == checked, cell.source
 
 
+def test_every_notebook_names_its_kernel():
+    for path in PATHS:
+        notebook = nbformat.read(path, as_version=4)
+        assert notebook.metadata.kernelspec.name == "python3", path
+
+
 def checked(source, text, count=1):
     output = new_output("stream", name="stdout", text=text)
     cell = new_code_cell(source, execution_count=count, outputs=[output])

@@ -43,7 +43,7 @@ def diagnose(exercise: "Exercise", given: list[Any], wanted: list[Any]) -> str:
 def locate(exercise: "Exercise", given: list[Any], wanted: list[Any]) -> str:
     """How near results are that nothing else is known of, or where they are wrong."""
     found = Diagnosis(exercise, given, wanted)
-    return found.relation(NEARLY) or found.region()
+    return ("" if found.is_exact() else found.relation(NEARLY)) or found.region()
 
 
 def parts(result: Any, want: Any) -> list[Array]:
@@ -187,6 +187,10 @@ class Diagnosis:
                     ),
                 )
 
+    def is_exact(self) -> bool:
+        """Whether the right results are SymPy's."""
+        return any(want.dtype.kind == "O" for _, want in self._pairs())
+
     def _plain_pairs(self) -> Pairs:
         """The pairs as numbers, without axes of length 1, if all have a value."""
         pairs = [(_valued(got), _valued(want)) for got, want in self._pairs()]
@@ -268,11 +272,20 @@ def _options(values: Iterator[Any]) -> list[Any]:
 # Operations on the right result.
 
 
-def _whole(x: Array) -> Array:
-    """The array, if it holds whole numbers; off by one is no slip of others."""
-    if x.dtype.kind == "i" or all(getattr(e, "is_integer", False) for e in x.flat):
-        return x
-    raise TypeError("no whole numbers")
+def _only(condition: Callable[[Any], bool], change: Callable[[Any], Any]) -> Any:
+    """The change, for what it makes sense for."""
+
+    def changed(x: Any) -> Any:
+        if not condition(x):
+            raise TypeError("no such change")
+        return change(x)
+
+    return changed
+
+
+def _is_whole(x: Array) -> bool:
+    """Whether an array holds whole numbers; off by one is no slip of others."""
+    return x.dtype.kind == "i" or all(getattr(e, "is_integer", False) for e in x.flat)
 
 
 def _entrywise(function: Any, symbolic: Any) -> Callable[[Array], Array]:
@@ -285,7 +298,7 @@ def _entrywise(function: Any, symbolic: Any) -> Callable[[Array], Array]:
 
 
 def _flipped(axis: int) -> Callable[[Array], Array]:
-    return lambda x: np.flip(x, axis) if x.ndim else _whole(np.array(0.5))
+    return _only(lambda x: x.ndim > 0, lambda x: np.flip(x, axis))
 
 
 OPERATIONS: tuple[tuple[str, str, Callable[[Array], Array]], ...] = (
@@ -297,10 +310,18 @@ OPERATIONS: tuple[tuple[str, str, Callable[[Array], Array]], ...] = (
     (
         "True and False are exchanged",
         "Yours is the opposite everywhere.",
-        lambda x: ~x if x.dtype.kind == "b" else _whole(np.array(0.5)),
+        _only(lambda x: x.dtype.kind == "b", np.logical_not),
     ),
-    ("One too many", "Your numbers are too large by 1.", lambda x: _whole(x) + 1),
-    ("One too few", "Your numbers are too small by 1.", lambda x: _whole(x) - 1),
+    (
+        "One too many",
+        "Your numbers are too large by 1.",
+        _only(_is_whole, lambda x: x + 1),
+    ),
+    (
+        "One too few",
+        "Your numbers are too small by 1.",
+        _only(_is_whole, lambda x: x - 1),
+    ),
     (
         "This is the complement",
         "Yours is 1 minus the right result: what is left for what is taken, or the "
@@ -352,17 +373,6 @@ OPERATIONS: tuple[tuple[str, str, Callable[[Array], Array]], ...] = (
 
 def _is_true_or_false(x: Any) -> bool:
     return isinstance(x, bool) or getattr(x, "dtype", None) in (bool, torch.bool)
-
-
-def _only(condition: Callable[[Any], bool], change: Callable[[Any], Any]) -> Any:
-    """The change, for values that it makes sense for."""
-
-    def changed(x: Any) -> Any:
-        if not condition(x):
-            raise TypeError("no such change")
-        return change(x)
-
-    return changed
 
 
 def _is_numeric(x: Any) -> bool:

@@ -16,9 +16,9 @@ CHECKED = "nbval-check-output"  # the tag of a cell whose output nbval compares
 
 HOW = (
     "Write each function where it says `raise NotImplementedError`, run the cell, then "
-    "run the check below it.\nThe check says what is wrong, and with which smallest "
-    "input; it never shows the solution.\nWhere SymPy is asked for, results are exact, "
-    "without a decimal point."
+    "run the check below it.\nThe check names the mistake, or shows the smallest input "
+    "that it finds wrong; it never shows the solution.\nWhere SymPy is asked for, "
+    "results are exact, without a decimal point."
 )
 
 LIBRARIES = {"np", "sp", "torch"}  # a learner may want them where a solution does not
