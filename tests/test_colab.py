@@ -93,7 +93,7 @@ def said(notebook):
         for cell in notebook.cells
         if cell.cell_type == "code"
         for output in cell.outputs
-        if output.output_type == "execute_result"
+        if output.output_type in ("execute_result", "display_data")
     )
 
 

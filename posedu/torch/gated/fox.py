@@ -123,7 +123,10 @@ def _initial_bias(heads: int, start: float | tuple[float, float] | Tensor) -> Te
     if isinstance(start, tuple):
         start = _bias_of_times(heads, start)
     elif not isinstance(start, Tensor):
-        start = torch.full((heads,), require_finite("gate_bias", start))
+        dtype = torch.get_default_dtype()
+        if abs(require_finite("gate_bias", start)) > torch.finfo(dtype).max:
+            raise ValueError(f"gate_bias must be finite in {dtype}, got {start}")
+        start = torch.full((heads,), start, dtype=dtype)
     require_shape("gate_bias", start, (heads,))
     return start.detach().clone()
 
