@@ -139,11 +139,11 @@ def test_compiled(layout, dtype, dynamic):
     torch.compiler.reset()
     rope = RoPE(16, layout=layout, rotary_dim=12)
 
-    @torch.compile(fullgraph=True, dynamic=dynamic, backend="inductor")
+    @torch.compile(fullgraph=True, dynamic=dynamic)
     def turn(x, cos, sin):
         return turn_pairs(x, cos, sin, layout=layout)
 
-    @torch.compile(fullgraph=True, dynamic=dynamic, backend="inductor")
+    @torch.compile(fullgraph=True, dynamic=dynamic)
     def turn_into(x, cos, sin, out):
         return turn_pairs(x, cos, sin, layout=layout, out=out)
 
