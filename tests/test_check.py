@@ -62,6 +62,14 @@ def test_misconceptions_are_at_least_three_with_names_of_their_own(exercise):
     assert len(names) == len(exercise.misconceptions) >= 3
 
 
+def test_an_expression_that_is_nearly_right_is_not_said_to_be_rounded():
+    exercise = core.find("order-4")
+    name = "In position–content the tokens are exchanged"
+    [known] = [m for m in exercise.misconceptions if m.name == name]
+    unknown = replace(exercise, misconceptions=())
+    assert "float32" not in core.verdict(unknown, known.answer)[1]
+
+
 @EACH_SHEET
 def test_each_sheet_belongs_to_a_chapter_and_numbers_its_exercises(name):
     folder, chapter = check.sheets()[name].split(".")[2:]

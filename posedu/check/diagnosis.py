@@ -36,6 +36,7 @@ def diagnose(exercise: "Exercise", given: list[Any], wanted: list[Any]) -> str:
             or found.operation()
             or found.other_argument()
             or found.misconception(found.wrong)
+            or ("" if found.is_exact() else found.relation(ROUNDED))
             or found.relation(RELATIONS)
         )
 
@@ -510,12 +511,15 @@ def _within(share: float) -> Callable[[Pairs, float], bool]:
 
 Relations = tuple[tuple[str, str, Callable[[Pairs, float], bool]], ...]
 
-RELATIONS: Relations = (
+ROUNDED: Relations = (
     (
         "Right to about six digits",
         "So many float32 has: something is rounded to it on the way.",
         _within(1e-5),
     ),
+)
+
+RELATIONS: Relations = (
     (
         "A constant factor is wrong",
         "All your numbers are the right ones times one and the same number.",

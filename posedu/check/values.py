@@ -126,8 +126,8 @@ def differs(got: np.ndarray, want: np.ndarray, tolerance: float) -> np.ndarray:
         return np.ones(want.shape, dtype=bool)
     if want.dtype.kind not in "fc":
         return np.asarray(plain != want)
-    with np.errstate(invalid="ignore"):  # the difference of equal infinities is NaN
-        return np.asarray(~((plain == want) | (abs(plain - want) <= tolerance)))
+    close = np.isclose(plain, want, rtol=0, atol=tolerance, equal_nan=True)
+    return np.asarray(~close)
 
 
 def _same(got: Any, want: Any) -> bool:

@@ -879,6 +879,7 @@ At which step may you round?
     cases=(
         (torch.tensor([0, 1, 2]), 4),
         (torch.tensor([255, 256, 257]), 4),
+        (torch.tensor([10**6, 10**6 + 1]), 6),
         (torch.tensor([10**6, 10**6 + 1]), 16),
     ),
     solution=exact_table,
@@ -979,6 +980,15 @@ At which step may you round?
             "their way to float32.",
             lambda positions, d: exact_table(positions, d).bfloat16().float(),
         ),
+        Misconception(
+            "The exponents were rounded to float32",
+            "2p/d is a float32 number where d is a power of two, and not "
+            "where d is 6. The position multiplies its error: divide in "
+            "float64.",
+            lambda positions, d: _float32_table(
+                positions.double(), 10000 ** -(torch.arange(0, d, 2) / d).double()
+            ),
+        ),
     ),
     properties=(
         Property(
@@ -1034,9 +1044,15 @@ Write down a guess for $d = 64$ first. Then look how the answer grows with $d$: 
     hint=r"""
 The inner product is a sum of cosines; `np.diff` compares neighbours, and `np.argmax` finds the first `True`.
 """,
-    cases=((2,), (4,), (16,), (64,), (512,)),
+    cases=((2,), (4,), (16,), (64,), (88,), (512,)),
     solution=first_rise,
     misconceptions=(
+        Misconception(
+            "Too few offsets are looked at",
+            "The argmax of a row of False is 0. Where no rise is found "
+            "among the offsets, look at more of them.",
+            lambda d: _first(np.diff(_gram(geometric(d), 20)) > 0) + 1,
+        ),
         Misconception(
             "One step too early",
             "You give the offset before the rise; wanted is the first offset whose "
@@ -1093,6 +1109,24 @@ The inner product is a sum of cosines; `np.diff` compares neighbours, and `np.ar
                 _first(np.diff(np.sin(np.outer(range(4000), geometric(d))).sum(-1)) > 0)
                 + 1
             ),
+        ),
+        Misconception(
+            "These are tensor2tensor's frequencies",
+            "You explore another curve: the paper divides 2p by d. Dividing"
+            " p by d/2 − 1 is another rule.",
+            lambda d: (
+                _first(
+                    np.diff(_gram(10000.0 ** (-np.arange(d // 2) / max(d // 2 - 1, 1))))
+                    > 0
+                )
+                + 1
+            ),
+        ),
+        Misconception(
+            "This is the offset after the lowest point",
+            "The curve falls and rises many times. After its lowest point "
+            "among many offsets it rises, but not for the first time.",
+            lambda d: int(np.argmin(_gram(geometric(d), 100))) + 1,
         ),
     ),
     properties=(

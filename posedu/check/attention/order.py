@@ -292,6 +292,14 @@ After one layer token $i$ is the mean of $i + 1$ tokens. Which of these means co
                     "The mean at place i has i + 1 tokens, not n − i.",
                     _averaged(lambda n, i: sp.Rational(1, n * (n - i))),
                 ),
+                Misconception(
+                    "The tokens are counted from 1",
+                    "Token i is the mean of i + 1 tokens, since tokens count from 0.",
+                    lambda n, j: sum(
+                        (sp.Rational(1, n * i) for i in range(max(j, 1), n)),
+                        sp.Integer(0),
+                    ),
+                ),
             ),
             properties=(
                 Property(
@@ -461,6 +469,25 @@ Write a small function for $a^\top W_q^\top W_k\, b$ and call it four times.
                     lambda x_i, p_i, x_j, p_j, W_q, W_k: four_terms(
                         x_i, p_i, x_i, p_i, W_q, W_k
                     ),
+                ),
+                Misconception(
+                    "In position–content the tokens are exchanged",
+                    "The query brings its own position p_i, and the key its content"
+                    " x_j.",
+                    lambda x_i, p_i, x_j, p_j, W_q, W_k: [
+                        four_terms(x_i, p_i, x_j, p_j, W_q, W_k)[n]
+                        if n != 2
+                        else four_terms(x_i, p_j, x_i, p_i, W_q, W_k)[2]
+                        for n in range(4)
+                    ],
+                ),
+                Misconception(
+                    "The position–position term is not projected",
+                    "W_q and W_k act on positions as on the content.",
+                    lambda x_i, p_i, x_j, p_j, W_q, W_k: [
+                        *four_terms(x_i, p_i, x_j, p_j, W_q, W_k)[:3],
+                        (p_i.T * p_j)[0],
+                    ],
                 ),
             ),
             properties=(
@@ -639,6 +666,7 @@ Subtract the largest *allowed* logit of the row first: that changes nothing but 
                 (np.array([[0.5, -1.0]]), np.array([[False, False]])),
                 (np.array([[999.0, 1000.0, 0.0]]), np.array([[True, True, False]])),
                 (np.array([[1000.0, -1000.0]]), np.array([[False, True]])),
+                (np.array([[1000.0, 1000.0], [0.0, 0.0]]), np.full((2, 2), True)),
                 (
                     np.array([[1.0, 3.0], [2.0, -1.0], [0.0, 0.5]]),
                     np.array([[True, True], [True, True], [True, False]]),
@@ -646,6 +674,20 @@ Subtract the largest *allowed* logit of the row first: that changes nothing but 
             ),
             solution=weights,
             misconceptions=(
+                Misconception(
+                    "An empty row divides 0 by 0",
+                    "Where nothing is allowed the sum of the exponentials is 0, and"
+                    " the row becomes NaN. What may be divided by there?",
+                    lambda logits, mask: (
+                        weights(logits, mask) / mask.any(-1, keepdims=True)
+                    ),
+                ),
+                Misconception(
+                    "The logits are clipped",
+                    "Logits of 999 and 1000 become equal. Subtracting keeps their "
+                    "differences.",
+                    lambda logits, mask: weights(np.clip(logits, -500, 500), mask),
+                ),
                 Misconception(
                     "The empty row attends evenly to what is forbidden",
                     "A large negative number in every place is a constant, and softmax "
@@ -712,6 +754,12 @@ Subtract the largest *allowed* logit of the row first: that changes nothing but 
                     "The logits are lost on the way.",
                     lambda logits, mask: _divided(mask.astype(float)),
                 ),
+                Misconception(
+                    "The largest allowed logit of all rows is subtracted",
+                    "Then a row of smaller logits vanishes. Each row has a largest "
+                    "one of its own.",
+                    lambda logits, mask: _divided(_below_all(logits, mask)),
+                ),
             ),
             properties=(
                 Property(
@@ -771,8 +819,10 @@ The values fall, so the first two that are equal stand next to each other. 4096 
                     ),
                 ),
                 Misconception(
-                    "The values begin with 1/2",
-                    "At the beginning token t = 0, and the value is 1.",
+                    "One too few",
+                    "T is the first of the two equal neighbours: it differs "
+                    "from all before it. And the values begin with 1, at t = "
+                    "0.",
                     lambda dtype: furthest(dtype) - 1,
                 ),
             ),

@@ -369,6 +369,26 @@ Return all positions $p_{ij}$ as an array `[n, n]`, with 0 where $j > i$.
                 _counted(np.tril(np.tanh(logits))), npos - 1
             ),
         ),
+        Misconception(
+            "The sum runs over the queries",
+            "Rows are queries. The position is a sum along a row: over the "
+            "keys from j to the query.",
+            lambda logits, npos: np.tril(
+                np.minimum(np.cumsum(_gates(logits)[::-1], axis=0)[::-1], npos - 1)
+            ),
+        ),
+        Misconception(
+            "Masked logits are 0, and their gates ½",
+            "A gate of the future has to be 0: close it after the sigmoid.",
+            lambda logits, npos: np.tril(
+                np.minimum(
+                    np.cumsum((1 / (1 + np.exp(-np.tril(logits))))[:, ::-1], axis=1)[
+                        :, ::-1
+                    ],
+                    npos - 1,
+                )
+            ),
+        ),
     ),
     properties=(
         Property(
@@ -852,6 +872,11 @@ Interpolate numbers, not vectors: `u = q @ table` has one number for each query 
             "A position is the *sum* of the gates from the key to the query.",
             _counting(lambda g: g),
         ),
+        Misconception(
+            "The content is divided twice",
+            "Once √d has divided q · k there is nothing left to divide.",
+            _with_roots(content=-2, gates=-1, bias=-1),
+        ),
     ),
     properties=(
         Property(
@@ -1156,13 +1181,15 @@ Predict before you run: what becomes of the gradient if all gates are exactly 0 
         (_gates_of(1.0, 0.0, 1.0, 1.0), _TABLE, 1),
         (_gates_of(0.5, 0.25, 0.25, 1.0, 0.0), _TABLE, 0),
         (_gates_of(0.9, 0.8, 0.7, 0.9, 0.6), _TABLE[:3], 1),
+        (_gates_of(0.5, 1.0, 1.0), _TABLE[:3], 0),
     ),
     solution=gate_gradient,
     misconceptions=(
         Misconception(
             "At a whole position the slope to the right is taken",
             "That is a choice one could make, but autograd differentiates the code: "
-            "it takes column ⌈p⌉, and at a whole p that is the column of the floor.",
+            "it takes column ⌈p⌉, and at a whole p that is the column of the floor. "
+            "And beyond the table the clamp lets nothing through: no slope goes on.",
             _by_slope(_slope_to_the_right),
         ),
         Misconception(
@@ -1232,6 +1259,19 @@ Predict before you run: what becomes of the gradient if all gates are exactly 0 
             "Older gates move the position, by the slope to the right",
             "The sum runs from key j to the query, not from the first key to j.",
             _by_slope(_slope_to_the_right, first=lambda j: 0, last=lambda j: j + 1),
+        ),
+        Misconception(
+            "The position is clamped to npos",
+            "Positions count from 0: the last column is npos − 1, and "
+            "beyond it nothing moves.",
+            lambda gates, u, j: gate_gradient(gates, torch.cat((u, 0 * u[:1])), j),
+        ),
+        Misconception(
+            "Older gates are the position",
+            "The sum runs from key j to the query, not from the first key to j.",
+            lambda gates, u, j: gate_gradient(
+                gates.flip(0), u, len(gates) - 1 - j
+            ).flip(0),
         ),
     ),
 )

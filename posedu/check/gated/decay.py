@@ -524,6 +524,8 @@ The check tries it on biases and weights of the chapter. Predict: ALiBi's bias; 
             np.array([[1.0, 0.0], [2.0, 1.0]]),
             np.array([[1.0, 0.0], [2.0, 3.0]]),
             np.array([[1.0, 7.0, 8.0], [2.0, 1.0, 9.0], [3.0, 2.0, 1.0]]),
+            np.diag([0.0, 1.0, 0.0]),
+            np.diag([1.0, 1 + 5e-6, 1.0]),
             np.tri(4) + np.diag([2.0, 3.0], -2),
             np.add.outer(np.arange(3.0), np.arange(3.0)),
             _line,
@@ -602,6 +604,23 @@ The check tries it on biases and weights of the chapter. Predict: ALiBi's bias; 
             "Symmetry is tested",
             "a[i, j] = a[j, i] is something else, and looks at what is masked.",
             lambda a: bool(np.allclose(a, a.T, rtol=0, atol=1e-9)),
+        ),
+        Misconception(
+            "A relative tolerance takes part",
+            "`np.allclose` adds 1e-5 of the numbers' size to its atol, "
+            "unless rtol is 0.",
+            lambda a: all(
+                np.allclose(np.diagonal(a, -t), a[t, 0], rtol=1e-5, atol=1e-9)
+                for t in range(len(a))
+            ),
+        ),
+        Misconception(
+            "Only the ends of the diagonals are compared",
+            "Signed differences of neighbours cancel: their sum is last "
+            "minus first, whatever stands between.",
+            lambda a: all(
+                abs(a[-1, len(a) - 1 - t] - a[t, 0]) <= 1e-9 for t in range(len(a))
+            ),
         ),
     ),
 )
@@ -971,6 +990,12 @@ A weight is an exponential over the sum of both; each design changes the older k
             "The gate divides",
             "A closed gate must make the weight 0.",
             _old(lambda s, f: sp.exp(s) / f, lambda s, f: sp.exp(s / f)),
+        ),
+        Misconception(
+            "Inside, the gate is added to the logit",
+            "One could *multiply* the logit by f. An open gate, f = 1, must"
+            " change nothing.",
+            _old(_in_front, lambda s, f: sp.exp(s + f)),
         ),
     ),
     properties=(

@@ -335,6 +335,13 @@ def _weights_case(tokens, d):
     return *draw(2, tokens, d), -np.logaddexp(0, draw(tokens))
 
 
+@np.errstate(all="ignore")
+def _by_products(q, k, log_f):
+    products = np.cumprod(np.exp(log_f))
+    e = np.tril(np.exp(_logits(q, k)) * products[:, None] / products)
+    return e / e.sum(axis=1, keepdims=True)
+
+
 def _with_bias(bias):
     """Weights whose logits are what q · k/√d and the gates make."""
     return lambda q, k, log_f: _softmax(bias(_logits(q, k), log_f))
@@ -353,7 +360,12 @@ Return FoX's attention weights, `[tokens, tokens]`, zero above the diagonal.
     hint=r"""
 `np.cumsum(log_f)` is all that $D$ needs. Which term of the logits is divided by $\sqrt d$?
 """,
-    cases=(_weights_case(2, 4), _weights_case(3, 4), _weights_case(8, 16)),
+    cases=(
+        _weights_case(2, 4),
+        _weights_case(3, 4),
+        _weights_case(8, 16),
+        (*draw(2, 200, 4), np.full(200, -5.0)),
+    ),
     solution=weights,
     misconceptions=(
         Misconception(
@@ -558,6 +570,12 @@ Return FoX's attention weights, `[tokens, tokens]`, zero above the diagonal.
             "Divided by the root of the number of tokens",
             "d is the width of the queries.",
             lambda q, k, log_f: weights(q * np.sqrt(q.shape[1] / len(q)), k, log_f),
+        ),
+        Misconception(
+            "The gates are multiplied up and divided",
+            "Over a long text the products reach 0, and 0/0 is NaN. "
+            "Subtract their logarithms.",
+            _by_products,
         ),
     ),
     properties=(
@@ -1319,6 +1337,12 @@ Cumulative sums twice: of $\log f$ from the end, and of what their exponentials 
             lambda log_f, share: int(
                 (_kept(log_f) > (1 - share) * _kept(log_f).sum()).sum()
             ),
+        ),
+        Misconception(
+            "The gates are read newest first",
+            "`log_f` is stored oldest first: the newest gate stands at its "
+            "end, and the step to the nearest older key costs that one.",
+            lambda log_f, share: reach(np.append(log_f[:1], log_f[:0:-1]), share),
         ),
     ),
     properties=(

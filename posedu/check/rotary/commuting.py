@@ -205,8 +205,12 @@ Write both sides to second order. From the sum's series comes $(sA + tB)^2/2$; m
 
 def is_rotation(m):
     """Whether a real square matrix is a rotation: True or False."""
-    orthogonal = (m.T * m - sp.eye(m.rows)).is_zero_matrix
-    return bool(orthogonal and m.det() == 1)
+    orthogonal = sp.simplify(m.T * m) == sp.eye(m.rows)
+    return orthogonal and sp.simplify(m.det()) == 1
+
+
+def _keeps_lengths(m):
+    return sp.simplify(m.T * m) == sp.eye(m.rows)
 
 
 _HALF = sp.Rational(1, 2)
@@ -222,15 +226,18 @@ ROTATION = Exercise(
     lines=2,
     statement=r"""
 Decide whether a real square SymPy matrix is a rotation matrix.
+Its entries may be sines and cosines.
 Return `True` or `False`.
 """,
     hint=r"""
 Two conditions, and neither follows from the other.
+`sp.simplify` knows that $\cos^2 + \sin^2 = 1$.
 """,
     cases=(
         (sp.diag(1, -1),),
         (sp.diag(2, _HALF),),
         (_TURN,),
+        (sp.Matrix([[sp.cos(1), -sp.sin(1)], [sp.sin(1), sp.cos(1)]]),),
         (sp.diag(-1, -1, 1),),
         (sp.diag(-1, 1, 1),),
         (sp.Matrix([[1, 1], [0, 1]]),),
@@ -245,12 +252,12 @@ Two conditions, and neither follows from the other.
             "Mirrors pass",
             "diag(1, −1) keeps lengths and angles, and turns nothing into its mirror "
             "image: what tells it from a rotation?",
-            lambda m: (m.T * m - sp.eye(m.rows)).is_zero_matrix,
+            _keeps_lengths,
         ),
         Misconception(
             "Stretches pass",
             "diag(2, ½) keeps areas, not lengths.",
-            lambda m: m.det() == 1,
+            lambda m: sp.simplify(m.det()) == 1,
         ),
         Misconception(
             "Half turns do not pass",
@@ -317,7 +324,7 @@ Two conditions, and neither follows from the other.
         Misconception(
             "Only mirrors pass",
             "A mirror has determinant −1. A rotation?",
-            lambda m: bool((m.T * m - sp.eye(m.rows)).is_zero_matrix and m.det() == -1),
+            lambda m: _keeps_lengths(m) and sp.simplify(m.det()) == -1,
         ),
         Misconception(
             "Only the right angles are looked at",
@@ -328,6 +335,17 @@ Two conditions, and neither follows from the other.
             "Everything with a determinant of 1 or −1, and equal diagonal, passes",
             "The transpose must be the inverse, and the determinant 1.",
             lambda m: bool(m.det() in (1, -1) and len(set(m.diagonal())) == 1),
+        ),
+        Misconception(
+            "Nothing is simplified",
+            "cos² 1 + sin² 1 is 1, but SymPy says so only after `sp.simplify`.",
+            lambda m: bool(m.T * m == sp.eye(m.rows) and m.det() == 1),
+        ),
+        Misconception(
+            "Only whole numbers pass",
+            "Rounded fractions, sines and cosines seldom make exactly 1. "
+            "Keep SymPy's numbers, and simplify.",
+            lambda m: is_rotation(m) and all(entry.is_integer for entry in m),
         ),
     ),
 )
@@ -381,6 +399,16 @@ def _by_eigenvalues(generators):
     return bool(np.allclose(values, values[:1]))
 
 
+def _commute_exactly(generators):
+    products = np.einsum("amij,cmjk->acmik", generators, generators)
+    return bool((products == products.swapaxes(0, 1)).all())
+
+
+def _summed_over_blocks(generators):
+    products = np.einsum("amij,cmjk->acik", generators, generators)
+    return bool(np.allclose(products, products.swapaxes(0, 1)))
+
+
 def _across_blocks(generators):
     flat = generators.reshape(-1, *generators.shape[2:])
     products = np.einsum("aij,cjk->acik", flat, flat)
@@ -419,6 +447,18 @@ All products of one axis's blocks with another's: `np.einsum("amij,cmjk->acmik",
     ),
     solution=commute,
     misconceptions=(
+        Misconception(
+            "The products are summed over the blocks",
+            "Differences of two blocks may cancel. Each block has to "
+            "commute by itself: m stays in the result of the einsum.",
+            _summed_over_blocks,
+        ),
+        Misconception(
+            "Equality is exact",
+            "Products of rounded numbers differ in their last bit. Compare "
+            "up to rounding.",
+            _commute_exactly,
+        ),
         Misconception(
             "Blocks are compared with other blocks",
             "Blocks of different m never meet in a product. Compare the axes within "
@@ -462,8 +502,10 @@ All products of one axis's blocks with another's: `np.einsum("amij,cmjk->acmik",
             lambda generators: commute(generators[:, :1]),
         ),
         Misconception(
-            "Entries are multiplied, not matrices",
-            "Numbers commute, so this always passes.",
+            "Some that do not commute pass",
+            "Which products do you compare, and must all of their "
+            "entries be equal? Of entries instead of matrices, "
+            "everything passes: numbers commute.",
             lambda generators: True,
         ),
         Misconception(

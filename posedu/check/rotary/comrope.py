@@ -515,6 +515,14 @@ Return the positions of a class token and of the patches of an image of `width` 
                 ([[(w - 1) / 2, (h - 1) / 2]], coordinates(w, h)[1:] * [w, h] - 0.5)
             ),
         ),
+        Misconception(
+            "Rows are divided by the width",
+            "Each axis is divided by its own count: columns by the width, "
+            "rows by the height.",
+            lambda w, h: np.concatenate(
+                (coordinates(w, h)[:1], coordinates(w, h)[1:] * [1, h / w])
+            ),
+        ),
     ),
 )
 

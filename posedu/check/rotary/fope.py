@@ -10,9 +10,9 @@ from posedu.numpy.frequencies import frequencies
 # fope-1: who is kept
 
 
-def kept(d, length, base=10000):
+def kept(d, length):
     """How many of the d/2 frequencies make at least one turn in ``length``."""
-    turns = [length * base ** (-2 * p / d) / (2 * np.pi) for p in range(d // 2)]
+    turns = [length * 10000 ** (-2 * p / d) / (2 * np.pi) for p in range(d // 2)]
     return sum(t >= 1 for t in turns)
 
 
@@ -32,13 +32,14 @@ KEPT = Exercise(
     minutes=6,
     lines=2,
     statement=r"""
-How many of the $d/2$ frequencies make at least one full turn within `length` positions?
+How many of the $d/2$ frequencies make at least one full turn within `length` steps, each of one position?
+The base is 10000.
 Find the rule on paper; the function may count.
 """,
     hint=r"""
 One turn is $2\pi$: when is $L\,\omega_p \ge 2\pi$?
 """,
-    cases=((4, 512), (8, 512), (64, 512), (64, 8192), (8, 10**6)),
+    cases=((2, 7), (4, 512), (8, 512), (64, 512), (64, 8192), (8, 10**6)),
     solution=kept,
     misconceptions=(
         Misconception(
@@ -122,6 +123,12 @@ One turn is $2\pi$: when is $L\,\omega_p \ge 2\pi$?
             "Pair p is kept if p is at most the solution of L ω = 2π, and p counts "
             "from 0.",
             lambda d, length: round(_by_logarithm(d, length)),
+        ),
+        Misconception(
+            "The steps between `length` positions are counted",
+            "Their number is length − 1. Here `length` steps are given, so "
+            "the floor is 2π/L.",
+            _count(lambda w, d, length: (length - 1) * w >= 2 * np.pi),
         ),
     ),
 )
@@ -322,6 +329,20 @@ Waves first, `[n, waves]`; then one matrix product.
             "The coefficients have lost their signs",
             "They are used as they are.",
             lambda x, w, c: np.cos(x[:, None] * w) @ np.abs(c),
+        ),
+        Misconception(
+            "The positions are divided by 2π",
+            "ω is in radians a position.",
+            lambda positions, omega, coefficients: series(
+                positions / (2 * np.pi), omega, coefficients
+            ),
+        ),
+        Misconception(
+            "Frequencies are taken for wavelengths",
+            "ω x is the angle already, in radians.",
+            lambda positions, omega, coefficients: series(
+                positions, 2 * np.pi / omega, coefficients
+            ),
         ),
     ),
 )

@@ -1,5 +1,7 @@
 """The exercises on LieRE."""
 
+import math
+
 import numpy as np
 import sympy as sp
 import torch
@@ -459,7 +461,7 @@ RODRIGUES = Exercise(
     lines=4,
     statement=r"""
 Compute $\exp A$ of a $3 \times 3$ skew matrix `a`, without a matrix exponential.
-$A = 0$ is allowed.
+$A = 0$ is allowed, and so is a small $A$: entries may be off by $10^{-9}$ at most.
 """,
     hint=r"""
 $I$, $A$ and $A^2$ are all you need.
@@ -467,6 +469,8 @@ Let $s^2$ be the sum of the squares above the diagonal: what is $A^3$?
 """,
     cases=(
         (np.zeros((3, 3)),),
+        (skew(np.array([0.001, 0.0, 0.0])),),
+        (skew(np.array([0.002, 0.004, 0.006])),),
         (skew(np.array([np.pi / 2, 0.0, 0.0])),),
         (skew(np.array([0.5, -1.5, 2.0])),),
     ),
@@ -592,6 +596,26 @@ Let $s^2$ be the sum of the squares above the diagonal: what is $A^3$?
             "In cos s I + … the rest of the axis is missing; in I + … it is there. "
             "One of the two is too much.",
             lambda a: rodrigues(a) + (np.cos(_length(a)) - 1) * np.eye(3),
+        ),
+        Misconception(
+            "A small A is cut off too early",
+            "I + A lacks A²/2, which is seen where s is 0.001. How small "
+            "must s be for an error of 10⁻⁹?",
+            lambda a: np.eye(3) + a if _length(a) < 0.01 else rodrigues(a),
+        ),
+        Misconception(
+            "At A = 0 it is 0/0",
+            "sin s/s has a limit where s = 0, but not a value. Which "
+            "rotation is it there?",
+            lambda a: rodrigues(a) if a.any() else np.full((3, 3), np.nan),
+        ),
+        Misconception(
+            "The series stops too early",
+            "Ten terms are enough for a small A only. All powers of A are "
+            "multiples of A and A².",
+            lambda a: sum(
+                np.linalg.matrix_power(a, n) / math.factorial(n) for n in range(10)
+            ),
         ),
     ),
     properties=(
@@ -1308,9 +1332,10 @@ Before you run the check: is it the same number for every $P$?
             lambda p: len(p) * (len(p) - 1) // 2,
         ),
         Misconception(
-            "These are the entries of one side",
-            "b is the number of rows. In how many independent directions can P "
-            "change the rotation?",
+            "This is the number of rows",
+            "So large is the rank of the rotation itself, too. The "
+            "rank of its *derivative* is asked for: in how many "
+            "independent directions can P change the rotation?",
             len,
         ),
         Misconception(

@@ -237,11 +237,9 @@ $10000^{1/4} = 10$. A full turn is $2\pi$ radians.
             _hands(omega=[sp.Integer(10000) ** sp.Rational(-p, 3) for p in range(4)]),
         ),
         Misconception(
-            "There is one frequency for each feature",
-            "Eight features make four pairs, and the exponent is −2p/d.",
-            _hands(
-                omega=[sp.Integer(10000) ** sp.Rational(-p, 4) for p in range(4)][::-1]
-            ),
+            "The slowest pair comes first",
+            "Pair 0 is the fastest, and its frequency is base^0 = 1.",
+            _hands(omega=[sp.Rational(1, 10**p) for p in range(4)][::-1]),
         ),
         Misconception(
             "The wavelength is taken for 1/ω",
@@ -465,6 +463,15 @@ def _rope_from_the_end(x, positions):
     return np.concatenate((y[:, :half], y[:, : half - 1 : -1]), axis=1)
 
 
+def _interleaved_with_far_partners(x, positions, layout):
+    if layout == "half":
+        return rope_in(x, positions, layout)
+    d = x.shape[-1]
+    angles = np.repeat(np.outer(positions, frequencies(d)), 2, axis=1)
+    partners = np.concatenate((-x[:, d // 2 :], x[:, : d // 2]), axis=1)
+    return x * np.cos(angles) + partners * np.sin(angles)
+
+
 ROPE = Exercise(
     name="rope-3",
     title="RoPE in both layouts",
@@ -674,6 +681,13 @@ Then find, for each layout, the index array `a` of all first members and `b` of 
                 if layout == "half"
                 else rope_in(x, positions, layout)
             ),
+        ),
+        Misconception(
+            "Interleaved angles with the partners of half",
+            "Feature 2p and 2p + 1 share an angle in yours, but feature p +"
+            " d/2 is taken for the partner. For interleaved the partner is "
+            "the neighbour.",
+            _interleaved_with_far_partners,
         ),
     ),
     properties=(
@@ -1177,6 +1191,7 @@ Mind the dtype of every tensor on the way there.
         for positions, d in (
             ([0, 1, 2], 4),
             ([255, 256, 257, 4000], 8),
+            ([999_999, 1_000_000], 6),
             ([999_999, 1_000_000], 128),
         )
     ),
@@ -1269,6 +1284,13 @@ Mind the dtype of every tensor on the way there.
             lambda positions, d: _cosines_with(
                 lambda p, d: -2 * p / d, lambda angle: angle.bfloat16().double().cos()
             )(positions, d),
+        ),
+        Misconception(
+            "The exponents were rounded to float32",
+            "2p/d is a float32 number where d is a power of two, and not "
+            "where d is 6. The position multiplies its error: divide in "
+            "float64.",
+            _cosines_with(lambda p, d: -(2 * p.float() / d).double()),
         ),
     ),
     properties=(
@@ -1763,6 +1785,13 @@ All queries have the same position.
                 (_turned(q, offset) * rope_in(k, np.arange(len(k)), "half"))
                 .sum(axis=1)
                 .std()
+            ),
+        ),
+        Misconception(
+            "Sample n is turned by n more",
+            "The rows are samples, not positions: all of them have the same offset.",
+            lambda q, k, offset: (
+                (rope_in(q, offset + np.arange(len(q)), "half") * k).sum(axis=1).std()
             ),
         ),
     ),

@@ -634,6 +634,11 @@ def _reversed_row(z):
     return torch.exp(z - torch.nn.functional.softplus(z).cumsum(0))
 
 
+def _row_by_difference(z):
+    cost = torch.nn.functional.softplus(z)
+    return torch.exp(z - (cost.sum() - cost.cumsum(0) + cost))
+
+
 def _quiet(keys):
     """One key of logit 0, and many nearer ones that take next to nothing."""
     return torch.cat((torch.zeros(1), torch.full((keys,), -17.0)))
@@ -662,6 +667,7 @@ $\log A_j = z_j - \sum_{l \ge j} \operatorname{softplus}(z_l)$: turn the row rou
         (torch.tensor([0.0, 6.0, 1.0]),),
         (torch.tensor(3 * draw(20), dtype=torch.float32),),
         (_quiet(16384),),
+        (torch.cat((torch.full((16000,), 100.0), torch.zeros(300))),),
     ),
     solution=row_weights,
     misconceptions=(
@@ -776,6 +782,13 @@ $\log A_j = z_j - \sum_{l \ge j} \operatorname{softplus}(z_l)$: turn the row rou
                 torch.nn.functional.logsigmoid(z)
                 - torch.nn.functional.softplus(z).cumsum(0)
             ),
+        ),
+        Misconception(
+            "The costs are a total minus a cumulative sum",
+            "In float32 the total is large, and the small costs of the "
+            "nearest keys are lost in the difference. Sum from the query "
+            "on: nothing is subtracted then.",
+            _row_by_difference,
         ),
     ),
     properties=(
@@ -1201,6 +1214,11 @@ Predict before you run: for logits 0 and a share of 0.001? For logits $-8$ and o
             "How many must be looked at? The key with which the share is reached is "
             "one of them.",
             lambda z, share: int((_left(z) <= share).argmax()),
+        ),
+        Misconception(
+            "One key too many",
+            "The key that brings the stick down to the share is the last one.",
+            lambda z, share: keys_needed(z, share) + 1,
         ),
     ),
     properties=(
