@@ -843,6 +843,10 @@ def _exact_frequencies(d):
     return 10000 ** (-torch.arange(0, d, 2, dtype=torch.float64) / d)
 
 
+def _float32_frequencies(d):
+    return 10000 ** (-torch.arange(0, d, 2) / d)
+
+
 def _float32_table(positions, omega):
     angles = positions[:, None] * omega
     return torch.stack((angles.sin(), angles.cos()), -1).flatten(1).float()
@@ -889,7 +893,7 @@ At which step may you round?
             "Near 10⁶ neighbouring float32 numbers are 0.06 apart, and so is your "
             "angle. The table may be float32, the angle may not.",
             lambda positions, d: _float32_table(
-                positions.float(), _exact_frequencies(d).float()
+                positions.float(), _float32_frequencies(d)
             ),
         ),
         Misconception(
@@ -905,7 +909,7 @@ At which step may you round?
             "The product is exact now, but its factor is not: an error in the "
             "seventh digit of ω is multiplied by the position.",
             lambda positions, d: _float32_table(
-                positions.double(), _exact_frequencies(d).float().double()
+                positions.double(), _float32_frequencies(d).double()
             ),
         ),
         Misconception(

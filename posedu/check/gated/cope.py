@@ -450,6 +450,12 @@ def _between(value):
     return answer
 
 
+def _fraction_added(u, p):
+    p = sp.Min(p, len(u) - 1)
+    low = sp.floor(p)
+    return u[low] + (p - low) * u[sp.ceiling(p)]
+
+
 INTERPOLATE = Exercise(
     name="cope-3",
     title="Between two columns",
@@ -567,6 +573,11 @@ Bring `p` into the table first. Then `sp.floor`, `sp.ceiling`, and two weights t
             "Only the left column has a part, the nearer the larger",
             "Between two columns both have, and the weights sum to 1.",
             _between(lambda p, t, low, high: (1 - t) * low),
+        ),
+        Misconception(
+            "The fraction is added to the whole lower number",
+            "A mean's shares sum to 1: what the upper number gets the lower one loses.",
+            _fraction_added,
         ),
     ),
 )

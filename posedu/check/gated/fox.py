@@ -1205,6 +1205,11 @@ Which of the two keys does $\alpha$ weigh? What stands before the first token?
             "It is added to the mean square, in the root.",
             lambda k, alpha: _normed(lambda x: _root_mean(x, eps=0))(k, alpha) + 1e-5,
         ),
+        Misconception(
+            "α of the token before is used",
+            "Token i has a share of its own: α_i mixes key i − 1 into key i.",
+            lambda k, alpha: keys(k, np.append(0.0, alpha[:-1])),
+        ),
     ),
     properties=(
         Property(

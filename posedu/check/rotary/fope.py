@@ -723,6 +723,14 @@ Return the largest spread (maximum minus minimum) of `scores` along the diagonal
             "differ. Compare along each diagonal.",
             lambda scores: np.ptp(np.tril(scores)),
         ),
+        Misconception(
+            "Distances from the diagonal's first entry",
+            "The spread is largest minus smallest, and the first entry may be neither.",
+            lambda scores: max(
+                np.abs(np.diag(scores, -t) - scores[t, 0]).max()
+                for t in range(len(scores))
+            ),
+        ),
     ),
     properties=(
         Property(

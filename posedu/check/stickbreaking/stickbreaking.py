@@ -465,6 +465,14 @@ Exchange the letters $i$ and $j$ first, in the bounds as well. Then check with o
             "rows, and so has the z that is read. In this book row i is a query.",
             lambda z: weights(z.T).T,
         ),
+        Misconception(
+            "The query's neighbour leaves everything",
+            "The product ends at key i − 1, which is the first to break.",
+            lambda z: (
+                weights(np.where(np.eye(len(z), k=-1), -np.inf, z))
+                + np.tril(np.triu(weights(z), -1))
+            ),
+        ),
     ),
     properties=(
         Property(
