@@ -53,7 +53,7 @@ NUMBER: /\d+(\.\d+)?/
 OVER: "/"
 SIGN: /\+|-|\\pm(?![a-zA-Z])/
 %ignore /\s+/
-"""  # noqa: E501
+"""  # noqa: E501 -- a terminal of the grammar is one line
 _COMMAND_END = r"(?![a-zA-Z])"
 _SIZES = r"\\([bB]igg?[lr]?|left|right|textstyle)" + _COMMAND_END
 
