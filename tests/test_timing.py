@@ -1,11 +1,12 @@
 """The measuring itself: what is timed, weighed and kept. No test compares times."""
 
+import json
 import os
 import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
-from types import MappingProxyType, ModuleType
+from types import MappingProxyType, ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ import torch
 
 from posedu import provenance
 from posedu.catalog import CATALOG, Variant
+from posedu.crosscheck import CrossCheck, Row
 from posedu.numpy import rotary as reference
 from posedu.timing import (
     Spread,
@@ -27,6 +29,7 @@ from posedu.timing import (
 )
 from posedu.timing.__main__ import main
 from posedu.torch import Encoding, RoPE
+from posedu_book import timings as pages
 
 CPU = torch.device("cpu")
 TASKS = ("forward", "forward + backward")
@@ -238,27 +241,47 @@ def test_one_entry(command, tmp_path):
     assert {r.dtype for r in result.records} == {"float32", "bfloat16"}
 
 
-def test_all_entries_but_those_that_this_commit_has_timed(
-    command, tmp_path, monkeypatch
-):
+def test_all_entries_but_those_that_were_timed_alike(command, tmp_path, monkeypatch):
     timed = []
 
-    def noting(name, *, save_to, device, **sizes):
-        timed.append(name)
-        result = Timing.begin(name, device, 0)
-        result.complete = name != "cope" or len(timed) > len(CATALOG)
-        result.made["commit"] = "another" if name == "fox" else "this"
-        result.save(save_to)
-        return result
+    def noting(*given, **cell):
+        timed.append(cell["limit_name"])
+        if len(timed) == 3:
+            raise KeyboardInterrupt
+        return []
 
-    here = {"commit": "this"}
-    monkeypatch.setattr("posedu.timing.__main__.time_encoding", noting)
-    monkeypatch.setattr("posedu.timing.__main__.provenance", lambda *given: here)
-    assert command("--all") == 130  # interrupted in the last one
-    assert timed == list(CATALOG)
-    timed += [""]
-    assert command("--all") == 0
-    assert timed == [*CATALOG, "", "fox", "cope"]
+    here = {name: CATALOG[name] for name in ("sinusoidal", "alibi")}
+    monkeypatch.setattr("posedu.timing.__main__.CATALOG", here)
+    monkeypatch.setattr(encodings, "compare", noting)
+    once = ["--all", "--dtypes", "float32"]
+    assert command(*once) == 130  # in the second one
+    assert timed == ["copy", "copy", "attention without encoding"]
+    del timed[:]
+    assert command(*once) == 0
+    assert timed == ["attention without encoding"] * 2
+    path = tmp_path / "timing-alibi-cpu.json"
+    made = json.loads(path.read_text())
+    made["made"]["commit"] = "another"
+    path.write_text(json.dumps(made))
+    del timed[:]
+    timed += [""] * 3
+    assert command(*once) == 0
+    assert timed[3:] == ["attention without encoding"] * 2
+    assert command(*once, "--seed", "1") == 0
+    assert len(timed) == 9
+
+
+def test_a_cell_without_memory_is_named_and_the_others_measured(monkeypatch):
+    def narrow(*given, **cell):
+        if cell["length"] == 16:
+            raise torch.OutOfMemoryError
+        return compare(*given, **cell)
+
+    monkeypatch.setattr(encodings, "compare", narrow)
+    result = time_encoding("rope", **SMALL | dict(repeats=1))
+    assert result.complete and {r.length for r in result.records} == {8}
+    assert result.missing == {"L = 16, d = 4, float32": "out of memory"}
+    assert "L = 16, d = 4, float32 is missing (out of memory)" in result.caption()
 
 
 def test_peers_of_an_entry_that_has_none_are_refused(command, capsys):
@@ -373,3 +396,84 @@ def test_committed_timings_are_whole_and_of_today_s_records(path):
     labels = {entry.label(variant) for variant in entry.variants}
     assert {record.candidate for record in result.records} <= labels
     assert {record.task for record in result.records} == set(TASKS)
+
+
+def test_the_commit_is_the_installer_s_or_the_checkout_s(monkeypatch):
+    def installed(text):
+        origin = SimpleNamespace(read_text=lambda name: text)
+        monkeypatch.setattr(provenance, "distribution", lambda name: origin)
+        return provenance.commit()
+
+    assert installed('{"url": "u", "vcs_info": {"commit_id": "abc"}}') == "abc"
+    here = subprocess.run(
+        ["git", "rev-parse", "HEAD"], cwd=DATA, capture_output=True, text=True
+    ).stdout.strip()
+    for text in (None, '{"url": "u", "dir_info": {"editable": true}}'):
+        assert installed(text).removesuffix("+") == here
+    # A checkout of something else, which the package only lies in, says nothing.
+    monkeypatch.setattr(provenance, "__file__", str(DATA / "absent.py"))
+    assert installed(None) is None
+
+
+def test_results_made_alike_differ_in_their_day_alone():
+    made = {"date": "1", "seed": 0}
+    assert provenance.same_making(made, made | {"date": "2"})
+    assert not provenance.same_making(made, made | {"seed": 1})
+    assert not provenance.same_making(made, made | {"more": 0})
+
+
+# The page.
+
+
+def shown(folder):
+    """What the page says of the devices whose files are in a folder."""
+    directive = SimpleNamespace(stored=lambda: pages.stored(folder))
+    return pages.DeviceTables.run(directive)
+
+
+def test_the_page_shows_other_devices_where_their_files_are(
+    tmp_path, stand_ins, monkeypatch
+):
+    assert [node.astext() for node in shown(DATA)] == [
+        "No other device has been measured yet."
+    ] or {*pages.stored(DATA)} != {"cpu"}
+    small = SMALL | dict(repeats=1, lengths=(8,), dtypes=(torch.float32,))
+    for name in ("rope", "alibi"):
+        result = time_encoding(name, **small)
+        result.made["device"] = "Some GPU"
+        if name == "alibi":
+            result.missing["L = 16, d = 4, float32"] = "out of memory"
+        result.save(tmp_path / f"timing-{name}-some-gpu.json")
+    beside = peers.time_rope(**small)
+    beside.made["device"] = "Some GPU"
+    beside.save(tmp_path / "peers-rope-some-gpu.json")
+    rows = [Row("a–b", "forward", "cuda", "float32", 1, 0.0, used) for used in (0.5, 2)]
+    checked = CrossCheck("rope", tuple(rows), 0, result.made, {"flex": "no Triton"})
+    checked.save(tmp_path / "crosscheck-rope-some-gpu.json")
+    time_encoding("rope", **small, save_to=tmp_path / "timing-rope-cpu.json")
+    (section,) = shown(tmp_path)
+    assert section["ids"] == ["timings-some-gpu"]
+    text = section.astext()
+    assert text.startswith("Some GPU\n\nMeasured on Some GPU, threads: ")
+    assert (
+        "Of 2 comparisons of the faces of 1 encodings, forward and backward, 1 held, "
+        "with at most 50% of their bounds used." in text
+    )
+    # In the book's order, RoPE before ALiBi.
+    assert text.index("rope, half") < text.index("alibi, authors, causal")
+    assert "RoPE beside published libraries, forward:" in text
+    assert "stand-in half" in text
+    for lacking in (
+        "RoPE, flex: no Triton",
+        "RoPE: a–b, forward, cuda, float32: 200% of the bound.",
+        "ALiBi: L = 16, d = 4, float32 is missing (out of memory).",
+        "RoPE: absent is missing (No module named 'absent').",
+    ):
+        assert lacking in text
+
+
+@pytest.mark.parametrize("path", sorted(DATA.glob("crosscheck-*.json")), ids=str)
+def test_committed_checks_are_of_today_s_records(path):
+    result = CrossCheck.load(path)
+    assert path.stem.startswith(f"crosscheck-{CATALOG[result.name].name}-")
+    assert result.made["commit"] and result.results
