@@ -8,7 +8,7 @@ fails is named without stopping the others. Called again, it goes on: what the s
 commit has made with the same versions on the same device stays as it is. The exit
 status is 0 if every comparison held.
 
-``--device cpu`` tries the command itself where there is no GPU.
+``--device cpu --folder FOLDER`` tries the command itself where there is no GPU.
 """
 
 import argparse
@@ -28,6 +28,7 @@ from posedu.timing import Timing, time_encoding
 from posedu.timing.peers import PEERS
 
 SEED = 0
+REFUSAL = "There is no GPU here; --device cpu --folder FOLDER tries the command."
 
 Part = tuple[str, str]
 """A kind of file, and the catalog entry that it is of."""
@@ -73,7 +74,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("names", nargs="*", metavar="name", help="default: all entries")
     parser.add_argument("--device", choices=("cuda", "cpu"), help="default: cuda")
-    parser.add_argument("--folder", default="book/data", help="default: book/data")
+    parser.add_argument("--folder", help="default, of a GPU: book/data")
     parser.add_argument(
         "--ways", nargs="+", choices=WAYS, default=WAYS, help="to check"
     )
@@ -90,15 +91,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if unknown:
         parser.error(f"no entry is named {unknown[0]}; there are {', '.join(CATALOG)}")
     if options.device is None and not torch.cuda.is_available():
-        print("There is no GPU here; --device cpu tries the command.", file=sys.stderr)
+        print(REFUSAL, file=sys.stderr)
         return 2
+    if options.device == "cpu" and not options.folder:
+        parser.error("--device cpu wants a --folder: the book's files are not for it")
     device = torch.device(options.device or "cuda")
+    folder = Path(options.folder or "book/data")
     runs = _runs(device, options)
     disagree = False
     chosen = tqdm(parts(options.names or tuple(CATALOG)), unit="part")
     for kind, name in chosen:
         chosen.set_description(f"{kind} {name}")
-        path = Path(options.folder) / f"{kind}-{name}-{file_label(device)}.json"
+        path = folder / f"{kind}-{name}-{file_label(device)}.json"
         lines, held = [], kind != "crosscheck"
         try:
             result = runs[kind](name, save_to=path)
@@ -117,7 +121,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         disagree |= not held
         for line in lines:
             chosen.write(f"{kind} {name}: {line}")
-    print(f"Written to {options.folder}.")
+    print(f"Written to {folder}.")
     return int(disagree)
 
 

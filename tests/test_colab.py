@@ -153,7 +153,7 @@ def test_the_gpu_lab_runs_from_the_file_alone_and_knows_its_commit(bare, tmp_pat
     made = "CrossCheck.load(next(data.glob('crosscheck-*.json'))).made['commit']"
     source.cells.append(nbformat.v4.new_code_cell(made))
     notebook = run(notebooks.carried(source), bare, tmp_path)
-    assert "Faces of Sinusoidal held against each other" in said(notebook)
+    assert "CrossCheck(name='sinusoidal'" in said(notebook)
     assert str(provenance.commit()) in said(notebook)
 
 

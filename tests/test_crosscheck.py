@@ -295,7 +295,9 @@ def test_unknown_names_and_ways_are_refused():
 
 def test_a_result_is_saved_and_loaded_and_what_failed_is_no_agreement(tmp_path):
     row = Row("a", "forward", "cpu", "float32", 1, 0.0, 0.5)
-    result = CrossCheck("rope", (row,), made={"seed": 0}, failed={"flex": "no"})
+    made = {"device": "some", "versions": {"torch": "2"}, "date": "today"}
+    result = CrossCheck("rope", (row,), made=made, failed={"flex": "no"})
+    assert result.caption().endswith("; some, torch 2, today; flex failed (no)")
     result.save(tmp_path / "rope.json")
     assert CrossCheck.load(tmp_path / "rope.json") == result
     assert not result.ok and replace(result, failed={}).ok

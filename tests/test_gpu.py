@@ -121,13 +121,20 @@ def test_without_a_gpu_it_refuses_in_one_line(monkeypatch, capsys):
     assert gpu.main([]) == 2
     refused = capsys.readouterr()
     assert refused.out == ""
-    assert refused.err == "There is no GPU here; --device cpu tries the command.\n"
+    assert refused.err == f"{gpu.REFUSAL}\n"
 
 
-def test_an_unknown_entry_is_refused(capsys):
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (["ropes"], "no entry is named ropes"),
+        (["--device", "cpu"], "--device cpu wants a --folder"),
+    ],
+)
+def test_refused(given, message, capsys):
     with pytest.raises(SystemExit):
-        gpu.main(["ropes"])
-    assert "no entry is named ropes" in capsys.readouterr().err
+        gpu.main(given)
+    assert message in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("native", [True, False])

@@ -434,9 +434,8 @@ def shown(folder):
 def test_the_page_shows_other_devices_where_their_files_are(
     tmp_path, stand_ins, monkeypatch
 ):
-    assert [node.astext() for node in shown(DATA)] == [
-        "No other device has been measured yet."
-    ] or {*pages.stored(DATA)} != {"cpu"}
+    (none,) = shown(tmp_path)
+    assert none.astext() == "No other device has been measured yet."
     small = SMALL | dict(repeats=1, lengths=(8,), dtypes=(torch.float32,))
     for name in ("rope", "alibi"):
         result = time_encoding(name, **small)
@@ -470,10 +469,3 @@ def test_the_page_shows_other_devices_where_their_files_are(
         "RoPE: absent is missing (No module named 'absent').",
     ):
         assert lacking in text
-
-
-@pytest.mark.parametrize("path", sorted(DATA.glob("crosscheck-*.json")), ids=str)
-def test_committed_checks_are_of_today_s_records(path):
-    result = CrossCheck.load(path)
-    assert path.stem.startswith(f"crosscheck-{CATALOG[result.name].name}-")
-    assert result.made["commit"] and result.results

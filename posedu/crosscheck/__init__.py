@@ -47,10 +47,16 @@ class CrossCheck(SavedTable):
     _HEAD = ("faces", "what", "device", "dtype", "cases", "largest error", "of bound")
 
     def caption(self) -> str:
-        """Whose faces they are, and how many inputs were next to a kink."""
+        """Whose faces they are, on what, and how many inputs were next to a kink."""
         text = f"Faces of {CATALOG[self.name].title} held against each other"
         if self.redrawn:
             text += f"; {self.redrawn} inputs next to a kink were drawn again"
+        if self.made:
+            made = self.made
+            text += f"; {made['device']}, torch {made['versions']['torch']}, "
+            text += made["date"]
+        for way, reason in self.failed.items():
+            text += f"; {way} failed ({reason})"
         return text
 
     def rows(self) -> Iterator[tuple[str, ...]]:
