@@ -278,7 +278,7 @@ def _speed(at: _At, name: str, direction: np.ndarray) -> float:
 
 def _compare_slopes(tally, at, lines, slopes, given, where) -> None:
     """The slope along each direction, twice."""
-    pair, (faces, device, dtype), (x, gradient) = at.pair, where, given
+    (faces, device, dtype), (x, gradient) = where, given
     products, turned = at.forward(x)[1]
     size = (np.abs(gradient) * (products + turned)).sum()
     turn, u_64 = float(at.turn.max()), roundoff(torch.float64)
