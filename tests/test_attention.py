@@ -265,11 +265,11 @@ def test_torch_equals_the_reference(
     module = layer(
         8, heads, kv_heads=kv_heads, d=4, encoding=encoding, causal=causal, route=route
     )
-    for tokens in (0, 1, 2, 7):
+    for tokens in (0, 7) if route == "flex" else (0, 1, 7):  # flex traces each
         mask = reference.causal_mask(tokens) if causal else None
         x = normal(tokens, 2, tokens, 8)
         rows = np.random.default_rng(1).uniform(-100, 100, size=(2, tokens))
-        for positions in (None, range(50, 50 + tokens), rows):
+        for positions in (None, rows):
             given_positions = torch.tensor(rows) if positions is rows else positions
             with torch.no_grad():
                 out = module(torch.tensor(x), given_positions).numpy()
@@ -978,11 +978,10 @@ def test_an_encoding_is_part_of_the_module():
     "encoding, route",
     [
         (rope(layout="interleaved"), "sdpa"),
-        (rope(layout="interleaved"), "eager"),
         (fox(), "folded"),
         (alibi(4), "eager"),
     ],
-    ids=["rope-sdpa", "rope-eager", "fox-folded", "alibi-eager"],
+    ids=["rope-sdpa", "fox-folded", "alibi-eager"],
 )
 def test_compiled_is_the_same(encoding, route):
     torch.compiler.reset()

@@ -219,10 +219,10 @@ def test_importing_is_cheap(module):
         ("torch", {"posedu.numpy", "posedu.sympy"}),
     ],
 )
-@pytest.mark.parametrize("family", sorted({e.family for e in CATALOG.values()}))
-def test_faces_know_nothing_of_each_other(family, face, others):
-    module = f"posedu.{face}.{family}"
-    code = f"import sys, {module}; print(*sorted({others!r} & set(sys.modules)))"
+def test_faces_know_nothing_of_each_other(face, others):
+    families = sorted({e.family for e in CATALOG.values()})
+    modules = ", ".join(f"posedu.{face}.{family}" for family in families)
+    code = f"import sys, {modules}; print(*sorted({others!r} & set(sys.modules)))"
     run = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )

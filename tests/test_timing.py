@@ -14,7 +14,6 @@ import torch
 
 from posedu import provenance
 from posedu.catalog import CATALOG, Variant
-from posedu.crosscheck import CrossCheck, Row
 from posedu.numpy import rotary as reference
 from posedu.timing import (
     Spread,
@@ -29,7 +28,6 @@ from posedu.timing import (
 )
 from posedu.timing.__main__ import main
 from posedu.torch import Encoding, RoPE
-from posedu_book import timings as pages
 
 CPU = torch.device("cpu")
 TASKS = ("forward", "forward + backward")
@@ -404,6 +402,8 @@ def test_the_commit_is_the_installer_s_or_the_checkout_s(monkeypatch):
         monkeypatch.setattr(provenance, "distribution", lambda name: origin)
         return provenance.commit()
 
+    checkout = DATA.parents[1] / "posedu" / "provenance.py"
+    monkeypatch.setattr(provenance, "__file__", str(checkout))
     assert installed('{"url": "u", "vcs_info": {"commit_id": "abc"}}') == "abc"
     here = subprocess.run(
         ["git", "rev-parse", "HEAD"], cwd=DATA, capture_output=True, text=True
@@ -420,52 +420,3 @@ def test_results_made_alike_differ_in_their_day_alone():
     assert provenance.same_making(made, made | {"date": "2"})
     assert not provenance.same_making(made, made | {"seed": 1})
     assert not provenance.same_making(made, made | {"more": 0})
-
-
-# The page.
-
-
-def shown(folder):
-    """What the page says of the devices whose files are in a folder."""
-    directive = SimpleNamespace(stored=lambda: pages.stored(folder))
-    return pages.DeviceTables.run(directive)
-
-
-def test_the_page_shows_other_devices_where_their_files_are(
-    tmp_path, stand_ins, monkeypatch
-):
-    (none,) = shown(tmp_path)
-    assert none.astext() == "No other device has been measured yet."
-    small = SMALL | dict(repeats=1, lengths=(8,), dtypes=(torch.float32,))
-    for name in ("rope", "alibi"):
-        result = time_encoding(name, **small)
-        result.made["device"] = "Some GPU"
-        if name == "alibi":
-            result.missing["L = 16, d = 4, float32"] = "out of memory"
-        result.save(tmp_path / f"timing-{name}-some-gpu.json")
-    beside = peers.time_rope(**small)
-    beside.made["device"] = "Some GPU"
-    beside.save(tmp_path / "peers-rope-some-gpu.json")
-    rows = [Row("a–b", "forward", "cuda", "float32", 1, 0.0, used) for used in (0.5, 2)]
-    checked = CrossCheck("rope", tuple(rows), 0, result.made, {"flex": "no Triton"})
-    checked.save(tmp_path / "crosscheck-rope-some-gpu.json")
-    time_encoding("rope", **small, save_to=tmp_path / "timing-rope-cpu.json")
-    (section,) = shown(tmp_path)
-    assert section["ids"] == ["timings-some-gpu"]
-    text = section.astext()
-    assert text.startswith("Some GPU\n\nMeasured on Some GPU, threads: ")
-    assert (
-        "Of 2 comparisons of the faces of 1 encodings, forward and backward, 1 held, "
-        "with at most 50% of their bounds used." in text
-    )
-    # In the book's order, RoPE before ALiBi.
-    assert text.index("rope, half") < text.index("alibi, authors, causal")
-    assert "RoPE beside published libraries, forward:" in text
-    assert "stand-in half" in text
-    for lacking in (
-        "RoPE, flex: no Triton",
-        "RoPE: a–b, forward, cuda, float32: 200% of the bound.",
-        "ALiBi: L = 16, d = 4, float32 is missing (out of memory).",
-        "RoPE: absent is missing (No module named 'absent').",
-    ):
-        assert lacking in text

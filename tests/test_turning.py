@@ -107,8 +107,8 @@ def test_positions_that_want_a_gradient_turn_the_same(layout, dtype, r):
 @pytest.mark.parametrize("r", [8, 4])
 def test_gradients(layout, r):
     rope = RoPE(8, layout=layout, rotary_dim=r)
-    x = torch.randn(3, 5, 2, 8, dtype=torch.float64).transpose(1, 2).requires_grad_()
-    positions = torch.tensor([0.5, -3, 1e6, 7, 2], dtype=torch.float64)
+    x = torch.randn(2, 3, 2, 8, dtype=torch.float64).transpose(1, 2).requires_grad_()
+    positions = torch.tensor([0.5, -3, 1e6], dtype=torch.float64)
     cos, sin = rope.table(positions)
     cos, sin = cos.double(), sin.double()
 
@@ -117,7 +117,7 @@ def test_gradients(layout, r):
 
     assert torch.autograd.gradcheck(turn, (x,))
     assert torch.autograd.gradgradcheck(turn, (x,))
-    near = torch.tensor([0.5, -3, 4, 7, 2], dtype=torch.float64, requires_grad=True)
+    near = torch.tensor([0.5, -3, 4], dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(rope, (x, near))
     assert torch.autograd.gradgradcheck(rope, (x, near))
 
@@ -132,9 +132,11 @@ def test_the_gradient_of_a_sum_is_an_expanded_tensor(layout, dtype):
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("unchecked")
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
-@pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
+@pytest.mark.parametrize(
+    "layout, dtype, dynamic",
+    [("half", torch.bfloat16, False), ("interleaved", torch.float32, True)],
+    ids=["static", "dynamic"],
+)
 def test_compiled(layout, dtype, dynamic):
     torch.compiler.reset()
     rope = RoPE(16, layout=layout, rotary_dim=12)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 import sympy as sp
@@ -9,6 +10,7 @@ import torch
 
 DTYPES = (torch.float64, torch.float32, torch.bfloat16)
 CPU = torch.device("cpu")
+Number = TypeVar("Number", float, np.ndarray)
 DIGITS = 40  # of the symbolic face's arithmetic
 
 Devices = Sequence[torch.device]
@@ -105,8 +107,10 @@ def parameters_of(module: torch.nn.Module) -> dict[str, torch.nn.Parameter]:
     return {n.replace(".", "_"): p for n, p in module.named_parameters()}
 
 
-def difference(product: Callable[[float], float]) -> tuple[float, float]:
+def difference(product: Callable[[float], Number]) -> tuple[Number, Number]:
     """The slope of a smooth function at 0, and what the difference may be off by.
+
+    Of a number, or of each entry of an array.
 
     Doubling the step of an eighth-order difference multiplies its error by about 256;
     a 64th of what that changes is allowed for the error itself.
@@ -115,7 +119,7 @@ def difference(product: Callable[[float], float]) -> tuple[float, float]:
     places = {sign * m * n for sign in (-1, 1) for m in (1, 2) for n in steps}
     at = {n: product(n * STEP) for n in places}
 
-    def slope(m: int) -> float:
+    def slope(m: int) -> Number:
         return sum(w * (at[m * n] - at[-m * n]) for n, w in WEIGHTS) / (m * STEP)
 
     return slope(1), abs(slope(2) - slope(1)) / 64

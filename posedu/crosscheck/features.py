@@ -25,7 +25,7 @@ estimated by doubling the step, and 67 times the reference's own.
 """
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import sympy as sp
@@ -106,11 +106,11 @@ class _Pair:
     def affine(self, positions, parameters=None):
         """T of every token and what is added: exact, by unit steps."""
         own = () if self.heads is None else (self.heads,)
-        zeros = np.zeros((*own, len(positions), self.d))
-        steps = np.eye(self.d).reshape(self.d, *[1] * (zeros.ndim - 1), self.d)
-        added = self.forward(zeros, positions, parameters)
-        columns = self.forward(steps + zeros, positions, parameters) - added
-        return np.moveaxis(columns, 0, -1), added
+        shape = (*own, len(positions), self.d)
+        steps = np.eye(self.d + 1, self.d).reshape(-1, *[1] * (len(shape) - 1), self.d)
+        x = np.broadcast_to(steps, (self.d + 1, *shape))
+        *columns, added = self.forward(x, positions, parameters)
+        return np.stack(columns, -1) - added[..., None], added
 
     def exact(self, x, positions, gradient):
         """Result and gradient of the symbolic face, evaluated token by token."""
@@ -210,15 +210,15 @@ def _compare(
 ) -> None:
     x, _, gradient = case
     faces = "numpy–torch.compile" if compiled else "numpy–torch"
+    given = {t: (rounded(x, t), rounded(gradient, t)) for t in DTYPES}
     lines = None
     for device in devices:
         for dtype in compiled_dtypes(device) if compiled else DTYPES:
-            given = rounded(x, dtype), rounded(gradient, dtype)
             where = (faces, device, dtype)
-            slopes = _compare_fast(tally, at, given, where, compiled)
+            slopes = _compare_fast(tally, at, given[dtype], where, compiled)
             if slopes and x.size:
-                lines = lines or _lines(at, slopes)
-                _compare_slopes(tally, at, lines, slopes, given, where)
+                lines = lines or _lines(at, slopes, given)
+                _compare_slopes(tally, at, lines, slopes, given[dtype], where)
 
 
 def _compare_fast(tally, at, given, where, compiled) -> dict[str, np.ndarray]:
@@ -242,12 +242,38 @@ def _compare_fast(tally, at, given, where, compiled) -> dict[str, np.ndarray]:
     return dict(zip(pair.trained, map(to_numpy, slopes), strict=True))
 
 
-def _lines(at: _At, gradients) -> dict[str, dict[str, np.ndarray]]:
+@dataclass(frozen=True)
+class _Line:
+    """A direction of the parameters, and the reference's slope along it.
+
+    For the inputs of each dtype, with what the slope may be off by.
+    """
+
+    direction: dict[str, np.ndarray]
+    slopes: dict[torch.dtype, tuple[float, float]]
+
+
+def _lines(at: _At, gradients, given) -> dict[str, _Line]:
     """Directions of the parameters along which T changes by 1 at most."""
     pair = at.pair
     everywhere = {n: pair.rng.normal(size=g.shape) for n, g in gradients.items()}
     lines = {n: {n: g} for n, g in gradients.items() if g.any()} | {"all": everywhere}
-    return {name: _scaled(at, line) for name, line in lines.items()}
+    scaled = {name: _scaled(at, line) for name, line in lines.items()}
+    return {n: _Line(line, _slopes(at, line, given)) for n, line in scaled.items()}
+
+
+def _slopes(at: _At, line, given) -> dict[torch.dtype, tuple[float, float]]:
+    """Of the inputs of all dtypes at once: what costs is the table, not the product."""
+    pair = at.pair
+    x, gradient = (np.stack(each) for each in zip(*given.values(), strict=True))
+
+    def products(t):
+        moved = {n: pair.parameters[n] + t * v for n, v in line.items()}
+        out = pair.forward(x, at.positions, pair.parameters | moved)
+        return (out * gradient).reshape(len(x), -1).sum(-1)
+
+    slopes, errors = difference(products)
+    return dict(zip(given, zip(slopes, errors, strict=True), strict=True))
 
 
 def _scaled(at: _At, line):
@@ -266,7 +292,7 @@ def _speed(at: _At, name: str, direction: np.ndarray) -> float:
 
 def _compare_slopes(tally, at, lines, slopes, given, where) -> None:
     """The slope along each direction, twice."""
-    pair, (faces, device, dtype), (x, gradient) = at.pair, where, given
+    (faces, device, dtype), (x, gradient) = where, given
     products, turned = at.forward(x)[1]
     size = (np.abs(gradient) * (products + turned)).sum()
     turn, u_64 = float(at.turn.max()), roundoff(torch.float64)
@@ -274,15 +300,9 @@ def _compare_slopes(tally, at, lines, slopes, given, where) -> None:
     fast = turn + (at.mixing + 4 + x.size) * u
     reference = 67 * (turn + (at.mixing + 4) * u_64)
     for tensor, line in lines.items():
-
-        def product(t, line=line):
-            moved = {n: pair.parameters[n] + t * v for n, v in line.items()}
-            out = pair.forward(x, at.positions, pair.parameters | moved)
-            return (out * gradient).sum()
-
-        expected, error = difference(product)
+        expected, error = line.slopes[dtype]
         bound = size * (fast + reference) + error + torch.finfo(dtype).tiny
-        given_slope = sum((slopes[n] * v).sum() for n, v in line.items())
+        given_slope = sum((slopes[n] * v).sum() for n, v in line.direction.items())
         key = (faces, "parameters", device, dtype, tensor)
         tally.add(*key, given_slope, expected, bound)
 
