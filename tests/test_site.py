@@ -79,6 +79,15 @@ def address():
         server.shutdown()
 
 
+@pytest.mark.parametrize("page", PAGES)
+def test_no_page_shows_a_warning_or_where_it_was_built(page):
+    text = (HTML / page).read_text(encoding="utf-8")
+    assert 'class="output stderr' not in text
+    assert str(ROOT) not in text
+    assert not re.search(r"object at 0x|Generator at 0x", text)
+
+
+
 @pytest.fixture(scope="module")
 def chromium():
     found = shutil.which("chromium")
