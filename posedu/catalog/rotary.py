@@ -185,7 +185,13 @@ ENCODINGS = (
         "O(L d) as RoPE-Mixed in a fixed basis",
         relative="exactly",
         bounded="yes: norms are kept",
-        special_cases=(SpecialCase("mixed", "blocks are 2 × 2", "eq-comrope-mixed"),),
+        special_cases=(
+            SpecialCase(
+                "mixed",
+                "blocks are 2 × 2 and each head has its own multipliers",
+                "eq-comrope-mixed",
+            ),
+        ),
         axes=2,
         unit="b",
     ),
@@ -223,7 +229,7 @@ ENCODINGS = (
         special_cases=(
             SpecialCase(
                 "rope",
-                "the coefficients are the identity, no frequency is dropped",
+                "the coefficients are the identity and no frequency is dropped",
                 "eq-fope-rope",
             ),
         ),
