@@ -24,7 +24,7 @@ ENCODINGS = (
         parameters="h*(h*d+1)",
         cost="O(L²) a head and layer for the bias, O(L h d) a head for the gates",
         relative="at equal gates: then it is ALiBi",
-        bounded="yes: the bias is at most 0",
+        bounded="no: the bias has no lower bound",
         special_cases=(SpecialCase(ATTENTION, "all gates are 1", "eq-fox-open"),),
         sizes=("d_model", "heads"),
         unit="1",
@@ -61,7 +61,7 @@ ENCODINGS = (
         parameters="5*(h*d)**2+3*h**2*d+h+3*h*d",
         cost="O(L²) a head and layer for the bias, O(L h² d²) for the output gate",
         relative="at equal gates, but for the shift of keys and values",
-        bounded="yes: the bias is at most 0",
+        bounded="no: the bias has no lower bound",
         special_cases=(
             SpecialCase("fox", "every part is switched off", "eq-fox-pro-off"),
         ),
