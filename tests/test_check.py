@@ -62,6 +62,13 @@ def test_misconceptions_are_at_least_three_with_names_of_their_own(exercise):
     assert len(names) == len(exercise.misconceptions) >= 3
 
 
+@pytest.mark.parametrize("exercise", ALL, ids=ids)
+def test_no_text_of_an_exercise_holds_a_tab_where_a_backslash_was_meant(exercise):
+    messages = (mistake.message for mistake in exercise.misconceptions)
+    for text in (exercise.statement, exercise.hint, *messages):
+        assert text.replace("\n", "").isprintable()
+
+
 def test_an_expression_that_is_nearly_right_is_not_said_to_be_rounded():
     exercise = core.find("order-4")
     name = "In position–content the tokens are exchanged"

@@ -853,7 +853,7 @@ FEATURE = Exercise(
 You are given a compiled kernel and cannot change it: `kernel(q, k, v)` is causal attention, takes no bias, no mask and no scale, and divides every score by the root of the width of the queries that it *gets*.
 It has a window, too: it looks back no further than it was built for, and does not say how far.
 Make it compute FoX all the same, by one more feature of queries and keys.
-`q`, `k`, `v` are `[tokens, d]`, `log_f` is `[tokens]`, all float64; $q^	op k$ is to be divided by $\sqrt d$ and the gates by nothing.
+`q`, `k`, `v` are `[tokens, d]`, `log_f` is `[tokens]`, all float64; $q^\top k$ is to be divided by $\sqrt d$ and the gates by nothing.
 Return the outputs `[tokens, d]`.
 """,
     hint=r"""
