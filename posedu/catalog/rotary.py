@@ -263,7 +263,7 @@ ENCODINGS = (
         parameters="0",
         cost="O(L² d²) a head and layer; memory O(L² d)",
         relative="exactly",
-        bounded="no: norms are not kept",
+        bounded="no: a series exceeds 1",
     ),
 )
 

@@ -123,6 +123,8 @@ def _ratio_table(results, *tasks):
 def _rows(result, tasks, lengths):
     records = [r for r in result.records if r.task in tasks]
     dims = {r.d for r in records}
+    encoding = CATALOG[result.name]
+    spelled = {encoding.label(v): _spelled(encoding, v) for v in encoding.variants}
     for candidate, d, dtype, limit in dict.fromkeys(
         (r.candidate, r.d, r.dtype, r.limit) for r in records
     ):
@@ -131,8 +133,19 @@ def _rows(result, tasks, lengths):
             for r in records
             if (r.candidate, r.d, r.dtype) == (candidate, d, dtype)
         }
-        name = f"{candidate}, d = {d}" if len(dims) > 1 else candidate
+        name = spelled.get(candidate, candidate)
+        name = f"{name}, d = {d}" if len(dims) > 1 else name
         yield [name, dtype, limit, *(_ratios(ratios, tasks, n) for n in lengths)]
+
+
+def _spelled(encoding, variant):
+    """A label with the names of the options that are numbers, True or False."""
+    options = [
+        value if isinstance(value, str) else f"{name}={value}"
+        for name, value in variant.keywords.items()
+    ]
+    own = ["own heads"] if "heads" in variant.sizes else []
+    return ", ".join([encoding.title, *options, *own])
 
 
 def _ratios(ratios, tasks, length):
