@@ -87,7 +87,6 @@ def test_no_page_shows_a_warning_or_where_it_was_built(page):
     assert not re.search(r"object at 0x|Generator at 0x", text)
 
 
-
 @pytest.fixture(scope="module")
 def chromium():
     found = shutil.which("chromium")
