@@ -51,7 +51,7 @@ def test_other_devices_are_shown_where_their_files_are(tmp_path):
         "with at most 50% of their bounds used." in text
     )
     # In the book's order, not in that of the files.
-    assert text.index("rope, half") < text.index("alibi, authors, causal")
+    assert text.index("RoPE, half") < text.index("ALiBi, authors, causal")
     assert "RoPE beside published libraries, forward:" in text and "theirs" in text
     for lacking in (
         "RoPE, flex: no Triton",
