@@ -43,7 +43,7 @@ SPECTRUM = Exercise(
     lines=2,
     statement=r"""
 A head has $d$ features, $d$ a multiple of 4, and uses axial RoPE with base 100 on an image.
-On paper, find three things and return them exactly (`sp.Integer`, `sp.Rational`):
+On paper, find three things and return them exactly, as SymPy numbers; a power of 100 may stay one:
 
 1. how many frequencies each axis has;
 2. the fastest of them;
@@ -135,6 +135,12 @@ Write down all of them for $d = 8$ first.
             "The exponent lacks its 4",
             "Each axis has a head of d/2 features to itself: what is RoPE's exponent there?",
             _counted(slowest=lambda d: _slowest(100, d // 4 - 1, d, step=1)),
+        ),
+        Misconception(
+            "A tenth for each further pair",
+            "So it looks for d = 8. The last frequency is always just above 1/base: "
+            "more pairs stand closer together.",
+            lambda d: (d // 4, sp.Integer(1), sp.Rational(1, 10) ** (d // 4 - 1)),
         ),
     ),
     properties=(
@@ -237,6 +243,14 @@ Patch $n$ of the list stands in column $n \bmod \text{width}$.
             "Every patch has a column and a row of its own.",
             _by(lambda n, w, h: n, lambda n, w, h: n),
         ),
+        Misconception(
+            "The coordinates do not stand in the last axis",
+            "All columns come first here, then all rows, and a reshape keeps that "
+            "order. Which axis has to move?",
+            lambda width, height: np.array(
+                np.meshgrid(np.arange(width), np.arange(height))
+            ).reshape(-1, 2),
+        ),
     ),
     properties=(
         Property(
@@ -272,7 +286,7 @@ DIAGONAL = Exercise(
     minutes=10,
     lines=2,
     statement=r"""
-A head has one pair, with the frequency vector $f = (f_0, f_1)$; the query is $(1, 0)$ and the key $(0, 1)$.
+A head has one pair, with the frequency vector $f = (f_0, f_1)$; before they are turned, the query's features are $(1, 0)$ and the key's $(0, 1)$.
 Let $s(r_0, r_1)$ be their score where query position minus key position is $(r_0, r_1)$.
 Return
 
@@ -724,6 +738,16 @@ Where is the middle of a row of two patches, at 0 and at 1?
                 (with_class(width, height) + 0.5) / torch.tensor([width, height])
             ),
         ),
+        Misconception(
+            "The class token takes part in the mean",
+            "A row of zeros in front is one token more: the mean of the patches is "
+            "asked for.",
+            lambda width, height: _with_class_at(
+                width,
+                height,
+                *(with_class(width, height)[1:].sum(0) / (width * height + 1)).tolist(),
+            ),
+        ),
     ),
     properties=(
         Property(
@@ -853,6 +877,14 @@ In which of these does the list of rows run first, before and after?
                 weight.unflatten(0, (2, -1)).transpose(0, 1).flatten(0, 1)
             ),
         ),
+        Misconception(
+            "The rows are read in the half layout",
+            "Interleaved, the member of a pair runs fastest and the frequency before "
+            "it.",
+            lambda weight, heads: (
+                weight.unflatten(0, (heads, 2, 2, -1)).permute(0, 3, 1, 2, 4).flatten(0, 3)
+            ),
+        ),
     ),
     properties=(
         Property(
@@ -940,7 +972,7 @@ NEIGHBOURS = Exercise(
     minutes=15,
     lines=4,
     statement=r"""
-All patches of an image of `width` columns and `height` rows have one content, the vector `z`; they are listed row by row, and `positions`, `[width · height, 2]`, says where somebody's code believes that they stand.
+All patches of an image of `width` columns and `height` rows, two or more of each, have one content, the vector `z`; they are listed row by row, and `positions`, `[width · height, 2]`, says where somebody's code believes that they stand.
 Turn them (`turned` below does it), and take the score of every patch with its right neighbour.
 Return the largest of these scores minus the smallest.
 
@@ -1113,7 +1145,7 @@ RANK = Exercise(
     minutes=15,
     lines=6,
     statement=r"""
-A query at (0, 0) looks at all patches of an image, itself included, by index coordinates; `f` holds the frequency vectors, `[pairs, 2]`, and every pair of the query and of every key is (1, 0).
+A query at (0, 0) looks at all patches of an image, itself included, two or more each way, by index coordinates; `f` holds the frequency vectors, `[pairs, 2]`, and every pair of the query and of every key is (1, 0).
 So the logit of a patch at $y$ is $\sum_p \cos(f_p \cdot y)$ (no scaling).
 Take the softmax over all patches, write the weights as a table `[height, width]`, and return its second singular value divided by its first: 0 if the weights are a product of columns and rows.
 

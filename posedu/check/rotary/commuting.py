@@ -213,7 +213,7 @@ def _keeps_lengths(m):
     return sp.simplify(m.T * m) == sp.eye(m.rows)
 
 
-_HALF = sp.Rational(1, 2)
+_HALF, _TINY = sp.Rational(1, 2), sp.Rational(1, 10**12)
 _TURN = sp.Matrix(
     [[sp.Rational(3, 5), -sp.Rational(4, 5)], [sp.Rational(4, 5), sp.Rational(3, 5)]]
 )
@@ -225,8 +225,8 @@ ROTATION = Exercise(
     minutes=5,
     lines=2,
     statement=r"""
-Decide whether a real square SymPy matrix is a rotation matrix.
-Its entries may be sines and cosines.
+Decide whether a real square SymPy matrix is a rotation matrix, exactly.
+Its entries are numbers; sines and cosines may be among them.
 Return `True` or `False`.
 """,
     hint=r"""
@@ -245,6 +245,7 @@ Two conditions, and neither follows from the other.
         (sp.diag(2, 2),),
         (sp.Matrix([[1, sp.Rational(3, 5)], [0, sp.Rational(4, 5)]]),),
         (sp.Matrix([[0, 0, 1], [1, 0, 0], [0, 1, 0]]),),
+        (sp.Matrix([[1, _TINY], [-_TINY, 1]]),),
     ),
     solution=is_rotation,
     misconceptions=(
@@ -347,6 +348,15 @@ Two conditions, and neither follows from the other.
             "Keep SymPy's numbers, and simplify.",
             lambda m: is_rotation(m) and all(entry.is_integer for entry in m),
         ),
+        Misconception(
+            "Nearly is enough",
+            "SymPy's numbers are exact: what is off by 10⁻²⁴ is no rotation. No "
+            "tolerance is needed.",
+            lambda m: bool(
+                np.allclose(np.array((m.T * m).evalf(), dtype=float), np.eye(m.rows))
+                and abs(m.det().evalf() - 1) < 1e-9
+            ),
+        ),
     ),
 )
 
@@ -427,7 +437,7 @@ COMMUTE = Exercise(
     lines=2,
     statement=r"""
 `generators` is `[axes, blocks, b, b]`: block-diagonal generators, one for each axis.
-Decide whether they commute, every two of them.
+Decide whether they commute, every two of them, up to the rounding that `np.allclose` allows.
 Return `True` or `False`.
 """,
     hint=r"""
@@ -442,6 +452,7 @@ All products of one axis's blocks with another's: `np.einsum("amij,cmjk->acmik",
         (_random_skew(1, 3, 4, 4),),
         (_apart(),),
         (_random_skew(3, 1, 3, 3) * np.array([1, 0, 1])[:, None, None, None],),
+        (_random_skew(3, 1, 3, 3) * np.array([0, 1, 1])[:, None, None, None],),
         (_opposite_blocks(),),
         (np.concatenate((_parallel(2, 1, 3), _random_skew(2, 1, 3, 3)), axis=1),),
     ),
@@ -505,7 +516,8 @@ All products of one axis's blocks with another's: `np.einsum("amij,cmjk->acmik",
             "Some that do not commute pass",
             "Which products do you compare, and must all of their "
             "entries be equal? Of entries instead of matrices, "
-            "everything passes: numbers commute.",
+            "everything passes: numbers commute. So it does if one product is "
+            "transposed: of skew matrices, (AB)ᵀ is BA.",
             lambda generators: True,
         ),
         Misconception(
@@ -542,6 +554,14 @@ All products of one axis's blocks with another's: `np.einsum("amij,cmjk->acmik",
             "Only the first and the last axis are looked at",
             "Every two of them must commute.",
             lambda generators: commute(generators[[0, -1]]),
+        ),
+        Misconception(
+            "The first axis is compared with the others, and these not with each other",
+            "What commutes with the first axis need not commute with the rest. Every "
+            "two of them must.",
+            lambda generators: all(
+                commute(generators[[0, n]]) for n in range(len(generators))
+            ),
         ),
     ),
 )
@@ -608,7 +628,8 @@ Write $R q = Q M Q^\top W x$, and remember that the leading $Q$ cancels against 
         ),
         Misconception(
             "Nothing is folded",
-            "The scores with M alone are those of features in another basis.",
+            "The scores with M alone are those of features in another basis. (Q Qᵀ is no "
+            "change: of the two, one cancels against the key's.)",
             lambda weight, basis: weight.clone(),
         ),
         Misconception(

@@ -20,7 +20,7 @@ AXES = Exercise(
     minutes=3,
     lines=1,
     statement=r"""
-In ComRoPE-AP block $m$ belongs to one of $N$ axes.
+In ComRoPE-AP block $m$ belongs to one of $N$ axes; $N$ divides the number of blocks.
 Return the list of axes of all blocks, in order.
 """,
     hint=r"""
@@ -106,7 +106,7 @@ PARAMETERS = Exercise(
     minutes=6,
     lines=3,
     statement=r"""
-A layer has width $C$, $h$ heads, blocks of $b$ and $N$ axes; every head has its own matrices $P_m$, trained in full.
+A layer has width $C$, all $h$ heads together, blocks of $b$ and $N$ axes; every head has its own matrices $P_m$, trained in full.
 Return three numbers: what ComRoPE-AP trains; what LD trains with multipliers of each head; what LD trains with multipliers shared by all heads.
 """,
     hint=r"""
@@ -254,7 +254,7 @@ GENERATORS = Exercise(
     lines=2,
     statement=r"""
 `matrices` is `[blocks, b, b]`, `multipliers` is `[axes, blocks]`.
-Return ComRoPE-LD's generators, `[axes, blocks, b, b]`.
+Return ComRoPE-LD's generators, `[axes, blocks, b, b]`; of a matrix $P$ it takes $P - P^\top$, without a half.
 """,
     hint=r"""
 Make the matrices skew first; then give the multipliers two more axes.
@@ -348,6 +348,13 @@ Make the matrices skew first; then give the multipliers two more axes.
             "ComRoPE takes P − Pᵀ as it is.",
             _generators(lambda p: (p - p.swapaxes(-1, -2)) / p.shape[-1] ** 0.5),
         ),
+        Misconception(
+            "Each block keeps to one axis",
+            "That is AP. In LD every axis turns every block, each by its multiplier.",
+            lambda p, t: ld_generators(
+                p, t * (np.arange(len(p)) % len(t) == np.arange(len(t))[:, None])
+            ),
+        ),
     ),
     properties=(
         Property(
@@ -391,7 +398,7 @@ COORDINATES = Exercise(
     minutes=8,
     lines=3,
     statement=r"""
-Return the positions of a class token and of the patches of an image of `width` × `height`, as ComRoPE has them: `[1 + width · height, 2]`, the class token first.
+Return the positions of a class token and of the patches of an image of `width` × `height`, as ComRoPE has them, each coordinate from 0 to 1 across the image: `[1 + width · height, 2]`, the class token first.
 """,
     hint=r"""
 (index + ½)/count for the patches, row by row; ½ on every axis for the class token.
@@ -523,6 +530,15 @@ Return the positions of a class token and of the patches of an image of `width` 
                 (coordinates(w, h)[:1], coordinates(w, h)[1:] * [1, h / w])
             ),
         ),
+        Misconception(
+            "Both axes are divided by the longer side",
+            "Then an image keeps its shape. ComRoPE's is 1 wide and 1 high, whatever "
+            "its patches.",
+            _placed(
+                lambda n, count, other: (n + 0.5) / max(count, other),
+                lambda n, count, other: (n + 0.5) / max(count, other),
+            ),
+        ),
     ),
 )
 
@@ -543,7 +559,7 @@ MOVES = Exercise(
     lines=1,
     statement=r"""
 `draws` are standard normal numbers.
-Return by how many patches the authors' code moves the coordinates for the perturbation $\sigma$: it draws with deviation $\sigma/2$, then clamps to the patch.
+Return by how many patches the authors' code moves the coordinates for the perturbation $\sigma$: it draws with deviation $\sigma/2$, then clamps, so that nothing leaves its patch.
 """,
     hint=r"""
 From its centre, how far is the edge of a patch?
@@ -646,6 +662,11 @@ From its centre, how far is the edge of a patch?
             "The code clamps: what is not too far stays as it is.",
             lambda draws, sigma: (draws * sigma / 2).tanh() / 2,
         ),
+        Misconception(
+            "σ/2 is taken for a variance",
+            "It is the deviation, by which draws are multiplied.",
+            lambda draws, sigma: (draws * (sigma / 2) ** 0.5).clamp(-0.5, 0.5),
+        ),
     ),
 )
 
@@ -688,7 +709,7 @@ SHIFT = Exercise(
     lines=2,
     statement=r"""
 `turn(v, x)` gives $R(x) v$ for some generators.
-Return by how much the score of the query `q` at `x` and the key `k` at `y` changes when *both* tokens are moved by `shift`.
+Return by how much, and with which sign, the score of the query `q` at `x` and the key `k` at `y` changes when *both* tokens are moved by `shift`.
 The first case has one axis, the others have two that do not commute: predict before you run.
 """,
     hint=r"""
