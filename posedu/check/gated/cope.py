@@ -22,7 +22,7 @@ COUNT = Exercise(
     lines=1,
     statement=r"""
 Let every gate of the query $i$ be equal to `gate`, a number from 0 to 1.
-Return the position $p_{ij}$ of key $j$ for a table of `npos` columns, exactly: `gate` is a SymPy number.
+Return the position $p_{ij}$ of key $j$ for a table of `npos` columns, two or more, exactly: `gate` is a SymPy number.
 What does it say for open gates, `gate` = 1?
 """,
     hint=r"""
@@ -463,7 +463,7 @@ INTERPOLATE = Exercise(
     minutes=6,
     lines=3,
     statement=r"""
-`u` is a tuple with one SymPy symbol a column, $u_0, u_1, …$; `p` ≥ 0 is a SymPy number, and may lie beyond the table.
+`u` is a tuple with one SymPy symbol a column, $u_0, u_1, …$; `p` ≥ 0 is a fraction or an integer of SymPy's, and may lie beyond the table.
 Return CoPE's interpolated value $u[p]$, exactly.
 """,
     hint=r"""
@@ -578,6 +578,14 @@ Bring `p` into the table first. Then `sp.floor`, `sp.ceiling`, and two weights t
             "The fraction is added to the whole lower number",
             "A mean's shares sum to 1: what the upper number gets the lower one loses.",
             _fraction_added,
+        ),
+        Misconception(
+            "Positions beyond the table begin again at its first column",
+            "What is farther than the last column gets the last column's value.",
+            lambda u, p: (
+                (p - sp.floor(p)) * u[sp.ceiling(p) % len(u)]
+                + (1 - p + sp.floor(p)) * u[sp.floor(p) % len(u)]
+            ),
         ),
     ),
 )
@@ -934,9 +942,9 @@ KTH_LAST = Exercise(
     minutes=10,
     lines=3,
     statement=r"""
-The last query looks for the $k$-th last marked key.
+The last query looks for the $k$-th last marked key, for $k = 1$ the last.
 `marked` says which keys are marked; the gates (with keys of their own) are 1 on these and 0 elsewhere.
-The bias is `sharp` at position $k$ and 0 at all others; the content logit is `sharp` on marked keys and 0 elsewhere; the table is as long as needed.
+The bias is `sharp` at position $k$ and 0 at all others; the content logit is `sharp` on marked keys and 0 elsewhere; the table is as long as needed, and `sharp` is small enough for `np.exp`.
 Return the last query's weights, `[n]`.
 Think first: which keys would the sharp column find without the content?
 """,

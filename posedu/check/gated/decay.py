@@ -55,8 +55,9 @@ $1/f = 1 + e^{-b}$; and $\log f = -m$.
             lambda m: (sp.log(sp.exp(m) - 1), gate_of_slope(m)[1]),
         ),
         Misconception(
-            "A sign was lost in 1 + e^(−b) = e^m",
-            "Bring the 1 to the other side once more.",
+            "One of the signs is lost",
+            "The odds of f are f over 1 − f. And of 1 + e^(−b) = e^m the 1 goes to the "
+            "other side.",
             lambda m: (-sp.log(sp.exp(m) + 1), gate_of_slope(m)[1]),
         ),
         Misconception(
@@ -181,7 +182,7 @@ STICK = Exercise(
     lines=2,
     statement=r"""
 Stick-breaking with the same logit at every key falls geometrically with the distance.
-Return the share $\beta$ for which it falls as ALiBi of slope `m` does, by $e^{-m}$ a token, and the sum of the weights of query `i` on the keys $0 … i - 1$, as SymPy expressions.
+Return the share $\beta$ for which it falls as ALiBi of slope `m` does, by $e^{-m}$ a token, and the sum of the weights of query `i` on the keys $0 … i - 1$ (its own takes no part), as SymPy expressions.
 Divided by that sum, the weights are softmax of $-m(i - j)$ over these keys.
 """,
     hint=r"""
@@ -281,6 +282,15 @@ What is left of the stick after one key? And after all $i$ of them?
             "Each key leaves e^(−m) of what it finds.",
             _stick(lambda m, i: 1 - m**i),
         ),
+        Misconception(
+            "The slope goes through a sigmoid",
+            "σ is for logits. Here β itself is asked for: what is left after a key, 1 "
+            "− β, is to be e^(−m).",
+            _stick(
+                lambda m, i: 1 - (1 + sp.exp(-m)) ** -i,
+                beta=lambda m: 1 / (1 + sp.exp(m)),
+            ),
+        ),
     ),
     properties=(
         Property(
@@ -350,7 +360,8 @@ CHANGES = Exercise(
     statement=r"""
 `z` holds a query's logits on its keys, the nearest key *last*.
 Weigh the keys twice: by softmax, and by breaking a stick, the nearest key first.
-Add `c` to all logits; return the largest change of a weight, for softmax and for the stick.
+Add `c` to all logits; return two numbers, the largest absolute change of a weight, for softmax and then for the stick.
+All logits are small enough for `np.exp`.
 Predict both before you run.
 """,
     hint=r"""
@@ -526,6 +537,8 @@ The check tries it on biases and weights of the chapter. Predict: ALiBi's bias; 
             np.array([[1.0, 7.0, 8.0], [2.0, 1.0, 9.0], [3.0, 2.0, 1.0]]),
             np.diag([0.0, 1.0, 0.0]),
             np.diag([1.0, 1 + 5e-6, 1.0]),
+            np.diag(np.arange(5) * 8e-10),
+            np.where(np.tri(4, dtype=bool), _line[:4, :4], -np.inf),
             np.tri(4) + np.diag([2.0, 3.0], -2),
             np.add.outer(np.arange(3.0), np.arange(3.0)),
             _line,
@@ -621,6 +634,19 @@ The check tries it on biases and weights of the chapter. Predict: ALiBi's bias; 
             lambda a: all(
                 abs(a[-1, len(a) - 1 - t] - a[t, 0]) <= 1e-9 for t in range(len(a))
             ),
+        ),
+        Misconception(
+            "Only neighbours on a diagonal are compared",
+            "Small steps add up: the first and the last may differ by more than 1e-9.",
+            lambda a: all(
+                bool((np.abs(np.diff(np.diagonal(a, -t))) <= 1e-9).all())
+                for t in range(len(a))
+            ),
+        ),
+        Misconception(
+            "The mask multiplies by zeros",
+            "−∞ times 0 is NaN: what stands above the diagonal must not be touched.",
+            lambda a: bool(is_toeplitz(a) and np.isfinite(a).all()),
         ),
     ),
 )
@@ -896,7 +922,7 @@ INSIDE = Exercise(
     statement=r"""
 A query sees two keys: its own, with the logit $s_1$, and an older one, with $s_0$, that a gate $f$ forgets.
 FoX multiplies the older key's *exponential* by $f$; one could multiply its *logit*.
-Return the older key's weight in both designs, as SymPy expressions.
+Return the older key's weight in both designs, FoX's first, as SymPy expressions.
 Then let $f \to 0$ on paper: which of them forgets?
 """,
     hint=r"""
@@ -997,6 +1023,14 @@ A weight is an exponential over the sum of both; each design changes the older k
             " change nothing.",
             _old(_in_front, lambda s, f: sp.exp(s + f)),
         ),
+        Misconception(
+            "In the first design the newer key is damped by 1 − f",
+            "That is a moving average. FoX's gate acts on the older key alone.",
+            lambda s0, s1, f: (
+                f * sp.exp(s0) / (f * sp.exp(s0) + (1 - f) * sp.exp(s1)),
+                weights_of_old(s0, s1, f)[1],
+            ),
+        ),
     ),
     properties=(
         Property(
@@ -1054,6 +1088,13 @@ def _step(state, f, k, v):
     return f * state + np.outer(k, v)
 
 
+@np.errstate(all="ignore")
+def _by_products(q, k, v, f):
+    products = np.cumprod(f)[:, None]
+    keys = (k / products)[:, :, None] * v[:, None, :]
+    return products * np.einsum("nd,nde->ne", q, keys.cumsum(0))
+
+
 COUSIN = Exercise(
     name="decay-7",
     title="The linear cousin",
@@ -1068,7 +1109,10 @@ Compute it token by token, with one matrix $M$ of the size $d \times d_v$ in pla
     hint=r"""
 $o_i = q_i^\top M_i$. What does $M_i$ make of $M_{i-1}$, and what does it add? `np.outer` is $k v^\top$.
 """,
-    cases=(_cousin_case(2, 1, 1), _cousin_case(4, 3, 2), _cousin_case(6, 4, 4)),
+    cases=(
+        *(_cousin_case(*size) for size in ((2, 1, 1), (4, 3, 2), (6, 4, 4))),
+        (*draw(2, 40, 2), draw(40, 2), np.full(40, 1e-9)),
+    ),
     solution=linear_cousin,
     misconceptions=(
         Misconception(
@@ -1181,6 +1225,12 @@ $o_i = q_i^\top M_i$. What does $M_i$ make of $M_{i-1}$, and what does it add? `
             lambda q, k, v, f: (
                 (q @ k.T * np.divide.outer(np.cumprod(f), np.cumprod(f))) @ v
             ),
+        ),
+        Misconception(
+            "The state is divided by the product of all gates",
+            "Many gates multiply to 0, and 0/0 is NaN. Let the state forget at each "
+            "token.",
+            _by_products,
         ),
     ),
     properties=(

@@ -219,8 +219,9 @@ What is $\log f$ to be? Solve $\sigma(b) = f$ for $b$.
             lambda m: sp.Integer(5),
         ),
         Misconception(
-            "A sign was lost in 1 + e^(−b) = e^m",
-            "Bring the 1 to the other side once more.",
+            "One of the signs is lost",
+            "The odds of f are f over 1 − f. And of 1 + e^(−b) = e^m the 1 goes to the "
+            "other side.",
             lambda m: -sp.log(sp.exp(m) + 1),
         ),
         Misconception(
@@ -342,6 +343,14 @@ def _by_products(q, k, log_f):
     return e / e.sum(axis=1, keepdims=True)
 
 
+@np.errstate(all="ignore")
+def _below_all(q, k, log_f):
+    c = np.cumsum(log_f)
+    logits = _logits(q, k) + c[:, None] - c
+    e = np.tril(np.exp(logits - logits.max(axis=1, keepdims=True)))
+    return e / e.sum(axis=1, keepdims=True)
+
+
 def _with_bias(bias):
     """Weights whose logits are what q · k/√d and the gates make."""
     return lambda q, k, log_f: _softmax(bias(_logits(q, k), log_f))
@@ -364,7 +373,7 @@ Return FoX's attention weights, `[tokens, tokens]`, zero above the diagonal.
         _weights_case(2, 4),
         _weights_case(3, 4),
         _weights_case(8, 16),
-        (*draw(2, 200, 4), np.full(200, -5.0)),
+        (*draw(2, 20, 4), np.full(20, -50.0)),
     ),
     solution=weights,
     misconceptions=(
@@ -577,6 +586,20 @@ Return FoX's attention weights, `[tokens, tokens]`, zero above the diagonal.
             "Subtract their logarithms.",
             _by_products,
         ),
+        Misconception(
+            "Hidden logits of 0 count in the sum",
+            "Their exponentials are 1: a row's weights no longer sum to one. The mask "
+            "is −∞, before the softmax.",
+            lambda q, k, log_f: np.tril(
+                softmax(np.tril(_logits(q, k) + forget_bias(log_f)))
+            ),
+        ),
+        Misconception(
+            "The largest logit is sought among hidden keys, too",
+            "Theirs, with c_i − c_j above 0, may be larger by far: every exponential "
+            "is 0 then, and the row is 0/0.",
+            _below_all,
+        ),
     ),
     properties=(
         Property(
@@ -633,7 +656,7 @@ SUMS = Exercise(
     statement=r"""
 A layer of FoX has just been made: its gate is $\sigma(w \cdot x + b)$ with the $b$ that the authors' code starts from.
 `x` is `[tokens, d_model]` in bf16, `weight` is `[d_model]` in float32.
-Return $c$, the cumulative sums of the logarithms of the gates up to each token and with it, in float32, `[tokens]`.
+Return $c$, the cumulative sums of the logarithms of the gates up to each token and with it, in float32 and with its digits, `[tokens]`.
 Predict first: where is $c$ after a thousand tokens?
 """,
     hint=r"""
@@ -854,7 +877,7 @@ You are given a compiled kernel and cannot change it: `kernel(q, k, v)` is causa
 It has a window, too: it looks back no further than it was built for, and does not say how far.
 Make it compute FoX all the same, by one more feature of queries and keys.
 `q`, `k`, `v` are `[tokens, d]`, `log_f` is `[tokens]`, all float64; $q^\top k$ is to be divided by $\sqrt d$ and the gates by nothing.
-Return the outputs `[tokens, d]`.
+Return the outputs `[tokens, d]`, those of FoX within that window.
 """,
     hint=r"""
 What of $c_i - c_j$ depends on the key? An inner product with what is put beside the query must give it.
@@ -1057,7 +1080,7 @@ SHIFT = Exercise(
     minutes=10,
     lines=3,
     statement=r"""
-The keys of FoX Pro are mixed with those of the token before, by a gate $\alpha_i$ of each token, and then RMS-normed.
+The keys of FoX Pro are mixed with those of the token before, by a gate $\alpha_i$ of each token, as the chapter defines it, and then RMS-normed.
 `k` is `[tokens, d]`, `alpha` is `[tokens]`; gains are 1, and $\varepsilon = 10^{-5}$ is added to the mean square.
 Return the keys, `[tokens, d]`.
 """,
@@ -1255,6 +1278,13 @@ def _reach_of(log_f, share, compare=np.less):
     return int(compare(held, share * held[-1]).sum() + 1)
 
 
+@np.errstate(all="ignore")
+def _by_ratio(log_f, share):
+    c = np.exp(np.cumsum(log_f))
+    held = np.cumsum((c[-1] / c)[::-1])
+    return int(np.argmax(held >= share * held[-1]) + 1)
+
+
 REACH = Exercise(
     name="fox-7",
     title="How far does a head see?",
@@ -1263,7 +1293,7 @@ REACH = Exercise(
     lines=3,
     statement=r"""
 All keys have the same content, so the last query's weights are proportional to $F_{ij}$.
-Return how many keys, itself and the nearest first, hold at least `share` of its weight, as an `int`.
+Return how many keys, itself and the nearest first, hold at least `share` < 1 of its weight, as an `int`.
 `log_f` is `[tokens]`, oldest first.
 Predict before you run: for bias 0 and a share of 0.99? For bias 5?
 """,
@@ -1274,6 +1304,7 @@ Cumulative sums twice: of $\log f$ from the end, and of what their exponentials 
         (np.zeros(4), 0.5),
         (np.zeros(3), 0.9),
         (np.log([0.1, 0.9, 0.5, 0.4]), 0.75),
+        (np.repeat([-50.0, -0.1], [20, 5]), 0.75),
         (_HALF, 0.99),
         (_SLOW, 0.99),
         (-np.logaddexp(0, -2 + 4 * draw(60)), 0.9),
@@ -1348,6 +1379,12 @@ Cumulative sums twice: of $\log f$ from the end, and of what their exponentials 
             "`log_f` is stored oldest first: the newest gate stands at its "
             "end, and the step to the nearest older key costs that one.",
             lambda log_f, share: reach(np.append(log_f[:1], log_f[:0:-1]), share),
+        ),
+        Misconception(
+            "F is a ratio of two exponentials",
+            "Of sums from the oldest gate on both are 0 in a long text, and 0/0 is "
+            "NaN. Subtract before the exponential, or sum from the end.",
+            _by_ratio,
         ),
     ),
     properties=(

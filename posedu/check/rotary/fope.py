@@ -378,7 +378,7 @@ PAD = Exercise(
     lines=3,
     statement=r"""
 `c` and `s` are the tables of the fast pairs, `[n, series]`.
-Append the slow pairs so that there are `pairs` of them and the slow ones do not turn at all.
+Append the slow pairs, which do not turn at all, so that there are `pairs` pairs together.
 Return both tables.
 """,
     hint=r"""
