@@ -39,6 +39,16 @@ def test_only_checked_cells_store_outputs(path):
             assert bool(cell.outputs) == checked, cell.source
 
 
+def test_no_text_holds_a_control_character_but_the_newline():
+    """A single backslash in a plain string makes one: ``\\top`` begins with a tab."""
+    control = re.compile(r"(?!\n)[\x00-\x1f\x7f-\x9f]")
+    for path in (p for p in PATHS if p.suffix == ".ipynb"):
+        for cell in nbformat.read(path, as_version=4).cells:
+            assert not control.search(cell.source), (path, cell.source)
+    for path in (ROOT / "book").rglob("*.md"):
+        assert not control.search(path.read_text(encoding="utf-8")), path
+
+
 def test_every_notebook_names_its_kernel():
     for path in PATHS:
         notebook = nbformat.read(path, as_version=4)

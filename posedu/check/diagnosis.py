@@ -15,7 +15,14 @@ import numpy as np
 import sympy as sp
 import torch
 
-from posedu.check.values import agree, as_array, differs, show, somewhere
+from posedu.check.values import (
+    agree,
+    as_array,
+    differs,
+    free_symbols,
+    show,
+    somewhere,
+)
 
 if TYPE_CHECKING:
     from posedu.check.core import Exercise
@@ -194,7 +201,13 @@ class Diagnosis:
 
     def _plain_pairs(self) -> Pairs:
         """The pairs as numbers, without axes of length 1, if all have a value."""
-        pairs = [(_valued(got), _valued(want)) for got, want in self._pairs()]
+        arrays = [array for pair in self._pairs() for array in pair]
+        exact = [array for array in arrays if array.dtype.kind == "O"]
+        symbols = free_symbols(entry for array in exact for entry in array.flat)
+        pairs = [
+            (_valued(got, symbols), _valued(want, symbols))
+            for got, want in self._pairs()
+        ]
         if any(got is None or want is None for got, want in pairs):
             return []
         return [(np.squeeze(got), np.squeeze(want)) for got, want in pairs]
@@ -225,8 +238,8 @@ _DECIMALS = (
     "`sp.Rational(1, 3)` for 1/3, `sp.Integer(2)` for 2.0, `sp.pi`, `sp.sqrt`."
 )
 _NAN = (
-    "It comes of 0/0, of ∞ − ∞ or of the logarithm or root of a negative number: "
-    "where do you do that?"
+    "It comes of 0/0, of 0 · ∞, of ∞ − ∞ or of the logarithm or root of a negative "
+    "number: where do you do that?"
 )
 _INFINITY = (
     "It comes of a division by 0, of log 0 or of the exponential of a large number: "
@@ -234,11 +247,11 @@ _INFINITY = (
 )
 
 
-def _valued(array: Array) -> Array | None:
+def _valued(array: Array, symbols: list[sp.Expr]) -> Array | None:
     """Plain numbers, or expressions at one choice of their symbols."""
     if array.dtype.kind != "O":
         return array
-    values = [somewhere(sp.sympify(entry)) for entry in array.flat]
+    values = [somewhere(sp.sympify(entry), symbols=symbols) for entry in array.flat]
     if any(value is None or abs(value.imag) > 1e-9 for value in values):
         return None
     return np.array([value.real for value in values]).reshape(array.shape)
@@ -401,6 +414,16 @@ def _reversed(axis: int) -> Callable[[Any], Any]:
     return _only(_has_axes, change)
 
 
+def _is_real_array(x: Any) -> bool:
+    if isinstance(x, torch.Tensor):
+        return x.is_floating_point()
+    return isinstance(x, np.ndarray) and x.dtype.kind == "f"
+
+
+def _cut(x: Any) -> Any:
+    return x.trunc() if isinstance(x, torch.Tensor) else np.trunc(x)
+
+
 def _times_pi(x: Any) -> Any:
     return x * (sp.pi if isinstance(x, sp.Expr | sp.MatrixBase) else np.pi)
 
@@ -422,6 +445,7 @@ CHANGES: tuple[tuple[str, Callable[[Any], Any]], ...] = (
     ),
     ("{} in degrees", _only(_is_numeric, lambda x: _times_pi(x) / 180)),
     ("2π times {}", _only(_is_numeric, lambda x: 2 * _times_pi(x))),
+    ("{} cut to whole numbers", _only(_is_real_array, _cut)),
     ("{} transposed", lambda x: x.swapaxes(-1, -2) if _has_axes(x) else x.T),
     ("{} in reverse order", _reversed(0)),
     ("{} with its last axis in reverse order", _reversed(-1)),
@@ -514,7 +538,8 @@ Relations = tuple[tuple[str, str, Callable[[Pairs, float], bool]], ...]
 ROUNDED: Relations = (
     (
         "Right to about six digits",
-        "So many float32 has: something is rounded to it on the way.",
+        "So many float32 has: is something rounded to it on the way, or a small number "
+        "added?",
         _within(1e-5),
     ),
 )

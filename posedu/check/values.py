@@ -1,5 +1,6 @@
 """What an answer may return: its form, whether two agree, how one is shown."""
 
+from collections.abc import Iterable
 from fractions import Fraction
 from typing import Any
 
@@ -175,12 +176,23 @@ def vanishes(expression: sp.Expr) -> bool:
     return any(attempt(expression) == 0 for attempt in attempts)
 
 
-def somewhere(expression: sp.Expr, point: int = 0) -> complex | None:
-    """The value of an expression for one choice of its symbols, if it has any."""
-    names = sorted(expression.atoms(sp.Symbol, MatrixElement), key=str)
+def free_symbols(expressions: Iterable[Any]) -> list[sp.Expr]:
+    """What stands for a number in any of these expressions, in order."""
+    found = (sp.sympify(e).atoms(sp.Symbol, MatrixElement) for e in expressions)
+    return sorted(set().union(*found), key=str)
+
+
+def somewhere(
+    expression: sp.Expr, point: int = 0, symbols: list[sp.Expr] | None = None
+) -> complex | None:
+    """The value of an expression for one choice of its symbols, if it has any.
+
+    Expressions that are to be compared are given the ``symbols`` of them all.
+    """
     numbers = {}
-    for n, name in enumerate(names):
-        number = sp.Rational(2 * n + 3 * point + 2, n + 2 * point + 5)
+    for n, name in enumerate(symbols or free_symbols([expression])):
+        # never a whole number, where logarithms and quotients may have no value
+        number = sp.Rational(20 * n + 30 * point + 21, 10 * n + 20 * point + 50)
         numbers[name] = -number if point % 2 and not name.is_positive else number
     try:
         return complex(expression.xreplace(numbers).evalf(40))

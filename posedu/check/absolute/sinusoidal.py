@@ -39,9 +39,9 @@ There are two pairs, $p = 0$ and $p = 1$, and $10000^{2/4} = 100$.
     solution=first_position,
     misconceptions=(
         Misconception(
-            "The exponent has its 2 twice",
-            "In 10000^(2p/d) the number p counts pairs; with the number of the "
-            "feature in its place the second frequency is squared.",
+            "The second frequency is 1/10000",
+            "In 10000^(2p/d) the number p counts pairs, and 2p/d does not reach 1. With "
+            "the number of the feature it does; so does another rule, tensor2tensor's.",
             lambda: _sines_and_cosines(
                 1, 1, sp.Rational(1, 10**4), sp.Rational(1, 10**4)
             ),
@@ -825,6 +825,12 @@ You want it column by column.
             "Every number of x occurs once: sine, cosine, sine, cosine.",
             lambda x: np.repeat(x[..., : x.shape[-1] // 2], 2, axis=-1),
         ),
+        Misconception(
+            "All axes are transposed",
+            "`.T` turns the order of all axes round. Only the last two are to change "
+            "places.",
+            lambda x: x.reshape(-1, 2, x.shape[-1] // 2).T.reshape(x.shape),
+        ),
     ),
 )
 
@@ -1043,7 +1049,7 @@ FIRST_RISE = Exercise(
     statement=r"""
 The inner product $\langle \mathrm{PE}(0), \mathrm{PE}(t) \rangle$ falls from $d/2$ as $t$ grows, for a while.
 Return the smallest offset $t \ge 1$ at which it is *larger* than at $t - 1$, as an integer.
-Write down a guess for $d = 64$ first. Then look how the answer grows with $d$: it is below 100 for $d = 512$.
+Write down a guess for $d = 64$ first. Then look how the answer grows with $d$: it is below 100 for $d = 512$, the largest that is tried.
 """,
     hint=r"""
 The inner product is a sum of cosines; `np.diff` compares neighbours, and `np.argmax` finds the first `True`.
@@ -1131,6 +1137,17 @@ The inner product is a sum of cosines; `np.diff` compares neighbours, and `np.ar
             "The curve falls and rises many times. After its lowest point "
             "among many offsets it rises, but not for the first time.",
             lambda d: int(np.argmin(_gram(geometric(d), 100))) + 1,
+        ),
+        Misconception(
+            "This is the first peak",
+            "The first step upwards is asked for, not how far it goes up from there.",
+            lambda d: (
+                _first(
+                    (np.diff(_gram(geometric(d)))[:-1] > 0)
+                    & (np.diff(_gram(geometric(d)))[1:] < 0)
+                )
+                + 1
+            ),
         ),
     ),
     properties=(

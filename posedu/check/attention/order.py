@@ -82,6 +82,10 @@ def furthest(dtype):
     return int((value[1:] == value[:-1]).nonzero()[0])
 
 
+def _reciprocals(dtype):
+    return (1 / torch.arange(1, 4097, dtype=torch.float64)).to(dtype)
+
+
 def _matrix(name, rows, columns):
     return sp.Matrix(sp.MatrixSymbol(name, rows, columns))
 
@@ -489,6 +493,23 @@ Write a small function for $a^\top W_q^\top W_k\, b$ and call it four times.
                         (p_i.T * p_j)[0],
                     ],
                 ),
+                Misconception(
+                    "Token j asks",
+                    "W_q belongs to token i: the first word is of its side.",
+                    lambda x_i, p_i, x_j, p_j, W_q, W_k: four_terms(
+                        x_j, p_j, x_i, p_i, W_q, W_k
+                    ),
+                ),
+                Misconception(
+                    "In the middle terms a token meets itself",
+                    "The query brings x_i or p_i, the key p_j or x_j.",
+                    lambda x_i, p_i, x_j, p_j, W_q, W_k: [
+                        four_terms(x_i, p_i, x_j, p_j, W_q, W_k)[0],
+                        four_terms(x_i, p_i, x_i, p_i, W_q, W_k)[1],
+                        four_terms(x_j, p_j, x_j, p_j, W_q, W_k)[2],
+                        four_terms(x_i, p_i, x_j, p_j, W_q, W_k)[3],
+                    ],
+                ),
             ),
             properties=(
                 Property(
@@ -510,7 +531,7 @@ Write a small function for $a^\top W_q^\top W_k\, b$ and call it four times.
             minutes=10,
             lines=3,
             statement=r"""
-A model has `keys` tokens in sight, of which the last `queries` are new and ask; the others are in the cache.
+A model has `keys` tokens in sight, of which the last `queries` ≤ `keys` are new and ask; the others are in the cache.
 Return the boolean mask, `[queries, keys]`, that is true where a query may look: at every token that is not after it.
 """,
             hint=r"""
@@ -586,6 +607,16 @@ At which position in the sequence does query 0 stand? Check your mask on one que
                     "after them must be hidden.",
                     lambda queries, keys: ~_diagonal(queries, keys, -1),
                 ),
+                Misconception(
+                    "The new tokens do not see each other",
+                    "A token sees every earlier one, cached or new.",
+                    lambda queries, keys: np.hstack(
+                        (
+                            np.ones((queries, keys - queries), dtype=bool),
+                            np.eye(queries, dtype=bool),
+                        )
+                    ),
+                ),
             ),
             properties=(
                 Property(
@@ -612,6 +643,7 @@ Return the keys that each query head sees, `[batch, heads, tokens, d]`.
                 (torch.tensor([3.0, 5.0]).reshape(1, 2, 1, 1), 2),
                 (torch.tensor([3.0, 5.0]).reshape(1, 2, 1, 1), 4),
                 (torch.arange(24.0).reshape(2, 2, 3, 2), 6),
+                (torch.arange(3.0).reshape(1, 3, 1, 1), 12),
             ),
             solution=share,
             misconceptions=(
@@ -643,6 +675,33 @@ Return the keys that each query head sees, `[batch, heads, tokens, d]`.
                     "All query heads got the last key head",
                     "Each group has its own.",
                     lambda k, heads: k[:, -1:].repeat(1, heads, 1, 1),
+                ),
+                Misconception(
+                    "The heads are spread evenly from the first to the last",
+                    "Rounding gives the first and the last key head fewer queries than "
+                    "the others. Groups are equal.",
+                    lambda k, heads: k[
+                        :, torch.linspace(0, k.shape[1] - 1, heads).round().long()
+                    ],
+                ),
+                Misconception(
+                    "The key head is rounded, not rounded down",
+                    "Head h of a group of g belongs to ⌊h/g⌋.",
+                    lambda k, heads: k[
+                        :,
+                        (torch.arange(heads) * k.shape[1] / heads)
+                        .round()
+                        .long()
+                        .clamp(max=k.shape[1] - 1),
+                    ],
+                ),
+                Misconception(
+                    "The batch is repeated, not the heads",
+                    "The shape is right only because of the reshape; look at which "
+                    "axis grows.",
+                    lambda k, heads: k.repeat(heads // k.shape[1], 1, 1, 1).reshape(
+                        len(k), heads, *k.shape[2:]
+                    ),
                 ),
             ),
         ),
@@ -809,14 +868,7 @@ The values fall, so the first two that are equal stand next to each other. 4096 
                     "This counts all values that differ",
                     "Later ones differ again, now and then. The question is where the first "
                     "two are equal.",
-                    lambda dtype: (
-                        len(
-                            (1 / (torch.arange(4096, dtype=torch.float64) + 1))
-                            .to(dtype)
-                            .unique()
-                        )
-                        - 1
-                    ),
+                    lambda dtype: len(_reciprocals(dtype).unique()) - 1,
                 ),
                 Misconception(
                     "One too few",
@@ -824,6 +876,27 @@ The values fall, so the first two that are equal stand next to each other. 4096 
                     "from all before it. And the values begin with 1, at t = "
                     "0.",
                     lambda dtype: furthest(dtype) - 1,
+                ),
+                Misconception(
+                    "All values that differ are counted",
+                    "Later ones differ again, now and then. And a position is asked "
+                    "for, not a number of them.",
+                    lambda dtype: len(_reciprocals(dtype).unique()),
+                ),
+                Misconception(
+                    "This is the last position that differs from its neighbour",
+                    "The first two neighbours that are equal end the count, whatever "
+                    "comes later.",
+                    lambda dtype: int((_reciprocals(dtype).diff() != 0).nonzero()[-1]),
+                ),
+                Misconception(
+                    "The rounding step is taken to be the same everywhere",
+                    "eps is the spacing at 1. Small numbers stand closer together.",
+                    lambda dtype: next(
+                        t
+                        for t in range(4096)
+                        if 1 / (t + 1) - 1 / (t + 2) <= torch.finfo(dtype).eps
+                    ),
                 ),
             ),
         ),

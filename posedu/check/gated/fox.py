@@ -283,7 +283,7 @@ What is $\log f$ to be? Solve $\sigma(b) = f$ for $b$.
         ),
         Misconception(
             "The logit of the slope, with its sign reversed",
-            "The gate is f = e^(−m), not m; the logit of f is asked for.",
+            "The gate is f = e^(−m), not m, nor 1 − m; the logit of f is asked for.",
             lambda m: sp.log(1 / m - 1),
         ),
         Misconception(

@@ -882,7 +882,9 @@ In which of these does the list of rows run first, before and after?
             "Interleaved, the member of a pair runs fastest and the frequency before "
             "it.",
             lambda weight, heads: (
-                weight.unflatten(0, (heads, 2, 2, -1)).permute(0, 3, 1, 2, 4).flatten(0, 3)
+                weight.unflatten(0, (heads, 2, 2, -1))
+                .permute(0, 3, 1, 2, 4)
+                .flatten(0, 3)
             ),
         ),
     ),

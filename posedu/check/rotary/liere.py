@@ -240,6 +240,12 @@ Even powers are multiples of one matrix, odd powers of another.
             "The second power is divided by 2!, and the powers go on for ever.",
             lambda u: sp.Matrix([[1 - u**2, u], [-u, 1 - u**2]]),
         ),
+        Misconception(
+            "Both sines have a minus",
+            "The odd powers are multiples of the matrix itself, whose two entries have "
+            "opposite signs.",
+            lambda u: sp.Matrix([[sp.cos(u), -sp.sin(u)], [-sp.sin(u), sp.cos(u)]]),
+        ),
     ),
     properties=(
         Property(
@@ -287,7 +293,7 @@ ROTATION = Exercise(
     lines=3,
     statement=r"""
 `entries` is `[axes, 3]`: for each axis the numbers above the diagonal of a $3 \times 3$ generator, row by row.
-`x` is a position, `[axes]`.
+`x` is a position, `[axes]`, of reals or of integers.
 Return $R(x)$, `[3, 3]`; `expm` is SciPy's matrix exponential.
 Do it without `posedu.numpy.rotary`.
 """,
@@ -299,6 +305,7 @@ $\sum_a x_a A_a$ is a generator too: which numbers stand above its diagonal?
         (np.array([[np.pi / 2, 0.0, 0.0]]), np.array([1.0])),
         (np.array([[np.pi / 2, 0.0, 0.0], [0.0, 0.0, np.pi / 2]]), np.array([1.0, 2])),
         (draw(3, 3), draw(3)),
+        (draw(2, 3), np.array([1, 2])),
     ),
     solution=rotation,
     misconceptions=(
@@ -393,6 +400,13 @@ $\sum_a x_a A_a$ is a generator too: which numbers stand above its diagonal?
                 + skew(x @ entries) @ skew(x @ entries) / 2
             ),
         ),
+        Misconception(
+            "The numbers are cut to integers",
+            "An array made in the dtype of x holds integers where x does.",
+            lambda entries, x: exponential(
+                skew((x @ entries).astype(x.dtype).astype(float))
+            ),
+        ),
     ),
     properties=(
         Property(
@@ -461,7 +475,7 @@ RODRIGUES = Exercise(
     lines=4,
     statement=r"""
 Compute $\exp A$ of a $3 \times 3$ skew matrix `a`, without a matrix exponential.
-$A = 0$ is allowed, and so is a small $A$: entries may be off by $10^{-9}$ at most.
+Entries may be off by $10^{-9}$ at most for every $A$; $A = 0$ is allowed, and so is a small $A$.
 """,
     hint=r"""
 $I$, $A$ and $A^2$ are all you need.
@@ -469,6 +483,8 @@ Let $s^2$ be the sum of the squares above the diagonal: what is $A^3$?
 """,
     cases=(
         (np.zeros((3, 3)),),
+        (skew(np.array([2e-9, 0.0, 0.0])),),
+        (skew(np.array([8e-5, 0.0, 0.0])),),
         (skew(np.array([0.001, 0.0, 0.0])),),
         (skew(np.array([0.002, 0.004, 0.006])),),
         (skew(np.array([np.pi / 2, 0.0, 0.0])),),
@@ -617,6 +633,30 @@ Let $s^2$ be the sum of the squares above the diagonal: what is $A^3$?
                 np.linalg.matrix_power(a, n) / math.factorial(n) for n in range(10)
             ),
         ),
+        Misconception(
+            "A small A is taken for 0",
+            "exp A is I + A there: what is left out is as large as A.",
+            lambda a: np.eye(3) if _length(a) < 1e-4 else rodrigues(a),
+        ),
+        Misconception(
+            "A very small A is taken for 0",
+            "exp A is I + A there, and 10⁻⁹ may be wrong, not more.",
+            lambda a: np.eye(3) if _length(a) < 1e-6 else rodrigues(a),
+        ),
+        Misconception(
+            "The second power of a small A is left out",
+            "I + A is wrong by s²/2. Where is that below 10⁻⁹?",
+            lambda a: np.eye(3) + a if _length(a) < 1e-3 else rodrigues(a),
+        ),
+        Misconception(
+            "Something small is added to what is divided by",
+            "It is not small beside a small s. Only s = 0 needs care.",
+            lambda a: _combined(
+                a,
+                np.sin(_length(a)) / (_length(a) + 1e-8),
+                (1 - np.cos(_length(a))) / (_length(a) ** 2 + 1e-8),
+            ),
+        ),
     ),
     properties=(
         Property(
@@ -649,6 +689,13 @@ def _with_signs(a, first, second, third):
         other = tuple(sorted({0, 1, 2, 3} - set(pair)))
         dual[pair], dual[other] = sign * a[other], sign * a[pair]
     dual -= dual.T
+    return (a + dual) / 2, (a - dual) / 2
+
+
+def _minus_once(a):
+    first, second = parts(a)
+    dual = first - second
+    dual[1, 3], dual[3, 1] = dual[3, 1], dual[1, 3]
     return (a + dual) / 2, (a - dual) / 2
 
 
@@ -759,6 +806,11 @@ Multiply these two for six symbols, with unknown signs $\varepsilon$ and $\delta
                 sp.Matrix(4, 4, lambda i, j: a[3 - i, 3 - j])
             ),
         ),
+        Misconception(
+            "The minus is on one of the two that are exchanged",
+            "Both change their sign: each gets minus the other.",
+            _minus_once,
+        ),
     ),
     properties=(
         Property(
@@ -810,7 +862,7 @@ A layer has `heads` heads of `d` features, each with generators of its own for `
 Return two integers:
 
 1. how many numbers the layer trains, if it stores no more than it needs;
-2. how many multiply-adds turn the queries of one token, in all heads, once the rotations are there.
+2. how many multiply-adds turn the queries of one token, in all heads, once the rotations are there; a multiplication and its addition are one.
 """,
     hint=r"""
 Count for one block of one head first.
@@ -1056,6 +1108,15 @@ Give `x` the axes `[tokens, blocks, b]`, and one more of length 1: then every bl
                 rotations.sum(-1) * x.unflatten(-1, rotations.shape[1:3])
             ).flatten(1),
         ),
+        Misconception(
+            "Tokens and blocks are mixed",
+            "A reshape moves nothing in memory: the tokens' axis comes first, then the "
+            "blocks'.",
+            lambda x, rotations: (
+                rotations
+                @ x.reshape(rotations.shape[1], len(x), -1).transpose(0, 1)[..., None]
+            ).reshape(x.shape),
+        ),
     ),
     properties=(
         Property(
@@ -1292,7 +1353,7 @@ SEEN = Exercise(
     lines=4,
     statement=r"""
 Code often stores a full matrix $P$ and turns by $\exp(P - P^\top)$.
-`p` is such a matrix, `[b, b]`.
+`p` is such a matrix, `[b, b]`, float64.
 In how many independent directions does a small change of $P$ change the rotation?
 Return the rank of the derivative, an integer; take a singular value below $10^{-6}$ for zero.
 
@@ -1304,6 +1365,7 @@ Before you run the check: is it the same number for every $P$?
 """,
     cases=(
         *((torch.tensor(draw(b, b)),) for b in (2, 3, 4)),
+        (0.9999 * _FULL_TURN,),
         (_FULL_TURN,),
     ),
     solution=seen,
@@ -1364,6 +1426,23 @@ Before you run the check: is it the same number for every $P$?
             "Of a full turn some singular values are 1e−16: take those below 10⁻⁶ "
             "for zero.",
             lambda p: int((torch.linalg.svdvals(_jacobian(p)) > 0).sum()),
+        ),
+        Misconception(
+            "The derivative is taken by A, not by P",
+            "A change of P changes P − Pᵀ, which stays skew. Differentiate that, too.",
+            lambda p: int(
+                torch.linalg.matrix_rank(
+                    torch.autograd.functional.jacobian(
+                        torch.matrix_exp, p - p.mT
+                    ).reshape(p.numel(), -1),
+                    atol=1e-6,
+                )
+            ),
+        ),
+        Misconception(
+            "Small directions are left out",
+            "Near a full turn some singular values are 10⁻⁴: they count.",
+            lambda p: int(torch.linalg.matrix_rank(_jacobian(p), atol=1e-3)),
         ),
     ),
     properties=(

@@ -157,7 +157,7 @@ Multiply $a + \mathrm{i}b$ by $\cos\alpha + \mathrm{i}\sin\alpha$, and take the 
 
 
 def clock():
-    """The list of frequencies, the longest wavelength, how many full turns by 100."""
+    """The list of frequencies, the longest wavelength, how many pairs made a turn by 100."""
     frequencies = [sp.Rational(1, 10**p) for p in range(4)]
     return frequencies, 2000 * sp.pi, 2  # at 100: 100, 10, 1, 0.1 radians
 
@@ -1349,6 +1349,12 @@ def _decode_one_position(q, k, cached):
     return rope(q, positions) @ torch.cat((cached, rope(k, positions))).T
 
 
+def _decode_queries_at_the_end(q, k, cached):
+    positions = torch.arange(len(cached), len(cached) + len(q))
+    keys = torch.cat((cached, rope(k, positions)))
+    return rope(q, positions[-1:].expand(len(q))) @ keys.T
+
+
 def _cached(past):
     return rope(torch.tensor(draw(past, 4)), torch.arange(past))
 
@@ -1512,6 +1518,11 @@ The positions already used are $0, 1, \dots, \text{past} - 1$.
             "Queries and keys turn by their positions, as the cached keys have.",
             _decode_at(lambda past: -2 * past, int),
         ),
+        Misconception(
+            "All new queries stand at the last position",
+            "Each new token has a position of its own, as its key has.",
+            _decode_queries_at_the_end,
+        ),
     ),
 )
 
@@ -1543,7 +1554,7 @@ PEAK = Exercise(
     lines=1,
     statement=r"""
 "RoPE prefers near tokens", people say.
-Of all key vectors as long as the query vector `q`, `[d]`, find the one that has the largest score where query position minus key position is `offset`, for instance 37.
+Of all key vectors as long as the query vector `q`, `[d]`, float64, $d$ even and not all zero, find the one that has the largest score where query position minus key position is `offset`, for instance 37.
 Use the half layout; `rope_in` of rope-3 helps.
 Then draw or print the scores at the offsets 0 to 100 and look at your peak.
 """,
@@ -1662,7 +1673,7 @@ SPREAD = Exercise(
     minutes=15,
     lines=3,
     statement=r"""
-`q` and `k`, both `[samples, d]`, hold random queries and keys; sample $n$ is the pair `q[n]`, `k[n]`.
+`q` and `k`, both float64, `[samples, d]`, $d$ even, hold random queries and keys; sample $n$ is the pair `q[n]`, `k[n]`.
 Return the standard deviation (NumPy's `std`) over the samples of the score when the query stands `offset` tokens after the key (half layout, no scaling).
 Then try it on 5000 samples with $d = 64$ at offsets 0, 10, 100, 1000: does it fall?
 """,

@@ -13,8 +13,8 @@ from posedu.numpy.stickbreaking import break_stick
 
 
 def pieces(a, b, c):
-    """What three keys take, the oldest first, and what is left: a list of four."""
-    return [a * (1 - b) * (1 - c), b * (1 - c), c, (1 - a) * (1 - b) * (1 - c)]
+    """What three keys take, the oldest first, and what is left: four results."""
+    return a * (1 - b) * (1 - c), b * (1 - c), c, (1 - a) * (1 - b) * (1 - c)
 
 
 def _pieces_that_sum_to_one(a, b, c):
@@ -31,7 +31,7 @@ PIECES = Exercise(
     statement=r"""
 Three keys break a stick of length 1 with the fractions $a$, $b$, $c$.
 The key of $a$ is the oldest, the key of $c$ stands next to the query.
-On paper, find what each of them takes and what is left; return the four as a list, in the order $a$, $b$, $c$, rest.
+On paper, find what each of them takes and what is left; return the four in the order $a$, $b$, $c$, rest.
 """,
     hint=r"""
 Start at the query. What is left when the key of $b$ comes to its turn?
@@ -308,6 +308,13 @@ def _by_rows(z, weights_of_row):
     return a
 
 
+@np.errstate(all="ignore")
+def _divided_out(z):
+    beta = np.tril(1 / (1 + np.exp(-z)), -1)
+    left = np.cumprod(1 - beta[:, ::-1], axis=1)[:, ::-1]
+    return beta * (left / (1 - beta))
+
+
 LETTERS = Exercise(
     name="stickbreaking-3",
     title="Two papers, two alphabets",
@@ -330,6 +337,7 @@ Exchange the letters $i$ and $j$ first, in the bounds as well. Then check with o
         (np.zeros((3, 3)),),
         (np.array([[0.0, 1.0, 2.0], [-1.0, 0.5, 1.0], [2.0, -0.5, 0.0]]),),
         (draw(6, 6),),
+        (np.where(np.eye(4, k=-1), 40.0, 0.0),),
     ),
     solution=weights,
     misconceptions=(
@@ -473,6 +481,12 @@ Exchange the letters $i$ and $j$ first, in the bounds as well. Then check with o
                 + np.tril(np.triu(weights(z), -1))
             ),
         ),
+        Misconception(
+            "The key's own factor is divided out again",
+            "1 − σ(40) is 0 in float64, and 0/0 is NaN. Begin the product after the "
+            "key.",
+            _divided_out,
+        ),
     ),
     properties=(
         Property(
@@ -608,7 +622,8 @@ $\log(1 - \sigma(z))$ has a name. `np.logaddexp(0, z)` is good at it.
     ),
     properties=(
         Property(
-            "However small, a remainder is above 0 and below 1e−15 for these logits",
+            "A remainder is above 0 and below 1e−15 for these logits, where 1 minus the "
+            "sum of the weights has no digits left",
             lambda answer, z: 0 < answer(z) < 1e-15,
         ),
         Property(
@@ -672,7 +687,7 @@ $\log A_j = z_j - \sum_{l \ge j} \operatorname{softplus}(z_l)$: turn the row rou
 """,
     cases=(
         (torch.tensor([100.0, 0.0]),),
-        (torch.tensor([0.0, 6.0, 1.0]),),
+        (torch.tensor([0.0, 6.0, 4.0]),),
         (torch.tensor(3 * draw(20), dtype=torch.float32),),
         (_quiet(16384),),
         (torch.cat((torch.full((16000,), 100.0), torch.zeros(300))),),
@@ -694,9 +709,10 @@ $\log A_j = z_j - \sum_{l \ge j} \operatorname{softplus}(z_l)$: turn the row rou
             lambda z: _row(z, lambda z: z.exp().log1p()),
         ),
         Misconception(
-            "The exponential does not overflow, but 1 swallows the rest",
-            "Large logits are right now. For very negative ones 1 + t is 1: there is "
-            "a function for log(1 + t).",
+            "Very negative logits are taken to cost nothing",
+            "Large ones are right. But of z = −17 there are sixteen thousand, and each "
+            "costs e^z; where that is added to 1 it is lost, and there is a function "
+            "for log(1 + t).",
             lambda z: _row(z, lambda z: z.clamp(min=0) + (1 + (-z.abs()).exp()).log()),
         ),
         Misconception(
@@ -865,6 +881,14 @@ def _masked(cost=None, weight=None):
     return answer
 
 
+def _zero_logits(q, k, v, attend_current):
+    z = q @ k.T / q.shape[-1] ** 0.5
+    before = torch.ones_like(z, dtype=torch.bool).tril(0 if attend_current else -1)
+    paid = torch.nn.functional.softplus(z.where(before, 0.0))
+    a = torch.exp(z - paid.flip(-1).cumsum(-1).flip(-1))
+    return a.where(before, 0.0) @ v
+
+
 def _older_first(q, k, v, attend_current):
     z = q @ k.T / q.shape[-1] ** 0.5
     before = torch.ones_like(z, dtype=torch.bool).tril(0 if attend_current else -1)
@@ -906,7 +930,7 @@ ATTEND = Exercise(
     minutes=15,
     lines=5,
     statement=r"""
-`q`, `k`, `v` are `[tokens, d]`, of one head.
+`q`, `k`, `v` are `[tokens, d]`, of one head; its logits are $q \cdot k / \sqrt d$.
 Return the outputs `[tokens, d]`; the remainder is dropped.
 With `attend_current` a query's own key is the first that breaks the stick; without, the key before it is.
 What does the first token get in either case?
@@ -1043,6 +1067,12 @@ Mask twice: a key that may not be attended costs nothing *and* weighs nothing. `
                 (v[:1], attend(q, k, v, attend_current)[1:])
             ),
         ),
+        Misconception(
+            "Logits of 0 are no mask",
+            "softplus(0) is log 2: later keys still cost, each a half of the stick. A "
+            "key that may not be attended costs nothing.",
+            _zero_logits,
+        ),
     ),
     properties=(
         Property(
@@ -1099,7 +1129,7 @@ STOP = Exercise(
     minutes=10,
     lines=3,
     statement=r"""
-A query walks its keys from the nearest on and may stop as soon as at most `share` of the stick is left.
+A query walks its keys from the nearest on and may stop as soon as at most `share` < 1 of the stick is left.
 `z` are the row's logits, oldest first.
 Return how many keys it must look at, as an `int`; all of them, if even then more is left.
 Predict before you run: for logits 0 and a share of 0.001? For logits $-8$ and one half?
