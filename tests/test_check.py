@@ -71,11 +71,9 @@ def test_no_text_of_an_exercise_holds_a_tab_where_a_backslash_was_meant(exercise
 
 
 def test_an_expression_that_is_nearly_right_is_not_said_to_be_rounded():
-    exercise = core.find("order-4")
-    name = "In position–content the tokens are exchanged"
-    [known] = [m for m in exercise.misconceptions if m.name == name]
-    unknown = replace(exercise, misconceptions=())
-    assert "float32" not in core.verdict(unknown, known.answer)[1]
+    nearly = sp.Rational(1, 10**7)
+    said = core.verdict(PAIR, lambda n, m: (sp.Rational(n, m) + nearly, n + 2 * m))[1]
+    assert "float32" not in said
 
 
 def test_expressions_are_compared_at_the_same_values_of_their_symbols():
@@ -83,7 +81,10 @@ def test_expressions_are_compared_at_the_same_values_of_their_symbols():
         pairs = (x_i, x_j), (x_i, p_i), (p_j, x_j), (p_i, p_j)
         return [(a.T * W_q.T * W_k * b)[0] for a, b in pairs]
 
-    exercise = replace(core.find("order-4"), misconceptions=(), properties=())
+    exercise = core.find("order-4")
+    exercise = replace(
+        exercise, cases=exercise.cases[:1], misconceptions=(), properties=()
+    )
     assert "factor" not in core.verdict(exercise, with_itself)[1]
 
 

@@ -580,7 +580,7 @@ Bring `p` into the table first. Then `sp.floor`, `sp.ceiling`, and two weights t
             _fraction_added,
         ),
         Misconception(
-            "Positions beyond the table begin again at its first column",
+            "The columns go round",
             "What is farther than the last column gets the last column's value.",
             lambda u, p: (
                 (p - sp.floor(p)) * u[sp.ceiling(p) % len(u)]
