@@ -26,7 +26,7 @@ import time
 import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cache, partial
 from importlib import import_module
 from importlib.machinery import SourceFileLoader
@@ -69,14 +69,19 @@ ALIKE = (
 
 @dataclass(frozen=True)
 class Mutant:
-    """The ``occurrence``-th place of a file at which an operator of cosmic-ray acts."""
+    """A line of a file, before and after; the n-th of those that are the same.
+
+    It is what it was when other lines change: where it stands, and at which occurrence
+    cosmic-ray's operator acts, is not compared.
+    """
 
     file: str
     operator: str
-    occurrence: int
-    line: int
     before: str
     after: str
+    nth: int
+    line: int = field(compare=False)
+    occurrence: int = field(compare=False)
 
     def source(self, root: Path = ROOT) -> str:
         """The whole file, changed."""
@@ -137,10 +142,9 @@ def draw(file: str, share: float, seed: int, root: Path = ROOT) -> list[Mutant]:
             if compiles(other):
                 both = zip(lines, other.splitlines(), strict=False)
                 after = next(new for old, new in both if old != new)
-                before = lines[row - 1].strip()
-                mutants.append(
-                    Mutant(file, name, occurrence, row, before, after.strip())
-                )
+                texts = lines[row - 1].strip(), after.strip()
+                nth = lines[:row].count(lines[row - 1])
+                mutants.append(Mutant(file, name, *texts, nth, row, occurrence))
                 break
     return mutants
 
@@ -244,7 +248,8 @@ class Map:
         """The likeliest killers first, and whether an import executes the line.
 
         A default or a decorator stands for the body of its function; where only
-        imports execute a line, the tests are those of the file.
+        imports execute a line, the tests are those of the file. What nothing executes
+        has none, and survives.
         """
         by_line = self.lines[mutant.file]
         tree = ast.parse((ROOT / mutant.file).read_text("utf-8"))
@@ -253,8 +258,11 @@ class Map:
         def contexts(numbers: Iterable[int]) -> set[str]:
             return {name for n in numbers for name in by_line.get(n, ())}
 
-        tests = contexts(meant) - {""} or contexts(by_line) - {""}
-        return patient(in_turn(tests, self.seconds), self.seconds), "" in contexts(own)
+        is_imported = "" in contexts(own)
+        tests = contexts(meant) - {""}
+        if is_imported and not tests:
+            tests = contexts(by_line) - {""}
+        return patient(in_turn(tests, self.seconds), self.seconds), is_imported
 
 
 def statement(tree: ast.Module, line: int) -> tuple[range, range]:
@@ -277,7 +285,7 @@ def statement(tree: ast.Module, line: int) -> tuple[range, range]:
 
 
 def in_turn(tests: Iterable[str], seconds: dict[str, float]) -> list[str]:
-    """A case of every test function, the fastest first, then another of each."""
+    """A case of every test function, the fastest first, then the other cases."""
 
     def function(test: str) -> str:
         return test.partition("[")[0]
@@ -285,7 +293,7 @@ def in_turn(tests: Iterable[str], seconds: dict[str, float]) -> list[str]:
     ranked = []
     for _, cases in groupby(sorted(tests, key=function), function):
         fastest = sorted(cases, key=seconds.__getitem__)
-        ranked += [(turn, seconds[test], test) for turn, test in enumerate(fastest)]
+        ranked += [(turn > 0, seconds[test], test) for turn, test in enumerate(fastest)]
     return [test for *_, test in sorted(ranked)]
 
 

@@ -79,7 +79,7 @@ def test_a_case_of_each_function_comes_first_and_patience_ends():
     seconds = {"a[1]": 4.0, "a[2]": 1.0, "b": 3.0, "c[x]": 2.0, "c[y]": 2.5}
     turns = mutants.in_turn(seconds, seconds)
     assert turns == ["a[2]", "c[x]", "b", "c[y]", "a[1]"]
-    assert mutants.patient(turns, seconds) == turns[:4]
+    assert mutants.patient([*turns, "d"], seconds | {"d": 9.0}) == turns
 
 
 def forever():
@@ -103,7 +103,7 @@ def test_a_forked_process_has_an_outcome(work, outcome):
 
 def test_a_change_is_imported_in_place_of_the_file(project, monkeypatch):
     """In a process of its own: nothing of it stays."""
-    mutant = mutants.Mutant("posedu/numpy/scaled.py", "any", 0, 12, "", "")
+    mutant = mutants.Mutant("posedu/numpy/scaled.py", "any", "", "", 1, 12, 0)
     other = SOURCE.replace("y + step", "y - step")
     monkeypatch.setattr(mutants.Mutant, "source", lambda self: other)
     monkeypatch.setattr(sys, "path", [str(project / "posedu/numpy"), *sys.path])
