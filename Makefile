@@ -4,7 +4,7 @@ VENV := .venv
 RUN := PYTHONPATH=book/_ext $(VENV)/bin/python
 READY := $(VENV)/ready
 
-.PHONY: book serve test site coverage compiled notebooks missing address lint clean
+.PHONY: book serve test site coverage compiled mutants notebooks missing address lint clean
 
 book: $(READY)
 	$(RUN) -m posedu_book.build
@@ -27,6 +27,10 @@ coverage: $(READY) book
 
 compiled: $(READY)
 	POSEDU_COMPILER=inductor $(RUN) -m pytest -n 2 tests -k compile
+
+mutants: $(READY)
+	$(VENV)/bin/python -m pip install --progress-bar on -e '.[mutants]'
+	$(RUN) tests/mutants.py
 
 notebooks: $(READY)
 	$(RUN) -m posedu_book.notebooks

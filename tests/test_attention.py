@@ -1255,3 +1255,19 @@ def test_without_a_cache_and_groups_nothing_is_copied():
     seen = []
     attend(q, k, v, Looks())
     assert seen == [given]
+
+
+def test_tokens_and_doors_stay_as_they_were_made():
+    x = np.ones((1, 2, 4))
+    mask, at = reference.causal_mask(2), np.arange(2.0)
+    tokens = reference.Tokens(x, x, x, 4, at, at, mask)
+    for made, name in ((tokens, "x"), (reference.Doors(), "bias")):
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            setattr(made, name, None)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
+def test_a_bias_for_no_token_at_all(dtype):
+    layer = Attention(8, 2, encoding=ALiBi(2, slopes="geometric"), route="sdpa")
+    x = torch.zeros(1, 0, 8, dtype=dtype)
+    assert layer.to(dtype)(x).shape == x.shape

@@ -454,3 +454,16 @@ def test_repr_says_the_conventions():
         "FoPE(8, layout='half', length=64, padding='identity', series='tokens', "
         "heads=2, fourier_dim=8, normalise=True)"
     )
+
+
+def test_series_of_heads_may_be_of_more_frequencies_than_there_are_pairs(unchecked):
+    options = dict(length=10**9, padding="ones", fourier_dim=16)
+
+    def table(series):
+        c = np.ones((2, 8, series))
+        both = dict(cos_coefficients=c, sin_coefficients=c)
+        return reference.fope_table(np.zeros(3), 4, **both, **options)
+
+    assert table(2)[0].shape == (2, 3, 2)
+    with pytest.raises(ValueError, match="with at most 2 series"):
+        table(3)

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from posedu.numpy import gated as reference
+from posedu.numpy.attention import Tokens, softmax
 from posedu.numpy.attention import attend as attend_reference
-from posedu.numpy.attention import softmax
 from posedu.sympy import gated as symbolic
 from posedu.torch import Attention, CoPE, FoX, FoXPro, KVCache, attend
 from posedu.torch.gated.cope import counted_bias
@@ -553,3 +553,14 @@ BAD = [
 def test_bad_input_is_refused(call, error, words, unchecked):
     with pytest.raises(error, match=words):
         call()
+
+
+def test_the_forms_of_the_bias_are_two():
+    """One is 0 on the diagonal, the other the same for all queries."""
+    x = np.ones((3, 4))
+    mask, at = np.tri(3, dtype=bool), np.arange(3.0)
+    tokens = Tokens(x[None], x[None], x[None], 4, at, at, mask, x)
+    for form in ("difference", "key"):
+        bias = reference.fox(gate_bias=np.zeros(1), form=form).bias(tokens)[0]
+        rows = np.tri(3) * np.subtract.outer(-at, -at) if form != "key" else 1 + at
+        np.testing.assert_allclose(bias, np.log(2) * (rows + np.zeros((3, 3))))

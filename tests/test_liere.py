@@ -101,6 +101,21 @@ def test_exponentials_are_the_series_to_forty_digits(block, exponent, seed):
     within(exponential(torch.tensor(a)), expected, atol)
 
 
+def test_the_gradient_of_no_turn_is_a_number():
+    entries = torch.zeros(3, requires_grad=True)
+    (gradient,) = torch.autograd.grad(exponential(skew(entries))[0, 1], entries)
+    assert torch.equal(gradient.abs(), torch.tensor([1.0, 0.0, 0.0]))
+
+
+@pytest.mark.parametrize(("size", "beside"), [(0.0, 1e-15), (1e3, 1e-12)])
+def test_a_rounding_beside_skew_is_skew_and_more_is_not(size, beside):
+    """The bound is 8 b u (1 + s), here 2.7e-15 for A = 0 and 3.8e-12 for s = 1414."""
+    a = size * rotary.skew(np.array([1.0, 0.0, 0.0]))
+    rotary.exponential(a + beside / 2 * np.eye(3))
+    with pytest.raises(ValueError, match="must be skew"):
+        rotary.exponential(a + 2 * beside * np.eye(3))
+
+
 @given(blocks, st.integers(-9, 6), seeds)
 def test_exponentials_of_skew_matrices_are_rotations(block, exponent, seed):
     a = 10.0**exponent * random_skew(seed, 3, block=block)

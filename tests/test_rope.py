@@ -787,6 +787,11 @@ def test_compiled_is_the_same(layout, options):
         torch.testing.assert_close(back, exact, rtol=0, atol=1e-13)
 
 
+def test_one_number_has_no_pairs(unchecked):
+    with pytest.raises(ValueError, match="got a single number"):
+        rotary.to_complex(np.float64(1.0), layout="half")
+
+
 def test_repr_says_the_conventions():
     text = repr(RoPE(8, layout="half", rotary_dim=4, base=500000))
     assert text == "RoPE(8, layout='half', base=500000, rotary_dim=4)"

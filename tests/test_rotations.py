@@ -718,3 +718,10 @@ def test_no_token_and_one(tokens):
             tokens,
             8,
         )
+
+
+def test_heads_with_a_turn_of_their_own_want_an_axis_of_heads(unchecked):
+    module = MixedRoPE(8, layout="half", heads=2)
+    for shape in ((3, 8), (3, 3, 8)):
+        with pytest.raises(ValueError, match="with a multiple of 2 heads"):
+            module(torch.zeros(shape), torch.zeros(3, 2))

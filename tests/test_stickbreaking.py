@@ -7,6 +7,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from posedu.numpy import stickbreaking as reference
 from posedu.numpy.attention import Tokens
@@ -525,6 +526,23 @@ BAD = [
 def test_bad_input_is_refused(call, error, words, unchecked):
     with pytest.raises(error, match=words):
         call()
+
+
+@pytest.mark.parametrize("others", [(2, 2, 3, 4), (1, 0, 3, 4), (1, 2, 3, 5)])
+def test_tiles_want_keys_like_the_queries(others, unchecked):
+    q, k = torch.zeros(1, 2, 3, 4), torch.zeros(others)
+    with pytest.raises(ValueError, match="with heads a multiple of kv_heads"):
+        fast.stick_breaking_tiles(q, k, k, attend_current=False)
+
+
+def test_a_compiler_is_told_the_shapes_that_the_tiles_return():
+    q, k, v = (torch.zeros(1, 2, n, d) for n, d in ((3, 4), (5, 4), (5, 6)))
+    options = None, True, 2, 0.0
+    shapes = [t.shape for t in torch.ops.posedu.stick_breaking(q, k, v, *options)]
+    with FakeTensorMode() as mode:
+        fakes = map(mode.from_tensor, (q, k, v))
+        told = torch.ops.posedu.stick_breaking(*fakes, *options)
+    assert [t.shape for t in told] == shapes
 
 
 def test_segments_need_another_route(unchecked):

@@ -60,6 +60,15 @@ def test_any_strides_of_input_and_target(layout, dtype, memory, r):
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
+def test_trained_angles_turn_as_many_features_as_there_are_rows(layout):
+    x, positions = torch.randn(4, 3, 16), range(5, 8)
+    table = RoPE(16, layout=layout, rotary_dim=4).table(positions)
+    cos, sin = (t.requires_grad_() for t in table)
+    out = turn_pairs(x, cos, sin, layout=layout)
+    assert_turned(out, x, positions, layout, 4)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
 def test_a_token_wider_than_a_tile_is_a_tile_of_its_own(layout):
     x = torch.randn(1, 2100, 3, 64).bfloat16()
     positions = range(5, 8)

@@ -107,15 +107,13 @@ class Tokens:
 
 def softmax(
     logits: Float[Tensor, "batch heads queries keys"],
-    mask: Bool[Tensor, "#batch #heads queries keys"] | None,
+    mask: Bool[Tensor, "#batch #heads queries keys"],
 ) -> Float[Tensor, "batch heads queries keys"]:
     """Weights proportional to exp(logit) over the keys that ``mask`` allows.
 
     A row with no allowed key, or none of a logit above −∞, gets zeros. Equation
     ``def-softmax``.
     """
-    if mask is None:
-        return logits.softmax(-1)
     hidden = ~mask | (logits == -torch.inf)
     return logits.masked_fill(hidden, -torch.inf).softmax(-1).masked_fill(hidden, 0.0)
 

@@ -116,7 +116,7 @@ def stick_breaking_tiles(
         or k.shape[:3] != v.shape[:3]
         or k.shape[0] != q.shape[0]
         or k.shape[3] != q.shape[3]
-        or q.shape[1] % max(1, k.shape[1])
+        or q.shape[1] // max(1, k.shape[1]) * k.shape[1] != q.shape[1]
     ):
         raise ValueError(
             "q, k and v must be [batch, heads, tokens, d] and agree in batch, d and "

@@ -287,7 +287,7 @@ def rope_linear_attention(
         )
     require_bool("causal", causal)
     q, k = _elu_plus_one(q), _elu_plus_one(k)
-    seen = np.tri(*[q.shape[-2]] * 2) if causal else 1.0
+    seen = np.tri(q.shape[-2]) if causal else 1.0
     scores = seen * (q @ k.swapaxes(-1, -2))
     q, k = (rope(t, positions, layout=layout, base=base) for t in (q, k))
     turned = seen * (q @ k.swapaxes(-1, -2))
