@@ -218,7 +218,7 @@ class _Case:
         self.inputs[next(iter(self.inputs))] *= shape.size
         self.values = self.inputs | self.parameters
         self.keywords = encoding.keywords(variant, d=self.d, heads=self.heads)
-        self._rested: dict[tuple, float] = {}
+        self._rested: dict[tuple, np.ndarray] = {}
 
     def input_shapes(self) -> dict[str, tuple[int, ...]]:
         """The inputs by name."""
@@ -259,10 +259,10 @@ class _Case:
         exact = Arithmetic()
         self.decisions = exact.decisions
         self.expected = self.reference(self.values, exact)
-        self.spread = self._spread(lambda a: self.reference(self.values, a))
+        self.spread = self._spread(self._at_rest)
         self.upstream = self._draw(*self.expected.shape)
         if self.shape.slopes != "none":
-            product = self._spread(lambda a: self._product({}, 0.0, a))
+            product = self._spread(lambda a: self._sum(self._at_rest(a)))
             own = DEVIATIONS * roundoff(torch.float64) * MAGNIFIED
             self.own_error = own * float(product[torch.float64])
         self.lines = [*self._lines()] if self.shape.slopes != "none" else []
@@ -287,12 +287,16 @@ class _Case:
     def _product(self, line: Arrays, t: float, arithmetic: Arithmetic) -> float:
         """⟨upstream, result⟩ at a place on the line."""
         moved = self.values | {n: self.values[n] + t * v for n, v in line.items()}
-        return float((self.reference(moved, arithmetic) * self.upstream).sum())
+        return self._sum(self.reference(moved, arithmetic))
 
-    def _at_rest(self, arithmetic: Arithmetic) -> float:
-        """:meth:`_product` where every line starts, once for the same errors."""
+    def _sum(self, result: np.ndarray) -> float:
+        """⟨upstream, result⟩."""
+        return float((result * self.upstream).sum())
+
+    def _at_rest(self, arithmetic: Arithmetic) -> np.ndarray:
+        """The reference where every line starts, once for the same errors."""
         if arithmetic.key not in self._rested:
-            rested = self._product({}, 0.0, arithmetic.again())
+            rested = self.reference(self.values, arithmetic.again())
             self._rested[arithmetic.key] = rested
         return self._rested[arithmetic.key]
 
@@ -327,7 +331,7 @@ class _Case:
                     raise
 
         def rounded_slope(a: Arithmetic) -> float:  # with the same errors at both ends
-            return (at(STEP, a.again()) - self._at_rest(a)) / STEP
+            return (at(STEP, a.again()) - self._sum(self._at_rest(a))) / STEP
 
         spread = self._spread(rounded_slope)
         return _Line(what, tensor, line, slope, error + self.own_error, spread)
