@@ -1266,6 +1266,39 @@ def test_tokens_and_doors_stay_as_they_were_made():
             setattr(made, name, None)
 
 
+def test_what_a_layer_says_is_added_to_the_stream():
+    x, w = normal(0, 3, 4), random_projections(1, 1, 2, 2, 4)
+    heard = x + reference.attention(x, w)
+    close(reference.stack(x, [(w, np.sin)]), heard + np.sin(heard))
+
+
+def test_several_queries_of_one_head_do_not_look_ahead():
+    """One head is not one query, to which every key of a cache is open."""
+    module = layer(8, 1, route="sdpa")
+    x, cache = torch.tensor(normal(1, 1, 5, 8)), KVCache()
+    steps = [module(x[:, at], cache=cache) for at in (slice(2), slice(2, 5))]
+    close(torch.cat(steps, 1).detach(), module(x).detach())
+
+
+def test_a_bias_may_be_finer_than_the_queries():
+    """Without features that differ, the softmax of the bias alone weighs."""
+    n = 5
+    v, q = torch.tensor(normal(1, 1, 4, n, 2)).float(), torch.zeros(1, 4, n, 2)
+    bias = -slopes(4)[:, None, None] * (np.arange(n)[:, None] - np.arange(n))
+    expected = reference.softmax(bias, reference.causal_mask(n)[None].repeat(4, 0))
+    out = attend(q, q, v, Slopes(), route="sdpa")
+    # Rounded: a bias below n, twice in a weight; n weights, products and sums.
+    atol = 5 * n * bounds.roundoff(torch.float32) * v.abs().max().item()
+    close(out[0], expected @ v[0].double().numpy(), atol)
+
+
+def test_a_finer_bias_of_keys_without_a_query():
+    module = layer(dtype=torch.float32, encoding=Slopes(), route="sdpa")
+    x, cache = torch.zeros(1, 3, 8), KVCache()
+    module(x, cache=cache)
+    assert module(x[:, :0], cache=cache).shape == (1, 0, 8)
+
+
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
 def test_a_bias_for_no_token_at_all(dtype):
     layer = Attention(8, 2, encoding=ALiBi(2, slopes="geometric"), route="sdpa")

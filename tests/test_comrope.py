@@ -325,6 +325,17 @@ def test_as_mixed_rope_is_the_same_rotation(kind, heads, axes, block, scale):
     )
 
 
+def test_a_direction_that_does_not_turn_may_stand_before_a_plane():
+    """The Schur form has its zeros where they fall: here 0, a plane, 0, 0, 0."""
+    p = torch.zeros(1, 6, 6, dtype=DOUBLE)
+    p[0, 1, 2], p[0, 1, 4] = 0.7, 0.3
+    module = ComRoPEAP(6, block=6, axes=1, matrices=p)
+    mixed, basis = module.as_mixed_rope()
+    x, at = torch.tensor(normal(0, 3, 6)), torch.arange(3)[:, None]
+    turned = mixed(x @ basis[0], at) @ basis[0].T
+    within(turned.detach(), module(x, at).detach(), 1e-14)
+
+
 @given(arguments())
 def test_its_frequency_vectors_have_the_directions_of_the_generators(given_arguments):
     module = make(**given_arguments)

@@ -105,7 +105,10 @@ def test_pieces_sum_up_and_their_differences_are_exact(seed, n, dtype):
     tiny = torch.finfo(dtype).smallest_normal * torch.finfo(dtype).eps
     # Two pieces leave half a unit of the second, of which the third rounds u off.
     assert ((total - t).abs() <= 2.0 ** (-1 - 3 * bits) * largest + tiny).all()
+    rest, unit = t, 2.0 ** (largest.log2().floor() + 1)
     for piece in pieces[:-1]:
+        rest, unit = rest - piece.to(DOUBLE), 2.0**-bits * unit
+        assert (rest.abs() <= unit / 2 + tiny).all()
         exact = piece.to(DOUBLE)[..., :, None] - piece.to(DOUBLE)[..., None, :]
         wide = piece.float()[..., :, None] - piece.float()[..., None, :]
         assert torch.equal(exact, wide.to(DOUBLE))

@@ -1,6 +1,7 @@
 """FoPE: on tokens as the code has it, on offsets as the paper has it."""
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -259,6 +260,25 @@ def test_offsets_are_the_same_in_all_faces_with_grouped_queries(layout, own):
     for head, wanted in zip(expected, exact, strict=True):
         number = np.array(wanted.evalf(20), float)
         np.testing.assert_allclose(head, number, rtol=0, atol=1e-13)
+
+
+def test_the_base_is_the_paper_s_unless_given():
+    x, at = draw(0, 1, 3, 8), 50 * np.arange(3.0)
+    series = dict(cos_coefficients=ONE, sin_coefficients=ONE, length=64, padding="ones")
+    pairs = series | {"layout": "half"}
+
+    def in_attention(**base):
+        doors = reference.fope_offset(**pairs, **base)
+        return attend_reference(x, x, x, doors, positions=at)
+
+    for face in (
+        partial(reference.fope_table, at, 8, **series),
+        partial(reference.fope, x, at, **pairs),
+        partial(reference.fope_scores, x, x, at, at, **pairs),
+        in_attention,
+    ):
+        assert np.array_equal(face(), face(base=10000))
+        assert not np.array_equal(face(), face(base=9000))
 
 
 def test_scores_of_grouped_queries_are_those_of_repeated_keys():

@@ -8,6 +8,7 @@ import sympy as sp
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 
 from posedu.numpy import gated as reference
 from posedu.numpy.attention import Tokens, softmax
@@ -207,6 +208,12 @@ def test_where_gates_start(start):
     log_f = module.log_gates(torch.zeros(1, 1, 8))
     half_life = -math.log(2) / log_f[0, 0, 0].item()
     assert half_life == pytest.approx({0.0: 1.0, 5.0: 103.2}[start], rel=1e-3)
+
+
+def test_what_gates_look_for_starts_normal_and_small():
+    torch.manual_seed(0)
+    weight = FoX(500, 8).gate_weight.detach().numpy()
+    assert stats.kstest(weight.ravel(), "norm", (0, 0.02)).pvalue > 1e-3
 
 
 def test_gates_are_summed_in_float32_whatever_the_input():
@@ -518,6 +525,11 @@ BAD = [
         encoding_gate_weight=bare(1, 2), encoding_gate_bias=bare(1),
         o_gain=bare(2, 2)),
      ValueError, r"o_gain must be \[1, 2\] for 1 heads"),
+    (lambda: reference.fox_pro(
+        bare(2, 3), **dict.fromkeys(
+            ("q_weight", "k_weight", "v_weight", "o_weight"), bare(3, 3)),
+        encoding_gate_weight=bare(2, 3), encoding_gate_bias=bare(2)),
+     ValueError, r"d_model a multiple of heads, got shapes \[2, 3\] and \[2\]"),
     (lambda: reference.contextual_positions(bare(3, 2), largest=4),
      ValueError, r"at least as many keys as queries, got shape \[3, 2\]"),
     (lambda: reference.contextual_positions(np.full((2, 2), np.nan), largest=4),

@@ -523,6 +523,8 @@ BAD_FREQUENCIES = [
     ({"frequencies": [1.0, np.nan]}, ValueError, "frequencies must be finite"),
     ({"frequencies": np.ones((2, 2))}, ValueError, r"\[pairs\], got shape \[2, 2\]"),
     ({"frequencies": 1.0}, ValueError, r"\[pairs\], got shape \[\]"),
+    ({"frequencies": [1.0, "1"]}, TypeError,
+     "frequencies must be (numbers|real numbers, got dtype)"),
     ({"frequencies": [1.0] * 5}, ValueError, "at most d = 8, got 10"),
     ({"frequencies": [1.0], "rotary_dim": 4}, ValueError,
      "1 frequencies turn 2 features, got rotary_dim = 4"),
@@ -543,7 +545,7 @@ def test_bad_frequencies_are_refused(options, error, words, unchecked):
             call()
 
 
-@pytest.mark.parametrize("options, error, words", [BAD_FREQUENCIES[n] for n in (0, 5)])
+@pytest.mark.parametrize("options, error, words", [BAD_FREQUENCIES[n] for n in (0, 6)])
 def test_bad_frequencies_are_refused_by_the_exact_face(options, error, words):
     with pytest.raises(error, match=words):
         symbolic.rope(sp.zeros(8, 1), 0, layout="half", **options)
