@@ -28,13 +28,13 @@ COMPILER = os.environ.setdefault("POSEDU_COMPILER", "aot_eager")
 torch.compile = functools.partial(torch.compile, backend=COMPILER)
 
 
-BOOK = re.compile(r"^(from|import) (posedu_book|playwright)\b", re.MULTILINE)
+TOOLS = re.compile(r"^(from|import) (posedu_book|playwright|mutants)\b", re.MULTILINE)
 
 
 def pytest_ignore_collect(collection_path):
-    """Where the book's tools are not installed, leave out what is about the book."""
+    """Where the book's tools are not installed, leave out what needs them."""
     if collection_path.suffix == ".py" and not find_spec("jupyter_book"):
-        return bool(BOOK.search(collection_path.read_text(encoding="utf-8"))) or None
+        return bool(TOOLS.search(collection_path.read_text(encoding="utf-8"))) or None
     return None
 
 

@@ -1,11 +1,13 @@
 """The project's own files agree with each other."""
 
+import ast
 import re
 import subprocess
 import sys
 import tomllib
 from importlib import import_module
 
+import conftest
 import pytest
 import yaml
 from packaging.requirements import Requirement
@@ -15,6 +17,7 @@ from posedu.catalog import CATALOG, FACES, FREQUENCY_MAPS
 from posedu_book.notebooks import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+WORKFLOW = (ROOT / ".github/workflows/book.yml").read_text(encoding="utf-8")
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 ALLOWED = {
     *("book", "notebooks", "posedu", "tests", ".github", ".ci"),
@@ -61,8 +64,7 @@ def test_the_pythons_are_listed_once_and_start_at_the_lowest():
     minors = [int(python.removeprefix("3.")) for python in pythons]
     assert minors == list(range(minors[0], minors[0] + len(minors)))
     elsewhere = README + (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-    workflow = (ROOT / ".github/workflows/book.yml").read_text(encoding="utf-8")
-    assert not [python for python in pythons[1:] if python in elsewhere + workflow]
+    assert not [python for python in pythons[1:] if python in elsewhere + WORKFLOW]
 
 
 def test_the_readme_s_example_runs():
@@ -84,11 +86,36 @@ def test_ci_calls_the_readme_s_test_command_and_no_other():
     assert "make test" in README
 
 
-def test_ci_names_only_files_that_exist():
-    """A test file that pytest can't find fails the job that everything waits for."""
-    workflow = (ROOT / ".github/workflows/book.yml").read_text(encoding="utf-8")
-    named = re.findall(r"\btests/\w+\.py\b", workflow)
-    assert named and all((ROOT / name).exists() for name in named), named
+def imported_at_once(path):
+    """The packages that a module imports when it is imported."""
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.Import):
+            yield from (name.name.partition(".")[0] for name in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield node.module.partition(".")[0]
+
+
+def test_without_the_book_s_tools_its_tests_are_left_out_and_the_others_run(
+    monkeypatch,
+):
+    """The workflow's package job installs no more than this."""
+    project = PROJECT["project"]
+    asked = project["dependencies"] + project["optional-dependencies"]["experiments"]
+    names = {Requirement(line).name for line in asked} - {"scikit-learn"}
+    installed = names | {"sklearn", "posedu", "beartype", "hypothesis", "pytest"}
+    installed |= {"mpmath"}  # SymPy's numbers
+    assert 'pip install ".[experiments]"' in WORKFLOW
+    assert "pip install beartype hypothesis pytest\n" in WORKFLOW
+    monkeypatch.setattr(conftest, "find_spec", lambda name: None)
+    kept = {
+        path.stem: {*imported_at_once(path)}
+        for path in (ROOT / "tests").rglob("*.py")
+        if not conftest.pytest_ignore_collect(path)
+    }
+    known = installed | {*sys.stdlib_module_names} | {*kept, "probes"} - {"mutants"}
+    foreign = {name: imports - known for name, imports in kept.items()}
+    assert {name: f for name, f in foreign.items() if f} == {"mutants": {"coverage"}}
+    assert {"test_rope", "test_digits"} <= {*kept} and "test_site" not in kept
 
 
 def test_every_page_of_the_contents_exists():
