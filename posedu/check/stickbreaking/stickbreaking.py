@@ -881,6 +881,12 @@ def _masked(cost=None, weight=None):
     return answer
 
 
+def _own_key_costs(q, k, v, attend_current):
+    z = (q * k).sum(-1, keepdim=True) / q.shape[-1] ** 0.5
+    own = torch.sigmoid(z) * v
+    return attend(q, k, v, True) - (0 if attend_current else own)
+
+
 def _zero_logits(q, k, v, attend_current):
     z = q @ k.T / q.shape[-1] ** 0.5
     before = torch.ones_like(z, dtype=torch.bool).tril(0 if attend_current else -1)
@@ -987,6 +993,12 @@ Mask twice: a key that may not be attended costs nothing *and* weighs nothing. `
             "They break the stick before the query's own past is asked. A key after "
             "the query must neither take a piece nor cost one.",
             _everybody,
+        ),
+        Misconception(
+            "The query's own key weighs nothing, but it costs",
+            "Where attend_current is False it must neither take a piece nor cost one: "
+            "the stick starts at the key before.",
+            _own_key_costs,
         ),
         Misconception(
             "Later keys weigh nothing, but they cost",
