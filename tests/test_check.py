@@ -135,6 +135,24 @@ def test_cases_do_not_depend_on_what_is_drawn_before(name):
     assert not [n for n, v in vars(module).items() if isinstance(v, generators)]
 
 
+def _left(z):
+    return np.cumprod(1 / (1 + np.exp(z[::-1])))
+
+
+def _held(log_f):
+    kept = np.cumprod(np.append(1.0, np.exp(log_f[:0:-1])))
+    return np.cumsum(kept) / np.sum(kept)
+
+
+@pytest.mark.parametrize(
+    ("name", "shares"), [("stickbreaking-7", _left), ("fox-7", _held)]
+)
+def test_no_case_is_a_tie_that_products_and_logarithms_round_apart(name, shares):
+    for row, share in core.find(name).cases:
+        rounding = 100 * len(row) * np.finfo(float).eps
+        assert np.abs(shares(row) / share - 1).min() > rounding
+
+
 def _rope_half(x, position):
     return rotary.rope(x, np.full(len(x), position), layout="half")
 

@@ -858,6 +858,11 @@ def _float32_table(positions, omega):
     return torch.stack((angles.sin(), angles.cos()), -1).flatten(1).float()
 
 
+def _of_rounded_angles(positions, d):
+    angles = (positions.double()[:, None] * _exact_frequencies(d)).float()
+    return torch.stack((angles.sin(), angles.cos()), -1).flatten(1)
+
+
 def _frequencies_by_logarithm(d):
     return torch.exp(torch.arange(0, d, 2).float() * (-np.log(10000.0) / d))
 
@@ -917,6 +922,12 @@ At which step may you round?
             lambda positions, d: _float32_table(
                 positions.double(), _float32_frequencies(d).double()
             ),
+        ),
+        Misconception(
+            "The angle is exact, and rounded before its sine",
+            "An angle near 10⁶ loses hundredths of a radian in float32. Sine and "
+            "cosine are at most 1: round those.",
+            _of_rounded_angles,
         ),
         Misconception(
             "The positions were held in bf16",

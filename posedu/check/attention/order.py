@@ -186,6 +186,18 @@ Row 0 of $P$ times $X$ must give $x_2^\top$. Which single entry of that row is 1
                     "Its numbers are 0 to 3, and token 0 is the first.",
                     lambda: _rows(1, 2, 0, 3),
                 ),
+                Misconception(
+                    "The list is read as a cycle",
+                    "It does not say 2 → 3 → 1 → 0 → 2. Its place counts: token 2 comes "
+                    "to place 0, token 3 to place 1.",
+                    lambda: _rows(2, 0, 3, 1),
+                ),
+                Misconception(
+                    "The list is read as a cycle, and followed backwards",
+                    "It does not say 2 → 3 → 1 → 0 → 2. Its place counts: token 2 comes "
+                    "to place 0, token 3 to place 1.",
+                    lambda: _rows(1, 3, 0, 2),
+                ),
             ),
             properties=(
                 Property(
@@ -839,7 +851,7 @@ Subtract the largest *allowed* logit of the row first: that changes nothing but 
 A causal layer without any encoding can write $1/(t + 1)$ at position $t$, counting from a beginning token at $t = 0$.
 Store these numbers in `dtype`, computing them in float64 first.
 Up to which position $T$ are the stored values of positions $0, 1, \dots, T$ all different?
-Guess for `bfloat16` before you run it, then return $T$ for any 16-bit dtype.
+Guess for `bfloat16` before you run it, then return $T$ for any 16-bit floating dtype.
 """,
             hint=r"""
 The values fall, so the first two that are equal stand next to each other. 4096 positions are enough.
@@ -857,6 +869,12 @@ The values fall, so the first two that are equal stand next to each other. 4096 
                     "What is stored is the reciprocal, whose neighbours come closer like "
                     "1/t²; try it.",
                     lambda dtype: round(2 / torch.finfo(dtype).eps),
+                ),
+                Misconception(
+                    "The numbers t + 1 are stored, not their reciprocals",
+                    "Whole numbers collide where their spacing is 2. What is stored is "
+                    "1/(t + 1), whose neighbours come closer like 1/t².",
+                    lambda dtype: round(2 / torch.finfo(dtype).eps) - 1,
                 ),
                 Misconception(
                     "This is the spacing at 1",

@@ -1053,6 +1053,12 @@ In the half layout all first members come first.
             lambda weight, heads: to_half(weight.T, heads).T.contiguous(),
         ),
         Misconception(
+            "The columns are permuted, and all at once",
+            "The features of a head are the rows of the weight, which is "
+            "[heads · d, d_model]; and each head has pairs of its own.",
+            lambda weight, heads: to_half(weight.T, 1).T.contiguous(),
+        ),
+        Misconception(
             "The heads are interleaved, not the features",
             "The axis of heads comes first, then pairs, then the two members: "
             "exchange the last two of these.",
@@ -1209,6 +1215,12 @@ Mind the dtype of every tensor on the way there.
             "An error of 10⁻⁸ in ω becomes 10⁻² at position 10⁶: compute the "
             "frequencies in float64 as well.",
             _cosines_of_float32_frequencies,
+        ),
+        Misconception(
+            "The angles are exact, and rounded before their cosine",
+            "An angle near 10⁶ loses hundredths of a radian in float32. The cosine is "
+            "at most 1: round that.",
+            _cosines_with(lambda p, d: -2 * p / d, lambda angles: angles.float().cos()),
         ),
         Misconception(
             "The positions went through bfloat16",

@@ -881,6 +881,12 @@ def _masked(cost=None, weight=None):
     return answer
 
 
+def _own_key_costs(q, k, v, attend_current):
+    z = (q * k).sum(-1, keepdim=True) / q.shape[-1] ** 0.5
+    own = torch.sigmoid(z) * v
+    return attend(q, k, v, True) - (0 if attend_current else own)
+
+
 def _zero_logits(q, k, v, attend_current):
     z = q @ k.T / q.shape[-1] ** 0.5
     before = torch.ones_like(z, dtype=torch.bool).tril(0 if attend_current else -1)
@@ -987,6 +993,12 @@ Mask twice: a key that may not be attended costs nothing *and* weighs nothing. `
             "They break the stick before the query's own past is asked. A key after "
             "the query must neither take a piece nor cost one.",
             _everybody,
+        ),
+        Misconception(
+            "The query's own key weighs nothing, but it costs",
+            "Where attend_current is False it must neither take a piece nor cost one: "
+            "the stick starts at the key before.",
+            _own_key_costs,
         ),
         Misconception(
             "Later keys weigh nothing, but they cost",
@@ -1118,10 +1130,6 @@ def _left(z):
     return np.exp(-np.logaddexp(0, z[::-1]).cumsum())
 
 
-def _argmax_below(z, share, compare):
-    return int(compare(_left(z), share).argmax() + 1)
-
-
 STOP = Exercise(
     name="stickbreaking-7",
     title="How far must one look?",
@@ -1138,7 +1146,7 @@ Predict before you run: for logits 0 and a share of 0.001? For logits $-8$ and o
 `np.logaddexp(0, z[::-1]).cumsum()` is minus the logarithm of the stick after each key. Count the keys after which it is still too long.
 """,
     cases=(
-        (np.zeros(3), 0.5),
+        (np.zeros(3), 0.6),
         (np.zeros(20), 0.001),
         (np.array([3.0, -1.0, 2.0, -5.0, 0.5, -2.0]), 0.05),
         (np.linspace(4, -4, 40), 0.01),
@@ -1185,11 +1193,6 @@ Predict before you run: for logits 0 and a share of 0.001? For logits $-8$ and o
             _needed_by_softmax,
         ),
         Misconception(
-            "The walk goes on although enough is taken",
-            "At *most* share: where exactly this much is left one may stop.",
-            lambda z, share: int(min((_left(z) >= share).sum() + 1, len(z))),
-        ),
-        Misconception(
             "Where the stick never gets so short, one key too many is counted",
             "There are no more than len(z) keys.",
             lambda z, share: int((_left(z) > share).sum() + 1),
@@ -1227,11 +1230,6 @@ Predict before you run: for logits 0 and a share of 0.001? For logits $-8$ and o
             lambda z, share: len(z),
         ),
         Misconception(
-            "The walk goes on although enough is taken, and stops at once if it never is",
-            "At *most* share; and the argmax of a row of False is 0.",
-            lambda z, share: _argmax_below(z, share, np.less),
-        ),
-        Misconception(
             "The oldest keys are asked first, and there is no last one",
             "The nearest key breaks first: walk the row from its end. And there are "
             "no more than len(z) keys.",
@@ -1241,11 +1239,6 @@ Predict before you run: for logits 0 and a share of 0.001? For logits $-8$ and o
             "The keys that leave too much are counted",
             "One more is needed: the one that brings the stick below the share.",
             lambda z, share: int((_left(z) > share).sum()),
-        ),
-        Misconception(
-            "The walk goes on although enough is taken, beyond the last key",
-            "At *most* share. And there are no more than len(z) keys.",
-            lambda z, share: int((_left(z) >= share).sum() + 1),
         ),
         Misconception(
             "The keys are numbered from 0",
