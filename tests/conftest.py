@@ -14,6 +14,20 @@ from beartype import BeartypeConf, beartype
 
 # PEP 484: where a float is asked for, an int will do.
 typechecker = beartype(conf=BeartypeConf(is_pep484_tower=True))
+every_function = jaxtyping.jaxtyped
+
+
+def annotated_functions(made=None, **options):
+    """As ``jaxtyped``, which the import hook puts on every function, save those with
+    nothing to check and those inside others, which it would compile at each call."""
+    if made is None:
+        return functools.partial(annotated_functions, **options)
+    inner = inspect.isfunction(made) and "<locals>" in made.__qualname__
+    plain = inspect.isfunction(made) and not made.__annotations__
+    return made if inner or plain else every_function(made, **options)
+
+
+jaxtyping.jaxtyped = annotated_functions
 jaxtyping.install_import_hook("posedu", "conftest.typechecker")
 
 hypothesis.settings.register_profile("local", deadline=None)

@@ -14,22 +14,22 @@ from nbformat.v4 import new_code_cell, new_notebook, new_output
 from posedu_book import address, notebooks
 from posedu_book.notebooks import ROOT
 
-PATHS = [path for path, _ in notebooks.wanted()]
+PATHS = notebooks.paths()
 OWNER = "https://github.com/example/posedu"  # only ever written to a copy of the tree
 
 
-def name(value):
-    return value.name if isinstance(value, Path) else "text"
+EACH_NOTEBOOK = pytest.mark.parametrize(
+    "path", PATHS, ids=lambda path: str(path.relative_to(ROOT))
+)
 
 
-@pytest.mark.parametrize(("path", "text"), list(notebooks.wanted()), ids=name)
-def test_every_notebook_is_up_to_date(path, text):
-    assert path.read_text(encoding="utf-8") == text, (
-        f"run `make notebooks`: {path.name}"
-    )
+@EACH_NOTEBOOK
+def test_every_notebook_is_up_to_date(path):
+    text = path.read_text(encoding="utf-8")
+    assert text == notebooks.wanted(path), f"run `make notebooks`: {path.name}"
 
 
-@pytest.mark.parametrize("path", PATHS, ids=lambda p: str(p.relative_to(ROOT)))
+@EACH_NOTEBOOK
 def test_only_checked_cells_store_outputs(path):
     notebook = nbformat.read(path, as_version=4)
     nbformat.validate(notebook)
@@ -107,7 +107,7 @@ def test_a_notebook_without_a_set_up_cell_is_refused():
 def stated(folder):
     """The addresses in each file that states the project's."""
     named = [folder / name for name in address.PLACES]
-    paths = [*named, *(path for path, _ in notebooks.wanted())]
+    paths = [*named, *notebooks.paths()]
     return {p: {*address.VALID.findall(p.read_text(encoding="utf-8"))} for p in paths}
 
 

@@ -334,7 +334,7 @@ def test_the_search_index_knows_the_names_in_code():
 
 def test_most_claims_are_read_as_they_are_typeset():
     ledger = html("book/reference/ledger.html")
-    counts = r"(\d+) claims.*? (\d+) of them are read.*? refuse (\d+) of (\d+)"
-    claims, tied, refused, changes = map(int, re.search(counts, ledger, re.S).groups())
+    sentence = next(line for line in ledger.splitlines() if "of them are read" in line)
+    claims, tied, refused, changes = map(int, re.findall(r"\d+", sentence))
     assert claims >= 143 and tied >= 0.75 * claims
     assert refused >= 0.97 * changes  # the others say the same in another way

@@ -46,8 +46,8 @@ def set_address(url):
         if not count:
             raise ValueError(f"{name} has no place for the address")
         path.write_text(text, encoding="utf-8")
-    for path, content in notebooks.wanted():
-        path.write_text(content, encoding="utf-8")
+    for path in notebooks.paths():
+        path.write_text(notebooks.wanted(path), encoding="utf-8")
 
 
 if __name__ == "__main__":

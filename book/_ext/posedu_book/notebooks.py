@@ -134,18 +134,21 @@ def address():
     return re.search(r'^  url: "(.*)"$', (ROOT / "_config.yml").read_text(), re.M)[1]
 
 
-def wanted():
-    """Every notebook's path and the text it should have."""
+def paths():
+    """Where the notebooks are: the labs, then the exercises, solved and unsolved."""
+    labs = sorted(NOTEBOOKS.glob("*.ipynb"))
+    names = [f"{chapter}.ipynb" for chapter in sheets()]
+    return labs + [folder / name for name in names for folder in (SOLVED, EXERCISES)]
+
+
+def wanted(path):
+    """The text that the notebook at a path should have."""
     here = address()
-    for path in sorted(NOTEBOOKS.glob("*.ipynb")):
-        yield path, _text(set_up(nbformat.read(path, as_version=4), here))
-    for chapter in sheets():
-        name = f"{chapter}.ipynb"
-        yield SOLVED / name, _text(exercises.solved(chapter, setup_cell(here)))
-        yield EXERCISES / name, _text(exercises.student(chapter, setup_cell(here)))
-
-
-def _text(notebook):
+    if path.parent == NOTEBOOKS:
+        notebook = set_up(nbformat.read(path, as_version=4), here)
+    else:
+        make = exercises.solved if path.parent == SOLVED else exercises.student
+        notebook = make(path.stem, setup_cell(here))
     return nbformat.writes(notebook) + "\n"
 
 
@@ -156,7 +159,8 @@ def main():
             print("executing", name, flush=True)
             execute(Path(name).resolve())
     stale = []
-    for path, text in wanted():
+    for path in paths():
+        text = wanted(path)
         if not path.exists() or path.read_text(encoding="utf-8") != text:
             stale.append(path)
             if "--check" not in sys.argv:
