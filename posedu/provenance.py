@@ -1,17 +1,21 @@
 """On what a result was made: what a reader needs in order to judge or repeat it."""
 
+import json
 import os
 import platform
+import re
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, distribution, version
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import torch
+
+from posedu import __version__
 
 KEPT_MEMORY = MappingProxyType(
     {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": "100000000000"}
@@ -29,15 +33,27 @@ def provenance(
         "threads": torch.get_num_threads(),
         "memory": "kept" if keeps_memory() else "system",
         "seed": seed,
-        "commit": _commit(),
+        "commit": commit(),
         "versions": {
             "python": platform.python_version(),
-            "posedu": version("posedu"),
+            "posedu": __version__,
             "torch": torch.__version__,
             "numpy": np.__version__,
             **{library: version(library) for library in libraries},
         },
     }
+
+
+def same_making(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether two results were made alike, be it on different days."""
+    return one | {"date": None} == other | {"date": None}
+
+
+def file_label(device: torch.device) -> str:
+    """What a file of results on this device ends in: ``cpu``, or the device's name."""
+    if device.type == "cpu":
+        return "cpu"
+    return re.sub(r"[^a-z0-9]+", "-", _device_name(device).lower()).strip("-")
 
 
 def keeps_memory() -> bool:
@@ -54,8 +70,21 @@ def _device_name(device: torch.device) -> str:
     return models[0] if models else platform.machine()
 
 
-def _commit() -> str | None:
+def commit() -> str | None:
     """The commit that the package is at, with "+" if its files were changed since."""
+    return _installed_commit() or _checked_out_commit()
+
+
+def _installed_commit() -> str | None:
+    """What the installer wrote down, if it took the package from a repository."""
+    try:
+        origin = distribution("posedu").read_text("direct_url.json")
+    except PackageNotFoundError:
+        return None
+    return json.loads(origin or "{}").get("vcs_info", {}).get("commit_id")
+
+
+def _checked_out_commit() -> str | None:
     package = Path(__file__).parent
 
     def git(*arguments: str) -> str:
@@ -64,6 +93,7 @@ def _commit() -> str | None:
         return done.stdout.strip()
 
     try:
+        git("ls-files", "--error-unmatch", Path(__file__).name)
         changed = git("status", "--porcelain", "--", ".")
         return git("rev-parse", "HEAD") + ("+" if changed else "")
     except (OSError, subprocess.CalledProcessError):

@@ -3,6 +3,8 @@
 import functools
 import inspect
 import os
+import re
+from importlib.util import find_spec
 
 import hypothesis
 import jaxtyping
@@ -24,6 +26,16 @@ torch.set_num_threads(1)  # as many workers as cores: a second thread would wait
 # wrong; `make compiled` also has it written in C++, at seconds for each graph.
 COMPILER = os.environ.setdefault("POSEDU_COMPILER", "aot_eager")
 torch.compile = functools.partial(torch.compile, backend=COMPILER)
+
+
+BOOK = re.compile(r"^(from|import) (posedu_book|playwright)\b", re.MULTILINE)
+
+
+def pytest_ignore_collect(collection_path):
+    """Where the book's tools are not installed, leave out what is about the book."""
+    if collection_path.suffix == ".py" and not find_spec("jupyter_book"):
+        return bool(BOOK.search(collection_path.read_text(encoding="utf-8"))) or None
+    return None
 
 
 def pytest_collection_modifyitems(items):

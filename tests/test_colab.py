@@ -16,6 +16,7 @@ from nbclient.exceptions import CellExecutionError
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from posedu import provenance
 from posedu_book import notebooks
 from posedu_book.notebooks import ROOT
 
@@ -29,6 +30,7 @@ PACKAGES = (
     "sympy",
     "ipykernel",
     "pip",
+    "tqdm",
 )
 
 pytestmark = pytest.mark.slow
@@ -144,6 +146,15 @@ def test_the_download_runs_from_the_file_alone(chapter, bare, tmp_path):
     assert said(notebook).count("○") >= 6, said(notebook)
     assert checks >= 6
     assert files_below(tmp_path / "posedu-carried" / "posedu") >= shipped()
+
+
+def test_the_gpu_lab_runs_from_the_file_alone_and_knows_its_commit(bare, tmp_path):
+    source = nbformat.read(notebooks.NOTEBOOKS / "gpu.ipynb", as_version=4)
+    made = "CrossCheck.load(next(data.glob('crosscheck-*.json'))).made['commit']"
+    source.cells.append(nbformat.v4.new_code_cell(made))
+    notebook = run(notebooks.carried(source), bare, tmp_path)
+    assert "CrossCheck(name='sinusoidal'" in said(notebook)
+    assert str(provenance.commit()) in said(notebook)
 
 
 def test_the_solved_download_passes_every_check(bare, tmp_path):

@@ -9,8 +9,15 @@ import pytest
 import torch
 
 from posedu.catalog import CATALOG
-from posedu.crosscheck import CrossCheck, Row, crosscheck, features, inside
-from posedu.crosscheck.common import Tally, difference
+from posedu.crosscheck import (
+    CrossCheck,
+    Row,
+    autocast,
+    crosscheck,
+    features,
+    inside,
+)
+from posedu.crosscheck.common import CPU, Tally, compiled_dtypes, difference
 from posedu.crosscheck.rounding import Arithmetic, rounding_kept
 from posedu.numpy.attention import Doors, attend
 from posedu.numpy.gated import cope, forget_bias, log_gates
@@ -24,16 +31,15 @@ import functools, os, sys
 from dataclasses import replace
 import torch
 from posedu.catalog import CATALOG
-from posedu.crosscheck import crosscheck, features, inside
+from posedu.crosscheck import crosscheck
 
 torch.compile = functools.partial(torch.compile, backend=os.environ["POSEDU_COMPILER"])
-features.SIZES, inside.SHAPES = (64,), ()
 for name, record in CATALOG.items():
     if (record.kind == "features") == (sys.argv[1] == "features"):
         CATALOG[name] = replace(record, variants=record.variants[:1])
-        result = crosscheck(name, compiled=True)
+        result = crosscheck(name, ways=("compiled",))
         assert result.ok, str(result)
-        assert any("compile" in row.faces for row in result.results), name
+        assert all("compile" in row.faces for row in result.results), name
         print(name)
 """
 
@@ -231,7 +237,7 @@ def test_a_kink_is_noticed_and_the_input_drawn_again():
     tally = Tally()
     record = CATALOG["cope"]
     shape = replace(inside.SHAPES[2], slopes="none")
-    inside._drawn(tally, inside._Doors, record, record.variants[2], shape, 0)
+    inside._drawn(tally, record, record.variants[2], shape, 0)
     assert tally.redrawn
     text = CrossCheck("cope", (), tally.redrawn).caption()
     assert f"{tally.redrawn} inputs next to a kink were drawn again" in text
@@ -280,6 +286,81 @@ def test_nan_is_outside_every_bound():
     assert isinstance(row, Row) and not row.ok
 
 
-def test_unknown_names_are_refused():
+def test_unknown_names_and_ways_are_refused():
     with pytest.raises(KeyError, match="ropes"):
         crosscheck("ropes")
+    with pytest.raises(ValueError, match=r"'eager' or .*got 'fast'"):
+        crosscheck("rope", ways=("fast",))
+
+
+def test_a_result_is_saved_and_loaded_and_what_failed_is_no_agreement(tmp_path):
+    row = Row("a", "forward", "cpu", "float32", 1, 0.0, 0.5)
+    made = {"device": "some", "versions": {"torch": "2"}, "date": "today"}
+    result = CrossCheck("rope", (row,), made=made, failed={"flex": "no"})
+    assert result.caption().endswith("; some, torch 2, today; flex failed (no)")
+    result.save(tmp_path / "rope.json")
+    assert CrossCheck.load(tmp_path / "rope.json") == result
+    assert not result.ok and replace(result, failed={}).ok
+
+
+def pretend_to_train_flex(monkeypatch):
+    """FlexAttention's gradients are the same code on a CPU, behind a refusal."""
+    for module in (inside, autocast):
+        monkeypatch.setattr(module, "trains_flex", lambda device: True)
+    flex_attention = sys.modules["torch.nn.attention.flex_attention"]
+    monkeypatch.setattr(flex_attention, "_validate_device", lambda *tensors: None)
+
+
+def test_flex_attention_s_gradients_are_compared_where_it_has_any(
+    monkeypatch, unchecked
+):
+    pretend_to_train_flex(monkeypatch)
+    monkeypatch.setattr(inside, "SHAPES", (inside.SHAPES[0], inside.SHAPES[-1]))
+    record = CATALOG["fox"]
+    variants = record.variants[:1]
+    monkeypatch.setitem(CATALOG, "fox", replace(record, variants=variants))
+    result = crosscheck("fox", ways=("eager", "autocast"), devices=[CPU])
+    assert result.ok, str(result)
+    compared = {(r.faces, r.what) for r in result.results if "flex" in r.faces}
+    assert compared == {
+        (faces, what)
+        for faces in ("numpy–torch flex", "float64–autocast flex")
+        for what in ("forward", "gradient", "parameters")
+    }
+
+
+def test_compiled_flex_attention_is_compared_where_it_has_gradients(
+    monkeypatch, unchecked
+):
+    asked, compile = [], torch.compile
+
+    def compile_not(run, **given):  # FlexAttention calls it, too
+        if given != {"fullgraph": True}:
+            return compile(run, **given)
+        asked.append(run)
+        return run
+
+    monkeypatch.setattr(torch, "compile", compile_not)
+    record = CATALOG["alibi"]
+    variants = record.variants[:1]
+    monkeypatch.setitem(CATALOG, "alibi", replace(record, variants=variants))
+    assert crosscheck("alibi", ways=("flex",), devices=[CPU]).results == ()
+    assert crosscheck("rope", ways=("flex",), devices=[CPU]).results == ()
+    pretend_to_train_flex(monkeypatch)
+    result = crosscheck("alibi", ways=("flex",), devices=[CPU])
+    assert result.ok and len(asked) == 1, str(result)
+    compared = {(r.faces, r.what, r.dtype) for r in result.results}
+    assert compared == {
+        ("numpy–torch flex, compiled", what, dtype)
+        for what in ("forward", "gradient")
+        for dtype in ("float32", "bfloat16")
+    }
+
+
+@pytest.mark.parametrize("native", [True, False])
+def test_a_gpu_that_emulates_bfloat16_compiles_float32_alone(native, monkeypatch):
+    both = (torch.float32, torch.bfloat16)
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda **given: native)
+    assert compiled_dtypes(CPU) == both
+    compiled = compiled_dtypes(torch.device("cuda"))
+    assert compiled == (both if native else both[:1])

@@ -1,6 +1,7 @@
 """The digits experiment: what takes part, what is kept and what must hold."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import hypothesis
 import numpy as np
@@ -13,8 +14,8 @@ from scipy import stats
 from posedu.experiments import digits, training
 from posedu.experiments.digits import ARMS, SHIFTS, SIDE, VIEWS, Result, Settings
 from posedu.torch import Encoding, FoPE, grid
-from posedu_book.notebooks import ROOT
 
+ROOT = Path(__file__).parents[1]
 # Two layers: before training the class token asks nothing in the first.
 SMALL = Settings(epochs=1, layers=2, heads=1, d=8)
 RELATIVE = [name for name, arm in ARMS.items() if arm.relative]

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from posedu import gpu
 from posedu.catalog import CATALOG, FREQUENCY_MAPS
 from posedu_book.missing import ROOMS, main, missing
 from posedu_book.notebooks import ROOT
@@ -82,7 +83,14 @@ def test_a_face_that_is_not_exported_is_lacking(monkeypatch):
 
 
 def test_a_map_of_frequencies_needs_no_timing():
-    assert "timing" not in missing(FREQUENCY_MAPS["pi"])
+    assert not {"timing", "gpu"} & {*missing(FREQUENCY_MAPS["pi"])}
+
+
+def test_every_encoding_has_its_place_in_the_command_for_gpus(monkeypatch):
+    assert not [name for name in CATALOG if "gpu" in missing(CATALOG[name])]
+    timed = [part for part in gpu.parts() if part != ("crosscheck", "rope")]
+    monkeypatch.setattr(gpu, "parts", lambda: timed)
+    assert missing(ROPE) == ["gpu"]
 
 
 def test_the_command_names_what_is_lacking_and_fails(capsys):

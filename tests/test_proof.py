@@ -207,6 +207,11 @@ def test_ledger_can_read_the_record_back():
     assert "<d" not in page
 
 
+def test_markup_in_a_label_is_shown_and_not_obeyed():
+    page = Proof("eq-<img src=x>", "how <i>", "covers <u>")._repr_html_()
+    assert not re.search("<(img|i|u)>?", page)
+
+
 def test_in_a_notebook_the_record_is_displayed(monkeypatch, capsys):
     core = pytest.importorskip("IPython")
     shown = []

@@ -35,8 +35,8 @@ from posedu.experiments.sequences import (
 )
 from posedu.provenance import provenance
 from posedu.torch import CoPE, Encoding, FoX, RoPE, StickBreaking, folding, routes
-from posedu_book.notebooks import ROOT
 
+ROOT = Path(__file__).parents[1]
 SMALL = Settings(steps=3, batch=4, length=16, heads=2, d=4, tested=6)
 EPS = torch.finfo(torch.float64).eps
 SHORTEST = {"count": 1, "copy": 2 * COPIED, "recall": 1, "n-back": 1}

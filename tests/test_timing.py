@@ -1,11 +1,12 @@
 """The measuring itself: what is timed, weighed and kept. No test compares times."""
 
+import json
 import os
 import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
-from types import MappingProxyType, ModuleType
+from types import MappingProxyType, ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
@@ -238,27 +239,47 @@ def test_one_entry(command, tmp_path):
     assert {r.dtype for r in result.records} == {"float32", "bfloat16"}
 
 
-def test_all_entries_but_those_that_this_commit_has_timed(
-    command, tmp_path, monkeypatch
-):
+def test_all_entries_but_those_that_were_timed_alike(command, tmp_path, monkeypatch):
     timed = []
 
-    def noting(name, *, save_to, device, **sizes):
-        timed.append(name)
-        result = Timing.begin(name, device, 0)
-        result.complete = name != "cope" or len(timed) > len(CATALOG)
-        result.made["commit"] = "another" if name == "fox" else "this"
-        result.save(save_to)
-        return result
+    def noting(*given, **cell):
+        timed.append(cell["limit_name"])
+        if len(timed) == 3:
+            raise KeyboardInterrupt
+        return []
 
-    here = {"commit": "this"}
-    monkeypatch.setattr("posedu.timing.__main__.time_encoding", noting)
-    monkeypatch.setattr("posedu.timing.__main__.provenance", lambda *given: here)
-    assert command("--all") == 130  # interrupted in the last one
-    assert timed == list(CATALOG)
-    timed += [""]
-    assert command("--all") == 0
-    assert timed == [*CATALOG, "", "fox", "cope"]
+    here = {name: CATALOG[name] for name in ("sinusoidal", "alibi")}
+    monkeypatch.setattr("posedu.timing.__main__.CATALOG", here)
+    monkeypatch.setattr(encodings, "compare", noting)
+    once = ["--all", "--dtypes", "float32"]
+    assert command(*once) == 130  # in the second one
+    assert timed == ["copy", "copy", "attention without encoding"]
+    del timed[:]
+    assert command(*once) == 0
+    assert timed == ["attention without encoding"] * 2
+    path = tmp_path / "timing-alibi-cpu.json"
+    made = json.loads(path.read_text())
+    made["made"]["commit"] = "another"
+    path.write_text(json.dumps(made))
+    del timed[:]
+    timed += [""] * 3
+    assert command(*once) == 0
+    assert timed[3:] == ["attention without encoding"] * 2
+    assert command(*once, "--seed", "1") == 0
+    assert len(timed) == 9
+
+
+def test_a_cell_without_memory_is_named_and_the_others_measured(monkeypatch):
+    def narrow(*given, **cell):
+        if cell["length"] == 16:
+            raise torch.OutOfMemoryError
+        return compare(*given, **cell)
+
+    monkeypatch.setattr(encodings, "compare", narrow)
+    result = time_encoding("rope", **SMALL | dict(repeats=1))
+    assert result.complete and {r.length for r in result.records} == {8}
+    assert result.missing == {"L = 16, d = 4, float32": "out of memory"}
+    assert "L = 16, d = 4, float32 is missing (out of memory)" in result.caption()
 
 
 def test_peers_of_an_entry_that_has_none_are_refused(command, capsys):
@@ -373,3 +394,29 @@ def test_committed_timings_are_whole_and_of_today_s_records(path):
     labels = {entry.label(variant) for variant in entry.variants}
     assert {record.candidate for record in result.records} <= labels
     assert {record.task for record in result.records} == set(TASKS)
+
+
+def test_the_commit_is_the_installer_s_or_the_checkout_s(monkeypatch):
+    def installed(text):
+        origin = SimpleNamespace(read_text=lambda name: text)
+        monkeypatch.setattr(provenance, "distribution", lambda name: origin)
+        return provenance.commit()
+
+    checkout = DATA.parents[1] / "posedu" / "provenance.py"
+    monkeypatch.setattr(provenance, "__file__", str(checkout))
+    assert installed('{"url": "u", "vcs_info": {"commit_id": "abc"}}') == "abc"
+    here = subprocess.run(
+        ["git", "rev-parse", "HEAD"], cwd=DATA, capture_output=True, text=True
+    ).stdout.strip()
+    for text in (None, '{"url": "u", "dir_info": {"editable": true}}'):
+        assert installed(text).removesuffix("+") == here
+    # A checkout of something else, which the package only lies in, says nothing.
+    monkeypatch.setattr(provenance, "__file__", str(DATA / "absent.py"))
+    assert installed(None) is None
+
+
+def test_results_made_alike_differ_in_their_day_alone():
+    made = {"date": "1", "seed": 0}
+    assert provenance.same_making(made, made | {"date": "2"})
+    assert not provenance.same_making(made, made | {"seed": 1})
+    assert not provenance.same_making(made, made | {"more": 0})

@@ -1,36 +1,62 @@
 """Hold the three faces of an encoding against each other, forward and backward."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
-from posedu._tables import Table
-from posedu.catalog import CATALOG
-from posedu.crosscheck import features, inside
-from posedu.crosscheck.common import Row, Tally
+import torch
 
-__all__ = ["CrossCheck", "Row", "crosscheck"]
+from posedu._arguments import require_choice
+from posedu._tables import SavedTable
+from posedu.catalog import CATALOG, Encoding
+from posedu.crosscheck import autocast, features, inside
+from posedu.crosscheck.common import Row, Tally, present
+
+__all__ = ["WAYS", "CrossCheck", "Row", "crosscheck"]
 
 
-@dataclass(frozen=True)
-class CrossCheck(Table):
-    """What was compared, shown as a table."""
+@dataclass
+class CrossCheck(SavedTable):
+    """What was compared, shown as a table.
+
+    ``made`` says on what, and ``failed`` which ways could not be tried and why, in a
+    result that is to be kept.
+    """
 
     name: str
     results: tuple[Row, ...]
     redrawn: int = 0
+    made: dict[str, Any] = field(default_factory=dict)
+    failed: dict[str, str] = field(default_factory=dict)
 
     @property
     def ok(self) -> bool:
         """Whether every comparison held; no comparison is no agreement."""
-        return bool(self.results) and all(row.ok for row in self.results)
+        held = bool(self.results) and all(row.ok for row in self.results)
+        return held and not self.failed
+
+    @classmethod
+    def load(cls, path: str | Path) -> "CrossCheck":
+        """Read what :meth:`save` wrote."""
+        stored = json.loads(Path(path).read_text())
+        rows = tuple(Row(**row) for row in stored.pop("results"))
+        return cls(**stored, results=rows)
 
     _HEAD = ("faces", "what", "device", "dtype", "cases", "largest error", "of bound")
 
     def caption(self) -> str:
-        """Whose faces they are, and how many inputs were next to a kink."""
+        """Whose faces they are, on what, and how many inputs were next to a kink."""
         text = f"Faces of {CATALOG[self.name].title} held against each other"
         if self.redrawn:
             text += f"; {self.redrawn} inputs next to a kink were drawn again"
+        if self.made:
+            made = self.made
+            text += f"; {made['device']}, torch {made['versions']['torch']}, "
+            text += made["date"]
+        for way, reason in self.failed.items():
+            text += f"; {way} failed ({reason})"
         return text
 
     def rows(self) -> Iterator[tuple[str, ...]]:
@@ -49,21 +75,36 @@ class CrossCheck(Table):
             )
 
 
-def crosscheck(name: str, *, compiled: bool = False, seed: int = 0) -> CrossCheck:
+WAYS = ("eager", "compiled", "flex", "autocast")
+
+
+def crosscheck(
+    name: str,
+    *,
+    ways: Sequence[str] = ("eager",),
+    devices: Sequence[torch.device] | None = None,
+    seed: int = 0,
+) -> CrossCheck:
     """Compare the faces of a catalog entry on every variant, dtype and device.
 
     Encodings that change features token by token are compared by
     ``posedu.crosscheck.features``, those that act inside attention by
-    ``posedu.crosscheck.inside``, which say on what and how their bounds are derived.
+    ``posedu.crosscheck.inside``, which say on what and how their bounds are derived;
+    layers under autocast by ``posedu.crosscheck.autocast``.
 
     Parameters
     ----------
     name
         A key of ``posedu.catalog.CATALOG``.
-    compiled
-        Also compare the PyTorch face under ``torch.compile(fullgraph=True)``, for
-        d = 64 (rounded up) and five integer positions, in float32 and bfloat16: each
-        costs a compilation.
+    ways
+        How the PyTorch face is called: ``"eager"``; ``"compiled"`` by
+        ``torch.compile(fullgraph=True)``, for d = 64 (rounded up) and five integer
+        positions, in float32 and bfloat16; with compiled FlexAttention (``"flex"``),
+        where it serves and has gradients, on a GPU; under ``"autocast"`` to bfloat16
+        and float16. Each comparison of a compiled face costs a compilation.
+    devices
+        The CPU, and the GPU where there is one, if not given. The symbolic face takes
+        part where the CPU is among them.
     seed
         Of the random inputs, parameters and gradients.
 
@@ -71,12 +112,28 @@ def crosscheck(name: str, *, compiled: bool = False, seed: int = 0) -> CrossChec
     ------
     KeyError
         For a name that the catalog lacks.
+    ValueError
+        For an unknown way.
     """
     if not isinstance(name, str) or name not in CATALOG:
         raise KeyError(f"no encoding {name!r}; there are {', '.join(CATALOG)}")
+    for way in ways:
+        require_choice("ways", way, WAYS)
     encoding = CATALOG[name]
-    kind = features if encoding.kind == "features" else inside
+    compare = _by_way(encoding)
     tally = Tally()
-    for variant in encoding.variants:
-        kind.compare(tally, encoding, variant, compiled=compiled, seed=seed)
+    for way in ways:
+        for variant in encoding.variants:
+            if way in compare:
+                compare[way](tally, encoding, variant, devices or present(), seed)
     return CrossCheck(name, tally.rows(), tally.redrawn)
+
+
+def _by_way(encoding: Encoding) -> dict[str, Callable[..., None]]:
+    """What compares the faces of an encoding, by the ways that it has."""
+    if encoding.kind == "features":
+        own = {"eager": features.compare, "compiled": features.compare_compiled}
+    else:
+        own = {"eager": inside.compare, "compiled": inside.compare_compiled}
+        own["flex"] = inside.compare_flex
+    return own | {"autocast": autocast.compare}

@@ -1,6 +1,6 @@
 """What both kinds of comparison use: the tally, devices, dtypes, differences."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -9,9 +9,11 @@ import sympy as sp
 import torch
 
 DTYPES = (torch.float64, torch.float32, torch.bfloat16)
-COMPILED_DTYPES = (torch.float32, torch.bfloat16)
+CPU = torch.device("cpu")
 Number = TypeVar("Number", float, np.ndarray)
 DIGITS = 40  # of the symbolic face's arithmetic
+
+Devices = Sequence[torch.device]
 
 # The eighth-order central difference, and how it magnifies independent errors.
 STEP = 2.0**-5
@@ -66,10 +68,23 @@ class Tally:
         return tuple(Row(*key, *values) for key, values in self.worst.items())
 
 
-def devices() -> list[torch.device]:
+def present() -> list[torch.device]:
     """The CPU, and the GPU where there is one."""
     gpus = [torch.device("cuda")] if torch.cuda.is_available() else []
-    return [torch.device("cpu"), *gpus]
+    return [CPU, *gpus]
+
+
+def trains_flex(device: torch.device) -> bool:
+    """Whether FlexAttention has gradients there."""
+    return device.type == "cuda"
+
+
+def compiled_dtypes(device: torch.device) -> tuple[torch.dtype, ...]:
+    """What is compiled there: a GPU that emulates bfloat16 has no compiler for it."""
+    emulates = device.type == "cuda" and not torch.cuda.is_bf16_supported(
+        including_emulation=False
+    )
+    return (torch.float32,) if emulates else (torch.float32, torch.bfloat16)
 
 
 def to_numpy(x: torch.Tensor) -> np.ndarray:

@@ -33,11 +33,12 @@ import torch
 
 from posedu.catalog import Encoding, Variant
 from posedu.crosscheck.common import (
-    COMPILED_DTYPES,
+    CPU,
     DIGITS,
     DTYPES,
+    Devices,
     Tally,
-    devices,
+    compiled_dtypes,
     difference,
     exactly,
     parameters_of,
@@ -56,16 +57,27 @@ _TRIES = 4
 
 
 def compare(
-    tally: Tally, encoding: Encoding, variant: Variant, *, compiled: bool, seed: int
+    tally: Tally, encoding: Encoding, variant: Variant, devices: Devices, seed: int
 ) -> None:
     """Compare one variant's faces on every size."""
-    if compiled:
-        torch.compiler.reset()  # or its limit of recompilations is soon reached
     for d in _sizes(encoding, variant):
         pair = _Pair(encoding, variant, d, seed)
-        compile_now = compiled and d >= COMPILED_SIZE > d - d // 2
-        for number, case in enumerate(_cases(pair, seed)):
-            _compare(tally, pair, compile_now and number == 0, case)
+        for case in _cases(pair, seed):
+            at = _At(pair, case[1])
+            if pair.has_exact and CPU in devices:
+                _compare_exact(tally, at, case)
+            _compare(tally, at, case, devices)
+
+
+def compare_compiled(
+    tally: Tally, encoding: Encoding, variant: Variant, devices: Devices, seed: int
+) -> None:
+    """Compare the compiled module, for d = 64 (rounded up) and five tokens."""
+    torch.compiler.reset()  # or its limit of recompilations is soon reached
+    unit = encoding.divisor(variant)
+    pair = _Pair(encoding, variant, -(-COMPILED_SIZE // unit) * unit, seed)
+    case = next(_cases(pair, seed))
+    _compare(tally, _At(pair, case[1]), case, devices, compiled=True)
 
 
 class _Pair:
@@ -182,39 +194,41 @@ class _At:
         return products * roundings + turned * self.turn + torch.finfo(dtype).tiny
 
 
-def _compare(tally: Tally, pair: _Pair, compile_now: bool, case) -> None:
+def _compare_exact(tally: Tally, at: _At, case) -> None:
     x, positions, gradient = case
-    at = _At(pair, positions)
-    if pair.has_exact:
-        exact, exact_back = pair.exact(x, positions, gradient)
-        where = ("cpu", torch.float64)
-        (out, sizes), (back, back_sizes) = at.forward(x), at.backward(gradient)
-        bound = at.bound(sizes, torch.float64)
-        tally.add("sympy–numpy", "forward", *where, "out", exact, out, bound)
-        bound = at.bound(back_sizes, torch.float64)
-        tally.add("sympy–numpy", "gradient", *where, "x", exact_back, back, bound)
+    exact, exact_back = at.pair.exact(x, positions, gradient)
+    where = ("cpu", torch.float64)
+    (out, sizes), (back, back_sizes) = at.forward(x), at.backward(gradient)
+    bound = at.bound(sizes, torch.float64)
+    tally.add("sympy–numpy", "forward", *where, "out", exact, out, bound)
+    bound = at.bound(back_sizes, torch.float64)
+    tally.add("sympy–numpy", "gradient", *where, "x", exact_back, back, bound)
+
+
+def _compare(
+    tally: Tally, at: _At, case, devices: Devices, *, compiled: bool = False
+) -> None:
+    x, _, gradient = case
+    faces = "numpy–torch.compile" if compiled else "numpy–torch"
     given = {t: (rounded(x, t), rounded(gradient, t)) for t in DTYPES}
     lines = None
-    for device in devices():
-        for dtype in DTYPES:
-            calls = {"torch": lambda module: module}
-            if compile_now and dtype in COMPILED_DTYPES:
-                calls["torch.compile"] = lambda m: torch.compile(m, fullgraph=True)
-            for label, prepare in calls.items():
-                where = (f"numpy–{label}", device, dtype)
-                slopes = _compare_fast(tally, at, prepare, given[dtype], where)
-                if slopes and x.size:
-                    lines = lines or _lines(at, slopes, given)
-                    _compare_slopes(tally, at, lines, slopes, given[dtype], where)
+    for device in devices:
+        for dtype in compiled_dtypes(device) if compiled else DTYPES:
+            where = (faces, device, dtype)
+            slopes = _compare_fast(tally, at, given[dtype], where, compiled)
+            if slopes and x.size:
+                lines = lines or _lines(at, slopes, given)
+                _compare_slopes(tally, at, lines, slopes, given[dtype], where)
 
 
-def _compare_fast(tally, at, prepare, given, where) -> dict[str, np.ndarray]:
+def _compare_fast(tally, at, given, where, compiled) -> dict[str, np.ndarray]:
     """Compare result and gradient to x; return those to the parameters."""
     pair, (faces, device, dtype), (x, gradient) = at.pair, where, given
     wide = torch.promote_types(dtype, torch.float32)
     module = pair.module.to(device=device, dtype=wide)
     leaf = torch.tensor(x, dtype=dtype, device=device, requires_grad=True)
-    out = prepare(module)(leaf, torch.as_tensor(at.positions, device=device))
+    run = torch.compile(module, fullgraph=True) if compiled else module
+    out = run(leaf, torch.as_tensor(at.positions, device=device))
     parameters = parameters_of(module)
     trained = [parameters[name] for name in pair.trained]
     upstream = torch.tensor(gradient, dtype=dtype, device=device)
@@ -278,7 +292,7 @@ def _speed(at: _At, name: str, direction: np.ndarray) -> float:
 
 def _compare_slopes(tally, at, lines, slopes, given, where) -> None:
     """The slope along each direction, twice."""
-    pair, (faces, device, dtype), (x, gradient) = at.pair, where, given
+    (faces, device, dtype), (x, gradient) = where, given
     products, turned = at.forward(x)[1]
     size = (np.abs(gradient) * (products + turned)).sum()
     turn, u_64 = float(at.turn.max()), roundoff(torch.float64)

@@ -31,7 +31,7 @@ counted; a direction is shortened until no step of the difference crosses a kink
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -40,20 +40,22 @@ import torch
 
 from posedu.catalog import Encoding, Variant
 from posedu.crosscheck.common import (
-    COMPILED_DTYPES,
+    CPU,
     DEVIATIONS,
     DIGITS,
     DTYPES,
     MAGNIFIED,
     SAMPLES,
     STEP,
+    Devices,
     Tally,
-    devices,
+    compiled_dtypes,
     difference,
     parameters_of,
     rounded,
     roundoff,
     to_numpy,
+    trains_flex,
 )
 from posedu.crosscheck.rounding import Arithmetic, rounding_kept
 from posedu.numpy.attention import attend
@@ -111,32 +113,59 @@ SHAPES = (
     Shape(4, ((),)),
 )
 COMPILED_SHAPE = Shape(64, (tuple(range(5)),), slopes="all")
+FLEX_SHAPE = replace(SHAPES[2], slopes="all")
 
 
 def compare(
-    tally: Tally, encoding: Encoding, variant: Variant, *, compiled: bool, seed: int
+    tally: Tally, encoding: Encoding, variant: Variant, devices: Devices, seed: int
 ) -> None:
     """Compare one variant's faces on every shape."""
-    kind = _Block if encoding.kind == "block" else _Doors
     for number, shape in enumerate(SHAPES):
-        case = _drawn(tally, kind, encoding, variant, shape, seed + DRAWS * number)
-        _compare(tally, case, case.routes(), shape.dtypes)
-        if variant.exact and shape.is_exact:
+        case = _drawn(tally, encoding, variant, shape, seed + DRAWS * number)
+        for device in devices:
+            _compare(tally, case, case.routes(device), device, shape.dtypes)
+        if variant.exact and shape.is_exact and CPU in devices:
             _compare_exact(tally, case)
-    if compiled:
-        torch.compiler.reset()
-        case = _drawn(tally, kind, encoding, variant, COMPILED_SHAPE, seed)
-        route, call = next(iter(case.routes().items()))
-        calls = {f"{route}, compiled": torch.compile(call, fullgraph=True)}
-        _compare(tally, case, calls, COMPILED_DTYPES)
+
+
+def compare_compiled(
+    tally: Tally, encoding: Encoding, variant: Variant, devices: Devices, seed: int
+) -> None:
+    """Compare the first route that serves, compiled."""
+    case = _drawn(tally, encoding, variant, COMPILED_SHAPE, seed)
+    for device in devices:
+        route, call = next(iter(case.routes(device).items()))
+        _compare_compiled(tally, case, route, call, device)
+
+
+def compare_flex(
+    tally: Tally, encoding: Encoding, variant: Variant, devices: Devices, seed: int
+) -> None:
+    """Compare FlexAttention, compiled, where it serves and has gradients."""
+    able = [device for device in devices if trains_flex(device)]
+    if not able:
+        return
+    case = _drawn(tally, encoding, variant, FLEX_SHAPE, seed)
+    for device in able:
+        if "flex" in (calls := case.routes(device)):
+            _compare_compiled(tally, case, "flex", calls["flex"], device)
+
+
+def _compare_compiled(
+    tally: Tally, case: "_Case", route: str, call: Callable, device: torch.device
+) -> None:
+    torch.compiler.reset()
+    calls = {f"{route}, compiled": torch.compile(call, fullgraph=True)}
+    _compare(tally, case, calls, device, compiled_dtypes(device))
 
 
 class Crossing(Exception):
     """A run decided otherwise at a kink."""
 
 
-def _drawn(tally: Tally, kind: type, encoding, variant, shape, seed: int) -> "_Case":
+def _drawn(tally: Tally, encoding, variant, shape, seed: int) -> "_Case":
     """A case away from kinks."""
+    kind = _Block if encoding.kind == "block" else _Doors
     for attempt in range(DRAWS):
         case = kind(encoding, variant, shape, seed + attempt)
         try:
@@ -194,7 +223,7 @@ class _Case:
         """The inputs by name."""
         raise NotImplementedError
 
-    def routes(self) -> dict[str, Callable]:
+    def routes(self, device: torch.device) -> dict[str, Callable]:
         """The PyTorch face by every route that serves: functions of the inputs."""
         raise NotImplementedError
 
@@ -268,7 +297,7 @@ class _Case:
 
     def _lines(self) -> Iterator[_Line]:
         kinds = {"gradient": list(self.inputs), "parameters": self.trained}
-        _, gradients = self.run(self.routes()["eager"], torch.float64)
+        _, gradients = self.run(self.routes(CPU)["eager"], torch.float64)
         for what, names in kinds.items():
             alone = {n: {n: gradients[n]} for n in names if self.shape.slopes == "each"}
             mixed = {n: self._random(gradients[n]) for n in names}
@@ -350,10 +379,10 @@ class _Doors(_Case):
     def _attention(self) -> dict[str, bool]:
         return {"causal": self.module.needs_causal or self.shape.is_grouped}
 
-    def routes(self) -> dict[str, Callable]:
+    def routes(self, device: torch.device) -> dict[str, Callable]:
         """PyTorch's ``attend``."""
         served = [r for r in routes.ROUTES if self._serves(r)]
-        if not (self.shape.is_grouped or torch.cuda.is_available()):
+        if not (self.shape.is_grouped or trains_flex(device)):
             served = [r for r in served if r != "flex"]  # whose tracing takes seconds
         return {route: partial(self._fast, route=route) for route in served}
 
@@ -409,7 +438,7 @@ class _Block(_Case):
         batch, n = len(self.shape.positions), self.shape.tokens
         return {"x": (batch, n, self.heads * self.d)}
 
-    def routes(self) -> dict[str, Callable]:
+    def routes(self, device: torch.device) -> dict[str, Callable]:
         """The module, by the routes that serve its encoding."""
         served = {routes.choose_route(self.module.encoding, None): None, "eager": None}
         return {route: partial(self._fast, route=route) for route in served}
@@ -444,13 +473,13 @@ def _compare(
     tally: Tally,
     case: _Case,
     calls: Mapping[str, Callable],
+    device: torch.device,
     dtypes: tuple[torch.dtype, ...],
 ) -> None:
-    for device in devices():
-        for dtype in dtypes:
-            for label, call in calls.items():
-                where = (f"numpy–torch {label}", device, dtype)
-                _compare_one(tally, case, where, *case.run(call, dtype, device))
+    for dtype in dtypes:
+        for label, call in calls.items():
+            where = (f"numpy–torch {label}", device, dtype)
+            _compare_one(tally, case, where, *case.run(call, dtype, device))
 
 
 def _compare_one(

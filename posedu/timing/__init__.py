@@ -14,7 +14,7 @@ them. The book's files, on one thread, are remade by::
     python -m posedu.timing --all --peers --folder book/data \
         --lengths 2048 8192 --head-dims 64 128 --heads 16 --repeats 30
 
-With ``--device cuda`` these two are all that there is to time on a GPU.
+On a GPU ``python -m posedu.gpu`` times all of this.
 
 On a CPU the command keeps freed memory (``KEPT_MEMORY`` of :mod:`posedu.provenance`),
 else every tensor of 32 MiB is returned to the system and faulted in anew, which costs

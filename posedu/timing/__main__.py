@@ -9,10 +9,9 @@ from pathlib import Path
 import torch
 
 from posedu.catalog import CATALOG
-from posedu.provenance import KEPT_MEMORY, keeps_memory, provenance
+from posedu.provenance import KEPT_MEMORY, file_label, keeps_memory
 from posedu.timing.encodings import time_encoding
 from posedu.timing.peers import PEERS
-from posedu.timing.results import Timing
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -25,9 +24,9 @@ def _parser() -> argparse.ArgumentParser:
     what.add_argument(
         "--all",
         action="store_true",
-        help="every entry but those that this commit has timed already",
+        help="every entry but those that were timed alike at this commit already",
     )
-    parser.add_argument("--device", default="cpu", help="cpu (default) or cuda")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--lengths", type=int, nargs="+", default=[512, 2048])
     parser.add_argument("--head-dims", type=int, nargs="+", default=[64])
     parser.add_argument("--heads", type=int, default=8)
@@ -73,31 +72,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "heads": options.heads,
         "repeats": options.repeats,
         "seed": options.seed,
+        "keep": options.all,
     }
     for name in names:
         kind = "peers" if options.peers else "timing"
-        path = Path(options.folder) / f"{kind}-{name}-{device.type}.json"
-        if options.all and _is_done(path, device):
-            continue
+        path = Path(options.folder) / f"{kind}-{name}-{file_label(device)}.json"
         if options.peers:
             result = PEERS[name](**common, save_to=path)
         else:
             result = time_encoding(
                 name, **common, compile=options.compile, save_to=path
             )
-        print(f"{result}\nwritten to {path}")
+        print(f"{result}\nin {path}")
         if not result.complete:
             return 130
     return 0
-
-
-def _is_done(path: Path, device: torch.device) -> bool:
-    """Whether the file is a whole result of this commit."""
-    if not path.exists():
-        return False
-    stored = Timing.load(path)
-    here = provenance(device, 0)["commit"]
-    return stored.complete and stored.made["commit"] == here is not None
 
 
 if __name__ == "__main__":

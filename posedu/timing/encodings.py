@@ -93,6 +93,7 @@ def time_encoding(
     compile: bool = False,
     seed: int = 0,
     save_to: str | Path | None = None,
+    keep: bool = False,
 ) -> Timing:
     """Time an encoding at its door, forward and forward + backward, against the limit.
 
@@ -120,6 +121,9 @@ def time_encoding(
         Of the random inputs.
     save_to
         A file that is rewritten after every cell.
+    keep
+        Return what the file has, if that is whole and was made alike: at the same
+        commit, with the same versions and settings, on the same device.
 
     Returns
     -------
@@ -169,6 +173,7 @@ def time_encoding(
             **cell,
         )
 
-    result = Timing.begin(name, device, seed)
+    settings = {"heads": heads, "repeats": repeats, "compile": compile}
+    result = Timing.begin(name, device, seed, **settings)
     cells = list(product(lengths, head_dims, dtypes))
-    return collect(result, measure, cells, save_to)
+    return collect(result, measure, cells, save_to, keep)

@@ -154,6 +154,7 @@ def time_rope(
     repeats: int = 30,
     seed: int = 0,
     save_to: str | Path | None = None,
+    keep: bool = False,
 ) -> Timing:
     """Time RoPE on q and k ``[1, heads, L, d]``, ours and the libraries', forward.
 
@@ -168,7 +169,8 @@ def time_rope(
     device = torch.device(device)
     missing = _missing(device)
     found = [library for library in LIBRARIES if library not in missing]
-    result = Timing.begin("rope", device, seed, found, missing)
+    settings = {"heads": heads, "repeats": repeats}
+    result = Timing.begin("rope", device, seed, found, missing, **settings)
 
     @torch.no_grad()
     def rotations(length: int, d: int, dtype: torch.dtype) -> list[Measurement]:
@@ -243,7 +245,7 @@ def time_rope(
             yield from tables(length, d)
 
     cells = list(product(lengths, head_dims, dtypes))
-    return collect(result, measure, cells, save_to)
+    return collect(result, measure, cells, save_to, keep)
 
 
 PEERS: dict[str, Callable[..., Timing]] = {"rope": time_rope}

@@ -15,7 +15,7 @@ from tqdm import tqdm
 from posedu._arguments import require_dimension
 from posedu._tables import SavedTable, require_writable
 from posedu.catalog import CATALOG
-from posedu.provenance import provenance
+from posedu.provenance import provenance, same_making
 from posedu.timing.clock import Run, alternate, peak_memory
 
 NOTHING: Mapping[str, str] = MappingProxyType({})
@@ -92,10 +92,11 @@ class Timing(SavedTable):
         seed: int,
         libraries: Sequence[str] = (),
         missing: Mapping[str, str] = NOTHING,
+        **settings: Any,
     ) -> "Timing":
         """Nothing measured yet; the ``libraries`` are those that are timed too."""
         made = provenance(device, seed, libraries) | {"method": METHOD}
-        return cls(name, made, missing=dict(missing))
+        return cls(name, made | settings, missing=dict(missing))
 
     @classmethod
     def load(cls, path: str | Path) -> "Timing":
@@ -182,20 +183,32 @@ def collect(
     measure: Callable[..., Iterator[Measurement]],
     cells: Sequence[tuple[int, int, torch.dtype]],
     save_to: str | Path | None,
+    keep: bool,
 ) -> Timing:
     """Measure cell after cell, keeping every finished one, to the end or an interrupt.
 
-    A cell is a length, a head dimension and a dtype.
+    A cell is a length, a head dimension and a dtype; one that the device has no memory
+    for is named among what is missing. ``keep``: what ``save_to`` has already, whole
+    and made alike, is returned as it is.
     """
+    names = {cell: _name(*cell) for cell in cells}
+    result.made["cells"] = [*names.values()]
     for length, d, _ in cells:
         require_dimension("length", length, 1)
         require_dimension("d", d)
     torch.manual_seed(result.made["seed"])
     if save_to is not None:
+        if keep and Path(save_to).exists():
+            stored = Timing.load(save_to)
+            if stored.complete and same_making(stored.made, result.made):
+                return stored
         require_writable(save_to)
     try:
-        for cell in tqdm(cells, desc=result.name, unit="cell"):
-            result.records.extend([*measure(*cell)])
+        for cell in tqdm(cells, desc=result.name, unit="cell", leave=None):
+            try:
+                result.records.extend([*measure(*cell)])
+            except torch.OutOfMemoryError:
+                result.missing[names[cell]] = "out of memory"
             if save_to is not None:
                 result.save(save_to)
         result.complete = True
@@ -204,3 +217,7 @@ def collect(
     if save_to is not None:
         result.save(save_to)
     return result
+
+
+def _name(length: int, d: int, dtype: torch.dtype) -> str:
+    return f"L = {length}, d = {d}, {str(dtype).removeprefix('torch.')}"

@@ -110,7 +110,7 @@ def flex(encoding: Encoding, tokens: Tokens) -> Output:
     """FlexAttention, which fuses a ``score_mod`` under ``torch.compile``."""
     q, k, v = tokens.q, tokens.k, tokens.v
     if q.numel() == 0:  # which FlexAttention refuses
-        return v.new_zeros(*q.shape[:3], v.shape[-1])
+        return eager(encoding, tokens)[0]
     score_mod = encoding.score_mod(tokens)
     if score_mod is None and (bias := encoding.bias(tokens)) is not None:
         score_mod = _adding(bias.expand(*q.shape[:3], k.shape[2]))

@@ -1,5 +1,6 @@
 """Build the website: ``make book``; with ``--serve``, show it on localhost."""
 
+import argparse
 import functools
 import hashlib
 import http.server
@@ -82,8 +83,18 @@ def serve(port=8000):
             print()
 
 
-if __name__ == "__main__":
+def main(arguments=None):
+    """The command."""
+    parser = argparse.ArgumentParser(
+        prog="python -m posedu_book.build", description="Build the website."
+    )
+    parser.add_argument("--serve", action="store_true", help="then show it here")
+    options = parser.parse_args(arguments)
     if not build():
         sys.exit("The book was not built: see the warnings above.")
-    if "--serve" in sys.argv:
+    if options.serve:
         serve()
+
+
+if __name__ == "__main__":
+    main()

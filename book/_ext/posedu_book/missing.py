@@ -1,8 +1,8 @@
 """Say what the records of the catalog still lack.
 
 ``python -m posedu_book.missing [name …]``, or all of them without a name. A record is
-complete when nothing is printed for it. Measurements on a GPU are made for every record
-by ``python -m posedu.timing --all``, which has no list of its own.
+complete when nothing is printed for it. What is printed as ``gpu`` is its place in
+``python -m posedu.gpu``, not a result: that wants a GPU.
 """
 
 import argparse
@@ -12,7 +12,7 @@ from importlib import import_module
 
 import yaml
 
-from posedu import check
+from posedu import check, gpu
 from posedu.catalog import CATALOG, FACES, FREQUENCY_MAPS, Encoding
 from posedu_book.notebooks import ROOT
 
@@ -63,6 +63,11 @@ def _timing(record, root):
     return isinstance(record, Encoding) and not path.exists()
 
 
+def _gpu(record, root):
+    kinds = {kind for kind, name in gpu.parts() if name == record.name}
+    return isinstance(record, Encoding) and not {"crosscheck", "timing"} <= kinds
+
+
 def _claims(record, root):
     """Whether a label that its docstring or its special cases name is in no page."""
     named = set(LABEL.findall(record.face("numpy").__doc__))
@@ -100,6 +105,7 @@ ROOMS = {
     "lab": _lab,
     "exercises": _exercises,
     "timing": _timing,
+    "gpu": _gpu,
     "claims": _claims,
     "errata": _errata,
 }

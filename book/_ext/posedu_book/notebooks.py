@@ -7,6 +7,7 @@ with ``--execute PATH…`` it runs labs and stores the outputs of their checked 
 
 import base64
 import io
+import json
 import re
 import sys
 import zipfile
@@ -19,6 +20,7 @@ from nbformat.v4 import new_code_cell
 
 import posedu
 from posedu.check import sheets
+from posedu.provenance import commit
 from posedu_book import exercises
 from posedu_book.exercises import CHECKED, KERNEL
 
@@ -104,13 +106,21 @@ def carried(notebook):
 
 
 def _archive():
-    """A zip of posedu and of the pure-Python packages it needs, with their licences."""
+    """A zip of posedu and of the pure-Python packages it needs, with their licences.
+
+    As an installer would, it says which commit the package is.
+    """
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         source = Path(posedu.__file__).parent
         for path in sorted(source.rglob("*")):
             if path.is_file() and "__pycache__" not in path.parts:
                 archive.write(path, path.relative_to(source.parent))
+        info = f"posedu-{posedu.__version__}.dist-info"
+        head = f"Metadata-Version: 2.1\nName: posedu\nVersion: {posedu.__version__}\n"
+        archive.writestr(f"{info}/METADATA", head)
+        origin = {"url": address(), "vcs_info": {"vcs": "git", "commit_id": commit()}}
+        archive.writestr(f"{info}/direct_url.json", json.dumps(origin))
         for name in CARRIED_DISTRIBUTIONS:
             distribution = metadata.distribution(name)
             for file in distribution.files:

@@ -6,40 +6,136 @@ from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
 from posedu.catalog import CATALOG
+from posedu.crosscheck import CrossCheck
 from posedu.timing import Timing
 from posedu_book.markup import table
 
+KINDS = {"crosscheck": CrossCheck, "timing": Timing, "peers": Timing}
+TASKS = ("forward", "forward + backward")
 
-class TimingTable(SphinxDirective):
+
+def stored(folder):
+    """The results by device, as file names have it, and by kind, in the book's order.
+
+    ``{"cpu": {"timing": [Timing, …], …}, …}``.
+    """
+    found = {}
+    for kind, result_type in KINDS.items():
+        for path in sorted(Path(folder).glob(f"{kind}-*.json")):
+            result = result_type.load(path)
+            label = path.stem.removeprefix(f"{kind}-{result.name}-")
+            found.setdefault(label, {}).setdefault(kind, []).append(result)
+    order = list(CATALOG)
+    for results in (one for kinds in found.values() for one in kinds.values()):
+        results.sort(key=lambda result: order.index(result.name))
+    return found
+
+
+class Stored(SphinxDirective):
+    """What shows files of ``book/data``: read anew in every build."""
+
+    def stored(self):
+        """The results of every device."""
+        self.env.note_reread()
+        return stored(Path(self.env.srcdir) / "book" / "data")
+
+
+class TimingTable(Stored):
     """``{timing-table} device``: every encoding's time over the limit's."""
 
     required_arguments = 1
 
     def run(self):
         """One row for each variant and dtype, and where it was measured."""
-        folder = Path(self.env.srcdir) / "book" / "data"
-        paths = [folder / f"timing-{n}-{self.arguments[0]}.json" for n in CATALOG]
-        results = [Timing.load(path) for path in paths if path.exists()]
+        results = self.stored().get(self.arguments[0], {}).get("timing")
         if not results:
             return [nodes.paragraph("", "Nothing has been measured here yet.")]
-        for path in paths:
-            self.env.note_dependency(str(path))
-        lengths = sorted({r.length for result in results for r in result.records})
-        head = ["Encoding", "dtype", "Limit", *(f"L = {n}" for n in lengths)]
-        rows = [row for result in results for row in _rows(result, lengths)]
-        return [nodes.paragraph("", _where(results)), table(head, rows)]
+        return [nodes.paragraph("", _where(results)), _ratio_table(results, *TASKS)]
 
 
-def _rows(result, lengths):
-    cells = dict.fromkeys((r.candidate, r.dtype, r.limit) for r in result.records)
-    for candidate, dtype, limit in cells:
-        found = result.select(candidate=candidate, dtype=dtype)
-        ratios = {(r.length, r.task): r.ratio.median for r in found}
-        yield [candidate, dtype, limit, *(_ratios(ratios, n) for n in lengths)]
+class DeviceTables(Stored):
+    """``{device-tables}``: checks and times of every device but the CPU."""
+
+    def run(self):
+        """A section for each device, in the order of their names."""
+        found = self.stored()
+        found.pop("cpu", None)
+        if not found:
+            return [nodes.paragraph("", "No other device has been measured yet.")]
+        return [_section(label, found[label]) for label in sorted(found)]
 
 
-def _ratios(ratios, length):
-    tasks = ("forward", "forward + backward")
+def _section(label, kinds):
+    results = [result for one in kinds.values() for result in one]
+    section = nodes.section("", ids=[f"timings-{label}"])
+    section += nodes.title("", results[0].made["device"])
+    section += nodes.paragraph("", _where(results))
+    if "crosscheck" in kinds:
+        section += _checks(kinds["crosscheck"])
+    if "timing" in kinds:
+        section += _ratio_table(kinds["timing"], *TASKS)
+    for result in kinds.get("peers", ()):
+        text = f"{CATALOG[result.name].title} beside published libraries, forward:"
+        section += nodes.paragraph("", text)
+        section += _ratio_table([result], "rotate")
+    lacking = [text for result in results for text in _lacking(result)]
+    if lacking:
+        items = [nodes.list_item("", nodes.paragraph("", text)) for text in lacking]
+        section += nodes.paragraph("", "What did not hold, or could not be measured:")
+        section += nodes.bullet_list("", *items)
+    return section
+
+
+def _checks(results):
+    rows = [row for result in results for row in result.results]
+    held = sum(row.ok for row in rows)
+    most = max((row.used for row in rows if row.ok), default=0)
+    text = (
+        f"Of {len(rows)} comparisons of the faces of {len(results)} encodings, forward "
+        f"and backward, {held} held, with at most {most:.0%} of their bounds used."
+    )
+    return nodes.paragraph("", text)
+
+
+def _lacking(result):
+    title = CATALOG[result.name].title
+    if isinstance(result, Timing):
+        for what, reason in result.missing.items():
+            yield f"{title}: {what} is missing ({reason})."
+        if not result.complete:
+            yield f"{title}: interrupted."
+        return
+    for way, reason in result.failed.items():
+        yield f"{title}, {way}: {reason}"
+    for row in result.results:
+        if not row.ok:
+            where = f"{row.faces}, {row.what}, {row.device}, {row.dtype}"
+            yield f"{title}: {where}: {row.used:.0%} of the bound."
+
+
+def _ratio_table(results, *tasks):
+    lengths = sorted({r.length for result in results for r in result.records})
+    head = ["Encoding", "dtype", "Limit", *(f"L = {n}" for n in lengths)]
+    rows = [row for result in results for row in _rows(result, tasks, lengths)]
+    return table(head, rows)
+
+
+def _rows(result, tasks, lengths):
+    records = [r for r in result.records if r.task in tasks]
+    dims = {r.d for r in records}
+    for candidate, d, dtype, limit in dict.fromkeys(
+        (r.candidate, r.d, r.dtype, r.limit) for r in records
+    ):
+        ratios = {
+            (r.length, r.task): r.ratio.median
+            for r in records
+            if (r.candidate, r.d, r.dtype) == (candidate, d, dtype)
+        }
+        name = f"{candidate}, d = {d}" if len(dims) > 1 else candidate
+        yield [name, dtype, limit, *(_ratios(ratios, tasks, n) for n in lengths)]
+
+
+def _ratios(ratios, tasks, length):
     known = [ratios[length, task] for task in tasks if (length, task) in ratios]
     return " / ".join(f"{r:.2f}" if r < 10 else f"{r:.0f}" for r in known)
 
@@ -57,5 +153,6 @@ def _where(results):
 
 
 def setup(app):
-    """Register the directive."""
+    """Register the directives."""
     app.add_directive("timing-table", TimingTable)
+    app.add_directive("device-tables", DeviceTables)
