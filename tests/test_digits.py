@@ -80,6 +80,32 @@ def test_a_shift_moves_every_token_the_class_token_too_by_pixels(name):
     assert torch.allclose(moved, expected.expand(16, 2))
 
 
+@pytest.mark.parametrize("name", ARMS)
+def test_training_moves_comrope_s_pixels_within_their_patches_and_no_others(
+    name, monkeypatch
+):
+    seen = []
+    forward = digits.TinyViT.forward
+    monkeypatch.setattr(
+        digits.TinyViT,
+        "forward",
+        lambda model, x, positions: (
+            seen.append(positions) or forward(model, x, positions)
+        ),
+    )
+    (images, labels), _ = digits.split(1)
+    model = digits.build(ARMS[name], SMALL, 1)
+    digits.fit(model, ARMS[name], images[:128], labels[:128], SMALL, 1)
+    still = ARMS[name].positions(digits.pixels(SIDE, SIDE, "interpolated"))
+    first, second = (positions - still for positions in seen)
+    if name.startswith("comrope"):
+        assert not first[0].any() and not second[0].any()  # the class token
+        assert 0.9 / 16 < first[1:].abs().max() <= 1 / 16
+        assert not torch.equal(first, second)
+    else:
+        assert not first.any() and not second.any()
+
+
 # --- Encodings of the experiment's own
 
 

@@ -385,6 +385,17 @@ def test_accuracy_counts_the_tokens_asked_and_no_others(task, known):
 # --- How it trains
 
 
+@pytest.mark.parametrize("steps", [1, 2, 3, 9, 10, 11, 20])
+def test_few_steps_have_rates_too(steps):
+    optimiser, schedule = training.optimisation(
+        model_of("fox"), rate=0.5, decay=0.1, steps=steps
+    )
+    for _ in range(steps):
+        assert 0 < optimiser.param_groups[0]["lr"] <= 0.5
+        optimiser.step()
+        schedule.step()
+
+
 def test_the_rate_rises_for_a_tenth_of_the_steps_and_falls_along_a_cosine():
     optimiser, schedule = training.optimisation(
         model_of("fox"), rate=0.5, decay=0.1, steps=40

@@ -20,11 +20,12 @@ def optimisation(
             {"params": others, "weight_decay": 0.0},
         ]
     )
+    warm_up = max(0.1, min(1.5 / steps, 0.9))  # at one step exactly, torch divides by 0
     schedule = OneCycleLR(
         optimiser,
         max_lr=rate,
         total_steps=steps,
-        pct_start=0.1,
+        pct_start=warm_up,
         cycle_momentum=False,
     )
     return optimiser, schedule
