@@ -97,7 +97,8 @@ def test_training_moves_comrope_s_pixels_within_their_patches_and_no_others(
     model = digits.build(ARMS[name], SMALL, 1)
     digits.fit(model, ARMS[name], images[:128], labels[:128], SMALL, 1)
     still = ARMS[name].positions(digits.pixels(SIDE, SIDE, "interpolated"))
-    first, second = (positions - still for positions in seen)
+    first, second, *loss = (positions - still for positions in seen)
+    assert loss and not any(moved.any() for moved in loss)
     if name.startswith("comrope"):
         assert not first[0].any() and not second[0].any()  # the class token
         assert 0.9 / 16 < first[1:].abs().max() <= 1 / 16
@@ -415,7 +416,7 @@ def test_the_committed_result_is_whole_and_confirms_the_prediction():
     path = ROOT / "book/data/digits-cpu.json"
     result = Result.load(path)
     assert result.settings == Settings()
-    seeds = range(1, 10)
+    seeds = range(1, 6)
     assert {run.key for run in result.runs} == {
         (name, seed) for name in ARMS for seed in seeds
     }
