@@ -25,7 +25,7 @@ from types import MappingProxyType
 import numpy as np
 import torch
 from jaxtyping import Float, Int
-from scipy import stats
+from scipy.special import stdtrit
 from sklearn.datasets import load_digits
 from sklearn.model_selection import StratifiedKFold
 from torch import Tensor, nn
@@ -343,7 +343,7 @@ def interval(
     if n < 2:
         raise ValueError(f"an interval needs at least 2 seeds, got {n}")
     deviation = values.std(ddof=1) * (1 / n + 1 / (FOLDS - 1)) ** 0.5
-    return float(values.mean()), float(stats.t.ppf((1 + level) / 2, n - 1) * deviation)
+    return float(values.mean()), float(stdtrit(n - 1, (1 + level) / 2) * deviation)
 
 
 def split(

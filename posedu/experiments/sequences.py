@@ -26,7 +26,7 @@ from types import MappingProxyType
 import numpy as np
 import torch
 from jaxtyping import Float, Int
-from scipy import stats
+from scipy.special import stdtrit
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -317,7 +317,7 @@ def interval(
     if n < 2:
         raise ValueError(f"an interval needs at least 2 seeds, got {n}")
     error = values.std(ddof=1) / n**0.5
-    return float(values.mean()), float(stats.t.ppf((1 + level) / 2, n - 1) * error)
+    return float(values.mean()), float(stdtrit(n - 1, (1 + level) / 2) * error)
 
 
 def _make_batch(
