@@ -119,7 +119,7 @@ def shipped():
         command, cwd=ROOT, capture_output=True, text=True, check=True
     )
     names = set(listed.stdout.split())
-    assert {"posedu/explorable.js", "posedu/explorable.css"} <= names
+    assert {"posedu/explorables/frame.js", "posedu/explorables/frame.css"} <= names
     return names
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import sync_playwright
 
-from posedu.explorable import rotation_explorable
+from posedu.explorables import rotation_explorable
 from posedu.numpy.frequencies import frequencies
 from posedu.numpy.rotary import rope, rope_complex
 

@@ -14,6 +14,7 @@ from packaging.requirements import Requirement
 
 import posedu
 from posedu.catalog import CATALOG, FACES, FREQUENCY_MAPS
+from posedu_book import contents
 from posedu_book.notebooks import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -119,11 +120,8 @@ def test_without_the_book_s_tools_its_tests_are_left_out_and_the_others_run(
 
 
 def test_every_page_of_the_contents_exists():
-    toc = yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8"))
-    for part in toc["parts"]:
-        for chapter in part["chapters"]:
-            name = chapter["file"]
-            assert any((ROOT / f"{name}{s}").exists() for s in (".md", ".ipynb")), name
+    for name in contents.documents():
+        assert any((ROOT / f"{name}{s}").exists() for s in (".md", ".ipynb")), name
 
 
 def test_importing_the_package_is_cheap():

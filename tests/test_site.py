@@ -15,12 +15,11 @@ from urllib.parse import unquote, urlsplit
 
 import nbformat
 import pytest
-import yaml
 from docutils import nodes
 from playwright.sync_api import sync_playwright
 
 from posedu.catalog import CATALOG
-from posedu_book import pages
+from posedu_book import contents, pages
 from posedu_book.build import HTML
 from posedu_book.notebooks import ROOT
 from posedu_book.vendor import AXE_SCRIPT
@@ -30,13 +29,9 @@ pytestmark = [
     pytest.mark.skipif(not HTML.exists(), reason="no built site: run `make book`"),
 ]
 
-TOC = yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8"))
-DOCUMENTS = [
-    TOC["root"],
-    *[chapter["file"] for part in TOC["parts"] for chapter in part["chapters"]],
-]
+DOCUMENTS = contents.documents()
 PAGES = [f"{document}.html" for document in DOCUMENTS]
-CHAPTERS = [chapter["file"] for chapter in TOC["parts"][0]["chapters"]]
+CHAPTERS = contents.chapters()
 OF_ENCODINGS = {e.page for e in CATALOG.values() if e.page}
 HEADINGS = (
     "What you will be able to do",

@@ -27,6 +27,7 @@ from myst_nb.core.read import create_nb_reader
 from myst_parser.config.main import MdParserConfig
 from tqdm import tqdm
 
+from posedu_book.contents import documents
 from posedu_book.notebooks import ROOT
 
 FACES = ("posedu.numpy", "posedu.sympy", "posedu.torch")  # which records load by name
@@ -85,9 +86,7 @@ def run_pages(root=ROOT, workers=None) -> bool:
 
 def pages(root=ROOT) -> Iterator[tuple[str, Path]]:
     """The name and the file of each page in the book's contents."""
-    contents = yaml.safe_load((root / "_toc.yml").read_text(encoding="utf-8"))
-    listed = [chapter for part in contents["parts"] for chapter in part["chapters"]]
-    for name in (contents["root"], *(chapter["file"] for chapter in listed)):
+    for name in documents(root):
         for ending in (".md", ".ipynb"):
             if (root / f"{name}{ending}").exists():
                 yield name, root / f"{name}{ending}"

@@ -83,6 +83,10 @@ class Source:
         lines = self.code(name).splitlines()[:length]
         return "\n".join([*lines, "    raise NotImplementedError"])
 
+    def signature(self, name):
+        """A function's name and parameters."""
+        return f"{name}({ast.unparse(self.parts[name].args)})"
+
     def exercises(self):
         """Each exercise, with the code it is given and the name of its solution."""
         shown = {exercise.solution.__name__ for exercise in self.sheet.exercises}
@@ -206,18 +210,21 @@ class ExerciseList(SphinxDirective):
             node
             for exercise, given, name in source.exercises()
             for node in parse(
-                self, markdown(exercise, "\n\n\n".join([*given, source.code(name)]))
+                self,
+                markdown(exercise, source.signature(name), given, source.code(name)),
             )
         ]
 
 
-def markdown(exercise, solution):
-    """One exercise as MyST."""
+def markdown(exercise, signature, given, solution):
+    """One exercise as MyST, under the name that it has in the notebooks."""
+    code = "\n\n\n".join([*given, solution])
     return f"""
-`````{{exercise}} {exercise.title}
+`````{{exercise}} {exercise.name} · {exercise.title}
 :label: {exercise.name}
+:nonumber:
 
-*{effort(exercise)}*
+*{effort(exercise)}* · `{signature}`
 
 {exercise.statement.strip()}
 
@@ -230,7 +237,7 @@ def markdown(exercise, solution):
 :class: dropdown
 
 ```python
-{solution}
+{code}
 ```
 `````
 """

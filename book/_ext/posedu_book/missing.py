@@ -10,10 +10,9 @@ import re
 import sys
 from importlib import import_module
 
-import yaml
-
 from posedu import check, gpu
 from posedu.catalog import CATALOG, FACES, FREQUENCY_MAPS, Encoding
+from posedu_book.contents import documents
 from posedu_book.notebooks import ROOT
 
 RECORDS = {**CATALOG, **FREQUENCY_MAPS}
@@ -93,9 +92,7 @@ def _errata(record, root):
 
 def _page(name, root, ending):
     """Whether a page is not there, or not in the book's contents."""
-    contents = yaml.safe_load((root / "_toc.yml").read_text(encoding="utf-8"))
-    listed = {c["file"] for part in contents["parts"] for c in part["chapters"]}
-    return name not in listed or not (root / f"{name}{ending}").exists()
+    return name not in documents(root) or not (root / f"{name}{ending}").exists()
 
 
 ROOMS = {

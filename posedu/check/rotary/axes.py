@@ -975,7 +975,7 @@ NEIGHBOURS = Exercise(
     lines=4,
     statement=r"""
 All patches of an image of `width` columns and `height` rows, two or more of each, have one content, the vector `z`; they are listed row by row, and `positions`, `[width · height, 2]`, says where somebody's code believes that they stand.
-Turn them (`turned` below does it), and take the score of every patch with its right neighbour.
+Turn them (`turned`, which is given, does it), and take the score of every patch with its right neighbour.
 Return the largest of these scores minus the smallest.
 
 Then try `grid(width, height, …)`, which is right, and `grid(height, width, …)`, which is not, on $4 \times 4$ and on $5 \times 3$ patches.

@@ -1397,7 +1397,7 @@ DECODE = Exercise(
 A decoder has the keys of all tokens so far in `cached`, `[past, 4]`, each turned by its own position when it came in.
 Now new tokens arrive, with queries `q` and keys `k`, both `[new, 4]` and not turned.
 Return the scores of the new queries against all keys, old and new: `[new, past + new]`, without scaling or mask.
-`rope(x, positions)` below turns the rows of a tensor.
+`rope(x, positions)`, which is given, turns the rows of a tensor.
 """,
     hint=r"""
 The positions already used are $0, 1, \dots, \text{past} - 1$.

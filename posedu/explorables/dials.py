@@ -1,17 +1,13 @@
-"""A figure with sliders that needs no kernel: RoPE's pairs as the hands of clocks.
+"""RoPE's pairs as the hands of clocks, and their score along the offset.
 
-The static drawing is made here, from the reference face. Where scripts run, a short
-one redraws it as the reader moves the sliders. The SVG holds plain data, a hand's
-cosine and sine or an offset and its score; ``transform`` places them, so that the
-script knows no layout.
+The SVG holds plain data, a hand's cosine and sine or an offset and its score;
+``transform`` places them, so that the script knows no layout.
 """
-
-from dataclasses import dataclass, field
-from pathlib import Path
 
 import numpy as np
 from jaxtyping import Complex, Float, Int
 
+from posedu.explorables.frame import Explorable, Slider, explorable
 from posedu.figures import COLOURS
 from posedu.numpy.frequencies import frequencies
 from posedu.numpy.rotary import rope_complex
@@ -22,20 +18,6 @@ D = 16
 LONGEST = 256  # the largest offset
 OFFSET, BASE = 16, 10_000  # what is drawn where scripts do not run
 SHADOW, QUERY = COLOURS[:2]
-
-_HERE = Path(__file__)
-_STYLE = f"<style>\n{_HERE.with_suffix('.css').read_text(encoding='utf-8')}</style>"
-_SCRIPT = f"<script>\n{_HERE.with_suffix('.js').read_text(encoding='utf-8')}</script>"
-
-
-@dataclass(frozen=True)
-class Explorable:
-    """A figure with controls: one HTML fragment that asks for nothing outside it."""
-
-    html: str = field(repr=False)
-
-    def _repr_html_(self) -> str:
-        return self.html
 
 
 def rotation_explorable() -> Explorable:
@@ -48,31 +30,26 @@ def rotation_explorable() -> Explorable:
     slow = np.count_nonzero(OFFSET * frequencies(D, base=BASE) < np.pi / 2)
     clocks = "".join(_clock(p, hand) for p, hand in enumerate(hands[OFFSET]))
     score = f"{scores[OFFSET]:.3f}"
-    return Explorable(f"""{_STYLE}<figure class="posedu-explorable">
-<div class="clocks">{clocks}</div>
+    picture = f"""<div class="clocks">{clocks}</div>
 <p><span aria-hidden="true">┄</span> key
 <span aria-hidden="true" style="color:{QUERY}">━</span> query
 <span aria-hidden="true" style="color:{SHADOW}">▬</span> shadow of the query on the key
-</p>
-{_curve(scores)}
-<div class="controls" hidden>
-<div class="control"><label><span>offset i − j</span>
-<input type="range" min="0" max="{LONGEST}" value="{OFFSET}" autocomplete="off"></label>
-<output class="offset" aria-live="off">{OFFSET}</output></div>
-<div class="control"><label><span>base</span>
-<input type="range" min="1" max="6" step="0.05" value="{np.log10(BASE):g}"
- aria-valuetext="{BASE:,}" autocomplete="off"></label>
-<output class="base" aria-live="off">{BASE:,}</output></div>
-<p>score: <output class="score" aria-live="off">{score}</output></p>
-</div>
-<p class="summary" aria-live="polite">At offset {OFFSET} and base {BASE:,} the score is
-{score}; still within their first quarter turn: {slow} of {D // 2} hands.</p>
-<p class="still">This picture stands still; where scripts run, two sliders move it.</p>
-<figcaption>Seen from the key, pair p of the query has turned by offset · ω<sub>p</sub>
-wherever the two stand, and the score is the mean of the {D // 2} shadows (d = {D},
-q = k with pairs of equal length, score 1 at offset 0).
-A larger base slows every pair but the first.</figcaption>
-</figure>{_SCRIPT}""")
+· score: <output class="score" aria-live="off">{score}</output></p>
+{_curve(scores)}"""
+    return explorable(
+        "dials",
+        picture,
+        (
+            Slider("offset", "offset i − j", 0, LONGEST, OFFSET),
+            Slider("base", "base", 1, 6, np.log10(BASE), 0.05, f"{BASE:,}"),
+        ),
+        said=f"At offset {OFFSET} and base {BASE:,} the score is {score}; "
+        f"still within their first quarter turn: {slow} of {D // 2} hands.",
+        caption="Seen from the key, pair p of the query has turned by offset · "
+        "ω<sub>p</sub> wherever the two stand, and the score is the mean of the "
+        f"{D // 2} shadows (d = {D}, q = k with pairs of equal length, score 1 at "
+        "offset 0). A larger base slows every pair but the first.",
+    )
 
 
 def _hands(offsets: Int[Array, "offsets"]) -> Complex[Array, "offsets pairs"]:

@@ -1,0 +1,21 @@
+"""The book's pages in reading order, as its contents list them."""
+
+from sphinx_external_toc.parsing import parse_toc_yaml
+
+from posedu_book.notebooks import ROOT
+
+
+def documents(root=ROOT):
+    """The name of every page, a page's own before the next one's."""
+    return list(parse_toc_yaml(root / "_toc.yml"))
+
+
+def is_chapter(name):
+    """Whether a page is a chapter: it states claims and has exercises."""
+    folder = name.split("/")[:-1]
+    return folder[:1] == ["book"] and folder[1:] not in ([], ["reference"])
+
+
+def chapters(root=ROOT):
+    """The names of the chapters."""
+    return [name for name in documents(root) if is_chapter(name)]

@@ -1,0 +1,113 @@
+"""What a first reading passes over, one click away: checks, long code, some sections.
+
+Nothing is lost and nothing moves to another page: a check shows its badge, an output
+what it says, a section what it holds, and each opens. Links into a fold open it.
+"""
+
+import re
+
+from docutils import nodes
+
+from posedu_book.claims import PROOF
+from posedu_book.contents import is_chapter
+
+LINES = 8  # of a cell that are shown at once
+WORDS = 100  # of a proof
+SECTIONS = {
+    "Cross-check": "The faces against each other, in every dtype",
+    "Cost": "Operations, bytes and parameters",
+    "What goes wrong": "What others got wrong, each running",
+}
+BADGE = re.compile(r'<p (class="posedu-proof".*?)</p>', re.DOTALL)
+PICTURES = ("posedu-figure", "posedu-explorable")
+
+
+def fold_chapter(app, doctree):
+    """Fold a chapter; the claims have been collected before."""
+    if not is_chapter(app.env.docname):
+        return
+    for cell in list(doctree.findall(_is_cell)):
+        _fold_cell(cell)
+    for proof in list(doctree.findall(_is_long_proof)):
+        place = proof.parent.index(proof)
+        proof.parent[place : place + 1] = [*_opening("proof", "Proof"), proof, _close()]
+    for section in list(doctree.findall(nodes.section)):
+        if (title := section.next_node(nodes.title).astext()) in SECTIONS:
+            holds = _titles(section) or [nodes.Text(SECTIONS[title])]
+            body = section.children[1:]
+            section[1:] = [*_opening("part", *holds), *body, _close()]
+
+
+def _is_cell(node):
+    return isinstance(node, nodes.container) and node.get("nb_element") == "cell_code"
+
+
+def _is_long_proof(node):
+    if type(node).__name__ != "proof_node":
+        return False
+    is_proof = "proof" in node.next_node(nodes.admonition)["classes"][1:]
+    return is_proof and len(node.astext().split()) > WORDS
+
+
+def _fold_cell(cell):
+    """Put the code of a check under its badge, other code under what it shows."""
+    source = _part(cell, "cell_code_source")
+    output = _part(cell, "cell_code_output")
+    if source is None:
+        return
+    cell.pop("hide_mode", None)
+    cell.remove(source)
+    shown = "".join(raw.astext() for raw in cell.findall(nodes.raw))
+    lines = source.astext().strip().count("\n") + 1
+    if badges := BADGE.findall(shown):
+        for bundle in [b for b in output.children if PROOF.search(_html(b))]:
+            output.remove(bundle)
+        summary = "".join(f"<span {badge}</span>" for badge in badges)
+        kept = [output] if output.children else []
+        cell[:] = [*_opening("check", _raw(summary)), source, _close(), *kept]
+    elif any(f'class="{kind}' in shown for kind in PICTURES):
+        cell[:] = [output, *_opening("code", "Code of this figure"), source, _close()]
+    elif lines > LINES:
+        kept = [output] if output is not None else []
+        cell[:] = [*_opening("code", f"Code, {lines} lines"), source, _close(), *kept]
+    else:
+        cell.insert(0, source)
+
+
+def _part(cell, element):
+    found = (part for part in cell.children if part.get("nb_element") == element)
+    return next(found, None)
+
+
+def _html(node):
+    return "".join(raw.astext() for raw in node.findall(nodes.raw))
+
+
+def _titles(section):
+    """The titles of a section's own sections, with dots between."""
+    inner = [node for node in section.children if isinstance(node, nodes.section)]
+    titles = [copy for one in inner for copy in (*one[0].deepcopy(), nodes.Text(" · "))]
+    return titles[:-1]
+
+
+def _opening(kind, *summary):
+    """The start of a fold, and the line that stays in sight."""
+    line = [nodes.Text(part) if isinstance(part, str) else part for part in summary]
+    return [
+        _raw(f'<details class="posedu-fold posedu-{kind}"><summary>'),
+        nodes.inline("", "", *line),
+        _raw("</summary>"),
+    ]
+
+
+def _close():
+    return _raw("</details>")
+
+
+def _raw(html):
+    return nodes.raw("", html, format="html")
+
+
+def setup(app):
+    """Register the event, after the one that collects claims."""
+    app.connect("doctree-read", fold_chapter, priority=900)

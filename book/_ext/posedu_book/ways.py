@@ -1,0 +1,81 @@
+"""The ways between a chapter, its lab and its exercises, under each of their titles."""
+
+from docutils import nodes
+
+from posedu import check
+from posedu.catalog import CATALOG
+from posedu_book.contents import documents, is_chapter
+from posedu_book.markup import external, link
+from posedu_book.pages import colab_link
+
+LABS, SHEETS = "notebooks/", "notebooks/exercises/"
+
+
+def lab_of(chapter):
+    """The lab of a chapter: what its records say, else the last one up to it."""
+    for record in CATALOG.values():
+        if record.page == chapter and record.lab:
+            return f"{LABS}{record.lab}"
+    pages = documents()
+    passed, nearest = False, ""
+    for page in pages:
+        if passed and is_chapter(page):
+            break
+        passed |= page == chapter
+        if page.startswith(LABS) and not page.startswith(SHEETS):
+            nearest = page
+    return nearest
+
+
+def sheet_of(chapter):
+    """The exercises of a chapter."""
+    return SHEETS + chapter.rpartition("/")[2]
+
+
+def ways(page):
+    """What a page belongs to: words and pages."""
+    chapters = [name for name in documents() if is_chapter(name)]
+    if is_chapter(page):
+        minutes = sum(e.minutes for e in check.sheet(page.rpartition("/")[2]).exercises)
+        return [("Lab", lab_of(page)), (f"Exercises, {minutes} min", sheet_of(page))]
+    if page.startswith(SHEETS):
+        (own,) = (name for name in chapters if sheet_of(name) == page)
+        return [("Chapter", own), ("Lab", lab_of(own))]
+    if page.startswith(LABS):
+        return [("Chapter", name) for name in chapters if lab_of(name) == page]
+    return []
+
+
+def show(app, doctree, docname):
+    """Put the ways under the page's title."""
+    title = doctree.next_node(nodes.title)
+    found = ways(docname)
+    if title is None or not found:
+        return
+    items = [
+        nodes.list_item("", nodes.paragraph("", "", *_item(app, docname, *way)))
+        for way in found
+    ]
+    if docname.startswith(LABS):
+        items.append(nodes.list_item("", nodes.paragraph("", "", *_copy(app, docname))))
+    listed = nodes.bullet_list("", *items, classes=["posedu-ways"])
+    place = title.parent.index(title) + 1
+    title.parent.insert(place, listed)
+
+
+def _item(app, docname, word, page):
+    name = app.env.titles[page].astext() if word == "Chapter" else word
+    text = f"{word}: {name}" if word == "Chapter" else word
+    return [link(app, docname, page, "", text)]
+
+
+def _copy(app, docname):
+    if colab := colab_link(app.config, docname):
+        return [external(colab, "Open in Colab")]
+    up = "/".join([".."] * docname.count("/"))
+    return [external(f"{up}/_sources/{docname}.ipynb", "Download, to run it")]
+
+
+def setup(app):
+    """Register the event."""
+    app.connect("doctree-resolved", show)

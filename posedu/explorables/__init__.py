@@ -1,0 +1,11 @@
+"""Figures that answer to sliders, without a kernel.
+
+Each draws a still picture from the reference face. Where scripts run, a short one
+redraws it as the reader moves the controls, and a test holds what it draws against the
+reference face. Each is one HTML fragment that asks for nothing outside it.
+"""
+
+from posedu.explorables.dials import rotation_explorable
+from posedu.explorables.frame import Choice, Explorable, Reveal, Slider
+
+__all__ = ["Choice", "Explorable", "Reveal", "Slider", "rotation_explorable"]

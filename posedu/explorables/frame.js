@@ -1,0 +1,41 @@
+// posedu.live(name, start): start({figure, find, numbers}) is called once for each
+// figure of that name and returns draw(values, changed), which redraws it and returns
+// what its outputs show, by name; `summary` is read out. `changed` is the control's
+// name that moved, or nothing at first.
+window.posedu ??= {
+  live(name, start) {
+    const fresh = `.posedu-explorable[data-name="${name}"]:not([data-live])`;
+    document.querySelectorAll(fresh).forEach((figure) => {
+      figure.dataset.live = "";
+      const find = (selector) => figure.querySelector(selector);
+      const controls = [...figure.querySelectorAll(".controls [name]")];
+      const numbers = JSON.parse(figure.dataset.numbers || "null");
+      const read = (control) => {
+        if (control.type === "range") return control.valueAsNumber;
+        if (control.type === "button") return control.getAttribute("aria-pressed") === "true";
+        return control.value;
+      };
+      const draw = start({ figure, find, numbers });
+      const update = (changed) => {
+        const values = controls.map((control) => [control.name, read(control)]);
+        const shown = draw(Object.fromEntries(values), changed);
+        for (const [key, text] of Object.entries(shown)) {
+          const place = find(`.${key}`);
+          if (place.tagName === "OUTPUT") place.value = text;
+          else if (place.textContent !== text) place.textContent = text;
+          find(`input[name="${key}"]`)?.setAttribute("aria-valuetext", text);
+        }
+      };
+      controls.forEach((control) => {
+        const event = control.type === "button" ? "click" : "input";
+        control.addEventListener(event, () => {
+          if (event === "click") control.setAttribute("aria-pressed", !read(control));
+          update(control.name);
+        });
+      });
+      find(".controls").hidden = false;
+      find(".still").hidden = true;
+      update();
+    });
+  },
+};
