@@ -34,9 +34,9 @@ PAGES = [f"{document}.html" for document in DOCUMENTS]
 CHAPTERS = contents.chapters()
 OF_ENCODINGS = {e.page for e in CATALOG.values() if e.page}
 HEADINGS = (
-    "What you will be able to do",
     "The problem",
     "The idea in one picture",
+    "What you will be able to do",
     "Definition",
     "Derivation",
     "Properties",

@@ -31,11 +31,11 @@ def fold_chapter(app, doctree):
     for proof in list(doctree.findall(_is_long_proof)):
         place = proof.parent.index(proof)
         proof.parent[place : place + 1] = [*_opening("proof", "Proof"), proof, _close()]
-    for section in list(doctree.findall(nodes.section)):
-        if (title := section.next_node(nodes.title).astext()) in SECTIONS:
-            holds = _titles(section) or [nodes.Text(SECTIONS[title])]
-            body = section.children[1:]
-            section[1:] = [*_opening("part", *holds), *body, _close()]
+    for title in list(doctree.findall(nodes.title)):
+        if title.astext() in SECTIONS:
+            section = title.parent
+            holds = _titles(section) or [nodes.Text(SECTIONS[title.astext()])]
+            section[1:] = [*_opening("part", *holds), *section[1:], _close()]
 
 
 def _is_cell(node):
@@ -55,7 +55,7 @@ def _fold_cell(cell):
     output = _part(cell, "cell_code_output")
     if source is None:
         return
-    cell.pop("hide_mode", None)
+    cell.attributes.pop("hide_mode", None)
     cell.remove(source)
     shown = "".join(raw.astext() for raw in cell.findall(nodes.raw))
     lines = source.astext().strip().count("\n") + 1
