@@ -2,6 +2,7 @@
 
 from sphinx_external_toc.parsing import parse_toc_yaml
 
+from posedu.check import sheets
 from posedu_book.notebooks import ROOT
 
 
@@ -10,10 +11,15 @@ def documents(root=ROOT):
     return list(parse_toc_yaml(root / "_toc.yml"))
 
 
-def is_chapter(name):
-    """Whether a page is a chapter: it states claims and has exercises."""
+def is_of_a_chapter(name):
+    """Whether a page is a chapter or one of its further pages."""
     folder = name.split("/")[:-1]
     return folder[:1] == ["book"] and folder[1:] not in ([], ["reference"])
+
+
+def is_chapter(name):
+    """Whether a page is a chapter, which has exercises."""
+    return is_of_a_chapter(name) and name.rpartition("/")[2] in sheets()
 
 
 def chapters(root=ROOT):

@@ -9,7 +9,7 @@ import re
 from docutils import nodes
 
 from posedu_book.claims import PROOF
-from posedu_book.contents import is_chapter
+from posedu_book.contents import is_of_a_chapter
 
 LINES = 8  # of a cell that are shown at once
 WORDS = 100  # of a proof
@@ -24,7 +24,7 @@ PICTURES = ("posedu-figure", "posedu-explorable")
 
 def fold_chapter(app, doctree):
     """Fold a chapter; the claims have been collected before."""
-    if not is_chapter(app.env.docname):
+    if not is_of_a_chapter(app.env.docname):
         return
     for cell in list(doctree.findall(_is_cell)):
         _fold_cell(cell)
