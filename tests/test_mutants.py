@@ -75,11 +75,12 @@ def test_a_line_stands_for_its_statement(line, own, meant):
     assert mutants.statement(ast.parse(SOURCE), line) == (own, meant)
 
 
-def test_a_case_of_each_function_comes_first_and_patience_ends():
+def test_quick_cases_and_one_of_each_function_come_first_and_patience_ends():
     seconds = {"a[1]": 4.0, "a[2]": 1.0, "b": 3.0, "c[x]": 2.0, "c[y]": 2.5}
+    seconds |= {"d[1]": 0.01, "d[2]": 0.02, "d[3]": 0.03}
     turns = mutants.in_turn(seconds, seconds)
-    assert turns == ["a[2]", "c[x]", "b", "c[y]", "a[1]"]
-    assert mutants.patient([*turns, "d"], seconds | {"d": 9.0}) == turns
+    assert turns == ["d[1]", "d[2]", "a[2]", "c[x]", "b", "d[3]", "c[y]", "a[1]"]
+    assert mutants.patient([*turns, "e"], seconds | {"e": 19.0}) == turns
 
 
 def forever():
