@@ -20,8 +20,11 @@ from matplotlib.figure import Figure as Canvas
 Array = np.ndarray
 
 # Okabe and Ito's colours, without black and yellow: distinct for every kind of colour
-# vision and legible on white and on near-black.
-COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00")
+# vision; the last three darkened, so that all are legible on white and on near-black.
+# Pages that define --posedu-0 … --posedu-5, as the book does in the dark, have brighter
+# ones there.
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#c0639b", "#2b93d1", "#b97a00")
+INKS = tuple(f"var(--posedu-{n}, {colour})" for n, colour in enumerate(COLOURS))
 DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 3)))
 DIVERGING = "RdBu_r"
 DIALS_IN_A_ROW = 3  # as many as stay legible on a phone
@@ -94,6 +97,8 @@ def finish(figure: Canvas, *, caption: str, alt: str) -> Figure:
         figure.savefig(buffer, format="svg", metadata={"Date": None})
     svg = buffer.getvalue()
     svg = svg[svg.index("<svg") :].replace(_INK, "currentColor")
+    for colour, ink in zip(COLOURS, INKS, strict=True):
+        svg = svg.replace(colour, ink)
     label = html.escape(alt, quote=True)
     svg = re.sub(
         r'<svg (.*?)width="[\d.]+pt" height="[\d.]+pt"',

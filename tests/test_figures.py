@@ -2,12 +2,14 @@
 
 import re
 import xml.etree.ElementTree as ET
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from posedu import figures
 
+ROOT = Path(__file__).parents[1]
 TEXTS = {"caption": "The claim: a < b.", "alt": 'What is "seen".'}
 
 
@@ -54,3 +56,36 @@ def test_legend_only_for_several_curves():
     one, two, *_ = drawn()
     assert "legend_1" not in one.svg
     assert "legend_1" in two.svg
+
+
+def luminance(colour):
+    c = np.array([int(colour[i : i + 2], 16) for i in (1, 3, 5)]) / 255
+    linear = np.where(c <= 0.04045, c / 12.92, ((c + 0.055) / 1.055) ** 2.4)
+    return linear @ [0.2126, 0.7152, 0.0722]
+
+
+def contrast(one, other):
+    low, high = sorted(map(luminance, (one, other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def test_every_series_is_legible_in_both_themes():
+    """WCAG asks for 3 : 1; the pale blue and orange of Okabe and Ito have 2.3."""
+    css = Path("book/_static/chapter.css")
+    dark = re.findall(r"--posedu-\d: (#\w{6});", (ROOT / css).read_text())
+    assert len(dark) == len(figures.COLOURS)
+    for paper, series in (
+        ("#ffffff", figures.COLOURS),
+        ("#f3f4f5", figures.COLOURS),
+        ("#14181e", figures.COLOURS),  # in a notebook, which sets no variables
+        ("#14181e", dark),
+        ("#222832", dark),
+    ):
+        assert min(contrast(colour, paper) for colour in series) >= 3, paper
+    assert contrast("#56b4e9", "#ffffff") < 3
+
+
+def test_series_take_the_page_s_colours():
+    _, two, *_ = drawn()
+    for n in (0, 1):
+        assert f"var(--posedu-{n}, {figures.COLOURS[n]})" in two.svg

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Complex, Float, Int
 
 from posedu.explorables.frame import Explorable, Slider, explorable
-from posedu.figures import COLOURS
+from posedu.figures import INKS
 from posedu.numpy.frequencies import frequencies
 from posedu.numpy.rotary import rope_complex
 
@@ -17,7 +17,7 @@ Array = np.ndarray
 D = 16
 LONGEST = 256  # the largest offset
 OFFSET, BASE = 16, 10_000  # what is drawn where scripts do not run
-SHADOW, QUERY = COLOURS[:2]
+SHADOW, QUERY = INKS[:2]
 
 
 def rotation_explorable() -> Explorable:
