@@ -161,6 +161,29 @@ def test_search_finds_rope(address, chromium):
     assert faults == []
 
 
+PREVIEWED = {  # what is linked, and words of its preview
+    'a[href="#equation-def-fox"]': "softmax",
+    'a[href*="glossary.html#term-forget-gate"]': "a factor|the factor",
+    'a[href*="bibliography.html"]': "Press",
+    'a[href*="#thm-"]': r"Theorem \d",
+}
+
+
+def test_links_show_what_they_lead_to_by_mouse_and_by_keyboard(address, chromium):
+    tab, faults = open_page(chromium.new_context(), address, "book/gated/fox.html")
+    for number, (link, words) in enumerate(PREVIEWED.items()):
+        found = tab.locator(f"article {link} >> visible=true").first
+        found.focus() if number % 2 else found.hover()
+        shown = tab.locator(".tippy-box")
+        shown.wait_for()
+        assert re.search(words, re.sub(r"\s", " ", shown.inner_text())), link
+        tab.keyboard.press("Escape")
+        tab.evaluate("() => document.activeElement.blur()")
+        tab.mouse.move(1, 1)
+        shown.wait_for(state="detached")
+    assert faults == []
+
+
 def test_the_keyboard_reaches_the_content_first(address, chromium):
     tab, _ = open_page(chromium.new_context(), address, PAGES[0])
     tab.keyboard.press("Tab")

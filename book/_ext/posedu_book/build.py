@@ -32,6 +32,7 @@ def fingerprint(root=ROOT):
 def build():
     """Build the whole book; return whether it succeeded."""
     vendor.mathjax()
+    vendor.previews()
     notebooks.main()
     if not make_site():
         return False

