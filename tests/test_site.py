@@ -1,5 +1,6 @@
 """The built website, read by machine and in a real Chromium."""
 
+import copy
 import functools
 import http.server
 import json
@@ -15,6 +16,7 @@ from urllib.parse import unquote, urlsplit
 
 import nbformat
 import pytest
+from bs4 import BeautifulSoup
 from docutils import nodes
 from playwright.sync_api import sync_playwright
 
@@ -312,6 +314,43 @@ def test_a_chapter_has_every_part(chapter):
         assert re.search(rf"<label[^>]*>\s*{face}", text), face
     for kind in ("Proved", "Measured here", "Claimed by"):
         assert kind in text, kind
+
+
+@functools.cache
+def at_first_sight(chapter):
+    """A chapter's article as it opens: no folds, no exercises, of tabs the first."""
+    page = BeautifulSoup(html(f"{chapter}.html"), "html.parser")
+    article = page.select_one("article.bd-article")
+    hidden = ".exercise, .solution, .sd-tab-content ~ .sd-tab-content, script, style"
+    for part in article.select(f"details > :not(summary), {hidden}"):
+        part.decompose()
+    return article
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS)
+def test_a_chapter_is_read_in_25_minutes(chapter):
+    article = copy.copy(at_first_sight(chapter))
+    for part in article.select("pre, svg, details"):
+        part.decompose()
+    words = re.findall(r"[^\W\d_]{2,}", article.get_text(" "))
+    assert 800 < len(words) <= 4000
+
+
+def test_most_code_is_a_click_away():
+    """The first edition showed 4,700 lines."""
+    shown = [pre for c in CHAPTERS for pre in at_first_sight(c).select("pre")]
+    lines = sum(len(pre.get_text().strip().splitlines()) for pre in shown)
+    assert 300 < lines <= 4700 / 3
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS)
+def test_a_chapter_answers_to_its_reader(chapter):
+    text = html(f"{chapter}.html")
+    assert 'class="posedu-explorable"' in text
+    asked = text.count('class="posedu-question')
+    assert asked >= 5
+    assert text.count('class="posedu-right') == asked
+    assert text.count('class="posedu-wrong') >= 2 * asked
 
 
 def test_the_ledger_lists_every_claim_of_the_chapters():
