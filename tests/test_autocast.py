@@ -17,6 +17,7 @@ from posedu.torch import (
     FoX,
     FoXPro,
     StickBreaking,
+    _kernels,
     attention,
     folding,
     routes,
@@ -134,3 +135,12 @@ def test_what_was_wrong_under_autocast_is_outside_its_bound(name, monkeypatch):
     with suppress(RuntimeError, IndexError):  # a position beyond the table
         wrong = used(layer, numbers, *known)
     assert right < 1 < wrong
+
+
+def test_what_a_product_is_given_is_lowered_under_autocast_alone():
+    single, double = torch.zeros(2), torch.zeros(2, dtype=torch.float64)
+    kept = _kernels.lowered(single, double)
+    assert kept[0] is single and kept[1] is double
+    with torch.autocast("cpu", torch.bfloat16):
+        low, same = _kernels.lowered(single, double)
+    assert low.dtype == torch.bfloat16 and same is double
