@@ -1,13 +1,16 @@
 """Home's dial: its numbers are the reference face's; it moves only where it may."""
 
 import shutil
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from docutils import nodes
 from playwright.sync_api import sync_playwright
 
+from posedu.catalog import CATALOG
 from posedu.numpy.rotary import rope
-from posedu_book import home
+from posedu_book import home, pages
 from posedu_book.markup import HERE
 
 PAGE = '<!doctype html><html lang="en"><meta charset="utf-8"><title>page</title>'
@@ -141,3 +144,28 @@ def test_slider_and_words_answer_to_the_keyboard(open_page):
 def test_the_dial_is_self_contained():
     for outside in ("http", "src=", "href=", "url(", "import"):
         assert outside not in home.hero()
+
+
+@pytest.mark.parametrize("url", ["", "https://github.com/example/posedu"])
+def test_home_says_how_to_run_the_book(url):
+    options = {"repository_url": url, "repository_branch": "main"}
+    app = SimpleNamespace(
+        config=SimpleNamespace(html_theme_options=options),
+        builder=SimpleNamespace(get_relative_uri=lambda source, target: target),
+    )
+    ways = home.ways_to_run(app, "book/index")
+    links = [node["refuri"] for way in ways for node in way.findall(nodes.reference)]
+    assert f"../_sources/{home.NOTEBOOK}.ipynb" in links
+    colab = [link for link in links if link.startswith(pages.COLAB)]
+    assert len(colab) == bool(url)
+    assert ways[-1].astext() == f"pip install {f'git+{url}' if url else '.'}"
+
+
+def test_figures_about_the_book_are_counted():
+    env = SimpleNamespace(posedu_claims={"a": {"claims": [1, 2]}, "b": {"claims": [3]}})
+    found = home.counts(env)
+    assert found["claims"] == 3
+    assert found["encodings"] == sum(bool(e.page) for e in CATALOG.values())
+    assert found["mistakes"] > found["exercises"] > found["chapters"] > 0
+    refuted = (home.ROOT / "book" / "rotary" / "errata.md").read_text(encoding="utf-8")
+    assert found["errata"] > refuted.count("<err-") > 0
