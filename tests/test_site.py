@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import threading
+from dataclasses import replace
 from html.parser import HTMLParser
 from itertools import product
 from pathlib import Path
@@ -19,9 +20,11 @@ import pytest
 from bs4 import BeautifulSoup
 from docutils import nodes
 from playwright.sync_api import sync_playwright
+from test_lines import made_up
 
-from posedu.catalog import CATALOG
-from posedu_book import contents, pages
+from posedu import check
+from posedu.catalog import ATTENTION, CATALOG, FREQUENCY_MAPS, SpecialCase
+from posedu_book import catalog, contents, pages, reading
 from posedu_book.build import HTML
 from posedu_book.notebooks import ROOT
 from posedu_book.vendor import AXE_SCRIPT
@@ -155,11 +158,27 @@ def test_a_page_is_sound(page, width, theme, address, chromium):
     context.close()
 
 
-def test_search_finds_rope(address, chromium):
-    tab, faults = open_page(chromium.new_context(), address, "search.html?q=RoPE")
+@pytest.mark.parametrize(
+    ("words", "first"),
+    [
+        ("RoPE", "book/rotary/rope.html"),
+        ("FoX", "book/gated/fox.html"),
+        ("CoPE", "book/gated/cope.html"),
+        ("sinusoidal", "book/absolute/sinusoidal.html"),
+        ("YaRN", "book/reference/elsewhere.html#term-YaRN"),
+        ("NTK", "book/reference/elsewhere.html#term-NTK"),
+        ("T5", "book/reference/elsewhere.html#term-T5"),
+        ("ALiBi", "book/reference/glossary.html#term-ALiBi"),
+    ],
+)
+def test_search_finds_the_place_that_tells_most_first(words, first, address, chromium):
+    tab, faults = open_page(chromium.new_context(), address, f"search.html?q={words}")
     tab.wait_for_selector("#search-results li a")
+    tab.wait_for_function("document.querySelector('.search-summary').textContent")
     found = tab.locator("#search-results li a").evaluate_all("e => e.map(a => a.href)")
-    assert any("book/rotary/rope.html" in url for url in found), found
+    assert found[0].removeprefix(address).startswith(first), found[:5]
+    rooms = ["reference/api" in url for url in found]
+    assert rooms == sorted(rooms), "an entry of the package's reference before others"
     assert faults == []
 
 
@@ -184,6 +203,186 @@ def test_links_show_what_they_lead_to_by_mouse_and_by_keyboard(address, chromium
         tab.mouse.move(1, 1)
         shown.wait_for(state="detached")
     assert faults == []
+
+
+@pytest.mark.parametrize("size", [(1400, 900), (390, 844)])
+def test_home_s_first_screen_shows_the_dial_and_the_promise(size, address, chromium):
+    width, height = size
+    context = chromium.new_context(viewport={"width": width, "height": height})
+    tab, faults = open_page(context, address, "book/index.html")
+    for part in (
+        "article h1",
+        ".posedu-lead-in strong",
+        ".posedu-hero svg",
+        ".posedu-hero button",
+    ):
+        box = tab.locator(part).first.bounding_box()
+        assert box["y"] >= 0 and box["y"] + box["height"] <= height, part
+    assert faults == []
+    context.close()
+
+
+def test_home_has_no_formula_and_does_not_repeat_the_sidebar():
+    text = html("book/index.html")
+    assert 'class="math' not in text and "toctree-l1" not in text.split("<article")[1]
+    for word in ("pip install", "@book{", "_sources/notebooks/"):
+        assert word in re.sub(r"<[^>]+>", "", text) + text, word
+
+
+MANY = 45
+
+
+@pytest.fixture
+def many(monkeypatch):
+    """A catalog of 45 made-up encodings, and the little of Sphinx that a map needs."""
+    names, edges = made_up(MANY)
+    targets = {name: [t for s, t in edges if s == name] for name in names}
+    made = {
+        name: replace(
+            CATALOG["rope"],
+            name=name,
+            title=f"An encoding {name}",
+            special_cases=tuple(
+                SpecialCase(of, "something holds of it", "eq-rope-relative")
+                for of in targets[name] or [ATTENTION]
+            ),
+        )
+        for name in names
+    }
+    monkeypatch.setattr(catalog, "CATALOG", made)
+    builder = SimpleNamespace(get_relative_uri=lambda source, target: f"{target}.html")
+    domain = SimpleNamespace(equations={"eq-rope-relative": ("book/rotary/rope", 1)})
+    return SimpleNamespace(
+        builder=builder, env=SimpleNamespace(get_domain=lambda name: domain)
+    )
+
+
+@pytest.mark.parametrize("brief", [False, True])
+@pytest.mark.parametrize("width", [1400, 390])
+def test_the_map_holds_45_encodings(brief, width, many, chromium):
+    context = chromium.new_context(viewport={"width": width, "height": 900})
+    tab = context.new_page()
+    tab.set_content("<!doctype html>" + catalog._drawing(many, "", brief).astext())
+    assert tab.evaluate("document.documentElement.scrollWidth") <= width
+    stops = tab.locator(".posedu-stop")
+    assert stops.count() == MANY + 1
+    assert tab.locator(".posedu-map svg").count() == MANY + 1
+    sizes = tab.locator(".posedu-map :is(a, span, small, li li)").evaluate_all(
+        "e => e.map(x => parseFloat(getComputedStyle(x).fontSize))"
+    )
+    assert min(sizes) >= 9
+    widths = stops.evaluate_all("e => e.map(x => x.parentElement.clientWidth)")
+    assert min(widths) >= 120
+    tab.keyboard.press("Tab")
+    assert tab.evaluate("document.activeElement.className") == "posedu-stop"
+    gaps = tab.locator(".posedu-map > li").evaluate_all(
+        """e => e.slice(1).map((x, n) =>
+          x.getBoundingClientRect().top - e[n].getBoundingClientRect().bottom)"""
+    )
+    assert max(map(abs, gaps)) < 0.1, "the lines have gaps"
+    context.close()
+
+
+def test_the_map_shows_what_proofs_lead_to():
+    drawn = html("book/reference/map.html")
+    assert 'href="../gated/decay.html#equation-def-decay-alibi">ALiBi<' in drawn
+    assert "Proof that FoX becomes ALiBi" in drawn
+    assert (
+        "T5"
+        not in re.sub(r"(?s).*<ul class=\"posedu-map", "", drawn).split("</ul>\n")[0]
+    )
+
+
+def rows_of(tab):
+    return tab.locator(".posedu-glance tbody tr:visible").count()
+
+
+def test_at_a_glance_fits_and_is_narrowed_down_by_keyboard(address, chromium):
+    context = chromium.new_context(viewport={"width": 1400, "height": 900})
+    tab, faults = open_page(context, address, "book/reference/glance.html")
+    boxes = tab.locator(".posedu-glance, .posedu-glance div").evaluate_all(
+        "e => e.map(x => x.scrollWidth - x.clientWidth)"
+    )
+    assert max(boxes) <= 0, "a column is out of sight"
+    last = tab.locator(".posedu-glance th:last-child").first.bounding_box()
+    assert last["x"] + last["width"] <= 1400
+    assert rows_of(tab) == len(CATALOG)
+    tab.get_by_label("Family").press("g")  # gated
+    gated = [e for e in CATALOG.values() if e.family == "gated"]
+    assert rows_of(tab) == len(gated)
+    assert tab.get_by_role("status").inner_text() == f"{len(gated)} of {len(CATALOG)}"
+    tab.get_by_label("Contains").press_sequentially("cope")
+    assert rows_of(tab) == 1
+    tab.get_by_role("button", name="Show all").press("Enter")
+    tab.wait_for_function("document.querySelector('output').value.startsWith('15')")
+    assert rows_of(tab) == len(CATALOG)
+    assert faults == []
+    context.close()
+
+
+def test_at_a_glance_on_a_phone_keeps_the_names_and_says_that_it_scrolls(
+    address, chromium
+):
+    context = chromium.new_context(viewport={"width": 390, "height": 844})
+    tab, _ = open_page(context, address, "book/reference/glance.html")
+    assert tab.locator(".posedu-cue").is_visible()
+    name = tab.locator(".posedu-glance tbody th").first
+    before = name.bounding_box()["x"]
+    tab.locator(".posedu-glance tbody td:last-child").first.scroll_into_view_if_needed()
+    moved = tab.evaluate(
+        "Math.max(...[...document.querySelectorAll('.posedu-wide, .posedu-wide div')]"
+        ".map((x) => x.scrollLeft))"
+    )
+    assert moved > 100
+    assert abs(name.bounding_box()["x"] - before) < 2
+    context.close()
+
+
+def test_at_a_glance_without_scripts_is_whole(address, chromium):
+    context = chromium.new_context(java_script_enabled=False)
+    tab = context.new_page()
+    tab.goto(address + "book/reference/glance.html")
+    assert rows_of(tab) == len(CATALOG)
+    assert not tab.locator(".posedu-filters").is_visible()
+    context.close()
+
+
+def test_every_chapter_and_sheet_is_on_a_learning_path():
+    text = html("book/reference/paths.html").split("<article")[1]
+    steps = re.findall(r'<a class="reference internal" href="([^"]+)\.html">', text)
+    on_paths = {step.rpartition("/")[2] for step in steps}
+    assert {c.rpartition("/")[2] for c in CHAPTERS} <= on_paths
+    for chapter in CHAPTERS:
+        name = chapter.rpartition("/")[2]
+        minutes = sum(e.minutes for e in check.sheet(name).exercises)
+        stated = reading.duration(minutes)
+        listed = re.search(rf'exercises/{name}\.html">.*?</a> · ([^.]*)\.', text, re.S)
+        assert listed is None or listed[1] == stated
+
+
+def test_reading_time_counts_what_is_in_sight():
+    page = nodes.section("", nodes.title("", "One two"))
+    page += nodes.paragraph("", "three four five")
+    page += nodes.literal_block("", "no code")
+    page += nodes.raw("", '<details class="posedu-fold posedu-check"><summary>')
+    page += [nodes.paragraph("", "nothing folded"), nodes.raw("", "</details>")]
+    page += nodes.paragraph("", "six")
+    assert reading.words(page) == 6
+
+
+def test_what_is_not_in_the_book_is_not_in_it():
+    text = (ROOT / "book" / "reference" / "elsewhere.md").read_text(encoding="utf-8")
+    terms = set()
+    for block in re.findall(r"```{glossary}\n(.*?)```", text, re.DOTALL):
+        terms |= {line for line in block.splitlines() if line and line[0] != " "}
+        for entry in block.strip().split("\n\n"):
+            assert "arxiv.org/abs/" in entry, entry
+    assert {"YaRN", "NTK-aware scaling", "PI", "xPos", "KERPLE", "iRoPE"} <= terms
+    for record in (*CATALOG.values(), *FREQUENCY_MAPS.values()):
+        if record.page:
+            assert {record.name.lower(), record.title.lower()}.isdisjoint(
+                term.lower() for term in terms
+            ), record.name
 
 
 def test_the_keyboard_reaches_the_content_first(address, chromium):

@@ -31,6 +31,7 @@ ENCODINGS = (
         arxiv="2108.12409",
         kind="doors",
         doors=("fold",),
+        treated="def-decay-alibi",
         file="bias.alibi",
         module="ALiBi",
         variants=(

@@ -25,7 +25,10 @@ ENCODINGS = (
         cost="O(L²) a head and layer for the bias, O(L h d) a head for the gates",
         relative="at equal gates: then it is ALiBi",
         bounded="no: the bias has no lower bound",
-        special_cases=(SpecialCase(ATTENTION, "all gates are 1", "eq-fox-open"),),
+        special_cases=(
+            SpecialCase("alibi", "all gates of a head are equal", "eq-fox-alibi"),
+            SpecialCase(ATTENTION, "all gates are 1", "eq-fox-open"),
+        ),
         sizes=("d_model", "heads"),
         unit="1",
     ),
@@ -97,7 +100,14 @@ ENCODINGS = (
         cost="O(L² + L npos d) a head and layer for positions and bias",
         relative="at gates that are all 1: then it is a relative table",
         bounded="positions: yes, at most npos − 1",
-        special_cases=(SpecialCase(ATTENTION, "the table is 0", "eq-cope-nope"),),
+        special_cases=(
+            SpecialCase(
+                "fox",
+                "the table falls in a straight line and the gates are the tokens' own",
+                "eq-decay-cope",
+            ),
+            SpecialCase(ATTENTION, "the table is 0", "eq-cope-nope"),
+        ),
         unit="1",
     ),
 )

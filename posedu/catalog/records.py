@@ -70,7 +70,8 @@ class Record:
     ``file`` is where the faces are, from the folder of a face on: ``"rotary.rope"`` is
     ``posedu/numpy/rotary/rope.py`` and its kin. ``function`` is their name there, if it
     is not the record's. ``chapter`` and ``lab`` are names of files without folder and
-    ending, empty until the book has them.
+    ending, empty until the book has them; ``treated`` is the label of an equation by
+    which another chapter states what has none of its own.
     """
 
     name: str
@@ -83,6 +84,7 @@ class Record:
     special_cases: tuple[SpecialCase, ...] = ()
     chapter: str = ""
     lab: str = ""
+    treated: str = ""
 
     @property
     def family(self) -> str:

@@ -1,6 +1,6 @@
 """The record of stick-breaking attention."""
 
-from posedu.catalog.records import Encoding, variant
+from posedu.catalog.records import Encoding, SpecialCase, variant
 
 ENCODINGS = (
     Encoding(
@@ -31,6 +31,14 @@ ENCODINGS = (
         cost="O(L² d) a head and layer, in the place of the softmax; memory O(L d)",
         relative="needs no position: the order of the keys is enough",
         bounded="yes: weights sum to at most 1",
+        special_cases=(
+            SpecialCase(
+                "alibi",
+                "its logits are equal, its weights renormalised, and ALiBi's contents "
+                "equal",
+                "eq-stick-alibi",
+            ),
+        ),
         sizes=(),
         unit="1",
     ),

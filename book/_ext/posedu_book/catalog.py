@@ -1,26 +1,35 @@
 """The at-a-glance table and the map of special cases, from posedu.catalog."""
 
 import html
+from typing import ClassVar
 
 from docutils import nodes
+from docutils.parsers.rst import directives
 from sphinx.util.docutils import SphinxDirective
 
 from posedu.catalog import ATTENTION, CATALOG
-from posedu_book.layers import layered
-from posedu_book.markup import external, link, table
+from posedu_book.lines import rows
+from posedu_book.markup import asset, external, table
 
 HEAD = (
     "Encoding",
-    "Year",
     "Paper",
     "Doors",
-    "Trainable parameters",
-    "Cost",
+    "Learned",
+    "Trained parameters",
     "Relative",
     "Bounded",
-    "Learned",
+    "Cost",
     "Adopted by",
 )
+FILTERS = {
+    "family": "Family",
+    "door": "Door",
+    "learned": "Learned",
+    "relative": "Relative",
+}
+LANE, STOP = 16, 18  # between two lines, and from a row's top to its stop, in pixels
+COLOURS = 6  # in lines.css
 
 
 class glance_placeholder(nodes.General, nodes.Element):
@@ -40,116 +49,184 @@ class Glance(SphinxDirective):
 
 
 class Map(SphinxDirective):
-    """``{catalog-map}``."""
+    """``{catalog-map}``; with ``:brief:`` the names alone, without the conditions."""
+
+    option_spec: ClassVar = {"brief": directives.flag}
 
     def run(self):
         """Leave a placeholder."""
-        return [map_placeholder()]
+        return [map_placeholder(brief="brief" in self.options)]
 
 
 def fill(app, doctree, docname):
     """Put table and map in place of their placeholders."""
     for placeholder in list(doctree.findall(glance_placeholder)):
-        rows = [_row(app, docname, encoding) for encoding in CATALOG.values()]
-        placeholder.replace_self(table(HEAD, rows))
+        placeholder.replace_self(_glance(app, docname))
     for placeholder in list(doctree.findall(map_placeholder)):
-        placeholder.replace_self([_drawing(app, docname), _edges(app, docname)])
+        placeholder.replace_self(_drawing(app, docname, placeholder["brief"]))
+
+
+def _glance(app, docname):
+    """The table of all encodings, and what narrows it down where scripts run."""
+    shown = table(HEAD, [_row(app, docname, e) for e in CATALOG.values()], stub=True)
+    shown["classes"].append("posedu-glance")
+    body = shown.next_node(nodes.tbody)
+    for row, encoding in zip(body, CATALOG.values(), strict=True):
+        row["classes"] = [f"{key}-{value}" for key, value in _kinds(encoding)]
+    controls = nodes.raw("", asset("glance.css") + _controls(), format="html")
+    return [controls, shown, nodes.raw("", asset("glance.js"), format="html")]
+
+
+def _kinds(encoding):
+    """What an encoding can be looked for by: pairs of a question and an answer."""
+    return [
+        ("family", encoding.family),
+        *(("door", door) for door in encoding.doors),
+        ("learned", "yes" if encoding.learned else "no"),
+        ("relative", "exactly" if encoding.relative == "exactly" else "other"),
+    ]
+
+
+def _controls():
+    kinds = [kind for encoding in CATALOG.values() for kind in _kinds(encoding)]
+    choices = ""
+    for key, label in FILTERS.items():
+        values = dict.fromkeys(value for kind, value in kinds if kind == key)
+        options = "".join(f"<option>{value}</option>" for value in values)
+        choices += (
+            f'<label>{label} <select name="{key}" autocomplete="off">'
+            f'<option value="">any</option>{options}</select></label>'
+        )
+    return (
+        '<form class="posedu-filters" hidden><label>Contains <input type="search" '
+        f'autocomplete="off"></label>{choices}<button type="reset">Show all</button>'
+        f'<output role="status">{len(CATALOG)} of {len(CATALOG)}</output></form>'
+        '<p class="posedu-cue" aria-hidden="true">The table is wider than the screen: '
+        "scroll it sideways →</p>"
+    )
 
 
 def _row(app, docname, encoding):
+    arxiv = f"https://arxiv.org/abs/{encoding.arxiv}"
     return [
         _to_chapter(app, docname, encoding),
-        str(encoding.year),
-        external(f"https://arxiv.org/abs/{encoding.arxiv}", f"arXiv {encoding.arxiv}"),
+        [nodes.Text(f"{encoding.year} "), external(arxiv, encoding.arxiv)],
         ", ".join(encoding.doors),
+        "yes" if encoding.learned else "no",
         encoding.parameters.replace("**2", "²").replace("*", "·").replace("-", "−"),
-        encoding.cost,
         encoding.relative,
         encoding.bounded,
-        "yes" if encoding.learned else "no",
+        encoding.cost,
         ", ".join(encoding.adopters) or "none known to us",
     ]
 
 
 def _to_chapter(app, docname, encoding):
-    """A link, or the title alone while the book has no chapter."""
-    if not encoding.page:
+    """A link, or the title alone while the book says nothing of it."""
+    place = _place(app, docname, encoding.name)
+    if not place:
         return encoding.title
-    return link(app, docname, encoding.page, "", encoding.title)
+    return nodes.reference("", encoding.title, refuri=place, internal=True)
 
 
 def _cases():
-    """The arrows between encodings that the book has chapters of."""
-    written = [e for e in CATALOG.values() if e.page]
-    return [(e, case) for e in written for case in e.special_cases]
+    """The arrows between encodings that the book treats."""
+    return [(e, case) for e in CATALOG.values() for case in e.special_cases]
 
 
 def _title(name):
     return "No encoding" if name == ATTENTION else CATALOG[name].title
 
 
-def _chapter(name):
-    return "book/attention/order" if name == ATTENTION else CATALOG[name].page
+def _place(app, docname, name):
+    """Where an encoding is treated, or nothing."""
+    if name == ATTENTION:
+        return app.builder.get_relative_uri(docname, "book/attention/order")
+    encoding = CATALOG[name]
+    if encoding.page:
+        return app.builder.get_relative_uri(docname, encoding.page)
+    return _equation(app, docname, encoding.treated) if encoding.treated else ""
 
 
-def _drawing(app, docname):
-    names = [ATTENTION, *(e.name for e in CATALOG.values() if e.page)]
+def _equation(app, docname, label):
+    """Where a labelled equation stands."""
+    page, _ = app.env.get_domain("math").equations[label]
+    return f"{app.builder.get_relative_uri(docname, page)}#equation-{label}"
+
+
+def _drawing(app, docname, brief):
+    """The map: a list of encodings, and beside it the lines that join them."""
     arrows = [(encoding.name, case.of) for encoding, case in _cases()]
-    places, routes = layered(names, arrows, column=180, row=110, widest=5)
-    points = [*places.values(), *(point for route in routes for point in route)]
-    left, right = (f(x for x, _ in points) for f in (min, max))
-    height = max(y for _, y in points) + 80
-    frame = f"{left - 90:.0f} -40 {right - left + 180:.0f} {height:.0f}"
-    parts = []
-    numbered = enumerate(zip(_cases(), routes, strict=True), 1)
-    for number, ((encoding, case), route) in numbered:
-        uri = app.builder.get_relative_uri(docname, encoding.page)
-        title = f"{number}. {encoding.title} becomes {_title(case.of)}: {case.when}"
-        parts.append(_arrow(number, route, f"{uri}#equation-{case.proof}", title))
-    for name, (x, y) in places.items():
-        uri = app.builder.get_relative_uri(docname, _chapter(name))
-        parts.append(
-            f'<a href="{uri}"><rect x="{x - 80:.0f}" y="{y - 22:.0f}" width="160" '
-            f'height="44" rx="8"/><text x="{x:.0f}" y="{y + 5:.0f}">{_title(name)}'
-            "</text></a>"
+    joined = {name for arrow in arrows for name in arrow}
+    names = [e.name for e in CATALOG.values() if e.page or e.name in joined]
+    laid = rows([*names, ATTENTION], arrows)
+    lanes = 1 + max(max(r.lane, *r.leaving.values(), 0) for r in laid)
+    items = (
+        f'<li style="--lane: {row.lane}">{_rails(row, lanes)}'
+        f"<div>{_station(app, docname, row.name, brief)}</div></li>"
+        for row in laid
+    )
+    kind = "posedu-map posedu-brief" if brief else "posedu-map"
+    return nodes.raw(
+        "",
+        f'{asset("lines.css")}<ul class="{kind}" style="--lanes: {lanes}">'
+        f"{''.join(items)}</ul>",
+        format="html",
+    )
+
+
+def _station(app, docname, name, brief):
+    """An encoding's name, and what it becomes."""
+    place, title = _place(app, docname, name), html.escape(_title(name))
+    parts = [f'<a class="posedu-stop" href="{place}">{title}</a>' if place else title]
+    if name == ATTENTION:
+        return parts[0]
+    encoding = CATALOG[name]
+    if brief:
+        becomes = ", ".join(_title(case.of) for case in encoding.special_cases)
+        if becomes:
+            parts.append(f'<span class="posedu-to">→ {html.escape(becomes)}</span>')
+        return "".join(parts)
+    parts.append(f" <small>{encoding.year}</small>")
+    cases = "".join(
+        f'<li>→ <a href="{_equation(app, docname, case.proof)}" aria-label="Proof that '
+        f'{title} becomes {html.escape(_title(case.of))}">{_title(case.of)}</a> where '
+        f"{html.escape(case.when)}</li>"
+        for case in encoding.special_cases
+    )
+    return "".join(parts) + (f"<ul>{cases}</ul>" if cases else "")
+
+
+def _rails(row, lanes):
+    """The lines beside a row; a line is as long as its row is high."""
+
+    def x(lane):
+        return LANE * (lanes - lane) - LANE / 2
+
+    def line(lane, top, bottom):
+        ink = f'class="posedu-line-{lane % COLOURS}"'
+        return (
+            f'<line {ink} x1="{x(lane):g}" x2="{x(lane):g}" y1="{top}" y2="{bottom}"/>'
         )
-    svg = (
-        f'<figure class="posedu-figure posedu-map"><svg viewBox="{frame}" '
-        'role="group" aria-label="Map of special cases; the same is listed below">'
-        '<defs><marker id="posedu-arrow" viewBox="0 0 8 8" refX="8" refY="4" '
-        'markerWidth="8" markerHeight="8" orient="auto">'
-        '<path d="M0 0L8 4L0 8z" fill="currentColor"/></marker></defs>'
-        f"{''.join(parts)}</svg><figcaption>An arrow points from an encoding to its "
-        "special case; its number links to the proof.</figcaption></figure>"
-    )
-    return nodes.raw("", svg, format="html")
 
-
-def _arrow(number, route, uri, title):
-    """A line along the route, from box to box, and its number near the tail."""
-    (x1, y1), (x2, y2) = route[0], route[-1]
-    path = [(x1, y1 + 22), *route[1:-1], (x2, y2 - 26)]
-    line = "L".join(f"{x:.0f} {y:.0f}" for x, y in path)
-    (ax, ay), (bx, by) = path[:2]
-    x, y = ax + 0.35 * (bx - ax), ay + 0.35 * (by - ay)  # where few arrows meet
-    return (
-        f'<path d="M{line}" stroke="currentColor" fill="none" '
-        'marker-end="url(#posedu-arrow)"/>'
-        f'<a href="{uri}" aria-label="{html.escape(title)}">'
-        f'<circle cx="{x:.0f}" cy="{y:.0f}" r="12"/>'
-        f'<text x="{x:.0f}" y="{y + 5:.0f}">{number}</text></a>'
-    )
-
-
-def _edges(app, docname):
-    items = []
-    for encoding, case in _cases():
-        anchor = f"equation-{case.proof}"
-        proof = link(app, docname, encoding.page, anchor, "proof")
-        text = f"{encoding.title} becomes {_title(case.of)} where {case.when} ("
-        paragraph = nodes.paragraph("", "", nodes.Text(text), proof, nodes.Text(")."))
-        items.append(nodes.list_item("", paragraph))
-    return nodes.enumerated_list("", *items, enumtype="arabic", prefix="", suffix=".")
+    here, edge = x(row.lane), LANE * lanes
+    parts = [f'<path class="posedu-lead" d="M{here:g} {STOP}H{edge:g}"/>']
+    parts += [line(lane, 0, "100%") for lane in row.passing.values()]
+    if row.arrives:
+        parts.append(line(row.lane, 0, STOP))
+    for lane in row.leaving.values():
+        if lane == row.lane:
+            parts.append(line(lane, STOP, "100%"))
+            continue
+        bend = LANE / 2
+        side = bend if lane < row.lane else -bend
+        curve = f"M{here:g} {STOP}H{x(lane) - side:g}q{side:g} 0 {side:g} {bend:g}"
+        parts.append(f'<path class="posedu-bridge" d="{curve}"/>')
+        parts.append(f'<path class="posedu-line-{lane % COLOURS}" d="{curve}"/>')
+        parts.append(line(lane, STOP + bend, "100%"))
+    ink = f"posedu-line-{row.lane % COLOURS}"
+    parts.append(f'<circle class="{ink}" cx="{here:g}" cy="{STOP}" r="4.5"/>')
+    return f'<svg aria-hidden="true" width="{edge:g}">{"".join(parts)}</svg>'
 
 
 def setup(app):

@@ -1,0 +1,20 @@
+// Search shows chapters first, the package's reference last.
+const asked = new URLSearchParams(location.search).get("q")?.trim().toLowerCase();
+var Scorer = {
+  score([page, title, , , score]) {
+    const name = title.replace(/<span.*?<\/span>/, "").toLowerCase();  // the number
+    if (name === asked || name.startsWith(`${asked}:`)) score += 100;
+    if (page.endsWith("reference/api")) return score - 100;
+    if (/^book\/(?!reference|index)/.test(page)) return score + 40;
+    if (/reference\/(glossary|elsewhere)$/.test(page)) return score + 20;
+    return score;
+  },
+  objNameMatch: 11,
+  objPartialMatch: 6,
+  objPrio: { 0: 15, 1: 5, 2: -5 },
+  objPrioDefault: 0,
+  title: 15,
+  partialTitle: 7,
+  term: 5,
+  partialTerm: 2,
+};
