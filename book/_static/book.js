@@ -25,6 +25,10 @@
     document.querySelectorAll(misnamed).forEach(function (control) {
       control.removeAttribute("aria-label");
     });
+    document.querySelectorAll(".bd-sidebar-primary summary").forEach(function (fold) {
+      const page = fold.closest("li").querySelector("a").textContent.trim();
+      fold.setAttribute("aria-label", "Pages of " + page);
+    });
     document.querySelectorAll(".citation-list, .citation").forEach(function (part) {
       part.removeAttribute("role");  // a deprecated one, and a list without items
     });
