@@ -8,6 +8,7 @@ reference face. Each is one HTML fragment that asks for nothing outside it.
 from posedu.explorables.dials import rotation_explorable
 from posedu.explorables.frame import Choice, Explorable, Reveal, Slider
 from posedu.explorables.order import order_explorable
+from posedu.explorables.sinusoidal import sinusoidal_explorable
 
 __all__ = [
     "Choice",
@@ -16,4 +17,5 @@ __all__ = [
     "Slider",
     "order_explorable",
     "rotation_explorable",
+    "sinusoidal_explorable",
 ]
