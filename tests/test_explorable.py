@@ -209,12 +209,14 @@ SEEN = """(figure) => ({
 })"""
 
 
-def test_every_still_picture_is_what_the_script_first_draws(open_page, fragment):
+def test_every_still_picture_is_what_the_script_draws_and_reveals(open_page, fragment):
     still, live = open_page(fragment, java_script_enabled=False), open_page(fragment)
     assert still.locator("svg >> visible=true").count() >= 1
     assert still.locator(".controls >> visible=true").count() == 0
     assert still.locator(".still").is_visible()
     assert not live.locator(".still").is_visible()
+    for reveal in live.locator(".controls button").all():
+        reveal.press("Space")
     assert still.locator("figure").evaluate(SEEN) == live.locator("figure").evaluate(
         SEEN
     )

@@ -7,5 +7,13 @@ reference face. Each is one HTML fragment that asks for nothing outside it.
 
 from posedu.explorables.dials import rotation_explorable
 from posedu.explorables.frame import Choice, Explorable, Reveal, Slider
+from posedu.explorables.order import order_explorable
 
-__all__ = ["Choice", "Explorable", "Reveal", "Slider", "rotation_explorable"]
+__all__ = [
+    "Choice",
+    "Explorable",
+    "Reveal",
+    "Slider",
+    "order_explorable",
+    "rotation_explorable",
+]
