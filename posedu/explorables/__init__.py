@@ -8,6 +8,7 @@ reference face. Each is one HTML fragment that asks for nothing outside it.
 from posedu.explorables.dials import rotation_explorable
 from posedu.explorables.frame import Choice, Explorable, Reveal, Slider
 from posedu.explorables.order import order_explorable
+from posedu.explorables.patches import patches_explorable
 
 __all__ = [
     "Choice",
@@ -15,5 +16,6 @@ __all__ = [
     "Reveal",
     "Slider",
     "order_explorable",
+    "patches_explorable",
     "rotation_explorable",
 ]
