@@ -65,7 +65,7 @@ posedu.live("sphere", ({ find, numbers }) => {
     const apart = (a, b) => Math.acos(Math.min(1, Math.max(-1, dot(a, b))));
     draw("first", first);
     draw("second", second);
-    find(".second").setAttribute("visibility", look ? "visible" : "hidden");
+    find(".second")[look ? "removeAttribute" : "setAttribute"]("visibility", "hidden");
     for (const [name, point] of Object.entries(ends)) {
       const [x, y] = eye.map((line) => 120 * dot(line, point));
       const mark = find(`.${name}`);
