@@ -8,14 +8,19 @@ reference face. Each is one HTML fragment that asks for nothing outside it.
 from posedu.explorables.dials import rotation_explorable
 from posedu.explorables.frame import Choice, Explorable, Reveal, Slider
 from posedu.explorables.order import order_explorable
+from posedu.explorables.patches import patches_explorable
 from posedu.explorables.sinusoidal import sinusoidal_explorable
+from posedu.explorables.sphere import generators_explorable, turns_explorable
 
 __all__ = [
     "Choice",
     "Explorable",
     "Reveal",
     "Slider",
+    "generators_explorable",
     "order_explorable",
+    "patches_explorable",
     "rotation_explorable",
     "sinusoidal_explorable",
+    "turns_explorable",
 ]
