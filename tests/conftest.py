@@ -4,6 +4,7 @@ import functools
 import inspect
 import os
 import re
+import shutil
 from importlib.util import find_spec
 
 import hypothesis
@@ -42,7 +43,9 @@ COMPILER = os.environ.setdefault("POSEDU_COMPILER", "aot_eager")
 torch.compile = functools.partial(torch.compile, backend=COMPILER)
 
 
-TOOLS = re.compile(r"^(from|import) (posedu_book|playwright|mutants)\b", re.MULTILINE)
+TOOLS = re.compile(
+    r"^(from|import) (posedu_book|playwright|mutants|explorables)\b", re.MULTILINE
+)
 
 
 def pytest_ignore_collect(collection_path):
@@ -59,6 +62,45 @@ def pytest_collection_modifyitems(items):
         given = item.callspec.params.values() if hasattr(item, "callspec") else ()
         if any(isinstance(one, set) and str(one) in item.name for one in given):
             raise pytest.UsageError(f"{item.nodeid} is named after a set")
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """Chromium, where it is installed."""
+    from playwright.sync_api import sync_playwright
+
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        pytest.skip("Chromium is not installed: nothing to run the explorable in")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=chromium, args=["--no-sandbox"]
+        )
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def open_page(browser):
+    """Open pages; at the end none may have asked for anything or complained."""
+    from explorables import PAGE
+
+    complaints, contexts = [], []
+
+    def open_page(body, *, width=1024, **options):
+        viewport = {"width": width, "height": 800}
+        contexts.append(browser.new_context(viewport=viewport, **options))
+        page = contexts[-1].new_page()
+        page.on("request", lambda request: complaints.append(request.url))
+        page.on("console", lambda message: complaints.append(message.text))
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.set_content(PAGE + body)
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert complaints == []
 
 
 @pytest.fixture
