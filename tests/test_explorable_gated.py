@@ -13,7 +13,8 @@ from posedu.numpy.stickbreaking import break_stick, break_stick_log
 READ = """(figure) => ({
   paths: Object.fromEntries([...figure.querySelectorAll("svg path[class]")].map(
     (p) => [p.getAttribute("class"), p.getAttribute("d")])),
-  kept: [...figure.querySelectorAll(".kept path")].map((p) => p.getAttribute("opacity")),
+  kept: [...figure.querySelectorAll(".kept path")].map(
+    (p) => p.getAttribute("opacity")),
   cut: [...figure.querySelectorAll(".cut")].map((g) => [...g.children].map(
     (c) => c.getAttribute("d") ?? c.textContent)),
   bars: [...figure.querySelectorAll("g.bars path")].map((p) => p.getAttribute("d")),

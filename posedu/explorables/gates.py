@@ -10,20 +10,8 @@ from posedu.numpy.gated import forget_bias
 
 Array = np.ndarray
 
-WORDS = [
-    "We",
-    "saw",
-    "Rome",
-    ".",
-    "Then",
-    "we",
-    "went",
-    "home",
-    ".",
-    "It",
-    "rained",
-    ".",
-]
+TEXT = "We saw Rome . Then we went home . It rained ."
+WORDS = TEXT.split()
 TOKEN, GATE, OTHERS = 4, 0.05, 0.95  # what is drawn where scripts do not run
 KEPT, CROSSING = INKS[:2]
 

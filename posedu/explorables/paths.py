@@ -10,21 +10,8 @@ from posedu.numpy.stickbreaking import break_stick_log
 
 Array = np.ndarray
 
-WORDS = [
-    "Rome",
-    "was",
-    "hot",
-    ".",
-    "We",
-    "went",
-    "to",
-    "Oslo",
-    ".",
-    "It",
-    "rained",
-    ".",
-    "Where",
-]
+TEXT = "Rome was hot . We went to Oslo . It rained . Where"
+WORDS = TEXT.split()
 LAST = len(WORDS) - 1
 SLOPE = 0.25  # of ALiBi, and of every path where all tokens are equal
 STEPS = np.where([w == "." for w in WORDS], 0.9, 0.03)  # of FoX, −log f
