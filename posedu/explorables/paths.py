@@ -47,8 +47,8 @@ def paths_explorable() -> Explorable:
         f"ALiBi, {shown['fox']} for FoX, {shown['stick']} for stick-breaking.",
         caption="What the tokens after key j add up to, for the query “Where”: a "
         "constant each (ALiBi), much at a full stop (FoX), much at the place names "
-        "that the query looks for (stick-breaking). Where all tokens are equal the "
-        "three are one.",
+        "that the query looks for (stick-breaking, until it is the key's own turn). "
+        "Where all tokens are equal the three are one.",
         numbers={
             "words": WORDS,
             "slope": SLOPE,
