@@ -155,22 +155,33 @@ def image(
     alt: str,
     value_label: str = "value",
 ) -> Figure:
-    """Draw a signed table as an image, white at 0, rows downwards."""
+    """Draw a signed table as an image, white at 0, rows downwards, NaN hatched."""
     with mpl.rc_context(_STYLE):
         figure, ((axes,),) = canvas()
-        limit = float(np.abs(table).max()) or 1.0
-        picture = axes.imshow(
-            table,
-            cmap=DIVERGING,
-            vmin=-limit,
-            vmax=limit,
-            aspect="auto",
-            interpolation="nearest",
+        limit = float(np.abs(np.nan_to_num(table)).max()) or 1.0
+        picture = heat_map(
+            axes, table, cmap=DIVERGING, vmin=-limit, vmax=limit, aspect="auto"
         )
-        axes.grid(False)
         axes.set(xlabel=x_label, ylabel=y_label)
         figure.colorbar(picture, label=value_label)
         return finish(figure, caption=caption, alt=alt)
+
+
+def heat_map(
+    axes: mpl.axes.Axes, table: Float[Array, "rows columns"], **options
+) -> mpl.image.AxesImage:
+    """Draw a table on axes, rows downwards; what is masked, NaN, is hatched.
+
+    No colour of a scale is left for it: black beside a bright zero reads as a value.
+    ``options`` go to ``imshow``.
+    """
+    axes.grid(False)
+    picture = axes.imshow(table, interpolation="nearest", **options)
+    i, j = np.nonzero(np.isnan(table))
+    hatch = {"color": _INK, "alpha": 0.35, "linewidth": 1, "linestyle": "-"}
+    axes.autoscale(False)
+    axes.plot([j - 0.5, j + 0.5], [i + 0.5, i - 0.5], **hatch)
+    return picture
 
 
 def hands(

@@ -20,6 +20,7 @@ def drawn():
     yield figures.curves(x, {"one": x * 1.0, "two": -x * 1.0}, **labels, **TEXTS)
     yield figures.image(np.eye(4) - 0.5, **labels, **TEXTS)
     yield figures.image(np.zeros((2, 2)), **labels, **TEXTS)
+    yield figures.image(np.where(np.eye(3), np.nan, 1.0), **labels, **TEXTS)
     yield figures.hands(np.ones((2, 3)), ["i = 0", "i = 1"], **TEXTS)
 
 
@@ -34,6 +35,22 @@ def test_a_figure_is_accessible_and_theme_free(figure):
     assert not re.search(r"#000000|#010203|url\(http|<metadata", figure.svg)
     html = figure._repr_html_()
     assert "<figcaption>The claim: a &lt; b.</figcaption>" in html
+
+
+def test_what_is_masked_is_hatched_in_the_page_s_ink():
+    """One line in each such cell; no colour of the scale means that."""
+    _, ((axes,),) = figures.canvas()
+    limits = (-0.5, 2.5), (1.5, -0.5)
+    table = np.array([[0.0, np.nan, np.nan], [1.0, 0.5, np.nan]])
+    picture = figures.heat_map(axes, table, cmap="Blues", vmin=0, vmax=1)
+    assert [line.get_xydata().mean(axis=0).tolist() for line in axes.lines] == [
+        [1, 0],
+        [2, 0],
+        [2, 1],
+    ]
+    assert (axes.get_xlim(), axes.get_ylim()) == limits
+    assert {line.get_color() for line in axes.lines} == {figures._INK}
+    assert picture.cmap(np.ma.masked_invalid(table))[0, 1, 3] == 0  # transparent
 
 
 @pytest.mark.parametrize("missing", ["caption", "alt"])

@@ -5,22 +5,31 @@ redraws it as the reader moves the controls, and a test holds what it draws agai
 reference face. Each is one HTML fragment that asks for nothing outside it.
 """
 
+from posedu.explorables.counts import counts_explorable
 from posedu.explorables.dials import rotation_explorable
-from posedu.explorables.frame import Choice, Explorable, Reveal, Slider
+from posedu.explorables.frame import Choice, Explorable, Reveal, Slider, Switch
+from posedu.explorables.gates import gates_explorable
 from posedu.explorables.order import order_explorable
 from posedu.explorables.patches import patches_explorable
+from posedu.explorables.paths import paths_explorable
 from posedu.explorables.sinusoidal import sinusoidal_explorable
 from posedu.explorables.sphere import generators_explorable, turns_explorable
+from posedu.explorables.stick import stick_explorable
 
 __all__ = [
     "Choice",
     "Explorable",
     "Reveal",
     "Slider",
+    "Switch",
+    "counts_explorable",
+    "gates_explorable",
     "generators_explorable",
     "order_explorable",
     "patches_explorable",
+    "paths_explorable",
     "rotation_explorable",
     "sinusoidal_explorable",
+    "stick_explorable",
     "turns_explorable",
 ]

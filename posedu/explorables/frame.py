@@ -62,6 +62,19 @@ class Reveal:
 
 
 @dataclass(frozen=True)
+class Switch:
+    """A button that stays pressed until it is pressed again; several share a line."""
+
+    name: str
+    label: str
+    on: bool = False
+
+    def __str__(self) -> str:
+        return f"""<div class="switch"><button type="button" name="{self.name}"
+ aria-pressed="{str(self.on).lower()}">{self.label}</button></div>"""
+
+
+@dataclass(frozen=True)
 class Explorable:
     """A figure with controls: one HTML fragment that asks for nothing outside it."""
 
@@ -74,7 +87,7 @@ class Explorable:
 def explorable(
     name: str,
     picture: str,
-    controls: Sequence[Slider | Choice | Reveal],
+    controls: Sequence[Slider | Choice | Reveal | Switch],
     *,
     said: str,
     caption: str,
