@@ -1,10 +1,12 @@
 """Several axes: what the explorables draw is what the reference face computes."""
 
+import re
+
 import numpy as np
 import pytest
 from explorables import FRAGMENTS, close, numbers
 
-from posedu.explorables import sphere
+from posedu.explorables import planes, sphere
 from posedu.figures import INKS
 from posedu.numpy import rotary
 
@@ -171,3 +173,86 @@ def test_two_generators_turn_about_one_axle(open_page):
             size = np.dot(axle[2:], seen([fixed])[0]) / np.sum(seen([fixed]) ** 2)
             close(axle[2:], size * seen([fixed])[0], 3, 1e-9)
             close(abs(size), 1.3, 2)
+
+
+@pytest.mark.parametrize("kind", ["pairs", "ap", "ld"])
+def test_planes_turn_as_their_generators_do(open_page, kind):
+    """The shadows and angles that are drawn give back the rotation of the features."""
+    page = open_page(FRAGMENTS["planes"])
+    page.locator("select").select_option(kind)
+    generators = planes.drawn_generators()[kind]
+
+    def hands():
+        d = page.locator(".clocks").evaluate(
+            """(clocks) => [...clocks.querySelectorAll(".hand")].map(
+              (hand) => hand.getAttribute("d"))"""
+        )
+        ends = np.array([numbers(path.replace("L", " "))[2:] for path in d])
+        half = np.zeros((8, 8))  # of a plane two rows, of a feature one column
+        for plane in range(4):
+            first = plane // 2 * 4
+            half[2 * plane : 2 * plane + 2, first : first + 4] = ends[
+                4 * plane : 4 * plane + 4
+            ].T
+        return half
+
+    for name in ("column", "row"):
+        page.locator(f"input[name={name}]").press("Home")
+    still = hands()
+    close(still.T @ still, np.eye(8), 2)
+    for column, row in (("End", "Home"), ("Home", "End"), ("End", "End")):
+        page.locator("input[name=column]").press(column)
+        page.locator("input[name=row]").press(row)
+        place = [float(key == "End") for key in (column, row)]
+        blocks = rotary.rotations([place], generators)[0]
+        R, size = np.zeros((8, 8)), blocks.shape[-1]
+        for n, block in enumerate(blocks):
+            R[n * size : n * size + size, n * size : n * size + size] = block
+        close(still.T @ hands(), R, 2)
+        close(numbers(told(page))[:2], place, 2)
+        assert page.locator(".angle").all_text_contents() == [
+            f"{angle}°" for angle in re.findall(r"(−?\d+)°", told(page))
+        ]
+
+
+@pytest.mark.parametrize(
+    ("own", "other", "back"),
+    [
+        (1.0, 0.3, 0.0),
+        (1.0, 0.0, 0.0),
+        (0.0, 1.0, 0.0),
+        (0.9, 0.0, 0.1),
+        (0.0, 0.0, 1.0),
+    ],
+)
+def test_waves_show_hand_and_score_of_the_series(open_page, own, other, back):
+    page = open_page(FRAGMENTS["waves"])
+    for name, weight in (("own", own), ("other", other), ("back", back)):
+        slider = page.locator(f"input[name={name}]")
+        if weight not in (0, 1):
+            slider.evaluate(
+                "(e, v) => { e.value = v; e.dispatchEvent(new Event('input')) }", weight
+            )
+        else:
+            slider.press("End" if weight else "Home")
+    at = np.arange(0, 40.01, 0.25)
+    options = dict(
+        cos_coefficients=np.array([[own + back], [other]]) / (own + other + back),
+        sin_coefficients=np.array([[own - back], [other]]) / (own + other + back),
+        length=40,
+        base=10,
+        padding="identity",
+    )
+    table = rotary.fope_table(at, 4, **options)
+    shown = path(page, ".hand")
+    close(shown, np.stack(table, -1)[:, 0], 3, 1e-12)
+    x = np.tile([1.0, 0, 0, 0], (len(at), 1))  # the first pair alone
+    here, there = (
+        rotary.fope(x, at + moved, layout="interleaved", **options) for moved in (0, 1)
+    )
+    scores = (here * there).sum(-1)
+    close(path(page, ".scores"), np.stack([at, scores], -1), 3, 1e-12)
+    waves = np.count_nonzero([own, other, back])
+    assert (np.ptp(scores) < 1e-12) == (waves == 1) == ("It is relative" in told(page))
+    ends = [scores.min(), scores.max()] if waves > 1 else [scores[0]]
+    close(numbers(told(page)), [waves, *ends], 2, 1e-12)

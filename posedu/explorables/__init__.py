@@ -12,9 +12,11 @@ from posedu.explorables.gates import gates_explorable
 from posedu.explorables.order import order_explorable
 from posedu.explorables.patches import patches_explorable
 from posedu.explorables.paths import paths_explorable
+from posedu.explorables.planes import planes_explorable
 from posedu.explorables.sinusoidal import sinusoidal_explorable
 from posedu.explorables.sphere import generators_explorable, turns_explorable
 from posedu.explorables.stick import stick_explorable
+from posedu.explorables.waves import waves_explorable
 
 __all__ = [
     "Choice",
@@ -28,8 +30,10 @@ __all__ = [
     "order_explorable",
     "patches_explorable",
     "paths_explorable",
+    "planes_explorable",
     "rotation_explorable",
     "sinusoidal_explorable",
     "stick_explorable",
     "turns_explorable",
+    "waves_explorable",
 ]
