@@ -32,8 +32,9 @@ def paths_explorable() -> Explorable:
     paths = _paths(DIFFER)
     shown = {name: f"{path[KEY]:.2f}" for name, path in paths.items()}
     legend = " · ".join(
+        '<span style="white-space:nowrap">'
         f'<span style="color:{colour}" aria-hidden="true">{SAMPLES[name]}</span> '
-        f'{NAMES[name]} <output class="{name}" aria-live="off">{path}</output>'
+        f'{NAMES[name]} <output class="{name}" aria-live="off">{path}</output></span>'
         for (name, path), colour in zip(shown.items(), INKS, strict=False)
     )
     return explorable(
