@@ -106,8 +106,12 @@ def test_it_moves_until_it_is_paused(open_page):
         arg=before["positions"][0],
     )
     page.get_by_role("button", name="Pause").press("Enter")
-    page.wait_for_timeout(800)
-    paused = page.evaluate(READ)
+    paused = None
+    for _ in range(50):  # the step that it is in comes to its end
+        earlier, paused = paused, page.evaluate(READ)
+        if paused == earlier:
+            break
+        page.wait_for_timeout(300)
     page.wait_for_timeout(1500)
     assert page.evaluate(READ) == paused
     check_against_reference(paused)

@@ -21,7 +21,7 @@
   // The theme's search button and folded cells hide their visible words behind another
   // name, its logo stands outside every landmark, and its bibliography misuses roles.
   function repairTheme() {
-    const misnamed = ".search-button-field, summary[aria-label]";
+    const misnamed = ".search-button-field, .hide > summary";
     document.querySelectorAll(misnamed).forEach(function (control) {
       control.removeAttribute("aria-label");
     });

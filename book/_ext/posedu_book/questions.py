@@ -1,5 +1,7 @@
 """Self-check questions: every choice opens to its own answer, without a script."""
 
+import html
+
 from docutils import nodes
 from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective
@@ -44,13 +46,21 @@ class Question(SphinxDirective):
 
 def _fold(mark, choice, answer):
     kind = "right" if mark == RIGHT else "wrong"
+    name = html.escape(choice.astext())  # a formula has none for a screen reader
+    named = f' aria-label="{name}"' if _is_formula(choice) else ""
+    start = f'<details class="posedu-choice"><summary{named}>'
     return [
-        nodes.raw("", '<details class="posedu-choice"><summary>', format="html"),
+        nodes.raw("", start, format="html"),
         nodes.inline("", "", *choice.children),
         nodes.raw("", "</summary>", format="html"),
         nodes.container("", *answer.children, classes=[f"posedu-{kind}"]),
         nodes.raw("", "</details>", format="html"),
     ]
+
+
+def _is_formula(choice):
+    words = [part.astext() for part in choice if not isinstance(part, nodes.math)]
+    return not any(character.isalnum() for character in "".join(words))
 
 
 def setup(app):
