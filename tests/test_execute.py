@@ -32,6 +32,7 @@ def book(tmp_path):
     """Two pages, with a module of their own each, and one for both."""
     files = {
         "_toc.yml": """
+            format: jb-book
             root: index
             parts:
               - caption: All
