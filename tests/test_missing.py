@@ -39,7 +39,7 @@ def test_a_complete_record_lacks_nothing(tree):
         ("chapter", "_toc.yml", "book/rotary/rope"),
         ("lab", "_toc.yml", "notebooks/rotary"),
         ("exercises", "_toc.yml", "notebooks/exercises/rope"),
-        ("claims", "book/rotary/rope.md", "(eq-rope-sinusoidal)"),
+        ("claims", "book/rotary/rope-properties.md", "(eq-rope-sinusoidal)"),
         ("claims", "book/rotary/rope.md", "(def-rope)"),
         ("errata", "book/rotary/errata.md", "<err-rotary-values>"),
     ],
@@ -53,6 +53,7 @@ def test_what_is_taken_out_is_lacking(room, path, text, tree):
     ("rooms", "path"),
     [
         (["chapter", "claims", "errata"], "book/rotary/rope.md"),
+        (["errata"], "book/rotary/rope-practice.md"),
         (["lab"], "notebooks/rotary.ipynb"),
         (["exercises"], "notebooks/exercises/rope.ipynb"),
         (["timing"], "book/data/timing-rope-cpu.json"),

@@ -1,8 +1,8 @@
 """The book's own tooling: a Sphinx extension, and the commands behind the Makefile."""
 
 PARTS = (
-    *("catalog", "claims", "exercises", "folds", "home", "notation", "pages"),
-    *("questions", "reading", "status", "timings", "ways"),
+    *("catalog", "claims", "exercises", "folds", "home", "in_code", "notation"),
+    *("pages", "questions", "reading", "status", "timings", "ways"),
 )
 
 

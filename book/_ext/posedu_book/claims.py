@@ -110,7 +110,7 @@ def fill(app, doctree, docname):
     """Put the ledger in place of its placeholder."""
     for placeholder in list(doctree.findall(ledger_placeholder)):
         rows = []
-        in_order = app.env.toctree_includes[app.config.root_doc]
+        in_order = _from(app.env, app.config.root_doc)
         for page in (page for page in in_order if page in store(app.env)):
             found = store(app.env)[page]
             checks = {check["label"]: check for check in found["checks"]}
@@ -124,6 +124,13 @@ def fill(app, doctree, docname):
         count = nodes.paragraph("", _count(app.env))
         head = ["Equation", "How", "As typeset", "Covers", "Chapter"]
         placeholder.replace_self([count, table(head, rows)])
+
+
+def _from(env, page):
+    """A page and those that the contents list below it."""
+    yield page
+    for below in env.toctree_includes.get(page, ()):
+        yield from _from(env, below)
 
 
 def _typeset(check):

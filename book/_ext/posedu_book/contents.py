@@ -25,3 +25,10 @@ def is_chapter(name):
 def chapters(root=ROOT):
     """The names of the chapters."""
     return [name for name in documents(root) if is_chapter(name)]
+
+
+def further(chapter, root=ROOT):
+    """The further pages of a chapter and their short titles."""
+    contents = parse_toc_yaml(root / "_toc.yml")
+    below = contents[chapter].child_files() if chapter in contents else []
+    return {name: contents[name].title for name in below if is_of_a_chapter(name)}

@@ -1,7 +1,8 @@
 """What a first reading passes over, one click away: checks, long code, some sections.
 
-Nothing is lost and nothing moves to another page: a check shows its badge, an output
-what it says, a section what it holds, and each opens. Links into a fold open it.
+Nothing is lost: a check shows its badge, an output what it says, a section what it
+holds, and each opens. Links into a fold open it. A chapter's further pages are a click
+away themselves, so their sections stand open.
 """
 
 import re
@@ -9,7 +10,7 @@ import re
 from docutils import nodes
 
 from posedu_book.claims import PROOF
-from posedu_book.contents import is_of_a_chapter
+from posedu_book.contents import is_chapter, is_of_a_chapter
 
 LINES = 8  # of a cell that are shown at once
 WORDS = 100  # of a proof
@@ -32,7 +33,7 @@ def fold_chapter(app, doctree):
         place = proof.parent.index(proof)
         proof.parent[place : place + 1] = [*_opening("proof", "Proof"), proof, _close()]
     for title in list(doctree.findall(nodes.title)):
-        if title.astext() in SECTIONS:
+        if is_chapter(app.env.docname) and title.astext() in SECTIONS:
             section = title.parent
             holds = _titles(section) or [nodes.Text(SECTIONS[title.astext()])]
             section[1:] = [*_opening("part", *holds), *section[1:], _close()]

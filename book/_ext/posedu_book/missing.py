@@ -12,7 +12,7 @@ from importlib import import_module
 
 from posedu import check, gpu
 from posedu.catalog import CATALOG, FACES, FREQUENCY_MAPS, Encoding
-from posedu_book.contents import documents
+from posedu_book.contents import documents, further
 from posedu_book.notebooks import ROOT
 
 RECORDS = {**CATALOG, **FREQUENCY_MAPS}
@@ -81,10 +81,11 @@ def _labelled(name, page):
 
 def _errata(record, root):
     """Whether the chapter refutes nothing, or what the family's errata lack."""
-    page = root / f"{record.page}.md"
-    if not record.page or not page.exists():
+    pages = [root / f"{p}.md" for p in (record.page, *further(record.page, root))]
+    if not record.page or not all(page.exists() for page in pages):
         return True
-    found = re.findall(r"^\((err-[\w-]+)\)=$", page.read_text(encoding="utf-8"), re.M)
+    text = "".join(page.read_text(encoding="utf-8") for page in pages)
+    found = re.findall(r"^\((err-[\w-]+)\)=$", text, re.M)
     folder = root / "book" / record.family
     listed = "".join(p.read_text(encoding="utf-8") for p in folder.glob("errata*.md"))
     return not found or not all(f"<{label}>" in listed for label in found)

@@ -12,7 +12,7 @@ WORDS_A_MINUTE = 160
 REFERENCE = "book/reference/"
 UNREAD = (nodes.literal_block, nodes.raw, nodes.comment, nodes.math_block, nodes.image)
 APART = ("exercise", "solution")  # counted by their own minutes
-OPENS, CLOSES = '<details class="posedu-fold', "</details>"
+OPENS, CLOSES = "<details", "</details>"  # of folds, and of answers to a question
 
 
 def words(doctree):

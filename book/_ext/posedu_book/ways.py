@@ -4,7 +4,7 @@ from docutils import nodes
 
 from posedu import check
 from posedu.catalog import CATALOG
-from posedu_book.contents import documents, is_chapter
+from posedu_book.contents import chapters, documents, further, is_chapter
 from posedu_book.markup import external, link
 from posedu_book.pages import colab_link
 
@@ -34,16 +34,23 @@ def sheet_of(chapter):
 
 def ways(page):
     """What a page belongs to: words and pages."""
-    chapters = [name for name in documents() if is_chapter(name)]
     if is_chapter(page):
         minutes = sum(e.minutes for e in check.sheet(page.rpartition("/")[2]).exercises)
-        return [("Lab", lab_of(page)), (f"Exercises, {minutes} min", sheet_of(page))]
+        rooms = [("Lab", lab_of(page)), (f"Exercises, {minutes} min", sheet_of(page))]
+        return [*_further(page), *rooms]
     if page.startswith(SHEETS):
-        (own,) = (name for name in chapters if sheet_of(name) == page)
+        (own,) = (name for name in chapters() if sheet_of(name) == page)
         return [("Chapter", own), ("Lab", lab_of(own))]
     if page.startswith(LABS):
-        return [("Chapter", name) for name in chapters if lab_of(name) == page]
+        return [("Chapter", name) for name in chapters() if lab_of(name) == page]
+    for chapter in chapters():
+        if page in further(chapter):
+            return [("Chapter", chapter), *_further(chapter, but=page)]
     return []
+
+
+def _further(chapter, but=""):
+    return [(title, page) for page, title in further(chapter).items() if page != but]
 
 
 def show(app, doctree, docname):

@@ -1,0 +1,63 @@
+"""Terms of a formula that light up where they stand in the source beside it."""
+
+import html
+import re
+
+from docutils import nodes
+from sphinx.util import logging
+from sphinx.util.docutils import ReferenceRole
+
+LOGGER = logging.getLogger(__name__)
+SCOPE = "sd-tab-content"  # a tab; elsewhere the section, as in chapter.js
+
+
+class InCode(ReferenceRole):
+    r"""``{in-code}`\omega_p <omega>```: LaTeX, and the words of the code that it is.
+
+    They light up, wherever they stand in the code of the same tab or section, while
+    the term is pointed at or has the focus.
+    """
+
+    def run(self):
+        """Make the formula and what holds it."""
+        code = html.escape(self.target)
+        opening = (
+            f'<span class="posedu-in-code" data-code="{code}" tabindex="0" '
+            f'title="in the code: {code}">'
+        )
+        term = nodes.inline("", "", in_code=self.target)
+        term += [
+            nodes.raw("", opening, format="html"),
+            nodes.math(self.title, self.title),
+            nodes.raw("", "</span>", format="html"),
+        ]
+        self.set_source_info(term)
+        return [term], []
+
+
+def check(app, doctree):
+    """Complain of a term whose words are not in the code."""
+    for term in doctree.findall(nodes.inline):
+        code = term.get("in_code")
+        if code and not any(
+            re.search(rf"(?<!\w){re.escape(code)}(?!\w)", block.astext())
+            for block in _scope(term).findall(nodes.literal_block)
+        ):
+            LOGGER.warning(
+                f"{code!r} is not in the code of this tab or section",
+                location=term,
+                type="posedu",
+                subtype="in-code",
+            )
+
+
+def _scope(node):
+    while not isinstance(node, nodes.section) and SCOPE not in node.get("classes", ()):
+        node = node.parent
+    return node
+
+
+def setup(app):
+    """Register the role and the event."""
+    app.add_role("in-code", InCode())
+    app.connect("doctree-read", check)
