@@ -9,13 +9,16 @@ which says what is seen, are required.
 import html
 import io
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import matplotlib as mpl
 import numpy as np
 from jaxtyping import Float, Num
 from matplotlib.figure import Figure as Canvas
+
+from posedu._tables import Table
 
 Array = np.ndarray
 
@@ -27,6 +30,7 @@ COLOURS = ("#0072b2", "#d55e00", "#009e73", "#c0639b", "#2b93d1", "#b97a00")
 INKS = tuple(f"var(--posedu-{n}, {colour})" for n, colour in enumerate(COLOURS))
 DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 3)))
 DIVERGING = "RdBu_r"
+NO_FORMATS: Mapping[str, str] = MappingProxyType({})
 DIALS_IN_A_ROW = 3  # as many as stay legible on a phone
 
 _INK = "#010203"  # stands for the page's text colour while matplotlib draws
@@ -118,6 +122,51 @@ def _ink(figure: Canvas) -> None:
     for words in figure.findobj(mpl.text.Text):
         if mpl.colors.same_color(words.get_color(), "black"):
             words.set_color(_INK)
+
+
+@dataclass(frozen=True)
+class _Columns(Table):
+    """Columns of cells that are text already."""
+
+    text: str
+    columns: Mapping[str, Sequence[str]]
+
+    def caption(self) -> str:
+        return self.text
+
+    def rows(self) -> Iterator[tuple[str, ...]]:
+        yield tuple(self.columns)
+        yield from zip(*self.columns.values(), strict=True)
+
+
+def table(
+    columns: Mapping[str, Sequence[object]],
+    *,
+    caption: str,
+    formats: Mapping[str, str] = NO_FORMATS,
+) -> Table:
+    """Results as a table: a caption that states what they say, and named columns.
+
+    ``formats`` has for a column what Python's ``format`` takes, such as ``".2f"``.
+
+    Raises
+    ------
+    ValueError
+        Without a caption or columns, for columns of unequal lengths, or for a format
+        of a column that there is not.
+    """
+    lengths = {name: len(cells) for name, cells in columns.items()}
+    if not caption.strip() or len(set(lengths.values())) != 1:
+        raise ValueError(
+            f"a table needs a caption and columns of one length, got {lengths}"
+        )
+    if unknown := [*(formats.keys() - columns.keys())]:
+        raise ValueError(f"formats for {unknown}, which are not among {[*columns]}")
+    cells = {
+        name: [format(cell, formats.get(name, "")) for cell in values]
+        for name, values in columns.items()
+    }
+    return _Columns(caption, cells)
 
 
 def curves(

@@ -106,3 +106,27 @@ def test_series_take_the_page_s_colours():
     _, two, *_ = drawn()
     for n in (0, 1):
         assert f"var(--posedu-{n}, {figures.COLOURS[n]})" in two.svg
+
+
+def test_a_table_says_what_it_shows():
+    shown = figures.table(
+        {"way": ["<eager>", "sdpa"], "ms": [1.26, 10]},
+        caption="Eager is first.",
+        formats={"ms": ".1f"},
+    )
+    assert [*shown.rows()] == [("way", "ms"), ("<eager>", "1.3"), ("sdpa", "10.0")]
+    assert "&lt;eager&gt;" in shown._repr_html_() and "Eager is first." in str(shown)
+
+
+@pytest.mark.parametrize(
+    ("columns", "options", "said"),
+    [
+        ({"a": [1]}, {"caption": " "}, "caption"),
+        ({}, {"caption": "None."}, "columns"),
+        ({"a": [1], "b": []}, {"caption": "Two."}, "'b': 0"),
+        ({"a": [1]}, {"caption": "One.", "formats": {"b": ""}}, r"\['b'\]"),
+    ],
+)
+def test_a_table_without_words_or_of_unequal_columns_is_refused(columns, options, said):
+    with pytest.raises(ValueError, match=said):
+        figures.table(columns, **options)

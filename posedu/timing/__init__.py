@@ -23,11 +23,13 @@ the allocator as it is.
 """
 
 from posedu.timing.candidates import compiled, copy_of
-from posedu.timing.clock import alternate, peak_memory
+from posedu.timing.clock import alternate, kept_memory, peak_memory
 from posedu.timing.encodings import time_encoding
+from posedu.timing.growth import Growth, time_growth
 from posedu.timing.results import Measurement, Spread, Timing, collect, compare
 
 __all__ = [
+    "Growth",
     "Measurement",
     "Spread",
     "Timing",
@@ -36,6 +38,8 @@ __all__ = [
     "compare",
     "compiled",
     "copy_of",
+    "kept_memory",
     "peak_memory",
     "time_encoding",
+    "time_growth",
 ]

@@ -73,3 +73,17 @@ def peak_memory(run: Run, device: torch.device) -> int:
         (e for e in events if e.name() == "[memory]"), key=lambda e: e.start_ns()
     )
     return max(accumulate((e.nbytes() for e in events), initial=0))
+
+
+def kept_memory(run: Run) -> int:
+    """Bytes that a forward leaves for its backward, each storage once."""
+    storages = {}
+
+    def pack(tensor: torch.Tensor) -> torch.Tensor:
+        storage = tensor.untyped_storage()
+        storages[storage.data_ptr()] = storage
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        run()
+    return sum(storage.nbytes() for storage in storages.values())
