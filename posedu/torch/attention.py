@@ -116,6 +116,7 @@ def _steps(
     q, k, v = lowered(*projected)
     d = q.shape[-1]
     name = type(encoding).__name__
+    consecutive = positions is None and (cache is None or cache.consecutive)
     positions = as_positions(
         positions,
         encoding.position_shape if encoding.needs_positions else None,
@@ -132,6 +133,7 @@ def _steps(
         key_positions, grown = positions, None
         if cache is not None:
             grown = cache.joined(k, v, positions, memory, name)
+            grown.consecutive = consecutive
             (k, v, key_positions), memory = grown.held, grown.memory
         if group > 1:
             k, v = (t.repeat_interleave(group, 1) for t in (k, v))
@@ -148,6 +150,7 @@ def _steps(
             window=window,
             padding=padding,
             segments=segments,
+            consecutive=consecutive,
         )
         weights = None
         if route == "eager":

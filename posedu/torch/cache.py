@@ -13,7 +13,8 @@ class KVCache:
     Give one cache to each layer; every call of the layer appends to it, or leaves it as
     it was if the call is refused. Keys are kept as the encoding left them (with RoPE:
     rotated), and with them what the encoding wants remembered of each token.
-    ``count`` is how many tokens were ever seen, from which default positions go on.
+    ``count`` is how many tokens were ever seen, from which default positions go on;
+    ``consecutive`` whether the positions so far were all of these.
     """
 
     def __init__(self) -> None:
@@ -23,6 +24,7 @@ class KVCache:
         self.memory: dict[str, Shaped[Tensor, "batch keys *features"]] = {}
         self.owner: str | None = None
         self.count = 0
+        self.consecutive = True
 
     def __len__(self) -> int:
         """How many tokens are remembered."""

@@ -37,8 +37,9 @@ class Tokens:
     one of ``k`` and ``v`` for each head of ``q``; ``d`` is the head dimension before.
     Keys, key positions and ``memory`` (what the encoding's own ``remember`` made of
     each token) include what a cache holds; the last query stands at the last key.
-    Positions are ``[1 or batch, tokens, *position]``. ``x`` are the layer's new input
-    vectors, ``None`` where they were not given.
+    Positions are ``[1 or batch, tokens, *position]``; ``consecutive`` says that each is
+    known to be one more than the one before. ``x`` are the layer's new input vectors,
+    ``None`` where they were not given.
     """
 
     q: Float[Tensor, "batch heads queries features"]
@@ -53,6 +54,7 @@ class Tokens:
     window: int | None = None
     padding: Bool[Tensor, "batch keys"] | None = None
     segments: Int[Tensor, "batch keys"] | None = None
+    consecutive: bool = False
 
     @property
     def offsets(self) -> Shaped[Tensor, "rows 1 queries keys *position"]:
@@ -62,13 +64,18 @@ class Tokens:
         )
 
     @property
+    def is_limited(self) -> bool:
+        """Whether the mask is more than causality or nothing."""
+        limited = self.padding is not None or self.segments is not None
+        return limited or (self.window is not None and self.window < self.k.shape[2])
+
+    @property
     def is_plain(self) -> bool:
         """Whether the mask is nothing but causality of a square, or nothing at all."""
         queries, keys = self.q.shape[2], self.k.shape[2]
-        limited = self.padding is not None or self.segments is not None
-        if limited or (self.window is not None and self.window < keys):
-            return False
-        return not self.causal or queries == keys or queries == 1
+        return not self.is_limited and (
+            not self.causal or queries == keys or queries == 1
+        )
 
     @property
     def mask(self) -> Bool[Tensor, "rows 1 queries keys"]:
@@ -238,6 +245,10 @@ class Encoding(nn.Module):
         dtype = torch.promote_types(tokens.q.dtype, torch.float32)
         (a, b), (c, d) = (split_exactly(t, dtype, 2) for t in summands)
         return (a[..., :, None] + c[..., None, :]) + (b[..., :, None] + d[..., None, :])
+
+    def by_distance(self, tokens: Tokens) -> Float[Tensor, "heads offsets"] | None:
+        """The bias of the offsets from the largest down, where that is all it is."""
+        return None
 
     def score_mod(self, tokens: Tokens) -> ScoreMod | None:
         """The bias as a FlexAttention ``score_mod``, or ``None`` to use ``bias``."""

@@ -6,12 +6,14 @@ from functools import partial
 import torch
 from jaxtyping import Float
 from torch import Tensor
+from torch.compiler import is_compiling
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 from torch.nn.functional import scaled_dot_product_attention
 
 from posedu._arguments import require_choice
 from posedu.torch.encoding import Encoding, ScoreMod, Tokens
 from posedu.torch.folding import attend_folded
+from posedu.torch.toeplitz import attend_by_distance
 
 ROUTES = ("folded", "sdpa", "flex", "eager", "fused")
 _OPEN = ("logits", "weigh", "mix", "update")  # doors that only the eager route has
@@ -58,7 +60,19 @@ def eager(encoding: Encoding, tokens: Tokens) -> tuple[Output, Tensor]:
 
 
 def sdpa(encoding: Encoding, tokens: Tokens) -> Output:
-    """``scaled_dot_product_attention``; a bias costs queries × keys numbers."""
+    """``scaled_dot_product_attention``; a bias costs queries × keys numbers.
+
+    But on a CPU one of the distance alone costs queries + keys.
+    """
+    row = None
+    if tokens.q.is_cpu and not tokens.is_limited and not is_compiling():
+        row = encoding.by_distance(tokens)
+    if row is not None:
+        return attend_by_distance(
+            *(tokens.q, tokens.k, tokens.v, row),
+            scale=encoding.scale(tokens.d),
+            causal=tokens.causal,
+        )
     bias = encoding.bias(tokens)
     if bias is None:
         return _stock(tokens.q, tokens.k, tokens.v, tokens, encoding)

@@ -47,6 +47,7 @@ class Block(nn.Module):
         x: Float[Tensor, "batch tokens d_model"],
         positions: Shaped[Tensor, "rows tokens *position"],
         *,
+        counted: bool = False,
         key_padding_mask: Bool[Tensor, "batch keys"] | None = None,
         segments: Int[Tensor, "batch tokens"] | None = None,
         cache: KVCache | None = None,
@@ -54,11 +55,14 @@ class Block(nn.Module):
         Float[Tensor, "batch tokens d_model"],
         Shaped[Tensor, "next_rows tokens *position"],
     ]:
-        """Add what the layer has to say; also the positions for the next one."""
+        """Add what the layer has to say; also the positions for the next one.
+
+        ``counted`` says that ``positions`` are those that attention has by default.
+        """
         x = self.encoding.enter(x, positions)
         heard, taken = self.attention.steps(
             self.before_attention(x),
-            positions,
+            None if counted else positions,
             key_padding_mask=key_padding_mask,
             segments=segments,
             cache=cache,
@@ -194,6 +198,7 @@ class Transformer(nn.Module):
         for new, old in zip(grown, held, strict=True):
             new.take(old)
         start = held[0].count if held else 0
+        counted = positions is None and not self.input.opens("locate")
         positions = as_positions(
             positions, self.position_shape, x, start=start, reader=self.positions_of
         )
@@ -204,10 +209,12 @@ class Transformer(nn.Module):
             x, positions = block(
                 x,
                 positions,
+                counted=counted,
                 key_padding_mask=key_padding_mask,
                 segments=segments,
                 cache=cache,
             )
+            counted = counted and not block.encoding.opens("update")
         for new, old in zip(grown, held, strict=True):
             old.take(new)
         return self.norm(x)

@@ -1,12 +1,13 @@
 """ALiBi: logits fall with the distance, in each head by a slope of its own."""
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Shaped
 from torch import Tensor
 from torch.types import Device
 
 from posedu._arguments import SIDES, SLOPES, require_choice, require_dimension
-from posedu.torch.encoding import Encoding, Tokens
+from posedu.torch.bias.distance import ByDistance
+from posedu.torch.encoding import Encoding, ScoreMod, Tokens
 
 
 def alibi_slopes(
@@ -24,7 +25,7 @@ def alibi_slopes(
     return torch.exp2(-8 / power * torch.cat((steps, between[: heads - power])))
 
 
-class ALiBi(Encoding):
+class ALiBi(ByDistance):
     """Attention with linear biases (arXiv 2108.12409): logits less m_h (i − j).
 
     No parameters, no maximal length. Equation ``def-alibi``.
@@ -82,19 +83,27 @@ class ALiBi(Encoding):
         of_queries = -m * tokens.query_positions[:, None]
         return of_queries, m * tokens.key_positions[:, None]
 
+    def of_offsets(
+        self, offsets: Shaped[Tensor, "*shape"]
+    ) -> Float[Tensor, "heads *shape"]:
+        """−m of the distance on both sides, or on one."""
+        steps = offsets.flatten()
+        bias = -self._slopes(offsets.device) * steps.abs()
+        if self.sides == "one-sided":
+            left = torch.arange(self.heads, device=steps.device) < self.heads // 2
+            hidden = torch.where(left[:, None], steps < 0, steps > 0)
+            bias = bias.masked_fill(hidden, -torch.inf)
+        return bias.unflatten(-1, offsets.shape)
+
     def bias(self, tokens: Tokens) -> Float[Tensor, "rows heads queries keys"] | None:
-        """−m (i − j), or of the distance on both sides or on one."""
-        if self.sides == "causal":
-            return super().bias(tokens)
-        m = self._slopes(tokens.q.device)[..., None]
-        offset = tokens.offsets
-        dtype = torch.promote_types(tokens.q.dtype, torch.float32)
-        bias = (-m * offset.abs()).to(dtype)
-        if self.sides == "symmetric":
-            return bias
-        left = torch.arange(self.heads, device=m.device) < self.heads // 2
-        hidden = torch.where(left[:, None, None], offset < 0, offset > 0)
-        return bias.masked_fill(hidden, -torch.inf)
+        """−m (i − j), or of the distance."""
+        of = Encoding if self.sides == "causal" else ByDistance
+        return of.bias(self, tokens)
+
+    def score_mod(self, tokens: Tokens) -> ScoreMod | None:
+        """The same, looked up."""
+        of = Encoding if self.sides == "causal" else ByDistance
+        return of.score_mod(self, tokens)
 
     def extra_repr(self) -> str:
         """Say the conventions when the module is printed."""

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from posedu._arguments import require_buckets, require_dimension
 from posedu.torch._tensors import require_position_dtype, require_shape
-from posedu.torch.encoding import Encoding, Tokens
+from posedu.torch.bias.distance import ByDistance
 
 
 def t5_buckets(
@@ -33,7 +33,7 @@ def t5_buckets(
     return bucket + 2 * single * (offsets < 0) if bidirectional else bucket
 
 
-class T5(Encoding):
+class T5(ByDistance):
     """T5's relative bias (arXiv 1910.10683 §2.1); logits are not divided by √d.
 
     In T5 one module serves every layer of a stack. Equation ``def-t5``.
@@ -83,15 +83,17 @@ class T5(Encoding):
         """1: T5 leaves the root to how it draws its weights."""
         return 1.0
 
-    def bias(self, tokens: Tokens) -> Float[Tensor, "rows heads queries keys"]:
+    def of_offsets(
+        self, offsets: Shaped[Tensor, "*shape"]
+    ) -> Float[Tensor, "heads *shape"]:
         """The number of each offset's bucket."""
         bucket = t5_buckets(
-            tokens.offsets.squeeze(1),
+            offsets,
             bidirectional=self.bidirectional,
             buckets=self.buckets,
             distance=self.distance,
         )
-        return self.table[:, bucket].movedim(0, 1)
+        return self.table[:, bucket]
 
     def extra_repr(self) -> str:
         """Say the conventions when the module is printed."""
