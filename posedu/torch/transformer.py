@@ -205,7 +205,8 @@ class Transformer(nn.Module):
         positions = self.input.locate(positions, x)
         x = self.input.embed(x, positions)
         own: Sequence[KVCache | None] = grown or [None] * layers
-        for block, cache in zip(self.blocks, own, strict=True):
+        for module, cache in zip(self.blocks, own, strict=True):
+            block = cast(Block, module)
             x, positions = block(
                 x,
                 positions,
