@@ -81,6 +81,7 @@ def test_what_sets_formulas_is_loaded_where_there_are_some(page):
 def test_every_icon_has_a_picture():
     style = (HTML / "_static" / "icons.css").read_text(encoding="utf-8")
     drawn = set(re.findall(r"\.(fa-[\w-]+) \{ --icon: url\(\"data:image/svg", style))
+    assert "fa-rocket" in drawn  # of the Colab button, once there is an address
     classes = re.compile(r'class="([^"]*\bfa[sbr]?[ -][^"]*)"')
     for path in HTML.rglob("*.html"):
         for names in classes.findall(path.read_text(encoding="utf-8")):
@@ -263,9 +264,12 @@ def test_the_same_pages_make_the_same_archive(tmp_path):
     made = []
     for folder in (tmp_path / "a", tmp_path / "b"):
         folder.mkdir()
-        for name in ("b.html", "a.txt", ".buildinfo"):
+        (folder / "_images").mkdir()
+        for name in ("b.html", "a.txt", ".buildinfo", "_images/preview-0.png"):
             (folder / name).write_text(name)
         for _ in range(2):  # the second must not hold the first
             served.archive(folder)
             made.append((folder / served.ARCHIVE).read_bytes())
     assert len(set(made)) == 1
+    with zipfile.ZipFile(folder / served.ARCHIVE) as archived:
+        assert archived.namelist() == ["posedu/a.txt", "posedu/b.html"]

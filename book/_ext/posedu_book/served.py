@@ -19,6 +19,7 @@ UNASKED = (  # what the themes bring along
     *("_static/styles/theme.css", "_static/*webpack-macros.html"),
 )
 ARCHIVE, NOTICES = "posedu-site.zip", "NOTICES.txt"
+ONLINE = (ARCHIVE, ".*", "sitemap.xml", "_images/preview-*.png")  # of no use in a copy
 SCRIPTS = {".js", ".css", ".woff", ".woff2", ".ttf"}
 DATE = (1980, 1, 1, 0, 0, 0)  # the same pages make the same archive
 OWN_LINK = re.compile(r'<p class="posedu-archive">.*?</p>', re.DOTALL)
@@ -134,13 +135,13 @@ def archive(folder):
     folder = Path(folder)
     with zipfile.ZipFile(folder / ARCHIVE, "w", zipfile.ZIP_DEFLATED) as archived:
         for path in sorted(folder.rglob("*")):
-            name = path.relative_to(folder)
-            if path.is_dir() or path.name == ARCHIVE or name.parts[0].startswith("."):
+            name = path.relative_to(folder).as_posix()
+            if path.is_dir() or any(fnmatch(name, pattern) for pattern in ONLINE):
                 continue
             content = path.read_bytes()
             if path.suffix == ".html" and b"posedu-archive" in content:
                 content = OWN_LINK.sub("", content.decode()).encode()
-            info = zipfile.ZipInfo(f"posedu/{name.as_posix()}", DATE)
+            info = zipfile.ZipInfo(f"posedu/{name}", DATE)
             info.external_attr = 0o644 << 16
             archived.writestr(info, content, zipfile.ZIP_DEFLATED)
 
