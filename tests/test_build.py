@@ -43,7 +43,8 @@ def book(tmp_path):
     contents["parts"] = [{"caption": "All", "chapters": [{"file": "book/page"}]}]
     (tmp_path / "_toc.yml").write_text(yaml.safe_dump(contents))
     (tmp_path / "requirements.txt").write_text("")
-    shutil.copytree(ROOT / "book" / "_static", tmp_path / "book" / "_static")
+    for name in ("_static", "_templates"):
+        shutil.copytree(ROOT / "book" / name, tmp_path / "book" / name)
     for name in ("notation.yml", "references.bib"):
         shutil.copy(ROOT / "book" / name, tmp_path / "book" / name)
     (tmp_path / "book" / "index.md").write_text("# Home\n")

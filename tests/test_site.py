@@ -405,6 +405,101 @@ def test_without_scripts_the_text_is_there(address, chromium):
     assert tab.locator("article h1").first.is_visible()
 
 
+EMPTY_BOXES = """() => [...document.querySelectorAll("body *")].flatMap(e =>
+  ["::before", "::after"].filter(part =>
+    /[\\ue000-\\uf8ff]/.test(getComputedStyle(e, part).content))
+  .map(part => e.outerHTML.slice(0, 80) + part))"""
+UNDRAWN = """() => [...document.querySelectorAll("[class*='fa-']")].filter(e =>
+  !getComputedStyle(e, "::before").maskImage.includes("svg")).map(e => e.className)"""
+
+
+@pytest.mark.parametrize(
+    "page", ["rotary/rope.html", "reference/api.html", "reference/bibliography.html"]
+)
+def test_no_icon_is_an_empty_box(page, address, chromium):
+    tab, _ = open_page(chromium.new_context(), address, f"book/{page}")
+    assert tab.evaluate(EMPTY_BOXES) == []
+    assert tab.evaluate(UNDRAWN) == []
+    assert tab.locator("[class*='fa-']").count() >= 8
+
+
+CUES = """() => [...document.querySelectorAll("mjx-container, pre, .posedu-wide")]
+  .filter(e => e.checkVisibility() && e.scrollWidth > e.clientWidth + 4)
+  .map(e => getComputedStyle(e).maskImage.includes("gradient"))"""
+
+
+def test_what_is_wider_than_a_phone_shows_that_it_goes_on(address, chromium):
+    context = chromium.new_context(viewport={"width": 390, "height": 844})
+    tab, _ = open_page(context, address, "book/rotary/rope.html")
+    tab.wait_for_selector(".posedu-beyond-right")
+    cued = tab.evaluate(CUES)
+    assert len(cued) >= 5 and all(cued)
+    tab.evaluate(
+        "() => document.querySelectorAll('details').forEach(d => d.open = true)"
+    )
+    tab.wait_for_function(f"() => ({CUES})().every(Boolean)")
+    assert len(tab.evaluate(CUES)) > len(cued)
+    wide = tab.locator("mjx-container.posedu-beyond-right").first
+    wide.evaluate("e => e.scrollTo(e.scrollWidth, 0)")
+    tab.wait_for_selector("mjx-container.posedu-beyond-left:not(.posedu-beyond-right)")
+    wide = tab.locator("mjx-container.posedu-beyond-left").first
+    assert wide.get_attribute("tabindex") == "0"
+    stops = tab.locator("mjx-container:not([display])[tabindex]").count()
+    assert stops <= 10, "formulas that don't scroll are stops of the keyboard"
+    context.close()
+
+
+def test_on_paper_the_article_is_alone_and_open(address, chromium):
+    context = chromium.new_context(color_scheme="dark")
+    tab, _ = open_page(context, address, "book/rotary/rope.html")
+    tab.emulate_media(media="print")
+    assert tab.locator("article h1").is_visible()
+    for part in (
+        ".bd-sidebar-primary",
+        ".bd-header-article",
+        ".copybtn",
+        ".headerlink",
+    ):
+        assert not tab.locator(part).first.is_visible(), part
+    assert tab.locator(".posedu-fold pre").first.is_visible()
+    tab.evaluate("() => dispatchEvent(new Event('beforeprint'))")
+    assert tab.evaluate("() => document.documentElement.dataset.theme") == "light"
+    tab.evaluate("() => dispatchEvent(new Event('afterprint'))")
+    assert tab.evaluate("() => document.documentElement.dataset.theme") == "dark"
+    context.close()
+
+
+def test_a_preview_has_its_formula_set_where_the_page_has_none(address, chromium):
+    tab, faults = open_page(chromium.new_context(), address, "book/reference/cite.html")
+    assert not tab.evaluate("() => MathJax.version")
+    tab.evaluate(
+        r"""() => { const tip = document.createElement("p");
+        tip.innerHTML = '<span class="math">\\(x^2\\)</span>';
+        document.body.append(tip);
+        const typeset = () => MathJax.typesetPromise([tip]);
+        return Promise.all([typeset(), typeset()]) }"""
+    )
+    assert tab.locator(".math mjx-container").count() == 1
+    assert faults == []
+
+
+@pytest.mark.parametrize("place", ["nowhere.html", "book/no/such/page"])
+def test_the_missing_page_leads_back_from_any_depth(place, address, chromium):
+    tab = chromium.new_context().new_page()
+    missing = (HTML / "404.html").read_text(encoding="utf-8")
+    tab.route(
+        address + place,
+        lambda route: route.fulfill(status=404, body=missing, content_type="text/html"),
+    )
+    tab.goto(address + place)
+    root = tab.evaluate("() => document.querySelector('base').href")
+    links = tab.locator("article a").evaluate_all("e => e.map(a => a.href)")
+    assert all(link.startswith(root.removesuffix("404.html")) for link in links)
+    if root == f"{address}404.html":  # else it is published below its host's root
+        tab.locator("article a").first.click()
+        assert tab.url == f"{address}book/index.html"
+
+
 class Links(HTMLParser):
     """Where a page links to, however that is quoted: raw HTML passes Sphinx unread."""
 

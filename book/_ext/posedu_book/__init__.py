@@ -1,8 +1,9 @@
 """The book's own tooling: a Sphinx extension, and the commands behind the Makefile."""
 
 PARTS = (
-    *("catalog", "claims", "exercises", "folds", "home", "in_code", "notation"),
-    *("pages", "questions", "reading", "status", "timings", "ways"),
+    *("beside", "catalog", "claims", "exercises", "folds", "home", "in_code"),
+    *("light", "notation", "pages", "questions", "reading", "served", "status"),
+    *("tags", "timings", "ways"),
 )
 
 

@@ -31,6 +31,16 @@ PLACES = {
 }
 
 
+def published(url):
+    """Where GitHub Pages shows the book of a repository, or nothing without one."""
+    valid = VALID.fullmatch(url)
+    if not valid:
+        return ""
+    owner, name = valid[1].split("/")
+    host = f"{owner.lower()}.github.io"
+    return f"https://{host}/" if name.lower() == host else f"https://{host}/{name}/"
+
+
 def set_address(url):
     """Write the address, or its absence, into every file that states it."""
     valid = VALID.fullmatch(url)
