@@ -80,24 +80,47 @@ def browser():
         browser.close()
 
 
+@pytest.fixture(scope="module")
+def tab(browser):
+    """One page for many tests: to open another costs five times as much."""
+    return browser.new_context().new_page()
+
+
 @pytest.fixture
-def open_page(browser):
-    """Open pages; at the end none may have asked for anything or complained."""
+def open_page(browser, tab):
+    """Open pages; at the end none may have asked for anything or complained.
+
+    The first of a test is the one that all share, unless it needs a context of its own.
+    """
     from explorables import PAGE
 
-    complaints, contexts = [], []
+    complaints, contexts, used = [], [], []
+    listeners = {
+        "request": lambda request: complaints.append(request.url),
+        "console": lambda message: complaints.append(message.text),
+        "pageerror": lambda error: complaints.append(str(error)),
+    }
 
-    def open_page(body, *, width=1024, **options):
-        viewport = {"width": width, "height": 800}
-        contexts.append(browser.new_context(viewport=viewport, **options))
-        page = contexts[-1].new_page()
-        page.on("request", lambda request: complaints.append(request.url))
-        page.on("console", lambda message: complaints.append(message.text))
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.set_content(PAGE + body)
+    def open_page(body, *, head=PAGE, width=1024, **options):
+        if used or options.keys() - {"color_scheme", "reduced_motion"}:
+            contexts.append(browser.new_context(**options))
+            page = contexts[-1].new_page()
+        else:
+            page = tab
+            page.goto("about:blank")  # which leaves nothing of the page before
+            media = {"color_scheme": "light", "reduced_motion": "no-preference"}
+            page.emulate_media(**media | options)
+        used.append(page)
+        page.set_viewport_size({"width": width, "height": 800})
+        for event, listener in listeners.items():
+            page.on(event, listener)
+        page.set_content(head + body)
         return page
 
     yield open_page
+    for event, listener in listeners.items():
+        if tab in used:
+            tab.remove_listener(event, listener)
     for context in contexts:
         context.close()
     assert complaints == []

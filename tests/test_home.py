@@ -1,12 +1,10 @@
 """Home's dial: its numbers are the reference face's; it moves only where it may."""
 
-import shutil
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from docutils import nodes
-from playwright.sync_api import sync_playwright
 
 from posedu.catalog import CATALOG
 from posedu.numpy.rotary import rope
@@ -36,37 +34,10 @@ READ = """() => {
 }"""
 
 
-@pytest.fixture(scope="module")
-def browser():
-    chromium = shutil.which("chromium")
-    if chromium is None:
-        pytest.skip("Chromium is not installed: nothing to run the dial in")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=chromium, args=["--no-sandbox"]
-        )
-        yield browser
-        browser.close()
-
-
 @pytest.fixture
-def open_page(browser):
-    """Open the dial; at the end no page may have asked for anything or complained."""
-    complaints, contexts = [], []
-
-    def open_page(**options):
-        contexts.append(browser.new_context(**options))
-        page = contexts[-1].new_page()
-        page.on("request", lambda request: complaints.append(request.url))
-        page.on("console", lambda message: complaints.append(message.text))
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.set_content(PAGE + home.hero())
-        return page
-
-    yield open_page
-    for context in contexts:
-        context.close()
-    assert complaints == []
+def open_page(open_page):
+    """Open the dial."""
+    return lambda **options: open_page(home.hero(), head=PAGE, **options)
 
 
 def check_against_reference(shown):

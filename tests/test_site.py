@@ -108,6 +108,13 @@ def html(page):
 
 def open_page(context, address, page):
     """A loaded page, and everything that went wrong on the way."""
+    tab, faults = new_tab(context, address)
+    load(tab, address + page)
+    return tab, faults
+
+
+def new_tab(context, address):
+    """A tab that asks for nothing elsewhere, and the list of what goes wrong in it."""
     faults = []
     tab = context.new_page()
     tab.on("console", lambda m: m.type == "error" and faults.append(m.text))
@@ -124,10 +131,20 @@ def open_page(context, address, page):
             route.abort()
 
     tab.route("**/*", local)
-    tab.goto(address + page, wait_until="networkidle")
+    return tab, faults
+
+
+def load(tab, url):
+    """Go to a page and wait until it is whole."""
+    tab.goto(url, wait_until="networkidle")
     tab.wait_for_function("() => !window.MathJax || MathJax.startup?.promise")
     tab.evaluate("() => window.MathJax && MathJax.startup.promise")
-    return tab, faults
+
+
+@pytest.fixture(scope="module")
+def shared_tab(address, chromium):
+    """One tab for many pages, which costs less than a new one for each."""
+    return new_tab(chromium.new_context(), address)
 
 
 UNSET = """() => [...document.querySelectorAll(".math")]
@@ -143,10 +160,12 @@ AXE = """async () => (await axe.run(document, {resultTypes: ["violations"]})).vi
 
 
 @pytest.mark.parametrize(("page", "width", "theme"), VIEWS)
-def test_a_page_is_sound(page, width, theme, address, chromium):
-    size = {"width": width, "height": 900}
-    context = chromium.new_context(viewport=size, color_scheme=theme)
-    tab, faults = open_page(context, address, page)
+def test_a_page_is_sound(page, width, theme, address, shared_tab):
+    tab, faults = shared_tab
+    faults.clear()
+    tab.set_viewport_size({"width": width, "height": 900})
+    tab.emulate_media(color_scheme=theme)
+    load(tab, address + page)
     assert faults == []
     assert tab.evaluate("() => document.documentElement.dataset.theme") == theme
     assert tab.locator("mjx-merror").count() == 0
@@ -157,7 +176,6 @@ def test_a_page_is_sound(page, width, theme, address, chromium):
         assert len(words) > 10 and not re.search(r"[0-9a-f]{32}", words), words
     tab.add_script_tag(path=AXE_SCRIPT)
     assert tab.evaluate(AXE) == []
-    context.close()
 
 
 @pytest.mark.parametrize(
