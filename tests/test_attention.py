@@ -470,20 +470,21 @@ def serving(*encodings):
 
 
 @serving(rope(layout="interleaved"), alibi(4), fox())
-@pytest.mark.parametrize("steps", [[1] * 7, [3, 1, 3], [7], [2, 0, 5]], ids=str)
 @pytest.mark.parametrize("positions", POSITIONS.values(), ids=POSITIONS)
-def test_decoding_with_a_cache_is_the_full_run(encoding, positions, steps, route):
+def test_decoding_with_a_cache_is_the_full_run(encoding, positions, route):
     module = layer(kv_heads=2, route=route, encoding=encoding)
     x = torch.tensor(normal(1, 2, 7, 8))
-    cache, parts = KVCache(), []
-    with torch.no_grad():
-        full = module(x, positions)
-        for step in steps:
-            at = slice(len(cache), len(cache) + step)
-            here = None if positions is None else positions[..., at]
-            parts.append(module(x[:, at], here, cache=cache))
-    assert len(cache) == 7
-    close(torch.cat(parts, 1), full)
+    cuts = [[3, 1, 3], [1] * 7, [7], [2, 0, 5]]
+    for steps in cuts[:1] if route == "flex" else cuts:  # flex traces each step anew
+        cache, parts = KVCache(), []
+        with torch.no_grad():
+            full = module(x, positions)
+            for step in steps:
+                at = slice(len(cache), len(cache) + step)
+                here = None if positions is None else positions[..., at]
+                parts.append(module(x[:, at], here, cache=cache))
+        assert len(cache) == 7
+        close(torch.cat(parts, 1), full)
 
 
 @pytest.mark.parametrize("route", ROUTES)
