@@ -34,7 +34,8 @@ posedu.live("sphere", ({ find, numbers }) => {
     });
     find(`.${name} .front`).setAttribute("d", paths[0]);
     find(`.${name} .back`).setAttribute("d", paths[1]);
-    find(`.${name} .end`).setAttribute("d", `M${at(seen.at(-1))}h0`);
+    const [x, y] = seen.at(-1).map((value) => (120 * value).toFixed(1));
+    find(`.${name} .end`).setAttribute("transform", `translate(${x},${-y})`);
   };
 
   const one = ({ column, row }) => {

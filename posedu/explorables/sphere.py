@@ -12,6 +12,7 @@ from posedu.numpy.rotary import rotations, skew
 
 Array = np.ndarray
 
+SCALE = 120  # of the unit sphere, which the script knows too
 ASIDE, ABOVE = np.radians(25), np.radians(42)  # from where the sphere is seen
 RIGHT = np.array([np.cos(ASIDE), np.sin(ASIDE), 0])
 TOWARDS = np.array([np.sin(ASIDE), -np.cos(ASIDE), np.tan(ABOVE)]) * np.cos(ABOVE)
@@ -138,7 +139,7 @@ def _sphere(label: str, *inside: str) -> str:
     return f"""
 <svg viewBox="-180 -145 360 270" font-size="15" role="img" aria-label="{label}"
  style="max-width:26rem;margin:auto">
-<g transform="scale(120)">
+<g transform="scale({SCALE})">
 <circle r="1" stroke="currentColor" stroke-opacity="0.5" fill="currentColor"
  fill-opacity="0.05"/>
 <path d="{"".join(back)}" stroke="currentColor" stroke-opacity="0.1"/>
@@ -163,15 +164,14 @@ def _way(
     name: str, points: Float[Array, "points 3"], ink: str, dashes: str = ""
 ) -> str:
     front, back = _drawn(points, 3)
-    (x, y, _), (at_x, at_y, _) = EYE @ points[-1], EYE @ points[0]
+    (x, y, _), (at_x, at_y, _) = SCALE * EYE @ points[-1], SCALE * EYE @ points[0]
     dashed = f' stroke-dasharray="{dashes}"' if dashes else ""
-    return f"""<g class="{name}" transform="scale(120)" stroke="{ink}">
+    return f"""<g class="{name}"><g transform="scale({SCALE})" stroke="{ink}">
 <path class="front" d="{front}"{dashed} style="stroke-width:3"/>
-<path class="back" d="{back}"{dashed} stroke-opacity="0.4" style="stroke-width:3"/>
-<path class="end" d="M{x:.3f},{-y:.3f}h0" stroke-linecap="round"
- style="stroke-width:13"/>
-<path d="M{at_x:.3f},{-at_y:.3f}h0" stroke="currentColor" stroke-linecap="square"
- style="stroke-width:10"/></g>
+<path class="back" d="{back}"{dashed} stroke-opacity="0.4" style="stroke-width:3"/></g>
+<circle class="end" r="5" fill="{ink}" transform="translate({x:.1f},{-y:.1f})"/>
+<rect x="-4" y="-4" width="8" height="8" fill="currentColor"
+ transform="translate({at_x:.1f},{-at_y:.1f})"/></g>
 """
 
 
@@ -180,14 +180,14 @@ def _axle(direction: list[float] | Float[Array, "3"], name: str = "") -> str:
     label = (
         f'<text x="{176 * x:.0f}" y="{5 - 176 * y:.0f}">{name}</text>' if name else ""
     )
-    return f"""<path class="axle" transform="scale(120)" stroke="currentColor"
+    return f"""<path class="axle" transform="scale({SCALE})" stroke="currentColor"
  d="M{-1.3 * x:.3f},{1.3 * y:.3f}L{1.3 * x:.3f},{-1.3 * y:.3f}"
  stroke-opacity="0.6" style="stroke-width:2"/>{label}
 """
 
 
 def _mark(name: str, point: Float[Array, "3"]) -> str:
-    x, y, _ = 120 * (EYE @ point)
+    x, y, _ = SCALE * (EYE @ point)
     return f"""<g class="{name}" transform="translate({x:.1f},{-y:.1f})">
 <circle r="7" stroke="currentColor" style="stroke-width:2"/>
 <text y="-13" font-weight="bold">{name}</text></g>
