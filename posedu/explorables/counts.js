@@ -21,7 +21,7 @@ posedu.live("counts", ({ find, numbers: reads }) => {
       heights[j].setAttribute("y", (172 - 36 * p).toFixed(1));
       heights[j].textContent = String(+p.toFixed(2));
     });
-    const dots = positions.map((p, j) => `M${added[j].toFixed(3)},${p.toFixed(3)}h0`);
+    const dots = positions.map((p, j) => `M${added[j].toFixed(3)},${p.toFixed(3)}h.001`);
     find(".dots").setAttribute("d", dots.join(""));
 
     const reached = words.filter((_, j) => Math.abs(positions[j] - 2) < 1e-9);

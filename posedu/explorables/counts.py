@@ -72,7 +72,9 @@ def _picture(
         for j, (p, gate) in enumerate(zip(positions, gates, strict=True))
     )
     line = "L".join(f"{u:g},{p}" for p, u in enumerate(READS))
-    dots = "".join(f"M{u:.3f},{p:.3f}h0" for u, p in zip(added, positions, strict=True))
+    dots = "".join(
+        f"M{u:.3f},{p:.3f}h.001" for u, p in zip(added, positions, strict=True)
+    )
     return f"""
 <svg class="plot" viewBox="0 0 400 230" role="img" aria-label="Bars, one a word, as
  high as its position; at the right, what is read at each position">

@@ -22,7 +22,7 @@ posedu.live("dials", ({ figure, find }) => {
       { length: longest + 1 }, (_, t) => `${t},${score(t).toFixed(4)}`
     );
     find(".scores").setAttribute("d", "M" + points.join("L"));
-    find(".marker").setAttribute("d", `M${points[offset]}h0`);
+    find(".marker").setAttribute("d", `M${points[offset]}h.001`);
     find(".guide").setAttribute("d", `M${offset},-1V1`);
 
     const shown = {

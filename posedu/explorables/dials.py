@@ -97,7 +97,7 @@ def _curve(scores: Float[Array, "offsets"]) -> str:
  stroke-opacity="0.3"/>
 <path class="guide" d="M{OFFSET},-1V1" stroke="{QUERY}" stroke-dasharray="4 3"/>
 <path class="scores" d="M{"L".join(points)}" stroke="{SHADOW}" style="stroke-width:2"/>
-<path class="marker" d="M{points[OFFSET]}h0" stroke="{QUERY}" stroke-linecap="round"
+<path class="marker" d="M{points[OFFSET]}h.001" stroke="{QUERY}" stroke-linecap="round"
  style="stroke-width:10"/>
 </g>
 </svg>"""

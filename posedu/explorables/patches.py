@@ -101,6 +101,6 @@ def _picture(table: Float[Array, "rows columns"]) -> str:
 <circle cx="0.5" cy="0.5" r="0.3" style="stroke-width:3"/>
 <path d="M0.5,0.5L1.5,1.5" style="stroke-width:2"/>
 <path d="M1.5,0.5L0.5,1.5" stroke-dasharray="4 4" style="stroke-width:2"/>
-<path d="M0.5,0.5h0M1.5,1.5h0" stroke-linecap="round" style="stroke-width:8"/>
+<path d="M0.5,0.5h.001M1.5,1.5h.001" stroke-linecap="round" style="stroke-width:8"/>
 <circle cx="1.5" cy="0.5" r="0.1"/><circle cx="0.5" cy="1.5" r="0.1"/>
 </g></svg>"""

@@ -20,7 +20,7 @@ posedu.live("paths", ({ find, numbers }) => {
       });
       const points = path.map((p, j) => `${j},${p.toFixed(4)}`);
       find(`.path-${name}`).setAttribute("d", "M" + points.join("L"));
-      find(`.mark-${name}`).setAttribute("d", `M${points[values.key]}h0`);
+      find(`.mark-${name}`).setAttribute("d", `M${points[values.key]}h.001`);
       shown[name] = path[values.key].toFixed(2);
     }
     find(".guide").setAttribute("d", `M${values.key},0V4`);

@@ -94,7 +94,7 @@ def _curves(paths: dict[str, Float[Array, "keys"]]) -> str:
         for name, path in paths.items()
     )
     marks = "".join(
-        f'<path class="mark-{name}" d="M{KEY},{path[KEY]:.4f}h0" stroke="{colour}"'
+        f'<path class="mark-{name}" d="M{KEY},{path[KEY]:.4f}h.001" stroke="{colour}"'
         ' stroke-linecap="round" style="stroke-width:9"/>'
         for (name, path), colour in zip(paths.items(), INKS, strict=False)
     )
