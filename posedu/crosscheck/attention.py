@@ -191,8 +191,8 @@ def crosscheck_attention(
     Parameters
     ----------
     routes
-        Of :class:`posedu.torch.Attention`. FlexAttention has no gradient on a CPU, so
-        only its output is compared.
+        Of :class:`posedu.torch.attention.Attention`. FlexAttention has no gradient on a
+        CPU, so only its output is compared.
     calls
         Each is one mask for the reference: ``"no mask"``; ``"causal"``, also with a
         cache in ``"cache, two pieces"`` and ``"cache, one by one"``; ``"packed"``, two

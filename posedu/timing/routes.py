@@ -58,7 +58,7 @@ def time_routes(
     Parameters
     ----------
     routes
-        Of :class:`posedu.torch.Attention`; ``"flex"`` is compiled.
+        Of :class:`posedu.torch.attention.Attention`; ``"flex"`` is compiled.
     lengths
         Tokens of one sequence ``x [1, L, heads · d]``.
     heads, d, dtype, device
