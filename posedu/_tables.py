@@ -41,6 +41,27 @@ class Table:
             f"</caption><thead><tr>{cells}</tr></thead><tbody>{body}</tbody></table>"
         )
 
+    def under(self, line: str) -> "Folded":
+        """The table folded under a line that says what came out."""
+        return Folded(line, self)
+
+
+@dataclass(frozen=True)
+class Folded:
+    """A line that opens to show a table."""
+
+    line: str
+    table: Table
+
+    def __str__(self) -> str:
+        return f"{self.line}\n{self.table}"
+
+    def _repr_html_(self) -> str:
+        return (
+            f'<details class="posedu-fold"><summary>{html.escape(self.line)}</summary>'
+            f"{self.table._repr_html_()}</details>"
+        )
+
 
 def require_writable(path: str | Path) -> None:
     """Raise OSError now if :meth:`SavedTable.save` would after hours of work."""

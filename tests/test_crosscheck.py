@@ -274,6 +274,21 @@ def test_nothing_compared_is_no_agreement():
     assert not CrossCheck("rope", ()).ok
 
 
+def test_the_verdict_is_a_line_over_the_table():
+    row = Row("numpy–torch", "forward", "cpu", "float64", 7, 1e-16, 0.25)
+    rows = row, replace(row, what="gradient", used=0.5)
+    said = CrossCheck("rope", rows).verdict()
+    assert said.line.startswith("✓ The faces of RoPE agree: of 14 comparisons none")
+    assert "50%" in said.line and "forward" in str(said.table)
+    wrong = CrossCheck(
+        "attention", (row, replace(row, used=2.0)), failed={"flex": "no"}
+    )
+    assert wrong.verdict().line == (
+        "✗ The faces of attention do not agree: 2 of 3 rows did not hold."
+    )
+    assert CrossCheck("rope", ()).verdict().line.startswith("✗")
+
+
 def test_nan_is_outside_every_bound():
     tally = Tally()
     tally.add("a", "b", "cpu", "float32", "out", np.array([np.nan]), np.zeros(1), 1.0)

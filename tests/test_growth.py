@@ -1,10 +1,21 @@
 """How time and memory grow, as a table and a picture."""
 
+import math
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
+from torch.utils.flop_counter import FlopCounterMode
 
-from posedu.timing import Growth, kept_memory, time_growth
+from posedu.timing import (
+    Growth,
+    kept_memory,
+    products_of_attention,
+    time_growth,
+    time_routes,
+)
+from posedu.torch import Attention
 
 LENGTHS = (100, 200, 400)
 
@@ -57,6 +68,43 @@ def test_memory_is_measured_at_every_length():
     growth = time_growth(made, LENGTHS, limit="row", repeats=1)
     assert growth.peaks["square"].tolist() == [4 * n**2 for n in LENGTHS]
     assert growth.seconds["row"].shape == (3, 1, 2)
+
+
+def test_a_way_that_holds_nothing_has_no_power():
+    growth = exact()
+    nothing = replace(growth, peaks={**growth.peaks, "row": np.zeros(3)})
+    assert math.isnan(nothing.exponent("row", "memory"))
+    _, row, square = nothing.rows()
+    assert row[-2:] == ("L^1.00", "—") and square[-1] == "L^2.00"
+    drawn = nothing.figure(caption="One holds.", alt="Three lines.").svg
+    assert drawn.count("<!-- row -->") == 1
+
+
+def multiplications(run):
+    """Multiplications and additions of the matrix products in a call."""
+    with FlopCounterMode(display=False) as counted:
+        run()
+    return counted.get_total_flops()
+
+
+@pytest.mark.parametrize("tokens", [3, 40])
+def test_the_products_alone_are_those_of_the_routes(tokens):
+    x = torch.randn(1, tokens, 16, requires_grad=True)
+    layer = Attention(16, 4, route="eager")
+    alone = multiplications(products_of_attention(x, 4))
+    assert alone == multiplications(lambda: layer(x)) > 0
+    assert multiplications(lambda: layer(x).sum().backward()) == 3 * alone
+    assert multiplications(products_of_attention(x, 4, times=3)) == 3 * alone
+
+
+@pytest.mark.parametrize("backward", [False, True])
+def test_the_routes_memory_is_that_of_their_weights(backward):
+    sizes = {"heads": 2, "d": 4, "backward": backward, "repeats": 1}
+    growth = time_routes(("sdpa", "eager"), (64, 512), **sizes)
+    assert [*growth.seconds] == ["products alone", "sdpa", "eager", "copy"]
+    assert growth.limit == "products alone"
+    assert growth.peak("eager", 512) >= 2 * 512**2 * 4 > growth.peak("sdpa", 512)
+    assert growth.peak("copy", 512) == growth.peak("products alone", 512) == 0
 
 
 def test_refused():

@@ -693,8 +693,9 @@ def test_a_chapter_and_its_further_pages_lead_to_each_other(chapter):
         assert {f"{Path(other).name}.html" for other in pages - {page}} <= ways
 
 
-def test_terms_light_up_where_they_stand_in_the_code(address, chromium):
-    tab, faults = open_page(chromium.new_context(), address, "book/rotary/rope.html")
+@pytest.mark.parametrize("page", ["rotary/rope", "stickbreaking/stickbreaking"])
+def test_terms_light_up_where_they_stand_in_the_code(page, address, chromium):
+    tab, faults = open_page(chromium.new_context(), address, f"book/{page}.html")
     tab.get_by_text("NumPy", exact=True).first.click()
     lit = "() => [...CSS.highlights.get('posedu-in-code') ?? []].map(String)"
     terms = tab.locator(".posedu-in-code")

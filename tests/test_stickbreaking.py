@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch._subclasses.fake_tensor import FakeTensorMode
 
+from posedu.crosscheck import sticks
 from posedu.numpy import stickbreaking as reference
 from posedu.numpy.attention import Tokens
 from posedu.numpy.attention import attend as attend_reference
@@ -449,6 +450,46 @@ def test_softplus_is_uncut_where_float64_sees_it():
         np.logaddexp(0, z.numpy())
     )
     assert theirs.abs().max() > 1e-9
+
+
+@pytest.fixture(scope="module")
+def broken():
+    return sticks.break_sticks(np.array([1.0, 8.0, 12.0, 60.0, 110.0]), rows=64)
+
+
+def test_log1p_keeps_rows_within_their_bound(broken):
+    assert (broken.weight["log1p"] <= broken.bound).all()
+    assert (broken.excess["log1p"] <= broken.bound).all()
+    assert (broken.bound > 0).all() and broken.bound.max() < 1e-2
+
+
+def test_each_published_form_breaks_a_stick_where_it_should(broken):
+    tail = broken.bound.max()
+    in_base_2 = broken.weight["cut at 15 in base 2"]
+    assert (in_base_2[:2] < 1e-6).all()  # below 15 ln 2 nothing is cut
+    assert 1e-5 < in_base_2.max() <= 2.0**-15 + tail
+    assert broken.weight["cut at 15"].max() < 1e-6 + tail
+    written = broken.weight["as written"]
+    assert written[-1] > 0.99 and written[:-1].max() < 1e-6 + tail
+    for form in ("base 2, stored in bf16", "log1p, stored in bf16"):
+        assert broken.excess[form].max() > 0.1
+
+
+def test_broken_sticks_are_shown_by_form(broken):
+    head, *rows = broken.rows()
+    assert [row[0] for row in rows] == [*sticks.FORMS] and len(head) == 3
+    assert "stored in bf16” the weights of a row come to as much as 1." in str(broken)
+
+
+@pytest.mark.parametrize("form", sticks.FORMS)
+def test_a_form_s_error_is_relative_to_the_softplus(form):
+    z = torch.tensor([-20.0, 1.0, 12.0, 100.0])
+    low, middle, above, huge = sticks.softplus_error(sticks.FORMS[form], z)
+    u = 2.0**-8 if "bf16" in form else U32
+    assert (low == 1) == ("log1p" not in form)
+    assert middle <= 8 * u and huge == (np.inf if form == "as written" else huge)
+    if u == U32:
+        assert (above > 8 * u) == ("base 2" in form)
 
 
 def square(*shape):

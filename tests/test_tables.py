@@ -27,5 +27,14 @@ def test_markup_is_shown_and_not_obeyed(where):
     assert MARKUP in str(table)
 
 
+def test_a_folded_table_is_found_under_its_line():
+    folded = Shown(cell="inside").under(MARKUP)
+    page = folded._repr_html_()
+    line, _, below = page.partition("</summary>")
+    assert "&lt;b&gt;x" in line and "<b>" not in page and "inside" not in line
+    assert "<td>inside</td>" in below and below.endswith("</details>")
+    assert str(folded).startswith(MARKUP) and "inside" in str(folded)
+
+
 def test_columns_are_as_wide_as_their_widest_cell():
     assert str(Shown(cell="wide")) == "c\nh   \nwide"

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from posedu._arguments import require_choice
-from posedu._tables import SavedTable
+from posedu._tables import Folded, SavedTable
 from posedu.catalog import CATALOG, Encoding
 from posedu.crosscheck import autocast, features, inside
 from posedu.crosscheck.common import Row, Tally, present
@@ -37,6 +37,27 @@ class CrossCheck(SavedTable):
         held = bool(self.results) and all(row.ok for row in self.results)
         return held and not self.failed
 
+    @property
+    def title(self) -> str:
+        """Whose faces they are."""
+        return CATALOG[self.name].title if self.name in CATALOG else self.name
+
+    def verdict(self) -> Folded:
+        """In a line: whether all held, and how close it was; the table opens under it.
+
+        A comparison that used nearly all of its bound holds as well as one of a tenth.
+        """
+        cases = sum(row.cases for row in self.results)
+        fullest = max((row.used for row in self.results), default=0.0)
+        if self.ok:
+            found = f"✓ The faces of {self.title} agree: of {cases} comparisons none"
+            found += f" uses more than {fullest:.0%} of its bound."
+        else:
+            outside = sum(not row.ok for row in self.results) + len(self.failed)
+            found = f"✗ The faces of {self.title} do not agree: {outside} of"
+            found += f" {len(self.results) + len(self.failed)} rows did not hold."
+        return self.under(found)
+
     @classmethod
     def load(cls, path: str | Path) -> "CrossCheck":
         """Read what :meth:`save` wrote."""
@@ -48,7 +69,7 @@ class CrossCheck(SavedTable):
 
     def caption(self) -> str:
         """Whose faces they are, on what, and how many inputs were next to a kink."""
-        text = f"Faces of {CATALOG[self.name].title} held against each other"
+        text = f"Faces of {self.title} held against each other"
         if self.redrawn:
             text += f"; {self.redrawn} inputs next to a kink were drawn again"
         if self.made:

@@ -22,11 +22,12 @@ more than most of what is timed; a result says how it was. ``--system-memory`` l
 the allocator as it is.
 """
 
-from posedu.timing.candidates import compiled, copy_of
+from posedu.timing.candidates import compiled, copy_of, with_gradient
 from posedu.timing.clock import alternate, kept_memory, peak_memory
 from posedu.timing.encodings import time_encoding
 from posedu.timing.growth import Growth, time_growth
 from posedu.timing.results import Measurement, Spread, Timing, collect, compare
+from posedu.timing.routes import products_of_attention, time_routes
 
 __all__ = [
     "Growth",
@@ -40,6 +41,9 @@ __all__ = [
     "copy_of",
     "kept_memory",
     "peak_memory",
+    "products_of_attention",
     "time_encoding",
     "time_growth",
+    "time_routes",
+    "with_gradient",
 ]

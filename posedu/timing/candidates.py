@@ -1,4 +1,6 @@
-"""What is timed of any library: a copy of the same bytes, and a compiled call."""
+"""What is timed of any library: a copy of the bytes, a call compiled or trained."""
+
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -15,3 +17,12 @@ def copy_of(*tensors: Tensor) -> Run:
 def compiled(run: Run, *, fullgraph: bool = True) -> Run:
     """``run`` under ``torch.compile``, for the shapes that it has."""
     return torch.compile(run, fullgraph=fullgraph, dynamic=False)
+
+
+def with_gradient(run: Run, inputs: Sequence[Tensor]) -> Run:
+    """Forward, then backward to ``inputs`` for gradients that lie ready.
+
+    ``run`` returns tensors, a tuple also where it is one.
+    """
+    gradients = [torch.randn_like(t) for t in run()]
+    return lambda: torch.autograd.grad(run(), inputs, gradients)

@@ -11,7 +11,7 @@ from torch.nn import Module
 
 from posedu._arguments import require_choice
 from posedu.catalog import CATALOG, Encoding, Variant
-from posedu.timing.candidates import compiled, copy_of
+from posedu.timing.candidates import compiled, copy_of, with_gradient
 from posedu.timing.clock import Run
 from posedu.timing.results import Measurement, Timing, collect, compare
 from posedu.torch import Attention, grid
@@ -73,12 +73,6 @@ def _attention(inputs: tuple[Tensor, ...], heads: int, encoding: Module | None) 
         attention = Attention(x.shape[-1], heads, encoding=encoding, route=route)
     attention.to(device=x.device, dtype=x.dtype)
     return lambda: (attention(x),)
-
-
-def _with_gradient(run: Run, inputs: Sequence[Tensor]) -> Run:
-    """Forward, then backward to ``inputs`` for gradients that lie ready."""
-    gradients = [torch.randn_like(t) for t in run()]
-    return lambda: torch.autograd.grad(run(), inputs, gradients)
 
 
 def time_encoding(
@@ -164,9 +158,9 @@ def time_encoding(
         if limit_name == "copy":
             limit = copy_of(*inputs, *inputs)
         else:
-            limit = _with_gradient(limit, inputs)
+            limit = with_gradient(limit, inputs)
         yield from compare(
-            {label: _with_gradient(run, inputs) for label, run in runs.items()},
+            {label: with_gradient(run, inputs) for label, run in runs.items()},
             limit,
             task="forward + backward",
             bytes_moved=2 * moved,

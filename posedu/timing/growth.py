@@ -1,5 +1,6 @@
 """How time and memory grow with the length: ways beside each other, in one run."""
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -46,10 +47,12 @@ class Growth(Table):
     def exponent(self, way: str, of: str) -> float:
         """The slope of a line through a way's points, on logarithmic axes.
 
-        ``of`` is ``"time"`` or ``"memory"``.
+        ``of`` is ``"time"`` or ``"memory"``. NaN for a way that holds nothing.
         """
         require_choice("of", of, ("time", "memory"))
         values = self.milliseconds(way) if of == "time" else self.peaks[way]
+        if not values.all():
+            return math.nan
         return float(np.polyfit(np.log(self.lengths), np.log(values), 1)[0])
 
     def caption(self) -> str:
@@ -70,7 +73,7 @@ class Growth(Table):
                 f"{self.milliseconds(way)[-1]:.3g}",
                 f"{self.ratio(way, last):.2f}",
                 f"{self.peak(way, last) / 1e6:.1f}",
-                *(f"L^{self.exponent(way, of):.2f}" for of in ("time", "memory")),
+                *(_power(self.exponent(way, of)) for of in ("time", "memory")),
             )
 
     def figure(self, *, caption: str, alt: str) -> figures.Figure:
@@ -82,13 +85,18 @@ class Growth(Table):
             above.plot(
                 self.lengths, self.milliseconds(way), marker="o", ms=4, label=way
             )
-            below.plot(self.lengths, self.peaks[way] / 1e6, marker="o", ms=4)
+            held = np.where(self.peaks[way] > 0, self.peaks[way] / 1e6, np.nan)
+            below.plot(self.lengths, held, marker="o", ms=4)
         above.set(xscale="log", yscale="log", ylabel="milliseconds")
         below.set(xscale="log", yscale="log", ylabel="peak memory in MB", xlabel="L")
         below.set_xticks(self.lengths, map(str, self.lengths))
         below.minorticks_off()
         drawn.legend(loc="outside upper center", ncols=2)
         return figures.finish(drawn, caption=caption, alt=alt)
+
+
+def _power(exponent: float) -> str:
+    return "—" if math.isnan(exponent) else f"L^{exponent:.2f}"
 
 
 def time_growth(

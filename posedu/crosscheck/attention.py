@@ -1,0 +1,263 @@
+r"""Attention without an encoding: its fast face within a guaranteed bound.
+
+Two computations of one formula never agree to the last bit; here it is known how far
+apart they may be. Every number carries a bound on its own error, a :class:`Ball`,
+through attention and through its derivative. A sum of n products, in any order, is off
+by at most γₙ = n u / (1 − n u) times the sum of their sizes, u the unit roundoff. So
+the bound holds whatever a route sums first. It lets every rounding go the wrong way,
+which none does: where :mod:`posedu.crosscheck.inside` trusts a bound that is
+statistical, this one is certain, and generous.
+
+The derivative is written by hand. For a gradient g of the output, and z̄ for the one
+that arrives at z: v̄ⱼ = Σᵢ aᵢⱼ m̄ᵢ and āᵢⱼ = m̄ᵢ · vⱼ; through the softmax
+s̄ᵢⱼ = aᵢⱼ (āᵢⱼ − Σₗ aᵢₗ āᵢₗ); then q̄ᵢ = Σⱼ s̄ᵢⱼ kⱼ / √d and k̄ⱼ = Σᵢ s̄ᵢⱼ qᵢ / √d. Fused
+kernels compute the inner sum as m̄ᵢ · mᵢ, the same number with another error; the ball
+takes in both.
+"""
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from types import MappingProxyType
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from posedu._arguments import require_choice
+from posedu.crosscheck import CrossCheck
+from posedu.crosscheck.common import CPU, DTYPES, Tally, roundoff, to_numpy
+from posedu.numpy.attention import Projections, attention, causal_mask, softmax
+from posedu.torch import Attention, KVCache
+
+Array = np.ndarray
+
+TOKENS, D_MODEL, HEADS, KV_HEADS = 9, 16, 4, 2
+ROUTES = ("sdpa", "eager", "flex")
+
+
+@dataclass(frozen=True)
+class Ball:
+    """Numbers, each with a bound on how far off it may be."""
+
+    value: Array
+    error: Array
+
+
+def exact(value: Array) -> Ball:
+    """Numbers that are what they are."""
+    return Ball(value, np.zeros_like(value))
+
+
+class Balls:
+    """Sums of products, and the softmax, in a dtype of unit roundoff ``u``."""
+
+    def __init__(self, u: float):
+        self.u = u
+
+    def gamma(self, n: int) -> float:
+        """γₙ: what n roundings come to, at the worst."""
+        return n * self.u / (1 - n * self.u)
+
+    def einsum(self, equation: str, a: Ball, b: Ball) -> Ball:
+        """Sums of products of two factors."""
+        value = np.einsum(equation, a.value, b.value)
+        ones = np.ones_like(a.value), np.ones_like(b.value)
+        terms = int(np.einsum(equation, *ones).max(initial=0))
+        far = abs(a.value) + a.error, abs(b.value) + b.error
+        error = np.einsum(equation, far[0], b.error)
+        error += np.einsum(equation, a.error, abs(b.value))
+        return Ball(value, error + self.gamma(terms + 1) * np.einsum(equation, *far))
+
+    def add(self, a: Ball, b: Ball) -> Ball:
+        """Sums of two."""
+        value, error = a.value + b.value, a.error + b.error
+        return Ball(value, error + self.u * (abs(value) + error))
+
+    def scale(self, a: Ball, factor: float) -> Ball:
+        """Multiples, by a factor that is rounded itself."""
+        value, error = factor * a.value, abs(factor) * a.error
+        return Ball(value, error + 2 * self.u * (abs(value) + error))
+
+    def softmax(self, logits: Ball, mask: Bool[Array, "queries keys"]) -> Ball:
+        """If logits are off by E, weights are off by a factor of at most e^2E.
+
+        The roundings of difference, exponential, sum and quotient are added to E.
+        """
+        off = np.where(mask, logits.error, 0).max(-1, keepdims=True)
+        size = np.where(mask, abs(logits.value), 0).max(-1, keepdims=True)
+        off = off + self.u * (2 * size + logits.value.shape[-1] + 8)
+        value = softmax(logits.value, np.broadcast_to(mask, logits.value.shape))
+        return Ball(value, value * np.expm1(2 * off))
+
+
+def layer_and_gradient(
+    x: Float[Array, "tokens d_model"],
+    w: Projections,
+    g: Float[Array, "tokens d_model"],
+    mask: Bool[Array, "tokens tokens"],
+    u: float,
+) -> tuple[Ball, Ball]:
+    """Attention's output for x, and the gradient of g · output in x.
+
+    The values are computed in float64, the errors those of unit roundoff ``u``.
+    """
+    at = Balls(u)
+    group = len(w.q) // len(w.k)
+    x, g, w_q, w_o = exact(x), exact(g), exact(w.q), exact(w.o)
+    w_k, w_v = exact(w.k.repeat(group, 0)), exact(w.v.repeat(group, 0))
+    scale = w.q.shape[1] ** -0.5
+
+    q, k, v = (at.einsum("hdm,im->hid", each, x) for each in (w_q, w_k, w_v))
+    a = at.softmax(at.scale(at.einsum("hid,hjd->hij", q, k), scale), mask)
+    m = at.einsum("hij,hjd->hid", a, v)
+    y = at.einsum("mhd,hid->im", w_o, m)
+
+    to_m = at.einsum("mhd,im->hid", w_o, g)
+    to_v = at.einsum("hij,hid->hjd", a, to_m)
+    to_a = at.einsum("hid,hjd->hij", to_m, v)
+    inner = at.einsum("hij,hij->hi", a, to_a)
+    fused = at.einsum("hid,hid->hi", to_m, m)
+    centre = Ball(-inner.value[..., None], (inner.error + fused.error)[..., None])
+    to_s = at.scale(at.einsum("hij,hij->hij", a, at.add(to_a, centre)), scale)
+    to_q = at.einsum("hij,hjd->hid", to_s, k)
+    to_k = at.einsum("hij,hid->hjd", to_s, q)
+    by_q, by_k, by_v = (
+        at.einsum("hdm,hid->im", w_each, to_each)
+        for w_each, to_each in ((w_q, to_q), (w_k, to_k), (w_v, to_v))
+    )
+    return y, at.add(at.add(by_q, by_k), by_v)
+
+
+@dataclass(frozen=True)
+class Call:
+    """A way to call the module, and the mask that it is for the reference."""
+
+    run: Callable[[Attention, Tensor], Tensor]
+    mask: Bool[Array, "tokens tokens"]
+    causal: bool = True
+
+
+def _plain(layer: Attention, x: Tensor) -> Tensor:
+    return layer(x)
+
+
+def _with_cache(layer: Attention, x: Tensor, *, pieces: int | tuple) -> Tensor:
+    cache = KVCache()
+    return torch.cat([layer(piece, cache=cache) for piece in x.split(pieces, 1)], 1)
+
+
+def _packed(layer: Attention, x: Tensor) -> Tensor:
+    return layer(x, segments=torch.tensor([_SEGMENTS]))
+
+
+def _padded(layer: Attention, x: Tensor) -> Tensor:
+    return layer(x, key_padding_mask=torch.tensor([_PADDING]))
+
+
+_SEGMENTS = [0] * 4 + [1] * 5
+_PADDING = [False] * 7 + [True] * 2
+_EVERYTHING = np.ones((TOKENS, TOKENS), dtype=bool)
+_CAUSAL = causal_mask(TOKENS)
+
+CALLS = MappingProxyType(
+    {
+        "no mask": Call(_plain, _EVERYTHING, causal=False),
+        "causal": Call(_plain, _CAUSAL),
+        "cache, two pieces": Call(partial(_with_cache, pieces=(5, 4)), _CAUSAL),
+        "cache, one by one": Call(partial(_with_cache, pieces=1), _CAUSAL),
+        "packed": Call(_packed, _CAUSAL & np.equal.outer(_SEGMENTS, _SEGMENTS)),
+        "padding": Call(_padded, _EVERYTHING & ~np.array(_PADDING), causal=False),
+    }
+)
+WRONG = MappingProxyType({"mask off by one": Call(_plain, np.tril(_EVERYTHING, 1))})
+
+
+def crosscheck_attention(
+    routes: Sequence[str] = ROUTES,
+    calls: Sequence[str] = tuple(CALLS),
+    *,
+    dtypes: Sequence[torch.dtype] = DTYPES,
+    compiled: bool = False,
+    seed: int = 0,
+) -> CrossCheck:
+    """Compare attention's module with the reference, output and gradient, on the CPU.
+
+    Nine tokens, four query heads that share two key heads, weights and inputs at
+    random, for every route, dtype and call.
+
+    Parameters
+    ----------
+    routes
+        Of :class:`posedu.torch.attention.Attention`. FlexAttention has no gradient on a
+        CPU, so only its output is compared.
+    calls
+        Each is one mask for the reference: ``"no mask"``; ``"causal"``, also with a
+        cache in ``"cache, two pieces"`` and ``"cache, one by one"``; ``"packed"``, two
+        sequences in a row; ``"padding"`` at the end. ``"mask off by one"`` gives the
+        reference another mask than the module, and does not agree.
+    dtypes
+        Of the layer.
+    compiled
+        Whether the layer is compiled, as one graph.
+    seed
+        Of weights, inputs and gradients.
+
+    Raises
+    ------
+    ValueError
+        An unknown route or call.
+    """
+    for route in routes:
+        require_choice("routes", route, ROUTES)
+    known = {**CALLS, **WRONG}
+    for call in calls:
+        require_choice("calls", call, tuple(known))
+    tally = Tally()
+    with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "flex_attention called without")
+        torch.manual_seed(seed)
+        for route in routes:
+            for dtype in dtypes:
+                for call in calls:
+                    _compare(tally, route, dtype, known[call], compiled)
+    return CrossCheck("attention", tally.rows())
+
+
+def _compare(
+    tally: Tally, route: str, dtype: torch.dtype, call: Call, compiled: bool
+) -> None:
+    """Take in one call of one layer, and the gradient where the route has one."""
+    layer = Attention(
+        D_MODEL, HEADS, kv_heads=KV_HEADS, causal=call.causal, route=route
+    ).to(dtype)
+    module = torch.compile(layer, fullgraph=True) if compiled else layer
+    x, g = torch.randn(2, 1, TOKENS, D_MODEL).to(dtype)
+    x.requires_grad_(route != "flex")
+    with torch.set_grad_enabled(x.requires_grad):
+        out = call.run(module, x)
+    found = [out]
+    if x.requires_grad:
+        found += torch.autograd.grad(out, x, g)
+
+    x, g, w = to_numpy(x)[0], to_numpy(g)[0], _projections(layer)
+    y, slope = layer_and_gradient(x, w, g, call.mask, roundoff(torch.float64))
+    y = Ball(attention(x, w, mask=call.mask), y.error)
+    rough = layer_and_gradient(x, w, g, call.mask, roundoff(dtype))
+    faces = f"numpy–torch {route}, compiled" if compiled else f"numpy–torch {route}"
+    whats = "forward", "gradient"
+    for got, what, sure, loose in zip(found, whats, (y, slope), rough, strict=False):
+        bound = loose.error + sure.error
+        tally.add(faces, what, CPU, dtype, "x", to_numpy(got)[0], sure.value, bound)
+
+
+def _projections(layer: Attention) -> Projections:
+    """The layer's weights as the reference wants them."""
+
+    def by_heads(linear: torch.nn.Linear, axis: int) -> Array:
+        return to_numpy(linear.weight.unflatten(axis, (-1, layer.d)))
+
+    q, k, v = (by_heads(each, 0) for each in (layer.q, layer.k, layer.v))
+    return Projections(q, k, v, by_heads(layer.o, 1))
