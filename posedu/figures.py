@@ -233,6 +233,36 @@ def heat_map(
     return picture
 
 
+def around_a_query(
+    columns: Mapping[str, Sequence[Float[Array, "_ _"]]],
+    rows: Sequence[str],
+    *,
+    caption: str,
+    alt: str,
+) -> Figure:
+    """Draw scores with keys at every offset from a query, the dot, as small maps.
+
+    White is 0, and the maps of a column have one scale; ``rows`` are their names.
+    """
+    figure, axes = canvas(
+        len(rows), len(columns), figsize=(5.6, 1.1 * len(rows) + 0.3), sharey=True
+    )
+    for column, (title, pictures) in zip(axes.T, columns.items(), strict=True):
+        limit = float(np.abs(pictures).max()) or 1.0
+        for panel, picture in zip(column, pictures, strict=True):
+            height, width = picture.shape
+            extent = (-width / 2, width / 2, height / 2, -height / 2)
+            heat_map(
+                panel, picture, cmap=DIVERGING, vmin=-limit, vmax=limit, extent=extent
+            )
+            panel.plot(0, 0, "o", color="white", markeredgecolor="#111111", ms=6)
+            panel.set(xticks=[], yticks=[])
+        column[0].set_title(title, fontsize=11)
+    for panel, name in zip(axes[:, 0], rows, strict=True):
+        panel.set_ylabel(name)
+    return finish(figure, caption=caption, alt=alt)
+
+
 def hands(
     angles: Float[Array, "panels pairs"],
     titles: Sequence[str],

@@ -4,6 +4,7 @@ import faults
 import pytest
 
 from posedu.catalog import CATALOG
+from posedu.crosscheck.features import ordinary_error
 
 pytestmark = pytest.mark.usefixtures("unchecked")
 
@@ -14,3 +15,22 @@ def test_the_faces_agree_and_every_row_rejects_faults(name, variant, monkeypatch
     faults.require_agreement(result, missed, variant, CATALOG[name].learned)
     assert {row.faces for row in result.results} <= {"sympy–numpy", "numpy–torch"}
     assert all(row.cases >= 9 for row in result.results)
+
+
+@pytest.mark.parametrize("name", ["mixed", "fope"])
+def test_ordinary_features_agree_and_a_fault_is_seen(name, monkeypatch):
+    encoding = CATALOG[name]
+    assert ordinary_error(encoding) < 1e-12
+    right = encoding.face("numpy")
+
+    def backwards(x, positions, **options):
+        return right(x, -positions, **options)
+
+    faces = {"numpy": backwards, "torch": encoding.face("torch")}
+    monkeypatch.setattr(type(encoding), "face", lambda self, which: faces[which])
+    assert ordinary_error(encoding) > 0.1
+
+
+def test_what_acts_inside_attention_has_no_features_of_its_own():
+    with pytest.raises(ValueError, match="ALiBi does not change features"):
+        ordinary_error(CATALOG["alibi"])

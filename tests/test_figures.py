@@ -21,6 +21,8 @@ def drawn():
     yield figures.image(np.eye(4) - 0.5, **labels, **TEXTS)
     yield figures.image(np.zeros((2, 2)), **labels, **TEXTS)
     yield figures.image(np.where(np.eye(3), np.nan, 1.0), **labels, **TEXTS)
+    maps = {"a": [np.eye(3), -np.eye(3)], "b": [np.zeros((2, 3))] * 2}
+    yield figures.around_a_query(maps, ["here", "there"], **TEXTS)
     yield figures.hands(np.ones((2, 3)), ["i = 0", "i = 1"], **TEXTS)
 
 
@@ -51,6 +53,26 @@ def test_what_is_masked_is_hatched_in_the_page_s_ink():
     assert (axes.get_xlim(), axes.get_ylim()) == limits
     assert {line.get_color() for line in axes.lines} == {figures._INK}
     assert picture.cmap(np.ma.masked_invalid(table))[0, 1, 3] == 0  # transparent
+
+
+def test_maps_around_a_query_share_the_scale_of_their_column(monkeypatch):
+    """White is 0 in each, and the dot is on the middle cell."""
+    drawn = {}
+    finish = figures.finish
+
+    def spy(figure, **texts):
+        drawn["f"] = figure
+        return finish(figure, **texts)
+
+    monkeypatch.setattr(figures, "finish", spy)
+    maps = {"a": [np.eye(3), -4 * np.eye(3)], "b": [np.ones((3, 5)), np.zeros((3, 5))]}
+    figures.around_a_query(maps, ["here", "there"], **TEXTS)
+    pictures = [axes.images[0] for axes in drawn["f"].axes]
+    limits = [picture.get_clim() for picture in pictures]
+    assert limits == [(-4, 4), (-1, 1), (-4, 4), (-1, 1)]
+    assert [*pictures[1].get_extent()] == [-2.5, 2.5, 1.5, -1.5]
+    for axes in drawn["f"].axes:
+        assert axes.lines[-1].get_xydata().tolist() == [[0, 0]]
 
 
 @pytest.mark.parametrize("missing", ["caption", "alt"])

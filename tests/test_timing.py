@@ -24,7 +24,9 @@ from posedu.timing import (
     encodings,
     peak_memory,
     peers,
+    ratios,
     time_encoding,
+    time_exponent,
 )
 from posedu.timing.__main__ import main
 from posedu.torch import Encoding, RoPE
@@ -420,3 +422,30 @@ def test_results_made_alike_differ_in_their_day_alone():
     assert provenance.same_making(made, made | {"date": "2"})
     assert not provenance.same_making(made, made | {"seed": 1})
     assert not provenance.same_making(made, made | {"more": 0})
+
+
+def known(runs, limit, *, device, repeats):
+    """A clock that believes what a call returns."""
+    assert device.type == "cpu" and not torch.is_grad_enabled()
+    return {
+        name: np.full((repeats, 2), (run(), limit() or 1)) for name, run in runs.items()
+    }
+
+
+def test_an_exponent_is_the_slope_and_has_an_error(monkeypatch):
+    monkeypatch.setattr("posedu.timing.against.alternate", known)
+    slope, error = time_exponent(lambda n: lambda: n**2, (1, 2, 4, 8))
+    assert slope == pytest.approx(2) and error < 1e-6
+    _, error = time_exponent(lambda n: lambda: n**2 + 100 * (n == 4), (1, 2, 4, 8))
+    assert error > 0.1
+    with pytest.raises(ValueError, match=r"three sizes or more, got \[1, 2\]"):
+        time_exponent(lambda n: lambda: n, (1, 2))
+
+
+def test_ratios_are_over_the_limit(monkeypatch):
+    monkeypatch.setattr("posedu.timing.against.alternate", known)
+    found = ratios({"one": lambda: 6.0, "other": lambda: 1.0}, lambda: 4.0)
+    assert {name: time.median for name, time in found.items()} == {
+        "one": 1.5,
+        "other": 0.25,
+    }

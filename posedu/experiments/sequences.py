@@ -159,7 +159,7 @@ def n_back(batch: int, length: int, trained: int, generator: torch.Generator) ->
 
 @dataclass(frozen=True)
 class Task:
-    """A maker of batches, the sizes of its alphabets, and what guessing gets."""
+    """A maker of batches, and the sizes of its alphabets."""
 
     title: str
     make: Callable[[int, int, int, torch.Generator], Batch]
@@ -287,6 +287,11 @@ class Result(Runs):
             ]
         )
 
+    def encodings(self, task: str) -> list[str]:
+        """Those trained at a task, in the order of :data:`ARMS`."""
+        trained = {run.encoding for run in self.runs if run.task == task}
+        return [name for name in ARMS if name in trained]
+
     def lengths(self) -> list[int]:
         """Those tested, the training length first."""
         return [m * self.settings.length for m in MULTIPLES]
@@ -299,11 +304,10 @@ class Result(Runs):
         """Accuracies of every task and encoding at every length."""
         yield ("accuracy in %", "encoding", *(f"L = {n}" for n in self.lengths()))
         for task in TASKS:
-            for arm in ARMS:
+            for arm in self.encodings(task):
                 values = [self.accuracy(task, arm, n) for n in self.lengths()]
-                if values[0].size:
-                    cells = (in_percent(v, interval) for v in values)
-                    yield (TASKS[task].title, ARMS[arm].title, *cells)
+                cells = (in_percent(v, interval) for v in values)
+                yield (TASKS[task].title, ARMS[arm].title, *cells)
 
 
 def interval(

@@ -22,6 +22,7 @@ more than most of what is timed; a result says how it was. ``--system-memory`` l
 the allocator as it is.
 """
 
+from posedu.timing.against import ratios, time_exponent
 from posedu.timing.candidates import compiled, copy_of, with_gradient
 from posedu.timing.clock import alternate, kept_memory, peak_memory
 from posedu.timing.encodings import time_encoding
@@ -42,7 +43,9 @@ __all__ = [
     "kept_memory",
     "peak_memory",
     "products_of_attention",
+    "ratios",
     "time_encoding",
+    "time_exponent",
     "time_growth",
     "time_routes",
     "with_gradient",
