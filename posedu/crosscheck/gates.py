@@ -32,9 +32,9 @@ class WeightErrors:
     def bounds(self) -> tuple[float, ...]:
         """What a way may be off that rounds to float32 alone, at each length.
 
-        Each of L additions rounds c by u |c| at most, and a bias is a difference of two
-        of them, rounded itself; 10 u are for logits, of which 5 is a large one. An
-        error δ of every logit changes a weight by at most e^2δ − 1.
+        Each of L additions rounds c by u times its size at most, and a bias is a
+        difference of two of them, rounded itself; 10 u are for logits, of which 5 is a
+        large one. An error δ of every logit changes a weight by at most e^2δ − 1.
         """
         u = roundoff(torch.float32)
         return tuple(

@@ -1,4 +1,4 @@
-"""What the runs of :mod:`posedu.experiments.digits` tell, as tables and pictures.
+"""What the runs of ``posedu.experiments.digits`` tell, as tables and pictures.
 
 Every interval is Student's over the seeds, widened for training sets that overlap, at
 95 % unless it says otherwise, and every comparison one of differences within seeds

@@ -1,4 +1,4 @@
-"""What the runs of :mod:`posedu.experiments.sequences` tell, as tables and pictures.
+"""What the runs of ``posedu.experiments.sequences`` tell, as tables and pictures.
 
 Every interval is Student's over the seeds, at 95 % unless it says otherwise, and every
 comparison one of differences within seeds (:mod:`posedu.experiments.comparisons`).
@@ -79,7 +79,7 @@ def guessing(result: Result, task: str, length: int) -> float:
 
 def overview(result: Result) -> Figure:
     """Mean accuracies against the length, a panel for each task."""
-    figure, panels = canvas(2, 2, figsize=(5.6, 4.7), sharex=True, sharey=True)
+    figure, panels = canvas(2, 2, figsize=(5.6, 4.4), sharex=True, sharey=True)
     worst: dict[str, float] = {}
     for panel, task in zip(panels.flat, TASKS, strict=True):
         for name in result.encodings(task):
