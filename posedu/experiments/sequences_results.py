@@ -4,6 +4,7 @@ Every interval is Student's over the seeds, at 95 % unless it says otherwise, an
 comparison one of differences within seeds (:mod:`posedu.experiments.comparisons`).
 """
 
+import functools
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -69,10 +70,11 @@ a gate that looks at content beats a fixed decay, from either start.
 """
 
 
-def guessing(result: Result, task: str, length: int) -> float:
-    """What the most frequent answer of a task gets."""
+@functools.cache
+def guessing(task: str, length: int, trained: int) -> float:
+    """What the most frequent answer of a task gets, at a length and a training's."""
     generator = torch.Generator().manual_seed(0)
-    _, labels = TASKS[task].make(64, length, result.settings.length, generator)
+    _, labels = TASKS[task].make(64, length, trained, generator)
     asked = labels[labels != IGNORED]
     return float(torch.bincount(asked).max() / len(asked))
 
@@ -365,7 +367,7 @@ def _style(name: str) -> dict:
 def _frame(panel: mpl.axes.Axes, result: Result, task: str) -> None:
     """The line of guessing, and axes with the tested lengths."""
     lengths = _at(result)
-    guess = [100 * guessing(result, task, n) for n in lengths]
+    guess = [100 * guessing(task, n, lengths[0]) for n in lengths]
     panel.plot(lengths, guess, color="grey", linestyle="-", linewidth=1)
     panel.set(xscale="log", ylim=(0, 103), xlabel="L", ylabel="accuracy in %")
     panel.set_xticks(lengths, map(str, lengths))
