@@ -1,5 +1,7 @@
 """Biases of the distance alone: one row of numbers, in every route."""
 
+from itertools import product
+
 import pytest
 import torch
 
@@ -119,3 +121,33 @@ def test_a_score_mod_looks_the_same_row_up():
     q = torch.randn(1, 2, 9, 4, dtype=DOUBLE)
     by_flex = attend(q, q, q, encoding, causal=False, route="flex")
     assert (by_flex - attend(q, q, q, encoding, causal=False)).abs().max() < 1e-13
+
+
+SIZES = [(1, 1), (1, 5), (4, 4), (3, 7)]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "both"), [*product(SIZES, (True, False)), ((5, 1), True)]
+)
+def test_skewing_finds_the_column_of_each_offset(sizes, both):
+    queries, keys = sizes
+    offsets = torch.arange(keys - 1, -queries if both else -1, -1)
+    products = torch.arange(queries)[:, None] * 1000.0 + offsets
+    products = products.expand(2, 3, -1, -1).clone().requires_grad_()
+    found = toeplitz.skew(products, keys)
+    assert found.shape == (2, 3, queries, keys)
+    i, j = torch.arange(queries)[:, None], torch.arange(keys)
+    offset = keys - queries + i - j
+    known = torch.ones_like(offset, dtype=torch.bool) if both else offset >= 0
+    assert (found[..., known] == (1000 * i + offset)[known]).all()
+    (gradient,) = torch.autograd.grad(found[..., known].sum(), products)
+    assert gradient.sum() == found[..., known].numel() and gradient.max() == 1
+    assert found.data_ptr() >= products.data_ptr()  # a view
+
+
+def test_skewing_by_one_more_is_another_table():
+    products = torch.arange(5.0).expand(3, 5)
+    right = toeplitz.skew(products.clone(), 3)
+    wrong = toeplitz.skew(products.roll(1, -1).clone(), 3)
+    assert (right == 2 - (torch.arange(3)[:, None] - torch.arange(3))).all()
+    assert (right != wrong).any()

@@ -53,6 +53,22 @@ def toeplitz(
     return row.unfold(-1, keys, 1).flip(-2)
 
 
+def skew(
+    products: Float[Tensor, "*batch queries offsets"], keys: int
+) -> Float[Tensor, "*batch queries keys"]:
+    """What is known of each query and offset, by query and key: a view.
+
+    Column c is the offset keys − 1 − c. Entry (i, j), whose offset is keys − queries
+    + i − j, is column j − i + queries − 1: one further along the flat array for each
+    key, and one less than a row for each query (arXiv 1809.04281 §3.4.1). Where columns
+    end at offset 0, the entries above the diagonal are those of the next row: junk,
+    to be masked.
+    """
+    queries, offsets = products.shape[-2:]
+    flat = products.flatten(-2)[..., queries - 1 :]
+    return flat.unfold(-1, keys, max(offsets - 1, 1))[..., :queries, :]
+
+
 def _open(
     q: Tensor, k: Tensor, v: Tensor, row: Tensor, scale: float, causal: bool
 ) -> Tensor:
