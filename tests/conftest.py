@@ -1,6 +1,7 @@
 """Every test runs with the annotations of posedu checked at each call."""
 
 import functools
+import gc
 import inspect
 import os
 import re
@@ -62,6 +63,13 @@ def pytest_collection_modifyitems(items):
         given = item.callspec.params.values() if hasattr(item, "callspec") else ()
         if any(isinstance(one, set) and str(one) in item.name for one in given):
             raise pytest.UsageError(f"{item.nodeid} is named after a set")
+
+
+def pytest_collection_finish(session):
+    """What is loaded by now stays: to look for its garbage took 8 % of the time."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 20)
 
 
 @pytest.fixture(scope="module")
