@@ -693,19 +693,53 @@ def test_a_chapter_and_its_further_pages_lead_to_each_other(chapter):
         assert {f"{Path(other).name}.html" for other in pages - {page}} <= ways
 
 
-@pytest.mark.parametrize("page", ["rotary/rope", "stickbreaking/stickbreaking"])
+LIT = "() => [...CSS.highlights.get('posedu-in-code') ?? []].map(String)"
+IN_CODE = pytest.mark.parametrize(
+    "page", ["rotary/rope", "gated/fox", "stickbreaking/stickbreaking"]
+)
+
+
+@IN_CODE
 def test_terms_light_up_where_they_stand_in_the_code(page, address, chromium):
     tab, faults = open_page(chromium.new_context(), address, f"book/{page}.html")
     tab.get_by_text("NumPy", exact=True).first.click()
-    lit = "() => [...CSS.highlights.get('posedu-in-code') ?? []].map(String)"
     terms = tab.locator(".posedu-in-code")
     for number in range(terms.count()):
         term = terms.nth(number)
-        term.focus() if number % 2 else term.hover()
-        assert set(tab.evaluate(lit)) == {term.get_attribute("data-code")}
-    tab.mouse.move(1, 1)
-    assert tab.evaluate(lit) == []
+        if number % 2:
+            term.focus()
+            tab.mouse.move(1, 1)  # what has the focus stays lit
+        else:
+            tab.evaluate("() => document.activeElement.blur()")
+            term.hover()
+        assert set(tab.evaluate(LIT)) == {term.get_attribute("data-code")}
+    tab.evaluate("() => document.activeElement.blur()")
+    tab.mouse.move(2, 2)
+    assert tab.evaluate(LIT) == []
     assert terms.count() > 8 and faults == []
+
+
+def test_code_that_is_out_of_sight_on_a_phone_is_shown_below(address, chromium):
+    size = {"width": 390, "height": 664}
+    context = chromium.new_context(viewport=size, has_touch=True, is_mobile=True)
+    tab, faults = open_page(context, address, "book/gated/fox.html")
+    tab.get_by_text("NumPy", exact=True).first.tap()
+    echo, shown = tab.locator(".posedu-echo"), 0
+    for term in tab.locator(".posedu-in-code").all()[1::4]:
+        tab.wait_for_timeout(350)  # two quick taps side by side are a double one
+        term.tap()
+        words = term.get_attribute("data-code")
+        tab.wait_for_function(f"words => ({LIT})()[0] === words", arg=words)
+        if echo.is_visible():
+            assert echo.locator("mark").inner_text() == words
+            assert "\n" not in echo.inner_text()
+            assert echo.bounding_box()["y"] + 40 < size["height"]
+            shown += 1
+    assert shown
+    tab.locator("article h1").first.tap()
+    echo.wait_for(state="hidden")
+    assert tab.evaluate(LIT) == [] and faults == []
+    context.close()
 
 
 def test_the_map_s_edges_are_proved():

@@ -23,7 +23,8 @@
   });
 })();
 
-// A term of a formula lights up its words in the code of the same tab or section.
+// A term of a formula lights up its words in the code of the same tab or section; where
+// none of them is in sight, the line that holds the first is shown below.
 (function () {
   "use strict";
 
@@ -33,22 +34,51 @@
     return [text.currentNode, offset];
   }
 
-  function light(event) {
-    const term = event.target.closest(".posedu-in-code"), lit = new Highlight();
+  function inSight(block, range) {
+    const { x, y, width, height } = range.getBoundingClientRect();
+    return block.contains(document.elementFromPoint(x + width / 2, y + height / 2));
+  }
+
+  function lineAround(text, start, end) {
+    const words = document.createElement("mark");
+    words.textContent = text.slice(start, end);
+    const before = text.slice(text.lastIndexOf("\n", start) + 1, start);
+    return [before.trimStart(), words, text.slice(end).split("\n")[0]];
+  }
+
+  function light({ type, target, relatedTarget }) {
+    if (echo.contains(target)) return;
+    const termAt = (place) => place?.closest(".posedu-in-code");
+    const reached = type === "focusout" ? relatedTarget : target;
+    const term = termAt(reached) ?? termAt(document.activeElement);
+    const lit = new Highlight();
     CSS.highlights.set("posedu-in-code", lit);
+    echo.replaceChildren();
     if (!term) return;
-    const { code } = term.dataset;
+    const { code } = term.dataset, lines = [];
     const words = RegExp(`(?<!\\w)${code.replace(/\W/g, "\\$&")}(?!\\w)`, "g");
+    let seen = false;
     term.closest(".sd-tab-content, section").querySelectorAll("pre").forEach((block) => {
       for (const { index } of block.textContent.matchAll(words)) {
-        const range = new Range();
+        const range = new Range(), end = index + code.length;
         range.setStart(...point(block, index));
-        range.setEnd(...point(block, index + code.length));
+        range.setEnd(...point(block, end));
         lit.add(range);
+        lines.push(lineAround(block.textContent, index, end));
+        seen ||= inSight(block, range);
       }
     });
+    if (!seen) echo.append(...lines[0]);
   }
 
   if (!window.Highlight) return;
-  for (const kind of ["mouseover", "focusin"]) document.addEventListener(kind, light);
+  const echo = document.createElement("code");
+  echo.className = "posedu-echo";
+  document.addEventListener("DOMContentLoaded", () => document.body.append(echo));
+  for (const kind of ["mouseover", "focusin", "focusout"]) {
+    document.addEventListener(kind, light);
+  }
+  document.addEventListener("keydown", ({ key }) => {
+    if (key === "Escape") echo.replaceChildren();
+  });
 })();
