@@ -27,6 +27,7 @@ from posedu.catalog import ATTENTION, CATALOG, FREQUENCY_MAPS, SpecialCase
 from posedu_book import catalog, contents, pages, reading
 from posedu_book.build import HTML
 from posedu_book.notebooks import ROOT
+from posedu_book.sliders import Slider, table
 from posedu_book.vendor import AXE_SCRIPT
 
 pytestmark = [
@@ -740,6 +741,55 @@ def test_code_that_is_out_of_sight_on_a_phone_is_shown_below(address, chromium):
     echo.wait_for(state="hidden")
     assert tab.evaluate(LIT) == [] and faults == []
     context.close()
+
+
+SLIDERS = ["book/absolute/sinusoidal.html", "book/rotary/rope-practice.html"]
+SLIDERS += ["book/gated/fox.html"]
+SPELLED = "p => [...p.querySelectorAll('.posedu-computed')].map(e => e.textContent)"
+
+
+def prose(page):
+    """A page's sliders, and its numbers for all of their values, from the reference."""
+    source = (ROOT / page).with_suffix(".md").read_text(encoding="utf-8")
+    given = [*map(Slider.read, re.findall(r"\{slider\}`([^`]+)`", source))]
+    return given, [
+        table(t, given) for t in re.findall(r"\{computed\}`([^`]+)`", source)
+    ]
+
+
+def numbers(asked, chosen):
+    return [values[tuple(chosen[slider.name] for slider in of)] for of, values in asked]
+
+
+@pytest.mark.parametrize("page", SLIDERS)
+def test_without_scripts_the_prose_has_its_first_numbers(page):
+    given, asked = prose(page)
+    soup = BeautifulSoup(html(page), "html.parser")
+    shown = [part.get_text() for part in soup.select("p .posedu-slider")]
+    assert shown == [slider.first for slider in given]
+    shown = [part.get_text() for part in soup.select("p .posedu-computed")]
+    assert shown == numbers(asked, {slider.name: slider.first for slider in given})
+
+
+@pytest.mark.parametrize("page", SLIDERS)
+def test_numbers_in_the_prose_follow_their_sliders(page, address, chromium):
+    given, asked = prose(page)
+    tab, faults = open_page(chromium.new_context(), address, page)
+    (line,) = tab.locator("p:has(.posedu-slider)").all()
+    chosen = {slider.name: slider.first for slider in given}
+    for slider in given:
+        control = line.get_by_role("slider", name=slider.name, exact=True)
+        assert control.get_attribute("aria-valuetext") == slider.first
+        control.focus()
+        for key, value in (
+            ("Home", slider.values[0]),
+            ("ArrowRight", slider.values[1]),
+        ):
+            tab.keyboard.press(key)
+            chosen[slider.name] = value
+            assert control.get_attribute("aria-valuetext") == value
+            assert line.evaluate(SPELLED) == numbers(asked, chosen)
+    assert faults == []
 
 
 def test_the_map_s_edges_are_proved():

@@ -82,3 +82,42 @@
     if (key === "Escape") echo.replaceChildren();
   });
 })();
+
+// Numbers in the prose that follow a slider; the build has computed them all.
+(function () {
+  "use strict";
+
+  function follow(paragraph) {
+    const parts = (kind) => paragraph.querySelectorAll(`.posedu-${kind}`), inputs = {};
+    const value = (part, place) => part.dataset.values.split("|")[place];
+
+    function show() {
+      for (const part of parts("slider")) {
+        const input = inputs[part.dataset.name];
+        part.firstChild.data = value(part, input.value);
+        input.setAttribute("aria-valuetext", part.firstChild.data);
+      }
+      for (const part of parts("computed")) {
+        const of = part.dataset.of.split(" ").map((name) => inputs[name]);
+        const place = of.reduce((at, { max, value }) => at * (+max + 1) + +value, 0);
+        part.textContent = value(part, place);
+      }
+    }
+
+    for (const part of parts("slider")) {
+      const { name, values } = part.dataset, spelled = values.split("|");
+      const input = (inputs[name] = document.createElement("input"));
+      Object.assign(input, { type: "range", max: spelled.length - 1 });
+      input.value = spelled.indexOf(part.textContent);
+      input.setAttribute("aria-label", name);
+      input.addEventListener("input", show);
+      part.append(input);
+    }
+    show();
+  }
+
+  document.addEventListener("DOMContentLoaded", () => {
+    new Set([...document.querySelectorAll(".posedu-slider")].map((n) => n.closest("p")))
+      .forEach(follow);
+  });
+})();
