@@ -6,7 +6,6 @@ import http.server
 import json
 import os
 import re
-import shutil
 import threading
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -19,7 +18,6 @@ import nbformat
 import pytest
 from bs4 import BeautifulSoup
 from docutils import nodes
-from playwright.sync_api import sync_playwright
 from test_lines import made_up
 
 from posedu import check
@@ -90,17 +88,13 @@ def test_no_page_shows_a_warning_or_where_it_was_built(page):
     assert not re.search(r"object at 0x|Generator at 0x", text)
 
 
-@pytest.fixture(scope="module")
-def chromium():
-    found = shutil.which("chromium")
-    if not found:
-        pytest.skip("Chromium is not installed: the browser tests are skipped")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=found, args=["--no-sandbox"]
-        )
-        yield browser
-        browser.close()
+@pytest.fixture
+def chromium(browser):
+    """The browser. What a test opens ends with it: a dial that turns takes time."""
+    before = {*browser.contexts}
+    yield browser
+    for context in {*browser.contexts} - before:
+        context.close()
 
 
 def html(page):
@@ -143,9 +137,18 @@ def load(tab, url):
 
 
 @pytest.fixture(scope="module")
-def shared_tab(address, chromium):
+def shared_tab(address, browser):
     """One tab for many pages, which costs less than a new one for each."""
-    return new_tab(chromium.new_context(), address)
+    return new_tab(browser.new_context(), address)
+
+
+@pytest.fixture
+def cleared_tab(shared_tab):
+    """The shared tab, which goes blank after the test."""
+    tab, faults = shared_tab
+    faults.clear()
+    yield shared_tab
+    tab.goto("about:blank")
 
 
 UNSET = """() => [...document.querySelectorAll(".math")]
@@ -161,9 +164,8 @@ AXE = """async () => (await axe.run(document, {resultTypes: ["violations"]})).vi
 
 
 @pytest.mark.parametrize(("page", "width", "theme"), VIEWS)
-def test_a_page_is_sound(page, width, theme, address, shared_tab):
-    tab, faults = shared_tab
-    faults.clear()
+def test_a_page_is_sound(page, width, theme, address, cleared_tab):
+    tab, faults = cleared_tab
     tab.set_viewport_size({"width": width, "height": 900})
     tab.emulate_media(color_scheme=theme)
     load(tab, address + page)
