@@ -21,12 +21,16 @@ every_function = jaxtyping.jaxtyped
 
 def annotated_functions(made=None, **options):
     """As ``jaxtyped``, which the import hook puts on every function, save those with
-    nothing to check and those inside others, which it would compile at each call."""
+    nothing to check, those inside others, which it would compile at each call, and
+    private ones, which public ones call with what was checked."""
     if made is None:
         return functools.partial(annotated_functions, **options)
-    inner = inspect.isfunction(made) and "<locals>" in made.__qualname__
-    plain = inspect.isfunction(made) and not made.__annotations__
-    return made if inner or plain else every_function(made, **options)
+    if inspect.isfunction(made):
+        inner = "<locals>" in made.__qualname__
+        private = made.__name__.startswith("_") and not made.__name__.endswith("__")
+        if inner or private or not made.__annotations__:
+            return made
+    return every_function(made, **options)
 
 
 jaxtyping.jaxtyped = annotated_functions

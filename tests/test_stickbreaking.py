@@ -424,7 +424,7 @@ def test_a_query_that_sees_no_key_gets_zeros_whatever_becomes_of_the_rest():
 
 
 def test_memory_grows_linearly_with_the_length():
-    """The exponent of L fitted over three doublings; the open form's is 2."""
+    """The exponent of L fitted over two doublings; the open form's is 2."""
 
     def bytes_for(length, form):
         q, k, v = (torch.randn(1, 1, length, 8, requires_grad=True) for _ in "qkv")
@@ -436,11 +436,11 @@ def test_memory_grows_linearly_with_the_length():
     def openly(q, k, v):
         return fast.break_stick_log(q @ k.mT, attend_current=False)[0] @ v
 
-    lengths = np.array([512, 1024, 2048, 4096])
+    lengths = np.array([512, 1024, 2048])
     tiles = [bytes_for(n, tiled) for n in lengths.tolist()]
     assert np.polyfit(np.log(lengths), np.log(tiles), 1)[0] < 1.1
-    whole = [bytes_for(n, openly) for n in lengths[:3].tolist()]
-    assert np.polyfit(np.log(lengths[:3]), np.log(whole), 1)[0] > 1.9
+    whole = [bytes_for(n, openly) for n in lengths.tolist()]
+    assert np.polyfit(np.log(lengths), np.log(whole), 1)[0] > 1.9
 
 
 def test_softplus_is_uncut_where_float64_sees_it():
