@@ -59,7 +59,8 @@ def _positive(name: str, value: PerHead | float, t: Array) -> Array:
     value = np.asarray(value, dtype=float)
     if value.ndim > 1 or not (np.isfinite(value) & (value > 0)).all():
         raise ValueError(
-            f"{name} must be positive, one number or one for each head, got {value}"
+            f"{name} must be positive and finite, one number or one for each head, "
+            f"got {value}"
         )
     return value.reshape(*value.shape, *[1] * t.ndim) if value.ndim else value
 
@@ -99,8 +100,8 @@ def kerple_log(
         Parameters that hold no floats or are not one for each head, unknown
         ``scaling``.
     """
-    r1, r2 = _exp(log_r1=log_r1, log_r2=log_r2)
-    (r3,) = (1.0,) if logit_r3 is None else _twice_sigmoid(logit_r3=logit_r3)
+    r1, r2 = _exp("log_r1", log_r1), _exp("log_r2", log_r2)
+    r3 = 1.0 if logit_r3 is None else _exponents("logit_r3", logit_r3)
     require_choice("scaling", scaling, KERPLE_SCALINGS)
 
     def bias(tokens: Tokens) -> Float[Array, "heads queries keys"]:
@@ -139,18 +140,18 @@ def kerple_power(
     TypeError, ValueError
         As :func:`kerple_log`; one of ``log_r3`` and ``logit_r4`` without the other.
     """
-    (r1,), (r2,) = _exp(log_r1=log_r1), _twice_sigmoid(logit_r2=logit_r2)
+    r1, r2 = _exp("log_r1", log_r1), _exponents("logit_r2", logit_r2)
     require_choice("scaling", scaling, KERPLE_SCALINGS)
-    if (log_r3 is None) != (logit_r4 is None):
-        raise ValueError("a weight needs both log_r3 and logit_r4")
 
     def bias(tokens: Tokens) -> Float[Array, "heads queries keys"]:
         b = kerple_power_bias(tokens.distances, r1=r1, r2=r2)
         return b / np.sqrt(tokens.d) if scaling == "paper" else b
 
-    if log_r3 is None:
+    if log_r3 is None and logit_r4 is None:
         return Doors(bias=bias)
-    (r3,), (r4,) = _exp(log_r3=log_r3), _twice_sigmoid(logit_r4=logit_r4)
+    if log_r3 is None or logit_r4 is None:
+        raise ValueError("a weight needs both log_r3 and logit_r4")
+    r3, r4 = _exp("log_r3", log_r3), _exponents("logit_r4", logit_r4)
 
     def logits(tokens: Tokens) -> Float[Array, "heads queries keys"]:
         weight = np.exp(kerple_power_bias(tokens.distances, r1=r3, r2=r4))
@@ -160,15 +161,16 @@ def kerple_power(
     return Doors(logits=logits)
 
 
-def _exp(**logarithms: PerHead) -> list[Array]:
-    return [np.exp(_per_head(*item)) for item in logarithms.items()]
+def _exp(name: str, logarithms: PerHead) -> PerHead:
+    with np.errstate(over="ignore"):  # what is infinite is refused later
+        return np.exp(_per_head(name, logarithms))
 
 
-def _twice_sigmoid(**logits: PerHead) -> list[Array]:
-    return [2 / (1 + np.exp(-_per_head(*item))) for item in logits.items()]
+def _exponents(name: str, logits: PerHead) -> PerHead:
+    return 2 / (1 + _exp(name, -_per_head(name, logits)))
 
 
-def _per_head(name: str, value: PerHead) -> Array:
+def _per_head(name: str, value: PerHead) -> PerHead:
     value = require_floats(name, value)
     if value.ndim != 1:
         raise ValueError(f"{name} must be [heads], got shape {list(value.shape)}")

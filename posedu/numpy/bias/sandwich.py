@@ -43,7 +43,7 @@ def sandwich_sum(
     t = require_positions(offsets, "offsets")
     half = require_dimension("width", width) // 2
     k = np.arange(half) + require_index("index_from", index_from)
-    return np.cos(t[..., None] * 10000.0 ** (-2 * k / width)).sum(-1)
+    return np.asarray(np.cos(t[..., None] * 10000.0 ** (-2 * k / width)).sum(-1))
 
 
 def sandwich(

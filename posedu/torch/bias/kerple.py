@@ -177,7 +177,7 @@ class KERPLEPower(_KERPLE):
             return super().logits(tokens)
         weight = matrix_by_distance(self._weights, tokens)
         products = tokens.q @ tokens.k.mT * self.scale(tokens.d)
-        return products * weight + self.bias(tokens)
+        return products * weight + matrix_by_distance(self._scaled(tokens), tokens)
 
     def _weights(self, offsets: Tensor) -> Tensor:
         return _power(offsets, self.log_r3, self.logit_r4).exp()
