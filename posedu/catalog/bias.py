@@ -1,6 +1,6 @@
 """Records of the biases of distance."""
 
-from posedu.catalog.records import Encoding, variant
+from posedu.catalog.records import Encoding, SpecialCase, variant
 
 ENCODINGS = (
     Encoding(
@@ -12,6 +12,7 @@ ENCODINGS = (
         doors=("scale", "bias"),
         file="bias.t5",
         module="T5",
+        chapter="distance",
         variants=(
             variant(bidirectional=False, distance=16, module={"buckets": 8}),
             variant(bidirectional=True, distance=16, module={"buckets": 8}),
@@ -31,9 +32,9 @@ ENCODINGS = (
         arxiv="2108.12409",
         kind="doors",
         doors=("fold",),
-        treated="def-decay-alibi",
         file="bias.alibi",
         module="ALiBi",
+        chapter="distance",
         variants=(
             variant(slopes="authors", sides="causal", heads=3),
             variant(slopes="geometric", sides="symmetric", heads=3),
@@ -57,6 +58,7 @@ ENCODINGS = (
         doors=("bias",),
         file="bias.kerple",
         module="KERPLELog",
+        chapter="distance",
         variants=(
             variant(scaling="code"),
             variant(scaling="paper", module={"powers": True}, parameters="3*h"),
@@ -77,6 +79,7 @@ ENCODINGS = (
         doors=("bias",),
         file="bias.kerple",
         module="KERPLEPower",
+        chapter="distance",
         variants=(
             variant(scaling="code"),
             variant(scaling="paper", module={"weight": True}, parameters="4*h"),
@@ -85,6 +88,11 @@ ENCODINGS = (
         cost="O(L) a head and layer for the numbers, O(L²) to add them",
         relative="exactly",
         bounded="no: the bias falls without end",
+        special_cases=(
+            SpecialCase(
+                "alibi", "r₂ = 1, r₁ = m, under a causal mask", "eq-kerple-alibi"
+            ),
+        ),
         sizes=("heads",),
         unit="1",
     ),
@@ -97,6 +105,7 @@ ENCODINGS = (
         doors=("bias",),
         file="bias.sandwich",
         module="Sandwich",
+        chapter="distance",
         variants=(
             variant(width=12, index_from=1, diagonal="kept"),
             variant(width=12, index_from=0, diagonal="zero", compression=2),
