@@ -426,7 +426,7 @@ def sandwich_of_lecture_notes(t, r1=1.0, r2=64, width=32):
 
 
 def t5_bucket_of_the_kerple_paper(n, single=16, distance=128):
-    """T5's bucket as the KERPLE paper prints it: the logarithm without + 16."""
+    """T5's bucket as KERPLE's paper describes it: the logarithm without + 16."""
     n = np.asarray(n, dtype=float)
     far = np.log(np.maximum(n, 1) / single) / np.log(distance / single) * single
     return np.where(n < single, n, np.minimum(np.floor(far), 2 * single - 1))

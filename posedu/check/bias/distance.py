@@ -245,7 +245,7 @@ Raise both sides to the power $E$, and multiply out: $t^E E^k$ and $E^E T^k$ are
     misconceptions=(
         Misconception(
             "The logarithmic buckets start again at 0",
-            "The first E are taken: count on from E. (One paper prints it so.)",
+            "The first E are taken: count on from E.",
             lambda t, E, T: _by_logarithm(t, E, T, plus=0),
         ),
         Misconception(

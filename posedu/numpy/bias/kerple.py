@@ -18,7 +18,7 @@ def kerple_log_bias(
     r2: PerHead | float,
     r3: PerHead | float = 1.0,
 ) -> Float[Array, "*heads_and_shape"]:
-    """−r1 log(1 + r2 |i − j|^r3) of each offset (arXiv 2205.09921 §4.1).
+    """−r1 log(1 + r2 |i − j|^r3) of each offset (arXiv 2205.09921, Corollary 1).
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ def kerple_log_bias(
 def kerple_power_bias(
     offsets: Positions, *, r1: PerHead | float, r2: PerHead | float
 ) -> Float[Array, "*heads_and_shape"]:
-    """−r1 |i − j|^r2 of each offset (arXiv 2205.09921 §4.1).
+    """−r1 |i − j|^r2 of each offset (arXiv 2205.09921, Corollary 1).
 
     ``r1`` is positive, ``r2`` in (0, 2]. Otherwise as :func:`kerple_log_bias`.
     """
@@ -75,7 +75,7 @@ def _exponent(name: str, value: PerHead | float, t: Array) -> Array:
 def kerple_log(
     *, log_r1: PerHead, log_r2: PerHead, logit_r3: PerHead | None = None, scaling: str
 ) -> Doors:
-    """KERPLE's logarithm as doors (arXiv 2205.09921 §4.1).
+    """KERPLE's logarithm as doors (arXiv 2205.09921, Corollary 1).
 
     Trained are numbers without bounds, of each head: r = e^log_r, and 2σ(logit_r) for
     an exponent.
@@ -119,7 +119,7 @@ def kerple_power(
     logit_r4: PerHead | None = None,
     scaling: str,
 ) -> Doors:
-    """KERPLE's power as doors (arXiv 2205.09921 §4.1).
+    """KERPLE's power as doors (arXiv 2205.09921, Corollary 1).
 
     Parameters
     ----------
