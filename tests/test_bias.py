@@ -294,16 +294,18 @@ def test_the_form_of_three_parameters_takes_distances_to_a_power():
     np.testing.assert_allclose(found, expected, atol=1e-14)
 
 
-def test_the_form_with_a_weight_multiplies_the_products():
-    encoding = KERPLEPower(2, scaling="code", weight=True, r1=R1, r2=R2, r3=R1, r4=R2)
+@pytest.mark.parametrize(("scaling", "share"), [("code", 1.0), ("paper", 0.5)])
+def test_the_form_with_a_weight_multiplies_the_products(scaling, share):
+    starts = {"r1": R1, "r2": R2, "r3": R1, "r4": R2}
+    encoding = KERPLEPower(2, scaling=scaling, weight=True, **starts)
     q = normal(0, 2, 6, 4)
-    found = made(encoding, reference.kerple_power, scaling="code")
+    found = made(encoding, reference.kerple_power, scaling=scaling)
     weight = np.exp([-0.5 * T, -2 * T**0.25])
     products = q @ q.swapaxes(1, 2) / 2
-    expected = products * (weight - 1) + [-0.5 * T, -2 * T**0.25]
+    expected = products * (weight - 1) + share * np.array([-0.5 * T, -2 * T**0.25])
     np.testing.assert_allclose(found, expected, atol=1e-14)
     assert Attention(8, 2, encoding=encoding).route == "eager"
-    plain = KERPLEPower(2, scaling="code")
+    plain = KERPLEPower(2, scaling=scaling)
     assert Attention(8, 2, encoding=plain).route == "sdpa"
     given = attend_torch(*[torch.tensor(q)[None]] * 3, encoding, positions=range(6))
     counted = attend_torch(*[torch.tensor(q)[None]] * 3, encoding)

@@ -81,8 +81,8 @@ ENCODINGS = (
         module="KERPLEPower",
         chapter="distance",
         variants=(
-            variant(scaling="code"),
-            variant(scaling="paper", module={"weight": True}, parameters="4*h"),
+            variant(scaling="paper"),
+            variant(scaling="code", module={"weight": True}, parameters="4*h"),
         ),
         parameters="2*h",
         cost="O(L) a head and layer for the numbers, O(L²) to add them",

@@ -419,7 +419,7 @@ Which new slopes come in for 12 heads: steep ones or flat ones?
             lambda heads: _powers(2 ** int(np.ceil(np.log2(heads))))[:heads],
         ),
         Misconception(
-            "A bit of every slope for 8 heads",
+            "The slopes of 8 heads, for any number",
             "2^(−h) is right for 8 heads only.",
             lambda heads: 2.0 ** -np.arange(1.0, heads + 1),
         ),
@@ -776,7 +776,7 @@ With `scaling="paper"` products and bias are divided by $\sqrt d$, with `"code"`
             _kerple(lambda t, r1, r2: -r1 * torch.log2(1 + r2 * t)),
         ),
         Misconception(
-            "Half of the 1 is lost",
+            "r2 multiplies the 1, too",
             "1 + r2 t, so that distance 0 has the bias 0; this has −r1 log(r2 + r2 t).",
             _kerple(lambda t, r1, r2: -r1 * torch.log(r2 * (1 + t))),
         ),
