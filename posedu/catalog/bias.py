@@ -13,6 +13,7 @@ ENCODINGS = (
         file="bias.t5",
         module="T5",
         chapter="distance",
+        lab="bias",
         variants=(
             variant(bidirectional=False, distance=16, module={"buckets": 8}),
             variant(bidirectional=True, distance=16, module={"buckets": 8}),
@@ -35,6 +36,7 @@ ENCODINGS = (
         file="bias.alibi",
         module="ALiBi",
         chapter="distance",
+        lab="bias",
         variants=(
             variant(slopes="authors", sides="causal", heads=3),
             variant(slopes="geometric", sides="symmetric", heads=3),
@@ -59,6 +61,7 @@ ENCODINGS = (
         file="bias.kerple",
         module="KERPLELog",
         chapter="distance",
+        lab="bias",
         variants=(
             variant(scaling="code"),
             variant(scaling="paper", module={"powers": True}, parameters="3*h"),
@@ -80,6 +83,7 @@ ENCODINGS = (
         file="bias.kerple",
         module="KERPLEPower",
         chapter="distance",
+        lab="bias",
         variants=(
             variant(scaling="paper"),
             variant(scaling="code", module={"weight": True}, parameters="4*h"),
@@ -106,6 +110,7 @@ ENCODINGS = (
         file="bias.sandwich",
         module="Sandwich",
         chapter="distance",
+        lab="bias",
         variants=(
             variant(width=12, index_from=1, diagonal="kept"),
             variant(width=12, index_from=0, diagonal="zero", compression=2),
