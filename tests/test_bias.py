@@ -296,11 +296,12 @@ def test_the_form_of_three_parameters_takes_distances_to_a_power():
 
 @pytest.mark.parametrize(("scaling", "share"), [("code", 1.0), ("paper", 0.5)])
 def test_the_form_with_a_weight_multiplies_the_products(scaling, share):
-    starts = {"r1": R1, "r2": R2, "r3": R1, "r4": R2}
+    r3, r4 = torch.tensor([0.25, 1.0]).double(), torch.tensor([0.5, 1.5]).double()
+    starts = {"r1": R1, "r2": R2, "r3": r3, "r4": r4}
     encoding = KERPLEPower(2, scaling=scaling, weight=True, **starts)
     q = normal(0, 2, 6, 4)
     found = made(encoding, reference.kerple_power, scaling=scaling)
-    weight = np.exp([-0.5 * T, -2 * T**0.25])
+    weight = np.exp([-0.25 * T**0.5, -(T**1.5)])
     products = q @ q.swapaxes(1, 2) / 2
     expected = products * (weight - 1) + share * np.array([-0.5 * T, -2 * T**0.25])
     np.testing.assert_allclose(found, expected, atol=1e-14)
@@ -310,6 +311,14 @@ def test_the_form_with_a_weight_multiplies_the_products(scaling, share):
     given = attend_torch(*[torch.tensor(q)[None]] * 3, encoding, positions=range(6))
     counted = attend_torch(*[torch.tensor(q)[None]] * 3, encoding)
     torch.testing.assert_close(given, counted, rtol=0, atol=1e-14)
+
+
+def test_far_distances_keep_their_last_digit():
+    """2²⁴ + 1 is no float32."""
+    t, starts = 2**24 + 1, {"scaling": "code", "r1": R1, "r2": R2}
+    log, power = KERPLELog(2, **starts), KERPLEPower(2, **starts)
+    found = [m.of_offsets(torch.tensor([t]))[0].item() for m in (log, power)]
+    np.testing.assert_allclose(found, [-0.5 * np.log1p(t), -0.5 * t], rtol=1e-14)
 
 
 def test_a_power_of_one_is_alibi():
