@@ -389,6 +389,8 @@ def test_heads_divide_by_their_ratio(index_from, diagonal):
     expected = [(total - less) / ratio for ratio in (2, 4, 6, 8)]
     np.testing.assert_allclose(found, expected, atol=1e-14)
     assert (found[:, 0, 0] == 0).all() == (diagonal == "zero")
+    own = encoding.of_offsets(torch.tensor(T))  # no softmax can tell the diagonals
+    np.testing.assert_allclose(own, expected, atol=1e-14)
 
 
 def test_counted_from_zero_it_is_a_product_of_two_sinusoidal_encodings():
