@@ -18,7 +18,7 @@ def kerple_log_bias(
     r2: PerHead | float,
     r3: PerHead | float = 1.0,
 ) -> Float[Array, "*heads_and_shape"]:
-    """−r1 log(1 + r2 t^r3) of a distance t = |i − j| (arXiv 2205.09921, Corollary 1).
+    """−r1 log(1 + r2 t^r3) of the distance t (arXiv 2205.09921, Corollary 1).
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ def kerple_log_bias(
 def kerple_power_bias(
     offsets: Positions, *, r1: PerHead | float, r2: PerHead | float
 ) -> Float[Array, "*heads_and_shape"]:
-    """−r1 t^r2 of a distance t = |i − j| (arXiv 2205.09921, Corollary 1).
+    """−r1 t^r2 of the distance t (arXiv 2205.09921, Corollary 1).
 
     ``r1`` is positive, ``r2`` in (0, 2]. Otherwise as :func:`kerple_log_bias`.
     """
@@ -83,7 +83,7 @@ def kerple_log(
     Parameters
     ----------
     log_r1, log_r2
-        Of the bias −r1 log(1 + r2 t), t = |i − j|.
+        Of the bias −r1 log(1 + r2 t) of the distance t.
     logit_r3
         Of the form of three parameters, −r1 log(1 + r2 t^r3).
     scaling
@@ -124,7 +124,7 @@ def kerple_power(
     Parameters
     ----------
     log_r1, logit_r2
-        Of the bias −r1 t^r2, t = |i − j|.
+        Of the bias −r1 t^r2 of the distance t.
     log_r3, logit_r4
         Of the form with a weight, where products are multiplied by e^(−r3 t^r4).
     scaling

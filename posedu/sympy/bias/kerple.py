@@ -12,13 +12,13 @@ from posedu.sympy.attention import Doors, Heads, Tokens
 def kerple_log_bias(
     offset: sp.Expr, *, r1: sp.Expr, r2: sp.Expr, r3: sp.Expr = sp.S.One
 ) -> sp.Expr:
-    """−r1 log(1 + r2 t^r3), t = |i − j|. Equation ``def-kerple``."""
+    """−r1 log(1 + r2 t^r3) of the distance t. Equation ``def-kerple``."""
     offset = expression("offset", offset)
     return -r1 * sp.log(1 + r2 * sp.Abs(offset) ** r3)
 
 
 def kerple_power_bias(offset: sp.Expr, *, r1: sp.Expr, r2: sp.Expr) -> sp.Expr:
-    """−r1 t^r2, t = |i − j|. Equation ``def-kerple``."""
+    """−r1 t^r2 of the distance t. Equation ``def-kerple``."""
     return -r1 * sp.Abs(expression("offset", offset)) ** r2
 
 

@@ -55,7 +55,7 @@ class _KERPLE(ByDistance):
 
 
 class KERPLELog(_KERPLE):
-    """Logits less r1 log(1 + r2 t), t = |i − j| (arXiv 2205.09921, Corollary 1).
+    """Logits less r1 log(1 + r2 t) of the distance t (arXiv 2205.09921, Corollary 1).
 
     Trained are log r1 and log r2 of each head, so that both stay positive. In the
     authors' code one module serves every layer. Equation ``def-kerple``.
@@ -116,7 +116,7 @@ class KERPLELog(_KERPLE):
 
 
 class KERPLEPower(_KERPLE):
-    """Logits less r1 t^r2, t = |i − j| (arXiv 2205.09921, Corollary 1).
+    """Logits less r1 t^r2 of the distance t (arXiv 2205.09921, Corollary 1).
 
     Trained are log r1 and the logit of r2/2, of each head: r1 stays positive, r2 in
     (0, 2). Equation ``def-kerple``.
