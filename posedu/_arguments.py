@@ -21,6 +21,8 @@ CONTEXT_GATES = ("content", "values", "keys")
 SLOPES = ("authors", "geometric")
 SIDES = ("causal", "symmetric", "one-sided")
 SCALINGS = ("code", "bias unscaled", "paper")
+KERPLE_SCALINGS = ("code", "paper")
+DIAGONALS = ("kept", "zero")
 LARGEST_SIZE = 2**31 - 1
 LEAST_TIME = 1e-30  # the bias of a gate that forgets faster is no float32
 
@@ -101,6 +103,22 @@ def require_not_negative(name: str, value: float) -> float:
     if not 0 <= value < math.inf:
         raise ValueError(f"{name} must be finite and not negative, got {value}")
     return float(value)
+
+
+def require_positive(name: str, value: float) -> float:
+    """Return ``value`` if it is a finite number above 0, else raise."""
+    if require_not_negative(name, value) == 0:
+        raise ValueError(f"{name} must be above 0, got {value}")
+    return float(value)
+
+
+def require_index(name: str, value: int) -> int:
+    """Return ``value``, from where an index counts, if it is 0 or 1, else raise."""
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise TypeError(f"{name} must be an integer, got {value!r}")
+    if value not in (0, 1):
+        raise ValueError(f"{name} must be 0 or 1, got {value}")
+    return int(value)
 
 
 def require_times(shortest: float, longest: float) -> None:

@@ -1,4 +1,4 @@
-"""ALiBi and T5: published numbers, exact buckets, forms, and what is refused."""
+"""Biases of distance: published numbers, exact buckets, forms, and what is refused."""
 
 import math
 from fractions import Fraction
@@ -13,9 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from posedu.numpy import bias as reference
+from posedu.numpy.absolute import sinusoidal
 from posedu.numpy.attention import attend, causal_mask, steps
 from posedu.sympy import bias as symbolic
-from posedu.torch import T5, ALiBi, Attention, bias
+from posedu.torch import T5, ALiBi, Attention, KERPLELog, KERPLEPower, Sandwich, bias
 from posedu.torch import attend as attend_torch
 
 DOUBLE = torch.float64
@@ -249,6 +250,177 @@ def test_one_table_serves_a_stack():
     assert (grad[:, :heard].abs() > 0).all() and not grad[:, heard:].any()
 
 
+# KERPLE
+
+
+def made(encoding, face, **options):
+    """The bias of tokens 0 … 5 in NumPy and in PyTorch, by the module's parameters."""
+    q, d = normal(0, encoding.heads, 6, 4), 4
+    given = {n: p.detach().numpy() for n, p in encoding.named_parameters()}
+    doors = face(**given, **options)
+    logits = steps(q, q, q, doors).logits
+    tensors = [torch.tensor(q)[None]] * 3
+    layer = attend_torch(*tensors, encoding, causal=False)
+    np.testing.assert_allclose(
+        layer[0].detach(), steps(q, q, q, doors).out, atol=1e-14, rtol=0
+    )
+    return logits - q @ q.swapaxes(1, 2) / math.sqrt(d)
+
+
+T = np.abs(np.subtract.outer(np.arange(6.0), np.arange(6.0)))
+R1, R2 = torch.tensor([0.5, 2.0]).double(), torch.tensor([1.0, 0.25]).double()
+
+
+@pytest.mark.parametrize(("scaling", "share"), [("code", 1.0), ("paper", 0.5)])
+def test_the_logarithm_is_inside_the_scaling_or_outside(scaling, share):
+    encoding = KERPLELog(2, scaling=scaling, r1=R1, r2=R2)
+    found = made(encoding, reference.kerple_log, scaling=scaling)
+    expected = [-0.5 * np.log(1 + T), -2 * np.log(1 + T / 4)]
+    np.testing.assert_allclose(found, share * np.array(expected), atol=1e-14)
+
+
+@pytest.mark.parametrize(("scaling", "share"), [("code", 1.0), ("paper", 0.5)])
+def test_the_power_is_inside_the_scaling_or_outside(scaling, share):
+    encoding = KERPLEPower(2, scaling=scaling, r1=R1, r2=R2)
+    found = made(encoding, reference.kerple_power, scaling=scaling)
+    expected = [-0.5 * T, -2 * T**0.25]
+    np.testing.assert_allclose(found, share * np.array(expected), atol=1e-14)
+
+
+def test_the_form_of_three_parameters_takes_distances_to_a_power():
+    encoding = KERPLELog(2, scaling="code", powers=True, r1=R1, r2=R2, r3=R2)
+    found = made(encoding, reference.kerple_log, scaling="code")
+    expected = [-0.5 * np.log(1 + T), -2 * np.log(1 + T**0.25 / 4)]
+    np.testing.assert_allclose(found, expected, atol=1e-14)
+
+
+@pytest.mark.parametrize(("scaling", "share"), [("code", 1.0), ("paper", 0.5)])
+def test_the_form_with_a_weight_multiplies_the_products(scaling, share):
+    r3, r4 = torch.tensor([0.25, 1.0]).double(), torch.tensor([0.5, 1.5]).double()
+    starts = {"r1": R1, "r2": R2, "r3": r3, "r4": r4}
+    encoding = KERPLEPower(2, scaling=scaling, weight=True, **starts)
+    q = normal(0, 2, 6, 4)
+    found = made(encoding, reference.kerple_power, scaling=scaling)
+    weight = np.exp([-0.25 * T**0.5, -(T**1.5)])
+    products = q @ q.swapaxes(1, 2) / 2
+    expected = products * (weight - 1) + share * np.array([-0.5 * T, -2 * T**0.25])
+    np.testing.assert_allclose(found, expected, atol=1e-14)
+    assert Attention(8, 2, encoding=encoding).route == "eager"
+    plain = KERPLEPower(2, scaling=scaling)
+    assert Attention(8, 2, encoding=plain).route == "sdpa"
+    given = attend_torch(*[torch.tensor(q)[None]] * 3, encoding, positions=range(6))
+    counted = attend_torch(*[torch.tensor(q)[None]] * 3, encoding)
+    torch.testing.assert_close(given, counted, rtol=0, atol=1e-14)
+
+
+def test_far_distances_keep_their_last_digit():
+    """2²⁴ + 1 is no float32."""
+    t, starts = 2**24 + 1, {"scaling": "code", "r1": R1, "r2": R2}
+    log, power = KERPLELog(2, **starts), KERPLEPower(2, **starts)
+    found = [m.of_offsets(torch.tensor([t]))[0].item() for m in (log, power)]
+    np.testing.assert_allclose(found, [-0.5 * np.log1p(t), -0.5 * t], rtol=1e-14)
+
+
+def test_a_power_of_one_is_alibi():
+    m = reference.alibi_slopes(4, slopes="authors")
+    power = reference.kerple_power_bias(np.arange(9), r1=m, r2=1.0)
+    np.testing.assert_allclose(power, -np.outer(m, np.arange(9)), rtol=1e-15)
+
+
+def test_what_starts_positive_stays_so_and_always_learns():
+    """The authors' code lets no number fall below 0.01; ours are logarithms."""
+    torch.manual_seed(0)
+    for encoding in (
+        KERPLELog(50, scaling="code", powers=True),
+        KERPLEPower(50, scaling="code", weight=True),
+    ):
+        for name, p in encoding.named_parameters():
+            most = {"log_r1": 2.0 if "Log" in type(encoding).__name__ else 1.0}
+            r = p.exp() if name.startswith("log_") else 2 * p.sigmoid()
+            upper = most.get(name, 1.0 if name.startswith("log_") else 2.0)
+            assert (r >= 0.0099).all() and (r <= upper).all() and r.max() > 0.8 * upper
+        with torch.no_grad():
+            for p in encoding.parameters():
+                p -= 8.0
+        out = attend_torch(*torch.randn(3, 1, 50, 6, 2).double(), encoding)
+        grads = torch.autograd.grad(out.square().sum(), [*encoding.parameters()])
+        assert out.isfinite().all() and all((g != 0).all() for g in grads)
+
+
+def test_the_copy_of_nemo_knows_no_distance():
+    t = np.arange(9)
+    assert not wrong.kerple_of_nemo(t).any()
+    assert (np.diff(reference.kerple_log_bias(t, r1=1.0, r2=1.0)) < 0).all()
+
+
+def test_inside_the_root_is_another_bias():
+    t = np.arange(9)
+    inside = wrong.kerple_inside_the_root(t, 1.0, 1.0, 64)
+    np.testing.assert_allclose(
+        8 * inside, reference.kerple_log_bias(t, r1=1.0, r2=1.0), rtol=1e-15
+    )
+
+
+# Sandwich
+
+
+SANDWICH = {0: 64, 1: 62.55, 2: 58.80, 4: 50.24, 8: 46.87, 16: 41.66} | {
+    **{64: 31.13, 256: 21.56, 1024: 13.09, 4096: -3.27}
+}
+
+
+def test_the_sum_is_the_published_one():
+    found = reference.sandwich_sum([*SANDWICH], width=128, index_from=1)
+    np.testing.assert_allclose(found, [*SANDWICH.values()], atol=0.005)
+    for copy in wrong.sandwich_without_cosines, wrong.sandwich_of_lecture_notes:
+        assert np.abs(copy(np.array([*SANDWICH])) - found).max() > 1
+    same = wrong.sandwich_of_lecture_notes(np.array([*SANDWICH]), width=64)
+    np.testing.assert_allclose(same, found, atol=1e-12)
+
+
+@pytest.mark.parametrize("index_from", [0, 1])
+@pytest.mark.parametrize("diagonal", ["kept", "zero"])
+def test_heads_divide_by_their_ratio(index_from, diagonal):
+    options = {"width": 12, "index_from": index_from, "diagonal": diagonal}
+    encoding = Sandwich(4, **options)
+    found = made(encoding, reference.sandwich, heads=4, **options)
+    total = reference.sandwich_sum(T, width=12, index_from=index_from)
+    less = 6 if diagonal == "zero" else 0
+    expected = [(total - less) / ratio for ratio in (2, 4, 6, 8)]
+    np.testing.assert_allclose(found, expected, atol=1e-14)
+    assert (found[:, 0, 0] == 0).all() == (diagonal == "zero")
+    own = encoding.of_offsets(torch.tensor(T))  # no softmax can tell the diagonals
+    np.testing.assert_allclose(own, expected, atol=1e-14)
+
+
+def test_counted_from_zero_it_is_a_product_of_two_sinusoidal_encodings():
+    pe = sinusoidal(np.arange(40), 16, layout="half")
+    offsets = np.subtract.outer(np.arange(40), np.arange(40))
+    from_zero, from_one = (
+        reference.sandwich_sum(offsets, width=16, index_from=k) for k in (0, 1)
+    )
+    np.testing.assert_allclose(pe @ pe.T, from_zero, atol=1e-13)
+    assert np.abs(from_one - from_zero).max() > 1
+
+
+def test_far_positions_keep_their_distance():
+    torch.manual_seed(0)
+    encoding = Sandwich(2, width=64, index_from=1, diagonal="zero")
+    q = torch.randn(1, 2, 5, 4)
+    near, far = (
+        attend_torch(q, q, q, encoding, positions=start + torch.arange(5))
+        for start in (0, 2**40)
+    )
+    torch.testing.assert_close(near, far, rtol=0, atol=1e-6)
+
+
+def test_the_kerple_paper_s_t5_starts_again_at_zero():
+    n = np.arange(300)
+    right = reference.t5_buckets(n, bidirectional=False)
+    printed = wrong.t5_bucket_of_the_kerple_paper(n)
+    assert (printed[:16] == right[:16]).all() and printed[16] == 0 != right[16]
+
+
 BAD = [
     (lambda: reference.alibi_slopes(0, slopes="authors"), ValueError, "heads must be"),
     (lambda: reference.alibi(heads=4, slopes="paper"), ValueError, "'authors' or"),
@@ -291,6 +463,83 @@ BAD = [
         lambda: reference.t5_buckets([0.0, np.nan], bidirectional=False),
         ValueError,
         "offsets must be finite",
+    ),
+    (lambda: KERPLELog(2, scaling="both"), ValueError, "scaling must be 'code' or"),
+    (
+        lambda: KERPLELog(2, scaling="code", r1=torch.zeros(2)),
+        ValueError,
+        r"r1 must be positive, got \[0.0, 0.0\]",
+    ),
+    (
+        lambda: KERPLELog(2, scaling="code", r3=torch.ones(2)),
+        ValueError,
+        "r3 is for powers=True",
+    ),
+    (
+        lambda: KERPLEPower(2, scaling="code", r2=torch.full((2,), 2.0)),
+        ValueError,
+        r"r2 must be in \(0, 2\)",
+    ),
+    (
+        lambda: KERPLEPower(2, scaling="code", r4=torch.ones(2)),
+        ValueError,
+        "r3 and r4 are for weight=True",
+    ),
+    (
+        lambda: KERPLEPower(2, scaling="code", r1=torch.ones(3)),
+        ValueError,
+        r"r1 must be \[2\], got shape \[3\]",
+    ),
+    (
+        lambda: reference.kerple_log_bias([1.0], r1=1.0, r2=-1.0),
+        ValueError,
+        "r2 must be positive and finite",
+    ),
+    (
+        lambda: reference.kerple_power_bias([1.0], r1=1.0, r2=2.5),
+        ValueError,
+        "r2 must be at most 2, got 2.5",
+    ),
+    (
+        lambda: reference.kerple_log(
+            log_r1=np.zeros((2, 1)), log_r2=np.zeros(2), scaling="code"
+        ),
+        ValueError,
+        r"log_r1 must be \[heads\], got shape \[2, 1\]",
+    ),
+    (
+        lambda: reference.kerple_power(
+            log_r1=np.zeros(2), logit_r2=np.zeros(2), log_r3=np.zeros(2), scaling="code"
+        ),
+        ValueError,
+        "needs both log_r3 and logit_r4",
+    ),
+    (
+        lambda: Sandwich(2, width=7, index_from=1, diagonal="kept"),
+        ValueError,
+        "width must be a positive multiple of 2, got 7",
+    ),
+    (
+        lambda: Sandwich(2, width=8, index_from=2, diagonal="kept"),
+        ValueError,
+        "index_from must be 0 or 1, got 2",
+    ),
+    (
+        lambda: Sandwich(2, width=8, index_from=True, diagonal="kept"),
+        TypeError,
+        "index_from must be an integer, got True",
+    ),
+    (
+        lambda: reference.sandwich(
+            heads=2, width=8, index_from=1, diagonal="kept", compression=0
+        ),
+        ValueError,
+        "compression must be above 0, got 0",
+    ),
+    (
+        lambda: Sandwich(2, width=8, index_from=1, diagonal="subtracted"),
+        ValueError,
+        "diagonal must be 'kept' or 'zero'",
     ),
 ]
 

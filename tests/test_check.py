@@ -17,9 +17,10 @@ from nbformat.v4 import new_code_cell
 from posedu import check
 from posedu.check import core, values
 from posedu.check.core import draw
-from posedu.numpy import absolute, attention, gated, rotary, stickbreaking
+from posedu.numpy import absolute, attention, bias, gated, rotary, stickbreaking
 from posedu.numpy.frequencies import frequencies as geometric
 from posedu.torch import RoPE, convert_layout
+from posedu.torch.toeplitz import toeplitz
 from posedu_book import exercises
 from posedu_book.exercises import Source
 from posedu_book.notebooks import ROOT
@@ -201,6 +202,19 @@ def _sticks(q, k, v, attend_current):
 
 
 # What posedu itself says where it has a function for what an exercise asks.
+def _sandwich(distances, width, heads):
+    doors = bias.sandwich(heads=heads, width=width, index_from=1, diagonal="kept")
+    q = np.zeros((heads, len(distances), 1))
+    taken = attention.steps(q, q, q, doors, positions=distances)
+    return taken.logits[:, :, 0]  # the first distance is 0
+
+
+def _kerple(q, k, r1, r2, scaling):
+    q, k, r1, r2 = (t.numpy() for t in (q, k, r1, r2))
+    doors = bias.kerple_log(log_r1=np.log(r1), log_r2=np.log(r2), scaling=scaling)
+    return attention.steps(q, k, k, doors).logits
+
+
 OURS = {
     "order-5": lambda queries, keys: attention.causal_mask(keys)[-queries:],
     "order-7": attention.softmax,
@@ -232,6 +246,13 @@ OURS = {
     "fox-3": _fox,
     "fox-5": _fox_in_window,
     "decay-5": _fox_outputs,
+    "distance-3": lambda t, single, distance: bias.t5_buckets(
+        t, bidirectional=False, buckets=2 * single, distance=distance
+    ),
+    "distance-4": lambda heads: bias.alibi_slopes(heads, slopes="authors"),
+    "distance-5": lambda row: toeplitz(torch.tensor(row), (len(row) + 1) // 2),
+    "distance-6": _sandwich,
+    "distance-7": _kerple,
     "stickbreaking-3": lambda z: stickbreaking.break_stick(z, attend_current=False)[0],
     "stickbreaking-4": lambda z: np.exp(_row(z)[1][0]),
     "stickbreaking-5": lambda z: _row(z)[0][0],

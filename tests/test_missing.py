@@ -7,7 +7,7 @@ import pytest
 
 from posedu import gpu
 from posedu.catalog import CATALOG, FREQUENCY_MAPS
-from posedu_book.missing import ROOMS, main, missing
+from posedu_book.missing import RECORDS, ROOMS, main, missing
 from posedu_book.notebooks import ROOT
 
 ROPE = CATALOG["rope"]
@@ -94,9 +94,10 @@ def test_every_encoding_has_its_place_in_the_command_for_gpus(monkeypatch):
     assert missing(ROPE) == ["gpu"]
 
 
-def test_the_command_names_what_is_lacking_and_fails(capsys):
+def test_the_command_names_what_is_lacking_and_fails(capsys, monkeypatch):
     assert not main(["rope"])
     assert capsys.readouterr().out == ""
+    monkeypatch.setitem(RECORDS, "alibi", replace(CATALOG["alibi"], lab=""))
     assert main(["alibi", "rope"])
     assert capsys.readouterr().out.startswith("alibi: ")
 

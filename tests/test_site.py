@@ -190,7 +190,7 @@ def test_a_page_is_sound(page, width, theme, address, cleared_tab):
         ("sinusoidal", "book/absolute/sinusoidal.html"),
         ("YaRN", "book/reference/elsewhere.html#term-YaRN"),
         ("NTK", "book/reference/elsewhere.html#term-NTK"),
-        ("T5", "book/reference/elsewhere.html#term-T5"),
+        ("T5", "book/bias/distance.html"),
         ("ALiBi", "book/reference/glossary.html#term-ALiBi"),
     ],
 )
@@ -308,7 +308,7 @@ def test_the_map_holds_45_encodings(brief, width, many, chromium):
 
 def test_the_map_shows_what_proofs_lead_to():
     drawn = html("book/reference/map.html")
-    assert 'href="../gated/decay.html#equation-def-decay-alibi">ALiBi<' in drawn
+    assert 'href="../bias/distance.html">ALiBi<' in drawn
     assert "Proof that FoX becomes ALiBi" in drawn
     assert (
         "T5"
@@ -403,7 +403,7 @@ def test_what_is_not_in_the_book_is_not_in_it():
         terms |= {line for line in block.splitlines() if line and line[0] != " "}
         for entry in block.strip().split("\n\n"):
             assert "arxiv.org/abs/" in entry, entry
-    assert {"YaRN", "NTK-aware scaling", "PI", "xPos", "KERPLE", "iRoPE"} <= terms
+    assert {"YaRN", "NTK-aware scaling", "PI", "xPos", "FIRE", "iRoPE"} <= terms
     for record in (*CATALOG.values(), *FREQUENCY_MAPS.values()):
         if record.page:
             assert {record.name.lower(), record.title.lower()}.isdisjoint(

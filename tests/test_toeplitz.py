@@ -6,7 +6,18 @@ import pytest
 import torch
 
 from posedu.timing import peak_memory
-from posedu.torch import T5, ALiBi, Attention, KVCache, Transformer, attend, toeplitz
+from posedu.torch import (
+    T5,
+    ALiBi,
+    Attention,
+    KERPLELog,
+    KERPLEPower,
+    KVCache,
+    Sandwich,
+    Transformer,
+    attend,
+    toeplitz,
+)
 from posedu.torch.toeplitz import attend_by_distance
 
 DOUBLE = torch.float64
@@ -15,6 +26,9 @@ KINDS = {
     "t5, causal": lambda: T5(2, bidirectional=False, table=torch.randn(2, 32)).double(),
     "alibi, symmetric": lambda: ALiBi(2, slopes="authors", sides="symmetric"),
     "alibi, one-sided": lambda: ALiBi(2, slopes="authors", sides="one-sided"),
+    "kerple, log": lambda: KERPLELog(2, scaling="paper").double(),
+    "kerple, power": lambda: KERPLEPower(2, scaling="code").double(),
+    "sandwich": lambda: Sandwich(2, width=16, index_from=1, diagonal="zero"),
 }
 
 

@@ -397,3 +397,36 @@ def alibi_slopes_reversed(heads):
 def alibi_slopes_by_the_nth_root(heads):
     """A note's "2^(−8/n) for the n-th head": same ends, not geometric."""
     return 2.0 ** (-8 / np.arange(1, heads + 1))
+
+
+# Biases of distance: bias(offsets) → the same shape, or one more axis in front.
+
+
+def kerple_of_nemo(t, slope=1.0):
+    """NeMo's copy: the number inside the logarithm is 0 and is not trained."""
+    kerple_a = np.zeros_like(t, dtype=float)
+    return -slope * np.log(1 + kerple_a * np.abs(t))
+
+
+def kerple_inside_the_root(t, r1, r2, d):
+    """Notes that print Eq. 1 and run the code: r1 is divided by √d."""
+    return -r1 * np.log(1 + r2 * np.abs(t)) / np.sqrt(d)
+
+
+def sandwich_without_cosines(t, width=128):
+    """A copy of Sandwich that sums the angles: a line, as ALiBi."""
+    k = np.arange(1, width // 2 + 1)
+    return np.abs(np.asarray(t)[..., None] * 10000.0 ** (-2 * k / width)).sum(-1)
+
+
+def sandwich_of_lecture_notes(t, r1=1.0, r2=64, width=32):
+    """r1 Σ_{k=1}^{r2} cos(t / 10000^(k/d′)) with a d′ that is not r2."""
+    k = np.arange(1, r2 + 1)
+    return r1 * np.cos(np.asarray(t)[..., None] * 10000.0 ** (-k / width)).sum(-1)
+
+
+def t5_bucket_of_the_kerple_paper(n, single=16, distance=128):
+    """T5's bucket as KERPLE's paper describes it: the logarithm without + 16."""
+    n = np.asarray(n, dtype=float)
+    far = np.log(np.maximum(n, 1) / single) / np.log(distance / single) * single
+    return np.where(n < single, n, np.minimum(np.floor(far), 2 * single - 1))

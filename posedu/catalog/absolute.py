@@ -1,6 +1,6 @@
 """Records of the absolute encodings."""
 
-from posedu.catalog.records import Encoding, variant
+from posedu.catalog.records import Encoding, SpecialCase, variant
 
 ENCODINGS = (
     Encoding(
@@ -23,6 +23,14 @@ ENCODINGS = (
         cost="O(L d) once, at the input",
         relative="its inner products are; a whole score only where it ignores content",
         bounded="yes: |PE|² = d/2",
+        special_cases=(
+            SpecialCase(
+                "sandwich",
+                "nothing is projected and the terms that mix content and position are "
+                "left out, but for scale and index",
+                "eq-sandwich-position",
+            ),
+        ),
         sizes=("d_model",),
         adopters=("Transformer (2017)", "Marian", "Pegasus", "Whisper encoder"),
     ),

@@ -1,6 +1,6 @@
 """Records of the biases of distance."""
 
-from posedu.catalog.records import Encoding, variant
+from posedu.catalog.records import Encoding, SpecialCase, variant
 
 ENCODINGS = (
     Encoding(
@@ -12,6 +12,8 @@ ENCODINGS = (
         doors=("scale", "bias"),
         file="bias.t5",
         module="T5",
+        chapter="distance",
+        lab="bias",
         variants=(
             variant(bidirectional=False, distance=16, module={"buckets": 8}),
             variant(bidirectional=True, distance=16, module={"buckets": 8}),
@@ -31,9 +33,10 @@ ENCODINGS = (
         arxiv="2108.12409",
         kind="doors",
         doors=("fold",),
-        treated="def-decay-alibi",
         file="bias.alibi",
         module="ALiBi",
+        chapter="distance",
+        lab="bias",
         variants=(
             variant(slopes="authors", sides="causal", heads=3),
             variant(slopes="geometric", sides="symmetric", heads=3),
@@ -44,6 +47,78 @@ ENCODINGS = (
         relative="exactly",
         bounded="no: the bias falls without end",
         adopters=("BLOOM", "MPT", "Falcon-RW", "Baichuan-13B", "JinaBERT"),
+        sizes=("heads",),
+        face_sizes=("heads",),
+        unit="1",
+    ),
+    Encoding(
+        name="kerple-log",
+        title="KERPLE (log)",
+        paper="chi2022",
+        arxiv="2205.09921",
+        kind="doors",
+        doors=("bias",),
+        file="bias.kerple",
+        module="KERPLELog",
+        chapter="distance",
+        lab="bias",
+        variants=(
+            variant(scaling="code"),
+            variant(scaling="paper", module={"powers": True}, parameters="3*h"),
+        ),
+        parameters="2*h",
+        cost="O(L) a head and layer for the numbers, O(L²) to add them",
+        relative="exactly",
+        bounded="no: the bias falls without end",
+        sizes=("heads",),
+        unit="1",
+    ),
+    Encoding(
+        name="kerple-power",
+        title="KERPLE (power)",
+        paper="chi2022",
+        arxiv="2205.09921",
+        kind="doors",
+        doors=("bias",),
+        file="bias.kerple",
+        module="KERPLEPower",
+        chapter="distance",
+        lab="bias",
+        variants=(
+            variant(scaling="paper"),
+            variant(scaling="code", module={"weight": True}, parameters="4*h"),
+        ),
+        parameters="2*h",
+        cost="O(L) a head and layer for the numbers, O(L²) to add them",
+        relative="exactly",
+        bounded="no: the bias falls without end",
+        special_cases=(
+            SpecialCase(
+                "alibi", "r₂ = 1, r₁ = m, under a causal mask", "eq-kerple-alibi"
+            ),
+        ),
+        sizes=("heads",),
+        unit="1",
+    ),
+    Encoding(
+        name="sandwich",
+        title="Sandwich",
+        paper="chi2023",
+        arxiv="2212.10356",
+        kind="doors",
+        doors=("bias",),
+        file="bias.sandwich",
+        module="Sandwich",
+        chapter="distance",
+        lab="bias",
+        variants=(
+            variant(width=12, index_from=1, diagonal="kept"),
+            variant(width=12, index_from=0, diagonal="zero", compression=2),
+        ),
+        parameters="0",
+        cost="O(L width) a layer for the numbers, O(L²) a head to add them",
+        relative="exactly",
+        bounded="yes: by width/2 over the head's ratio",
         sizes=("heads",),
         face_sizes=("heads",),
         unit="1",

@@ -13,6 +13,7 @@ from posedu.explorables.order import order_explorable
 from posedu.explorables.patches import patches_explorable
 from posedu.explorables.paths import paths_explorable
 from posedu.explorables.planes import planes_explorable
+from posedu.explorables.reach import reach_explorable
 from posedu.explorables.sinusoidal import sinusoidal_explorable
 from posedu.explorables.sphere import generators_explorable, turns_explorable
 from posedu.explorables.stick import stick_explorable
@@ -31,6 +32,7 @@ __all__ = [
     "patches_explorable",
     "paths_explorable",
     "planes_explorable",
+    "reach_explorable",
     "rotation_explorable",
     "sinusoidal_explorable",
     "stick_explorable",

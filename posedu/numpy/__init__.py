@@ -2,7 +2,7 @@
 
 from posedu.numpy.absolute.sinusoidal import embed_sinusoidal
 from posedu.numpy.attention import Doors, Tokens, attend
-from posedu.numpy.bias import alibi, t5
+from posedu.numpy.bias import alibi, kerple_log, kerple_power, sandwich, t5
 from posedu.numpy.gated import cope, fox, fox_pro
 from posedu.numpy.rotary import (
     axial,
@@ -31,10 +31,13 @@ __all__ = [
     "fope_offset",
     "fox",
     "fox_pro",
+    "kerple_log",
+    "kerple_power",
     "liere",
     "mixed",
     "pi",
     "rope",
+    "sandwich",
     "stick_breaking",
     "t5",
 ]

@@ -2,7 +2,7 @@
 
 from posedu.sympy.absolute.sinusoidal import embed_sinusoidal
 from posedu.sympy.attention import Doors, Tokens, attend
-from posedu.sympy.bias import alibi, t5
+from posedu.sympy.bias import alibi, kerple_log, kerple_power, sandwich, t5
 from posedu.sympy.gated import cope, fox, fox_pro
 from posedu.sympy.rotary import (
     axial,
@@ -30,9 +30,12 @@ __all__ = [
     "fope_offset",
     "fox",
     "fox_pro",
+    "kerple_log",
+    "kerple_power",
     "liere",
     "mixed",
     "rope",
+    "sandwich",
     "stick_breaking",
     "t5",
 ]

@@ -2,7 +2,7 @@
 
 from posedu.torch.absolute.sinusoidal import Sinusoidal
 from posedu.torch.attention import Attention, KVCache, attend
-from posedu.torch.bias import T5, ALiBi
+from posedu.torch.bias import T5, ALiBi, KERPLELog, KERPLEPower, Sandwich
 from posedu.torch.encoding import Encoding, Tokens
 from posedu.torch.gated import CoPE, FoX, FoXPro
 from posedu.torch.rotary import (
@@ -34,10 +34,13 @@ __all__ = [
     "FoPE",
     "FoX",
     "FoXPro",
+    "KERPLELog",
+    "KERPLEPower",
     "KVCache",
     "LieRE",
     "MixedRoPE",
     "RoPE",
+    "Sandwich",
     "Sinusoidal",
     "StickBreaking",
     "Tokens",

@@ -50,6 +50,10 @@ def toeplitz(
     row: Float[Tensor, "*heads offsets"], keys: int
 ) -> Float[Tensor, "*heads queries keys"]:
     """The matrix of a row of numbers by offset, from the largest offset down."""
+    if torch.compiler.is_compiling():  # to which a window's size is a constant
+        newest = row.shape[-1] - keys
+        i = torch.arange(newest, -1, -1, device=row.device)
+        return row[..., i[:, None] + torch.arange(keys, device=row.device)]
     return row.unfold(-1, keys, 1).flip(-2)
 
 

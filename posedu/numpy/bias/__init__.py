@@ -1,6 +1,24 @@
 """Biases of distance, the reference face: a module an encoding."""
 
 from posedu.numpy.bias.alibi import alibi, alibi_slopes
+from posedu.numpy.bias.kerple import (
+    kerple_log,
+    kerple_log_bias,
+    kerple_power,
+    kerple_power_bias,
+)
+from posedu.numpy.bias.sandwich import sandwich, sandwich_sum
 from posedu.numpy.bias.t5 import t5, t5_buckets
 
-__all__ = ["alibi", "alibi_slopes", "t5", "t5_buckets"]
+__all__ = [
+    "alibi",
+    "alibi_slopes",
+    "kerple_log",
+    "kerple_log_bias",
+    "kerple_power",
+    "kerple_power_bias",
+    "sandwich",
+    "sandwich_sum",
+    "t5",
+    "t5_buckets",
+]

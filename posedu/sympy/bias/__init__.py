@@ -1,6 +1,24 @@
 """Biases of distance over symbols: a module an encoding."""
 
 from posedu.sympy.bias.alibi import alibi, alibi_slopes
+from posedu.sympy.bias.kerple import (
+    kerple_log,
+    kerple_log_bias,
+    kerple_power,
+    kerple_power_bias,
+)
+from posedu.sympy.bias.sandwich import sandwich, sandwich_sum
 from posedu.sympy.bias.t5 import t5, t5_bucket
 
-__all__ = ["alibi", "alibi_slopes", "t5", "t5_bucket"]
+__all__ = [
+    "alibi",
+    "alibi_slopes",
+    "kerple_log",
+    "kerple_log_bias",
+    "kerple_power",
+    "kerple_power_bias",
+    "sandwich",
+    "sandwich_sum",
+    "t5",
+    "t5_bucket",
+]

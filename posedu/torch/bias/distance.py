@@ -1,12 +1,15 @@
 """A bias of the offset alone: one number for each distance and head."""
 
+from collections.abc import Callable
+
 import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor
-from torch.compiler import is_compiling
 
 from posedu.torch.encoding import Encoding, ScoreMod, Tokens
 from posedu.torch.toeplitz import toeplitz
+
+OfOffsets = Callable[[Tensor], Tensor]
 
 
 class ByDistance(Encoding):
@@ -24,22 +27,15 @@ class ByDistance(Encoding):
 
     def by_distance(self, tokens: Tokens) -> Float[Tensor, "heads offsets"] | None:
         """The bias of every offset from the largest down, if positions count up."""
-        queries, keys = tokens.q.shape[2], tokens.k.shape[2]
-        if not tokens.consecutive or not queries:
-            return None
-        offsets = torch.arange(keys - 1, -queries, -1, device=tokens.q.device)
-        return self._wide(offsets, tokens)
-
-    def _wide(self, offsets: Tensor, tokens: Tokens) -> Tensor:
-        dtype = torch.promote_types(tokens.q.dtype, torch.float32)
-        return self.of_offsets(offsets).to(dtype)
+        return _row(self._scaled(tokens), tokens)
 
     def bias(self, tokens: Tokens) -> Float[Tensor, "rows heads queries keys"] | None:
-        """Of each query and key; a compiler fuses what is written out of offsets."""
-        row = None if is_compiling() else self.by_distance(tokens)
-        if row is None:
-            return self._wide(tokens.offsets.squeeze(1), tokens).movedim(0, 1)
-        return toeplitz(row, tokens.k.shape[2])[None]
+        """Of each query and key."""
+        return matrix_by_distance(self._scaled(tokens), tokens)
+
+    def _scaled(self, tokens: Tokens) -> OfOffsets:
+        """:meth:`of_offsets`, for logits of these tokens."""
+        return self.of_offsets
 
     def score_mod(self, tokens: Tokens) -> ScoreMod | None:
         """The row, looked up at the distance."""
@@ -48,3 +44,26 @@ class ByDistance(Encoding):
             return None
         newest = tokens.q.shape[2] - 1
         return lambda score, b, h, i, j: score + row[h, newest - i + j]
+
+
+def matrix_by_distance(
+    of_offsets: OfOffsets, tokens: Tokens
+) -> Float[Tensor, "rows heads queries keys"]:
+    """A function of the offset of each query and key: a view of a row, if it can be."""
+    row = _row(of_offsets, tokens)
+    if row is None:
+        return _wide(of_offsets, tokens.offsets.squeeze(1), tokens).movedim(0, 1)
+    return toeplitz(row, tokens.k.shape[2])[None]
+
+
+def _row(of_offsets: OfOffsets, tokens: Tokens) -> Tensor | None:
+    queries, keys = tokens.q.shape[2], tokens.k.shape[2]
+    if not tokens.consecutive or not queries:
+        return None
+    offsets = torch.arange(keys - 1, -queries, -1, device=tokens.q.device)
+    return _wide(of_offsets, offsets, tokens)
+
+
+def _wide(of_offsets: OfOffsets, offsets: Tensor, tokens: Tokens) -> Tensor:
+    dtype = torch.promote_types(tokens.q.dtype, torch.float32)
+    return of_offsets(offsets).to(dtype)

@@ -1,0 +1,1 @@
+"""Exercises on biases, a module for each chapter."""

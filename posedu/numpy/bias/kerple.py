@@ -1,0 +1,176 @@
+"""KERPLE: logits fall with the logarithm of the distance, or with a power of it."""
+
+import numpy as np
+from jaxtyping import Float
+
+from posedu._arguments import KERPLE_SCALINGS, require_choice
+from posedu.numpy._arrays import Positions, require_floats, require_positions
+from posedu.numpy.attention import Doors, Tokens
+
+Array = np.ndarray
+PerHead = Float[Array, "heads"]
+
+
+def kerple_log_bias(
+    offsets: Positions,
+    *,
+    r1: PerHead | float,
+    r2: PerHead | float,
+    r3: PerHead | float = 1.0,
+) -> Float[Array, "*heads_and_shape"]:
+    """−r1 log(1 + r2 t^r3) of the distance t (arXiv 2205.09921, Corollary 1).
+
+    Parameters
+    ----------
+    offsets
+        Query position minus key position, finite.
+    r1, r2
+        Positive: one number, or one for each head.
+    r3
+        In (0, 2]; 1 for the form of two parameters (default).
+
+    Returns
+    -------
+    ``[*shape]``, or ``[heads, *shape]``. Equation ``def-kerple``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Offsets not finite, parameters outside.
+    """
+    t = np.abs(require_positions(offsets, "offsets"))
+    r1, r2 = _positive("r1", r1, t), _positive("r2", r2, t)
+    return -r1 * np.log1p(r2 * t ** _exponent("r3", r3, t))
+
+
+def kerple_power_bias(
+    offsets: Positions, *, r1: PerHead | float, r2: PerHead | float
+) -> Float[Array, "*heads_and_shape"]:
+    """−r1 t^r2 of the distance t (arXiv 2205.09921, Corollary 1).
+
+    ``r1`` is positive, ``r2`` in (0, 2]. Otherwise as :func:`kerple_log_bias`.
+    """
+    t = np.abs(require_positions(offsets, "offsets"))
+    return -_positive("r1", r1, t) * t ** _exponent("r2", r2, t)
+
+
+def _positive(name: str, value: PerHead | float, t: Array) -> Array:
+    """``value`` to go with the distances ``t``, if it is positive."""
+    value = np.asarray(value, dtype=float)
+    if value.ndim > 1 or not (np.isfinite(value) & (value > 0)).all():
+        raise ValueError(
+            f"{name} must be positive and finite, one number or one for each head, "
+            f"got {value}"
+        )
+    return value.reshape(*value.shape, *[1] * t.ndim) if value.ndim else value
+
+
+def _exponent(name: str, value: PerHead | float, t: Array) -> Array:
+    """As :func:`_positive`, at most 2."""
+    if (np.asarray(value) > 2).any():
+        raise ValueError(f"{name} must be at most 2, got {value}")
+    return _positive(name, value, t)
+
+
+def kerple_log(
+    *, log_r1: PerHead, log_r2: PerHead, logit_r3: PerHead | None = None, scaling: str
+) -> Doors:
+    """KERPLE's logarithm as doors (arXiv 2205.09921, Corollary 1).
+
+    Trained are numbers without bounds, of each head: r = e^log_r, and 2σ(logit_r) for
+    an exponent.
+
+    Parameters
+    ----------
+    log_r1, log_r2
+        Of the bias −r1 log(1 + r2 t) of the distance t.
+    logit_r3
+        Of the form of three parameters, −r1 log(1 + r2 t^r3).
+    scaling
+        What is divided by √d. ``"paper"``: products and bias (its Eq. 1). ``"code"``:
+        products alone (the authors' code).
+
+    Returns
+    -------
+    Equation ``def-kerple``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Parameters that hold no floats or are not one for each head, unknown
+        ``scaling``.
+    """
+    r1, r2 = _exp("log_r1", log_r1), _exp("log_r2", log_r2)
+    r3 = 1.0 if logit_r3 is None else _exponents("logit_r3", logit_r3)
+    require_choice("scaling", scaling, KERPLE_SCALINGS)
+
+    def bias(tokens: Tokens) -> Float[Array, "heads queries keys"]:
+        b = kerple_log_bias(tokens.distances, r1=r1, r2=r2, r3=r3)
+        return b / np.sqrt(tokens.d) if scaling == "paper" else b
+
+    return Doors(bias=bias)
+
+
+def kerple_power(
+    *,
+    log_r1: PerHead,
+    logit_r2: PerHead,
+    log_r3: PerHead | None = None,
+    logit_r4: PerHead | None = None,
+    scaling: str,
+) -> Doors:
+    """KERPLE's power as doors (arXiv 2205.09921, Corollary 1).
+
+    Parameters
+    ----------
+    log_r1, logit_r2
+        Of the bias −r1 t^r2 of the distance t.
+    log_r3, logit_r4
+        Of the form with a weight, where products are multiplied by e^(−r3 t^r4).
+    scaling
+        See :func:`kerple_log`, where trained numbers are explained, too.
+
+    Returns
+    -------
+    Equation ``def-kerple``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As :func:`kerple_log`; one of ``log_r3`` and ``logit_r4`` without the other.
+    """
+    r1, r2 = _exp("log_r1", log_r1), _exponents("logit_r2", logit_r2)
+    require_choice("scaling", scaling, KERPLE_SCALINGS)
+
+    def bias(tokens: Tokens) -> Float[Array, "heads queries keys"]:
+        b = kerple_power_bias(tokens.distances, r1=r1, r2=r2)
+        return b / np.sqrt(tokens.d) if scaling == "paper" else b
+
+    if log_r3 is None and logit_r4 is None:
+        return Doors(bias=bias)
+    if log_r3 is None or logit_r4 is None:
+        raise ValueError("a weight needs both log_r3 and logit_r4")
+    r3, r4 = _exp("log_r3", log_r3), _exponents("logit_r4", logit_r4)
+
+    def logits(tokens: Tokens) -> Float[Array, "heads queries keys"]:
+        weight = np.exp(kerple_power_bias(tokens.distances, r1=r3, r2=r4))
+        products = tokens.q @ tokens.k.swapaxes(-1, -2) / np.sqrt(tokens.d)
+        return products * weight + bias(tokens)
+
+    return Doors(logits=logits)
+
+
+def _exp(name: str, logarithms: PerHead) -> PerHead:
+    with np.errstate(over="ignore"):  # what is infinite is refused later
+        return np.exp(_per_head(name, logarithms))
+
+
+def _exponents(name: str, logits: PerHead) -> PerHead:
+    return 2 / (1 + _exp(name, -_per_head(name, logits)))
+
+
+def _per_head(name: str, value: PerHead) -> PerHead:
+    value = require_floats(name, value)
+    if value.ndim != 1:
+        raise ValueError(f"{name} must be [heads], got shape {list(value.shape)}")
+    return value

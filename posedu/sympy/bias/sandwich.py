@@ -1,0 +1,49 @@
+"""Sandwich over symbols."""
+
+import sympy as sp
+
+from posedu._arguments import (
+    DIAGONALS,
+    require_choice,
+    require_dimension,
+    require_index,
+    require_positive,
+)
+from posedu.sympy._expressions import expression
+from posedu.sympy.attention import Doors, Heads, Tokens
+
+
+def sandwich_sum(offset: sp.Expr, *, width: int, index_from: int) -> sp.Expr:
+    """Σ cos((i − j) 10000^(−2k/width)). Equation ``def-sandwich``."""
+    half = require_dimension("width", width) // 2
+    first = require_index("index_from", index_from)
+    offset = expression("offset", offset)
+    exponents = (sp.Rational(-2 * k, width) for k in range(first, first + half))
+    return sp.Add(*(sp.cos(offset * sp.Integer(10000) ** e) for e in exponents))
+
+
+def sandwich(
+    *,
+    heads: int,
+    width: int,
+    index_from: int,
+    diagonal: str,
+    compression: float = 8.0,
+) -> Doors:
+    """Sandwich as doors. See :func:`posedu.numpy.bias.sandwich`."""
+    require_dimension("heads", heads, 1)
+    require_positive("compression", compression)
+    require_choice("diagonal", diagonal, DIAGONALS)
+    less = sp.Rational(width, 2) if diagonal == "zero" else 0
+
+    def entry(h: int, offset: sp.Expr) -> sp.Expr:
+        total = sandwich_sum(offset, width=width, index_from=index_from) - less
+        return total * heads / (sp.Rational(compression) * h)
+
+    def bias(tokens: Tokens) -> Heads:
+        return tuple(
+            tokens.of_offsets(lambda offset, h=h: entry(h, offset))
+            for h in range(1, heads + 1)
+        )
+
+    return Doors(bias=bias, heads=heads)

@@ -1,0 +1,202 @@
+"""KERPLE: logits fall with the logarithm of the distance, or with a power of it."""
+
+import torch
+from jaxtyping import Float, Shaped
+from torch import Tensor, nn
+
+from posedu._arguments import (
+    KERPLE_SCALINGS,
+    require_bool,
+    require_choice,
+    require_dimension,
+)
+from posedu.torch._tensors import require_shape
+from posedu.torch.bias.distance import ByDistance, OfOffsets, matrix_by_distance
+from posedu.torch.encoding import Tokens
+
+PerHead = Float[Tensor, "heads"]
+_LEAST = 0.01  # the authors' code lets nothing start or fall below
+
+
+class _KERPLE(ByDistance):
+    """What both kernels share: numbers of each head, and where √d divides."""
+
+    heads: int
+
+    def __init__(self, heads: int, scaling: str):
+        super().__init__()
+        self.heads = require_dimension("heads", heads, 1)
+        self.scaling = require_choice("scaling", scaling, KERPLE_SCALINGS)
+
+    def _positive(self, name: str, start: PerHead | None, most: float) -> nn.Parameter:
+        """The logarithm of what starts between 0 and ``most``, or as it is given."""
+        start = self._start(name, start, most)
+        if (start <= 0).any():
+            raise ValueError(f"{name} must be positive, got {start.tolist()}")
+        return nn.Parameter(start.log())
+
+    def _exponent(self, name: str, start: PerHead | None) -> nn.Parameter:
+        """The logit of half of what is in (0, 2)."""
+        start = self._start(name, start, 2.0)
+        if ((start <= 0) | (start >= 2)).any():
+            raise ValueError(f"{name} must be in (0, 2), got {start.tolist()}")
+        return nn.Parameter((start / 2).logit())
+
+    def _start(self, name: str, start: PerHead | None, most: float) -> PerHead:
+        if start is None:
+            return (most * torch.rand(self.heads)).clamp(min=_LEAST)
+        require_shape(name, start, (self.heads,))
+        return start.detach()
+
+    def _scaled(self, tokens: Tokens) -> OfOffsets:
+        if self.scaling == "code":
+            return self.of_offsets
+        return lambda offsets: self.of_offsets(offsets) * self.scale(tokens.d)
+
+
+class KERPLELog(_KERPLE):
+    """Logits less r1 log(1 + r2 t) of the distance t (arXiv 2205.09921, Corollary 1).
+
+    Trained are log r1 and log r2 of each head, so that both stay positive. In the
+    authors' code one module serves every layer. Equation ``def-kerple``.
+
+    Parameters
+    ----------
+    heads
+        Query heads.
+    scaling
+        What is divided by √d. ``"paper"``: products and bias (its Eq. 1). ``"code"``:
+        products alone (the authors' code).
+    powers
+        Whether distances are taken to a trained power r3 in (0, 2): the paper's form of
+        three parameters. Default false.
+    r1, r2, r3
+        Where they start, ``[heads]``. Default: uniform below 2, 1 and 2 (the authors'
+        code has the first two), but not below 0.01.
+
+    Raises
+    ------
+    TypeError, ValueError
+        ``heads`` not a positive integer, unknown ``scaling``, a start of another shape
+        or outside, an r3 that is not wanted.
+    """
+
+    def __init__(
+        self,
+        heads: int,
+        *,
+        scaling: str,
+        powers: bool = False,
+        r1: PerHead | None = None,
+        r2: PerHead | None = None,
+        r3: PerHead | None = None,
+    ):
+        super().__init__(heads, scaling)
+        self.powers = require_bool("powers", powers)
+        if r3 is not None and not powers:
+            raise ValueError("r3 is for powers=True")
+        self.log_r1 = self._positive("r1", r1, 2.0)
+        self.log_r2 = self._positive("r2", r2, 1.0)
+        if powers:
+            self.logit_r3 = self._exponent("r3", r3)
+
+    def of_offsets(
+        self, offsets: Shaped[Tensor, "*shape"]
+    ) -> Float[Tensor, "heads *shape"]:
+        """The logarithm, in float64."""
+        t = offsets.flatten().abs().to(torch.float64)
+        if self.powers:
+            t = t ** _exponents(self.logit_r3)
+        fallen = (_numbers(self.log_r2) * t).log1p()
+        return (-_numbers(self.log_r1) * fallen).unflatten(-1, offsets.shape)
+
+    def extra_repr(self) -> str:
+        """Say the conventions when the module is printed."""
+        return f"{self.heads}, scaling={self.scaling!r}, powers={self.powers}"
+
+
+class KERPLEPower(_KERPLE):
+    """Logits less r1 t^r2 of the distance t (arXiv 2205.09921, Corollary 1).
+
+    Trained are log r1 and the logit of r2/2, of each head: r1 stays positive, r2 in
+    (0, 2). Equation ``def-kerple``.
+
+    Parameters
+    ----------
+    heads, scaling
+        See :class:`KERPLELog`.
+    weight
+        Whether products are multiplied by e^(−r3 t^r4), the paper's form with a
+        bias and a weight. Default false.
+    r1, r2, r3, r4
+        Where they start, ``[heads]``. Default: uniform below 1, 2, 1 and 2, but not
+        below 0.01 (the authors' code).
+
+    Raises
+    ------
+    TypeError, ValueError
+        As :class:`KERPLELog`; an r3 or r4 that is not wanted.
+    """
+
+    def __init__(
+        self,
+        heads: int,
+        *,
+        scaling: str,
+        weight: bool = False,
+        r1: PerHead | None = None,
+        r2: PerHead | None = None,
+        r3: PerHead | None = None,
+        r4: PerHead | None = None,
+    ):
+        super().__init__(heads, scaling)
+        self.weight = require_bool("weight", weight)
+        if not weight and (r3 is not None or r4 is not None):
+            raise ValueError("r3 and r4 are for weight=True")
+        self.log_r1 = self._positive("r1", r1, 1.0)
+        self.logit_r2 = self._exponent("r2", r2)
+        if weight:
+            self.log_r3 = self._positive("r3", r3, 1.0)
+            self.logit_r4 = self._exponent("r4", r4)
+
+    def opens(self, door: str) -> bool:
+        """With a weight, the logits are not products plus a bias."""
+        if self.weight and door in ("bias", "logits"):
+            return door == "logits"
+        return door != "logits" and super().opens(door)
+
+    def of_offsets(
+        self, offsets: Shaped[Tensor, "*shape"]
+    ) -> Float[Tensor, "heads *shape"]:
+        """The power, in float64."""
+        return _power(offsets, self.log_r1, self.logit_r2)
+
+    def logits(self, tokens: Tokens) -> Float[Tensor, "batch heads queries keys"]:
+        """The products, each by its weight, and the bias."""
+        if not self.weight:
+            return super().logits(tokens)
+        weight = matrix_by_distance(self._weights, tokens)
+        products = tokens.q @ tokens.k.mT * self.scale(tokens.d)
+        return products * weight + matrix_by_distance(self._scaled(tokens), tokens)
+
+    def _weights(self, offsets: Tensor) -> Tensor:
+        return _power(offsets, self.log_r3, self.logit_r4).exp()
+
+    def extra_repr(self) -> str:
+        """Say the conventions when the module is printed."""
+        return f"{self.heads}, scaling={self.scaling!r}, weight={self.weight}"
+
+
+def _power(offsets: Tensor, log_r: Tensor, logit_r: Tensor) -> Tensor:
+    """−r |t|^(an exponent) of each head."""
+    t = offsets.flatten().abs().to(torch.float64)
+    power = t ** _exponents(logit_r)
+    return (-_numbers(log_r) * power).unflatten(-1, offsets.shape)
+
+
+def _numbers(log_r: PerHead) -> Float[Tensor, "heads 1"]:
+    return log_r.to(torch.float64).exp()[:, None]
+
+
+def _exponents(logit_r: PerHead) -> Float[Tensor, "heads 1"]:
+    return 2 * logit_r.to(torch.float64).sigmoid()[:, None]

@@ -1,0 +1,74 @@
+"""Sandwich: what sinusoidal encodings say of position alone, as a bias."""
+
+import torch
+from jaxtyping import Float, Shaped
+from torch import Tensor
+
+from posedu._arguments import (
+    DIAGONALS,
+    require_choice,
+    require_dimension,
+    require_index,
+    require_positive,
+)
+from posedu.torch.bias.distance import ByDistance
+
+
+class Sandwich(ByDistance):
+    """Logits plus Σ cos((i − j) ω_k) over the head's ratio (arXiv 2212.10356).
+
+    No parameters, no maximal length. Equation ``def-sandwich``.
+
+    Parameters
+    ----------
+    heads
+        Query heads.
+    width
+        Features of the sinusoidal encoding, even; the head dimension has no part in it.
+    index_from, diagonal, compression
+        See :func:`posedu.numpy.bias.sandwich`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As :func:`posedu.numpy.bias.sandwich`.
+    """
+
+    heads: int
+
+    def __init__(
+        self,
+        heads: int,
+        *,
+        width: int,
+        index_from: int,
+        diagonal: str,
+        compression: float = 8.0,
+    ):
+        super().__init__()
+        self.heads = require_dimension("heads", heads, 1)
+        self.width = require_dimension("width", width)
+        self.index_from = require_index("index_from", index_from)
+        self.diagonal = require_choice("diagonal", diagonal, DIAGONALS)
+        self.compression = require_positive("compression", compression)
+
+    def of_offsets(
+        self, offsets: Shaped[Tensor, "*shape"]
+    ) -> Float[Tensor, "heads *shape"]:
+        """The sum, one wave after the other, in float64."""
+        steps = offsets.flatten().to(torch.float64)
+        total = torch.zeros_like(steps)
+        for k in range(self.index_from, self.index_from + self.width // 2):
+            total += (steps * 1e4 ** (-2 * k / self.width)).cos()
+        if self.diagonal == "zero":
+            total -= self.width / 2
+        h = torch.arange(1, self.heads + 1, dtype=torch.float64, device=steps.device)
+        inverse = self.heads / (self.compression * h)
+        return (inverse[:, None] * total).unflatten(-1, offsets.shape)
+
+    def extra_repr(self) -> str:
+        """Say the conventions when the module is printed."""
+        return (
+            f"{self.heads}, width={self.width}, index_from={self.index_from}, "
+            f"diagonal={self.diagonal!r}, compression={self.compression:g}"
+        )
