@@ -4,6 +4,7 @@ from posedu.numpy.absolute.sinusoidal import embed_sinusoidal
 from posedu.numpy.attention import Doors, Tokens, attend
 from posedu.numpy.bias import alibi, t5
 from posedu.numpy.gated import cope, fox, fox_pro
+from posedu.numpy.relative import inkling, music_transformer, shaw
 from posedu.numpy.rotary import (
     axial,
     comrope_ap,
@@ -31,10 +32,13 @@ __all__ = [
     "fope_offset",
     "fox",
     "fox_pro",
+    "inkling",
     "liere",
     "mixed",
+    "music_transformer",
     "pi",
     "rope",
+    "shaw",
     "stick_breaking",
     "t5",
 ]

@@ -4,6 +4,7 @@ from posedu.sympy.absolute.sinusoidal import embed_sinusoidal
 from posedu.sympy.attention import Doors, Tokens, attend
 from posedu.sympy.bias import alibi, t5
 from posedu.sympy.gated import cope, fox, fox_pro
+from posedu.sympy.relative import inkling, music_transformer, shaw
 from posedu.sympy.rotary import (
     axial,
     comrope_ap,
@@ -30,9 +31,12 @@ __all__ = [
     "fope_offset",
     "fox",
     "fox_pro",
+    "inkling",
     "liere",
     "mixed",
+    "music_transformer",
     "rope",
+    "shaw",
     "stick_breaking",
     "t5",
 ]

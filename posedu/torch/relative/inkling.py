@@ -1,0 +1,133 @@
+"""Inkling's relative logits: each token mixes a few profiles of the distance."""
+
+import torch
+from jaxtyping import Float, Shaped
+from torch import Tensor, nn
+
+from posedu._arguments import (
+    DIVISORS,
+    require_bool,
+    require_choice,
+    require_dimension,
+    require_temperature,
+)
+from posedu.torch._tensors import require_input
+from posedu.torch.encoding import Tokens
+from posedu.torch.relative.table import OffsetTable, trained_table
+
+
+def log_temperature(
+    positions: Shaped[Tensor, "*shape"], *, floor: float, alpha: float
+) -> Float[Tensor, "*shape"]:
+    """τ = 1 + α ln max(1, (i + 1) / floor) in float64. Equation ``def-inkling-tau``."""
+    count = positions.to(torch.float64) + 1
+    return 1 + alpha * (count / floor).clamp(min=1.0).log()
+
+
+class Inkling(OffsetTable):
+    """Relative logits: r_i · P[distance], r_i a projection of the layer's input.
+
+    Of Thinking Machines' Inkling there is no paper; this follows
+    ``models/inkling/modeling_inkling.py`` of transformers 5.23.0. Equation
+    ``def-inkling``.
+
+    Parameters
+    ----------
+    heads, d_model
+        Query heads, and the width of the layer's input.
+    extent
+        How many distances have a number: 0, 1, …, extent − 1; farther keys, and later
+        ones, get 0. Default 1024 (Inkling's global layers; in the others, their
+        window).
+    d_rel
+        Profiles, which all heads share. Default 16 (Inkling).
+    divisor
+        What content is divided by: ``"width"``, d (Inkling, whose queries and keys are
+        normalised), or ``"root"``, √d (Inkling-2, x-transformers). The bias is not.
+    r_bias
+        Whether the projection has a bias (x-transformers). Default false.
+    floor, alpha
+        Of the temperature 1 + α ln max(1, (i + 1) / floor) that multiplies all logits of
+        a query. Default none, 0.1 (Inkling; Inkling-2 has floor 128000).
+    profiles
+        Where they start, ``[d_rel, extent]``. Default: zeros. (Inkling draws them
+        normal.)
+
+    Raises
+    ------
+    TypeError, ValueError
+        Sizes that are not positive integers, an unknown ``divisor``, a ``floor`` that
+        is not positive, ``profiles`` of another shape.
+    """
+
+    heads: int
+    d_model: int
+    future = 0
+    beyond = "zero"
+    needs_x = True
+
+    def __init__(
+        self,
+        heads: int,
+        d_model: int,
+        *,
+        divisor: str,
+        extent: int = 1024,
+        d_rel: int = 16,
+        r_bias: bool = False,
+        floor: float | None = None,
+        alpha: float = 0.1,
+        profiles: Float[Tensor, "d_rel extent"] | None = None,
+    ):
+        super().__init__()
+        self.heads = require_dimension("heads", heads, 1)
+        self.d_model = require_dimension("d_model", d_model, 1)
+        self.past = require_dimension("extent", extent, 1) - 1
+        self.d_rel = require_dimension("d_rel", d_rel, 1)
+        self.divisor = require_choice("divisor", divisor, DIVISORS)
+        require_temperature(floor, alpha)
+        self.floor, self.alpha = floor, alpha
+        require_bool("r_bias", r_bias)
+        self.r_proj = nn.Linear(d_model, heads * d_rel, bias=r_bias)
+        self.profiles = trained_table("profiles", profiles, (d_rel, extent), True)
+
+    def opens(self, door: str) -> bool:
+        """``rotate`` only with a temperature."""
+        return super().opens(door) and (door != "rotate" or self.floor is not None)
+
+    def rotate(
+        self,
+        q: Float[Tensor, "batch heads tokens d"],
+        k: Float[Tensor, "batch kv_heads tokens d"],
+        positions: Shaped[Tensor, "rows tokens"],
+    ) -> tuple[
+        Float[Tensor, "batch heads tokens d"], Float[Tensor, "batch kv_heads tokens d"]
+    ]:
+        """Warm the queries."""
+        return (q if self.floor is None else self._warm(q, positions)), k
+
+    def scale(self, d: int) -> float:
+        """1/d or 1/√d."""
+        return 1 / d if self.divisor == "width" else d**-0.5
+
+    def products(
+        self, tokens: Tokens, rows: slice
+    ) -> Float[Tensor, "batch heads queries rows"]:
+        """What each query mixes for these distances, in float32 or better."""
+        x, wide = tokens.x, torch.promote_types(tokens.q.dtype, torch.float32)
+        require_input(x, self.d_model, self.r_proj.weight)
+        r = self.r_proj(x).unflatten(-1, (self.heads, -1)).transpose(1, 2)
+        mixed = r.to(wide) @ self.profiles.flip(-1)[:, rows].to(wide)
+        return mixed if self.floor is None else self._warm(mixed, tokens.query_positions)
+
+    def _warm(self, t: Tensor, positions: Tensor) -> Tensor:
+        tau = log_temperature(positions, floor=self.floor, alpha=self.alpha)
+        wide = torch.promote_types(t.dtype, torch.float32)
+        return (t * tau[:, None, :, None].to(wide)).to(t.dtype)
+
+    def extra_repr(self) -> str:
+        """Say the conventions when the module is printed."""
+        return (
+            f"{self.heads}, {self.d_model}, divisor={self.divisor!r}, "
+            f"extent={self.past + 1}, floor={self.floor}, alpha={self.alpha}"
+        )
