@@ -25,7 +25,7 @@ def log_temperature(
     require_temperature(floor, alpha)
     if floor is None:
         return np.ones_like(positions)
-    return 1 + alpha * np.log(np.maximum(1, (positions + 1) / floor))
+    return np.asarray(1 + alpha * np.log(np.maximum(1, (positions + 1) / floor)))
 
 
 def inkling(

@@ -1,7 +1,7 @@
 """The Music Transformer's relative vectors of keys, and the skew that places them."""
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from posedu._arguments import BEYONDS, require_choice
 from posedu.numpy._arrays import require_floats
@@ -48,8 +48,8 @@ def music_transformer(
     key_table
         Vectors of the offsets extent − 1, …, 1, 0, for all heads or for each.
     beyond
-        What a key that is farther gets: ``"zero"``, nothing (the authors' code), or
-        ``"clip"``, the vector of the farthest.
+        What a key at another offset gets: ``"zero"``, nothing (the authors' code), or
+        ``"clip"``, the vector of the nearest of these.
     value_table
         The same for values (optional in the authors' code). Default none.
 
@@ -67,19 +67,20 @@ def music_transformer(
     values = require_table("value_table", value_table, extent)
     require_choice("beyond", beyond, BEYONDS)
 
-    def padded(table: Float[Array, "*heads extent d"]) -> Array:
-        """The table with a row in front, for all that is beyond."""
-        far = table[..., :1, :] if beyond == "clip" else 0 * table[..., :1, :]
-        return np.concatenate((far, table), axis=-2)
+    def near(tokens: Tokens, numbers: Array) -> Array:
+        """The numbers, 0 in place of those of keys that have no vector."""
+        steps = np.floor(tokens.distances)
+        has_one = (beyond == "clip") | ((steps >= 0) & (steps < extent))
+        return np.where(has_one, numbers, 0.0)
 
-    def row(tokens: Tokens) -> Array:
-        steps = np.maximum(np.floor(tokens.distances), 0)
-        return np.maximum(extent - steps, 0).astype(int)
+    def row(tokens: Tokens) -> Int[Array, "queries keys"]:
+        steps = np.floor(tokens.distances)
+        return extent - 1 - np.clip(steps, 0, extent - 1).astype(int)
 
     def bias(tokens: Tokens) -> Float[Array, "heads queries keys"]:
         require_fitting("key_table", keys, tokens.q)
-        products = tokens.q @ padded(keys).swapaxes(-1, -2)
-        return by_key(products, row(tokens)) / np.sqrt(tokens.d)
+        products = tokens.q @ keys.swapaxes(-1, -2)
+        return near(tokens, by_key(products, row(tokens))) / np.sqrt(tokens.d)
 
     def mix(
         weights: Float[Array, "heads queries keys"],
@@ -89,6 +90,7 @@ def music_transformer(
         if values is None:
             return weights @ v
         require_fitting("value_table", values, v)
-        return weights @ v + by_row(weights, row(tokens), extent + 1) @ padded(values)
+        sums = by_row(near(tokens, weights), row(tokens), extent)
+        return weights @ v + sums @ values
 
     return Doors(bias=bias, mix=mix, needs_causal=True)

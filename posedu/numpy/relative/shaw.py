@@ -25,7 +25,7 @@ def shaw_rows(offsets: Positions, *, past: int, future: int) -> Int[Array, "*sha
     """
     require_reach(past, future)
     steps = np.floor(require_positions(offsets, "offsets"))
-    return past - np.clip(steps, -future, past).astype(int)
+    return np.asarray(past - np.clip(steps, -future, past).astype(int))
 
 
 def shaw(

@@ -31,9 +31,9 @@ def music_transformer(
     def vector(table: sp.Matrix, tokens: Tokens, i: int, j: int) -> sp.Matrix:
         extent = table.rows
         steps = sp.floor(tokens.positions[i] - tokens.positions[j])
-        if steps >= extent:
-            return table[0, :] if beyond == "clip" else sp.zeros(1, table.cols)
-        return table[extent - 1 - int(max(steps, 0)), :]
+        if beyond == "zero" and not 0 <= steps < extent:
+            return sp.zeros(1, table.cols)
+        return table[extent - 1 - int(max(0, min(extent - 1, steps))), :]
 
     def bias(tokens: Tokens) -> Heads:
         w = tables("key_table", key_table, len(tokens.q))

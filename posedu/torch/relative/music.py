@@ -26,8 +26,8 @@ class MusicTransformer(OffsetTable):
     extent
         How many offsets have a vector: extent − 1, …, 1, 0.
     beyond
-        What a key that is farther gets: ``"zero"``, nothing (the authors' code), or
-        ``"clip"``, the vector of the farthest.
+        What a key at another offset gets: ``"zero"``, nothing (the authors' code), or
+        ``"clip"``, the vector of the nearest of these.
     heads
         How many heads have tables of their own. ``None``: all heads of the layer share
         them (both are in the authors' code).

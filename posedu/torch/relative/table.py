@@ -3,6 +3,7 @@
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
+from torch.compiler import is_compiling
 from torch.nn import functional
 
 from posedu.torch._tensors import require_shape
@@ -82,10 +83,11 @@ class OffsetTable(Encoding):
     def _reach(self, tokens: Tokens) -> tuple[slice | None, int, int]:
         """The rows that are read, and how many offsets are before and after them.
 
-        None, where positions do not count up by one.
+        None, where positions do not count up by one, and under a compiler, which fuses
+        what is looked up with all around it, for every length.
         """
         queries, keys = tokens.q.shape[2], tokens.k.shape[2]
-        if not tokens.consecutive or not queries:
+        if not tokens.consecutive or not queries or is_compiling():
             return None, 0, 0
         last = 0 if tokens.causal else 1 - queries
         near = slice(max(self.past - keys + 1, 0), self.past + 1 - max(last, -self.future))
