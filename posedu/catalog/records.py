@@ -78,7 +78,7 @@ class Record:
     name: str
     title: str
     paper: str
-    arxiv: str
+    arxiv: str = ""
     file: str
     function: str = ""
     adopters: tuple[str, ...] = ()
@@ -86,6 +86,8 @@ class Record:
     chapter: str = ""
     lab: str = ""
     treated: str = ""
+    url: str = ""
+    published: int = 0
 
     @property
     def family(self) -> str:
@@ -94,8 +96,13 @@ class Record:
 
     @property
     def year(self) -> int:
-        """When it was published first, from the arXiv identifier."""
-        return 2000 + int(self.arxiv[:2])
+        """When it was published first: its arXiv identifier says so, if it has one."""
+        return self.published or 2000 + int(self.arxiv[:2])
+
+    @property
+    def source(self) -> str:
+        """Where it was published."""
+        return self.url or f"https://arxiv.org/abs/{self.arxiv}"
 
     @property
     def page(self) -> str:

@@ -36,7 +36,10 @@ def inkling(
     Equation ``def-inkling``.
     """
     require_choice("divisor", divisor, DIVISORS)
-    weight, profiles = matrix("r_proj_weight", r_proj_weight), matrix("profiles", profiles)
+    weight, profiles = (
+        matrix("r_proj_weight", r_proj_weight),
+        matrix("profiles", profiles),
+    )
     d_rel, extent = profiles.shape
     shift = sp.zeros(1, weight.rows)
     if r_proj_bias is not None:

@@ -44,9 +44,7 @@ def shaw(
 
     def mix(weights: Heads, v: Heads, tokens: Tokens) -> Heads:
         w = tables("value_table", value_table, len(v))
-        return mix_with(
-            weights, v, tokens, lambda h, i, j: w[h][row(tokens, i, j), :]
-        )
+        return mix_with(weights, v, tokens, lambda h, i, j: w[h][row(tokens, i, j), :])
 
     opened = {} if key_table is None else {"bias": bias}
     if value_table is not None:

@@ -118,7 +118,9 @@ class Inkling(OffsetTable):
         require_input(x, self.d_model, self.r_proj.weight)
         r = self.r_proj(x).unflatten(-1, (self.heads, -1)).transpose(1, 2)
         mixed = r.to(wide) @ self.profiles.flip(-1)[:, rows].to(wide)
-        return mixed if self.floor is None else self._warm(mixed, tokens.query_positions)
+        return (
+            mixed if self.floor is None else self._warm(mixed, tokens.query_positions)
+        )
 
     def _warm(self, t: Tensor, positions: Tensor) -> Tensor:
         tau = log_temperature(positions, floor=self.floor, alpha=self.alpha)

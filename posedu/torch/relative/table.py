@@ -90,7 +90,9 @@ class OffsetTable(Encoding):
         if not tokens.consecutive or not queries or is_compiling():
             return None, 0, 0
         last = 0 if tokens.causal else 1 - queries
-        near = slice(max(self.past - keys + 1, 0), self.past + 1 - max(last, -self.future))
+        near = slice(
+            max(self.past - keys + 1, 0), self.past + 1 - max(last, -self.future)
+        )
         return near, max(keys - 1 - self.past, 0), max(-self.future - last, 0)
 
     def _rows(
