@@ -78,7 +78,7 @@ class MusicTransformer(OffsetTable):
     def products(
         self, tokens: Tokens, rows: slice
     ) -> Float[Tensor, "batch heads queries rows"]:
-        """q · e / √d of each query and row, in float32 or better."""
+        """Return q · e / √d of each query and row, in float32 or better."""
         wide = torch.promote_types(tokens.q.dtype, torch.float32)
         vectors = self.key_table[..., rows, :].to(wide)
         return tokens.q.to(wide) @ vectors.mT * self.scale(tokens.d)

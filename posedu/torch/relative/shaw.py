@@ -72,7 +72,7 @@ class Shaw(OffsetTable):
     def products(
         self, tokens: Tokens, rows: slice
     ) -> Float[Tensor, "batch heads queries rows"] | None:
-        """q · a / √d of each query and row, in float32 or better."""
+        """Return q · a / √d of each query and row, in float32 or better."""
         if self.key_table is None:
             return None
         wide = torch.promote_types(tokens.q.dtype, torch.float32)
