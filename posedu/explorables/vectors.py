@@ -12,7 +12,7 @@ Array = np.ndarray
 
 NEAR = 4  # offsets with a vector of their own; farther keys share one
 KEYS = 9
-SIZE = 6.0  # of the query
+SIZE = 4.0  # of the query
 SHIFT = np.array([0.4, -0.3])  # what "move all" adds at its end
 ANGLE, MOVED = 20, 0.0  # what is drawn where scripts do not run
 OWN, SHARED, QUERY = INKS[:3]
