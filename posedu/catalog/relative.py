@@ -29,7 +29,7 @@ ENCODINGS = (
             ),
         ),
         parameters="2*(past+1+future)*d",
-        cost="O(L (past + future) d) a head and layer for products, O(L²) to place them",
+        cost="O(L (past + future) d + L²) a head and layer",
         relative="exactly",
         bounded="yes: one vector for all distances from the table's ends on",
         adopters=("Tensor2Tensor", "wav2vec2-BERT", "SeamlessM4T v2"),
@@ -67,7 +67,7 @@ ENCODINGS = (
             ),
         ),
         parameters="h*extent*d",
-        cost="O(L extent d) a head and layer for products, O(L²) to place them",
+        cost="O(L extent d + L²) a head and layer",
         relative="exactly",
         bounded="yes: beyond the table nothing, or one vector for all distances",
         special_cases=(
@@ -100,8 +100,8 @@ ENCODINGS = (
             ),
         ),
         parameters="h*h*d*d_rel+d_rel*extent",
-        cost="O(L h d d_rel + L d_rel extent) a head and layer, O(L²) to place them",
-        relative="exactly, but for a temperature of the query's position if there is one",
+        cost="O(L d_rel (h d + extent) + L²) a head and layer",
+        relative="exactly; a temperature depends on the query's position",
         bounded="yes: 0 from the extent on",
         adopters=("Inkling", "Inkling-2"),
         special_cases=(

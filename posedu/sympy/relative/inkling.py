@@ -8,6 +8,8 @@ from posedu._arguments import DIVISORS, require_choice
 from posedu.sympy._expressions import expression, expressions, matrix
 from posedu.sympy.attention import Doors, Heads, Tokens
 
+_ALPHA = sp.Rational(1, 10)
+
 
 def log_temperature(
     position: sp.Expr, *, floor: sp.Expr | None, alpha: sp.Expr
@@ -29,7 +31,7 @@ def inkling(
     divisor: str,
     r_proj_bias: Sequence[sp.Expr] | None = None,
     floor: sp.Expr | None = None,
-    alpha: sp.Expr = sp.Rational(1, 10),
+    alpha: sp.Expr = _ALPHA,
 ) -> Doors:
     """Inkling's relative logits as doors; see :func:`posedu.numpy.relative.inkling`.
 

@@ -47,8 +47,8 @@ class Inkling(OffsetTable):
     r_bias
         Whether the projection has a bias (x-transformers). Default false.
     floor, alpha
-        Of the temperature 1 + α ln max(1, (i + 1) / floor) that multiplies all logits of
-        a query. Default none, 0.1 (Inkling; Inkling-2 has floor 128000).
+        Of the temperature 1 + α ln max(1, (i + 1) / floor) that multiplies all logits
+        of a query. Default none, 0.1 (Inkling; Inkling-2 has floor 128000).
     profiles
         Where they start, ``[d_rel, extent]``. Default: zeros. (Inkling draws them
         normal.)
