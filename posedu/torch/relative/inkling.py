@@ -89,7 +89,7 @@ class Inkling(OffsetTable):
         self.floor, self.alpha = floor, alpha
         require_bool("r_bias", r_bias)
         self.r_proj = nn.Linear(d_model, heads * d_rel, bias=r_bias)
-        self.profiles = trained_table("profiles", profiles, (d_rel, extent), True)
+        self.profiles = trained_table("profiles", profiles, (d_rel, extent))
 
     def opens(self, door: str) -> bool:
         """``rotate`` only with a temperature."""

@@ -1,6 +1,5 @@
 """The Music Transformer's relative vectors of keys, skewed to where they belong."""
 
-import torch
 from jaxtyping import Float
 from torch import Tensor
 
@@ -11,7 +10,7 @@ from posedu._arguments import (
     require_dimension,
 )
 from posedu.torch.encoding import Tokens
-from posedu.torch.relative.table import OffsetTable, mix_with, trained_table
+from posedu.torch.relative.table import OffsetTable, optional_table, trained_table
 
 
 class MusicTransformer(OffsetTable):
@@ -68,8 +67,8 @@ class MusicTransformer(OffsetTable):
         self.heads = None if heads is None else require_dimension("heads", heads, 1)
         shape = (extent, d) if heads is None else (heads, extent, d)
         require_bool("values", values)
-        self.key_table = trained_table("key_table", key_table, shape, True)
-        self.value_table = trained_table("value_table", value_table, shape, values)
+        self.key_table = trained_table("key_table", key_table, shape)
+        self.value_table = optional_table("value_table", value_table, shape, values)
 
     def opens(self, door: str) -> bool:
         """``mix`` only with a table for values."""
@@ -78,10 +77,8 @@ class MusicTransformer(OffsetTable):
     def products(
         self, tokens: Tokens, rows: slice
     ) -> Float[Tensor, "batch heads queries rows"]:
-        """Return q · e / √d of each query and row, in float32 or better."""
-        wide = torch.promote_types(tokens.q.dtype, torch.float32)
-        vectors = self.key_table[..., rows, :].to(wide)
-        return tokens.q.to(wide) @ vectors.mT * self.scale(tokens.d)
+        """Of queries and the key table."""
+        return self.products_with(self.key_table, tokens, rows)
 
     def mix(
         self,
@@ -90,7 +87,7 @@ class MusicTransformer(OffsetTable):
         tokens: Tokens,
     ) -> Float[Tensor, "batch heads queries d_v"]:
         """Σ a (v + vector)."""
-        return mix_with(self, self.value_table, weights, v, tokens)
+        return self.mix_with(self.value_table, weights, v, tokens)
 
     def extra_repr(self) -> str:
         """Say the conventions when the module is printed."""

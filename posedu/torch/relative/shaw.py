@@ -1,12 +1,11 @@
 """Shaw's relative vectors: one of each offset is added to keys, and one to values."""
 
-import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from posedu._arguments import require_bool, require_dimension, require_reach
 from posedu.torch.encoding import Tokens
-from posedu.torch.relative.table import OffsetTable, mix_with, trained_table
+from posedu.torch.relative.table import OffsetTable, optional_table
 
 
 class Shaw(OffsetTable):
@@ -61,8 +60,8 @@ class Shaw(OffsetTable):
         shape = (rows, d) if heads is None else (heads, rows, d)
         if not (require_bool("keys", keys) | require_bool("values", values)):
             raise ValueError("keys or values must be True, got neither")
-        self.key_table = trained_table("key_table", key_table, shape, keys)
-        self.value_table = trained_table("value_table", value_table, shape, values)
+        self.key_table = optional_table("key_table", key_table, shape, keys)
+        self.value_table = optional_table("value_table", value_table, shape, values)
 
     def opens(self, door: str) -> bool:
         """Those of the tables that there are."""
@@ -72,12 +71,10 @@ class Shaw(OffsetTable):
     def products(
         self, tokens: Tokens, rows: slice
     ) -> Float[Tensor, "batch heads queries rows"] | None:
-        """Return q · a / √d of each query and row, in float32 or better."""
+        """Of queries and the key table."""
         if self.key_table is None:
             return None
-        wide = torch.promote_types(tokens.q.dtype, torch.float32)
-        vectors = self.key_table[..., rows, :].to(wide)
-        return tokens.q.to(wide) @ vectors.mT * self.scale(tokens.d)
+        return self.products_with(self.key_table, tokens, rows)
 
     def mix(
         self,
@@ -86,7 +83,7 @@ class Shaw(OffsetTable):
         tokens: Tokens,
     ) -> Float[Tensor, "batch heads queries d_v"]:
         """Σ a (v + vector)."""
-        return mix_with(self, self.value_table, weights, v, tokens)
+        return self.mix_with(self.value_table, weights, v, tokens)
 
     def extra_repr(self) -> str:
         """Say the conventions when the module is printed."""

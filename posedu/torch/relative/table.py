@@ -1,5 +1,7 @@
 """A bias that queries read off a table by offset: one product with each of its rows."""
 
+from typing import NamedTuple
+
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
@@ -9,6 +11,17 @@ from torch.nn import functional
 from posedu.torch._tensors import require_shape
 from posedu.torch.encoding import Encoding, ScoreMod, Tokens
 from posedu.torch.toeplitz import skew, unskew
+
+
+class Span(NamedTuple):
+    """The rows that are read, and how many offsets are before and after them."""
+
+    rows: slice
+    before: int = 0
+    after: int = 0
+
+
+EVERY = slice(None)
 
 
 class OffsetTable(Encoding):
@@ -31,22 +44,19 @@ class OffsetTable(Encoding):
 
     def bias(self, tokens: Tokens) -> Float[Tensor, "batch heads queries keys"] | None:
         """Of each query and key."""
-        near, before, after = self._reach(tokens)
-        if near is not None:
-            products = self.products(tokens, near)
-            if products is None:
-                return None
-            return skew(self._pad(products, before, after), tokens.k.shape[2])
-        products = self.products(tokens, slice(None))
+        span = self._span(tokens)
+        products = self.products(tokens, EVERY if span is None else span.rows)
         if products is None:
             return None
+        if span is not None:
+            return skew(self._pad(products, span), tokens.k.shape[2])
         row, inside = self._rows(tokens)
         found = products.gather(-1, row.expand(*products.shape[:3], -1))
         return found if inside is None else found.masked_fill(~inside, 0.0)
 
     def score_mod(self, tokens: Tokens) -> ScoreMod | None:
         """The products, looked up: queries × rows numbers, and no matrix."""
-        products = self.products(tokens, slice(None))
+        products = self.products(tokens, EVERY)
         if products is None:
             return None
         batch, is_zero = len(tokens.q), self.beyond == "zero"
@@ -66,34 +76,51 @@ class OffsetTable(Encoding):
 
         return add
 
-    def by_row(
-        self, weights: Float[Tensor, "batch heads queries keys"], tokens: Tokens
-    ) -> tuple[Float[Tensor, "batch heads queries rows"], slice]:
-        """The sums of the weights whose keys have the same row, and of which rows."""
-        near, before, after = self._reach(tokens)
-        if near is not None:
-            future = 0 if tokens.causal else tokens.q.shape[2] - 1
-            return self._fold(unskew(weights, future), before, after), near
-        row, inside = self._rows(tokens)
-        if inside is not None:
-            weights = weights.masked_fill(~inside, 0.0)
-        sums = weights.new_zeros(*weights.shape[:3], self.past + 1 + self.future)
-        return sums.scatter_add(-1, row.expand(weights.shape), weights), slice(None)
+    def products_with(
+        self, table: Float[Tensor, "*heads rows d"], tokens: Tokens, rows: slice
+    ) -> Float[Tensor, "batch heads queries rows"]:
+        """Scaled inner products of queries and vectors, in float32 or better."""
+        wide = torch.promote_types(tokens.q.dtype, torch.float32)
+        vectors = table[..., rows, :].to(wide)
+        return tokens.q.to(wide) @ vectors.mT * self.scale(tokens.d)
 
-    def _reach(self, tokens: Tokens) -> tuple[slice | None, int, int]:
-        """The rows that are read, and how many offsets are before and after them.
+    def mix_with(
+        self,
+        table: Float[Tensor, "*heads rows d"] | None,
+        weights: Float[Tensor, "batch heads queries keys"],
+        v: Float[Tensor, "batch heads keys d_v"],
+        tokens: Tokens,
+    ) -> Float[Tensor, "batch heads queries d_v"]:
+        """Σ a (v + the vector of the key's row), without one for each query and key."""
+        out = weights @ v
+        if table is None:
+            return out
+        if v.shape[-1] != table.shape[-1]:
+            raise ValueError(
+                f"value_table has {table.shape[-1]} features, values have {v.shape[-1]}"
+            )
+        span = self._span(tokens)
+        if span is None:
+            return out + self._by_row(weights, tokens) @ table.to(v.dtype)
+        future = 0 if tokens.causal else tokens.q.shape[2] - 1
+        sums = self._fold(unskew(weights, future), span)
+        return out + sums @ table[..., span.rows, :].to(v.dtype)
 
-        None, where positions do not count up by one, and under a compiler, which fuses
-        what is looked up with all around it, for every length.
+    def _span(self, tokens: Tokens) -> Span | None:
+        """None, where positions do not count up by one, and under a compiler.
+
+        It fuses what is looked up with all around it, for every length.
         """
         queries, keys = tokens.q.shape[2], tokens.k.shape[2]
         if not tokens.consecutive or not queries or is_compiling():
-            return None, 0, 0
+            return None
         last = 0 if tokens.causal else 1 - queries
-        near = slice(
-            max(self.past - keys + 1, 0), self.past + 1 - max(last, -self.future)
+        first = max(self.past - keys + 1, 0)
+        return Span(
+            slice(first, self.past + 1 - max(last, -self.future)),
+            max(keys - 1 - self.past, 0),
+            max(-self.future - last, 0),
         )
-        return near, max(keys - 1 - self.past, 0), max(-self.future - last, 0)
 
     def _rows(
         self, tokens: Tokens
@@ -107,58 +134,54 @@ class OffsetTable(Encoding):
             return row, None
         return row, (steps >= -self.future) & (steps <= self.past)
 
-    def _pad(self, products: Tensor, before: int, after: int) -> Tensor:
-        """The rows beyond, on both sides."""
+    def _by_row(
+        self, weights: Float[Tensor, "batch heads queries keys"], tokens: Tokens
+    ) -> Float[Tensor, "batch heads queries rows"]:
+        """The sums of the weights whose keys have the same row."""
+        row, inside = self._rows(tokens)
+        if inside is not None:
+            weights = weights.masked_fill(~inside, 0.0)
+        sums = weights.new_zeros(*weights.shape[:3], self.past + 1 + self.future)
+        return sums.scatter_add(-1, row.expand(weights.shape), weights)
+
+    def _pad(self, products: Tensor, span: Span) -> Tensor:
+        """Also what is beyond, on both sides."""
         if self.beyond == "zero":
-            return functional.pad(products, (before, after))
-        sides = products[..., :1], products[..., -1:]
-        shape = products.shape[:-1]
-        first, last = (
-            t.expand(*shape, n) for t, n in zip(sides, (before, after), strict=True)
-        )
+            return functional.pad(products, (span.before, span.after))
+        first = products[..., :1].expand(*products.shape[:-1], span.before)
+        last = products[..., -1:].expand(*products.shape[:-1], span.after)
         return torch.cat((first, products, last), -1)
 
-    def _fold(self, sums: Tensor, before: int, after: int) -> Tensor:
+    def _fold(self, sums: Tensor, span: Span) -> Tensor:
         """The transpose of :meth:`_pad`."""
-        stop = sums.shape[-1] - after
-        near = sums[..., before:stop]
+        first, near, last = sums.split(
+            (span.before, sums.shape[-1] - span.before - span.after, span.after), -1
+        )
         if self.beyond == "zero":
             return near
-        first, last = sums[..., :before], sums[..., stop:]
-        ends = first.sum(-1, keepdim=True), last.sum(-1, keepdim=True)
-        width = near.shape[-1] - 1
-        return near + (
-            functional.pad(ends[0], (0, width)) + functional.pad(ends[1], (width, 0))
+        others = near.shape[-1] - 1
+        return (
+            near
+            + functional.pad(first.sum(-1, keepdim=True), (0, others))
+            + functional.pad(last.sum(-1, keepdim=True), (others, 0))
         )
-
-
-def mix_with(
-    encoding: OffsetTable,
-    table: Float[Tensor, "*heads rows d"] | None,
-    weights: Float[Tensor, "batch heads queries keys"],
-    v: Float[Tensor, "batch heads keys d_v"],
-    tokens: Tokens,
-) -> Float[Tensor, "batch heads queries d_v"]:
-    """Σ a (v + vector of the key's row), without a vector for each query and key."""
-    out = weights @ v
-    if table is None:
-        return out
-    if v.shape[-1] != table.shape[-1]:
-        raise ValueError(
-            f"value_table has {table.shape[-1]} features, values have {v.shape[-1]}"
-        )
-    sums, rows = encoding.by_row(weights, tokens)
-    return out + sums @ table[..., rows, :].to(v.dtype)
 
 
 def trained_table(
-    name: str, table: Tensor | None, shape: tuple[int, ...], wanted: bool
-) -> nn.Parameter | None:
-    """A parameter of this shape that starts at ``table``, or at 0, if it is wanted."""
-    if not wanted:
-        if table is not None:
-            raise ValueError(f"{name} was given where none is wanted")
-        return None
+    name: str, table: Tensor | None, shape: tuple[int, ...]
+) -> nn.Parameter:
+    """A parameter of this shape that starts at ``table``, or at 0."""
     table = torch.zeros(shape) if table is None else table
     require_shape(name, table, shape)
     return nn.Parameter(table.detach().clone())
+
+
+def optional_table(
+    name: str, table: Tensor | None, shape: tuple[int, ...], wanted: bool
+) -> nn.Parameter | None:
+    """:func:`trained_table` where one is wanted."""
+    if wanted:
+        return trained_table(name, table, shape)
+    if table is not None:
+        raise ValueError(f"{name} was given where none is wanted")
+    return None
