@@ -169,6 +169,17 @@ def require_reach(past: int, future: int) -> int:
     return int(past) + 1 + int(future)
 
 
+def require_limit(limit: float | None, has_scale: bool) -> None:
+    """Raise unless a largest norm is positive and comes with a scale, or neither."""
+    if (limit is not None) != has_scale:
+        raise ValueError(
+            f"limit and r_scale go together, got limit = {limit} and "
+            f"{'an' if has_scale else 'no'} r_scale"
+        )
+    if limit is not None and require_not_negative("limit", limit) == 0:
+        raise ValueError("limit must be positive, or None for none, got 0")
+
+
 def require_temperature(floor: float | None, alpha: float) -> None:
     """Raise unless a floor of log-scaling is positive, or none, and alpha finite."""
     require_finite("alpha", alpha)

@@ -230,12 +230,17 @@ def test_music_transformer_adds_nothing_beyond_its_table_or_the_last(
 
 @pytest.mark.parametrize("positions", PLACES)
 @pytest.mark.parametrize("causal", [True, False])
-@pytest.mark.parametrize("floor", [None, 2.5])
-def test_inkling_adds_a_mixture_of_profiles(positions, causal, floor):
+@pytest.mark.parametrize(("floor", "limit"), [(None, None), (2.5, None), (None, 2.0)])
+def test_inkling_adds_a_mixture_of_profiles(positions, causal, floor, limit):
     """As transformers 5.23.0: τ on the query and on the bias, 0 beyond the extent."""
     q, k, v = (normal(s, 2, 7, 4) for s in range(3))
     x, weight, profiles = normal(3, 7, 8), normal(4, 6, 8), normal(5, 3, 4)
-    r = (x @ weight.T).reshape(7, 2, 3)
+    r, scale = (x @ weight.T).reshape(7, 2, 3), normal(6, 2, 3)
+    if limit is not None:  # Inkling2ScaledL2Clip
+        r = r * scale
+        norm = np.linalg.norm(r, axis=-1, keepdims=True)
+        r = np.where(norm + 1e-6 > limit, r * limit / (norm + 1e-6), r)
+        assert 0 < (norm > limit).mean() < 1
     bias, tau = np.zeros((2, 7, 7)), np.ones(7)
     for i, j in product(range(7), repeat=2):
         t = math.floor(positions[i] - positions[j])
@@ -246,12 +251,15 @@ def test_inkling_adds_a_mixture_of_profiles(positions, causal, floor):
     logits = tau[:, None] * (q @ k.swapaxes(1, 2) / 4 + bias)
     mask = causal_mask(7) if causal else np.ones((7, 7), bool)
     wanted = softmax(logits, np.broadcast_to(mask, logits.shape)) @ v
-    options = dict(divisor="width", floor=floor)
+    options = dict(divisor="width", floor=floor, limit=limit)
     fast = Inkling(
         2, 8, extent=4, d_rel=3, profiles=torch.tensor(profiles), **options
     ).double()
     fast.r_proj.weight.data = torch.tensor(weight)
-    doors = reference.inkling(r_proj_weight=weight, profiles=profiles, **options)
+    own = {}
+    if limit is not None:
+        fast.r_scale.data, own = torch.tensor(scale), {"r_scale": scale}
+    doors = reference.inkling(r_proj_weight=weight, profiles=profiles, **options, **own)
     for out in faces(fast, doors, (q, k, v, x), positions, causal):
         np.testing.assert_allclose(out, wanted, rtol=0, atol=1e-13)
 
@@ -447,6 +455,29 @@ BAD = [
         lambda: Inkling(2, 8, divisor="root", floor=0),
         ValueError,
         "floor must be positive, or None",
+    ),
+    (
+        lambda: Inkling(2, 8, divisor="root", limit=0.0),
+        ValueError,
+        "limit must be positive, or None",
+    ),
+    (
+        lambda: reference.inkling(
+            r_proj_weight=np.zeros((4, 8)), profiles=Z8, divisor="root", limit=8.0
+        ),
+        ValueError,
+        "limit and r_scale go together, got limit = 8.0 and no r_scale",
+    ),
+    (
+        lambda: reference.inkling(
+            r_proj_weight=np.zeros((4, 8)),
+            profiles=Z8,
+            divisor="root",
+            r_scale=np.ones((2, 3)),
+            limit=8.0,
+        ),
+        ValueError,
+        r"r_scale must be \[2, 2\], got shape \[2, 3\]",
     ),
     (
         lambda: Inkling(2, 8, divisor="root", alpha=math.inf),

@@ -95,10 +95,11 @@ ENCODINGS = (
             variant(divisor="width", module={"extent": 4, "d_rel": 3}),
             variant(
                 divisor="root",
+                limit=1.5,
                 floor=2.5,
                 alpha=0.5,
                 module={"extent": 3, "d_rel": 2, "r_bias": True},
-                parameters="h*h*d*d_rel+h*d_rel+d_rel*extent",
+                parameters="h*h*d*d_rel+2*h*d_rel+d_rel*extent",
             ),
         ),
         chapter="vectors",

@@ -3,12 +3,19 @@
 import numpy as np
 from jaxtyping import Float
 
-from posedu._arguments import DIVISORS, require_choice, require_temperature
+from posedu._arguments import (
+    DIVISORS,
+    require_choice,
+    require_limit,
+    require_temperature,
+)
 from posedu.numpy._arrays import Positions, require_floats, require_positions
 from posedu.numpy.attention import Doors, Tokens, require_input
 from posedu.numpy.relative.table import by_key
 
 Array = np.ndarray
+
+EPSILON = 1e-6  # added to a norm that is divided by
 
 
 def log_temperature(
@@ -34,6 +41,8 @@ def inkling(
     profiles: Float[Array, "d_rel extent"],
     divisor: str,
     r_proj_bias: Float[Array, "features"] | None = None,
+    r_scale: Float[Array, "heads d_rel"] | None = None,
+    limit: float | None = None,
     floor: float | None = None,
     alpha: float = 0.1,
 ) -> Doors:
@@ -55,6 +64,9 @@ def inkling(
         normalised), or ``"root"``, √d (Inkling-2, x-transformers). The bias is not.
     r_proj_bias
         Added to those numbers (x-transformers). Default none.
+    r_scale, limit
+        What multiplies them, and the largest norm that they have after it: longer
+        vectors are shortened (Inkling-2: 8). Default none.
     floor, alpha
         Of the temperature that multiplies all logits of a query; see
         :func:`log_temperature`. Default none (Inkling; Inkling-2 has floor 128000).
@@ -67,12 +79,13 @@ def inkling(
     ------
     TypeError, ValueError
         What holds no floats, shapes that do not fit, an unknown ``divisor``, a
-        ``floor`` that is not positive.
+        ``floor`` or ``limit`` that is not positive, a ``limit`` without ``r_scale``.
     """
     weight = require_floats("r_proj_weight", r_proj_weight)
     profiles = require_floats("profiles", profiles)
     require_choice("divisor", divisor, DIVISORS)
     require_temperature(floor, alpha)
+    require_limit(limit, r_scale is not None)
     if profiles.ndim != 2 or not profiles.size:
         raise ValueError(
             f"profiles must be [d_rel, extent], got shape {list(profiles.shape)}"
@@ -89,6 +102,20 @@ def inkling(
             f"r_proj_bias must be [{len(weight)}], got shape {list(np.shape(shift))}"
         )
 
+    scale = None if r_scale is None else require_floats("r_scale", r_scale)
+    if scale is not None and scale.shape != (len(weight) // d_rel, d_rel):
+        raise ValueError(
+            f"r_scale must be [{len(weight) // d_rel}, {d_rel}], got shape "
+            f"{list(scale.shape)}"
+        )
+
+    def limited(r: Float[Array, "heads tokens d_rel"]) -> Array:
+        if scale is None:
+            return r
+        r = r * scale[:, None]
+        norm = np.sqrt((r * r).sum(axis=-1, keepdims=True))
+        return r * np.minimum(1.0, limit / (norm + EPSILON))
+
     def temperature(positions: Array) -> Float[Array, "tokens"]:
         return log_temperature(positions, floor=floor, alpha=alpha)
 
@@ -102,7 +129,8 @@ def inkling(
                 f"r_proj_weight must be [{heads * d_rel}, {x.shape[1]}] for {heads} "
                 f"heads and x of shape {list(x.shape)}, got {list(weight.shape)}"
             )
-        r = (x @ weight.T + shift).reshape(len(x), heads, d_rel).swapaxes(0, 1)
+        r = (x @ weight.T + shift).reshape(len(x), heads, d_rel)
+        r = limited(r.swapaxes(0, 1))
         distance = np.floor(tokens.distances)
         near = (distance >= 0) & (distance < extent)
         column = np.clip(distance, 0, extent - 1).astype(int)

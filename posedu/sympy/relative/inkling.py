@@ -4,11 +4,12 @@ from collections.abc import Sequence
 
 import sympy as sp
 
-from posedu._arguments import DIVISORS, require_choice
+from posedu._arguments import DIVISORS, require_choice, require_limit
 from posedu.sympy._expressions import expression, expressions, matrix
 from posedu.sympy.attention import Doors, Heads, Tokens
 
 _ALPHA = sp.Rational(1, 10)
+_EPSILON = sp.Rational(1, 10**6)  # added to a norm that is divided by
 
 
 def log_temperature(
@@ -30,6 +31,8 @@ def inkling(
     profiles: sp.Matrix,
     divisor: str,
     r_proj_bias: Sequence[sp.Expr] | None = None,
+    r_scale: sp.Matrix | None = None,
+    limit: sp.Expr | None = None,
     floor: sp.Expr | None = None,
     alpha: sp.Expr = _ALPHA,
 ) -> Doors:
@@ -38,6 +41,7 @@ def inkling(
     Equation ``def-inkling``.
     """
     require_choice("divisor", divisor, DIVISORS)
+    require_limit(limit, r_scale is not None)
     weight, profiles = (
         matrix("r_proj_weight", r_proj_weight),
         matrix("profiles", profiles),
@@ -59,6 +63,9 @@ def inkling(
             if not 0 <= t < extent:
                 return sp.S.Zero
             r = (tokens.x[i, :] * weight.T + shift)[:, h * d_rel : (h + 1) * d_rel]
+            if r_scale is not None:
+                r = r.multiply_elementwise(matrix("r_scale", r_scale)[h, :])
+                r = r * sp.Min(1, limit / (sp.sqrt(r.dot(r)) + _EPSILON))
             tau = log_temperature(at[i], floor=floor, alpha=alpha)
             return tau * (r * profiles[:, int(t)])[0]
 

@@ -9,6 +9,7 @@ from posedu._arguments import (
     require_bool,
     require_choice,
     require_dimension,
+    require_limit,
     require_temperature,
 )
 from posedu.torch._tensors import require_input
@@ -46,6 +47,9 @@ class Inkling(OffsetTable):
         normalised), or ``"root"``, √d (Inkling-2, x-transformers). The bias is not.
     r_bias
         Whether the projection has a bias (x-transformers). Default false.
+    limit
+        The largest norm of a head's r, after a trained scale: longer ones are
+        shortened. Default none (Inkling; Inkling-2 has 8).
     floor, alpha
         Of the temperature 1 + α ln max(1, (i + 1) / floor) that multiplies all logits
         of a query. Default none, 0.1 (Inkling; Inkling-2 has floor 128000).
@@ -56,8 +60,8 @@ class Inkling(OffsetTable):
     Raises
     ------
     TypeError, ValueError
-        Sizes that are not positive integers, an unknown ``divisor``, a ``floor`` that
-        is not positive, ``profiles`` of another shape.
+        Sizes that are not positive integers, an unknown ``divisor``, a ``floor`` or
+        ``limit`` that is not positive, ``profiles`` of another shape.
     """
 
     heads: int
@@ -75,6 +79,7 @@ class Inkling(OffsetTable):
         extent: int = 1024,
         d_rel: int = 16,
         r_bias: bool = False,
+        limit: float | None = None,
         floor: float | None = None,
         alpha: float = 0.1,
         profiles: Float[Tensor, "d_rel extent"] | None = None,
@@ -86,9 +91,12 @@ class Inkling(OffsetTable):
         self.d_rel = require_dimension("d_rel", d_rel, 1)
         self.divisor = require_choice("divisor", divisor, DIVISORS)
         require_temperature(floor, alpha)
+        require_limit(limit, limit is not None)
         self.floor, self.alpha = floor, alpha
         require_bool("r_bias", r_bias)
         self.r_proj = nn.Linear(d_model, heads * d_rel, bias=r_bias)
+        self.limit = limit
+        self.r_scale = None if limit is None else nn.Parameter(torch.ones(heads, d_rel))
         self.profiles = trained_table("profiles", profiles, (d_rel, extent))
 
     def opens(self, door: str) -> bool:
@@ -117,10 +125,20 @@ class Inkling(OffsetTable):
         x, wide = tokens.x, torch.promote_types(tokens.q.dtype, torch.float32)
         require_input(x, self.d_model, self.r_proj.weight)
         r = self.r_proj(x).unflatten(-1, (self.heads, -1)).transpose(1, 2)
-        mixed = r.to(wide) @ self.profiles.flip(-1)[:, rows].to(wide)
+        r = self._limited(r.to(wide))
+        mixed = r @ self.profiles.flip(-1)[:, rows].to(wide)
         return (
             mixed if self.floor is None else self._warm(mixed, tokens.query_positions)
         )
+
+    def _limited(
+        self, r: Float[Tensor, "batch heads queries d_rel"]
+    ) -> Float[Tensor, "batch heads queries d_rel"]:
+        if self.r_scale is None or self.limit is None:
+            return r
+        r = r * self.r_scale[:, None].to(r.dtype)
+        norm = torch.linalg.vector_norm(r, dim=-1, keepdim=True)
+        return r * (self.limit / (norm + 1e-6)).clamp(max=1.0)
 
     def _warm(self, t: Tensor, positions: Tensor) -> Tensor:
         tau = log_temperature(positions, floor=self.floor, alpha=self.alpha)
@@ -131,5 +149,6 @@ class Inkling(OffsetTable):
         """Say the conventions when the module is printed."""
         return (
             f"{self.heads}, {self.d_model}, divisor={self.divisor!r}, "
-            f"extent={self.past + 1}, floor={self.floor}, alpha={self.alpha}"
+            f"extent={self.past + 1}, limit={self.limit}, floor={self.floor}, "
+            f"alpha={self.alpha}"
         )
