@@ -33,7 +33,7 @@ ENCODINGS = (
         cost="O(L (past + future) d + L²) a head and layer",
         relative="exactly",
         bounded="yes: one vector for all distances from the table's ends on",
-        adopters=("Tensor2Tensor", "wav2vec2-BERT", "SeamlessM4T v2"),
+        adopters=("wav2vec2-BERT", "SeamlessM4T v2"),
         special_cases=(
             SpecialCase(
                 ATTENTION,
