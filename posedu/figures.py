@@ -46,7 +46,7 @@ _STYLE = {
     "figure.facecolor": "none",
     "figure.figsize": (5.6, 3.2),
     "figure.constrained_layout.use": True,
-    "font.size": 11,
+    "font.size": 11.5,
     "grid.alpha": 0.2,
     "grid.color": _INK,
     "legend.frameon": False,

@@ -135,7 +135,7 @@ def test_no_kernel_outlives_its_notebook(last, tmp_path):
     assert not is_alive(int(said(notebook)))
 
 
-@pytest.mark.parametrize("chapter", ["order", "sinusoidal", "rope"])
+@pytest.mark.parametrize("chapter", ["order", "rope"])
 def test_the_download_runs_from_the_file_alone(chapter, bare, tmp_path):
     assert imports(bare, "posedu", tmp_path).returncode != 0
     source = nbformat.read(notebooks.EXERCISES / f"{chapter}.ipynb", as_version=4)

@@ -18,6 +18,7 @@ from posedu.crosscheck import (
     inside,
 )
 from posedu.crosscheck.common import CPU, Tally, compiled_dtypes, difference
+from posedu.crosscheck.positions import error_by_position
 from posedu.crosscheck.rounding import Arithmetic, rounding_kept
 from posedu.numpy.attention import Doors, attend
 from posedu.numpy.gated import cope, forget_bias, log_gates
@@ -374,3 +375,20 @@ def test_a_gpu_that_emulates_bfloat16_compiles_float32_alone(native, monkeypatch
     assert compiled_dtypes(CPU) == both
     compiled = compiled_dtypes(torch.device("cuda"))
     assert compiled == (both if native else both[:1])
+
+
+def test_the_error_near_a_position_is_the_largest_of_its_window():
+    def exact(at):
+        return np.stack([at, -at], axis=1).astype(float)
+
+    def off_at_9(at):
+        return torch.from_numpy(exact(at.numpy()) + 0.5 * (at.numpy() == 9)[:, None])
+
+    ways = {"right": lambda at: torch.stack([at, -at], 1), "off at 9": off_at_9}
+    found = error_by_position(ways, exact, [4, 9, 10, 13, 14], window=4)
+    assert found["right"].tolist() == [0] * 5
+    assert found["off at 9"].tolist() == [0, 0, 0.5, 0.5, 0]
+    assert error_by_position(ways, exact, [2])["right"].tolist() == [0]
+    for wrong in (dict(limits=[0]), dict(limits=[8], window=0)):
+        with pytest.raises(ValueError, match=r"(limit|window) must be a positive"):
+            error_by_position(ways, exact, **wrong)

@@ -10,6 +10,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from posedu.timing import (
     Growth,
+    Spread,
     kept_memory,
     products_of_attention,
     time_growth,
@@ -105,6 +106,12 @@ def test_the_routes_memory_is_that_of_their_weights(backward):
     assert growth.limit == "products alone"
     assert growth.peak("eager", 512) >= 2 * 512**2 * 4 > growth.peak("sdpa", 512)
     assert growth.peak("copy", 512) == growth.peak("products alone", 512) == 0
+
+
+def test_the_limit_is_once_as_long_as_itself():
+    """Its caches are warmer than those of its neighbour, which follows another way."""
+    growth = replace(exact(), limit="square")
+    assert growth.ratio("square", 400) == Spread(1, 1, 1)
 
 
 def test_refused():

@@ -6,7 +6,6 @@ import http.server
 import json
 import os
 import re
-import shutil
 import threading
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -19,7 +18,6 @@ import nbformat
 import pytest
 from bs4 import BeautifulSoup
 from docutils import nodes
-from playwright.sync_api import sync_playwright
 from test_lines import made_up
 
 from posedu import check
@@ -27,6 +25,7 @@ from posedu.catalog import ATTENTION, CATALOG, FREQUENCY_MAPS, SpecialCase
 from posedu_book import catalog, contents, pages, reading
 from posedu_book.build import HTML
 from posedu_book.notebooks import ROOT
+from posedu_book.sliders import Slider, table
 from posedu_book.vendor import AXE_SCRIPT
 
 pytestmark = [
@@ -89,17 +88,13 @@ def test_no_page_shows_a_warning_or_where_it_was_built(page):
     assert not re.search(r"object at 0x|Generator at 0x", text)
 
 
-@pytest.fixture(scope="module")
-def chromium():
-    found = shutil.which("chromium")
-    if not found:
-        pytest.skip("Chromium is not installed: the browser tests are skipped")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=found, args=["--no-sandbox"]
-        )
-        yield browser
-        browser.close()
+@pytest.fixture
+def chromium(browser):
+    """The browser. What a test opens ends with it: a dial that turns takes time."""
+    before = {*browser.contexts}
+    yield browser
+    for context in {*browser.contexts} - before:
+        context.close()
 
 
 def html(page):
@@ -142,9 +137,18 @@ def load(tab, url):
 
 
 @pytest.fixture(scope="module")
-def shared_tab(address, chromium):
+def shared_tab(address, browser):
     """One tab for many pages, which costs less than a new one for each."""
-    return new_tab(chromium.new_context(), address)
+    return new_tab(browser.new_context(), address)
+
+
+@pytest.fixture
+def cleared_tab(shared_tab):
+    """The shared tab, which goes blank after the test."""
+    tab, faults = shared_tab
+    faults.clear()
+    yield shared_tab
+    tab.goto("about:blank")
 
 
 UNSET = """() => [...document.querySelectorAll(".math")]
@@ -160,9 +164,8 @@ AXE = """async () => (await axe.run(document, {resultTypes: ["violations"]})).vi
 
 
 @pytest.mark.parametrize(("page", "width", "theme"), VIEWS)
-def test_a_page_is_sound(page, width, theme, address, shared_tab):
-    tab, faults = shared_tab
-    faults.clear()
+def test_a_page_is_sound(page, width, theme, address, cleared_tab):
+    tab, faults = cleared_tab
     tab.set_viewport_size({"width": width, "height": 900})
     tab.emulate_media(color_scheme=theme)
     load(tab, address + page)
@@ -693,19 +696,102 @@ def test_a_chapter_and_its_further_pages_lead_to_each_other(chapter):
         assert {f"{Path(other).name}.html" for other in pages - {page}} <= ways
 
 
-@pytest.mark.parametrize("page", ["rotary/rope", "stickbreaking/stickbreaking"])
+LIT = "() => [...CSS.highlights.get('posedu-in-code') ?? []].map(String)"
+IN_CODE = pytest.mark.parametrize(
+    "page", ["rotary/rope", "gated/fox", "stickbreaking/stickbreaking"]
+)
+
+
+@IN_CODE
 def test_terms_light_up_where_they_stand_in_the_code(page, address, chromium):
     tab, faults = open_page(chromium.new_context(), address, f"book/{page}.html")
     tab.get_by_text("NumPy", exact=True).first.click()
-    lit = "() => [...CSS.highlights.get('posedu-in-code') ?? []].map(String)"
     terms = tab.locator(".posedu-in-code")
     for number in range(terms.count()):
         term = terms.nth(number)
-        term.focus() if number % 2 else term.hover()
-        assert set(tab.evaluate(lit)) == {term.get_attribute("data-code")}
-    tab.mouse.move(1, 1)
-    assert tab.evaluate(lit) == []
+        if number % 2:
+            term.focus()
+            tab.mouse.move(1, 1)  # what has the focus stays lit
+        else:
+            tab.evaluate("() => document.activeElement.blur()")
+            term.hover()
+        assert set(tab.evaluate(LIT)) == {term.get_attribute("data-code")}
+    tab.evaluate("() => document.activeElement.blur()")
+    tab.mouse.move(2, 2)
+    assert tab.evaluate(LIT) == []
     assert terms.count() > 8 and faults == []
+
+
+def test_code_that_is_out_of_sight_on_a_phone_is_shown_below(address, chromium):
+    size = {"width": 390, "height": 664}
+    context = chromium.new_context(viewport=size, has_touch=True, is_mobile=True)
+    tab, faults = open_page(context, address, "book/gated/fox.html")
+    tab.get_by_text("NumPy", exact=True).first.tap()
+    echo, shown = tab.locator(".posedu-echo"), 0
+    for term in tab.locator(".posedu-in-code").all()[1::4]:
+        tab.wait_for_timeout(350)  # two quick taps side by side are a double one
+        term.tap()
+        words = term.get_attribute("data-code")
+        tab.wait_for_function(f"words => ({LIT})()[0] === words", arg=words)
+        if echo.is_visible():
+            assert echo.locator("mark").inner_text() == words
+            assert "\n" not in echo.inner_text()
+            assert echo.bounding_box()["y"] + 40 < size["height"]
+            shown += 1
+    assert shown
+    tab.locator("article h1").first.tap()
+    echo.wait_for(state="hidden")
+    assert tab.evaluate(LIT) == [] and faults == []
+    context.close()
+
+
+SLIDERS = ["book/absolute/sinusoidal.html", "book/rotary/rope-practice.html"]
+SLIDERS += ["book/gated/fox.html"]
+SPELLED = "p => [...p.querySelectorAll('.posedu-computed')].map(e => e.textContent)"
+
+
+def prose(page):
+    """A page's sliders, and its numbers for all of their values, from the reference."""
+    source = (ROOT / page).with_suffix(".md").read_text(encoding="utf-8")
+    given = [*map(Slider.read, re.findall(r"\{slider\}`([^`]+)`", source))]
+    return given, [
+        table(t, given) for t in re.findall(r"\{computed\}`([^`]+)`", source)
+    ]
+
+
+def numbers(asked, chosen):
+    return [values[tuple(chosen[slider.name] for slider in of)] for of, values in asked]
+
+
+@pytest.mark.parametrize("page", SLIDERS)
+def test_without_scripts_the_prose_has_its_first_numbers(page):
+    given, asked = prose(page)
+    soup = BeautifulSoup(html(page), "html.parser")
+    shown = [part.get_text() for part in soup.select("p .posedu-slider")]
+    assert shown == [slider.first for slider in given]
+    shown = [part.get_text() for part in soup.select("p .posedu-computed")]
+    assert shown == numbers(asked, {slider.name: slider.first for slider in given})
+
+
+@pytest.mark.parametrize("page", SLIDERS)
+def test_numbers_in_the_prose_follow_their_sliders(page, address, chromium):
+    given, asked = prose(page)
+    tab, faults = open_page(chromium.new_context(), address, page)
+    (line,) = tab.locator("p:has(.posedu-slider)").all()
+    chosen = {slider.name: slider.first for slider in given}
+    for slider in given:
+        control = line.get_by_role("slider", name=slider.name, exact=True)
+        assert control.get_attribute("aria-valuetext") == slider.first
+        control.focus()
+        for key, value in (
+            ("Home", slider.values[0]),
+            ("ArrowRight", slider.values[1]),
+        ):
+            tab.keyboard.press(key)
+            chosen[slider.name] = value
+            assert control.get_attribute("aria-valuetext") == value
+            assert line.evaluate(SPELLED) == numbers(asked, chosen)
+    assert faults == []
 
 
 def test_the_map_s_edges_are_proved():

@@ -29,6 +29,7 @@ from posedu.timing import (
     time_exponent,
 )
 from posedu.timing.__main__ import main
+from posedu.timing.contest import Contest, goals
 from posedu.torch import Encoding, RoPE
 
 CPU = torch.device("cpu")
@@ -384,6 +385,79 @@ def test_the_committed_comparison_with_peers_loads():
     assert result.complete and result.made["threads"] == 1
     for library in peers.LIBRARIES:
         assert result.select(candidate=library, task="rotate", dtype="bfloat16")
+
+
+@pytest.fixture
+def contested():
+    """The committed comparison, in which every library takes three copies' time."""
+    stored = Timing.load(DATA / "peers-rope-cpu.json")
+    for n, record in enumerate(stored.records):
+        ratio = 3.0 if "posedu" not in record.candidate else 1.5 + record.d / 128
+        stored.records[n] = replace(record, ratio=Spread(ratio, ratio, ratio))
+    return stored
+
+
+def change(stored, ratio, **fields):
+    (record,) = stored.select(task="rotate", **fields)
+    spread = Spread(ratio, ratio, ratio)
+    stored.records[stored.records.index(record)] = replace(record, ratio=spread)
+
+
+def test_a_contest_names_the_fastest_library_of_a_cell(contested):
+    cell = {"dtype": "bfloat16", "length": 8192, "d": 128}
+    change(contested, 2.25, candidate="x-transformers, compiled", **cell)
+    contest = Contest(contested)
+    key = tuple(cell.values())
+    assert contest.fastest("compiled", key) == (2.25, "x-transformers")
+    assert contest.fastest("eager", key)[0] == 3
+    assert not contest.won("half", "compiled", key) and contest.won(
+        "half", "eager", key
+    )
+    assert (
+        "half, eager, in 8; interleaved, compiled, in 7; half, compiled, in 7 of 8"
+        in (contest.caption())
+    )
+    rows = [*contest.rows()]
+    assert len(rows) == 1 + 2 * 8
+    assert rows[-1] == (
+        *("compiled", "bfloat16", "8192", "128", "2.50 ✗", "2.50 ✗"),
+        "2.25 x-transformers",
+    )
+    drawn = contest.figure()
+    assert "2.0 to 2.5 times as long as a copy" in drawn.caption
+    assert "2.2 to 3.0 times as long with the fastest library" in drawn.caption
+    assert "<!-- rotary-embedding-torch -->" in drawn.svg
+
+
+def test_a_contest_goes_without_a_library_that_was_missing(contested):
+    contested.missing["transformers"] = "not installed"
+    contested.records = [
+        r for r in contested.records if not r.candidate.startswith("transformers")
+    ]
+    rows = [*Contest(contested).rows()]
+    assert len(rows) == 17 and "transformers" not in {row[-1][5:] for row in rows}
+
+
+def test_goals_are_shown_met_and_missed(contested):
+    fast = {"dtype": "float32", "length": 2048, "d": 64}
+    change(contested, 1.6, candidate="posedu, half", **fast)
+    change(contested, 1.61, candidate="posedu, interleaved", **fast)
+    for layout in ("half", "interleaved"):
+        name = f"posedu, {layout}, compiled, into a buffer"
+        change(contested, 1.7, candidate=name, **fast | {"dtype": "bfloat16"})
+    shown = goals(contested)
+    head, first, *rest = shown.rows()
+    assert head == ("goal", "L", "d", "interleaved", "half")
+    assert first == ("float32, eager: ≤ 1.6", "2048", "64", "1.61 ✗", "1.60 ✓")
+    assert len(rest) == 11
+    assert "one layout is in 2 of 12 cells, both in 1" in shown.caption()
+
+
+def test_time_is_drawn_over_the_length_beside_the_limit():
+    result = time_encoding("rope", **SMALL)
+    drawn = result.figure("forward", caption="Both rise.", alt="Three lines.")
+    for line in ("rope, half", "rope, interleaved", "limit: copy"):
+        assert drawn.svg.count(f"<!-- {line} -->") == 1
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,8 @@
   });
 })();
 
-// A term of a formula lights up its words in the code of the same tab or section.
+// A term of a formula lights up its words in the code of the same tab or section; where
+// none of them is in sight, the line that holds the first is shown below.
 (function () {
   "use strict";
 
@@ -33,22 +34,90 @@
     return [text.currentNode, offset];
   }
 
-  function light(event) {
-    const term = event.target.closest(".posedu-in-code"), lit = new Highlight();
+  function inSight(block, range) {
+    const { x, y, width, height } = range.getBoundingClientRect();
+    return block.contains(document.elementFromPoint(x + width / 2, y + height / 2));
+  }
+
+  function lineAround(text, start, end) {
+    const words = document.createElement("mark");
+    words.textContent = text.slice(start, end);
+    const before = text.slice(text.lastIndexOf("\n", start) + 1, start);
+    return [before.trimStart(), words, text.slice(end).split("\n")[0]];
+  }
+
+  function light({ type, target, relatedTarget }) {
+    if (echo.contains(target)) return;
+    const termAt = (place) => place?.closest(".posedu-in-code");
+    const reached = type === "focusout" ? relatedTarget : target;
+    const term = termAt(reached) ?? termAt(document.activeElement);
+    const lit = new Highlight();
     CSS.highlights.set("posedu-in-code", lit);
+    echo.replaceChildren();
     if (!term) return;
-    const { code } = term.dataset;
+    const { code } = term.dataset, lines = [];
     const words = RegExp(`(?<!\\w)${code.replace(/\W/g, "\\$&")}(?!\\w)`, "g");
+    let seen = false;
     term.closest(".sd-tab-content, section").querySelectorAll("pre").forEach((block) => {
       for (const { index } of block.textContent.matchAll(words)) {
-        const range = new Range();
+        const range = new Range(), end = index + code.length;
         range.setStart(...point(block, index));
-        range.setEnd(...point(block, index + code.length));
+        range.setEnd(...point(block, end));
         lit.add(range);
+        lines.push(lineAround(block.textContent, index, end));
+        seen ||= inSight(block, range);
       }
     });
+    if (!seen) echo.append(...lines[0]);
   }
 
   if (!window.Highlight) return;
-  for (const kind of ["mouseover", "focusin"]) document.addEventListener(kind, light);
+  const echo = document.createElement("code");
+  echo.className = "posedu-echo";
+  document.addEventListener("DOMContentLoaded", () => document.body.append(echo));
+  for (const kind of ["mouseover", "focusin", "focusout"]) {
+    document.addEventListener(kind, light);
+  }
+  document.addEventListener("keydown", ({ key }) => {
+    if (key === "Escape") echo.replaceChildren();
+  });
+})();
+
+// Numbers in the prose that follow a slider; the build has computed them all.
+(function () {
+  "use strict";
+
+  function follow(paragraph) {
+    const parts = (kind) => paragraph.querySelectorAll(`.posedu-${kind}`), inputs = {};
+    const value = (part, place) => part.dataset.values.split("|")[place];
+
+    function show() {
+      for (const part of parts("slider")) {
+        const input = inputs[part.dataset.name];
+        part.firstChild.data = value(part, input.value);
+        input.setAttribute("aria-valuetext", part.firstChild.data);
+      }
+      for (const part of parts("computed")) {
+        const of = part.dataset.of.split(" ").map((name) => inputs[name]);
+        const place = of.reduce((at, { max, value }) => at * (+max + 1) + +value, 0);
+        part.textContent = value(part, place);
+      }
+    }
+
+    for (const part of parts("slider")) {
+      const { name, values } = part.dataset, spelled = values.split("|");
+      const input = (inputs[name] = document.createElement("input"));
+      Object.assign(input, { type: "range", max: spelled.length - 1 });
+      input.value = spelled.indexOf(part.textContent);
+      input.setAttribute("aria-label", name);
+      input.addEventListener("input", show);
+      part.append(input);
+    }
+    show();
+  }
+
+  document.addEventListener("DOMContentLoaded", () => {
+    new Set([...document.querySelectorAll(".posedu-slider")].map((n) => n.closest("p")))
+      .forEach(follow);
+  });
 })();

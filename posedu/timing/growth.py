@@ -36,7 +36,9 @@ class Growth(Table):
         return 1e3 * np.median(self.seconds[way][..., 0], -1)
 
     def ratio(self, way: str, length: int) -> Spread:
-        """Quartiles of a way's time over its neighbour's, at one length."""
+        """Quartiles of a way's time over its neighbour's, at one length; 1 if limit."""
+        if way == self.limit:
+            return Spread(1, 1, 1)
         own, limit = self.seconds[way][self.lengths.index(length)].T
         return Spread.of(own / limit)
 

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from tqdm import tqdm
 
+from posedu import figures
 from posedu._arguments import require_dimension
 from posedu._tables import SavedTable, require_writable
 from posedu.catalog import CATALOG
@@ -125,6 +126,30 @@ class Timing(SavedTable):
                 f"{r.peak_bytes / 1e6:.1f}",
                 "" if r.error is None else f"{r.error:.1e}",
             )
+
+    def figure(self, task: str, *, caption: str, alt: str) -> figures.Figure:
+        """Milliseconds of every candidate over the length, beside the limit's.
+
+        For a task that was measured with one head dimension and dtype.
+        """
+        lines: dict[str, list[Measurement]] = {}
+        for record in self.select(task=task):
+            lines.setdefault(record.candidate, []).append(record)
+        first = next(iter(lines.values()))
+        medians = {
+            **{name: [r.seconds.median for r in line] for name, line in lines.items()},
+            f"limit: {first[0].limit}": [r.limit_seconds.median for r in first],
+        }
+        return figures.curves(
+            np.array([r.length for r in first]),
+            {name: 1e3 * np.array(line) for name, line in medians.items()},
+            x_label="length L",
+            y_label="milliseconds",
+            x_scale="log",
+            y_scale="log",
+            caption=caption,
+            alt=alt,
+        )
 
     def caption(self) -> str:
         """On what it was measured, and what is missing."""

@@ -2,8 +2,8 @@
 
 PARTS = (
     *("beside", "catalog", "claims", "exercises", "folds", "home", "in_code"),
-    *("light", "notation", "pages", "questions", "reading", "served", "status"),
-    *("tags", "timings", "ways"),
+    *("light", "notation", "pages", "questions", "reading", "served", "sliders"),
+    *("status", "tags", "timings", "ways"),
 )
 
 

@@ -7,7 +7,7 @@ from torch.types import Device
 
 from posedu._arguments import SIDES, SLOPES, require_choice, require_dimension
 from posedu.torch.bias.distance import ByDistance
-from posedu.torch.encoding import Encoding, ScoreMod, Tokens
+from posedu.torch.encoding import Tokens
 
 
 def alibi_slopes(
@@ -86,24 +86,15 @@ class ALiBi(ByDistance):
     def of_offsets(
         self, offsets: Shaped[Tensor, "*shape"]
     ) -> Float[Tensor, "heads *shape"]:
-        """−m of the distance on both sides, or on one."""
+        """−m times the offset, or the distance on both sides or on one."""
         steps = offsets.flatten()
-        bias = -self._slopes(offsets.device) * steps.abs()
+        signed = steps if self.sides == "causal" else steps.abs()
+        bias = -self._slopes(offsets.device) * signed
         if self.sides == "one-sided":
             left = torch.arange(self.heads, device=steps.device) < self.heads // 2
             hidden = torch.where(left[:, None], steps < 0, steps > 0)
             bias = bias.masked_fill(hidden, -torch.inf)
         return bias.unflatten(-1, offsets.shape)
-
-    def bias(self, tokens: Tokens) -> Float[Tensor, "rows heads queries keys"] | None:
-        """−m (i − j), or of the distance."""
-        of = Encoding if self.sides == "causal" else ByDistance
-        return of.bias(self, tokens)
-
-    def score_mod(self, tokens: Tokens) -> ScoreMod | None:
-        """The same, looked up."""
-        of = Encoding if self.sides == "causal" else ByDistance
-        return of.score_mod(self, tokens)
 
     def extra_repr(self) -> str:
         """Say the conventions when the module is printed."""

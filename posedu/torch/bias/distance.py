@@ -3,6 +3,7 @@
 import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor
+from torch.compiler import is_compiling
 
 from posedu.torch.encoding import Encoding, ScoreMod, Tokens
 from posedu.torch.toeplitz import toeplitz
@@ -34,8 +35,8 @@ class ByDistance(Encoding):
         return self.of_offsets(offsets).to(dtype)
 
     def bias(self, tokens: Tokens) -> Float[Tensor, "rows heads queries keys"] | None:
-        """Of each query and key."""
-        row = self.by_distance(tokens)
+        """Of each query and key; a compiler fuses what is written out of offsets."""
+        row = None if is_compiling() else self.by_distance(tokens)
         if row is None:
             return self._wide(tokens.offsets.squeeze(1), tokens).movedim(0, 1)
         return toeplitz(row, tokens.k.shape[2])[None]
