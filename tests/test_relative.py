@@ -269,10 +269,11 @@ def test_the_temperature_of_inkling_2():
     options = dict(floor=128000, alpha=0.1)
     positions = [0, 127999, 255999, 2**20 - 1]
     wanted = [1, 1, 1 + 0.1 * math.log(2), 1 + 0.1 * math.log(8.192)]
+    exact = {name: sp.sympify(value) for name, value in options.items()}
     for tau in (
         reference.log_temperature(positions, **options),
         relative.log_temperature(torch.tensor(positions), **options).numpy(),
-        [float(symbolic.log_temperature(t, **options)) for t in positions],
+        [float(symbolic.log_temperature(sp.Integer(t), **exact)) for t in positions],
     ):
         np.testing.assert_allclose(tau, wanted, rtol=1e-15)
 

@@ -77,7 +77,7 @@ class OffsetTable(Encoding):
         return add
 
     def products_with(
-        self, table: Float[Tensor, "*heads rows d"], tokens: Tokens, rows: slice
+        self, table: Float[Tensor, "*heads offsets d"], tokens: Tokens, rows: slice
     ) -> Float[Tensor, "batch heads queries rows"]:
         """Scaled inner products of queries and vectors, in float32 or better."""
         wide = torch.promote_types(tokens.q.dtype, torch.float32)
@@ -86,7 +86,7 @@ class OffsetTable(Encoding):
 
     def mix_with(
         self,
-        table: Float[Tensor, "*heads rows d"] | None,
+        table: Float[Tensor, "*heads offsets d"] | None,
         weights: Float[Tensor, "batch heads queries keys"],
         v: Float[Tensor, "batch heads keys d_v"],
         tokens: Tokens,
