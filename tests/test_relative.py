@@ -348,6 +348,16 @@ def test_no_vector_for_each_query_and_key_is_made():
     assert peak_memory(train, torch.device("cpu")) < n * n * d * 4 / 2
 
 
+def test_inkling_warms_queries_at_any_positions():
+    encoding = Inkling(2, 8, divisor="root", floor=2, alpha=1.0)
+    q = torch.ones(1, 2, 4, 4)
+    tau = 1 + np.log([1, 1, 1.5, 2])
+    for positions in (range(4), [0, 1, 2, 3], torch.arange(4)[None]):
+        warm, k = encoding.rotate(q, q, positions)
+        np.testing.assert_allclose(warm[0, 1, :, 2], tau, rtol=1e-6)
+        assert k is q
+
+
 @pytest.mark.parametrize("kind", ["shaw", "music", "inkling"])
 def test_lengths_from_none_on(kind):
     encoding = {
@@ -442,6 +452,24 @@ BAD = [
         ),
         ValueError,
         "MusicTransformer is causal, the layer is not",
+    ),
+    (
+        lambda: Inkling(2, 8, divisor="root").bias(
+            Tokens(
+                *[torch.zeros(1, 2, 3, 4)] * 3,
+                d=4,
+                query_positions=torch.arange(3)[None],
+                key_positions=torch.arange(3)[None],
+                causal=True,
+            )
+        ),
+        ValueError,
+        r"x must be \[batch, tokens, 8\], got none",
+    ),
+    (
+        lambda: reference.music_transformer(key_table=Z5[:0], beyond="zero"),
+        ValueError,
+        r"key_table must be \[rows, d\] .* got shape \[0, 4\]",
     ),
     (lambda: reference.skew(Z8), ValueError, r"\[..., tokens, tokens\]"),
     (

@@ -6,7 +6,13 @@ from jaxtyping import Float, Int
 from posedu._arguments import BEYONDS, require_choice
 from posedu.numpy._arrays import require_floats
 from posedu.numpy.attention import Doors, Tokens
-from posedu.numpy.relative.table import by_key, by_row, require_fitting, require_table
+from posedu.numpy.relative.table import (
+    by_key,
+    by_row,
+    optional_table,
+    require_fitting,
+    require_table,
+)
 
 Array = np.ndarray
 
@@ -64,7 +70,7 @@ def music_transformer(
     """
     keys = require_table("key_table", key_table)
     extent = keys.shape[-2]
-    values = require_table("value_table", value_table, extent)
+    values = optional_table("value_table", value_table, extent)
     require_choice("beyond", beyond, BEYONDS)
 
     def near(tokens: Tokens, numbers: Array) -> Array:

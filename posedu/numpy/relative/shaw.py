@@ -6,7 +6,12 @@ from jaxtyping import Float, Int
 from posedu._arguments import require_reach
 from posedu.numpy._arrays import Positions, require_positions
 from posedu.numpy.attention import Doors, Tokens
-from posedu.numpy.relative.table import by_key, by_row, require_fitting, require_table
+from posedu.numpy.relative.table import (
+    by_key,
+    by_row,
+    optional_table,
+    require_fitting,
+)
 
 Array = np.ndarray
 
@@ -59,8 +64,8 @@ def shaw(
         integers or negative.
     """
     rows = require_reach(past, future)
-    keys = require_table("key_table", key_table, rows)
-    values = require_table("value_table", value_table, rows)
+    keys = optional_table("key_table", key_table, rows)
+    values = optional_table("value_table", value_table, rows)
     if keys is None and values is None:
         raise ValueError("give key_table, value_table or both, got none")
 

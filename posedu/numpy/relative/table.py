@@ -27,21 +27,25 @@ def by_row(
 
 
 def require_table(
-    name: str, table: Float[Array, "*heads rows d"] | None, rows: int | None = None
-) -> Array | None:
-    """Return the table, if there is one, as float64, or raise."""
-    if table is None:
-        return None
+    name: str, table: Float[Array, "*heads rows d"], rows: int | None = None
+) -> Array:
+    """Return the table as float64, or raise unless it has these rows, or any."""
     table = require_floats(name, table)
     wanted = "rows" if rows is None else f"{rows}"
-    if table.ndim not in (2, 3) or table.shape[-2] not in (
-        (table.shape[-2],) if rows is None else (rows,)
-    ):
+    given = table.shape[-2] if table.ndim in (2, 3) else 0
+    if not given or rows not in (None, given):
         raise ValueError(
             f"{name} must be [{wanted}, d] or [heads, {wanted}, d], got shape "
             f"{list(table.shape)}"
         )
     return table
+
+
+def optional_table(
+    name: str, table: Float[Array, "*heads rows d"] | None, rows: int
+) -> Array | None:
+    """:func:`require_table` where there is one."""
+    return None if table is None else require_table(name, table, rows)
 
 
 def require_fitting(name: str, table: Array, like: Float[Array, "heads n d"]) -> None:

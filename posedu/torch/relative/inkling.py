@@ -12,7 +12,7 @@ from posedu._arguments import (
     require_limit,
     require_temperature,
 )
-from posedu.torch._tensors import require_input
+from posedu.torch._tensors import Positions, as_positions, require_input
 from posedu.torch.encoding import Tokens
 from posedu.torch.relative.table import OffsetTable, trained_table
 
@@ -107,12 +107,14 @@ class Inkling(OffsetTable):
         self,
         q: Float[Tensor, "batch heads tokens d"],
         k: Float[Tensor, "batch kv_heads tokens d"],
-        positions: Shaped[Tensor, "rows tokens"],
+        positions: Positions,
     ) -> tuple[
         Float[Tensor, "batch heads tokens d"], Float[Tensor, "batch kv_heads tokens d"]
     ]:
         """Warm the queries."""
-        return (q if self.floor is None else self._warm(q, positions)), k
+        return self._warm(
+            q, as_positions(positions, (), q, start=0, reader="Inkling")
+        ), k
 
     def scale(self, d: int) -> float:
         """1/d or 1/√d."""
@@ -122,14 +124,12 @@ class Inkling(OffsetTable):
         self, tokens: Tokens, rows: slice
     ) -> Float[Tensor, "batch heads queries rows"]:
         """What each query mixes for these distances, in float32 or better."""
-        x, wide = tokens.x, torch.promote_types(tokens.q.dtype, torch.float32)
-        require_input(x, self.d_model, self.r_proj.weight)
+        wide = torch.promote_types(tokens.q.dtype, torch.float32)
+        x = require_input(tokens.x, self.d_model, self.r_proj.weight)
         r = self.r_proj(x).unflatten(-1, (self.heads, -1)).transpose(1, 2)
         r = self._limited(r.to(wide))
         mixed = r @ self.profiles.flip(-1)[:, rows].to(wide)
-        return (
-            mixed if self.floor is None else self._warm(mixed, tokens.query_positions)
-        )
+        return self._warm(mixed, tokens.query_positions)
 
     def _limited(
         self, r: Float[Tensor, "batch heads queries d_rel"]
@@ -141,6 +141,8 @@ class Inkling(OffsetTable):
         return r * (self.limit / (norm + 1e-6)).clamp(max=1.0)
 
     def _warm(self, t: Tensor, positions: Tensor) -> Tensor:
+        if self.floor is None:
+            return t
         tau = log_temperature(positions, floor=self.floor, alpha=self.alpha)
         wide = torch.promote_types(t.dtype, torch.float32)
         return (t * tau[:, None, :, None].to(wide)).to(t.dtype)
