@@ -31,7 +31,7 @@ def vectors_explorable() -> Explorable:
         "vectors",
         _picture(weights),
         (
-            Slider("angle", "query’s angle", 0, 355, ANGLE, 5, f"{ANGLE}°"),
+            Slider("angle", "query", 0, 355, ANGLE, 5, f"{ANGLE}°"),
             Slider("moved", "move all", 0, 1, MOVED, 0.1, f"{MOVED:.1f}"),
         ),
         said=said(weights),
