@@ -92,7 +92,8 @@ def test_all_happens_on_the_device(entry, variant, route):
     with Pretended():
         model = model_of(entry, variant, route, variant.heads)
         mask = None
-        for positions in positions_of(entry.axes)[-1 if route != "eager" else 0 :]:
+        every = route == "eager" and variant is entry.variants[0]
+        for positions in positions_of(entry.axes)[0 if every else -1 :]:
             x = torch.randn(2, TOKENS, model.d_model, requires_grad=True)
             out = model(x, positions, key_padding_mask=mask)
             out.sum().backward()

@@ -317,21 +317,6 @@ def test_a_run_can_be_repeated(few):
     assert replace(first, seconds=0.0) == replace(second, seconds=0.0)
 
 
-@pytest.mark.slow
-def test_processes_give_the_same_runs(tmp_path):
-    alone, together = (
-        digits.experiment(
-            encodings=["none"], seeds=2, settings=SMALL, processes=processes
-        )
-        for processes in (1, 2)
-    )
-    assert together.complete
-    runs = sorted(together.runs, key=lambda run: run.seed)
-    for one, other in zip(alone.runs, runs, strict=True):
-        assert one.seed == other.seed
-        assert one.loss == pytest.approx(other.loss, rel=1e-3)
-
-
 def test_an_interrupt_keeps_what_is_finished_and_a_second_call_does_the_rest(
     counted, tmp_path, capsys
 ):

@@ -504,7 +504,7 @@ def test_an_interrupt_keeps_what_is_finished_and_a_second_call_does_the_rest(
 
 
 @pytest.mark.slow
-def test_an_interrupted_command_of_two_processes_keeps_its_runs(tmp_path):
+def test_an_interrupted_command_keeps_the_runs_of_its_two_processes(tmp_path):
     # Where this process ignores interrupts, so would the command.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     path = tmp_path / "sequences.json"
@@ -532,6 +532,9 @@ def test_an_interrupted_command_of_two_processes_keeps_its_runs(tmp_path):
     assert command.returncode == 130, errors
     assert 1 <= len(result.runs) < 100
     assert "not complete" in printed and "runs kept" in errors
+    kept = result.runs[0]
+    alone = sequences.run(*kept.key, result.settings)
+    assert kept.loss == pytest.approx(alone.loss, rel=1e-3)
 
 
 def test_workers_leave_interrupts_to_their_parent_and_take_one_thread():

@@ -1,14 +1,27 @@
 """The book's pages in reading order, as its contents list them."""
 
-from sphinx_external_toc.parsing import parse_toc_yaml
+import functools
+
+import yaml
+from sphinx_external_toc.parsing import parse_toc_data
 
 from posedu.check import sheets
 from posedu_book.notebooks import ROOT
 
 
+def contents(root=ROOT):
+    """The pages and what is below each of them."""
+    return _parsed((root / "_toc.yml").read_text(encoding="utf-8"))
+
+
+@functools.lru_cache(maxsize=1)
+def _parsed(text):
+    return parse_toc_data(yaml.safe_load(text))
+
+
 def documents(root=ROOT):
     """The name of every page, a page's own before the next one's."""
-    return list(parse_toc_yaml(root / "_toc.yml"))
+    return list(contents(root))
 
 
 def is_of_a_chapter(name):
@@ -29,6 +42,6 @@ def chapters(root=ROOT):
 
 def further(chapter, root=ROOT):
     """The further pages of a chapter and their short titles."""
-    contents = parse_toc_yaml(root / "_toc.yml")
-    below = contents[chapter].child_files() if chapter in contents else []
-    return {name: contents[name].title for name in below if is_of_a_chapter(name)}
+    pages = contents(root)
+    below = pages[chapter].child_files() if chapter in pages else []
+    return {name: pages[name].title for name in below if is_of_a_chapter(name)}
