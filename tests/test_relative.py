@@ -306,7 +306,9 @@ def test_a_bias_of_the_projection_is_a_profile_of_every_query():
     assert (found == expected[None, :, None]).all()  # farthest first
 
 
-@pytest.mark.parametrize(("keys", "values"), [(True, True), (True, False), (False, True)])
+@pytest.mark.parametrize(
+    ("keys", "values"), [(True, True), (True, False), (False, True)]
+)
 def test_doors_without_a_table_stay_shut(keys, values):
     shaw = Shaw(4, past=1, future=1, keys=keys, values=values)
     assert (shaw.opens("bias"), shaw.opens("mix")) == (keys, values)
