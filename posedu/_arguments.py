@@ -23,6 +23,8 @@ SIDES = ("causal", "symmetric", "one-sided")
 SCALINGS = ("code", "bias unscaled", "paper")
 KERPLE_SCALINGS = ("code", "paper")
 DIAGONALS = ("kept", "zero")
+BEYONDS = ("zero", "clip")
+DIVISORS = ("root", "width")
 LARGEST_SIZE = 2**31 - 1
 LEAST_TIME = 1e-30  # the bias of a gate that forgets faster is no float32
 
@@ -171,6 +173,36 @@ def require_heads(heads: int, kv_heads: int) -> int:
             f"heads must be a multiple of kv_heads, got {heads} and {kv_heads}"
         )
     return heads // kv_heads
+
+
+def require_reach(past: int, future: int) -> int:
+    """Return how many offsets past, …, 0, …, −future are, or raise."""
+    for name, reach in (("past", past), ("future", future)):
+        if isinstance(reach, bool) or not isinstance(reach, Integral):
+            raise TypeError(f"{name} must be an integer, got {reach!r}")
+        if not 0 <= reach < LARGEST_SIZE:
+            raise ValueError(
+                f"{name} must be at least 0 and below {LARGEST_SIZE}, got {reach}"
+            )
+    return int(past) + 1 + int(future)
+
+
+def require_limit(limit: float | None, has_scale: bool) -> None:
+    """Raise unless a largest norm is positive and comes with a scale, or neither."""
+    if (limit is not None) != has_scale:
+        raise ValueError(
+            f"limit and r_scale go together, got limit = {limit} and "
+            f"{'an' if has_scale else 'no'} r_scale"
+        )
+    if limit is not None and require_not_negative("limit", limit) == 0:
+        raise ValueError("limit must be positive, or None for none, got 0")
+
+
+def require_temperature(floor: float | None, alpha: float) -> None:
+    """Raise unless a floor of log-scaling is positive, or none, and alpha finite."""
+    require_finite("alpha", alpha)
+    if floor is not None and require_not_negative("floor", floor) == 0:
+        raise ValueError("floor must be positive, or None for no temperature, got 0")
 
 
 def require_block(block: int) -> int:

@@ -157,11 +157,12 @@ EVERY_RECORD = pytest.mark.parametrize("record", EVERY.values(), ids=EVERY)
 @EVERY_RECORD
 def test_records_are_filled(record):
     may_be_empty = {"function", "special_cases", "adopters", "axes", "sizes"}
-    may_be_empty |= {"treated"}
+    may_be_empty |= {"treated", "arxiv", "url", "published"}
     pages = {"chapter", "lab"}
     for name in record.__dataclass_fields__.keys() - may_be_empty - pages:
         assert getattr(record, name) or name == "face_sizes", name
     assert record.chapter or not record.lab
+    assert bool(record.arxiv) != bool(record.url and record.published)
     published = int(re.search(r"\d+$", record.paper)[0])
     assert published - record.year in (0, 1)
 

@@ -17,7 +17,15 @@ from nbformat.v4 import new_code_cell
 from posedu import check
 from posedu.check import core, values
 from posedu.check.core import draw
-from posedu.numpy import absolute, attention, bias, gated, rotary, stickbreaking
+from posedu.numpy import (
+    absolute,
+    attention,
+    bias,
+    gated,
+    relative,
+    rotary,
+    stickbreaking,
+)
 from posedu.numpy.frequencies import frequencies as geometric
 from posedu.torch import RoPE, convert_layout
 from posedu.torch.toeplitz import toeplitz
@@ -201,6 +209,24 @@ def _sticks(q, k, v, attend_current):
     return weights @ v.numpy()
 
 
+def _relative_values(weights, table):
+    doors = relative.shaw(
+        past=len(table) // 2, future=len(table) // 2, value_table=table
+    )
+    v = np.zeros((1, len(weights), table.shape[1]))
+    tokens = attention.steps(v, v, v).tokens
+    return doors.mix(weights[None], v, tokens)[0]
+
+
+def _relative_logits(x, weight, profiles):
+    heads, d = len(weight) // len(profiles), 1
+    doors = relative.inkling(
+        r_proj_weight=weight.numpy(), profiles=profiles.numpy(), divisor="root"
+    )
+    q = np.zeros((heads, len(x), d))
+    return attention.steps(q, q, q, doors, x=x.numpy()).logits
+
+
 # What posedu itself says where it has a function for what an exercise asks.
 def _sandwich(distances, width, heads):
     doors = bias.sandwich(heads=heads, width=width, index_from=1, diagonal="kept")
@@ -241,6 +267,10 @@ OURS = {
     "comrope-3": rotary.ld_generators,
     "comrope-4": lambda w, h: [[0.5, 0.5], *rotary.grid(w, h, coordinates="centres")],
     "fope-1": lambda d, length: len(rotary.kept_frequencies(d, length=length)),
+    "vectors-1": lambda i, j, k: relative.shaw_rows(i - j, past=k, future=k),
+    "vectors-3": lambda products: np.tril(relative.skew(products)),
+    "vectors-4": _relative_values,
+    "vectors-5": _relative_logits,
     "cope-2": lambda z, npos: gated.contextual_positions(z, largest=npos - 1),
     "cope-4": _cope,
     "fox-3": _fox,

@@ -430,3 +430,53 @@ def t5_bucket_of_the_kerple_paper(n, single=16, distance=128):
     n = np.asarray(n, dtype=float)
     far = np.log(np.maximum(n, 1) / single) / np.log(distance / single) * single
     return np.where(n < single, n, np.minimum(np.floor(far), 2 * single - 1))
+
+
+# Shaw: rows(tokens, k) → the row of each query and key.
+
+
+def clipped_reach(tokens, k):
+    """Lecture notes' A_ij = P_clip(k − 1, k): k − 1 for every pair."""
+    return np.full((tokens, tokens), 2 * k - 1)
+
+
+def turned_offset(tokens, k):
+    """Rows of i − j where the table is of j − i: past and future exchanged."""
+    i = np.arange(tokens)
+    return np.clip(i[:, None] - i, -k, k) + k
+
+
+def wrapped_rows(tokens, k):
+    """Clipping left out: a negative index reads the table from its end."""
+    i = np.arange(tokens)
+    return (i - i[:, None] + k) % (2 * k + 1)
+
+
+SHAW_ROWS = (clipped_reach, turned_offset, wrapped_rows)
+
+
+# Music Transformer: skew(products) → by key.
+
+
+def padded_on_the_right(products):
+    """The column of zeros behind, and the first row dropped all the same."""
+    n = len(products)
+    padded = np.concatenate((products, np.zeros((n, 1))), 1)
+    return padded.reshape(n + 1, n)[1:]
+
+
+def last_row_dropped(products):
+    """The column in front, and the last row dropped in place of the first."""
+    n = len(products)
+    padded = np.concatenate((np.zeros((n, 1)), products), 1)
+    return padded.reshape(n + 1, n)[:-1]
+
+
+def nearest_first(products):
+    """A table that begins with distance 0, skewed as if it ended with it."""
+    n = len(products)
+    padded = np.concatenate((np.zeros((n, 1)), products[:, ::-1]), 1)
+    return padded.reshape(n + 1, n)[1:]
+
+
+SKEWS = (padded_on_the_right, last_row_dropped, nearest_first)

@@ -9,6 +9,7 @@ from typing import Any
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 ATTENTION = "attention"  # no encoding at all: the root of the map of special cases
 FACES = ("numpy", "sympy", "torch")
+_TABLES = ("npos", "buckets", "past", "future", "extent", "d_rel")
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,7 @@ class Record:
     name: str
     title: str
     paper: str
-    arxiv: str
+    arxiv: str = ""
     file: str
     function: str = ""
     adopters: tuple[str, ...] = ()
@@ -85,6 +86,8 @@ class Record:
     chapter: str = ""
     lab: str = ""
     treated: str = ""
+    url: str = ""
+    published: int = 0
 
     @property
     def family(self) -> str:
@@ -93,8 +96,13 @@ class Record:
 
     @property
     def year(self) -> int:
-        """When it was published first, from the arXiv identifier."""
-        return 2000 + int(self.arxiv[:2])
+        """When it was published first: its arXiv identifier says so, if it has one."""
+        return self.published or 2000 + int(self.arxiv[:2])
+
+    @property
+    def source(self) -> str:
+        """Where it was published."""
+        return self.url or f"https://arxiv.org/abs/{self.arxiv}"
 
     @property
     def page(self) -> str:
@@ -184,13 +192,13 @@ class Encoding(Record):
         """The value of a formula of this record for a layer of these sizes.
 
         Its letters: d, the heads h (1 where they share parameters), the axes N, the
-        block size b, CoPE's npos and T5's buckets.
+        block size b, and the sizes of tables by their names.
         """
         own = {"heads", "gate_heads"} & {*self.sizes, *variant.sizes}
         given = variant.keywords
         sizes = {"d": d, "h": heads if own else 1, "N": self.axes or 1}
         sizes |= {"b": given.get("block", 2)}
-        sizes |= {name: given.get(name, 0) for name in ("npos", "buckets")}
+        sizes |= {name: given.get(name, 0) for name in _TABLES}
         return int(eval(formula, {"__builtins__": {}}, sizes))
 
     def divisor(self, variant: Variant) -> int:

@@ -4,6 +4,7 @@ from posedu.numpy.absolute.sinusoidal import embed_sinusoidal
 from posedu.numpy.attention import Doors, Tokens, attend
 from posedu.numpy.bias import alibi, kerple_log, kerple_power, sandwich, t5
 from posedu.numpy.gated import cope, fox, fox_pro
+from posedu.numpy.relative import inkling, music_transformer, shaw
 from posedu.numpy.rotary import (
     axial,
     comrope_ap,
@@ -31,13 +32,16 @@ __all__ = [
     "fope_offset",
     "fox",
     "fox_pro",
+    "inkling",
     "kerple_log",
     "kerple_power",
     "liere",
     "mixed",
+    "music_transformer",
     "pi",
     "rope",
     "sandwich",
+    "shaw",
     "stick_breaking",
     "t5",
 ]

@@ -4,6 +4,7 @@ from posedu.sympy.absolute.sinusoidal import embed_sinusoidal
 from posedu.sympy.attention import Doors, Tokens, attend
 from posedu.sympy.bias import alibi, kerple_log, kerple_power, sandwich, t5
 from posedu.sympy.gated import cope, fox, fox_pro
+from posedu.sympy.relative import inkling, music_transformer, shaw
 from posedu.sympy.rotary import (
     axial,
     comrope_ap,
@@ -30,12 +31,15 @@ __all__ = [
     "fope_offset",
     "fox",
     "fox_pro",
+    "inkling",
     "kerple_log",
     "kerple_power",
     "liere",
     "mixed",
+    "music_transformer",
     "rope",
     "sandwich",
+    "shaw",
     "stick_breaking",
     "t5",
 ]

@@ -5,6 +5,7 @@ from posedu.torch.attention import Attention, KVCache, attend
 from posedu.torch.bias import T5, ALiBi, KERPLELog, KERPLEPower, Sandwich
 from posedu.torch.encoding import Encoding, Tokens
 from posedu.torch.gated import CoPE, FoX, FoXPro
+from posedu.torch.relative import Inkling, MusicTransformer, Shaw
 from posedu.torch.rotary import (
     AxialRoPE,
     ComRoPEAP,
@@ -34,13 +35,16 @@ __all__ = [
     "FoPE",
     "FoX",
     "FoXPro",
+    "Inkling",
     "KERPLELog",
     "KERPLEPower",
     "KVCache",
     "LieRE",
     "MixedRoPE",
+    "MusicTransformer",
     "RoPE",
     "Sandwich",
+    "Shaw",
     "Sinusoidal",
     "StickBreaking",
     "Tokens",

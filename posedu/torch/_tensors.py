@@ -114,8 +114,10 @@ def _require_exact_range(positions: range) -> None:
             )
 
 
-def require_input(x: Tensor, d_model: int, weight: Tensor) -> None:
-    """Raise unless ``x`` is ``[batch, tokens, d_model]`` and like the weights."""
+def require_input(x: Tensor | None, d_model: int, weight: Tensor) -> Tensor:
+    """Return x, or raise unless ``[batch, tokens, d_model]`` and like the weights."""
+    if x is None:
+        raise ValueError(f"x must be [batch, tokens, {d_model}], got none")
     require_floats("x", x)
     if x.ndim != 3 or x.shape[-1] != d_model:
         raise ValueError(f"x must be [batch, tokens, {d_model}], got {list(x.shape)}")
@@ -127,6 +129,7 @@ def require_input(x: Tensor, d_model: int, weight: Tensor) -> None:
         raise TypeError(
             f"x is {x.dtype}, the weights are {weight.dtype}; convert one of them"
         )
+    return x
 
 
 def as_positions(

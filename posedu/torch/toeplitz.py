@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from jaxtyping import Float
 from torch import Tensor
+from torch.nn import functional
 from torch.nn.functional import scaled_dot_product_attention
 
 from posedu.torch._kernels import completed, keep, without_autocast
@@ -71,6 +72,20 @@ def skew(
     queries, offsets = products.shape[-2:]
     flat = products.flatten(-2)[..., queries - 1 :]
     return flat.unfold(-1, keys, max(offsets - 1, 1))[..., :queries, :]
+
+
+def unskew(
+    weights: Float[Tensor, "*batch queries keys"], future: int
+) -> Float[Tensor, "*batch queries offsets"]:
+    """What is known of each query and key, by query and offset: the way back.
+
+    The offsets are keys − 1, …, −``future``; with ``future`` 0 there must be zeros
+    above the diagonal, which would come to stand in the next row.
+    """
+    queries, keys = weights.shape[-2:]
+    apart = functional.pad(weights, (0, future))
+    flat = functional.pad(apart.flatten(-2), (queries - 1, 1))
+    return flat.unflatten(-1, (queries, -1))[..., : keys + future]
 
 
 def _open(

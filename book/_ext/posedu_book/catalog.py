@@ -2,6 +2,7 @@
 
 import html
 from typing import ClassVar
+from urllib.parse import urlsplit
 
 from docutils import nodes
 from docutils.parsers.rst import directives
@@ -107,10 +108,10 @@ def _controls():
 
 
 def _row(app, docname, encoding):
-    arxiv = f"https://arxiv.org/abs/{encoding.arxiv}"
+    name = encoding.arxiv or urlsplit(encoding.url).hostname
     return [
         _to_chapter(app, docname, encoding),
-        [nodes.Text(f"{encoding.year} "), external(arxiv, encoding.arxiv)],
+        [nodes.Text(f"{encoding.year} "), external(encoding.source, name)],
         ", ".join(encoding.doors),
         "yes" if encoding.learned else "no",
         encoding.parameters.replace("**2", "²").replace("*", "·").replace("-", "−"),

@@ -1,0 +1,144 @@
+"""Inkling's relative logits: each token mixes a few profiles of the distance."""
+
+import numpy as np
+from jaxtyping import Float
+
+from posedu._arguments import (
+    DIVISORS,
+    require_choice,
+    require_limit,
+    require_temperature,
+)
+from posedu.numpy._arrays import Positions, require_floats, require_positions
+from posedu.numpy.attention import Doors, Tokens, require_input
+from posedu.numpy.relative.table import by_key
+
+Array = np.ndarray
+
+EPSILON = 1e-6  # added to a norm that is divided by
+
+
+def log_temperature(
+    positions: Positions, *, floor: float | None, alpha: float
+) -> Float[Array, "*shape"]:
+    """τ = 1 + α ln max(1, (i + 1) / floor), or 1. Equation ``def-inkling-tau``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Positions not finite, a ``floor`` that is not positive.
+    """
+    positions = require_positions(positions)
+    require_temperature(floor, alpha)
+    if floor is None:
+        return np.ones_like(positions)
+    return np.asarray(1 + alpha * np.log(np.maximum(1, (positions + 1) / floor)))
+
+
+def inkling(
+    *,
+    r_proj_weight: Float[Array, "features d_model"],
+    profiles: Float[Array, "d_rel extent"],
+    divisor: str,
+    r_proj_bias: Float[Array, "features"] | None = None,
+    r_scale: Float[Array, "heads d_rel"] | None = None,
+    limit: float | None = None,
+    floor: float | None = None,
+    alpha: float = 0.1,
+) -> Doors:
+    """Inkling's relative logits as doors.
+
+    Of Thinking Machines' Inkling there is no paper; this follows
+    ``models/inkling/modeling_inkling.py`` of transformers 5.23.0.
+
+    Parameters
+    ----------
+    r_proj_weight
+        What makes d_rel numbers for each head of a token's input,
+        ``[heads · d_rel, d_model]``.
+    profiles
+        A number of each profile for the distances 0, 1, …, extent − 1; farther keys,
+        and later ones, get 0.
+    divisor
+        What content is divided by: ``"width"``, d (Inkling, whose queries and keys are
+        normalised), or ``"root"``, √d (Inkling-2, x-transformers). The bias is not.
+    r_proj_bias
+        Added to those numbers (x-transformers). Default none.
+    r_scale, limit
+        What multiplies them, and the largest norm that they have after it: longer
+        vectors are shortened (Inkling-2: 8). Default none.
+    floor, alpha
+        Of the temperature that multiplies all logits of a query; see
+        :func:`log_temperature`. Default none (Inkling; Inkling-2 has floor 128000).
+
+    Returns
+    -------
+    Equation ``def-inkling``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        What holds no floats, shapes that do not fit, an unknown ``divisor``, a
+        ``floor`` or ``limit`` that is not positive, a ``limit`` without ``r_scale``.
+    """
+    weight = require_floats("r_proj_weight", r_proj_weight)
+    profiles = require_floats("profiles", profiles)
+    require_choice("divisor", divisor, DIVISORS)
+    require_temperature(floor, alpha)
+    require_limit(limit, r_scale is not None)
+    if profiles.ndim != 2 or not profiles.size:
+        raise ValueError(
+            f"profiles must be [d_rel, extent], got shape {list(profiles.shape)}"
+        )
+    d_rel, extent = profiles.shape
+    if weight.ndim != 2 or len(weight) % d_rel:
+        raise ValueError(
+            f"r_proj_weight must be [heads · {d_rel}, d_model], got shape "
+            f"{list(weight.shape)}"
+        )
+    shift = 0.0 if r_proj_bias is None else require_floats("r_proj_bias", r_proj_bias)
+    if np.shape(shift) not in ((), weight.shape[:1]):
+        raise ValueError(
+            f"r_proj_bias must be [{len(weight)}], got shape {list(np.shape(shift))}"
+        )
+
+    scale = None if r_scale is None else require_floats("r_scale", r_scale)
+    if scale is not None and scale.shape != (len(weight) // d_rel, d_rel):
+        raise ValueError(
+            f"r_scale must be [{len(weight) // d_rel}, {d_rel}], got shape "
+            f"{list(scale.shape)}"
+        )
+
+    def limited(r: Float[Array, "heads tokens d_rel"]) -> Array:
+        if scale is None:
+            return r
+        r = r * scale[:, None]
+        norm = np.sqrt((r * r).sum(axis=-1, keepdims=True))
+        return r * np.minimum(1.0, limit / (norm + EPSILON))
+
+    def temperature(positions: Array) -> Float[Array, "tokens"]:
+        return log_temperature(positions, floor=floor, alpha=alpha)
+
+    def rotate(q: Array, k: Array, positions: Array) -> tuple[Array, Array]:
+        return temperature(positions)[:, None] * q, k
+
+    def bias(tokens: Tokens) -> Float[Array, "heads queries keys"]:
+        x, heads = require_input("inkling", tokens), len(tokens.q)
+        if weight.shape != (heads * d_rel, x.shape[1]):
+            raise ValueError(
+                f"r_proj_weight must be [{heads * d_rel}, {x.shape[1]}] for {heads} "
+                f"heads and x of shape {list(x.shape)}, got {list(weight.shape)}"
+            )
+        r = (x @ weight.T + shift).reshape(len(x), heads, d_rel)
+        r = limited(r.swapaxes(0, 1))
+        distance = np.floor(tokens.distances)
+        near = (distance >= 0) & (distance < extent)
+        column = np.clip(distance, 0, extent - 1).astype(int)
+        mixed = np.where(near, by_key(r @ profiles, column), 0.0)
+        return temperature(tokens.query_positions)[:, None] * mixed
+
+    return Doors(
+        rotate=rotate,
+        scale=lambda d: 1 / d if divisor == "width" else 1 / np.sqrt(d),
+        bias=bias,
+    )

@@ -1,0 +1,58 @@
+"""What queries say to the rows of a table, by key, and what weights the rows get."""
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from posedu.numpy._arrays import require_floats
+
+Array = np.ndarray
+
+
+def by_key(
+    products: Float[Array, "heads queries rows"], row: Int[Array, "queries keys"]
+) -> Float[Array, "heads queries keys"]:
+    """The product of each query with the row that it has for each key."""
+    row = np.broadcast_to(row, (len(products), *row.shape))
+    return np.take_along_axis(products, row, axis=-1)
+
+
+def by_row(
+    weights: Float[Array, "heads queries keys"],
+    row: Int[Array, "queries keys"],
+    rows: int,
+) -> Float[Array, "heads queries rows"]:
+    """The sum of each query's weights over the keys that have the same row."""
+    sums = [np.where(row == r, weights, 0.0).sum(axis=-1) for r in range(rows)]
+    return np.stack(sums, axis=-1)
+
+
+def require_table(
+    name: str, table: Float[Array, "*heads rows d"], rows: int | None = None
+) -> Array:
+    """Return the table as float64, or raise unless it has these rows, or any."""
+    table = require_floats(name, table)
+    wanted = "rows" if rows is None else f"{rows}"
+    given = table.shape[-2] if table.ndim in (2, 3) else 0
+    if not given or rows not in (None, given):
+        raise ValueError(
+            f"{name} must be [{wanted}, d] or [heads, {wanted}, d], got shape "
+            f"{list(table.shape)}"
+        )
+    return table
+
+
+def optional_table(
+    name: str, table: Float[Array, "*heads rows d"] | None, rows: int
+) -> Array | None:
+    """:func:`require_table` where there is one."""
+    return None if table is None else require_table(name, table, rows)
+
+
+def require_fitting(name: str, table: Array, like: Float[Array, "heads n d"]) -> None:
+    """Raise unless a table serves these heads and this width."""
+    heads, _, d = like.shape
+    if table.shape[:-2] not in ((), (heads,)) or table.shape[-1] != d:
+        raise ValueError(
+            f"{name} must be [rows, {d}] or [{heads}, rows, {d}] for {heads} heads of "
+            f"{d} features, got shape {list(table.shape)}"
+        )

@@ -1,0 +1,78 @@
+"""Inkling's relative logits over symbols."""
+
+from collections.abc import Sequence
+
+import sympy as sp
+
+from posedu._arguments import DIVISORS, require_choice, require_limit
+from posedu.sympy._expressions import expression, expressions, matrix
+from posedu.sympy.attention import Doors, Heads, Tokens
+
+_ALPHA = sp.Rational(1, 10)
+_EPSILON = sp.Rational(1, 10**6)  # added to a norm that is divided by
+
+
+def log_temperature(
+    position: sp.Expr, *, floor: sp.Expr | None, alpha: sp.Expr
+) -> sp.Expr:
+    """τ = 1 + α ln max(1, (i + 1) / floor), or 1. Equation ``def-inkling-tau``."""
+    if floor is None:
+        return sp.S.One
+    i, n, a = (
+        expression(name, value)
+        for name, value in (("position", position), ("floor", floor), ("alpha", alpha))
+    )
+    return 1 + a * sp.log(sp.Max(1, (i + 1) / n))
+
+
+def inkling(
+    *,
+    r_proj_weight: sp.Matrix,
+    profiles: sp.Matrix,
+    divisor: str,
+    r_proj_bias: Sequence[sp.Expr] | None = None,
+    r_scale: sp.Matrix | None = None,
+    limit: sp.Expr | None = None,
+    floor: sp.Expr | None = None,
+    alpha: sp.Expr = _ALPHA,
+) -> Doors:
+    """Inkling's relative logits as doors; see :func:`posedu.numpy.relative.inkling`.
+
+    Equation ``def-inkling``.
+    """
+    require_choice("divisor", divisor, DIVISORS)
+    require_limit(limit, r_scale is not None)
+    weight, profiles = (
+        matrix("r_proj_weight", r_proj_weight),
+        matrix("profiles", profiles),
+    )
+    d_rel, extent = profiles.shape
+    shift = sp.zeros(1, weight.rows)
+    if r_proj_bias is not None:
+        shift = sp.Matrix([expressions("r_proj_bias", r_proj_bias)])
+
+    def rotate(q: Heads, k: Heads, positions: Sequence[sp.Expr]) -> tuple[Heads, Heads]:
+        tau = [log_temperature(t, floor=floor, alpha=alpha) for t in positions]
+        return tuple(sp.diag(*tau) * own for own in q), k
+
+    def bias(tokens: Tokens) -> Heads:
+        at = tokens.positions
+
+        def entry(h: int, i: int, j: int) -> sp.Expr:
+            t = sp.floor(at[i] - at[j])
+            if not 0 <= t < extent:
+                return sp.S.Zero
+            r = (tokens.x[i, :] * weight.T + shift)[:, h * d_rel : (h + 1) * d_rel]
+            if r_scale is not None:
+                r = r.multiply_elementwise(matrix("r_scale", r_scale)[h, :])
+                r = r * sp.Min(1, limit / (sp.sqrt(r.dot(r)) + _EPSILON))
+            tau = log_temperature(at[i], floor=floor, alpha=alpha)
+            return tau * (r * profiles[:, int(t)])[0]
+
+        return tokens.by_head(entry)
+
+    return Doors(
+        rotate=rotate,
+        scale=lambda d: sp.S.One / d if divisor == "width" else 1 / sp.sqrt(d),
+        bias=bias,
+    )

@@ -1,0 +1,51 @@
+"""The Music Transformer's relative vectors over symbols, and its skew."""
+
+import sympy as sp
+
+from posedu._arguments import BEYONDS, require_choice
+from posedu.sympy._expressions import matrix
+from posedu.sympy.attention import Doors, Heads, Tokens
+from posedu.sympy.relative.table import Table, mix_with, tables
+
+
+def skew(products: sp.Matrix) -> sp.Matrix:
+    """A column of zeros in front, the entries in rows of one less, less the first row.
+
+    Equation ``def-skew``. See :func:`posedu.numpy.relative.skew`.
+    """
+    products = matrix("products", products)
+    n = products.rows
+    padded = sp.zeros(n, 1).row_join(products)
+    return padded.reshape(n + 1, n)[1:, :]
+
+
+def music_transformer(
+    *, key_table: Table, beyond: str, value_table: Table | None = None
+) -> Doors:
+    """Relative attention as doors; tables ``[extent, d]``, farthest first.
+
+    Equation ``def-music``. See :func:`posedu.numpy.relative.music_transformer`.
+    """
+    require_choice("beyond", beyond, BEYONDS)
+
+    def vector(table: sp.Matrix, tokens: Tokens, i: int, j: int) -> sp.Matrix:
+        extent = table.rows
+        steps = sp.floor(tokens.positions[i] - tokens.positions[j])
+        if beyond == "zero" and not 0 <= steps < extent:
+            return sp.zeros(1, table.cols)
+        return table[extent - 1 - int(max(0, min(extent - 1, steps))), :]
+
+    def bias(tokens: Tokens) -> Heads:
+        w = tables("key_table", key_table, len(tokens.q))
+        return tokens.by_head(
+            lambda h, i, j: (
+                tokens.q[h][i, :].dot(vector(w[h], tokens, i, j)) / sp.sqrt(tokens.d)
+            )
+        )
+
+    def mix(weights: Heads, v: Heads, tokens: Tokens) -> Heads:
+        w = tables("value_table", value_table, len(v))
+        return mix_with(weights, v, tokens, lambda h, i, j: vector(w[h], tokens, i, j))
+
+    opened = {} if value_table is None else {"mix": mix}
+    return Doors(bias=bias, needs_causal=True, **opened)

@@ -1,0 +1,52 @@
+"""Shaw's relative vectors over symbols."""
+
+import sympy as sp
+
+from posedu._arguments import require_reach
+from posedu.sympy._expressions import expression
+from posedu.sympy.attention import Doors, Heads, Tokens
+from posedu.sympy.relative.table import Table, mix_with, tables
+
+
+def shaw_row(offset: sp.Expr, *, past: int, future: int) -> int:
+    """The row of an offset i − j that has a value. Equation ``def-shaw-row``."""
+    require_reach(past, future)
+    ahead = sp.ceiling(-expression("offset", offset))
+    return past + int(max(-past, min(future, ahead)))
+
+
+def shaw(
+    *,
+    past: int,
+    future: int,
+    key_table: Table | None = None,
+    value_table: Table | None = None,
+) -> Doors:
+    """Relative vectors as doors; tables ``[rows, d]``, one or a list of each head's.
+
+    Equation ``def-shaw``. See :func:`posedu.numpy.relative.shaw`.
+    """
+    require_reach(past, future)
+    if key_table is None and value_table is None:
+        raise ValueError("give key_table, value_table or both, got none")
+
+    def row(tokens: Tokens, i: int, j: int) -> int:
+        at = tokens.positions
+        return shaw_row(at[i] - at[j], past=past, future=future)
+
+    def bias(tokens: Tokens) -> Heads:
+        w = tables("key_table", key_table, len(tokens.q))
+        return tokens.by_head(
+            lambda h, i, j: (
+                tokens.q[h][i, :].dot(w[h][row(tokens, i, j), :]) / sp.sqrt(tokens.d)
+            )
+        )
+
+    def mix(weights: Heads, v: Heads, tokens: Tokens) -> Heads:
+        w = tables("value_table", value_table, len(v))
+        return mix_with(weights, v, tokens, lambda h, i, j: w[h][row(tokens, i, j), :])
+
+    opened = {} if key_table is None else {"bias": bias}
+    if value_table is not None:
+        opened["mix"] = mix
+    return Doors(**opened)

@@ -1,0 +1,90 @@
+"""Shaw's relative vectors: one of each offset is added to keys, and one to values."""
+
+from jaxtyping import Float
+from torch import Tensor
+
+from posedu._arguments import require_bool, require_dimension, require_reach
+from posedu.torch.encoding import Tokens
+from posedu.torch.relative.table import OffsetTable, optional_table
+
+
+class Shaw(OffsetTable):
+    """Relative vectors of keys and values (arXiv 1803.02155 eq. 3 and 4).
+
+    Equation ``def-shaw``.
+
+    Parameters
+    ----------
+    d
+        Head dimension.
+    past, future
+        How many offsets before and after a query have a row of their own; farther keys
+        share the last. The paper's k is both: 16, in its big model 8. wav2vec2-BERT has
+        64 and 8.
+    heads
+        How many heads have tables of their own (the paper's base model). ``None``: all
+        heads of the layer share them (its big one; tensor2tensor).
+    keys, values
+        Whether there is a table for each. Default both; wav2vec2-BERT has keys alone.
+    key_table, value_table
+        Where they start: vectors of the offsets past, …, −future, ``[rows, d]`` or
+        ``[heads, rows, d]``. Default: zeros.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Sizes that are not positive integers, reaches that are negative, no table, a
+        table of another shape or one that is not wanted.
+    """
+
+    d: int
+    beyond = "clip"
+
+    def __init__(
+        self,
+        d: int,
+        *,
+        past: int,
+        future: int,
+        heads: int | None = None,
+        keys: bool = True,
+        values: bool = True,
+        key_table: Float[Tensor, "*heads rows d"] | None = None,
+        value_table: Float[Tensor, "*heads rows d"] | None = None,
+    ):
+        super().__init__()
+        self.d = require_dimension("d", d, 1)
+        rows = require_reach(past, future)
+        self.past, self.future = past, future
+        self.heads = None if heads is None else require_dimension("heads", heads, 1)
+        shape = (rows, d) if heads is None else (heads, rows, d)
+        if not (require_bool("keys", keys) | require_bool("values", values)):
+            raise ValueError("keys or values must be True, got neither")
+        self.key_table = optional_table("key_table", key_table, shape, keys)
+        self.value_table = optional_table("value_table", value_table, shape, values)
+
+    def opens(self, door: str) -> bool:
+        """Those of the tables that there are."""
+        own = {"bias": self.key_table, "mix": self.value_table}
+        return own[door] is not None if door in own else super().opens(door)
+
+    def products(
+        self, tokens: Tokens, rows: slice
+    ) -> Float[Tensor, "batch heads queries rows"] | None:
+        """Of queries and the key table."""
+        if self.key_table is None:
+            return None
+        return self.products_with(self.key_table, tokens, rows)
+
+    def mix(
+        self,
+        weights: Float[Tensor, "batch heads queries keys"],
+        v: Float[Tensor, "batch heads keys d_v"],
+        tokens: Tokens,
+    ) -> Float[Tensor, "batch heads queries d_v"]:
+        """Σ a (v + vector)."""
+        return self.mix_with(self.value_table, weights, v, tokens)
+
+    def extra_repr(self) -> str:
+        """Say the conventions when the module is printed."""
+        return f"{self.d}, past={self.past}, future={self.future}"
