@@ -3,10 +3,11 @@
 A record stands in the module named after its family.
 """
 
-from posedu.catalog import absolute, bias, gated, rotary, stickbreaking
+from posedu.catalog import absolute, bias, gated, relative, rotary, stickbreaking
 from posedu.catalog.records import (
     ATTENTION,
     FACES,
+    TOKENS,
     Encoding,
     FrequencyMap,
     Record,
@@ -15,7 +16,7 @@ from posedu.catalog.records import (
     variant,
 )
 
-FAMILIES = (absolute, rotary, bias, stickbreaking, gated)
+FAMILIES = (absolute, rotary, bias, relative, stickbreaking, gated)
 
 CATALOG: dict[str, Encoding] = {
     encoding.name: encoding for family in FAMILIES for encoding in family.ENCODINGS
@@ -33,6 +34,7 @@ __all__ = [
     "FACES",
     "FAMILIES",
     "FREQUENCY_MAPS",
+    "TOKENS",
     "Encoding",
     "FrequencyMap",
     "Record",

@@ -4,6 +4,7 @@ from posedu.numpy.absolute.sinusoidal import embed_sinusoidal
 from posedu.numpy.attention import Doors, Tokens, attend
 from posedu.numpy.bias import alibi, t5
 from posedu.numpy.gated import cope, fox, fox_pro
+from posedu.numpy.relative import deberta, transformer_xl, tupe
 from posedu.numpy.rotary import (
     axial,
     comrope_ap,
@@ -26,6 +27,7 @@ __all__ = [
     "comrope_ap",
     "comrope_ld",
     "cope",
+    "deberta",
     "embed_sinusoidal",
     "fope",
     "fope_offset",
@@ -37,4 +39,6 @@ __all__ = [
     "rope",
     "stick_breaking",
     "t5",
+    "transformer_xl",
+    "tupe",
 ]

@@ -4,6 +4,7 @@ from posedu.sympy.absolute.sinusoidal import embed_sinusoidal
 from posedu.sympy.attention import Doors, Tokens, attend
 from posedu.sympy.bias import alibi, t5
 from posedu.sympy.gated import cope, fox, fox_pro
+from posedu.sympy.relative import deberta, transformer_xl, tupe
 from posedu.sympy.rotary import (
     axial,
     comrope_ap,
@@ -25,6 +26,7 @@ __all__ = [
     "comrope_ap",
     "comrope_ld",
     "cope",
+    "deberta",
     "embed_sinusoidal",
     "fope",
     "fope_offset",
@@ -35,4 +37,6 @@ __all__ = [
     "rope",
     "stick_breaking",
     "t5",
+    "transformer_xl",
+    "tupe",
 ]

@@ -5,6 +5,7 @@ from posedu.torch.attention import Attention, KVCache, attend
 from posedu.torch.bias import T5, ALiBi
 from posedu.torch.encoding import Encoding, Tokens
 from posedu.torch.gated import CoPE, FoX, FoXPro
+from posedu.torch.relative import TUPE, DeBERTa, TransformerXL
 from posedu.torch.rotary import (
     AxialRoPE,
     ComRoPEAP,
@@ -24,12 +25,14 @@ from posedu.torch.transformer import Transformer
 
 __all__ = [
     "T5",
+    "TUPE",
     "ALiBi",
     "Attention",
     "AxialRoPE",
     "CoPE",
     "ComRoPEAP",
     "ComRoPELD",
+    "DeBERTa",
     "Encoding",
     "FoPE",
     "FoX",
@@ -42,6 +45,7 @@ __all__ = [
     "StickBreaking",
     "Tokens",
     "Transformer",
+    "TransformerXL",
     "attend",
     "convert_layout",
     "fold_basis",

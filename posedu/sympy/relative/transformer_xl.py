@@ -1,0 +1,45 @@
+"""Transformer-XL's four terms over symbols."""
+
+import sympy as sp
+
+from posedu._arguments import LAYOUTS, require_choice
+from posedu.sympy._expressions import expression, matrix
+from posedu.sympy.absolute.sinusoidal import sinusoidal
+from posedu.sympy.attention import Doors, Heads, Tokens
+from posedu.sympy.frequencies import frequencies
+
+
+def transformer_xl(
+    *,
+    u: sp.Matrix,
+    v: sp.Matrix,
+    position_weight: sp.Matrix,
+    layout: str,
+    clamp: sp.Expr | float | None = None,
+) -> Doors:
+    """Transformer-XL as doors. Equation ``def-xl``.
+
+    See :func:`posedu.numpy.relative.transformer_xl`.
+    """
+    u, v = matrix("u", u), matrix("v", v)
+    w_r = matrix("position_weight", position_weight)
+    (heads, d), omega = u.shape, frequencies(w_r.cols)
+    require_choice("layout", layout, LAYOUTS)
+    if clamp is not None:
+        clamp = expression("clamp", clamp)
+
+    def bias(tokens: Tokens) -> Heads:
+        at = tokens.positions
+
+        def entry(h: int, i: int, j: int) -> sp.Expr:
+            t = at[i] - at[j]
+            if clamp is not None:
+                t = sp.Max(-clamp, sp.Min(t, clamp))
+            r = w_r[h * d : (h + 1) * d, :] * sinusoidal(t, omega, layout=layout)
+            q, k = tokens.q[h].row(i), tokens.k[h].row(j)
+            terms = q * r, u.row(h) * k.T, v.row(h) * r
+            return sum(term[0] for term in terms) / sp.sqrt(d)
+
+        return tokens.by_head(entry)
+
+    return Doors(bias=bias, heads=heads)

@@ -1,0 +1,231 @@
+"""DeBERTa: content meets content, the offset's vector meets both, and that is all."""
+
+import math
+
+import torch
+from jaxtyping import Float, Int, Shaped
+from torch import Tensor, nn
+from torch.nn import functional
+
+from posedu._arguments import (
+    INDICES,
+    require_bool,
+    require_choice,
+    require_dimension,
+    require_span,
+)
+from posedu.torch._tensors import require_position_dtype
+from posedu.torch.attention import Attention
+from posedu.torch.encoding import Encoding, ScoreMod, Tokens
+from posedu.torch.toeplitz import skew
+
+EPSILON = 1e-7  # of the norm
+
+
+def deberta_rows(
+    offsets: Shaped[Tensor, "*shape"], *, span: int, rows: str, distance: int = 512
+) -> Int[Tensor, "*shape"]:
+    """The row of the table that each offset i − j has. Equation ``def-deberta-row``.
+
+    See :func:`posedu.numpy.relative.deberta_rows`.
+    """
+    single = require_span(span, rows, distance)
+    require_position_dtype("offsets", offsets)
+    steps = offsets.floor()
+    if rows == "microsoft":
+        steps = steps.clamp(1 - distance, distance - 1)
+    if rows != "paper":
+        wide = steps.abs().to(torch.float64).clamp(min=single) / single
+        share = wide.log() / math.log((distance - 1) / single) * (single - 1)
+        # A whole number may come out above itself, in the last digits.
+        far = single + (share - 1e-9).ceil()
+        steps = torch.where(steps.abs() <= single, steps, steps.sign() * far)
+    return (steps + span).clamp(0, 2 * span - 1).to(torch.int64)
+
+
+class DeBERTa(Encoding):
+    """DeBERTa's disentangled attention (arXiv 2006.03654 §3.1). Eq. ``def-deberta``.
+
+    Where positions count up by one, every query is multiplied with a vector of each
+    distance, and every key: O(L d) numbers, then O(L²) for a head, read along
+    diagonals. Elsewhere with every row of the table, of which the right ones are
+    gathered.
+
+    Parameters
+    ----------
+    d, heads, d_model
+        Of the layer; d_model is also the width of the table.
+    span
+        Half of the table's rows: 512 in v1, 256 in v2 and v3.
+    rows, distance
+        See :func:`posedu.numpy.relative.deberta_rows`.
+    index
+        ``"paper"`` or ``"code"``; see :func:`posedu.numpy.relative.deberta`.
+    biases
+        Of the projections of the table, for queries and for keys: (true, false) in v1,
+        (true, true) in v2 and v3, (false, false) in the paper.
+    norm
+        Whether the table passes a LayerNorm (v2 and v3).
+    shared
+        Another layer's module whose table and norm are this one's too, as in DeBERTa.
+        Default: its own.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Sizes that are not positive integers, unknown ``rows`` or ``index``, a
+        ``shared`` module of other sizes.
+    """
+
+    d: int
+    heads: int
+
+    def __init__(
+        self,
+        d: int,
+        heads: int,
+        d_model: int,
+        *,
+        span: int,
+        rows: str,
+        index: str,
+        distance: int = 512,
+        biases: tuple[bool, bool] = (True, True),
+        norm: bool = False,
+        shared: "DeBERTa | None" = None,
+    ):
+        super().__init__()
+        self.d = require_dimension("d", d, 1)
+        self.heads = require_dimension("heads", heads, 1)
+        require_dimension("d_model", d_model, 1)
+        require_span(span, rows, distance)
+        require_bool("norm", norm)
+        self.span, self.rows, self.distance = span, rows, distance
+        self.index = require_choice("index", index, INDICES)
+        if shared is None:
+            self.table = nn.Parameter(0.02 * torch.randn(2 * span, d_model))
+            self.norm = nn.LayerNorm(d_model, EPSILON) if norm else None
+        elif not isinstance(shared, DeBERTa) or (
+            (*shared.table.shape, shared.norm is not None) != (2 * span, d_model, norm)
+        ):
+            raise ValueError(
+                f"shared must be a DeBERTa of span {span} and width {d_model}, "
+                f"{'with' if norm else 'without'} a norm, got {shared}"
+            )
+        else:
+            self.table, self.norm = shared.table, shared.norm
+        self.query, self.key = (nn.Linear(d_model, heads * d, bias=b) for b in biases)
+        for each in (self.query, self.key):
+            nn.init.normal_(each.weight, std=0.02)
+            if each.bias is not None:
+                nn.init.zeros_(each.bias)
+
+    def tie(self, layer: Attention) -> None:
+        """Project the table as ``layer`` projects its queries and keys (v2 and v3).
+
+        Raises
+        ------
+        TypeError, ValueError
+            What is no layer, or one of other sizes.
+        """
+        if not isinstance(layer, Attention):
+            raise TypeError(f"layer must be an Attention, got {type(layer).__name__}")
+        needed = self.query.weight.shape
+        for each in (layer.q, layer.k):
+            if each.weight.shape != needed:
+                raise ValueError(
+                    f"the layer's projections must be {list(needed)}, [heads · d, "
+                    f"d_model], got {list(each.weight.shape)}"
+                )
+        self.query, self.key = layer.q, layer.k
+
+    def scale(self, d: int) -> float:
+        """1/√(3d): the logits are sums of three inner products."""
+        return (3 * d) ** -0.5
+
+    def bias(self, tokens: Tokens) -> Float[Tensor, "batch heads queries keys"]:
+        """What contents and offsets say of each other, in float32 or better."""
+        if tokens.consecutive and tokens.q.shape[2]:
+            of_queries, of_keys = self._by_distance(tokens)
+            queries, keys = tokens.q.shape[2], tokens.k.shape[2]
+            return skew(of_queries, keys) + skew(of_keys, queries).mT
+        of_queries, of_keys = self._products(tokens)
+        to, back = (self._index(offsets) for offsets in self._both(tokens.offsets))
+        return torch.take_along_dim(of_queries, to, -1) + torch.take_along_dim(
+            of_keys.mT, back, -2
+        )
+
+    def score_mod(self, tokens: Tokens) -> ScoreMod | None:
+        """The same, looked up at the distance."""
+        if not tokens.consecutive or not tokens.q.shape[2]:
+            return None
+        of_queries, of_keys = self._by_distance(tokens)
+        oldest, newest = tokens.k.shape[2] - 1, tokens.q.shape[2] - 1
+        return lambda score, b, h, i, j: (
+            score
+            + of_queries[b, h, i, newest - i + j]
+            + of_keys[b, h, j, oldest - j + i]
+        )
+
+    def _index(
+        self, offsets: Shaped[Tensor, "*shape"]
+    ) -> Int[Tensor, "*shape"]:
+        return deberta_rows(
+            offsets, span=self.span, rows=self.rows, distance=self.distance
+        )
+
+    def _both(self, offsets: Tensor) -> tuple[Tensor, Tensor]:
+        """The offsets whose rows queries and keys meet."""
+        return offsets, -offsets if self.index == "paper" else offsets
+
+    def _vectors(
+        self, to: nn.Linear, rows: Int[Tensor, "columns"] | None, dtype: torch.dtype
+    ) -> Float[Tensor, "heads columns d"]:
+        """Rows of the table as one of the projections has them."""
+        p = self.table.to(dtype)
+        if self.norm is not None:
+            weight, bias = (t.to(dtype) for t in (self.norm.weight, self.norm.bias))
+            p = functional.layer_norm(p, weight.shape, weight, bias, self.norm.eps)
+        bias = None if to.bias is None else to.bias.to(dtype)
+        p = functional.linear(p, to.weight.to(dtype), bias)
+        p = p.unflatten(-1, (self.heads, self.d)).transpose(0, 1)
+        return p if rows is None else p[:, rows]
+
+    def _products(
+        self,
+        tokens: Tokens,
+        to: Int[Tensor, "columns"] | None = None,
+        back: Int[Tensor, "columns"] | None = None,
+    ) -> tuple[
+        Float[Tensor, "batch heads queries columns"],
+        Float[Tensor, "batch heads keys columns"],
+    ]:
+        """Scaled products of queries and keys with these rows, or with all."""
+        wide = torch.promote_types(tokens.q.dtype, torch.float32)
+        scale = self.scale(tokens.d)
+        as_keys = self._vectors(self.key, to, wide) * scale
+        as_queries = self._vectors(self.query, back, wide) * scale
+        return tokens.q.to(wide) @ as_keys.mT, tokens.k.to(wide) @ as_queries.mT
+
+    def _by_distance(
+        self, tokens: Tokens
+    ) -> tuple[
+        Float[Tensor, "batch heads queries offsets"],
+        Float[Tensor, "batch heads keys offsets"],
+    ]:
+        """The same by offset: for queries from the largest down, for keys up."""
+        queries, keys = tokens.q.shape[2], tokens.k.shape[2]
+        offsets = torch.arange(keys - 1, -queries, -1, device=tokens.q.device)
+        to, back = (self._index(t) for t in self._both(offsets))
+        few = not torch.compiler.is_compiling() and len(offsets) < 2 * self.span
+        if few:  # of rows that are met, each once
+            return self._products(tokens, to, back.flip(0))
+        of_queries, of_keys = self._products(tokens)
+        return of_queries[..., to], of_keys[..., back.flip(0)]
+
+    def extra_repr(self) -> str:
+        """Say the conventions when the module is printed."""
+        return (
+            f"{self.d}, {self.heads}, span={self.span}, rows={self.rows!r}, "
+            f"index={self.index!r}"
+        )

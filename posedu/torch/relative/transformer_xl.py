@@ -1,0 +1,175 @@
+"""Transformer-XL: four terms, of contents, of the distance, and of each alone."""
+
+import torch
+from jaxtyping import Float, Shaped
+from torch import Tensor, nn
+
+from posedu._arguments import (
+    LAYOUTS,
+    require_choice,
+    require_dimension,
+    require_not_negative,
+)
+from posedu.torch._tensors import angles, cos_sin
+from posedu.torch.encoding import Encoding, ScoreMod, Tokens
+from posedu.torch.frequencies import frequencies
+from posedu.torch.toeplitz import skew
+
+
+class TransformerXL(Encoding):
+    """Transformer-XL's attention (arXiv 1901.02860 §3.3). Equation ``def-xl``.
+
+    The logits are (q_i + u) · k_j + (q_i + v) · W_R r_{i−j}, all over √d. No maximal
+    length. Where positions count up by one, each head has a vector for each distance
+    and a product of every query with each: O(L (d + d_model)) and O(L²) numbers for a
+    layer, never one of d for each query and key. Elsewhere, and for a single query,
+    products are of d_model features that turn with the positions of both.
+
+    Parameters
+    ----------
+    d, heads, d_model
+        Of the layer; d_model, the width of the sinusoids, even.
+    layout
+        Of the sinusoids: ``"interleaved"`` or ``"half"``; see
+        :func:`posedu.numpy.relative.transformer_xl`.
+    clamp
+        Offsets farther than this count as this far. Default: none do.
+    shared
+        Another layer's module whose u and v are this one's too: all layers of the
+        authors' PyTorch code have one pair. Default: a pair of its own (their
+        TensorFlow scripts, ``untie_r``).
+
+    Raises
+    ------
+    TypeError, ValueError
+        Sizes that are not positive integers, an odd d_model, unknown ``layout``, a
+        negative ``clamp``, a ``shared`` module of other sizes.
+    """
+
+    d: int
+    heads: int
+    d_model: int
+
+    def __init__(
+        self,
+        d: int,
+        heads: int,
+        d_model: int,
+        *,
+        layout: str,
+        clamp: float | None = None,
+        shared: "TransformerXL | None" = None,
+    ):
+        super().__init__()
+        self.d = require_dimension("d", d, 1)
+        self.heads = require_dimension("heads", heads, 1)
+        self.d_model = require_dimension("d_model", d_model)
+        self.layout = require_choice("layout", layout, LAYOUTS)
+        self.clamp = None if clamp is None else require_not_negative("clamp", clamp)
+        if shared is None:
+            self.u, self.v = (
+                nn.Parameter(0.02 * torch.randn(heads, d)) for _ in range(2)
+            )
+        elif not isinstance(shared, TransformerXL) or shared.u.shape != (heads, d):
+            raise ValueError(
+                f"shared must be a TransformerXL of {heads} heads of {d} features, got "
+                f"{shared}"
+            )
+        else:
+            self.u, self.v = shared.u, shared.v
+        self.position = nn.Linear(d_model, heads * d, bias=False)
+        nn.init.normal_(self.position.weight, std=0.02)
+
+    def bias(self, tokens: Tokens) -> Float[Tensor, "batch heads queries keys"]:
+        """All but the inner products of queries and keys, in float32 or better."""
+        of_keys, of_distances = self._parts(tokens)
+        if of_distances is None:
+            return of_keys + self._turned(tokens)
+        return of_keys + skew(of_distances, tokens.k.shape[2])
+
+    def score_mod(self, tokens: Tokens) -> ScoreMod | None:
+        """The same, looked up at the key and at the distance."""
+        of_keys, of_distances = self._parts(tokens)
+        if of_distances is None:
+            return None
+        newest, last = tokens.q.shape[2] - 1, of_distances.shape[-1] - 1
+
+        def score_mod(
+            score: Tensor, b: Tensor, h: Tensor, i: Tensor, j: Tensor
+        ) -> Tensor:
+            column = (newest - i + j).clamp(max=last)  # later keys are masked
+            return score + of_keys[b, h, 0, j] + of_distances[b, h, i, column]
+
+        return score_mod
+
+    def _parts(
+        self, tokens: Tokens
+    ) -> tuple[
+        Float[Tensor, "batch heads 1 keys"],
+        Float[Tensor, "batch heads queries offsets"] | None,
+    ]:
+        """What is of the key alone, and of query and offset from the largest down."""
+        wide = torch.promote_types(tokens.q.dtype, torch.float32)
+        scale = self.scale(tokens.d)
+        of_keys = (self.u.to(wide)[:, None] * scale) @ tokens.k.to(wide).mT
+        queries, keys = tokens.q.shape[2], tokens.k.shape[2]
+        if not tokens.consecutive or queries <= 1:
+            return of_keys, None
+        device = tokens.q.device
+        last = 0 if tokens.causal else 1 - queries
+        offsets = torch.arange(keys - 1, last - 1, -1, device=device)
+        weight = self.position.weight.to(wide) * scale
+        distances = self._waves(offsets, wide) @ weight.mT
+        distances = distances.unflatten(-1, (self.heads, self.d)).permute(1, 2, 0)
+        return of_keys, self._asking(tokens, wide) @ distances
+
+    def _asking(self, tokens: Tokens, wide: torch.dtype) -> Tensor:
+        return tokens.q.to(wide) + self.v.to(wide)[:, None]
+
+    def _waves(
+        self, offsets: Shaped[Tensor, "*shape"], dtype: torch.dtype
+    ) -> Float[Tensor, "*shape d_model"]:
+        """The sinusoids of offsets."""
+        if self.clamp is not None:
+            offsets = offsets.clamp(-self.clamp, self.clamp)
+        cos, sin = self._cos_sin(offsets, dtype)
+        pair_axis = -1 if self.layout == "interleaved" else -2
+        return torch.stack((sin, cos), pair_axis).flatten(-2)
+
+    def _cos_sin(
+        self, positions: Shaped[Tensor, "*shape"], dtype: torch.dtype
+    ) -> tuple[Float[Tensor, "*shape pairs"], Float[Tensor, "*shape pairs"]]:
+        omega = frequencies(self.d_model, device=positions.device)
+        return cos_sin(angles(positions, omega), dtype)
+
+    def _turned(self, tokens: Tokens) -> Float[Tensor, "batch heads queries keys"]:
+        """(q_i + v) · W_R r_{i−j} at any positions.
+
+        With a and b what a query asks of sine and cosine, a sin ω(i − j) + b cos ω(i −
+        j) = (a sin ωi + b cos ωi) cos ωj + (b sin ωi − a cos ωi) sin ωj.
+        """
+        wide = torch.promote_types(tokens.q.dtype, torch.float32)
+        weight = self.position.weight.to(wide) * self.scale(tokens.d)
+        asked = self._asking(tokens, wide) @ weight.view(self.heads, self.d, -1)
+        pair_axis = -1 if self.layout == "interleaved" else -2
+        halves = (-1, 2) if self.layout == "interleaved" else (2, -1)
+        a, b = asked.unflatten(-1, halves).unbind(pair_axis)
+        (cos_i, sin_i), (cos_j, sin_j) = (
+            (t[:, None] for t in self._cos_sin(positions, wide))
+            for positions in (tokens.query_positions, tokens.key_positions)
+        )
+        of_queries = torch.cat((a * sin_i + b * cos_i, b * sin_i - a * cos_i), -1)
+        products = of_queries @ torch.cat((cos_j, sin_j), -1).mT
+        if self.clamp is None:
+            return products
+        end = torch.full((1,), self.clamp, dtype=torch.float64, device=asked.device)
+        before, after = (asked @ self._waves(t, wide).mT for t in (-end, end))
+        products = torch.where(tokens.offsets < -self.clamp, before, products)
+        return torch.where(tokens.offsets > self.clamp, after, products)
+
+    def extra_repr(self) -> str:
+        """Say the conventions when the module is printed."""
+        clamp = "" if self.clamp is None else f", clamp={self.clamp:g}"
+        return (
+            f"{self.d}, {self.heads}, {self.d_model}, layout={self.layout!r}{clamp}"
+        )
