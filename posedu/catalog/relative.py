@@ -34,9 +34,7 @@ ENCODINGS = (
         file="relative.tupe",
         module="TUPE",
         variants=(
-            variant(
-                first_token="numbers", module={"norm": False, "relative": False}
-            ),
+            variant(first_token="numbers", module={"norm": False, "relative": False}),
             variant(
                 first_token="rows",
                 distance=16,
@@ -70,24 +68,24 @@ ENCODINGS = (
             variant(
                 rows="paper",
                 index="code",
-                module={"span": 4, "biases": (True, False)},
-                parameters="2*span*h*d+2*(h*d)**2+h*d",
+                module={"span": 4},
             ),
             variant(
                 rows="microsoft",
                 index="paper",
                 distance=9,
                 module={"span": 8, "norm": True},
-                parameters="2*span*h*d+2*(h*d)**2+4*h*d",
+                parameters="2*span*h*d+2*(h*d)**2+3*h*d",
             ),
             variant(
                 rows="transformers",
                 index="code",
                 distance=9,
-                module={"span": 8, "biases": (False, False)},
+                module={"span": 8, "query_bias": False},
+                parameters="2*span*h*d+2*(h*d)**2",
             ),
         ),
-        parameters="2*span*h*d+2*(h*d)**2",
+        parameters="2*span*h*d+2*(h*d)**2+h*d",
         cost="O(L² d) a head and layer for products with the rows of the table",
         relative="exactly",
         bounded="yes: one row for all offsets from the last on",

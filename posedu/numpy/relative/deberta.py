@@ -78,7 +78,6 @@ def deberta(
     rows: str,
     index: str,
     query_bias: Float[Array, "features"] | None = None,
-    key_bias: Float[Array, "features"] | None = None,
     norm_weight: Float[Array, "d_model"] | None = None,
     norm_bias: Float[Array, "d_model"] | None = None,
     distance: int = 512,
@@ -100,9 +99,10 @@ def deberta(
     index
         Which Q the key meets. ``"paper"``: that of δ(j, i). ``"code"``: that of
         δ(i, j), as the authors' code and transformers compute.
-    query_bias, key_bias
-        Of the projections. Default none (the paper); v1 has that of queries alone, v2
-        and v3 have both.
+    query_bias
+        Of the projection that makes Q (v1, v2 and v3). Default none (the paper). One of
+        the keys, as v2 and v3 have it, adds the same to all logits of a query, and no
+        softmax would notice.
     norm_weight, norm_bias
         Of a LayerNorm that P passes (v2 and v3). Default none.
 
@@ -130,7 +130,7 @@ def deberta(
     if norm_weight is not None:
         p = layer_norm(p, norm_weight, norm_bias, EPSILON)
     of_queries = project(p, "query", query_weight, query_bias)
-    of_keys = project(p, "key", key_weight, key_bias)
+    of_keys = project(p, "key", key_weight, None)
 
     def bias(tokens: Tokens) -> Float[Array, "heads queries keys"]:
         heads, queries, d = tokens.q.shape

@@ -13,8 +13,8 @@ Array = np.ndarray
 
 def transformer_xl(
     *,
-    u: Float[Array, "heads d"],
-    v: Float[Array, "heads d"],
+    global_content: Float[Array, "heads d"],
+    global_position: Float[Array, "heads d"],
     position_weight: Float[Array, "features d_model"],
     layout: str,
     clamp: float | None = None,
@@ -26,8 +26,8 @@ def transformer_xl(
 
     Parameters
     ----------
-    u, v
-        What every query adds where it meets a content, and where it meets a distance.
+    global_content, global_position
+        u and v: what every query adds where it meets a content, and a distance.
     position_weight
         W_R of all heads, one below the other: ``[heads · d, d_model]``.
     layout
@@ -47,12 +47,14 @@ def transformer_xl(
         Arrays that hold no floats, shapes that do not match, an odd d_model, unknown
         ``layout``, a negative ``clamp``.
     """
-    u, v = require_floats("u", u), require_floats("v", v)
+    u = require_floats("global_content", global_content)
+    v = require_floats("global_position", global_position)
     w_r = require_floats("position_weight", position_weight)
     if u.ndim != 2 or v.shape != u.shape or w_r.shape[:-1] != (u.size,):
         raise ValueError(
-            "u and v must be [heads, d] and position_weight [heads · d, d_model], got "
-            f"shapes {list(u.shape)}, {list(v.shape)} and {list(w_r.shape)}"
+            "global_content and global_position must be [heads, d] and position_weight "
+            f"[heads · d, d_model], got shapes {list(u.shape)}, {list(v.shape)} and "
+            f"{list(w_r.shape)}"
         )
     w_r = w_r.reshape(*u.shape, -1)
     require_choice("layout", layout, LAYOUTS)
@@ -74,6 +76,6 @@ def _require_queries(tokens: Tokens, u: Array) -> None:
     heads, _, d = tokens.q.shape
     if u.shape != (heads, d):
         raise ValueError(
-            f"u and v must be [{heads}, {d}] for {heads} heads of {d} features, got "
-            f"shape {list(u.shape)}"
+            f"global_content and global_position must be [{heads}, {d}] for {heads} "
+            f"heads of {d} features, got shape {list(u.shape)}"
         )

@@ -220,7 +220,7 @@ def _rows(positions: Float[Array, "tokens"], most: int) -> Int[Array, "tokens"]:
             "positions must be one number for each token, got shape "
             f"{list(positions.shape)}"
         )
-    outside = ~((0 <= positions) & (positions < most))
+    outside = ~((positions >= 0) & (positions < most))
     if outside.any():
         raise ValueError(
             f"positions must be at least 0 and below {most}, the rows of the table, "

@@ -34,7 +34,6 @@ def deberta(
     rows: str,
     index: str,
     query_bias: sp.Matrix | None = None,
-    key_bias: sp.Matrix | None = None,
     norm_weight: sp.Matrix | None = None,
     norm_bias: sp.Matrix | None = None,
     distance: int = 512,
@@ -50,7 +49,7 @@ def deberta(
     if norm_weight is not None:
         p = layer_norm(p, norm_weight, norm_bias, EPSILON)
     of_queries = project(p, query_weight, query_bias)
-    of_keys = project(p, key_weight, key_bias)
+    of_keys = project(p, key_weight, None)
 
     def bias(tokens: Tokens) -> Heads:
         at, d = tokens.positions, tokens.d

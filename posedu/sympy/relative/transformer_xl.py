@@ -11,8 +11,8 @@ from posedu.sympy.frequencies import frequencies
 
 def transformer_xl(
     *,
-    u: sp.Matrix,
-    v: sp.Matrix,
+    global_content: sp.Matrix,
+    global_position: sp.Matrix,
     position_weight: sp.Matrix,
     layout: str,
     clamp: sp.Expr | float | None = None,
@@ -21,7 +21,8 @@ def transformer_xl(
 
     See :func:`posedu.numpy.relative.transformer_xl`.
     """
-    u, v = matrix("u", u), matrix("v", v)
+    u = matrix("global_content", global_content)
+    v = matrix("global_position", global_position)
     w_r = matrix("position_weight", position_weight)
     (heads, d), omega = u.shape, frequencies(w_r.cols)
     require_choice("layout", layout, LAYOUTS)

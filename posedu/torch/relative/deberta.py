@@ -61,9 +61,9 @@ class DeBERTa(Encoding):
         See :func:`posedu.numpy.relative.deberta_rows`.
     index
         ``"paper"`` or ``"code"``; see :func:`posedu.numpy.relative.deberta`.
-    biases
-        Of the projections of the table, for queries and for keys: (true, false) in v1,
-        (true, true) in v2 and v3, (false, false) in the paper.
+    query_bias
+        Whether the projection of the table for queries has a bias: true in v1, v2 and
+        v3, false in the paper. One for keys would change nothing; see there.
     norm
         Whether the table passes a LayerNorm (v2 and v3).
     shared
@@ -90,7 +90,7 @@ class DeBERTa(Encoding):
         rows: str,
         index: str,
         distance: int = 512,
-        biases: tuple[bool, bool] = (True, True),
+        query_bias: bool = True,
         norm: bool = False,
         shared: "DeBERTa | None" = None,
     ):
@@ -114,11 +114,13 @@ class DeBERTa(Encoding):
             )
         else:
             self.table, self.norm = shared.table, shared.norm
-        self.query, self.key = (nn.Linear(d_model, heads * d, bias=b) for b in biases)
+        require_bool("query_bias", query_bias)
+        self.query = nn.Linear(d_model, heads * d, bias=query_bias)
+        self.key = nn.Linear(d_model, heads * d, bias=False)
         for each in (self.query, self.key):
             nn.init.normal_(each.weight, std=0.02)
-            if each.bias is not None:
-                nn.init.zeros_(each.bias)
+        if query_bias:
+            nn.init.zeros_(self.query.bias)
 
     def tie(self, layer: Attention) -> None:
         """Project the table as ``layer`` projects its queries and keys (v2 and v3).
@@ -167,9 +169,7 @@ class DeBERTa(Encoding):
             + of_keys[b, h, j, oldest - j + i]
         )
 
-    def _index(
-        self, offsets: Shaped[Tensor, "*shape"]
-    ) -> Int[Tensor, "*shape"]:
+    def _index(self, offsets: Shaped[Tensor, "*shape"]) -> Int[Tensor, "*shape"]:
         return deberta_rows(
             offsets, span=self.span, rows=self.rows, distance=self.distance
         )
@@ -202,10 +202,25 @@ class DeBERTa(Encoding):
     ]:
         """Scaled products of queries and keys with these rows, or with all."""
         wide = torch.promote_types(tokens.q.dtype, torch.float32)
-        scale = self.scale(tokens.d)
-        as_keys = self._vectors(self.key, to, wide) * scale
-        as_queries = self._vectors(self.query, back, wide) * scale
-        return tokens.q.to(wide) @ as_keys.mT, tokens.k.to(wide) @ as_queries.mT
+        p, scale = self.table.to(wide), self.scale(tokens.d)
+        if self.norm is not None:
+            weight, bias = (t.to(wide) for t in (self.norm.weight, self.norm.bias))
+            p = functional.layer_norm(p, weight.shape, weight, bias, self.norm.eps)
+        bias = self.query.bias
+        as_keys = p @ self.key.weight.to(wide).mT
+        as_queries = p @ self.query.weight.to(wide).mT
+        if bias is not None:
+            as_queries = as_queries + bias.to(wide)
+        of_queries = tokens.q.to(wide) @ self._by_head(as_keys * scale, to)
+        of_keys = tokens.k.to(wide) @ self._by_head(as_queries * scale, back)
+        return of_queries, of_keys
+
+    def _by_head(
+        self, rows: Float[Tensor, "rows features"], index: Int[Tensor, "columns"] | None
+    ) -> Float[Tensor, "heads d columns"]:
+        if index is not None:
+            rows = rows[index]
+        return rows.unflatten(-1, (self.heads, self.d)).permute(1, 2, 0)
 
     def _by_distance(
         self, tokens: Tokens

@@ -35,9 +35,10 @@ class TransformerXL(Encoding):
     clamp
         Offsets farther than this count as this far. Default: none do.
     shared
-        Another layer's module whose u and v are this one's too: all layers of the
-        authors' PyTorch code have one pair. Default: a pair of its own (their
-        TensorFlow scripts, ``untie_r``).
+        Another layer's module whose u and v, ``global_content`` and
+        ``global_position``, are this one's too: all layers of the authors' PyTorch code
+        have one pair. Default: a pair of its own (their TensorFlow scripts,
+        ``untie_r``).
 
     Raises
     ------
@@ -67,16 +68,19 @@ class TransformerXL(Encoding):
         self.layout = require_choice("layout", layout, LAYOUTS)
         self.clamp = None if clamp is None else require_not_negative("clamp", clamp)
         if shared is None:
-            self.u, self.v = (
-                nn.Parameter(0.02 * torch.randn(heads, d)) for _ in range(2)
-            )
-        elif not isinstance(shared, TransformerXL) or shared.u.shape != (heads, d):
+            self.global_content = nn.Parameter(0.02 * torch.randn(heads, d))
+            self.global_position = nn.Parameter(0.02 * torch.randn(heads, d))
+        elif not isinstance(shared, TransformerXL) or shared.global_content.shape != (
+            heads,
+            d,
+        ):
             raise ValueError(
                 f"shared must be a TransformerXL of {heads} heads of {d} features, got "
                 f"{shared}"
             )
         else:
-            self.u, self.v = shared.u, shared.v
+            self.global_content = shared.global_content
+            self.global_position = shared.global_position
         self.position = nn.Linear(d_model, heads * d, bias=False)
         nn.init.normal_(self.position.weight, std=0.02)
 
@@ -111,7 +115,7 @@ class TransformerXL(Encoding):
         """What is of the key alone, and of query and offset from the largest down."""
         wide = torch.promote_types(tokens.q.dtype, torch.float32)
         scale = self.scale(tokens.d)
-        of_keys = (self.u.to(wide)[:, None] * scale) @ tokens.k.to(wide).mT
+        of_keys = (self.global_content.to(wide)[:, None] * scale) @ tokens.k.to(wide).mT
         queries, keys = tokens.q.shape[2], tokens.k.shape[2]
         if not tokens.consecutive or queries <= 1:
             return of_keys, None
@@ -124,7 +128,7 @@ class TransformerXL(Encoding):
         return of_keys, self._asking(tokens, wide) @ distances
 
     def _asking(self, tokens: Tokens, wide: torch.dtype) -> Tensor:
-        return tokens.q.to(wide) + self.v.to(wide)[:, None]
+        return tokens.q.to(wide) + self.global_position.to(wide)[:, None]
 
     def _waves(
         self, offsets: Shaped[Tensor, "*shape"], dtype: torch.dtype
@@ -170,6 +174,4 @@ class TransformerXL(Encoding):
     def extra_repr(self) -> str:
         """Say the conventions when the module is printed."""
         clamp = "" if self.clamp is None else f", clamp={self.clamp:g}"
-        return (
-            f"{self.d}, {self.heads}, {self.d_model}, layout={self.layout!r}{clamp}"
-        )
+        return f"{self.d}, {self.heads}, {self.d_model}, layout={self.layout!r}{clamp}"

@@ -97,7 +97,10 @@ class TUPE(Encoding):
         """What positions say of positions, in float32 or better."""
         wide = torch.promote_types(tokens.q.dtype, torch.float32)
         i, j = map(self._rows, (tokens.query_positions, tokens.key_positions))
-        queries, keys = self._mapped(self.query, i, wide), self._mapped(self.key, j, wide)
+        queries, keys = (
+            self._mapped(self.query, i, wide),
+            self._mapped(self.key, j, wide),
+        )
         scores = queries @ keys.mT * self.scale(tokens.d)
         if self.relative is not None:
             scores = scores + self._of_offsets(tokens, wide)
