@@ -116,26 +116,25 @@ def deberta(
         As :func:`deberta_rows`; arrays that hold no floats, shapes that do not match,
         unknown ``index``.
     """
-    require_choice("index", index, INDICES)
+    sign = -1 if require_choice("index", index, INDICES) == "paper" else 1
     p = require_floats("table", table)
     if p.ndim != 2 or len(p) % 2 or not len(p):
         raise ValueError(
             "table must be [2 span, d_model], two rows at least, got shape "
             f"{list(p.shape)}"
         )
-    options = {"span": len(p) // 2, "rows": rows, "distance": distance}
-    require_span(**options)
-    if (norm_weight is None) != (norm_bias is None):
-        raise ValueError("norm_weight and norm_bias go together; give both or neither")
-    if norm_weight is not None:
-        p = layer_norm(p, norm_weight, norm_bias, EPSILON)
+    span = len(p) // 2
+    require_span(span, rows, distance)
+    p = layer_norm(p, norm_weight, norm_bias, EPSILON)
     of_queries = project(p, "query", query_weight, query_bias)
     of_keys = project(p, "key", key_weight, None)
 
     def bias(tokens: Tokens) -> Float[Array, "heads queries keys"]:
         heads, queries, d = tokens.q.shape
-        to = deberta_rows(tokens.distances, **options)
-        back = to if index == "code" else deberta_rows(-tokens.distances, **options)
+        to, back = (
+            deberta_rows(offsets, span=span, rows=rows, distance=distance)
+            for offsets in (tokens.distances, sign * tokens.distances)
+        )
         i, j = np.arange(queries)[:, None], np.arange(tokens.k.shape[1])
         to_position = tokens.q @ by_head(of_keys, heads, d).swapaxes(1, 2)
         to_content = tokens.k @ by_head(of_queries, heads, d).swapaxes(1, 2)

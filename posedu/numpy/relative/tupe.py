@@ -82,10 +82,7 @@ def tupe(
             "first is for first_token='numbers' and needed there, got "
             f"first_token={first_token!r} and first={first}"
         )
-    if (norm_weight is None) != (norm_bias is None):
-        raise ValueError("norm_weight and norm_bias go together; give both or neither")
-    if norm_weight is not None:
-        p = layer_norm(p, norm_weight, norm_bias, EPSILON)
+    p = layer_norm(p, norm_weight, norm_bias, EPSILON)
     of_queries = project(p, "query", query_weight, query_bias)
     of_keys = project(p, "key", key_weight, key_bias)
     if of_keys.shape != of_queries.shape:
@@ -126,17 +123,23 @@ def tupe(
 
 def layer_norm(
     x: Float[Array, "rows d_model"],
-    weight: Float[Array, "d_model"],
-    bias: Float[Array, "d_model"],
+    weight: Float[Array, "d_model"] | None,
+    bias: Float[Array, "d_model"] | None,
     epsilon: float,
 ) -> Float[Array, "rows d_model"]:
     """Each row less its mean, over its deviation, times a weight and plus a bias.
 
+    Without the two, the rows as they are.
+
     Raises
     ------
     TypeError, ValueError
-        Weights that hold no floats or have another shape.
+        Weights that hold no floats or have another shape; one without the other.
     """
+    if (weight is None) != (bias is None):
+        raise ValueError("norm_weight and norm_bias go together; give both or neither")
+    if weight is None or bias is None:
+        return x
     weight, bias = (
         require_floats(name, t)
         for name, t in (("norm_weight", weight), ("norm_bias", bias))

@@ -152,10 +152,10 @@ class DeBERTa(Encoding):
             queries, keys = tokens.q.shape[2], tokens.k.shape[2]
             return skew(of_queries, keys) + skew(of_keys, queries).mT
         of_queries, of_keys = self._products(tokens)
-        to, back = (self._index(offsets) for offsets in self._both(tokens.offsets))
-        return torch.take_along_dim(of_queries, to, -1) + torch.take_along_dim(
-            of_keys.mT, back, -2
-        )
+        shape = (*tokens.q.shape[:3], tokens.k.shape[2])
+        to = self._index(tokens.offsets).expand(shape)
+        back = self._index(self._met_by_keys(tokens.offsets)).expand(shape)
+        return of_queries.gather(-1, to) + of_keys.mT.gather(-2, back)
 
     def score_mod(self, tokens: Tokens) -> ScoreMod | None:
         """The same, looked up at the distance."""
@@ -174,9 +174,9 @@ class DeBERTa(Encoding):
             offsets, span=self.span, rows=self.rows, distance=self.distance
         )
 
-    def _both(self, offsets: Tensor) -> tuple[Tensor, Tensor]:
-        """The offsets whose rows queries and keys meet."""
-        return offsets, -offsets if self.index == "paper" else offsets
+    def _met_by_keys(self, offsets: Tensor) -> Tensor:
+        """The offsets whose queries the keys meet."""
+        return -offsets if self.index == "paper" else offsets
 
     def _vectors(
         self, to: nn.Linear, rows: Int[Tensor, "columns"] | None, dtype: torch.dtype
@@ -206,11 +206,10 @@ class DeBERTa(Encoding):
         if self.norm is not None:
             weight, bias = (t.to(wide) for t in (self.norm.weight, self.norm.bias))
             p = functional.layer_norm(p, weight.shape, weight, bias, self.norm.eps)
-        bias = self.query.bias
         as_keys = p @ self.key.weight.to(wide).mT
         as_queries = p @ self.query.weight.to(wide).mT
-        if bias is not None:
-            as_queries = as_queries + bias.to(wide)
+        if self.query.bias is not None:
+            as_queries = as_queries + self.query.bias.to(wide)
         of_queries = tokens.q.to(wide) @ self._by_head(as_keys * scale, to)
         of_keys = tokens.k.to(wide) @ self._by_head(as_queries * scale, back)
         return of_queries, of_keys
@@ -228,15 +227,19 @@ class DeBERTa(Encoding):
         Float[Tensor, "batch heads queries offsets"],
         Float[Tensor, "batch heads keys offsets"],
     ]:
-        """The same by offset: for queries from the largest down, for keys up."""
+        """The same by offset: for queries from the largest down, for keys up.
+
+        With one more at the end, for :func:`skew`.
+        """
         queries, keys = tokens.q.shape[2], tokens.k.shape[2]
-        offsets = torch.arange(keys - 1, -queries, -1, device=tokens.q.device)
-        to, back = (self._index(t) for t in self._both(offsets))
-        few = not torch.compiler.is_compiling() and len(offsets) < 2 * self.span
+        down = torch.arange(keys - 1, -queries - 1, -1, device=tokens.q.device)
+        up = torch.arange(1 - queries, keys + 1, device=tokens.q.device)
+        to, back = self._index(down), self._index(self._met_by_keys(up))
+        few = not torch.compiler.is_compiling() and len(to) < 2 * self.span
         if few:  # of rows that are met, each once
-            return self._products(tokens, to, back.flip(0))
+            return self._products(tokens, to, back)
         of_queries, of_keys = self._products(tokens)
-        return of_queries[..., to], of_keys[..., back.flip(0)]
+        return of_queries[..., to], of_keys[..., back]
 
     def extra_repr(self) -> str:
         """Say the conventions when the module is printed."""

@@ -120,7 +120,7 @@ class TransformerXL(Encoding):
         if not tokens.consecutive or queries <= 1:
             return of_keys, None
         device = tokens.q.device
-        last = 0 if tokens.causal else 1 - queries
+        last = -1 if tokens.causal else 1 - queries  # one more, for rows apart
         offsets = torch.arange(keys - 1, last - 1, -1, device=device)
         weight = self.position.weight.to(wide) * scale
         distances = self._waves(offsets, wide) @ weight.mT

@@ -103,7 +103,7 @@ class TUPE(Encoding):
         )
         scores = queries @ keys.mT * self.scale(tokens.d)
         if self.relative is not None:
-            scores = scores + self._of_offsets(tokens, wide)
+            scores = scores + self._of_offsets(tokens, self.relative.to(wide))
         if self.first_token == "tied":
             return scores
         row, column = (t[:, None, None] for t in self._of_the_first(tokens, wide))
@@ -136,7 +136,7 @@ class TUPE(Encoding):
         return mapped.unflatten(-1, (self.heads, self.d)).transpose(-3, -2)
 
     def _of_offsets(
-        self, tokens: Tokens, dtype: torch.dtype
+        self, tokens: Tokens, relative: Float[Tensor, "heads buckets"]
     ) -> Float[Tensor, "#rows heads queries keys"]:
         """The numbers of the offsets' buckets."""
         queries, keys = tokens.q.shape[2], tokens.k.shape[2]
@@ -148,7 +148,7 @@ class TUPE(Encoding):
         bucket = t5_buckets(
             offsets, bidirectional=True, buckets=self.buckets, distance=self.distance
         )
-        numbers = self.relative.to(dtype)[:, bucket]
+        numbers = relative[:, bucket]
         return toeplitz(numbers, keys)[None] if by_distance else numbers.movedim(0, 1)
 
     def _of_the_first(
