@@ -16,6 +16,7 @@ from posedu.explorables.planes import planes_explorable
 from posedu.explorables.sinusoidal import sinusoidal_explorable
 from posedu.explorables.sphere import generators_explorable, turns_explorable
 from posedu.explorables.stick import stick_explorable
+from posedu.explorables.terms import terms_explorable
 from posedu.explorables.waves import waves_explorable
 
 __all__ = [
@@ -34,6 +35,7 @@ __all__ = [
     "rotation_explorable",
     "sinusoidal_explorable",
     "stick_explorable",
+    "terms_explorable",
     "turns_explorable",
     "waves_explorable",
 ]
