@@ -1,0 +1,1 @@
+"""Exercises on relative vectors, a module a chapter."""
