@@ -17,9 +17,10 @@ from nbformat.v4 import new_code_cell
 from posedu import check
 from posedu.check import core, values
 from posedu.check.core import draw
-from posedu.numpy import absolute, attention, gated, rotary, stickbreaking
+from posedu.numpy import absolute, attention, gated, relative, rotary, stickbreaking
 from posedu.numpy.frequencies import frequencies as geometric
 from posedu.torch import RoPE, convert_layout
+from posedu.torch.toeplitz import skew
 from posedu_book import exercises
 from posedu_book.exercises import Source
 from posedu_book.notebooks import ROOT
@@ -200,6 +201,25 @@ def _sticks(q, k, v, attend_current):
     return weights @ v.numpy()
 
 
+def _deberta(q, k, k_rows, q_rows):
+    rows = dict(table=np.eye(len(k_rows)), key_weight=k_rows.T, query_weight=q_rows.T)
+    doors = relative.deberta(**rows, rows="paper", index="paper")
+    return attention.steps(q[None], k[None], k[None], doors).logits[0]
+
+
+def _tupe(content, positional, theta, d):
+    n = len(content)
+    doors = relative.tupe(
+        table=np.eye(n),
+        query_weight=np.eye(d, n),
+        key_weight=np.pad(positional, ((0, d - n), (0, 0))),
+        first_token="numbers",
+        first=theta[None],
+    )
+    q, k = np.eye(n, d)[None], np.pad(content.T, ((0, 0), (0, d - n)))[None]
+    return attention.steps(q, k, k, doors).logits[0]
+
+
 # What posedu itself says where it has a function for what an exercise asks.
 OURS = {
     "order-5": lambda queries, keys: attention.causal_mask(keys)[-queries:],
@@ -232,6 +252,9 @@ OURS = {
     "fox-3": _fox,
     "fox-5": _fox_in_window,
     "decay-5": _fox_outputs,
+    "terms-3": lambda t: skew(torch.tensor(t), t.shape[1]).tril(t.shape[1] - len(t)),
+    "terms-4": _deberta,
+    "terms-6": _tupe,
     "stickbreaking-3": lambda z: stickbreaking.break_stick(z, attend_current=False)[0],
     "stickbreaking-4": lambda z: np.exp(_row(z)[1][0]),
     "stickbreaking-5": lambda z: _row(z)[0][0],

@@ -1,6 +1,6 @@
 """Records of the encodings whose offsets have vectors."""
 
-from posedu.catalog.records import Encoding, variant
+from posedu.catalog.records import ATTENTION, Encoding, SpecialCase, variant
 
 ENCODINGS = (
     Encoding(
@@ -12,6 +12,7 @@ ENCODINGS = (
         doors=("bias",),
         file="relative.transformer_xl",
         module="TransformerXL",
+        chapter="terms",
         variants=(
             variant(layout="half"),
             variant(layout="interleaved", clamp=6.0),
@@ -21,6 +22,9 @@ ENCODINGS = (
         relative="exactly",
         bounded="yes: sinusoids of the distance",
         adopters=("XLNet",),
+        special_cases=(
+            SpecialCase(ATTENTION, "W_R and u are 0", "eq-xl-nope"),
+        ),
         sizes=("d", "heads", "d_model"),
         unit="1",
     ),
@@ -33,6 +37,7 @@ ENCODINGS = (
         doors=("scale", "bias"),
         file="relative.tupe",
         module="TUPE",
+        chapter="terms",
         variants=(
             variant(first_token="numbers", module={"norm": False, "relative": False}),
             variant(
@@ -52,6 +57,13 @@ ENCODINGS = (
         cost="O(L² d) a head for the bias, whatever the batch",
         relative="no: a table of positions; TUPE-R adds a bias of the offset",
         bounded="a vector for each position, and none beyond the table",
+        special_cases=(
+            SpecialCase(
+                "t5",
+                "U_Q is 0, position 0 is tied and queries are √(2d) longer",
+                "eq-tupe-t5",
+            ),
+        ),
         sizes=("d", "heads", "d_model", "tokens"),
         unit="1",
     ),
@@ -64,6 +76,7 @@ ENCODINGS = (
         doors=("scale", "bias"),
         file="relative.deberta",
         module="DeBERTa",
+        chapter="terms",
         variants=(
             variant(
                 rows="paper",

@@ -82,9 +82,10 @@ At which position does query $i$ stand, if the last one stands at the last key? 
             lambda i, j, queries, keys: queries - 1 - (keys - queries + i - j),
         ),
         Misconception(
-            "Columns are counted from 1",
-            "The farthest distance, keys − 1, is column 0.",
-            lambda i, j, queries, keys: keys - (keys - queries + i - j),
+            "Distances begin with the nearest",
+            "The farthest distance, keys − 1, is column 0. And at which position does "
+            "query i stand?",
+            lambda i, j, queries, keys: keys - 1 - j + i,
         ),
     ),
     properties=(
@@ -269,7 +270,7 @@ No loop is needed: pad, reshape, cut.
     hint=r"""
 With one zero in front of each row, the flat array has `queries` numbers too many at its beginning.
 """,
-    cases=tuple(_by_distance(*s) for s in ((1, 1), (2, 2), (2, 4), (3, 4), (5, 9))),
+    cases=tuple((_by_distance(*s),) for s in ((1, 1), (2, 2), (2, 4), (3, 4), (5, 9))),
     solution=shift,
     misconceptions=(
         Misconception(
