@@ -22,9 +22,7 @@ ENCODINGS = (
         relative="exactly",
         bounded="yes: sinusoids of the distance",
         adopters=("XLNet",),
-        special_cases=(
-            SpecialCase(ATTENTION, "W_R and u are 0", "eq-xl-nope"),
-        ),
+        special_cases=(SpecialCase(ATTENTION, "W_R and u are 0", "eq-xl-nope"),),
         sizes=("d", "heads", "d_model"),
         unit="1",
     ),

@@ -125,7 +125,7 @@ LOGIT = Exercise(
     lines=1,
     statement=r"""
 `q`, `k`, `u`, `v` and `r` $= W_R\, r_{i-j}$ are columns of the same height $d$, over symbols.
-Return Transformer-XL's logit $z_{ij}$.
+Return Transformer-XL's logit $s_{ij}$.
 """,
     hint=r"""
 Which of $u$ and $v$ meets the content, which the distance? What is divided by $\sqrt d$?
