@@ -26,6 +26,7 @@ from posedu.torch import (
     ALiBi,
     Attention,
     CoPE,
+    DeBERTa,
     Encoding,
     FoX,
     FoXPro,
@@ -33,6 +34,7 @@ from posedu.torch import (
     RoPE,
     Sinusoidal,
     StickBreaking,
+    TransformerXL,
     attend,
 )
 from posedu.torch.folding import attend_folded
@@ -67,6 +69,9 @@ def made(seed=0):
             D, npos=3, scaling="paper", gates="values", table=normal(D, 3)
         ),
         "cope keys": CoPE(D, npos=3, scaling="code", table=normal(D, 3), **keys),
+        "xl": TransformerXL(D, HEADS, 6, layout="half"),
+        "xl clamped": TransformerXL(D, HEADS, 6, layout="interleaved", clamp=2),
+        "deberta": DeBERTa(D, HEADS, 6, span=2, rows="paper", index="paper"),
         "stick": StickBreaking(attend_current=False, remainder="own"),
         "stick sink": StickBreaking(
             attend_current=True,
@@ -76,6 +81,10 @@ def made(seed=0):
             sink=normal(HEADS, D),
         ),
     }
+    for name in ("xl", "xl clamped", "deberta"):
+        with torch.no_grad():
+            for p in made[name].parameters():
+                p.copy_(normal(*p.shape) / 2)
     return {name: encoding.double() for name, encoding in made.items()}
 
 

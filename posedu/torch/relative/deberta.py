@@ -54,7 +54,7 @@ class DeBERTa(Encoding):
     Parameters
     ----------
     d, heads, d_model
-        Of the layer; d_model is also the width of the table.
+        Of the layer; d_model is no more than the width of the table.
     span
         Half of the table's rows: 512 in v1, 256 in v2 and v3.
     rows, distance
@@ -158,15 +158,18 @@ class DeBERTa(Encoding):
         return of_queries.gather(-1, to) + of_keys.mT.gather(-2, back)
 
     def score_mod(self, tokens: Tokens) -> ScoreMod | None:
-        """The same, looked up at the distance."""
-        if not tokens.consecutive or not tokens.q.shape[2]:
+        """The same, looked up at the row of the distance."""
+        queries, keys = tokens.q.shape[2], tokens.k.shape[2]
+        if not tokens.consecutive or not queries:
             return None
-        of_queries, of_keys = self._by_distance(tokens)
-        oldest, newest = tokens.k.shape[2] - 1, tokens.q.shape[2] - 1
+        of_queries, of_keys = self._products(tokens)
+        offsets = torch.arange(keys - 1, -queries, -1, device=tokens.q.device)
+        to, back = self._index(offsets), self._index(self._met_by_keys(offsets))
+        newest = queries - 1
         return lambda score, b, h, i, j: (
             score
-            + of_queries[b, h, i, newest - i + j]
-            + of_keys[b, h, j, oldest - j + i]
+            + of_queries[b, h, i, to[newest - i + j]]
+            + of_keys[b, h, j, back[newest - i + j]]
         )
 
     def _index(self, offsets: Shaped[Tensor, "*shape"]) -> Int[Tensor, "*shape"]:

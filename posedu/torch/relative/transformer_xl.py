@@ -11,7 +11,7 @@ from posedu._arguments import (
     require_not_negative,
 )
 from posedu.torch._tensors import angles, cos_sin
-from posedu.torch.encoding import Encoding, ScoreMod, Tokens
+from posedu.torch.encoding import Encoding, Tokens
 from posedu.torch.frequencies import frequencies
 from posedu.torch.toeplitz import skew
 
@@ -28,7 +28,7 @@ class TransformerXL(Encoding):
     Parameters
     ----------
     d, heads, d_model
-        Of the layer; d_model, the width of the sinusoids, even.
+        Of the layer; d_model is no more than the width of the sinusoids, and even.
     layout
         Of the sinusoids: ``"interleaved"`` or ``"half"``; see
         :func:`posedu.numpy.relative.transformer_xl`.
@@ -49,7 +49,6 @@ class TransformerXL(Encoding):
 
     d: int
     heads: int
-    d_model: int
 
     def __init__(
         self,
@@ -64,7 +63,7 @@ class TransformerXL(Encoding):
         super().__init__()
         self.d = require_dimension("d", d, 1)
         self.heads = require_dimension("heads", heads, 1)
-        self.d_model = require_dimension("d_model", d_model)
+        self.width = require_dimension("d_model", d_model)
         self.layout = require_choice("layout", layout, LAYOUTS)
         self.clamp = None if clamp is None else require_not_negative("clamp", clamp)
         if shared is None:
@@ -86,49 +85,32 @@ class TransformerXL(Encoding):
 
     def bias(self, tokens: Tokens) -> Float[Tensor, "batch heads queries keys"]:
         """All but the inner products of queries and keys, in float32 or better."""
-        of_keys, of_distances = self._parts(tokens)
-        if of_distances is None:
-            return of_keys + self._turned(tokens)
-        return of_keys + skew(of_distances, tokens.k.shape[2])
-
-    def score_mod(self, tokens: Tokens) -> ScoreMod | None:
-        """The same, looked up at the key and at the distance."""
-        of_keys, of_distances = self._parts(tokens)
-        if of_distances is None:
-            return None
-        newest, last = tokens.q.shape[2] - 1, of_distances.shape[-1] - 1
-
-        def score_mod(
-            score: Tensor, b: Tensor, h: Tensor, i: Tensor, j: Tensor
-        ) -> Tensor:
-            column = (newest - i + j).clamp(max=last)  # later keys are masked
-            return score + of_keys[b, h, 0, j] + of_distances[b, h, i, column]
-
-        return score_mod
-
-    def _parts(
-        self, tokens: Tokens
-    ) -> tuple[
-        Float[Tensor, "batch heads 1 keys"],
-        Float[Tensor, "batch heads queries offsets"] | None,
-    ]:
-        """What is of the key alone, and of query and offset from the largest down."""
         wide = torch.promote_types(tokens.q.dtype, torch.float32)
-        scale = self.scale(tokens.d)
-        of_keys = (self.global_content.to(wide)[:, None] * scale) @ tokens.k.to(wide).mT
-        queries, keys = tokens.q.shape[2], tokens.k.shape[2]
-        if not tokens.consecutive or queries <= 1:
-            return of_keys, None
-        device = tokens.q.device
-        last = -1 if tokens.causal else 1 - queries  # one more, for rows apart
-        offsets = torch.arange(keys - 1, last - 1, -1, device=device)
-        weight = self.position.weight.to(wide) * scale
-        distances = self._waves(offsets, wide) @ weight.mT
-        distances = distances.unflatten(-1, (self.heads, self.d)).permute(1, 2, 0)
-        return of_keys, self._asking(tokens, wide) @ distances
+        u = self.global_content.to(wide)[:, None] * self.scale(tokens.d)
+        of_contents = u @ tokens.k.to(wide).mT
+        asked = tokens.q.to(wide) + self.global_position.to(wide)[:, None]
+        weight = self.position.weight.to(wide) * self.scale(tokens.d)
+        if tokens.consecutive and tokens.q.shape[2] > 1:
+            return of_contents + self._skewed(asked, weight, tokens)
+        return of_contents + self._turned(asked, weight, tokens)
 
-    def _asking(self, tokens: Tokens, wide: torch.dtype) -> Tensor:
-        return tokens.q.to(wide) + self.global_position.to(wide)[:, None]
+    def _skewed(
+        self,
+        asked: Float[Tensor, "batch heads queries d"],
+        weight: Float[Tensor, "features d_model"],
+        tokens: Tokens,
+    ) -> Float[Tensor, "batch heads queries keys"]:
+        """(q_i + v) · W_R r_{i−j} where positions count up by one."""
+        queries, keys = asked.shape[2], tokens.k.shape[2]
+        last = -1 if tokens.causal else 1 - queries  # one more, for rows apart
+        offsets = torch.arange(keys - 1, last - 1, -1, device=asked.device)
+        distances = self._waves(offsets, asked.dtype) @ weight.mT
+        distances = distances.unflatten(-1, (self.heads, self.d)).permute(1, 2, 0)
+        return skew(asked @ distances, keys)
+
+    @property
+    def _pair_axis(self) -> int:
+        return -1 if self.layout == "interleaved" else -2
 
     def _waves(
         self, offsets: Shaped[Tensor, "*shape"], dtype: torch.dtype
@@ -137,29 +119,30 @@ class TransformerXL(Encoding):
         if self.clamp is not None:
             offsets = offsets.clamp(-self.clamp, self.clamp)
         cos, sin = self._cos_sin(offsets, dtype)
-        pair_axis = -1 if self.layout == "interleaved" else -2
-        return torch.stack((sin, cos), pair_axis).flatten(-2)
+        return torch.stack((sin, cos), self._pair_axis).flatten(-2)
 
     def _cos_sin(
         self, positions: Shaped[Tensor, "*shape"], dtype: torch.dtype
     ) -> tuple[Float[Tensor, "*shape pairs"], Float[Tensor, "*shape pairs"]]:
-        omega = frequencies(self.d_model, device=positions.device)
+        omega = frequencies(self.width, device=positions.device)
         return cos_sin(angles(positions, omega), dtype)
 
-    def _turned(self, tokens: Tokens) -> Float[Tensor, "batch heads queries keys"]:
-        """(q_i + v) · W_R r_{i−j} at any positions.
+    def _turned(
+        self,
+        asked: Float[Tensor, "batch heads queries d"],
+        weight: Float[Tensor, "features d_model"],
+        tokens: Tokens,
+    ) -> Float[Tensor, "batch heads queries keys"]:
+        """The same at any positions. Equation ``eq-xl-turned``.
 
         With a and b what a query asks of sine and cosine, a sin ω(i − j) + b cos ω(i −
         j) = (a sin ωi + b cos ωi) cos ωj + (b sin ωi − a cos ωi) sin ωj.
         """
-        wide = torch.promote_types(tokens.q.dtype, torch.float32)
-        weight = self.position.weight.to(wide) * self.scale(tokens.d)
-        asked = self._asking(tokens, wide) @ weight.view(self.heads, self.d, -1)
-        pair_axis = -1 if self.layout == "interleaved" else -2
+        asked = asked @ weight.view(self.heads, self.d, -1)
         halves = (-1, 2) if self.layout == "interleaved" else (2, -1)
-        a, b = asked.unflatten(-1, halves).unbind(pair_axis)
+        a, b = asked.unflatten(-1, halves).unbind(self._pair_axis)
         (cos_i, sin_i), (cos_j, sin_j) = (
-            (t[:, None] for t in self._cos_sin(positions, wide))
+            (t[:, None] for t in self._cos_sin(positions, asked.dtype))
             for positions in (tokens.query_positions, tokens.key_positions)
         )
         of_queries = torch.cat((a * sin_i + b * cos_i, b * sin_i - a * cos_i), -1)
@@ -167,11 +150,11 @@ class TransformerXL(Encoding):
         if self.clamp is None:
             return products
         end = torch.full((1,), self.clamp, dtype=torch.float64, device=asked.device)
-        before, after = (asked @ self._waves(t, wide).mT for t in (-end, end))
+        before, after = (asked @ self._waves(t, asked.dtype).mT for t in (-end, end))
         products = torch.where(tokens.offsets < -self.clamp, before, products)
         return torch.where(tokens.offsets > self.clamp, after, products)
 
     def extra_repr(self) -> str:
         """Say the conventions when the module is printed."""
         clamp = "" if self.clamp is None else f", clamp={self.clamp:g}"
-        return f"{self.d}, {self.heads}, {self.d_model}, layout={self.layout!r}{clamp}"
+        return f"{self.d}, {self.heads}, {self.width}, layout={self.layout!r}{clamp}"
