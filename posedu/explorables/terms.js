@@ -12,7 +12,7 @@ posedu.live("terms", ({ figure, find, numbers }) => {
       cell.setAttribute("opacity", Math.min(Math.abs(t) / full, 1).toFixed(2));
     });
     cells.at(-1).setAttribute("stroke-opacity", moved ? 1 : 0.3);
-    cells.at(-1).style.strokeWidth = moved ? 3 : 1;
+    cells.at(-1).style.strokeWidth = moved ? 3 : "";
   };
 
   return ({ method, start }) => {
@@ -27,7 +27,7 @@ posedu.live("terms", ({ figure, find, numbers }) => {
 
     const moved = names.filter((_, n) => changes[n] > 0);
     const none = names.filter((_, n) => !now[n]);
-    const lacks = none.length ? ` It has no ${none.join(" and no ")} term.` : "";
+    const lacks = none.length ? ` It has ${none.map((n) => `no ${n} term`).join(" and ")}.` : "";
     const said = moved.length
       ? `${moved.join(", ")} moved, and scores by up to ${(total / 100).toFixed(2)}.`
       : start ? "nothing moved." : "move it.";

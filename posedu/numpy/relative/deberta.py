@@ -28,11 +28,11 @@ def deberta_rows(
         k: half of the table's rows.
     rows
         ``"paper"``: i − j + k, clipped to 0 … 2k − 1 (arXiv 2006.03654 eq. 3; v1).
-        ``"microsoft"``: as the authors' code for v2 and v3. Offsets up to k/2 on both
-        sides have a row each, farther ones up to ``distance`` − 1 share the rest on a
-        logarithmic scale, rounded up, and all beyond count as that. ``"transformers"``:
-        the same, but the scale goes on; so offsets from −``distance`` down have row 0,
-        which the authors' code never reads.
+        ``"microsoft"``: as the authors' code for v2 and v3 since 2023. Offsets up to
+        k/2 on both sides have a row each, farther ones up to ``distance`` − 1 share the
+        rest on a logarithmic scale, rounded up, and all beyond count as that.
+        ``"transformers"`` (and the authors' code of 2021): the same, but the scale goes
+        on; so offsets from −``distance`` down have row 0, which the other never reads.
     distance
         Of the logarithmic scale. Default 512 (v2 and v3, where k is 256).
 
@@ -53,7 +53,7 @@ def deberta_rows(
             steps = np.clip(steps, 1 - distance, distance - 1)
         far = single + np.searchsorted(_ends(single, distance), np.abs(steps))
         steps = np.where(np.abs(steps) <= single, steps, np.sign(steps) * far)
-    return np.clip(steps + span, 0, 2 * span - 1).astype(int)
+    return np.asarray(np.clip(steps + span, 0, 2 * span - 1), int)
 
 
 def _ends(single: int, distance: int) -> list[int]:

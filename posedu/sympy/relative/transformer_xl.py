@@ -36,10 +36,10 @@ def transformer_xl(
             t = at[i] - at[j]
             if clamp is not None:
                 t = sp.Max(-clamp, sp.Min(t, clamp))
-            r = w_r[h * d : (h + 1) * d, :] * sinusoidal(t, omega, layout=layout)
-            q, k = tokens.q[h].row(i), tokens.k[h].row(j)
-            terms = q * r, u.row(h) * k.T, v.row(h) * r
-            return sum(term[0] for term in terms) / sp.sqrt(d)
+            r, own = sinusoidal(t, omega, layout=layout), w_r[h * d : (h + 1) * d, :]
+            of_content = u.row(h).dot(tokens.k[h].row(j))
+            of_distance = ((tokens.q[h].row(i) + v.row(h)) * own).dot(r)
+            return (of_content + of_distance) / sp.sqrt(d)
 
         return tokens.by_head(entry)
 

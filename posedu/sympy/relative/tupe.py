@@ -1,5 +1,7 @@
 """TUPE over symbols."""
 
+from functools import cache
+
 import sympy as sp
 
 from posedu._arguments import FIRST_TOKENS, require_choice
@@ -28,13 +30,16 @@ def tupe(
     require_choice("first_token", first_token, FIRST_TOKENS)
     extra = int(first_token == "rows")
     p = matrix("table", table)
-    if norm_weight is not None:
-        p = layer_norm(p, norm_weight, norm_bias, EPSILON)
-    queries, keys = (
-        project(p, weight, bias)
-        for weight, bias in ((query_weight, query_bias), (key_weight, key_bias))
-    )
     numbers = None if relative is None else matrix("relative", relative)
+
+    @cache
+    def vector(row: int, *, asks: bool) -> sp.Matrix:
+        """A row of the table as a query or as a key, of all heads."""
+        one = p.row(row)
+        if norm_weight is not None:
+            one = layer_norm(one, norm_weight, norm_bias, EPSILON)
+        weight, bias = (query_weight, query_bias) if asks else (key_weight, key_bias)
+        return project(one, weight, bias)
 
     def bias(tokens: Tokens) -> Heads:
         at, d = [sp.floor(t) for t in tokens.positions], tokens.d
@@ -42,7 +47,8 @@ def tupe(
 
         def correlation(h: int, i: int, j: int) -> sp.Expr:
             own = slice(h * d, (h + 1) * d)
-            return queries[i, own].dot(keys[j, own]) / sp.sqrt(2 * d)
+            query, key = vector(i, asks=True), vector(j, asks=False)
+            return query[0, own].dot(key[0, own]) / sp.sqrt(2 * d)
 
         def of_bucket(h: int, bucket: int) -> sp.Expr:
             return 0 if numbers is None else numbers[h, bucket]

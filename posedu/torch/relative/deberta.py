@@ -181,19 +181,6 @@ class DeBERTa(Encoding):
         """The offsets whose queries the keys meet."""
         return -offsets if self.index == "paper" else offsets
 
-    def _vectors(
-        self, to: nn.Linear, rows: Int[Tensor, "columns"] | None, dtype: torch.dtype
-    ) -> Float[Tensor, "heads columns d"]:
-        """Rows of the table as one of the projections has them."""
-        p = self.table.to(dtype)
-        if self.norm is not None:
-            weight, bias = (t.to(dtype) for t in (self.norm.weight, self.norm.bias))
-            p = functional.layer_norm(p, weight.shape, weight, bias, self.norm.eps)
-        bias = None if to.bias is None else to.bias.to(dtype)
-        p = functional.linear(p, to.weight.to(dtype), bias)
-        p = p.unflatten(-1, (self.heads, self.d)).transpose(0, 1)
-        return p if rows is None else p[:, rows]
-
     def _products(
         self,
         tokens: Tokens,
