@@ -1,5 +1,5 @@
 posedu.live("terms", ({ figure, find, numbers }) => {
-  const { full, inks, names, terms } = numbers;
+  const { full, less, names, terms } = numbers;
   const methods = [...find("select").options];
   const panels = [...figure.querySelectorAll(".panel")];
   const at = (term, start) => term && (term.length > 1 ? term[start] : term[0]);
@@ -8,11 +8,12 @@ posedu.live("terms", ({ figure, find, numbers }) => {
     const cells = [...panel.children];
     cells.slice(0, -1).forEach((cell, c) => {
       const t = values ? values[c] : 0;
-      cell.setAttribute("fill", inks[t > 0 ? 0 : 1]);
+      if (t < 0) cell.setAttribute("fill", less);
+      else cell.removeAttribute("fill");
       cell.setAttribute("opacity", Math.min(Math.abs(t) / full, 1).toFixed(2));
     });
     cells.at(-1).setAttribute("stroke-opacity", moved ? 1 : 0.3);
-    cells.at(-1).style.strokeWidth = moved ? 3 : "";
+    cells.at(-1).style.strokeWidth = moved ? 3 : 1;
   };
 
   return ({ method, start }) => {

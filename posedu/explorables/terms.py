@@ -40,7 +40,7 @@ def terms_explorable() -> Explorable:
         caption="Four terms of every score, and their sum: rows are queries, columns "
         "keys; blue raises a score, orange lowers it. Framed is what has moved since "
         "the text started at position 0.",
-        numbers={"full": FULL, "inks": [MORE, LESS], "names": TERMS, "terms": given},
+        numbers={"full": FULL, "less": LESS, "names": TERMS, "terms": given},
     )
 
 
@@ -122,7 +122,7 @@ def _picture(terms: list[list[list[int]] | None]) -> str:
         f'<g class="panel" transform="translate({x},{y}) scale(20)"'
         f' fill="{MORE}">{_cells(panel)}'
         f'<path class="frame" fill="none" d="M0,0H{n}V{n}H0Z" stroke="currentColor"'
-        ' stroke-opacity="0.3"/></g>'
+        ' stroke-opacity="0.3" style="stroke-width: 1;"/></g>'
         for (x, y), panel in zip(places, panels, strict=True)
     )
     return f"""
