@@ -167,6 +167,19 @@ def test_memory_and_all_are_the_authors_code():
     )
 
 
+def test_the_module_adds_the_authors_terms():
+    q, _, r, w_r, u, v = one_head(queries=8)
+    encoding = TransformerXL(4, 1, 6, layout="half")
+    encoding.global_content.data = torch.tensor(u[None])
+    encoding.global_position.data = torch.tensor(v[None])
+    encoding.position.weight.data = torch.tensor(w_r)
+    q_ = torch.tensor(q)[None, None]
+    found = attend_torch_logits(q_, encoding, None)[0].detach().numpy()
+    expected = (by_authors(q, q, r, w_r, u, v) - q @ q.T) / math.sqrt(4)
+    where = seen(8, 8)
+    np.testing.assert_allclose(found[where], expected[where], rtol=0, atol=1e-14)
+
+
 @pytest.mark.parametrize("version", wrong.TRANSFORMER_XL)
 def test_published_slips_are_other_logits(version):
     """By more than a number of each query, which no softmax would notice."""
@@ -346,7 +359,7 @@ def test_rows_of_all_faces_are_exact(half, beyond, rows, seed):
 
 def test_whole_logarithms_are_not_rounded_up():
     """Ratios that are powers: the distances m r^t are the last of their rows."""
-    for ratio, power in ((2, 3), (3, 2), (2, 5), (10, 2)):
+    for ratio, power in ((2, 3), (3, 2), (10, 2), (5, 4)):
         m = power + 1
         options = dict(span=2 * m, rows="microsoft", distance=m * ratio**power + 1)
         ends = np.array([m * ratio**t for t in range(power + 1)])
@@ -385,6 +398,14 @@ def test_a_key_bias_of_the_table_would_change_nothing():
     np.testing.assert_allclose(
         doors.weigh(taken.logits + more, taken.tokens), taken.weights, atol=1e-15
     )
+
+
+def test_one_table_serves_all_layers():
+    sizes = dict(span=4, rows="paper", index="code", norm=True)
+    first = DeBERTa(D, HEADS, D_MODEL, **sizes)
+    second = DeBERTa(D, HEADS, D_MODEL, **sizes, shared=first)
+    assert second.table is first.table and second.norm is first.norm
+    assert second.query.weight is not first.query.weight
 
 
 def test_tied_projections_are_the_layer_s():
