@@ -25,6 +25,9 @@ KERPLE_SCALINGS = ("code", "paper")
 DIAGONALS = ("kept", "zero")
 BEYONDS = ("zero", "clip")
 DIVISORS = ("root", "width")
+FIRST_TOKENS = ("numbers", "rows", "tied")
+ROWS = ("paper", "microsoft", "transformers")
+INDICES = ("paper", "code")
 LARGEST_SIZE = 2**31 - 1
 LEAST_TIME = 1e-30  # the bias of a gate that forgets faster is no float32
 
@@ -160,6 +163,22 @@ def require_buckets(buckets: int, distance: int, bidirectional: bool) -> int:
         raise ValueError(
             f"distance must be above the {single} that have a bucket of their own, "
             f"got {distance}"
+        )
+    return single
+
+
+def require_span(span: int, rows: str, distance: int) -> int:
+    """Return the half of DeBERTa's rows that hold one offset each, or raise."""
+    require_choice("rows", rows, ROWS)
+    if rows == "paper":
+        return require_dimension("span", span, 1)
+    single = require_dimension("span", span, 2) // 2
+    if single < 2:
+        raise ValueError(f"span must be at least 4 for rows={rows!r}, got {span}")
+    if require_dimension("distance", distance, 1) <= single + 1:
+        raise ValueError(
+            f"distance must be above {single + 1}, the offsets from 0 on that have a "
+            f"row of their own, got {distance}"
         )
     return single
 

@@ -28,7 +28,7 @@ from posedu.numpy import (
 )
 from posedu.numpy.frequencies import frequencies as geometric
 from posedu.torch import RoPE, convert_layout
-from posedu.torch.toeplitz import toeplitz
+from posedu.torch.toeplitz import skew, toeplitz
 from posedu_book import exercises
 from posedu_book.exercises import Source
 from posedu_book.notebooks import ROOT
@@ -227,6 +227,25 @@ def _relative_logits(x, weight, profiles):
     return attention.steps(q, q, q, doors, x=x.numpy()).logits
 
 
+def _deberta(q, k, k_rows, q_rows):
+    rows = dict(table=np.eye(len(k_rows)), key_weight=k_rows.T, query_weight=q_rows.T)
+    doors = relative.deberta(**rows, rows="paper", index="paper")
+    return attention.steps(q[None], k[None], k[None], doors).logits[0]
+
+
+def _tupe(content, positional, theta, d):
+    n = len(content)
+    doors = relative.tupe(
+        table=np.eye(n),
+        query_weight=np.eye(d, n),
+        key_weight=np.pad(positional, ((0, d - n), (0, 0))),
+        first_token="numbers",
+        first=theta[None],
+    )
+    q, k = np.eye(n, d)[None], np.pad(content.T, ((0, 0), (0, d - n)))[None]
+    return attention.steps(q, k, k, doors).logits[0]
+
+
 # What posedu itself says where it has a function for what an exercise asks.
 def _sandwich(distances, width, heads):
     doors = bias.sandwich(heads=heads, width=width, index_from=1, diagonal="kept")
@@ -283,6 +302,9 @@ OURS = {
     "distance-5": lambda row: toeplitz(torch.tensor(row), (len(row) + 1) // 2),
     "distance-6": _sandwich,
     "distance-7": _kerple,
+    "terms-3": lambda t: skew(torch.tensor(t), t.shape[1]).tril(t.shape[1] - len(t)),
+    "terms-4": _deberta,
+    "terms-6": _tupe,
     "stickbreaking-3": lambda z: stickbreaking.break_stick(z, attend_current=False)[0],
     "stickbreaking-4": lambda z: np.exp(_row(z)[1][0]),
     "stickbreaking-5": lambda z: _row(z)[0][0],

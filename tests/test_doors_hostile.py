@@ -26,6 +26,7 @@ from posedu.torch import (
     ALiBi,
     Attention,
     CoPE,
+    DeBERTa,
     Encoding,
     FoX,
     FoXPro,
@@ -36,6 +37,7 @@ from posedu.torch import (
     Shaw,
     Sinusoidal,
     StickBreaking,
+    TransformerXL,
     attend,
 )
 from posedu.torch.folding import attend_folded
@@ -96,6 +98,9 @@ def made(seed=0):
             floor=2.0,
             profiles=normal(2, 3),
         ),
+        "xl": TransformerXL(D, HEADS, 6, layout="half"),
+        "xl clamped": TransformerXL(D, HEADS, 6, layout="interleaved", clamp=2),
+        "deberta": DeBERTa(D, HEADS, 6, span=2, rows="paper", index="paper"),
         "stick": StickBreaking(attend_current=False, remainder="own"),
         "stick sink": StickBreaking(
             attend_current=True,
@@ -105,6 +110,10 @@ def made(seed=0):
             sink=normal(HEADS, D),
         ),
     }
+    for name in ("xl", "xl clamped", "deberta"):
+        with torch.no_grad():
+            for p in made[name].parameters():
+                p.copy_(normal(*p.shape) / 2)
     return {name: encoding.double() for name, encoding in made.items()}
 
 

@@ -407,7 +407,7 @@ class Case:
         self.keywords = dict(self.variant.keywords)
         sizes = (*self.encoding.sizes, *self.variant.sizes)
         own = dict(d=self.d, heads=self.heads, d_model=self.heads * self.d)
-        own["gate_heads"] = self.heads
+        own |= {"gate_heads": self.heads, "tokens": 6}
         self.sizes = {name: own[name] for name in sizes}
         self.given = self.arrays()
 
@@ -428,7 +428,8 @@ class Case:
         """Positions."""
         axes, kind = self.encoding.axes, self.grammar.one_of(["int", "float"])
         shape = (tokens,) if axes is None else (tokens, axes)
-        return self.grammar.array(shape, kind)
+        positions = self.grammar.array(shape, kind)
+        return positions.abs() if "tokens" in self.encoding.sizes else positions
 
     def spoil(self):
         """Put something else in one place, or another dtype in all."""

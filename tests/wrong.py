@@ -480,3 +480,61 @@ def nearest_first(products):
 
 
 SKEWS = (padded_on_the_right, last_row_dropped, nearest_first)
+# Logits of one head: (q, k, r, w_r, u, v) → [queries, keys]; r is [distances, d_model]
+# from the largest down, as Transformer-XL's code has it.
+
+
+def as_many_keys_and_a_matrix(q, k, r, w_r, u, v):
+    """Notes: "K plus a matrix", (q · (k + W r)), without u and v."""
+    return q @ k.T + _shifted(q @ (r @ w_r.T).T)
+
+
+def without_the_shift(q, k, r, w_r, u, v):
+    """Notes: softmax((QKᵀ + QRᵀ + uKᵀ + vRᵀ)/√d), where a column is a distance."""
+    return (q + u) @ k.T + (q + v) @ (r @ w_r.T).T
+
+
+def without_the_projection(q, k, r, w_r, u, v):
+    """The same notes: R itself, not W_R R."""
+    return (q + u) @ k.T + _shifted((q + v) @ r[:, : q.shape[1]].T)
+
+
+def distance_from_the_key(q, k, r, w_r, u, v):
+    """r of j − i: sines turn their sign."""
+    half = r.shape[1] // 2
+    turned = np.concatenate((-r[:, :half], r[:, half:]), axis=1)
+    return (q + u) @ k.T + _shifted((q + v) @ (turned @ w_r.T).T)
+
+
+def u_projected(q, k, r, w_r, u, v):
+    """Slides: uᵀ W_qᵀ, as if u were a query's input; W_R stands for any matrix."""
+    return (q + u @ w_r[:, : len(u)].T) @ k.T + _shifted((q + v) @ (r @ w_r.T).T)
+
+
+def _shifted(by_distance):
+    """The authors' shift: pad on the left, read in other rows, drop the first."""
+    queries, keys = by_distance.shape
+    padded = np.pad(by_distance, ((0, 0), (1, 0)))
+    return padded.reshape(keys + 1, queries)[1:].reshape(queries, keys)
+
+
+TRANSFORMER_XL = (
+    as_many_keys_and_a_matrix,
+    without_the_shift,
+    without_the_projection,
+    distance_from_the_key,
+    u_projected,
+)
+
+
+# DeBERTa: rows of offsets, and what both terms are divided by.
+
+
+def clipped_on_both_sides_alike(offsets, span):
+    """Notes: clip(i − j, −k, k) + k, which has 2k + 1 values for 2k rows."""
+    return np.clip(offsets, -span, span) + span
+
+
+def clipped_at_a_constant(offsets, span):
+    """A note's clip(k − 1, k): the same row for every offset."""
+    return np.full_like(offsets, np.clip(span - 1, -span, span))

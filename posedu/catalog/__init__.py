@@ -7,6 +7,7 @@ from posedu.catalog import absolute, bias, gated, relative, rotary, stickbreakin
 from posedu.catalog.records import (
     ATTENTION,
     FACES,
+    TOKENS,
     Encoding,
     FrequencyMap,
     Record,
@@ -33,6 +34,7 @@ __all__ = [
     "FACES",
     "FAMILIES",
     "FREQUENCY_MAPS",
+    "TOKENS",
     "Encoding",
     "FrequencyMap",
     "Record",

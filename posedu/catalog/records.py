@@ -9,7 +9,8 @@ from typing import Any
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 ATTENTION = "attention"  # no encoding at all: the root of the map of special cases
 FACES = ("numpy", "sympy", "torch")
-_TABLES = ("npos", "buckets", "past", "future", "extent", "d_rel")
+_TABLES = ("npos", "buckets", "past", "future", "extent", "d_rel", "span")
+TOKENS = 64  # for how many positions a table is made, if nothing else is said
 
 
 @dataclass(frozen=True)
@@ -154,7 +155,8 @@ class Encoding(Record):
     ``"block"``
         A whole attention block: ``f(x, **keywords)`` and ``module(x)``.
 
-    ``sizes`` names what the module's constructor needs (``d``, ``heads``, ``d_model``),
+    ``sizes`` names what the module's constructor needs (``d``, ``heads``, ``d_model``,
+    ``tokens`` where positions are the rows of a table),
     ``face_sizes`` those that the other two faces take too. ``axes`` is the number of
     coordinates of a position, ``None`` for one that is a plain number.
 
@@ -192,12 +194,13 @@ class Encoding(Record):
         """The value of a formula of this record for a layer of these sizes.
 
         Its letters: d, the heads h (1 where they share parameters), the axes N, the
-        block size b, and the sizes of tables by their names.
+        block size b, the tokens n of a table of positions, and the sizes of other
+        tables by their names.
         """
         own = {"heads", "gate_heads"} & {*self.sizes, *variant.sizes}
         given = variant.keywords
         sizes = {"d": d, "h": heads if own else 1, "N": self.axes or 1}
-        sizes |= {"b": given.get("block", 2)}
+        sizes |= {"b": given.get("block", 2), "n": TOKENS}
         sizes |= {name: given.get(name, 0) for name in _TABLES}
         return int(eval(formula, {"__builtins__": {}}, sizes))
 
@@ -215,9 +218,11 @@ class Encoding(Record):
         own = ("own " + name for name in variant.sizes if name == "heads")
         return ", ".join((self.name, *map(str, variant.keywords.values()), *own))
 
-    def make(self, variant: Variant, *, d: int, heads: int) -> Any:
+    def make(
+        self, variant: Variant, *, d: int, heads: int, tokens: int = TOKENS
+    ) -> Any:
         """The PyTorch module of a variant, for a layer of these sizes."""
-        sizes = _sizes((*self.sizes, *variant.sizes), d, heads)
+        sizes = _sizes((*self.sizes, *variant.sizes), d, heads, tokens)
         return self.face("torch")(**sizes, **variant.keywords)
 
     def keywords(self, variant: Variant, *, d: int, heads: int) -> dict[str, Any]:
@@ -225,6 +230,9 @@ class Encoding(Record):
         return _sizes(self.face_sizes, d, heads) | dict(variant.options)
 
 
-def _sizes(names: tuple[str, ...], d: int, heads: int) -> dict[str, int]:
+def _sizes(
+    names: tuple[str, ...], d: int, heads: int, tokens: int = TOKENS
+) -> dict[str, int]:
     known = {"d": d, "heads": heads, "d_model": heads * d, "gate_heads": heads}
+    known |= {"tokens": tokens}
     return {name: known[name] for name in names}

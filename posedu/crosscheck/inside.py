@@ -39,7 +39,7 @@ import numpy as np
 import sympy as sp
 import torch
 
-from posedu.catalog import Encoding, Variant
+from posedu.catalog import TOKENS, Encoding, Variant
 from posedu.crosscheck.common import (
     CPU,
     DEVIATIONS,
@@ -203,6 +203,11 @@ class _Case:
         self.rng = np.random.default_rng(seed)
         self.encoding, self.variant, self.shape = encoding, variant, shape
         self.heads = variant.heads
+        self.positions = shape.positions
+        if "tokens" in encoding.sizes:  # the rows of a table
+            self.positions = tuple(
+                tuple(p % TOKENS for p in row) for row in shape.positions
+            )
         unit = encoding.divisor(variant)
         self.d = -(-shape.d // unit) * unit
         self.module = encoding.make(variant, d=self.d, heads=self.heads)
@@ -399,7 +404,7 @@ class _Doors(_Case):
 
     def _fast(self, leaves: Mapping[str, torch.Tensor], *, route: str) -> torch.Tensor:
         q, k, v = (leaves[name] for name in "qkv")
-        positions = torch.tensor(self.shape.positions, device=q.device)
+        positions = torch.tensor(self.positions, device=q.device)
         return attend_fast(
             *(q, k, v, self.module),
             positions=positions,
@@ -415,7 +420,7 @@ class _Doors(_Case):
         q, k, v = (arithmetic.wrap(values[name][row]) for name in "qkv")
         return attend(
             *(q, k, v, arithmetic.doors(doors)),
-            positions=np.array(self.shape.positions[row]),
+            positions=np.array(self.positions[row]),
             x=arithmetic.wrap(values["x"][row]) if "x" in values else None,
             **self._attention,
         )
@@ -427,7 +432,7 @@ class _Doors(_Case):
         return attend_exactly(
             *(_symbolic(values[name][row]) for name in "qkv"),
             doors,
-            positions=[sp.Rational(p) for p in self.shape.positions[row]],
+            positions=[sp.Rational(p) for p in self.positions[row]],
             x=_symbolic(values["x"][row]) if "x" in values else None,
             **self._attention,
         )

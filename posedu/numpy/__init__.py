@@ -4,7 +4,14 @@ from posedu.numpy.absolute.sinusoidal import embed_sinusoidal
 from posedu.numpy.attention import Doors, Tokens, attend
 from posedu.numpy.bias import alibi, kerple_log, kerple_power, sandwich, t5
 from posedu.numpy.gated import cope, fox, fox_pro
-from posedu.numpy.relative import inkling, music_transformer, shaw
+from posedu.numpy.relative import (
+    deberta,
+    inkling,
+    music_transformer,
+    shaw,
+    transformer_xl,
+    tupe,
+)
 from posedu.numpy.rotary import (
     axial,
     comrope_ap,
@@ -27,6 +34,7 @@ __all__ = [
     "comrope_ap",
     "comrope_ld",
     "cope",
+    "deberta",
     "embed_sinusoidal",
     "fope",
     "fope_offset",
@@ -44,4 +52,6 @@ __all__ = [
     "shaw",
     "stick_breaking",
     "t5",
+    "transformer_xl",
+    "tupe",
 ]

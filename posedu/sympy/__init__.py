@@ -4,7 +4,14 @@ from posedu.sympy.absolute.sinusoidal import embed_sinusoidal
 from posedu.sympy.attention import Doors, Tokens, attend
 from posedu.sympy.bias import alibi, kerple_log, kerple_power, sandwich, t5
 from posedu.sympy.gated import cope, fox, fox_pro
-from posedu.sympy.relative import inkling, music_transformer, shaw
+from posedu.sympy.relative import (
+    deberta,
+    inkling,
+    music_transformer,
+    shaw,
+    transformer_xl,
+    tupe,
+)
 from posedu.sympy.rotary import (
     axial,
     comrope_ap,
@@ -26,6 +33,7 @@ __all__ = [
     "comrope_ap",
     "comrope_ld",
     "cope",
+    "deberta",
     "embed_sinusoidal",
     "fope",
     "fope_offset",
@@ -42,4 +50,6 @@ __all__ = [
     "shaw",
     "stick_breaking",
     "t5",
+    "transformer_xl",
+    "tupe",
 ]

@@ -40,7 +40,7 @@ def _at_its_door(
     """The encoding applied to the inputs, as a model would."""
     length, width = inputs[0].shape[-2:]
     d = width if "rotate" in entry.doors else width // heads
-    module = entry.make(variant, d=d, heads=heads)
+    module = entry.make(variant, d=d, heads=heads, tokens=length)
     module.to(inputs[0].device)
     positions = _positions(entry, length, inputs[0].device)
     if "rotate" in entry.doors:

@@ -5,7 +5,14 @@ from posedu.torch.attention import Attention, KVCache, attend
 from posedu.torch.bias import T5, ALiBi, KERPLELog, KERPLEPower, Sandwich
 from posedu.torch.encoding import Encoding, Tokens
 from posedu.torch.gated import CoPE, FoX, FoXPro
-from posedu.torch.relative import Inkling, MusicTransformer, Shaw
+from posedu.torch.relative import (
+    TUPE,
+    DeBERTa,
+    Inkling,
+    MusicTransformer,
+    Shaw,
+    TransformerXL,
+)
 from posedu.torch.rotary import (
     AxialRoPE,
     ComRoPEAP,
@@ -25,12 +32,14 @@ from posedu.torch.transformer import Transformer
 
 __all__ = [
     "T5",
+    "TUPE",
     "ALiBi",
     "Attention",
     "AxialRoPE",
     "CoPE",
     "ComRoPEAP",
     "ComRoPELD",
+    "DeBERTa",
     "Encoding",
     "FoPE",
     "FoX",
@@ -49,6 +58,7 @@ __all__ = [
     "StickBreaking",
     "Tokens",
     "Transformer",
+    "TransformerXL",
     "attend",
     "convert_layout",
     "fold_basis",

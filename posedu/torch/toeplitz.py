@@ -70,7 +70,11 @@ def skew(
     to be masked.
     """
     queries, offsets = products.shape[-2:]
+    if queries == 1:
+        return products[..., :keys]
     flat = products.flatten(-2)[..., queries - 1 :]
+    if offsets > keys:  # no two of the rows overlap, which spares gradients a sum
+        return flat[..., :-1].unflatten(-1, (queries, offsets - 1))[..., :keys]
     return flat.unfold(-1, keys, max(offsets - 1, 1))[..., :queries, :]
 
 

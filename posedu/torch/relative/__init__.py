@@ -1,7 +1,19 @@
 """Relative vectors, the fast face: a module an encoding."""
 
+from posedu.torch.relative.deberta import DeBERTa, deberta_rows
 from posedu.torch.relative.inkling import Inkling, log_temperature
 from posedu.torch.relative.music import MusicTransformer
 from posedu.torch.relative.shaw import Shaw
+from posedu.torch.relative.transformer_xl import TransformerXL
+from posedu.torch.relative.tupe import TUPE
 
-__all__ = ["Inkling", "MusicTransformer", "Shaw", "log_temperature"]
+__all__ = [
+    "TUPE",
+    "DeBERTa",
+    "Inkling",
+    "MusicTransformer",
+    "Shaw",
+    "TransformerXL",
+    "deberta_rows",
+    "log_temperature",
+]

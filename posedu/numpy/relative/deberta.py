@@ -1,0 +1,143 @@
+"""DeBERTa: content meets content, the offset's vector meets both, and that is all."""
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from posedu._arguments import INDICES, require_choice, require_span
+from posedu.numpy._arrays import Positions, require_floats, require_positions
+from posedu.numpy.attention import Doors, Tokens
+from posedu.numpy.relative.tupe import by_head, layer_norm, project
+
+Array = np.ndarray
+
+EPSILON = 1e-7  # of the norm
+
+
+def deberta_rows(
+    offsets: Positions, *, span: int, rows: str, distance: int = 512
+) -> Int[Array, "*shape"]:
+    """The row δ of the table that an offset i − j has, 0 … 2 span − 1.
+
+    An offset that is no integer is rounded down.
+
+    Parameters
+    ----------
+    offsets
+        Query position minus key position, finite.
+    span
+        k: half of the table's rows.
+    rows
+        ``"paper"``: i − j + k, clipped to 0 … 2k − 1 (arXiv 2006.03654 eq. 3; v1).
+        ``"microsoft"``: as the authors' code for v2 and v3 since 2023. Offsets up to
+        k/2 on both sides have a row each, farther ones up to ``distance`` − 1 share the
+        rest on a logarithmic scale, rounded up, and all beyond count as that.
+        ``"transformers"`` (and the authors' code of 2021): the same, but the scale goes
+        on; so offsets from −``distance`` down have row 0, which the other never reads.
+    distance
+        Of the logarithmic scale. Default 512 (v2 and v3, where k is 256).
+
+    Returns
+    -------
+    Integers. Equation ``def-deberta-row``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Offsets not finite, unknown ``rows``, sizes that are not positive integers, an
+        odd ``span`` or a ``distance`` within the single rows of a logarithmic scale.
+    """
+    steps = np.floor(require_positions(offsets, "offsets"))
+    single = require_span(span, rows, distance)
+    if rows != "paper":
+        if rows == "microsoft":
+            steps = np.clip(steps, 1 - distance, distance - 1)
+        far = single + np.searchsorted(_ends(single, distance), np.abs(steps))
+        steps = np.where(np.abs(steps) <= single, steps, np.sign(steps) * far)
+    return np.asarray(np.clip(steps + span, 0, 2 * span - 1), int)
+
+
+def _ends(single: int, distance: int) -> list[int]:
+    """The last distance of each row of a side, from that of ``single`` on.
+
+    The t-th after it ends at the last n ≤ m r^(t/(m−1)), with m single rows and
+    m r = distance − 1: the last with n^(m−1) m^t ≤ (distance−1)^t m^(m−1).
+    """
+    ends, n, m = [], single, single
+    for t in range(m):
+        while (n + 1) ** (m - 1) * m**t <= (distance - 1) ** t * m ** (m - 1):
+            n += 1
+        ends.append(n)
+    return ends
+
+
+def deberta(
+    *,
+    table: Float[Array, "rows d_model"],
+    query_weight: Float[Array, "features d_model"],
+    key_weight: Float[Array, "features d_model"],
+    rows: str,
+    index: str,
+    query_bias: Float[Array, "features"] | None = None,
+    norm_weight: Float[Array, "d_model"] | None = None,
+    norm_bias: Float[Array, "d_model"] | None = None,
+    distance: int = 512,
+) -> Doors:
+    """DeBERTa's disentangled attention as doors (arXiv 2006.03654 §3.1, eq. 4).
+
+    The logits are q_i · k_j + q_i · K_δ(i,j) + k_j · Q_δ, all over √(3d), where Q and K
+    are projections of the vectors P of offsets.
+
+    Parameters
+    ----------
+    table
+        P, ``[2 span, d_model]``: of all layers together in DeBERTa.
+    query_weight, key_weight
+        The projections of all heads, ``[heads · d, d_model]``: the layer's own for P
+        (v1), or those of its queries and keys (v2 and v3).
+    rows, distance
+        See :func:`deberta_rows`.
+    index
+        Which Q the key meets. ``"paper"``: that of δ(j, i). ``"code"``: that of
+        δ(i, j), as the authors' code and transformers compute.
+    query_bias
+        Of the projection that makes Q (v1, v2 and v3). Default none (the paper). One of
+        the keys, as v2 and v3 have it, adds the same to all logits of a query, and no
+        softmax would notice.
+    norm_weight, norm_bias
+        Of a LayerNorm that P passes (v2 and v3). Default none.
+
+    Returns
+    -------
+    Equation ``def-deberta``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As :func:`deberta_rows`; arrays that hold no floats, shapes that do not match,
+        unknown ``index``.
+    """
+    sign = -1 if require_choice("index", index, INDICES) == "paper" else 1
+    p = require_floats("table", table)
+    if p.ndim != 2 or len(p) % 2 or not len(p):
+        raise ValueError(
+            "table must be [2 span, d_model], two rows at least, got shape "
+            f"{list(p.shape)}"
+        )
+    span = len(p) // 2
+    require_span(span, rows, distance)
+    p = layer_norm(p, norm_weight, norm_bias, EPSILON)
+    of_queries = project(p, "query", query_weight, query_bias)
+    of_keys = project(p, "key", key_weight, None)
+
+    def bias(tokens: Tokens) -> Float[Array, "heads queries keys"]:
+        heads, queries, d = tokens.q.shape
+        to, back = (
+            deberta_rows(offsets, span=span, rows=rows, distance=distance)
+            for offsets in (tokens.distances, sign * tokens.distances)
+        )
+        i, j = np.arange(queries)[:, None], np.arange(tokens.k.shape[1])
+        to_position = tokens.q @ by_head(of_keys, heads, d).swapaxes(1, 2)
+        to_content = tokens.k @ by_head(of_queries, heads, d).swapaxes(1, 2)
+        return (to_position[:, i, to] + to_content[:, j, back]) / np.sqrt(3 * d)
+
+    return Doors(scale=lambda d: 1 / np.sqrt(3 * d), bias=bias)

@@ -1,0 +1,239 @@
+"""DeBERTa: content meets content, the offset's vector meets both, and that is all."""
+
+import math
+
+import torch
+from jaxtyping import Float, Int, Shaped
+from torch import Tensor, nn
+from torch.nn import functional
+
+from posedu._arguments import (
+    INDICES,
+    require_bool,
+    require_choice,
+    require_dimension,
+    require_span,
+)
+from posedu.torch._tensors import require_position_dtype
+from posedu.torch.attention import Attention
+from posedu.torch.encoding import Encoding, ScoreMod, Tokens
+from posedu.torch.toeplitz import skew
+
+EPSILON = 1e-7  # of the norm
+
+
+def deberta_rows(
+    offsets: Shaped[Tensor, "*shape"], *, span: int, rows: str, distance: int = 512
+) -> Int[Tensor, "*shape"]:
+    """The row of the table that each offset i − j has. Equation ``def-deberta-row``.
+
+    See :func:`posedu.numpy.relative.deberta_rows`.
+    """
+    single = require_span(span, rows, distance)
+    require_position_dtype("offsets", offsets)
+    steps = offsets.floor()
+    if rows == "microsoft":
+        steps = steps.clamp(1 - distance, distance - 1)
+    if rows != "paper":
+        wide = steps.abs().to(torch.float64).clamp(min=single) / single
+        share = wide.log() / math.log((distance - 1) / single) * (single - 1)
+        # A whole number may come out above itself, in the last digits.
+        far = single + (share - 1e-9).ceil()
+        steps = torch.where(steps.abs() <= single, steps, steps.sign() * far)
+    return (steps + span).clamp(0, 2 * span - 1).to(torch.int64)
+
+
+class DeBERTa(Encoding):
+    """DeBERTa's disentangled attention (arXiv 2006.03654 §3.1). Eq. ``def-deberta``.
+
+    Where positions count up by one, every query is multiplied with a vector of each
+    distance, and every key: O(L d) numbers, then O(L²) for a head, read along
+    diagonals. Elsewhere with every row of the table, of which the right ones are
+    gathered.
+
+    Parameters
+    ----------
+    d, heads, d_model
+        Of the layer; d_model is no more than the width of the table.
+    span
+        Half of the table's rows: 512 in v1, 256 in v2 and v3.
+    rows, distance
+        See :func:`posedu.numpy.relative.deberta_rows`.
+    index
+        ``"paper"`` or ``"code"``; see :func:`posedu.numpy.relative.deberta`.
+    query_bias
+        Whether the projection of the table for queries has a bias: true in v1, v2 and
+        v3, false in the paper. One for keys would change nothing; see there.
+    norm
+        Whether the table passes a LayerNorm (v2 and v3).
+    shared
+        Another layer's module whose table and norm are this one's too, as in DeBERTa.
+        Default: its own.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Sizes that are not positive integers, unknown ``rows`` or ``index``, a
+        ``shared`` module of other sizes.
+    """
+
+    d: int
+    heads: int
+
+    def __init__(
+        self,
+        d: int,
+        heads: int,
+        d_model: int,
+        *,
+        span: int,
+        rows: str,
+        index: str,
+        distance: int = 512,
+        query_bias: bool = True,
+        norm: bool = False,
+        shared: "DeBERTa | None" = None,
+    ):
+        super().__init__()
+        self.d = require_dimension("d", d, 1)
+        self.heads = require_dimension("heads", heads, 1)
+        require_dimension("d_model", d_model, 1)
+        require_span(span, rows, distance)
+        require_bool("norm", norm)
+        self.span, self.rows, self.distance = span, rows, distance
+        self.index = require_choice("index", index, INDICES)
+        if shared is None:
+            self.table = nn.Parameter(0.02 * torch.randn(2 * span, d_model))
+            self.norm = nn.LayerNorm(d_model, EPSILON) if norm else None
+        elif not isinstance(shared, DeBERTa) or (
+            (*shared.table.shape, shared.norm is not None) != (2 * span, d_model, norm)
+        ):
+            raise ValueError(
+                f"shared must be a DeBERTa of span {span} and width {d_model}, "
+                f"{'with' if norm else 'without'} a norm, got {shared}"
+            )
+        else:
+            self.table, self.norm = shared.table, shared.norm
+        require_bool("query_bias", query_bias)
+        self.query = nn.Linear(d_model, heads * d, bias=query_bias)
+        self.key = nn.Linear(d_model, heads * d, bias=False)
+        for each in (self.query, self.key):
+            nn.init.normal_(each.weight, std=0.02)
+        if query_bias:
+            nn.init.zeros_(self.query.bias)
+
+    def tie(self, layer: Attention) -> None:
+        """Project the table as ``layer`` projects its queries and keys (v2 and v3).
+
+        Raises
+        ------
+        TypeError, ValueError
+            What is no layer, or one of other sizes.
+        """
+        if not isinstance(layer, Attention):
+            raise TypeError(f"layer must be an Attention, got {type(layer).__name__}")
+        needed = self.query.weight.shape
+        for each in (layer.q, layer.k):
+            if each.weight.shape != needed:
+                raise ValueError(
+                    f"the layer's projections must be {list(needed)}, [heads · d, "
+                    f"d_model], got {list(each.weight.shape)}"
+                )
+        self.query, self.key = layer.q, layer.k
+
+    def scale(self, d: int) -> float:
+        """1/√(3d): the logits are sums of three inner products."""
+        return (3 * d) ** -0.5
+
+    def bias(self, tokens: Tokens) -> Float[Tensor, "batch heads queries keys"]:
+        """What contents and offsets say of each other, in float32 or better."""
+        if tokens.consecutive and tokens.q.shape[2]:
+            of_queries, of_keys = self._by_distance(tokens)
+            queries, keys = tokens.q.shape[2], tokens.k.shape[2]
+            return skew(of_queries, keys) + skew(of_keys, queries).mT
+        of_queries, of_keys = self._products(tokens)
+        shape = (*tokens.q.shape[:3], tokens.k.shape[2])
+        to = self._index(tokens.offsets).expand(shape)
+        back = self._index(self._met_by_keys(tokens.offsets)).expand(shape)
+        return of_queries.gather(-1, to) + of_keys.mT.gather(-2, back)
+
+    def score_mod(self, tokens: Tokens) -> ScoreMod | None:
+        """The same, looked up at the row of the distance."""
+        queries, keys = tokens.q.shape[2], tokens.k.shape[2]
+        if not tokens.consecutive or not queries:
+            return None
+        of_queries, of_keys = self._products(tokens)
+        offsets = torch.arange(keys - 1, -queries, -1, device=tokens.q.device)
+        to, back = self._index(offsets), self._index(self._met_by_keys(offsets))
+        newest = queries - 1
+        return lambda score, b, h, i, j: (
+            score
+            + of_queries[b, h, i, to[newest - i + j]]
+            + of_keys[b, h, j, back[newest - i + j]]
+        )
+
+    def _index(self, offsets: Shaped[Tensor, "*shape"]) -> Int[Tensor, "*shape"]:
+        return deberta_rows(
+            offsets, span=self.span, rows=self.rows, distance=self.distance
+        )
+
+    def _met_by_keys(self, offsets: Tensor) -> Tensor:
+        """The offsets whose queries the keys meet."""
+        return -offsets if self.index == "paper" else offsets
+
+    def _products(
+        self,
+        tokens: Tokens,
+        to: Int[Tensor, "columns"] | None = None,
+        back: Int[Tensor, "columns"] | None = None,
+    ) -> tuple[
+        Float[Tensor, "batch heads queries columns"],
+        Float[Tensor, "batch heads keys columns"],
+    ]:
+        """Scaled products of queries and keys with these rows, or with all."""
+        wide = torch.promote_types(tokens.q.dtype, torch.float32)
+        p, scale = self.table.to(wide), self.scale(tokens.d)
+        if self.norm is not None:
+            weight, bias = (t.to(wide) for t in (self.norm.weight, self.norm.bias))
+            p = functional.layer_norm(p, weight.shape, weight, bias, self.norm.eps)
+        as_keys = p @ self.key.weight.to(wide).mT
+        as_queries = p @ self.query.weight.to(wide).mT
+        if self.query.bias is not None:
+            as_queries = as_queries + self.query.bias.to(wide)
+        of_queries = tokens.q.to(wide) @ self._by_head(as_keys * scale, to)
+        of_keys = tokens.k.to(wide) @ self._by_head(as_queries * scale, back)
+        return of_queries, of_keys
+
+    def _by_head(
+        self, rows: Float[Tensor, "rows features"], index: Int[Tensor, "columns"] | None
+    ) -> Float[Tensor, "heads d columns"]:
+        if index is not None:
+            rows = rows[index]
+        return rows.unflatten(-1, (self.heads, self.d)).permute(1, 2, 0)
+
+    def _by_distance(
+        self, tokens: Tokens
+    ) -> tuple[
+        Float[Tensor, "batch heads queries offsets"],
+        Float[Tensor, "batch heads keys offsets"],
+    ]:
+        """The same by offset: for queries from the largest down, for keys up.
+
+        With one more at the end, for :func:`skew`.
+        """
+        queries, keys = tokens.q.shape[2], tokens.k.shape[2]
+        down = torch.arange(keys - 1, -queries - 1, -1, device=tokens.q.device)
+        up = torch.arange(1 - queries, keys + 1, device=tokens.q.device)
+        to, back = self._index(down), self._index(self._met_by_keys(up))
+        few = not torch.compiler.is_compiling() and len(to) < 2 * self.span
+        if few:  # of rows that are met, each once
+            return self._products(tokens, to, back)
+        of_queries, of_keys = self._products(tokens)
+        return of_queries[..., to], of_keys[..., back]
+
+    def extra_repr(self) -> str:
+        """Say the conventions when the module is printed."""
+        return (
+            f"{self.d}, {self.heads}, span={self.span}, rows={self.rows!r}, "
+            f"index={self.index!r}"
+        )

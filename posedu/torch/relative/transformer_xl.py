@@ -1,0 +1,160 @@
+"""Transformer-XL: four terms, of contents, of the distance, and of each alone."""
+
+import torch
+from jaxtyping import Float, Shaped
+from torch import Tensor, nn
+
+from posedu._arguments import (
+    LAYOUTS,
+    require_choice,
+    require_dimension,
+    require_not_negative,
+)
+from posedu.torch._tensors import angles, cos_sin
+from posedu.torch.encoding import Encoding, Tokens
+from posedu.torch.frequencies import frequencies
+from posedu.torch.toeplitz import skew
+
+
+class TransformerXL(Encoding):
+    """Transformer-XL's attention (arXiv 1901.02860 §3.3). Equation ``def-xl``.
+
+    The logits are (q_i + u) · k_j + (q_i + v) · W_R r_{i−j}, all over √d. No maximal
+    length. Where positions count up by one, each head has a vector for each distance
+    and a product of every query with each: O(L (d + d_model)) and O(L²) numbers for a
+    layer, never one of d for each query and key. Elsewhere, and for a single query,
+    products are of d_model features that turn with the positions of both.
+
+    Parameters
+    ----------
+    d, heads, d_model
+        Of the layer; d_model is no more than the width of the sinusoids, and even.
+    layout
+        Of the sinusoids: ``"interleaved"`` or ``"half"``; see
+        :func:`posedu.numpy.relative.transformer_xl`.
+    clamp
+        Offsets farther than this count as this far. Default: none do.
+    shared
+        Another layer's module whose u and v, ``global_content`` and
+        ``global_position``, are this one's too: all layers of the authors' PyTorch code
+        have one pair. Default: a pair of its own (their TensorFlow scripts,
+        ``untie_r``).
+
+    Raises
+    ------
+    TypeError, ValueError
+        Sizes that are not positive integers, an odd d_model, unknown ``layout``, a
+        negative ``clamp``, a ``shared`` module of other sizes.
+    """
+
+    d: int
+    heads: int
+
+    def __init__(
+        self,
+        d: int,
+        heads: int,
+        d_model: int,
+        *,
+        layout: str,
+        clamp: float | None = None,
+        shared: "TransformerXL | None" = None,
+    ):
+        super().__init__()
+        self.d = require_dimension("d", d, 1)
+        self.heads = require_dimension("heads", heads, 1)
+        self.width = require_dimension("d_model", d_model)
+        self.layout = require_choice("layout", layout, LAYOUTS)
+        self.clamp = None if clamp is None else require_not_negative("clamp", clamp)
+        if shared is None:
+            self.global_content = nn.Parameter(0.02 * torch.randn(heads, d))
+            self.global_position = nn.Parameter(0.02 * torch.randn(heads, d))
+        elif not isinstance(shared, TransformerXL) or shared.global_content.shape != (
+            heads,
+            d,
+        ):
+            raise ValueError(
+                f"shared must be a TransformerXL of {heads} heads of {d} features, got "
+                f"{shared}"
+            )
+        else:
+            self.global_content = shared.global_content
+            self.global_position = shared.global_position
+        self.position = nn.Linear(d_model, heads * d, bias=False)
+        nn.init.normal_(self.position.weight, std=0.02)
+
+    def bias(self, tokens: Tokens) -> Float[Tensor, "batch heads queries keys"]:
+        """All but the inner products of queries and keys, in float32 or better."""
+        wide = torch.promote_types(tokens.q.dtype, torch.float32)
+        u = self.global_content.to(wide)[:, None] * self.scale(tokens.d)
+        of_contents = u @ tokens.k.to(wide).mT
+        asked = tokens.q.to(wide) + self.global_position.to(wide)[:, None]
+        weight = self.position.weight.to(wide) * self.scale(tokens.d)
+        if tokens.consecutive and tokens.q.shape[2] > 1:
+            return of_contents + self._skewed(asked, weight, tokens)
+        return of_contents + self._turned(asked, weight, tokens)
+
+    def _skewed(
+        self,
+        asked: Float[Tensor, "batch heads queries d"],
+        weight: Float[Tensor, "features d_model"],
+        tokens: Tokens,
+    ) -> Float[Tensor, "batch heads queries keys"]:
+        """(q_i + v) · W_R r_{i−j} where positions count up by one."""
+        queries, keys = asked.shape[2], tokens.k.shape[2]
+        last = -1 if tokens.causal else 1 - queries  # one more, for rows apart
+        offsets = torch.arange(keys - 1, last - 1, -1, device=asked.device)
+        distances = self._waves(offsets, asked.dtype) @ weight.mT
+        distances = distances.unflatten(-1, (self.heads, self.d)).permute(1, 2, 0)
+        return skew(asked @ distances, keys)
+
+    @property
+    def _pair_axis(self) -> int:
+        return -1 if self.layout == "interleaved" else -2
+
+    def _waves(
+        self, offsets: Shaped[Tensor, "*shape"], dtype: torch.dtype
+    ) -> Float[Tensor, "*shape d_model"]:
+        """The sinusoids of offsets."""
+        if self.clamp is not None:
+            offsets = offsets.clamp(-self.clamp, self.clamp)
+        cos, sin = self._cos_sin(offsets, dtype)
+        return torch.stack((sin, cos), self._pair_axis).flatten(-2)
+
+    def _cos_sin(
+        self, positions: Shaped[Tensor, "*shape"], dtype: torch.dtype
+    ) -> tuple[Float[Tensor, "*shape pairs"], Float[Tensor, "*shape pairs"]]:
+        omega = frequencies(self.width, device=positions.device)
+        return cos_sin(angles(positions, omega), dtype)
+
+    def _turned(
+        self,
+        asked: Float[Tensor, "batch heads queries d"],
+        weight: Float[Tensor, "features d_model"],
+        tokens: Tokens,
+    ) -> Float[Tensor, "batch heads queries keys"]:
+        """The same at any positions. Equation ``eq-xl-turned``.
+
+        With a and b what a query asks of sine and cosine, a sin ω(i − j) + b cos ω(i −
+        j) = (a sin ωi + b cos ωi) cos ωj + (b sin ωi − a cos ωi) sin ωj.
+        """
+        asked = asked @ weight.view(self.heads, self.d, -1)
+        halves = (-1, 2) if self.layout == "interleaved" else (2, -1)
+        a, b = asked.unflatten(-1, halves).unbind(self._pair_axis)
+        (cos_i, sin_i), (cos_j, sin_j) = (
+            (t[:, None] for t in self._cos_sin(positions, asked.dtype))
+            for positions in (tokens.query_positions, tokens.key_positions)
+        )
+        of_queries = torch.cat((a * sin_i + b * cos_i, b * sin_i - a * cos_i), -1)
+        products = of_queries @ torch.cat((cos_j, sin_j), -1).mT
+        if self.clamp is None:
+            return products
+        end = torch.full((1,), self.clamp, dtype=torch.float64, device=asked.device)
+        before, after = (asked @ self._waves(t, asked.dtype).mT for t in (-end, end))
+        products = torch.where(tokens.offsets < -self.clamp, before, products)
+        return torch.where(tokens.offsets > self.clamp, after, products)
+
+    def extra_repr(self) -> str:
+        """Say the conventions when the module is printed."""
+        clamp = "" if self.clamp is None else f", clamp={self.clamp:g}"
+        return f"{self.d}, {self.heads}, {self.width}, layout={self.layout!r}{clamp}"

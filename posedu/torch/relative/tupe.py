@@ -1,0 +1,176 @@
+"""TUPE: positions correlate with positions alone, through maps of their own."""
+
+import torch
+from jaxtyping import Float, Int, Shaped
+from torch import Tensor, nn
+from torch.nn import functional
+
+from posedu._arguments import (
+    FIRST_TOKENS,
+    require_bool,
+    require_buckets,
+    require_choice,
+    require_dimension,
+)
+from posedu.torch.bias.t5 import t5_buckets
+from posedu.torch.encoding import Encoding, Tokens
+from posedu.torch.toeplitz import toeplitz
+
+
+class TUPE(Encoding):
+    """TUPE's attention (arXiv 2006.15595 §3). Equation ``def-tupe``.
+
+    One module serves every layer of a model. Its bias knows nothing of the content: a
+    matrix for each head, 4 heads L² bytes in float32, serves all sequences of a batch.
+
+    Parameters
+    ----------
+    d, heads, d_model
+        Of the layers; d_model is also the width of the vectors of positions.
+    tokens
+        How many positions have a vector, from 0 on; others are refused.
+    first_token
+        ``"numbers"``, ``"rows"`` or ``"tied"``; see
+        :func:`posedu.numpy.relative.tupe`.
+    norm
+        Whether the vectors pass a LayerNorm, and maps with biases, as in the authors'
+        code; the paper has neither.
+    relative
+        Whether a number for each bucket of offsets is added: TUPE-R, or TUPE-A.
+    buckets, distance
+        See :func:`posedu.torch.bias.t5_buckets`. Default 32 and 128 (TUPE, T5).
+
+    Raises
+    ------
+    TypeError, ValueError
+        Sizes that are not positive integers, unknown ``first_token``, buckets as for
+        T5.
+    """
+
+    d: int
+    heads: int
+
+    def __init__(
+        self,
+        d: int,
+        heads: int,
+        d_model: int,
+        tokens: int,
+        *,
+        first_token: str,
+        norm: bool,
+        relative: bool,
+        buckets: int = 32,
+        distance: int = 128,
+    ):
+        super().__init__()
+        self.d = require_dimension("d", d, 1)
+        self.heads = require_dimension("heads", heads, 1)
+        require_dimension("d_model", d_model, 1)
+        require_dimension("tokens", tokens, 1)
+        self.first_token = require_choice("first_token", first_token, FIRST_TOKENS)
+        require_bool("norm", norm)
+        require_bool("relative", relative)
+        require_buckets(buckets, distance, bidirectional=True)
+        self.tokens, self.buckets, self.distance = tokens, buckets, distance
+        self._extra = int(first_token == "rows")
+        self.table = nn.Parameter(0.02 * torch.randn(tokens + self._extra, d_model))
+        self.norm = nn.LayerNorm(d_model) if norm else None
+        self.query, self.key = (
+            nn.Linear(d_model, heads * d, bias=norm) for _ in range(2)
+        )
+        for each in (self.query, self.key):
+            nn.init.normal_(each.weight, std=0.02)
+            if norm:
+                nn.init.zeros_(each.bias)
+        self.first = self.relative = None
+        if first_token == "numbers":
+            self.first = nn.Parameter(torch.zeros(heads, 2))
+        if relative:
+            self.relative = nn.Parameter(torch.zeros(heads, buckets + self._extra))
+
+    def scale(self, d: int) -> float:
+        """1/√(2d): the logits are sums of two inner products."""
+        return (2 * d) ** -0.5
+
+    def bias(self, tokens: Tokens) -> Float[Tensor, "rows heads queries keys"]:
+        """What positions say of positions, in float32 or better."""
+        wide = torch.promote_types(tokens.q.dtype, torch.float32)
+        i, j = map(self._rows, (tokens.query_positions, tokens.key_positions))
+        queries, keys = (
+            self._mapped(self.query, i, wide),
+            self._mapped(self.key, j, wide),
+        )
+        scores = queries @ keys.mT * self.scale(tokens.d)
+        if self.relative is not None:
+            scores = scores + self._of_offsets(tokens, self.relative.to(wide))
+        if self.first_token == "tied":
+            return scores
+        row, column = (t[:, None, None] for t in self._of_the_first(tokens, wide))
+        scores = torch.where(j[:, None, None] == self._extra, column, scores)
+        return torch.where(i[:, None, :, None] == self._extra, row, scores)
+
+    def _rows(
+        self, positions: Shaped[Tensor, "rows tokens"]
+    ) -> Int[Tensor, "rows tokens"]:
+        """Whole positions, as an index of the table."""
+        if positions.is_cpu and not torch.compiler.is_compiling():
+            outside = (positions < 0) | (positions >= self.tokens)
+            if outside.any():
+                raise ValueError(
+                    f"positions must be at least 0 and below {self.tokens}, the rows "
+                    f"of the table, got {positions[outside][0].item():g}"
+                )
+        return positions.floor().to(torch.int64) + self._extra
+
+    def _mapped(
+        self, to: nn.Linear, rows: Int[Tensor, "*rows n"], dtype: torch.dtype
+    ) -> Float[Tensor, "*rows heads n d"]:
+        """The vectors of some rows through one of the maps."""
+        p = functional.embedding(rows, self.table).to(dtype)
+        if self.norm is not None:
+            weight, bias = (t.to(dtype) for t in (self.norm.weight, self.norm.bias))
+            p = functional.layer_norm(p, weight.shape, weight, bias, self.norm.eps)
+        bias = None if to.bias is None else to.bias.to(dtype)
+        mapped = functional.linear(p, to.weight.to(dtype), bias)
+        return mapped.unflatten(-1, (self.heads, self.d)).transpose(-3, -2)
+
+    def _of_offsets(
+        self, tokens: Tokens, relative: Float[Tensor, "heads buckets"]
+    ) -> Float[Tensor, "#rows heads queries keys"]:
+        """The numbers of the offsets' buckets."""
+        queries, keys = tokens.q.shape[2], tokens.k.shape[2]
+        by_distance = tokens.consecutive and queries > 0
+        if by_distance:
+            offsets = torch.arange(keys - 1, -queries, -1, device=tokens.q.device)
+        else:
+            offsets = tokens.offsets.squeeze(1)
+        bucket = t5_buckets(
+            offsets, bidirectional=True, buckets=self.buckets, distance=self.distance
+        )
+        numbers = relative[:, bucket]
+        return toeplitz(numbers, keys)[None] if by_distance else numbers.movedim(0, 1)
+
+    def _of_the_first(
+        self, tokens: Tokens, dtype: torch.dtype
+    ) -> tuple[Float[Tensor, "heads"], Float[Tensor, "heads"]]:
+        """What stands in the row of the query at position 0, and in its column."""
+        if self.first is not None:
+            row, column = self.first.to(dtype).unbind(-1)
+            return row, column
+        two = torch.arange(2, device=self.table.device)
+        queries, keys = (self._mapped(m, two, dtype) for m in (self.query, self.key))
+        row, column = (queries * keys).sum(-1).mul(self.scale(tokens.d)).unbind(-1)
+        if self.relative is not None:
+            numbers = self.relative.to(dtype)
+            row = row + numbers[:, self.buckets // 2]
+            column = column + numbers[:, self.buckets]
+        return row, column
+
+    def extra_repr(self) -> str:
+        """Say the conventions when the module is printed."""
+        return (
+            f"{self.d}, {self.heads}, {self.tokens} tokens, "
+            f"first_token={self.first_token!r}, norm={self.norm is not None}, "
+            f"relative={self.relative is not None}"
+        )
