@@ -414,6 +414,17 @@ def test_far_positions_keep_their_distance():
     torch.testing.assert_close(near, far, rtol=0, atol=1e-6)
 
 
+@pytest.mark.parametrize("route", ["eager", "sdpa"])
+def test_half_precision_does_not_reach_the_bias(route):
+    """bfloat16 steps from 64 to 64.5; weights, sum and result round to 2⁻⁹ each."""
+    table = 64 + torch.linspace(0, 1, 32)[None]
+    encoding = T5(1, bidirectional=False, table=table)
+    q, v = torch.zeros(1, 1, 40, 2), torch.rand(1, 1, 40, 2).bfloat16()
+    exact = attend_torch(q.double(), q.double(), v.double(), encoding)
+    half = attend_torch(q.bfloat16(), q.bfloat16(), v, encoding, route=route)
+    assert (half - exact).abs().max() < 4 * 2.0**-9
+
+
 def test_the_kerple_paper_s_t5_starts_again_at_zero():
     n = np.arange(300)
     right = reference.t5_buckets(n, bidirectional=False)
