@@ -191,8 +191,18 @@ def curves(
             if scale == "log" and high >= 10 * low:
                 axis.set_minor_formatter(mpl.ticker.NullFormatter())
         if len(lines) > 1:
-            figure.legend(loc="outside upper center", ncols=2)
+            _legend(figure, axes, "outside upper center", columns=2)
         return finish(figure, caption=caption, alt=alt)
+
+
+def _legend(figure: Canvas, axes: mpl.axes.Axes, place: str, columns: int) -> None:
+    """Name what is on the axes, in as many of the columns as fit into the figure."""
+    named = axes.get_legend_handles_labels()
+    for ncols in range(columns, 0, -1):
+        legend = figure.legend(*named, loc=place, ncols=ncols, columnspacing=1.2)
+        if ncols == 1 or legend.get_window_extent().width <= figure.bbox.width:
+            return
+        legend.remove()
 
 
 def image(
@@ -292,9 +302,5 @@ def hands(
                 tip = length * np.cos(angle), length * np.sin(angle)
                 panel.plot([0, tip[0]], [0, tip[1]], label=f"pair {p}")
             panel.set(xlim=(-1.1, 1.1), ylim=(-1.1, 1.1), aspect="equal", title=title)
-        figure.legend(
-            *axes[0][0].get_legend_handles_labels(),
-            loc="outside lower center",
-            ncols=min(pairs, 4),
-        )
+        _legend(figure, axes[0][0], "outside lower center", columns=pairs)
         return finish(figure, caption=caption, alt=alt)

@@ -97,11 +97,11 @@ def prove(label: str, left: Any, right: Any = None, *, covers: str) -> None:
         for table in tables:
             _prove_equal(label, *_equated(label, table))
         typeset = _refused(label, tables, _is_unequal)
-        how = "proved symbolically, for all values"
+        how = "proved symbolically, for all values of its symbols"
         _declare(Proof(label, how, covers, typeset))
         return
     _prove_equal(label, left, right)
-    _declare(Proof(label, "proved symbolically, for all values", covers))
+    _declare(Proof(label, "proved symbolically, for all values of its symbols", covers))
 
 
 def _prove_equal(label: str, left: Any, right: Any) -> None:

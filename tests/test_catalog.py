@@ -14,7 +14,14 @@ import torch
 
 import posedu
 from posedu import _arguments
-from posedu.catalog import ATTENTION, CATALOG, FACES, FAMILIES, FREQUENCY_MAPS
+from posedu.catalog import (
+    ATTENTION,
+    CATALOG,
+    FACES,
+    FAMILIES,
+    FREQUENCY_MAPS,
+    SpecialCase,
+)
 from posedu.crosscheck import features
 from posedu.crosscheck.common import parameters_of, to_numpy
 from posedu.numpy.attention import attend
@@ -195,6 +202,11 @@ def test_special_cases_point_at_encodings(encoding):
         assert case.of in CATALOG or case.of == ATTENTION
         assert case.of != encoding.name
         assert case.proof.startswith("eq-") and case.when
+
+
+def test_a_special_case_is_of_a_known_kind():
+    with pytest.raises(ValueError, match=r"kind is one of .* got 'almost'"):
+        SpecialCase("rope", "something holds", "eq-x", kind="almost")
 
 
 def test_a_record_cannot_be_changed():

@@ -149,7 +149,7 @@ def test_a_proved_display_counts_what_it_refuses(page, capsys):
     page(r"R_i^\top R_j = R_{j-i} ,")
     prove("eq-x", ROTATIONS, covers="one pair")
     assert capsys.readouterr().out == (
-        "✓ eq-x: proved symbolically, for all values, as typeset: "
+        "✓ eq-x: proved symbolically, for all values of its symbols, as typeset: "
         "refuses 5 of 5 changes of it. Covers one pair.\n"
     )
 
@@ -195,7 +195,9 @@ def test_entries_of_a_matrix_symbol_are_numbers_like_others(page, capsys):
 def test_a_display_without_anything_to_change_is_read_all_the_same(page, capsys):
     page("i = i")
     prove("eq-x", {"i": i}, covers="")
-    assert "for all values, as typeset. Covers" in capsys.readouterr().out
+    assert (
+        "for all values of its symbols, as typeset. Covers" in capsys.readouterr().out
+    )
 
 
 def test_prove_reads_no_inequality(page):

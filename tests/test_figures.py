@@ -91,6 +91,24 @@ def test_what_is_drawn_on_a_bare_canvas_takes_the_page_s_ink():
     assert not re.search(r"#000000|fill: #ffffff|#cccccc", svg)
 
 
+@pytest.mark.parametrize("words", ["short", "a name as long as a line of a text"])
+def test_a_legend_ends_inside_the_figure(monkeypatch, words):
+    found, finish = [], figures.finish
+
+    def keep(figure, **texts):
+        found.extend(figure.legends)
+        return finish(figure, **texts)
+
+    monkeypatch.setattr(figures, "finish", keep)
+    lines = {f"{words} {n}": np.zeros(2) for n in range(4)}
+    figures.curves(np.arange(2.0), lines, x_label="x", y_label="y", **TEXTS)
+    figures.hands(np.zeros((3, 4)), ["here"] * 3, **TEXTS)
+    assert len(found) == 2
+    for legend in found:
+        box, frame = legend.get_window_extent(), legend.get_figure().bbox
+        assert box.width <= frame.width
+
+
 def test_legend_only_for_several_curves():
     one, two, *_ = drawn()
     assert "legend_1" not in one.svg

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from nbclient import NotebookClient
 from nbformat.v4 import new_code_cell, new_notebook, new_output
 
 from posedu_book import address, notebooks
@@ -187,3 +188,24 @@ def test_no_owner_is_invented_in_the_tree():
             found = set(pattern.findall(path.read_text(encoding="utf-8")))
             own = {f for f in found if f.endswith("posedu")} - known
             assert not own or notebooks.address(), f"{name}: {own}"
+
+
+def test_the_notebook_of_a_page_runs_where_nothing_of_the_book_is(tmp_path):
+    """Its checks read the displays of the page that it carries."""
+    page = ROOT / "book" / "gated" / "decay.md"
+    cells = [
+        new_code_cell("from posedu.display import find"),
+        new_code_cell("assert 'D_{ij}' in find('eq-decay-cope')"),
+        new_code_cell("assert open('../data/sequences-cpu.json').read(1) == '{'"),
+    ]
+    notebook = notebooks.of_page(page, cells)
+    resources = {"metadata": {"path": str(tmp_path)}}
+    NotebookClient(notebook, timeout=60, resources=resources).execute()
+    assert (tmp_path / "posedu-page" / "book" / "gated" / "decay.md").exists()
+
+
+def test_plain_markdown_has_neither_directives_nor_roles_nor_macros():
+    text = (
+        "````{prf:theorem} A name\n:label: thm-x\n\n$\\softmax$ of {term}`a <b>`\n````"
+    )
+    assert notebooks.plain(text) == ("**A name**\n\n$\\operatorname{softmax}$ of a\n")

@@ -29,6 +29,7 @@ TRUE = {
     "assumption": (sp.sqrt(t**2), sp.Abs(t)),
 }
 
+SYMBOLIC = "proved symbolically, for all values of its symbols"
 FALSE = {
     "sign": (R.T * R.subs(a, b), R.subs(a, a - b), "entry 1"),
     "transpose": (R, R.T, "entry 1"),
@@ -53,7 +54,7 @@ FALSE = {
 @pytest.mark.parametrize("left, right", TRUE.values(), ids=TRUE)
 def test_prove_accepts_what_is_true(left, right, capsys):
     prove("eq-true", left, right, covers="all real angles")
-    line = "✓ eq-true: proved symbolically, for all values. Covers all real angles.\n"
+    line = f"✓ eq-true: {SYMBOLIC}. Covers all real angles.\n"
     assert capsys.readouterr().out == line
 
 
@@ -218,5 +219,5 @@ def test_in_a_notebook_the_record_is_displayed(monkeypatch, capsys):
     monkeypatch.setattr(core, "get_ipython", lambda: object())
     monkeypatch.setattr("IPython.display.display", shown.append)
     prove("eq-x", a, a, covers="all")
-    how = "proved symbolically, for all values"
+    how = "proved symbolically, for all values of its symbols"
     assert shown == [Proof("eq-x", how, "all")] and capsys.readouterr().out == ""

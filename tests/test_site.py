@@ -383,14 +383,49 @@ def test_every_chapter_and_sheet_is_on_a_learning_path():
         assert listed is None or listed[1] == stated
 
 
-def test_reading_time_counts_what_is_in_sight():
+def test_reading_time_counts_words_code_formulas_and_figures():
     page = nodes.section("", nodes.title("", "One two"))
-    page += nodes.paragraph("", "three four five")
-    page += nodes.literal_block("", "no code")
+    page += nodes.paragraph("", "three four")
+    page += nodes.raw("", '<details class="posedu-fold posedu-part"><summary>')
+    page += [nodes.paragraph("", "five"), nodes.raw("", "</details>")]
+    page += nodes.literal_block("", "first line\nsecond line")
+    page += nodes.math_block("", "a = b")
+    page += nodes.raw("", '<figure class="posedu-figure">')
+    counted = 5 / 160 + 2 / 20 + 2 * 0.5
+    assert reading.reading(page) == pytest.approx(counted)
     page += nodes.raw("", '<details class="posedu-fold posedu-check"><summary>')
-    page += [nodes.paragraph("", "nothing folded"), nodes.raw("", "</details>")]
-    page += nodes.paragraph("", "six")
-    assert reading.words(page) == 6
+    page += [nodes.literal_block("", "not counted"), nodes.raw("", "</details>")]
+    assert reading.reading(page) == pytest.approx(counted)
+
+
+@pytest.mark.parametrize("page", OF_CHAPTERS)
+def test_a_page_says_one_time_under_its_title_and_on_every_path(page):
+    said = BeautifulSoup(html(f"{page}.html"), "html.parser").select_one(".posedu-said")
+    time = said.get_text().partition(" to read")[0]
+    text = html("book/reference/paths.html").split("<article")[1]
+    name = page.removeprefix("book/")
+    steps = re.findall(rf'{name}\.html">.*?</a> · ([^.]*)\.', text, re.S)
+    assert set(steps) - {"Session"} <= {time}
+
+
+@pytest.mark.parametrize("page", OF_CHAPTERS)
+def test_every_line_of_a_check_leads_to_how_to_read_it(page):
+    text = BeautifulSoup(html(f"{page}.html"), "html.parser")
+    for line in text.select("summary .posedu-proof"):
+        refused = re.search(r"refuses (\d+) of (\d+)", line.get_text())
+        assert line.select_one('a[href$="ledger.html#how-to-read-a-check"]')
+        falls_short = bool(refused) and refused[1] != refused[2]
+        assert ("why not all?" in line.get_text()) == falls_short
+
+
+@pytest.mark.parametrize("page", OF_CHAPTERS)
+def test_the_notebook_of_a_page_carries_package_and_page(page):
+    notebook = nbformat.read(HTML / "_sources" / f"{page}.ipynb", as_version=4)
+    nbformat.validate(notebook)
+    setup, own = notebook.cells[:2]
+    assert re.search(r'PACKAGE = "[A-Za-z0-9+/=]{10000,}"', setup.source)
+    assert re.search(r'PAGE = "[A-Za-z0-9+/=]{1000,}"', own.source)
+    assert f'{Path(page).name}.ipynb"' in html(f"{page}.html")
 
 
 def test_what_is_not_in_the_book_is_not_in_it():

@@ -425,7 +425,7 @@ def test_a_contest_names_the_fastest_library_of_a_cell(contested):
     )
     drawn = contest.figure()
     assert "2.0 to 2.5 times as long as a copy" in drawn.caption
-    assert "2.2 to 3.0 times as long with the fastest library" in drawn.caption
+    assert "2.2 to 3.0 times with the fastest library" in drawn.caption
     assert "<!-- rotary-embedding-torch -->" in drawn.svg
 
 
@@ -450,7 +450,7 @@ def test_goals_are_shown_met_and_missed(contested):
     assert head == ("goal", "L", "d", "interleaved", "half")
     assert first == ("float32, eager: ≤ 1.6", "2048", "64", "1.61 ✗", "1.60 ✓")
     assert len(rest) == 11
-    assert "one layout is in 2 of 12 cells, both in 1" in shown.caption()
+    assert "of 12 goals one layout at least meets 2, and both meet 1" in shown.caption()
 
 
 def test_time_is_drawn_over_the_length_beside_the_limit():

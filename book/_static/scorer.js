@@ -18,3 +18,21 @@ var Scorer = {
   term: 5,
   partialTerm: 2,
 };
+
+// The excerpts of results say formulas in words: θ for \theta, and no signs of TeX.
+const GREEK = {
+  alpha: "α", beta: "β", gamma: "γ", delta: "δ", varepsilon: "ε", theta: "θ",
+  lambda: "λ", mu: "μ", pi: "π", sigma: "σ", phi: "φ", varphi: "φ", omega: "ω",
+  Delta: "Δ", Omega: "Ω", Sigma: "Σ", Theta: "Θ", sum: "Σ", prod: "Π", cdot: "·",
+  times: "×", le: "≤", ge: "≥", in: "∈", to: "→", infty: "∞", sqrt: "√", dots: "…",
+  top: "ᵀ", odot: "⊙", pm: "±", ne: "≠", approx: "≈", lVert: "‖", rVert: "‖",
+};
+function withoutTeX(text) {
+  return text
+    .replace(/\\([A-Za-z]+)/g, (all, name) => GREEK[name] ?? " ")
+    .replace(/\\[()[\]]/g, "").replace(/\\[^A-Za-z]/g, " ").replace(/[{}]/g, "");
+}
+document.addEventListener("DOMContentLoaded", () => {
+  const plain = Search.htmlToText;
+  Search.htmlToText = (...page) => withoutTeX(plain(...page));
+});

@@ -27,7 +27,7 @@ ENCODINGS = (
         bounded="no: the bias has no lower bound",
         special_cases=(
             SpecialCase("alibi", "all gates of a head are equal", "eq-fox-alibi"),
-            SpecialCase(ATTENTION, "all gates are 1", "eq-fox-open"),
+            SpecialCase(ATTENTION, "all gates go to 1", "eq-fox-open", kind="limit"),
         ),
         sizes=("d_model", "heads"),
         unit="1",

@@ -11,15 +11,25 @@ ATTENTION = "attention"  # no encoding at all: the root of the map of special ca
 FACES = ("numpy", "sympy", "torch")
 _TABLES = ("npos", "buckets", "past", "future", "extent", "d_rel", "span")
 TOKENS = 64  # for how many positions a table is made, if nothing else is said
+CASES = ("is", "limit", "part")  # how far one encoding becomes another
 
 
 @dataclass(frozen=True)
 class SpecialCase:
-    """An encoding becomes the encoding ``of`` where ``when`` holds: claim ``proof``."""
+    """An encoding becomes the encoding ``of`` where ``when`` holds: claim ``proof``.
+
+    ``kind`` says how far: it ``"is"`` the other there, it comes as near as one likes,
+    in the ``"limit"``, or one ``"part"`` of the two agrees.
+    """
 
     of: str
     when: str
     proof: str
+    kind: str = "is"
+
+    def __post_init__(self) -> None:
+        if self.kind not in CASES:
+            raise ValueError(f"kind is one of {CASES}, got {self.kind!r}")
 
 
 @dataclass(frozen=True)

@@ -32,9 +32,10 @@ ENCODINGS = (
         special_cases=(
             SpecialCase(
                 "sinusoidal",
-                "q = k = PE(0): the scores are its position–position term "
-                "for W_qᵀ W_k = I",
+                "q = k = PE(0): the score is the inner product of two position "
+                "vectors, one of the four terms of its scores, for W_qᵀ W_k = I",
                 "eq-rope-sinusoidal",
+                kind="part",
             ),
             SpecialCase(ATTENTION, "all positions equal", "eq-rope-equal-positions"),
         ),

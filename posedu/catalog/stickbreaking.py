@@ -34,9 +34,10 @@ ENCODINGS = (
         special_cases=(
             SpecialCase(
                 "alibi",
-                "its logits are equal, its weights renormalised, and ALiBi's contents "
-                "equal",
+                "its logits are equal and its weights renormalised: these are the "
+                "weights of ALiBi at equal contents",
                 "eq-stick-alibi",
+                kind="part",
             ),
         ),
         sizes=(),

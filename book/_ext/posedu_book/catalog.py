@@ -31,6 +31,11 @@ FILTERS = {
 }
 LANE, STOP = 16, 18  # between two lines, and from a row's top to its stop, in pixels
 COLOURS = 6  # in lines.css
+CASES = {  # how far one encoding becomes another: in the legend, and in the list
+    "is": ("is the lower one there", ""),
+    "limit": ("comes as near to it as one likes", "in the limit "),
+    "part": ("agrees with it in one part", "in one part "),
+}
 
 
 class glance_placeholder(nodes.General, nodes.Element):
@@ -158,21 +163,32 @@ def _equation(app, docname, label):
 def _drawing(app, docname, brief):
     """The map: a list of encodings, and beside it the lines that join them."""
     arrows = [(encoding.name, case.of) for encoding, case in _cases()]
-    joined = {name for arrow in arrows for name in arrow}
-    names = [e.name for e in CATALOG.values() if e.page or e.name in joined]
-    laid = rows([*names, ATTENTION], arrows)
+    laid = rows([*CATALOG, ATTENTION], arrows)
     lanes = 1 + max(max(r.lane, *r.leaving.values(), 0) for r in laid)
     items = (
-        f'<li style="--lane: {row.lane}">{_rails(row, lanes)}'
+        f'<li style="--lane: {row.lane}">{_rails(row, lanes, _kinds_of(row.name))}'
         f"<div>{_station(app, docname, row.name, brief)}</div></li>"
         for row in laid
     )
     kind = "posedu-map posedu-brief" if brief else "posedu-map"
     return nodes.raw(
         "",
-        f'{asset("lines.css")}<ul class="{kind}" style="--lanes: {lanes}">'
+        f'{asset("lines.css")}{_legend()}<ul class="{kind}" style="--lanes: {lanes}">'
         f"{''.join(items)}</ul>",
         format="html",
+    )
+
+
+def _legend():
+    """What the three kinds of line say, and that colours say nothing."""
+    items = "".join(
+        f'<span><svg aria-hidden="true" width="32" height="12"><path '
+        f'class="posedu-line posedu-{kind}" d="M0 6H32"/></svg> {says}</span>'
+        for kind, (says, _) in CASES.items()
+    )
+    return (
+        f'<p class="posedu-legend">In its special case an encoding {items} '
+        "<span>Colours only tell the lines apart.</span></p>"
     )
 
 
@@ -184,28 +200,47 @@ def _station(app, docname, name, brief):
         return parts[0]
     encoding = CATALOG[name]
     if brief:
-        becomes = ", ".join(_title(case.of) for case in encoding.special_cases)
+        becomes = ", ".join(
+            f"{CASES[case.kind][1]}{_title(case.of)}" for case in encoding.special_cases
+        )
         if becomes:
             parts.append(f'<span class="posedu-to">→ {html.escape(becomes)}</span>')
         return "".join(parts)
     parts.append(f" <small>{encoding.year}</small>")
     cases = "".join(
-        f'<li>→ <a href="{_equation(app, docname, case.proof)}" aria-label="Proof that '
-        f'{title} becomes {html.escape(_title(case.of))}">{_title(case.of)}</a> where '
-        f"{html.escape(case.when)}</li>"
+        f"<li>{_case(app, docname, title, case)}</li>"
         for case in encoding.special_cases
     )
     return "".join(parts) + (f"<ul>{cases}</ul>" if cases else "")
 
 
-def _rails(row, lanes):
-    """The lines beside a row; a line is as long as its row is high."""
+def _case(app, docname, title, case):
+    """What an encoding becomes and when, with the proof behind the name."""
+    becomes, far = html.escape(_title(case.of)), CASES[case.kind][1]
+    return (
+        f'→ {far}<a href="{_equation(app, docname, case.proof)}" aria-label="Proof '
+        f'that {title} becomes {far}{becomes}">{becomes}</a> where '
+        f"{html.escape(case.when)}"
+    )
+
+
+def _kinds_of(name):
+    """For each encoding that this one becomes, how far."""
+    cases = CATALOG[name].special_cases if name != ATTENTION else ()
+    return {case.of: case.kind for case in cases}
+
+
+def _rails(row, lanes, kinds):
+    """The lines beside a row; a line is as long as its row is high.
+
+    Where a row's own line sets out, its style says how far it becomes the other.
+    """
 
     def x(lane):
         return LANE * (lanes - lane) - LANE / 2
 
-    def line(lane, top, bottom):
-        ink = f'class="posedu-line-{lane % COLOURS}"'
+    def line(lane, top, bottom, kind="is"):
+        ink = f'class="posedu-line-{lane % COLOURS} posedu-{kind}"'
         return (
             f'<line {ink} x1="{x(lane):g}" x2="{x(lane):g}" y1="{top}" y2="{bottom}"/>'
         )
@@ -215,16 +250,19 @@ def _rails(row, lanes):
     parts += [line(lane, 0, "100%") for lane in row.passing.values()]
     if row.arrives:
         parts.append(line(row.lane, 0, STOP))
-    for lane in row.leaving.values():
+    for target, lane in row.leaving.items():
+        kind = kinds[target]
         if lane == row.lane:
-            parts.append(line(lane, STOP, "100%"))
+            parts.append(line(lane, STOP, "100%", kind))
             continue
         bend = LANE / 2
         side = bend if lane < row.lane else -bend
         curve = f"M{here:g} {STOP}H{x(lane) - side:g}q{side:g} 0 {side:g} {bend:g}"
         parts.append(f'<path class="posedu-bridge" d="{curve}"/>')
-        parts.append(f'<path class="posedu-line-{lane % COLOURS}" d="{curve}"/>')
-        parts.append(line(lane, STOP + bend, "100%"))
+        ink = f"posedu-line-{lane % COLOURS} posedu-{kind}"
+        parts.append(f'<path class="{ink}" d="{curve}"/>')
+        joins = target in row.passing
+        parts.append(line(lane, STOP + bend, "100%", "is" if joins else kind))
     ink = f"posedu-line-{row.lane % COLOURS}"
     parts.append(f'<circle class="{ink}" cx="{here:g}" cy="{STOP}" r="4.5"/>')
     return f'<svg aria-hidden="true" width="{edge:g}">{"".join(parts)}</svg>'

@@ -2,7 +2,7 @@
   const find = (s) => document.querySelector(".posedu-hero " + s);
   const all = (s) => [...document.querySelectorAll(".posedu-hero " + s)];
   const slider = find("[type=range]"), button = find("button");
-  const words = all("label, span.query"), numbers = all("fieldset small");
+  const words = all("fieldset label, fieldset .query"), numbers = all("fieldset small");
   const still = matchMedia("(prefers-reduced-motion: reduce)");
   const omega = (p) => 10000 ** (-p / 32);
   const key = () => +find(":checked").value;

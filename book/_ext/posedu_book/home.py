@@ -41,18 +41,25 @@ def hero():
     said = f"“{WORDS[-1]}” stands {QUERY - KEY} after “{WORDS[KEY]}”"
     return f"""{asset("home.css")}{asset("hero.css")}<figure class="posedu-hero">
 <svg viewBox="-110 -110 220 220" role="img" aria-label="Six rings. On each an arc leads
- from the key's hand to the query's; all turn as the sentence moves, none grows.">
+ from the key's dot to the query's; all turn as the sentence moves, none grows.">
 <path d="M0 0H108" class="zero"/>{rings}
 <text y="-2">score</text><text class="score" y="13">{score:.3f}</text></svg>
-<fieldset disabled><legend>Which word does “{WORDS[-1]}” look at?</legend>{words}
+<fieldset disabled><legend>Choose the word that “{WORDS[-1]}” looks at:</legend>{words}
 <span class="query">{WORDS[-1]}<small>{START + QUERY}</small></span></fieldset>
 <div class="controls" hidden><button type="button">Pause</button>
-<input type="range" min="0" max="{LAST}" value="{START}" autocomplete="off"
- aria-label="position of the sentence"></div>
-<figcaption><span class="said" role="status">{said}</span>. As the sentence moves
- along, every hand turns and no arc changes: the score knows the distance alone.
- <small>RoPE, six of the {D // 2} pairs of a head with d = {D}; the score is that
- of equal contents.</small></figcaption></figure>{asset("hero.js")}"""
+<label>Move the sentence <input type="range" min="0" max="{LAST}" value="{START}"
+ autocomplete="off" aria-label="position of the sentence"></label></div>
+<figcaption><span class="entry"><svg class="key" viewBox="-8 -8 16 16"
+ aria-hidden="true"><circle class="key" r="5"/></svg> key, the word looked at</span>
+<span class="entry"><svg viewBox="-8 -8 16 16" aria-hidden="true"><circle class="query"
+ r="5.5"/></svg> query, the word that looks</span>
+<span class="said" role="status">{said}</span>. Each ring is a pair of features and
+ each word a dot on it. As the sentence moves along, all dots turn and no arc between
+ two changes: the score knows the distance alone.
+ <small>RoPE, six of the {D // 2} pairs of a head with d = {D}; an arc's colour only
+ tells its ring. Both words are given the same contents, so that the score is 1 at
+ distance 0 and says nothing but the distance.</small></figcaption>
+</figure>{asset("hero.js")}"""
 
 
 def _ring(p, r, key, between):
@@ -138,7 +145,7 @@ def ways_to_run(app, docname):
     first.append(nodes.Text("or in Colab after Upload. "))
     if colab := colab_link(app.config, NOTEBOOK):
         first[:0] = [external(colab, "Open the first exercises in Colab"), _stop()]
-    first += [nodes.Text("Each chapter's lab and exercises have their own. ")]
+    first += [nodes.Text("Each chapter, lab and sheet of exercises has its own. ")]
     source = f"git+{address}" if address else "."
     where = "Install the package" + ("" if address else " from a copy of the source")
     install = nodes.literal_block("", f"pip install {source}", language="sh")

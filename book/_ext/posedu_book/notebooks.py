@@ -6,6 +6,7 @@ with ``--execute PATH…`` it runs labs and stores the outputs of their checked 
 """
 
 import base64
+import functools
 import io
 import json
 import re
@@ -16,7 +17,7 @@ from pathlib import Path
 
 import nbformat
 from nbclient import NotebookClient
-from nbformat.v4 import new_code_cell
+from nbformat.v4 import new_code_cell, new_markdown_cell
 
 import posedu
 from posedu.check import sheets
@@ -62,7 +63,27 @@ if importlib.util.find_spec("posedu") is None:
     importlib.invalidate_caches()"""
 
 # What the package needs and a bare Colab may lack; all of it pure Python.
-CARRIED_DISTRIBUTIONS = ("jaxtyping", "wadler_lindig")
+CARRIED_DISTRIBUTIONS = ("jaxtyping", "wadler_lindig", "lark")
+
+PAGE = """\
+# The checks read their equations from the text of this page: it is carried too.
+import os
+
+PAGE = "{page}"
+sys.path[:] = map(os.path.abspath, sys.path)
+zipfile.ZipFile(io.BytesIO(base64.b64decode(PAGE))).extractall("posedu-page")
+os.chdir("posedu-page/{folder}")"""
+DIRECTIVE = re.compile(r"^(`{3,}|:{3,})\{[\w:-]+\} *(.*)\n(?::[\w-]+:.*\n)*", re.M)
+FENCE = re.compile(r"^(?:`{3,}|:{3,})$\n?", re.M)
+ROLE = re.compile(r"\{[\w:-]+\}`([^`<]*?)(?: *<[^`>]*>)?`")
+MACROS = {  # of _config.yml, which Jupyter doesn't know
+    "R": r"\mathbb{R}",
+    "PE": r"\mathrm{PE}",
+    "softmax": r"\operatorname{softmax}",
+    "diag": r"\operatorname{diag}",
+}
+MACRO = re.compile(rf"\\({'|'.join(MACROS)})(?![A-Za-z])")
+DATA = re.compile(r"\.\./data/([\w-]+\.json)")
 
 
 def setup_cell(address):
@@ -105,6 +126,46 @@ def carried(notebook):
     return notebook
 
 
+def of_page(path, cells):
+    """A page of a chapter as a notebook that carries posedu and the page's text.
+
+    The text is what a plain Jupyter shows: a directive is its title and its content.
+    """
+    name = path.relative_to(ROOT)
+    files = [path, *(ROOT / "book" / "data" / f for f in _data(cells))]
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for file in files:
+            archive.write(file, file.relative_to(ROOT))
+    page = base64.b64encode(buffer.getvalue()).decode()
+    own = new_code_cell(PAGE.format(page=page, folder=name.parent.as_posix()))
+    own.metadata.tags = ["hide-input"]
+    notebook = nbformat.v4.new_notebook(metadata=KERNEL)
+    notebook.cells = [setup_cell(address()), own]
+    for cell in cells:
+        if cell.cell_type == "markdown":
+            notebook.cells.append(new_markdown_cell(plain(cell.source)))
+        else:
+            notebook.cells.append(new_code_cell(cell.source))
+    for number, cell in enumerate(notebook.cells):
+        cell.id = f"{path.stem}-{number}"
+    return carried(notebook)
+
+
+def _data(cells):
+    """The files of measurements that cells read."""
+    code = "\n".join(cell.source for cell in cells if cell.cell_type == "code")
+    return dict.fromkeys(DATA.findall(code))
+
+
+def plain(markdown):
+    """Markdown with the titles and contents of directives and the words of roles."""
+    text = MACRO.sub(lambda m: MACROS[m[1]], markdown)
+    text = DIRECTIVE.sub(lambda m: f"**{m[2]}**\n" if m[2] else "\n", text)
+    return ROLE.sub(r"\1", FENCE.sub("", text))
+
+
+@functools.cache
 def _archive():
     """A zip of posedu and of the pure-Python packages it needs, with their licences.
 

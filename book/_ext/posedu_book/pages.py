@@ -6,8 +6,10 @@ import nbformat
 from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
+from posedu_book.contents import is_of_a_chapter
+from posedu_book.execute import pages, read
 from posedu_book.markup import external
-from posedu_book.notebooks import carried
+from posedu_book.notebooks import carried, of_page
 
 COLAB = "https://colab.research.google.com/github"
 
@@ -62,12 +64,19 @@ def add_buttons(app, pagename, templatename, context, doctree):
 
 
 def carry_package(app, exception):
-    """Make the notebooks that the site offers for download self-contained."""
+    """Make the notebooks that the site offers for download self-contained.
+
+    The pages of chapters are offered as notebooks too.
+    """
     if exception is not None or app.builder.format != "html":
         return
     for path in Path(app.outdir, "_sources", "notebooks").rglob("*.ipynb"):
         notebook = nbformat.read(path, as_version=4)
         nbformat.write(carried(notebook), path)
+    for name, path in pages():
+        if is_of_a_chapter(name):
+            to = Path(app.outdir, "_sources", f"{name}.ipynb")
+            nbformat.write(of_page(path, read(path).cells), to)
 
 
 def setup(app):

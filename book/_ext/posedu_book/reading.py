@@ -1,47 +1,74 @@
 """How long a page takes, and the paths that lead through several."""
 
+import math
+import re
+
 from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
 from posedu import check
 from posedu_book.contents import documents
 from posedu_book.markup import link
-from posedu_book.ways import SHEETS
 
+LABS, SHEETS = "notebooks/", "notebooks/exercises/"
 WORDS_A_MINUTE = 160
 REFERENCE = "book/reference/"
+LINES_A_MINUTE = 20  # of code
+PAUSE = 0.5  # minutes for a displayed formula, a figure or a table
 UNREAD = (nodes.literal_block, nodes.raw, nodes.comment, nodes.math_block, nodes.image)
+PICTURE = re.compile(r'class="posedu-(?:figure|explorable|table)')
 APART = ("exercise", "solution")  # counted by their own minutes
 OPENS, CLOSES = "<details", "</details>"  # of folds, and of answers to a question
+CODE = ("posedu-check", "posedu-code")  # folds that a reader may pass over
 
 
-def words(doctree):
-    """The words of what is in sight: no code, no exercise, nothing folded."""
-    found, depth = 0, 0
+def reading(doctree):
+    """Minutes for words, code, formulas, figures and tables of a page.
+
+    Folded text is read; the exercises, the folded code of checks and figures, and all
+    but the first of several tabs are not counted.
+    """
+    words, lines, pauses = 0, 0, 0
+    folds = []
     for node in doctree.findall():
-        if isinstance(node, nodes.raw) and node.astext().startswith(OPENS):
-            depth += 1
-        elif isinstance(node, nodes.raw) and node.astext() == CLOSES:
-            depth -= 1
-        elif isinstance(node, nodes.Text) and not depth and not _apart(node):
-            found += len(node.astext().split())
-    return found
+        text = node.astext() if isinstance(node, nodes.raw) else ""
+        if text.startswith(OPENS):
+            folds.append(any(kind in text for kind in CODE))
+        elif text == CLOSES:
+            folds.pop()
+        if any(folds) or _apart(node):
+            continue
+        if isinstance(node, nodes.Text) and not isinstance(node.parent, UNREAD):
+            words += len(node.split())
+        elif isinstance(node, nodes.literal_block):
+            lines += node.astext().strip().count("\n") + 1
+        pauses += isinstance(node, nodes.math_block | nodes.table)
+        pauses += len(PICTURE.findall(text))
+    return words / WORDS_A_MINUTE + lines / LINES_A_MINUTE + pauses * PAUSE
 
 
 def _apart(node):
-    while (node := node.parent) is not None:
-        if isinstance(node, UNREAD) or type(node).__name__.startswith(APART):
+    """Whether it belongs to an exercise, or to a tab that is not the first."""
+    while (parent := node.parent) is not None:
+        if type(parent).__name__.startswith(APART):
             return True
+        is_tab = "sd-tab-item" in node.get("classes", ()) if node.children else False
+        if is_tab and parent.index(node) > 0:
+            return True
+        node = parent
     return False
 
 
 def minutes(env, page):
-    """How long a page takes, by its exercises or its words; 0 to look something up."""
+    """How long a page takes, stated or estimated; 0 to look something up.
+
+    An estimate is in fives: it is no better than that.
+    """
     if page.startswith(REFERENCE):
         return 0
     if page.startswith(SHEETS):
         return sum(e.minutes for e in check.sheet(page.removeprefix(SHEETS)).exercises)
-    return max(1, round(words(env.get_doctree(page)) / WORDS_A_MINUTE))
+    return 5 * math.ceil(reading(env.get_doctree(page)) / 5)
 
 
 def duration(total):

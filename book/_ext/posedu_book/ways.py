@@ -7,8 +7,10 @@ from posedu.catalog import CATALOG
 from posedu_book.contents import chapters, documents, further, is_chapter
 from posedu_book.markup import external, link
 from posedu_book.pages import colab_link
+from posedu_book.reading import LABS, SHEETS, duration, minutes
 
-LABS, SHEETS = "notebooks/", "notebooks/exercises/"
+COPY = "Download the notebook"
+PRINT = "This is a print: it cannot run. In a copy of the notebook you can"
 
 
 def lab_of(chapter):
@@ -63,11 +65,21 @@ def show(app, doctree, docname):
         nodes.list_item("", nodes.paragraph("", "", *_item(app, docname, *way)))
         for way in found
     ]
-    if docname.startswith(LABS):
-        items.append(nodes.list_item("", nodes.paragraph("", "", *_copy(app, docname))))
+    items.append(nodes.list_item("", nodes.paragraph("", "", *_copy(app, docname))))
     listed = nodes.bullet_list("", *items, classes=["posedu-ways"])
     place = title.parent.index(title) + 1
-    title.parent.insert(place, listed)
+    said = nodes.paragraph("", _said(app.env, docname), classes=["posedu-said"])
+    title.parent[place:place] = [listed, said]
+
+
+def _said(env, docname):
+    """What can be done with a page, and how long it takes."""
+    time = duration(minutes(env, docname))
+    if docname.startswith(SHEETS):
+        return f"{PRINT} write your answers and have them checked. {time} in all."
+    if docname.startswith(LABS):
+        return f"{PRINT} predict first and run it. {time} to read, without the runs."
+    return f"{time} to read; its checks and its exercises come on top."
 
 
 def _item(app, docname, word, page):
@@ -77,10 +89,11 @@ def _item(app, docname, word, page):
 
 
 def _copy(app, docname):
-    if colab := colab_link(app.config, docname):
+    is_notebook = docname.startswith(LABS)
+    if is_notebook and (colab := colab_link(app.config, docname)):
         return [external(colab, "Open in Colab")]
     up = "/".join([".."] * docname.count("/"))
-    return [external(f"{up}/_sources/{docname}.ipynb", "Download, to run it")]
+    return [external(f"{up}/_sources/{docname}.ipynb", COPY)]
 
 
 def setup(app):
