@@ -40,7 +40,7 @@ def kerple_log_bias(
     """
     t = np.abs(require_positions(offsets, "offsets"))
     r1, r2 = _positive("r1", r1, t), _positive("r2", r2, t)
-    return -r1 * np.log1p(r2 * t ** _exponent("r3", r3, t))
+    return np.asarray(-r1 * np.log1p(r2 * t ** _exponent("r3", r3, t)))
 
 
 def kerple_power_bias(
@@ -51,7 +51,7 @@ def kerple_power_bias(
     ``r1`` is positive, ``r2`` in (0, 2]. Otherwise as :func:`kerple_log_bias`.
     """
     t = np.abs(require_positions(offsets, "offsets"))
-    return -_positive("r1", r1, t) * t ** _exponent("r2", r2, t)
+    return np.asarray(-_positive("r1", r1, t) * t ** _exponent("r2", r2, t))
 
 
 def _positive(name: str, value: PerHead | float, t: Array) -> Array:
