@@ -28,6 +28,11 @@ DIVISORS = ("root", "width")
 FIRST_TOKENS = ("numbers", "rows", "tied")
 ROWS = ("paper", "microsoft", "transformers")
 INDICES = ("paper", "code")
+ACTIVATIONS = ("relu", "leaky")
+LATER = ("distance", "zero")
+OVER = ("alibi", "t5", "fire")
+EDGES = ("masked", "code")
+LEAK = 0.01  # PyTorch's slope of a leaky ReLU below 0
 LARGEST_SIZE = 2**31 - 1
 LEAST_TIME = 1e-30  # the bias of a gate that forgets faster is no float32
 
@@ -56,7 +61,7 @@ def require_base(base: float) -> float:
     return float(base)
 
 
-def require_choice(name: str, value: str, choices: Sequence[str]) -> str:
+def require_choice(name: str, value: str | None, choices: Sequence[str]) -> str:
     """Return ``value`` if it is one of ``choices``, else raise."""
     if not isinstance(value, str) or value not in choices:
         allowed = " or ".join(repr(choice) for choice in choices)
@@ -181,6 +186,15 @@ def require_span(span: int, rows: str, distance: int) -> int:
             f"row of their own, got {distance}"
         )
     return single
+
+
+def require_edges(edges: str | None, kernel: int) -> str | None:
+    """Return ``edges`` if a kernel of this width needs it, or has none, else raise."""
+    if kernel % 2 == 0:
+        raise ValueError(f"kernel must be odd, got {kernel}")
+    if kernel == 1 and edges is not None:
+        raise ValueError(f"a kernel of 1 has no edges, got edges={edges!r}")
+    return None if kernel == 1 else require_choice("edges", edges, EDGES)
 
 
 def require_heads(heads: int, kv_heads: int) -> int:

@@ -11,6 +11,8 @@ from posedu.crosscheck.common import Tally
 
 FAULTS = {"doubled": 2.0, "flipped": -1.0, "10 % too large": 1.1, "10 % too small": 0.9}
 
+UNSEEN = {"fire": "out_bias", "dape": "out_bias"}  # the same for all keys of a query
+
 
 class FaultyTally(Tally):
     """Also what each comparison would have said of faulty results and gradients.
@@ -42,7 +44,8 @@ def committed(name, variant, monkeypatch):
     monkeypatch.setitem(CATALOG, name, record)
     monkeypatch.setattr(package, "Tally", FaultyTally)
     result = crosscheck(name)
-    return result, {key: used for key, used in FaultyTally.noticed.items() if used <= 1}
+    missed = {key: used for key, used in FaultyTally.noticed.items() if used <= 1}
+    return result, {k: used for k, used in missed.items() if k[3] != UNSEEN.get(name)}
 
 
 def variants_of(*kinds):

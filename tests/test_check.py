@@ -260,6 +260,26 @@ def _kerple(q, k, r1, r2, scaling):
     return attention.steps(q, k, k, doors).logits
 
 
+def _fire(tokens, c, threshold):
+    i = np.arange(tokens)[:, None]
+    return bias.fire_inputs(
+        i - np.arange(tokens), i, c=c, threshold=threshold, later="zero", eps=0.0
+    )
+
+
+def _dape(s, b, w, a, u, residual):
+    doors = bias.dape(
+        over=attention.Doors(scale=lambda d: 1.0, bias=lambda tokens: b.numpy()),
+        hidden_weight=w.numpy()[..., None],
+        hidden_bias=a.numpy(),
+        out_weight=u.numpy()[..., None],
+        out_bias=np.zeros(len(u)),
+        residual=residual,
+    )
+    keys = np.broadcast_to(np.eye(s.shape[2]), s.shape)
+    return attention.steps(s.numpy(), keys, keys, doors).logits
+
+
 OURS = {
     "order-5": lambda queries, keys: attention.causal_mask(keys)[-queries:],
     "order-7": attention.softmax,
@@ -305,6 +325,8 @@ OURS = {
     "terms-3": lambda t: skew(torch.tensor(t), t.shape[1]).tril(t.shape[1] - len(t)),
     "terms-4": _deberta,
     "terms-6": _tupe,
+    "functions-2": _fire,
+    "functions-5": _dape,
     "stickbreaking-3": lambda z: stickbreaking.break_stick(z, attend_current=False)[0],
     "stickbreaking-4": lambda z: np.exp(_row(z)[1][0]),
     "stickbreaking-5": lambda z: _row(z)[0][0],

@@ -538,3 +538,31 @@ def clipped_on_both_sides_alike(offsets, span):
 def clipped_at_a_constant(offsets, span):
     """A note's clip(k − 1, k): the same row for every offset."""
     return np.full_like(offsets, np.clip(span - 1, -span, span))
+
+
+# Biases that are learned functions
+
+
+def fire_with_offset_in_the_normaliser(offsets, queries, c, threshold):
+    """Notes that divide by ψ(i − j) of the farthest key seen so far, max(L, i − j)."""
+    psi = lambda t: np.log1p(np.abs(c * t))  # noqa: E731
+    return psi(offsets) / psi(np.maximum(threshold, offsets))
+
+
+def fire_without_logarithm(offsets, queries, c, threshold):
+    """Distances over max(L, i): positions are interpolated, ψ forgotten."""
+    return offsets / np.maximum(threshold, queries)
+
+
+def dape_v2_of_the_authors(read, w_1, b_1, w_2, b_2, masked=True):
+    """chuanyang-Zheng/DAPE: both convolutions end, with zeros, at the last key.
+
+    What a token is told then depends on whether another follows. With ``masked`` false
+    the input is not cut off at the query: a leak, which the authors mend by ``tril``.
+    """
+    read = torch.tril(read) if masked else read
+    reach = w_1.shape[-1] // 2
+    conv = torch.nn.functional.conv2d
+    z = conv(read, w_1[:, :, None], b_1, padding=(0, reach))
+    hidden = torch.nn.functional.leaky_relu(z)
+    return conv(hidden, w_2[:, :, None], b_2, padding=(0, reach))

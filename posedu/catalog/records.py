@@ -9,7 +9,7 @@ from typing import Any
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 ATTENTION = "attention"  # no encoding at all: the root of the map of special cases
 FACES = ("numpy", "sympy", "torch")
-_TABLES = ("npos", "buckets", "past", "future", "extent", "d_rel", "span")
+_TABLES = ("npos", "buckets", "past", "future", "extent", "d_rel", "span", "width")
 TOKENS = 64  # for how many positions a table is made, if nothing else is said
 CASES = ("is", "limit", "part")  # how far one encoding becomes another
 

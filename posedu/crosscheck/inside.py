@@ -415,7 +415,8 @@ class _Doors(_Case):
 
     def reference_row(self, values: Arrays, row: int, arithmetic: Arithmetic):
         """NumPy's ``attend``."""
-        parameters = {n: values[n] for n in self.parameters}
+        exact = arithmetic.exact
+        parameters = {n: exact.wrap(values[n]) for n in self.parameters}
         doors = self.encoding.face("numpy")(**self.keywords, **parameters)
         q, k, v = (arithmetic.wrap(values[name][row]) for name in "qkv")
         return attend(

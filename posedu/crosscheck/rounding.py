@@ -61,6 +61,13 @@ class Arithmetic:
         """What its errors are drawn from."""
         return self.stored, self.inner, self.summed, self.seed
 
+    @property
+    def exact(self) -> "Arithmetic":
+        """Without errors; what is decided there counts as decided here."""
+        exact = Arithmetic()
+        exact.decisions = self.decisions
+        return exact
+
     def again(self) -> "Arithmetic":
         """The same errors once more, from the first on."""
         return Arithmetic(*self.key)
@@ -147,7 +154,9 @@ def _leaves(tree: Any) -> Iterator[Any]:
 
 
 def _arithmetic(leaves) -> Arithmetic:
-    return next(x.arithmetic for x in leaves if isinstance(x, Rounded))
+    """That of the operands; of what is exact and what is not, the latter's."""
+    found = [x.arithmetic for x in leaves if isinstance(x, Rounded)]
+    return max(found, key=lambda arithmetic: arithmetic.key)
 
 
 def _mapped(change: Callable, tree: Any) -> Any:

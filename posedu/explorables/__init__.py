@@ -17,6 +17,7 @@ from posedu.explorables.reach import reach_explorable
 from posedu.explorables.sinusoidal import sinusoidal_explorable
 from posedu.explorables.sphere import generators_explorable, turns_explorable
 from posedu.explorables.stick import stick_explorable
+from posedu.explorables.stretch import stretch_explorable
 from posedu.explorables.terms import terms_explorable
 from posedu.explorables.vectors import vectors_explorable
 from posedu.explorables.waves import waves_explorable
@@ -38,6 +39,7 @@ __all__ = [
     "rotation_explorable",
     "sinusoidal_explorable",
     "stick_explorable",
+    "stretch_explorable",
     "terms_explorable",
     "turns_explorable",
     "vectors_explorable",

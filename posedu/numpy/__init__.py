@@ -2,7 +2,7 @@
 
 from posedu.numpy.absolute.sinusoidal import embed_sinusoidal
 from posedu.numpy.attention import Doors, Tokens, attend
-from posedu.numpy.bias import alibi, kerple_log, kerple_power, sandwich, t5
+from posedu.numpy.bias import alibi, dape, fire, kerple_log, kerple_power, sandwich, t5
 from posedu.numpy.gated import cope, fox, fox_pro
 from posedu.numpy.relative import (
     deberta,
@@ -34,8 +34,10 @@ __all__ = [
     "comrope_ap",
     "comrope_ld",
     "cope",
+    "dape",
     "deberta",
     "embed_sinusoidal",
+    "fire",
     "fope",
     "fope_offset",
     "fox",

@@ -2,7 +2,7 @@
 
 from posedu.sympy.absolute.sinusoidal import embed_sinusoidal
 from posedu.sympy.attention import Doors, Tokens, attend
-from posedu.sympy.bias import alibi, kerple_log, kerple_power, sandwich, t5
+from posedu.sympy.bias import alibi, dape, fire, kerple_log, kerple_power, sandwich, t5
 from posedu.sympy.gated import cope, fox, fox_pro
 from posedu.sympy.relative import (
     deberta,
@@ -33,8 +33,10 @@ __all__ = [
     "comrope_ap",
     "comrope_ld",
     "cope",
+    "dape",
     "deberta",
     "embed_sinusoidal",
+    "fire",
     "fope",
     "fope_offset",
     "fox",

@@ -2,7 +2,7 @@
 
 from posedu.torch.absolute.sinusoidal import Sinusoidal
 from posedu.torch.attention import Attention, KVCache, attend
-from posedu.torch.bias import T5, ALiBi, KERPLELog, KERPLEPower, Sandwich
+from posedu.torch.bias import DAPE, FIRE, T5, ALiBi, KERPLELog, KERPLEPower, Sandwich
 from posedu.torch.encoding import Encoding, Tokens
 from posedu.torch.gated import CoPE, FoX, FoXPro
 from posedu.torch.relative import (
@@ -31,6 +31,8 @@ from posedu.torch.stickbreaking import StickBreaking
 from posedu.torch.transformer import Transformer
 
 __all__ = [
+    "DAPE",
+    "FIRE",
     "T5",
     "TUPE",
     "ALiBi",

@@ -1,6 +1,8 @@
 """Biases of distance, the reference face: a module an encoding."""
 
 from posedu.numpy.bias.alibi import alibi, alibi_slopes
+from posedu.numpy.bias.dape import dape
+from posedu.numpy.bias.fire import fire, fire_inputs
 from posedu.numpy.bias.kerple import (
     kerple_log,
     kerple_log_bias,
@@ -13,6 +15,9 @@ from posedu.numpy.bias.t5 import t5, t5_buckets
 __all__ = [
     "alibi",
     "alibi_slopes",
+    "dape",
+    "fire",
+    "fire_inputs",
     "kerple_log",
     "kerple_log_bias",
     "kerple_power",

@@ -1,6 +1,8 @@
 """Biases of distance over symbols: a module an encoding."""
 
 from posedu.sympy.bias.alibi import alibi, alibi_slopes
+from posedu.sympy.bias.dape import dape
+from posedu.sympy.bias.fire import fire, fire_input
 from posedu.sympy.bias.kerple import (
     kerple_log,
     kerple_log_bias,
@@ -13,6 +15,9 @@ from posedu.sympy.bias.t5 import t5, t5_bucket
 __all__ = [
     "alibi",
     "alibi_slopes",
+    "dape",
+    "fire",
+    "fire_input",
     "kerple_log",
     "kerple_log_bias",
     "kerple_power",

@@ -1,0 +1,143 @@
+"""DAPE: a small network of the logits of all heads and their biases."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from posedu._arguments import LEAK, OVER, require_bool, require_choice, require_edges
+from posedu.numpy._arrays import require_floats
+from posedu.numpy.attention import SHUT, Doors, Tokens
+from posedu.numpy.bias.alibi import alibi
+from posedu.numpy.bias.fire import fire
+from posedu.numpy.bias.t5 import t5
+
+Array = np.ndarray
+_BIASES: dict[str, Callable[..., Doors]] = dict(alibi=alibi, t5=t5, fire=fire)
+
+
+def dape(
+    *,
+    over: Doors | str | None,
+    hidden_weight: Float[Array, "width channels kernel"],
+    hidden_bias: Float[Array, "width"],
+    out_weight: Float[Array, "heads width kernel"],
+    out_bias: Float[Array, "heads"],
+    residual: bool,
+    edges: str | None = None,
+    **over_options: Any,
+) -> Doors:
+    """DAPE as doors: S + f(S, B), or S + B + f(S, B) (arXiv 2405.14722, 2410.04798).
+
+    S are the scaled products of all heads, B their biases. f has one hidden layer, of
+    leaky ReLUs (0.01), and reads, of a query, as many neighbouring keys as its kernel
+    is wide: one in the first version, three in the second.
+
+    Parameters
+    ----------
+    over
+        The bias: doors that have no others than ``bias`` and ``scale``; or its name,
+        ``"alibi"``, ``"t5"`` or ``"fire"``, and its keywords, each with ``over_``
+        before it. ``None``: none, so that f reads S alone.
+    hidden_weight, hidden_bias, out_weight, out_bias
+        Of the network; channels are the heads of S, then those of B.
+    residual
+        Whether B is added, too: true in the authors' code, false in the first
+        formula of 2405.14722.
+    edges
+        For a kernel wider than 1, whose first layer reads 0 in place of what the mask
+        hides: what the second layer reads there. ``"masked"``: 0. ``"code"``: of later
+        keys what the first layer says, as the authors' code has it, for causal
+        attention; past the last key, where that code has 0, as if the sequence went
+        on.
+
+    Returns
+    -------
+    Equation ``def-dape``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Another door than ``bias`` and ``scale`` below, parameters that hold no floats
+        or do not fit, ``edges`` missing or not wanted.
+    """
+    w_1, w_2 = (
+        require_floats(name, w)
+        for name, w in (("hidden_weight", hidden_weight), ("out_weight", out_weight))
+    )
+    b_1, b_2 = require_floats("hidden_bias", hidden_bias), out_bias
+    b_2 = require_floats("out_bias", b_2)
+    heads, width = len(b_2), len(b_1)
+    channels = heads if over is None else 2 * heads
+    kernel = w_1.shape[-1]
+    shapes = (width, channels, kernel), (heads, width, kernel)
+    if (w_1.shape, w_2.shape) != shapes or b_1.ndim != 1 or b_2.ndim != 1:
+        raise ValueError(
+            "hidden_weight, hidden_bias, out_weight and out_bias must be [width, "
+            f"channels, kernel], [width], [heads, width, kernel] and [heads], with "
+            f"{channels} channels for {heads} heads, got shapes "
+            f"{[list(t.shape) for t in (w_1, b_1, w_2, b_2)]}"
+        )
+    below = _below(over, heads, over_options)
+    require_bool("residual", residual)
+    require_edges(edges, kernel)
+
+    def logits(tokens: Tokens) -> Float[Array, "heads queries keys"]:
+        s = tokens.q @ tokens.k.swapaxes(-1, -2) * below.scale(tokens.d)
+        b = np.broadcast_to(below.bias(tokens), s.shape)
+        kept = _kept(tokens.mask, edges, kernel)
+        read = s if over is None else np.concatenate((s, b))
+        read = np.where(tokens.mask & (read > -np.inf), read, 0.0)
+        z = _convolve(_widened(read, kernel - 1), w_1) + b_1[:, None, None]
+        hidden = np.where(kept, np.maximum(z, LEAK * z), 0.0)
+        refined = s + _convolve(hidden, w_2) + b_2[:, None, None]
+        return np.where(b > -np.inf, refined + b if residual else refined, -np.inf)
+
+    return Doors(logits=logits, needs_causal=below.needs_causal or edges == "code")
+
+
+def _below(over: Doors | str | None, heads: int, options: dict[str, Any]) -> Doors:
+    """The doors of the bias that is read."""
+    if isinstance(over, str):
+        given = {name.removeprefix("over_"): v for name, v in options.items()}
+        if require_choice("over", over, OVER) == "alibi":
+            given["heads"] = heads
+        return _BIASES[over](**given)
+    if options:
+        raise TypeError(f"{', '.join(options)}: over must be a name, got {over!r}")
+    below = SHUT if over is None else over
+    for door in vars(SHUT).keys() - {"bias", "scale", "needs_causal"}:
+        if getattr(below, door) is not getattr(SHUT, door):
+            raise ValueError(f"over must be a bias, got doors that open {door!r}")
+    return below
+
+
+def _kept(
+    seen: Bool[Array, "queries keys"], edges: str | None, kernel: int
+) -> Bool[Array, "queries wider"]:
+    """Where hidden units count, kernel // 2 keys farther on both sides."""
+    kept = _widened(seen, kernel // 2)
+    if edges == "code":
+        later = np.arange(kept.shape[1]) - kernel // 2 > np.arange(len(seen))[:, None]
+        kept = kept | later
+    return kept
+
+
+def _widened(x: Array, by: int) -> Array:
+    """With as many zeros before the first key and after the last."""
+    zeros = np.zeros((*x.shape[:-1], by), dtype=x.dtype)
+    return np.concatenate((zeros, x, zeros), axis=-1)
+
+
+def _convolve(
+    x: Float[Array, "channels queries wider"],
+    weight: Float[Array, "features channels kernel"],
+) -> Float[Array, "features queries keys"]:
+    """Sums over channels and neighbouring keys; kernel − 1 keys fewer."""
+    kernel = weight.shape[-1]
+    keys = x.shape[-1] - kernel + 1
+    return sum(
+        np.einsum("fc,cqk->fqk", weight[..., t], x[..., t : t + keys])
+        for t in range(kernel)
+    )

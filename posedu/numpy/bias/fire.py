@@ -1,0 +1,147 @@
+"""FIRE: a small network of the distance, relative to the query's position."""
+
+import numpy as np
+from jaxtyping import Float, Num
+
+from posedu._arguments import (
+    ACTIVATIONS,
+    LATER,
+    LEAK,
+    require_choice,
+    require_not_negative,
+    require_positive,
+)
+from posedu.numpy._arrays import Positions, require_floats, require_positions
+from posedu.numpy.attention import Doors, Tokens
+
+Array = np.ndarray
+
+
+def fire_inputs(
+    offsets: Positions,
+    queries: Num[Array, "*queries"] | float,
+    *,
+    c: Array | float,
+    threshold: Array | float,
+    later: str,
+    eps: float = 1e-6,
+) -> Float[Array, "*shape"]:
+    """What the network reads: ψ(i − j) / (ψ(max(ℓ, i)) + ε), ψ(t) = log(1 + abs(c t)).
+
+    arXiv 2310.04418 §3. In [0, 1] for every key from 0 up to the query
+    (``eq-fire-bounded``).
+
+    Parameters
+    ----------
+    offsets
+        Query position minus key position, finite.
+    queries
+        The query's position of each, to go with ``offsets``.
+    c, threshold
+        Of ψ, and ℓ: one number each.
+    later
+        The distance of a later key. ``"distance"``: j − i (the paper's listing).
+        ``"zero"``: 0 (the code of DAPE's authors). A causal mask hides the
+        difference.
+    eps
+        Default 1e-6 (the published code); the formula has none.
+
+    Returns
+    -------
+    Equation ``def-fire-input``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Positions not finite, ``c`` or ``threshold`` not one finite number, ``eps``
+        negative, unknown ``later``.
+    """
+    offsets = require_positions(offsets, "offsets")
+    queries = require_positions(queries, "queries")
+    c, threshold = _number("c", c), _number("threshold", threshold)
+    require_not_negative("eps", eps)
+    if require_choice("later", later, LATER) == "distance":
+        distances = np.abs(offsets)
+    else:
+        distances = np.maximum(offsets, 0)
+    longest = np.maximum(threshold, queries)
+    return np.log1p(np.abs(c * distances)) / (np.log1p(np.abs(c * longest)) + eps)
+
+
+def fire(
+    *,
+    c: Float[Array, "1"],
+    multiplier: Float[Array, "1"],
+    hidden_weight: Float[Array, "width 1"],
+    hidden_bias: Float[Array, "width"],
+    out_weight: Float[Array, "heads width"],
+    out_bias: Float[Array, "heads"],
+    threshold: float,
+    activation: str,
+    later: str,
+    eps: float = 1e-6,
+) -> Doors:
+    """FIRE as doors (arXiv 2310.04418 §3), not divided by √d.
+
+    Parameters
+    ----------
+    c
+        Of ψ(t) = log(1 + abs(c t)).
+    multiplier, threshold
+        ℓ = abs(multiplier · threshold), of which the first is trained. Published code
+        starts at 512, or at half of the length of training and less.
+    hidden_weight, hidden_bias, out_weight, out_bias
+        Of a network from one number to one for each head.
+    activation
+        ``"relu"``: the paper. ``"leaky"``: as it stands below DAPE in the code of
+        DAPE's authors, 0.01 below 0.
+    later, eps
+        See :func:`fire_inputs`.
+
+    Returns
+    -------
+    Equation ``def-fire``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As :func:`fire_inputs`; parameters that hold no floats or do not fit.
+    """
+    leak = (
+        LEAK if require_choice("activation", activation, ACTIVATIONS) != "relu" else 0
+    )
+    require_positive("threshold", threshold)
+    w_1, b_1 = require_floats("hidden_weight", hidden_weight), hidden_bias
+    w_2, b_2 = require_floats("out_weight", out_weight), out_bias
+    b_1, b_2 = require_floats("hidden_bias", b_1), require_floats("out_bias", b_2)
+    shapes = (len(b_1), 1), (len(b_2), len(b_1))
+    if (w_1.shape, w_2.shape) != shapes or b_1.ndim != 1 or b_2.ndim != 1:
+        raise ValueError(
+            "hidden_weight, hidden_bias, out_weight and out_bias must be [width, 1], "
+            "[width], [heads, width] and [heads], got shapes "
+            f"{[list(t.shape) for t in (w_1, b_1, w_2, b_2)]}"
+        )
+    c, multiplier = _number("c", c), _number("multiplier", multiplier)
+
+    def bias(tokens: Tokens) -> Float[Array, "heads queries keys"]:
+        x = fire_inputs(
+            tokens.distances,
+            tokens.query_positions[:, None],
+            c=c,
+            threshold=np.abs(multiplier * threshold),
+            later=later,
+            eps=eps,
+        )
+        z = x[..., None] * w_1[:, 0] + b_1
+        hidden = np.maximum(z, leak * z)
+        return np.moveaxis(hidden @ w_2.T + b_2, -1, 0)
+
+    return Doors(bias=bias)
+
+
+def _number(name: str, value: Array | float) -> Array:
+    """``value`` as an array without axes, or raise if it is not one finite number."""
+    value = require_positions(value, name)
+    if value.shape not in ((), (1,)):
+        raise ValueError(f"{name} must be one number, got shape {list(value.shape)}")
+    return value.reshape(())

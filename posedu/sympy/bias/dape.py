@@ -1,0 +1,97 @@
+"""DAPE over symbols."""
+
+from collections.abc import Sequence
+from itertools import chain
+from typing import Any
+
+import sympy as sp
+
+from posedu._arguments import OVER, require_bool, require_choice, require_edges
+from posedu.sympy._expressions import expressions, matrix
+from posedu.sympy.attention import SHUT, Doors, Heads, Tokens
+from posedu.sympy.attention import logits as logits_of
+from posedu.sympy.bias.alibi import alibi
+from posedu.sympy.bias.fire import fire
+from posedu.sympy.bias.t5 import t5
+
+_BIASES = dict(alibi=alibi, t5=t5, fire=fire)
+
+
+def dape(
+    *,
+    over: Doors | str | None,
+    hidden_weight: Sequence[sp.Matrix],
+    hidden_bias: Sequence[sp.Expr],
+    out_weight: Sequence[sp.Matrix],
+    out_bias: Sequence[sp.Expr],
+    residual: bool,
+    edges: str | None = None,
+    **over_options: Any,
+) -> Doors:
+    """DAPE as doors. Equation ``def-dape``. See :func:`posedu.numpy.bias.dape`.
+
+    Weights are a matrix ``[channels, kernel]`` for each hidden unit and each head.
+    """
+    w_1 = [matrix("hidden_weight", m) for m in hidden_weight]
+    w_2 = [matrix("out_weight", m) for m in out_weight]
+    b_1, b_2 = (expressions("bias", b) for b in (hidden_bias, out_bias))
+    require_bool("residual", residual)
+    require_edges(edges, w_1[0].cols)
+    reach = w_1[0].cols // 2
+    below = _below(over, len(w_2), over_options)
+
+    def logits(tokens: Tokens) -> Heads:
+        s = logits_of(tokens, Doors(scale=below.scale))
+        b = () if below.bias is None else below.bias(tokens)
+
+        def hidden(i: int, j: int) -> list[sp.Expr]:
+            later = edges == "code" and j > i
+            if j not in tokens.seen[i] and not later:
+                return [sp.S.Zero] * len(w_1)
+            read = [_row(t, tokens.seen[i], i, j, reach) for t in (*s, *b)]
+            z = [_sum(w, read) + c for w, c in zip(w_1, b_1, strict=True)]
+            return [sp.Max(t, t / 100) for t in z]
+
+        def refined(i: int, j: int) -> list[sp.Expr]:
+            near = [hidden(i, t) for t in range(j - reach, j + reach + 1)]
+            read = list(map(list, zip(*near, strict=True)))
+            return [_sum(w, read) + c for w, c in zip(w_2, b_2, strict=True)]
+
+        found = {
+            (i, j): refined(i, j) for i, keys in enumerate(tokens.seen) for j in keys
+        }
+
+        def logit(h: int, i: int, j: int) -> sp.Expr:
+            added = b[h][i, j] if b else sp.S.Zero
+            if added == -sp.oo:
+                return added
+            return s[h][i, j] + (added if residual else 0) + found[i, j][h]
+
+        return tokens.by_head(logit)
+
+    return Doors(
+        logits=logits,
+        heads=len(w_2),
+        needs_causal=below.needs_causal or edges == "code",
+    )
+
+
+def _below(over: Doors | str | None, heads: int, options: dict[str, Any]) -> Doors:
+    if not isinstance(over, str):
+        return SHUT if over is None else over
+    given = {name.removeprefix("over_"): v for name, v in options.items()}
+    if require_choice("over", over, OVER) == "alibi":
+        given["heads"] = heads
+    return _BIASES[over](**given)
+
+
+def _row(t: sp.Matrix, seen: Sequence[int], i: int, j: int, reach: int) -> list:
+    """Around key j, 0 where it is not seen."""
+    return [
+        t[i, n] if n in seen and t[i, n] != -sp.oo else sp.S.Zero
+        for n in range(j - reach, j + reach + 1)
+    ]
+
+
+def _sum(weights: sp.Matrix, read: Sequence[Sequence[sp.Expr]]) -> sp.Expr:
+    return sp.Add(*(w * t for w, t in zip(weights, chain(*read), strict=True)))

@@ -1,0 +1,180 @@
+"""FIRE: a small network of the distance, relative to the query's position."""
+
+import torch
+from jaxtyping import Float, Shaped
+from torch import Tensor, nn
+
+from posedu._arguments import (
+    ACTIVATIONS,
+    LATER,
+    LEAK,
+    require_choice,
+    require_dimension,
+    require_finite,
+    require_not_negative,
+    require_positive,
+)
+from posedu.torch.encoding import Encoding, ScoreMod, Tokens
+from posedu.torch.toeplitz import toeplitz
+
+
+class FIRE(Encoding):
+    """FIRE: f(ψ(i − j) / (ψ(max(ℓ, i)) + ε)), ψ(t) = log(1 + abs(c t)).
+
+    arXiv 2310.04418 §3. f is a network of one hidden layer, so a line with a kink for
+    each hidden unit: it is evaluated as that, and there are no hidden units of queries
+    × keys. Up to the threshold ℓ the bias is one of the distance alone, and costs O(L).
+    One module that serves every layer is the paper's FIRE-S. Equation ``def-fire``.
+
+    Parameters
+    ----------
+    heads
+        Query heads.
+    threshold
+        Where ℓ starts; it is trained by a multiplier. Published code: 512, or half of
+        the length of training and less.
+    activation
+        ``"relu"``: the paper. ``"leaky"``: as it stands below DAPE in the code of
+        DAPE's authors, 0.01 below 0.
+    later
+        The distance of a later key. ``"distance"``: j − i (the paper's listing).
+        ``"zero"``: 0 (the code of DAPE's authors). A causal mask hides the
+        difference.
+    width
+        Hidden units. Default 32 (the paper's listing).
+    c
+        Where c starts. Default 0.1 (the paper's listing).
+    eps
+        Default 1e-6 (the paper's listing); the formula has none.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Sizes that are not positive integers, a ``threshold`` that is not positive,
+        ``c`` not finite, ``eps`` negative, unknown ``activation`` or ``later``.
+    """
+
+    heads: int
+
+    def __init__(
+        self,
+        heads: int,
+        *,
+        threshold: float,
+        activation: str,
+        later: str,
+        width: int = 32,
+        c: float = 0.1,
+        eps: float = 1e-6,
+    ):
+        super().__init__()
+        self.heads = require_dimension("heads", heads, 1)
+        self.threshold = require_positive("threshold", threshold)
+        self.activation = require_choice("activation", activation, ACTIVATIONS)
+        self.later = require_choice("later", later, LATER)
+        self.eps = require_not_negative("eps", eps)
+        self.c = nn.Parameter(torch.tensor([require_finite("c", c)]))
+        self.multiplier = nn.Parameter(torch.ones(1))
+        self.hidden = nn.Linear(1, require_dimension("width", width, 1))
+        self.out = nn.Linear(width, heads)
+
+    def by_distance(self, tokens: Tokens) -> Float[Tensor, "heads offsets"] | None:
+        """The bias of every offset, if positions count up and none is above ℓ."""
+        if not self._is_toeplitz(tokens):
+            return None
+        queries, keys = tokens.q.shape[2], tokens.k.shape[2]
+        offsets = torch.arange(keys - 1, -queries, -1, device=tokens.q.device)
+        return self._at(offsets, offsets.new_zeros(()), tokens)
+
+    def bias(self, tokens: Tokens) -> Float[Tensor, "rows heads queries keys"]:
+        """The network of each query and key: a view of a row, up to the threshold."""
+        row = self.by_distance(tokens)
+        if row is not None:
+            return toeplitz(row, tokens.k.shape[2])[None]
+        queries = tokens.query_positions[..., None]
+        return self._at(tokens.offsets.squeeze(1), queries, tokens).movedim(0, 1)
+
+    def score_mod(self, tokens: Tokens) -> ScoreMod | None:
+        """The row, looked up at the distance."""
+        row = self.by_distance(tokens)
+        if row is None:
+            return None
+        newest = tokens.q.shape[2] - 1
+        return lambda score, b, h, i, j: score + row[h, newest - i + j]
+
+    def inputs(
+        self, offsets: Shaped[Tensor, "*shape"], queries: Shaped[Tensor, "*#shape"]
+    ) -> Float[Tensor, "*shape"]:
+        """What the network reads, in float64. Equation ``def-fire-input``."""
+        t = offsets.abs() if self.later == "distance" else offsets.clamp(min=0)
+        longest = torch.maximum(queries.to(torch.float64), self._longest())
+        return self._psi(t.to(torch.float64)) / (self._psi(longest) + self.eps)
+
+    def _longest(self) -> Float[Tensor, "1"]:
+        return (self.multiplier.to(torch.float64) * self.threshold).abs()
+
+    def _psi(self, t: Tensor) -> Tensor:
+        return (self.c.to(torch.float64) * t).abs().log1p()
+
+    def _is_toeplitz(self, tokens: Tokens) -> bool:
+        """Whether max(ℓ, i) = ℓ is known; on a GPU, asking would mean to wait."""
+        queries, keys = tokens.q.shape[2], tokens.k.shape[2]
+        known = tokens.q.is_cpu and not torch.compiler.is_compiling()
+        if not (tokens.consecutive and queries and known):
+            return False
+        return keys - 1 <= self._longest().item()
+
+    def _at(
+        self, offsets: Tensor, queries: Tensor, tokens: Tokens
+    ) -> Float[Tensor, "heads *shape"]:
+        x = self.inputs(offsets, queries)
+        dtype = torch.promote_types(tokens.q.dtype, torch.float32)
+        leak = 0.0 if self.activation == "relu" else LEAK
+        kinks, slopes, starts = broken_lines(
+            *(self.hidden.weight.squeeze(-1), self.hidden.bias),
+            *(self.out.weight, self.out.bias),
+            leak=leak,
+        )
+        piece = torch.searchsorted(kinks, x.detach())
+        lines = zip(slopes, starts, strict=True)
+        return torch.stack([(a[piece] * x + b[piece]).to(dtype) for a, b in lines])
+
+    def extra_repr(self) -> str:
+        """Say the conventions when the module is printed."""
+        return (
+            f"{self.heads}, threshold={self.threshold}, "
+            f"activation={self.activation!r}, later={self.later!r}"
+        )
+
+
+def broken_lines(
+    w_1: Float[Tensor, "width"],
+    b_1: Float[Tensor, "width"],
+    w_2: Float[Tensor, "heads width"],
+    b_2: Float[Tensor, "heads"],
+    *,
+    leak: float,
+) -> tuple[
+    Float[Tensor, "width"],
+    Float[Tensor, "heads pieces"],
+    Float[Tensor, "heads pieces"],
+]:
+    """A network of one number as lines: kinks, and slope and start of each piece.
+
+    Unit k bends at −b/w. Left of all kinks those with w < 0 are on, and from left to
+    right each is switched at its kink, where the slope grows by v (1 − leak) times the
+    size of w. In float64. Equation ``eq-fire-broken``.
+    """
+    w_1, b_1, w_2, b_2 = (t.to(torch.float64) for t in (w_1, b_1, w_2, b_2))
+    flat = w_1 == 0
+    kinks = torch.where(flat, torch.inf, -b_1 / torch.where(flat, 1.0, w_1)).detach()
+    is_on = (w_1 < 0) | (flat & (b_1 > 0))
+    first = torch.where(is_on, w_2, leak * w_2)
+    step = w_2 * (1 - leak) * w_1.sign()
+    kinks, order = kinks.sort()
+
+    def pieces(amounts: Tensor, start: Tensor | float) -> Tensor:
+        left = (first * amounts).sum(-1, keepdim=True) + start
+        return torch.cat((left, left + (step * amounts)[:, order].cumsum(-1)), -1)
+
+    return kinks, pieces(w_1, 0.0), pieces(b_1, b_2[:, None])

@@ -1,0 +1,44 @@
+"""FIRE's curve under the sliders: the reference face's inputs."""
+
+import numpy as np
+from explorables import FRAGMENTS, close, numbers
+
+from posedu.explorables import stretch
+
+READ = """(figure) => ({
+  paths: Object.fromEntries([...figure.querySelectorAll("svg path[class]")].map(
+    (p) => [p.getAttribute("class"), p.getAttribute("d")])),
+  middle: figure.querySelector("output.middle-at").textContent,
+  inputs: [...figure.querySelectorAll("input")].map((i) => i.valueAsNumber),
+  summary: figure.querySelector(".summary").textContent,
+})"""
+
+
+def check(page):
+    """Both curves and the middle, for the query and the threshold that are chosen."""
+    shown = page.locator("figure").evaluate(READ)
+    query, threshold = map(int, shown["inputs"])
+    for name, at in ("fire", query), ("held", threshold):
+        drawn = np.reshape(numbers(shown["paths"][name].replace("L", " ")), (-1, 2))
+        close(drawn, stretch.drawn(at, threshold), 4, 1e-9)
+    middle = stretch.middle_of(query, threshold)
+    assert numbers(shown["middle"]) == [round(middle)]
+    assert numbers(shown["summary"]) == [query, threshold, round(middle)]
+    assert ("stretched" in shown["summary"]) == (query > threshold)
+    return middle
+
+
+def test_the_curve_is_stretched_as_the_reference_s_inputs(open_page):
+    page = open_page(FRAGMENTS["stretch"])
+    check(page)
+    query, threshold = (
+        page.locator(f'input[name="{n}"]') for n in ("query", "threshold")
+    )
+    query.press("Home")
+    still = check(page)
+    query.press("End")
+    assert check(page) > 2 * still
+    threshold.press("End")
+    check(page)
+    query.press("ArrowLeft")
+    check(page)
