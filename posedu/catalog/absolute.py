@@ -29,6 +29,7 @@ ENCODINGS = (
                 "nothing is projected and the terms that mix content and position are "
                 "left out, but for scale and index",
                 "eq-sandwich-position",
+                "part",
             ),
         ),
         sizes=("d_model",),
