@@ -20,7 +20,6 @@ SECTIONS = {
     "What goes wrong": "What others got wrong, each running",
 }
 LEDGER = "../reference/ledger.html#how-to-read-a-check"
-HOW = re.compile("proved symbolically|checked exactly|sampled")
 REFUSED = re.compile(r"refuses (\d+) of (\d+) changes of it")
 BADGE = re.compile(r'<p (class="posedu-proof".*?)</p>', re.DOTALL)
 PICTURES = ("posedu-figure", "posedu-explorable")
@@ -66,9 +65,10 @@ def _fold_cell(cell):
     if badges := BADGE.findall(shown):
         for bundle in [b for b in output.children if PROOF.search(_html(b))]:
             output.remove(bundle)
-        summary = "".join(f"<span {_explained(badge)}</span>" for badge in badges)
+        summary = _raw("".join(f"<span {badge}</span>" for badge in badges))
         kept = [output] if output.children else []
-        cell[:] = [*_opening("check", _raw(summary)), source, _close(), *kept]
+        how = _raw(_explained(badges))
+        cell[:] = [*_opening("check", summary), how, source, _close(), *kept]
     elif any(f'class="{kind}' in shown for kind in PICTURES):
         cell[:] = [output, *_opening("code", "Code of this figure"), source, _close()]
     elif lines > LINES:
@@ -78,18 +78,12 @@ def _fold_cell(cell):
         cell.insert(0, source)
 
 
-def _explained(badge):
-    """The line of a check, its words linked to what they mean."""
-    record, sign, line = badge.partition("✓")
-    line = HOW.sub(lambda how: f'<a href="{LEDGER}">{how[0]}</a>', line, count=1)
-    return record + sign + REFUSED.sub(_shortfall, line)
-
-
-def _shortfall(found):
-    """What a check refuses, and where not all, a link to why."""
-    said = f'<a href="{LEDGER}">refuses</a>{found[0].removeprefix("refuses")}'
-    why = f' (<a href="{LEDGER}">why not all?</a>)' if found[1] != found[2] else ""
-    return said + why
+def _explained(badges):
+    """Where to read what the lines of checks mean, inside the fold that they open."""
+    found = REFUSED.findall("".join(badges))
+    short = any(refused != changes for refused, changes in found)
+    words = "How to read this line" + (", and why not all are refused" if short else "")
+    return f'<p class="posedu-how"><a href="{LEDGER}">{words}</a></p>'
 
 
 def _part(cell, element):

@@ -73,7 +73,7 @@ def carry_package(app, exception):
     for path in Path(app.outdir, "_sources", "notebooks").rglob("*.ipynb"):
         notebook = nbformat.read(path, as_version=4)
         nbformat.write(carried(notebook), path)
-    for name, path in pages():
+    for name, path in pages(Path(app.srcdir)):
         if is_of_a_chapter(name):
             to = Path(app.outdir, "_sources", f"{name}.ipynb")
             nbformat.write(of_page(path, read(path).cells), to)

@@ -13,7 +13,7 @@ EPS = sp.Rational(1, 10**6)
 
 def psi(t: sp.Expr, *, c: sp.Expr) -> sp.Expr:
     """log(1 + abs(c t))."""
-    return sp.log(sp.Abs(c * t) + 1)
+    return sp.log(sp.Abs(expression("c", c) * expression("t", t)) + 1)
 
 
 def fire_input(

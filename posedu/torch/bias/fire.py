@@ -73,7 +73,7 @@ class FIRE(Encoding):
         self.activation = require_choice("activation", activation, ACTIVATIONS)
         self.later = require_choice("later", later, LATER)
         self.eps = require_not_negative("eps", eps)
-        self.c = nn.Parameter(torch.tensor([require_finite("c", c)]))
+        self.c = nn.Parameter(torch.full((1,), require_finite("c", c)))
         self.multiplier = nn.Parameter(torch.ones(1))
         self.hidden = nn.Linear(1, require_dimension("width", width, 1))
         self.out = nn.Linear(width, heads)

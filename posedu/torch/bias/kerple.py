@@ -30,17 +30,17 @@ class _KERPLE(ByDistance):
 
     def _positive(self, name: str, start: PerHead | None, most: float) -> nn.Parameter:
         """The logarithm of what starts between 0 and ``most``, or as it is given."""
-        start = self._start(name, start, most)
-        if (start <= 0).any():
-            raise ValueError(f"{name} must be positive, got {start.tolist()}")
-        return nn.Parameter(start.log())
+        first = self._start(name, start, most)
+        if start is not None and (first <= 0).any():
+            raise ValueError(f"{name} must be positive, got {first.tolist()}")
+        return nn.Parameter(first.log())
 
     def _exponent(self, name: str, start: PerHead | None) -> nn.Parameter:
         """The logit of half of what is in (0, 2)."""
-        start = self._start(name, start, 2.0)
-        if ((start <= 0) | (start >= 2)).any():
-            raise ValueError(f"{name} must be in (0, 2), got {start.tolist()}")
-        return nn.Parameter((start / 2).logit())
+        first = self._start(name, start, 2.0)
+        if start is not None and ((first <= 0) | (first >= 2)).any():
+            raise ValueError(f"{name} must be in (0, 2), got {first.tolist()}")
+        return nn.Parameter((first / 2).logit())
 
     def _start(self, name: str, start: PerHead | None, most: float) -> PerHead:
         if start is None:
