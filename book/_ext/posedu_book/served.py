@@ -1,8 +1,9 @@
 """What the site serves: only what pages ask for, with notices; itself as an archive."""
 
+import io
 import re
 import shutil
-import zipfile
+import tarfile
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from importlib import metadata
@@ -18,10 +19,9 @@ UNASKED = (  # what the themes bring along
     *("_static/vendor/fontawesome", "_static/locales", "_static/**/*.map"),
     *("_static/styles/theme.css", "_static/*webpack-macros.html"),
 )
-ARCHIVE, NOTICES = "posedu-site.zip", "NOTICES.txt"
+ARCHIVE, NOTICES = "posedu-site.tar.xz", "NOTICES.txt"
 ONLINE = (ARCHIVE, ".*", "sitemap.xml", "_images/preview-*.png")  # of no use in a copy
 SCRIPTS = {".js", ".css", ".woff", ".woff2", ".ttf"}
-DATE = (1980, 1, 1, 0, 0, 0)  # the same pages make the same archive
 OWN_LINK = re.compile(r'<p class="posedu-archive">.*?</p>', re.DOTALL)
 
 
@@ -131,9 +131,12 @@ def _licence(work, folder):
 
 
 def archive(folder):
-    """The whole site, which needs no server, in one file; it doesn't hold itself."""
+    """The whole site, which needs no server, in one file; it doesn't hold itself.
+
+    What many notebooks carry alike is packed once. The same pages make the same file.
+    """
     folder = Path(folder)
-    with zipfile.ZipFile(folder / ARCHIVE, "w", zipfile.ZIP_DEFLATED) as archived:
+    with tarfile.open(folder / ARCHIVE, "w:xz", preset=3) as archived:
         for path in sorted(folder.rglob("*")):
             name = path.relative_to(folder).as_posix()
             if path.is_dir() or any(fnmatch(name, pattern) for pattern in ONLINE):
@@ -141,9 +144,9 @@ def archive(folder):
             content = path.read_bytes()
             if path.suffix == ".html" and b"posedu-archive" in content:
                 content = OWN_LINK.sub("", content.decode()).encode()
-            info = zipfile.ZipInfo(f"posedu/{name}", DATE)
-            info.external_attr = 0o644 << 16
-            archived.writestr(info, content, zipfile.ZIP_DEFLATED)
+            info = tarfile.TarInfo(f"posedu/{name}")
+            info.size = len(content)
+            archived.addfile(info, io.BytesIO(content))
 
 
 class Archive(SphinxDirective):
