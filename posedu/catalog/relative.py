@@ -57,7 +57,7 @@ ENCODINGS = (
         arxiv="1809.04281",
         kind="doors",
         doors=("bias",),
-        file="relative.music",
+        file="relative.music_transformer",
         module="MusicTransformer",
         variants=(
             variant("heads", beyond="zero", module={"extent": 4}),

@@ -2,7 +2,7 @@
 
 from posedu.sympy.relative.deberta import deberta, deberta_row
 from posedu.sympy.relative.inkling import inkling, log_temperature
-from posedu.sympy.relative.music import music_transformer, skew
+from posedu.sympy.relative.music_transformer import music_transformer, skew
 from posedu.sympy.relative.shaw import shaw, shaw_row
 from posedu.sympy.relative.transformer_xl import transformer_xl
 from posedu.sympy.relative.tupe import tupe

@@ -2,7 +2,7 @@
 
 from posedu.torch.relative.deberta import DeBERTa, deberta_rows
 from posedu.torch.relative.inkling import Inkling, log_temperature
-from posedu.torch.relative.music import MusicTransformer
+from posedu.torch.relative.music_transformer import MusicTransformer
 from posedu.torch.relative.shaw import Shaw
 from posedu.torch.relative.transformer_xl import TransformerXL
 from posedu.torch.relative.tupe import TUPE
