@@ -5,6 +5,7 @@ import os
 import platform
 import re
 import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, distribution, version
@@ -54,6 +55,12 @@ def file_label(device: torch.device) -> str:
     if device.type == "cpu":
         return "cpu"
     return re.sub(r"[^a-z0-9]+", "-", _device_name(device).lower()).strip("-")
+
+
+def keep_memory() -> None:
+    """Start this process anew with :data:`KEPT_MEMORY`, unless it has it."""
+    if not keeps_memory():
+        os.execve(sys.executable, sys.orig_argv, os.environ | KEPT_MEMORY)
 
 
 def keeps_memory() -> bool:

@@ -35,6 +35,7 @@ from posedu._arguments import require_choice, require_dimension, require_finite
 from posedu.experiments.runs import Run as AnyRun
 from posedu.experiments.runs import Runs, command, in_percent
 from posedu.experiments.training import optimisation
+from posedu.provenance import keep_memory
 from posedu.torch import (
     AxialRoPE,
     ComRoPEAP,
@@ -473,6 +474,7 @@ def experiment(
     seeds: int = 5,
     settings: Settings | None = None,
     processes: int = 1,
+    backend: str = "loky",
     save_to: str | Path | None = None,
 ) -> Result:
     """Run every encoding with seeds 1, 2, … and keep what is finished.
@@ -485,8 +487,8 @@ def experiment(
         How many.
     settings
         Default :class:`Settings`.
-    processes
-        Runs at a time, each on one thread.
+    processes, backend
+        Runs at a time, each on one thread, and how joblib starts them.
     save_to
         A file that is rewritten after every run. Runs that it already has are not
         repeated.
@@ -516,6 +518,7 @@ def experiment(
         run,
         every,
         processes=processes,
+        backend=backend,
         save_to=save_to,
         libraries=("scikit-learn",),
     )
@@ -537,4 +540,5 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
+    keep_memory()
     sys.exit(main())

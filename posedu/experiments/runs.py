@@ -2,10 +2,9 @@
 
 import argparse
 import json
-import multiprocessing
-import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -14,6 +13,8 @@ import numpy as np
 import torch
 from filelock import FileLock
 from jaxtyping import Float
+from joblib import Parallel, delayed, parallel_config
+from scipy.special import stdtrit
 from tqdm import tqdm
 
 from posedu._arguments import require_finite
@@ -21,6 +22,8 @@ from posedu._tables import SavedTable, require_writable
 from posedu.provenance import provenance
 
 Interval = Callable[[np.ndarray], tuple[float, float]]
+
+BACKENDS = ("loky", "dask", "ray")
 
 MADE = ("date", "device", "threads", "commit", "torch")
 """What a run says of where it was made, at the least."""
@@ -186,12 +189,14 @@ class Runs(SavedTable):
         jobs: Iterable[tuple],
         *,
         processes: int,
+        backend: str,
         save_to: str | Path | None,
         libraries: Sequence[str] = (),
     ) -> None:
         """Make the runs of those ``jobs``, keys of runs, that are not there yet.
 
-        With progress, and saved after each. When interrupted, keep what was finished.
+        As many at a time as ``processes``, by a ``backend`` of joblib; with progress,
+        and saved after each. When interrupted, keep what was finished.
         """
         finished = {run.key for run in self.runs}
         left = [(*job, self.settings) for job in jobs if job not in finished]
@@ -201,7 +206,7 @@ class Runs(SavedTable):
         progress = tqdm(total=start + len(left), initial=start, unit="run")
         try:
             with progress:
-                for run in _results(make, left, processes):
+                for run in _results(make, left, processes, backend):
                     self.runs.append(replace(run, made=made))
                     if save_to is not None:
                         self.save(save_to)
@@ -227,6 +232,20 @@ class Runs(SavedTable):
             f"95 % intervals; {devices}, torch {versions}, {dates}"
             + ("" if self.complete else "; not complete")
         )
+
+
+def interval(
+    values: Float[np.ndarray, "seeds"], level: float = 0.95
+) -> tuple[float, float]:
+    """Mean and half-width of its t interval over independent seeds.
+
+    For the difference of two encodings, give the differences of their paired values.
+    """
+    n = len(values)
+    if n < 2:
+        raise ValueError(f"an interval needs at least 2 seeds, got {n}")
+    error = values.std(ddof=1) / n**0.5
+    return float(values.mean()), float(stdtrit(n - 1, (1 + level) / 2) * error)
 
 
 def in_percent(values: Float[np.ndarray, "seeds"], interval: Interval) -> str:
@@ -261,6 +280,13 @@ def command(
     parser.add_argument("--seeds", type=int, default=seeds)
     parser.add_argument(f"--{length}", type=int, default=getattr(settings, length))
     parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument(
+        "--backend",
+        choices=BACKENDS,
+        default="loky",
+        help="of joblib: processes of this machine (loky), or those of a dask or ray "
+        "cluster, whose address is in the environment; without one, a local cluster",
+    )
     parser.add_argument("--out", default=f"{name}-cpu.json", help="result file")
     options = parser.parse_args(arguments)
     torch.set_num_threads(1)
@@ -270,6 +296,7 @@ def command(
             seeds=options.seeds,
             settings=settings(**{length: getattr(options, length)}),
             processes=options.processes,
+            backend=options.backend,
             save_to=options.out,
         )
     except (ValueError, OSError) as error:
@@ -278,29 +305,35 @@ def command(
     return 130 if result.interrupted else 0
 
 
-@dataclass(frozen=True)
-class _Job:
-    """A call of one function that can be sent to another process."""
-
-    make: Callable[..., Any]
-
-    def __call__(self, arguments: tuple) -> Any:
-        return self.make(*arguments)
-
-
 def _results(
-    make: Callable[..., Any], jobs: Sequence[tuple], processes: int
+    make: Callable[..., Any], jobs: Sequence[tuple], processes: int, backend: str
 ) -> Iterator[Any]:
-    """Finished runs, in any order; with one process, in this one."""
-    if processes == 1:
-        yield from map(_Job(make), jobs)
+    """Finished runs, in any order; with one process of this machine, in this one."""
+    if processes == 1 and backend == "loky":
+        yield from (make(*job) for job in jobs)
         return
-    context = multiprocessing.get_context("spawn")
-    with context.Pool(processes, _start_worker) as pool:
-        yield from pool.imap_unordered(_Job(make), jobs)
+    with _cluster(backend), parallel_config(backend, n_jobs=processes):
+        parallel = Parallel(return_as="generator_unordered", batch_size=1)
+        yield from parallel(delayed(_alone)(make, job) for job in jobs)
 
 
-def _start_worker() -> None:
-    """One thread; an interrupt is the parent's to handle."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+@contextmanager
+def _cluster(backend: str) -> Iterator[None]:
+    """Connected to the cluster that the environment names, or to a local one."""
+    if backend == "dask":
+        from distributed import Client
+
+        with Client():
+            yield
+        return
+    if backend == "ray":
+        from ray.util.joblib import register_ray
+
+        register_ray()
+    yield
+
+
+def _alone(make: Callable[..., Any], job: tuple) -> Any:
+    """A run on one thread."""
     torch.set_num_threads(1)
+    return make(*job)

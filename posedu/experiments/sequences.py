@@ -26,15 +26,15 @@ from types import MappingProxyType
 import numpy as np
 import torch
 from jaxtyping import Float, Int
-from scipy.special import stdtrit
 from torch import Tensor, nn
 from torch.nn import functional
 
 from posedu._arguments import require_choice, require_dimension
 from posedu.experiments.runs import Run as AnyRun
-from posedu.experiments.runs import Runs, command, in_percent
-from posedu.experiments.training import optimisation
-from posedu.torch import CoPE, Encoding, FoX, RoPE, StickBreaking, Transformer
+from posedu.experiments.runs import Runs, command, in_percent, interval
+from posedu.experiments.training import CausalModel, optimisation
+from posedu.provenance import keep_memory
+from posedu.torch import CoPE, Encoding, FoX, RoPE, StickBreaking
 
 IGNORED = -100  # the label of a token that nothing is asked of
 LETTERS = 8
@@ -223,31 +223,20 @@ the fixed gates, learning is all that differs.
 """
 
 
-class Model(nn.Module):
-    """A causal transformer that says something after every token."""
+class Model(CausalModel):
+    """A causal transformer for a task, with the encoding of an arm."""
 
     def __init__(self, arm: Arm, task: Task, settings: Settings, seed: int):
-        super().__init__()
-        torch.manual_seed(seed)
-        encodings = [arm.make(settings) for _ in range(settings.layers)]
-        torch.manual_seed(seed)
-        width = settings.heads * settings.d
-        self.embedding = nn.Embedding(task.tokens, width)
-        self.trunk = Transformer(
-            width,
-            settings.heads,
-            settings.layers,
-            encoding=encodings,
+        super().__init__(
+            lambda: arm.make(settings),
+            tokens=task.tokens,
+            labels=task.labels,
+            layers=settings.layers,
+            heads=settings.heads,
+            d=settings.d,
             route=arm.route,
-            expansion=2,
+            seed=seed,
         )
-        self.answer = nn.Linear(width, task.labels)
-
-    def forward(
-        self, tokens: Int[Tensor, "batch tokens"]
-    ) -> Float[Tensor, "batch tokens labels"]:
-        """Logits of the labels, after every token."""
-        return self.answer(self.trunk(self.embedding(tokens)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -308,20 +297,6 @@ class Result(Runs):
                 values = [self.accuracy(task, arm, n) for n in self.lengths()]
                 cells = (in_percent(v, interval) for v in values)
                 yield (TASKS[task].title, ARMS[arm].title, *cells)
-
-
-def interval(
-    values: Float[np.ndarray, "seeds"], level: float = 0.95
-) -> tuple[float, float]:
-    """Mean and half-width of its t interval over independent seeds.
-
-    For the difference of two encodings, give the differences of their paired values.
-    """
-    n = len(values)
-    if n < 2:
-        raise ValueError(f"an interval needs at least 2 seeds, got {n}")
-    error = values.std(ddof=1) / n**0.5
-    return float(values.mean()), float(stdtrit(n - 1, (1 + level) / 2) * error)
 
 
 def _make_batch(
@@ -398,6 +373,7 @@ def experiment(
     seeds: int = 5,
     settings: Settings | None = None,
     processes: int = 1,
+    backend: str = "loky",
     save_to: str | Path | None = None,
 ) -> Result:
     """Run every task and encoding with seeds 1, 2, … and keep what is finished.
@@ -410,8 +386,8 @@ def experiment(
         How many.
     settings
         Default :class:`Settings`.
-    processes
-        Runs at a time, each on one thread.
+    processes, backend
+        Runs at a time, each on one thread, and how joblib starts them.
     save_to
         A file that is rewritten after every run. Runs that it already has are not
         repeated.
@@ -441,7 +417,7 @@ def experiment(
     every = dict.fromkeys(
         (t, e, s) for s in range(1, seeds + 1) for t in tasks for e in encodings
     )
-    result.add(run, every, processes=processes, save_to=save_to)
+    result.add(run, every, processes=processes, backend=backend, save_to=save_to)
     return result
 
 
@@ -460,4 +436,5 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
+    keep_memory()
     sys.exit(main())

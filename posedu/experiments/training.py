@@ -1,8 +1,57 @@
-"""How the experiments train."""
+"""What the experiments train, and how."""
 
-from torch import nn
+from collections.abc import Callable
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
 from torch.optim import AdamW, Optimizer
 from torch.optim.lr_scheduler import LRScheduler, OneCycleLR
+
+from posedu.torch import Encoding, Transformer
+
+
+class CausalModel(nn.Module):
+    """A causal transformer that says something after every token.
+
+    ``make`` makes the encoding of a layer; one that acts on the input is made once.
+    Of one seed all have the same initial weights but for their encodings'.
+    """
+
+    def __init__(
+        self,
+        make: Callable[[], Encoding],
+        *,
+        tokens: int,
+        labels: int,
+        layers: int,
+        heads: int,
+        d: int,
+        route: str | None,
+        seed: int,
+    ):
+        super().__init__()
+        torch.manual_seed(seed)
+        encodings = [make() for _ in range(layers)]
+        torch.manual_seed(seed)
+        acts_on_input = encodings[0].opens("embed")
+        self.embedding = nn.Embedding(tokens, heads * d)
+        self.trunk = Transformer(
+            heads * d,
+            heads,
+            layers,
+            encoding=None if acts_on_input else encodings,
+            input=encodings[0] if acts_on_input else None,
+            route=route,
+            expansion=2,
+        )
+        self.answer = nn.Linear(heads * d, labels)
+
+    def forward(
+        self, tokens: Int[Tensor, "batch tokens"]
+    ) -> Float[Tensor, "batch tokens labels"]:
+        """Logits of the labels, after every token."""
+        return self.answer(self.trunk(self.embedding(tokens)))
 
 
 def optimisation(

@@ -1,7 +1,6 @@
 """The command ``python -m posedu.timing``."""
 
 import argparse
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,7 +8,7 @@ from pathlib import Path
 import torch
 
 from posedu.catalog import CATALOG
-from posedu.provenance import KEPT_MEMORY, file_label, keeps_memory
+from posedu.provenance import file_label, keep_memory
 from posedu.timing.encodings import time_encoding
 from posedu.timing.peers import PEERS
 
@@ -61,8 +60,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.peers and names[0] not in PEERS:
         parser.error(f"--peers is for {', '.join(PEERS)}, got {names[0]}")
     device = torch.device(options.device)
-    if device.type == "cpu" and not options.system_memory and not keeps_memory():
-        os.execve(sys.executable, sys.orig_argv, os.environ | KEPT_MEMORY)
+    if device.type == "cpu" and not options.system_memory:
+        keep_memory()
     torch.set_num_threads(options.threads)
     common = {
         "lengths": options.lengths,
