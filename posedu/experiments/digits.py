@@ -540,5 +540,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
+    from posedu.experiments import digits  # by the name that other processes know
+
     keep_memory()
-    sys.exit(main())
+    sys.exit(digits.main())

@@ -436,5 +436,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
+    from posedu.experiments import sequences  # by the name that other processes know
+
     keep_memory()
-    sys.exit(main())
+    sys.exit(sequences.main())
