@@ -56,7 +56,7 @@ CHARACTERS = len(KNOWN) + 1  # the last one stands for all others
 ONE_IN = 8  # files are for testing
 MULTIPLES = (1, 2, 4, 8, 16)
 """Test lengths over the training length."""
-RATES = (1e-3, 3e-3, 1e-2)
+RATES = (3e-3, 1e-2, 3e-2)
 CHOOSING = (1, 2)
 """Seeds on which the learning rate is chosen; those that are reported come after."""
 
@@ -261,25 +261,22 @@ class Result(Runs):
         """The lengths, as text."""
         return [str(n) for n in self.lengths()]
 
-    def chosen(self) -> float:
+    def choosing(self) -> list[Run]:
+        """The runs that choose the learning rate."""
+        return [run for run in self.runs if run.seed in CHOOSING]
+
+    def chosen(self) -> float | None:
         """The learning rate with the fewest bits on the seeds that choose.
 
-        Raises
-        ------
-        ValueError
-            A candidate lacks runs of those seeds that another has.
+        ``None`` while a candidate has not been tried with all that another has.
         """
         near = str(self.settings.length)
         found: dict[float, dict[tuple, float]] = {rate: {} for rate in RATES}
-        for run in self.runs:
-            if run.seed in CHOOSING:
-                found[run.rate][run.encoding, run.seed] = run.bits[near]
+        for run in self.choosing():
+            found[run.rate][run.encoding, run.seed] = run.bits[near]
         first, *others = (set(runs) for runs in found.values())
         if not first or any(other != first for other in others):
-            raise ValueError(
-                "every candidate rate needs the same encodings and seeds to be "
-                f"chosen, got { ({r: len(runs) for r, runs in found.items()}) } runs"
-            )
+            return None
         return min(RATES, key=lambda rate: np.mean([*found[rate].values()]))
 
     def reported(self) -> list[Run]:
@@ -294,7 +291,8 @@ class Result(Runs):
         seeds: dict[str, set] = {}
         for run in self.reported():
             seeds.setdefault(run.encoding, set()).add(run.seed)
-        return not self.interrupted and len({*map(frozenset, seeds.values())}) == 1
+        same = len({*map(frozenset, seeds.values())}) == 1
+        return not self.interrupted and same
 
     def bits(self, encoding: str, length: int) -> Float[np.ndarray, "seeds"]:
         """Bits per character of one encoding at one length, by rising seed."""

@@ -18,19 +18,30 @@ from posedu.figures import table
 
 Seeds = Float[np.ndarray, "seeds"]
 
+POINT = 0.01  # of an accuracy
+
 
 @dataclass(frozen=True)
 class Gap:
-    """Mean of the differences of two accuracies, in points, and half its interval."""
+    """Mean of the differences of two values and half its interval.
+
+    Of accuracies in points, of others in their own unit.
+    """
 
     mean: float
     half: float
 
     @classmethod
     def between(
-        cls, one: Seeds, other: Seeds, interval: Interval, level: float = 0.95
+        cls,
+        one: Seeds,
+        other: Seeds,
+        interval: Interval,
+        level: float = 0.95,
+        *,
+        unit: float = POINT,
     ) -> "Gap":
-        """One minus the other, both fractions by the same seeds.
+        """One minus the other, both by the same seeds, in units.
 
         Raises
         ------
@@ -42,7 +53,7 @@ class Gap:
                 "differences need the same seeds of both, got "
                 f"{len(one)} and {len(other)}"
             )
-        return cls(*interval(100 * (one - other), level))
+        return cls(*interval((one - other) / unit, level))
 
     def __str__(self) -> str:
         return f"{self.mean:+.1f} ± {self.half:.1f}"
@@ -60,7 +71,11 @@ class Gap:
 
 
 def gaps(
-    accuracies: Mapping[str, Seeds], interval: Interval, level: float = 0.95
+    values: Mapping[str, Seeds],
+    interval: Interval,
+    level: float = 0.95,
+    *,
+    unit: float = POINT,
 ) -> dict[tuple[str, str], Gap]:
     """Of every pair, first minus second; all intervals hold together with ``level``.
 
@@ -72,12 +87,12 @@ def gaps(
     ValueError
         Fewer than two encodings, or what :meth:`Gap.between` refuses.
     """
-    pairs = [*combinations(accuracies, 2)]
+    pairs = [*combinations(values, 2)]
     if not pairs:
-        raise ValueError(f"a pair needs two encodings, got {[*accuracies]}")
+        raise ValueError(f"a pair needs two encodings, got {[*values]}")
     each = 1 - (1 - level) / len(pairs)
     return {
-        (a, b): Gap.between(accuracies[a], accuracies[b], interval, each)
+        (a, b): Gap.between(values[a], values[b], interval, each, unit=unit)
         for a, b in pairs
     }
 
