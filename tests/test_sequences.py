@@ -537,15 +537,24 @@ def test_an_interrupted_command_keeps_the_runs_of_its_two_processes(tmp_path):
     assert kept.loss == pytest.approx(alone.loss, rel=1e-3)
 
 
-def test_workers_leave_interrupts_to_their_parent_and_take_one_thread():
-    before = signal.getsignal(signal.SIGINT)
+def _threads():
+    return torch.get_num_threads()
+
+
+def test_another_process_takes_one_thread():
     torch.set_num_threads(2)
-    try:
-        runs._start_worker()
-        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
-        assert torch.get_num_threads() == 1
-    finally:
-        signal.signal(signal.SIGINT, before)
+    (threads,) = runs._results(_threads, [()], 2, "loky")
+    assert threads == 1
+
+
+@pytest.mark.slow
+def test_a_dask_cluster_makes_the_same_runs(tmp_path):
+    pytest.importorskip("distributed")
+    options = dict(tasks=["recall"], encodings=["rope"], seeds=2, settings=SMALL)
+    here = sequences.experiment(**options)
+    there = sequences.experiment(**options, processes=2, backend="dask")
+    losses = [{run.seed: run.loss for run in result.runs} for result in (here, there)]
+    assert losses[1] == pytest.approx(losses[0], rel=1e-3)
 
 
 def test_an_interrupted_command_says_so(counted, tmp_path):

@@ -322,7 +322,7 @@ def in_bits(values: Float[np.ndarray, "seeds"]) -> str:
 
 def training_windows(
     text: Text, settings: Settings, seed: int
-) -> Iterator[Int[Tensor, "batch tokens+1"]]:
+) -> Iterator[Int[Tensor, "batch characters"]]:
     """Of each step: windows from anywhere in the training text."""
     generator = torch.Generator().manual_seed(seed)
     window = torch.arange(settings.length + 1)
@@ -334,24 +334,33 @@ def training_windows(
 
 def test_windows(
     text: Text, settings: Settings, seed: int
-) -> Int[Tensor, "windows tokens+1"]:
+) -> Int[Tensor, "windows characters"]:
     """Windows of the longest length, each within a file of the testing text.
 
     Any start in any file that is long enough is equally likely.
     """
-    window = torch.arange(MULTIPLES[-1] * settings.length + 1)
-    files = [file for file in text.testing if len(file) >= len(window)]
-    if not files:
+    width = MULTIPLES[-1] * settings.length + 1
+    windows = [f.unfold(0, width, 1) for f in text.testing if len(f) >= width]
+    if not windows:
         raise ValueError(
-            f"windows of {len(window)} characters need a file as long; the longest "
-            f"to test on has {max(map(len, text.testing))}"
+            f"windows of {width} characters need a file as long; the longest to test "
+            f"on has {max(map(len, text.testing))}"
         )
-    starts = torch.cat([file.unfold(0, len(window), 1) for file in files])
     generator = torch.Generator().manual_seed(10**6 + seed)
-    return starts[torch.randint(len(starts), (settings.tested,), generator=generator)]
+    chances = torch.tensor([float(len(of_file)) for of_file in windows])
+    files = chances.multinomial(settings.tested, replacement=True, generator=generator)
+    starts = torch.rand(settings.tested, generator=generator, dtype=torch.float64)
+    return torch.stack(
+        [
+            windows[file][int(start * len(windows[file]))]
+            for file, start in zip(files.tolist(), starts.tolist(), strict=True)
+        ]
+    )
 
 
-def fit(model: Model, text: Text, settings: Settings, rate: float, seed: int) -> float:
+def fit(
+    model: nn.Module, text: Text, settings: Settings, rate: float, seed: int
+) -> float:
     """Train and return the mean loss of the last tenth of the steps, in bits."""
     optimiser, schedule = optimisation(
         model, rate=rate, decay=settings.decay, steps=settings.steps
@@ -370,7 +379,10 @@ def fit(model: Model, text: Text, settings: Settings, rate: float, seed: int) ->
 
 @torch.no_grad()
 def test(
-    model: Model, windows: Int[Tensor, "windows tokens+1"], length: int, asked: int
+    model: nn.Module,
+    windows: Int[Tensor, "windows characters"],
+    length: int,
+    asked: int,
 ) -> tuple[float, float]:
     """Bits and accuracy at the last ``asked`` characters, with ``length`` shown."""
     shown, next_ones = windows[:, -length - 1 : -1], windows[:, -asked:]
