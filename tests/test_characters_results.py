@@ -1,0 +1,168 @@
+"""What is said of models of characters, of runs whose bits are known."""
+
+import pytest
+
+from posedu.experiments import characters_results as results
+from posedu.experiments.characters import (
+    ARMS,
+    CLIPS,
+    METHOD,
+    MULTIPLES,
+    RATES,
+    Result,
+    Run,
+    Settings,
+)
+
+LENGTHS = [64 * m for m in MULTIPLES]
+JITTER = (-0.002, 0.0, 0.002)  # of the reported seeds: half an interval is 0.005 bits
+
+
+def a_run(rate, encoding, seed, bits):
+    at = {str(n): b for n, b in zip(LENGTHS, bits, strict=True)}
+    accuracy = dict.fromkeys(at, 0.5)
+    more = dict(bits=at, accuracy=accuracy, loss=2.0, seconds=0.0)
+    return Run(rate=rate, encoding=encoding, seed=seed, **more)
+
+
+def made_up(bits, tried=None, jitter=JITTER):
+    """Runs of three seeds around bits [encoding][length], of which the first scatters.
+
+    ``tried`` has the bits of encodings at each rate; the middle one is the best.
+    """
+    tried = tried or {"none": (2.5, 2.0, 3.0)}
+    runs = [
+        a_run(rate, name, seed, [of] * len(LENGTHS))
+        for name, by_rate in tried.items()
+        for rate, of in zip(RATES, by_rate, strict=True)
+        for seed in (1, 2)
+    ]
+    for name, by_length in bits.items():
+        own = jitter if name == next(iter(bits)) else (0, 0, 0)
+        runs += [
+            a_run(RATES[1], name, seed, [b + e for b in by_length])
+            for seed, e in enumerate(own, 3)
+        ]
+    return Result(METHOD, Settings(text="made up"), runs)
+
+
+FOUND = {
+    "rope": (2.0, 3.5, 3.6, 3.7, 3.8),
+    "t5": (2.01, 2.02, 2.1, 2.2, 2.3),
+    "alibi": (2.2, 2.2, 2.2, 2.2, 2.215),
+    "kerple-log": (2.1, 2.1, 2.1, 2.1, 2.05),
+}
+
+
+def rows_of(table):
+    head, *rows = table.rows()
+    return [dict(zip(head, row, strict=True)) for row in rows]
+
+
+def test_what_length_costs_and_what_becomes_of_whom():
+    table = results.length_cost(made_up(FOUND))
+    rope, t5, alibi, kerple = rows_of(table)
+    assert rope["L = 1024"] == "+1.800 ± 0.000" and rope["seen"] == "breaks"
+    assert t5["L = 128"] == "+0.010 ± 0.000" and t5["seen"] == "loses"
+    assert alibi["L = 1024"] == "+0.015 ± 0.000" and alibi["seen"] == "holds"
+    assert kerple["L = 1024"] == "-0.050 ± 0.000" and kerple["seen"] == "holds"
+    assert [row["reported"] for row in (rope, t5, alibi)] == [
+        "breaks",
+        "loses",
+        "holds",
+    ]
+    assert "4 of 4 as reported" in table.caption()
+    other = made_up(FOUND | {"alibi": (2.2, 2.2, 2.2, 2.2, 2.3)})
+    assert "3 of 4 as reported" in results.length_cost(other).caption()
+
+
+def test_a_fate_is_sure_only_beside_its_interval():
+    result = made_up(FOUND)
+    far = str(LENGTHS[-1])
+    of_alibi = [r for r in result.reported() if r.encoding == "alibi"]
+    for run, more in zip(of_alibi, (-0.01, 0.0, 0.01), strict=True):
+        run.bits[far] += more
+    assert rows_of(results.length_cost(result))[2]["seen"] == "loses"
+
+
+def test_the_rate_that_is_the_best_for_all_together():
+    tried = {"none": (2.5, 2.0, 3.0), "rope": (1.9, 2.0, 3.0)}
+    table = results.rates(made_up(FOUND, tried))
+    none, rope, mean = rows_of(table)
+    first, second, third = (f"rate {rate:g}" for rate in RATES)
+    assert (none[first], rope[second], mean[third]) == ("2.500", "2.000", "3.000")
+    assert f"{RATES[1]:g} is the best for all together, and for 1 of 2" in (
+        table.caption()
+    )
+
+
+def test_expectations_are_judged_by_differences_within_seeds():
+    result = made_up(FOUND)
+    seen = {
+        (e.better, e.worse, length): gap.verdict
+        for e, length, gap in results.judged(result)
+    }
+    assert seen["kerple-log", "alibi", 128] == "agrees"
+    assert seen["alibi", "rope", 64] == "contradicted"
+    assert seen["alibi", "rope", 128] == "agrees"
+    assert seen["kerple-log", "t5", 256] == "cannot tell"  # the same bits
+    assert not any("fire" in pair for pair in seen)
+    table = results.expectations(result)
+    rows = rows_of(table)
+    assert {row["source"] for row in rows} == {"KERPLE, Table 3"}
+    (against,) = (r for r in rows if r["expected"] == "ALiBi before RoPE")
+    assert against["L = 64"] == "-0.200 ± 0.005 ✗"
+    assert against["L = 128"] == "+1.300 ± 0.005 ✓"
+    assert f"{len(seen)} expectations" in table.caption()
+    assert f"? cannot tell ({[*seen.values()].count('cannot tell')})" in table.caption()
+
+
+def test_a_pair_differs_by_what_is_noticed_and_by_its_interval():
+    result, names = made_up(FOUND), [*FOUND]
+    assert results.better_than(result, names, 64) == {
+        "rope": ["alibi", "kerple-log"],  # T5 is 0.01 behind
+        "t5": ["alibi", "kerple-log"],
+        "kerple-log": ["alibi"],
+        "alibi": [],
+    }
+    *_, kerple = rows_of(results.told_apart(result))
+    assert (kerple["encoding"], kerple["better than, L = 64"]) == ("4 KERPLE-log", "3")
+    assert kerple["better than, L = 1024"] == "1 2 3"
+    caption = results.told_apart(result).caption()
+    assert "Of 6 pairs" in caption and "5 at L = 64, 6 at L = 1024" in caption
+    unsure = made_up(FOUND, jitter=(-0.2, 0, 0.2))
+    assert results.better_than(unsure, names, 64)["rope"] == []
+
+
+def test_wider_clips_are_held_against_four():
+    bits = {
+        name: (2.0 + more,) * 5
+        for name, more in zip(
+            ("shaw-4", "shaw", *(n for n in CLIPS if n != "shaw-4")),
+            (0.0, 0.01, 0.3, 0.1, -0.1),
+            strict=True,
+        )
+    }
+    table = results.clips(made_up(bits))
+    rows = rows_of(table)
+    assert [row["clip"] for row in rows] == ["1", "2", "16", "64"]
+    saved = [row["saved at L = 64"].split()[0] for row in rows]
+    assert saved == ["-0.300", "-0.100", "-0.010", "+0.100"]
+    assert "1 of the 2 wider ones" in table.caption()
+
+
+def test_every_encoding_has_one_panel():
+    shown = [name for names in results.PANELS.values() for name in names]
+    assert sorted(shown) == sorted(ARMS)
+    everyone = made_up({name: FOUND["alibi"] for name in ARMS} | FOUND)
+    figure = results.overview(everyone)
+    assert "KERPLE-log needs 2.05 bits, RoPE 3.80" in figure.caption
+    assert "T5: from 2.01 bits to 2.30." in figure.alt
+    for title in results.PANELS:
+        assert f"<!-- {title} -->" in figure.svg
+
+
+@pytest.mark.parametrize("fate", ["holds", "loses", "breaks"])
+def test_what_is_reported_is_one_of_three(fate):
+    assert fate in results.REPORTED.values()
+    assert results.REPORTED.keys() <= ARMS.keys()
