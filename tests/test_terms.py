@@ -97,24 +97,41 @@ def test_a_prefix_and_single_tokens_are_a_full_run(kind):
         assert (torch.cat(parts, 1) - layer(x)).abs().max() < 1e-13
 
 
-@pytest.mark.parametrize("kind", ["xl", "tupe-a", "deberta, wide"])
+WIDE = {
+    "xl": lambda: TransformerXL(64, 1, 64, layout="half"),
+    "tupe-a": lambda: TUPE(
+        64, 1, 64, 1025, first_token="numbers", norm=False, relative=False
+    ),
+    "deberta": lambda: DeBERTa(64, 1, 64, span=256, rows="paper", index="code"),
+}
+wide = pytest.mark.parametrize("kind", WIDE)
+
+
+@wide
 def test_no_vector_of_each_query_and_key_is_kept(kind):
     """Ten numbers for each query and key of a head would be less than d."""
     d, n = 64, 256
-    make = {
-        "xl": lambda: TransformerXL(d, 1, d, layout="half"),
-        "tupe-a": lambda: TUPE(
-            d, 1, d, n, first_token="numbers", norm=False, relative=False
-        ),
-        "deberta, wide": lambda: DeBERTa(d, 1, d, span=256, rows="paper", index="code"),
-    }
-    layer = Attention(d, 1, encoding=make[kind]())
+    layer = Attention(d, 1, encoding=WIDE[kind]())
     x = torch.randn(1, n, d, requires_grad=True)
 
     def run():
         layer(x).sum().backward()
 
     assert peak_memory(run, torch.device("cpu")) < 4 * n * n * d / 3
+
+
+@wide
+def test_one_more_token_takes_twice_as_much_behind_twice_as_many(kind):
+    """All that grows is a few numbers and vectors for each key."""
+    layer, new = Attention(64, 1, encoding=WIDE[kind]()), torch.randn(1, 1, 64)
+
+    def peak(n):
+        cache = KVCache()
+        layer(torch.randn(1, n, 64), cache=cache)
+        return peak_memory(lambda: layer(new, cache=cache), torch.device("cpu"))
+
+    with torch.no_grad():
+        assert peak(1024) < 2.1 * peak(512)
 
 
 # Transformer-XL

@@ -48,8 +48,8 @@ class DeBERTa(Encoding):
 
     Where positions count up by one, every query is multiplied with a vector of each
     distance, and every key: O(L d) numbers, then O(L²) for a head, read along
-    diagonals. Elsewhere with every row of the table, of which the right ones are
-    gathered.
+    diagonals; a single query, and each key with the one vector that they have for each
+    other. Elsewhere with every row of the table, of which the right ones are gathered.
 
     Parameters
     ----------
@@ -147,9 +147,11 @@ class DeBERTa(Encoding):
 
     def bias(self, tokens: Tokens) -> Float[Tensor, "batch heads queries keys"]:
         """What contents and offsets say of each other, in float32 or better."""
-        if tokens.consecutive and tokens.q.shape[2]:
+        queries, keys = tokens.q.shape[2], tokens.k.shape[2]
+        if tokens.consecutive and queries == 1:
+            return self._of_one(tokens)
+        if tokens.consecutive and queries:
             of_queries, of_keys = self._by_distance(tokens)
-            queries, keys = tokens.q.shape[2], tokens.k.shape[2]
             return skew(of_queries, keys) + skew(of_keys, queries).mT
         of_queries, of_keys = self._products(tokens)
         shape = (*tokens.q.shape[:3], tokens.k.shape[2])
@@ -191,6 +193,15 @@ class DeBERTa(Encoding):
         Float[Tensor, "batch heads keys columns"],
     ]:
         """Scaled products of queries and keys with these rows, or with all."""
+        as_keys, as_queries = self._projected(tokens)
+        of_queries = tokens.q.to(as_keys.dtype) @ self._by_head(as_keys, to)
+        of_keys = tokens.k.to(as_keys.dtype) @ self._by_head(as_queries, back)
+        return of_queries, of_keys
+
+    def _projected(
+        self, tokens: Tokens
+    ) -> tuple[Float[Tensor, "rows features"], Float[Tensor, "rows features"]]:
+        """The table as keys and as queries, scaled, in float32 or better."""
         wide = torch.promote_types(tokens.q.dtype, torch.float32)
         p, scale = self.table.to(wide), self.scale(tokens.d)
         if self.norm is not None:
@@ -200,9 +211,7 @@ class DeBERTa(Encoding):
         as_queries = p @ self.query.weight.to(wide).mT
         if self.query.bias is not None:
             as_queries = as_queries + self.query.bias.to(wide)
-        of_queries = tokens.q.to(wide) @ self._by_head(as_keys * scale, to)
-        of_keys = tokens.k.to(wide) @ self._by_head(as_queries * scale, back)
-        return of_queries, of_keys
+        return as_keys * scale, as_queries * scale
 
     def _by_head(
         self, rows: Float[Tensor, "rows features"], index: Int[Tensor, "columns"] | None
@@ -210,6 +219,16 @@ class DeBERTa(Encoding):
         if index is not None:
             rows = rows[index]
         return rows.unflatten(-1, (self.heads, self.d)).permute(1, 2, 0)
+
+    def _of_one(self, tokens: Tokens) -> Float[Tensor, "batch heads 1 keys"]:
+        """A single query's: every key meets one row, O(keys · d)."""
+        offsets = torch.arange(tokens.k.shape[2] - 1, -1, -1, device=tokens.q.device)
+        back = self._index(self._met_by_keys(offsets))
+        as_keys, as_queries = self._projected(tokens)
+        of_query = tokens.q.to(as_keys.dtype) @ self._by_head(as_keys, None)
+        rows = self._by_head(as_queries, back)
+        of_keys = torch.einsum("bhjd,hdj->bhj", tokens.k.to(rows.dtype), rows)
+        return of_query[..., self._index(offsets)] + of_keys[:, :, None]
 
     def _by_distance(
         self, tokens: Tokens
