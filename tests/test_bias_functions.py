@@ -23,8 +23,10 @@ from posedu.torch import (
     CoPE,
     Encoding,
     FoX,
+    KERPLELog,
     KVCache,
     RoPE,
+    Sandwich,
 )
 from posedu.torch import attend as attend_torch
 from posedu.torch.bias import broken_lines, dape
@@ -254,6 +256,8 @@ BELOW = {
     "alibi, one-sided": lambda: ALiBi(4, slopes="authors", sides="one-sided"),
     "t5": lambda: T5(3, bidirectional=True, buckets=8, distance=16),
     "fire": lambda: fire(heads=3),
+    "kerple_log": lambda: KERPLELog(3, scaling="code"),
+    "sandwich": lambda: Sandwich(3, width=8, index_from=1, diagonal="kept"),
     "none": lambda: None,
 }
 KERNELS = {1: None, 3: "masked", 5: "code"}
@@ -384,6 +388,8 @@ def test_the_faces_take_doors_of_any_bias(over, kernel, residual):
             "alibi, one-sided": {"heads": 4, "slopes": "authors", "sides": "one-sided"},
             "t5": {"bidirectional": True, "distance": 16},
             "fire": {"threshold": 4.0, "activation": "relu", "later": "zero"},
+            "kerple_log": {"scaling": "code"},
+            "sandwich": {"heads": 3, "width": 8, "index_from": 1, "diagonal": "kept"},
         }[over]
         doors = getattr(reference, over.partition(",")[0])(**given, **options)
     q = normal(encoding.heads, 6, 4)

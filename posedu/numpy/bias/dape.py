@@ -37,9 +37,11 @@ def dape(
     Parameters
     ----------
     over
-        The bias: doors that have no others than ``bias`` and ``scale``; or its name,
-        ``"alibi"``, ``"t5"`` or ``"fire"``, and its keywords, each with ``over_``
-        before it. ``None``: none, so that f reads S alone.
+        The bias: doors that have no others than ``bias`` and ``scale``, such as those
+        of :func:`posedu.numpy.bias.kerple_log` and
+        :func:`posedu.numpy.bias.sandwich`; or its name, ``"alibi"``, ``"t5"`` or
+        ``"fire"``, and its keywords, each with ``over_`` before it. ``None``: none, so
+        that f reads S alone.
     hidden_weight, hidden_bias, out_weight, out_bias
         Of the network; channels are the heads of S, then those of B.
     residual

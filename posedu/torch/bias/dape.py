@@ -42,8 +42,10 @@ class DAPE(Encoding):
         Query heads.
     over
         The bias: an encoding that opens no other doors than ``scale``, ``fold`` and
-        ``bias``; or its name, ``"alibi"``, ``"t5"`` or ``"fire"``, and its keywords,
-        each with ``over_`` before it. ``None``: none, so that f reads S alone.
+        ``bias``, such as :class:`posedu.torch.bias.KERPLELog` and
+        :class:`posedu.torch.bias.Sandwich`; or its name, ``"alibi"``, ``"t5"`` or
+        ``"fire"``, and its keywords, each with ``over_`` before it. ``None``: none, so
+        that f reads S alone.
     kernel
         How many keys f reads, odd: 1 in the first version, 3 in the second.
     residual
