@@ -145,6 +145,7 @@ ENCODINGS = (
         relative="exactly up to the threshold; beyond it depends on the query, too",
         bounded="yes: by the network on [0, 1]",
         chapter="functions",
+        lab="bias",
         special_cases=(
             SpecialCase(
                 "kerple-log",
@@ -206,6 +207,7 @@ ENCODINGS = (
         relative="no: what it adds depends on the content of all heads",
         bounded="no: it grows with the bias that it reads",
         chapter="functions",
+        lab="bias",
         special_cases=(
             SpecialCase("alibi", "over ALiBi, the last weights are 0", "eq-dape-off"),
             SpecialCase("fire", "over FIRE, the last weights are 0", "eq-dape-off"),

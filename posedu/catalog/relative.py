@@ -131,6 +131,7 @@ ENCODINGS = (
         file="relative.transformer_xl",
         module="TransformerXL",
         chapter="terms",
+        lab="relative",
         variants=(
             variant(layout="half"),
             variant(layout="interleaved", clamp=6.0),
@@ -154,6 +155,7 @@ ENCODINGS = (
         file="relative.tupe",
         module="TUPE",
         chapter="terms",
+        lab="relative",
         variants=(
             variant(first_token="numbers", module={"norm": False, "relative": False}),
             variant(
@@ -193,6 +195,7 @@ ENCODINGS = (
         file="relative.deberta",
         module="DeBERTa",
         chapter="terms",
+        lab="relative",
         variants=(
             variant(
                 rows="paper",
@@ -218,6 +221,14 @@ ENCODINGS = (
         cost="O(L² d) a head and layer for products with the rows of the table",
         relative="exactly",
         bounded="yes: one row for all offsets from the last on",
+        special_cases=(
+            SpecialCase(
+                "shaw",
+                "Q is 0 and queries are √3 longer; its keys alone, of k − 1 earlier "
+                "and k later offsets",
+                "eq-deberta-shaw",
+            ),
+        ),
         sizes=("d", "heads", "d_model"),
         unit="1",
     ),
