@@ -14,9 +14,9 @@ from pathlib import Path
 from types import SimpleNamespace
 from urllib.parse import unquote, urlsplit
 
+import lxml.html
 import nbformat
 import pytest
-from bs4 import BeautifulSoup
 from docutils import nodes
 from test_lines import made_up
 
@@ -99,6 +99,10 @@ def chromium(browser):
 
 def html(page):
     return (HTML / page).read_text(encoding="utf-8")
+
+
+def parsed(page):
+    return lxml.html.document_fromstring(html(page))
 
 
 def open_page(context, address, page):
@@ -400,8 +404,8 @@ def test_reading_time_counts_words_code_formulas_and_figures():
 
 @pytest.mark.parametrize("page", OF_CHAPTERS)
 def test_a_page_says_one_time_under_its_title_and_on_every_path(page):
-    said = BeautifulSoup(html(f"{page}.html"), "html.parser").select_one(".posedu-said")
-    time = said.get_text().partition(" to read")[0]
+    (said, *_) = parsed(f"{page}.html").cssselect(".posedu-said")
+    time = said.text_content().partition(" to read")[0]
     text = html("book/reference/paths.html").split("<article")[1]
     name = page.removeprefix("book/")
     steps = re.findall(rf'{name}\.html">.*?</a> · ([^.]*)\.', text, re.S)
@@ -410,15 +414,16 @@ def test_a_page_says_one_time_under_its_title_and_on_every_path(page):
 
 @pytest.mark.parametrize("page", OF_CHAPTERS)
 def test_every_line_of_a_check_leads_to_how_to_read_it(page):
-    text = BeautifulSoup(html(f"{page}.html"), "html.parser")
-    folds = text.select("details.posedu-check")
-    assert bool(folds) == bool(text.select("summary .posedu-proof"))
+    text = parsed(f"{page}.html")
+    folds = text.cssselect("details.posedu-check")
+    assert bool(folds) == bool(text.cssselect("summary .posedu-proof"))
     for fold in folds:
-        counts = re.findall(r"refuses (\d+) of (\d+)", fold.summary.get_text())
-        link = fold.select_one('a[href$="ledger.html#how-to-read-a-check"]')
-        assert link.find_parent("summary") is None
+        summary = fold.find("summary").text_content()
+        counts = re.findall(r"refuses (\d+) of (\d+)", summary)
+        (link, *_) = fold.cssselect('a[href$="ledger.html#how-to-read-a-check"]')
+        assert next(link.iterancestors("summary"), None) is None
         falls_short = any(refused != changes for refused, changes in counts)
-        assert ("why not all" in link.get_text()) == falls_short
+        assert ("why not all" in link.text_content()) == falls_short
 
 
 @pytest.mark.parametrize("page", OF_CHAPTERS)
@@ -678,27 +683,31 @@ def test_a_chapter_has_every_part(chapter):
 @functools.cache
 def at_first_sight(chapter):
     """A chapter's article as it opens: no folds, no exercises, of tabs the first."""
-    page = BeautifulSoup(html(f"{chapter}.html"), "html.parser")
-    article = page.select_one("article.bd-article")
+    (article,) = parsed(f"{chapter}.html").cssselect("article.bd-article")
     hidden = ".exercise, .solution, .sd-tab-content ~ .sd-tab-content, script, style"
-    for part in article.select(f"details > :not(summary), {hidden}"):
-        part.decompose()
+    return without(article, f"details > :not(summary), {hidden}")
+
+
+def without(article, hidden):
+    """An article whose parts are gone that a selector names, not what follows them."""
+    article = copy.deepcopy(article)
+    for part in article.cssselect(hidden):
+        if part.getparent() is not None:
+            part.drop_tree()
     return article
 
 
 @pytest.mark.parametrize("chapter", CHAPTERS)
 def test_a_chapter_is_read_in_25_minutes(chapter):
-    article = copy.copy(at_first_sight(chapter))
-    for part in article.select("pre, svg, details"):
-        part.decompose()
-    words = re.findall(r"[^\W\d_]{2,}", article.get_text(" "))
+    article = without(at_first_sight(chapter), "pre, svg, details")
+    words = re.findall(r"[^\W\d_]{2,}", " ".join(article.itertext(str)))
     assert 800 < len(words) <= 4000
 
 
 def test_most_code_is_a_click_away():
     """The first edition showed 4,700 lines."""
-    shown = [pre for c in CHAPTERS for pre in at_first_sight(c).select("pre")]
-    lines = sum(len(pre.get_text().strip().splitlines()) for pre in shown)
+    shown = [pre for c in CHAPTERS for pre in at_first_sight(c).cssselect("pre")]
+    lines = sum(len(pre.text_content().strip().splitlines()) for pre in shown)
     assert 300 < lines <= 4700 / 3
 
 
@@ -726,8 +735,8 @@ def test_the_ledger_lists_every_claim_of_the_chapters():
 def test_a_chapter_and_its_further_pages_lead_to_each_other(chapter):
     pages = {chapter, *contents.further(chapter)}
     for page in pages:
-        here = BeautifulSoup(html(f"{page}.html"), "html.parser")
-        ways = {a["href"] for a in here.select(".posedu-ways a")}
+        here = parsed(f"{page}.html")
+        ways = {a.get("href") for a in here.cssselect(".posedu-ways a")}
         assert {f"{Path(other).name}.html" for other in pages - {page}} <= ways
 
 
@@ -801,10 +810,10 @@ def numbers(asked, chosen):
 @pytest.mark.parametrize("page", SLIDERS)
 def test_without_scripts_the_prose_has_its_first_numbers(page):
     given, asked = prose(page)
-    soup = BeautifulSoup(html(page), "html.parser")
-    shown = [part.get_text() for part in soup.select("p .posedu-slider")]
+    here = parsed(page)
+    shown = [part.text_content() for part in here.cssselect("p .posedu-slider")]
     assert shown == [slider.first for slider in given]
-    shown = [part.get_text() for part in soup.select("p .posedu-computed")]
+    shown = [part.text_content() for part in here.cssselect("p .posedu-computed")]
     assert shown == numbers(asked, {slider.name: slider.first for slider in given})
 
 
