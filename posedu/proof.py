@@ -131,12 +131,13 @@ def prove_each(
     boolean: a list or a matrix is not true because it is there. Or it returns a table
     of symbols, and the display must hold with it.
     """
-    count, tables = 0, []
+    count, tables, display = 0, [], None
     for case in cases:
         verdict = holds(case)
         if isinstance(verdict, Mapping):
             tables.append(verdict)
-            verdict = not _is_false(parse(find(label)), verdict)
+            display = display or parse(find(label))
+            verdict = not _is_false(display, verdict)
         if not isinstance(verdict, bool | np.bool_):
             raise TypeError(
                 f"{label}: holds must return a boolean, got {verdict!r} for {case}"

@@ -69,13 +69,17 @@ READINGS = {
     ),
     "factorial": (r"n! a", 2 * a),
     "conjugate": (r"\overline{\mathrm i a}", -sp.I * a),
+    "positive part": (r"\bigl[ a \bigr]_+ - [-b]_+", sp.Max(a, 0) - sp.Max(-b, 0)),
+    "limit": (r"\lim_{t \to 0} \frac{\sin t}{t} + a", 1 + a),
+    "limit at infinity": (r"\lim_{t \to \infty} (1 + a / t)", 1),
+    "integral": (r"\int_0^b (3 t^2 + 1)\, dt - a", b**3 + b - a),
     "bars": (r"\bigl| a \bigr| + \lvert b\rvert", sp.Abs(a) + sp.Abs(b)),
 }
 
 
 @pytest.mark.parametrize("latex, value", READINGS.values(), ids=READINGS)
 def test_a_display_is_read_as_the_book_writes(latex, value):
-    known = table | {"p in": [0, 2], "l": 1}
+    known = table | {"p in": [0, 2], "l": 1, "int dt": t**3 + t}
     ((sign, left, right),) = sides(f"{latex} = x", known)
     if value is None:
         value = sp.exp(6) / (sp.exp(5) + sp.exp(6) + sp.exp(7))
@@ -107,6 +111,10 @@ def test_words_about_quantifiers_are_left_out():
         (r"a", "without a relation"),
         (r"\cos = a", "of nothing"),
         (r"\sin^2 = a", "of nothing"),
+        (r"\lim_t a = x", "where its variable goes"),
+        (r"\int_0^1 a = x", "ends with a thin space and dx"),
+        (r"\int^1 a\, dt = x", "has two bounds"),
+        (r"\int_0^1 a\, dt = x", "must stand under 'int dt'"),
     ],
 )
 def test_what_can_be_read_in_two_ways_or_in_none_is_refused(latex, message):
@@ -206,6 +214,15 @@ def test_prove_reads_no_inequality(page):
         prove("eq-x", {"i": i}, covers="")
 
 
+def test_an_integral_is_what_its_antiderivative_says_and_no_other(page, capsys):
+    page(r"\int_1^\infty \frac{a}{x^2}\, dx = a")
+    at = {"a": a, "x": x}
+    prove("eq-x", at | {"int dx": -a / x}, covers="")
+    assert "refuses 2 of 2 changes" in capsys.readouterr().out
+    with pytest.raises(ProofError, match="differs by"):  # the same at both ends
+        prove("eq-x", at | {"int dx": -a / x**2}, covers="")
+
+
 def test_cases_are_read_from_the_display(page, capsys):
     page(r"\sum_{l=0}^{n} l = n (n + 1) / 2 , \quad n < 9")
     prove_each("eq-x", range(9), lambda n: {"n": n}, covers="n < 9")
@@ -248,6 +265,8 @@ def test_a_bound_is_read_from_the_display(page, capsys):
         (r"\sum_{l=0}^{n-1} v_l = a", 3),
         (r"R^{\text{axial}}_i = A_+", 1),
         (r"A^{(1)}_{ij} = e^{-a}", 4),
+        (r"\int_0^\infty a\, dt = b", 1),
+        (r"\lim_{t \to \infty} v_t = b", 1),
     ],
 )
 def test_every_sign_index_and_exponent_is_changed_once(latex, count):

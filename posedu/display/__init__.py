@@ -13,8 +13,11 @@ The grammar is the book's own and refuses what can be read in two ways:
 - Letters that stand together are a product; in a subscript they are indices.
 - A name before a parenthesis is a function where the table's value can be called.
 - ``\cos``, ``\log`` and the like without parentheses end at a sign, a thin space or the
-  next function, a sum or product at the next sign.
+  next function, a sum, product, limit or integral at the next sign.
 - Absolute values are between ``\lvert`` and ``\rvert``, or ``\bigl|`` and ``\bigr|``.
+- An integral ends with ``\, dx``. The table has under ``"int dx"`` what is inserted at
+  its ends, the derivative of which must be what is integrated.
+- ``[x]_+`` is x where it is positive, else 0; behind a name there is a thin space.
 - A slash divides what stands before it by one factor, after which a sign comes.
 - ``e^{…}`` is the exponential function and ``\mathrm{i}`` the imaginary unit, unless
   the table has them.

@@ -49,7 +49,8 @@ def _scripts(factor: Tree, tail: Tree) -> Iterator[Tree]:
     if _is_part_of_name(script):
         return
     yield from _changes(script)
-    is_variable = isinstance(head, Token) and head.type == "FUNCTION"
+    is_function = isinstance(head, Token) and head.type == "FUNCTION"
+    is_variable = is_function and head != "\\int"
     if tail.data == "below" and is_variable:
         return
     nodes = list(index_nodes(script)) if tail.data == "below" else script.children
@@ -58,9 +59,9 @@ def _scripts(factor: Tree, tail: Tree) -> Iterator[Tree]:
 
 
 def _is_part_of_name(script: Tree) -> bool:
-    """Whether a script is a word, a sign or, as in ``A^{(1)}``, a number's mark."""
+    """Whether a script is a word, a sign, ∞ or, as in ``A^{(1)}``, a number's mark."""
     tokens = list(script.scan_values(bool))
-    marks = all(t.type in ("TEXT", "SIGN", "TOP") for t in tokens)
+    marks = all(t.type in ("TEXT", "SIGN", "TOP") or t == "\\infty" for t in tokens)
     numbered = any(script.find_data("group")) and all(
         t.type == "NUMBER" for t in tokens
     )

@@ -20,11 +20,13 @@ factor: atom tail*
      | "!" -> factorial
 script: NAME | NUMBER | TOP | TEXT | "{" SIGN "}" | SIGN
       | "{" statement ("," statement)* "}"
+      | "{" sum "\\to" sum "}"
 ?atom: NAME | NUMBER | TEXT | FUNCTION
      | "(" statement ")" -> group
      | "(" statement ("," statement)+ ")" -> tuple
      | "{" statement "}" -> group
      | "[" sum "," sum "]" -> commutator
+     | "[" sum "]_+" -> positive
      | "\\lvert" sum "\\rvert" -> modulus
      | "\\lVert" sum "\\rVert" -> norm
      | "\\lfloor" sum "\\rfloor" -> floor
@@ -39,7 +41,7 @@ row: cell ("\\cell" cell)*
 cell: sum?
 case: sum ","? "\\cell" statement ","?
 
-FUNCTION.3: /\\(sin|cos|tan|log|exp|det|diag|max|min|softmax|sum|prod)(?![a-zA-Z])/
+FUNCTION.3: /\\(sin|cos|tan|log|exp|det|diag|max|min|softmax|sum|prod|int|lim)(?![a-zA-Z])/
 TEXT.3: /\\(text|operatorname|mathrm)\s*\{[^{}]*\}/
 RELATION.3: /=|<|>|\\(le|ge)(?![a-zA-Z])/
 TIMES.3: /\\(cdot|times)(?![a-zA-Z])/
@@ -47,7 +49,7 @@ TOP.3: /\\top(?![a-zA-Z])/
 THIN.3: /(\\[,;: ]|\\q?quad(?![a-zA-Z]))+/
 NAME.2: /\\(hat|tilde|bar|mathbf|mathbb|mathcal) *(\{ *\\?[a-zA-Z0-9]+ *\}|\\?[a-zA-Z0-9])/
       | /\\(alpha|beta|gamma|delta|epsilon|varepsilon|theta|lambda|mu|nu|xi|pi|rho)(?![a-zA-Z])/
-      | /\\(sigma|tau|phi|varphi|psi|omega|zeta|ell|PE|Pi|Sigma|Theta|Phi)(?![a-zA-Z])/
+      | /\\(sigma|tau|phi|varphi|psi|omega|zeta|ell|PE|Pi|Sigma|Theta|Phi|Gamma|infty)(?![a-zA-Z])/
       | /[a-zA-Z]/
 NUMBER: /\d+(\.\d+)?/
 OVER: "/"
@@ -107,5 +109,5 @@ def _plain(latex: str) -> str:
 
 def _cells(body: str) -> str:
     """The inside of a matrix with commands of its own between cells and rows."""
-    rows = re.sub(r"\\\\(\[[^\]]*\])?", r"\\row ", body.strip().rstrip(","))
+    rows = re.sub(r"\\\\(\[[^\]]*\])?", r"\\row ", body.rstrip(" ,.\n"))
     return " " + rows.replace("&", r"\cell ") + " "

@@ -13,7 +13,7 @@ from lark import Token, Tree
 from posedu.display.grammar import DisplayError, parse
 
 Table = Mapping[str, Any]
-_SUMS = ("\\sum", "\\prod")  # of all that follows up to a sign
+_SUMS = ("\\sum", "\\prod", "\\lim", "\\int")  # of what follows, up to a sign
 
 
 def sides(display: str | Tree, table: Table) -> list[tuple[str, Any, Any]]:
@@ -145,14 +145,19 @@ def _factor(node: Tree, table: Table) -> Any:
         return _with_tails(value, tails[at + 1 :], table)
     if isinstance(head, Token) and head.type in ("NAME", "TEXT"):
         return _named(head, tails, table)
-    value = sp.Number(str(head)) if isinstance(head, Token) else evaluate(head, table)
+    value = _number(head) if isinstance(head, Token) else evaluate(head, table)
     return _with_tails(value, tails, table)
+
+
+@functools.cache
+def _number(digits: Token) -> sp.Number:
+    return sp.Number(str(digits))
 
 
 def _named(head: Token, tails: list[Tree], table: Table) -> Any:
     """The value of a name, known to the table with some of its scripts or alone."""
     name = plain_name(head)
-    for at, tail in enumerate(tails):
+    for at, tail in enumerate(tails if _has_scripts(name, table) else ()):
         key = name + written(tail)
         if tail.data in ("below", "above") and key in table:
             return _with_tails(table[key], tails[:at] + tails[at + 1 :], table)
@@ -164,6 +169,11 @@ def _named(head: Token, tails: list[Tree], table: Table) -> Any:
         return _with_tails(_CONSTANTS[name], tails, table)
     known = ", ".join(sorted(table))
     raise DisplayError(f"the table says nothing of {name}; it has {known}")
+
+
+def _has_scripts(name: str, table: Table) -> bool:
+    """Whether a key of the table is this name with a script."""
+    return any(key.startswith((f"{name}_", f"{name}^")) for key in table)
 
 
 def _with_tails(value: Any, tails: list[Tree], table: Table) -> Any:
@@ -253,6 +263,10 @@ def _apply(head: Token, scripts: list[Tree], body: list[Any], table: Table) -> A
     name = str(head)[1:]
     below = next((tail for tail in scripts if tail.data == "below"), None)
     above = next((tail for tail in scripts if tail.data == "above"), None)
+    if name == "lim":
+        return _limit(below, body, table)
+    if name == "int":
+        return _integral(below, above, body, table)
     is_list = all(isinstance(node, Tree) and node.data == "statement" for node in body)
     nodes = body if is_list else [Tree("product", body)]
     if below is None:
@@ -264,6 +278,43 @@ def _apply(head: Token, scripts: list[Tree], body: list[Any], table: Table) -> A
         total = sum(_exponential(value) for value in values)
         return _exponential(evaluate(node, table)) / total
     return _GATHERED[name](values)
+
+
+def _limit(below: Tree | None, body: list[Any], table: Table) -> Any:
+    r"""``\lim_{x \to a}`` of a product."""
+    if below is None or len(below.children[0].children) != 2:
+        raise DisplayError("a limit says where its variable goes")
+    variable, point = (evaluate(node, table) for node in below.children[0].children)
+    return sp.limit(evaluate(Tree("product", body), table), variable, point)
+
+
+def _integral(
+    below: Tree | None, above: Tree | None, body: list[Any], table: Table
+) -> Any:
+    r"""``\int_a^b f \, dx``, by the antiderivative that the table has of it."""
+    match body:
+        case [*inside, Token(type="THIN"), Tree(children=["d"]), Tree(children=[x])]:
+            key = f"int d{plain_name(x)}"
+        case _:
+            raise DisplayError("an integral ends with a thin space and dx")
+    if below is None or above is None:
+        raise DisplayError("an integral has two bounds")
+    if key not in table:
+        raise DisplayError(f"an antiderivative must stand under '{key}'")
+    variable, integrand = evaluate(x, table), evaluate(Tree("product", inside), table)
+    error = table[key].diff(variable) - integrand
+    low, high = (_exponent(end, table) for end in (below, above))
+    # times a symbol of its own, so that no equation holds unless it is zero
+    upper = _inserted(table[key], variable, high, "-")
+    return upper - _inserted(table[key], variable, low, "+") + sp.Dummy() * error
+
+
+@functools.cache
+def _inserted(inside: sp.Expr, variable: sp.Symbol, end: sp.Expr, side: str) -> sp.Expr:
+    """An antiderivative at an end, or its limit from that side."""
+    value = inside.subs(variable, end)
+    infinite = value.has(sp.oo, -sp.oo, sp.zoo, sp.nan)
+    return sp.limit(inside, variable, end, side) if infinite else value
 
 
 def _scopes(below: Tree, above: Tree | None, table: Table) -> Iterator[Table]:
@@ -303,6 +354,7 @@ def _variable(node: Tree | Token) -> str:
     return plain_name(tokens[0])
 
 
+@functools.cache
 def plain_name(token: Token) -> str:
     r"""``omega`` for ``\omega``, ``hat q`` for ``\\hat{q}``, the word for a text."""
     words = re.findall(r"[a-zA-Z0-9]+", str(token))
@@ -329,16 +381,18 @@ def _is_function(node: Any) -> bool:
 
 
 def _scalar(value: Any) -> Any:
-    """A matrix of one entry is that entry, a number SymPy's."""
+    """A matrix of one entry is that entry, an integer SymPy's, a float Python's."""
     if isinstance(value, sp.MatrixBase):
         return value[0, 0] if value.shape == (1, 1) else value
-    return sp.sympify(value) if isinstance(value, int | float) else value
+    if isinstance(value, float):
+        return float(value)
+    return sp.Integer(value) if isinstance(value, int) else value
 
 
 def _times(left: Any, right: Any) -> Any:
     if _is_indexed(left) or _is_indexed(right):
         raise DisplayError("a function or a sequence stands where a factor is wanted")
-    return _scalar(left * right)
+    return _scalar(right if left is sp.S.One else left * right)
 
 
 def _softmax(column: sp.Matrix) -> sp.Matrix:
@@ -396,6 +450,7 @@ _CALLS: dict[str, Callable[..., Any]] = {
     "inner": lambda left, right: left.dot(right),
     "conjugate": sp.conjugate,
     "root": sp.sqrt,
+    "positive": lambda value: sp.Max(sp.factor(value), 0),
     "fraction": operator.truediv,
     "commutator": lambda left, right: left * right - right * left,
     "sin": sp.sin,
@@ -418,6 +473,7 @@ _GATHERED: dict[str, Callable[[list[Any]], Any]] = {
 }
 _CONSTANTS: dict[str, Any] = {
     "pi": sp.pi,
+    "infty": sp.oo,
     "mathrm i": sp.I,
     "Re": sp.re,
     "sigma": lambda z: 1 / (1 + sp.exp(-z)),
