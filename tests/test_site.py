@@ -700,7 +700,7 @@ def without(article, hidden):
 @pytest.mark.parametrize("chapter", CHAPTERS)
 def test_a_chapter_is_read_in_25_minutes(chapter):
     article = without(at_first_sight(chapter), "pre, svg, details")
-    words = re.findall(r"[^\W\d_]{2,}", " ".join(article.itertext(str)))
+    words = re.findall(r"[^\W\d_]{2,}", " ".join(article.itertext()))
     assert 800 < len(words) <= 4000
 
 
