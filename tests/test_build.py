@@ -67,6 +67,15 @@ def test_every_kind_of_fault_fails_twice_in_a_row(book, capfd):
     assert (book / "_build" / "html" / "book" / "page.html").exists()
 
 
+def test_search_knows_the_terms_of_a_page_that_did_not_change(book):
+    write(book, "```{glossary}\nAttention\n: A term.\n```")
+    for title in ("Home", "House"):
+        (book / "book" / "index.md").write_text(f"# {title}\n")
+        assert make_site(book)
+    index = (book / "_build" / "html" / "searchindex.js").read_text()
+    assert '"attention": [[' in index.partition('"indexentries"')[2]
+
+
 def test_a_failing_cell_is_never_served(book):
     write(book, "Words.")
     (book / "_build").mkdir()

@@ -3,9 +3,9 @@
 import gc
 
 PARTS = (
-    *("beside", "catalog", "claims", "exercises", "folds", "home", "in_code"),
-    *("light", "notation", "pages", "questions", "reading", "served", "sliders"),
-    *("status", "tags", "timings", "ways"),
+    *("beside", "catalog", "claims", "entries", "exercises", "folds", "home"),
+    *("in_code", "light", "notation", "pages", "questions", "reading", "served"),
+    *("sliders", "status", "tags", "timings", "ways"),
 )
 
 
