@@ -13,21 +13,26 @@ import jaxtyping
 import pytest
 import torch
 from beartype import BeartypeConf, beartype
+from torch.nn.attention import flex_attention
 
 # PEP 484: where a float is asked for, an int will do.
 typechecker = beartype(conf=BeartypeConf(is_pep484_tower=True))
 every_function = jaxtyping.jaxtyped
+INSIDES = ("posedu.check.values", "posedu.check.diagnosis")  # of every answer's check
 
 
 def annotated_functions(made=None, **options):
     """As ``jaxtyped``, which the import hook puts on every function, save those with
     nothing to check, those inside others, which it would compile at each call, and
-    private ones, which public ones call with what was checked."""
+    private ones and those of private modules, which public ones call with what was
+    checked: most calls of all."""
     if made is None:
         return functools.partial(annotated_functions, **options)
     if inspect.isfunction(made):
         inner = "<locals>" in made.__qualname__
-        private = made.__name__.startswith("_") and not made.__name__.endswith("__")
+        names = (*made.__module__.split("."), made.__name__)
+        private = any(n.startswith("_") and not n.endswith("__") for n in names)
+        private = private or made.__module__ in INSIDES
         if inner or private or not made.__annotations__:
             return made
     return every_function(made, **options)
@@ -41,6 +46,12 @@ hypothesis.settings.register_profile("ci", deadline=None, derandomize=True)
 hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "local")
 
 torch.set_num_threads(1)  # as many workers as cores: a second thread would wait
+if not torch.accelerator.is_available():  # for which each call's stack would be kept
+    torch.manual_seed = torch.default_generator.manual_seed
+
+# Uncompiled FlexAttention traces every call before it computes what it would without.
+UNTRACED = "_FLEX_ATTENTION_DISABLE_COMPILE_DEBUG"
+setattr(flex_attention, UNTRACED, True)
 
 # What the compiler is given is traced and differentiated, where our code can go
 # wrong; `make compiled` also has it written in C++, at seconds for each graph.
@@ -137,6 +148,12 @@ def open_page(browser, tab):
     for context in contexts:
         context.close()
     assert complaints == []
+
+
+@pytest.fixture
+def traced(monkeypatch):
+    """Let uncompiled FlexAttention trace its calls, as it does for its users."""
+    monkeypatch.setattr(flex_attention, UNTRACED, False)
 
 
 @pytest.fixture

@@ -259,6 +259,7 @@ of_kinds = pytest.mark.parametrize(
 
 
 @of_kinds
+@pytest.mark.usefixtures("traced")
 def test_torch_equals_the_reference(
     name, encoding, doors, heads, kv_heads, causal, route
 ):

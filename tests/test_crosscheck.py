@@ -25,6 +25,8 @@ from posedu.numpy.gated import cope, forget_bias, log_gates
 from posedu.numpy.rotary import rope
 from posedu.torch import FoX, RoPE, StickBreaking, turn_pairs
 
+pytestmark = pytest.mark.usefixtures("traced")
+
 # A compiler takes seconds for each variant: one of every record is enough for what the
 # faces share, and each module's own tests compile what is its own.
 COMPILING = """

@@ -16,6 +16,7 @@ from posedu.crosscheck.attention import (
 )
 from posedu.numpy.attention import Projections, attention, causal_mask, softmax
 
+pytestmark = pytest.mark.usefixtures("traced")
 U32, U64 = 2.0**-24, 2.0**-53
 
 

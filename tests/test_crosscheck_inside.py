@@ -6,7 +6,7 @@ import pytest
 from posedu.catalog import CATALOG
 from posedu.torch.attention import ROUTES
 
-pytestmark = pytest.mark.usefixtures("unchecked")
+pytestmark = pytest.mark.usefixtures("unchecked", "traced")
 
 
 @pytest.mark.parametrize(**faults.variants_of("doors", "block"))
