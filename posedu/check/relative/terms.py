@@ -297,7 +297,7 @@ With one zero in front of each row, the flat array has `queries` numbers too man
             _padded_right,
         ),
         Misconception(
-            "Each row is one place too far to the right",
+            "Each row is one place too far to the left",
             "The last query's row is right as it is; the one before moves by one.",
             lambda products: _rolled(products, lambda i, n: i - n),
         ),
@@ -338,8 +338,8 @@ With one zero in front of each row, the flat array has `queries` numbers too man
         ),
         Misconception(
             "The mask is put before the shift",
-            "Hidden by column the farthest distances are kept for the first query; "
-            "they go with the shift by themselves.",
+            "Before the shift a column is a distance: the first query loses its nearest "
+            "keys. What is to be hidden stands above the diagonal after it.",
             lambda products: _unmasked(
                 np.tril(products, products.shape[1] - products.shape[0])
             ),
@@ -563,7 +563,7 @@ Where does the segment of token $t$ begin?
     misconceptions=(
         Misconception(
             "This is a sliding window",
-            "Every query of yours sees as many keys. But the memory ends where the "
+            "Every query of yours sees equally many keys. But the memory ends where the "
             "*segment* begins, and later queries of it see more.",
             _mask(lambda t, j, segment, memory: (j <= t) & (j >= t - memory)),
         ),
