@@ -773,6 +773,11 @@ What is replaced is the positional part alone. Who wins at query 0 and key 0?
             _untied(_divided),
         ),
         Misconception(
+            "Both numbers are left out",
+            "Row and column 0 have θ₁ and θ₂, not 0.",
+            _untied(lambda z, theta, d: _set(z, 0.0, 0.0)),
+        ),
+        Misconception(
             "θ is added",
             "Row and column are *reset*: what was there is gone.",
             _untied(_added),
@@ -906,6 +911,14 @@ One layer leads to the oldest token of the memory. Of which segment is that, and
             "begins before *that*.",
             lambda token, layers, segment, memory: min(
                 layers * memory + token % segment, token
+            ),
+        ),
+        Misconception(
+            "The place in the segment is counted for each layer",
+            "A layer below begins at the oldest token of a memory, which has another "
+            "place in its segment.",
+            lambda token, layers, segment, memory: min(
+                layers * (memory + token % segment), token
             ),
         ),
         Misconception(

@@ -70,6 +70,11 @@ Which row has the query's own place? Which way from there does the next key lie?
             lambda i, j, k: k + max(1 - k, min(k - 1, j - i)) if k else 0,
         ),
         Misconception(
+            "The clip comes one too late",
+            "Rows 0 to 2k are the table; the last is that of k and all beyond.",
+            lambda i, j, k: k + max(-k, min(k + 1, j - i)),
+        ),
+        Misconception(
             "Distances have no sign here",
             "A key before the query and one after it have different vectors.",
             lambda i, j, k: k + min(k, abs(j - i)),
