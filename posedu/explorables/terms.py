@@ -82,7 +82,7 @@ def terms_of(method: str, start: int) -> list[Float[Array, "queries keys"] | Non
         positional = of(doors, nothing, nothing)
         return [of(doors, q, k) - positional, None, None, positional]
     doors = deberta(
-        table=table[:8], query_weight=w_r, key_weight=w_s, rows="paper", index="code"
+        table=table[:8], query_weight=w_r, key_weight=w_s, rows="paper", index="paper"
     )
     to_position, to_content = of(doors, q, nothing), of(doors, nothing, k)
     return [of(doors, q, k) - to_position - to_content, to_position, to_content, None]

@@ -1,4 +1,4 @@
-"""A query among relative vectors: where it points, that offset gets the weight."""
+"""A query among relative vectors: which offset gets the weight, and what moves it."""
 
 import numpy as np
 from jaxtyping import Float
@@ -36,9 +36,9 @@ def vectors_explorable() -> Explorable:
         ),
         said=said(weights),
         caption="Left: a vector for each offset, 4 and more sharing one, and a query. "
-        "Right: the last query’s weights, if contents are equal. The query gives the "
-        "offset that it points at the most; move all vectors by the same, and no "
-        "weight changes.",
+        "Right: the last query’s weights, if contents are equal. Before anything is "
+        "moved, the query gives the most to the offset that it points at; move all "
+        "vectors by the same, and no weight changes.",
         numbers={
             "rows": ROWS.round(6).tolist(),
             "keys": KEYS,

@@ -297,7 +297,7 @@ With one zero in front of each row, the flat array has `queries` numbers too man
             _padded_right,
         ),
         Misconception(
-            "Each row is one place too far to the right",
+            "Each row is one place too far to the left",
             "The last query's row is right as it is; the one before moves by one.",
             lambda products: _rolled(products, lambda i, n: i - n),
         ),
@@ -338,8 +338,8 @@ With one zero in front of each row, the flat array has `queries` numbers too man
         ),
         Misconception(
             "The mask is put before the shift",
-            "Hidden by column the farthest distances are kept for the first query; "
-            "they go with the shift by themselves.",
+            "Before the shift a column is a distance: the first query loses its nearest "
+            "keys. What is to be hidden stands above the diagonal after it.",
             lambda products: _unmasked(
                 np.tril(products, products.shape[1] - products.shape[0])
             ),
@@ -563,7 +563,7 @@ Where does the segment of token $t$ begin?
     misconceptions=(
         Misconception(
             "This is a sliding window",
-            "Every query of yours sees as many keys. But the memory ends where the "
+            "Every query of yours sees equally many keys. But the memory ends where the "
             "*segment* begins, and later queries of it see more.",
             _mask(lambda t, j, segment, memory: (j <= t) & (j >= t - memory)),
         ),
@@ -773,6 +773,11 @@ What is replaced is the positional part alone. Who wins at query 0 and key 0?
             _untied(_divided),
         ),
         Misconception(
+            "Both numbers are left out",
+            "Row and column 0 have θ₁ and θ₂, not 0.",
+            _untied(lambda z, theta, d: _set(z, 0.0, 0.0)),
+        ),
+        Misconception(
             "θ is added",
             "Row and column are *reset*: what was there is gone.",
             _untied(_added),
@@ -906,6 +911,14 @@ One layer leads to the oldest token of the memory. Of which segment is that, and
             "begins before *that*.",
             lambda token, layers, segment, memory: min(
                 layers * memory + token % segment, token
+            ),
+        ),
+        Misconception(
+            "The place in the segment is counted for each layer",
+            "A layer below begins at the oldest token of a memory, which has another "
+            "place in its segment.",
+            lambda token, layers, segment, memory: min(
+                layers * (memory + token % segment), token
             ),
         ),
         Misconception(

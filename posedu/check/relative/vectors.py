@@ -66,13 +66,17 @@ Which row has the query's own place? Which way from there does the next key lie?
         ),
         Misconception(
             "The clip comes one too early",
-            "k offsets on each side have rows of their own, the last of them shared "
-            "with all beyond.",
+            "There are k rows on each side, the last of them shared with all beyond.",
             lambda i, j, k: k + max(1 - k, min(k - 1, j - i)) if k else 0,
         ),
         Misconception(
+            "The clip comes one too late",
+            "Rows 0 to 2k are the table; the last is that of k and all beyond.",
+            lambda i, j, k: k + max(-k, min(k + 1, j - i)),
+        ),
+        Misconception(
             "Distances have no sign here",
-            "A key before the query and one behind it have different vectors.",
+            "A key before the query and one after it have different vectors.",
             lambda i, j, k: k + min(k, abs(j - i)),
         ),
         Misconception(
@@ -82,7 +86,7 @@ Which row has the query's own place? Which way from there does the next key lie?
         ),
         Misconception(
             "Only the past is clipped",
-            "Far keys behind the query share a row as well.",
+            "Far keys after the query share a row as well.",
             lambda i, j, k: k + max(-k, j - i),
         ),
         Misconception(
@@ -180,7 +184,7 @@ What may you add to every row without changing a weight? And what must the row o
             ),
         ),
         Misconception(
-            "The near rows are kept and the far one subtracted from the wrong end",
+            "The far row is kept and the near one dropped",
             "The offsets k − 1, …, 0 are the rows from the second on.",
             lambda w: w[:-1, :] - sp.ones(w.rows - 1, 1) * w[0, :],
         ),
@@ -269,7 +273,7 @@ A column of zeros in front, rows of another length, one row less. What stands ab
         Misconception(
             "The zeros stand behind",
             "The column comes in front, so that each row begins one later than the "
-            "last.",
+            "row before.",
             lambda t: np.tril(_skewed(_behind(t), 1)),
         ),
         Misconception(
@@ -300,7 +304,7 @@ A column of zeros in front, rows of another length, one row less. What stands ab
         ),
         Misconception(
             "The diagonal is missing",
-            "Offset 0, a query and its own key, is below no mask.",
+            "Offset 0 is a query and its own key, which no mask hides.",
             lambda t: np.tril(by_key(t), -1),
         ),
         Misconception(
@@ -398,7 +402,7 @@ First sum the weights of each query over the keys that have the same row. What d
         ),
         Misconception(
             "Distances have no sign here",
-            "A key before the query and one behind it have different vectors.",
+            "A key before the query and one after it have different vectors.",
             _with_rows(lambda i, j, k, n: k + min(k, abs(j - i))),
         ),
         Misconception(
@@ -413,12 +417,12 @@ First sum the weights of each query over the keys that have the same row. What d
         ),
         Misconception(
             "The clip comes one too early",
-            "k offsets on each side have rows of their own.",
+            "There are k rows on each side of the query's own.",
             _with_rows(lambda i, j, k, n: k + _clip(j - i, max(k - 1, 0))),
         ),
         Misconception(
             "Decoders' keys alone are counted",
-            "The weights may lie behind the query as well.",
+            "There may be weight on later keys as well.",
             _with_rows(lambda i, j, k, n: k + _clip(j - i, k) if j <= i else None),
         ),
         Misconception(
@@ -650,7 +654,7 @@ RELAY = Exercise(
     statement=r"""
 Each of `layers` layers of a decoder has the logit `logit` at the offset $k - 1$, the last that has a row of its own, and 0 elsewhere.
 What share of the token $l (k - 1)$ places before it does the last of `tokens` hold after $l$ = `layers` layers, if each passes on what it gathers?
-Predict before you run: does a logit of 5 suffice for 100 tokens and 4 layers? Of 10?
+Predict before you run: with 100 tokens, $k = 5$ and 4 layers, is it more than half for a logit of 5? Of 10?
 """,
     hint=r"""
 What one layer gathers is a matrix of weights. What do two do?
@@ -667,8 +671,8 @@ What one layer gathers is a matrix of weights. What do two do?
     misconceptions=(
         Misconception(
             "This is one layer's weight, to the power of the layers",
-            "It is what goes by sharp steps from the last token's view. Others arrive by "
-            "other ways, and earlier tokens see fewer keys: multiply the matrices.",
+            "It is what goes by sharp steps, if every token saw as many keys as the last. "
+            "More arrives by other ways, and earlier tokens see fewer: multiply matrices.",
             lambda tokens, k, layers, logit: float(
                 (math.exp(logit) / (math.exp(logit) + tokens - 1)) ** layers
             ),
