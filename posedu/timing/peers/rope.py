@@ -1,13 +1,13 @@
-"""Encodings as published libraries have them, beside ours.
+"""RoPE as published libraries have it, beside ours.
 
-The libraries are imported on use, and one that is missing is reported; ``pip install
-posedu[peers]`` brings them. Whatever a library can prepare for the positions is ready
-before the clock starts: cosines and sines (posedu, transformers), or only angles, of
-which every call takes the cosines (rotary-embedding-torch, x-transformers).
+Whatever a library can prepare for the positions is ready before the clock starts:
+cosines and sines (posedu, transformers), or only angles, of which every call takes the
+cosines (rotary-embedding-torch, x-transformers).
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from torch import Tensor
 from posedu._arguments import LAYOUTS
 from posedu.numpy import rotary
 from posedu.numpy.frequencies import frequencies as geometric
-from posedu.timing.candidates import compiled, copy_of
+from posedu.timing.candidates import compiled, copy_of, unavailable
 from posedu.timing.clock import Run
 from posedu.timing.results import Measurement, Timing, collect, compare
 from posedu.torch import RoPE, turn_pairs
@@ -93,17 +93,6 @@ LIBRARIES: dict[str, Callable[[int, torch.device], Peer]] = {
 }
 
 
-def _missing(device: torch.device) -> dict[str, str]:
-    """Which of the libraries cannot be imported, and why."""
-    reasons = {}
-    for library, make in LIBRARIES.items():
-        try:
-            make(64, device)
-        except ImportError as error:
-            reasons[library] = str(error)
-    return reasons
-
-
 def _ours(q: Tensor, k: Tensor, layout: str) -> dict[str, Run]:
     length, d = q.shape[-2:]
     table = RoPE(d, layout=layout).table(range(length), device=q.device)
@@ -167,7 +156,9 @@ def time_rope(
     compiled before is forgotten.
     """
     device = torch.device(device)
-    missing = _missing(device)
+    missing = unavailable(
+        {library: partial(make, 64, device) for library, make in LIBRARIES.items()}
+    )
     found = [library for library in LIBRARIES if library not in missing]
     settings = {"heads": heads, "repeats": repeats}
     result = Timing.begin("rope", device, seed, found, missing, **settings)
@@ -246,7 +237,3 @@ def time_rope(
 
     cells = list(product(lengths, head_dims, dtypes))
     return collect(result, measure, cells, save_to, keep)
-
-
-PEERS: dict[str, Callable[..., Timing]] = {"rope": time_rope}
-"""By a record's name, what times it beside the libraries that have it."""
