@@ -1,6 +1,6 @@
 """What is timed of any library: a copy of the bytes, a call compiled or trained."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -26,14 +26,3 @@ def with_gradient(run: Run, inputs: Sequence[Tensor]) -> Run:
     """
     gradients = [torch.randn_like(t) for t in run()]
     return lambda: torch.autograd.grad(run(), inputs, gradients)
-
-
-def unavailable(makers: Mapping[str, Callable[[], object]]) -> dict[str, str]:
-    """Which of these cannot import what they need, and why."""
-    reasons = {}
-    for name, make in makers.items():
-        try:
-            make()
-        except ImportError as error:
-            reasons[name] = str(error)
-    return reasons

@@ -9,7 +9,6 @@ peak of memory. Ours makes everything in every call.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -25,7 +24,7 @@ from posedu.catalog import CATALOG
 from posedu.catalog.records import Variant, variant
 from posedu.crosscheck.common import parameters_of, to_numpy
 from posedu.numpy import attention as reference
-from posedu.timing.candidates import compiled, unavailable
+from posedu.timing.candidates import compiled
 from posedu.timing.clock import Run
 from posedu.timing.peers import transformers, x_transformers
 from posedu.timing.results import Measurement, Timing, collect, compare
@@ -34,6 +33,8 @@ from posedu.torch.encoding import Tokens
 from posedu.torch.routes import ROUTES, choose_route
 
 QUERIES = 8  # whose rows of the result enter its error
+CHECKED = {"length": 1100, "d": 8, "heads": 3}  # longer than any of these looks
+SAME = torch.finfo(torch.float32).eps ** 0.5  # half of the digits
 
 Core = Callable[[Any, Tokens], dict[str, Run]]
 
@@ -171,6 +172,29 @@ def relative_error(out: Tensor, rows: np.ndarray, exact: np.ndarray) -> float:
     return float(np.linalg.norm(error) / np.linalg.norm(exact))
 
 
+@torch.no_grad()
+def refusals(
+    name: str, libraries: Mapping[str, Core], device: str | torch.device = "cpu"
+) -> dict[str, str]:
+    """Which libraries cannot be asked, or compute something else, and why.
+
+    The same is what agrees with the reference face in half of the digits of float32.
+    """
+    encoding, tokens = draw(name, **CHECKED, device=device)
+    rows, exact = exact_rows(name, encoding, tokens)
+    reasons = {}
+    for library, core in libraries.items():
+        try:
+            runs = core(encoding, tokens).values()
+        except ImportError as error:
+            reasons[library] = str(error)
+            continue
+        error = max(relative_error(run(), rows, exact) for run in runs)
+        if error > SAME:
+            reasons[library] = f"computes something else: relative error {error:.0e}"
+    return reasons
+
+
 def time_attention(
     name: str,
     *,
@@ -189,7 +213,8 @@ def time_attention(
     Task ``causal`` or ``bidirectional``, as the libraries' models are; the limit is
     PyTorch's attention of the same q, k and v without a bias. The route ``"flex"`` is
     compiled, and every other call is timed both ways. The error is against the
-    reference face with the same parameters, of 8 queries spread evenly.
+    reference face with the same parameters, of 8 queries spread evenly; a library that
+    computes something else is missing from the result, with its error.
 
     Parameters are those of :func:`posedu.timing.time_encoding`. What the process had
     compiled before is forgotten.
@@ -201,10 +226,7 @@ def time_attention(
     """
     match = MATCHES[require_choice("name", name, tuple(MATCHES))]
     device = torch.device(device)
-    small = draw(name, length=4, d=8, heads=2, device=device)
-    missing = unavailable(
-        {library: partial(core, *small) for library, core in match.libraries.items()}
-    )
+    missing = refusals(name, match.libraries, device)
     found = {n: core for n, core in match.libraries.items() if n not in missing}
     task = "causal" if match.causal else "bidirectional"
     settings = {"heads": heads, "repeats": repeats, "task": task}

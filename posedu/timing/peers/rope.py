@@ -7,7 +7,6 @@ cosines (rotary-embedding-torch, x-transformers).
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import product
 from pathlib import Path
 
@@ -18,7 +17,7 @@ from torch import Tensor
 from posedu._arguments import LAYOUTS
 from posedu.numpy import rotary
 from posedu.numpy.frequencies import frequencies as geometric
-from posedu.timing.candidates import compiled, copy_of, unavailable
+from posedu.timing.candidates import compiled, copy_of
 from posedu.timing.clock import Run
 from posedu.timing.results import Measurement, Timing, collect, compare
 from posedu.torch import RoPE, turn_pairs
@@ -93,6 +92,17 @@ LIBRARIES: dict[str, Callable[[int, torch.device], Peer]] = {
 }
 
 
+def _missing(device: torch.device) -> dict[str, str]:
+    """Which of the libraries cannot be imported, and why."""
+    reasons = {}
+    for library, make in LIBRARIES.items():
+        try:
+            make(64, device)
+        except ImportError as error:
+            reasons[library] = str(error)
+    return reasons
+
+
 def _ours(q: Tensor, k: Tensor, layout: str) -> dict[str, Run]:
     length, d = q.shape[-2:]
     table = RoPE(d, layout=layout).table(range(length), device=q.device)
@@ -156,9 +166,7 @@ def time_rope(
     compiled before is forgotten.
     """
     device = torch.device(device)
-    missing = unavailable(
-        {library: partial(make, 64, device) for library, make in LIBRARIES.items()}
-    )
+    missing = _missing(device)
     found = [library for library in LIBRARIES if library not in missing]
     settings = {"heads": heads, "repeats": repeats}
     result = Timing.begin("rope", device, seed, found, missing, **settings)
