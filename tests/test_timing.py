@@ -514,14 +514,22 @@ def test_who_is_ahead_is_computed(stored_attention):
         ("posedu, eager", "5.00", "5.0", "1e-07", "—", "—", "—"),
         ("theirs, eager", "8.00", "8.0", "1e-07", "1.50", "1.5", "1e-07"),
     ]
-    said = beside.caption()
-    assert said.startswith("T5's relative bias, causal, 2 heads, L = 16, d = 4, on a")
+    stored_attention.missing["absent"] = "not installed"
+    caption = beside.caption()
+    assert caption.startswith(
+        "T5's relative bias, causal, 2 heads, L = 16, d = 4, on a"
+    )
+    assert caption.endswith("; absent is missing (not installed)")
+    said = beside.verdict()
+    assert said.startswith(
+        "T5's relative bias: in float32 ours takes 2.00 (posedu, sdp"
+    )
     assert "ours is ahead by a factor of 4.00, with 2.0 MB against 8.0" in said
     assert "ours is behind by a factor of 2.00, with 3.0 MB against 1.5" in said
     stored_attention.records = [
         r for r in stored_attention.records if "posedu" in r.candidate
     ]
-    assert "and no library was there" in Beside(stored_attention).caption()
+    assert "and no library was there" in Beside(stored_attention).verdict()
 
 
 DATA = Path(__file__).parents[1] / "book" / "data"
@@ -532,6 +540,17 @@ def test_the_committed_comparison_with_peers_loads():
     assert result.complete and result.made["threads"] == 1
     for library in rope.LIBRARIES:
         assert result.select(candidate=library, task="rotate", dtype="bfloat16")
+
+
+@pytest.mark.parametrize("name", attention.MATCHES)
+def test_a_committed_comparison_of_attention_has_every_library(name):
+    path = DATA / f"peers-{name}-cpu.json"
+    if not path.exists():
+        pytest.skip("not measured yet")
+    result = Timing.load(path)
+    assert result.complete and result.made["threads"] == 1
+    there = {record.candidate.partition(",")[0] for record in result.records}
+    assert there == {"posedu", *attention.MATCHES[name].libraries}
 
 
 @pytest.fixture

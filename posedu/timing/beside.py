@@ -11,6 +11,8 @@ from posedu._tables import Table
 from posedu.catalog import CATALOG
 from posedu.timing.results import Measurement, Timing
 
+ABSENT = "—"  # in place of what does not compile
+
 
 @dataclass(frozen=True)
 class Beside(Table):
@@ -33,12 +35,16 @@ class Beside(Table):
         """Our fastest call and the libraries', if any was there."""
         there = [record for record in self.records if record.dtype == dtype]
         there.sort(key=lambda record: record.ratio.median)
-        ours = [record for record in there if _is_ours(record.candidate)]
-        theirs = [record for record in there if not _is_ours(record.candidate)]
+        ours = [record for record in there if _is_ours(record)]
+        theirs = [record for record in there if not _is_ours(record)]
         return ours[0], theirs[0] if theirs else None
 
-    def verdict(self, dtype: str) -> str:
-        """Who is ahead, by how much."""
+    def verdict(self) -> str:
+        """Who is ahead with each dtype, by how much."""
+        said = "; ".join(map(self._verdict, self.dtypes))
+        return f"{CATALOG[self.stored.name].title}: {said}"
+
+    def _verdict(self, dtype: str) -> str:
         ours, theirs = self.fastest(dtype)
         text = f"in {dtype} ours takes {ours.ratio.median:.2f} ({ours.candidate})"
         if theirs is None:
@@ -53,37 +59,34 @@ class Beside(Table):
         )
 
     def caption(self) -> str:
-        """What was measured, and who is ahead with each dtype."""
+        """What was measured, on what, and what is missing."""
         record, made = self.records[0], self.stored.made
-        return (
+        text = (
             f"{CATALOG[self.stored.name].title}, {record.task}, {made['heads']} heads, "
             f"L = {record.length}, d = {record.d}, on {made['device']}, "
-            f"{made['threads']} thread(s), {made['date']}. Time over that of attention "
-            f"without an encoding: {'; '.join(map(self.verdict, self.dtypes))}"
+            f"{made['threads']} thread(s), {made['date']}: time over that of attention "
+            "without an encoding, peak memory, and relative error against float64"
         )
+        for what, reason in self.stored.missing.items():
+            text += f"; {what} is missing ({reason})"
+        return text
 
     def rows(self) -> Iterator[tuple[str, ...]]:
         """A row for each call."""
-        yield (
-            "call",
-            *(
-                f"{dtype}: {what}"
-                for dtype in self.dtypes
-                for what in ("time / limit", "peak MB", "error")
-            ),
-        )
+        columns = ("time / limit", "peak MB", "error")
+        head = (f"{dtype}: {what}" for dtype in self.dtypes for what in columns)
+        yield "call", *head
         for candidate in dict.fromkeys(record.candidate for record in self.records):
             cells = (self._cells(candidate, dtype) for dtype in self.dtypes)
             yield candidate, *(cell for three in cells for cell in three)
 
     def _cells(self, candidate: str, dtype: str) -> tuple[str, str, str]:
-        """Time, memory and error, or dashes where it does not compile."""
         for r in self.records:
             if (r.candidate, r.dtype) == (candidate, dtype):
                 time, peak = f"{r.ratio.median:.2f}", f"{r.peak_bytes / 1e6:.1f}"
                 return time, peak, f"{r.error:.0e}"
-        return "—", "—", "—"
+        return ABSENT, ABSENT, ABSENT
 
 
-def _is_ours(candidate: str) -> bool:
-    return candidate.startswith("posedu, ")
+def _is_ours(record: Measurement) -> bool:
+    return record.candidate.startswith("posedu, ")

@@ -7,6 +7,7 @@ a library makes once for all layers, a mask or a bias, lies ready, and is not in
 peak of memory. Ours makes everything in every call.
 """
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -252,7 +253,7 @@ def time_attention(
             try:
                 errors[candidate] = relative_error(run(), rows, exact)
             except TorchDynamoException as error:
-                reason = str(error).partition("\n")[0]
+                reason, *_ = re.split(r"\n|\. ", str(error), maxsplit=1)
                 result.missing[candidate] = f"does not compile: {reason}"
             else:
                 runs[candidate] = run
