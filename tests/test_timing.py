@@ -476,10 +476,15 @@ def test_a_library_that_computes_something_else_is_refused():
     def of_another(encoding, tokens):
         return attention.by_ours(ALiBi(3, slopes="geometric"), tokens)
 
-    libraries = {"same": stand_in_attention, "other": of_another, "absent": absent}
+    def of_no_number(encoding, tokens):
+        return {"eager": lambda: tokens.q.log()}
+
+    libraries = {"same": stand_in_attention, "other": of_another}
+    libraries |= {"no number": of_no_number, "absent": absent}
     refused = attention.refusals("alibi", libraries)
-    assert {*refused} == {"other", "absent"}
+    assert {*refused} == {"other", "no number", "absent"}
     assert "computes something else: relative error " in refused["other"]
+    assert refused["no number"].endswith("nan")
 
 
 @pytest.fixture

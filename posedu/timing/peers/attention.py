@@ -190,16 +190,16 @@ def refusals(
         except ImportError as error:
             reasons[library] = str(error)
             continue
-        error = max(relative_error(run(), rows, exact) for run in runs)
-        if error > SAME:
-            reasons[library] = f"computes something else: relative error {error:.0e}"
+        worst = np.max([relative_error(run(), rows, exact) for run in runs])
+        if not worst <= SAME:  # nor if it is no number
+            reasons[library] = f"computes something else: relative error {worst:.0e}"
     return reasons
 
 
 def time_attention(
     name: str,
     *,
-    lengths: Sequence[int] = (512, 2048),
+    lengths: Sequence[int] = (1024,),
     head_dims: Sequence[int] = (64,),
     dtypes: Sequence[torch.dtype] = (torch.float32, torch.bfloat16),
     device: str | torch.device = "cpu",
