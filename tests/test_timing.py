@@ -421,6 +421,19 @@ def test_attention_is_measured_beside_peers_in_one_run(tmp_path):
 
 
 @pytest.mark.usefixtures("stand_ins", "beside_us")
+def test_what_is_as_far_off_as_zeros_is_named(monkeypatch):
+    def spoiled(run, **options):
+        return lambda: run().log()
+
+    monkeypatch.setattr(attention, "compiled", spoiled)
+    small = SMALL | dict(lengths=(8,), dtypes=(torch.bfloat16,))
+    result = attention.time_attention("t5", **small)
+    assert not [r for r in result.records if "compiled" in r.candidate]
+    where = "stand-in, eager, compiled, L = 8, torch.bfloat16"
+    assert result.missing[where] == "relative error nan"
+
+
+@pytest.mark.usefixtures("stand_ins", "beside_us")
 def test_what_does_not_compile_is_named(monkeypatch):
     def refused(run, **options):
         def fail():

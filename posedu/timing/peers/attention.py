@@ -251,12 +251,16 @@ def time_attention(
         runs, errors = {}, {}
         for candidate, run in candidates(encoding, tokens):
             try:
-                errors[candidate] = relative_error(run(), rows, exact)
-            except TorchDynamoException as error:
-                reason, *_ = re.split(r"\n|\. ", str(error), maxsplit=1)
+                error = relative_error(run(), rows, exact)
+            except TorchDynamoException as failure:
+                reason, *_ = re.split(r"\n|\. ", str(failure), maxsplit=1)
                 result.missing[candidate] = f"does not compile: {reason}"
-            else:
-                runs[candidate] = run
+                continue
+            if error < 1:
+                runs[candidate], errors[candidate] = run, error
+            else:  # as far off as zeros, or no number
+                where = f"{candidate}, L = {length}, {dtype}"
+                result.missing[where] = f"relative error {error:.0e}"
         yield from compare(
             runs,
             lambda: scaled_dot_product_attention(q, k, v, is_causal=match.causal),
