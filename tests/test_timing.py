@@ -11,11 +11,14 @@ from types import MappingProxyType, ModuleType, SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from torch._dynamo.exc import TorchDynamoException
 
 from posedu import provenance
 from posedu.catalog import CATALOG, Variant
+from posedu.catalog.records import variant
 from posedu.numpy import rotary as reference
 from posedu.timing import (
+    Measurement,
     Spread,
     Timing,
     alternate,
@@ -23,14 +26,15 @@ from posedu.timing import (
     compare,
     encodings,
     peak_memory,
-    peers,
     ratios,
     time_encoding,
     time_exponent,
 )
 from posedu.timing.__main__ import main
+from posedu.timing.beside import Beside
 from posedu.timing.contest import Contest, goals
-from posedu.torch import Encoding, RoPE
+from posedu.timing.peers import PEERS, attention, rope
+from posedu.torch import ALiBi, Encoding, RoPE
 
 CPU = torch.device("cpu")
 TASKS = ("forward", "forward + backward")
@@ -288,14 +292,22 @@ def test_a_cell_without_memory_is_named_and_the_others_measured(monkeypatch):
 def test_peers_of_an_entry_that_has_none_are_refused(command, capsys):
     with pytest.raises(SystemExit):
         command("sinusoidal", "--peers")
-    assert "--peers is for rope, got sinusoidal" in capsys.readouterr().err
+    names = ", ".join(PEERS)
+    assert f"--peers is for {names}, got sinusoidal" in capsys.readouterr().err
     with pytest.raises(SystemExit):
         command()
 
 
-def test_peers_are_timed_by_the_command(command, tmp_path, stand_ins):
-    assert command("--all", "--peers") == 0
-    assert Timing.load(tmp_path / "peers-rope-cpu.json").missing.keys() == {"absent"}
+@pytest.mark.usefixtures("stand_ins", "beside_us")
+def test_peers_are_timed_by_the_command(command, tmp_path, monkeypatch):
+    two = {name: PEERS[name] for name in ("rope", "deberta")}
+    monkeypatch.setattr("posedu.timing.__main__.PEERS", two)
+    assert command("--all", "--peers", "--dtypes", "float32") == 0
+    for name in two:
+        result = Timing.load(tmp_path / f"peers-{name}-cpu.json")
+        assert result.complete and result.missing == {
+            "absent": "No module named 'absent'"
+        }
 
 
 # The libraries beside ours. Those that are not installed are stood in for.
@@ -305,20 +317,20 @@ def make_stand_in(layout):
     """A library made of our own parts, with a table that repeats each column."""
 
     def make(d, device):
-        rope = RoPE(d, layout=layout)
+        module = RoPE(d, layout=layout)
         a, b = reference.pairs(d, layout=layout)
 
         def table(positions):
-            halves = rope.table(positions)
+            halves = module.table(positions)
             full = [torch.empty(len(positions), d) for _ in halves]
             for t, half in zip(full, halves, strict=True):
                 t[:, a], t[:, b] = half, half
             return full
 
         def prepare(q, k):
-            return lambda: rope.rotate(q, k, range(q.shape[-2]))
+            return lambda: module.rotate(q, k, range(q.shape[-2]))
 
-        return peers.Peer(layout, table, prepare)
+        return rope.Peer(layout, table, prepare)
 
     return make
 
@@ -331,16 +343,17 @@ def absent(d, device):
 def stand_ins(monkeypatch):
     layouts = {f"stand-in {layout}": layout for layout in ("interleaved", "half")}
     made = {name: make_stand_in(layout) for name, layout in layouts.items()}
-    monkeypatch.setattr(peers, "LIBRARIES", made | {"absent": absent})
+    monkeypatch.setattr(rope, "LIBRARIES", made | {"absent": absent})
     monkeypatch.setattr(provenance, "version", lambda library: "0")
-    monkeypatch.setattr(peers, "compiled", lambda run, **options: run)
+    for module in (rope, attention):
+        monkeypatch.setattr(module, "compiled", lambda run, **options: run)
     return set(made)
 
 
 def test_peers_are_measured_in_one_run(stand_ins, tmp_path):
     dtypes = (torch.float32, torch.bfloat16)
     path = tmp_path / "peers.json"
-    result = peers.time_rope(**SMALL, dtypes=dtypes, save_to=path)
+    result = rope.time_rope(**SMALL, dtypes=dtypes, save_to=path)
     assert Timing.load(path) == result and result.complete
     assert result.missing == {"absent": "No module named 'absent'"}
     rotations, tables = result.select(task="rotate"), result.select(task="table")
@@ -358,23 +371,183 @@ def test_peers_are_measured_in_one_run(stand_ins, tmp_path):
 def test_a_wrong_peer_shows_in_its_error(stand_ins, monkeypatch):
     def swapped(d, device):
         other = make_stand_in("half")(d, device)
-        return peers.Peer("interleaved", other.table, other.prepare)
+        return rope.Peer("interleaved", other.table, other.prepare)
 
-    monkeypatch.setitem(peers.LIBRARIES, "stand-in half", swapped)
-    result = peers.time_rope(**SMALL, dtypes=(torch.float32,))
+    monkeypatch.setitem(rope.LIBRARIES, "stand-in half", swapped)
+    result = rope.time_rope(**SMALL, dtypes=(torch.float32,))
     for r in result.select(candidate="stand-in half"):
         assert r.error > 0.1
 
 
-@pytest.mark.parametrize("library", peers.LIBRARIES)
+@pytest.mark.parametrize("library", rope.LIBRARIES)
 def test_the_library_itself_is_exact_at_short_lengths(library):
     try:
-        peer = peers.LIBRARIES[library](8, CPU)
+        peer = rope.LIBRARIES[library](8, CPU)
     except ImportError as error:
         pytest.skip(str(error))
     q, k = torch.randn(2, 1, 3, 16, 8)
     run = peer.prepare(q, k)
-    assert peers._relative_error(run, q, k, peer.layout) < 16 * 2**-24
+    assert rope._relative_error(run, q, k, peer.layout) < 16 * 2**-24
+
+
+def stand_in_attention(encoding, tokens):
+    return {"eager": attention.by_ours(encoding, tokens)["eager"]}
+
+
+@pytest.fixture
+def beside_us(monkeypatch):
+    """Every encoding beside a library of our own parts, and one that is not there."""
+    libraries = {"stand-in": stand_in_attention, "absent": absent}
+    for name, match in attention.MATCHES.items():
+        match = replace(match, libraries=libraries)
+        monkeypatch.setitem(attention.MATCHES, name, match)
+
+
+@pytest.mark.usefixtures("stand_ins", "beside_us")
+def test_attention_is_measured_beside_peers_in_one_run(tmp_path):
+    path = tmp_path / "peers.json"
+    small = SMALL | dict(lengths=(8,), dtypes=(torch.float32, torch.bfloat16))
+    result = attention.time_attention("alibi", **small, save_to=path)
+    assert Timing.load(path) == result and result.complete
+    assert result.missing == {"absent": "No module named 'absent'"}
+    both_ways = ("posedu, folded", "posedu, sdpa", "posedu, eager", "stand-in, eager")
+    names = {f"{name}{end}" for name in both_ways for end in ("", ", compiled")}
+    for dtype in ("float32", "bfloat16"):
+        records = result.select(length=8, dtype=dtype, task="causal")
+        assert {r.candidate for r in records} == names | {"posedu, flex, compiled"}
+        for r in records:
+            assert r.limit == "attention without encoding"
+            assert 0 < r.error < 2**8 * torch.finfo(getattr(torch, dtype)).eps
+
+
+@pytest.mark.usefixtures("stand_ins", "beside_us")
+def test_what_is_as_far_off_as_zeros_is_named(monkeypatch):
+    def spoiled(run, **options):
+        return lambda: run().log()
+
+    monkeypatch.setattr(attention, "compiled", spoiled)
+    small = SMALL | dict(lengths=(8,), dtypes=(torch.bfloat16,))
+    result = attention.time_attention("t5", **small)
+    assert not [r for r in result.records if "compiled" in r.candidate]
+    where = "stand-in, eager, compiled, L = 8, torch.bfloat16"
+    assert result.missing[where] == "relative error nan"
+
+
+@pytest.mark.usefixtures("stand_ins", "beside_us")
+def test_what_does_not_compile_is_named(monkeypatch):
+    def refused(run, **options):
+        def fail():
+            raise TorchDynamoException("no such kernel\nand more")
+
+        return fail
+
+    monkeypatch.setattr(attention, "compiled", refused)
+    small = SMALL | dict(lengths=(8,), dtypes=(torch.float32,))
+    result = attention.time_attention("t5", **small)
+    assert {r.candidate for r in result.records} == {
+        "posedu, sdpa",
+        "posedu, eager",
+        "stand-in, eager",
+    }
+    reason = "does not compile: no such kernel"
+    assert result.missing["posedu, flex, compiled"] == reason
+    assert result.missing["stand-in, eager, compiled"] == reason
+
+
+CORES = [
+    (name, library)
+    for name, match in attention.MATCHES.items()
+    for library in ("posedu", *match.libraries)
+]
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("name, library", CORES)
+def test_ours_and_the_libraries_compute_the_same(name, library, monkeypatch):
+    match = attention.MATCHES[name]
+    core = {"posedu": attention.by_ours, **match.libraries}[library]
+    encoding, tokens = attention.draw(name, **attention.CHECKED)
+    try:
+        found = {way: run() for way, run in core(encoding, tokens).items()}
+    except ImportError as error:
+        pytest.skip(str(error))
+    rows, exact = attention.exact_rows(name, encoding, tokens)
+    for out in found.values():
+        assert 0 < attention.relative_error(out, rows, exact) < attention.SAME
+    # Tables that are off by one; where there are none, other slopes.
+    for parameter in encoding.parameters():
+        parameter.copy_(parameter.roll(1, -1))
+    if name == "alibi":
+        other = variant(slopes="geometric", sides="causal")
+        monkeypatch.setitem(attention.MATCHES, name, replace(match, variant=other))
+    _, wrong = attention.exact_rows(name, encoding, tokens)
+    for out in found.values():
+        assert attention.relative_error(out, rows, wrong) > attention.SAME
+
+
+def test_a_library_that_computes_something_else_is_refused():
+    def of_another(encoding, tokens):
+        return attention.by_ours(ALiBi(3, slopes="geometric"), tokens)
+
+    def of_no_number(encoding, tokens):
+        return {"eager": lambda: tokens.q.log()}
+
+    libraries = {"same": stand_in_attention, "other": of_another}
+    libraries |= {"no number": of_no_number, "absent": absent}
+    refused = attention.refusals("alibi", libraries)
+    assert {*refused} == {"other", "no number", "absent"}
+    assert "computes something else: relative error " in refused["other"]
+    assert refused["no number"].endswith("nan")
+
+
+@pytest.fixture
+def stored_attention():
+    """A measurement in which ours takes 2 and 3, the libraries 8 and 1.5."""
+    taken = {
+        ("posedu, sdpa", "float32"): 2.0,
+        ("posedu, eager", "float32"): 5.0,
+        ("theirs, eager", "float32"): 8.0,
+        ("posedu, sdpa", "bfloat16"): 3.0,
+        ("theirs, eager", "bfloat16"): 1.5,
+    }
+    one = Spread(1, 1, 1)
+    records = [
+        Measurement(
+            *(candidate, "causal", "attention without encoding", length, 4, dtype),
+            *(one, one, Spread(ratio, ratio, ratio), 1, 0, int(1e6 * ratio), 1e-7),
+        )
+        for length in (8, 16)
+        for (candidate, dtype), ratio in taken.items()
+    ]
+    made = {"device": "a CPU", "threads": 1, "date": "today", "heads": 2}
+    return Timing("t5", made, records)
+
+
+def test_who_is_ahead_is_computed(stored_attention):
+    beside = Beside(stored_attention)
+    head, *rows = beside.rows()
+    assert head[:2] == ("call", "float32: time / limit") and len(head) == 7
+    assert rows == [
+        ("posedu, sdpa", "2.00", "2.0", "1e-07", "3.00", "3.0", "1e-07"),
+        ("posedu, eager", "5.00", "5.0", "1e-07", "—", "—", "—"),
+        ("theirs, eager", "8.00", "8.0", "1e-07", "1.50", "1.5", "1e-07"),
+    ]
+    stored_attention.missing["absent"] = "not installed"
+    caption = beside.caption()
+    assert caption.startswith(
+        "T5's relative bias, causal, 2 heads, L = 16, d = 4, on a"
+    )
+    assert caption.endswith("; absent is missing (not installed)")
+    said = beside.verdict()
+    assert said.startswith(
+        "T5's relative bias: in float32 ours takes 2.00 (posedu, sdp"
+    )
+    assert "ours is ahead by a factor of 4.00, with 2.0 MB against 8.0" in said
+    assert "ours is behind by a factor of 2.00, with 3.0 MB against 1.5" in said
+    stored_attention.records = [
+        r for r in stored_attention.records if "posedu" in r.candidate
+    ]
+    assert "and no library was there" in Beside(stored_attention).verdict()
 
 
 DATA = Path(__file__).parents[1] / "book" / "data"
@@ -383,8 +556,19 @@ DATA = Path(__file__).parents[1] / "book" / "data"
 def test_the_committed_comparison_with_peers_loads():
     result = Timing.load(DATA / "peers-rope-cpu.json")
     assert result.complete and result.made["threads"] == 1
-    for library in peers.LIBRARIES:
+    for library in rope.LIBRARIES:
         assert result.select(candidate=library, task="rotate", dtype="bfloat16")
+
+
+@pytest.mark.parametrize("name", attention.MATCHES)
+def test_a_committed_comparison_of_attention_has_every_library(name):
+    path = DATA / f"peers-{name}-cpu.json"
+    if not path.exists():
+        pytest.skip("not measured yet")
+    result = Timing.load(path)
+    assert result.complete and result.made["threads"] == 1
+    there = {record.candidate.partition(",")[0] for record in result.records}
+    assert there == {"posedu", *attention.MATCHES[name].libraries}
 
 
 @pytest.fixture

@@ -28,11 +28,11 @@ def write(folder):
         if name == "alibi":
             result.missing["L = 16, d = 4, float32"] = "out of memory"
         result.save(folder / f"timing-{name}-some-gpu.json")
-        if name == "rope":
-            result.records = [
-                replace(r, candidate="theirs", task="rotate") for r in result.records
-            ]
-            result.save(folder / "peers-rope-some-gpu.json")
+        task = "rotate" if name == "rope" else "causal"
+        result.records = [
+            replace(r, candidate=f"theirs, {task}", task=task) for r in result.records
+        ]
+        result.save(folder / f"peers-{name}-some-gpu.json")
     rows = [Row("a–b", "forward", "cuda", "float32", 1, 0.0, used) for used in (0.5, 2)]
     checked = CrossCheck("rope", tuple(rows), 0, result.made, {"flex": "no Triton"})
     checked.save(folder / "crosscheck-rope-some-gpu.json")
@@ -52,7 +52,9 @@ def test_other_devices_are_shown_where_their_files_are(tmp_path):
     )
     # In the book's order, not in that of the files.
     assert text.index("RoPE, half") < text.index("ALiBi, authors, causal")
-    assert "RoPE beside published libraries, forward:" in text and "theirs" in text
+    for title, task in (("RoPE", "rotate"), ("ALiBi", "causal")):
+        assert f"{title} beside published libraries, forward:" in text
+        assert f"theirs, {task}" in text
     for lacking in (
         "RoPE, flex: no Triton",
         "RoPE: a–b, forward, cuda, float32: 200% of the bound.",

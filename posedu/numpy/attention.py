@@ -50,7 +50,7 @@ class Tokens:
     query_positions: Float[Array, "queries *axes"]
     key_positions: Float[Array, "keys *axes"]
     mask: Bool[Array, "queries keys"]
-    x: Float[Array, "keys d_model"] | None = None
+    x: Float[Array, "tokens d_model"] | None = None
 
     @property
     def distances(self) -> Float[Array, "queries keys"]:
@@ -143,7 +143,7 @@ class Doors:
 SHUT = Doors()
 
 
-def require_input(name: str, tokens: Tokens) -> Float[Array, "keys d_model"]:
+def require_input(name: str, tokens: Tokens) -> Float[Array, "tokens d_model"]:
     """Return the layer's input, or raise if it was not given to attention."""
     if tokens.x is None:
         raise ValueError(f"{name} looks at the layer's input: give attention x")

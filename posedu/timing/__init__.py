@@ -11,8 +11,11 @@ follows an untimed one of its own, so that all find the caches alike.
 them. The book's files, on one thread, are remade by::
 
     python -m posedu.timing --all --folder book/data
-    python -m posedu.timing --all --peers --folder book/data \
+    python -m posedu.timing rope --peers --folder book/data \
         --lengths 2048 8192 --head-dims 64 128 --heads 16 --repeats 30
+    for name in t5 alibi shaw inkling transformer-xl deberta; do
+        python -m posedu.timing $name --peers --folder book/data --lengths 1024
+    done
 
 On a GPU ``python -m posedu.gpu`` times all of this.
 

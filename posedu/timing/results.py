@@ -49,7 +49,8 @@ class Measurement:
     """One candidate in one cell.
 
     ``error`` is against a float64 reference, where it was measured: relative, in the
-    Euclidean norm, for a rotation; the largest of a cosine for a table.
+    Euclidean norm, for a rotation and for attention; the largest of a cosine for a
+    table.
     """
 
     candidate: str

@@ -12,6 +12,7 @@ from posedu_book.markup import table
 
 KINDS = {"crosscheck": CrossCheck, "timing": Timing, "peers": Timing}
 TASKS = ("forward", "forward + backward")
+BESIDE_PEERS = ("rotate", "causal", "bidirectional")
 
 
 def stored(folder):
@@ -77,7 +78,7 @@ def _section(label, kinds):
     for result in kinds.get("peers", ()):
         text = f"{CATALOG[result.name].title} beside published libraries, forward:"
         section += nodes.paragraph("", text)
-        section += _ratio_table([result], "rotate")
+        section += _ratio_table([result], *BESIDE_PEERS)
     lacking = [text for result in results for text in _lacking(result)]
     if lacking:
         items = [nodes.list_item("", nodes.paragraph("", text)) for text in lacking]

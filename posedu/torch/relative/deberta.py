@@ -244,11 +244,10 @@ class DeBERTa(Encoding):
         down = torch.arange(keys - 1, -queries - 1, -1, device=tokens.q.device)
         up = torch.arange(1 - queries, keys + 1, device=tokens.q.device)
         to, back = self._index(down), self._index(self._met_by_keys(up))
-        few = not torch.compiler.is_compiling() and len(to) < 2 * self.span
-        if few:  # of rows that are met, each once
-            return self._products(tokens, to, back)
-        of_queries, of_keys = self._products(tokens)
-        return of_queries[..., to], of_keys[..., back]
+        if torch.compiler.is_compiling():  # CPU code of the other way had NaN in bf16
+            of_queries, of_keys = self._products(tokens)
+            return of_queries[..., to], of_keys[..., back]
+        return self._products(tokens, to, back)
 
     def extra_repr(self) -> str:
         """Say the conventions when the module is printed."""

@@ -1,9 +1,8 @@
-"""Encodings as published libraries have them, beside ours.
+"""RoPE as published libraries have it, beside ours.
 
-The libraries are imported on use, and one that is missing is reported; ``pip install
-posedu[peers]`` brings them. Whatever a library can prepare for the positions is ready
-before the clock starts: cosines and sines (posedu, transformers), or only angles, of
-which every call takes the cosines (rotary-embedding-torch, x-transformers).
+Whatever a library can prepare for the positions is ready before the clock starts:
+cosines and sines (posedu, transformers), or only angles, of which every call takes the
+cosines (rotary-embedding-torch, x-transformers).
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -246,7 +245,3 @@ def time_rope(
 
     cells = list(product(lengths, head_dims, dtypes))
     return collect(result, measure, cells, save_to, keep)
-
-
-PEERS: dict[str, Callable[..., Timing]] = {"rope": time_rope}
-"""By a record's name, what times it beside the libraries that have it."""
