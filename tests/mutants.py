@@ -45,9 +45,10 @@ TABLE = ROOT / "book/data/mutants.json"
 EQUIVALENT = Path(__file__).with_name("equivalent.toml")
 FACES = ("posedu/numpy", "posedu/torch")
 ELSEWHERE = (
-    *("build", "colab", "device", "digits", "display", "execute", "explorable"),
-    *("figures", "layers", "ledger", "missing", "mutants", "notebooks", "project"),
-    *("proof", "sequences", "site", "strings", "timing", "types"),
+    *("build", "characters", "colab", "device", "digits", "display"),
+    *("execute", "explorable", "figures", "layers", "ledger", "missing", "mutants"),
+    *("notebooks", "project", "proof", "sequences", "site", "strings", "timing"),
+    "types",
 )
 QUIETLY = ("-q", "-s", "--tb=no", "-pno:cacheprovider", "-pno:cov", "-pno:xdist")
 MARKED = ("-m", "not slow and not site")
