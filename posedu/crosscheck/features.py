@@ -31,7 +31,7 @@ import numpy as np
 import sympy as sp
 import torch
 
-from posedu.catalog import Encoding, Variant
+from posedu.catalog import TOKENS, Encoding, Variant
 from posedu.crosscheck.common import (
     CPU,
     DIGITS,
@@ -127,6 +127,7 @@ class _Pair:
         self.shared_ndim = {n: p.ndim for n, p in parameters_of(shared).items()}
         self.options = encoding.keywords(variant, d=d, heads=self.heads or 1)
         self.has_exact = variant.exact and d <= LARGEST_EXACT
+        self.has_rows = "tokens" in encoding.sizes  # of a table, by position
         self.exact_maps: dict = {}
 
     def forward(self, x, positions, parameters=None):
@@ -197,7 +198,8 @@ class _At:
             )
 
         parameters = {n: off(p) for n, p in self.pair.parameters.items()}
-        t, added = self.pair.affine(off(self.positions), parameters)
+        positions = self.positions if self.pair.has_rows else off(self.positions)
+        t, added = self.pair.affine(positions, parameters)
         return t - self.t, added - self.added
 
     def forward(self, x):
@@ -358,6 +360,7 @@ def _cases(pair: _Pair, seed: int) -> Iterator[tuple[np.ndarray, ...]]:
     )
     for line in lines:
         positions = _spread(line, pair.encoding.axes)
+        positions = positions % TOKENS if pair.has_rows else positions
         shape = (*own, len(line), pair.d)
         yield rng.normal(size=shape), positions, rng.normal(size=shape)
     positions = _spread(lines[0], pair.encoding.axes)
