@@ -242,7 +242,7 @@ def test_the_rate_is_chosen_on_seeds_that_are_not_reported(counted, tmp_path, ca
     options = dict(encodings=names, seeds=2, settings=SMALL, save_to=path)
     result = characters.experiment(**options)
     trying = {(r, e, s) for r in RATES for e in names[:2] for s in CHOOSING}
-    assert {*counted[: len(trying)]} == trying and len(trying) == 12
+    assert {*counted[: len(trying)]} == trying and len(trying) == 16
     reported = [(RATES[1], e, s) for s in (3, 4) for e in names]
     assert counted[len(trying) :] == reported
     assert result.complete and result.chosen() == RATES[1]
@@ -271,7 +271,7 @@ def test_an_interrupt_keeps_what_is_finished(counted, tmp_path, capsys):
     options = ["--encodings", "none", "t5", "--seeds", "2", "--processes", "1"]
     assert characters.main([*options, "--out", str(path)]) == 130
     printed = capsys.readouterr()
-    assert "interrupted: 15 runs kept" in printed.err
+    assert "interrupted: 19 runs kept" in printed.err
     assert "not complete" in printed.out
     del counted[:]
     characters.experiment(

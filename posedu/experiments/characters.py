@@ -56,7 +56,7 @@ CHARACTERS = len(KNOWN) + 1  # the last one stands for all others
 ONE_IN = 8  # files are for testing
 MULTIPLES = (1, 2, 4, 8, 16)
 """Test lengths over the training length."""
-RATES = (3e-3, 1e-2, 3e-2)
+RATES = (3e-3, 1e-2, 3e-2, 1e-1)
 CHOOSING = (1, 2)
 """Seeds on which the learning rate is chosen; those that are reported come after."""
 
