@@ -129,7 +129,7 @@ TOTAL = Exercise(
     lines=1,
     statement=r"""
 The prior of KERPLE's logarithm is $(1 + r_2 x)^{-r_1}$.
-For $r_1 > 1$ its integral over all $x > 0$ is finite, so the near keys keep their share in any text.
+For $r_1 > 1$ its integral over all $x > 0$ is finite, so the near keys keep a share of the weight in any text.
 What is it?
 Return a SymPy expression of `r1` and `r2`.
 Where does it stop being finite?
@@ -275,8 +275,8 @@ Raise both sides to the power $E$, and multiply out: $t^E E^k$ and $E^E T^k$ are
             ),
         ),
         Misconception(
-            "k counts from 1",
-            "Bucket E is the one of k = 0: t = E is in it.",
+            "A bucket is left out",
+            "Bucket E is the one of k = 0: t = E is in it, and not in E + 1.",
             lambda t, E, T: np.where(t < E, t, buckets(t, E, T) + 1),
         ),
         Misconception(
@@ -827,6 +827,13 @@ With `scaling="paper"` products and bias are divided by $\sqrt d$, with `"code"`
             "Both conventions divide them by √d.",
             lambda q, k, r1, r2, scaling: kerple(
                 q * q.shape[2] ** 0.5, k, r1, r2, scaling
+            ),
+        ),
+        Misconception(
+            "Later keys are hidden",
+            "A mask is another thing; here both directions have a bias.",
+            lambda q, k, r1, r2, scaling: kerple(q, k, r1, r2, scaling).masked_fill(
+                torch.ones(q.shape[1], q.shape[1], dtype=torch.bool).triu(1), -torch.inf
             ),
         ),
         Misconception(
