@@ -24,7 +24,7 @@ posedu.live("reach", ({ find }) => {
       const half = total.findIndex((sum) => sum >= all / 2) + 1;
       shown[`${name}-half`] = half.toLocaleString("en");
     }
-    const grows = r1 <= 1 ? "goes on growing with the text" : "stops growing";
+    const grows = r1 <= 1 ? "goes on growing with the text" : "stops growing in the end";
     return {
       ...shown,
       summary: `Of ${shown.length} keys the nearest ${shown["alibi-half"]} have half ` +

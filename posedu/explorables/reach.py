@@ -106,7 +106,7 @@ def _points(total: Float[Array, "keys"]) -> str:
 
 
 def _said(length: int, r1: float, half: dict[str, int]) -> str:
-    grows = "goes on growing with the text" if r1 <= 1 else "stops growing"
+    grows = "goes on growing with the text" if r1 <= 1 else "stops growing in the end"
     return (
         f"Of {length:,} keys the nearest {half['alibi']:,} have half of the weight "
         f"under ALiBi, the nearest {half['kerple']:,} under KERPLE with "

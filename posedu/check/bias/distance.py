@@ -92,7 +92,7 @@ A geometric series divided by a geometric series: what do they differ by?
             lambda m, W: 2 ** (-m * (W + 1)),
         ),
         Misconception(
-            "Two tokens too many",
+            "One token too far",
             "After W come W + 1, W + 2, …: the first of them is W + 1.",
             lambda m, W: sp.exp(-m * (W + 2)),
         ),
@@ -129,7 +129,7 @@ TOTAL = Exercise(
     lines=1,
     statement=r"""
 The prior of KERPLE's logarithm is $(1 + r_2 x)^{-r_1}$.
-For $r_1 > 1$ its integral over all $x > 0$ is finite, so the near keys keep their share in any text.
+For $r_1 > 1$ its integral over all $x > 0$ is finite, so the near keys keep a share of the weight in any text.
 What is it?
 Return a SymPy expression of `r1` and `r2`.
 Where does it stop being finite?
@@ -137,7 +137,7 @@ Where does it stop being finite?
     hint=r"""
 Differentiate $(1 + r_2 x)^{1 - r_1}$.
 """,
-    cases=((2, sp.Integer(1)), (_ABOVE, sp.Integer(3)), (_ABOVE, _R2)),
+    cases=((sp.Integer(2), sp.Integer(1)), (_ABOVE, sp.Integer(3)), (_ABOVE, _R2)),
     solution=total,
     misconceptions=(
         Misconception(
@@ -217,6 +217,10 @@ def _by_logarithm(
     return np.where(t < E, t, np.minimum(far, last)).astype(int)
 
 
+def _from_starts(t, starts):
+    return np.searchsorted(starts, t, side="right") - 1
+
+
 _DISTANCES = np.arange(150)
 
 BUCKETS = Exercise(
@@ -253,6 +257,27 @@ Raise both sides to the power $E$, and multiply out: $t^E E^k$ and $E^E T^k$ are
             "Where t is exactly E (T/E)^(k/E), float64 may come out a little less, as "
             "for E = 5 and T = 160. Compare integers.",
             lambda t, E, T: _by_logarithm(t, E, T, room=0.0),
+        ),
+        Misconception(
+            "A whole power is rounded up",
+            "E (T/E)^(k/E) may come out a little more than the whole number that it "
+            "is, as for E = 5 and T = 160. Compare integers.",
+            lambda t, E, T: _from_starts(
+                t, [*range(E), *(E * (T / E) ** (k / E) for k in range(E))]
+            ),
+        ),
+        Misconception(
+            "These integers are too large for an array",
+            "NumPy's end below 2^63 and go on from the other end, without a word. "
+            "Python's do not: compare one distance at a time.",
+            lambda t, E, T: np.where(
+                t < E, t, E + sum(t**E * E**k >= E**E * T**k for k in range(1, E))
+            ),
+        ),
+        Misconception(
+            "A bucket is left out",
+            "Bucket E is the one of k = 0: t = E is in it, and not in E + 1.",
+            lambda t, E, T: np.where(t < E, t, buckets(t, E, T) + 1),
         ),
         Misconception(
             "Rounded up",
@@ -403,6 +428,11 @@ Which new slopes come in for 12 heads: steep ones or flat ones?
             _with(_powers, lambda power: _powers(2 * power)),
         ),
         Misconception(
+            "The closed formula, from h = 0 on",
+            "h counts from 1, and the formula is for powers of two.",
+            lambda heads: 2.0 ** (-8 * np.arange(heads) / heads),
+        ),
+        Misconception(
             "The first slope is 1",
             "h counts from 1: the first slope is the ratio itself.",
             lambda heads: slopes(heads) * 2.0 ** (8 / 2 ** int(np.log2(heads))),
@@ -414,7 +444,7 @@ Which new slopes come in for 12 heads: steep ones or flat ones?
             lambda heads: np.sort(slopes(heads))[::-1].copy(),
         ),
         Misconception(
-            "The next higher power of two is thinned out",
+            "The next higher power of two, cut off",
             "The lower power comes first, complete.",
             lambda heads: _powers(2 ** int(np.ceil(np.log2(heads))))[:heads],
         ),
@@ -617,6 +647,18 @@ One sum serves all heads.
             ),
         ),
         Misconception(
+            "8h stands beside the fraction, not below it",
+            "heads / 8 * h is (H/8) h: the last head is the flattest.",
+            lambda t, width, heads: _waves(
+                t, width, heads, ratio=8 / heads / np.arange(1.0, heads + 1)
+            ),
+        ),
+        Misconception(
+            "The last wave is missing",
+            "k runs to half of the width, and that is included.",
+            lambda t, width, heads: _waves(t, width, heads, k=np.arange(1, width // 2)),
+        ),
+        Misconception(
             "All heads alike",
             "Each head divides by a ratio of its own.",
             lambda t, width, heads: _waves(t, width, heads, ratio=np.full(heads, 8.0)),
@@ -788,6 +830,25 @@ With `scaling="paper"` products and bias are divided by $\sqrt d$, with `"code"`
             ),
         ),
         Misconception(
+            "Later keys are hidden",
+            "A mask is another thing; here both directions have a bias.",
+            lambda q, k, r1, r2, scaling: kerple(q, k, r1, r2, scaling).masked_fill(
+                torch.ones(q.shape[1], q.shape[1], dtype=torch.bool).triu(1), -torch.inf
+            ),
+        ),
+        Misconception(
+            "The products are divided by d",
+            "By its root.",
+            lambda q, k, r1, r2, scaling: kerple(
+                q / q.shape[2] ** 0.5, k, r1, r2, scaling
+            ),
+        ),
+        Misconception(
+            "The distance counts from 1",
+            "A token's own key is at distance 0.",
+            _kerple(lambda t, r1, r2: -r1 * torch.log(1 + r2 * (t + 1))),
+        ),
+        Misconception(
             "The bias alone",
             "Add the products.",
             lambda q, k, r1, r2, scaling: kerple(0 * q, k, r1, r2, scaling),
@@ -873,6 +934,16 @@ Predict before you run: for 16 near keys and ALiBi with $m = 1/16$? For KERPLE's
                     (np.exp(bias)[:near].sum() / np.exp(bias).cumsum())[near:] <= 0.5
                 )
             ),
+        ),
+        Misconception(
+            "The last number of keys is not tried",
+            "len(bias) keys are allowed, too.",
+            lambda bias, near: until_lost(bias[:-1], near),
+        ),
+        Misconception(
+            "−1 stands for never",
+            "If the keys are not enough, return 0.",
+            lambda bias, near: until_lost(bias, near) or -1,
         ),
         Misconception(
             "Single weights are compared",
