@@ -330,11 +330,11 @@ Each unit changes the slope, at its kink. What is the slope before the first?
 )
 
 
-# functions-4: how many units a table needs
+# functions-4: the kinks of a table
 
 
 def kinks(table):
-    """How many kinks a broken line through the table has, an int."""
+    """How many kinks the broken line through the table has, an int."""
     return int(np.count_nonzero(np.abs(np.diff(table, 2)) > 1e-9))
 
 
@@ -342,18 +342,19 @@ _HISTOGRAM = np.repeat(draw(5), (1, 1, 1, 3, 4))
 
 KINKS = Exercise(
     name="functions-4",
-    title="How many units a table needs",
+    title="The kinks of a table",
     kind="NumPy",
     minutes=8,
     lines=1,
     statement=r"""
 Let a network of ramps read the distance itself, $\psi(t) = t$.
-`table` holds its bias at the distances 0, 1, 2, …
-How many kinks must its line have at least? Return an `int`; changes of slope below $10^{-9}$ are none.
+`table` holds its bias at the distances 0, 1, 2, …, and from each to the next it goes straight.
+How many kinks has its line? Return an `int`; changes of slope below $10^{-9}$ are none.
 Predict for ALiBi, for five random numbers, and for a histogram with two wide bins at its end.
+May another broken line through the same points have fewer?
 """,
     hint=r"""
-Where three neighbours lie on a line, none is needed.
+Where three neighbours lie on a line, there is none.
 """,
     cases=(
         (np.array([0.0, 1.0, 1.0]),),
@@ -383,7 +384,7 @@ Where three neighbours lie on a line, none is needed.
         ),
         Misconception(
             "One for each inner distance",
-            "Where three neighbours lie on a line no kink is needed.",
+            "Where three neighbours lie on a line there is no kink.",
             lambda table: len(table) - 2,
         ),
         Misconception(
