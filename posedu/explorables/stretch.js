@@ -27,7 +27,8 @@ posedu.live("stretch", ({ find }) => {
     return {
       "middle-at": middle.toFixed(0),
       summary: `A query at ${query.toLocaleString("en")} with the threshold ` +
-        `${threshold} ${what}; its middle is at distance ${middle.toFixed(0)}.`,
+        `${threshold} ${what}; the curve's middle is at distance ` +
+        `${middle.toFixed(0)}.`,
     };
   };
 });
