@@ -92,6 +92,6 @@ def _said(query: int, threshold: int) -> str:
         else "sees the curve stretched"
     )
     return (
-        f"A query at {query:,} with the threshold {threshold} {what}; the curve's middle is "
-        f"at distance {middle_of(query, threshold):.0f}."
+        f"A query at {query:,} with the threshold {threshold} {what}; the curve's "
+        f"middle is at distance {middle_of(query, threshold):.0f}."
     )

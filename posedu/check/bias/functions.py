@@ -51,6 +51,11 @@ Twice a logarithm is the logarithm of a square.
             lambda c, n: sp.sqrt(c * n + 1) - 1,
         ),
         Misconception(
+            "The 1 is subtracted after the division",
+            "From 1 + c t the 1 goes first, then c.",
+            lambda c, n: sp.sqrt(c * n + 1) / c - 1,
+        ),
+        Misconception(
             "Halved inside the logarithm",
             "log(1 + c t) is to be half as large, not 1 + c t.",
             lambda c, n: ((c * n + 1) / 2 - 1) / c,
@@ -172,6 +177,11 @@ The maximum is of the threshold and the query, so it has one number for each row
             "Positions from 1",
             "The first query is 0 and not 1.",
             _inputs(lambda t, i, L, n: np.maximum(L, i + 1)),
+        ),
+        Misconception(
+            "c is forgotten",
+            "Distances are multiplied by c inside both logarithms.",
+            lambda tokens, c, threshold: inputs(tokens, 1.0, threshold),
         ),
         Misconception(
             "ψ is forgotten",
@@ -304,6 +314,13 @@ Each unit changes the slope, at its kink. What is the slope before the first?
             "The changes are one unit early",
             "Unit k changes the slope from x_k on.",
             lambda x, table: np.append(network(x, table)[1:], 0.0),
+        ),
+        Misconception(
+            "b₀ is forgotten",
+            "It stands before the sum: the units add what the table has beyond it.",
+            lambda x, table: np.linalg.solve(
+                np.maximum(x[1:, None] - x[:-1], 0), table[1:]
+            ),
         ),
         Misconception(
             "The table itself",
@@ -543,6 +560,13 @@ Return $S + f(S, B)$, and with `residual` $S + B + f(S, B)$.
             "No activation",
             "Without one the network is a mixing of heads.",
             _dape(act=lambda z: z),
+        ),
+        Misconception(
+            "An activation at the end, too",
+            "The last layer is linear: what it says may be anything.",
+            lambda s, b, w, a, u, residual: (
+                s + (b if residual else 0) + leaky_relu(dape(s, b, w, a, u, False) - s)
+            ),
         ),
         Misconception(
             "The first bias is forgotten",
