@@ -468,6 +468,22 @@ def test_hidden_units_are_those_of_a_tile():
     assert most < 4 * width * tokens**2
 
 
+def test_a_tile_costs_its_own_gradient_and_no_other(monkeypatch):
+    """Else every tile writes zeros for all queries: time with the cube of the length"""
+    encoding = made("fire")
+    q = normal(2, 3, 32, 4).requires_grad_()
+
+    def bytes_written(tiles):
+        monkeypatch.setattr(dape, "_ENTRIES", 2 * 32 * 32 // tiles)
+        loss = attend_torch(q, q, q, encoding).sum()
+        with torch.profiler.profile(profile_memory=True) as profile:
+            loss.backward()
+        events = profile.profiler.kineto_results.events()
+        return sum(max(0, e.nbytes()) for e in events if e.name() == "[memory]")
+
+    assert bytes_written(tiles=32) < 1.5 * bytes_written(tiles=2)
+
+
 def test_parameters_are_as_many_as_published():
     encoding = DAPE(12, over=ALiBi(12, slopes="authors"), kernel=1, residual=True)
     assert sum(p.numel() for p in encoding.parameters()) == 1196

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import weakref
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType, ModuleType, SimpleNamespace
@@ -135,6 +136,26 @@ def test_ratios_are_of_neighbours(monkeypatch):
     )
     assert record.ratio == Spread(3, 3, 3)
     assert record.seconds == Spread(60, 600, 6000)
+
+
+def test_what_only_the_collector_frees_is_freed_before_the_clock_starts():
+    """As a graph with checkpoints that no backward went through."""
+    dropped = torch.nn.Module()
+    held = weakref.ref(dropped)
+    dropped.__dict__["itself"] = dropped
+    del dropped
+    alive = []
+    cell = dict(task="nothing", length=1, d=2, dtype=torch.float32)
+    compare(
+        {"looks": lambda: alive.append(held())},
+        lambda: None,
+        limit_name="one",
+        device=CPU,
+        repeats=1,
+        bytes_moved=0,
+        **cell,
+    )
+    assert alive and all(one is None for one in alive)
 
 
 def test_peak_memory_is_what_is_held_at_a_time():

@@ -1,5 +1,6 @@
 """What was measured, candidate beside limit, and how it is kept."""
 
+import gc
 import json
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -183,6 +184,7 @@ def compare(
 ) -> list[Measurement]:
     """Time candidates against a limit and weigh their memory: a record each."""
     require_dimension("repeats", repeats, 1)
+    gc.collect()  # graphs with checkpoints are freed by nothing else
     seconds = alternate(candidates, limit, device=device, repeats=repeats)
     return [
         Measurement(

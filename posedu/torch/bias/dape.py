@@ -142,17 +142,9 @@ class DAPE(Encoding):
         size = max(1, _ENTRIES // max(1, keys * len(read)))
         if torch.compiler.is_compiling() or queries <= size:
             return self._tile(read, seen, kept)
-        tiles = [slice(n, n + size) for n in range(0, queries, size)]
+        tiles = zip(*(t.split(size, 2) for t in (read, seen, kept)), strict=True)
         return torch.cat(
-            [
-                checkpoint(
-                    self._tile,
-                    *(t[:, :, rows] for t in (read, seen, kept)),
-                    use_reentrant=False,
-                )
-                for rows in tiles
-            ],
-            2,
+            [checkpoint(self._tile, *tile, use_reentrant=False) for tile in tiles], 2
         )
 
     def _tile(self, read: Tensor, seen: Tensor, kept: Tensor) -> Tensor:
