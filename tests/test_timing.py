@@ -583,10 +583,7 @@ def test_the_committed_comparison_with_peers_loads():
 
 @pytest.mark.parametrize("name", attention.MATCHES)
 def test_a_committed_comparison_of_attention_has_every_library(name):
-    path = DATA / f"peers-{name}-cpu.json"
-    if not path.exists():
-        pytest.skip("not measured yet")
-    result = Timing.load(path)
+    result = Timing.load(DATA / f"peers-{name}-cpu.json")
     assert result.complete and result.made["threads"] == 1
     there = {record.candidate.partition(",")[0] for record in result.records}
     assert there == {"posedu", *attention.MATCHES[name].libraries}
