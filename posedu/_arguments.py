@@ -32,6 +32,7 @@ ACTIVATIONS = ("relu", "leaky")
 LATER = ("distance", "zero")
 OVER = ("alibi", "t5", "fire")
 EDGES = ("masked", "code")
+RAMPS = ("turns", "index")
 LEAK = 0.01  # PyTorch's slope of a leaky ReLU below 0
 LARGEST_SIZE = 2**31 - 1
 LEAST_TIME = 1e-30  # the bias of a gate that forgets faster is no float32
@@ -120,6 +121,32 @@ def require_positive(name: str, value: float) -> float:
     if require_not_negative(name, value) == 0:
         raise ValueError(f"{name} must be above 0, got {value}")
     return float(value)
+
+
+def require_share(name: str, value: float) -> float:
+    """Return ``value`` if it is a number from 0 to 1, else raise."""
+    if require_not_negative(name, value) > 1:
+        raise ValueError(f"{name} must be from 0 to 1, got {value}")
+    return float(value)
+
+
+def require_order(low: str, lower: float, high: str, higher: float) -> None:
+    """Raise unless two numbers are above 0 and the first is at most the second."""
+    require_positive(low, lower)
+    require_positive(high, higher)
+    if lower > higher:
+        raise ValueError(
+            f"{low} must be at most {high}, got {low} = {lower} and {high} = {higher}"
+        )
+
+
+def require_pair(name: str, value: int, pairs: int) -> int:
+    """Return ``value`` if it is the index of one of so many pairs, else raise."""
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise TypeError(f"{name} must be an integer, got {value!r}")
+    if not 0 <= value < pairs:
+        raise ValueError(f"{name} must be from 0 to {pairs - 1}, got {value}")
+    return int(value)
 
 
 def require_index(name: str, value: int) -> int:

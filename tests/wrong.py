@@ -566,3 +566,16 @@ def dape_v2_of_the_authors(read, w_1, b_1, w_2, b_2, masked=True):
     z = conv(read, w_1[:, :, None], b_1, padding=(0, reach))
     hidden = torch.nn.functional.leaky_relu(z)
     return conv(hidden, w_2[:, :, None], b_2, padding=(0, reach))
+
+
+# NTK-aware scaling: bases that are met in place of b·s^{d/(d − 2)}.
+
+
+def ntk_with_the_factor(d, base, factor):
+    """The base times the factor itself."""
+    return (base * factor) ** (-2 * np.arange(d // 2) / d)
+
+
+def ntk_without_two(d, base, factor):
+    """The exponent d/(d + 2)."""
+    return (base * factor ** (d / (d + 2))) ** (-2 * np.arange(d // 2) / d)

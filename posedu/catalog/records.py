@@ -142,10 +142,12 @@ class FrequencyMap(Record):
 
     It has one face, in NumPy, which maps the frequencies of the pairs to others:
     ``f(frequencies, **options)``. RoPE takes the result in every face. ``options`` are
-    keywords to try it with.
+    keywords to try it with. ``amplitude`` is the name of a function beside it, where
+    the method says what RoPE's cosines and sines are multiplied by.
     """
 
     options: tuple[Mapping[str, Any], ...]
+    amplitude: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
