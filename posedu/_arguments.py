@@ -33,6 +33,7 @@ LATER = ("distance", "zero")
 OVER = ("alibi", "t5", "fire")
 EDGES = ("masked", "code")
 RAMPS = ("turns", "index")
+GROWTHS = ("steps", "floor", "power", "learned")
 LEAK = 0.01  # PyTorch's slope of a leaky ReLU below 0
 LARGEST_SIZE = 2**31 - 1
 LEAST_TIME = 1e-30  # the bias of a gate that forgets faster is no float32
@@ -263,6 +264,32 @@ def require_temperature(floor: float | None, alpha: float) -> None:
     require_finite("alpha", alpha)
     if floor is not None and require_not_negative("floor", floor) == 0:
         raise ValueError("floor must be positive, or None for no temperature, got 0")
+
+
+def require_growth(
+    growth: str,
+    alpha: float | None,
+    length: float | None,
+    index_from: int,
+    is_learned: bool,
+) -> tuple[float, float]:
+    """Return α and L of a temperature, if it has what it grows by and no more."""
+    require_choice("growth", growth, GROWTHS)
+    require_index("index_from", index_from)
+    if (growth == "learned") != is_learned:
+        raise ValueError(
+            f"slope and offset are those of growth='learned', got growth={growth!r} "
+            f"{'with' if is_learned else 'without'} them"
+        )
+    if is_learned:
+        if alpha is not None or length is not None:
+            raise ValueError(
+                f"growth='learned' has no alpha and no length, got {alpha} and {length}"
+            )
+        return 0.0, 1.0
+    if alpha is None or length is None:
+        raise ValueError(f"growth={growth!r} needs alpha and length")
+    return require_not_negative("alpha", alpha), require_positive("length", length)
 
 
 def require_block(block: int) -> int:

@@ -32,6 +32,7 @@ from posedu.numpy.rotary import (
     rope,
     yarn,
 )
+from posedu.numpy.scaling import log_n
 from posedu.numpy.stickbreaking import stick_breaking
 
 __all__ = [
@@ -57,6 +58,7 @@ __all__ = [
     "lerope",
     "liere",
     "llama3",
+    "log_n",
     "longrope",
     "mixed",
     "music_transformer",

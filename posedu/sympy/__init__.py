@@ -22,6 +22,7 @@ from posedu.sympy.rotary import (
     mixed,
     rope,
 )
+from posedu.sympy.scaling import log_n
 from posedu.sympy.stickbreaking import stick_breaking
 
 __all__ = [
@@ -45,6 +46,7 @@ __all__ = [
     "kerple_log",
     "kerple_power",
     "liere",
+    "log_n",
     "mixed",
     "music_transformer",
     "rope",

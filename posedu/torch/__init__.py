@@ -27,6 +27,7 @@ from posedu.torch.rotary import (
     turn_blocks,
     turn_pairs,
 )
+from posedu.torch.scaling import LogN
 from posedu.torch.stickbreaking import StickBreaking
 from posedu.torch.transformer import Transformer
 
@@ -51,6 +52,7 @@ __all__ = [
     "KERPLEPower",
     "KVCache",
     "LieRE",
+    "LogN",
     "MixedRoPE",
     "MusicTransformer",
     "RoPE",
