@@ -579,3 +579,11 @@ def ntk_with_the_factor(d, base, factor):
 def ntk_without_two(d, base, factor):
     """The exponent d/(d + 2)."""
     return (base * factor ** (d / (d + 2))) ** (-2 * np.arange(d // 2) / d)
+
+
+# Log-n temperature: the step a token late.
+
+
+def log_n_steps(positions, alpha, length):
+    """1 + α ln(1 + ⌊i/L⌋), where Llama 4 has i + 1."""
+    return 1 + alpha * np.log(1 + np.floor(positions / length))

@@ -40,7 +40,7 @@ def log_n_temperature(
     Parameters
     ----------
     positions
-        Integers or finite reals. One below 0 counts as 0.
+        Integers or finite reals, ``[tokens]``. One below 0 counts as 0.
     growth, index_from
         See above; ``index_from`` is 0 or 1.
     alpha, length
@@ -55,11 +55,18 @@ def log_n_temperature(
     Raises
     ------
     TypeError, ValueError
-        Positions that are not finite, an unknown ``growth``, numbers that it has not or
-        that are missing, arrays that hold no floats or are not one number a head.
+        Positions that are not finite or not in a row, an unknown ``growth``, numbers
+        that it has not or that are missing, arrays that hold no floats or are not one
+        number a head.
     """
+    _require_both(slope, offset)
     a, span = require_growth(growth, alpha, length, index_from, slope is not None)
-    n = np.maximum(require_positions(positions).astype(np.float64) + index_from, 0)
+    at = require_positions(positions)
+    if at.ndim != 1:
+        raise ValueError(
+            f"positions must be one number for each token, got shape {list(at.shape)}"
+        )
+    n = np.maximum(at.astype(np.float64) + index_from, 0)
     if growth == "learned":
         s, b = (
             require_floats(name, np.asarray(array))
@@ -94,14 +101,10 @@ def log_n(
 
     Arguments, errors and sources as :func:`log_n_temperature`. Equation ``def-log-n``.
     """
+    _require_both(slope, offset)
     require_growth(growth, alpha, length, index_from, slope is not None)
 
     def rotate(q: Array, k: Array, positions: Array) -> tuple[Array, Array]:
-        if positions.ndim != 1:
-            raise ValueError(
-                "positions must be one number for each token, got shape "
-                f"{list(positions.shape)}"
-            )
         tau = log_n_temperature(
             positions,
             growth=growth,
@@ -116,3 +119,8 @@ def log_n(
         return tau[..., None] * q, k
 
     return Doors(rotate=rotate)
+
+
+def _require_both(slope: Array | None, offset: Array | None) -> None:
+    if (slope is None) != (offset is None):
+        raise ValueError("slope and offset go together, got one alone")
