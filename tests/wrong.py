@@ -587,3 +587,37 @@ def ntk_without_two(d, base, factor):
 def log_n_steps(positions, alpha, length):
     """1 + α ln(1 + ⌊i/L⌋), where Llama 4 has i + 1."""
     return 1 + alpha * np.log(1 + np.floor(positions / length))
+
+
+# PoPE: scores, times √d, of one head at positions 0, 1, …
+
+
+def _pope(q, k, query_phase, key_phase, omega, length):
+    angles = np.arange(len(q))[:, None] * omega
+    a, b = (
+        length(q) * np.exp(1j * (angles + query_phase)),
+        length(k) * np.exp(1j * (angles + key_phase)),
+    )
+    return (a @ b.conj().T).real
+
+
+def _softplus(x):
+    return np.logaddexp(0.0, x)
+
+
+def pope_without_softplus(q, k, delta):
+    """Contents may be negative, and turn a feature by half a turn."""
+    omega = 10000.0 ** (-np.arange(len(delta)) / len(delta))
+    return _pope(q, k, 0, delta, omega, lambda x: x)
+
+
+def pope_in_pairs(q, k, delta):
+    """RoPE's row of frequencies, two features to each."""
+    omega = 10000.0 ** (-2 * (np.arange(len(delta)) // 2) / len(delta))
+    return _pope(q, k, 0, delta, omega, _softplus)
+
+
+def pope_with_the_phase_on_q(q, k, delta):
+    """The phase turns the query, which is the other direction."""
+    omega = 10000.0 ** (-np.arange(len(delta)) / len(delta))
+    return _pope(q, k, delta, 0, omega, _softplus)

@@ -266,6 +266,23 @@ ENCODINGS = (
         relative="exactly",
         bounded="no: a series exceeds 1",
     ),
+    Encoding(
+        name="pope",
+        title="PoPE",
+        paper="gopalakrishnan2025",
+        arxiv="2509.10534",
+        kind="doors",
+        doors=("rotate",),
+        file="rotary.pope",
+        module="PoPE",
+        variants=(variant(), variant(base=100.0)),
+        parameters="h*d",
+        cost="O(L d) a head and layer, products of 2d features",
+        relative="exactly",
+        bounded="no: softplus has no upper bound",
+        sizes=("d", "heads"),
+        unit="1",
+    ),
 )
 
 _LISTS = {"short": (1.0, 1.5, 2.0, 3.0), "long": (1.0, 2.0, 6.0, 16.0)}

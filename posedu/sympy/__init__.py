@@ -20,6 +20,7 @@ from posedu.sympy.rotary import (
     fope_offset,
     liere,
     mixed,
+    pope,
     rope,
 )
 from posedu.sympy.scaling import log_n
@@ -49,6 +50,7 @@ __all__ = [
     "log_n",
     "mixed",
     "music_transformer",
+    "pope",
     "rope",
     "sandwich",
     "shaw",

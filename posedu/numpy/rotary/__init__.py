@@ -35,6 +35,7 @@ from posedu.numpy.rotary.mixed import mixed
 from posedu.numpy.rotary.ntk import ntk, ntk_dynamic
 from posedu.numpy.rotary.p_rope import p_rope
 from posedu.numpy.rotary.pi import pi
+from posedu.numpy.rotary.pope import pope
 from posedu.numpy.rotary.resonance import resonance
 from posedu.numpy.rotary.riflex import riflex
 from posedu.numpy.rotary.rope import (
@@ -80,6 +81,7 @@ __all__ = [
     "p_rope",
     "pairs",
     "pi",
+    "pope",
     "resonance",
     "riflex",
     "rope",

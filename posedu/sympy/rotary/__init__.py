@@ -23,6 +23,7 @@ from posedu.sympy.rotary.generators import (
 )
 from posedu.sympy.rotary.liere import liere
 from posedu.sympy.rotary.mixed import mixed, mixed_rotation
+from posedu.sympy.rotary.pope import pope
 from posedu.sympy.rotary.rope import layout_matrix, rope, rotation, rotation_2d
 
 __all__ = [
@@ -44,6 +45,7 @@ __all__ = [
     "liere",
     "mixed",
     "mixed_rotation",
+    "pope",
     "rope",
     "rotation",
     "rotation_2d",
