@@ -15,6 +15,7 @@ from posedu.explorables.paths import paths_explorable
 from posedu.explorables.planes import planes_explorable
 from posedu.explorables.reach import reach_explorable
 from posedu.explorables.sinusoidal import sinusoidal_explorable
+from posedu.explorables.slower import slower_explorable
 from posedu.explorables.sphere import generators_explorable, turns_explorable
 from posedu.explorables.stick import stick_explorable
 from posedu.explorables.stretch import stretch_explorable
@@ -38,6 +39,7 @@ __all__ = [
     "reach_explorable",
     "rotation_explorable",
     "sinusoidal_explorable",
+    "slower_explorable",
     "stick_explorable",
     "stretch_explorable",
     "terms_explorable",
