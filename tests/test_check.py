@@ -280,6 +280,14 @@ def _dape(s, b, w, a, u, residual):
     return attention.steps(s.numpy(), keys, keys, doors).logits
 
 
+def _stale(omega, place, arrived, length, trained):
+    old, new = (
+        rotary.ntk_dynamic(omega, factor=1.0, trained=trained, length=n)
+        for n in (arrived, length)
+    )
+    return place * (old - new)
+
+
 OURS = {
     "order-5": lambda queries, keys: attention.causal_mask(keys)[-queries:],
     "order-7": attention.softmax,
@@ -327,6 +335,13 @@ OURS = {
     "terms-6": _tupe,
     "functions-2": _fire,
     "functions-5": _dape,
+    "slower-3": lambda d, base, trained, factor: rotary.yarn(
+        geometric(d, base=base), factor=factor, trained=trained, ramp="index"
+    ),
+    "slower-4": lambda keys, at, old, new: rotary.rope(
+        keys.numpy(), at.numpy(), layout="half", frequencies=(new - old).numpy()
+    ),
+    "slower-5": _stale,
     "stickbreaking-3": lambda z: stickbreaking.break_stick(z, attend_current=False)[0],
     "stickbreaking-4": lambda z: np.exp(_row(z)[1][0]),
     "stickbreaking-5": lambda z: _row(z)[0][0],

@@ -49,7 +49,7 @@ def test_the_dots_stand_where_the_reference_has_them(open_page, method):
 
 @pytest.mark.parametrize("method", slower.METHODS)
 def test_new_angles_are_those_of_positions_drawn_closely(method):
-    """By brute force: a thousand marks on the arc of training, which may be the circle."""
+    """By brute force: a thousand marks on what training had of the circle."""
     for base, d in (1e4, 64), (5e5, 128):
         omega, mapped = slower.mapped(method, 4.0, base, d)
         said = slower.meets_new(omega, mapped, 4.0)

@@ -70,7 +70,8 @@ def slower_explorable() -> Explorable:
  style="color:{KNOWN}">●</span> meets no new angle</span> ·
  <span style="white-space:nowrap"><span aria-hidden="true"
  style="color:{NEW}">●</span> meets new angles</span> ·
- <span style="white-space:nowrap"><span aria-hidden="true">┄</span> one turn</span></p>"""
+ <span style="white-space:nowrap"><span aria-hidden="true">┄</span> one turn</span>
+</p>"""
     return explorable(
         "slower",
         picture,
