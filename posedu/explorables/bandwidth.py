@@ -25,7 +25,7 @@ def bandwidth_explorable() -> Explorable:
     that of :func:`posedu.numpy.absolute.gaussian_kernel`.
     """
     dots = "".join(
-        f'<path d="M{x:.4f},{y:.4f}h0" style="stroke-width:6"/>'
+        f'<ellipse cx="{x:.4f}" cy="{y:.4f}" rx="0.012" ry="0.08"/>'
         for x, y in zip(SAMPLES, target(SAMPLES), strict=True)
     )
     off, worst = estimate_off(SIGMA, PAIRS), fit_off(SIGMA, PAIRS)
@@ -33,9 +33,9 @@ def bandwidth_explorable() -> Explorable:
 <svg class="plot" viewBox="0 0 400 396" role="img" aria-label="Above, two curves over
  the offset of two positions, the kernel and its estimate; below, three: a curve to be
  learned with dots on it, and what is fitted to the dots">
-<text x="220" y="14">inner product of two positions' features</text>
-<text x="34" y="30" style="text-anchor:end">1</text>
-<text x="34" y="120" style="text-anchor:end">0</text>
+<text x="215" y="18">inner product of two positions' features</text>
+<text x="40" y="30" style="text-anchor:end">1</text>
+<text x="40" y="120" style="text-anchor:end">0</text>
 <text x="50" y="172">−½</text><text x="215" y="172">offset</text>
 <text x="380" y="172">½</text>
 <g transform="translate(215,115) scale(330,-90)">
@@ -52,13 +52,13 @@ def bandwidth_explorable() -> Explorable:
 <path d="M{_line(PLACES, target(PLACES))}" stroke="currentColor"
  stroke-dasharray="5 4" style="stroke-width:2"/>
 <path class="fit" d="M{_fit(SIGMA, PAIRS)}" stroke="{INKS[0]}" style="stroke-width:2"/>
-<g stroke="currentColor" stroke-linecap="round">{dots}</g>
+<g fill="currentColor" stroke="none">{dots}</g>
 </g>
 </svg>
 <p><span style="white-space:nowrap"><span aria-hidden="true"
  style="color:{INKS[0]}">━</span> by these features</span> ·
- <span style="white-space:nowrap"><span aria-hidden="true">┄</span> the Gaussian above,
- what is to be learned below</span></p>"""
+ <span style="white-space:nowrap"><span aria-hidden="true">┄</span> what they aim
+ at</span></p>"""
     return explorable(
         "bandwidth",
         picture,

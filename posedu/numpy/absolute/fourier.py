@@ -212,7 +212,7 @@ def gelu(z: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
     ``z`` are floats of any shape; what holds none raises a ``TypeError``.
     """
     z = require_floats("z", z)
-    return z * (1 + _ERF(z / np.sqrt(2))) / 2
+    return np.asarray(z * (1 + _ERF(z / np.sqrt(2))) / 2)
 
 
 def gaussian_kernel(
