@@ -621,3 +621,15 @@ def pope_with_the_phase_on_q(q, k, delta):
     """The phase turns the query, which is the other direction."""
     omega = 10000.0 ** (-np.arange(len(delta)) / len(delta))
     return _pope(q, k, delta, 0, omega, _softplus)
+# Fourier features: features(positions, b) → [tokens, 2 pairs], sines first.
+
+
+def without_two_pi(positions, b):
+    """JHLew/Learnable-Fourier-Features, FourierFeatures: no 2π in the angle."""
+    angle = positions @ b.T
+    return np.concatenate((np.sin(angle), np.cos(angle)), -1)
+
+
+def deviations(gamma):
+    """Initial deviations of learned frequencies, paper first, then two ports of it."""
+    return 1 / gamma, gamma**2, gamma**-2
