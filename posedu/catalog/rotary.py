@@ -266,6 +266,34 @@ ENCODINGS = (
         relative="exactly",
         bounded="no: a series exceeds 1",
     ),
+    Encoding(
+        name="tape",
+        title="TAPE",
+        paper="zhu2025tape",
+        arxiv="2501.00712",
+        kind="layers",
+        doors=("locate", "rotate", "update"),
+        file="rotary.tape",
+        module="TAPE",
+        variants=(
+            variant(layout="half", mixing="row sums"),
+            variant(
+                layout="interleaved",
+                mixing="heads",
+                module={"width": 3},
+                parameters="h**2+2*h*width+width*h*d",
+            ),
+        ),
+        parameters="9*h**2+4*h**2*d",
+        cost="O(L² d) a head and layer, for what positions hear",
+        relative="exactly",
+        bounded="no: blocks grow from layer to layer",
+        special_cases=(
+            SpecialCase("rope", "attended and up are 0", "eq-tape-rope"),
+        ),
+        sizes=("d", "heads", "d_model"),
+        face_sizes=("d",),
+    ),
 )
 
 FREQUENCY_MAPS = (

@@ -83,6 +83,8 @@ def _layer(encoding: Encoding, variant: Variant, route: str) -> Module:
         make = encoding.face("torch")
         return make(heads * d, heads, route=route, **variant.keywords)
     module = encoding.make(variant, d=d, heads=heads)
+    if encoding.kind == "layers":
+        return Transformer(heads * d, heads, 2, encoding=module, route=route)
     if encoding.doors == ("embed",):
         return Transformer(heads * d, heads, 1, encoding=module)
     causal = module.needs_causal or not hasattr(module, "bidirectional")
@@ -179,7 +181,7 @@ _STEPS = (
     *(torch.sigmoid, Tensor.sigmoid),
     *(functional.silu, functional.gelu, functional.rms_norm),
 )
-_EXACT = ("rotate", "bias", "fold", "embed", "weigh", "log_gates")
+_EXACT = ("locate", "rotate", "bias", "fold", "embed", "weigh", "log_gates", "update")
 
 
 class Rounded(TorchFunctionMode):

@@ -22,6 +22,7 @@ from posedu.numpy.rotary import (
     mixed,
     pi,
     rope,
+    tape,
 )
 from posedu.numpy.stickbreaking import stick_breaking
 
@@ -54,6 +55,7 @@ __all__ = [
     "shaw",
     "stick_breaking",
     "t5",
+    "tape",
     "transformer_xl",
     "tupe",
 ]

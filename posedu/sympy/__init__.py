@@ -21,6 +21,7 @@ from posedu.sympy.rotary import (
     liere,
     mixed,
     rope,
+    tape,
 )
 from posedu.sympy.stickbreaking import stick_breaking
 
@@ -52,6 +53,7 @@ __all__ = [
     "shaw",
     "stick_breaking",
     "t5",
+    "tape",
     "transformer_xl",
     "tupe",
 ]

@@ -14,6 +14,7 @@ from posedu.torch.relative import (
     TransformerXL,
 )
 from posedu.torch.rotary import (
+    TAPE,
     AxialRoPE,
     ComRoPEAP,
     ComRoPELD,
@@ -34,6 +35,7 @@ __all__ = [
     "DAPE",
     "FIRE",
     "T5",
+    "TAPE",
     "TUPE",
     "ALiBi",
     "Attention",

@@ -42,6 +42,7 @@ from posedu.numpy.rotary.rope import (
     rotation,
     to_complex,
 )
+from posedu.numpy.rotary.tape import tape, tape_start, tape_update, turn_by_blocks
 
 __all__ = [
     "ap_generators",
@@ -72,7 +73,11 @@ __all__ = [
     "rotation",
     "rotations",
     "skew",
+    "tape",
+    "tape_start",
+    "tape_update",
     "to_complex",
     "turn_blocks",
+    "turn_by_blocks",
     "turn_by_generators",
 ]
