@@ -269,14 +269,14 @@ ENCODINGS = (
     Encoding(
         name="tape",
         title="TAPE",
-        paper="zhu2025tape",
+        paper="zhu2025",
         arxiv="2501.00712",
         kind="layers",
-        doors=("locate", "rotate", "update"),
+        doors=("locate", "update", "rotate"),
         file="rotary.tape",
         module="TAPE",
         variants=(
-            variant(layout="half", mixing="row sums"),
+            variant(layout="half", mixing="row sums", heads=3),
             variant(
                 layout="interleaved",
                 mixing="heads",

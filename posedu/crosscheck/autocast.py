@@ -70,7 +70,7 @@ def compare(
 
 def layers(encoding: Encoding, variant: Variant, seed: int) -> Iterator[Module]:
     """A layer for every route that serves a variant, or what has no routes."""
-    for route in ROUTES[:1] if encoding.doors == ("embed",) else ROUTES:
+    for route in ROUTES[:1] if encoding.of_model else ROUTES:
         torch.manual_seed(seed)
         with suppress(ValueError):
             yield _layer(encoding, variant, route)
@@ -83,10 +83,9 @@ def _layer(encoding: Encoding, variant: Variant, route: str) -> Module:
         make = encoding.face("torch")
         return make(heads * d, heads, route=route, **variant.keywords)
     module = encoding.make(variant, d=d, heads=heads)
-    if encoding.kind == "layers":
-        return Transformer(heads * d, heads, 2, encoding=module, route=route)
-    if encoding.doors == ("embed",):
-        return Transformer(heads * d, heads, 1, encoding=module)
+    if encoding.of_model:
+        layers = 2 if encoding.kind == "layers" else 1
+        return Transformer(heads * d, heads, layers, encoding=module)
     causal = module.needs_causal or not hasattr(module, "bidirectional")
     return Attention(heads * d, heads, encoding=module, route=route, causal=causal)
 

@@ -13,7 +13,7 @@ from posedu._arguments import (
     require_dimension,
 )
 from posedu.torch._kernels import without_autocast
-from posedu.torch._tensors import angles, cos_sin
+from posedu.torch._tensors import angles, cos_sin, require_floats
 from posedu.torch.encoding import Encoding, Sizes, Tokens
 from posedu.torch.frequencies import frequencies
 from posedu.torch.rotary.turning import turn_pairs
@@ -130,6 +130,12 @@ class TAPE(Encoding):
 
         Equations ``def-tape-heard`` and ``def-tape-fed``, in float32 or better.
         """
+        require_floats("fed", fed)
+        if fed.shape[-1:] != (self.d_model,):
+            raise ValueError(
+                f"fed must be [batch, queries, {self.d_model}], got shape "
+                f"{list(fed.shape)}"
+            )
         dtype = torch.promote_types(weights.dtype, torch.float32)
         attended, up, down, gate = (
             t.to(dtype) for t in (self.attended, self.up, self.down, self.gate)
