@@ -566,3 +566,21 @@ def dape_v2_of_the_authors(read, w_1, b_1, w_2, b_2, masked=True):
     z = conv(read, w_1[:, :, None], b_1, padding=(0, reach))
     hidden = torch.nn.functional.leaky_relu(z)
     return conv(hidden, w_2[:, :, None], b_2, padding=(0, reach))
+
+
+# TAPE: what a layer makes of blocks [tokens, heads, pairs, 2, 2] and weights.
+
+
+def heard_by_the_keys(weights, blocks):
+    """zhuconv/arithmetic, attention.py: summed over the queries that see a token."""
+    return np.einsum("hij,ihpru->jhpru", weights, blocks)
+
+
+def rows_moved_apart(blocks, amounts):
+    """VITA-Group/TAPE, adatensor.py: weights of their own for cosines and for sines.
+
+    For the numbers (c, s) of a block; so the block is one of a rotation no more.
+    """
+    c, s = blocks[..., 0, 0], blocks[..., 1, 0]
+    c, s = amounts[0] * c, amounts[1] * s
+    return np.stack((np.stack((c, -s), -1), np.stack((s, c), -1)), -2)

@@ -288,9 +288,7 @@ ENCODINGS = (
         cost="O(L² d) a head and layer, for what positions hear",
         relative="exactly",
         bounded="no: blocks grow from layer to layer",
-        special_cases=(
-            SpecialCase("rope", "attended and up are 0", "eq-tape-rope"),
-        ),
+        special_cases=(SpecialCase("rope", "attended and up are 0", "eq-tape-rope"),),
         sizes=("d", "heads", "d_model"),
         face_sizes=("d",),
     ),

@@ -189,7 +189,8 @@ class Rounded(TorchFunctionMode):
     Off by u are the operands and results of products, among them the weights, and the
     results of the steps between projections and attention. Nothing is in the doors
     that compute with angles, tables, gates, their sums and what they count: all that is
-    float32 or better under autocast too. ``stored``: the bias is an argument of a
+    float32 or better under autocast too, but for the weights that positions are moved
+    by. ``stored``: the bias is an argument of a
     kernel, which takes it in its dtype.
     """
 
@@ -204,6 +205,8 @@ class Rounded(TorchFunctionMode):
                         door = self._exactly(getattr(encoding, name))
                         if name == "bias" and stored:
                             door = self._storing(door)
+                        if name == "update":
+                            door = self._given_weights(door)
                         setattr(encoding, name, door)
 
     def _exactly(self, door: Callable) -> Callable:
@@ -223,6 +226,14 @@ class Rounded(TorchFunctionMode):
             bias = door(tokens)
             hidden = bias.masked_fill(~tokens.mask, -torch.inf)
             return self._off(bias - hidden.detach().amax(-1, keepdim=True))
+
+        return run
+
+    def _given_weights(self, door: Callable) -> Callable:
+        """The door, given weights as attention keeps them."""
+
+        def run(weights, tokens, fed):
+            return door(self._off(weights), tokens, fed)
 
         return run
 

@@ -72,7 +72,27 @@ def tape_update(
         What the layer's perceptron said.
     mixing, attended, up, down, gate
         As :func:`tape`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Arrays that hold no floats or do not fit each other; unknown ``mixing``.
     """
+    weights, blocks = require_floats("weights", weights), _blocks(blocks)
+    tokens, heads = blocks.shape[:2]
+    fed = require_floats("fed", fed)
+    attended, up, down, gate = _matrices(attended, up, down, gate)
+    needed = {
+        "weights": (weights, (heads, tokens, tokens)),
+        "fed": (fed, (tokens, gate.shape[1])),
+        "attended": (attended, (heads, heads)),
+    }
+    for name, (array, shape) in needed.items():
+        if array.shape != shape:
+            raise ValueError(
+                f"{name} must be {list(shape)} for blocks of shape "
+                f"{list(blocks.shape)}, got shape {list(array.shape)}"
+            )
     heard = np.einsum("hij,jhpru->ihpru", weights, blocks)
     if require_choice("mixing", mixing, MIXINGS) == "heads":
         moved = blocks + np.einsum("hg,igpru->ihpru", attended, heard)
@@ -90,7 +110,19 @@ def turn_by_blocks(
 
     With r rows a pair becomes r features, which stand where ``layout`` has those of a
     pair; see :func:`posedu.numpy.rotary.pairs`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Arrays that hold no floats or do not fit each other; unknown ``layout``.
     """
+    x, blocks = require_floats("x", x), _blocks(blocks)
+    tokens, heads, n = blocks.shape[:3]
+    if x.shape != (heads, tokens, 2 * n):
+        raise ValueError(
+            f"x must be {[heads, tokens, 2 * n]} for blocks of shape "
+            f"{list(blocks.shape)}, got shape {list(x.shape)}"
+        )
     a, b = pairs(x.shape[-1], layout=layout)
     given = np.stack((x[..., a], x[..., b]), -1)
     turned = np.einsum("ihpru,hipu->hipr", blocks, given)
@@ -147,20 +179,8 @@ def tape(
     pairs(d, layout=layout)
     require_choice("mixing", mixing, MIXINGS)
     require_base(base)
-    attended = _matrix("attended", attended)
+    attended, up, down, gate = _matrices(attended, up, down, gate)
     heads = len(attended)
-    up, down = _matrix("up", up), _matrix("down", down)
-    gate = _matrix("gate", gate)
-    width = len(up)
-    shapes = {"attended": (heads, heads), "up": (width, heads), "down": (heads, width)}
-    shapes["gate"] = (width, gate.shape[1])
-    given = {"attended": attended, "up": up, "down": down, "gate": gate}
-    for name, needed in shapes.items():
-        if given[name].shape != needed:
-            raise ValueError(
-                f"{name} must be {list(needed)} for {heads} heads and {width} "
-                f"channels, got shape {list(given[name].shape)}"
-            )
 
     def locate(positions: Array, x: Array) -> Array:
         return tape_start(positions, d, heads, base=base)
@@ -184,10 +204,6 @@ def tape(
         )
 
     def update(weights: Array, tokens: Tokens, fed: Array) -> Array:
-        if fed.shape[-1] != gate.shape[1]:
-            raise ValueError(
-                f"fed must be [tokens, {gate.shape[1]}], got shape {list(fed.shape)}"
-            )
         return tape_update(
             weights,
             tokens.query_positions,
@@ -203,9 +219,36 @@ def tape(
 
 
 def _silu(z: Array) -> Array:
-    """z times its logistic function, without overflow."""
+    """Z times its logistic function, without overflow."""
     small = np.exp(-np.abs(z))
     return z * np.where(z > 0, 1.0, small) / (1.0 + small)
+
+
+def _matrices(*given: Array) -> tuple[Array, Array, Array, Array]:
+    """The four matrices, if they fit each other."""
+    names = ("attended", "up", "down", "gate")
+    attended, up, down, gate = map(_matrix, names, given)
+    heads, width = len(attended), len(up)
+    shapes = (heads, heads), (width, heads), (heads, width), (width, gate.shape[1])
+    for name, matrix, shape in zip(
+        names, (attended, up, down, gate), shapes, strict=True
+    ):
+        if matrix.shape != shape:
+            raise ValueError(
+                f"{name} must be {list(shape)} for {heads} heads and {width} "
+                f"channels, got shape {list(matrix.shape)}"
+            )
+    return attended, up, down, gate
+
+
+def _blocks(given: Blocks) -> Blocks:
+    blocks = require_floats("blocks", given)
+    if blocks.ndim != 5 or blocks.shape[-1] != 2 or 0 in blocks.shape[1:]:
+        raise ValueError(
+            "blocks must be [tokens, heads, pairs, r, 2], got shape "
+            f"{list(blocks.shape)}"
+        )
+    return blocks
 
 
 def _matrix(name: str, given: Array) -> Array:

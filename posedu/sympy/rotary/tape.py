@@ -15,7 +15,7 @@ Blocks = sp.Matrix
 
 
 def tape_start(
-    position: sp.Expr, d: int, heads: int, *, base: sp.Expr | float = 10000
+    position: sp.Expr | float, d: int, heads: int, *, base: sp.Expr | float = 10000
 ) -> Blocks:
     """RoPE's rotations R(ω_p t) of one position, the same in every head.
 
@@ -100,6 +100,7 @@ def tape(
     """TAPE as doors. See :func:`posedu.numpy.rotary.tape`."""
     require_dimension("d", d)
     require_choice("layout", layout, LAYOUTS)
+    require_choice("mixing", mixing, MIXINGS)
     attended, up = matrix("attended", attended), matrix("up", up)
     down, gate = matrix("down", down), matrix("gate", gate)
     heads = attended.rows
@@ -145,7 +146,7 @@ def _mixed(attended: sp.Matrix, mixing: str) -> sp.Matrix:
 
 def _each(mixed: sp.Matrix, r: int) -> sp.Matrix:
     """The same mixture of heads in each of a block's r rows."""
-    return sp.kronecker_product(mixed, sp.eye(r))
+    return sp.Matrix(sp.kronecker_product(mixed, sp.eye(r)))
 
 
 def _silu(z: sp.Expr) -> sp.Expr:

@@ -13,7 +13,7 @@ from posedu._arguments import (
     require_dimension,
 )
 from posedu.torch._kernels import without_autocast
-from posedu.torch._tensors import angles, cos_sin, require_floats
+from posedu.torch._tensors import Positions, angles, cos_sin, require_floats
 from posedu.torch.encoding import Encoding, Sizes, Tokens
 from posedu.torch.frequencies import frequencies
 from posedu.torch.rotary.turning import turn_pairs
@@ -108,11 +108,22 @@ class TAPE(Encoding):
         self,
         q: Float[Tensor, "batch heads tokens d"],
         k: Float[Tensor, "batch heads tokens d"],
-        positions: Float[Tensor, "rows tokens heads 2 pairs"],
+        positions: Positions,
     ) -> tuple[
         Float[Tensor, "batch heads tokens d"], Float[Tensor, "batch heads tokens d"]
     ]:
-        """Multiply pairs by c + i s. Equation ``def-tape-turn``."""
+        """Multiply pairs by c + i s, which are [rows, tokens, heads, 2, pairs].
+
+        Equation ``def-tape-turn``.
+        """
+        if (
+            not isinstance(positions, Tensor)
+            or positions.shape[2:] != self.position_shape
+        ):
+            raise ValueError(
+                f"positions must be [rows, tokens, {self.heads}, 2, {self.d // 2}], "
+                f"which locate makes of numbers, got {positions}"
+            )
         dtype = torch.promote_types(q.dtype, torch.float32)
         cos, sin = positions.to(dtype).movedim(2, 1).unbind(3)
         return (
