@@ -37,6 +37,7 @@ GROWTHS = ("steps", "floor", "power", "learned")
 TURNS = ("turns", "radians")
 MEMBERS = ("cos", "sin")
 AMPLITUDES = ("one", "pairs", "features")
+MIXINGS = ("heads", "row sums")
 LEAK = 0.01  # PyTorch's slope of a leaky ReLU below 0
 LARGEST_SIZE = 2**31 - 1
 LEAST_TIME = 1e-30  # the bias of a gate that forgets faster is no float32

@@ -621,6 +621,8 @@ def pope_with_the_phase_on_q(q, k, delta):
     """The phase turns the query, which is the other direction."""
     omega = 10000.0 ** (-np.arange(len(delta)) / len(delta))
     return _pope(q, k, delta, 0, omega, _softplus)
+
+
 # Fourier features: features(positions, b) → [tokens, 2 pairs], sines first.
 
 
@@ -633,3 +635,21 @@ def without_two_pi(positions, b):
 def deviations(gamma):
     """Initial deviations of learned frequencies, paper first, then two ports of it."""
     return 1 / gamma, gamma**2, gamma**-2
+
+
+# TAPE: what a layer makes of blocks [tokens, heads, pairs, 2, 2] and weights.
+
+
+def heard_by_the_keys(weights, blocks):
+    """zhuconv/arithmetic, attention.py: summed over the queries that see a token."""
+    return np.einsum("hij,ihpru->jhpru", weights, blocks)
+
+
+def rows_moved_apart(blocks, amounts):
+    """VITA-Group/TAPE, adatensor.py: weights of their own for cosines and for sines.
+
+    For the numbers (c, s) of a block; so the block is one of a rotation no more.
+    """
+    c, s = blocks[..., 0, 0], blocks[..., 1, 0]
+    c, s = amounts[0] * c, amounts[1] * s
+    return np.stack((np.stack((c, -s), -1), np.stack((s, c), -1)), -2)

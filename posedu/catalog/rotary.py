@@ -283,6 +283,32 @@ ENCODINGS = (
         sizes=("d", "heads"),
         unit="1",
     ),
+    Encoding(
+        name="tape",
+        title="TAPE",
+        paper="zhu2025",
+        arxiv="2501.00712",
+        kind="layers",
+        doors=("locate", "update", "rotate"),
+        file="rotary.tape",
+        module="TAPE",
+        variants=(
+            variant(layout="half", mixing="row sums", heads=3),
+            variant(
+                layout="interleaved",
+                mixing="heads",
+                module={"width": 3},
+                parameters="h**2+2*h*width+width*h*d",
+            ),
+        ),
+        parameters="9*h**2+4*h**2*d",
+        cost="O(L² d) a head and layer, for what positions hear",
+        relative="exactly",
+        bounded="no: blocks grow from layer to layer",
+        special_cases=(SpecialCase("rope", "attended and up are 0", "eq-tape-rope"),),
+        sizes=("d", "heads", "d_model"),
+        face_sizes=("d",),
+    ),
 )
 
 _LISTS = {"short": (1.0, 1.5, 2.0, 3.0), "long": (1.0, 2.0, 6.0, 16.0)}

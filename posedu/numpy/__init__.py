@@ -35,6 +35,7 @@ from posedu.numpy.rotary import (
     resonance,
     riflex,
     rope,
+    tape,
     yarn,
 )
 from posedu.numpy.scaling import log_n
@@ -81,6 +82,7 @@ __all__ = [
     "shaw",
     "stick_breaking",
     "t5",
+    "tape",
     "transformer_xl",
     "tupe",
     "yarn",

@@ -26,6 +26,7 @@ from posedu.sympy.rotary import (
     mixed,
     pope,
     rope,
+    tape,
 )
 from posedu.sympy.scaling import log_n
 from posedu.sympy.stickbreaking import stick_breaking
@@ -62,6 +63,7 @@ __all__ = [
     "shaw",
     "stick_breaking",
     "t5",
+    "tape",
     "transformer_xl",
     "tupe",
 ]

@@ -15,6 +15,7 @@ from posedu.torch.relative import (
     TransformerXL,
 )
 from posedu.torch.rotary import (
+    TAPE,
     AxialRoPE,
     ComRoPEAP,
     ComRoPELD,
@@ -37,6 +38,7 @@ __all__ = [
     "DAPE",
     "FIRE",
     "T5",
+    "TAPE",
     "TUPE",
     "ALiBi",
     "Attention",
