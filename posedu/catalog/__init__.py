@@ -3,7 +3,7 @@
 A record stands in the module named after its family.
 """
 
-from posedu.catalog import absolute, bias, gated, relative, rotary, stickbreaking
+from posedu.catalog import absolute, bias, gated, nope, relative, rotary, stickbreaking
 from posedu.catalog.records import (
     ATTENTION,
     FACES,
@@ -16,7 +16,7 @@ from posedu.catalog.records import (
     variant,
 )
 
-FAMILIES = (absolute, rotary, bias, relative, stickbreaking, gated)
+FAMILIES = (nope, absolute, rotary, bias, relative, stickbreaking, gated)
 
 CATALOG: dict[str, Encoding] = {
     encoding.name: encoding for family in FAMILIES for encoding in family.ENCODINGS

@@ -5,6 +5,7 @@ from posedu.torch.attention import Attention, KVCache, attend
 from posedu.torch.bias import DAPE, FIRE, T5, ALiBi, KERPLELog, KERPLEPower, Sandwich
 from posedu.torch.encoding import Encoding, Tokens
 from posedu.torch.gated import CoPE, FoX, FoXPro
+from posedu.torch.nope import NoPE
 from posedu.torch.relative import (
     TUPE,
     DeBERTa,
@@ -53,6 +54,7 @@ __all__ = [
     "LieRE",
     "MixedRoPE",
     "MusicTransformer",
+    "NoPE",
     "RoPE",
     "Sandwich",
     "Shaw",
