@@ -3,13 +3,14 @@
 import numpy as np
 from jaxtyping import Float
 
-from posedu.numpy._arrays import Number, Positions, require_positions
+from posedu._arguments import require_finite
+from posedu.numpy._arrays import Positions, require_floats
 from posedu.numpy.attention import Doors
 
 Array = np.ndarray
 
 
-def nope(*, factor: Float[Array, "heads"] | Number = 1.0) -> Doors:
+def nope(*, factor: Float[Array, "heads"] | float = 1.0) -> Doors:
     """Attention without positions (NoPE, arXiv 2203.16634) as doors.
 
     Parameters
@@ -29,19 +30,23 @@ def nope(*, factor: Float[Array, "heads"] | Number = 1.0) -> Doors:
         A factor that is not finite or neither a number nor ``[heads]``; another number
         of heads.
     """
-    factor = require_positions(factor, "factor")
-    if factor.ndim > 1 or not factor.size:
-        raise ValueError(
-            f"factor must be one number or [heads], got shape {list(factor.shape)}"
-        )
+    if isinstance(factor, Array):
+        factor = require_floats("factor", factor)
+        if factor.ndim != 1 or not factor.size or not np.isfinite(factor).all():
+            raise ValueError(
+                "factor must be one finite number or [heads] of them, got "
+                f"{factor.tolist()} of shape {list(factor.shape)}"
+            )
+    else:
+        require_finite("factor", factor)
 
     def sharpened(
         q: Float[Array, "heads tokens d"],
         k: Float[Array, "kv_heads tokens d"],
         positions: Positions,
     ) -> tuple[Array, Array]:
-        if factor.ndim and len(factor) != len(q):
+        if isinstance(factor, Array) and len(factor) != len(q):
             raise ValueError(f"factor has {len(factor)} heads, q has {len(q)}")
-        return factor.reshape(-1, 1, 1) * q, k
+        return np.reshape(factor, (-1, 1, 1)) * q, k
 
     return Doors(rotate=sharpened)

@@ -9,7 +9,7 @@ from posedu.sympy._expressions import expressions
 from posedu.sympy.attention import Doors, Heads
 
 
-def nope(*, factor: sp.Expr | Sequence[sp.Expr] = sp.Integer(1)) -> Doors:
+def nope(*, factor: sp.Expr | Sequence[sp.Expr] | sp.Matrix = sp.S.One) -> Doors:
     """Attention without positions as doors. Equation ``def-nope``.
 
     ``factor`` is one expression, or one for each head; see

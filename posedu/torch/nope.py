@@ -41,7 +41,13 @@ class NoPE(Encoding):
             self.factor = start
         else:
             self.heads = require_dimension("heads", heads, 1)
-            self.factor = nn.Parameter(torch.full((self.heads,), start))
+            factors = torch.full((self.heads,), start, dtype=torch.float64)
+            factors = factors.to(torch.get_default_dtype())
+            if not factors.isfinite().all():
+                raise ValueError(
+                    f"factor must be finite in {factors.dtype}, got {start}"
+                )
+            self.factor = nn.Parameter(factors)
 
     def rotate(
         self,
