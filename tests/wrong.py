@@ -617,8 +617,8 @@ def pope_in_pairs(q, k, delta):
     return _pope(q, k, 0, delta, omega, _softplus)
 
 
-def pope_with_the_phase_on_q(q, k, delta):
-    """The phase turns the query, which is the other direction."""
+def pope_with_the_phase_added(q, k, delta):
+    """The phase turns the query on, not back."""
     omega = 10000.0 ** (-np.arange(len(delta)) / len(delta))
     return _pope(q, k, delta, 0, omega, _softplus)
 

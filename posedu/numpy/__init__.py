@@ -8,6 +8,7 @@ from posedu.numpy.absolute.sinusoidal import embed_sinusoidal
 from posedu.numpy.attention import Doors, Tokens, attend
 from posedu.numpy.bias import alibi, dape, fire, kerple_log, kerple_power, sandwich, t5
 from posedu.numpy.gated import cope, fox, fox_pro
+from posedu.numpy.nope import nope
 from posedu.numpy.relative import (
     deberta,
     inkling,
@@ -70,6 +71,7 @@ __all__ = [
     "longrope",
     "mixed",
     "music_transformer",
+    "nope",
     "ntk",
     "ntk_dynamic",
     "p_rope",

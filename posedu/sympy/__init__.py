@@ -8,6 +8,7 @@ from posedu.sympy.absolute.sinusoidal import embed_sinusoidal
 from posedu.sympy.attention import Doors, Tokens, attend
 from posedu.sympy.bias import alibi, dape, fire, kerple_log, kerple_power, sandwich, t5
 from posedu.sympy.gated import cope, fox, fox_pro
+from posedu.sympy.nope import nope
 from posedu.sympy.relative import (
     deberta,
     inkling,
@@ -57,6 +58,7 @@ __all__ = [
     "log_n",
     "mixed",
     "music_transformer",
+    "nope",
     "pope",
     "rope",
     "sandwich",

@@ -6,6 +6,7 @@ from posedu.torch.attention import Attention, KVCache, attend
 from posedu.torch.bias import DAPE, FIRE, T5, ALiBi, KERPLELog, KERPLEPower, Sandwich
 from posedu.torch.encoding import Encoding, Tokens
 from posedu.torch.gated import CoPE, FoX, FoXPro
+from posedu.torch.nope import NoPE
 from posedu.torch.relative import (
     TUPE,
     DeBERTa,
@@ -61,6 +62,7 @@ __all__ = [
     "LogN",
     "MixedRoPE",
     "MusicTransformer",
+    "NoPE",
     "PoPE",
     "RoPE",
     "Sandwich",
