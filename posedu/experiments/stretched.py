@@ -52,8 +52,8 @@ CASES = (
 )
 """What is measured of a method.
 
-``"plain"`` and ``"tuned"`` are at ``factor`` times the training length; ``"near"`` is at
-the training length itself, with what was made for the largest factor.
+``"plain"`` and ``"tuned"`` are at ``factor`` times the training length; ``"near"`` is
+at the training length itself, with what was made for the largest factor.
 """
 MODELS = ("rope", "windows")
 SLOWER = 0.1  # the learning rate of tuning, over that of training
