@@ -22,6 +22,7 @@ from posedu.explorables.sphere import generators_explorable, turns_explorable
 from posedu.explorables.stick import stick_explorable
 from posedu.explorables.stretch import stretch_explorable
 from posedu.explorables.terms import terms_explorable
+from posedu.explorables.unseen import unseen_explorable
 from posedu.explorables.vectors import vectors_explorable
 from posedu.explorables.waves import waves_explorable
 
@@ -48,6 +49,7 @@ __all__ = [
     "stretch_explorable",
     "terms_explorable",
     "turns_explorable",
+    "unseen_explorable",
     "vectors_explorable",
     "waves_explorable",
 ]
