@@ -566,3 +566,17 @@ def dape_v2_of_the_authors(read, w_1, b_1, w_2, b_2, masked=True):
     z = conv(read, w_1[:, :, None], b_1, padding=(0, reach))
     hidden = torch.nn.functional.leaky_relu(z)
     return conv(hidden, w_2[:, :, None], b_2, padding=(0, reach))
+
+
+# Fourier features: features(positions, b) → [tokens, 2 pairs], sines first.
+
+
+def without_two_pi(positions, b):
+    """JHLew/Learnable-Fourier-Features, FourierFeatures: no 2π in the angle."""
+    angle = positions @ b.T
+    return np.concatenate((np.sin(angle), np.cos(angle)), -1)
+
+
+def deviations(gamma):
+    """Initial deviations of learned frequencies, paper first, then two ports of it."""
+    return 1 / gamma, gamma**2, gamma**-2

@@ -1,5 +1,9 @@
 """The reference face: float64 NumPy, as close to the printed formula as code can be."""
 
+from posedu.numpy.absolute.fourier import (
+    embed_fourier_learned,
+    embed_fourier_random,
+)
 from posedu.numpy.absolute.sinusoidal import embed_sinusoidal
 from posedu.numpy.attention import Doors, Tokens, attend
 from posedu.numpy.bias import alibi, dape, fire, kerple_log, kerple_power, sandwich, t5
@@ -36,6 +40,8 @@ __all__ = [
     "cope",
     "dape",
     "deberta",
+    "embed_fourier_learned",
+    "embed_fourier_random",
     "embed_sinusoidal",
     "fire",
     "fope",

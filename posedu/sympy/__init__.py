@@ -1,5 +1,9 @@
 """The symbolic face: small exact matrices, for the proofs in the chapters and tests."""
 
+from posedu.sympy.absolute.fourier import (
+    embed_fourier_learned,
+    embed_fourier_random,
+)
 from posedu.sympy.absolute.sinusoidal import embed_sinusoidal
 from posedu.sympy.attention import Doors, Tokens, attend
 from posedu.sympy.bias import alibi, dape, fire, kerple_log, kerple_power, sandwich, t5
@@ -35,6 +39,8 @@ __all__ = [
     "cope",
     "dape",
     "deberta",
+    "embed_fourier_learned",
+    "embed_fourier_random",
     "embed_sinusoidal",
     "fire",
     "fope",

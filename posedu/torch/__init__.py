@@ -1,5 +1,6 @@
 """The fast face: modules to train with, on CPU and GPU."""
 
+from posedu.torch.absolute.fourier import FourierLearned, FourierRandom
 from posedu.torch.absolute.sinusoidal import Sinusoidal
 from posedu.torch.attention import Attention, KVCache, attend
 from posedu.torch.bias import DAPE, FIRE, T5, ALiBi, KERPLELog, KERPLEPower, Sandwich
@@ -46,6 +47,8 @@ __all__ = [
     "FoPE",
     "FoX",
     "FoXPro",
+    "FourierLearned",
+    "FourierRandom",
     "Inkling",
     "KERPLELog",
     "KERPLEPower",
