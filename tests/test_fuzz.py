@@ -593,7 +593,7 @@ def _layer(case, width):
         return case.module().double()
     module, one_of = case.module(), case.grammar.one_of
     options = {"window": one_of([None, None, 2]), "kv_heads": case.heads}
-    if case.encoding.doors == ("embed",) or one_of([True, False]):
+    if case.encoding.of_model or one_of([True, False]):
         made = Transformer(width, case.heads, 2, encoding=module, **options)
         return made.double()
     served = [None]

@@ -70,7 +70,7 @@ def compare(
 
 def layers(encoding: Encoding, variant: Variant, seed: int) -> Iterator[Module]:
     """A layer for every route that serves a variant, or what has no routes."""
-    for route in ROUTES[:1] if encoding.doors == ("embed",) else ROUTES:
+    for route in ROUTES[:1] if encoding.of_model else ROUTES:
         torch.manual_seed(seed)
         with suppress(ValueError):
             yield _layer(encoding, variant, route)
@@ -83,7 +83,7 @@ def _layer(encoding: Encoding, variant: Variant, route: str) -> Module:
         make = encoding.face("torch")
         return make(heads * d, heads, route=route, **variant.keywords)
     module = encoding.make(variant, d=d, heads=heads)
-    if encoding.doors == ("embed",):
+    if encoding.of_model:
         return Transformer(heads * d, heads, 1, encoding=module)
     causal = module.needs_causal or not hasattr(module, "bidirectional")
     return Attention(heads * d, heads, encoding=module, route=route, causal=causal)
@@ -179,7 +179,7 @@ _STEPS = (
     *(torch.sigmoid, Tensor.sigmoid),
     *(functional.silu, functional.gelu, functional.rms_norm),
 )
-_EXACT = ("rotate", "bias", "fold", "embed", "weigh", "log_gates")
+_EXACT = ("rotate", "bias", "fold", "embed", "enter", "weigh", "log_gates")
 
 
 class Rounded(TorchFunctionMode):

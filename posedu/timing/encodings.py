@@ -45,8 +45,8 @@ def _at_its_door(
     positions = _positions(entry, length, inputs[0].device)
     if "rotate" in entry.doors:
         return lambda: module.rotate(*inputs, positions)
-    if entry.doors == ("embed",):
-        return lambda: (module.embed(*inputs, positions),)
+    if entry.kind == "features":
+        return lambda: (module(*inputs, positions),)
     return _attention(inputs, heads, module)
 
 
@@ -59,7 +59,7 @@ def _positions(entry: Encoding, length: int, device: torch.device):
 
 
 def _limit(entry: Encoding, inputs: tuple[Tensor, ...], heads: int) -> tuple[str, Run]:
-    if entry.doors[0] in ("rotate", "embed"):
+    if entry.kind == "features":
         return "copy", copy_of(*inputs)
     return "attention without encoding", _attention(inputs, heads, None)
 
