@@ -29,8 +29,11 @@ from posedu.sympy.rotary import (
     fope_offset,
     liere,
     mixed,
+    pope,
     rope,
+    tape,
 )
+from posedu.sympy.scaling import log_n
 from posedu.sympy.stickbreaking import stick_breaking
 
 __all__ = [
@@ -59,13 +62,16 @@ __all__ = [
     "kerple_log",
     "kerple_power",
     "liere",
+    "log_n",
     "mixed",
     "music_transformer",
+    "pope",
     "rope",
     "sandwich",
     "shaw",
     "stick_breaking",
     "t5",
+    "tape",
     "transformer_xl",
     "tupe",
 ]

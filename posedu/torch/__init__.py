@@ -21,12 +21,14 @@ from posedu.torch.relative import (
     TransformerXL,
 )
 from posedu.torch.rotary import (
+    TAPE,
     AxialRoPE,
     ComRoPEAP,
     ComRoPELD,
     FoPE,
     LieRE,
     MixedRoPE,
+    PoPE,
     RoPE,
     convert_layout,
     fold_basis,
@@ -34,6 +36,7 @@ from posedu.torch.rotary import (
     turn_blocks,
     turn_pairs,
 )
+from posedu.torch.scaling import LogN
 from posedu.torch.stickbreaking import StickBreaking
 from posedu.torch.transformer import Transformer
 
@@ -41,6 +44,7 @@ __all__ = [
     "DAPE",
     "FIRE",
     "T5",
+    "TAPE",
     "TUPE",
     "ALiBi",
     "Attention",
@@ -63,8 +67,10 @@ __all__ = [
     "Learned",
     "LearnedPerLayer",
     "LieRE",
+    "LogN",
     "MixedRoPE",
     "MusicTransformer",
+    "PoPE",
     "Random",
     "RoPE",
     "Sandwich",
