@@ -291,6 +291,9 @@ OURS = {
     "sinusoidal-6": lambda x, d: absolute.sinusoidal(
         x.numpy(), d, layout="interleaved"
     ),
+    "tables-2": lambda table, at: (
+        absolute.one_hot(at, len(table), beyond="zero") @ table
+    ),
     "rope-3": lambda x, at, layout: rotary.rope(x, at, layout=layout),
     "rope-5": lambda x, at, dim: rotary.rope(x, at, layout="half", rotary_dim=dim),
     "rope-6": lambda w, h: convert_layout(w, h, source="interleaved", target="half"),

@@ -637,6 +637,31 @@ def deviations(gamma):
     return 1 / gamma, gamma**2, gamma**-2
 
 
+# Tables: rows(table, positions) → [tokens, d].
+
+
+def wrapping(table, positions):
+    """Plain indexing in NumPy: position −1 gets the last row, silently."""
+    return table[np.asarray(positions)]
+
+
+def gathered_on_a_gpu(table, positions):
+    """tensor2tensor's ``positions=``, by tf.gather: on a GPU, zeros out of bounds."""
+    at = np.asarray(positions)
+    inside = (at >= 0) & (at < len(table))
+    return np.where(inside[:, None], table[np.clip(at, 0, len(table) - 1)], 0.0)
+
+
+def counted_from_each_call(table, positions):
+    """``table[: x.shape[1]]``: with a cache, every new token stands at position 0."""
+    return table[: len(positions)]
+
+
+def counted_from_the_end(table, positions):
+    """Transformer-XL, attn_type=3: ``r_emb[-qlen:]``, so the last row is the newest."""
+    return table[len(table) - len(positions) :]
+
+
 # TAPE: what a layer makes of blocks [tokens, heads, pairs, 2, 2] and weights.
 
 

@@ -16,6 +16,7 @@ from posedu.explorables.patches import patches_explorable
 from posedu.explorables.paths import paths_explorable
 from posedu.explorables.planes import planes_explorable
 from posedu.explorables.reach import reach_explorable
+from posedu.explorables.rows import rows_explorable
 from posedu.explorables.ruler import ruler_explorable
 from posedu.explorables.sinusoidal import sinusoidal_explorable
 from posedu.explorables.sphere import generators_explorable, turns_explorable
@@ -43,6 +44,7 @@ __all__ = [
     "planes_explorable",
     "reach_explorable",
     "rotation_explorable",
+    "rows_explorable",
     "ruler_explorable",
     "sinusoidal_explorable",
     "stick_explorable",

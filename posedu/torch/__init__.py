@@ -2,6 +2,12 @@
 
 from posedu.torch.absolute.fourier import FourierLearned, FourierRandom
 from posedu.torch.absolute.sinusoidal import Sinusoidal
+from posedu.torch.absolute.tables import (
+    BERTInput,
+    Learned,
+    LearnedPerLayer,
+    Random,
+)
 from posedu.torch.attention import Attention, KVCache, attend
 from posedu.torch.bias import DAPE, FIRE, T5, ALiBi, KERPLELog, KERPLEPower, Sandwich
 from posedu.torch.encoding import Encoding, Tokens
@@ -44,6 +50,7 @@ __all__ = [
     "ALiBi",
     "Attention",
     "AxialRoPE",
+    "BERTInput",
     "CoPE",
     "ComRoPEAP",
     "ComRoPELD",
@@ -58,12 +65,15 @@ __all__ = [
     "KERPLELog",
     "KERPLEPower",
     "KVCache",
+    "Learned",
+    "LearnedPerLayer",
     "LieRE",
     "LogN",
     "MixedRoPE",
     "MusicTransformer",
     "NoPE",
     "PoPE",
+    "Random",
     "RoPE",
     "Sandwich",
     "Shaw",

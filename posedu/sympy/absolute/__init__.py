@@ -15,17 +15,29 @@ from posedu.sympy.absolute.sinusoidal import (
     sinusoidal,
     solve_offset_matrix,
 )
+from posedu.sympy.absolute.tables import (
+    embed_learned,
+    embed_random,
+    enter_learned,
+    one_hot,
+    sphere_moment,
+)
 
 __all__ = [
     "commutant",
     "embed_fourier_learned",
     "embed_fourier_random",
+    "embed_learned",
+    "embed_random",
     "embed_sinusoidal",
+    "enter_learned",
     "fourier_features",
     "gelu",
     "mean_over_normal",
     "offset_equations",
     "offset_matrix",
+    "one_hot",
     "sinusoidal",
     "solve_offset_matrix",
+    "sphere_moment",
 ]

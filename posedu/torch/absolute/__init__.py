@@ -2,9 +2,19 @@
 
 from posedu.torch.absolute.fourier import FourierLearned, FourierRandom
 from posedu.torch.absolute.sinusoidal import Sinusoidal
+from posedu.torch.absolute.tables import (
+    BERTInput,
+    Learned,
+    LearnedPerLayer,
+    Random,
+)
 
 __all__ = [
+    "BERTInput",
     "FourierLearned",
     "FourierRandom",
+    "Learned",
+    "LearnedPerLayer",
+    "Random",
     "Sinusoidal",
 ]
