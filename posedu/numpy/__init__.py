@@ -1,6 +1,6 @@
 """The reference face: float64 NumPy, as close to the printed formula as code can be."""
 
-from posedu.numpy.absolute.sinusoidal import embed_sinusoidal
+from posedu.numpy.absolute import embed_sinusoidal, floater
 from posedu.numpy.attention import Doors, Tokens, attend
 from posedu.numpy.bias import alibi, dape, fire, kerple_log, kerple_power, sandwich, t5
 from posedu.numpy.gated import cope, fox, fox_pro
@@ -38,6 +38,7 @@ __all__ = [
     "deberta",
     "embed_sinusoidal",
     "fire",
+    "floater",
     "fope",
     "fope_offset",
     "fox",

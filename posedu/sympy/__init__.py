@@ -1,6 +1,6 @@
 """The symbolic face: small exact matrices, for the proofs in the chapters and tests."""
 
-from posedu.sympy.absolute.sinusoidal import embed_sinusoidal
+from posedu.sympy.absolute import embed_sinusoidal, floater
 from posedu.sympy.attention import Doors, Tokens, attend
 from posedu.sympy.bias import alibi, dape, fire, kerple_log, kerple_power, sandwich, t5
 from posedu.sympy.gated import cope, fox, fox_pro
@@ -37,6 +37,7 @@ __all__ = [
     "deberta",
     "embed_sinusoidal",
     "fire",
+    "floater",
     "fope",
     "fope_offset",
     "fox",

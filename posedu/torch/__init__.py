@@ -1,6 +1,6 @@
 """The fast face: modules to train with, on CPU and GPU."""
 
-from posedu.torch.absolute.sinusoidal import Sinusoidal
+from posedu.torch.absolute import FLOATER, Sinusoidal
 from posedu.torch.attention import Attention, KVCache, attend
 from posedu.torch.bias import DAPE, FIRE, T5, ALiBi, KERPLELog, KERPLEPower, Sandwich
 from posedu.torch.encoding import Encoding, Tokens
@@ -33,6 +33,7 @@ from posedu.torch.transformer import Transformer
 __all__ = [
     "DAPE",
     "FIRE",
+    "FLOATER",
     "T5",
     "TUPE",
     "ALiBi",

@@ -1,5 +1,13 @@
 """Absolute encodings, the symbolic face: a module an encoding."""
 
+from posedu.sympy.absolute.floater import (
+    butcher,
+    floater,
+    flow,
+    released_field,
+    rotation_field,
+    runge_kutta,
+)
 from posedu.sympy.absolute.sinusoidal import (
     commutant,
     embed_sinusoidal,
@@ -10,10 +18,16 @@ from posedu.sympy.absolute.sinusoidal import (
 )
 
 __all__ = [
+    "butcher",
     "commutant",
     "embed_sinusoidal",
+    "floater",
+    "flow",
     "offset_equations",
     "offset_matrix",
+    "released_field",
+    "rotation_field",
+    "runge_kutta",
     "sinusoidal",
     "solve_offset_matrix",
 ]

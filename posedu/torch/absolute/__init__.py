@@ -1,7 +1,10 @@
 """Absolute encodings, the fast face: a module an encoding."""
 
+from posedu.torch.absolute.floater import FLOATER, Flow
 from posedu.torch.absolute.sinusoidal import Sinusoidal
 
 __all__ = [
+    "FLOATER",
+    "Flow",
     "Sinusoidal",
 ]
