@@ -45,8 +45,8 @@ ENCODINGS = (
         file="absolute.floater",
         module="FLOATER",
         variants=(
-            variant(tableau="3/8", delta=0.01, steps=5),
-            variant(tableau="classical", delta=0.1, steps=1),
+            variant(tableau="3/8", delta=0.01, steps=2),
+            variant(tableau="classical", delta=0.02, steps=1),
         ),
         parameters="2 * (d * h)**2 + 7 * d * h",
         cost="O(L d_model²) for each projection, in O(L) steps one after another",
@@ -63,6 +63,6 @@ ENCODINGS = (
         ),
         sizes=("heads", "d"),
         unit="1",
-        reach=8,
+        reach=2,
     ),
 )

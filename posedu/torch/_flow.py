@@ -49,8 +49,9 @@ def flow(
         ``largest``, at one of them.
     """
     wide = [t.to(torch.float64) for t in (start, *field)]
-    at = positions.to(torch.float64).flatten()
-    out = _follow(*wide, at, tableau, delta / steps, steps, farthest, largest)
+    out = _follow(
+        *wide, positions.flatten(), tableau, delta / steps, steps, farthest, largest
+    )
     return out.unflatten(0, positions.shape)
 
 
@@ -127,8 +128,9 @@ class _Sums:
         times = torch.cat([_times(stage) for stage in stages])
         y, hidden = (_rows(s[n] for s in stages) for n in (1, 2))
         z, slope = _rows(to_z), _rows(to_slope)
-        sums = (y.T @ z, times @ z, z.sum(0))
-        sums += (hidden.T @ slope, times @ slope, slope.sum(0))
+        to_inner = y.T @ z, times @ z, z.sum(0)
+        to_outer = hidden.T @ slope, times @ slope, slope.sum(0)
+        sums = (*to_inner, *to_outer)
         self.totals = [t + s for t, s in zip(self.totals, sums, strict=True)]
         self.kept = []
 

@@ -175,9 +175,11 @@ def released_field(
                 f"hidden ones, got shape {list(shape)}"
             )
 
+    w, w_time, v, v_time = inner[:, :-1], inner[:, -1], outer[:, :-1], outer[:, -1]
+
     def h(t: Array | float, p: Array) -> Array:
-        z = p @ inner[:, :-1].T + t * inner[:, -1] + inner_bias
-        return np.maximum(z, 0) @ outer[:, :-1].T + t * outer[:, -1] + outer_bias
+        hidden = np.maximum(p @ w.T + (t * w_time + inner_bias), 0)
+        return hidden @ v.T + (t * v_time + outer_bias)
 
     return h
 
@@ -227,21 +229,26 @@ def floater(
             f"{list(start.shape)}"
         )
     require_choice("tableau", tableau, TABLEAUX)
-    options = {"tableau": tableau, "delta": require_positive("delta", delta)}
-    options |= {"steps": require_dimension("steps", steps, 1)}
-    options |= {"farthest": require_dimension("farthest", farthest, 1)}
+    require_positive("delta", delta)
+    require_dimension("steps", steps, 1)
+    require_dimension("farthest", farthest, 1)
 
-    def moved(
-        x: Float[Array, "heads tokens d"], of: int, positions: Positions
-    ) -> Float[Array, "heads tokens d"]:
-        heads, tokens, d = x.shape
-        if np.shape(positions) != (tokens,):
+    def at(which: slice, positions: Positions) -> Float[Array, "tokens states width"]:
+        positions = require_positions(positions)
+        if positions.ndim != 1:
             raise ValueError(
-                f"positions must be one number for each of {tokens} tokens, got shape "
-                f"{list(np.shape(positions))}"
+                "positions must be one number for each token, got shape "
+                f"{list(positions.shape)}"
             )
-        p = flow(h, start[of], positions, **options)[:, : heads * d]
-        return x + p.reshape(tokens, heads, d).swapaxes(0, 1)
+        return flow(
+            h,
+            start[which],
+            positions,
+            tableau=tableau,
+            delta=delta,
+            steps=steps,
+            farthest=farthest,
+        )
 
     def rotate(q: Array, k: Array, positions: Positions) -> tuple[Array, Array]:
         heads, _, d = q.shape
@@ -250,6 +257,17 @@ def floater(
                 f"start must be [3, {heads * d}] for {heads} heads of {d} features, "
                 f"got shape {list(start.shape)}"
             )
-        return moved(q, 0, positions), moved(k, 1, positions)
+        p = at(slice(0, 2), positions)
+        return _moved(q, p[:, 0]), _moved(k, p[:, 1])
 
-    return Doors(rotate=rotate, values=lambda v, positions: moved(v, 2, positions))
+    def values(v: Array, positions: Positions) -> Array:
+        return _moved(v, at(slice(2, 3), positions)[:, 0])
+
+    return Doors(rotate=rotate, values=values)
+
+
+def _moved(
+    x: Float[Array, "heads tokens d"], p: Float[Array, "tokens width"]
+) -> Float[Array, "heads tokens d"]:
+    heads, tokens, d = x.shape
+    return x + p[:, : heads * d].reshape(tokens, heads, d).swapaxes(0, 1)

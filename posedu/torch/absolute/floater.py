@@ -3,9 +3,8 @@
 import math
 
 import torch
-from jaxtyping import Float, Shaped
+from jaxtyping import Float
 from torch import Tensor, nn
-from torch.types import Device
 
 from posedu._arguments import (
     FARTHEST,
@@ -151,35 +150,31 @@ class FLOATER(Encoding):
         positions: Positions,
         *,
         dtype: torch.dtype = torch.float32,
-        device: Device = None,
     ) -> Float[Tensor, "*rows tokens 3 width"]:
-        """What queries, keys and values get at each position. ``def-floater``.
-
-        ``device`` matters for a range or a list; it must be that of the parameters.
-        """
+        """What queries, keys and values get at each position. ``def-floater``."""
         require_float_dtype("dtype", dtype)
-        positions = from_list(positions, device)
-        require_positions(positions, self.start)
-        return self._at(in_float64(positions, device), self.start, dtype)
+        return self._at(positions, self.start, dtype).to(dtype)
 
     def _at(
         self,
-        positions: Shaped[Tensor, "*rows"],
+        positions: Positions,
         start: Float[Tensor, "states width"],
         dtype: torch.dtype,
     ) -> Float[Tensor, "*rows states width"]:
-        """So small that inner products of two are finite in ``dtype``."""
+        """In float32 or better; of a size whose squares are finite in ``dtype``."""
         h = self.flow
+        positions = from_list(positions, start.device)
+        require_positions(positions, start)
         return flow(
             start,
             (h.inner, h.inner_bias, h.outer, h.outer_bias),
-            positions,
+            in_float64(positions, start.device),
             tableau=self.tableau,
             delta=self.delta,
             steps=self.steps,
             farthest=self.farthest,
             largest=math.sqrt(torch.finfo(dtype).max / h.width),
-        ).to(dtype)
+        ).to(torch.promote_types(dtype, torch.float32))
 
     def rotate(
         self,
@@ -190,7 +185,7 @@ class FLOATER(Encoding):
         Float[Tensor, "batch heads tokens d"],
         Float[Tensor, "batch kv_heads tokens d"],
     ]:
-        """Queries and keys, each plus its vector; the sums are in their dtype."""
+        """Queries and keys, each plus its vector; each sum is rounded once."""
         of_q, of_k = self._at(positions, self.start[:2], q.dtype).unbind(-2)
         return _added(q, of_q), _added(k, of_k)
 
@@ -214,4 +209,4 @@ def _added(
 ) -> Float[Tensor, "batch heads tokens d"]:
     _, heads, _, d = x.shape
     own = p[..., : heads * d].unflatten(-1, (heads, d)).transpose(1, 2)
-    return x + own
+    return (x + own).to(x.dtype)
