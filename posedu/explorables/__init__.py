@@ -9,6 +9,7 @@ from posedu.explorables.counts import counts_explorable
 from posedu.explorables.dials import rotation_explorable
 from posedu.explorables.frame import Choice, Explorable, Reveal, Slider, Switch
 from posedu.explorables.gates import gates_explorable
+from posedu.explorables.orbit import orbit_explorable
 from posedu.explorables.order import order_explorable
 from posedu.explorables.patches import patches_explorable
 from posedu.explorables.paths import paths_explorable
@@ -31,6 +32,7 @@ __all__ = [
     "counts_explorable",
     "gates_explorable",
     "generators_explorable",
+    "orbit_explorable",
     "order_explorable",
     "patches_explorable",
     "paths_explorable",

@@ -26,7 +26,7 @@ def _inputs(
     device: torch.device,
 ) -> tuple[Tensor, ...]:
     """What passes the encoding's door: q and k, or x."""
-    rotates = "rotate" in entry.doors
+    rotates = entry.doors == ("rotate",)
     shape = (1, heads, length, d) if rotates else (1, length, heads * d)
     return tuple(
         torch.randn(shape, dtype=dtype, device=device, requires_grad=True)
@@ -39,11 +39,11 @@ def _at_its_door(
 ) -> Run:
     """The encoding applied to the inputs, as a model would."""
     length, width = inputs[0].shape[-2:]
-    d = width if "rotate" in entry.doors else width // heads
+    d = width if entry.doors == ("rotate",) else width // heads
     module = entry.make(variant, d=d, heads=heads, tokens=length)
     module.to(inputs[0].device)
     positions = _positions(entry, length, inputs[0].device)
-    if "rotate" in entry.doors:
+    if entry.doors == ("rotate",):
         return lambda: module.rotate(*inputs, positions)
     if entry.doors == ("embed",):
         return lambda: (module.embed(*inputs, positions),)
@@ -59,7 +59,7 @@ def _positions(entry: Encoding, length: int, device: torch.device):
 
 
 def _limit(entry: Encoding, inputs: tuple[Tensor, ...], heads: int) -> tuple[str, Run]:
-    if entry.doors[0] in ("rotate", "embed"):
+    if entry.doors in (("rotate",), ("embed",)):
         return "copy", copy_of(*inputs)
     return "attention without encoding", _attention(inputs, heads, None)
 

@@ -208,5 +208,5 @@ def _added(
     x: Float[Tensor, "batch heads tokens d"], p: Float[Tensor, "rows tokens width"]
 ) -> Float[Tensor, "batch heads tokens d"]:
     _, heads, _, d = x.shape
-    own = p[..., : heads * d].unflatten(-1, (heads, d)).transpose(1, 2)
+    own = p[..., : heads * d].unflatten(-1, (heads, d)).transpose(-2, -3)
     return (x + own).to(x.dtype)
