@@ -77,7 +77,7 @@ def test_a_record_for_every_variant_length_and_task(name):
         for length in SMALL["lengths"]:
             records = result.select(task=task, length=length)
             assert len({r.candidate for r in records}) == variants
-            tensors = 2 if CATALOG[name].doors == ("rotate",) else 1
+            tensors = 2 if entry.doors == ("rotate",) else 1
             moved = passes * 2 * tensors * 2 * length * 4 * 4
             for r in records:
                 inside = entry.kind != "features"

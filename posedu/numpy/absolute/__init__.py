@@ -6,12 +6,24 @@ from posedu.numpy.absolute.floater import (
     released_field,
     runge_kutta,
 )
+from posedu.numpy.absolute.fourier import (
+    embed_fourier_learned,
+    embed_fourier_random,
+    fourier_features,
+    gaussian_kernel,
+    gelu,
+)
 from posedu.numpy.absolute.sinusoidal import embed_sinusoidal, offset_matrix, sinusoidal
 
 __all__ = [
+    "embed_fourier_learned",
+    "embed_fourier_random",
     "embed_sinusoidal",
     "floater",
     "flow",
+    "fourier_features",
+    "gaussian_kernel",
+    "gelu",
     "offset_matrix",
     "released_field",
     "runge_kutta",

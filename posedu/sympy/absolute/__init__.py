@@ -8,6 +8,13 @@ from posedu.sympy.absolute.floater import (
     rotation_field,
     runge_kutta,
 )
+from posedu.sympy.absolute.fourier import (
+    embed_fourier_learned,
+    embed_fourier_random,
+    fourier_features,
+    gelu,
+    mean_over_normal,
+)
 from posedu.sympy.absolute.sinusoidal import (
     commutant,
     embed_sinusoidal,
@@ -20,9 +27,14 @@ from posedu.sympy.absolute.sinusoidal import (
 __all__ = [
     "butcher",
     "commutant",
+    "embed_fourier_learned",
+    "embed_fourier_random",
     "embed_sinusoidal",
     "floater",
     "flow",
+    "fourier_features",
+    "gelu",
+    "mean_over_normal",
     "offset_equations",
     "offset_matrix",
     "released_field",

@@ -1,10 +1,13 @@
 """Absolute encodings, the fast face: a module an encoding."""
 
 from posedu.torch.absolute.floater import FLOATER, Flow
+from posedu.torch.absolute.fourier import FourierLearned, FourierRandom
 from posedu.torch.absolute.sinusoidal import Sinusoidal
 
 __all__ = [
     "FLOATER",
     "Flow",
+    "FourierLearned",
+    "FourierRandom",
     "Sinusoidal",
 ]
