@@ -48,6 +48,8 @@ ENCODINGS = (
             variant(tableau="3/8", delta=0.01, steps=2),
             variant(tableau="classical", delta=0.02, steps=1),
         ),
+        chapter="floater",
+        lab="floater",
         parameters="2 * (d * h)**2 + 7 * d * h",
         cost="O(L d_model²) for each projection, in O(L) steps one after another",
         relative="no: each position has vectors of its own",

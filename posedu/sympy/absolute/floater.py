@@ -1,6 +1,9 @@
 """FLOATER over symbols: Runge–Kutta by its tableau, the flow and its doors."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
+from itertools import combinations_with_replacement, product
+from math import factorial, prod
 from typing import Any
 
 import sympy as sp
@@ -39,6 +42,52 @@ def runge_kutta(
         moved = sum((a[row, n] * k for n, k in enumerate(slopes)), 0 * p)
         slopes.append(h(time + places[row] * step, p + step * moved))
     return p + step * sum((w * k for w, k in zip(weights, slopes, strict=True)), 0 * p)
+
+
+def rooted_trees(order: int) -> list[tuple]:
+    """All rooted trees of so many nodes, each the sorted tuple of its branches."""
+    if order == 1:
+        return [()]
+    found = {
+        tuple(sorted(branches))
+        for count in range(1, order)
+        for sizes in combinations_with_replacement(range(1, order), count)
+        if sum(sizes) == order - 1
+        for branches in product(*map(rooted_trees, sizes))
+    }
+    return sorted(found)
+
+
+def order_errors(tableau: str, order: int) -> list[sp.Expr]:
+    """By how much a tableau misses Butcher's condition of each tree of an order.
+
+    (b·Φ(τ) − 1/γ(τ)) / σ(τ) for every rooted tree τ of so many nodes, with its density
+    γ and its symmetry σ: the factors of the elementary differentials in the error of
+    one step. Equation ``eq-floater-order``.
+    """
+    a, weights, _ = butcher(tableau)
+
+    def stages(tree: tuple) -> sp.Matrix:
+        result = sp.ones(4, 1)
+        for branch in tree:
+            result = result.multiply_elementwise(a * stages(branch))
+        return result
+
+    def density(tree: tuple) -> int:
+        return _size(tree) * prod(map(density, tree))
+
+    def symmetry(tree: tuple) -> int:
+        counts = Counter(tree).items()
+        return prod(factorial(n) * symmetry(branch) ** n for branch, n in counts)
+
+    return [
+        ((weights * stages(tree))[0] - sp.Rational(1, density(tree))) / symmetry(tree)
+        for tree in rooted_trees(order)
+    ]
+
+
+def _size(tree: tuple) -> int:
+    return 1 + sum(map(_size, tree))
 
 
 def flow(
