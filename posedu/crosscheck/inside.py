@@ -30,6 +30,7 @@ runs decides otherwise than the exact one, at twice u in bfloat16, are drawn aga
 counted; a direction is shortened until no step of the difference crosses a kink.
 """
 
+import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -213,6 +214,11 @@ class _Case:
         if "tokens" in encoding.sizes:  # the rows of a table
             self.positions = tuple(
                 tuple(p % TOKENS for p in row) for row in shape.positions
+            )
+        if encoding.reach is not None:
+            self.positions = tuple(
+                tuple(math.fmod(p, encoding.reach) for p in row)
+                for row in shape.positions
             )
         unit = encoding.divisor(variant)
         self.d = -(-shape.d // unit) * unit

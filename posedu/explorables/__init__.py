@@ -11,6 +11,7 @@ from posedu.explorables.dials import rotation_explorable
 from posedu.explorables.drift import drift_explorable
 from posedu.explorables.frame import Choice, Explorable, Reveal, Slider, Switch
 from posedu.explorables.gates import gates_explorable
+from posedu.explorables.orbit import orbit_explorable
 from posedu.explorables.order import order_explorable
 from posedu.explorables.patches import patches_explorable
 from posedu.explorables.paths import paths_explorable
@@ -38,6 +39,7 @@ __all__ = [
     "drift_explorable",
     "gates_explorable",
     "generators_explorable",
+    "orbit_explorable",
     "order_explorable",
     "patches_explorable",
     "paths_explorable",

@@ -1,5 +1,6 @@
 """The reference face: float64 NumPy, as close to the printed formula as code can be."""
 
+from posedu.numpy.absolute.floater import floater
 from posedu.numpy.absolute.fourier import (
     embed_fourier_learned,
     embed_fourier_random,
@@ -65,6 +66,7 @@ __all__ = [
     "embed_sinusoidal",
     "enter_learned",
     "fire",
+    "floater",
     "fope",
     "fope_offset",
     "fox",

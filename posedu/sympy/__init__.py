@@ -1,5 +1,6 @@
 """The symbolic face: small exact matrices, for the proofs in the chapters and tests."""
 
+from posedu.sympy.absolute.floater import floater
 from posedu.sympy.absolute.fourier import (
     embed_fourier_learned,
     embed_fourier_random,
@@ -55,6 +56,7 @@ __all__ = [
     "embed_sinusoidal",
     "enter_learned",
     "fire",
+    "floater",
     "fope",
     "fope_offset",
     "fox",

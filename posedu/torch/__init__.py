@@ -1,5 +1,6 @@
 """The fast face: modules to train with, on CPU and GPU."""
 
+from posedu.torch.absolute.floater import FLOATER
 from posedu.torch.absolute.fourier import FourierLearned, FourierRandom
 from posedu.torch.absolute.sinusoidal import Sinusoidal
 from posedu.torch.absolute.tables import (
@@ -44,6 +45,7 @@ from posedu.torch.transformer import Transformer
 __all__ = [
     "DAPE",
     "FIRE",
+    "FLOATER",
     "T5",
     "TAPE",
     "TUPE",
