@@ -6,6 +6,7 @@ import inspect
 import os
 import pkgutil
 from dataclasses import replace
+from itertools import chain
 
 import pytest
 import sympy as sp
@@ -42,7 +43,7 @@ def good_arguments(encoding):
         name.replace(".", "_"): sp.Matrix(p.tolist())
         if p.ndim == 2 and is_inside
         else p.tolist()
-        for name, p in module.named_parameters()
+        for name, p in chain(module.named_parameters(), module.named_buffers())
     }
     if encoding.kind == "features":
         given["position"] = [1] * encoding.axes if encoding.axes else 1

@@ -267,6 +267,23 @@ ENCODINGS = (
         bounded="no: a series exceeds 1",
     ),
     Encoding(
+        name="pope",
+        title="PoPE",
+        paper="gopalakrishnan2025",
+        arxiv="2509.10534",
+        kind="doors",
+        doors=("rotate",),
+        file="rotary.pope",
+        module="PoPE",
+        variants=(variant(), variant(base=100.0)),
+        parameters="h*d",
+        cost="O(L d) a head and layer, products of 2d features",
+        relative="exactly",
+        bounded="no: softplus has no upper bound",
+        sizes=("d", "heads"),
+        unit="1",
+    ),
+    Encoding(
         name="tape",
         title="TAPE",
         paper="zhu2025",
@@ -296,6 +313,8 @@ ENCODINGS = (
     ),
 )
 
+_LISTS = {"short": (1.0, 1.5, 2.0, 3.0), "long": (1.0, 2.0, 6.0, 16.0)}
+
 FREQUENCY_MAPS = (
     FrequencyMap(
         name="pi",
@@ -304,5 +323,101 @@ FREQUENCY_MAPS = (
         arxiv="2306.15595",
         file="rotary.pi",
         options=({"factor": 4.0},),
+    ),
+    FrequencyMap(
+        name="ntk",
+        title="NTK-aware scaling",
+        paper="peng2023",
+        arxiv="2309.00071",
+        file="rotary.ntk",
+        options=({"factor": 4.0},),
+        adopters=("HunYuan",),
+    ),
+    FrequencyMap(
+        name="ntk-dynamic",
+        title="Dynamic NTK",
+        paper="peng2023",
+        arxiv="2309.00071",
+        file="rotary.ntk",
+        options=tuple(
+            {"factor": f, "trained": 64, "length": n}
+            for f in (1.0, 4.0)
+            for n in (9, 99)
+        ),
+    ),
+    FrequencyMap(
+        name="yarn",
+        title="YaRN",
+        paper="peng2023",
+        arxiv="2309.00071",
+        file="rotary.yarn",
+        amplitude="yarn_amplitude",
+        options=(
+            {"factor": 4.0, "trained": 4096, "ramp": "turns"},
+            {"factor": 4.0, "trained": 4096, "ramp": "index"},
+            {"factor": 4.0, "trained": 4096, "ramp": "index", "truncate": False},
+        ),
+        adopters=("DeepSeek-V2", "DeepSeek-V3", "gpt-oss"),
+    ),
+    FrequencyMap(
+        name="llama3",
+        title="Llama 3's scaling",
+        paper="llama2024",
+        url="https://github.com/meta-llama/llama-models",
+        published=2024,
+        file="rotary.llama3",
+        options=(
+            {"factor": 8.0, "trained": 8192},
+            {"factor": 16.0, "trained": 8192, "low": 1.0, "high": 1.0},
+        ),
+        adopters=("Llama 3.1", "Llama 3.2", "Llama 4 Scout"),
+    ),
+    FrequencyMap(
+        name="longrope",
+        title="LongRoPE",
+        paper="ding2024",
+        arxiv="2402.13753",
+        file="rotary.longrope",
+        amplitude="longrope_amplitude",
+        options=tuple({"trained": 64, "length": n, **_LISTS} for n in (64, 65)),
+        adopters=("Phi-3", "Phi-4-mini", "MiniCPM3"),
+    ),
+    FrequencyMap(
+        name="p-rope",
+        title="p-RoPE",
+        paper="barbero2024",
+        arxiv="2410.06205",
+        file="rotary.p_rope",
+        options=({"share": 0.75},),
+        adopters=("Gemma 4, global layers",),
+    ),
+    FrequencyMap(
+        name="resonance",
+        title="Resonance RoPE",
+        paper="wang2024",
+        arxiv="2403.00071",
+        file="rotary.resonance",
+        options=({},),
+    ),
+    FrequencyMap(
+        name="riflex",
+        title="RIFLEx",
+        paper="zhao2025",
+        arxiv="2502.15894",
+        file="rotary.riflex",
+        options=(
+            {"pair": 2, "tested": 4096.0, "turns": 1.0},
+            {"pair": 2, "tested": 4096.0, "turns": 0.9},
+        ),
+    ),
+    FrequencyMap(
+        name="lerope",
+        title="LeRoPE",
+        paper="mistral2026",
+        url="https://github.com/huggingface/transformers",
+        published=2026,
+        file="rotary.lerope",
+        options=({"alpha": (0.0, -0.5, 1.0, -2.0)},),
+        adopters=("Mistral-Large-4",),
     ),
 )

@@ -5,6 +5,7 @@ redraws it as the reader moves the controls, and a test holds what it draws agai
 reference face. Each is one HTML fragment that asks for nothing outside it.
 """
 
+from posedu.explorables.bandwidth import bandwidth_explorable
 from posedu.explorables.counts import counts_explorable
 from posedu.explorables.dials import rotation_explorable
 from posedu.explorables.drift import drift_explorable
@@ -29,6 +30,7 @@ __all__ = [
     "Reveal",
     "Slider",
     "Switch",
+    "bandwidth_explorable",
     "counts_explorable",
     "drift_explorable",
     "gates_explorable",

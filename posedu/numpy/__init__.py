@@ -1,5 +1,9 @@
 """The reference face: float64 NumPy, as close to the printed formula as code can be."""
 
+from posedu.numpy.absolute.fourier import (
+    embed_fourier_learned,
+    embed_fourier_random,
+)
 from posedu.numpy.absolute.sinusoidal import embed_sinusoidal
 from posedu.numpy.attention import Doors, Tokens, attend
 from posedu.numpy.bias import alibi, dape, fire, kerple_log, kerple_power, sandwich, t5
@@ -18,12 +22,23 @@ from posedu.numpy.rotary import (
     comrope_ld,
     fope,
     fope_offset,
+    lerope,
     liere,
+    llama3,
+    longrope,
     mixed,
+    ntk,
+    ntk_dynamic,
+    p_rope,
     pi,
+    pope,
+    resonance,
+    riflex,
     rope,
     tape,
+    yarn,
 )
+from posedu.numpy.scaling import log_n
 from posedu.numpy.stickbreaking import stick_breaking
 
 __all__ = [
@@ -37,6 +52,8 @@ __all__ = [
     "cope",
     "dape",
     "deberta",
+    "embed_fourier_learned",
+    "embed_fourier_random",
     "embed_sinusoidal",
     "fire",
     "fope",
@@ -46,10 +63,20 @@ __all__ = [
     "inkling",
     "kerple_log",
     "kerple_power",
+    "lerope",
     "liere",
+    "llama3",
+    "log_n",
+    "longrope",
     "mixed",
     "music_transformer",
+    "ntk",
+    "ntk_dynamic",
+    "p_rope",
     "pi",
+    "pope",
+    "resonance",
+    "riflex",
     "rope",
     "sandwich",
     "shaw",
@@ -58,4 +85,5 @@ __all__ = [
     "tape",
     "transformer_xl",
     "tupe",
+    "yarn",
 ]

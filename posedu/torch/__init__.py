@@ -1,5 +1,6 @@
 """The fast face: modules to train with, on CPU and GPU."""
 
+from posedu.torch.absolute.fourier import FourierLearned, FourierRandom
 from posedu.torch.absolute.sinusoidal import Sinusoidal
 from posedu.torch.attention import Attention, KVCache, attend
 from posedu.torch.bias import DAPE, FIRE, T5, ALiBi, KERPLELog, KERPLEPower, Sandwich
@@ -21,6 +22,7 @@ from posedu.torch.rotary import (
     FoPE,
     LieRE,
     MixedRoPE,
+    PoPE,
     RoPE,
     convert_layout,
     fold_basis,
@@ -28,6 +30,7 @@ from posedu.torch.rotary import (
     turn_blocks,
     turn_pairs,
 )
+from posedu.torch.scaling import LogN
 from posedu.torch.stickbreaking import StickBreaking
 from posedu.torch.transformer import Transformer
 
@@ -48,13 +51,17 @@ __all__ = [
     "FoPE",
     "FoX",
     "FoXPro",
+    "FourierLearned",
+    "FourierRandom",
     "Inkling",
     "KERPLELog",
     "KERPLEPower",
     "KVCache",
     "LieRE",
+    "LogN",
     "MixedRoPE",
     "MusicTransformer",
+    "PoPE",
     "RoPE",
     "Sandwich",
     "Shaw",

@@ -23,6 +23,7 @@ from posedu.sympy.rotary.generators import (
 )
 from posedu.sympy.rotary.liere import liere
 from posedu.sympy.rotary.mixed import mixed, mixed_rotation
+from posedu.sympy.rotary.pope import pope
 from posedu.sympy.rotary.rope import layout_matrix, rope, rotation, rotation_2d
 from posedu.sympy.rotary.tape import tape, tape_start, tape_update, turn_by_blocks
 
@@ -45,6 +46,7 @@ __all__ = [
     "liere",
     "mixed",
     "mixed_rotation",
+    "pope",
     "rope",
     "rotation",
     "rotation_2d",
