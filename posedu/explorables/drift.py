@@ -36,7 +36,8 @@ def drift_explorable() -> Explorable:
         "drift",
         f"""
 <svg viewBox="0 0 400 {2 * WIDE * SCALE + 30:g}" font-size="14" role="img"
- aria-label="Two planes with a circle each, and four tokens in each plane, with the ways that they came">
+ aria-label="Two planes with a circle each, and four tokens in each plane, with the ways
+ that they came">
 {circles}</svg>
 <p>{_key()}</p>
 <p>token 3 looks at them by <output class="weights" aria-live="off"
