@@ -9,7 +9,10 @@ from typing import Any
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 ATTENTION = "attention"  # no encoding at all: the root of the map of special cases
 FACES = ("numpy", "sympy", "torch")
-_TABLES = ("npos", "buckets", "past", "future", "extent", "d_rel", "span", "width")
+_TABLES = (
+    *("npos", "buckets", "past", "future", "extent", "d_rel", "span", "width"),
+    *("features", "groups"),
+)
 TOKENS = 64  # for how many positions a table is made, if nothing else is said
 CASES = ("is", "limit", "part")  # how far one encoding becomes another
 
@@ -142,10 +145,12 @@ class FrequencyMap(Record):
 
     It has one face, in NumPy, which maps the frequencies of the pairs to others:
     ``f(frequencies, **options)``. RoPE takes the result in every face. ``options`` are
-    keywords to try it with.
+    keywords to try it with. ``amplitude`` is the name of a function beside it, where
+    the method says what RoPE's cosines and sines are multiplied by.
     """
 
     options: tuple[Mapping[str, Any], ...]
+    amplitude: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,6 +167,9 @@ class Encoding(Record):
     ``"doors"``
         NumPy and SymPy ``f(**keywords)`` return ``Doors``, the module is an
         ``Encoding``; each goes to its face's ``attend``.
+    ``"layers"``
+        As ``"doors"``, but they move positions from one layer to the next: faces need
+        more than one, and a model's door ``locate``.
     ``"block"``
         A whole attention block: ``f(x, **keywords)`` and ``module(x)``.
 
@@ -188,6 +196,11 @@ class Encoding(Record):
     unit: str = "2"
 
     @property
+    def of_model(self) -> bool:
+        """Whether it acts on a model's input or between layers, not within one."""
+        return self.doors == ("embed",) or self.kind == "layers"
+
+    @property
     def learned(self) -> bool:
         """Whether its first variant has trained parameters."""
         return (self.variants[0].parameters or self.parameters) != "0"
@@ -203,13 +216,14 @@ class Encoding(Record):
     ) -> int:
         """The value of a formula of this record for a layer of these sizes.
 
-        Its letters: d, the heads h (1 where they share parameters), the axes N, the
-        block size b, the tokens n of a table of positions, and the sizes of other
-        tables by their names.
+        Its letters: d, the heads h (1 where they share parameters), the width of the
+        model D, the axes N, the block size b, the tokens n of a table of positions, and
+        the sizes of other tables by their names.
         """
         own = {"heads", "gate_heads"} & {*self.sizes, *variant.sizes}
         given = variant.keywords
         sizes = {"d": d, "h": heads if own else 1, "N": self.axes or 1}
+        sizes["D"] = heads * d
         sizes |= {"b": given.get("block", 2), "n": TOKENS}
         sizes |= {name: given.get(name, 0) for name in _TABLES}
         return int(eval(formula, {"__builtins__": {}}, sizes))

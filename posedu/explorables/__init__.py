@@ -5,8 +5,10 @@ redraws it as the reader moves the controls, and a test holds what it draws agai
 reference face. Each is one HTML fragment that asks for nothing outside it.
 """
 
+from posedu.explorables.bandwidth import bandwidth_explorable
 from posedu.explorables.counts import counts_explorable
 from posedu.explorables.dials import rotation_explorable
+from posedu.explorables.drift import drift_explorable
 from posedu.explorables.frame import Choice, Explorable, Reveal, Slider, Switch
 from posedu.explorables.gates import gates_explorable
 from posedu.explorables.order import order_explorable
@@ -29,7 +31,9 @@ __all__ = [
     "Reveal",
     "Slider",
     "Switch",
+    "bandwidth_explorable",
     "counts_explorable",
+    "drift_explorable",
     "gates_explorable",
     "generators_explorable",
     "order_explorable",

@@ -1,5 +1,9 @@
 """The reference face: float64 NumPy, as close to the printed formula as code can be."""
 
+from posedu.numpy.absolute.fourier import (
+    embed_fourier_learned,
+    embed_fourier_random,
+)
 from posedu.numpy.absolute.sinusoidal import embed_sinusoidal
 from posedu.numpy.attention import Doors, Tokens, attend
 from posedu.numpy.bias import alibi, dape, fire, kerple_log, kerple_power, sandwich, t5
@@ -19,11 +23,23 @@ from posedu.numpy.rotary import (
     comrope_ld,
     fope,
     fope_offset,
+    lerope,
     liere,
+    llama3,
+    longrope,
     mixed,
+    ntk,
+    ntk_dynamic,
+    p_rope,
     pi,
+    pope,
+    resonance,
+    riflex,
     rope,
+    tape,
+    yarn,
 )
+from posedu.numpy.scaling import log_n
 from posedu.numpy.stickbreaking import stick_breaking
 
 __all__ = [
@@ -37,6 +53,8 @@ __all__ = [
     "cope",
     "dape",
     "deberta",
+    "embed_fourier_learned",
+    "embed_fourier_random",
     "embed_sinusoidal",
     "fire",
     "fope",
@@ -46,16 +64,28 @@ __all__ = [
     "inkling",
     "kerple_log",
     "kerple_power",
+    "lerope",
     "liere",
+    "llama3",
+    "log_n",
+    "longrope",
     "mixed",
     "music_transformer",
     "nope",
+    "ntk",
+    "ntk_dynamic",
+    "p_rope",
     "pi",
+    "pope",
+    "resonance",
+    "riflex",
     "rope",
     "sandwich",
     "shaw",
     "stick_breaking",
     "t5",
+    "tape",
     "transformer_xl",
     "tupe",
+    "yarn",
 ]

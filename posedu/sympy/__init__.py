@@ -1,5 +1,9 @@
 """The symbolic face: small exact matrices, for the proofs in the chapters and tests."""
 
+from posedu.sympy.absolute.fourier import (
+    embed_fourier_learned,
+    embed_fourier_random,
+)
 from posedu.sympy.absolute.sinusoidal import embed_sinusoidal
 from posedu.sympy.attention import Doors, Tokens, attend
 from posedu.sympy.bias import alibi, dape, fire, kerple_log, kerple_power, sandwich, t5
@@ -21,8 +25,11 @@ from posedu.sympy.rotary import (
     fope_offset,
     liere,
     mixed,
+    pope,
     rope,
+    tape,
 )
+from posedu.sympy.scaling import log_n
 from posedu.sympy.stickbreaking import stick_breaking
 
 __all__ = [
@@ -36,6 +43,8 @@ __all__ = [
     "cope",
     "dape",
     "deberta",
+    "embed_fourier_learned",
+    "embed_fourier_random",
     "embed_sinusoidal",
     "fire",
     "fope",
@@ -46,14 +55,17 @@ __all__ = [
     "kerple_log",
     "kerple_power",
     "liere",
+    "log_n",
     "mixed",
     "music_transformer",
     "nope",
+    "pope",
     "rope",
     "sandwich",
     "shaw",
     "stick_breaking",
     "t5",
+    "tape",
     "transformer_xl",
     "tupe",
 ]

@@ -52,6 +52,8 @@ def _at_its_door(
         return lambda: module.rotate(*inputs, positions)
     if entry.doors == ("embed",):
         return lambda: (module.embed(*inputs, positions),)
+    if entry.kind == "layers":
+        return _layer(inputs, heads, module)
     return _attention(inputs, heads, module)
 
 
@@ -67,6 +69,20 @@ def _limit(entry: Encoding, inputs: tuple[Tensor, ...], heads: int) -> tuple[str
     if _is_rotation(entry) or entry.doors[0] == "embed":
         return "copy", copy_of(*inputs)
     return "attention without encoding", _attention(inputs, heads, None)
+
+
+def _layer(inputs: tuple[Tensor, ...], heads: int, module: Module) -> Run:
+    """Attention, and the positions of the next layer."""
+    (x,) = inputs
+    attention = Attention(x.shape[-1], heads, encoding=module)
+    attention.to(device=x.device, dtype=x.dtype)
+    start = module.locate(torch.arange(x.shape[1], device=x.device)[None], x)
+
+    def run() -> tuple[Tensor, ...]:
+        out, taken = attention.steps(x, start)
+        return out, module.update(taken.weights, taken.tokens, out)
+
+    return run
 
 
 def _attention(inputs: tuple[Tensor, ...], heads: int, encoding: Module | None) -> Run:
@@ -98,7 +114,9 @@ def time_encoding(
 
     Every variant of the catalog that fits d is timed. For one sequence of each length
     the tensors are q and k ``[1, heads, L, d]`` (of features that turn), or x
-    ``[1, L, heads · d]``. The limit of forward + backward is twice the copy, or bare
+    ``[1, L, heads · d]``. Where positions move from layer to layer, those of the next
+    one are part of the result, and what attention gathered stands for what the
+    perceptron says. The limit of forward + backward is twice the copy, or bare
     attention with its own.
 
     Parameters

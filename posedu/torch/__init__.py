@@ -1,5 +1,6 @@
 """The fast face: modules to train with, on CPU and GPU."""
 
+from posedu.torch.absolute.fourier import FourierLearned, FourierRandom
 from posedu.torch.absolute.sinusoidal import Sinusoidal
 from posedu.torch.attention import Attention, KVCache, attend
 from posedu.torch.bias import DAPE, FIRE, T5, ALiBi, KERPLELog, KERPLEPower, Sandwich
@@ -15,12 +16,14 @@ from posedu.torch.relative import (
     TransformerXL,
 )
 from posedu.torch.rotary import (
+    TAPE,
     AxialRoPE,
     ComRoPEAP,
     ComRoPELD,
     FoPE,
     LieRE,
     MixedRoPE,
+    PoPE,
     RoPE,
     convert_layout,
     fold_basis,
@@ -28,6 +31,7 @@ from posedu.torch.rotary import (
     turn_blocks,
     turn_pairs,
 )
+from posedu.torch.scaling import LogN
 from posedu.torch.stickbreaking import StickBreaking
 from posedu.torch.transformer import Transformer
 
@@ -35,6 +39,7 @@ __all__ = [
     "DAPE",
     "FIRE",
     "T5",
+    "TAPE",
     "TUPE",
     "ALiBi",
     "Attention",
@@ -47,14 +52,18 @@ __all__ = [
     "FoPE",
     "FoX",
     "FoXPro",
+    "FourierLearned",
+    "FourierRandom",
     "Inkling",
     "KERPLELog",
     "KERPLEPower",
     "KVCache",
     "LieRE",
+    "LogN",
     "MixedRoPE",
     "MusicTransformer",
     "NoPE",
+    "PoPE",
     "RoPE",
     "Sandwich",
     "Shaw",

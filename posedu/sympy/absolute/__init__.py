@@ -1,5 +1,12 @@
 """Absolute encodings, the symbolic face: a module an encoding."""
 
+from posedu.sympy.absolute.fourier import (
+    embed_fourier_learned,
+    embed_fourier_random,
+    fourier_features,
+    gelu,
+    mean_over_normal,
+)
 from posedu.sympy.absolute.sinusoidal import (
     commutant,
     embed_sinusoidal,
@@ -11,7 +18,12 @@ from posedu.sympy.absolute.sinusoidal import (
 
 __all__ = [
     "commutant",
+    "embed_fourier_learned",
+    "embed_fourier_random",
     "embed_sinusoidal",
+    "fourier_features",
+    "gelu",
+    "mean_over_normal",
     "offset_equations",
     "offset_matrix",
     "sinusoidal",

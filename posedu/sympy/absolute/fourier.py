@@ -1,0 +1,124 @@
+"""Fourier features over symbols, and the averages that they estimate."""
+
+from collections.abc import Sequence
+
+import sympy as sp
+
+from posedu._arguments import AMPLITUDES, LAYOUTS, MEMBERS, TURNS, require_choice
+from posedu.sympy._expressions import expression, expressions, matrix
+from posedu.sympy.absolute.sinusoidal import stack_pairs
+
+Position = Sequence[sp.Expr | float] | sp.Expr | float
+Rows = sp.Matrix | Sequence[Sequence[sp.Expr | float]]
+Column = sp.Matrix | Sequence[sp.Expr | float]
+Frequencies = Rows | Column
+
+
+def fourier_features(
+    position: Position,
+    frequencies: Frequencies,
+    *,
+    unit: str,
+    layout: str,
+    first: str,
+    amplitude: str,
+) -> sp.Matrix:
+    """The column γ(position). Equation ``def-fourier-features``.
+
+    ``position`` is a number where each frequency is, or a point for rows of
+    frequencies. See :func:`posedu.numpy.absolute.fourier_features`.
+    """
+    require_choice("unit", unit, TURNS)
+    require_choice("first", first, MEMBERS)
+    require_choice("layout", layout, LAYOUTS)
+    require_choice("amplitude", amplitude, AMPLITUDES)
+    f, at = matrix("frequencies", frequencies), _point(position)
+    products = f * at
+    turn = 2 * sp.pi if unit == "turns" else sp.S.One
+    waves = (sp.cos, sp.sin) if first == "cos" else (sp.sin, sp.cos)
+    pairs = [[wave(turn * product) for wave in waves] for product in products]
+    divisor = {"one": 1, "pairs": len(pairs), "features": 2 * len(pairs)}[amplitude]
+    return stack_pairs(pairs, layout=layout) / sp.sqrt(divisor)
+
+
+def embed_fourier_random(
+    x: sp.Matrix,
+    position: Position,
+    *,
+    frequencies: Frequencies,
+    unit: str,
+    layout: str,
+    first: str,
+    amplitude: str,
+) -> sp.Matrix:
+    """The column ``x`` plus the features of its position: the door ``embed``."""
+    return x + fourier_features(
+        position,
+        frequencies,
+        unit=unit,
+        layout=layout,
+        first=first,
+        amplitude=amplitude,
+    )
+
+
+def gelu(z: sp.Expr) -> sp.Expr:
+    """Z Φ(z). Equation ``def-fourier-gelu``."""
+    z = expression("z", z)
+    return z * (1 + sp.erf(z / sp.sqrt(2))) / 2
+
+
+def embed_fourier_learned(
+    x: sp.Matrix,
+    position: Position,
+    *,
+    frequencies: Frequencies,
+    hidden_weight: Rows,
+    hidden_bias: Column,
+    out_weight: Rows,
+    out_bias: Column,
+    groups: int,
+    unit: str,
+    layout: str,
+    first: str,
+    amplitude: str,
+) -> sp.Matrix:
+    """The column ``x`` plus, for each group, W₂ GELU(W₁ γ + b₁) + b₂.
+
+    Equation ``def-fourier-learned``. See
+    :func:`posedu.numpy.absolute.embed_fourier_learned`.
+    """
+    w_1, w_2 = matrix("hidden_weight", hidden_weight), matrix("out_weight", out_weight)
+    b_1, b_2 = matrix("hidden_bias", hidden_bias), matrix("out_bias", out_bias)
+    at = list(_point(position))
+    axes = len(at) // groups
+    parts = []
+    for group in range(groups):
+        r = fourier_features(
+            at[axes * group : axes * (group + 1)],
+            frequencies,
+            unit=unit,
+            layout=layout,
+            first=first,
+            amplitude=amplitude,
+        )
+        parts += list(w_2 * (w_1 * r + b_1).applyfunc(gelu) + b_2)
+    return x + sp.Matrix(parts)
+
+
+def _point(position: Position) -> sp.Matrix:
+    """The column of a position's coordinates; a number has one."""
+    is_point = isinstance(position, Sequence | sp.MatrixBase)
+    return matrix("position", position if is_point else [position])
+
+
+def mean_over_normal(
+    function: sp.Expr, b: sp.Symbol, sigma: sp.Expr | float
+) -> sp.Expr:
+    """The mean of an expression over b ~ N(0, σ²), by integration.
+
+    ``b`` is real and ``sigma`` positive.
+    """
+    function, sigma = expressions("function and sigma", (function, sigma))
+    density = sp.exp(-(b**2) / (2 * sigma**2)) / (sigma * sp.sqrt(2 * sp.pi))
+    return sp.integrate(function.rewrite(sp.exp) * density, (b, -sp.oo, sp.oo))
