@@ -6,6 +6,7 @@ from posedu.sympy.absolute.fourier import (
     fourier_features,
     gelu,
     mean_over_normal,
+    wave_mean,
 )
 from posedu.sympy.absolute.sinusoidal import (
     commutant,
@@ -28,4 +29,5 @@ __all__ = [
     "offset_matrix",
     "sinusoidal",
     "solve_offset_matrix",
+    "wave_mean",
 ]
