@@ -280,6 +280,25 @@ def _dape(s, b, w, a, u, residual):
     return attention.steps(s.numpy(), keys, keys, doors).logits
 
 
+def _fourier(x, b, unit, layout, first):
+    options = dict(unit=unit, layout=layout, first=first, amplitude="one")
+    return absolute.fourier_features(x, b, **options)
+
+
+def _learned(x, w_r, w_1, b_1, w_2, b_2):
+    x, *arrays = (t.numpy() for t in (x, w_r, w_1, b_1, w_2, b_2))
+    names = "frequencies", "hidden_weight", "hidden_bias", "out_weight", "out_bias"
+    options = dict(unit="radians", layout="half", first="cos", amplitude="features")
+    nothing = np.zeros((len(x), x.shape[1] * len(b_2)))
+    return absolute.embed_fourier_learned(
+        nothing,
+        x.reshape(len(x), -1),
+        groups=x.shape[1],
+        **dict(zip(names, arrays, strict=True)),
+        **options,
+    )
+
+
 OURS = {
     "order-5": lambda queries, keys: attention.causal_mask(keys)[-queries:],
     "order-7": attention.softmax,
@@ -291,6 +310,8 @@ OURS = {
     "sinusoidal-6": lambda x, d: absolute.sinusoidal(
         x.numpy(), d, layout="interleaved"
     ),
+    "fourier-2": _fourier,
+    "fourier-4": _learned,
     "rope-3": lambda x, at, layout: rotary.rope(x, at, layout=layout),
     "rope-5": lambda x, at, dim: rotary.rope(x, at, layout="half", rotary_dim=dim),
     "rope-6": lambda w, h: convert_layout(w, h, source="interleaved", target="half"),
