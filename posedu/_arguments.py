@@ -32,9 +32,12 @@ ACTIVATIONS = ("relu", "leaky")
 LATER = ("distance", "zero")
 OVER = ("alibi", "t5", "fire")
 EDGES = ("masked", "code")
+RAMPS = ("turns", "index")
+GROWTHS = ("steps", "floor", "power", "learned")
 TURNS = ("turns", "radians")
 MEMBERS = ("cos", "sin")
 AMPLITUDES = ("one", "pairs", "features")
+MIXINGS = ("heads", "row sums")
 LEAK = 0.01  # PyTorch's slope of a leaky ReLU below 0
 LARGEST_SIZE = 2**31 - 1
 LEAST_TIME = 1e-30  # the bias of a gate that forgets faster is no float32
@@ -123,6 +126,32 @@ def require_positive(name: str, value: float) -> float:
     if require_not_negative(name, value) == 0:
         raise ValueError(f"{name} must be above 0, got {value}")
     return float(value)
+
+
+def require_share(name: str, value: float) -> float:
+    """Return ``value`` if it is a number from 0 to 1, else raise."""
+    if require_not_negative(name, value) > 1:
+        raise ValueError(f"{name} must be from 0 to 1, got {value}")
+    return float(value)
+
+
+def require_order(low: str, lower: float, high: str, higher: float) -> None:
+    """Raise unless two numbers are above 0 and the first is at most the second."""
+    require_positive(low, lower)
+    require_positive(high, higher)
+    if lower > higher:
+        raise ValueError(
+            f"{low} must be at most {high}, got {low} = {lower} and {high} = {higher}"
+        )
+
+
+def require_pair(name: str, value: int, pairs: int) -> int:
+    """Return ``value`` if it is the index of one of so many pairs, else raise."""
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise TypeError(f"{name} must be an integer, got {value!r}")
+    if not 0 <= value < pairs:
+        raise ValueError(f"{name} must be from 0 to {pairs - 1}, got {value}")
+    return int(value)
 
 
 def require_index(name: str, value: int) -> int:
@@ -239,6 +268,32 @@ def require_temperature(floor: float | None, alpha: float) -> None:
     require_finite("alpha", alpha)
     if floor is not None and require_not_negative("floor", floor) == 0:
         raise ValueError("floor must be positive, or None for no temperature, got 0")
+
+
+def require_growth(
+    growth: str,
+    alpha: float | None,
+    length: float | None,
+    index_from: int,
+    is_learned: bool,
+) -> tuple[float, float]:
+    """Return α and L of a temperature, if it has what it grows by and no more."""
+    require_choice("growth", growth, GROWTHS)
+    require_index("index_from", index_from)
+    if (growth == "learned") != is_learned:
+        raise ValueError(
+            f"slope and offset are those of growth='learned', got growth={growth!r} "
+            f"{'with' if is_learned else 'without'} them"
+        )
+    if is_learned:
+        if alpha is not None or length is not None:
+            raise ValueError(
+                f"growth='learned' has no alpha and no length, got {alpha} and {length}"
+            )
+        return 0.0, 1.0
+    if alpha is None or length is None:
+        raise ValueError(f"growth={growth!r} needs alpha and length")
+    return require_not_negative("alpha", alpha), require_positive("length", length)
 
 
 def require_block(block: int) -> int:

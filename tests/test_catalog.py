@@ -24,14 +24,15 @@ from posedu.catalog import (
 )
 from posedu.crosscheck import features
 from posedu.crosscheck.common import parameters_of, to_numpy
-from posedu.numpy.attention import attend
+from posedu.crosscheck.layers import follow
+from posedu.numpy.attention import attend, steps
 from posedu.torch import Attention, Encoding
 from posedu.torch.encoding import LAYER_DOORS, MODEL_DOORS
 
 HEADS = 2
 RECORDS = pytest.mark.parametrize("encoding", CATALOG.values(), ids=CATALOG)
 MAPS = FREQUENCY_MAPS.values()
-KINDS = ("features", "doors", "block")
+KINDS = ("features", "doors", "layers", "block")
 
 
 def variants_of(*kinds):
@@ -76,6 +77,8 @@ def reference(encoding, variant, d, heads):
     x = rng.normal(size=(4, heads * d))
     if encoding.kind == "block":
         return face(x, **keywords)
+    if encoding.kind == "layers":
+        return follow(steps, face(**keywords), q, k, v, x, np.arange(4))
     return attend(q, k, v, face(**keywords), x=x, causal=module.needs_causal)
 
 
@@ -164,7 +167,7 @@ EVERY_RECORD = pytest.mark.parametrize("record", EVERY.values(), ids=EVERY)
 @EVERY_RECORD
 def test_records_are_filled(record):
     may_be_empty = {"function", "special_cases", "adopters", "axes", "sizes"}
-    may_be_empty |= {"treated", "arxiv", "url", "published"}
+    may_be_empty |= {"treated", "arxiv", "url", "published", "amplitude"}
     pages = {"chapter", "lab"}
     for name in record.__dataclass_fields__.keys() - may_be_empty - pages:
         assert getattr(record, name) or name == "face_sizes", name

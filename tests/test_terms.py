@@ -417,6 +417,17 @@ def test_a_key_bias_of_the_table_would_change_nothing():
     )
 
 
+@pytest.mark.parametrize("index", ["paper", "code"])
+def test_rows_are_in_order_where_the_compiler_is_told_so(index, monkeypatch):
+    """Sorted in the wrong direction, they would be other rows."""
+    encoding = DeBERTa(D, HEADS, D_MODEL, span=4, rows="paper", index=index)
+    q, k, v = (torch.tensor(normal(s, 2, HEADS, 13, D)) for s in range(3))
+    plain = attend_torch(q, k, v, drawn(encoding), causal=False)
+    monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
+    compiled = attend_torch(q, k, v, encoding, causal=False)
+    assert (compiled - plain).abs().max() < 1e-13
+
+
 def test_one_table_serves_all_layers():
     sizes = dict(span=4, rows="paper", index="code", norm=True)
     first = DeBERTa(D, HEADS, D_MODEL, **sizes)

@@ -77,7 +77,7 @@ def test_a_record_for_every_variant_length_and_task(name):
         for length in SMALL["lengths"]:
             records = result.select(task=task, length=length)
             assert len({r.candidate for r in records}) == variants
-            tensors = 2 if "rotate" in CATALOG[name].doors else 1
+            tensors = 2 if entry.doors == ("rotate",) else 1
             moved = passes * 2 * tensors * 2 * length * 4 * 4
             for r in records:
                 inside = entry.kind != "features"
@@ -583,10 +583,7 @@ def test_the_committed_comparison_with_peers_loads():
 
 @pytest.mark.parametrize("name", attention.MATCHES)
 def test_a_committed_comparison_of_attention_has_every_library(name):
-    path = DATA / f"peers-{name}-cpu.json"
-    if not path.exists():
-        pytest.skip("not measured yet")
-    result = Timing.load(path)
+    result = Timing.load(DATA / f"peers-{name}-cpu.json")
     assert result.complete and result.made["threads"] == 1
     there = {record.candidate.partition(",")[0] for record in result.records}
     assert there == {"posedu", *attention.MATCHES[name].libraries}

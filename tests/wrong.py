@@ -568,6 +568,61 @@ def dape_v2_of_the_authors(read, w_1, b_1, w_2, b_2, masked=True):
     return conv(hidden, w_2[:, :, None], b_2, padding=(0, reach))
 
 
+# NTK-aware scaling: bases that are met in place of b·s^{d/(d − 2)}.
+
+
+def ntk_with_the_factor(d, base, factor):
+    """The base times the factor itself."""
+    return (base * factor) ** (-2 * np.arange(d // 2) / d)
+
+
+def ntk_without_two(d, base, factor):
+    """The exponent d/(d + 2)."""
+    return (base * factor ** (d / (d + 2))) ** (-2 * np.arange(d // 2) / d)
+
+
+# Log-n temperature: the step a token late.
+
+
+def log_n_steps(positions, alpha, length):
+    """1 + α ln(1 + ⌊i/L⌋), where Llama 4 has i + 1."""
+    return 1 + alpha * np.log(1 + np.floor(positions / length))
+
+
+# PoPE: scores, times √d, of one head at positions 0, 1, …
+
+
+def _pope(q, k, query_phase, key_phase, omega, length):
+    angles = np.arange(len(q))[:, None] * omega
+    a, b = (
+        length(q) * np.exp(1j * (angles + query_phase)),
+        length(k) * np.exp(1j * (angles + key_phase)),
+    )
+    return (a @ b.conj().T).real
+
+
+def _softplus(x):
+    return np.logaddexp(0.0, x)
+
+
+def pope_without_softplus(q, k, delta):
+    """Contents may be negative, and turn a feature by half a turn."""
+    omega = 10000.0 ** (-np.arange(len(delta)) / len(delta))
+    return _pope(q, k, 0, delta, omega, lambda x: x)
+
+
+def pope_in_pairs(q, k, delta):
+    """RoPE's row of frequencies, two features to each."""
+    omega = 10000.0 ** (-2 * (np.arange(len(delta)) // 2) / len(delta))
+    return _pope(q, k, 0, delta, omega, _softplus)
+
+
+def pope_with_the_phase_on_q(q, k, delta):
+    """The phase turns the query, which is the other direction."""
+    omega = 10000.0 ** (-np.arange(len(delta)) / len(delta))
+    return _pope(q, k, delta, 0, omega, _softplus)
+
+
 # Fourier features: features(positions, b) → [tokens, 2 pairs], sines first.
 
 
@@ -580,3 +635,21 @@ def without_two_pi(positions, b):
 def deviations(gamma):
     """Initial deviations of learned frequencies, paper first, then two ports of it."""
     return 1 / gamma, gamma**2, gamma**-2
+
+
+# TAPE: what a layer makes of blocks [tokens, heads, pairs, 2, 2] and weights.
+
+
+def heard_by_the_keys(weights, blocks):
+    """zhuconv/arithmetic, attention.py: summed over the queries that see a token."""
+    return np.einsum("hij,ihpru->jhpru", weights, blocks)
+
+
+def rows_moved_apart(blocks, amounts):
+    """VITA-Group/TAPE, adatensor.py: weights of their own for cosines and for sines.
+
+    For the numbers (c, s) of a block; so the block is one of a rotation no more.
+    """
+    c, s = blocks[..., 0, 0], blocks[..., 1, 0]
+    c, s = amounts[0] * c, amounts[1] * s
+    return np.stack((np.stack((c, -s), -1), np.stack((s, c), -1)), -2)

@@ -3,7 +3,15 @@
 A record stands in the module named after its family.
 """
 
-from posedu.catalog import absolute, bias, gated, relative, rotary, stickbreaking
+from posedu.catalog import (
+    absolute,
+    bias,
+    gated,
+    relative,
+    rotary,
+    scaling,
+    stickbreaking,
+)
 from posedu.catalog.records import (
     ATTENTION,
     FACES,
@@ -16,7 +24,7 @@ from posedu.catalog.records import (
     variant,
 )
 
-FAMILIES = (absolute, rotary, bias, relative, stickbreaking, gated)
+FAMILIES = (absolute, rotary, scaling, bias, relative, stickbreaking, gated)
 
 CATALOG: dict[str, Encoding] = {
     encoding.name: encoding for family in FAMILIES for encoding in family.ENCODINGS

@@ -145,10 +145,12 @@ class FrequencyMap(Record):
 
     It has one face, in NumPy, which maps the frequencies of the pairs to others:
     ``f(frequencies, **options)``. RoPE takes the result in every face. ``options`` are
-    keywords to try it with.
+    keywords to try it with. ``amplitude`` is the name of a function beside it, where
+    the method says what RoPE's cosines and sines are multiplied by.
     """
 
     options: tuple[Mapping[str, Any], ...]
+    amplitude: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,6 +167,9 @@ class Encoding(Record):
     ``"doors"``
         NumPy and SymPy ``f(**keywords)`` return ``Doors``, the module is an
         ``Encoding``; each goes to its face's ``attend``.
+    ``"layers"``
+        As ``"doors"``, but they move positions from one layer to the next: faces need
+        more than one, and a model's door ``locate``.
     ``"block"``
         A whole attention block: ``f(x, **keywords)`` and ``module(x)``.
 
@@ -189,6 +194,11 @@ class Encoding(Record):
     face_sizes: tuple[str, ...] = ()
     axes: int | None = None
     unit: str = "2"
+
+    @property
+    def of_model(self) -> bool:
+        """Whether it acts on a model's input or between layers, not within one."""
+        return self.doors == ("embed",) or self.kind == "layers"
 
     @property
     def learned(self) -> bool:

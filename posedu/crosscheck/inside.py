@@ -58,13 +58,17 @@ from posedu.crosscheck.common import (
     to_numpy,
     trains_flex,
 )
+from posedu.crosscheck.layers import follow
 from posedu.crosscheck.rounding import Arithmetic, rounding_kept
-from posedu.numpy.attention import attend
+from posedu.numpy.attention import attend, causal_mask
+from posedu.numpy.attention import steps as reference_steps
 from posedu.sympy.attention import Doors, Heads, Tokens
 from posedu.sympy.attention import attend as attend_exactly
 from posedu.sympy.attention import logits as exact_logits
+from posedu.sympy.attention import steps as exact_steps
 from posedu.torch import routes
 from posedu.torch.attention import attend as attend_fast
+from posedu.torch.attention import steps as fast_steps
 
 WIDE = (torch.float64, torch.float32)
 EXACT_SIZES = (1, 4)  # their roots are numbers at once
@@ -168,7 +172,7 @@ class Crossing(Exception):
 
 def _drawn(tally: Tally, encoding, variant, shape, seed: int) -> "_Case":
     """A case away from kinks."""
-    kind = _Block if encoding.kind == "block" else _Doors
+    kind = {"block": _Block, "doors": _Doors, "layers": _Layers}[encoding.kind]
     for attempt in range(DRAWS):
         case = kind(encoding, variant, shape, seed + attempt)
         try:
@@ -440,6 +444,52 @@ class _Doors(_Case):
             x=_symbolic(values["x"][row]) if "x" in values else None,
             **self._attention,
         )
+
+
+class _Layers(_Doors):
+    """An encoding whose positions go through two layers, which have the same tokens."""
+
+    def input_shapes(self) -> dict[str, tuple[int, ...]]:
+        """Queries, keys and values, and what the perceptron says."""
+        batch, n = len(self.shape.positions), self.shape.tokens
+        return super().input_shapes() | {"fed": (batch, n, self.heads * self.d)}
+
+    @property
+    def _group(self) -> int:
+        return 1
+
+    def _fast(self, leaves: Mapping[str, torch.Tensor], *, route: str) -> torch.Tensor:
+        positions = torch.tensor(self.positions, device=leaves["q"].device)
+        given = (leaves[name] for name in ("q", "k", "v", "fed"))
+        return follow(
+            *(fast_steps, self.module, *given, positions),
+            route=route,
+            **self._attention,
+        )
+
+    def reference_row(self, values: Arrays, row: int, arithmetic: Arithmetic):
+        """NumPy's ``steps``, twice."""
+        parameters = {n: arithmetic.exact.wrap(values[n]) for n in self.parameters}
+        doors = self.encoding.face("numpy")(**self.keywords, **parameters)
+        mask = causal_mask(self.shape.tokens) if self.shape.is_grouped else None
+        given = (arithmetic.wrap(values[n][row]) for n in ("q", "k", "v", "fed"))
+        positions = np.array(self.positions[row])
+        doors = arithmetic.doors(doors)
+        return follow(reference_steps, doors, *given, positions, mask=mask)
+
+    def exact_row(self, values: Arrays, row: int):
+        """SymPy's ``steps``, twice, with numbers at every door."""
+        parameters = {n: _symbolic(values[n]) for n in self.parameters}
+        doors = self.encoding.face("sympy")(**self.keywords, **parameters)
+        start = doors.locate
+        doors = replace(
+            doors,
+            logits=partial(_evaluated, doors),
+            locate=lambda at, x: tuple(b.evalf(DIGITS) for b in start(at, x)),
+        )
+        given = (_symbolic(values[name][row]) for name in ("q", "k", "v", "fed"))
+        positions = [sp.Rational(p) for p in self.positions[row]]
+        return follow(exact_steps, doors, *given, positions, **self._attention)
 
 
 class _Block(_Case):

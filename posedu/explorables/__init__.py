@@ -8,6 +8,7 @@ reference face. Each is one HTML fragment that asks for nothing outside it.
 from posedu.explorables.bandwidth import bandwidth_explorable
 from posedu.explorables.counts import counts_explorable
 from posedu.explorables.dials import rotation_explorable
+from posedu.explorables.drift import drift_explorable
 from posedu.explorables.frame import Choice, Explorable, Reveal, Slider, Switch
 from posedu.explorables.gates import gates_explorable
 from posedu.explorables.order import order_explorable
@@ -31,6 +32,7 @@ __all__ = [
     "Switch",
     "bandwidth_explorable",
     "counts_explorable",
+    "drift_explorable",
     "gates_explorable",
     "generators_explorable",
     "order_explorable",

@@ -4,6 +4,7 @@ import numpy as np
 from jaxtyping import Float
 
 from posedu._arguments import SPACINGS, require_base, require_choice, require_dimension
+from posedu.numpy._arrays import require_floats
 
 Array = np.ndarray
 
@@ -49,3 +50,33 @@ def wavelengths(
     Arguments and errors as :func:`frequencies`. Equation ``def-wavelength``.
     """
     return 2 * np.pi / frequencies(d, base=base, spacing=spacing)
+
+
+def require_speeds(frequencies: Float[Array, "pairs"]) -> Float[Array, "pairs"]:
+    """Return frequencies in float64 if they are a row of finite floats, else raise."""
+    omega = require_floats("frequencies", frequencies)
+    if omega.ndim != 1 or not len(omega):
+        raise ValueError(f"frequencies must be [pairs], got shape {list(omega.shape)}")
+    if not np.isfinite(omega).all():
+        raise ValueError(f"frequencies must be finite, got {omega}")
+    return omega
+
+
+def require_grid(frequencies: Float[Array, "pairs"]) -> Float[Array, "pairs"]:
+    """Return frequencies that fall by one ratio, two or more, else raise."""
+    omega = require_speeds(frequencies)
+    if len(omega) < 2 or not (omega > 0).all() or omega[0] <= omega[1]:
+        raise ValueError(f"frequencies must be two or more that fall, got {omega}")
+    steps = np.diff(np.log(omega))
+    if not np.allclose(steps, steps[0], rtol=1e-6, atol=0):
+        raise ValueError(f"frequencies must fall by one ratio, got {omega}")
+    return omega
+
+
+def require_mapped(frequencies: Float[Array, "pairs"]) -> Float[Array, "pairs"]:
+    """Return what a map made of frequencies if it is finite, else raise."""
+    if not np.isfinite(frequencies).all():
+        raise ValueError(
+            f"these frequencies and arguments are out of reach: {frequencies}"
+        )
+    return frequencies

@@ -24,8 +24,11 @@ from posedu.sympy.rotary import (
     fope_offset,
     liere,
     mixed,
+    pope,
     rope,
+    tape,
 )
+from posedu.sympy.scaling import log_n
 from posedu.sympy.stickbreaking import stick_breaking
 
 __all__ = [
@@ -51,13 +54,16 @@ __all__ = [
     "kerple_log",
     "kerple_power",
     "liere",
+    "log_n",
     "mixed",
     "music_transformer",
+    "pope",
     "rope",
     "sandwich",
     "shaw",
     "stick_breaking",
     "t5",
+    "tape",
     "transformer_xl",
     "tupe",
 ]

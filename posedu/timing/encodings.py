@@ -26,7 +26,7 @@ def _inputs(
     device: torch.device,
 ) -> tuple[Tensor, ...]:
     """What passes the encoding's door: q and k, or x."""
-    rotates = "rotate" in entry.doors
+    rotates = entry.doors == ("rotate",)
     shape = (1, heads, length, d) if rotates else (1, length, heads * d)
     return tuple(
         torch.randn(shape, dtype=dtype, device=device, requires_grad=True)
@@ -39,14 +39,17 @@ def _at_its_door(
 ) -> Run:
     """The encoding applied to the inputs, as a model would."""
     length, width = inputs[0].shape[-2:]
-    d = width if "rotate" in entry.doors else width // heads
+    rotates = entry.doors == ("rotate",)
+    d = width if rotates else width // heads
     module = entry.make(variant, d=d, heads=heads, tokens=length)
     module.to(inputs[0].device)
     positions = _positions(entry, length, inputs[0].device)
-    if "rotate" in entry.doors:
+    if rotates:
         return lambda: module.rotate(*inputs, positions)
     if entry.doors == ("embed",):
         return lambda: (module.embed(*inputs, positions),)
+    if entry.kind == "layers":
+        return _layer(inputs, heads, module)
     return _attention(inputs, heads, module)
 
 
@@ -62,6 +65,20 @@ def _limit(entry: Encoding, inputs: tuple[Tensor, ...], heads: int) -> tuple[str
     if entry.doors[0] in ("rotate", "embed"):
         return "copy", copy_of(*inputs)
     return "attention without encoding", _attention(inputs, heads, None)
+
+
+def _layer(inputs: tuple[Tensor, ...], heads: int, module: Module) -> Run:
+    """Attention, and the positions of the next layer."""
+    (x,) = inputs
+    attention = Attention(x.shape[-1], heads, encoding=module)
+    attention.to(device=x.device, dtype=x.dtype)
+    start = module.locate(torch.arange(x.shape[1], device=x.device)[None], x)
+
+    def run() -> tuple[Tensor, ...]:
+        out, taken = attention.steps(x, start)
+        return out, module.update(taken.weights, taken.tokens, out)
+
+    return run
 
 
 def _attention(inputs: tuple[Tensor, ...], heads: int, encoding: Module | None) -> Run:
@@ -93,7 +110,9 @@ def time_encoding(
 
     Every variant of the catalog that fits d is timed. For one sequence of each length
     the tensors are q and k ``[1, heads, L, d]`` (door ``rotate``), or x
-    ``[1, L, heads · d]``. The limit of forward + backward is twice the copy, or bare
+    ``[1, L, heads · d]``. Where positions move from layer to layer, those of the next
+    one are part of the result, and what attention gathered stands for what the
+    perceptron says. The limit of forward + backward is twice the copy, or bare
     attention with its own.
 
     Parameters

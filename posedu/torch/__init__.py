@@ -15,12 +15,14 @@ from posedu.torch.relative import (
     TransformerXL,
 )
 from posedu.torch.rotary import (
+    TAPE,
     AxialRoPE,
     ComRoPEAP,
     ComRoPELD,
     FoPE,
     LieRE,
     MixedRoPE,
+    PoPE,
     RoPE,
     convert_layout,
     fold_basis,
@@ -28,6 +30,7 @@ from posedu.torch.rotary import (
     turn_blocks,
     turn_pairs,
 )
+from posedu.torch.scaling import LogN
 from posedu.torch.stickbreaking import StickBreaking
 from posedu.torch.transformer import Transformer
 
@@ -35,6 +38,7 @@ __all__ = [
     "DAPE",
     "FIRE",
     "T5",
+    "TAPE",
     "TUPE",
     "ALiBi",
     "Attention",
@@ -54,8 +58,10 @@ __all__ = [
     "KERPLEPower",
     "KVCache",
     "LieRE",
+    "LogN",
     "MixedRoPE",
     "MusicTransformer",
+    "PoPE",
     "RoPE",
     "Sandwich",
     "Shaw",

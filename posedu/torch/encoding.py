@@ -78,6 +78,11 @@ class Tokens:
         )
 
     @property
+    def is_open(self) -> bool:
+        """Whether every query may look at every key."""
+        return self.is_plain and (not self.causal or self.q.shape[2] == 1)
+
+    @property
     def mask(self) -> Bool[Tensor, "rows 1 queries keys"]:
         """True where a query may look at a key."""
         queries, keys = self.q.shape[2], self.k.shape[2]

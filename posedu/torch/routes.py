@@ -76,7 +76,7 @@ def sdpa(encoding: Encoding, tokens: Tokens) -> Output:
     bias = encoding.bias(tokens)
     if bias is None:
         return _stock(tokens.q, tokens.k, tokens.v, tokens, encoding)
-    mask = bias.masked_fill(~tokens.mask, -torch.inf)
+    mask = bias if tokens.is_open else bias.masked_fill(~tokens.mask, -torch.inf)
     if mask.dtype != tokens.q.dtype and mask.shape[-1]:
         # The largest, which counts most, becomes 0.
         largest = mask.detach().amax(-1, keepdim=True)

@@ -27,9 +27,17 @@ from posedu.numpy.rotary.generators import (
     turn_blocks,
     turn_by_generators,
 )
+from posedu.numpy.rotary.lerope import lerope
 from posedu.numpy.rotary.liere import liere
+from posedu.numpy.rotary.llama3 import llama3
+from posedu.numpy.rotary.longrope import longrope, longrope_amplitude
 from posedu.numpy.rotary.mixed import mixed
+from posedu.numpy.rotary.ntk import ntk, ntk_dynamic
+from posedu.numpy.rotary.p_rope import p_rope
 from posedu.numpy.rotary.pi import pi
+from posedu.numpy.rotary.pope import pope
+from posedu.numpy.rotary.resonance import resonance
+from posedu.numpy.rotary.riflex import riflex
 from posedu.numpy.rotary.rope import (
     convert_layout,
     decay_bound,
@@ -42,6 +50,8 @@ from posedu.numpy.rotary.rope import (
     rotation,
     to_complex,
 )
+from posedu.numpy.rotary.tape import tape, tape_start, tape_update, turn_by_blocks
+from posedu.numpy.rotary.yarn import yarn, yarn_amplitude
 
 __all__ = [
     "ap_generators",
@@ -60,11 +70,21 @@ __all__ = [
     "kept_frequencies",
     "layout_permutation",
     "ld_generators",
+    "lerope",
     "liere",
+    "llama3",
+    "longrope",
+    "longrope_amplitude",
     "mixed",
     "normal_form",
+    "ntk",
+    "ntk_dynamic",
+    "p_rope",
     "pairs",
     "pi",
+    "pope",
+    "resonance",
+    "riflex",
     "rope",
     "rope_complex",
     "rope_dense",
@@ -72,7 +92,13 @@ __all__ = [
     "rotation",
     "rotations",
     "skew",
+    "tape",
+    "tape_start",
+    "tape_update",
     "to_complex",
     "turn_blocks",
+    "turn_by_blocks",
     "turn_by_generators",
+    "yarn",
+    "yarn_amplitude",
 ]

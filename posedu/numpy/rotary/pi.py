@@ -3,8 +3,8 @@
 import numpy as np
 from jaxtyping import Float
 
-from posedu._arguments import require_finite
-from posedu.numpy._arrays import require_floats
+from posedu._arguments import require_positive
+from posedu.numpy.frequencies import require_mapped, require_speeds
 
 Array = np.ndarray
 
@@ -32,9 +32,5 @@ def pi(frequencies: Float[Array, "pairs"], *, factor: float) -> Float[Array, "pa
         Frequencies that are not floating or not finite; a ``factor`` that is not above
         0 or not finite.
     """
-    if require_finite("factor", factor) <= 0:
-        raise ValueError(f"factor must be a finite number above 0, got {factor}")
-    slower = require_floats("frequencies", frequencies) / factor
-    if not np.isfinite(slower).all():
-        raise ValueError(f"frequencies must be finite, also over factor = {factor}")
-    return slower
+    require_positive("factor", factor)
+    return require_mapped(require_speeds(frequencies) / factor)

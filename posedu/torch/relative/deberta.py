@@ -245,6 +245,7 @@ class DeBERTa(Encoding):
         up = torch.arange(1 - queries, keys + 1, device=tokens.q.device)
         to, back = self._index(down), self._index(self._met_by_keys(up))
         if torch.compiler.is_compiling():  # CPU code of the other way had NaN in bf16
+            to, back = _kept(to, True), _kept(back, self.index == "paper")
             of_queries, of_keys = self._products(tokens)
             return of_queries[..., to], of_keys[..., back]
         return self._products(tokens, to, back)
@@ -255,3 +256,12 @@ class DeBERTa(Encoding):
             f"{self.d}, {self.heads}, span={self.span}, rows={self.rows!r}, "
             f"index={self.index!r}"
         )
+
+
+def _kept(rows: Int[Tensor, "columns"], falling: bool) -> Int[Tensor, "columns"]:
+    """The same rows, which are in order already, as a tensor of their own.
+
+    Inductor would compute a row, logarithm and all, for each pair of query and key; it
+    does not look through a sort.
+    """
+    return rows.sort(descending=falling).values

@@ -17,10 +17,13 @@ from posedu.torch.rotary.fope import FoPE, kept_frequencies
 from posedu.torch.rotary.generators import BlockRotation, exponential, rotations, skew
 from posedu.torch.rotary.liere import LieRE
 from posedu.torch.rotary.mixed import MixedRoPE
+from posedu.torch.rotary.pope import PoPE
 from posedu.torch.rotary.rope import RoPE, convert_layout
+from posedu.torch.rotary.tape import TAPE
 from posedu.torch.rotary.turning import PairRotation, Rotation, turn_blocks, turn_pairs
 
 __all__ = [
+    "TAPE",
     "AxialRoPE",
     "BlockRotation",
     "ComRoPE",
@@ -30,6 +33,7 @@ __all__ = [
     "LieRE",
     "MixedRoPE",
     "PairRotation",
+    "PoPE",
     "RoPE",
     "Rotation",
     "axial_frequencies",

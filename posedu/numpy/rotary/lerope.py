@@ -1,0 +1,46 @@
+"""LeRoPE: frequencies that are trained."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from jaxtyping import Float
+
+from posedu.numpy._arrays import require_floats
+from posedu.numpy.frequencies import require_mapped, require_speeds
+
+Array = np.ndarray
+
+
+def lerope(
+    frequencies: Float[Array, "pairs"],
+    *,
+    alpha: Float[Array, "pairs"] | Sequence[float],
+) -> Float[Array, "pairs"]:
+    """RoPE's frequencies times e^{α_p}, with α trained (arXiv 2607.10134).
+
+    Parameters
+    ----------
+    frequencies
+        Those of the pairs.
+    alpha
+        ``[pairs]``; 0 at the start of training. One row for all heads and layers in
+        Mistral-Large-4 (transformers 5.23.0), the one model that has it.
+
+    Returns
+    -------
+    float64 array ``[pairs]``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Arrays that are not floating, not finite, not in a row or of different lengths.
+    """
+    omega = require_speeds(frequencies)
+    logs = require_floats("alpha", np.asarray(alpha))
+    if logs.shape != omega.shape:
+        raise ValueError(
+            f"alpha must be [{len(omega)}], one for each frequency, got shape "
+            f"{list(logs.shape)}"
+        )
+    with np.errstate(over="ignore"):
+        return require_mapped(omega * np.exp(logs))

@@ -1,0 +1,46 @@
+"""Llama 3's scaling: YaRN's by parts as the paper prints it, without temperature."""
+
+import numpy as np
+from jaxtyping import Float
+
+from posedu.numpy.rotary.yarn import yarn
+
+Array = np.ndarray
+
+
+def llama3(
+    frequencies: Float[Array, "pairs"],
+    *,
+    factor: float,
+    trained: float,
+    low: float = 1.0,
+    high: float = 4.0,
+) -> Float[Array, "pairs"]:
+    """RoPE's frequencies as Llama 3.1 and later scale them (meta-llama's model.py).
+
+    Parameters
+    ----------
+    frequencies
+        Those of the pairs.
+    factor
+        s: 8 in Llama 3.1, 32 in 3.2, 16 in Llama 4 Scout.
+    trained
+        L: 8192 in all of them.
+    low, high
+        ``low_freq_factor`` and ``high_freq_factor``, the turns within L up to which a
+        pair is interpolated and from which it is kept. Defaults 1 and 4 (Llama 3.1);
+        Llama 4 Scout has 1 and 1, a step.
+
+    Returns
+    -------
+    float64 array ``[pairs]``: :func:`yarn` with the ramp by turns. Equation
+    ``eq-llama3``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As :func:`yarn`.
+    """
+    return yarn(
+        frequencies, factor=factor, trained=trained, ramp="turns", fast=high, slow=low
+    )

@@ -1,0 +1,91 @@
+"""LongRoPE: a divisor for each pair, found by search."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from jaxtyping import Float
+
+from posedu._arguments import require_dimension, require_positive
+from posedu.numpy._arrays import require_floats
+from posedu.numpy.frequencies import require_mapped, require_speeds
+
+Array = np.ndarray
+Divisors = Float[Array, "pairs"] | Sequence[float]
+
+
+def longrope(
+    frequencies: Float[Array, "pairs"],
+    *,
+    short: Divisors,
+    long: Divisors,
+    trained: int,
+    length: int,
+) -> Float[Array, "pairs"]:
+    """RoPE's frequencies divided by λ_p, of one list or another (arXiv 2402.13753).
+
+    Parameters
+    ----------
+    frequencies
+        Those of the pairs.
+    short, long
+        λ for texts of up to L tokens and for longer ones, ``[pairs]``, above 0.
+    trained, length
+        L (``original_max_position_embeddings``), and how long the text is: the whole of
+        it, as Phi-3's code and transformers ask. Keys that were rotated before the text
+        passed L turned by other frequencies.
+
+    Returns
+    -------
+    float64 array ``[pairs]``. The paper leaves the first n̂ tokens as they were, which
+    no frequencies can; the code that ships does not either.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Frequencies and divisors that are not floating, not finite, not in a row or of
+        different lengths; divisors that are not above 0; lengths that are not positive
+        integers.
+    """
+    omega = require_speeds(frequencies)
+    require_dimension("length", length, 1)
+    require_dimension("trained", trained, 1)
+    lists = {"short": _divisors("short", short, omega)}
+    lists["long"] = _divisors("long", long, omega)
+    return require_mapped(omega / lists["long" if length > trained else "short"])
+
+
+def _divisors(
+    name: str, divisors: Divisors, omega: Float[Array, "pairs"]
+) -> Float[Array, "pairs"]:
+    given = require_floats(name, np.asarray(divisors))
+    if given.shape != omega.shape or not (np.isfinite(given) & (given > 0)).all():
+        raise ValueError(
+            f"{name} must be {len(omega)} finite numbers above 0, one for each "
+            f"frequency, got {divisors}"
+        )
+    return given
+
+
+def longrope_amplitude(factor: float, *, trained: float) -> float:
+    """What cosines and sines are multiplied by: √(1 + ln s/ln L), 1 for s ≤ 1.
+
+    Of Phi-3's code; the ``attention_factor`` of transformers' configurations replaces
+    it.
+
+    Parameters
+    ----------
+    factor
+        s, the longest text over L, above 0.
+    trained
+        L, above 1.
+
+    Raises
+    ------
+    TypeError, ValueError
+        A ``factor`` that is not above 0, a ``trained`` that is not above 1.
+    """
+    require_positive("factor", factor)
+    if require_positive("trained", trained) <= 1:
+        raise ValueError(f"trained must be above 1, got {trained}")
+    return math.sqrt(1 + math.log(max(factor, 1)) / math.log(trained))

@@ -1,0 +1,39 @@
+"""p-RoPE: the slow pairs do not turn at all."""
+
+import numpy as np
+from jaxtyping import Float
+
+from posedu._arguments import require_share
+from posedu.numpy.frequencies import require_speeds
+
+Array = np.ndarray
+
+
+def p_rope(
+    frequencies: Float[Array, "pairs"], *, share: float
+) -> Float[Array, "pairs"]:
+    """RoPE's frequencies, of which only the fastest share turns (arXiv 2410.06205).
+
+    transformers calls it ``proportional``. It is not partial rotation: the frequencies
+    that stay are those of the whole head, base^(−2p/d), not squeezed into fewer pairs.
+
+    Parameters
+    ----------
+    frequencies
+        Those of the pairs, fastest first.
+    share
+        p, from 0 (no position) to 1 (RoPE); ⌊p·d/2⌋ pairs turn.
+
+    Returns
+    -------
+    float64 array ``[pairs]`` that ends with zeros.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Frequencies that are not floating, not finite or not in a row; a ``share`` that
+        is not from 0 to 1.
+    """
+    omega = require_speeds(frequencies).copy()
+    omega[int(require_share("share", share) * len(omega)) :] = 0
+    return omega

@@ -1,0 +1,45 @@
+"""RIFLEx: the one pair whose period a video repeats is slowed."""
+
+import numpy as np
+from jaxtyping import Float
+
+from posedu._arguments import require_pair, require_positive
+from posedu.numpy.frequencies import require_mapped, require_speeds
+
+Array = np.ndarray
+
+
+def riflex(
+    frequencies: Float[Array, "pairs"], *, pair: int, tested: float, turns: float
+) -> Float[Array, "pairs"]:
+    """RoPE's frequencies with that of one pair lowered (arXiv 2502.15894).
+
+    A video model repeats what it showed after the period of some pair; within the
+    length that is wanted, this pair is to make no full turn.
+
+    Parameters
+    ----------
+    frequencies
+        Those of the pairs of the axis of time.
+    pair
+        Its index, from 0; the published code counts from 1.
+    tested
+        The length that is wanted, L·s, above 0.
+    turns
+        How often the pair turns within it: 1 in the paper, 0.9 in the published code.
+
+    Returns
+    -------
+    float64 array ``[pairs]``: 2π·turns/tested for the pair, the others as they were.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Frequencies that are not floating, not finite or not in a row; a pair that they
+        have not; numbers that are not above 0.
+    """
+    omega = require_speeds(frequencies).copy()
+    require_pair("pair", pair, len(omega))
+    require_positive("tested", tested)
+    omega[pair] = 2 * np.pi * require_positive("turns", turns) / tested
+    return require_mapped(omega)

@@ -1,0 +1,138 @@
+"""YaRN: slow pairs interpolated, fast ones kept, and a temperature."""
+
+import math
+
+import numpy as np
+from jaxtyping import Float
+
+from posedu._arguments import (
+    RAMPS,
+    require_bool,
+    require_choice,
+    require_finite,
+    require_order,
+    require_positive,
+)
+from posedu.numpy.frequencies import require_grid, require_mapped, require_speeds
+
+Array = np.ndarray
+
+
+def yarn(
+    frequencies: Float[Array, "pairs"],
+    *,
+    factor: float,
+    trained: float,
+    ramp: str,
+    fast: float = 32.0,
+    slow: float = 1.0,
+    truncate: bool = True,
+) -> Float[Array, "pairs"]:
+    """RoPE's frequencies by parts: (1 − γ_p) ω_p/s + γ_p ω_p (arXiv 2309.00071 §3.2).
+
+    γ is 1 for pairs that turn ``fast`` times or more within the trained length, 0 for
+    those that turn ``slow`` times or less.
+
+    Parameters
+    ----------
+    frequencies
+        Those of the pairs, fastest first.
+    factor
+        s, a finite number above 0.
+    trained
+        L, the length of training before it was lengthened, above 0.
+    ramp
+        How γ falls between the two. ``"turns"``: linearly in the number of turns, as
+        the paper prints; Llama 3.1 does so (:func:`llama3`). ``"index"``: linearly in
+        p, which is to say in the logarithm of the turns, as the authors' code and all
+        that follow it.
+    fast, slow
+        β and α of the paper; 32 and 1 by default, as there.
+    truncate
+        Whether the ramp by index begins and ends at whole indices, outwards, as the
+        authors' code; gpt-oss does not.
+
+    Returns
+    -------
+    float64 array ``[pairs]``. The temperature is :func:`yarn_amplitude`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Frequencies that are not floating, not finite or not in a row, for the ramp by
+        index also such that are not geometric; numbers that are not above 0; ``slow``
+        above ``fast``; an unknown ``ramp``.
+    """
+    require_positive("factor", factor)
+    require_positive("trained", trained)
+    require_order("slow", slow, "fast", fast)
+    require_bool("truncate", truncate)
+    if require_choice("ramp", ramp, RAMPS) == "turns":
+        omega = require_speeds(frequencies)
+        gamma = _by_turns(trained * omega / (2 * np.pi), slow, fast)
+    else:
+        omega = require_grid(frequencies)
+        gamma = _by_index(omega, trained, slow, fast, truncate)
+    return require_mapped((1 - gamma) * omega / factor + gamma * omega)
+
+
+def _by_turns(
+    turns: Float[Array, "pairs"], slow: float, fast: float
+) -> Float[Array, "pairs"]:
+    if slow == fast:
+        return (turns > fast).astype(np.float64)
+    return np.clip((turns - slow) / (fast - slow), 0, 1)
+
+
+def _by_index(
+    omega: Float[Array, "pairs"],
+    trained: float,
+    slow: float,
+    fast: float,
+    truncate: bool,
+) -> Float[Array, "pairs"]:
+    """The index of r turns is where a geometric row of frequencies has 2πr/L."""
+    step = math.log(omega[0] / omega[1])
+    first, last = (
+        math.log(omega[0] * trained / (2 * math.pi * turns)) / step
+        for turns in (fast, slow)
+    )
+    if truncate:
+        first, last = math.floor(first), math.ceil(last)
+    first, last = (min(max(end, 0), 2 * len(omega) - 1) for end in (first, last))
+    if first == last:
+        last += 0.001  # as the authors' code: a step
+    return 1 - np.clip((np.arange(len(omega)) - first) / (last - first), 0, 1)
+
+
+def yarn_amplitude(
+    factor: float, *, mscale: float = 1.0, mscale_all: float = 0.0
+) -> float:
+    """What cosines and sines are multiplied by: 0.1 ln s + 1 (arXiv 2309.00071 §3.4).
+
+    Logits are multiplied by its square, and so divided by the paper's temperature t,
+    with √(1/t) = 0.1 ln s + 1. It is 1 for a factor of at most 1.
+
+    Parameters
+    ----------
+    factor
+        s, above 0.
+    mscale, mscale_all
+        DeepSeek's pair: the amplitude is (0.1 mscale ln s + 1)/(0.1 mscale_all ln s +
+        1). Defaults: YaRN's own, 1 and 0.
+
+    Raises
+    ------
+    TypeError, ValueError
+        A ``factor`` that is not above 0, numbers that are not finite, an amplitude
+        that is none.
+    """
+    growth = 0.1 * math.log(max(require_positive("factor", factor), 1))
+    above = require_finite("mscale", mscale) * growth + 1
+    below = require_finite("mscale_all", mscale_all) * growth + 1
+    if min(above, below) <= 0:
+        raise ValueError(
+            f"mscale = {mscale} and mscale_all = {mscale_all} leave no amplitude above "
+            f"0 for factor = {factor}"
+        )
+    return above / below

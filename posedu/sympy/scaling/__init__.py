@@ -1,0 +1,5 @@
+"""Scaling of logits by position, over symbols."""
+
+from posedu.sympy.scaling.log_n import log_n, log_n_temperature
+
+__all__ = ["log_n", "log_n_temperature"]

@@ -1,0 +1,74 @@
+"""Log-n temperature over symbols."""
+
+from collections.abc import Sequence
+
+import sympy as sp
+
+from posedu._arguments import GROWTHS, require_choice, require_index
+from posedu.sympy._expressions import expression, expressions
+from posedu.sympy.attention import Doors, Heads
+
+
+def log_n_temperature(
+    position: sp.Expr,
+    *,
+    growth: str,
+    index_from: int,
+    alpha: sp.Expr | None = None,
+    length: sp.Expr | None = None,
+    slope: sp.Expr | None = None,
+    offset: sp.Expr | None = None,
+) -> sp.Expr:
+    """τ of one position and head; see :func:`posedu.numpy.scaling.log_n_temperature`.
+
+    Equation ``def-log-n``.
+    """
+    require_choice("growth", growth, GROWTHS)
+    n = expression("position", position) + require_index("index_from", index_from)
+    n = sp.Max(n, 0)
+    if growth == "learned":
+        s, b = expression("slope", slope), expression("offset", offset)
+        return s * sp.log(sp.Max(1, n)) + b
+    a, share = expression("alpha", alpha), n / expression("length", length)
+    if growth == "steps":
+        return 1 + a * sp.log(1 + sp.floor(share))
+    if growth == "floor":
+        return 1 + a * sp.log(sp.Max(1, share))
+    return (1 + share) ** a
+
+
+def log_n(
+    *,
+    growth: str,
+    index_from: int,
+    alpha: sp.Expr | None = None,
+    length: sp.Expr | None = None,
+    slope: Sequence[sp.Expr] | None = None,
+    offset: Sequence[sp.Expr] | None = None,
+) -> Doors:
+    """A temperature as doors; see :func:`posedu.numpy.scaling.log_n`.
+
+    Equation ``def-log-n``.
+    """
+
+    def rotate(q: Heads, k: Heads, positions: Sequence[sp.Expr]) -> tuple[Heads, Heads]:
+        def warmed(h: int, own: sp.Matrix) -> sp.Matrix:
+            tau = [
+                log_n_temperature(
+                    at,
+                    growth=growth,
+                    index_from=index_from,
+                    alpha=alpha,
+                    length=length,
+                    slope=None if slopes is None else slopes[h],
+                    offset=None if offsets is None else offsets[h],
+                )
+                for at in positions
+            ]
+            return sp.diag(*tau) * own
+
+        return tuple(warmed(h, own) for h, own in enumerate(q)), k
+
+    slopes = None if slope is None else expressions("slope", slope)
+    offsets = None if offset is None else expressions("offset", offset)
+    return Doors(rotate=rotate, heads=None if slopes is None else len(slopes))

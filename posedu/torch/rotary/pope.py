@@ -1,0 +1,83 @@
+"""PoPE as a module."""
+
+import math
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional
+
+from posedu._arguments import require_base, require_dimension
+from posedu.torch._kernels import without_autocast
+from posedu.torch._tensors import Positions, align_positions, angles
+from posedu.torch.encoding import Encoding, Sizes
+from posedu.torch.frequencies import frequencies
+
+
+class PoPE(Encoding):
+    """Polar coordinate position embedding (arXiv 2509.10534). Equation ``def-pope``.
+
+    The length of a feature is softplus of its content, its angle the position's. Keys
+    and queries have 2d features: twice the products, and twice the cache of keys.
+
+    Parameters
+    ----------
+    d
+        Head dimension.
+    heads
+        Of keys: each has a phase ``delta`` for each feature, 0 at the start.
+    base
+        Default 10000 (the paper).
+
+    Raises
+    ------
+    TypeError, ValueError
+        Sizes that are not positive integers, a ``base`` that is not above 1.
+    """
+
+    d: int
+    heads: int
+
+    def __init__(self, d: int, heads: int, *, base: float = 10000.0):
+        super().__init__()
+        self.d = require_dimension("d", d, 1)
+        self.heads = require_dimension("heads", heads, 1)
+        self.base = require_base(base)
+        self.delta = nn.Parameter(torch.zeros(heads, d))
+
+    def require(self, layer: Sizes) -> None:
+        """Raise unless the layer has d, and as many heads of keys."""
+        if (self.d, self.heads) != (layer.d, layer.kv_heads):
+            raise ValueError(
+                f"PoPE was made for d = {self.d} and {self.heads} key-value heads, the "
+                f"layer has d = {layer.d} and {layer.kv_heads}"
+            )
+
+    def rotate(
+        self,
+        q: Float[Tensor, "batch heads tokens d"],
+        k: Float[Tensor, "batch kv_heads tokens d"],
+        positions: Positions,
+    ) -> tuple[
+        Float[Tensor, "batch heads tokens 2*d"],
+        Float[Tensor, "batch kv_heads tokens 2*d"],
+    ]:
+        """Lengths of the contents at angles of the positions, keys with a phase."""
+        omega = frequencies(2 * self.d, base=self.base, device=q.device)
+        angle = angles(align_positions(positions, q), omega)
+        phase = self.delta.double().clamp(-2 * math.pi, 0.0)[:, None]
+        with without_autocast(q):
+            return _polar(q, angle), _polar(k, angle + phase)
+
+    def extra_repr(self) -> str:
+        """Say the sizes when the module is printed."""
+        return f"{self.d}, {self.heads}, base={self.base:g}"
+
+
+def _polar(
+    x: Float[Tensor, "*batch tokens d"], angle: Float[Tensor, "*rows tokens d"]
+) -> Float[Tensor, "*batch tokens 2*d"]:
+    wide = torch.promote_types(x.dtype, torch.float32)
+    length = functional.softplus(x.to(wide), threshold=40.0)
+    cos, sin = angle.cos().to(wide), angle.sin().to(wide)
+    return torch.cat((length * cos, length * sin), -1).to(x.dtype)
