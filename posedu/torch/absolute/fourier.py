@@ -166,7 +166,7 @@ class FourierFeatures(Encoding):
 
 
 class FourierRandom(FourierFeatures):
-    """Fixed random Fourier features (arXiv 2006.10739 Eq. 5), added to the input.
+    """Fixed random Fourier features (arXiv 2006.10739 §4), added to the input.
 
     The paper feeds a network with them: that is :meth:`table`. Frequencies are a
     buffer: saved, moved, not trained, and not rounded when the module is cast.
@@ -183,7 +183,7 @@ class FourierRandom(FourierFeatures):
         numbers. Given frequencies say so themselves.
     sigma
         Standard deviation of each coordinate of the frequencies: the bandwidth. The
-        paper's image tasks: 10, for positions in [0, 1) and ``unit="turns"``.
+        authors' demo on a picture: 10, for positions in [0, 1) and ``unit="turns"``.
     seed
         What frequencies are drawn from, on the CPU, apart from PyTorch's own state.
         Default 0.
