@@ -87,8 +87,7 @@ class FourierFeatures(Encoding):
         a list only.
         """
         require_float_dtype("dtype", dtype)
-        at = self._require_shape(positions, device)
-        return self._encode(self._features(at, device)).to(dtype)
+        return self._encode(self._require_shape(positions, device), dtype, device)
 
     def embed(
         self, x: Float[Tensor, "*batch tokens d_model"], positions: Positions
@@ -104,7 +103,7 @@ class FourierFeatures(Encoding):
                 f"x must be [..., tokens, {self.d_model}], got shape {list(x.shape)}"
             )
         at = align_positions(positions, x, self.axes)
-        return x + self._encode(self._features(at, x.device)).to(x.dtype)
+        return x + self._encode(at, x.dtype, x.device)
 
     forward = embed
 
@@ -124,21 +123,32 @@ class FourierFeatures(Encoding):
             )
         return positions
 
-    def _features(self, positions: Tensor | range, device: Device) -> Tensor:
+    def _features(
+        self,
+        positions: Tensor | range,
+        device: Device,
+        dtype: torch.dtype = torch.float64,
+    ) -> Tensor:
         at = in_float64(positions, device)
         f = self.frequencies.to(torch.float64)
+        if self.unit == "turns":
+            f = 2 * math.pi * f
         if self.groups > 1:
             at = at.unflatten(-1, (self.groups, -1))
         angle = at[..., None] * f if f.ndim == 1 else at @ f.mT
-        if self.unit == "turns":
-            angle = 2 * math.pi * angle
-        waves = (angle.cos(), angle.sin())
-        members = waves if self.first == "cos" else waves[::-1]
-        pairs = torch.stack(members, -2 if self.layout == "half" else -1)
-        n = {"one": 1, "pairs": len(f), "features": 2 * len(f)}[self.amplitude]
-        return pairs.flatten(-2) * n**-0.5
+        waves = [angle.cos(), angle.sin()]
+        if self.amplitude != "one":
+            n = len(f) if self.amplitude == "pairs" else 2 * len(f)
+            waves = [n**-0.5 * wave for wave in waves]
+        members = [wave.to(dtype) for wave in waves]
+        if self.first == "sin":
+            members.reverse()
+        axis = -2 if self.layout == "half" else -1
+        return torch.stack(members, axis).flatten(-2)
 
-    def _encode(self, features: Tensor) -> Tensor:
+    def _encode(
+        self, positions: Tensor | range, dtype: torch.dtype, device: Device
+    ) -> Tensor:
         raise NotImplementedError
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Any:
@@ -217,8 +227,10 @@ class FourierRandom(FourierFeatures):
         f = drawn_or_given(d_model // 2, axes, sigma, seed, frequencies)
         self.register_buffer("frequencies", f)
 
-    def _encode(self, features: Tensor) -> Tensor:
-        return features
+    def _encode(
+        self, positions: Tensor | range, dtype: torch.dtype, device: Device
+    ) -> Tensor:
+        return self._features(positions, device, dtype)
 
 
 class FourierLearned(FourierFeatures):
@@ -294,9 +306,12 @@ class FourierLearned(FourierFeatures):
         self.hidden = nn.Linear(features, require_dimension("width", width, 1))
         self.out = nn.Linear(width, d_model // groups)
 
-    def _encode(self, features: Tensor) -> Tensor:
+    def _encode(
+        self, positions: Tensor | range, dtype: torch.dtype, device: Device
+    ) -> Tensor:
+        features = self._features(positions, device)
         hidden = nn.functional.gelu(_affine(self.hidden, features))
-        encoded = _affine(self.out, hidden)
+        encoded = _affine(self.out, hidden).to(dtype)
         return encoded.flatten(-2) if self.groups > 1 else encoded
 
     def extra_repr(self) -> str:
