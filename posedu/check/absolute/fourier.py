@@ -721,7 +721,7 @@ STAYS = Exercise(
     minutes=12,
     lines=7,
     statement=r"""
-The features $\gamma(x)$ of frequencies that differ and are not 0, on a line, go through a linear layer: `a` is `[rows, 2 * pairs]`, in the half layout.
+The features $\gamma(x)$ of frequencies that are positive and differ, on a line, go through a linear layer: `a` is `[rows, 2 * pairs]`, in the half layout.
 Is $(A\, \gamma(x))^\top (A\, \gamma(y))$ a function of $x - y$? Return `True` or `False`; differences below $10^{-9}$ are none.
 Try it with random positions before you decide: shift them and look whether the products change.
 """,
