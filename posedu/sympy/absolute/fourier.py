@@ -126,7 +126,8 @@ def mean_over_normal(
     ValueError
         Where the expression is no such sum.
     """
-    function, sigma = expressions("function and sigma", (function, sigma))
+    names = "function, b and sigma"
+    function, b, sigma = expressions(names, (function, b, sigma))
     total = sp.S.Zero
     for wave in sp.Add.make_args(sp.expand(function.rewrite(sp.exp))):
         factor, turning = wave.as_independent(b, as_Add=False)
@@ -143,6 +144,7 @@ def mean_over_normal(
 
 def wave_mean(frequency: sp.Expr, sigma: sp.Expr) -> sp.Expr:
     """The mean of e^{iλb} over b ~ N(0, σ²), by integration, for a real λ."""
+    frequency, sigma = expressions("frequency and sigma", (frequency, sigma))
     b, w = sp.symbols("b lambda", real=True)
     s = sp.Symbol("sigma", positive=True)
     found = _integral_of_a_wave(b, w, s)
