@@ -154,7 +154,7 @@ class FourierFeatures(Encoding):
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Any:
         """Move and cast as every module, but keep frequencies float32 or wider.
 
-        In bf16 an angle of a hundred radians would be off by a quarter of one.
+        In bf16 an angle of a hundred radians would be off by up to 0.4.
         """
         frequencies = self.frequencies
 
