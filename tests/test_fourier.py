@@ -412,6 +412,11 @@ REFUSED = {
     ),
     "odd": (lambda: random(7), ValueError, "d_model must be a positive multiple of 2"),
     "sigma": (lambda: random(sigma=-1.0), ValueError, "sigma must be finite and not"),
+    "huge": (
+        lambda: random(sigma=1e39),
+        ValueError,
+        r"frequencies of deviation 1e\+39 must be finite",
+    ),
     "neither": (
         lambda: FourierRandom(8, **PAPER),
         ValueError,

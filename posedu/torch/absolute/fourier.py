@@ -356,7 +356,9 @@ def _drawn(shape: tuple[int, ...], sigma: float, seed: int) -> Tensor:
         raise ValueError(f"seed must be at least 0 and below 2**63, got {seed}")
     generator = torch.Generator("cpu").manual_seed(seed)
     normal = torch.randn(shape, generator=generator, dtype=torch.float32, device="cpu")
-    return (sigma * normal).to(torch.get_default_device())
+    f = sigma * normal
+    require_all_finite(f"frequencies of deviation {sigma:g}", f)
+    return f.to(torch.get_default_device())
 
 
 def _given(pairs: int, own: tuple[int, ...], frequencies: Tensor) -> Tensor:
