@@ -17,6 +17,7 @@ from posedu._arguments import (
     require_choice,
     require_dimension,
     require_not_negative,
+    require_seed,
 )
 from posedu.torch._tensors import (
     Positions,
@@ -350,11 +351,7 @@ def drawn_or_given(
 
 
 def _drawn(shape: tuple[int, ...], sigma: float, seed: int) -> Tensor:
-    if isinstance(seed, bool) or not isinstance(seed, int):
-        raise TypeError(f"seed must be an integer, got {seed!r}")
-    if not 0 <= seed < 2**63:
-        raise ValueError(f"seed must be at least 0 and below 2**63, got {seed}")
-    generator = torch.Generator("cpu").manual_seed(seed)
+    generator = torch.Generator("cpu").manual_seed(require_seed(seed))
     normal = torch.randn(shape, generator=generator, dtype=torch.float32, device="cpu")
     f = sigma * normal
     require_all_finite(f"frequencies of deviation {sigma:g}", f)
