@@ -281,6 +281,25 @@ def _dape(s, b, w, a, u, residual):
     return attention.steps(s.numpy(), keys, keys, doors).logits
 
 
+def _fourier(x, b, unit, layout, first):
+    options = dict(unit=unit, layout=layout, first=first, amplitude="one")
+    return absolute.fourier_features(x, b, **options)
+
+
+def _learned(x, w_r, w_1, b_1, w_2, b_2):
+    x, *arrays = (t.numpy() for t in (x, w_r, w_1, b_1, w_2, b_2))
+    names = "frequencies", "hidden_weight", "hidden_bias", "out_weight", "out_bias"
+    options = dict(unit="radians", layout="half", first="cos", amplitude="features")
+    nothing = np.zeros((len(x), x.shape[1] * len(b_2)))
+    return absolute.embed_fourier_learned(
+        nothing,
+        x.reshape(len(x), -1),
+        groups=x.shape[1],
+        **dict(zip(names, arrays, strict=True)),
+        **options,
+    )
+
+
 def _tape_heard(weights, z, mixing):
     d = 2 * z.shape[2]
     silent = dict(up=np.zeros((1, len(mixing))), down=np.zeros((len(mixing), 1)))
@@ -344,6 +363,8 @@ OURS = {
     "sinusoidal-6": lambda x, d: absolute.sinusoidal(
         x.numpy(), d, layout="interleaved"
     ),
+    "fourier-2": _fourier,
+    "fourier-4": _learned,
     "tables-2": lambda table, at: (
         absolute.one_hot(at, len(table), beyond="zero") @ table
     ),
