@@ -643,8 +643,8 @@ def pope_in_pairs(q, k, delta):
     return _pope(q, k, 0, delta, omega, _softplus)
 
 
-def pope_with_the_phase_on_q(q, k, delta):
-    """The phase turns the query, which is the other direction."""
+def pope_with_the_phase_added(q, k, delta):
+    """The phase turns the query on, not back."""
     omega = 10000.0 ** (-np.arange(len(delta)) / len(delta))
     return _pope(q, k, delta, 0, omega, _softplus)
 
@@ -661,6 +661,43 @@ def without_two_pi(positions, b):
 def deviations(gamma):
     """Initial deviations of learned frequencies, paper first, then two ports of it."""
     return 1 / gamma, gamma**2, gamma**-2
+
+
+# Tables: rows(table, positions) → [tokens, d].
+
+
+def wrapping(table, positions):
+    """Plain indexing in NumPy: position −1 gets the last row, silently."""
+    return table[np.asarray(positions)]
+
+
+def gathered_on_a_gpu(table, positions):
+    """tensor2tensor's ``positions=``, by tf.gather: on a GPU, zeros out of bounds."""
+    at = np.asarray(positions)
+    inside = (at >= 0) & (at < len(table))
+    return np.where(inside[:, None], table[np.clip(at, 0, len(table) - 1)], 0.0)
+
+
+def counted_from_each_call(table, positions):
+    """``table[: x.shape[1]]``: with a cache, every new token stands at position 0."""
+    return table[: len(positions)]
+
+
+def added_in_place(stream, table, age):
+    """Transformer-XL, attn_type=3, segments as long as the stream: what memory holds.
+
+    ``core_out +=`` changes what was appended to ``hids``, ``mems_i +=`` the memory.
+    """
+    kept = stream.copy()
+    for segment in range(age + 1):
+        end = len(table) - len(stream) * segment
+        kept += table[end - len(stream) : end]
+    return kept
+
+
+def counted_from_the_end(table, positions):
+    """Transformer-XL, attn_type=3: ``r_emb[-qlen:]``, so the last row is the newest."""
+    return table[len(table) - len(positions) :]
 
 
 # TAPE: what a layer makes of blocks [tokens, heads, pairs, 2, 2] and weights.

@@ -202,7 +202,7 @@ class Encoding(Record):
     @property
     def of_model(self) -> bool:
         """Whether it acts on a model's input or between layers, not within one."""
-        return self.doors == ("embed",) or self.kind == "layers"
+        return self.doors in (("embed",), ("enter",)) or self.kind == "layers"
 
     @property
     def learned(self) -> bool:
@@ -231,6 +231,11 @@ class Encoding(Record):
         sizes |= {"b": given.get("block", 2), "n": TOKENS}
         sizes |= {name: given.get(name, 0) for name in _TABLES}
         return int(eval(formula, {"__builtins__": {}}, sizes))
+
+    def rows(self, variant: Variant) -> int | None:
+        """How many positions its table has, if others are refused."""
+        refuses = variant.options.get("beyond", "raise") == "raise"
+        return TOKENS if "tokens" in self.sizes and refuses else None
 
     def divisor(self, variant: Variant) -> int:
         """What a head dimension must be a multiple of."""

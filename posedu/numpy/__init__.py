@@ -6,9 +6,15 @@ from posedu.numpy.absolute.fourier import (
     embed_fourier_random,
 )
 from posedu.numpy.absolute.sinusoidal import embed_sinusoidal
+from posedu.numpy.absolute.tables import (
+    embed_learned,
+    embed_random,
+    enter_learned,
+)
 from posedu.numpy.attention import Doors, Tokens, attend
 from posedu.numpy.bias import alibi, dape, fire, kerple_log, kerple_power, sandwich, t5
 from posedu.numpy.gated import cope, fox, fox_pro
+from posedu.numpy.nope import nope
 from posedu.numpy.relative import (
     deberta,
     inkling,
@@ -55,7 +61,10 @@ __all__ = [
     "deberta",
     "embed_fourier_learned",
     "embed_fourier_random",
+    "embed_learned",
+    "embed_random",
     "embed_sinusoidal",
+    "enter_learned",
     "fire",
     "floater",
     "fope",
@@ -72,6 +81,7 @@ __all__ = [
     "longrope",
     "mixed",
     "music_transformer",
+    "nope",
     "ntk",
     "ntk_dynamic",
     "p_rope",

@@ -6,9 +6,15 @@ from posedu.sympy.absolute.fourier import (
     embed_fourier_random,
 )
 from posedu.sympy.absolute.sinusoidal import embed_sinusoidal
+from posedu.sympy.absolute.tables import (
+    embed_learned,
+    embed_random,
+    enter_learned,
+)
 from posedu.sympy.attention import Doors, Tokens, attend
 from posedu.sympy.bias import alibi, dape, fire, kerple_log, kerple_power, sandwich, t5
 from posedu.sympy.gated import cope, fox, fox_pro
+from posedu.sympy.nope import nope
 from posedu.sympy.relative import (
     deberta,
     inkling,
@@ -45,7 +51,10 @@ __all__ = [
     "deberta",
     "embed_fourier_learned",
     "embed_fourier_random",
+    "embed_learned",
+    "embed_random",
     "embed_sinusoidal",
+    "enter_learned",
     "fire",
     "floater",
     "fope",
@@ -59,6 +68,7 @@ __all__ = [
     "log_n",
     "mixed",
     "music_transformer",
+    "nope",
     "pope",
     "rope",
     "sandwich",

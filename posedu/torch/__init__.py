@@ -3,10 +3,17 @@
 from posedu.torch.absolute.floater import FLOATER
 from posedu.torch.absolute.fourier import FourierLearned, FourierRandom
 from posedu.torch.absolute.sinusoidal import Sinusoidal
+from posedu.torch.absolute.tables import (
+    BERTInput,
+    Learned,
+    LearnedPerLayer,
+    Random,
+)
 from posedu.torch.attention import Attention, KVCache, attend
 from posedu.torch.bias import DAPE, FIRE, T5, ALiBi, KERPLELog, KERPLEPower, Sandwich
 from posedu.torch.encoding import Encoding, Tokens
 from posedu.torch.gated import CoPE, FoX, FoXPro
+from posedu.torch.nope import NoPE
 from posedu.torch.relative import (
     TUPE,
     DeBERTa,
@@ -45,6 +52,7 @@ __all__ = [
     "ALiBi",
     "Attention",
     "AxialRoPE",
+    "BERTInput",
     "CoPE",
     "ComRoPEAP",
     "ComRoPELD",
@@ -59,11 +67,15 @@ __all__ = [
     "KERPLELog",
     "KERPLEPower",
     "KVCache",
+    "Learned",
+    "LearnedPerLayer",
     "LieRE",
     "LogN",
     "MixedRoPE",
     "MusicTransformer",
+    "NoPE",
     "PoPE",
+    "Random",
     "RoPE",
     "Sandwich",
     "Shaw",

@@ -15,6 +15,7 @@ from posedu.sympy.absolute.fourier import (
     fourier_features,
     gelu,
     mean_over_normal,
+    wave_mean,
 )
 from posedu.sympy.absolute.sinusoidal import (
     commutant,
@@ -24,13 +25,23 @@ from posedu.sympy.absolute.sinusoidal import (
     sinusoidal,
     solve_offset_matrix,
 )
+from posedu.sympy.absolute.tables import (
+    embed_learned,
+    embed_random,
+    enter_learned,
+    one_hot,
+    sphere_moment,
+)
 
 __all__ = [
     "butcher",
     "commutant",
     "embed_fourier_learned",
     "embed_fourier_random",
+    "embed_learned",
+    "embed_random",
     "embed_sinusoidal",
+    "enter_learned",
     "floater",
     "flow",
     "fourier_features",
@@ -38,10 +49,13 @@ __all__ = [
     "mean_over_normal",
     "offset_equations",
     "offset_matrix",
+    "one_hot",
     "order_errors",
     "released_field",
     "rotation_field",
     "runge_kutta",
     "sinusoidal",
     "solve_offset_matrix",
+    "sphere_moment",
+    "wave_mean",
 ]
