@@ -22,6 +22,7 @@ from posedu.numpy import (
     attention,
     bias,
     gated,
+    nope,
     relative,
     rotary,
     stickbreaking,
@@ -337,9 +338,23 @@ def _tape_moved(doors, weights, z, y):
     return moved[..., 0, 0] + 1j * moved[..., 1, 0]
 
 
+def _head_factors(q, k, factors):
+    doors, mask = nope(factor=factors), attention.causal_mask(q.shape[1])
+    return attention.steps(q, k, k, doors, mask=mask).weights
+
+
+def _counted(tokens, layers):
+    vectors = np.eye(tokens)[None]
+    for _ in range(layers):
+        vectors = attention.attend(vectors, vectors, vectors, nope(factor=0.0))
+    return vectors[0, -1]
+
+
 OURS = {
     "order-5": lambda queries, keys: attention.causal_mask(keys)[-queries:],
     "order-7": attention.softmax,
+    "nope-3": _head_factors,
+    "nope-5": _counted,
     "sinusoidal-2": lambda d, rule: geometric(d, spacing=rule),
     "sinusoidal-4": lambda n, d, layout: absolute.sinusoidal(
         range(n), d, layout=layout

@@ -255,6 +255,18 @@ def test_transformer_xl_s_memory_beyond_the_table_has_its_first_row():
     np.testing.assert_array_equal(found, padded)
 
 
+def test_transformer_xl_s_memory_has_a_row_for_each_segment_that_it_saw():
+    stream, table = drawn(0, 2, 3), drawn(1, 6, 3)
+    held = wrong.added_in_place(stream, table, age=2)
+    np.testing.assert_allclose(held, stream + table.reshape(3, 2, 3).sum(0))
+    right = absolute.enter_learned(stream, range(2), table=table, beyond="raise")
+    assert np.abs(held - right).max() > 0.1
+    now = wrong.added_in_place(stream, table, age=0)
+    at = [4, 5]
+    own = absolute.enter_learned(stream, at, table=table, beyond="raise")
+    np.testing.assert_array_equal(now, own)
+
+
 # BERT's input
 
 

@@ -683,6 +683,18 @@ def counted_from_each_call(table, positions):
     return table[: len(positions)]
 
 
+def added_in_place(stream, table, age):
+    """Transformer-XL, attn_type=3, segments as long as the stream: what memory holds.
+
+    ``core_out +=`` changes what was appended to ``hids``, ``mems_i +=`` the memory.
+    """
+    kept = stream.copy()
+    for segment in range(age + 1):
+        end = len(table) - len(stream) * segment
+        kept += table[end - len(stream) : end]
+    return kept
+
+
 def counted_from_the_end(table, positions):
     """Transformer-XL, attn_type=3: ``r_emb[-qlen:]``, so the last row is the newest."""
     return table[len(table) - len(positions) :]
