@@ -63,8 +63,8 @@ def model_of(entry, variant, route, heads):
         if entry.kind == "block":
             return entry.face("torch")(width, heads, route=route, **variant.keywords)
         encoding = entry.make(variant, d=d, heads=heads)
-        if entry.doors == ("embed",):
-            model = Transformer(width, heads, 1, encoding=encoding)
+        if entry.of_model:
+            model = Transformer(width, heads, 2, encoding=encoding)
             return model if route == "eager" else None
         causal = encoding.needs_causal or not hasattr(encoding, "bidirectional")
         return Attention(width, heads, encoding=encoding, route=route, causal=causal)

@@ -28,7 +28,7 @@ def model_of(name, *, seed=0):
     if entry.kind == "block":
         return module
     width = HEADS * d
-    if entry.doors == ("embed",):
+    if entry.of_model:
         return Transformer(width, HEADS, 2, encoding=module)
     return Attention(width, HEADS, encoding=module, route=route or None)
 

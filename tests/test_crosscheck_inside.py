@@ -9,7 +9,7 @@ from posedu.torch.attention import ROUTES
 pytestmark = pytest.mark.usefixtures("unchecked", "traced")
 
 
-@pytest.mark.parametrize(**faults.variants_of("doors", "block"))
+@pytest.mark.parametrize(**faults.variants_of("doors", "layers", "block"))
 def test_the_faces_agree_and_every_row_rejects_faults(name, variant, monkeypatch):
     result, missed = faults.committed(name, variant, monkeypatch)
     trained = variant.parameters or CATALOG[name].parameters

@@ -33,8 +33,11 @@ from posedu import proof
 from posedu.catalog import CATALOG
 from posedu.check import sheet
 from posedu.crosscheck import crosscheck
+from posedu.crosscheck.layers import follow
 from posedu.numpy import attention as reference
 from posedu.torch import Attention, KVCache, Transformer, attend
+from posedu.torch._tensors import as_positions
+from posedu.torch.attention import steps
 from posedu.torch.routes import ROUTES, choose_route
 
 MOST_OBSCURE = 0.02
@@ -422,6 +425,8 @@ class Case:
         if self.encoding.kind == "features":
             return given | {"x": array(shape)}
         given |= {name: array(shape) for name in "qkv"}
+        if self.encoding.kind == "layers":
+            return given | {"fed": array((BATCH, tokens, heads * d))}
         return given | {"x": array((BATCH, tokens, heads * d))}
 
     def at(self, tokens):
@@ -457,6 +462,12 @@ class Case:
             return module(given["x"], given["positions"])
         if self.encoding.kind == "block":
             return module(given["x"])
+        if self.encoding.kind == "layers":
+            named = (given[name] for name in ("q", "k", "v", "fed"))
+            rows = as_positions(
+                given["positions"], (), given["q"], start=0, reader="TAPE"
+            )
+            return follow(steps, module, *named, rows)
         rest = {name: given[name] for name in ("positions", "x")}
         return attend(*(given[name] for name in "qkv"), module, **rest)
 
@@ -470,8 +481,14 @@ class Case:
         doors, at, out = face(**keywords), given["positions"], []
         own = np.shape(at)[:2] in ((1, self.tokens), (BATCH, self.tokens))
         for row in range(len(given["q"])):
-            q, k, v, x = (given[name][row] for name in "qkvx")
             positions = at[row % len(at)] if own else at
+            if self.encoding.kind == "layers":
+                named = (given[name][row] for name in ("q", "k", "v", "fed"))
+                mask = reference.causal_mask(self.tokens)
+                step = partial(reference.steps, mask=mask)
+                out.append(follow(step, doors, *named, positions))
+                continue
+            q, k, v, x = (given[name][row] for name in "qkvx")
             out.append(reference.attend(q, k, v, doors, x=x, positions=positions))
         return np.stack(out)
 
@@ -593,7 +610,7 @@ def _layer(case, width):
         return case.module().double()
     module, one_of = case.module(), case.grammar.one_of
     options = {"window": one_of([None, None, 2]), "kv_heads": case.heads}
-    if case.encoding.doors == ("embed",) or one_of([True, False]):
+    if case.encoding.of_model or one_of([True, False]):
         made = Transformer(width, case.heads, 2, encoding=module, **options)
         return made.double()
     served = [None]

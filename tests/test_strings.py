@@ -6,14 +6,16 @@ import inspect
 import os
 import pkgutil
 from dataclasses import replace
+from itertools import chain
 
 import pytest
 import sympy as sp
 
 import posedu.sympy
 from posedu.catalog import CATALOG
+from posedu.crosscheck.layers import follow
 from posedu.proof import prove, prove_each
-from posedu.sympy.attention import attend
+from posedu.sympy.attention import attend, steps
 
 CODE = "__import__('os').environ.__setitem__('POSEDU_RAN', '1')"
 CODES = (CODE, [CODE], [CODE] * 2, [[CODE] * 4] * 4, [[[CODE] * 2] * 2] * 2)
@@ -41,7 +43,7 @@ def good_arguments(encoding):
         name.replace(".", "_"): sp.Matrix(p.tolist())
         if p.ndim == 2 and is_inside
         else p.tolist()
-        for name, p in module.named_parameters()
+        for name, p in chain(module.named_parameters(), module.named_buffers())
     }
     if encoding.kind == "features":
         given["position"] = [1] * encoding.axes if encoding.axes else 1
@@ -55,8 +57,11 @@ def call(encoding, given, d, positions=(0, 1)):
     """A symbolic face, inside attention where it gives doors."""
     given = dict(given)
     face = encoding.face("sympy")
+    heads = (sp.ones(2, d),) * 2
+    if encoding.kind == "layers":
+        places = heads, heads, heads, sp.ones(2, 2 * d), positions
+        return follow(steps, face(**given), *places)
     if encoding.kind == "doors":
-        heads = (sp.ones(2, d),) * 2
         options = {"x": sp.ones(2, 2 * d), "positions": positions}
         return attend(heads, heads, heads, face(**given), **options)
     places = [given.pop(name) for name in ("x", "position") if name in given]

@@ -9,7 +9,10 @@ from typing import Any
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 ATTENTION = "attention"  # no encoding at all: the root of the map of special cases
 FACES = ("numpy", "sympy", "torch")
-_TABLES = ("npos", "buckets", "past", "future", "extent", "d_rel", "span", "width")
+_TABLES = (
+    *("npos", "buckets", "past", "future", "extent", "d_rel", "span", "width"),
+    *("features", "groups"),
+)
 TOKENS = 64  # for how many positions a table is made, if nothing else is said
 CASES = ("is", "limit", "part")  # how far one encoding becomes another
 
@@ -164,6 +167,9 @@ class Encoding(Record):
     ``"doors"``
         NumPy and SymPy ``f(**keywords)`` return ``Doors``, the module is an
         ``Encoding``; each goes to its face's ``attend``.
+    ``"layers"``
+        As ``"doors"``, but they move positions from one layer to the next: faces need
+        more than one, and a model's door ``locate``.
     ``"block"``
         A whole attention block: ``f(x, **keywords)`` and ``module(x)``.
 
@@ -171,6 +177,9 @@ class Encoding(Record):
     ``tokens`` where positions are the rows of a table),
     ``face_sizes`` those that the other two faces take too. ``axes`` is the number of
     coordinates of a position, ``None`` for one that is a plain number.
+
+    ``reach`` is how far from 0 tools try it where its time goes with the position,
+    ``None`` where it does not.
 
     ``parameters`` (the trained ones of a layer) and ``unit`` (what d must be a multiple
     of) are formulas, see :meth:`evaluate`.
@@ -188,6 +197,12 @@ class Encoding(Record):
     face_sizes: tuple[str, ...] = ()
     axes: int | None = None
     unit: str = "2"
+    reach: int | None = None
+
+    @property
+    def of_model(self) -> bool:
+        """Whether it acts on a model's input or between layers, not within one."""
+        return self.doors in (("embed",), ("enter",)) or self.kind == "layers"
 
     @property
     def learned(self) -> bool:
@@ -205,16 +220,22 @@ class Encoding(Record):
     ) -> int:
         """The value of a formula of this record for a layer of these sizes.
 
-        Its letters: d, the heads h (1 where they share parameters), the axes N, the
-        block size b, the tokens n of a table of positions, and the sizes of other
-        tables by their names.
+        Its letters: d, the heads h (1 where they share parameters), the width of the
+        model D, the axes N, the block size b, the tokens n of a table of positions, and
+        the sizes of other tables by their names.
         """
         own = {"heads", "gate_heads"} & {*self.sizes, *variant.sizes}
         given = variant.keywords
         sizes = {"d": d, "h": heads if own else 1, "N": self.axes or 1}
+        sizes["D"] = heads * d
         sizes |= {"b": given.get("block", 2), "n": TOKENS}
         sizes |= {name: given.get(name, 0) for name in _TABLES}
         return int(eval(formula, {"__builtins__": {}}, sizes))
+
+    def rows(self, variant: Variant) -> int | None:
+        """How many positions its table has, if others are refused."""
+        refuses = variant.options.get("beyond", "raise") == "raise"
+        return TOKENS if "tokens" in self.sizes and refuses else None
 
     def divisor(self, variant: Variant) -> int:
         """What a head dimension must be a multiple of."""

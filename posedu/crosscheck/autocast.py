@@ -70,7 +70,7 @@ def compare(
 
 def layers(encoding: Encoding, variant: Variant, seed: int) -> Iterator[Module]:
     """A layer for every route that serves a variant, or what has no routes."""
-    for route in ROUTES[:1] if encoding.doors == ("embed",) else ROUTES:
+    for route in ROUTES[:1] if encoding.of_model else ROUTES:
         torch.manual_seed(seed)
         with suppress(ValueError):
             yield _layer(encoding, variant, route)
@@ -83,8 +83,9 @@ def _layer(encoding: Encoding, variant: Variant, route: str) -> Module:
         make = encoding.face("torch")
         return make(heads * d, heads, route=route, **variant.keywords)
     module = encoding.make(variant, d=d, heads=heads)
-    if encoding.doors == ("embed",):
-        return Transformer(heads * d, heads, 1, encoding=module)
+    if encoding.of_model:
+        layers = 2 if encoding.kind == "layers" else 1
+        return Transformer(heads * d, heads, layers, encoding=module)
     causal = module.needs_causal or not hasattr(module, "bidirectional")
     return Attention(heads * d, heads, encoding=module, route=route, causal=causal)
 
@@ -179,7 +180,10 @@ _STEPS = (
     *(torch.sigmoid, Tensor.sigmoid),
     *(functional.silu, functional.gelu, functional.rms_norm),
 )
-_EXACT = ("rotate", "bias", "fold", "embed", "weigh", "log_gates")
+_EXACT = (
+    *("locate", "embed", "enter", "rotate", "bias", "fold"),
+    *("weigh", "log_gates", "update"),
+)
 
 
 class Rounded(TorchFunctionMode):
@@ -188,7 +192,8 @@ class Rounded(TorchFunctionMode):
     Off by u are the operands and results of products, among them the weights, and the
     results of the steps between projections and attention. Nothing is in the doors
     that compute with angles, tables, gates, their sums and what they count: all that is
-    float32 or better under autocast too. ``stored``: the bias is an argument of a
+    float32 or better under autocast too, but for the weights that positions are moved
+    by. ``stored``: the bias is an argument of a
     kernel, which takes it in its dtype.
     """
 
@@ -203,6 +208,8 @@ class Rounded(TorchFunctionMode):
                         door = self._exactly(getattr(encoding, name))
                         if name == "bias" and stored:
                             door = self._storing(door)
+                        if name == "update":
+                            door = self._given_weights(door)
                         setattr(encoding, name, door)
 
     def _exactly(self, door: Callable) -> Callable:
@@ -222,6 +229,14 @@ class Rounded(TorchFunctionMode):
             bias = door(tokens)
             hidden = bias.masked_fill(~tokens.mask, -torch.inf)
             return self._off(bias - hidden.detach().amax(-1, keepdim=True))
+
+        return run
+
+    def _given_weights(self, door: Callable) -> Callable:
+        """The door, given weights as attention keeps them."""
+
+        def run(weights, tokens, fed):
+            return door(self._off(weights), tokens, fed)
 
         return run
 

@@ -102,9 +102,10 @@ def roundoff(dtype: torch.dtype) -> float:
     return torch.finfo(dtype).eps / 2
 
 
-def parameters_of(module: torch.nn.Module) -> dict[str, torch.nn.Parameter]:
-    """Its parameters, under the names of the other faces."""
-    return {n.replace(".", "_"): p for n, p in module.named_parameters()}
+def parameters_of(module: torch.nn.Module) -> dict[str, torch.Tensor]:
+    """Its parameters and fixed numbers, under the names of the other faces."""
+    named = [*module.named_parameters(), *module.named_buffers()]
+    return {n.replace(".", "_"): p for n, p in named}
 
 
 def difference(product: Callable[[float], Number]) -> tuple[Number, Number]:

@@ -15,13 +15,14 @@ the last. ``mixed`` is the sum of ``|x|`` over the features of a row, and 1 more
 something is added; ``turn`` the error of the float64 angle or exponential,
 ``8 b u₆₄ (1 + reach)``: a few roundings for each feature of a block, each of which
 moves T as if position or parameters were off by u. ``reach`` is how fast that is: the
-largest change of an entry when the reference is run with every position and parameter
-off by a small part of it, up or down at random.
+largest change of an entry when the reference is run with every position off by a small
+part of it, up or down at random, and the same for parameters, which could cancel.
 
 Gradients with respect to parameters are slopes along the gradient to each of them and
-along a random direction of all, so scaled that no entry of T changes by more than 1 for
-each unit step. The reference's is an eighth-order central difference, whose error is
-estimated by doubling the step, and 67 times the reference's own.
+along a random direction of all, so scaled that for each unit step no entry of T or of
+what is added changes by more than 1, nor the slope by more than itself. The reference's
+is an eighth-order central difference, whose error is estimated by doubling the step,
+and 67 times the reference's own.
 """
 
 from collections.abc import Iterator
@@ -31,7 +32,7 @@ import numpy as np
 import sympy as sp
 import torch
 
-from posedu.catalog import TOKENS, Encoding, Variant
+from posedu.catalog import Encoding, Variant
 from posedu.crosscheck.common import (
     CPU,
     DIGITS,
@@ -54,6 +55,7 @@ LARGEST_EXACT = 4  # the largest d whose exact values take about a second
 COMPILED_SIZE = 64
 
 _OFF = 2.0**-32  # by what positions and parameters are off to see how T moves
+_NEAR = 2.0**-10  # how far along a line to look whether it bends
 _TRIES = 4
 
 
@@ -128,6 +130,7 @@ class _Pair:
         self.options = encoding.keywords(variant, d=d, heads=self.heads or 1)
         self.has_exact = variant.exact and d <= LARGEST_EXACT
         self.has_rows = "tokens" in encoding.sizes  # of a table, by position
+        self.rows = encoding.rows(variant)
         self.exact_maps: dict = {}
 
     def forward(self, x, positions, parameters=None):
@@ -179,28 +182,34 @@ class _At:
     def __init__(self, pair: _Pair, positions: np.ndarray):
         self.pair, self.positions = pair, positions
         self.t, self.added = pair.affine(positions)
-        moves = [self._moved() for _ in range(_TRIES)]
-        self.is_mixed = (self.t != 0) | np.any([m[0] != 0 for m in moves], axis=0)
+        both = self._moves("positions"), self._moves("parameters")
+        moved = np.any([m[0] != 0 for moves in both for m in moves], axis=0)
+        self.is_mixed = (self.t != 0) | moved
         self.mixing = int(self.is_mixed.sum(-1).max(initial=1))
-        reach = [
-            np.maximum(np.abs(t).max((-2, -1)), np.abs(added).max(-1)) / _OFF
-            for t, added in moves
-        ]
-        turn = 8 * self.mixing * roundoff(torch.float64) * (1 + np.max(reach, axis=0))
+        reach = sum(np.max([_most(*m) for m in moves], axis=0) for moves in both)
+        turn = 8 * self.mixing * roundoff(torch.float64) * (1 + reach / _OFF)
         self.turn = turn[..., None]
 
-    def _moved(self):
-        """What a small random part of positions and parameters changes."""
+    def _moves(self, what: str):
+        """What a small random part of all positions, or of all parameters, changes."""
+        parameters, positions = self.pair.parameters, self.positions
+        if what == "parameters" and not parameters:
+            return [(np.zeros_like(self.t), np.zeros_like(self.added))]
 
         def off(value):
             return value * (
                 1 + _OFF * self.pair.rng.choice((-1.0, 1.0), np.shape(value))
             )
 
-        parameters = {n: off(p) for n, p in self.pair.parameters.items()}
-        positions = self.positions if self.pair.has_rows else off(self.positions)
-        t, added = self.pair.affine(positions, parameters)
-        return t - self.t, added - self.added
+        moves = []
+        for _ in range(_TRIES):
+            if what == "parameters":
+                parameters = {n: off(p) for n, p in self.pair.parameters.items()}
+            elif not self.pair.has_rows:
+                positions = off(self.positions)
+            t, added = self.pair.affine(positions, parameters)
+            moves.append((t - self.t, added - self.added))
+        return moves
 
     def forward(self, x):
         """The reference's result, and the size of what it adds up."""
@@ -225,6 +234,11 @@ class _At:
         u_table = roundoff(torch.promote_types(dtype, torch.float32))
         roundings = (self.mixing + 2) * u_table + 2 * roundoff(dtype)
         return products * roundings + turned * self.turn + torch.finfo(dtype).tiny
+
+
+def _most(t: np.ndarray, added: np.ndarray) -> np.ndarray:
+    """The largest entry of each token."""
+    return np.maximum(np.abs(t).max((-2, -1)), np.abs(added).max(-1))
 
 
 def _compare_exact(tally: Tally, at: _At, case) -> None:
@@ -312,15 +326,34 @@ def _slopes(at: _At, line, given) -> dict[torch.dtype, tuple[float, float]]:
 def _scaled(at: _At, line):
     """No two tensors' effects cancel in the speed: together they may be quadratic."""
     speed = max(sum(_speed(at, name, v) for name, v in line.items()), 1e-300)
-    return {name: v / speed for name, v in line.items()}
+    scaled = {name: v / speed for name, v in line.items()}
+    bend = max(1.0, _bend(at, scaled))
+    return {name: v / bend for name, v in scaled.items()}
+
+
+def _bend(at: _At, line: dict[str, np.ndarray]) -> float:
+    """How fast the slope along a line changes, as a part of it.
+
+    A network may pass on little of a wave that turns fast.
+    """
+
+    def place(t):
+        moved = {n: at.pair.parameters[n] + t * v for n, v in line.items()}
+        pair = at.pair.affine(at.positions, at.pair.parameters | moved)
+        return np.concatenate([part.ravel() for part in pair])
+
+    low, here, high = map(place, (-_NEAR, 0, _NEAR))
+    slope = np.abs(high - low).max() / (2 * _NEAR)
+    return float(np.abs(low + high - 2 * here).max() / _NEAR**2 / max(slope, 1e-300))
 
 
 def _speed(at: _At, name: str, direction: np.ndarray) -> float:
-    """The fastest change of an entry of T as one parameter moves."""
+    """The fastest change of an entry of T, or of what is added, by one parameter."""
     size = np.abs(direction).max()
     moved = {name: at.pair.parameters[name] + _OFF * direction / size}
-    t, _ = at.pair.affine(at.positions, at.pair.parameters | moved)
-    return float(np.abs(t - at.t).max()) * size / _OFF
+    t, added = at.pair.affine(at.positions, at.pair.parameters | moved)
+    most = max(np.abs(t - at.t).max(), np.abs(added - at.added).max())
+    return float(most) * size / _OFF
 
 
 def _compare_slopes(tally, at, lines, slopes, given, where) -> None:
@@ -360,7 +393,7 @@ def _cases(pair: _Pair, seed: int) -> Iterator[tuple[np.ndarray, ...]]:
     )
     for line in lines:
         positions = _spread(line, pair.encoding.axes)
-        positions = positions % TOKENS if pair.has_rows else positions
+        positions = positions if pair.rows is None else positions % pair.rows
         shape = (*own, len(line), pair.d)
         yield rng.normal(size=shape), positions, rng.normal(size=shape)
     positions = _spread(lines[0], pair.encoding.axes)

@@ -5,8 +5,9 @@ drawn at random as the coarsest dtype holds them, so that all compute with the s
 numbers: up to twelve tokens, d in 1 … 16; positions 0, 1, …, far from 0, negative,
 real, of each row its own; grouped queries; small logits and, in float32 and wider,
 large ones. PyTorch takes every route that serves the encoding; on a CPU FlexAttention
-has no gradient and is no kernel, and takes part in float64. The symbolic face,
-evaluated to 40 digits, takes part up to three tokens.
+has no gradient and is no kernel, and takes part in float64. Where positions move from
+layer to layer there are two layers, of the same tokens, and the result is the second's.
+The symbolic face, evaluated to 40 digits, takes part up to three tokens.
 
 The model of rounding is statistical. The reference runs unmodified on numbers that
 round at random after every operation (:mod:`posedu.crosscheck.rounding`), by relative
@@ -30,6 +31,7 @@ runs decides otherwise than the exact one, at twice u in bfloat16, are drawn aga
 counted; a direction is shortened until no step of the difference crosses a kink.
 """
 
+import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -58,13 +60,17 @@ from posedu.crosscheck.common import (
     to_numpy,
     trains_flex,
 )
+from posedu.crosscheck.layers import follow
 from posedu.crosscheck.rounding import Arithmetic, rounding_kept
-from posedu.numpy.attention import attend
+from posedu.numpy.attention import attend, causal_mask
+from posedu.numpy.attention import steps as reference_steps
 from posedu.sympy.attention import Doors, Heads, Tokens
 from posedu.sympy.attention import attend as attend_exactly
 from posedu.sympy.attention import logits as exact_logits
+from posedu.sympy.attention import steps as exact_steps
 from posedu.torch import routes
 from posedu.torch.attention import attend as attend_fast
+from posedu.torch.attention import steps as fast_steps
 
 WIDE = (torch.float64, torch.float32)
 EXACT_SIZES = (1, 4)  # their roots are numbers at once
@@ -168,7 +174,7 @@ class Crossing(Exception):
 
 def _drawn(tally: Tally, encoding, variant, shape, seed: int) -> "_Case":
     """A case away from kinks."""
-    kind = _Block if encoding.kind == "block" else _Doors
+    kind = {"block": _Block, "doors": _Doors, "layers": _Layers}[encoding.kind]
     for attempt in range(DRAWS):
         case = kind(encoding, variant, shape, seed + attempt)
         try:
@@ -209,6 +215,11 @@ class _Case:
         if "tokens" in encoding.sizes:  # the rows of a table
             self.positions = tuple(
                 tuple(p % TOKENS for p in row) for row in shape.positions
+            )
+        if encoding.reach is not None:
+            self.positions = tuple(
+                tuple(math.fmod(p, encoding.reach) for p in row)
+                for row in shape.positions
             )
         unit = encoding.divisor(variant)
         self.d = -(-shape.d // unit) * unit
@@ -440,6 +451,52 @@ class _Doors(_Case):
             x=_symbolic(values["x"][row]) if "x" in values else None,
             **self._attention,
         )
+
+
+class _Layers(_Doors):
+    """An encoding whose positions go through two layers, which have the same tokens."""
+
+    def input_shapes(self) -> dict[str, tuple[int, ...]]:
+        """Queries, keys and values, and what the perceptron says."""
+        batch, n = len(self.shape.positions), self.shape.tokens
+        return super().input_shapes() | {"fed": (batch, n, self.heads * self.d)}
+
+    @property
+    def _group(self) -> int:
+        return 1
+
+    def _fast(self, leaves: Mapping[str, torch.Tensor], *, route: str) -> torch.Tensor:
+        positions = torch.tensor(self.positions, device=leaves["q"].device)
+        given = (leaves[name] for name in ("q", "k", "v", "fed"))
+        return follow(
+            *(fast_steps, self.module, *given, positions),
+            route=route,
+            **self._attention,
+        )
+
+    def reference_row(self, values: Arrays, row: int, arithmetic: Arithmetic):
+        """NumPy's ``steps``, twice."""
+        parameters = {n: arithmetic.exact.wrap(values[n]) for n in self.parameters}
+        doors = self.encoding.face("numpy")(**self.keywords, **parameters)
+        mask = causal_mask(self.shape.tokens) if self.shape.is_grouped else None
+        given = (arithmetic.wrap(values[n][row]) for n in ("q", "k", "v", "fed"))
+        positions = np.array(self.positions[row])
+        doors = arithmetic.doors(doors)
+        return follow(reference_steps, doors, *given, positions, mask=mask)
+
+    def exact_row(self, values: Arrays, row: int):
+        """SymPy's ``steps``, twice, with numbers at every door."""
+        parameters = {n: _symbolic(values[n]) for n in self.parameters}
+        doors = self.encoding.face("sympy")(**self.keywords, **parameters)
+        start = doors.locate
+        doors = replace(
+            doors,
+            logits=partial(_evaluated, doors),
+            locate=lambda at, x: tuple(b.evalf(DIGITS) for b in start(at, x)),
+        )
+        given = (_symbolic(values[name][row]) for name in ("q", "k", "v", "fed"))
+        positions = [sp.Rational(p) for p in self.positions[row]]
+        return follow(exact_steps, doors, *given, positions, **self._attention)
 
 
 class _Block(_Case):

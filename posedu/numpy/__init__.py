@@ -1,9 +1,20 @@
 """The reference face: float64 NumPy, as close to the printed formula as code can be."""
 
+from posedu.numpy.absolute.floater import floater
+from posedu.numpy.absolute.fourier import (
+    embed_fourier_learned,
+    embed_fourier_random,
+)
 from posedu.numpy.absolute.sinusoidal import embed_sinusoidal
+from posedu.numpy.absolute.tables import (
+    embed_learned,
+    embed_random,
+    enter_learned,
+)
 from posedu.numpy.attention import Doors, Tokens, attend
 from posedu.numpy.bias import alibi, dape, fire, kerple_log, kerple_power, sandwich, t5
 from posedu.numpy.gated import cope, fox, fox_pro
+from posedu.numpy.nope import nope
 from posedu.numpy.relative import (
     deberta,
     inkling,
@@ -31,6 +42,7 @@ from posedu.numpy.rotary import (
     resonance,
     riflex,
     rope,
+    tape,
     yarn,
 )
 from posedu.numpy.scaling import log_n
@@ -47,8 +59,14 @@ __all__ = [
     "cope",
     "dape",
     "deberta",
+    "embed_fourier_learned",
+    "embed_fourier_random",
+    "embed_learned",
+    "embed_random",
     "embed_sinusoidal",
+    "enter_learned",
     "fire",
+    "floater",
     "fope",
     "fope_offset",
     "fox",
@@ -63,6 +81,7 @@ __all__ = [
     "longrope",
     "mixed",
     "music_transformer",
+    "nope",
     "ntk",
     "ntk_dynamic",
     "p_rope",
@@ -75,6 +94,7 @@ __all__ = [
     "shaw",
     "stick_breaking",
     "t5",
+    "tape",
     "transformer_xl",
     "tupe",
     "yarn",

@@ -1,9 +1,20 @@
 """The symbolic face: small exact matrices, for the proofs in the chapters and tests."""
 
+from posedu.sympy.absolute.floater import floater
+from posedu.sympy.absolute.fourier import (
+    embed_fourier_learned,
+    embed_fourier_random,
+)
 from posedu.sympy.absolute.sinusoidal import embed_sinusoidal
+from posedu.sympy.absolute.tables import (
+    embed_learned,
+    embed_random,
+    enter_learned,
+)
 from posedu.sympy.attention import Doors, Tokens, attend
 from posedu.sympy.bias import alibi, dape, fire, kerple_log, kerple_power, sandwich, t5
 from posedu.sympy.gated import cope, fox, fox_pro
+from posedu.sympy.nope import nope
 from posedu.sympy.relative import (
     deberta,
     inkling,
@@ -22,6 +33,7 @@ from posedu.sympy.rotary import (
     mixed,
     pope,
     rope,
+    tape,
 )
 from posedu.sympy.scaling import log_n
 from posedu.sympy.stickbreaking import stick_breaking
@@ -37,8 +49,14 @@ __all__ = [
     "cope",
     "dape",
     "deberta",
+    "embed_fourier_learned",
+    "embed_fourier_random",
+    "embed_learned",
+    "embed_random",
     "embed_sinusoidal",
+    "enter_learned",
     "fire",
+    "floater",
     "fope",
     "fope_offset",
     "fox",
@@ -50,12 +68,14 @@ __all__ = [
     "log_n",
     "mixed",
     "music_transformer",
+    "nope",
     "pope",
     "rope",
     "sandwich",
     "shaw",
     "stick_breaking",
     "t5",
+    "tape",
     "transformer_xl",
     "tupe",
 ]

@@ -17,6 +17,11 @@ from posedu.timing.results import Measurement, Timing, collect, compare
 from posedu.torch import Attention, grid
 
 
+def _is_rotation(entry: Encoding) -> bool:
+    """Whether it turns features by their positions, and so is timed alone."""
+    return entry.kind == "features" and "rotate" in entry.doors
+
+
 def _inputs(
     entry: Encoding,
     length: int,
@@ -26,7 +31,7 @@ def _inputs(
     device: torch.device,
 ) -> tuple[Tensor, ...]:
     """What passes the encoding's door: q and k, or x."""
-    rotates = "rotate" in entry.doors
+    rotates = _is_rotation(entry)
     shape = (1, heads, length, d) if rotates else (1, length, heads * d)
     return tuple(
         torch.randn(shape, dtype=dtype, device=device, requires_grad=True)
@@ -39,14 +44,16 @@ def _at_its_door(
 ) -> Run:
     """The encoding applied to the inputs, as a model would."""
     length, width = inputs[0].shape[-2:]
-    d = width if "rotate" in entry.doors else width // heads
+    d = width if _is_rotation(entry) else width // heads
     module = entry.make(variant, d=d, heads=heads, tokens=length)
     module.to(inputs[0].device)
     positions = _positions(entry, length, inputs[0].device)
-    if "rotate" in entry.doors:
+    if _is_rotation(entry):
         return lambda: module.rotate(*inputs, positions)
-    if entry.doors == ("embed",):
-        return lambda: (module.embed(*inputs, positions),)
+    if entry.kind == "features":
+        return lambda: (module(*inputs, positions),)
+    if entry.kind == "layers":
+        return _layer(inputs, heads, module)
     return _attention(inputs, heads, module)
 
 
@@ -59,9 +66,23 @@ def _positions(entry: Encoding, length: int, device: torch.device):
 
 
 def _limit(entry: Encoding, inputs: tuple[Tensor, ...], heads: int) -> tuple[str, Run]:
-    if entry.doors[0] in ("rotate", "embed"):
+    if entry.kind == "features":
         return "copy", copy_of(*inputs)
     return "attention without encoding", _attention(inputs, heads, None)
+
+
+def _layer(inputs: tuple[Tensor, ...], heads: int, module: Module) -> Run:
+    """Attention, and the positions of the next layer."""
+    (x,) = inputs
+    attention = Attention(x.shape[-1], heads, encoding=module)
+    attention.to(device=x.device, dtype=x.dtype)
+    start = module.locate(torch.arange(x.shape[1], device=x.device)[None], x)
+
+    def run() -> tuple[Tensor, ...]:
+        out, taken = attention.steps(x, start)
+        return out, module.update(taken.weights, taken.tokens, out)
+
+    return run
 
 
 def _attention(inputs: tuple[Tensor, ...], heads: int, encoding: Module | None) -> Run:
@@ -92,8 +113,10 @@ def time_encoding(
     """Time an encoding at its door, forward and forward + backward, against the limit.
 
     Every variant of the catalog that fits d is timed. For one sequence of each length
-    the tensors are q and k ``[1, heads, L, d]`` (door ``rotate``), or x
-    ``[1, L, heads · d]``. The limit of forward + backward is twice the copy, or bare
+    the tensors are q and k ``[1, heads, L, d]`` (of features that turn), or x
+    ``[1, L, heads · d]``. Where positions move from layer to layer, those of the next
+    one are part of the result, and what attention gathered stands for what the
+    perceptron says. The limit of forward + backward is twice the copy, or bare
     attention with its own.
 
     Parameters

@@ -1,10 +1,19 @@
 """The fast face: modules to train with, on CPU and GPU."""
 
+from posedu.torch.absolute.floater import FLOATER
+from posedu.torch.absolute.fourier import FourierLearned, FourierRandom
 from posedu.torch.absolute.sinusoidal import Sinusoidal
+from posedu.torch.absolute.tables import (
+    BERTInput,
+    Learned,
+    LearnedPerLayer,
+    Random,
+)
 from posedu.torch.attention import Attention, KVCache, attend
 from posedu.torch.bias import DAPE, FIRE, T5, ALiBi, KERPLELog, KERPLEPower, Sandwich
 from posedu.torch.encoding import Encoding, Tokens
 from posedu.torch.gated import CoPE, FoX, FoXPro
+from posedu.torch.nope import NoPE
 from posedu.torch.relative import (
     TUPE,
     DeBERTa,
@@ -14,6 +23,7 @@ from posedu.torch.relative import (
     TransformerXL,
 )
 from posedu.torch.rotary import (
+    TAPE,
     AxialRoPE,
     ComRoPEAP,
     ComRoPELD,
@@ -35,11 +45,14 @@ from posedu.torch.transformer import Transformer
 __all__ = [
     "DAPE",
     "FIRE",
+    "FLOATER",
     "T5",
+    "TAPE",
     "TUPE",
     "ALiBi",
     "Attention",
     "AxialRoPE",
+    "BERTInput",
     "CoPE",
     "ComRoPEAP",
     "ComRoPELD",
@@ -48,15 +61,21 @@ __all__ = [
     "FoPE",
     "FoX",
     "FoXPro",
+    "FourierLearned",
+    "FourierRandom",
     "Inkling",
     "KERPLELog",
     "KERPLEPower",
     "KVCache",
+    "Learned",
+    "LearnedPerLayer",
     "LieRE",
     "LogN",
     "MixedRoPE",
     "MusicTransformer",
+    "NoPE",
     "PoPE",
+    "Random",
     "RoPE",
     "Sandwich",
     "Shaw",

@@ -172,7 +172,8 @@ def as_positions(
             (batch, tokens),
         )
         shape = positions.shape[1 if is_shared else 2 :]
-    if positions.shape == (tokens, *shape):
+    # Tuples of other lengths are compared too, which an exported program remembers.
+    if positions.ndim == 1 + len(shape) and positions.shape == (tokens, *shape):
         positions = positions[None]
     elif positions.shape not in ((1, tokens, *shape), (batch, tokens, *shape)):
         last = "".join(f", {n}" for n in shape)

@@ -20,7 +20,7 @@ from posedu.torch.cache import KVCache
 from posedu.torch.encoding import LAYER_DOORS, MODEL_DOORS, Encoding, Sizes, Tokens
 from posedu.torch.routes import ROUTES, choose_route
 
-__all__ = ["ROUTES", "Attention", "KVCache", "Steps", "attend"]
+__all__ = ["ROUTES", "Attention", "KVCache", "Steps", "attend", "steps"]
 
 
 class Steps(NamedTuple):
@@ -46,7 +46,39 @@ def attend(
     cache: KVCache | None = None,
     route: str | None = "eager",
 ) -> Float[Tensor, "batch heads tokens d_v"]:
-    """Attention without projections. Equation ``def-doors``.
+    """Attention without projections: the output of :func:`steps`.
+
+    Equation ``def-doors``. Arguments and errors as :func:`steps`.
+    """
+    return steps(
+        *(q, k, v, encoding),
+        positions=positions,
+        x=x,
+        causal=causal,
+        window=window,
+        key_padding_mask=key_padding_mask,
+        segments=segments,
+        cache=cache,
+        route=route,
+    ).out
+
+
+def steps(
+    q: Float[Tensor, "batch heads tokens d"],
+    k: Float[Tensor, "batch kv_heads tokens d"],
+    v: Float[Tensor, "batch kv_heads tokens d_v"],
+    encoding: Encoding | None = None,
+    *,
+    positions: Positions | None = None,
+    x: Float[Tensor, "batch tokens d_model"] | None = None,
+    causal: bool = True,
+    window: int | None = None,
+    key_padding_mask: Bool[Tensor, "batch keys"] | None = None,
+    segments: Int[Tensor, "batch tokens"] | None = None,
+    cache: KVCache | None = None,
+    route: str | None = "eager",
+) -> Steps:
+    """Attention without projections, and what it computes on its way.
 
     Parameters
     ----------
@@ -91,7 +123,7 @@ def attend(
         segments=segments,
         cache=cache,
         route=choose_route(encoding, route),
-    ).out
+    )
 
 
 def _steps(

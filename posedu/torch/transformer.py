@@ -88,7 +88,8 @@ class Transformer(nn.Module):
         for a layer without. Default none.
     input
         The encoding whose doors ``locate`` and ``embed`` act once, on positions and
-        vectors as they come in. Default: ``encoding``, if it is one for all.
+        vectors as they come in. Default: ``encoding``, if it is one for all. Where
+        positions move from layer to layer, the first of several of one class.
     causal
         A decoder, where a token sees only itself and earlier ones (default), or an
         encoder.
@@ -240,7 +241,8 @@ def _require_places(input: Encoding | None, encodings: list[Encoding]) -> None:
             "encoding="
         )
     for own in encodings:
-        if own is not input and _acts_on_input(own):
+        is_later = type(own) is type(input) and own.opens("update")
+        if own is not input and _acts_on_input(own) and not is_later:
             raise ValueError(
                 f"{type(own).__name__} of a layer acts on the input of the model: give "
                 "it as input="

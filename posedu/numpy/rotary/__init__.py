@@ -50,6 +50,7 @@ from posedu.numpy.rotary.rope import (
     rotation,
     to_complex,
 )
+from posedu.numpy.rotary.tape import tape, tape_start, tape_update, turn_by_blocks
 from posedu.numpy.rotary.yarn import yarn, yarn_amplitude
 
 __all__ = [
@@ -91,8 +92,12 @@ __all__ = [
     "rotation",
     "rotations",
     "skew",
+    "tape",
+    "tape_start",
+    "tape_update",
     "to_complex",
     "turn_blocks",
+    "turn_by_blocks",
     "turn_by_generators",
     "yarn",
     "yarn_amplitude",

@@ -25,6 +25,7 @@ from posedu.sympy.rotary.liere import liere
 from posedu.sympy.rotary.mixed import mixed, mixed_rotation
 from posedu.sympy.rotary.pope import pope
 from posedu.sympy.rotary.rope import layout_matrix, rope, rotation, rotation_2d
+from posedu.sympy.rotary.tape import tape, tape_start, tape_update, turn_by_blocks
 
 __all__ = [
     "J",
@@ -51,6 +52,10 @@ __all__ = [
     "rotation_2d",
     "rotations",
     "skew",
+    "tape",
+    "tape_start",
+    "tape_update",
     "turn_blocks",
+    "turn_by_blocks",
     "turn_by_generators",
 ]

@@ -19,9 +19,11 @@ from posedu.torch.rotary.liere import LieRE
 from posedu.torch.rotary.mixed import MixedRoPE
 from posedu.torch.rotary.pope import PoPE
 from posedu.torch.rotary.rope import RoPE, convert_layout
+from posedu.torch.rotary.tape import TAPE
 from posedu.torch.rotary.turning import PairRotation, Rotation, turn_blocks, turn_pairs
 
 __all__ = [
+    "TAPE",
     "AxialRoPE",
     "BlockRotation",
     "ComRoPE",

@@ -1,0 +1,259 @@
+"""Fourier features: cosines and sines of a position's inner products with vectors."""
+
+from math import erf
+
+import numpy as np
+from jaxtyping import Float
+
+from posedu._arguments import (
+    AMPLITUDES,
+    LAYOUTS,
+    MEMBERS,
+    TURNS,
+    require_choice,
+    require_positive,
+)
+from posedu.numpy._arrays import (
+    Positions,
+    align_positions,
+    require_floats,
+    require_positions,
+)
+
+Array = np.ndarray
+_ERF = np.vectorize(erf, otypes=[np.float64])
+
+
+def fourier_features(
+    positions: Positions,
+    frequencies: Float[Array, "pairs"] | Float[Array, "pairs axes"],
+    *,
+    unit: str,
+    layout: str,
+    first: str,
+    amplitude: str,
+) -> Float[Array, "*rows features"]:
+    """Features γ of each position: cos and sin of 2π b · x for every row b of B.
+
+    arXiv 2006.10739 §4, and 2106.02795 Eq. 2 without the 2π. Published code
+    disagrees on each of the four keywords.
+
+    Parameters
+    ----------
+    positions
+        Finite numbers of any shape, or points: then the last axis has their
+        coordinates.
+    frequencies
+        B: a number for each pair where positions are numbers, a vector for each where
+        they are points.
+    unit
+        What a frequency counts for each step of 1. ``"turns"``: the angle is 2π b · x
+        (Tancik). ``"radians"``: it is b · x (Li).
+    layout
+        ``"half"``: all of one kind, then all of the other (the code of both).
+        ``"interleaved"``: pair by pair (Tancik's equation).
+    first
+        Which member of a pair comes first: ``"cos"`` (the papers) or ``"sin"``
+        (Tancik's code).
+    amplitude
+        What all features are multiplied by: ``"one"``: 1. ``"pairs"``: 1/√m for m
+        pairs, so that vectors have length 1. ``"features"``: 1/√(2m) (Li), so that
+        they have length 1/√2.
+
+    Returns
+    -------
+    float64 array with a last axis of 2m. Equation ``def-fourier-features``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Positions or frequencies not finite, in half precision or of shapes that do
+        not fit; unknown keywords.
+    """
+    f = _require_frequencies(frequencies)
+    positions = require_positions(positions)
+    if f.ndim == 2 and positions.shape[-1:] != f.shape[1:]:
+        raise ValueError(
+            f"positions must be [..., {f.shape[1]}] for frequencies {list(f.shape)}, "
+            f"got shape {list(positions.shape)}"
+        )
+    products = positions[..., None] * f if f.ndim == 1 else positions @ f.T
+    turn = 2 * np.pi if require_choice("unit", unit, TURNS) == "turns" else 1
+    members = [np.cos(turn * products), np.sin(turn * products)]
+    if require_choice("first", first, MEMBERS) == "sin":
+        members.reverse()
+    is_half = require_choice("layout", layout, LAYOUTS) == "half"
+    pairs = np.stack(members, -2 if is_half else -1)
+    features = pairs.reshape(*products.shape[:-1], 2 * len(f))
+    return features / _divisor(amplitude, len(f))
+
+
+def embed_fourier_random(
+    x: Float[Array, "*batch tokens d"],
+    positions: Positions,
+    *,
+    frequencies: Float[Array, "pairs"] | Float[Array, "pairs axes"],
+    unit: str,
+    layout: str,
+    first: str,
+    amplitude: str,
+) -> Float[Array, "*batch tokens d"]:
+    """Add to each input vector the features of its position: the door ``embed``.
+
+    ``positions`` is ``[tokens]`` or ``[tokens, axes]``, or has an axis of the batch
+    before that. d = 2 pairs. Other arguments and errors as :func:`fourier_features`.
+    Equation ``def-fourier-embed``.
+    """
+    x, f = require_floats("x", x), _require_frequencies(frequencies)
+    if x.shape[-1:] != (2 * len(f),):
+        raise ValueError(
+            f"x must be [..., tokens, {2 * len(f)}] for {len(f)} frequencies, got "
+            f"shape {list(x.shape)}"
+        )
+    at = align_positions(positions, x, *f.shape[1:])
+    return x + fourier_features(
+        at, f, unit=unit, layout=layout, first=first, amplitude=amplitude
+    )
+
+
+def embed_fourier_learned(
+    x: Float[Array, "*batch tokens d"],
+    positions: Positions,
+    *,
+    frequencies: Float[Array, "pairs"] | Float[Array, "pairs axes"],
+    hidden_weight: Float[Array, "width features"],
+    hidden_bias: Float[Array, "width"],
+    out_weight: Float[Array, "own width"],
+    out_bias: Float[Array, "own"],
+    groups: int,
+    unit: str,
+    layout: str,
+    first: str,
+    amplitude: str,
+) -> Float[Array, "*batch tokens d"]:
+    """Add W₂ GELU(W₁ γ + b₁) + b₂, for each group of coordinates its own part of d.
+
+    arXiv 2106.02795 Eq. 6 and Algorithm 1. The groups share all parameters; of a
+    position's coordinates the first ``axes`` are those of the first group.
+
+    Parameters
+    ----------
+    x
+        Input vectors, d = groups · own.
+    positions
+        ``[tokens, groups · axes]``, or ``[tokens]`` for one group whose frequencies
+        are numbers; before that an axis of the batch, or none.
+    frequencies, unit, layout, first, amplitude
+        See :func:`fourier_features`. The paper: ``"radians"``, ``"half"``, ``"cos"``,
+        ``"features"``.
+    hidden_weight, hidden_bias, out_weight, out_bias
+        W₁, b₁, W₂, b₂.
+    groups
+        How many parts a position has, each encoded by itself.
+
+    Returns
+    -------
+    float64 array of the shape of ``x``. Equation ``def-fourier-learned``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As :func:`fourier_features`; parameters that do not fit.
+    """
+    x, f = require_floats("x", x), _require_frequencies(frequencies)
+    w_1, b_1 = (
+        require_floats("hidden_weight", hidden_weight),
+        require_floats("hidden_bias", hidden_bias),
+    )
+    w_2, b_2 = (
+        require_floats("out_weight", out_weight),
+        require_floats("out_bias", out_bias),
+    )
+    shapes = (*b_1.shape, 2 * len(f)), (*b_2.shape, *b_1.shape)
+    if (w_1.shape, w_2.shape) != shapes or b_1.ndim != 1:
+        raise ValueError(
+            "hidden_weight, hidden_bias, out_weight and out_bias must be [width, "
+            f"{2 * len(f)}], [width], [own, width] and [own], got shapes "
+            f"{[list(t.shape) for t in (w_1, b_1, w_2, b_2)]}"
+        )
+    require_groups(groups, f)
+    if x.shape[-1:] != (groups * len(b_2),):
+        raise ValueError(
+            f"x must be [..., tokens, {groups * len(b_2)}] for {groups} groups of "
+            f"{len(b_2)} features, got shape {list(x.shape)}"
+        )
+    if f.ndim == 1:
+        at = align_positions(positions, x)[..., None]
+        f = f[:, None]
+    else:
+        at = align_positions(positions, x, groups * f.shape[1])
+    parts = at.reshape(*at.shape[:-1], groups, f.shape[1])
+    r = fourier_features(
+        parts, f, unit=unit, layout=layout, first=first, amplitude=amplitude
+    )
+    pe = gelu(r @ w_1.T + b_1) @ w_2.T + b_2
+    return x + pe.reshape(*at.shape[:-1], groups * len(b_2))
+
+
+def require_groups(groups: int, frequencies: Float[Array, "..."]) -> None:
+    """Raise unless positions of these frequencies can have so many groups."""
+    if isinstance(groups, bool) or not isinstance(groups, int | np.integer):
+        raise TypeError(f"groups must be an integer, got {groups!r}")
+    if groups < 1 or (groups > 1 and frequencies.ndim == 1):
+        raise ValueError(
+            "groups must be positive, and 1 where frequencies are numbers, got "
+            f"{groups}"
+        )
+
+
+def gelu(z: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+    """Z Φ(z), with Φ the normal distribution function. Equation ``def-fourier-gelu``.
+
+    ``z`` are floats of any shape; what holds none raises a ``TypeError``.
+    """
+    z = require_floats("z", z)
+    return np.asarray(z * (1 + _ERF(z / np.sqrt(2))) / 2)
+
+
+def gaussian_kernel(
+    offsets: Positions, *, sigma: float, unit: str
+) -> Float[Array, "*shape"]:
+    """What cos 2π b · r is on average over b ~ N(0, σ²): exp(−2π²σ²r²).
+
+    Parameters
+    ----------
+    offsets
+        Lengths r of offsets, finite.
+    sigma
+        Standard deviation of each coordinate of b, positive.
+    unit
+        ``"radians"`` is cos b · r, with exp(−σ²r²/2). See :func:`fourier_features`.
+
+    Returns
+    -------
+    float64 array of the shape of ``offsets``. Equation ``eq-fourier-bochner``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        ``sigma`` not positive, offsets not finite, unknown ``unit``.
+    """
+    require_positive("sigma", sigma)
+    turn = 2 * np.pi if require_choice("unit", unit, TURNS) == "turns" else 1
+    r = require_positions(offsets, "offsets")
+    return np.asarray(np.exp(-((turn * sigma * r) ** 2) / 2))
+
+
+def _require_frequencies(frequencies: Array) -> Array:
+    f = require_floats("frequencies", frequencies)
+    if f.ndim not in (1, 2) or 0 in f.shape:
+        raise ValueError(
+            f"frequencies must be [pairs] or [pairs, axes], got shape {list(f.shape)}"
+        )
+    return require_positions(f, "frequencies")
+
+
+def _divisor(amplitude: str, pairs: int) -> float:
+    """What features are divided by."""
+    require_choice("amplitude", amplitude, AMPLITUDES)
+    return float({"one": 1, "pairs": pairs, "features": 2 * pairs}[amplitude]) ** 0.5

@@ -1,0 +1,260 @@
+"""TAPE: positions that attention and perceptron move from layer to layer."""
+
+import numpy as np
+from jaxtyping import Float, Shaped
+
+from posedu._arguments import MIXINGS, require_base, require_choice, require_dimension
+from posedu.numpy._arrays import as_array, require_floats, require_positions
+from posedu.numpy.attention import Doors, Tokens
+from posedu.numpy.frequencies import frequencies
+from posedu.numpy.rotary.rope import pairs
+
+Array = np.ndarray
+Blocks = Float[Array, "tokens heads pairs r 2"]
+"""What multiplies each pair of features: a block of r rows for each token and head."""
+
+
+def tape_start(
+    positions: Shaped[Array, "tokens"], d: int, heads: int, *, base: float = 10000.0
+) -> Float[Array, "tokens heads pairs 2 2"]:
+    """The blocks of the first layer: RoPE's rotations, the same in every head.
+
+    Equation ``def-tape-start``.
+
+    Parameters
+    ----------
+    positions
+        Integers or finite reals, one number for each token.
+    d, base
+        See :func:`posedu.numpy.frequencies.frequencies`. Default 10000.
+    heads
+        How many heads have blocks.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Positions that are not one finite number each; sizes that are not positive,
+        ``d`` odd, ``base`` not above 1.
+    """
+    positions = require_positions(positions)
+    if positions.ndim != 1:
+        raise ValueError(
+            "positions must be one number for each token, got shape "
+            f"{list(positions.shape)}"
+        )
+    require_dimension("heads", heads, 1)
+    angle = positions[:, None] * frequencies(d, base=base)
+    cos, sin = np.cos(angle), np.sin(angle)
+    rows = np.stack((cos, -sin), -1), np.stack((sin, cos), -1)
+    return np.repeat(np.stack(rows, -2)[:, None], heads, axis=1)
+
+
+def tape_update(
+    weights: Float[Array, "heads tokens tokens"],
+    blocks: Blocks,
+    fed: Float[Array, "tokens d_model"],
+    *,
+    mixing: str,
+    attended: Float[Array, "heads heads"],
+    up: Float[Array, "width heads"],
+    down: Float[Array, "heads width"],
+    gate: Float[Array, "width d_model"],
+) -> Blocks:
+    """The blocks of the next layer. Equations ``def-tape-heard``, ``def-tape-fed``.
+
+    Parameters
+    ----------
+    weights
+        Of the layer's attention.
+    blocks
+        Of the layer, of any number of rows r.
+    fed
+        What the layer's perceptron said.
+    mixing, attended, up, down, gate
+        As :func:`tape`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Arrays that hold no floats or do not fit each other; unknown ``mixing``.
+    """
+    weights, blocks = require_floats("weights", weights), _blocks(blocks)
+    tokens, heads = blocks.shape[:2]
+    fed = require_floats("fed", fed)
+    attended, up, down, gate = _matrices(attended, up, down, gate)
+    needed = {
+        "weights": (weights, (heads, tokens, tokens)),
+        "fed": (fed, (tokens, gate.shape[1])),
+        "attended": (attended, (heads, heads)),
+    }
+    for name, (array, shape) in needed.items():
+        if array.shape != shape:
+            raise ValueError(
+                f"{name} must be {list(shape)} for blocks of shape "
+                f"{list(blocks.shape)}, got shape {list(array.shape)}"
+            )
+    heard = np.einsum("hij,jhpru->ihpru", weights, blocks)
+    if require_choice("mixing", mixing, MIXINGS) == "heads":
+        moved = blocks + np.einsum("hg,igpru->ihpru", attended, heard)
+    else:
+        moved = blocks + np.einsum("hg,ihpru->ihpru", attended, heard)
+    said = _silu(fed @ gate.T)
+    mixed = np.einsum("hw,iw,wg->ihg", down, said, up)
+    return moved + np.einsum("ihg,igpru->ihpru", mixed, moved)
+
+
+def turn_by_blocks(
+    x: Float[Array, "heads tokens d"], blocks: Blocks, *, layout: str
+) -> Float[Array, "heads tokens features"]:
+    """Multiply each pair of features by its block. Equation ``def-tape-turn``.
+
+    With r rows a pair becomes r features, which stand where ``layout`` has those of a
+    pair; see :func:`posedu.numpy.rotary.pairs`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Arrays that hold no floats or do not fit each other; unknown ``layout``.
+    """
+    x, blocks = require_floats("x", x), _blocks(blocks)
+    tokens, heads, n = blocks.shape[:3]
+    if x.shape != (heads, tokens, 2 * n):
+        raise ValueError(
+            f"x must be {[heads, tokens, 2 * n]} for blocks of shape "
+            f"{list(blocks.shape)}, got shape {list(x.shape)}"
+        )
+    a, b = pairs(x.shape[-1], layout=layout)
+    given = np.stack((x[..., a], x[..., b]), -1)
+    turned = np.einsum("ihpru,hipu->hipr", blocks, given)
+    if layout == "half":
+        turned = np.swapaxes(turned, -1, -2)
+    features = turned.shape[-1] * turned.shape[-2]
+    return np.reshape(turned, (*x.shape[:-1], features))
+
+
+def tape(
+    d: int,
+    *,
+    layout: str,
+    mixing: str,
+    attended: Float[Array, "heads heads"],
+    up: Float[Array, "width heads"],
+    down: Float[Array, "heads width"],
+    gate: Float[Array, "width d_model"],
+    base: float = 10000.0,
+) -> Doors:
+    """TAPE (arXiv 2501.00712) as doors, in the form of its code.
+
+    Layers are given blocks as positions, which the door ``locate`` makes of numbers:
+    :func:`posedu.numpy.attention.stack` opens it. Equations ``def-tape-start`` to
+    ``def-tape-fed``.
+
+    Parameters
+    ----------
+    d
+        Head dimension, even.
+    layout
+        Which features form a pair; see :func:`posedu.numpy.rotary.pairs`.
+    mixing
+        What the matrix ``attended`` does to what the heads heard: ``"heads"``, the
+        product by which it is declared, or ``"row sums"``, what the code computes with
+        it, where the sum of a row multiplies what its own head heard.
+    attended
+        How much of what was heard is added. 0: nothing.
+    up, down, gate
+        The heads' blocks go up to ``width`` channels, each is multiplied by the SiLU of
+        a number that ``gate`` makes of the perceptron's output, and down they go again.
+        Of the code, ``up`` starts at 0 and the width is four times the heads.
+    base
+        Of RoPE's frequencies. Default 10000.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Matrices that hold no finite floats or do not fit each other; unknown ``layout``
+        or ``mixing``; ``d`` odd, ``base`` not above 1. From the doors: positions that
+        are no blocks, other numbers of heads, another width of the model.
+    """
+    require_dimension("d", d)
+    pairs(d, layout=layout)
+    require_choice("mixing", mixing, MIXINGS)
+    require_base(base)
+    attended, up, down, gate = _matrices(attended, up, down, gate)
+    heads = len(attended)
+
+    def locate(positions: Array, x: Array) -> Array:
+        return tape_start(positions, d, heads, base=base)
+
+    def rotate(q: Array, k: Array, positions: Array) -> tuple[Array, Array]:
+        given = positions.shape
+        if len(given) != 5 or (*given[1:3], given[4]) != (heads, d // 2, 2):
+            raise ValueError(
+                f"positions must be blocks [tokens, {heads}, {d // 2}, r, 2], which "
+                f"locate makes of numbers, got shape {list(given)}"
+            )
+        for name, x in (("q", q), ("k", k)):
+            if (len(x), x.shape[-1]) != (heads, d):
+                raise ValueError(
+                    f"{name} must have {heads} heads of {d} features, got shape "
+                    f"{list(x.shape)}"
+                )
+        return (
+            turn_by_blocks(q, positions, layout=layout),
+            turn_by_blocks(k, positions, layout=layout),
+        )
+
+    def update(weights: Array, tokens: Tokens, fed: Array) -> Array:
+        return tape_update(
+            weights,
+            tokens.query_positions,
+            fed,
+            mixing=mixing,
+            attended=attended,
+            up=up,
+            down=down,
+            gate=gate,
+        )
+
+    return Doors(locate=locate, rotate=rotate, update=update)
+
+
+def _silu(z: Array) -> Array:
+    """Z times its logistic function, without overflow."""
+    small = np.exp(-np.abs(z))
+    return z * np.where(z > 0, 1.0, small) / (1.0 + small)
+
+
+def _matrices(*given: Array) -> tuple[Array, Array, Array, Array]:
+    """The four matrices, if they fit each other."""
+    names = ("attended", "up", "down", "gate")
+    attended, up, down, gate = map(_matrix, names, given)
+    heads, width = len(attended), len(up)
+    shapes = (heads, heads), (width, heads), (heads, width), (width, gate.shape[1])
+    for name, matrix, shape in zip(
+        names, (attended, up, down, gate), shapes, strict=True
+    ):
+        if matrix.shape != shape:
+            raise ValueError(
+                f"{name} must be {list(shape)} for {heads} heads and {width} "
+                f"channels, got shape {list(matrix.shape)}"
+            )
+    return attended, up, down, gate
+
+
+def _blocks(given: Blocks) -> Blocks:
+    blocks = require_floats("blocks", given)
+    if blocks.ndim != 5 or blocks.shape[-1] != 2 or 0 in blocks.shape[1:]:
+        raise ValueError(
+            "blocks must be [tokens, heads, pairs, r, 2], got shape "
+            f"{list(blocks.shape)}"
+        )
+    return blocks
+
+
+def _matrix(name: str, given: Array) -> Array:
+    matrix = require_floats(name, as_array(name, given))
+    if matrix.ndim != 2 or 0 in matrix.shape:
+        raise ValueError(f"{name} must be a matrix, got shape {list(matrix.shape)}")
+    if not np.isfinite(matrix).all():
+        raise ValueError(f"{name} must be finite")
+    return matrix

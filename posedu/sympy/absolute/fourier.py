@@ -1,0 +1,157 @@
+"""Fourier features over symbols, and the averages that they estimate."""
+
+from collections.abc import Sequence
+from functools import cache
+
+import sympy as sp
+
+from posedu._arguments import AMPLITUDES, LAYOUTS, MEMBERS, TURNS, require_choice
+from posedu.sympy._expressions import expression, expressions, matrix
+from posedu.sympy.absolute.sinusoidal import stack_pairs
+
+Position = Sequence[sp.Expr | float] | sp.Expr | float
+Rows = sp.Matrix | Sequence[Sequence[sp.Expr | float]]
+Column = sp.Matrix | Sequence[sp.Expr | float]
+Frequencies = Rows | Column
+
+
+def fourier_features(
+    position: Position,
+    frequencies: Frequencies,
+    *,
+    unit: str,
+    layout: str,
+    first: str,
+    amplitude: str,
+) -> sp.Matrix:
+    """The column γ(position). Equation ``def-fourier-features``.
+
+    ``position`` is a number where each frequency is, or a point for rows of
+    frequencies. See :func:`posedu.numpy.absolute.fourier_features`.
+    """
+    require_choice("unit", unit, TURNS)
+    require_choice("first", first, MEMBERS)
+    require_choice("layout", layout, LAYOUTS)
+    require_choice("amplitude", amplitude, AMPLITUDES)
+    f, at = matrix("frequencies", frequencies), _point(position)
+    products = f * at
+    turn = 2 * sp.pi if unit == "turns" else sp.S.One
+    waves = (sp.cos, sp.sin) if first == "cos" else (sp.sin, sp.cos)
+    pairs = [[wave(turn * product) for wave in waves] for product in products]
+    divisor = {"one": 1, "pairs": len(pairs), "features": 2 * len(pairs)}[amplitude]
+    return stack_pairs(pairs, layout=layout) / sp.sqrt(divisor)
+
+
+def embed_fourier_random(
+    x: sp.Matrix,
+    position: Position,
+    *,
+    frequencies: Frequencies,
+    unit: str,
+    layout: str,
+    first: str,
+    amplitude: str,
+) -> sp.Matrix:
+    """The column ``x`` plus the features of its position: the door ``embed``."""
+    return x + fourier_features(
+        position,
+        frequencies,
+        unit=unit,
+        layout=layout,
+        first=first,
+        amplitude=amplitude,
+    )
+
+
+def gelu(z: sp.Expr) -> sp.Expr:
+    """Z Φ(z). Equation ``def-fourier-gelu``."""
+    z = expression("z", z)
+    return z * (1 + sp.erf(z / sp.sqrt(2))) / 2
+
+
+def embed_fourier_learned(
+    x: sp.Matrix,
+    position: Position,
+    *,
+    frequencies: Frequencies,
+    hidden_weight: Rows,
+    hidden_bias: Column,
+    out_weight: Rows,
+    out_bias: Column,
+    groups: int,
+    unit: str,
+    layout: str,
+    first: str,
+    amplitude: str,
+) -> sp.Matrix:
+    """The column ``x`` plus, for each group, W₂ GELU(W₁ γ + b₁) + b₂.
+
+    Equation ``def-fourier-learned``. See
+    :func:`posedu.numpy.absolute.embed_fourier_learned`.
+    """
+    w_1, w_2 = matrix("hidden_weight", hidden_weight), matrix("out_weight", out_weight)
+    b_1, b_2 = matrix("hidden_bias", hidden_bias), matrix("out_bias", out_bias)
+    at = list(_point(position))
+    axes = len(at) // groups
+    parts = []
+    for group in range(groups):
+        r = fourier_features(
+            at[axes * group : axes * (group + 1)],
+            frequencies,
+            unit=unit,
+            layout=layout,
+            first=first,
+            amplitude=amplitude,
+        )
+        parts += list(w_2 * (w_1 * r + b_1).applyfunc(gelu) + b_2)
+    return x + sp.Matrix(parts)
+
+
+def _point(position: Position) -> sp.Matrix:
+    """The column of a position's coordinates; a number has one."""
+    is_point = isinstance(position, Sequence | sp.MatrixBase)
+    return matrix("position", position if is_point else [position])
+
+
+def mean_over_normal(
+    function: sp.Expr, b: sp.Symbol, sigma: sp.Expr | float
+) -> sp.Expr:
+    """The mean over b ~ N(0, σ²) of an expression in cosines and sines of multiples.
+
+    It is written as a sum of waves e^{iλb}, whose integral is :func:`wave_mean`. ``b``
+    is real and ``sigma`` positive. Equation ``eq-fourier-bochner``.
+
+    Raises
+    ------
+    ValueError
+        Where the expression is no such sum.
+    """
+    names = "function, b and sigma"
+    function, b, sigma = expressions(names, (function, b, sigma))
+    total = sp.S.Zero
+    for wave in sp.Add.make_args(sp.expand(function.rewrite(sp.exp))):
+        factor, turning = wave.as_independent(b, as_Add=False)
+        parts = [] if turning == 1 else sp.Mul.make_args(turning)
+        powers = [part.as_base_exp() for part in parts]
+        angle = sp.expand(sum(a for _, a in powers) / sp.I)
+        frequency = angle.diff(b)
+        is_wave = all(base == sp.E for base, _ in powers)
+        if not is_wave or sp.expand(angle - frequency * b) != 0:
+            raise ValueError(f"{turning} is no wave in {b}")
+        total += factor * wave_mean(frequency, sigma)
+    return total
+
+
+def wave_mean(frequency: sp.Expr, sigma: sp.Expr) -> sp.Expr:
+    """The mean of e^{iλb} over b ~ N(0, σ²), by integration, for a real λ."""
+    frequency, sigma = expressions("frequency and sigma", (frequency, sigma))
+    b, w = sp.symbols("b lambda", real=True)
+    s = sp.Symbol("sigma", positive=True)
+    found = _integral_of_a_wave(b, w, s)
+    return found.subs({w: frequency, s: sigma}, simultaneous=True)
+
+
+@cache
+def _integral_of_a_wave(b: sp.Symbol, w: sp.Symbol, s: sp.Symbol) -> sp.Expr:
+    density = sp.exp(-(b**2) / (2 * s**2)) / (s * sp.sqrt(2 * sp.pi))
+    return sp.simplify(sp.integrate(sp.exp(sp.I * w * b) * density, (b, -sp.oo, sp.oo)))

@@ -1,0 +1,174 @@
+"""TAPE: positions that attention and perceptron move from layer to layer."""
+
+import torch
+from jaxtyping import Float, Shaped
+from torch import Tensor, nn
+from torch.nn import functional
+
+from posedu._arguments import (
+    LAYOUTS,
+    MIXINGS,
+    require_base,
+    require_choice,
+    require_dimension,
+)
+from posedu.torch._kernels import without_autocast
+from posedu.torch._tensors import Positions, angles, cos_sin, require_floats
+from posedu.torch.encoding import Encoding, Sizes, Tokens
+from posedu.torch.frequencies import frequencies
+from posedu.torch.rotary.turning import turn_pairs
+
+
+class TAPE(Encoding):
+    """Positions that move from layer to layer (arXiv 2501.00712, as its code).
+
+    A block of RoPE's, ((c, −s), (s, c)), stays one of that form, so a position is two
+    numbers c and s of each head and pair; they are 1 long in the first layer alone.
+    Give one module to a :class:`posedu.torch.transformer.Transformer` for all layers,
+    or one to each and the first as ``input``. As it starts it is RoPE in every layer.
+    Equations ``def-tape-start`` to ``def-tape-fed``.
+
+    Parameters
+    ----------
+    d
+        Head dimension, even.
+    heads
+        Of queries, and of keys: none are shared.
+    d_model
+        Width of what the perceptron says.
+    layout
+        ``"interleaved"`` or ``"half"`` (the authors' code).
+    mixing
+        What the matrix ``attended`` does to what the heads heard: ``"heads"``, the
+        product by which it is declared, or ``"row sums"``, what the authors' code
+        computes with it, where the sum of a row multiplies what its own head heard.
+    width
+        Channels that the heads' blocks go up to. Default 4 · heads (the authors' code).
+    base
+        Of RoPE's frequencies. Default 10000.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Sizes that are not positive integers, ``d`` odd, unknown ``layout`` or
+        ``mixing``, ``base`` not above 1.
+    """
+
+    heads: int
+    d: int
+    d_model: int
+
+    def __init__(
+        self,
+        d: int,
+        heads: int,
+        d_model: int,
+        *,
+        layout: str,
+        mixing: str,
+        width: int | None = None,
+        base: float = 10000.0,
+    ):
+        super().__init__()
+        self.d = require_dimension("d", d)
+        self.heads = require_dimension("heads", heads, 1)
+        self.d_model = require_dimension("d_model", d_model, 1)
+        self.layout = require_choice("layout", layout, LAYOUTS)
+        self.mixing = require_choice("mixing", mixing, MIXINGS)
+        self.base = require_base(base)
+        width = 4 * heads if width is None else require_dimension("width", width, 1)
+        self.position_shape = (heads, 2, d // 2)
+        self.attended = nn.Parameter(torch.zeros(heads, heads))
+        self.up = nn.Parameter(torch.zeros(width, heads))
+        self.down = nn.Parameter(torch.empty(heads, width))
+        self.gate = nn.Parameter(torch.empty(width, d_model))
+        nn.init.normal_(self.down, std=width**-0.5)
+        nn.init.normal_(self.gate, std=d_model**-0.5)
+
+    def require(self, layer: Sizes) -> None:
+        """Raise unless the layer is of these sizes, with keys for each head."""
+        super().require(layer)
+        if layer.kv_heads != self.heads:
+            raise ValueError(
+                f"TAPE has positions for {self.heads} heads of keys, the layer has "
+                f"{layer.kv_heads}"
+            )
+
+    def locate(
+        self,
+        positions: Shaped[Tensor, "rows tokens"],
+        x: Float[Tensor, "batch tokens d_model"],
+    ) -> Float[Tensor, "rows tokens heads 2 pairs"]:
+        """Cosines and sines of RoPE, in float64. Equation ``def-tape-start``."""
+        omega = frequencies(self.d, base=self.base, device=positions.device)
+        start = torch.stack(cos_sin(angles(positions, omega), torch.float64), -2)
+        return start[:, :, None].expand(*positions.shape, *self.position_shape)
+
+    def rotate(
+        self,
+        q: Float[Tensor, "batch heads tokens d"],
+        k: Float[Tensor, "batch heads tokens d"],
+        positions: Positions,
+    ) -> tuple[
+        Float[Tensor, "batch heads tokens d"], Float[Tensor, "batch heads tokens d"]
+    ]:
+        """Multiply pairs by c + i s, which are [rows, tokens, heads, 2, pairs].
+
+        Equation ``def-tape-turn``.
+        """
+        if (
+            not isinstance(positions, Tensor)
+            or positions.shape[2:] != self.position_shape
+        ):
+            raise ValueError(
+                f"positions must be [rows, tokens, {self.heads}, 2, {self.d // 2}], "
+                f"which locate makes of numbers, got {positions}"
+            )
+        dtype = torch.promote_types(q.dtype, torch.float32)
+        cos, sin = positions.to(dtype).movedim(2, 1).unbind(3)
+        return (
+            turn_pairs(q, cos, sin, layout=self.layout),
+            turn_pairs(k, cos, sin, layout=self.layout),
+        )
+
+    def update(
+        self,
+        weights: Float[Tensor, "batch heads queries keys"],
+        tokens: Tokens,
+        fed: Float[Tensor, "batch queries d_model"],
+    ) -> Float[Tensor, "batch queries heads 2 pairs"]:
+        """Add what was heard, then mix the heads as the perceptron's output says.
+
+        Equations ``def-tape-heard`` and ``def-tape-fed``, in float32 or better.
+        """
+        require_floats("fed", fed)
+        if fed.shape[-1:] != (self.d_model,):
+            raise ValueError(
+                f"fed must be [batch, queries, {self.d_model}], got shape "
+                f"{list(fed.shape)}"
+            )
+        dtype = torch.promote_types(weights.dtype, torch.float32)
+        attended, up, down, gate = (
+            t.to(dtype) for t in (self.attended, self.up, self.down, self.gate)
+        )
+        old, seen = (
+            p.to(dtype).flatten(3)  # [rows, tokens, heads, d]
+            for p in (tokens.query_positions, tokens.key_positions)
+        )
+        with without_autocast(fed):
+            heard = (weights.to(dtype) @ seen.transpose(1, 2)).transpose(1, 2)
+            if self.mixing == "heads":
+                moved = old + attended @ heard
+            else:
+                moved = old + attended.sum(1)[:, None] * heard
+            said = functional.silu(fed.to(dtype) @ gate.T)
+            mixed = (down * said[:, :, None]) @ up
+            moved = moved + mixed @ moved
+        return moved.unflatten(3, (2, -1)).double()
+
+    def extra_repr(self) -> str:
+        """Say the conventions when the module is printed."""
+        return (
+            f"{self.d}, {self.heads}, {self.d_model}, layout={self.layout!r}, "
+            f"mixing={self.mixing!r}, width={len(self.up)}, base={self.base:g}"
+        )
