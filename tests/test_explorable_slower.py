@@ -18,7 +18,7 @@ READ = """(figure) => ({
 
 def points(path):
     """Where the dots of a path stand."""
-    return np.reshape(numbers(path.replace("h0", " ")), (-1, 2))
+    return np.reshape(numbers(path.replace("h.01", " ")), (-1, 2))
 
 
 def check(page):

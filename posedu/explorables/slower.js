@@ -40,8 +40,8 @@ posedu.live("slower", ({ find }) => {
       Math.min(s * trained * slower[p], turn) > Math.min(trained * w, turn) * (1 + 1e-9));
     const dot = (w, p) => {
       const height = Math.max(Math.log2(slower[p] / w), floor);
-      const x = 56 + 48 * (Math.log10(turns(w)) + 4);
-      return `M${x.toFixed(1)},${(16 - 25 * height).toFixed(1)}h0`;
+      const x = 56 + 45 * (Math.log10(turns(w)) + 4);
+      return `M${x.toFixed(1)},${(16 - 25 * height).toFixed(1)}h.01`;
     };
     const drawn = all.map(dot);
     find("path.known").setAttribute("d", drawn.filter((_, p) => !isNew[p]).join(""));

@@ -50,7 +50,7 @@ def slower_explorable() -> Explorable:
         f'<text x="46" y="{_y(n) + 5:.0f}" style="text-anchor:end">{text}</text>'
         for n, text in rows
     )
-    lines = "".join(f"M52,{_y(n):g}H392" for n, _ in rows)
+    lines = "".join(f"M52,{_y(n):g}H376" for n, _ in rows)
     known, new = dots(*first)
     picture = f"""
 <svg class="plot" viewBox="0 0 400 208" role="img" aria-label="A dot for each pair: to
@@ -124,7 +124,7 @@ def dots(method: str, factor: float, base: float, d: int) -> tuple[str, str]:
         height = np.maximum(np.log2(slower / omega), FLOOR)
     new = meets_new(omega, slower, factor)
     at = [
-        f"M{_x(turns):.1f},{_y(h):.1f}h0"
+        f"M{_x(turns):.1f},{_y(h):.1f}h.01"
         for turns, h in zip(TRAINED * omega / (2 * np.pi), height, strict=True)
     ]
     return (
@@ -147,7 +147,7 @@ def said(method: str, factor: float, base: float, d: int) -> str:
 
 
 def _x(turns: float) -> float:
-    return 56 + 48 * (float(np.log10(turns)) + 4)
+    return 56 + 45 * (float(np.log10(turns)) + 4)
 
 
 def _y(height: float) -> float:
