@@ -24,6 +24,7 @@ SCALINGS = ("code", "bias unscaled", "paper")
 KERPLE_SCALINGS = ("code", "paper")
 DIAGONALS = ("kept", "zero")
 BEYONDS = ("zero", "clip")
+TABLE_ENDS = ("raise", "zero", "clip")
 DIVISORS = ("root", "width")
 FIRST_TOKENS = ("numbers", "rows", "tied")
 ROWS = ("paper", "microsoft", "transformers")
@@ -32,6 +33,8 @@ ACTIVATIONS = ("relu", "leaky")
 LATER = ("distance", "zero")
 OVER = ("alibi", "t5", "fire")
 EDGES = ("masked", "code")
+TABLEAUX = ("3/8", "classical")
+FARTHEST = 2**16  # how far from 0 a flow is followed, if nothing else is said
 RAMPS = ("turns", "index")
 GROWTHS = ("steps", "floor", "power", "learned")
 TURNS = ("turns", "radians")
@@ -268,6 +271,15 @@ def require_temperature(floor: float | None, alpha: float) -> None:
     require_finite("alpha", alpha)
     if floor is not None and require_not_negative("floor", floor) == 0:
         raise ValueError("floor must be positive, or None for no temperature, got 0")
+
+
+def require_seed(seed: int) -> int:
+    """Return ``seed`` if it is an integer from 0 to 2⁶³ − 1, else raise."""
+    if isinstance(seed, bool) or not isinstance(seed, Integral):
+        raise TypeError(f"seed must be an integer, got {seed!r}")
+    if not 0 <= seed < 2**63:
+        raise ValueError(f"seed must be at least 0 and below 2**63, got {seed}")
+    return int(seed)
 
 
 def require_growth(

@@ -43,7 +43,7 @@ def test_every_encoding_is_as_exact_as_its_products(case, monkeypatch):
     result = crosscheck(entry.name, ways=("autocast",))
     assert result.ok, str(result)
     assert {row.dtype for row in result.results} == {str(t)[6:] for t in dtypes}
-    trained = {"parameters"} if entry.doors != ("embed",) else set()
+    trained = {"parameters"} if not entry.of_model else set()
     assert {row.what for row in result.results} >= {"forward", "gradient"} | trained
 
 

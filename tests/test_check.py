@@ -281,6 +281,63 @@ def _dape(s, b, w, a, u, residual):
     return attention.steps(s.numpy(), keys, keys, doors).logits
 
 
+def _fourier(x, b, unit, layout, first):
+    options = dict(unit=unit, layout=layout, first=first, amplitude="one")
+    return absolute.fourier_features(x, b, **options)
+
+
+def _learned(x, w_r, w_1, b_1, w_2, b_2):
+    x, *arrays = (t.numpy() for t in (x, w_r, w_1, b_1, w_2, b_2))
+    names = "frequencies", "hidden_weight", "hidden_bias", "out_weight", "out_bias"
+    options = dict(unit="radians", layout="half", first="cos", amplitude="features")
+    nothing = np.zeros((len(x), x.shape[1] * len(b_2)))
+    return absolute.embed_fourier_learned(
+        nothing,
+        x.reshape(len(x), -1),
+        groups=x.shape[1],
+        **dict(zip(names, arrays, strict=True)),
+        **options,
+    )
+
+
+def _tape_heard(weights, z, mixing):
+    d = 2 * z.shape[2]
+    silent = dict(up=np.zeros((1, len(mixing))), down=np.zeros((len(mixing), 1)))
+    doors = rotary.tape(
+        d,
+        layout="half",
+        mixing="heads",
+        attended=mixing,
+        gate=np.zeros((1, 1)),
+        **silent,
+    )
+    return _tape_moved(doors, weights, z, np.zeros((len(z), 1)))
+
+
+def _tape_mixed(z, y, up, down, gate):
+    heads, tokens = z.shape[1], len(z)
+    doors = rotary.tape(
+        2 * z.shape[2],
+        layout="half",
+        mixing="heads",
+        attended=np.zeros((heads, heads)),
+        up=up,
+        down=down,
+        gate=gate,
+    )
+    return _tape_moved(doors, np.zeros((heads, tokens, tokens)), z, y)
+
+
+def _tape_moved(doors, weights, z, y):
+    q = np.zeros((z.shape[1], len(z), 2 * z.shape[2]))
+    blocks = np.stack(
+        (np.stack((z.real, -z.imag), -1), np.stack((z.imag, z.real), -1)), -2
+    )
+    tokens = attention.steps(q, q, q, doors, positions=blocks).tokens
+    moved = doors.update(weights, tokens, y)
+    return moved[..., 0, 0] + 1j * moved[..., 1, 0]
+
+
 def _head_factors(q, k, factors):
     doors, mask = nope(factor=factors), attention.causal_mask(q.shape[1])
     return attention.steps(q, k, k, doors, mask=mask).weights
@@ -305,6 +362,11 @@ OURS = {
     "sinusoidal-5": _interleaved,
     "sinusoidal-6": lambda x, d: absolute.sinusoidal(
         x.numpy(), d, layout="interleaved"
+    ),
+    "fourier-2": _fourier,
+    "fourier-4": _learned,
+    "tables-2": lambda table, at: (
+        absolute.one_hot(at, len(table), beyond="zero") @ table
     ),
     "rope-3": lambda x, at, layout: rotary.rope(x, at, layout=layout),
     "rope-5": lambda x, at, dim: rotary.rope(x, at, layout="half", rotary_dim=dim),
@@ -342,6 +404,8 @@ OURS = {
     "terms-6": _tupe,
     "functions-2": _fire,
     "functions-5": _dape,
+    "tape-3": _tape_heard,
+    "tape-4": _tape_mixed,
     "stickbreaking-3": lambda z: stickbreaking.break_stick(z, attend_current=False)[0],
     "stickbreaking-4": lambda z: np.exp(_row(z)[1][0]),
     "stickbreaking-5": lambda z: _row(z)[0][0],

@@ -178,6 +178,9 @@ class Encoding(Record):
     ``face_sizes`` those that the other two faces take too. ``axes`` is the number of
     coordinates of a position, ``None`` for one that is a plain number.
 
+    ``reach`` is how far from 0 tools try it where its time goes with the position,
+    ``None`` where it does not.
+
     ``parameters`` (the trained ones of a layer) and ``unit`` (what d must be a multiple
     of) are formulas, see :meth:`evaluate`.
     """
@@ -194,11 +197,12 @@ class Encoding(Record):
     face_sizes: tuple[str, ...] = ()
     axes: int | None = None
     unit: str = "2"
+    reach: int | None = None
 
     @property
     def of_model(self) -> bool:
         """Whether it acts on a model's input or between layers, not within one."""
-        return self.doors == ("embed",) or self.kind == "layers"
+        return self.doors in (("embed",), ("enter",)) or self.kind == "layers"
 
     @property
     def learned(self) -> bool:
@@ -227,6 +231,11 @@ class Encoding(Record):
         sizes |= {"b": given.get("block", 2), "n": TOKENS}
         sizes |= {name: given.get(name, 0) for name in _TABLES}
         return int(eval(formula, {"__builtins__": {}}, sizes))
+
+    def rows(self, variant: Variant) -> int | None:
+        """How many positions its table has, if others are refused."""
+        refuses = variant.options.get("beyond", "raise") == "raise"
+        return TOKENS if "tokens" in self.sizes and refuses else None
 
     def divisor(self, variant: Variant) -> int:
         """What a head dimension must be a multiple of."""

@@ -180,7 +180,10 @@ _STEPS = (
     *(torch.sigmoid, Tensor.sigmoid),
     *(functional.silu, functional.gelu, functional.rms_norm),
 )
-_EXACT = ("locate", "rotate", "bias", "fold", "embed", "weigh", "log_gates", "update")
+_EXACT = (
+    *("locate", "embed", "enter", "rotate", "bias", "fold"),
+    *("weigh", "log_gates", "update"),
+)
 
 
 class Rounded(TorchFunctionMode):

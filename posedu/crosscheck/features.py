@@ -32,7 +32,7 @@ import numpy as np
 import sympy as sp
 import torch
 
-from posedu.catalog import TOKENS, Encoding, Variant
+from posedu.catalog import Encoding, Variant
 from posedu.crosscheck.common import (
     CPU,
     DIGITS,
@@ -130,6 +130,7 @@ class _Pair:
         self.options = encoding.keywords(variant, d=d, heads=self.heads or 1)
         self.has_exact = variant.exact and d <= LARGEST_EXACT
         self.has_rows = "tokens" in encoding.sizes  # of a table, by position
+        self.rows = encoding.rows(variant)
         self.exact_maps: dict = {}
 
     def forward(self, x, positions, parameters=None):
@@ -392,7 +393,7 @@ def _cases(pair: _Pair, seed: int) -> Iterator[tuple[np.ndarray, ...]]:
     )
     for line in lines:
         positions = _spread(line, pair.encoding.axes)
-        positions = positions % TOKENS if pair.has_rows else positions
+        positions = positions if pair.rows is None else positions % pair.rows
         shape = (*own, len(line), pair.d)
         yield rng.normal(size=shape), positions, rng.normal(size=shape)
     positions = _spread(lines[0], pair.encoding.axes)

@@ -1,10 +1,16 @@
 """The reference face: float64 NumPy, as close to the printed formula as code can be."""
 
+from posedu.numpy.absolute.floater import floater
 from posedu.numpy.absolute.fourier import (
     embed_fourier_learned,
     embed_fourier_random,
 )
 from posedu.numpy.absolute.sinusoidal import embed_sinusoidal
+from posedu.numpy.absolute.tables import (
+    embed_learned,
+    embed_random,
+    enter_learned,
+)
 from posedu.numpy.attention import Doors, Tokens, attend
 from posedu.numpy.bias import alibi, dape, fire, kerple_log, kerple_power, sandwich, t5
 from posedu.numpy.gated import cope, fox, fox_pro
@@ -55,8 +61,12 @@ __all__ = [
     "deberta",
     "embed_fourier_learned",
     "embed_fourier_random",
+    "embed_learned",
+    "embed_random",
     "embed_sinusoidal",
+    "enter_learned",
     "fire",
+    "floater",
     "fope",
     "fope_offset",
     "fox",

@@ -1,10 +1,16 @@
 """The symbolic face: small exact matrices, for the proofs in the chapters and tests."""
 
+from posedu.sympy.absolute.floater import floater
 from posedu.sympy.absolute.fourier import (
     embed_fourier_learned,
     embed_fourier_random,
 )
 from posedu.sympy.absolute.sinusoidal import embed_sinusoidal
+from posedu.sympy.absolute.tables import (
+    embed_learned,
+    embed_random,
+    enter_learned,
+)
 from posedu.sympy.attention import Doors, Tokens, attend
 from posedu.sympy.bias import alibi, dape, fire, kerple_log, kerple_power, sandwich, t5
 from posedu.sympy.gated import cope, fox, fox_pro
@@ -45,8 +51,12 @@ __all__ = [
     "deberta",
     "embed_fourier_learned",
     "embed_fourier_random",
+    "embed_learned",
+    "embed_random",
     "embed_sinusoidal",
+    "enter_learned",
     "fire",
+    "floater",
     "fope",
     "fope_offset",
     "fox",

@@ -50,8 +50,8 @@ def _at_its_door(
     positions = _positions(entry, length, inputs[0].device)
     if _is_rotation(entry):
         return lambda: module.rotate(*inputs, positions)
-    if entry.doors == ("embed",):
-        return lambda: (module.embed(*inputs, positions),)
+    if entry.kind == "features":
+        return lambda: (module(*inputs, positions),)
     if entry.kind == "layers":
         return _layer(inputs, heads, module)
     return _attention(inputs, heads, module)
@@ -66,7 +66,7 @@ def _positions(entry: Encoding, length: int, device: torch.device):
 
 
 def _limit(entry: Encoding, inputs: tuple[Tensor, ...], heads: int) -> tuple[str, Run]:
-    if _is_rotation(entry) or entry.doors[0] == "embed":
+    if entry.kind == "features":
         return "copy", copy_of(*inputs)
     return "attention without encoding", _attention(inputs, heads, None)
 

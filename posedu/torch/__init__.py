@@ -1,7 +1,14 @@
 """The fast face: modules to train with, on CPU and GPU."""
 
+from posedu.torch.absolute.floater import FLOATER
 from posedu.torch.absolute.fourier import FourierLearned, FourierRandom
 from posedu.torch.absolute.sinusoidal import Sinusoidal
+from posedu.torch.absolute.tables import (
+    BERTInput,
+    Learned,
+    LearnedPerLayer,
+    Random,
+)
 from posedu.torch.attention import Attention, KVCache, attend
 from posedu.torch.bias import DAPE, FIRE, T5, ALiBi, KERPLELog, KERPLEPower, Sandwich
 from posedu.torch.encoding import Encoding, Tokens
@@ -38,12 +45,14 @@ from posedu.torch.transformer import Transformer
 __all__ = [
     "DAPE",
     "FIRE",
+    "FLOATER",
     "T5",
     "TAPE",
     "TUPE",
     "ALiBi",
     "Attention",
     "AxialRoPE",
+    "BERTInput",
     "CoPE",
     "ComRoPEAP",
     "ComRoPELD",
@@ -58,12 +67,15 @@ __all__ = [
     "KERPLELog",
     "KERPLEPower",
     "KVCache",
+    "Learned",
+    "LearnedPerLayer",
     "LieRE",
     "LogN",
     "MixedRoPE",
     "MusicTransformer",
     "NoPE",
     "PoPE",
+    "Random",
     "RoPE",
     "Sandwich",
     "Shaw",

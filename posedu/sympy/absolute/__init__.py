@@ -1,11 +1,21 @@
 """Absolute encodings, the symbolic face: a module an encoding."""
 
+from posedu.sympy.absolute.floater import (
+    butcher,
+    floater,
+    flow,
+    order_errors,
+    released_field,
+    rotation_field,
+    runge_kutta,
+)
 from posedu.sympy.absolute.fourier import (
     embed_fourier_learned,
     embed_fourier_random,
     fourier_features,
     gelu,
     mean_over_normal,
+    wave_mean,
 )
 from posedu.sympy.absolute.sinusoidal import (
     commutant,
@@ -15,17 +25,37 @@ from posedu.sympy.absolute.sinusoidal import (
     sinusoidal,
     solve_offset_matrix,
 )
+from posedu.sympy.absolute.tables import (
+    embed_learned,
+    embed_random,
+    enter_learned,
+    one_hot,
+    sphere_moment,
+)
 
 __all__ = [
+    "butcher",
     "commutant",
     "embed_fourier_learned",
     "embed_fourier_random",
+    "embed_learned",
+    "embed_random",
     "embed_sinusoidal",
+    "enter_learned",
+    "floater",
+    "flow",
     "fourier_features",
     "gelu",
     "mean_over_normal",
     "offset_equations",
     "offset_matrix",
+    "one_hot",
+    "order_errors",
+    "released_field",
+    "rotation_field",
+    "runge_kutta",
     "sinusoidal",
     "solve_offset_matrix",
+    "sphere_moment",
+    "wave_mean",
 ]

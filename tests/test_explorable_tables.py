@@ -1,0 +1,53 @@
+"""A row beside all others, under the controls: the reference face's tables."""
+
+import numpy as np
+from explorables import FRAGMENTS, close, numbers
+
+from posedu.explorables import rows
+
+READ = """(figure) => ({
+  stems: figure.querySelector("path.stems").getAttribute("d"),
+  band: figure.querySelector("path.band").getAttribute("d"),
+  inputs: [...figure.querySelectorAll("input")].map((i) => i.valueAsNumber),
+  outputs: [...figure.querySelectorAll("output")].map((o) => o.textContent),
+  kind: figure.querySelector("select").value,
+  shuffled: figure.querySelector("button").getAttribute("aria-pressed") === "true",
+  summary: figure.querySelector(".summary").textContent,
+})"""
+
+
+def check(page):
+    """Stems, band and what is said; returns the cosines."""
+    shown = page.locator("figure").evaluate(READ)
+    row, power = map(int, shown["inputs"])
+    found = rows.cosines(shown["kind"], 2**power, row, shuffled=shown["shuffled"])
+    limit = rows.bound(2**power)
+    drawn = np.reshape(numbers(shown["stems"].replace("V", " ")), (-1, 3))
+    close(drawn, np.stack((range(48), np.zeros(48), found), -1), 4, 1e-9)
+    close(numbers(shown["band"].replace("H", " "))[1:4], [-limit, 47.5, limit], 4)
+    assert shown["outputs"] == [str(row), str(2**power)]
+    assert shown["summary"] == rows.said(found, row, limit)
+    return found
+
+
+def beside(found, row):
+    """The mean cosine of both neighbours, and of all that are farther away."""
+    near = np.isin(np.arange(len(found)), (row - 1, row + 1))
+    return found[near].mean(), np.abs(found[~near]).mean()
+
+
+def test_stems_follow_the_reference_and_only_sinusoids_know_neighbours(open_page):
+    page = open_page(FRAGMENTS["rows"])
+    row, power = (page.locator(f'input[name="{n}"]') for n in ("row", "power"))
+    few = np.abs(check(page)).mean()
+    power.press("End")
+    assert np.abs(check(page)).mean() < few
+    page.locator("button").click()
+    check(page)
+    page.locator("select").select_option("sinusoidal")
+    assert beside(check(page), 20)[0] < 0.95
+    page.locator("button").click()
+    assert beside(check(page), 20)[0] > 0.95
+    row.press("Home")
+    power.press("Home")
+    check(page)
