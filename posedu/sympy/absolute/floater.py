@@ -8,7 +8,7 @@ from typing import Any
 
 import sympy as sp
 
-from posedu._arguments import TABLEAUX, require_choice
+from posedu._arguments import FARTHEST, TABLEAUX, require_choice, require_dimension
 from posedu.sympy._expressions import expression, expressions, matrix
 from posedu.sympy.attention import Doors, Heads
 
@@ -151,6 +151,7 @@ def floater(
     tableau: str,
     delta: Any,
     steps: int = 5,
+    farthest: int = FARTHEST,
 ) -> Doors:
     """Queries, keys and values, each plus a vector that flows, as doors.
 
@@ -158,8 +159,14 @@ def floater(
     """
     h = released_field(flow_inner, flow_inner_bias, flow_outer, flow_outer_bias)
     options = {"tableau": tableau, "delta": delta, "steps": steps}
+    require_dimension("farthest", farthest, 1)
 
     def moved(heads: Heads, of: int, positions: Sequence[Any]) -> Heads:
+        if too_far := [t for t in positions if sp.Abs(t) > farthest]:
+            raise ValueError(
+                f"positions must be at most farthest = {farthest} in size, got "
+                f"{too_far[0]}"
+            )
         vectors = [flow(h, start[of, :].T, t, **options).T for t in positions]
         d = heads[0].cols
         return tuple(

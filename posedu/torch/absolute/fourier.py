@@ -355,7 +355,7 @@ def _drawn(shape: tuple[int, ...], sigma: float, seed: int) -> Tensor:
     normal = torch.randn(shape, generator=generator, dtype=torch.float32, device="cpu")
     f = sigma * normal
     require_all_finite(f"frequencies of deviation {sigma:g}", f)
-    return f.to(torch.get_default_device())
+    return f.to(torch.empty(0).device)
 
 
 def _given(pairs: int, own: tuple[int, ...], frequencies: Tensor) -> Tensor:
