@@ -280,6 +280,44 @@ def _dape(s, b, w, a, u, residual):
     return attention.steps(s.numpy(), keys, keys, doors).logits
 
 
+def _tape_heard(weights, z, mixing):
+    d = 2 * z.shape[2]
+    silent = dict(up=np.zeros((1, len(mixing))), down=np.zeros((len(mixing), 1)))
+    doors = rotary.tape(
+        d,
+        layout="half",
+        mixing="heads",
+        attended=mixing,
+        gate=np.zeros((1, 1)),
+        **silent,
+    )
+    return _tape_moved(doors, weights, z, np.zeros((len(z), 1)))
+
+
+def _tape_mixed(z, y, up, down, gate):
+    heads, tokens = z.shape[1], len(z)
+    doors = rotary.tape(
+        2 * z.shape[2],
+        layout="half",
+        mixing="heads",
+        attended=np.zeros((heads, heads)),
+        up=up,
+        down=down,
+        gate=gate,
+    )
+    return _tape_moved(doors, np.zeros((heads, tokens, tokens)), z, y)
+
+
+def _tape_moved(doors, weights, z, y):
+    q = np.zeros((z.shape[1], len(z), 2 * z.shape[2]))
+    blocks = np.stack(
+        (np.stack((z.real, -z.imag), -1), np.stack((z.imag, z.real), -1)), -2
+    )
+    tokens = attention.steps(q, q, q, doors, positions=blocks).tokens
+    moved = doors.update(weights, tokens, y)
+    return moved[..., 0, 0] + 1j * moved[..., 1, 0]
+
+
 OURS = {
     "order-5": lambda queries, keys: attention.causal_mask(keys)[-queries:],
     "order-7": attention.softmax,
@@ -330,6 +368,8 @@ OURS = {
     "terms-6": _tupe,
     "functions-2": _fire,
     "functions-5": _dape,
+    "tape-3": _tape_heard,
+    "tape-4": _tape_mixed,
     "stickbreaking-3": lambda z: stickbreaking.break_stick(z, attend_current=False)[0],
     "stickbreaking-4": lambda z: np.exp(_row(z)[1][0]),
     "stickbreaking-5": lambda z: _row(z)[0][0],

@@ -79,7 +79,7 @@ def test_content_moves_no_peak(seed):
 
 @pytest.mark.parametrize(
     "version",
-    [wrong.pope_without_softplus, wrong.pope_in_pairs, wrong.pope_with_the_phase_on_q],
+    [wrong.pope_without_softplus, wrong.pope_in_pairs, wrong.pope_with_the_phase_added],
 )
 def test_what_is_no_pope_is_seen(version):
     q, k, delta = drawn(3, 6, 4), drawn(4, 6, 4), -np.abs(drawn(5, 4))
@@ -116,7 +116,7 @@ def test_phases_end_at_a_turn():
 @pytest.mark.parametrize("route", ["eager", "sdpa", "flex"])
 def test_routes_agree_with_grouped_queries(route):
     torch.manual_seed(0)
-    module = PoPE(6, 2).double()
+    module = PoPE(6, 4).double()
     module.delta.data.uniform_(-6, 0)
     q = torch.randn(2, 4, 9, 6, dtype=torch.float64)
     k, v = torch.randn(2, 2, 2, 9, 6, dtype=torch.float64)
@@ -141,11 +141,11 @@ REFUSED = {
     "a base of 1": (lambda: PoPE(4, 2, base=1.0), "base must be finite and greater"),
     "other sizes": (
         lambda: attend_numpy(*np.ones((3, 2, 3, 4)), pope(delta=np.zeros((1, 4)))),
-        "needs keys",
+        "needs queries",
     ),
     "another layer": (
         lambda: Attention(16, heads=2, encoding=PoPE(8, 1)),
-        "PoPE was made for d = 8 and 1 key-value heads",
+        "PoPE was made for heads = 1",
     ),
 }
 

@@ -568,6 +568,32 @@ def dape_v2_of_the_authors(read, w_1, b_1, w_2, b_2, masked=True):
     return conv(hidden, w_2[:, :, None], b_2, padding=(0, reach))
 
 
+# FLOATER: slope(τ, d) → dp/dτ of the sinusoid; step(h, t, p, step) → p a step later.
+
+
+def slope_of_the_floater_paper(tau, d, base=10000.0):
+    """Eq. 9 of arXiv 2003.09229: the slope of sin(τ c^(j/d)) with c^(−j/d) in front."""
+    omega = base ** (-2 * np.arange(d // 2) / d)
+    return np.stack((np.cos(omega * tau) / omega, -np.sin(omega * tau) / omega), -1)
+
+
+def step_that_reads_the_time_once(h, t, p, step):
+    """All four stages at the time of the first: right where h does not read it."""
+    a = h(t, p)
+    b = h(t, p + step / 2 * a)
+    c = h(t, p + step / 2 * b)
+    return p + step / 6 * (a + 2 * b + 2 * c + h(t, p + step * c))
+
+
+def step_with_equal_weights(h, t, p, step):
+    """The plain mean of the four slopes."""
+    a = h(t, p)
+    b = h(t + step / 2, p + step / 2 * a)
+    c = h(t + step / 2, p + step / 2 * b)
+    return p + step / 4 * (a + b + c + h(t + step, p + step * c))
+
+
+FLOATER_STEPS = (step_that_reads_the_time_once, step_with_equal_weights)
 # NTK-aware scaling: bases that are met in place of b·s^{d/(d − 2)}.
 
 
@@ -617,8 +643,8 @@ def pope_in_pairs(q, k, delta):
     return _pope(q, k, 0, delta, omega, _softplus)
 
 
-def pope_with_the_phase_on_q(q, k, delta):
-    """The phase turns the query, which is the other direction."""
+def pope_with_the_phase_added(q, k, delta):
+    """The phase turns the query on, not back."""
     omega = 10000.0 ** (-np.arange(len(delta)) / len(delta))
     return _pope(q, k, delta, 0, omega, _softplus)
 

@@ -7,6 +7,7 @@ from posedu.catalog import (
     absolute,
     bias,
     gated,
+    nope,
     relative,
     rotary,
     scaling,
@@ -24,7 +25,7 @@ from posedu.catalog.records import (
     variant,
 )
 
-FAMILIES = (absolute, rotary, scaling, bias, relative, stickbreaking, gated)
+FAMILIES = (nope, absolute, rotary, scaling, bias, relative, stickbreaking, gated)
 
 CATALOG: dict[str, Encoding] = {
     encoding.name: encoding for family in FAMILIES for encoding in family.ENCODINGS

@@ -128,6 +128,38 @@ ENCODINGS = (
         unit="1",
     ),
     Encoding(
+        name="floater",
+        title="FLOATER",
+        paper="liu2020",
+        arxiv="2003.09229",
+        kind="doors",
+        doors=("rotate", "values"),
+        file="absolute.floater",
+        module="FLOATER",
+        variants=(
+            variant(tableau="3/8", delta=0.01, steps=2),
+            variant(tableau="classical", delta=0.02, steps=1),
+        ),
+        chapter="floater",
+        lab="floater",
+        parameters="2 * (d * h)**2 + 7 * d * h",
+        cost="O(L d_model²) for each projection, in O(L) steps one after another",
+        relative="no: each position has vectors of its own",
+        bounded="no: nothing keeps the flow near 0",
+        special_cases=(
+            SpecialCase(
+                "sinusoidal",
+                "h turns each pair of features at its frequency and p(0) is PE(0); "
+                "only the vectors agree, which go to q, k and v of each layer",
+                "eq-floater-sinusoid",
+                "part",
+            ),
+        ),
+        sizes=("heads", "d"),
+        unit="1",
+        reach=2,
+    ),
+    Encoding(
         name="fourier-random",
         title="Random Fourier features",
         paper="tancik2020",

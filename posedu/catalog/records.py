@@ -178,6 +178,9 @@ class Encoding(Record):
     ``face_sizes`` those that the other two faces take too. ``axes`` is the number of
     coordinates of a position, ``None`` for one that is a plain number.
 
+    ``reach`` is how far from 0 tools try it where its time goes with the position,
+    ``None`` where it does not.
+
     ``parameters`` (the trained ones of a layer) and ``unit`` (what d must be a multiple
     of) are formulas, see :meth:`evaluate`.
     """
@@ -194,6 +197,7 @@ class Encoding(Record):
     face_sizes: tuple[str, ...] = ()
     axes: int | None = None
     unit: str = "2"
+    reach: int | None = None
 
     @property
     def of_model(self) -> bool:

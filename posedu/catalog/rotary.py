@@ -301,6 +301,8 @@ ENCODINGS = (
                 parameters="h**2+2*h*width+width*h*d",
             ),
         ),
+        chapter="tape",
+        lab="tape",
         parameters="9*h**2+4*h**2*d",
         cost="O(L² d) a head and layer, for what positions hear",
         relative="exactly",

@@ -16,7 +16,7 @@ ENCODINGS = (
             variant(growth="steps", index_from=1, alpha=0.5, length=3.0),
             variant(growth="floor", index_from=1, alpha=0.5, length=3.0),
             variant(growth="power", index_from=0, alpha=0.5, length=3.0),
-            variant("heads", growth="learned", index_from=1, parameters="2*h"),
+            variant("heads", growth="learned", index_from=1, parameters="2*h", heads=4),
         ),
         parameters="0",
         cost="O(L d) a head and layer",

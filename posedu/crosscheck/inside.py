@@ -5,8 +5,9 @@ drawn at random as the coarsest dtype holds them, so that all compute with the s
 numbers: up to twelve tokens, d in 1 … 16; positions 0, 1, …, far from 0, negative,
 real, of each row its own; grouped queries; small logits and, in float32 and wider,
 large ones. PyTorch takes every route that serves the encoding; on a CPU FlexAttention
-has no gradient and is no kernel, and takes part in float64. The symbolic face,
-evaluated to 40 digits, takes part up to three tokens.
+has no gradient and is no kernel, and takes part in float64. Where positions move from
+layer to layer there are two layers, of the same tokens, and the result is the second's.
+The symbolic face, evaluated to 40 digits, takes part up to three tokens.
 
 The model of rounding is statistical. The reference runs unmodified on numbers that
 round at random after every operation (:mod:`posedu.crosscheck.rounding`), by relative
@@ -30,6 +31,7 @@ runs decides otherwise than the exact one, at twice u in bfloat16, are drawn aga
 counted; a direction is shortened until no step of the difference crosses a kink.
 """
 
+import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -213,6 +215,11 @@ class _Case:
         if "tokens" in encoding.sizes:  # the rows of a table
             self.positions = tuple(
                 tuple(p % TOKENS for p in row) for row in shape.positions
+            )
+        if encoding.reach is not None:
+            self.positions = tuple(
+                tuple(math.fmod(p, encoding.reach) for p in row)
+                for row in shape.positions
             )
         unit = encoding.divisor(variant)
         self.d = -(-shape.d // unit) * unit

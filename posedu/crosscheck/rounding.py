@@ -3,6 +3,7 @@
 The reference face runs unmodified, on arrays of :class:`Rounded` numbers. Every
 operation on them is followed by a rounding, a random relative error; the spread of the
 results over several runs is the error that such roundings cause, whatever the formula.
+What follows from exact numbers alone is exact, and rounded as it is added to others.
 A gradient's is found in the same way: with the errors of a run held fixed, the result
 is a smooth function, whose slope has each factor of the chain rule off by a rounding.
 
@@ -55,6 +56,7 @@ class Arithmetic:
         self.stored, self.inner, self.summed, self.seed = stored, inner, summed, seed
         self.decisions: list[bytes] = []
         self._rng = np.random.default_rng(seed)
+        self._rng_of_known = np.random.default_rng((seed, 1))
 
     @property
     def key(self) -> tuple[float, float, float, int]:
@@ -83,6 +85,14 @@ class Arithmetic:
         if amount == 0:
             return 0.0
         drawn = self._rng.uniform(-amount, amount, np.shape(size))
+        return np.where(np.isfinite(size), size, 0.0) * drawn
+
+    def errors_of_known(self, x: "Rounded") -> np.ndarray | float:
+        """A rounding of what is exact here, for a face has to compute it, too."""
+        if self.inner == 0 or x.arithmetic.key == self.key or not _is_inexact(x):
+            return 0.0
+        size = np.abs(x.view(np.ndarray))
+        drawn = self._rng_of_known.uniform(-self.inner, self.inner, size.shape)
         return np.where(np.isfinite(size), size, 0.0) * drawn
 
     def store(self, x: Any) -> Any:
@@ -125,6 +135,9 @@ class Rounded(np.ndarray):
         is_product = ufunc is np.matmul
         amount = arithmetic.stored if is_product else arithmetic.inner
         rounded = result + arithmetic.errors(result, amount)
+        if ufunc is np.add and method == "__call__":
+            known = [x for x in inputs if isinstance(x, Rounded)]
+            rounded = sum(map(arithmetic.errors_of_known, known), rounded)
         if is_product or (ufunc is np.add and method != "__call__"):
             options.pop("out", None)
             size = getattr(ufunc, method)(*map(_size, given), **options)

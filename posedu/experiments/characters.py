@@ -24,6 +24,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -234,8 +235,10 @@ class Run(AnyRun):
     rate: float
     bits: dict[str, float]
 
+    known: ClassVar[tuple[str, ...]] = tuple(ALL)
+
     def __post_init__(self) -> None:
-        require_choice("encoding", self.encoding, tuple(ALL))
+        require_choice("encoding", self.encoding, self.known)
         super().__post_init__()
         for length, value in self.bits.items():
             require_finite(f"{self.name}: bits at {length}", value)

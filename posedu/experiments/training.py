@@ -1,6 +1,6 @@
 """What the experiments train, and how."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from jaxtyping import Float, Int
@@ -14,7 +14,8 @@ from posedu.torch import Encoding, Transformer
 class CausalModel(nn.Module):
     """A causal transformer that says something after every token.
 
-    ``make`` makes the encoding of a layer; one that acts on the input is made once.
+    ``make`` makes the encoding of a layer, the first one's first; one that acts on the
+    input is made once. ``window`` is how far back each layer sees.
     Of one seed all have the same initial weights but for their encodings'.
     """
 
@@ -29,6 +30,7 @@ class CausalModel(nn.Module):
         d: int,
         route: str | None,
         seed: int,
+        window: Sequence[int | None] | None = None,
     ):
         super().__init__()
         torch.manual_seed(seed)
@@ -43,6 +45,7 @@ class CausalModel(nn.Module):
             encoding=None if acts_on_input else encodings,
             input=encodings[0] if acts_on_input else None,
             route=route,
+            window=window,
             expansion=2,
         )
         self.answer = nn.Linear(heads * d, labels)

@@ -11,17 +11,20 @@ from posedu.explorables.dials import rotation_explorable
 from posedu.explorables.drift import drift_explorable
 from posedu.explorables.frame import Choice, Explorable, Reveal, Slider, Switch
 from posedu.explorables.gates import gates_explorable
+from posedu.explorables.orbit import orbit_explorable
 from posedu.explorables.order import order_explorable
 from posedu.explorables.patches import patches_explorable
 from posedu.explorables.paths import paths_explorable
 from posedu.explorables.planes import planes_explorable
 from posedu.explorables.reach import reach_explorable
 from posedu.explorables.rows import rows_explorable
+from posedu.explorables.ruler import ruler_explorable
 from posedu.explorables.sinusoidal import sinusoidal_explorable
 from posedu.explorables.sphere import generators_explorable, turns_explorable
 from posedu.explorables.stick import stick_explorable
 from posedu.explorables.stretch import stretch_explorable
 from posedu.explorables.terms import terms_explorable
+from posedu.explorables.unseen import unseen_explorable
 from posedu.explorables.vectors import vectors_explorable
 from posedu.explorables.waves import waves_explorable
 
@@ -36,6 +39,7 @@ __all__ = [
     "drift_explorable",
     "gates_explorable",
     "generators_explorable",
+    "orbit_explorable",
     "order_explorable",
     "patches_explorable",
     "paths_explorable",
@@ -43,11 +47,13 @@ __all__ = [
     "reach_explorable",
     "rotation_explorable",
     "rows_explorable",
+    "ruler_explorable",
     "sinusoidal_explorable",
     "stick_explorable",
     "stretch_explorable",
     "terms_explorable",
     "turns_explorable",
+    "unseen_explorable",
     "vectors_explorable",
     "waves_explorable",
 ]

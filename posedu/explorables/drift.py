@@ -14,8 +14,8 @@ Array = np.ndarray
 
 TOKENS, D, BASE = 4, 4, 16.0  # pairs turn by 1 and 1/4 a position
 LOUD = 1  # the token whose key may be longer
-LAYERS, ATTENDED, KEY, SHIFT = 2, 0.3, 2.0, 0.0  # drawn where scripts do not run
-SCALE, WIDE = 34, 2.85  # pixels of a radius, radii to the edge
+LAYERS, ATTENDED, KEY, SHIFT = 2, 0.2, 2.0, 0.0  # drawn where scripts do not run
+SCALE, WIDE = 41, 2.35  # pixels of a radius, radii to the edge
 
 
 class Drift(NamedTuple):
@@ -35,8 +35,9 @@ def drift_explorable() -> Explorable:
     return explorable(
         "drift",
         f"""
-<svg viewBox="0 0 400 {2 * WIDE * SCALE + 30:g}" role="img" aria-label="Two planes with
- a circle each, and four tokens in each plane, with the ways that they came">
+<svg viewBox="0 0 400 {2 * WIDE * SCALE + 30:g}" font-size="14" role="img"
+ aria-label="Two planes with a circle each, and four tokens in each plane, with the ways
+ that they came">
 {circles}</svg>
 <p>{_key()}</p>
 <p>token 3 looks at them by <output class="weights" aria-live="off"
@@ -44,9 +45,9 @@ def drift_explorable() -> Explorable:
         (
             Slider("layers", "layers", 0, 3, LAYERS),
             Slider(
-                "attended", "attended c", -0.4, 0.4, ATTENDED, 0.1, f"{ATTENDED:.1f}"
+                "attended", "attended c", -0.3, 0.3, ATTENDED, 0.1, f"{ATTENDED:.1f}"
             ),
-            Slider("key", f"length of key {LOUD}", 0, 4, KEY, 0.5, f"{KEY:.1f}"),
+            Slider("key", f"length, key {LOUD}", 0, 4, KEY, 0.5, f"{KEY:.1f}"),
             Slider("shift", "shift of all", 0, 12, SHIFT, 0.5, f"{SHIFT:.1f}"),
         ),
         said=_said(LAYERS, ATTENDED, SHIFT, at),

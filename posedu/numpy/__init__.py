@@ -1,5 +1,6 @@
 """The reference face: float64 NumPy, as close to the printed formula as code can be."""
 
+from posedu.numpy.absolute.floater import floater
 from posedu.numpy.absolute.fourier import (
     embed_fourier_learned,
     embed_fourier_random,
@@ -13,6 +14,7 @@ from posedu.numpy.absolute.tables import (
 from posedu.numpy.attention import Doors, Tokens, attend
 from posedu.numpy.bias import alibi, dape, fire, kerple_log, kerple_power, sandwich, t5
 from posedu.numpy.gated import cope, fox, fox_pro
+from posedu.numpy.nope import nope
 from posedu.numpy.relative import (
     deberta,
     inkling,
@@ -64,6 +66,7 @@ __all__ = [
     "embed_sinusoidal",
     "enter_learned",
     "fire",
+    "floater",
     "fope",
     "fope_offset",
     "fox",
@@ -78,6 +81,7 @@ __all__ = [
     "longrope",
     "mixed",
     "music_transformer",
+    "nope",
     "ntk",
     "ntk_dynamic",
     "p_rope",

@@ -1,5 +1,6 @@
 """The symbolic face: small exact matrices, for the proofs in the chapters and tests."""
 
+from posedu.sympy.absolute.floater import floater
 from posedu.sympy.absolute.fourier import (
     embed_fourier_learned,
     embed_fourier_random,
@@ -13,6 +14,7 @@ from posedu.sympy.absolute.tables import (
 from posedu.sympy.attention import Doors, Tokens, attend
 from posedu.sympy.bias import alibi, dape, fire, kerple_log, kerple_power, sandwich, t5
 from posedu.sympy.gated import cope, fox, fox_pro
+from posedu.sympy.nope import nope
 from posedu.sympy.relative import (
     deberta,
     inkling,
@@ -54,6 +56,7 @@ __all__ = [
     "embed_sinusoidal",
     "enter_learned",
     "fire",
+    "floater",
     "fope",
     "fope_offset",
     "fox",
@@ -65,6 +68,7 @@ __all__ = [
     "log_n",
     "mixed",
     "music_transformer",
+    "nope",
     "pope",
     "rope",
     "sandwich",

@@ -17,6 +17,11 @@ from posedu.timing.results import Measurement, Timing, collect, compare
 from posedu.torch import Attention, grid
 
 
+def _is_rotation(entry: Encoding) -> bool:
+    """Whether it turns features by their positions, and so is timed alone."""
+    return entry.kind == "features" and "rotate" in entry.doors
+
+
 def _inputs(
     entry: Encoding,
     length: int,
@@ -26,7 +31,7 @@ def _inputs(
     device: torch.device,
 ) -> tuple[Tensor, ...]:
     """What passes the encoding's door: q and k, or x."""
-    rotates = entry.doors == ("rotate",)
+    rotates = _is_rotation(entry)
     shape = (1, heads, length, d) if rotates else (1, length, heads * d)
     return tuple(
         torch.randn(shape, dtype=dtype, device=device, requires_grad=True)
@@ -39,12 +44,11 @@ def _at_its_door(
 ) -> Run:
     """The encoding applied to the inputs, as a model would."""
     length, width = inputs[0].shape[-2:]
-    rotates = entry.doors == ("rotate",)
-    d = width if rotates else width // heads
+    d = width if _is_rotation(entry) else width // heads
     module = entry.make(variant, d=d, heads=heads, tokens=length)
     module.to(inputs[0].device)
     positions = _positions(entry, length, inputs[0].device)
-    if rotates:
+    if _is_rotation(entry):
         return lambda: module.rotate(*inputs, positions)
     if entry.kind == "features":
         return lambda: (module(*inputs, positions),)
@@ -109,7 +113,7 @@ def time_encoding(
     """Time an encoding at its door, forward and forward + backward, against the limit.
 
     Every variant of the catalog that fits d is timed. For one sequence of each length
-    the tensors are q and k ``[1, heads, L, d]`` (door ``rotate``), or x
+    the tensors are q and k ``[1, heads, L, d]`` (of features that turn), or x
     ``[1, L, heads · d]``. Where positions move from layer to layer, those of the next
     one are part of the result, and what attention gathered stands for what the
     perceptron says. The limit of forward + backward is twice the copy, or bare

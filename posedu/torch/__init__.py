@@ -1,5 +1,6 @@
 """The fast face: modules to train with, on CPU and GPU."""
 
+from posedu.torch.absolute.floater import FLOATER
 from posedu.torch.absolute.fourier import FourierLearned, FourierRandom
 from posedu.torch.absolute.sinusoidal import Sinusoidal
 from posedu.torch.absolute.tables import (
@@ -12,6 +13,7 @@ from posedu.torch.attention import Attention, KVCache, attend
 from posedu.torch.bias import DAPE, FIRE, T5, ALiBi, KERPLELog, KERPLEPower, Sandwich
 from posedu.torch.encoding import Encoding, Tokens
 from posedu.torch.gated import CoPE, FoX, FoXPro
+from posedu.torch.nope import NoPE
 from posedu.torch.relative import (
     TUPE,
     DeBERTa,
@@ -43,6 +45,7 @@ from posedu.torch.transformer import Transformer
 __all__ = [
     "DAPE",
     "FIRE",
+    "FLOATER",
     "T5",
     "TAPE",
     "TUPE",
@@ -70,6 +73,7 @@ __all__ = [
     "LogN",
     "MixedRoPE",
     "MusicTransformer",
+    "NoPE",
     "PoPE",
     "Random",
     "RoPE",

@@ -1,5 +1,11 @@
 """Absolute encodings, the reference face: a module an encoding."""
 
+from posedu.numpy.absolute.floater import (
+    floater,
+    flow,
+    released_field,
+    runge_kutta,
+)
 from posedu.numpy.absolute.fourier import (
     embed_fourier_learned,
     embed_fourier_random,
@@ -27,11 +33,15 @@ __all__ = [
     "embed_random",
     "embed_sinusoidal",
     "enter_learned",
+    "floater",
+    "flow",
     "fourier_features",
     "gaussian_kernel",
     "gelu",
     "offset_matrix",
     "one_hot",
     "random_table",
+    "released_field",
+    "runge_kutta",
     "sinusoidal",
 ]

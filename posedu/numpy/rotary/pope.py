@@ -21,8 +21,9 @@ def pope(*, delta: Float[Array, "heads d"], base: float = 10000.0) -> Doors:
     Parameters
     ----------
     delta
-        δ for each head of keys and each feature; what is not in [−2π, 0] counts as the
-        nearer end.
+        δ for each head and each feature; what is not in [−2π, 0] counts as the nearer
+        end. It turns the query back: where each query has a key of its own, that is to
+        turn the key.
     base
         Of the frequencies ω_c = base^(−c/d), one for each feature. Default 10000 (the
         paper).
@@ -34,8 +35,8 @@ def pope(*, delta: Float[Array, "heads d"], base: float = 10000.0) -> Doors:
     Raises
     ------
     TypeError, ValueError
-        ``delta`` that holds no floats or is not one row for each head of keys; a
-        ``base`` that is not above 1.
+        ``delta`` that holds no floats or is not one row for each head; a ``base`` that
+        is not above 1.
     """
     delta = require_floats("delta", delta)
     if delta.ndim != 2:
@@ -44,14 +45,14 @@ def pope(*, delta: Float[Array, "heads d"], base: float = 10000.0) -> Doors:
     omega = frequencies(2 * delta.shape[-1], base=require_base(base))
 
     def rotate(q: Array, k: Array, positions: Array) -> tuple[Array, Array]:
-        if positions.ndim != 1 or k.shape[::2] != delta.shape:
+        if positions.ndim != 1 or q.shape[::2] != delta.shape:
             raise ValueError(
-                f"pope with delta of shape {list(delta.shape)} needs keys [heads, "
+                f"pope with delta of shape {list(delta.shape)} needs queries [heads, "
                 "tokens, d] that match and one number for each position, got "
-                f"{list(k.shape)} and {list(positions.shape)}"
+                f"{list(q.shape)} and {list(positions.shape)}"
             )
         angle = positions[:, None] * omega
-        return _polar(q, angle), _polar(k, angle + phase[:, None])
+        return _polar(q, angle - phase[:, None]), _polar(k, angle)
 
     return Doors(rotate=rotate)
 

@@ -1,5 +1,14 @@
 """Absolute encodings, the symbolic face: a module an encoding."""
 
+from posedu.sympy.absolute.floater import (
+    butcher,
+    floater,
+    flow,
+    order_errors,
+    released_field,
+    rotation_field,
+    runge_kutta,
+)
 from posedu.sympy.absolute.fourier import (
     embed_fourier_learned,
     embed_fourier_random,
@@ -24,6 +33,7 @@ from posedu.sympy.absolute.tables import (
 )
 
 __all__ = [
+    "butcher",
     "commutant",
     "embed_fourier_learned",
     "embed_fourier_random",
@@ -31,12 +41,18 @@ __all__ = [
     "embed_random",
     "embed_sinusoidal",
     "enter_learned",
+    "floater",
+    "flow",
     "fourier_features",
     "gelu",
     "mean_over_normal",
     "offset_equations",
     "offset_matrix",
     "one_hot",
+    "order_errors",
+    "released_field",
+    "rotation_field",
+    "runge_kutta",
     "sinusoidal",
     "solve_offset_matrix",
     "sphere_moment",

@@ -10,31 +10,29 @@ from posedu.sympy.frequencies import frequencies
 from posedu.sympy.stickbreaking import softplus
 
 
-def polar(x: sp.Matrix, angles: Sequence[sp.Expr]) -> sp.Matrix:
-    """A row of contents as lengths at these angles, cosines and then sines."""
-    lengths = [softplus(entry) for entry in x]
-    pairs = list(zip(lengths, angles, strict=True))
-    return sp.Matrix([[r * f(a) for f in (sp.cos, sp.sin) for r, a in pairs]])
-
-
 def pope(*, delta: sp.Matrix, base: sp.Expr | float = 10000) -> Doors:
     """PoPE as doors; see :func:`posedu.numpy.rotary.pope`. Equation ``def-pope``."""
     delta = matrix("delta", delta)
     omega = frequencies(2 * delta.cols, base=expression("base", base))
+    phase = delta.applyfunc(lambda d: sp.Min(0, sp.Max(-2 * sp.pi, d)))
 
-    def rows(heads: Heads, positions: Sequence[sp.Expr], phases: sp.Matrix) -> Heads:
-        def row(h: int, i: int) -> sp.Matrix:
-            angles = sp.Matrix([[w * positions[i] for w in omega]]) + phases[h, :]
-            return polar(heads[h][i, :], list(angles))
-
-        tokens = range(len(positions))
-        return tuple(
-            sp.Matrix.vstack(*(row(h, i) for i in tokens)) for h in range(len(heads))
+    def turned(own: sp.Matrix, positions: Sequence, phases: sp.Matrix) -> sp.Matrix:
+        angles = sp.Matrix([[w * at for w in omega] for at in positions])
+        for i in range(angles.rows):
+            angles[i, :] -= phases
+        lengths = own.applyfunc(softplus)
+        return sp.Matrix.hstack(
+            *(
+                lengths.multiply_elementwise(angles.applyfunc(f))
+                for f in (sp.cos, sp.sin)
+            )
         )
 
     def rotate(q: Heads, k: Heads, positions: Sequence[sp.Expr]) -> tuple[Heads, Heads]:
-        phase = delta.applyfunc(lambda d: sp.Min(0, sp.Max(-2 * sp.pi, d)))
-        none = sp.zeros(len(q), delta.cols)
-        return rows(q, positions, none), rows(k, positions, phase)
+        none = sp.zeros(1, delta.cols)
+        return (
+            tuple(turned(own, positions, phase[h, :]) for h, own in enumerate(q)),
+            tuple(turned(own, positions, none) for own in k),
+        )
 
-    return Doors(rotate=rotate)
+    return Doors(rotate=rotate, heads=delta.rows)

@@ -1,5 +1,6 @@
 """Absolute encodings, the fast face: a module an encoding."""
 
+from posedu.torch.absolute.floater import FLOATER, Flow
 from posedu.torch.absolute.fourier import FourierLearned, FourierRandom
 from posedu.torch.absolute.sinusoidal import Sinusoidal
 from posedu.torch.absolute.tables import (
@@ -10,7 +11,9 @@ from posedu.torch.absolute.tables import (
 )
 
 __all__ = [
+    "FLOATER",
     "BERTInput",
+    "Flow",
     "FourierLearned",
     "FourierRandom",
     "Learned",

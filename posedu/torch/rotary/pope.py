@@ -10,7 +10,7 @@ from torch.nn import functional
 from posedu._arguments import require_base, require_dimension
 from posedu.torch._kernels import without_autocast
 from posedu.torch._tensors import Positions, align_positions, angles
-from posedu.torch.encoding import Encoding, Sizes
+from posedu.torch.encoding import Encoding
 from posedu.torch.frequencies import frequencies
 
 
@@ -25,7 +25,7 @@ class PoPE(Encoding):
     d
         Head dimension.
     heads
-        Of keys: each has a phase ``delta`` for each feature, 0 at the start.
+        Of queries: each has a phase ``delta`` for each feature, 0 at the start.
     base
         Default 10000 (the paper).
 
@@ -45,14 +45,6 @@ class PoPE(Encoding):
         self.base = require_base(base)
         self.delta = nn.Parameter(torch.zeros(heads, d))
 
-    def require(self, layer: Sizes) -> None:
-        """Raise unless the layer has d, and as many heads of keys."""
-        if (self.d, self.heads) != (layer.d, layer.kv_heads):
-            raise ValueError(
-                f"PoPE was made for d = {self.d} and {self.heads} key-value heads, the "
-                f"layer has d = {layer.d} and {layer.kv_heads}"
-            )
-
     def rotate(
         self,
         q: Float[Tensor, "batch heads tokens d"],
@@ -62,12 +54,12 @@ class PoPE(Encoding):
         Float[Tensor, "batch heads tokens 2*d"],
         Float[Tensor, "batch kv_heads tokens 2*d"],
     ]:
-        """Lengths of the contents at angles of the positions, keys with a phase."""
+        """Lengths of the contents at angles of the positions, less a query's phase."""
         omega = frequencies(2 * self.d, base=self.base, device=q.device)
         angle = angles(align_positions(positions, q), omega)
         phase = self.delta.double().clamp(-2 * math.pi, 0.0)[:, None]
         with without_autocast(q):
-            return _polar(q, angle), _polar(k, angle + phase)
+            return _polar(q, angle - phase), _polar(k, angle)
 
     def extra_repr(self) -> str:
         """Say the sizes when the module is printed."""

@@ -1,0 +1,34 @@
+"""The record of attention without positions."""
+
+from posedu.catalog.records import ATTENTION, Encoding, SpecialCase, variant
+
+ENCODINGS = (
+    Encoding(
+        name="nope",
+        title="NoPE",
+        paper="haviv2022",
+        arxiv="2203.16634",
+        kind="doors",
+        doors=("rotate",),
+        file="nope",
+        module="NoPE",
+        variants=(
+            variant(factor=1.0),
+            variant(factor=1.2),
+            variant("heads", module={"factor": 1.6}, parameters="h"),
+        ),
+        parameters="0",
+        cost="none; with a factor, one product for each feature of a query",
+        relative="needs no position: causal layers tell early from late by the keys "
+        "that they see",
+        bounded="yes: logits know no position",
+        adopters=(
+            "Command A (layers of full attention)",
+            "Llama 4 (every fourth layer)",
+            "SmolLM3 (every fourth layer)",
+        ),
+        special_cases=(SpecialCase(ATTENTION, "the factor is 1", "eq-nope-plain"),),
+        sizes=(),
+        unit="1",
+    ),
+)

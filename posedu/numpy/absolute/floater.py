@@ -1,0 +1,273 @@
+"""FLOATER: vectors of positions that flow along a learned differential equation."""
+
+from collections.abc import Callable
+
+import numpy as np
+from jaxtyping import Float
+
+from posedu._arguments import (
+    FARTHEST,
+    TABLEAUX,
+    require_choice,
+    require_dimension,
+    require_positive,
+)
+from posedu.numpy._arrays import (
+    Positions,
+    require_floats,
+    require_positions,
+)
+from posedu.numpy.attention import Doors
+
+Array = np.ndarray
+Field = Callable[[Array | float, Array], Array]
+"""The right side h(t, p): times that broadcast against states ``[..., width]``."""
+
+
+def runge_kutta(
+    h: Field,
+    time: Array | float,
+    p: Float[Array, "*states width"],
+    step: Array | float,
+    *,
+    tableau: str,
+) -> Float[Array, "*states width"]:
+    """One step of the Runge–Kutta method of order four, from ``time`` on.
+
+    ``"classical"`` has its stages at 0, 1/2, 1/2 and 1, ``"3/8"`` at 0, 1/3, 2/3 and
+    1: what torchdiffeq, and so the code of arXiv 2003.09229, calls "rk4". Equation
+    ``def-floater-step``.
+
+    Raises
+    ------
+    ValueError
+        Unknown ``tableau``.
+    """
+    a = h(time, p)
+    if require_choice("tableau", tableau, TABLEAUX) == "classical":
+        b = h(time + step / 2, p + step / 2 * a)
+        c = h(time + step / 2, p + step / 2 * b)
+        d = h(time + step, p + step * c)
+        return p + step / 6 * (a + 2 * b + 2 * c + d)
+    b = h(time + step / 3, p + step / 3 * a)
+    c = h(time + step * 2 / 3, p + step * (b - a / 3))
+    d = h(time + step, p + step * (a - b + c))
+    return p + step / 8 * (a + 3 * b + 3 * c + d)
+
+
+def flow(
+    h: Field,
+    start: Float[Array, "*states width"],
+    positions: Positions,
+    *,
+    tableau: str,
+    delta: float,
+    steps: int = 5,
+    farthest: int = FARTHEST,
+) -> Float[Array, "*tokens_and_states width"]:
+    """Follow p' = h(t, p) from ``start`` at position 0 to each position.
+
+    Position i is the time ``i · delta``. The solver takes ``steps`` steps of equal
+    length from a whole position to the next, whatever positions are asked for, and
+    part of one to a position between: what a position gets depends on nothing else.
+    Before 0 it goes backwards. Equation ``def-floater``.
+
+    Parameters
+    ----------
+    h
+        Times (a number, or an array that broadcasts) and states to their slopes.
+    start
+        p(0), one state or several, each of ``width`` features.
+    positions
+        Integers or finite reals, any shape and order.
+    tableau
+        See :func:`runge_kutta`.
+    delta
+        Time between neighbours (the paper's Δt): 0.1 in the text, 0.01 in its code.
+    steps
+        Default 5 (the code; the text names no solver's step).
+    farthest
+        Positions beyond are refused, for time goes with the largest. Default 2¹⁶.
+
+    Raises
+    ------
+    TypeError, ValueError
+        ``start`` that holds no floats or is one number, positions not finite or too
+        far, ``delta`` not positive, ``steps`` or ``farthest`` not a positive integer,
+        unknown ``tableau``; a flow that grows out of float64 before the farthest
+        position.
+    """
+    start = require_floats("start", start)
+    if start.ndim == 0 or start.size == 0:
+        raise ValueError(
+            f"start must be [..., width], not empty, got shape {list(start.shape)}"
+        )
+    positions = require_positions(positions)
+    require_choice("tableau", tableau, TABLEAUX)
+    require_positive("delta", delta)
+    require_dimension("steps", steps, 1)
+    require_dimension("farthest", farthest, 1)
+    if np.abs(positions).max(initial=0) > farthest:
+        raise ValueError(
+            f"positions must be at most farthest = {farthest} in size, for the flow "
+            f"is followed step by step; got {np.abs(positions).max():g}"
+        )
+
+    with np.errstate(over="ignore", invalid="ignore"):
+        out = _followed(h, start, positions, tableau, delta / steps, steps)
+    if not np.isfinite(out).all():
+        raise ValueError(
+            "the flow grows out of float64 before the farthest position; give a "
+            f"smaller delta, got {delta:g}"
+        )
+    return out
+
+
+def _followed(
+    h: Field, start: Array, positions: Array, tableau: str, step: float, steps: int
+) -> Array:
+    """Node by node in both directions from 0, then part of a step from the last."""
+    count = np.abs(positions) * steps
+    whole = np.floor(count)
+    sign = np.where(positions < 0, -1, 1)
+    last_nodes = np.empty((*positions.shape, *start.shape))
+    for direction in (-1, 1):
+        is_there = sign == direction
+        node, last = start, whole[is_there].max(initial=0)
+        for n in range(int(last) + 1):
+            last_nodes[is_there & (whole == n)] = node
+            if n < last:
+                time = direction * n * step
+                node = runge_kutta(h, time, node, direction * step, tableau=tableau)
+    over = (*positions.shape, *[1] * start.ndim)
+    time = (sign * whole * step).reshape(over)
+    rest = (sign * (count - whole) * step).reshape(over)
+    return runge_kutta(h, time, last_nodes, rest, tableau=tableau)
+
+
+def released_field(
+    inner: Float[Array, "hidden width_and_time"],
+    inner_bias: Float[Array, "hidden"],
+    outer: Float[Array, "width hidden_and_time"],
+    outer_bias: Float[Array, "width"],
+) -> Field:
+    """The h of the code of arXiv 2003.09229: one hidden layer of ReLUs.
+
+    Both layers read the time beside their features, as the last. Equation
+    ``def-floater-field``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Arrays that hold no floats, or of shapes that do not fit each other.
+    """
+    inner, outer = require_floats("inner", inner), require_floats("outer", outer)
+    inner_bias = require_floats("inner_bias", inner_bias)
+    outer_bias = require_floats("outer_bias", outer_bias)
+    hidden, width = inner_bias.size, outer_bias.size
+    shapes = {"inner": (hidden, width + 1), "inner_bias": (hidden,)}
+    shapes |= {"outer": (width, hidden + 1), "outer_bias": (width,)}
+    given = inner.shape, inner_bias.shape, outer.shape, outer_bias.shape
+    for (name, needed), shape in zip(shapes.items(), given, strict=True):
+        if shape != needed:
+            raise ValueError(
+                f"{name} must be {list(needed)} for {width} features and {hidden} "
+                f"hidden ones, got shape {list(shape)}"
+            )
+
+    w, w_time, v, v_time = inner[:, :-1], inner[:, -1], outer[:, :-1], outer[:, -1]
+
+    def h(t: Array | float, p: Array) -> Array:
+        hidden = np.maximum(p @ w.T + (t * w_time + inner_bias), 0)
+        return hidden @ v.T + (t * v_time + outer_bias)
+
+    return h
+
+
+def floater(
+    *,
+    start: Float[Array, "3 width"],
+    flow_inner: Float[Array, "hidden width_and_time"],
+    flow_inner_bias: Float[Array, "hidden"],
+    flow_outer: Float[Array, "width hidden_and_time"],
+    flow_outer_bias: Float[Array, "width"],
+    tableau: str,
+    delta: float,
+    steps: int = 5,
+    farthest: int = FARTHEST,
+) -> Doors:
+    """A layer's queries, keys and values, each plus a vector that flows, as doors.
+
+    The paper adds them as biases of the three projections (arXiv 2003.09229 §3.3):
+    each projection of each layer has its own p(0), all share h.
+
+    Parameters
+    ----------
+    start
+        p(0) of queries, keys and values, one after another; ``width`` is that of all
+        heads of the layer together. Keys and values of fewer heads get the first of
+        its features.
+    flow_inner, flow_inner_bias, flow_outer, flow_outer_bias
+        Of h: see :func:`released_field`.
+    tableau, delta, steps, farthest
+        See :func:`flow`.
+
+    Returns
+    -------
+    Equation ``def-floater-doors``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As :func:`flow` and :func:`released_field`; a layer of another width.
+    """
+    h = released_field(flow_inner, flow_inner_bias, flow_outer, flow_outer_bias)
+    start = require_floats("start", start)
+    if start.shape != (3, flow_outer_bias.size):
+        raise ValueError(
+            f"start must be [3, {flow_outer_bias.size}] like h, got shape "
+            f"{list(start.shape)}"
+        )
+    require_choice("tableau", tableau, TABLEAUX)
+    require_positive("delta", delta)
+    require_dimension("steps", steps, 1)
+    require_dimension("farthest", farthest, 1)
+
+    def at(which: slice, positions: Positions) -> Float[Array, "tokens states width"]:
+        positions = require_positions(positions)
+        if positions.ndim != 1:
+            raise ValueError(
+                "positions must be one number for each token, got shape "
+                f"{list(positions.shape)}"
+            )
+        return flow(
+            h,
+            start[which],
+            positions,
+            tableau=tableau,
+            delta=delta,
+            steps=steps,
+            farthest=farthest,
+        )
+
+    def rotate(q: Array, k: Array, positions: Positions) -> tuple[Array, Array]:
+        heads, _, d = q.shape
+        if heads * d != start.shape[1]:
+            raise ValueError(
+                f"start must be [3, {heads * d}] for {heads} heads of {d} features, "
+                f"got shape {list(start.shape)}"
+            )
+        p = at(slice(0, 2), positions)
+        return _moved(q, p[:, 0]), _moved(k, p[:, 1])
+
+    def values(v: Array, positions: Positions) -> Array:
+        return _moved(v, at(slice(2, 3), positions)[:, 0])
+
+    return Doors(rotate=rotate, values=values)
+
+
+def _moved(
+    x: Float[Array, "heads tokens d"], p: Float[Array, "tokens width"]
+) -> Float[Array, "heads tokens d"]:
+    heads, tokens, d = x.shape
+    return x + p[:, : heads * d].reshape(tokens, heads, d).swapaxes(0, 1)

@@ -1,0 +1,52 @@
+"""No position at all: attention as it is, sharpened by a factor of each head."""
+
+import numpy as np
+from jaxtyping import Float
+
+from posedu._arguments import require_finite
+from posedu.numpy._arrays import Positions, require_floats
+from posedu.numpy.attention import Doors
+
+Array = np.ndarray
+
+
+def nope(*, factor: Float[Array, "heads"] | float = 1.0) -> Doors:
+    """Attention without positions (NoPE, arXiv 2203.16634) as doors.
+
+    Parameters
+    ----------
+    factor
+        What logits are multiplied by besides 1/√d: λ √d of arXiv 2404.12224. 1 is
+        plain attention, more is sharper, 0 looks at all keys alike. One number is the
+        paper's uniform scale, ``[heads]`` its scale of each head. Default 1.
+
+    Returns
+    -------
+    Equation ``def-nope``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        A factor that is not finite or neither a number nor ``[heads]``; another number
+        of heads.
+    """
+    if isinstance(factor, Array):
+        factor = require_floats("factor", factor)
+        if factor.ndim != 1 or not factor.size or not np.isfinite(factor).all():
+            raise ValueError(
+                "factor must be one finite number or [heads] of them, got "
+                f"{factor.tolist()} of shape {list(factor.shape)}"
+            )
+    else:
+        require_finite("factor", factor)
+
+    def sharpened(
+        q: Float[Array, "heads tokens d"],
+        k: Float[Array, "kv_heads tokens d"],
+        positions: Positions,
+    ) -> tuple[Array, Array]:
+        if isinstance(factor, Array) and len(factor) != len(q):
+            raise ValueError(f"factor has {len(factor)} heads, q has {len(q)}")
+        return np.reshape(factor, (-1, 1, 1)) * q, k
+
+    return Doors(rotate=sharpened)

@@ -1,0 +1,179 @@
+"""FLOATER over symbols: Runge–Kutta by its tableau, the flow and its doors."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from itertools import combinations_with_replacement, product
+from math import factorial, prod
+from typing import Any
+
+import sympy as sp
+
+from posedu._arguments import TABLEAUX, require_choice
+from posedu.sympy._expressions import expression, expressions, matrix
+from posedu.sympy.attention import Doors, Heads
+
+Field = Callable[[Any, sp.Matrix], sp.Matrix]
+"""The right side h(t, p): a time and a column to a column."""
+
+
+def butcher(tableau: str) -> tuple[sp.Matrix, sp.Matrix, sp.Matrix]:
+    """The matrix A, the row of weights b and the column of places c of a tableau.
+
+    Equation ``def-floater-step``.
+    """
+    third, half = sp.Rational(1, 3), sp.Rational(1, 2)
+    if require_choice("tableau", tableau, TABLEAUX) == "classical":
+        rows = ([0, 0, 0, 0], [half, 0, 0, 0], [0, half, 0, 0], [0, 0, 1, 0])
+        weights = sp.Matrix([[1, 2, 2, 1]]) / 6
+    else:
+        rows = ([0, 0, 0, 0], [third, 0, 0, 0], [-third, 1, 0, 0], [1, -1, 1, 0])
+        weights = sp.Matrix([[1, 3, 3, 1]]) / 8
+    a = sp.Matrix(rows)
+    return a, weights, a * sp.ones(4, 1)
+
+
+def runge_kutta(
+    h: Field, time: Any, p: sp.Matrix, step: Any, *, tableau: str
+) -> sp.Matrix:
+    """One step from ``time`` on. Equation ``def-floater-step``."""
+    a, weights, places = butcher(tableau)
+    slopes: list[sp.Matrix] = []
+    for row in range(4):
+        moved = sum((a[row, n] * k for n, k in enumerate(slopes)), 0 * p)
+        slopes.append(h(time + places[row] * step, p + step * moved))
+    return p + step * sum((w * k for w, k in zip(weights, slopes, strict=True)), 0 * p)
+
+
+def rooted_trees(order: int) -> list[tuple]:
+    """All rooted trees of so many nodes, each the sorted tuple of its branches."""
+    if order == 1:
+        return [()]
+    found = {
+        tuple(sorted(branches))
+        for count in range(1, order)
+        for sizes in combinations_with_replacement(range(1, order), count)
+        if sum(sizes) == order - 1
+        for branches in product(*map(rooted_trees, sizes))
+    }
+    return sorted(found)
+
+
+def order_errors(tableau: str, order: int) -> list[sp.Expr]:
+    """By how much a tableau misses Butcher's condition of each tree of an order.
+
+    (b·Φ(τ) − 1/γ(τ)) / σ(τ) for every rooted tree τ of so many nodes, with its density
+    γ and its symmetry σ: the factors of the elementary differentials in the error of
+    one step. Equation ``eq-floater-order``.
+    """
+    a, weights, _ = butcher(tableau)
+
+    def stages(tree: tuple) -> sp.Matrix:
+        result = sp.ones(4, 1)
+        for branch in tree:
+            result = result.multiply_elementwise(a * stages(branch))
+        return result
+
+    def density(tree: tuple) -> int:
+        return _size(tree) * prod(map(density, tree))
+
+    def symmetry(tree: tuple) -> int:
+        counts = Counter(tree).items()
+        return prod(factorial(n) * symmetry(branch) ** n for branch, n in counts)
+
+    return [
+        ((weights * stages(tree))[0] - sp.Rational(1, density(tree))) / symmetry(tree)
+        for tree in rooted_trees(order)
+    ]
+
+
+def _size(tree: tuple) -> int:
+    return 1 + sum(map(_size, tree))
+
+
+def flow(
+    h: Field,
+    start: sp.Matrix,
+    position: Any,
+    *,
+    tableau: str,
+    delta: Any,
+    steps: int = 5,
+) -> sp.Matrix:
+    """P at a position that has a value, from the column p(0). Equation ``def-floater``.
+
+    See :func:`posedu.numpy.absolute.flow`. A float ``delta`` is taken exactly.
+    """
+    position = sp.Rational(expression("position", position))
+    step = _exact(delta) / steps
+    whole, sign = sp.floor(abs(position) * steps), sp.sign(position)
+    p = start
+    for n in range(int(whole)):
+        p = runge_kutta(h, sign * n * step, p, sign * step, tableau=tableau)
+    rest = position * steps - sign * whole
+    if rest == 0:
+        return p
+    return runge_kutta(h, sign * whole * step, p, rest * step, tableau=tableau)
+
+
+def released_field(
+    inner: sp.Matrix,
+    inner_bias: Sequence[sp.Expr],
+    outer: sp.Matrix,
+    outer_bias: Sequence[sp.Expr],
+) -> Field:
+    """One hidden layer of ReLUs; both layers read the time. ``def-floater-field``."""
+    biases = [matrix("bias", bias) for bias in (inner_bias, outer_bias)]
+
+    def h(t: Any, p: sp.Matrix) -> sp.Matrix:
+        z = inner * p.col_join(sp.Matrix([t])) + biases[0]
+        hidden = z.applyfunc(lambda entry: sp.Max(entry, 0))
+        return outer * hidden.col_join(sp.Matrix([t])) + biases[1]
+
+    return h
+
+
+def rotation_field(omega: Sequence[sp.Expr]) -> sp.Matrix:
+    """The skew Ω with Ω (sin ωt, cos ωt) = ω (cos ωt, −sin ωt) for each pair.
+
+    Interleaved. Equation ``def-floater-omega``.
+    """
+    omega = expressions("omega", omega)
+    return sp.diag(*[sp.Matrix([[0, w], [-w, 0]]) for w in omega])
+
+
+def floater(
+    *,
+    start: sp.Matrix,
+    flow_inner: sp.Matrix,
+    flow_inner_bias: Sequence[sp.Expr],
+    flow_outer: sp.Matrix,
+    flow_outer_bias: Sequence[sp.Expr],
+    tableau: str,
+    delta: Any,
+    steps: int = 5,
+) -> Doors:
+    """Queries, keys and values, each plus a vector that flows, as doors.
+
+    Equation ``def-floater-doors``. See :func:`posedu.numpy.absolute.floater`.
+    """
+    h = released_field(flow_inner, flow_inner_bias, flow_outer, flow_outer_bias)
+    options = {"tableau": tableau, "delta": delta, "steps": steps}
+
+    def moved(heads: Heads, of: int, positions: Sequence[Any]) -> Heads:
+        vectors = [flow(h, start[of, :].T, t, **options).T for t in positions]
+        d = heads[0].cols
+        return tuple(
+            m + sp.Matrix.vstack(*(p[:, n * d : (n + 1) * d] for p in vectors))
+            for n, m in enumerate(heads)
+        )
+
+    def rotate(q: Heads, k: Heads, positions: Sequence[Any]) -> tuple[Heads, Heads]:
+        return moved(q, 0, positions), moved(k, 1, positions)
+
+    return Doors(rotate=rotate, values=lambda v, positions: moved(v, 2, positions))
+
+
+def _exact(delta: Any) -> sp.Expr:
+    """A number as a ratio, a symbol as it is."""
+    given = expression("delta", delta)
+    return sp.Rational(given) if given.is_Float else given

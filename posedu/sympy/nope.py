@@ -1,0 +1,27 @@
+"""No position at all, over symbols."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import sympy as sp
+
+from posedu.sympy._expressions import expressions
+from posedu.sympy.attention import Doors, Heads
+
+
+def nope(*, factor: sp.Expr | Sequence[sp.Expr] | sp.Matrix = sp.S.One) -> Doors:
+    """Attention without positions as doors. Equation ``def-nope``.
+
+    ``factor`` is one expression, or one for each head; see
+    :func:`posedu.numpy.nope.nope`.
+    """
+    given = expressions("factor", factor)
+    own = list(given) if isinstance(given, list | sp.MatrixBase) else None
+    if own == []:
+        raise ValueError("factor must be one expression or one for each head, got none")
+
+    def sharpened(q: Heads, k: Heads, positions: Sequence[Any]) -> tuple[Heads, Heads]:
+        factors = own or [given] * len(q)
+        return tuple(f * m for f, m in zip(factors, q, strict=True)), k
+
+    return Doors(rotate=sharpened, heads=None if own is None else len(own))

@@ -1,0 +1,56 @@
+"""The bars of RoPE's pairs under the controls: the reference face's frequencies."""
+
+import re
+
+import numpy as np
+from explorables import FRAGMENTS, close, numbers
+
+from posedu.explorables import unseen
+
+READ = """(figure) => ({
+  paths: Object.fromEntries([...figure.querySelectorAll("svg path[class]")].map(
+    (p) => [p.getAttribute("class"), p.getAttribute("d")])),
+  sliders: [...figure.querySelectorAll("input")].map((i) => i.valueAsNumber),
+  base: figure.querySelector("select").value,
+  summary: figure.querySelector(".summary").textContent,
+})"""
+
+
+def bars(path):
+    """Places, lower and upper ends."""
+    found = re.findall(r"M([\d.]+),([\d.]+)V([\d.]+)", path)
+    return np.array(found, dtype=float).reshape(-1, 3).T
+
+
+def check(page):
+    """Both kinds of bars, and the words, for what is chosen; how many pairs are new."""
+    shown = page.locator("figure").evaluate(READ)
+    trained, factor = map(int, shown["sliders"])
+    lengths = 2**trained, 2 ** (trained + factor)
+    seen, reached = unseen.drawn(float(shown["base"]), *lengths)
+    new = reached > seen
+    for name, low, high in (("seen", 0 * seen, seen), ("new", seen, reached)):
+        at, bottom, top = bars(shown["paths"][name])
+        close(at, np.flatnonzero(high > low) + 0.5, 1)
+        close(bottom, low[high > low], 4, 1e-9)
+        close(top, high[high > low], 4, 1e-9)
+    said = numbers(shown["summary"])
+    assert said == [(seen == 1).sum(), 32, lengths[0], new.sum(), lengths[1]]
+    return int(new.sum())
+
+
+def test_the_bars_are_of_the_reference_s_frequencies(open_page):
+    page = open_page(FRAGMENTS["unseen"])
+    still = check(page)
+    trained, factor = (
+        page.locator(f'input[name="{n}"]') for n in ("trained", "factor")
+    )
+    page.locator("select").select_option("500000")
+    assert check(page) > still
+    trained.press("End")
+    check(page)
+    factor.press("Home")
+    assert check(page) == 0
+    trained.press("Home")
+    factor.press("End")
+    assert check(page) > still
