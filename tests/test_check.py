@@ -22,6 +22,7 @@ from posedu.numpy import (
     attention,
     bias,
     gated,
+    nope,
     relative,
     rotary,
     stickbreaking,
@@ -280,6 +281,25 @@ def _dape(s, b, w, a, u, residual):
     return attention.steps(s.numpy(), keys, keys, doors).logits
 
 
+def _fourier(x, b, unit, layout, first):
+    options = dict(unit=unit, layout=layout, first=first, amplitude="one")
+    return absolute.fourier_features(x, b, **options)
+
+
+def _learned(x, w_r, w_1, b_1, w_2, b_2):
+    x, *arrays = (t.numpy() for t in (x, w_r, w_1, b_1, w_2, b_2))
+    names = "frequencies", "hidden_weight", "hidden_bias", "out_weight", "out_bias"
+    options = dict(unit="radians", layout="half", first="cos", amplitude="features")
+    nothing = np.zeros((len(x), x.shape[1] * len(b_2)))
+    return absolute.embed_fourier_learned(
+        nothing,
+        x.reshape(len(x), -1),
+        groups=x.shape[1],
+        **dict(zip(names, arrays, strict=True)),
+        **options,
+    )
+
+
 def _tape_heard(weights, z, mixing):
     d = 2 * z.shape[2]
     silent = dict(up=np.zeros((1, len(mixing))), down=np.zeros((len(mixing), 1)))
@@ -318,9 +338,23 @@ def _tape_moved(doors, weights, z, y):
     return moved[..., 0, 0] + 1j * moved[..., 1, 0]
 
 
+def _head_factors(q, k, factors):
+    doors, mask = nope(factor=factors), attention.causal_mask(q.shape[1])
+    return attention.steps(q, k, k, doors, mask=mask).weights
+
+
+def _counted(tokens, layers):
+    vectors = np.eye(tokens)[None]
+    for _ in range(layers):
+        vectors = attention.attend(vectors, vectors, vectors, nope(factor=0.0))
+    return vectors[0, -1]
+
+
 OURS = {
     "order-5": lambda queries, keys: attention.causal_mask(keys)[-queries:],
     "order-7": attention.softmax,
+    "nope-3": _head_factors,
+    "nope-5": _counted,
     "sinusoidal-2": lambda d, rule: geometric(d, spacing=rule),
     "sinusoidal-4": lambda n, d, layout: absolute.sinusoidal(
         range(n), d, layout=layout
@@ -329,6 +363,8 @@ OURS = {
     "sinusoidal-6": lambda x, d: absolute.sinusoidal(
         x.numpy(), d, layout="interleaved"
     ),
+    "fourier-2": _fourier,
+    "fourier-4": _learned,
     "tables-2": lambda table, at: (
         absolute.one_hot(at, len(table), beyond="zero") @ table
     ),

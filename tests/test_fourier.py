@@ -91,6 +91,23 @@ def test_the_mean_over_normal_frequencies_is_the_kernel(unit):
         assert kernel == pytest.approx(exact, rel=1e-13)
 
 
+def test_a_mean_over_normal_numbers_is_that_of_drawn_ones():
+    """Of 200,000: 5 standard errors, each wave being at most 1."""
+    b, sigma = sp.Symbol("b", real=True), sp.Rational(3, 4)
+    function = 2 + 3 * sp.cos(2 * b) ** 2 - sp.sin(b) * sp.sin(3 * b) + sp.sin(b)
+    exact = float(symbolic.mean_over_normal(function, b, sigma))
+    values = sp.lambdify(b, function, "numpy")(0.75 * drawn(0, 200_000))
+    assert abs(values.mean() - exact) < 5 * values.std() / 200_000**0.5
+    assert symbolic.mean_over_normal(sp.Integer(3), b, sigma) == 3
+
+
+def test_what_is_no_sum_of_waves_has_no_mean_here():
+    b = sp.Symbol("b", real=True)
+    for function in (b, b**2, sp.cos(b**2), b * sp.cos(b), sp.cos(sp.cos(b))):
+        with pytest.raises(ValueError, match="is no wave in b"):
+            symbolic.mean_over_normal(function, b, 1)
+
+
 def test_the_estimate_has_no_bias_and_the_derived_variance():
     """4000 estimates of 64 frequencies each.
 
@@ -395,6 +412,11 @@ REFUSED = {
     ),
     "odd": (lambda: random(7), ValueError, "d_model must be a positive multiple of 2"),
     "sigma": (lambda: random(sigma=-1.0), ValueError, "sigma must be finite and not"),
+    "huge": (
+        lambda: random(sigma=1e39),
+        ValueError,
+        r"frequencies of deviation 1e\+39 must be finite",
+    ),
     "neither": (
         lambda: FourierRandom(8, **PAPER),
         ValueError,

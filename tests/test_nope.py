@@ -68,13 +68,14 @@ def test_a_factor_of_one_is_plain_attention_to_the_last_bit():
     assert [*NoPE().parameters()] == []
 
 
-def test_one_factor_is_the_same_for_all_heads():
+@pytest.mark.parametrize("factor", [0.0, 1.2, 2.0])
+def test_one_factor_is_the_same_for_all_heads(factor):
     q, k, v = normal(3, 3, 5, 4)
-    one = attend_reference(q, k, v, nope(factor=1.2))
-    each = attend_reference(q, k, v, nope(factor=np.full(3, 1.2)))
+    one = attend_reference(q, k, v, nope(factor=factor))
+    each = attend_reference(q, k, v, nope(factor=np.full(3, factor)))
     assert (one == each).all()
     tensors = [torch.tensor(t)[None] for t in (q, k, v)]
-    fast = attend(*tensors, NoPE(1.2))
+    fast = attend(*tensors, NoPE(factor))
     np.testing.assert_allclose(fast[0].numpy(), one, rtol=0, atol=1e-14)
 
 

@@ -137,6 +137,22 @@ def test_the_modes_agree_where_the_matrix_is_diagonal(mixing):
     )
 
 
+@pytest.mark.parametrize("layout", LAYOUT)
+@pytest.mark.parametrize("mixing", MIXING)
+def test_the_module_moves_blocks_as_the_reference_does(layout, mixing):
+    q, fed = normal(HEADS, TOKENS, D), normal(TOKENS, D_MODEL)
+    fast, slow = module(layout, mixing), doors(layout, mixing)
+    blocks = slow.locate(np.arange(TOKENS), None)
+    now = fast.locate(torch.arange(TOKENS)[None], X[:1])
+    for _ in range(2):
+        seen = steps(q, q, q, slow, positions=blocks, mask=causal_mask(TOKENS))
+        taken = fast_steps(*[torch.tensor(q[None])] * 3, fast, positions=now)
+        close(taken.out[0], seen.out, 100)
+        blocks = slow.update(seen.weights, seen.tokens, fed)
+        now = fast.update(taken.weights, taken.tokens, torch.tensor(fed[None]))
+        close(now[0].detach().movedim(2, 3), blocks[..., 0], 100)
+
+
 # RoPE is where it starts.
 
 
@@ -163,6 +179,14 @@ def test_a_new_module_hears_a_gradient_from_the_first_step():
 def test_the_width_is_four_times_the_heads():
     fresh = TAPE(D, 3, 3 * D, layout="half", mixing="heads")
     assert fresh.up.shape == (12, 3) and fresh.gate.shape == (12, 3 * D)
+
+
+def test_sums_over_channels_and_features_start_of_size_one():
+    """Five deviations of a mean square of 4096 and of 16384 normal numbers."""
+    torch.manual_seed(0)
+    fresh = TAPE(4, 32, 128, layout="half", mixing="heads")
+    assert abs(fresh.down.square().sum(1).mean() - 1) < 5 * (2 / 4096) ** 0.5
+    assert abs(fresh.gate.square().sum(1).mean() - 1) < 5 * (2 / 16384) ** 0.5
 
 
 # What is kept: theorems of the chapter, on numbers.
@@ -527,6 +551,8 @@ def test_layers_that_do_not_fit_are_refused():
     q = torch.zeros(1, HEADS, 3, D, dtype=torch.float64)
     with pytest.raises(ValueError, match=r"positions must be \[3, 2, 2, 2\]"):
         attend(q, q, q, module(), positions=range(3))
+    with pytest.raises(ValueError, match="which locate makes of numbers"):
+        module().rotate(q, q, torch.arange(3)[None])
     with pytest.raises(ValueError, match="needs positions"):
         attend(q, q, q, module())
     taken = fast_steps(

@@ -17,6 +17,8 @@ ENCODINGS = (
             variant(factor=1.2),
             variant("heads", module={"factor": 1.6}, parameters="h"),
         ),
+        chapter="nope",
+        lab="nope",
         parameters="0",
         cost="none; with a factor, one product for each feature of a query",
         relative="needs no position: causal layers tell early from late by the keys "
@@ -27,7 +29,16 @@ ENCODINGS = (
             "Llama 4 (every fourth layer)",
             "SmolLM3 (every fourth layer)",
         ),
-        special_cases=(SpecialCase(ATTENTION, "the factor is 1", "eq-nope-plain"),),
+        special_cases=(
+            SpecialCase(ATTENTION, "the factor is 1", "eq-nope-plain"),
+            SpecialCase(
+                "alibi",
+                "a layer below has written positions into the vectors: these are the "
+                "weights of ALiBi",
+                "eq-nope-alibi",
+                kind="part",
+            ),
+        ),
         sizes=(),
         unit="1",
     ),

@@ -275,6 +275,8 @@ ENCODINGS = (
         doors=("rotate",),
         file="rotary.pope",
         module="PoPE",
+        chapter="breaks",
+        lab="breaks",
         variants=(variant(), variant(base=100.0)),
         parameters="h*d",
         cost="O(L d) a head and layer, products of 2d features",

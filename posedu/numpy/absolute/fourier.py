@@ -35,7 +35,7 @@ def fourier_features(
 ) -> Float[Array, "*rows features"]:
     """Features γ of each position: cos and sin of 2π b · x for every row b of B.
 
-    arXiv 2006.10739 Eq. 5, and 2106.02795 Eq. 2 without the 2π. Published code
+    arXiv 2006.10739 §4, and 2106.02795 Eq. 2 without the 2π. Published code
     disagrees on each of the four keywords.
 
     Parameters
@@ -53,7 +53,7 @@ def fourier_features(
         ``"half"``: all of one kind, then all of the other (the code of both).
         ``"interleaved"``: pair by pair (Tancik's equation).
     first
-        Which member of a pair comes first: ``"cos"`` (both papers) or ``"sin"``
+        Which member of a pair comes first: ``"cos"`` (the papers) or ``"sin"``
         (Tancik's code).
     amplitude
         What all features are multiplied by: ``"one"``: 1. ``"pairs"``: 1/√m for m

@@ -15,6 +15,7 @@ from posedu.sympy.absolute.fourier import (
     fourier_features,
     gelu,
     mean_over_normal,
+    wave_mean,
 )
 from posedu.sympy.absolute.sinusoidal import (
     commutant,
@@ -56,4 +57,5 @@ __all__ = [
     "sinusoidal",
     "solve_offset_matrix",
     "sphere_moment",
+    "wave_mean",
 ]

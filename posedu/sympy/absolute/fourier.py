@@ -1,6 +1,7 @@
 """Fourier features over symbols, and the averages that they estimate."""
 
 from collections.abc import Sequence
+from functools import cache
 
 import sympy as sp
 
@@ -115,10 +116,42 @@ def _point(position: Position) -> sp.Matrix:
 def mean_over_normal(
     function: sp.Expr, b: sp.Symbol, sigma: sp.Expr | float
 ) -> sp.Expr:
-    """The mean of an expression over b ~ N(0, σ²), by integration.
+    """The mean over b ~ N(0, σ²) of an expression in cosines and sines of multiples.
 
-    ``b`` is real and ``sigma`` positive.
+    It is written as a sum of waves e^{iλb}, whose integral is :func:`wave_mean`. ``b``
+    is real and ``sigma`` positive. Equation ``eq-fourier-bochner``.
+
+    Raises
+    ------
+    ValueError
+        Where the expression is no such sum.
     """
-    function, sigma = expressions("function and sigma", (function, sigma))
-    density = sp.exp(-(b**2) / (2 * sigma**2)) / (sigma * sp.sqrt(2 * sp.pi))
-    return sp.integrate(function.rewrite(sp.exp) * density, (b, -sp.oo, sp.oo))
+    names = "function, b and sigma"
+    function, b, sigma = expressions(names, (function, b, sigma))
+    total = sp.S.Zero
+    for wave in sp.Add.make_args(sp.expand(function.rewrite(sp.exp))):
+        factor, turning = wave.as_independent(b, as_Add=False)
+        parts = [] if turning == 1 else sp.Mul.make_args(turning)
+        powers = [part.as_base_exp() for part in parts]
+        angle = sp.expand(sum(a for _, a in powers) / sp.I)
+        frequency = angle.diff(b)
+        is_wave = all(base == sp.E for base, _ in powers)
+        if not is_wave or sp.expand(angle - frequency * b) != 0:
+            raise ValueError(f"{turning} is no wave in {b}")
+        total += factor * wave_mean(frequency, sigma)
+    return total
+
+
+def wave_mean(frequency: sp.Expr, sigma: sp.Expr) -> sp.Expr:
+    """The mean of e^{iλb} over b ~ N(0, σ²), by integration, for a real λ."""
+    frequency, sigma = expressions("frequency and sigma", (frequency, sigma))
+    b, w = sp.symbols("b lambda", real=True)
+    s = sp.Symbol("sigma", positive=True)
+    found = _integral_of_a_wave(b, w, s)
+    return found.subs({w: frequency, s: sigma}, simultaneous=True)
+
+
+@cache
+def _integral_of_a_wave(b: sp.Symbol, w: sp.Symbol, s: sp.Symbol) -> sp.Expr:
+    density = sp.exp(-(b**2) / (2 * s**2)) / (s * sp.sqrt(2 * sp.pi))
+    return sp.simplify(sp.integrate(sp.exp(sp.I * w * b) * density, (b, -sp.oo, sp.oo)))

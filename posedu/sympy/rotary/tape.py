@@ -1,6 +1,6 @@
 """TAPE over symbols: positions that move from layer to layer."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import sympy as sp
 
@@ -54,15 +54,30 @@ def tape_update(
     up: sp.Matrix,
     down: sp.Matrix,
     gate: sp.Matrix,
-    activation: Callable[[sp.Expr], sp.Expr] | None = None,
 ) -> tuple[Blocks, ...]:
     """The blocks of the next layer. Equations ``def-tape-heard``, ``def-tape-fed``.
 
-    ``fed`` has a row for each token; ``activation`` is the SiLU if not given.
+    ``fed`` has a row for each token.
     """
+    said = (fed * gate.T).applyfunc(_silu)
+    return moved_blocks(
+        weights, blocks, said, mixing=mixing, attended=attended, up=up, down=down
+    )
+
+
+def moved_blocks(
+    weights: Heads,
+    blocks: Sequence[Blocks],
+    said: sp.Matrix,
+    *,
+    mixing: str,
+    attended: sp.Matrix,
+    up: sp.Matrix,
+    down: sp.Matrix,
+) -> tuple[Blocks, ...]:
+    """The same, given what the gate says of each token, a row for each."""
     attended = _mixed(attended, mixing)
     r = blocks[0].rows // len(weights)
-    said = (fed * gate.T).applyfunc(activation or _silu)
     moved = []
     for i, block in enumerate(blocks):
         near = block + _each(attended, r) * heard(weights, blocks, i)

@@ -88,8 +88,7 @@ class FourierFeatures(Encoding):
         a list only.
         """
         require_float_dtype("dtype", dtype)
-        at = self._require_shape(positions, device)
-        return self._encode(self._features(at, device)).to(dtype)
+        return self._encode(self._require_shape(positions, device), dtype, device)
 
     def embed(
         self, x: Float[Tensor, "*batch tokens d_model"], positions: Positions
@@ -105,7 +104,7 @@ class FourierFeatures(Encoding):
                 f"x must be [..., tokens, {self.d_model}], got shape {list(x.shape)}"
             )
         at = align_positions(positions, x, self.axes)
-        return x + self._encode(self._features(at, x.device)).to(x.dtype)
+        return x + self._encode(at, x.dtype, x.device)
 
     forward = embed
 
@@ -125,27 +124,38 @@ class FourierFeatures(Encoding):
             )
         return positions
 
-    def _features(self, positions: Tensor | range, device: Device) -> Tensor:
+    def _features(
+        self,
+        positions: Tensor | range,
+        device: Device,
+        dtype: torch.dtype = torch.float64,
+    ) -> Tensor:
         at = in_float64(positions, device)
         f = self.frequencies.to(torch.float64)
+        if self.unit == "turns":
+            f = 2 * math.pi * f
         if self.groups > 1:
             at = at.unflatten(-1, (self.groups, -1))
         angle = at[..., None] * f if f.ndim == 1 else at @ f.mT
-        if self.unit == "turns":
-            angle = 2 * math.pi * angle
-        waves = (angle.cos(), angle.sin())
-        members = waves if self.first == "cos" else waves[::-1]
-        pairs = torch.stack(members, -2 if self.layout == "half" else -1)
-        n = {"one": 1, "pairs": len(f), "features": 2 * len(f)}[self.amplitude]
-        return pairs.flatten(-2) * n**-0.5
+        waves = [angle.cos(), angle.sin()]
+        if self.amplitude != "one":
+            n = len(f) if self.amplitude == "pairs" else 2 * len(f)
+            waves = [n**-0.5 * wave for wave in waves]
+        members = [wave.to(dtype) for wave in waves]
+        if self.first == "sin":
+            members.reverse()
+        axis = -2 if self.layout == "half" else -1
+        return torch.stack(members, axis).flatten(-2)
 
-    def _encode(self, features: Tensor) -> Tensor:
+    def _encode(
+        self, positions: Tensor | range, dtype: torch.dtype, device: Device
+    ) -> Tensor:
         raise NotImplementedError
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Any:
         """Move and cast as every module, but keep frequencies float32 or wider.
 
-        In bf16 an angle of a hundred radians would be off by a quarter of one.
+        In bf16 an angle of a hundred radians would be off by up to 0.4.
         """
         frequencies = self.frequencies
 
@@ -167,7 +177,7 @@ class FourierFeatures(Encoding):
 
 
 class FourierRandom(FourierFeatures):
-    """Fixed random Fourier features (arXiv 2006.10739 Eq. 5), added to the input.
+    """Fixed random Fourier features (arXiv 2006.10739 §4), added to the input.
 
     The paper feeds a network with them: that is :meth:`table`. Frequencies are a
     buffer: saved, moved, not trained, and not rounded when the module is cast.
@@ -184,7 +194,7 @@ class FourierRandom(FourierFeatures):
         numbers. Given frequencies say so themselves.
     sigma
         Standard deviation of each coordinate of the frequencies: the bandwidth. The
-        paper's image tasks: 10, for positions in [0, 1) and ``unit="turns"``.
+        authors' demo on a picture: 10, for positions in [0, 1) and ``unit="turns"``.
     seed
         What frequencies are drawn from, on the CPU, apart from PyTorch's own state.
         Default 0.
@@ -218,8 +228,10 @@ class FourierRandom(FourierFeatures):
         f = drawn_or_given(d_model // 2, axes, sigma, seed, frequencies)
         self.register_buffer("frequencies", f)
 
-    def _encode(self, features: Tensor) -> Tensor:
-        return features
+    def _encode(
+        self, positions: Tensor | range, dtype: torch.dtype, device: Device
+    ) -> Tensor:
+        return self._features(positions, device, dtype)
 
 
 class FourierLearned(FourierFeatures):
@@ -295,9 +307,12 @@ class FourierLearned(FourierFeatures):
         self.hidden = nn.Linear(features, require_dimension("width", width, 1))
         self.out = nn.Linear(width, d_model // groups)
 
-    def _encode(self, features: Tensor) -> Tensor:
+    def _encode(
+        self, positions: Tensor | range, dtype: torch.dtype, device: Device
+    ) -> Tensor:
+        features = self._features(positions, device)
         hidden = nn.functional.gelu(_affine(self.hidden, features))
-        encoded = _affine(self.out, hidden)
+        encoded = _affine(self.out, hidden).to(dtype)
         return encoded.flatten(-2) if self.groups > 1 else encoded
 
     def extra_repr(self) -> str:
@@ -338,7 +353,9 @@ def drawn_or_given(
 def _drawn(shape: tuple[int, ...], sigma: float, seed: int) -> Tensor:
     generator = torch.Generator("cpu").manual_seed(require_seed(seed))
     normal = torch.randn(shape, generator=generator, dtype=torch.float32, device="cpu")
-    return (sigma * normal).to(torch.get_default_device())
+    f = sigma * normal
+    require_all_finite(f"frequencies of deviation {sigma:g}", f)
+    return f.to(torch.empty(0).device)
 
 
 def _given(pairs: int, own: tuple[int, ...], frequencies: Tensor) -> Tensor:

@@ -204,7 +204,7 @@ class Random(Table):
         require_not_negative("std", std)
         generator = torch.Generator("cpu").manual_seed(require_seed(seed))
         drawn = torch.randn(tokens, d_model, generator=generator, device="cpu")
-        self.register_buffer("table", std * drawn.to(torch.get_default_device()))
+        self.register_buffer("table", std * drawn.to(torch.empty(0).device))
 
     embed = Table.forward
 

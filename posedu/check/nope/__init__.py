@@ -1,0 +1,1 @@
+"""Exercises on attention without positions, a module a chapter."""
