@@ -281,6 +281,14 @@ def _dape(s, b, w, a, u, residual):
     return attention.steps(s.numpy(), keys, keys, doors).logits
 
 
+def _stale(omega, place, arrived, length, trained):
+    old, new = (
+        rotary.ntk_dynamic(omega, factor=1.0, trained=trained, length=n)
+        for n in (arrived, length)
+    )
+    return place * (old - new)
+
+
 def _fourier(x, b, unit, layout, first):
     options = dict(unit=unit, layout=layout, first=first, amplitude="one")
     return absolute.fourier_features(x, b, **options)
@@ -404,6 +412,13 @@ OURS = {
     "terms-6": _tupe,
     "functions-2": _fire,
     "functions-5": _dape,
+    "slower-3": lambda d, base, trained, factor: rotary.yarn(
+        geometric(d, base=base), factor=factor, trained=trained, ramp="index"
+    ),
+    "slower-4": lambda keys, at, old, new: rotary.rope(
+        keys.numpy(), at.numpy(), layout="half", frequencies=(new - old).numpy()
+    ),
+    "slower-5": _stale,
     "tape-3": _tape_heard,
     "tape-4": _tape_mixed,
     "stickbreaking-3": lambda z: stickbreaking.break_stick(z, attend_current=False)[0],

@@ -324,6 +324,8 @@ FREQUENCY_MAPS = (
         paper="chen2023",
         arxiv="2306.15595",
         file="rotary.pi",
+        chapter="slower",
+        lab="slower",
         options=({"factor": 4.0},),
     ),
     FrequencyMap(
@@ -332,6 +334,8 @@ FREQUENCY_MAPS = (
         paper="peng2023",
         arxiv="2309.00071",
         file="rotary.ntk",
+        chapter="slower",
+        lab="slower",
         options=({"factor": 4.0},),
         adopters=("HunYuan",),
     ),
@@ -341,6 +345,8 @@ FREQUENCY_MAPS = (
         paper="peng2023",
         arxiv="2309.00071",
         file="rotary.ntk",
+        chapter="slower",
+        lab="slower",
         options=tuple(
             {"factor": f, "trained": 64, "length": n}
             for f in (1.0, 4.0)
@@ -353,6 +359,8 @@ FREQUENCY_MAPS = (
         paper="peng2023",
         arxiv="2309.00071",
         file="rotary.yarn",
+        chapter="slower",
+        lab="slower",
         amplitude="yarn_amplitude",
         options=(
             {"factor": 4.0, "trained": 4096, "ramp": "turns"},
@@ -368,6 +376,8 @@ FREQUENCY_MAPS = (
         url="https://github.com/meta-llama/llama-models",
         published=2024,
         file="rotary.llama3",
+        chapter="slower",
+        lab="slower",
         options=(
             {"factor": 8.0, "trained": 8192},
             {"factor": 16.0, "trained": 8192, "low": 1.0, "high": 1.0},
@@ -380,6 +390,8 @@ FREQUENCY_MAPS = (
         paper="ding2024",
         arxiv="2402.13753",
         file="rotary.longrope",
+        chapter="slower",
+        lab="slower",
         amplitude="longrope_amplitude",
         options=tuple({"trained": 64, "length": n, **_LISTS} for n in (64, 65)),
         adopters=("Phi-3", "Phi-4-mini", "MiniCPM3"),
@@ -390,6 +402,8 @@ FREQUENCY_MAPS = (
         paper="barbero2024",
         arxiv="2410.06205",
         file="rotary.p_rope",
+        chapter="slower",
+        lab="slower",
         options=({"share": 0.75},),
         adopters=("Gemma 4, global layers",),
     ),
@@ -399,6 +413,8 @@ FREQUENCY_MAPS = (
         paper="swang2024",
         arxiv="2403.00071",
         file="rotary.resonance",
+        chapter="slower",
+        lab="slower",
         options=({},),
     ),
     FrequencyMap(
@@ -407,6 +423,8 @@ FREQUENCY_MAPS = (
         paper="zhao2025",
         arxiv="2502.15894",
         file="rotary.riflex",
+        chapter="slower",
+        lab="slower",
         options=(
             {"pair": 2, "tested": 4096.0, "turns": 1.0},
             {"pair": 2, "tested": 4096.0, "turns": 0.9},
@@ -419,6 +437,8 @@ FREQUENCY_MAPS = (
         url="https://github.com/huggingface/transformers",
         published=2026,
         file="rotary.lerope",
+        chapter="slower",
+        lab="slower",
         options=({"alpha": (0.0, -0.5, 1.0, -2.0)},),
         adopters=("Mistral-Large-4",),
     ),

@@ -20,6 +20,7 @@ from posedu.explorables.reach import reach_explorable
 from posedu.explorables.rows import rows_explorable
 from posedu.explorables.ruler import ruler_explorable
 from posedu.explorables.sinusoidal import sinusoidal_explorable
+from posedu.explorables.slower import slower_explorable
 from posedu.explorables.sphere import generators_explorable, turns_explorable
 from posedu.explorables.stick import stick_explorable
 from posedu.explorables.stretch import stretch_explorable
@@ -49,6 +50,7 @@ __all__ = [
     "rows_explorable",
     "ruler_explorable",
     "sinusoidal_explorable",
+    "slower_explorable",
     "stick_explorable",
     "stretch_explorable",
     "terms_explorable",

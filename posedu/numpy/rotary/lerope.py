@@ -28,7 +28,7 @@ def lerope(
 
     Returns
     -------
-    float64 array ``[pairs]``.
+    float64 array ``[pairs]``. Equation ``def-lerope``.
 
     Raises
     ------

@@ -38,7 +38,7 @@ def longrope(
     Returns
     -------
     float64 array ``[pairs]``. The paper leaves the first n̂ tokens as they were, which
-    no frequencies can; the code that ships does not either.
+    no frequencies can; the code that ships does not either. Equation ``def-longrope``.
 
     Raises
     ------

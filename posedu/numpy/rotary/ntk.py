@@ -24,7 +24,8 @@ def ntk(frequencies: Float[Array, "pairs"], *, factor: float) -> Float[Array, "p
 
     Returns
     -------
-    float64 array ``[pairs]``, for RoPE's argument ``frequencies``.
+    float64 array ``[pairs]``, for RoPE's argument ``frequencies``. Equation
+    ``def-ntk``.
 
     Raises
     ------
@@ -58,7 +59,7 @@ def ntk_dynamic(
     Returns
     -------
     float64 array ``[pairs]``. Keys that were rotated when the text was shorter turned
-    by other frequencies.
+    by other frequencies. Equation ``def-ntk-dynamic``.
 
     Raises
     ------

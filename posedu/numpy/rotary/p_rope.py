@@ -26,7 +26,7 @@ def p_rope(
 
     Returns
     -------
-    float64 array ``[pairs]`` that ends with zeros.
+    float64 array ``[pairs]`` that ends with zeros. Equation ``def-p-rope``.
 
     Raises
     ------

@@ -25,6 +25,7 @@ def pi(frequencies: Float[Array, "pairs"], *, factor: float) -> Float[Array, "pa
     Returns
     -------
     float64 array of the shape of ``frequencies``, for RoPE's argument of that name.
+    Equation ``def-pi``.
 
     Raises
     ------

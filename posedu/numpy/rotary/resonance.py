@@ -22,7 +22,8 @@ def resonance(frequencies: Float[Array, "pairs"]) -> Float[Array, "pairs"]:
 
     Returns
     -------
-    float64 array ``[pairs]``: 2π/round(2π/ω_p), halves to the even.
+    float64 array ``[pairs]``: 2π/round(2π/ω_p), halves to the even. Equation
+    ``def-resonance``.
 
     Raises
     ------

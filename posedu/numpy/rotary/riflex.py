@@ -31,6 +31,7 @@ def riflex(
     Returns
     -------
     float64 array ``[pairs]``: 2π·turns/tested for the pair, the others as they were.
+    Equation ``def-riflex``.
 
     Raises
     ------

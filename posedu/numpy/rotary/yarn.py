@@ -54,7 +54,8 @@ def yarn(
 
     Returns
     -------
-    float64 array ``[pairs]``. The temperature is :func:`yarn_amplitude`.
+    float64 array ``[pairs]``. The temperature is :func:`yarn_amplitude`. Equations
+    ``def-yarn``, ``def-yarn-turns`` and ``def-yarn-index``.
 
     Raises
     ------
