@@ -68,8 +68,8 @@ def model_of(entry, variant, route, heads):
         if entry.kind == "block":
             return entry.face("torch")(width, heads, route=route, **variant.keywords)
         Watched.making = entry.name in SEEDED
-    encoding = entry.make(variant, d=d, heads=heads)
-    Watched.making = False
+        encoding = entry.make(variant, d=d, heads=heads)
+        Watched.making = False
         if entry.of_model:
             model = Transformer(width, heads, 2, encoding=encoding)
             return model if route == "eager" else None
