@@ -31,8 +31,12 @@ class Watched(TorchDispatchMode):
     where a shape depends on one, and where an operation mixes devices.
     """
 
+    making = False  # what a seed says is drawn on the host, and copied once
+
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         out = function(*args, **(kwargs or {}))
+        if Watched.making and function is torch.ops.aten._to_copy.default:
+            return out
         flat = torch.utils._pytree.tree_leaves((args, kwargs, out))
         found = {t.device.type for t in flat if isinstance(t, torch.Tensor) and t.ndim}
         assert len(found) < 2, f"{function} copies between {found}"
@@ -52,6 +56,7 @@ class Pretended:
             mode.__exit__(*error)
 
 
+SEEDED = ("random", "fourier-random", "fourier-learned")
 ROUTES = ("eager", "sdpa", "folded", "fused")
 
 
@@ -62,7 +67,9 @@ def model_of(entry, variant, route, heads):
     with suppress(ValueError):
         if entry.kind == "block":
             return entry.face("torch")(width, heads, route=route, **variant.keywords)
+        Watched.making = entry.name in SEEDED
         encoding = entry.make(variant, d=d, heads=heads)
+        Watched.making = False
         if entry.of_model:
             model = Transformer(width, heads, 2, encoding=encoding)
             return model if route == "eager" else None

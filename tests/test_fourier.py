@@ -415,7 +415,7 @@ REFUSED = {
     "huge": (
         lambda: random(sigma=1e39),
         ValueError,
-        r"frequencies of deviation 1e\+39 must be finite",
+        r"numbers of deviation 1e\+39 must be finite",
     ),
     "neither": (
         lambda: FourierRandom(8, **PAPER),

@@ -410,7 +410,7 @@ FREQUENCY_MAPS = (
     FrequencyMap(
         name="resonance",
         title="Resonance RoPE",
-        paper="wang2024",
+        paper="swang2024",
         arxiv="2403.00071",
         file="rotary.resonance",
         chapter="slower",

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int, Shaped
 from torch import Tensor
@@ -293,3 +294,23 @@ def split_exactly(
         parts.append(part.to(dtype))
         rest = rest - part
     return [*parts, rest.to(dtype)]
+
+
+def drawn_normal(
+    shape: tuple[int, ...], deviation: float, seed: int
+) -> Float[Tensor, "*shape"]:
+    """Normal numbers of a seed, the same on every device, in float32.
+
+    Raises
+    ------
+    ValueError
+        A deviation so large that one of them is no float32.
+    """
+    normal = np.random.default_rng(seed).standard_normal(shape, dtype=np.float32)
+    with np.errstate(over="ignore"):
+        numbers = np.float32(deviation) * normal
+    if not np.isfinite(numbers).all():
+        raise ValueError(
+            f"numbers of deviation {deviation:g} must be finite in float32"
+        )
+    return torch.tensor(numbers, device="cpu").to(torch.empty(0).device)

@@ -198,8 +198,8 @@ def floater(
 ) -> Doors:
     """A layer's queries, keys and values, each plus a vector that flows, as doors.
 
-    The paper adds them as biases of the three projections (arXiv 2003.09229 §3.3):
-    each projection of each layer has its own p(0), all share h.
+    In its compatible form the paper adds them as biases of the three projections (arXiv
+    2003.09229): each projection of each layer has its own p(0), all share h.
 
     Parameters
     ----------

@@ -190,7 +190,7 @@ def embed_bert(
 
 
 def cosine_bound(epsilon: float, *, rows: int, d: int) -> float:
-    """At most how likely two of some random rows have |cosine| ≥ ε.
+    """At most how likely some two random rows have a cosine of size ε or more.
 
     rows (rows − 1) exp(−d ε²/2), which may exceed 1: a bound that says nothing then.
     Equation ``eq-tables-union``.

@@ -66,7 +66,7 @@ class Flow(nn.Module):
 class FLOATER(Encoding):
     """Vectors that flow with the position, added to queries, keys and values.
 
-    Of arXiv 2003.09229 the form of §3.3, which is the one released: a differential
+    Of arXiv 2003.09229 the compatible form, which is the one released: a differential
     equation p' = h(t, p) gives the biases of the three projections. Each layer and
     projection has a p(0) of its own, and one h serves all: give the ``flow`` of the
     first layer's encoding to the others'. Equation ``def-floater-doors``.

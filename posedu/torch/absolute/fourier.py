@@ -22,6 +22,7 @@ from posedu._arguments import (
 from posedu.torch._tensors import (
     Positions,
     align_positions,
+    drawn_normal,
     from_list,
     in_float64,
     require_all_finite,
@@ -341,21 +342,14 @@ def drawn_or_given(
     """
     own = () if axes is None else (require_dimension("axes", axes, 1),)
     if sigma is not None and frequencies is None:
-        return _drawn((pairs, *own), require_not_negative("sigma", sigma), seed)
+        require_not_negative("sigma", sigma)
+        return drawn_normal((pairs, *own), sigma, require_seed(seed))
     if sigma is None and frequencies is not None:
         return _given(pairs, own, frequencies)
     raise ValueError(
         "sigma draws frequencies; otherwise give them. Got sigma = "
         f"{sigma} and {'no ' if frequencies is None else ''}frequencies"
     )
-
-
-def _drawn(shape: tuple[int, ...], sigma: float, seed: int) -> Tensor:
-    generator = torch.Generator("cpu").manual_seed(require_seed(seed))
-    normal = torch.randn(shape, generator=generator, dtype=torch.float32, device="cpu")
-    f = sigma * normal
-    require_all_finite(f"frequencies of deviation {sigma:g}", f)
-    return f.to(torch.empty(0).device)
 
 
 def _given(pairs: int, own: tuple[int, ...], frequencies: Tensor) -> Tensor:

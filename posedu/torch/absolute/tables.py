@@ -19,6 +19,7 @@ from posedu.torch._tensors import (
     Positions,
     align_positions,
     as_tensor,
+    drawn_normal,
     from_list,
     length,
     require_float_dtype,
@@ -202,9 +203,8 @@ class Random(Table):
     def __init__(self, d_model: int, tokens: int, *, std: float = 1.0, seed: int = 0):
         super().__init__(d_model, tokens, "raise")
         require_not_negative("std", std)
-        generator = torch.Generator("cpu").manual_seed(require_seed(seed))
-        drawn = torch.randn(tokens, d_model, generator=generator, device="cpu")
-        self.register_buffer("table", std * drawn.to(torch.empty(0).device))
+        rows = drawn_normal((tokens, d_model), std, require_seed(seed))
+        self.register_buffer("table", rows.to(torch.get_default_dtype()))
 
     embed = Table.forward
 
