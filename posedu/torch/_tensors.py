@@ -3,7 +3,6 @@
 import math
 from collections.abc import Sequence
 
-import numpy as np
 import torch
 from jaxtyping import Float, Int, Shaped
 from torch import Tensor
@@ -306,11 +305,10 @@ def drawn_normal(
     ValueError
         A deviation so large that one of them is no float32.
     """
-    normal = np.random.default_rng(seed).standard_normal(shape, dtype=np.float32)
-    with np.errstate(over="ignore"):
-        numbers = np.float32(deviation) * normal
-    if not np.isfinite(numbers).all():
+    if deviation > torch.finfo(torch.float32).max / 16:  # no normal number is above 16
         raise ValueError(
             f"numbers of deviation {deviation:g} must be finite in float32"
         )
-    return torch.tensor(numbers, device="cpu").to(torch.empty(0).device)
+    generator = torch.Generator("cpu").manual_seed(seed)
+    normal = torch.randn(shape, generator=generator, dtype=torch.float32, device="cpu")
+    return (deviation * normal).to(torch.empty(0).device)
