@@ -41,13 +41,10 @@ class NoPE(Encoding):
             self.factor = start
         else:
             self.heads = require_dimension("heads", heads, 1)
-            factors = torch.full((self.heads,), start, dtype=torch.float64)
-            factors = factors.to(torch.get_default_dtype())
-            if not factors.isfinite().all():
-                raise ValueError(
-                    f"factor must be finite in {factors.dtype}, got {start}"
-                )
-            self.factor = nn.Parameter(factors)
+            dtype = torch.get_default_dtype()
+            if abs(start) > torch.finfo(dtype).max:
+                raise ValueError(f"factor must be finite in {dtype}, got {start}")
+            self.factor = nn.Parameter(torch.full((self.heads,), start))
 
     def rotate(
         self,
