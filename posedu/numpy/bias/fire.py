@@ -65,7 +65,9 @@ def fire_inputs(
     else:
         distances = np.maximum(offsets, 0)
     longest = np.maximum(threshold, queries)
-    return np.log1p(np.abs(c * distances)) / (np.log1p(np.abs(c * longest)) + eps)
+    return np.asarray(
+        np.log1p(np.abs(c * distances)) / (np.log1p(np.abs(c * longest)) + eps)
+    )
 
 
 def fire(
