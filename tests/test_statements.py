@@ -277,7 +277,7 @@ def test_sections_are_in_the_order_of_the_book():
         ("def-rope", "{eq}`def-rope`"),
         ("def-rope-box", "{prf:ref}`def-rope-box`"),
         ("thm-joint", "{prf:ref}`thm-joint`"),
-        ("err-rotary-values", "the {ref}`running cell <err-rotary-values>`"),
+        ("err-rotary-values", "{ref}`the erratum <err-rotary-values>`"),
     ],
 )
 def test_a_label_is_referred_to_by_its_kind(label, leads):

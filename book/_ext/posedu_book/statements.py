@@ -22,7 +22,7 @@ AT_LARGE = "Attention, and positions at large"
 HEAD = ["Statement", "Verdict", "What holds, and where it is shown"]
 WIDTHS = [46, 16, 38]
 REFERENCE = {  # how a label is referred to, by how it begins or ends
-    r"err-": "the {{ref}}`running cell <{}>`",
+    r"err-": "{{ref}}`the erratum <{}>`",
     r"(thm|lem|cor|dfn)-|.*-box$": "{{prf:ref}}`{}`",
     r"(eq|def)-": "{{eq}}`{}`",
 }
