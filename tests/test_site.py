@@ -22,7 +22,7 @@ from test_lines import made_up
 
 from posedu import check
 from posedu.catalog import ATTENTION, CATALOG, FREQUENCY_MAPS, SpecialCase
-from posedu_book import catalog, contents, pages, reading
+from posedu_book import catalog, contents, pages, reading, statements
 from posedu_book.build import HTML
 from posedu_book.notebooks import ROOT
 from posedu_book.sliders import Slider, table
@@ -371,6 +371,27 @@ def test_at_a_glance_without_scripts_is_whole(address, chromium):
     tab.goto(address + "book/reference/glance.html")
     assert rows_of(tab) == len(CATALOG)
     assert not tab.locator(".posedu-filters").is_visible()
+    context.close()
+
+
+def test_statements_are_narrowed_down_to_what_is_wrong_of_one_family(address, chromium):
+    met = statements.statements(ROOT)
+    wrong = [s for s in met if s["verdict"] == "wrong"]
+    rotary = {name for name, e in CATALOG.items() if e.family == "rotary"}
+    turned = [s for s in wrong if s.get("record") in rotary]
+    context = chromium.new_context(viewport={"width": 390, "height": 844})
+    tab, faults = open_page(context, address, "book/reference/statements.html")
+    rows = tab.locator(".posedu-statements tbody tr:visible")
+    sections = tab.locator("article section section:visible")
+    assert rows.count() == len(met)
+    tab.get_by_label("Verdict").select_option("wrong")
+    assert rows.count() == len(wrong)
+    tab.get_by_label("Family").select_option("rotary")
+    assert rows.count() == len(turned) > 0
+    assert sections.count() == len({s["record"] for s in turned})
+    assert all("wrong" in text for text in rows.all_inner_texts())
+    assert tab.get_by_role("status").inner_text() == f"{len(turned)} of {len(met)}"
+    assert faults == []
     context.close()
 
 

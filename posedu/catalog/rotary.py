@@ -28,7 +28,9 @@ ENCODINGS = (
         cost="O(L d) a head and layer, for queries and keys",
         relative="exactly",
         bounded="yes: norms are kept",
-        adopters=("Llama 1–4", "Mistral", "Qwen", "Gemma", "GPT-NeoX", "OLMo"),
+        adopters=(
+            *("Llama 1–4", "Mistral", "Qwen", "Gemma", "GPT-NeoX", "OLMo", "PaLM"),
+        ),
         special_cases=(
             SpecialCase(
                 "sinusoidal",

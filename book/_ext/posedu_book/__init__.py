@@ -5,7 +5,7 @@ import gc
 PARTS = (
     *("beside", "catalog", "claims", "entries", "exercises", "folds", "home"),
     *("in_code", "light", "notation", "pages", "questions", "reading", "served"),
-    *("sliders", "status", "tags", "timings", "ways"),
+    *("sliders", "statements", "status", "tags", "timings", "ways"),
 )
 
 

@@ -9,6 +9,7 @@ from docutils.parsers.rst import directives
 from sphinx.util.docutils import SphinxDirective
 
 from posedu.catalog import ATTENTION, CATALOG
+from posedu_book.filters import filtered
 from posedu_book.lines import rows
 from posedu_book.markup import asset, external, table
 
@@ -31,6 +32,10 @@ FILTERS = {
 }
 LANE, STOP = 16, 18  # between two lines, and from a row's top to its stop, in pixels
 COLOURS = 6  # in lines.css
+CUE = (
+    '<p class="posedu-cue" aria-hidden="true">The table is wider than the screen: '
+    "scroll it sideways →</p>"
+)
 CASES = {  # how far one encoding becomes another: in the legend, and in the list
     "is": ("is the lower one there", ""),
     "limit": ("comes as near to it as one likes", "in the limit "),
@@ -76,11 +81,10 @@ def _glance(app, docname):
     """The table of all encodings, and what narrows it down where scripts run."""
     shown = table(HEAD, [_row(app, docname, e) for e in CATALOG.values()], stub=True)
     shown["classes"].append("posedu-glance")
-    body = shown.next_node(nodes.tbody)
-    for row, encoding in zip(body, CATALOG.values(), strict=True):
-        row["classes"] = [f"{key}-{value}" for key, value in _kinds(encoding)]
-    controls = nodes.raw("", asset("glance.css") + _controls(), format="html")
-    return [controls, shown, nodes.raw("", asset("glance.js"), format="html")]
+    kinds = [_kinds(encoding) for encoding in CATALOG.values()]
+    controls, script = filtered([shown], kinds, FILTERS)
+    style = nodes.raw("", asset("glance.css"), format="html")
+    return [style, controls, nodes.raw("", CUE, format="html"), shown, script]
 
 
 def _kinds(encoding):
@@ -91,25 +95,6 @@ def _kinds(encoding):
         ("learned", "yes" if encoding.learned else "no"),
         ("relative", "exactly" if encoding.relative == "exactly" else "other"),
     ]
-
-
-def _controls():
-    kinds = [kind for encoding in CATALOG.values() for kind in _kinds(encoding)]
-    choices = ""
-    for key, label in FILTERS.items():
-        values = dict.fromkeys(value for kind, value in kinds if kind == key)
-        options = "".join(f"<option>{value}</option>" for value in values)
-        choices += (
-            f'<label>{label} <select name="{key}" autocomplete="off">'
-            f'<option value="">any</option>{options}</select></label>'
-        )
-    return (
-        '<form class="posedu-filters" hidden><label>Contains <input type="search" '
-        f'autocomplete="off"></label>{choices}<button type="reset">Show all</button>'
-        f'<output role="status">{len(CATALOG)} of {len(CATALOG)}</output></form>'
-        '<p class="posedu-cue" aria-hidden="true">The table is wider than the screen: '
-        "scroll it sideways →</p>"
-    )
 
 
 def _row(app, docname, encoding):

@@ -1,6 +1,6 @@
 (() => {
   const form = document.querySelector(".posedu-filters");
-  const rows = [...document.querySelectorAll(".posedu-glance tbody tr")];
+  const rows = [...document.querySelectorAll(".posedu-filtered tbody tr")];
   const find = (selector) => form.querySelector(selector);
 
   function narrow() {
