@@ -212,7 +212,6 @@ class _Case:
         torch.manual_seed(seed)
         self.rng = np.random.default_rng(seed)
         self.encoding, self.variant, self.shape = encoding, variant, shape
-        self.is_turned = "rotate" in encoding.doors
         self.heads = variant.heads
         self.positions = shape.positions
         if "tokens" in encoding.sizes:  # the rows of a table
@@ -309,7 +308,7 @@ class _Case:
                 amount = 2 * roundoff(dtype)
                 spread[dtype] = of(amount, amount * FLOAT32)
         spread[torch.float32] = spread[torch.float64] = of(LARGE, LARGE)
-        if self.is_turned:
+        if "rotate" in self.encoding.doors:
             spread[torch.float64] = of(SMALL, SMALL, turning=True)
         return spread
 
@@ -445,14 +444,10 @@ class _Doors(_Case):
         q, k, v = (arithmetic.wrap(values[name][row]) for name in "qkv")
         return attend(
             *(q, k, v, arithmetic.doors(doors)),
-            positions=self._places(row, arithmetic),
+            positions=arithmetic.positions(np.array(self.positions[row])),
             x=arithmetic.wrap(values["x"][row]) if "x" in values else None,
             **self._attention,
         )
-
-    def _places(self, row: int, arithmetic: Arithmetic) -> np.ndarray:
-        positions = np.array(self.positions[row])
-        return arithmetic.positions(positions) if self.is_turned else positions
 
     def exact_row(self, values: Arrays, row: int):
         """SymPy's ``attend``, with logits that are numbers already: it is faster."""
@@ -495,7 +490,7 @@ class _Layers(_Doors):
         doors = self.encoding.face("numpy")(**self.keywords, **parameters)
         mask = causal_mask(self.shape.tokens) if self.shape.is_grouped else None
         given = (arithmetic.wrap(values[n][row]) for n in ("q", "k", "v", "fed"))
-        positions = self._places(row, arithmetic)
+        positions = arithmetic.positions(np.array(self.positions[row]))
         doors = arithmetic.doors(doors)
         return follow(reference_steps, doors, *given, positions, mask=mask)
 

@@ -85,8 +85,13 @@ class Arithmetic:
         return wrapped
 
     def positions(self, positions: np.ndarray) -> np.ndarray:
-        """The same positions, whose multiples round if they are to."""
-        return (self if self.turning else self.exact).wrap(positions)
+        """The same positions; what follows from them alone rounds if it is to.
+
+        It decides nothing: no input moves it.
+        """
+        if not self.turning:
+            return positions
+        return Arithmetic(inner=self.inner, seed=self.seed).wrap(positions)
 
     def errors(self, size: np.ndarray, amount: float) -> np.ndarray | float:
         """An error of each number of this size."""
@@ -168,17 +173,17 @@ class Rounded(np.ndarray):
 
     def __array_function__(self, function, types, arguments, options):
         arithmetic = _arithmetic(_leaves((arguments, options)))
-        result = function(*_plain(arguments), **_plain(options))
+        given = _plain(arguments)
+        result = function(*given, **_plain(options))
         if function is np.clip:
-            arithmetic.decisions.append(np.equal(result, arguments[0]).tobytes())
+            arithmetic.decisions.append(np.equal(result, given[0]).tobytes())
             return _wrapped(arithmetic, result)
         if not _is_inexact(result) or function in _MOVING:
             return _wrapped(arithmetic, result)
         rounded = result + arithmetic.errors(result, arithmetic.inner)
         if function in _SUMMING:
-            rounded = rounded + arithmetic.errors_of_sums(
-                function, _plain(arguments), _plain(options)
-            )
+            of_sums = arithmetic.errors_of_sums(function, given, _plain(options))
+            rounded = rounded + of_sums
         return _wrapped(arithmetic, rounded)
 
 
