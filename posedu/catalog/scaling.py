@@ -31,6 +31,7 @@ ENCODINGS = (
             "Ministral 3",
             "Mistral 4",
             "Mistral-Large-4",
+            "Beam",
             "Inkling-2",
         ),
     ),
