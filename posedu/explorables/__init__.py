@@ -24,6 +24,7 @@ from posedu.explorables.slower import slower_explorable
 from posedu.explorables.sphere import generators_explorable, turns_explorable
 from posedu.explorables.stick import stick_explorable
 from posedu.explorables.stretch import stretch_explorable
+from posedu.explorables.temperature import temperature_explorable
 from posedu.explorables.terms import terms_explorable
 from posedu.explorables.unseen import unseen_explorable
 from posedu.explorables.vectors import vectors_explorable
@@ -53,6 +54,7 @@ __all__ = [
     "slower_explorable",
     "stick_explorable",
     "stretch_explorable",
+    "temperature_explorable",
     "terms_explorable",
     "turns_explorable",
     "unseen_explorable",
