@@ -41,6 +41,7 @@ TURNS = ("turns", "radians")
 MEMBERS = ("cos", "sin")
 AMPLITUDES = ("one", "pairs", "features")
 MIXINGS = ("heads", "row sums")
+SAMPLED_PER = ("sequence", "batch")
 LEAK = 0.01  # PyTorch's slope of a leaky ReLU below 0
 LARGEST_SIZE = 2**31 - 1
 LEAST_TIME = 1e-30  # the bias of a gate that forgets faster is no float32
@@ -129,6 +130,28 @@ def require_positive(name: str, value: float) -> float:
     if require_not_negative(name, value) == 0:
         raise ValueError(f"{name} must be above 0, got {value}")
     return float(value)
+
+
+def require_stretch(name: str, value: float) -> float:
+    """Return ``value`` if it is a finite number and at least 1, else raise."""
+    if require_not_negative(name, value) < 1:
+        raise ValueError(f"{name} must be at least 1, got {value}")
+    return float(value)
+
+
+def require_room(tokens: int, name: str, limit: int) -> None:
+    """Raise unless ``tokens`` different positions fit below ``limit``."""
+    if tokens > limit:
+        raise ValueError(f"{name} must be at least {tokens}, the tokens, got {limit}")
+
+
+def require_count(name: str, value: int) -> int:
+    """Return ``value`` if it is an integer and not negative, else raise."""
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise TypeError(f"{name} must be an integer, got {value!r}")
+    if not 0 <= value <= LARGEST_SIZE:
+        raise ValueError(f"{name} must be from 0 to {LARGEST_SIZE}, got {value}")
+    return int(value)
 
 
 def require_share(name: str, value: float) -> float:

@@ -78,8 +78,10 @@ def model_of(entry, variant, route, heads):
     return None
 
 
-def positions_of(axes):
-    """Integers and reals; a number may also be left out."""
+def positions_of(axes, kind=""):
+    """Integers and reals; a number may also be left out, or be a token's alone."""
+    if kind == "positions":
+        return [None, range(TOKENS), torch.arange(TOKENS)]
     shape = (TOKENS,) if axes is None else (TOKENS, axes)
     given = [torch.zeros(shape, dtype=torch.int64), torch.zeros(shape)]
     return given if axes else [None, range(3, 3 + TOKENS), *given]
@@ -100,7 +102,7 @@ def test_all_happens_on_the_device(entry, variant, route):
         model = model_of(entry, variant, route, variant.heads)
         mask = None
         every = route == "eager" and variant is entry.variants[0]
-        for positions in positions_of(entry.axes)[0 if every else -1 :]:
+        for positions in positions_of(entry.axes, entry.kind)[0 if every else -1 :]:
             x = torch.randn(2, TOKENS, model.d_model, requires_grad=True)
             out = model(x, positions, key_padding_mask=mask)
             out.sum().backward()

@@ -29,6 +29,7 @@ pytestmark = pytest.mark.usefixtures("unchecked")
 CASES = {
     entry.label(variant): (entry, variant)
     for entry in CATALOG.values()
+    if entry.kind != "positions"  # of float64 or integers, which autocast never sees
     for variant in entry.variants
 }
 

@@ -32,7 +32,7 @@ from posedu.torch.encoding import LAYER_DOORS, MODEL_DOORS
 HEADS = 2
 RECORDS = pytest.mark.parametrize("encoding", CATALOG.values(), ids=CATALOG)
 MAPS = FREQUENCY_MAPS.values()
-KINDS = ("features", "doors", "layers", "block")
+KINDS = ("features", "positions", "doors", "layers", "block")
 
 
 def variants_of(*kinds):
@@ -58,6 +58,11 @@ def arrays(module):
     return {name: to_numpy(p) for name, p in parameters_of(module).items()}
 
 
+def drawn(module, tokens):
+    """Numbers for the positions of two sequences."""
+    return {n: t.numpy() for n, t in module.draw(2, tokens).items()}
+
+
 def tokens(encoding, variant, d):
     """Two heads of two tokens, and their positions."""
     axes = () if encoding.axes is None else (encoding.axes,)
@@ -75,6 +80,8 @@ def reference(encoding, variant, d, heads):
     keywords |= encoding.keywords(variant, d=d, heads=heads)
     if encoding.kind == "features":
         return face(*tokens(encoding, variant, d), **keywords)
+    if encoding.kind == "positions":
+        return face(np.arange(4), **drawn(module, 4), **keywords)
     q, k, v = rng.normal(size=(3, heads, 4, d))
     x = rng.normal(size=(4, heads * d))
     if encoding.kind == "block":
@@ -96,6 +103,21 @@ def test_three_faces_take_each_variant_and_agree(encoding, variant):
     if variant.exact:
         exact, _ = pair.exact(x, positions, x)
         np.testing.assert_allclose(exact, expected, rtol=0, atol=1e-13)
+
+
+@variants_of("positions")
+def test_three_faces_put_tokens_in_the_same_places(encoding, variant):
+    module = make(encoding, variant, 2)
+    draws = module.draw(2, 4)
+    given = {name: t.numpy() for name, t in draws.items()}
+    options = encoding.keywords(variant, d=2, heads=1)
+    expected = encoding.face("numpy")(np.arange(4), **given, **options)
+    places = module.place(range(4), **draws)
+    np.testing.assert_allclose(places.numpy(), expected, rtol=1e-14)
+    for n, row in enumerate(expected):
+        own = {name: t[n % len(t)].tolist() for name, t in given.items()}
+        exact = encoding.face("sympy")(range(4), **own, **options)
+        np.testing.assert_allclose([float(e) for e in exact], row, rtol=1e-13)
 
 
 @RECORDS

@@ -35,7 +35,10 @@ def model_of(name, *, seed=0):
 
 def positions_of(name, tokens, *, given=True):
     """Positions in no order, with coordinates where the encoding has them."""
-    axes = CATALOG[name.partition(" ")[0]].axes
+    entry = CATALOG[name.partition(" ")[0]]
+    if entry.kind == "positions":  # some draw for the tokens that there are
+        return torch.randperm(tokens) if given else None
+    axes = entry.axes
     if axes is None:
         return torch.randint(0, 50, (tokens,)) if given else None
     return torch.randint(0, 50, (tokens, axes))

@@ -422,6 +422,8 @@ class Case:
         if self.encoding.kind == "block":
             return {"x": array((BATCH, tokens, heads * d))}
         given = {"positions": self.at(tokens)}
+        if self.encoding.kind == "positions":
+            return given | self.module().draw(BATCH, tokens)
         if self.encoding.kind == "features":
             return given | {"x": array(shape)}
         given |= {name: array(shape) for name in "qkv"}
@@ -433,6 +435,8 @@ class Case:
         """Positions."""
         axes, kind = self.encoding.axes, self.grammar.one_of(["int", "float"])
         shape = (tokens,) if axes is None else (tokens, axes)
+        if self.encoding.kind == "positions":  # some draw for the tokens that there are
+            return torch.randperm(tokens)
         positions = self.grammar.array(shape, kind)
         return positions.abs() if "tokens" in self.encoding.sizes else positions
 
@@ -460,6 +464,8 @@ class Case:
         given = self.given
         if self.encoding.kind == "features":
             return module(given["x"], given["positions"])
+        if self.encoding.kind == "positions":
+            return module.place(**given)
         if self.encoding.kind == "block":
             return module(given["x"])
         if self.encoding.kind == "layers":
@@ -476,6 +482,8 @@ class Case:
         face = self.encoding.face("numpy")
         if self.encoding.kind == "features":
             return face(given["x"], given["positions"], **keywords)
+        if self.encoding.kind == "positions":
+            return face(**given, **keywords)
         if self.encoding.kind == "block":
             return np.stack([face(x, **keywords) for x in given["x"]])
         doors, at, out = face(**keywords), given["positions"], []
@@ -515,7 +523,7 @@ def bound(case, given, keywords, expected, u):
         off = {
             name: t * (1 + roundings * rng.choice((-1, 1), t.shape))
             for name, t in (given | keywords).items()
-            if isinstance(t, np.ndarray) and name != "positions"
+            if isinstance(t, np.ndarray) and t.dtype.kind == "f" and name != "positions"
         }
         mine = {n: t for n, t in off.items() if n in keywords}
         moved = case.slow(given | off, keywords | mine)
@@ -544,7 +552,8 @@ def test_the_faces_of_an_encoding_agree(name, seed):
     out = attempt(name, partial(case.fast, module))
     if out is None:
         return
-    like = case.given["v" if "v" in case.given else "x"]
+    is_moved = case.encoding.kind == "positions"
+    like = out if is_moved else case.given["v" if "v" in case.given else "x"]
     if (out.shape, out.dtype) != (like.shape, like.dtype):
         raise Wrong(f"{name}: {out.dtype} {out.shape} of {like.dtype} {like.shape}")
     if out.is_meta or not is_small((case.given, [*module.parameters()])):
@@ -557,7 +566,7 @@ def test_the_faces_of_an_encoding_agree(name, seed):
     expected = attempt(f"{name}, reference", case.slow, given, keywords)
     if expected is None:
         raise Wrong(f"{name}: taken by PyTorch alone ({what}): {OBSCURE[-1:]}")
-    u = torch.finfo(out.dtype).eps / 2
+    u = torch.finfo(out.dtype if out.is_floating_point() else torch.float64).eps / 2
     if not np.abs(array_of(out) - expected).max(initial=0.0) <= bound(
         case, given, keywords, expected, u
     ):

@@ -48,6 +48,10 @@ def good_arguments(encoding):
     if encoding.kind == "features":
         given["position"] = [1] * encoding.axes if encoding.axes else 1
         given["x"] = sp.ones(d, 1)
+    elif encoding.kind == "positions":
+        draws = module.draw(1, 2)
+        given |= {name: t[0].tolist() for name, t in draws.items()}
+        given["positions"] = [0, 1]
     elif encoding.kind == "block":
         given["x"] = sp.ones(2, d * heads)
     return given, d
@@ -64,7 +68,9 @@ def call(encoding, given, d, positions=(0, 1)):
     if encoding.kind == "doors":
         options = {"x": sp.ones(2, 2 * d), "positions": positions}
         return attend(heads, heads, heads, face(**given), **options)
-    places = [given.pop(name) for name in ("x", "position") if name in given]
+    places = [
+        given.pop(name) for name in ("x", "position", "positions") if name in given
+    ]
     return face(*places, **given)
 
 

@@ -716,3 +716,23 @@ def rows_moved_apart(blocks, amounts):
     c, s = blocks[..., 0, 0], blocks[..., 1, 0]
     c, s = amounts[0] * c, amounts[1] * s
     return np.stack((np.stack((c, -s), -1), np.stack((s, c), -1)), -2)
+
+
+def cape_scales(rng, most, count):
+    """Uniform in 1 ± (most − 1): a notes page has it so. λ and 1/λ differ in law."""
+    return rng.uniform(2 - most, most, count)
+
+
+def cape_positions_of_the_activations(tokens, dtype):
+    """gcambara/cape (commit d456950) casts positions to the dtype of x at once."""
+    return torch.arange(tokens).to(dtype)
+
+
+def cape_is_padding(tokens, length):
+    """gcambara/cape (commit d456950): > where positions count from 0 and ≥ is meant."""
+    return np.arange(tokens) > length
+
+
+def sampled_with_replacement(rng, tokens, limit):
+    """Sorted, but two tokens may share a place."""
+    return np.sort(rng.integers(0, limit, tokens))

@@ -170,6 +170,11 @@ class Encoding(Record):
     ``"layers"``
         As ``"doors"``, but they move positions from one layer to the next: faces need
         more than one, and a model's door ``locate``.
+    ``"positions"``
+        Functions of positions and of numbers drawn for them: NumPy and SymPy
+        ``f(positions, **draws, **keywords)``, ``module.place(positions, **draws)``.
+        The module's ``draw(rows, tokens)`` draws them, its door ``locate`` does both.
+        What encodes the positions is another encoding.
     ``"block"``
         A whole attention block: ``f(x, **keywords)`` and ``module(x)``.
 
@@ -202,7 +207,10 @@ class Encoding(Record):
     @property
     def of_model(self) -> bool:
         """Whether it acts on a model's input or between layers, not within one."""
-        return self.doors in (("embed",), ("enter",)) or self.kind == "layers"
+        return self.doors in (("embed",), ("enter",)) or self.kind in (
+            "layers",
+            "positions",
+        )
 
     @property
     def learned(self) -> bool:

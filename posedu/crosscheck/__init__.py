@@ -11,7 +11,7 @@ import torch
 from posedu._arguments import require_choice
 from posedu._tables import Folded, SavedTable
 from posedu.catalog import CATALOG, Encoding
-from posedu.crosscheck import autocast, features, inside
+from posedu.crosscheck import autocast, features, inside, moved
 from posedu.crosscheck.common import Row, Tally, present
 
 __all__ = ["WAYS", "CrossCheck", "Row", "crosscheck"]
@@ -108,7 +108,8 @@ def crosscheck(
 ) -> CrossCheck:
     """Compare the faces of a catalog entry on every variant, dtype and device.
 
-    Encodings that change features token by token are compared by
+    Encodings that move positions are compared by ``posedu.crosscheck.moved``, those
+    that change features token by token by
     ``posedu.crosscheck.features``, those that act inside attention by
     ``posedu.crosscheck.inside``, which say on what and how their bounds are derived;
     layers under autocast by ``posedu.crosscheck.autocast``.
@@ -152,6 +153,8 @@ def crosscheck(
 
 def _by_way(encoding: Encoding) -> dict[str, Callable[..., None]]:
     """What compares the faces of an encoding, by the ways that it has."""
+    if encoding.kind == "positions":  # which autocast never touches
+        return {"eager": moved.compare, "compiled": moved.compare_compiled}
     if encoding.kind == "features":
         own = {"eager": features.compare, "compiled": features.compare_compiled}
     else:

@@ -1,10 +1,13 @@
 """The reference face: float64 NumPy, as close to the printed formula as code can be."""
 
+from posedu.numpy.absolute.cape import cape
 from posedu.numpy.absolute.floater import floater
 from posedu.numpy.absolute.fourier import (
     embed_fourier_learned,
     embed_fourier_random,
 )
+from posedu.numpy.absolute.pose import pose
+from posedu.numpy.absolute.randomised import randomised
 from posedu.numpy.absolute.sinusoidal import embed_sinusoidal
 from posedu.numpy.absolute.tables import (
     embed_learned,
@@ -54,6 +57,7 @@ __all__ = [
     "alibi",
     "attend",
     "axial",
+    "cape",
     "comrope_ap",
     "comrope_ld",
     "cope",
@@ -87,6 +91,8 @@ __all__ = [
     "p_rope",
     "pi",
     "pope",
+    "pose",
+    "randomised",
     "resonance",
     "riflex",
     "rope",

@@ -1,10 +1,13 @@
 """The symbolic face: small exact matrices, for the proofs in the chapters and tests."""
 
+from posedu.sympy.absolute.cape import cape
 from posedu.sympy.absolute.floater import floater
 from posedu.sympy.absolute.fourier import (
     embed_fourier_learned,
     embed_fourier_random,
 )
+from posedu.sympy.absolute.pose import pose
+from posedu.sympy.absolute.randomised import randomised
 from posedu.sympy.absolute.sinusoidal import embed_sinusoidal
 from posedu.sympy.absolute.tables import (
     embed_learned,
@@ -44,6 +47,7 @@ __all__ = [
     "alibi",
     "attend",
     "axial",
+    "cape",
     "comrope_ap",
     "comrope_ld",
     "cope",
@@ -70,6 +74,8 @@ __all__ = [
     "music_transformer",
     "nope",
     "pope",
+    "pose",
+    "randomised",
     "rope",
     "sandwich",
     "shaw",

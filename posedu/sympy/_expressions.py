@@ -25,6 +25,14 @@ def expressions(name: str, values: Any) -> Any:
     return [expressions(name, value) for value in values]
 
 
+def one_expression(name: str, value: Any) -> sp.Expr:
+    """``value``, or the one entry of a sequence, as SymPy has it."""
+    entries = list(sp.Matrix([expressions(name, value)]))
+    if len(entries) != 1:
+        raise ValueError(f"{name} must be one number, got {len(entries)}")
+    return entries[0]
+
+
 def matrix(name: str, rows: Any) -> sp.Matrix:
     """A matrix from rows, or a column from numbers."""
     return sp.Matrix(expressions(name, rows))

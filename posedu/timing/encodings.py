@@ -14,7 +14,7 @@ from posedu.catalog import CATALOG, Encoding, Variant
 from posedu.timing.candidates import compiled, copy_of, with_gradient
 from posedu.timing.clock import Run
 from posedu.timing.results import Measurement, Timing, collect, compare
-from posedu.torch import Attention, grid
+from posedu.torch import Attention, Sinusoidal, grid
 
 
 def _is_rotation(entry: Encoding) -> bool:
@@ -52,6 +52,8 @@ def _at_its_door(
         return lambda: module.rotate(*inputs, positions)
     if entry.kind == "features":
         return lambda: (module(*inputs, positions),)
+    if entry.kind == "positions":
+        return _embedded(inputs, module)
     if entry.kind == "layers":
         return _layer(inputs, heads, module)
     return _attention(inputs, heads, module)
@@ -66,9 +68,17 @@ def _positions(entry: Encoding, length: int, device: torch.device):
 
 
 def _limit(entry: Encoding, inputs: tuple[Tensor, ...], heads: int) -> tuple[str, Run]:
-    if entry.kind == "features":
+    if entry.kind in ("features", "positions"):
         return "copy", copy_of(*inputs)
     return "attention without encoding", _attention(inputs, heads, None)
+
+
+def _embedded(inputs: tuple[Tensor, ...], module: Module) -> Run:
+    """Positions drawn in training, and sinusoids of them added to the input."""
+    (x,) = inputs
+    sinusoids = Sinusoidal(x.shape[-1], layout="half")
+    positions = torch.arange(x.shape[1], device=x.device)[None]
+    return lambda: (sinusoids.embed(x, module.locate(positions, x)),)
 
 
 def _layer(inputs: tuple[Tensor, ...], heads: int, module: Module) -> Run:
@@ -114,10 +124,11 @@ def time_encoding(
 
     Every variant of the catalog that fits d is timed. For one sequence of each length
     the tensors are q and k ``[1, heads, L, d]`` (of features that turn), or x
-    ``[1, L, heads · d]``. Where positions move from layer to layer, those of the next
-    one are part of the result, and what attention gathered stands for what the
-    perceptron says. The limit of forward + backward is twice the copy, or bare
-    attention with its own.
+    ``[1, L, heads · d]``. Where positions are drawn, sinusoids of them are added to x:
+    that has a time of its own, which ``sinusoidal`` tells. Where positions move from
+    layer to layer, those of the next one are part of the result, and what attention
+    gathered stands for what the perceptron says. The limit of forward + backward is
+    twice the copy, or bare attention with its own.
 
     Parameters
     ----------

@@ -1,7 +1,10 @@
 """The fast face: modules to train with, on CPU and GPU."""
 
+from posedu.torch.absolute.cape import CAPE
 from posedu.torch.absolute.floater import FLOATER
 from posedu.torch.absolute.fourier import FourierLearned, FourierRandom
+from posedu.torch.absolute.pose import PoSE
+from posedu.torch.absolute.randomised import Randomised
 from posedu.torch.absolute.sinusoidal import Sinusoidal
 from posedu.torch.absolute.tables import (
     BERTInput,
@@ -43,6 +46,7 @@ from posedu.torch.stickbreaking import StickBreaking
 from posedu.torch.transformer import Transformer
 
 __all__ = [
+    "CAPE",
     "DAPE",
     "FIRE",
     "FLOATER",
@@ -75,7 +79,9 @@ __all__ = [
     "MusicTransformer",
     "NoPE",
     "PoPE",
+    "PoSE",
     "Random",
+    "Randomised",
     "RoPE",
     "Sandwich",
     "Shaw",

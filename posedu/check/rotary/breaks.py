@@ -257,6 +257,7 @@ NEW = Exercise(
     lines=1,
     statement=r"""
 A model was trained on texts of `trained` tokens and reads one of `tested` tokens; `omega` are the frequencies of its pairs, some of them 0.
+Take offsets as real numbers, from 0 to one less than the number of tokens.
 Which pairs meet an angle (on the circle) outside the arc from 0 to the largest angle of training?
 Return booleans.
 """,

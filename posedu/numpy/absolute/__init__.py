@@ -1,5 +1,6 @@
 """Absolute encodings, the reference face: a module an encoding."""
 
+from posedu.numpy.absolute.cape import cape, draw_cape
 from posedu.numpy.absolute.floater import (
     floater,
     flow,
@@ -13,6 +14,8 @@ from posedu.numpy.absolute.fourier import (
     gaussian_kernel,
     gelu,
 )
+from posedu.numpy.absolute.pose import draw_pose, pose
+from posedu.numpy.absolute.randomised import draw_randomised, randomised
 from posedu.numpy.absolute.sinusoidal import embed_sinusoidal, offset_matrix, sinusoidal
 from posedu.numpy.absolute.tables import (
     cosine_bound,
@@ -25,7 +28,11 @@ from posedu.numpy.absolute.tables import (
 )
 
 __all__ = [
+    "cape",
     "cosine_bound",
+    "draw_cape",
+    "draw_pose",
+    "draw_randomised",
     "embed_bert",
     "embed_fourier_learned",
     "embed_fourier_random",
@@ -40,7 +47,9 @@ __all__ = [
     "gelu",
     "offset_matrix",
     "one_hot",
+    "pose",
     "random_table",
+    "randomised",
     "released_field",
     "runge_kutta",
     "sinusoidal",

@@ -1,5 +1,6 @@
 """Absolute encodings, the symbolic face: a module an encoding."""
 
+from posedu.sympy.absolute.cape import cape, mean_over_uniform
 from posedu.sympy.absolute.floater import (
     butcher,
     floater,
@@ -16,6 +17,12 @@ from posedu.sympy.absolute.fourier import (
     gelu,
     mean_over_normal,
     wave_mean,
+)
+from posedu.sympy.absolute.pose import pose
+from posedu.sympy.absolute.randomised import (
+    gap_probability,
+    order_statistic_mean,
+    randomised,
 )
 from posedu.sympy.absolute.sinusoidal import (
     commutant,
@@ -35,6 +42,7 @@ from posedu.sympy.absolute.tables import (
 
 __all__ = [
     "butcher",
+    "cape",
     "commutant",
     "embed_fourier_learned",
     "embed_fourier_random",
@@ -45,12 +53,17 @@ __all__ = [
     "floater",
     "flow",
     "fourier_features",
+    "gap_probability",
     "gelu",
     "mean_over_normal",
+    "mean_over_uniform",
     "offset_equations",
     "offset_matrix",
     "one_hot",
     "order_errors",
+    "order_statistic_mean",
+    "pose",
+    "randomised",
     "released_field",
     "rotation_field",
     "runge_kutta",

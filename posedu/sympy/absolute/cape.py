@@ -1,0 +1,44 @@
+"""CAPE over symbols, and means over its draws."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import sympy as sp
+
+from posedu._arguments import require_bool
+from posedu.sympy._expressions import expression, matrix, one_expression
+
+
+def cape(
+    positions: Sequence[sp.Expr | float],
+    *,
+    shift: Any,
+    jitter: Any,
+    scale: Any,
+    normalise: bool,
+) -> sp.Matrix:
+    """λ (τ + Δ + ε) of each position, a column. Equation ``def-cape``.
+
+    ``shift`` and ``scale`` are numbers, ``jitter`` one of each token, all of one
+    sequence. See :func:`posedu.numpy.absolute.cape`.
+    """
+    tau, epsilon = matrix("positions", positions), matrix("jitter", jitter)
+    delta, factor = one_expression("shift", shift), one_expression("scale", scale)
+    if require_bool("normalise", normalise) and tau.rows:
+        mean = sum(tau) / sp.Integer(tau.rows)
+        tau = tau.applyfunc(lambda t: t - mean)
+    return (tau + epsilon).applyfunc(lambda t: factor * (t + delta))
+
+
+def mean_over_uniform(
+    function: sp.Expr, variable: sp.Symbol, bound: sp.Expr | float
+) -> sp.Expr:
+    """The mean of a function over a variable that is uniform in ±``bound``.
+
+    Integrated by SymPy; ``bound`` is positive. Equation ``eq-shaken-single``.
+    """
+    function, bound = expression("function", function), expression("bound", bound)
+    if not isinstance(variable, sp.Symbol):
+        raise TypeError(f"variable must be a symbol, got {type(variable).__name__}")
+    integral = sp.integrate(function, (variable, -bound, bound))
+    return integral / (2 * bound)

@@ -1,0 +1,20 @@
+"""PoSE over symbols: two chunks of positions with a skip between them."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import sympy as sp
+
+from posedu.sympy._expressions import matrix, one_expression
+
+
+def pose(positions: Sequence[sp.Expr | float], *, cut: Any, skip: Any) -> sp.Matrix:
+    """Positions from the cut on are moved by the skip. Equation ``def-pose``.
+
+    A column, of one sequence. See :func:`posedu.numpy.absolute.pose`.
+    """
+    c, u = one_expression("cut", cut), one_expression("skip", skip)
+    moved = [
+        sp.Piecewise((p + u, p >= c), (p, True)) for p in matrix("positions", positions)
+    ]
+    return sp.Matrix(moved)

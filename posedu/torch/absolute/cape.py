@@ -1,0 +1,109 @@
+"""CAPE: positions that are shifted, jittered and scaled anew for every sequence."""
+
+import math
+from typing import Any
+
+import torch
+from jaxtyping import Float, Shaped
+from torch import Tensor
+
+from posedu._arguments import require_bool, require_not_negative, require_stretch
+from posedu.torch._tensors import (
+    Positions,
+    from_list,
+    in_float64,
+    require_floats,
+    require_positions,
+)
+from posedu.torch.absolute.moved import Moved, require_draw
+from posedu.torch.encoding import Encoding
+
+
+class CAPE(Moved):
+    """λ (τ + Δ + ε) in training, τ in evaluation (arXiv 2106.03143).
+
+    Give it as ``input`` of a :class:`posedu.torch.transformer.Transformer`. Equation
+    ``def-cape``.
+
+    Parameters
+    ----------
+    max_shift
+        Δ of a sequence is uniform between minus and plus this.
+    max_jitter
+        ε of a token likewise, in the unit of positions: up to half a step it keeps
+        their order.
+    max_scale
+        ln λ of a sequence is uniform between minus and plus the logarithm of this.
+    normalise
+        Whether a sequence's mean position is taken off first, in evaluation too.
+    inner
+        What encodes the places in the input: the paper's sinusoids, or ``None`` where
+        layers encode them. Default ``None``.
+    generator
+        What is drawn from. Default: PyTorch's own, of the positions' device.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Bounds that are negative or not finite, ``max_scale`` below 1, ``normalise`` no
+        boolean, an ``inner`` that is no encoding.
+    """
+
+    def __init__(
+        self,
+        *,
+        max_shift: float,
+        max_jitter: float,
+        max_scale: float,
+        normalise: bool,
+        inner: Encoding | None = None,
+        generator: torch.Generator | None = None,
+    ):
+        super().__init__(inner, generator)
+        self.max_shift = require_not_negative("max_shift", max_shift)
+        self.max_jitter = require_not_negative("max_jitter", max_jitter)
+        self.max_scale = require_stretch("max_scale", max_scale)
+        self.normalise = require_bool("normalise", normalise)
+
+    def draw(self, rows: int, tokens: int, *, device: Any = None) -> dict[str, Tensor]:
+        """Δ, ε and λ of each row: ``shift``, ``jitter``, ``scale``, in float64."""
+        signed = [2 * self.uniform(rows, n, device=device) - 1 for n in (1, tokens, 1)]
+        return {
+            "shift": self.max_shift * signed[0],
+            "jitter": self.max_jitter * signed[1],
+            "scale": (math.log(self.max_scale) * signed[2]).exp(),
+        }
+
+    def place(  # type: ignore[override]
+        self,
+        positions: Positions,
+        *,
+        shift: Float[Tensor, "rows 1"],
+        jitter: Float[Tensor, "rows tokens"],
+        scale: Float[Tensor, "rows 1"],
+    ) -> Float[Tensor, "_ tokens"]:
+        """λ (τ + Δ + ε), in float64, of ``[tokens]`` or ``[rows, tokens]``."""
+        positions = from_list(positions, jitter.device)
+        require_positions(positions)
+        tau = self.untouched(in_float64(positions, jitter.device))
+        draws = {"shift": shift, "jitter": jitter, "scale": scale}
+        for name, draw in draws.items():
+            require_floats(name, draw)
+            require_draw(name, draw, tau)
+        return scale * (tau + shift + jitter)
+
+    def untouched(
+        self, positions: Shaped[Tensor, "*rows tokens"]
+    ) -> Shaped[Tensor, "*rows tokens"]:
+        """The positions, in float64 with a mean of 0 where they are normalised."""
+        if not self.normalise:
+            return positions
+        at = positions.to(torch.float64)
+        return at - at.mean(-1, keepdim=True)
+
+    def extra_repr(self) -> str:
+        """Say the conventions when the module is printed."""
+        return (
+            f"max_shift={self.max_shift:g}, max_jitter={self.max_jitter:g}, "
+            f"max_scale={self.max_scale:g}, normalise={self.normalise}"
+        )

@@ -1,0 +1,80 @@
+"""PoSE: two chunks of positions with a skip between them."""
+
+from typing import Any
+
+import torch
+from jaxtyping import Int, Shaped
+from torch import Tensor
+
+from posedu._arguments import require_dimension, require_room
+from posedu.torch._tensors import Positions, as_tensor, from_list, require_positions
+from posedu.torch.absolute.moved import Moved, require_draw
+from posedu.torch.encoding import Encoding
+
+
+class PoSE(Moved):
+    """Positions with a skip in training, as they are in evaluation (arXiv 2309.10400).
+
+    Two chunks, as in the released code, which takes the tokens of the second from as
+    far along the text; here tokens are what the caller gives. Give it as ``input`` of a
+    :class:`posedu.torch.transformer.Transformer`. Equation ``def-pose``.
+
+    Parameters
+    ----------
+    window
+        W: positions stay below it.
+    inner, generator
+        As :class:`posedu.torch.absolute.CAPE`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        A window that is no positive integer; when drawn for, more tokens than that.
+    """
+
+    def __init__(
+        self,
+        window: int,
+        *,
+        inner: Encoding | None = None,
+        generator: torch.Generator | None = None,
+    ):
+        super().__init__(inner, generator)
+        self.window = require_dimension("window", window, 1)
+
+    def draw(self, rows: int, tokens: int, *, device: Any = None) -> dict[str, Tensor]:
+        """``cut``, 1 … ⌈n/2⌉ for n tokens, and ``skip``, 0 … W − n, of each row."""
+        if not torch.compiler.is_compiling():
+            require_room(tokens, "window", self.window)
+        half = torch.sym_max(1, (tokens + 1) // 2)
+        return {
+            "cut": 1 + self._below(half, rows, device),
+            "skip": self._below(self.window - tokens + 1, rows, device),
+        }
+
+    def _below(self, count: int, rows: int, device: Any) -> Int[Tensor, "rows 1"]:
+        return (count * self.uniform(rows, 1, device=device)).floor().long()
+
+    def place(  # type: ignore[override]
+        self,
+        positions: Positions,
+        *,
+        cut: Int[Tensor, "rows 1"],
+        skip: Int[Tensor, "rows 1"],
+    ) -> Shaped[Tensor, "_ tokens"]:
+        """The skip is added from the cut on; integers stay integers."""
+        positions = from_list(positions, getattr(cut, "device", None))
+        require_positions(positions)
+        if isinstance(positions, range):
+            positions = as_tensor(positions, cut.device)
+        is_real = positions.is_floating_point()
+        at = positions.to(torch.float64 if is_real else torch.int64)
+        for name, draw in {"cut": cut, "skip": skip}.items():
+            require_draw(name, draw, at)
+            if draw.is_floating_point():
+                raise TypeError(f"{name} must hold integers, got {draw.dtype}")
+        return at + skip * (at >= cut)
+
+    def extra_repr(self) -> str:
+        """Say the convention when the module is printed."""
+        return f"{self.window}"
