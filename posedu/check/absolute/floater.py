@@ -440,7 +440,7 @@ A position before 0 is approached from 0, so its whole steps are fewer and not m
     cases=(
         ([0.5, -0.75], 2),
         ([0, 1, 2.25, -3], 1),
-        ([-0.1, 7.3, -2.6, 4], 5),
+        ([-0.1, 7.3, -2.6, 4], 4),
     ),
     solution=last_step,
     misconceptions=(
@@ -646,7 +646,7 @@ ENOUGH = Exercise(
     minutes=10,
     lines=4,
     statement=r"""
-A pair turns by `omega` radians a position. After $n$ steps by the angle $z$ each it is off by $n z^5/120$ at most.
+A pair turns by `omega` radians a position. After $n$ steps by the angle $z \le \sqrt 8$ each it is off by $n z^5/120$ at most.
 Return the fewest steps a position with which that bound is at most `tolerance` at `position`.
 Try the code's five: how far do they go for $\omega = 1$ and a tolerance of 0.01?
 """,
