@@ -25,10 +25,11 @@ from posedu.numpy import (
     nope,
     relative,
     rotary,
+    scaling,
     stickbreaking,
 )
 from posedu.numpy.frequencies import frequencies as geometric
-from posedu.torch import RoPE, convert_layout
+from posedu.torch import LogN, RoPE, convert_layout
 from posedu.torch.toeplitz import skew, toeplitz
 from posedu_book import exercises
 from posedu_book.exercises import Source
@@ -426,6 +427,14 @@ OURS = {
         keys.numpy(), at.numpy(), layout="half", frequencies=(new - old).numpy()
     ),
     "slower-5": _stale,
+    "temperature-3": lambda n, growth, alpha, length: scaling.log_n_temperature(
+        n, growth=growth, index_from=0, alpha=alpha, length=length
+    ),
+    "temperature-5": lambda q, at, alpha, length: (
+        LogN(growth="steps", index_from=1, alpha=alpha, length=length)
+        .rotate(q[None], q[None], at)[0][0]
+        .numpy()
+    ),
     "tape-3": _tape_heard,
     "tape-4": _tape_mixed,
     "stickbreaking-3": lambda z: stickbreaking.break_stick(z, attend_current=False)[0],

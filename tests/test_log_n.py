@@ -1,6 +1,7 @@
 """Log-n temperature: shipped numbers, what it keeps, what is refused."""
 
 import math
+import tomllib
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import wrong
 from hypothesis import given
 from hypothesis import strategies as st
 
+from posedu.catalog import CATALOG
 from posedu.numpy import attend as attend_numpy
 from posedu.numpy import log_n
 from posedu.numpy.attention import softmax
@@ -17,6 +19,7 @@ from posedu.numpy.relative import log_temperature
 from posedu.numpy.scaling import log_n_temperature
 from posedu.sympy import scaling as symbolic
 from posedu.torch import Attention, AxialRoPE, KVCache, LogN, RoPE, attend
+from posedu_book.notebooks import ROOT
 
 LLAMA_4 = dict(growth="steps", index_from=1, alpha=0.1, length=8192.0)
 MINISTRAL = dict(growth="steps", index_from=0, alpha=0.1, length=16384.0)
@@ -158,6 +161,28 @@ def test_positions_in_the_millions_are_not_rounded_in_bfloat16():
     warm, _ = LogN(**LLAMA_4).rotate(q, q, at)
     exact = log_n_temperature(at.numpy(), **LLAMA_4)
     assert (warm[0, 0, :, 0].double() - torch.tensor(exact)).abs().max() < 2**-8
+
+
+def test_the_data_on_models_say_what_can_be_computed():
+    """Each family once a pattern, and the counts that were read with them."""
+    data = tomllib.loads((ROOT / "book/data/layers.toml").read_text("utf-8"))
+    patterns = data["pattern"]
+    for pattern in patterns:
+        named = pattern["default"] + pattern["configured"]
+        assert len(set(named)) == len(named) > 0 and pattern["rule"]
+    none, fourth, recurrent, learned, _ = patterns
+    assert len(none["default"] + fourth["default"]) == 14
+    assert len(none["configured"] + recurrent["configured"]) == 5
+    assert len(recurrent["default"] + learned["default"]) == 4
+    adopters = {name for t in data["temperature"] for name in t["model"].split(", ")}
+    assert adopters == set(CATALOG["log-n"].adopters)
+    for own in data["temperature"]:
+        numbers = {k: own[k] for k in ("alpha", "length") if k in own}
+        if numbers:
+            ours = SHIPPED[own["model"].lower().replace(" ", "").partition("-")[0]]
+            assert numbers.items() <= ours.items()
+            assert own["growth"] == ours["growth"]
+            assert own["index_from"] == ours["index_from"]
 
 
 A = np.ones(2)

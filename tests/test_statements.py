@@ -27,6 +27,7 @@ NOT_MET = {
     "mixed": "of its paper only the axial form is met",
     "fourier-learned": "Fourier features are met with fixed frequencies only",
     "fope-offset": "FoPE is met by name, without a formula of either form",
+    "pope": "younger than what is met",
     "log-n": "a temperature, which is not met among encodings",
     "inkling": "younger than what is met",
     "cape": "met by a title alone",

@@ -12,6 +12,8 @@ ENCODINGS = (
         doors=("rotate",),
         file="scaling.log_n",
         module="LogN",
+        chapter="temperature",
+        lab="temperature",
         variants=(
             variant(growth="steps", index_from=1, alpha=0.5, length=3.0),
             variant(growth="floor", index_from=1, alpha=0.5, length=3.0),
@@ -29,6 +31,7 @@ ENCODINGS = (
             "Ministral 3",
             "Mistral 4",
             "Mistral-Large-4",
+            "Beam",
             "Inkling-2",
         ),
     ),

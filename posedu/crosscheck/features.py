@@ -20,9 +20,10 @@ part of it, up or down at random, and the same for parameters, which could cance
 
 Gradients with respect to parameters are slopes along the gradient to each of them and
 along a random direction of all, so scaled that for each unit step no entry of T or of
-what is added changes by more than 1, nor the slope by more than itself. The reference's
-is an eighth-order central difference, whose error is estimated by doubling the step,
-and 67 times the reference's own.
+what is added changes by more than 1, and shortened until doubling the step of the
+reference's difference, an eighth-order central one, changes the slope of no entry of
+the result by more than rounding does. What the difference is then off by is estimated
+by doubling the step, and 67 times the reference's own error is added.
 """
 
 from collections.abc import Iterator
@@ -55,7 +56,7 @@ LARGEST_EXACT = 4  # the largest d whose exact values take about a second
 COMPILED_SIZE = 64
 
 _OFF = 2.0**-32  # by what positions and parameters are off to see how T moves
-_NEAR = 2.0**-10  # how far along a line to look whether it bends
+_SHORTENED = 10  # how often a line may be shortened that bends
 _TRIES = 4
 
 
@@ -305,7 +306,8 @@ def _lines(at: _At, gradients, given) -> dict[str, _Line]:
     pair = at.pair
     everywhere = {n: pair.rng.normal(size=g.shape) for n, g in gradients.items()}
     lines = {n: {n: g} for n, g in gradients.items() if g.any()} | {"all": everywhere}
-    scaled = {name: _scaled(at, line) for name, line in lines.items()}
+    x = given[torch.float64][0]
+    scaled = {name: _scaled(at, x, line) for name, line in lines.items()}
     return {n: _Line(line, _slopes(at, line, given)) for n, line in scaled.items()}
 
 
@@ -323,28 +325,41 @@ def _slopes(at: _At, line, given) -> dict[torch.dtype, tuple[float, float]]:
     return dict(zip(given, zip(slopes, errors, strict=True), strict=True))
 
 
-def _scaled(at: _At, line):
-    """No two tensors' effects cancel in the speed: together they may be quadratic."""
+def _scaled(at: _At, x: np.ndarray, line):
+    """No two tensors' effects cancel in the speed: together they may be quadratic.
+
+    Where it is slow for a moment, as a wave at its top, a line may turn fast nearby;
+    and an entry may turn faster than those that change most. So the line is shortened
+    until no entry's difference shows that it bends.
+    """
     speed = max(sum(_speed(at, name, v) for name, v in line.items()), 1e-300)
     scaled = {name: v / speed for name, v in line.items()}
-    bend = max(1.0, _bend(at, scaled))
-    return {name: v / bend for name, v in scaled.items()}
+    for _ in range(_SHORTENED):
+        bend = _bend(at, x, scaled)
+        if bend <= 1:
+            break
+        by = min(0.5, bend ** (-1 / 9))  # the difference of a slope has h⁸ in it
+        scaled = {name: by * v for name, v in scaled.items()}
+    return scaled
 
 
-def _bend(at: _At, line: dict[str, np.ndarray]) -> float:
-    """How fast the slope along a line changes, as a part of it.
+def _bend(at: _At, x: np.ndarray, line: dict[str, np.ndarray]) -> float:
+    """How much doubling the step changes a slope, over the roundings of all its ends.
 
-    A network may pass on little of a wave that turns fast.
+    The most for any entry of the result. Where this is at most 1, the slope is off by
+    less than these roundings, unless both steps are wrong by the same.
     """
+    pair = at.pair
 
-    def place(t):
-        moved = {n: at.pair.parameters[n] + t * v for n, v in line.items()}
-        pair = at.pair.affine(at.positions, at.pair.parameters | moved)
-        return np.concatenate([part.ravel() for part in pair])
+    def result(t):
+        moved = {n: pair.parameters[n] + t * v for n, v in line.items()}
+        return pair.forward(x, at.positions, pair.parameters | moved)
 
-    low, here, high = map(place, (-_NEAR, 0, _NEAR))
-    slope = np.abs(high - low).max() / (2 * _NEAR)
-    return float(np.abs(low + high - 2 * here).max() / _NEAR**2 / max(slope, 1e-300))
+    change = 64 * difference(result)[1]
+    products, turned = at.forward(x)[1]
+    roundings = products * (at.mixing + 4) * roundoff(torch.float64) + turned * at.turn
+    allowed = 2 * 67 * roundings + torch.finfo(torch.float64).tiny
+    return float((change / allowed).max())
 
 
 def _speed(at: _At, name: str, direction: np.ndarray) -> float:

@@ -14,9 +14,9 @@ round at random after every operation (:mod:`posedu.crosscheck.rounding`), by re
 errors up to u: of the dtype for matrix products and for what passes a door, which a
 route may store in it, of float32 for all other operations in bfloat16. In a block,
 which may keep everything in the dtype, all but sums on the way are of the dtype.
-Positions and parameters are exact. The bound is 8 standard deviations of 16 such runs,
-entry by entry: independent errors add in squares, and a normal one exceeds it once in
-two million.
+Positions and parameters are exact, angles of float64. The bound is 8 standard
+deviations of 16 such runs, entry by entry: independent errors add in squares, and a
+normal one exceeds it once in two million.
 
 Gradients are compared as slopes of ⟨upstream, result⟩: for each tensor along the
 gradient itself, and for all inputs and all parameters at once by random amounts in its
@@ -76,6 +76,8 @@ WIDE = (torch.float64, torch.float32)
 EXACT_SIZES = (1, 4)  # their roots are numbers at once
 LONGEST_EXACT = 3
 LONGEST, SHORTEST = 2.0**-2, 2.0**-8  # of a direction
+LARGE = 2.0**-20  # errors in which float64's own drown
+SMALL = 2.0**-32  # so do they here, and angles at a million turn little
 DRAWS = 1000
 FLOAT32 = roundoff(torch.float32) / roundoff(torch.bfloat16)
 
@@ -289,18 +291,26 @@ class _Case:
         """By dtype, the standard deviation of a run for errors of 1 in place of u.
 
         Errors are twice u in bfloat16, and else so large that float64's own drown.
+        Angles are float64 in every dtype: where an encoding turns queries and keys,
+        they round in the spread of float64, which each bound has in it.
         """
-        spread, exact = {}, run(Arithmetic())
-        for dtype in sorted(self.shape.dtypes, key=lambda dtype: dtype in WIDE):
-            if dtype == torch.float32:
-                continue
-            amount = 2.0**-20 if dtype in WIDE else 2 * roundoff(dtype)
-            summed = amount if dtype in WIDE else amount * FLOAT32
+        exact = run(Arithmetic())
+
+        def of(amount: float, summed: float, turning: bool = False) -> np.ndarray:
             amounts = amount, amount if self.is_coarse else summed, summed
-            runs = [run(Arithmetic(*amounts, seed)) for seed in range(SAMPLES)]
+            runs = [run(Arithmetic(*amounts, n, turning)) for n in range(SAMPLES)]
             errors = (np.stack(runs) - exact) / amount
-            spread[dtype] = np.sqrt((errors**2).mean(axis=0))
-        return spread | {torch.float32: spread[torch.float64]}
+            return np.sqrt((errors**2).mean(axis=0))
+
+        spread = {}
+        for dtype in self.shape.dtypes:
+            if dtype not in WIDE:
+                amount = 2 * roundoff(dtype)
+                spread[dtype] = of(amount, amount * FLOAT32)
+        spread[torch.float32] = spread[torch.float64] = of(LARGE, LARGE)
+        if "rotate" in self.encoding.doors:
+            spread[torch.float64] = of(SMALL, SMALL, turning=True)
+        return spread
 
     def _product(self, line: Arrays, t: float, arithmetic: Arithmetic) -> float:
         """⟨upstream, result⟩ at a place on the line."""
@@ -434,7 +444,7 @@ class _Doors(_Case):
         q, k, v = (arithmetic.wrap(values[name][row]) for name in "qkv")
         return attend(
             *(q, k, v, arithmetic.doors(doors)),
-            positions=np.array(self.positions[row]),
+            positions=arithmetic.positions(np.array(self.positions[row])),
             x=arithmetic.wrap(values["x"][row]) if "x" in values else None,
             **self._attention,
         )
@@ -480,7 +490,7 @@ class _Layers(_Doors):
         doors = self.encoding.face("numpy")(**self.keywords, **parameters)
         mask = causal_mask(self.shape.tokens) if self.shape.is_grouped else None
         given = (arithmetic.wrap(values[n][row]) for n in ("q", "k", "v", "fed"))
-        positions = np.array(self.positions[row])
+        positions = arithmetic.positions(np.array(self.positions[row]))
         doors = arithmetic.doors(doors)
         return follow(reference_steps, doors, *given, positions, mask=mask)
 

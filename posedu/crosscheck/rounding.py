@@ -42,8 +42,10 @@ class Arithmetic:
 
     ``stored`` is that of what passes a door and of matrix products, which a face may
     keep in the dtype of the activations (its weights, the bias of the route "sdpa"),
-    ``summed`` that of sums on the way, relative to the sum of absolute values, and
-    ``inner`` that of all other operations. ``decisions`` are those at kinks.
+    ``summed`` that of partial sums, relative to the sum of absolute values, and
+    ``inner`` that of all other operations. ``turning`` is whether what follows from
+    positions alone rounds too, as angles do in float64, whatever the dtype.
+    ``decisions`` are those at kinks.
     """
 
     def __init__(
@@ -52,16 +54,18 @@ class Arithmetic:
         inner: float = 0.0,
         summed: float = 0.0,
         seed: int = 0,
+        turning: bool = False,
     ):
         self.stored, self.inner, self.summed, self.seed = stored, inner, summed, seed
+        self.turning = turning
         self.decisions: list[bytes] = []
         self._rng = np.random.default_rng(seed)
         self._rng_of_known = np.random.default_rng((seed, 1))
 
     @property
-    def key(self) -> tuple[float, float, float, int]:
+    def key(self) -> tuple[float, float, float, int, bool]:
         """What its errors are drawn from."""
-        return self.stored, self.inner, self.summed, self.seed
+        return self.stored, self.inner, self.summed, self.seed, self.turning
 
     @property
     def exact(self) -> "Arithmetic":
@@ -80,12 +84,34 @@ class Arithmetic:
         wrapped.arithmetic = self
         return wrapped
 
+    def positions(self, positions: np.ndarray) -> np.ndarray:
+        """The same positions; what follows from them alone rounds if it is to.
+
+        It decides nothing: no input moves it.
+        """
+        if not self.turning:
+            return positions
+        return Arithmetic(inner=self.inner, seed=self.seed).wrap(positions)
+
     def errors(self, size: np.ndarray, amount: float) -> np.ndarray | float:
         """An error of each number of this size."""
         if amount == 0:
             return 0.0
         drawn = self._rng.uniform(-amount, amount, np.shape(size))
         return np.where(np.isfinite(size), size, 0.0) * drawn
+
+    def errors_of_sums(
+        self, function: Callable, given: Any, options: dict[str, Any]
+    ) -> np.ndarray | float:
+        """Those of n terms: n − 1 partial sums, none above the sum of absolute values.
+
+        Each rounds for itself, and their errors add in squares, whatever the order.
+        """
+        if self.summed == 0:
+            return 0.0
+        terms = function(*_mapped(np.ones_like, given), **options)
+        size = function(*_mapped(np.abs, given), **options)
+        return self.errors(size * np.sqrt(np.maximum(terms - 1, 0)), self.summed)
 
     def errors_of_known(self, x: "Rounded") -> np.ndarray | float:
         """A rounding of what is exact here, for a face has to compute it, too."""
@@ -140,19 +166,24 @@ class Rounded(np.ndarray):
             rounded = sum(map(arithmetic.errors_of_known, known), rounded)
         if is_product or (ufunc is np.add and method != "__call__"):
             options.pop("out", None)
-            size = getattr(ufunc, method)(*map(_size, given), **options)
-            rounded = rounded + arithmetic.errors(size, arithmetic.summed)
+            rounded = rounded + arithmetic.errors_of_sums(
+                getattr(ufunc, method), given, options
+            )
         return _wrapped(arithmetic, rounded)
 
     def __array_function__(self, function, types, arguments, options):
         arithmetic = _arithmetic(_leaves((arguments, options)))
-        result = function(*_plain(arguments), **_plain(options))
+        given = _plain(arguments)
+        result = function(*given, **_plain(options))
+        if function is np.clip:
+            arithmetic.decisions.append(np.equal(result, given[0]).tobytes())
+            return _wrapped(arithmetic, result)
         if not _is_inexact(result) or function in _MOVING:
             return _wrapped(arithmetic, result)
         rounded = result + arithmetic.errors(result, arithmetic.inner)
         if function in _SUMMING:
-            size = function(*_size(_plain(arguments)), **_plain(options))
-            rounded = rounded + arithmetic.errors(size, arithmetic.summed)
+            of_sums = arithmetic.errors_of_sums(function, given, _plain(options))
+            rounded = rounded + of_sums
         return _wrapped(arithmetic, rounded)
 
 
@@ -183,10 +214,6 @@ def _mapped(change: Callable, tree: Any) -> Any:
 
 def _plain(tree: Any) -> Any:
     return _mapped(lambda x: x.view(np.ndarray), tree)
-
-
-def _size(tree: Any) -> Any:
-    return _mapped(np.abs, tree)
 
 
 def _wrapped(arithmetic: Arithmetic, result: Any) -> Any:

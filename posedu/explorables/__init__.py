@@ -25,6 +25,7 @@ from posedu.explorables.slower import slower_explorable
 from posedu.explorables.sphere import generators_explorable, turns_explorable
 from posedu.explorables.stick import stick_explorable
 from posedu.explorables.stretch import stretch_explorable
+from posedu.explorables.temperature import temperature_explorable
 from posedu.explorables.terms import terms_explorable
 from posedu.explorables.unseen import unseen_explorable
 from posedu.explorables.vectors import vectors_explorable
@@ -55,6 +56,7 @@ __all__ = [
     "slower_explorable",
     "stick_explorable",
     "stretch_explorable",
+    "temperature_explorable",
     "terms_explorable",
     "turns_explorable",
     "unseen_explorable",

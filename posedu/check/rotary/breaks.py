@@ -257,6 +257,7 @@ NEW = Exercise(
     lines=1,
     statement=r"""
 A model was trained on texts of `trained` tokens and reads one of `tested` tokens; `omega` are the frequencies of its pairs, some of them 0.
+Take offsets as real numbers, from 0 to one less than the number of tokens.
 Which pairs meet an angle (on the circle) outside the arc from 0 to the largest angle of training?
 Return booleans.
 """,
@@ -270,6 +271,7 @@ Three things can keep a pair from it: it knows its whole circle, it stands still
         (np.array([1.0, 0.01]), 100, 50),
         (_ROW, 64, 512),
         (_ROW, 7, 8),
+        (_ROW, 7, 30),
         (_ROW, 4096, 4097),
     ),
     solution=new_angles,
@@ -328,6 +330,15 @@ Three things can keep a pair from it: it knows its whole circle, it stands still
             "No pair is said to meet a new angle",
             "A slow pair has seen an arc of its circle only.",
             _new(lambda w, a, b: np.zeros(w.shape, dtype=bool)),
+        ),
+        Misconception(
+            "Offsets are whole numbers",
+            "From 6 to 7 a hand of one radian jumps over what is new. Offsets are real "
+            "numbers here, so it meets that.",
+            lambda omega, trained, tested: (
+                np.arange(trained, max(tested, trained))[:, None] * omega % (2 * np.pi)
+                > omega * (trained - 1)
+            ).any(0),
         ),
         Misconception(
             "Half as long again is asked for",

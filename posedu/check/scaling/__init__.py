@@ -1,0 +1,1 @@
+"""Exercises on what scales logits by position, a module a chapter."""
