@@ -374,6 +374,13 @@ OURS = {
     ),
     "fourier-2": _fourier,
     "fourier-4": _learned,
+    "shaken-2": lambda tau, shift, jitter, scale, normalise: absolute.cape(
+        tau,
+        shift=shift[:, None],
+        jitter=jitter,
+        scale=scale[:, None],
+        normalise=normalise,
+    ),
     "tables-2": lambda table, at: (
         absolute.one_hot(at, len(table), beyond="zero") @ table
     ),

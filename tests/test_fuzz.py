@@ -485,7 +485,8 @@ class Case:
         if self.encoding.kind == "positions":
             return face(**given, **keywords)
         if self.encoding.kind == "block":
-            return np.stack([face(x, **keywords) for x in given["x"]])
+            rows = [face(x, **keywords) for x in given["x"]]
+            return np.stack(rows) if rows else np.zeros(given["x"].shape)
         doors, at, out = face(**keywords), given["positions"], []
         own = np.shape(at)[:2] in ((1, self.tokens), (BATCH, self.tokens))
         for row in range(len(given["q"])):

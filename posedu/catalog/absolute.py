@@ -268,6 +268,8 @@ ENCODINGS = (
         kind="positions",
         doors=("locate", "embed"),
         file="absolute.cape",
+        chapter="shaken",
+        lab="shaken",
         module="CAPE",
         variants=(
             variant(
@@ -294,6 +296,8 @@ ENCODINGS = (
         kind="positions",
         doors=("locate", "embed"),
         file="absolute.randomised",
+        chapter="shaken",
+        lab="shaken",
         module="Randomised",
         variants=(
             variant(module={"limit": 2**14, "per": "batch"}),
@@ -314,6 +318,8 @@ ENCODINGS = (
         kind="positions",
         doors=("locate", "embed"),
         file="absolute.pose",
+        chapter="shaken",
+        lab="shaken",
         module="PoSE",
         variants=(variant(module={"window": 2**14}),),
         parameters="0",

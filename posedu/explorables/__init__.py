@@ -19,6 +19,7 @@ from posedu.explorables.planes import planes_explorable
 from posedu.explorables.reach import reach_explorable
 from posedu.explorables.rows import rows_explorable
 from posedu.explorables.ruler import ruler_explorable
+from posedu.explorables.shaken import shaken_explorable
 from posedu.explorables.sinusoidal import sinusoidal_explorable
 from posedu.explorables.slower import slower_explorable
 from posedu.explorables.sphere import generators_explorable, turns_explorable
@@ -50,6 +51,7 @@ __all__ = [
     "rotation_explorable",
     "rows_explorable",
     "ruler_explorable",
+    "shaken_explorable",
     "sinusoidal_explorable",
     "slower_explorable",
     "stick_explorable",

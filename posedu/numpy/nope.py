@@ -38,7 +38,7 @@ def nope(*, factor: Float[Array, "heads"] | float = 1.0) -> Doors:
                 f"{factor.tolist()} of shape {list(factor.shape)}"
             )
     else:
-        require_finite("factor", factor)
+        factor = require_finite("factor", factor)
 
     def sharpened(
         q: Float[Array, "heads tokens d"],

@@ -59,7 +59,7 @@ def randomised(
         raise ValueError(
             f"positions and sample differ in rows: {len(at)} and {len(places)}"
         )
-    rows = max(len(places), len(at) if at.ndim == 2 else 1)
+    rows = len(places) if at.ndim == 1 or len(places) != 1 else len(at)
     at, places = (np.broadcast_to(t, (rows, t.shape[-1])) for t in (at, places))
     return np.take_along_axis(places, at, -1)
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import sympy as sp
+from sympy.simplify.fu import TR8
 
 from posedu._arguments import require_bool
 from posedu.sympy._expressions import expression, matrix, one_expression
@@ -40,5 +41,6 @@ def mean_over_uniform(
     function, bound = expression("function", function), expression("bound", bound)
     if not isinstance(variable, sp.Symbol):
         raise TypeError(f"variable must be a symbol, got {type(variable).__name__}")
+    function = sp.expand(TR8(function))  # products of waves are slow to integrate
     integral = sp.integrate(function, (variable, -bound, bound))
     return integral / (2 * bound)

@@ -78,15 +78,20 @@ class Moved(Encoding):
         return torch.rand(shape, generator=self.generator, **options)
 
 
+def require_same_device(name: str, draw: Tensor, positions: Tensor) -> None:
+    """Raise unless a draw is where the positions are."""
+    if draw.device != positions.device:
+        raise ValueError(
+            f"{name} is on {draw.device}, the positions on {positions.device}; move "
+            "one of them"
+        )
+
+
 def require_draw(name: str, draw: Tensor, like: Tensor) -> None:
     """Raise unless ``draw`` is a tensor ``[rows, …]`` on the device of positions."""
     if not isinstance(draw, Tensor):
         raise TypeError(f"{name} must be a torch.Tensor, got {type(draw).__name__}")
-    if draw.device != like.device:
-        raise ValueError(
-            f"{name} is on {draw.device}, the positions on {like.device}; move one of "
-            "them"
-        )
+    require_same_device(name, draw, like)
     if draw.ndim != 2 or draw.shape[1] not in (1, like.shape[-1]):
         raise ValueError(
             f"{name} must be [rows, 1] or [rows, {like.shape[-1]}], got shape "

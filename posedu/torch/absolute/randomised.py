@@ -13,7 +13,7 @@ from posedu._arguments import (
     require_room,
 )
 from posedu.torch._tensors import Positions, as_tensor, from_list, require_positions
-from posedu.torch.absolute.moved import Moved
+from posedu.torch.absolute.moved import Moved, require_same_device
 from posedu.torch.encoding import Encoding
 
 
@@ -85,6 +85,7 @@ class Randomised(Moved):
             positions = as_tensor(positions, sample.device)
         if positions.is_floating_point():
             raise TypeError(f"positions must be integers, got {positions.dtype}")
+        require_same_device("sample", sample, positions)
         at = positions.to(torch.int64)
         at = at[None] if at.ndim == 1 else at
         if at.ndim != 2 or 1 != len(at) != len(sample) != 1:

@@ -1,0 +1,49 @@
+"""Places under the sliders: those of the reference face."""
+
+import re
+
+import numpy as np
+from explorables import FRAGMENTS, close, numbers
+
+from posedu.explorables import shaken
+
+READ = """(figure) => ({
+  paths: Object.fromEntries([...figure.querySelectorAll("svg path[class]")].map(
+    (p) => [p.getAttribute("class"), p.getAttribute("d")])),
+  inputs: [...figure.querySelectorAll("input")].map((i) => i.valueAsNumber),
+  outputs: [...figure.querySelectorAll("output")].map((o) => o.textContent),
+  summary: figure.querySelector(".summary").textContent,
+})"""
+
+
+def check(page):
+    """Dots, lines and words; returns how many neighbours are swapped."""
+    shown = page.locator("figure").evaluate(READ)
+    jitter, shift, level = shown["inputs"]
+    at = shaken.places(jitter, shift, level)
+    x = shaken.ZERO + shaken.PIXELS * at
+    close([float(n) for n in re.findall(r"M([\d.]+)", shown["paths"]["after"])], x, 2)
+    ends = re.findall(r"L([\d.]+),([\d.]+)", shown["paths"]["ways"])
+    close(np.array(ends, float)[:, 0], x, 2)
+    scale = shaken.scale(level)
+    close(numbers(" ".join(shown["outputs"])), [jitter, shift, scale], 2)
+    count, least = numbers(shown["summary"])
+    close(least, scale * (1 - 2 * jitter), 2)
+    assert count == (np.diff(at) < -1e-9).sum()
+    return count
+
+
+def test_places_are_the_reference_s_and_only_much_jitter_swaps(open_page):
+    page = open_page(FRAGMENTS["shaken"])
+    sliders = {n: page.locator(f'input[name="{n}"]') for n in ("jitter", "level")}
+    assert check(page) == 0
+    sliders["jitter"].press("ArrowRight")
+    assert check(page) > 0
+    sliders["jitter"].press("End")
+    assert check(page) > 0
+    for end in ("Home", "End"):
+        page.locator('input[name="shift"]').press(end)
+        sliders["level"].press(end)
+        check(page)
+    sliders["jitter"].press("Home")
+    assert check(page) == 0
