@@ -13,8 +13,9 @@ The model of rounding is statistical. The reference runs unmodified on numbers t
 round at random after every operation (:mod:`posedu.crosscheck.rounding`), by relative
 errors up to u: of the dtype for matrix products and for what passes a door, which a
 route may store in it, of float32 for all other operations in bfloat16. In a block,
-which may keep everything in the dtype, all but sums on the way are of the dtype.
-Positions and parameters are exact, angles of float64. The bound is 8 standard
+which may keep everything in the dtype, all but sums on the way are of the dtype. A sum
+of n terms rounds n − 1 times, relative to the sum of their absolute values. Positions
+and parameters are exact; angles are of float64 in every dtype. The bound is 8 standard
 deviations of 16 such runs, entry by entry: independent errors add in squares, and a
 normal one exceeds it once in two million.
 
