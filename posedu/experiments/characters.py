@@ -38,13 +38,19 @@ from posedu.experiments.runs import Runs, command, interval
 from posedu.experiments.training import CausalModel, optimisation
 from posedu.provenance import keep_memory
 from posedu.torch import (
+    CAPE,
     DAPE,
     FIRE,
+    FLOATER,
     T5,
     ALiBi,
     Encoding,
     FoX,
     KERPLELog,
+    Learned,
+    LearnedPerLayer,
+    Random,
+    Randomised,
     RoPE,
     Sandwich,
     Shaw,
@@ -120,32 +126,34 @@ class Settings:
         return self.heads * self.d
 
 
-class LearnedTable(Encoding):
-    """A trained vector for each position, added to the input.
-
-    There is one for every position that is tested, too; those beyond the training
-    length stay as they were drawn.
-    """
-
-    def __init__(self, d_model: int, tokens: int):
-        super().__init__()
-        self.entries = nn.Parameter(0.02 * torch.randn(tokens, d_model))
-
-    def embed(
-        self,
-        x: Float[Tensor, "batch tokens d_model"],
-        positions: Int[Tensor, "rows tokens"],
-    ) -> Float[Tensor, "batch tokens d_model"]:
-        """Add the entry of each position."""
-        return x + self.entries[positions]
-
-
 @dataclass(frozen=True)
 class Arm:
-    """An encoding of the experiment."""
+    """An encoding of the experiment; ``later`` makes those of later layers from it."""
 
     title: str
     make: Callable[[Settings], Encoding]
+    later: Callable[[Settings, Encoding], Encoding] | None = None
+
+    def layers(self, settings: Settings) -> Iterator[Encoding]:
+        """That of each layer, without an end."""
+        first = self.make(settings)
+        yield first
+        while True:
+            yield self.later(settings, first) if self.later else self.make(settings)
+
+
+def _rows(s: Settings) -> int:
+    """Of a table; those beyond the training length stay as they were drawn."""
+    return MULTIPLES[-1] * s.length
+
+
+def _floater(s: Settings, first: Encoding | None = None) -> FLOATER:
+    flow = first.flow if isinstance(first, FLOATER) else None
+    return FLOATER(s.heads, s.d, tableau="3/8", delta=0.1, steps=1, flow=flow)
+
+
+def _sinusoidal(s: Settings) -> Sinusoidal:
+    return Sinusoidal(s.d_model, layout="interleaved")
 
 
 def _kerple(s: Settings) -> KERPLELog:
@@ -161,11 +169,9 @@ ARMS: Mapping[str, Arm] = MappingProxyType(
         "none": Arm("no encoding", lambda s: Encoding()),
         "learned": Arm(
             "learned absolute",
-            lambda s: LearnedTable(s.d_model, MULTIPLES[-1] * s.length),
+            lambda s: Learned(s.d_model, _rows(s), beyond="raise"),
         ),
-        "sinusoidal": Arm(
-            "sinusoidal", lambda s: Sinusoidal(s.d_model, layout="interleaved")
-        ),
+        "sinusoidal": Arm("sinusoidal", _sinusoidal),
         "rope": Arm("RoPE", lambda s: RoPE(s.d, layout="half")),
         "t5": Arm(
             "T5",
@@ -206,15 +212,47 @@ CLIPS: Mapping[str, Arm] = MappingProxyType(
 )
 """Shaw's tables once more with other clips, which are counted apart."""
 
-ALL: Mapping[str, Arm] = MappingProxyType({**ARMS, **CLIPS})
+ABSOLUTE: Mapping[str, Arm] = MappingProxyType(
+    {
+        "random": Arm("random absolute", lambda s: Random(s.d_model, _rows(s))),
+        "learned-per-layer": Arm(
+            "learned in each layer",
+            lambda s: LearnedPerLayer(s.d_model, _rows(s), beyond="raise"),
+        ),
+        "floater": Arm("FLOATER", _floater, later=_floater),
+        "cape": Arm(
+            "CAPE",
+            lambda s: CAPE(
+                max_shift=5.0,
+                max_jitter=0.5,
+                max_scale=1.03,
+                normalise=False,
+                inner=_sinusoidal(s),
+            ),
+        ),
+        "randomised": Arm(
+            "randomised positions",
+            lambda s: Randomised(2 * _rows(s), per="sequence", inner=_sinusoidal(s)),
+        ),
+    }
+)
+"""Further encodings of absolute positions, which are counted apart.
+
+One Runge–Kutta step leads FLOATER from a position to the next, in place of five. CAPE
+has the settings for text of the port of its code. Both kinds of drawn positions are
+encoded by sinusoids; the randomised ones have twice the range of the longest test.
+"""
+
+ALL: Mapping[str, Arm] = MappingProxyType({**ARMS, **CLIPS, **ABSOLUTE})
 
 
 class Model(CausalModel):
     """A causal transformer that foretells characters, with the encoding of an arm."""
 
     def __init__(self, arm: Arm, settings: Settings, seed: int):
+        own = arm.layers(settings)
         super().__init__(
-            lambda: arm.make(settings),
+            lambda: next(own),
             tokens=CHARACTERS,
             labels=CHARACTERS,
             layers=settings.layers,
@@ -398,15 +436,15 @@ def run(rate: float, encoding: str, seed: int, settings: Settings) -> Run:
     """Train one encoding with one rate and seed and test it at every length."""
     start = time.perf_counter()
     text = standard_library()
-    with torch.random.fork_rng(devices=[]):
-        model = Model(ALL[encoding], settings, seed)
-    loss = fit(model, text, settings, rate, seed)
     windows = test_windows(text, settings, seed)
     asked = max(1, settings.length // 2)
-    found = {
-        str(n): test(model, windows, n, asked)
-        for n in (m * settings.length for m in MULTIPLES)
-    }
+    with torch.random.fork_rng(devices=[]):  # the model's seed is that of draws, too
+        model = Model(ALL[encoding], settings, seed)
+        loss = fit(model.train(), text, settings, rate, seed)
+        found = {
+            str(n): test(model.eval(), windows, n, asked)
+            for n in (m * settings.length for m in MULTIPLES)
+        }
     return Run(
         rate=rate,
         encoding=encoding,
