@@ -232,8 +232,8 @@ Where is the 1 inside, and where outside?
             _formulas(steps=lambda x, a: 1 + a * np.log(1 + x)),
         ),
         Misconception(
-            "The 1 before the floor",
-            "⌊1 + x⌋ is the same; but the logarithm of ⌊x⌋ is −∞ below L.",
+            "The 1 inside is forgotten",
+            "At L the floor is 1, and that is the first step: 1 is added to it.",
             _formulas(steps=lambda x, a: 1 + a * np.log(np.maximum(1, np.floor(x)))),
         ),
         Misconception(
@@ -257,8 +257,8 @@ Where is the 1 inside, and where outside?
             _formulas(floor=lambda x, a: 1 + a * np.log(1 + x)),
         ),
         Misconception(
-            "The floor holds the temperature",
-            "The same for growing ones, but take the floor inside: α may be 0.",
+            "The larger of 1 and a logarithm",
+            "1 is added to the logarithm; the larger is taken of 1 and n/L.",
             _formulas(floor=lambda x, a: np.maximum(1, a * np.log(x))),
         ),
         Misconception(
@@ -362,7 +362,7 @@ SEES = Exercise(
     lines=8,
     statement=r"""
 `layers` are pairs, the first layer's first: `("window", w)`, in which a query sees the `w` newest keys, itself included; `("chunks", c)`, in which it sees the keys up to itself of its own chunk of `c`; and `("full", 0)`, in which it sees all up to itself.
-On how many tokens does the output at each of `tokens` positions depend, for some weights? Return an array of integers.
+On how many tokens can the output at each of `tokens` positions depend, with suitable weights? Return an array of integers.
 Predict first: three windows of 4; three chunks of 4; one of each and one full layer.
 """,
     hint=r"""
@@ -377,6 +377,8 @@ A boolean matrix of what each token has read, times the mask of the next layer.
         ([("chunks", 4), ("window", 2)], 9),
         ([("window", 3), ("full", 0)], 7),
         ([("full", 0)], 5),
+        ([("full", 0), ("window", 2)], 6),
+        ([("chunks", 2), ("full", 0), ("chunks", 3)], 7),
         ([("window", 2)] * 3 + [("chunks", 4), ("window", 3)], 14),
     ),
     solution=stack_sees,
@@ -424,6 +426,18 @@ A boolean matrix of what each token has read, times the mask of the next layer.
             "The first layer alone",
             "Each layer reads what the one before it has gathered.",
             _sees(take=lambda layers: layers[:1]),
+        ),
+        Misconception(
+            "A full layer that is not the last",
+            "What it has gathered at a token, a later layer reads at that token.",
+            _sees(take=lambda layers: [p for p in layers[:-1] if p[1]] + layers[-1:]),
+        ),
+        Misconception(
+            "Layers side by side",
+            "Each layer reads what the one before it has gathered.",
+            lambda layers, tokens: np.max(
+                [stack_sees([layer], tokens) for layer in layers], axis=0
+            ),
         ),
         Misconception(
             "Layers in reverse",
@@ -657,7 +671,7 @@ ENTROPY = Exercise(
     minutes=15,
     lines=5,
     statement=r"""
-Each row of `scores`, `[rows, keys]`, is one query's. Return the entropy of its weights at the temperature `tau`, in nats: `[rows]`, float64, finite for any finite scores.
+Each row of `scores`, `[rows, keys]`, is one query's. Return the entropy of its weights at the temperature `tau`, in nats: `[rows]`, float64, finite also where weights underflow to 0 or scores are in the thousands.
 Then draw 20 rows of normal scores for $n$ = 64, 1024 and 16,384 and print the mean at $\tau = 1$ and at $\tau = \sqrt{1 + 2 \log(n/64)}$.
 Which one is held? And what is held if all scores are equal?
 """,
