@@ -292,7 +292,7 @@ class _Case:
         """By dtype, the standard deviation of a run for errors of 1 in place of u.
 
         Errors are twice u in bfloat16, and else so large that float64's own drown.
-        Angles are float64 in every dtype: where an encoding turns queries and keys,
+        Angles are float64 in every dtype: where an encoding is of the family rotary,
         they round in the spread of float64, which each bound has in it.
         """
         exact = run(Arithmetic())
@@ -309,7 +309,7 @@ class _Case:
                 amount = 2 * roundoff(dtype)
                 spread[dtype] = of(amount, amount * FLOAT32)
         spread[torch.float32] = spread[torch.float64] = of(LARGE, LARGE)
-        if "rotate" in self.encoding.doors:
+        if self.encoding.family == "rotary":
             spread[torch.float64] = of(SMALL, SMALL, turning=True)
         return spread
 
