@@ -27,7 +27,7 @@ def pose(
     positions
         ``[tokens]``, or ``[rows, tokens]``, finite.
     cut, skip
-        c and u: integers, u not negative; one for all, or one of each sequence,
+        b and u: integers, u not negative; one for all, or one of each sequence,
         ``[rows, 1]``.
 
     Returns
@@ -41,11 +41,11 @@ def pose(
         negative skip; shapes that do not fit.
     """
     at = require_positions(positions)
-    c, u = require_integers("cut", cut), require_integers("skip", skip)
+    b, u = require_integers("cut", cut), require_integers("skip", skip)
     if (u < 0).any():
         raise ValueError(f"skip must not be negative, got {u[u < 0][0]}")
-    require_rows(at, {"cut": c, "skip": u}, {})
-    return np.asarray(at + u * (at >= c))
+    require_rows(at, {"cut": b, "skip": u}, {})
+    return np.asarray(at + u * (at >= b))
 
 
 def draw_pose(
@@ -53,7 +53,7 @@ def draw_pose(
 ) -> dict[str, Int[Array, "rows 1"]]:
     """Draw ``cut`` and ``skip`` of each row, as the paper's released code does.
 
-    For n tokens and a window W, c is uniform in 1 … ⌈n/2⌉ and u in 0 … W − n, so that
+    For n tokens and a window W, b is uniform in 1 … ⌈n/2⌉ and u in 0 … W − n, so that
     no position reaches W. Equation ``def-pose``.
 
     Raises

@@ -13,8 +13,8 @@ def pose(positions: Sequence[sp.Expr | float], *, cut: Any, skip: Any) -> sp.Mat
 
     A column, of one sequence. See :func:`posedu.numpy.absolute.pose`.
     """
-    c, u = one_expression("cut", cut), one_expression("skip", skip)
+    b, u = one_expression("cut", cut), one_expression("skip", skip)
     moved = [
-        sp.Piecewise((p + u, p >= c), (p, True)) for p in matrix("positions", positions)
+        sp.Piecewise((p + u, p >= b), (p, True)) for p in matrix("positions", positions)
     ]
     return sp.Matrix(moved)
