@@ -227,7 +227,7 @@ def test_training_draws_and_evaluation_does_so_where_the_paper_does(name):
 @pytest.mark.parametrize("rows, tokens", [(-1, 3), (2, -3), (2, 3.0), (True, 3)])
 @pytest.mark.usefixtures("unchecked")
 def test_only_counts_are_drawn_for(name, rows, tokens):
-    with pytest.raises((TypeError, ValueError), match="(rows|tokens) must be"):
+    with pytest.raises((TypeError, ValueError), match=r"(rows|tokens) must be"):
         MODULES[name]().draw(rows, tokens)
 
 
