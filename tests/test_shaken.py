@@ -159,6 +159,10 @@ def test_means_and_gaps_are_those_of_all_samples(n, limit):
             assert symbolic.gap_probability(gap, n, limit) == often
 
 
+def test_no_gap_is_longer_than_the_range():
+    assert [symbolic.gap_probability(gap, 3, 5) for gap in (4, 5, 6, 7)] == [0] * 4
+
+
 # PoSE
 
 
@@ -217,6 +221,14 @@ def test_training_draws_and_evaluation_does_so_where_the_paper_does(name):
     if not module.at_test:
         expected = at - 4.0 if name == "cape, normalised" else at
         assert torch.equal(module.locate(at, x), expected)
+
+
+@pytest.mark.parametrize("name", MODULES)
+@pytest.mark.parametrize("rows, tokens", [(-1, 3), (2, -3), (2, 3.0), (True, 3)])
+@pytest.mark.usefixtures("unchecked")
+def test_only_counts_are_drawn_for(name, rows, tokens):
+    with pytest.raises((TypeError, ValueError), match=r"(rows|tokens) must be"):
+        MODULES[name]().draw(rows, tokens)
 
 
 @pytest.mark.parametrize("name", MODULES)
@@ -425,6 +437,95 @@ REFUSED = [
         "differ in rows",
     ),
     (lambda: symbolic.mean_over_uniform(1, "t", 1), TypeError, "must be a symbol"),
+    (
+        lambda: symbolic.mean_over_uniform(1, sp.Symbol("t"), 0),
+        ValueError,
+        "bound must be positive, got 0",
+    ),
+    (lambda: symbolic.gap_probability(1, 1, 5), ValueError, "n must be at least 2"),
+    (lambda: symbolic.gap_probability(1, 6, 5), ValueError, "limit must be at least 6"),
+    (lambda: symbolic.order_statistic_mean(2, 2, 5), ValueError, "k must be from 0 to"),
+    (
+        lambda: symbolic.order_statistic_mean(0, 6, 5),
+        ValueError,
+        "limit must be at least 6",
+    ),
+    (
+        lambda: symbolic.randomised([-1], sample=[3, 5]),
+        ValueError,
+        "integers from 0 to 1, got -1",
+    ),
+    (
+        lambda: symbolic.randomised([sp.Rational(1, 2)], sample=[3, 5]),
+        ValueError,
+        "integers from 0 to 1, got 1/2",
+    ),
+    (
+        lambda: symbolic.randomised([0], sample=[3, 3]),
+        ValueError,
+        "different integers",
+    ),
+    (
+        lambda: placed(MODULES["cape"], shift=torch.zeros(2, 3)),
+        ValueError,
+        r"shift must be \[rows, 1\], got shape \[2, 3\]",
+    ),
+    (
+        lambda: placed(MODULES["cape"], jitter=torch.zeros(2, 1)),
+        ValueError,
+        r"jitter must be \[rows, 3\], got shape \[2, 1\]",
+    ),
+    (
+        lambda: placed(MODULES["cape"], shift=torch.zeros(3, 1)),
+        ValueError,
+        "differ in rows: 3, and 2 of scale",
+    ),
+    (
+        lambda: placed(MODULES["cape"], positions=torch.zeros(1, 1, 3).tolist()),
+        ValueError,
+        "positions must be .tokens. or",
+    ),
+    (lambda: placed(MODULES["cape"], jitter=None), TypeError, "jitter must be a torch"),
+    (
+        lambda: placed(MODULES["cape"], scale=torch.zeros(2, 1)),
+        ValueError,
+        "scale must be above 0, got 0",
+    ),
+    (
+        lambda: placed(MODULES["cape"], scale=torch.full((2, 1), torch.nan)),
+        ValueError,
+        "scale must be finite",
+    ),
+    (
+        lambda: PoSE(9).place(range(3), cut=None, skip=None),
+        TypeError,
+        "cut must be a torch.Tensor, got NoneType",
+    ),
+    (
+        lambda: placed(MODULES["pose"], cut=torch.ones(2, 3, dtype=torch.int64)),
+        ValueError,
+        r"cut must be \[rows, 1\], got shape \[2, 3\]",
+    ),
+    (
+        lambda: placed(MODULES["pose"], skip=torch.ones(2, 1, dtype=torch.bool)),
+        TypeError,
+        "skip must hold integers, got torch.bool",
+    ),
+    (
+        lambda: placed(MODULES["pose"], skip=-torch.ones(2, 1, dtype=torch.int64)),
+        ValueError,
+        "skip must not be negative, got -1",
+    ),
+    (
+        lambda: placed(MODULES["randomised"], sample=torch.ones(2, 3).bool()),
+        TypeError,
+        "sample must hold integers, got torch.bool",
+    ),
+    (
+        lambda: placed(MODULES["randomised"], sample=torch.ones(2, 3).long()),
+        ValueError,
+        "sample must not hold a number twice",
+    ),
     (
         lambda: symbolic.pose([0], cut=[1, 2], skip=1),
         ValueError,

@@ -38,7 +38,7 @@ def shaken_explorable() -> Explorable:
         picture,
         (
             Slider("jitter", "jitter ε at most", 0, 1, JITTER, 0.05, f"{JITTER:.2f}"),
-            Slider("shift", "shift Δ", -5, 5, SHIFT, 0.5, f"{SHIFT:.1f}"),
+            Slider("shift", "shift δ", -5, 5, SHIFT, 0.5, f"{SHIFT:.1f}"),
             Slider("level", "scale λ", -4, 4, LEVEL, 1, f"{scale(LEVEL):.2f}"),
         ),
         said=_said(JITTER, LEVEL, at),

@@ -134,6 +134,11 @@ def _places(combine, mean=lambda tau: tau.mean(1, keepdims=True)):
     return answer
 
 
+def _last(tau, shift, jitter, scale, normalise):
+    at = places(tau, shift, jitter, scale, False)
+    return at - at.mean(1, keepdims=True) if normalise else at
+
+
 _ROWS = tuple(
     (
         3 * draw(rows, tokens) + 1,
@@ -218,6 +223,16 @@ The scale stands before the bracket: it stretches the shift, too. A new last axi
             lambda tau, d, e, s, normalise: places(tau, d, e, s, False),
         ),
         Misconception(
+            "Normalised after the rest",
+            "Then the shift is gone, too: the mean of the positions is taken off first.",
+            _last,
+        ),
+        Misconception(
+            "Something else than the mean",
+            "The mean is taken off: not the first position, nor the median.",
+            _places(lambda t, d, e, s: s * (t + d + e), lambda tau: tau[:, :1]),
+        ),
+        Misconception(
             "The mean of all rows",
             "Each sequence has a mean of its own.",
             _places(lambda t, d, e, s: s * (t + d + e), lambda tau: tau.mean()),
@@ -267,7 +282,7 @@ Each of two neighbours may go half of what is between them.
         (np.array([0.0, 1.0]),),
         (np.array([0.0, 1.5, 2.0]),),
         (np.array([3.0, 0.0, 1.75]),),
-        (np.array([-4.0, 2.0, -1.5, 7.0]),),
+        (np.array([-4.0, 4.0, -1.5, 7.0]),),
     ),
     solution=most_jitter,
     misconceptions=(
@@ -285,6 +300,16 @@ Each of two neighbours may go half of what is between them.
             "Half of the first step",
             "The smallest step is the first to be lost.",
             lambda tau: float(np.diff(np.sort(tau))[0] / 2),
+        ),
+        Misconception(
+            "Half of the last step",
+            "The smallest step is the first to be lost.",
+            lambda tau: float(np.diff(np.sort(tau))[-1] / 2),
+        ),
+        Misconception(
+            "Half of the median step",
+            "Surely means for the smallest step, too.",
+            lambda tau: float(np.median(np.diff(np.sort(tau))) / 2),
         ),
         Misconception(
             "Half of the largest step",
@@ -345,7 +370,8 @@ SAMPLE = Exercise(
     lines=1,
     statement=r"""
 `noise` holds different random numbers, `[rows, M]`.
-Their order is a shuffle of $0, \dots, M - 1$, of which the first `tokens` are a sample in which no number is twice.
+Where the smallest stands, then where the next one does, and so on: that is a shuffle of $0, \dots, M - 1$, counted along the row.
+Its first `tokens` are a sample in which no number is twice.
 Return it for each row in the order of tokens, the smallest first: `[rows, tokens]`, int64.
 """,
     hint=r"""
@@ -493,8 +519,8 @@ Put the tokens first. `np.bincount` counts.
             _offsets(lambda i, cut, skip: i + skip if i < cut else i),
         ),
         Misconception(
-            "All are moved",
-            "Those below the cut stay.",
+            "All are moved, or none",
+            "Then no offset changes: those below the cut stay, the others are moved.",
             _offsets(lambda i, cut, skip: i + skip),
         ),
         Misconception(

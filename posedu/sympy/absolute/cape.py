@@ -41,6 +41,8 @@ def mean_over_uniform(
     function, bound = expression("function", function), expression("bound", bound)
     if not isinstance(variable, sp.Symbol):
         raise TypeError(f"variable must be a symbol, got {type(variable).__name__}")
+    if bound.is_positive is False:
+        raise ValueError(f"bound must be positive, got {bound}")
     function = sp.expand(TR8(function))  # products of waves are slow to integrate
     integral = sp.integrate(function, (variable, -bound, bound))
     return integral / (2 * bound)

@@ -12,10 +12,16 @@ from posedu.torch._tensors import (
     Positions,
     from_list,
     in_float64,
+    require_all_finite,
     require_floats,
     require_positions,
 )
-from posedu.torch.absolute.moved import Moved, require_draw
+from posedu.torch.absolute.moved import (
+    Moved,
+    may_look,
+    require_draws,
+    require_sizes,
+)
 from posedu.torch.encoding import Encoding
 
 
@@ -35,7 +41,8 @@ class CAPE(Moved):
     max_scale
         ln λ of a sequence is uniform between minus and plus the logarithm of this.
     normalise
-        Whether a sequence's mean position is taken off first, in evaluation too.
+        Whether a sequence's mean position is taken off first, in evaluation too. The
+        mean is that of one call: with a cache take it off yourself.
     inner
         What encodes the places in the input: the paper's sinusoids, or ``None`` where
         layers encode them. Default ``None``.
@@ -67,6 +74,7 @@ class CAPE(Moved):
 
     def draw(self, rows: int, tokens: int, *, device: Any = None) -> dict[str, Tensor]:
         """Δ, ε and λ of each row: ``shift``, ``jitter``, ``scale``, in float64."""
+        require_sizes(rows, tokens)
         signed = [2 * self.uniform(rows, n, device=device) - 1 for n in (1, tokens, 1)]
         return {
             "shift": self.max_shift * signed[0],
@@ -83,13 +91,18 @@ class CAPE(Moved):
         scale: Float[Tensor, "rows 1"],
     ) -> Float[Tensor, "_ tokens"]:
         """λ (τ + Δ + ε), in float64, of ``[tokens]`` or ``[rows, tokens]``."""
-        positions = from_list(positions, jitter.device)
-        require_positions(positions)
-        tau = self.untouched(in_float64(positions, jitter.device))
         draws = {"shift": shift, "jitter": jitter, "scale": scale}
         for name, draw in draws.items():
             require_floats(name, draw)
-            require_draw(name, draw, tau)
+            if may_look(draw):
+                require_all_finite(name, draw)
+        if may_look(scale) and (scale <= 0).any():
+            raise ValueError(f"scale must be above 0, got {scale.min().item()}")
+        positions = from_list(positions, jitter.device)
+        require_positions(positions)
+        tau = in_float64(positions, jitter.device)
+        require_draws(tau, {"shift": shift, "scale": scale}, {"jitter": jitter})
+        tau = self.untouched(tau)
         return scale * (tau + shift + jitter)
 
     def untouched(

@@ -6,6 +6,7 @@ import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor
 
+from posedu._arguments import require_count
 from posedu.torch._tensors import Positions
 from posedu.torch.encoding import Encoding, Sizes
 
@@ -87,17 +88,48 @@ def require_same_device(name: str, draw: Tensor, positions: Tensor) -> None:
         )
 
 
-def require_draw(name: str, draw: Tensor, like: Tensor) -> None:
-    """Raise unless ``draw`` is a tensor ``[rows, …]`` on the device of positions."""
-    if not isinstance(draw, Tensor):
-        raise TypeError(f"{name} must be a torch.Tensor, got {type(draw).__name__}")
-    require_same_device(name, draw, like)
-    if draw.ndim != 2 or draw.shape[1] not in (1, like.shape[-1]):
+def require_draws(
+    positions: Tensor, of_rows: dict[str, Tensor], of_tokens: dict[str, Tensor]
+) -> None:
+    """Raise unless draws are ``[rows, 1]`` or ``[rows, tokens]``, as positions are.
+
+    That is, on their device and, but for one row that serves all, of as many rows.
+    """
+    if positions.ndim not in (1, 2):
         raise ValueError(
-            f"{name} must be [rows, 1] or [rows, {like.shape[-1]}], got shape "
-            f"{list(draw.shape)}"
+            "positions must be [tokens] or [rows, tokens], got shape "
+            f"{list(positions.shape)}"
         )
-    if like.ndim == 2 and 1 != len(like) != len(draw) != 1:
-        raise ValueError(
-            f"positions and {name} differ in rows: {len(like)} and {len(draw)}"
-        )
+    rows = len(positions) if positions.ndim == 2 else 1
+    columns = dict.fromkeys(of_rows, 1) | dict.fromkeys(of_tokens, positions.shape[-1])
+    for name, draw in (of_rows | of_tokens).items():
+        if not isinstance(draw, Tensor):
+            raise TypeError(f"{name} must be a torch.Tensor, got {type(draw).__name__}")
+        require_same_device(name, draw, positions)
+        if draw.ndim != 2 or draw.shape[1] != columns[name]:
+            raise ValueError(
+                f"{name} must be [rows, {columns[name]}], got shape {list(draw.shape)}"
+            )
+        if 1 != rows != len(draw) != 1:
+            raise ValueError(
+                f"positions and draws differ in rows: {rows}, and {len(draw)} of {name}"
+            )
+        rows = len(draw) if rows == 1 else rows
+
+
+def require_integers(name: str, draw: Tensor) -> None:
+    """Raise unless a tensor holds integers."""
+    if draw.is_floating_point() or draw.is_complex() or draw.dtype == torch.bool:
+        raise TypeError(f"{name} must hold integers, got {draw.dtype}")
+
+
+def require_sizes(rows: int, tokens: int) -> None:
+    """Raise unless rows and tokens to draw for are counts."""
+    if not torch.compiler.is_compiling():
+        require_count("rows", rows)
+        require_count("tokens", tokens)
+
+
+def may_look(draw: Tensor) -> bool:
+    """Whether values can be looked at: on a CPU, and not under ``torch.compile``."""
+    return draw.is_cpu and not torch.compiler.is_compiling()

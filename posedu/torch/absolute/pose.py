@@ -8,16 +8,23 @@ from torch import Tensor
 
 from posedu._arguments import require_dimension, require_room
 from posedu.torch._tensors import Positions, as_tensor, from_list, require_positions
-from posedu.torch.absolute.moved import Moved, require_draw
+from posedu.torch.absolute.moved import (
+    Moved,
+    may_look,
+    require_draws,
+    require_integers,
+    require_sizes,
+)
 from posedu.torch.encoding import Encoding
 
 
 class PoSE(Moved):
     """Positions with a skip in training, as they are in evaluation (arXiv 2309.10400).
 
-    Two chunks, as in the released code, which takes the tokens of the second from as
-    far along the text; here tokens are what the caller gives. Give it as ``input`` of a
-    :class:`posedu.torch.transformer.Transformer`. Equation ``def-pose``.
+    Two chunks, as in the released code, which takes the tokens of the second from
+    anywhere behind the first, whatever the skip; here tokens are what the caller gives.
+    Give it as ``input`` of a :class:`posedu.torch.transformer.Transformer`. Equation
+    ``def-pose``.
 
     Parameters
     ----------
@@ -44,6 +51,7 @@ class PoSE(Moved):
 
     def draw(self, rows: int, tokens: int, *, device: Any = None) -> dict[str, Tensor]:
         """``cut``, 1 … ⌈n/2⌉ for n tokens, and ``skip``, 0 … W − n, of each row."""
+        require_sizes(rows, tokens)
         if not torch.compiler.is_compiling():
             require_room(tokens, "window", self.window)
         half = torch.sym_max(1, (tokens + 1) // 2)
@@ -63,16 +71,19 @@ class PoSE(Moved):
         skip: Int[Tensor, "rows 1"],
     ) -> Shaped[Tensor, "_ tokens"]:
         """The skip is added from the cut on; integers stay integers."""
-        positions = from_list(positions, getattr(cut, "device", None))
+        device = getattr(cut, "device", None)
+        positions = from_list(positions, device)
         require_positions(positions)
         if isinstance(positions, range):
-            positions = as_tensor(positions, cut.device)
+            positions = as_tensor(positions, device)
         is_real = positions.is_floating_point()
         at = positions.to(torch.float64 if is_real else torch.int64)
-        for name, draw in {"cut": cut, "skip": skip}.items():
-            require_draw(name, draw, at)
-            if draw.is_floating_point():
-                raise TypeError(f"{name} must hold integers, got {draw.dtype}")
+        draws = {"cut": cut, "skip": skip}
+        require_draws(at, draws, {})
+        for name, draw in draws.items():
+            require_integers(name, draw)
+        if may_look(skip) and (skip < 0).any():
+            raise ValueError(f"skip must not be negative, got {skip.min().item()}")
         return at + skip * (at >= cut)
 
     def extra_repr(self) -> str:

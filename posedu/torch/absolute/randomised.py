@@ -13,7 +13,13 @@ from posedu._arguments import (
     require_room,
 )
 from posedu.torch._tensors import Positions, as_tensor, from_list, require_positions
-from posedu.torch.absolute.moved import Moved, require_same_device
+from posedu.torch.absolute.moved import (
+    Moved,
+    may_look,
+    require_integers,
+    require_same_device,
+    require_sizes,
+)
 from posedu.torch.encoding import Encoding
 
 
@@ -26,7 +32,7 @@ class Randomised(Moved):
     Parameters
     ----------
     limit
-        L_max: places are drawn from 0 … limit − 1.
+        M: places are drawn from 0 … limit − 1.
     per
         Who gets a sample: each ``"sequence"`` (the baseline in PoSE's code), or a
         whole ``"batch"`` the same (the paper's code).
@@ -61,6 +67,7 @@ class Randomised(Moved):
         The order of ``limit`` random numbers: all sets are equally probable, but for
         ties among float64.
         """
+        require_sizes(rows, tokens)
         if not torch.compiler.is_compiling():
             require_room(tokens, "limit", self.limit)
         rows = rows if self.per == "sequence" else 1
@@ -72,13 +79,12 @@ class Randomised(Moved):
     ) -> Int[Tensor, "_ tokens"]:
         """The i-th smallest of the sample for each position i, counted from 0.
 
-        Whether positions have one is looked at on a CPU, and not under
-        ``torch.compile``.
+        Whether positions have one, and none is there twice, is looked at on a CPU, and
+        not under ``torch.compile``.
         """
         if not isinstance(sample, Tensor) or sample.ndim != 2:
             raise ValueError(f"sample must be a tensor [rows, n], got {sample!r}")
-        if sample.is_floating_point() or sample.is_complex():
-            raise TypeError(f"sample must hold integers, got {sample.dtype}")
+        require_integers("sample", sample)
         positions = from_list(positions, sample.device)
         require_positions(positions)
         if isinstance(positions, range):
@@ -94,12 +100,14 @@ class Randomised(Moved):
                 f"{list(sample.shape)}, got shape {list(positions.shape)}"
             )
         self._require_places(at, sample.shape[-1])
+        places = sample.sort(-1).values
+        if may_look(sample) and (places.diff() == 0).any():
+            raise ValueError("sample must not hold a number twice")
         rows = len(at) if len(sample) == 1 else len(sample)
-        places = sample.sort(-1).values.expand(rows, -1)
-        return places.gather(1, at.expand(rows, -1))
+        return places.expand(rows, -1).gather(1, at.expand(rows, -1))
 
     def _require_places(self, at: Tensor, n: int) -> None:
-        if torch.compiler.is_compiling() or not at.is_cpu:
+        if not may_look(at):
             return
         outside = at[(at < 0) | (at >= n)]
         if outside.numel():
