@@ -1,11 +1,13 @@
-// Search shows chapters first, the package's reference last.
+// Search shows chapters first, in the book's order where they tell as much, and the
+// package's reference last.
 const asked = new URLSearchParams(location.search).get("q")?.trim().toLowerCase();
 var Scorer = {
   score([page, title, , , score]) {
+    const number = Number(title.match(/>(\d+)/)?.[1] ?? 0);
     const name = title.replace(/<span.*?<\/span>/, "").toLowerCase();  // the number
     if (name === asked || name.startsWith(`${asked}:`)) score += 100;
     if (page.endsWith("reference/api")) return score - 100;
-    if (/^book\/(?!reference|index)/.test(page)) return score + 40;
+    if (/^book\/(?!reference|index)/.test(page)) return score + 40 - number / 100;
     if (/reference\/(glossary|elsewhere)$/.test(page)) return score + 20;
     return score;
   },
