@@ -3,7 +3,7 @@
 const asked = new URLSearchParams(location.search).get("q")?.trim().toLowerCase();
 var Scorer = {
   score([page, title, , , score]) {
-    const number = Number(title.match(/>(\d+)/)?.[1] ?? 0);
+    const number = Number(title.match(/>(\d+)/)?.[1] ?? 99);  // further pages last
     const name = title.replace(/<span.*?<\/span>/, "").toLowerCase();  // the number
     if (name === asked || name.startsWith(`${asked}:`)) score += 100;
     if (page.endsWith("reference/api")) return score - 100;
