@@ -286,15 +286,6 @@ def test_what_is_clipped_is_decided_and_exact():
     assert at.decisions != other.decisions
 
 
-def test_angles_round_as_float64_does():
-    at = np.array([2**20, 7])
-    exact, turning = Arithmetic(inner=1e-9), Arithmetic(inner=1e-9, turning=True)
-    assert (np.asarray(exact.positions(at) * 0.3) == at * 0.3).all()
-    moved = np.cos(np.asarray(turning.positions(at) * 0.3)) - np.cos(at * 0.3)
-    assert 1e-6 < abs(moved[0]) < 1e-3
-    assert abs(moved[1]) < 1e-8
-
-
 def test_a_difference_knows_its_error():
     for f, slope in ((np.exp, 1.0), (lambda t: np.sin(8 * t), 8.0)):
         value, error = difference(f)

@@ -15,9 +15,9 @@ errors up to u: of the dtype for matrix products and for what passes a door, whi
 route may store in it, of float32 for all other operations in bfloat16. In a block,
 which may keep everything in the dtype, all but sums on the way are of the dtype. A sum
 of n terms rounds n − 1 times, relative to the sum of their absolute values. Positions
-and parameters are exact; angles are of float64 in every dtype. The bound is 8 standard
-deviations of 16 such runs, entry by entry: independent errors add in squares, and a
-normal one exceeds it once in two million.
+and parameters are exact. The bound is 8 standard deviations of 16 such runs, entry by
+entry: independent errors add in squares, and a normal one exceeds it once in two
+million.
 
 Gradients are compared as slopes of ⟨upstream, result⟩: for each tensor along the
 gradient itself, and for all inputs and all parameters at once by random amounts in its
@@ -78,7 +78,6 @@ EXACT_SIZES = (1, 4)  # their roots are numbers at once
 LONGEST_EXACT = 3
 LONGEST, SHORTEST = 2.0**-2, 2.0**-8  # of a direction
 LARGE = 2.0**-20  # errors in which float64's own drown
-SMALL = 2.0**-32  # so do they here, and angles at a million turn little
 DRAWS = 1000
 FLOAT32 = roundoff(torch.float32) / roundoff(torch.bfloat16)
 
@@ -292,14 +291,12 @@ class _Case:
         """By dtype, the standard deviation of a run for errors of 1 in place of u.
 
         Errors are twice u in bfloat16, and else so large that float64's own drown.
-        Angles are float64 in every dtype: where an encoding is of the family rotary,
-        they round in the spread of float64, which each bound has in it.
         """
         exact = run(Arithmetic())
 
-        def of(amount: float, summed: float, turning: bool = False) -> np.ndarray:
+        def of(amount: float, summed: float) -> np.ndarray:
             amounts = amount, amount if self.is_coarse else summed, summed
-            runs = [run(Arithmetic(*amounts, n, turning)) for n in range(SAMPLES)]
+            runs = [run(Arithmetic(*amounts, n)) for n in range(SAMPLES)]
             errors = (np.stack(runs) - exact) / amount
             return np.sqrt((errors**2).mean(axis=0))
 
@@ -309,8 +306,6 @@ class _Case:
                 amount = 2 * roundoff(dtype)
                 spread[dtype] = of(amount, amount * FLOAT32)
         spread[torch.float32] = spread[torch.float64] = of(LARGE, LARGE)
-        if self.encoding.family == "rotary":
-            spread[torch.float64] = of(SMALL, SMALL, turning=True)
         return spread
 
     def _product(self, line: Arrays, t: float, arithmetic: Arithmetic) -> float:
@@ -445,7 +440,7 @@ class _Doors(_Case):
         q, k, v = (arithmetic.wrap(values[name][row]) for name in "qkv")
         return attend(
             *(q, k, v, arithmetic.doors(doors)),
-            positions=arithmetic.positions(np.array(self.positions[row])),
+            positions=np.array(self.positions[row]),
             x=arithmetic.wrap(values["x"][row]) if "x" in values else None,
             **self._attention,
         )
@@ -491,7 +486,7 @@ class _Layers(_Doors):
         doors = self.encoding.face("numpy")(**self.keywords, **parameters)
         mask = causal_mask(self.shape.tokens) if self.shape.is_grouped else None
         given = (arithmetic.wrap(values[n][row]) for n in ("q", "k", "v", "fed"))
-        positions = arithmetic.positions(np.array(self.positions[row]))
+        positions = np.array(self.positions[row])
         doors = arithmetic.doors(doors)
         return follow(reference_steps, doors, *given, positions, mask=mask)
 

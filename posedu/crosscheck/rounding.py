@@ -43,9 +43,7 @@ class Arithmetic:
     ``stored`` is that of what passes a door and of matrix products, which a face may
     keep in the dtype of the activations (its weights, the bias of the route "sdpa"),
     ``summed`` that of partial sums, relative to the sum of absolute values, and
-    ``inner`` that of all other operations. ``turning`` is whether what follows from
-    positions alone rounds too, as angles do in float64, whatever the dtype.
-    ``decisions`` are those at kinks.
+    ``inner`` that of all other operations. ``decisions`` are those at kinks.
     """
 
     def __init__(
@@ -54,18 +52,16 @@ class Arithmetic:
         inner: float = 0.0,
         summed: float = 0.0,
         seed: int = 0,
-        turning: bool = False,
     ):
         self.stored, self.inner, self.summed, self.seed = stored, inner, summed, seed
-        self.turning = turning
         self.decisions: list[bytes] = []
         self._rng = np.random.default_rng(seed)
         self._rng_of_known = np.random.default_rng((seed, 1))
 
     @property
-    def key(self) -> tuple[float, float, float, int, bool]:
+    def key(self) -> tuple[float, float, float, int]:
         """What its errors are drawn from."""
-        return self.stored, self.inner, self.summed, self.seed, self.turning
+        return self.stored, self.inner, self.summed, self.seed
 
     @property
     def exact(self) -> "Arithmetic":
@@ -83,15 +79,6 @@ class Arithmetic:
         wrapped = np.asarray(x).view(Rounded)
         wrapped.arithmetic = self
         return wrapped
-
-    def positions(self, positions: np.ndarray) -> np.ndarray:
-        """The same positions; what follows from them alone rounds if it is to.
-
-        It decides nothing: no input moves it.
-        """
-        if not self.turning:
-            return positions
-        return Arithmetic(inner=self.inner, seed=self.seed).wrap(positions)
 
     def errors(self, size: np.ndarray, amount: float) -> np.ndarray | float:
         """An error of each number of this size."""
