@@ -8,6 +8,9 @@ LAYOUTS = ("interleaved", "half")
 SPACINGS = ("paper", "tensor2tensor")
 COORDINATES = ("index", "centres", "ends")
 ORDERS = ("concatenated", "alternating")
+SECTION_ORDERS = ("contiguous", "strided", "alternating")
+AFTERS = ("largest", "grid")
+STRING_FORMS = ("cayley", "circulant")
 PADDINGS = ("identity", "ones")
 MULTIPLIERS = ("per head", "shared")
 PERTURBATIONS = ("paper", "code")
@@ -39,9 +42,12 @@ RAMPS = ("turns", "index")
 GROWTHS = ("steps", "floor", "power", "learned")
 TURNS = ("turns", "radians")
 MEMBERS = ("cos", "sin")
+TURNED = ("leading", "trailing")
 AMPLITUDES = ("one", "pairs", "features")
 MIXINGS = ("heads", "row sums")
 SAMPLED_PER = ("sequence", "batch")
+FARS = ("grouped", "constant", "chunks")
+JOINS = ("floor", "exact")
 LEAK = 0.01  # PyTorch's slope of a leaky ReLU below 0
 LARGEST_SIZE = 2**31 - 1
 LEAST_TIME = 1e-30  # the bias of a gate that forgets faster is no float32
@@ -331,9 +337,101 @@ def require_growth(
     return require_not_negative("alpha", alpha), require_positive("length", length)
 
 
+def require_far(
+    far: str, window: int, group: int | None, chunk: int | None, join: str | None
+) -> None:
+    """Raise unless a map of far offsets has the sizes that it needs, and no others."""
+    require_choice("far", far, FARS)
+    require_dimension("window", window, 1)
+    sizes = {"group": group, "join": join, "chunk": chunk}
+    wanted = {"grouped": ("group", "join"), "constant": (), "chunks": ("chunk",)}[far]
+    for name, value in sizes.items():
+        if (value is None) == (name in wanted):
+            needs = "needs" if name in wanted else "has no"
+            raise ValueError(f"far={far!r} {needs} {name}, got {name}={value!r}")
+    if group is not None:
+        require_dimension("group", group, 1)
+        require_choice("join", join, JOINS)
+    if chunk is not None and require_dimension("chunk", chunk, 1) < window:
+        raise ValueError(
+            f"chunk must be at least the window of {window}, got chunk={chunk}"
+        )
+
+
 def require_block(block: int) -> int:
     """Return ``block`` if it is an even block size, else raise.
 
     A skew matrix of odd size leaves one direction unturned.
     """
     return require_dimension("block", block)
+
+
+def require_decay(gamma: float, scale_base: float, centre: float) -> None:
+    """Raise unless powers of (2p/d + γ)/(1 + γ), over B, fall from a finite centre."""
+    require_positive("gamma", gamma)
+    require_positive("scale_base", scale_base)
+    require_finite("centre", centre)
+
+
+def require_image_dim(image_dim: int, d: int | None = None) -> int:
+    """Return ``image_dim`` if it is a multiple of 4, and not more than ``d`` is."""
+    if require_count("image_dim", image_dim) % 4:
+        raise ValueError(f"image_dim must be a multiple of 4, got {image_dim}")
+    if d is not None and image_dim > require_dimension("d", d, 4):
+        raise ValueError(f"image_dim must be at most d = {d}, got {image_dim}")
+    return int(image_dim)
+
+
+def require_sections(sections: Sequence[int], order: str) -> tuple[int, ...]:
+    """Return how many pairs each axis has, if pairs can be shared out so, or raise."""
+    require_choice("order", order, SECTION_ORDERS)
+    if isinstance(sections, str) or not isinstance(sections, Iterable):
+        raise TypeError(f"sections must be a count for each axis, got {sections!r}")
+    counts = tuple(require_count("a section", count) for count in sections)
+    if not sum(counts):
+        raise ValueError(f"sections must have at least one pair, got {counts}")
+    others = counts[1:]
+    if order == "alternating" and len({*others}) > 1:
+        raise ValueError(
+            f"all sections but the first must be equal where axes take turns, got "
+            f"{counts}"
+        )
+    if order == "strided":
+        for axis, count in enumerate(others, start=1):
+            room = len(range(axis, sum(counts), len(counts)))
+            if count > room:
+                raise ValueError(
+                    f"in steps of {len(counts)} among {sum(counts)} pairs axis {axis} "
+                    f"has room for {room}, got sections {counts}"
+                )
+    return counts
+
+
+def require_parts(
+    parts: Sequence[int | Sequence[float]],
+) -> list[int | tuple[int, int, int, float]]:
+    """Return text as a count and grids as (frames, rows, columns, pace), or raise."""
+    if isinstance(parts, str) or not isinstance(parts, Iterable):
+        raise TypeError(f"parts must be counts and grids, got {parts!r}")
+    exact: list[int | tuple[int, int, int, float]] = []
+    reach = 0.0
+    for part in parts:
+        if isinstance(part, Integral | Real) or not isinstance(part, Sequence):
+            exact.append(require_count("text", part))  # type: ignore[arg-type]
+            reach += exact[-1]  # type: ignore[operator]
+            continue
+        if len(part) not in (3, 4):
+            raise ValueError(
+                "a picture or video must be (frames, rows, columns) or (frames, rows, "
+                f"columns, pace), got {part!r}"
+            )
+        frames, rows, columns = (
+            require_dimension(name, count, 1)  # type: ignore[arg-type]
+            for name, count in zip(("frames", "rows", "columns"), part, strict=False)
+        )
+        pace = require_not_negative("pace", part[3] if len(part) == 4 else 1)
+        exact.append((frames, rows, columns, pace))
+        reach += max(frames * pace + 1, rows, columns)
+    if reach > LARGEST_SIZE:
+        raise ValueError(f"coordinates must be at most {LARGEST_SIZE}, got {reach:g}")
+    return exact

@@ -12,6 +12,7 @@ FACES = ("numpy", "sympy", "torch")
 _TABLES = (
     *("npos", "buckets", "past", "future", "extent", "d_rel", "span", "width"),
     *("features", "groups"),
+    *("latent", "q_latent", "rotary"),
 )
 TOKENS = 64  # for how many positions a table is made, if nothing else is said
 CASES = ("is", "limit", "part")  # how far one encoding becomes another
@@ -183,8 +184,8 @@ class Encoding(Record):
     ``face_sizes`` those that the other two faces take too. ``axes`` is the number of
     coordinates of a position, ``None`` for one that is a plain number.
 
-    ``reach`` is how far from 0 tools try it where its time goes with the position,
-    ``None`` where it does not.
+    ``reach`` is how far from 0 tools try it where its time goes with the position, or
+    its angles round by more than is counted; ``None`` elsewhere.
 
     ``parameters`` (the trained ones of a layer) and ``unit`` (what d must be a multiple
     of) are formulas, see :meth:`evaluate`.
@@ -202,7 +203,7 @@ class Encoding(Record):
     face_sizes: tuple[str, ...] = ()
     axes: int | None = None
     unit: str = "2"
-    reach: int | None = None
+    reach: float | None = None
 
     @property
     def of_model(self) -> bool:

@@ -52,7 +52,10 @@ def compare(
         route = getattr(layer, "route", "eager")
         able = [d for d in devices if route != "flex" or trains_flex(d)]
         stored = route == "sdpa" and not {"fold", "bias"}.isdisjoint(encoding.doors)
-        numbers = numbers_of(layer, encoding.axes, seed=seed)
+        x, positions, upstream = numbers_of(layer, encoding.axes, seed=seed)
+        if encoding.reach is not None and encoding.axes is not None:
+            positions = positions.double().fmod(encoding.reach)
+        numbers = x, positions, upstream
         names = ("out", "x", *(name for name, _ in _trained(layer)))
         for dtype, device in product(DTYPES, able):
             key = stored, dtype

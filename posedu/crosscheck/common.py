@@ -131,3 +131,10 @@ def exactly(value):
     if isinstance(value, np.ndarray) and value.ndim:
         return tuple(exactly(item) for item in value)
     return sp.Rational(float(value))
+
+
+def spread(line: np.ndarray, axes: int | None) -> np.ndarray:
+    """Positions on a line, or points whose coordinates are that line, turned about."""
+    if axes is None:
+        return line
+    return np.stack([np.roll(line[::-1] * (1 - k), k) for k in range(axes)], -1)

@@ -46,6 +46,7 @@ from posedu.crosscheck.common import (
     parameters_of,
     rounded,
     roundoff,
+    spread,
     to_numpy,
 )
 from posedu.torch import grid
@@ -65,9 +66,9 @@ def compare(
 ) -> None:
     """Compare one variant's faces on every size."""
     for d in _sizes(encoding, variant):
-        pair = _Pair(encoding, variant, d, seed)
+        pair = Pair(encoding, variant, d, seed)
         for case in _cases(pair, seed):
-            at = _At(pair, case[1])
+            at = At(pair, case[1])
             if pair.has_exact and CPU in devices:
                 _compare_exact(tally, at, case)
             _compare(tally, at, case, devices)
@@ -79,9 +80,9 @@ def compare_compiled(
     """Compare the compiled module, for d = 64 (rounded up) and five tokens."""
     torch.compiler.reset()  # or its limit of recompilations is soon reached
     unit = encoding.divisor(variant)
-    pair = _Pair(encoding, variant, -(-COMPILED_SIZE // unit) * unit, seed)
+    pair = Pair(encoding, variant, -(-COMPILED_SIZE // unit) * unit, seed)
     case = next(_cases(pair, seed))
-    _compare(tally, _At(pair, case[1]), case, devices, compiled=True)
+    _compare(tally, At(pair, case[1]), case, devices, compiled=True)
 
 
 def ordinary_error(
@@ -114,14 +115,22 @@ def ordinary_error(
     return float(largest)
 
 
-class _Pair:
+class Pair:
     """A PyTorch module and the reference functions with its parameters."""
 
-    def __init__(self, encoding: Encoding, variant: Variant, d: int, seed: int):
+    def __init__(
+        self,
+        encoding: Encoding,
+        variant: Variant,
+        d: int,
+        seed: int,
+        heads: int = HEADS,
+    ):
         torch.manual_seed(seed)
         self.rng = np.random.default_rng(seed)
         self.encoding, self.d = encoding, d
-        self.heads = HEADS if "heads" in variant.sizes else None
+        self.face = encoding.face("numpy")
+        self.heads = heads if "heads" in variant.sizes else None
         self.module = encoding.make(variant, d=d, heads=self.heads or 1)
         parameters = parameters_of(self.module)
         self.parameters = {name: to_numpy(p) for name, p in parameters.items()}
@@ -137,7 +146,7 @@ class _Pair:
     def forward(self, x, positions, parameters=None):
         """The reference."""
         parameters = self.parameters if parameters is None else parameters
-        return self.encoding.face("numpy")(x, positions, **self.options, **parameters)
+        return self.face(x, positions, **self.options, **parameters)
 
     def affine(self, positions, parameters=None):
         """T of every token and what is added: exact, by unit steps."""
@@ -177,10 +186,10 @@ class _Pair:
         return value[head] if value.ndim > self.shared_ndim[name] else value
 
 
-class _At:
+class At:
     """The reference at some positions: what it does to tokens, and its errors."""
 
-    def __init__(self, pair: _Pair, positions: np.ndarray):
+    def __init__(self, pair: Pair, positions: np.ndarray):
         self.pair, self.positions = pair, positions
         self.t, self.added = pair.affine(positions)
         both = self._moves("positions"), self._moves("parameters")
@@ -229,12 +238,13 @@ class _At:
         turned = np.einsum("...ij,...j->...i", is_mixed, np.abs(x)) + (added != 0)
         return products, turned
 
-    def bound(self, sizes, dtype):
-        """What a face may be off by."""
+    def bound(self, sizes, dtype, angles=torch.float64, tables=None):
+        """What a face may be off by whose angles, and tables, are of these dtypes."""
         products, turned = sizes
-        u_table = roundoff(torch.promote_types(dtype, torch.float32))
+        u_table = roundoff(tables or torch.promote_types(dtype, torch.float32))
         roundings = (self.mixing + 2) * u_table + 2 * roundoff(dtype)
-        return products * roundings + turned * self.turn + torch.finfo(dtype).tiny
+        turn = self.turn * (roundoff(angles) / roundoff(torch.float64))
+        return products * roundings + turned * turn + torch.finfo(dtype).tiny
 
 
 def _most(t: np.ndarray, added: np.ndarray) -> np.ndarray:
@@ -242,7 +252,7 @@ def _most(t: np.ndarray, added: np.ndarray) -> np.ndarray:
     return np.maximum(np.abs(t).max((-2, -1)), np.abs(added).max(-1))
 
 
-def _compare_exact(tally: Tally, at: _At, case) -> None:
+def _compare_exact(tally: Tally, at: At, case) -> None:
     x, positions, gradient = case
     exact, exact_back = at.pair.exact(x, positions, gradient)
     where = ("cpu", torch.float64)
@@ -254,7 +264,7 @@ def _compare_exact(tally: Tally, at: _At, case) -> None:
 
 
 def _compare(
-    tally: Tally, at: _At, case, devices: Devices, *, compiled: bool = False
+    tally: Tally, at: At, case, devices: Devices, *, compiled: bool = False
 ) -> None:
     x, _, gradient = case
     faces = "numpy–torch.compile" if compiled else "numpy–torch"
@@ -301,7 +311,7 @@ class _Line:
     slopes: dict[torch.dtype, tuple[float, float]]
 
 
-def _lines(at: _At, gradients, given) -> dict[str, _Line]:
+def _lines(at: At, gradients, given) -> dict[str, _Line]:
     """Directions of the parameters along which T changes by 1 at most."""
     pair = at.pair
     everywhere = {n: pair.rng.normal(size=g.shape) for n, g in gradients.items()}
@@ -311,7 +321,7 @@ def _lines(at: _At, gradients, given) -> dict[str, _Line]:
     return {n: _Line(line, _slopes(at, line, given)) for n, line in scaled.items()}
 
 
-def _slopes(at: _At, line, given) -> dict[torch.dtype, tuple[float, float]]:
+def _slopes(at: At, line, given) -> dict[torch.dtype, tuple[float, float]]:
     """Of the inputs of all dtypes at once: what costs is the table, not the product."""
     pair = at.pair
     x, gradient = (np.stack(each) for each in zip(*given.values(), strict=True))
@@ -325,7 +335,7 @@ def _slopes(at: _At, line, given) -> dict[torch.dtype, tuple[float, float]]:
     return dict(zip(given, zip(slopes, errors, strict=True), strict=True))
 
 
-def _scaled(at: _At, x: np.ndarray, line):
+def _scaled(at: At, x: np.ndarray, line):
     """No two tensors' effects cancel in the speed: together they may be quadratic.
 
     Where it is slow for a moment, as a wave at its top, a line may turn fast nearby;
@@ -343,7 +353,7 @@ def _scaled(at: _At, x: np.ndarray, line):
     return scaled
 
 
-def _bend(at: _At, x: np.ndarray, line: dict[str, np.ndarray]) -> float:
+def _bend(at: At, x: np.ndarray, line: dict[str, np.ndarray]) -> float:
     """How much doubling the step changes a slope, over the roundings of all its ends.
 
     The most for any entry of the result. Where this is at most 1, the slope is off by
@@ -362,7 +372,7 @@ def _bend(at: _At, x: np.ndarray, line: dict[str, np.ndarray]) -> float:
     return float((change / allowed).max())
 
 
-def _speed(at: _At, name: str, direction: np.ndarray) -> float:
+def _speed(at: At, name: str, direction: np.ndarray) -> float:
     """The fastest change of an entry of T, or of what is added, by one parameter."""
     size = np.abs(direction).max()
     moved = {name: at.pair.parameters[name] + _OFF * direction / size}
@@ -394,7 +404,7 @@ def _sizes(encoding: Encoding, variant: Variant) -> list[int]:
     return sorted({-(-size // unit) * unit for size in SIZES} | {2 * unit})
 
 
-def _cases(pair: _Pair, seed: int) -> Iterator[tuple[np.ndarray, ...]]:
+def _cases(pair: Pair, seed: int) -> Iterator[tuple[np.ndarray, ...]]:
     """Inputs ``[*heads, tokens, d]``, positions and gradients like the inputs."""
     rng = np.random.default_rng(seed)
     own = () if pair.heads is None else (pair.heads,)
@@ -407,11 +417,11 @@ def _cases(pair: _Pair, seed: int) -> Iterator[tuple[np.ndarray, ...]]:
         np.array([0.5, -2.25, 1e3 + 1 / 3]),
     )
     for line in lines:
-        positions = _spread(line, pair.encoding.axes)
+        positions = spread(line, pair.encoding.axes)
         positions = positions if pair.rows is None else positions % pair.rows
         shape = (*own, len(line), pair.d)
         yield rng.normal(size=shape), positions, rng.normal(size=shape)
-    positions = _spread(lines[0], pair.encoding.axes)
+    positions = spread(lines[0], pair.encoding.axes)
     shape = (*own, len(lines[0]), pair.d)
     for x in (
         np.zeros(shape),
@@ -419,10 +429,3 @@ def _cases(pair: _Pair, seed: int) -> Iterator[tuple[np.ndarray, ...]]:
         rng.normal(size=shape) * 10.0 ** rng.integers(-4, 5, size=shape),
     ):
         yield x, positions, rng.normal(size=shape)
-
-
-def _spread(line: np.ndarray, axes: int | None) -> np.ndarray:
-    """Positions on a line, or points whose coordinates are that line, turned about."""
-    if axes is None:
-        return line
-    return np.stack([np.roll(line[::-1] * (1 - k), k) for k in range(axes)], -1)

@@ -35,8 +35,11 @@ counted; a direction is shortened until no step of the difference crosses a kink
 import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
+from inspect import signature
+from types import SimpleNamespace
 
 import numpy as np
 import sympy as sp
@@ -58,6 +61,7 @@ from posedu.crosscheck.common import (
     parameters_of,
     rounded,
     roundoff,
+    spread,
     to_numpy,
     trains_flex,
 )
@@ -88,12 +92,14 @@ Arrays = dict[str, np.ndarray]
 class Shape:
     """What to draw: the head dimension and, for each row, the positions.
 
-    ``slopes`` are compared for ``"each"`` tensor, or for ``"all"`` at once.
+    ``slopes`` are compared for ``"each"`` tensor, or for ``"all"`` at once. Where
+    queries are grouped, ``group`` of them share a key, all heads if it is ``None``.
     """
 
     d: int
     positions: tuple[tuple[float, ...], ...]
     is_grouped: bool = False
+    group: int | None = None
     size: float = 1.0
     dtypes: tuple[torch.dtype, ...] = DTYPES
     slopes: str = "none"
@@ -132,7 +138,7 @@ def compare(
 ) -> None:
     """Compare one variant's faces on every shape."""
     for number, shape in enumerate(SHAPES):
-        case = _drawn(tally, encoding, variant, shape, seed + DRAWS * number)
+        case = drawn(tally, encoding, variant, shape, seed + DRAWS * number)
         for device in devices:
             _compare(tally, case, case.routes(device), device, shape.dtypes)
         if variant.exact and shape.is_exact and CPU in devices:
@@ -143,7 +149,7 @@ def compare_compiled(
     tally: Tally, encoding: Encoding, variant: Variant, devices: Devices, seed: int
 ) -> None:
     """Compare the first route that serves, compiled."""
-    case = _drawn(tally, encoding, variant, COMPILED_SHAPE, seed)
+    case = drawn(tally, encoding, variant, COMPILED_SHAPE, seed)
     for device in devices:
         route, call = next(iter(case.routes(device).items()))
         _compare_compiled(tally, case, route, call, device)
@@ -156,14 +162,14 @@ def compare_flex(
     able = [device for device in devices if trains_flex(device)]
     if not able:
         return
-    case = _drawn(tally, encoding, variant, FLEX_SHAPE, seed)
+    case = drawn(tally, encoding, variant, FLEX_SHAPE, seed)
     for device in able:
         if "flex" in (calls := case.routes(device)):
             _compare_compiled(tally, case, "flex", calls["flex"], device)
 
 
 def _compare_compiled(
-    tally: Tally, case: "_Case", route: str, call: Callable, device: torch.device
+    tally: Tally, case: "Case", route: str, call: Callable, device: torch.device
 ) -> None:
     torch.compiler.reset()
     calls = {f"{route}, compiled": torch.compile(call, fullgraph=True)}
@@ -174,7 +180,7 @@ class Crossing(Exception):
     """A run decided otherwise at a kink."""
 
 
-def _drawn(tally: Tally, encoding, variant, shape, seed: int) -> "_Case":
+def drawn(tally: Tally, encoding, variant, shape, seed: int) -> "Case":
     """A case away from kinks."""
     kind = {"block": _Block, "doors": _Doors, "layers": _Layers}[encoding.kind]
     for attempt in range(DRAWS):
@@ -189,7 +195,7 @@ def _drawn(tally: Tally, encoding, variant, shape, seed: int) -> "_Case":
 
 
 @dataclass(frozen=True)
-class _Line:
+class Line:
     """The reference's slope along a direction, what it may be off by, its spread."""
 
     what: str
@@ -199,8 +205,17 @@ class _Line:
     error: float
     spread: Mapping[torch.dtype, float]
 
+    def along(self, gradients: Arrays) -> float:
+        """The slope along the direction, of gradients to each tensor."""
+        return sum((gradients[n] * v).sum() for n, v in self.direction.items())
 
-class _Case:
+    def bound(self, dtype: torch.dtype) -> float:
+        """What a face's slope may be off by."""
+        trusted = DEVIATIONS * roundoff(dtype) * self.spread[dtype]
+        return trusted + self.error + torch.finfo(dtype).tiny
+
+
+class Case:
     """Numbers for one variant, its three faces, and the reference's results.
 
     A subclass says how the faces are called.
@@ -223,6 +238,10 @@ class _Case:
                 tuple(math.fmod(p, encoding.reach) for p in row)
                 for row in shape.positions
             )
+        if encoding.axes is not None:
+            rows = (np.array(row) / encoding.axes for row in self.positions)
+            points = (spread(row, encoding.axes).tolist() for row in rows)
+            self.positions = tuple(tuple(map(tuple, row)) for row in points)
         unit = encoding.divisor(variant)
         self.d = -(-shape.d // unit) * unit
         self.module = encoding.make(variant, d=self.d, heads=self.heads)
@@ -274,6 +293,22 @@ class _Case:
         rows = [self.exact_row(values, n) for n in range(len(self.shape.positions))]
         return np.vectorize(lambda e: sp.N(e, DIGITS), otypes=[object])(np.array(rows))
 
+    def changed(
+        self, face: Callable, keywords: Arrays, positions: np.ndarray
+    ) -> "Case":
+        """The same numbers for another NumPy face, still to be measured."""
+        other = copy(self)
+        other.encoding = SimpleNamespace(face=lambda _: face, axes=self.encoding.axes)
+        other.keywords, other.positions, other._rested = keywords, positions, {}
+        return other
+
+    def evaluated(self) -> np.ndarray:
+        """The NumPy face's result alone."""
+        rows = range(len(self.shape.positions))
+        with rounding_kept():
+            out = [self.reference_row(self.values, n, Arithmetic()) for n in rows]
+        return np.stack([np.asarray(row) for row in out])
+
     def measure(self) -> None:
         """Run the reference, exactly and with roundings."""
         exact = Arithmetic()
@@ -286,6 +321,12 @@ class _Case:
             own = DEVIATIONS * roundoff(torch.float64) * MAGNIFIED
             self.own_error = own * float(product[torch.float64])
         self.lines = [*self._lines()] if self.shape.slopes != "none" else []
+
+    def bound(self, dtype: torch.dtype) -> np.ndarray:
+        """What a face may be off by, entry by entry."""
+        own = roundoff(torch.float64) * self.spread[torch.float64]
+        trusted = roundoff(dtype) * self.spread[dtype] + own
+        return DEVIATIONS * trusted + torch.finfo(dtype).tiny
 
     def _spread(self, run: Callable[[Arithmetic], np.ndarray]) -> dict:
         """By dtype, the standard deviation of a run for errors of 1 in place of u.
@@ -324,7 +365,7 @@ class _Case:
             self._rested[arithmetic.key] = rested
         return self._rested[arithmetic.key]
 
-    def _lines(self) -> Iterator[_Line]:
+    def _lines(self) -> Iterator[Line]:
         kinds = {"gradient": list(self.inputs), "parameters": self.trained}
         _, gradients = self.run(self.routes(CPU)["eager"], torch.float64)
         for what, names in kinds.items():
@@ -338,7 +379,7 @@ class _Case:
         amounts = self.rng.normal(size=gradient.shape)
         return np.where(gradient == 0, amounts, np.abs(amounts) * np.sign(gradient))
 
-    def _line(self, what: str, tensor: str, towards: Arrays) -> _Line:
+    def _line(self, what: str, tensor: str, towards: Arrays) -> Line:
         """Towards the given direction, or at random if that is 0."""
         if not any(v.any() for v in towards.values()):
             towards = {n: self._random(v) for n, v in towards.items()}
@@ -358,7 +399,7 @@ class _Case:
             return (at(STEP, a.again()) - self._sum(self._at_rest(a))) / STEP
 
         spread = self._spread(rounded_slope)
-        return _Line(what, tensor, line, slope, error + self.own_error, spread)
+        return Line(what, tensor, line, slope, error + self.own_error, spread)
 
     def run(
         self, route: Callable, dtype: torch.dtype, device: str | torch.device = "cpu"
@@ -388,7 +429,7 @@ class _Case:
         return to_numpy(out), slopes
 
 
-class _Doors(_Case):
+class _Doors(Case):
     """An encoding inside ``attend``."""
 
     def input_shapes(self) -> dict[str, tuple[int, ...]]:
@@ -402,10 +443,15 @@ class _Doors(_Case):
 
     @property
     def _group(self) -> int:
-        return self.heads if self.shape.is_grouped else 1
+        return (self.shape.group or self.heads) if self.shape.is_grouped else 1
 
     @property
-    def _attention(self) -> dict[str, bool]:
+    def _axes(self) -> tuple[int, ...]:
+        return () if self.encoding.axes is None else (self.encoding.axes,)
+
+    @property
+    def attention(self) -> dict[str, bool]:
+        """Whether no query sees a later key."""
         return {"causal": self.module.needs_causal or self.shape.is_grouped}
 
     def routes(self, device: torch.device) -> dict[str, Callable]:
@@ -423,13 +469,14 @@ class _Doors(_Case):
 
     def _fast(self, leaves: Mapping[str, torch.Tensor], *, route: str) -> torch.Tensor:
         q, k, v = (leaves[name] for name in "qkv")
-        positions = torch.tensor(self.positions, device=q.device)
+        shape = (*q.shape[::2], *self._axes)
+        positions = torch.tensor(np.array(self.positions), device=q.device)
         return attend_fast(
             *(q, k, v, self.module),
-            positions=positions,
+            positions=positions.reshape(shape),
             x=leaves.get("x"),
             route=route,
-            **self._attention,
+            **self.attention,
         )
 
     def reference_row(self, values: Arrays, row: int, arithmetic: Arithmetic):
@@ -440,9 +487,9 @@ class _Doors(_Case):
         q, k, v = (arithmetic.wrap(values[name][row]) for name in "qkv")
         return attend(
             *(q, k, v, arithmetic.doors(doors)),
-            positions=np.array(self.positions[row]),
+            positions=np.array(self.positions[row]).reshape(-1, *self._axes),
             x=arithmetic.wrap(values["x"][row]) if "x" in values else None,
-            **self._attention,
+            **self.attention,
         )
 
     def exact_row(self, values: Arrays, row: int):
@@ -453,9 +500,9 @@ class _Doors(_Case):
         return attend_exactly(
             *(_symbolic(values[name][row]) for name in "qkv"),
             doors,
-            positions=[sp.Rational(p) for p in self.positions[row]],
+            positions=[_rational(p) for p in self.positions[row]],
             x=_symbolic(values["x"][row]) if "x" in values else None,
-            **self._attention,
+            **self.attention,
         )
 
 
@@ -477,7 +524,7 @@ class _Layers(_Doors):
         return follow(
             *(fast_steps, self.module, *given, positions),
             route=route,
-            **self._attention,
+            **self.attention,
         )
 
     def reference_row(self, values: Arrays, row: int, arithmetic: Arithmetic):
@@ -502,11 +549,14 @@ class _Layers(_Doors):
         )
         given = (_symbolic(values[name][row]) for name in ("q", "k", "v", "fed"))
         positions = [sp.Rational(p) for p in self.positions[row]]
-        return follow(exact_steps, doors, *given, positions, **self._attention)
+        return follow(exact_steps, doors, *given, positions, **self.attention)
 
 
-class _Block(_Case):
-    """A whole attention block, which may keep all that it computes in the dtype."""
+class _Block(Case):
+    """A whole attention block, which may keep all that it computes in the dtype.
+
+    Its faces are given positions where they take them.
+    """
 
     is_coarse = True
 
@@ -518,28 +568,45 @@ class _Block(_Case):
     def routes(self, device: torch.device) -> dict[str, Callable]:
         """The module, by the routes that serve its encoding."""
         served = {routes.choose_route(self.module.encoding, None): None, "eager": None}
-        return {route: partial(self._fast, route=route) for route in served}
+        at = (torch.tensor(self.positions, device=device),)
+        at = at if self._takes_positions else ()
+        return {route: partial(self._fast, at, route=route) for route in served}
 
-    def _fast(self, leaves: Mapping[str, torch.Tensor], *, route: str) -> torch.Tensor:
+    @property
+    def _takes_positions(self) -> bool:
+        return "positions" in signature(self.encoding.face("numpy")).parameters
+
+    def _fast(
+        self, at: tuple[torch.Tensor, ...], leaves: dict[str, torch.Tensor], route: str
+    ) -> torch.Tensor:
         self.module.route = route
-        return self.module(leaves["x"])
+        return self.module(leaves["x"], *at)
 
     def reference_row(self, values: Arrays, row: int, arithmetic: Arithmetic):
         """The reference on one sequence."""
-        parameters = {n: values[n] for n in self.parameters}
-        x = arithmetic.wrap(values["x"][row])
-        return self.encoding.face("numpy")(x, **self.keywords, **parameters)
+        given = {n: values[n] for n in self.parameters} | self.keywords
+        if self._takes_positions:
+            given["positions"] = np.array(self.positions[row])
+        return self.encoding.face("numpy")(arithmetic.wrap(values["x"][row]), **given)
 
     def exact_row(self, values: Arrays, row: int):
-        """The symbolic face on one sequence."""
-        parameters = {n: _symbolic(values[n]) for n in self.parameters}
-        x = _symbolic(values["x"][row])
-        return self.encoding.face("sympy")(x, **self.keywords, **parameters)
+        """The symbolic face on one sequence, at positions of 40 digits."""
+        given = {n: _symbolic(values[n]) for n in self.parameters} | self.keywords
+        if self._takes_positions:
+            given["positions"] = _symbolic(np.array(self.positions[row]))
+        return self.encoding.face("sympy")(_symbolic(values["x"][row]), **given)
 
 
 def _evaluated(doors: Doors, tokens: Tokens) -> Heads:
     """The logits of symbolic doors, as numbers."""
     return tuple(matrix.evalf(DIGITS) for matrix in exact_logits(tokens, doors))
+
+
+def _rational(position: float | tuple[float, ...]):
+    """A position, or one for each coordinate."""
+    if isinstance(position, tuple):
+        return [sp.Rational(p) for p in position]
+    return sp.Rational(position)
 
 
 def _symbolic(value: np.ndarray):
@@ -553,7 +620,7 @@ def _symbolic(value: np.ndarray):
 
 def _compare(
     tally: Tally,
-    case: _Case,
+    case: Case,
     calls: Mapping[str, Callable],
     device: torch.device,
     dtypes: tuple[torch.dtype, ...],
@@ -570,31 +637,27 @@ def _compare(
 
 
 def _compare_one(
-    tally: Tally, case: _Case, where: tuple, out: np.ndarray, slopes: Arrays | None
+    tally: Tally, case: Case, where: tuple, out: np.ndarray, slopes: Arrays | None
 ) -> None:
     faces, *place = where
     dtype = place[-1]
-    trusted, tiny = DEVIATIONS * roundoff(dtype), torch.finfo(dtype).tiny
-    own = DEVIATIONS * roundoff(torch.float64)
-    bound = trusted * case.spread[dtype] + own * case.spread[torch.float64] + tiny
+    bound = case.bound(dtype)
     tally.add(faces, "forward", *place, "out", out, case.expected, bound)
     if slopes is None:
         return
     for line in case.lines:
-        given = sum((slopes[n] * v).sum() for n, v in line.direction.items())
-        bound = trusted * line.spread[dtype] + line.error + tiny
         key = (faces, line.what, *place, line.tensor)
-        tally.add(*key, given, line.slope, bound)
+        tally.add(*key, line.along(slopes), line.slope, line.bound(dtype))
 
 
-def _moved(values: Arrays, line: _Line, t: sp.Rational) -> Arrays:
+def _moved(values: Arrays, line: Line, t: sp.Rational) -> Arrays:
     """A place on the line, of 40-digit numbers."""
     number = np.vectorize(lambda x: sp.Float(float(x), DIGITS), otypes=[object])
     moved = {n: number(values[n]) + t * number(v) for n, v in line.direction.items()}
     return values | moved
 
 
-def _compare_exact(tally: Tally, case: _Case) -> None:
+def _compare_exact(tally: Tally, case: Case) -> None:
     where = ("cpu", torch.float64)
     own = DEVIATIONS * roundoff(torch.float64) * case.spread[torch.float64]
     bound = own + torch.finfo(torch.float64).tiny

@@ -61,6 +61,16 @@ def require_position(name: str, position: Number) -> float:
     return float(exact)
 
 
+def require_numbers(positions: np.ndarray) -> np.ndarray:
+    """Return ``positions`` if they are one number for each token, else raise."""
+    if positions.ndim != 1:
+        raise ValueError(
+            "positions must be one number for each token, got shape "
+            f"{list(positions.shape)}"
+        )
+    return positions
+
+
 def require_mask(mask: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     """Return ``mask`` if it is boolean and of the given shape, else raise."""
     mask = as_array("mask", mask)

@@ -110,7 +110,7 @@ def steps(
         raise ValueError(
             f"{type(encoding).__name__} looks at the layer's input: give x"
         )
-    _require_masks(q, key_padding_mask, segments, window, cache)
+    require_masks(q, key_padding_mask, segments, window, cache)
     return _steps(
         (q, k, v),
         encoding,
@@ -164,7 +164,7 @@ def _steps(
         v = encoding.values(v, positions)
         key_positions, grown = positions, None
         if cache is not None:
-            grown = cache.joined(k, v, positions, memory, name)
+            grown = cache.joined(k, v, positions, memory, name, encoding.turning)
             grown.consecutive = consecutive
             (k, v, key_positions), memory = grown.held, grown.memory
         if group > 1:
@@ -323,7 +323,7 @@ class Attention(nn.Module):
     ) -> tuple[Float[Tensor, "batch tokens d_model"], Steps]:
         """As :meth:`forward`, and what was computed on the way."""
         require_input(x, self.d_model, self.q.weight)
-        _require_masks(x, key_padding_mask, segments, self.window, cache)
+        require_masks(x, key_padding_mask, segments, self.window, cache)
         q, k, v, memory = self.project(x, key_padding_mask, segments, cache)
         taken = _steps(
             (q, k, v),
@@ -417,7 +417,7 @@ def _require_projected(q: Tensor, k: Tensor, v: Tensor, x: Tensor | None) -> Non
             raise ValueError(f"x is on {x.device}, q on {q.device}; move one of them")
 
 
-def _require_masks(
+def require_masks(
     like: Tensor,
     key_padding_mask: Tensor | None,
     segments: Tensor | None,

@@ -1,10 +1,16 @@
 """What a layer remembers of the tokens that it has seen."""
 
 from collections.abc import Mapping
+from numbers import Integral, Real
+from typing import cast
 
 import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor
+
+from posedu._arguments import require_finite
+from posedu.torch._tensors import Positions, as_positions
+from posedu.torch.encoding import Encoding
 
 
 class KVCache:
@@ -14,7 +20,8 @@ class KVCache:
     it was if the call is refused. Keys are kept as the encoding left them (with RoPE:
     rotated), and with them what the encoding wants remembered of each token.
     ``count`` is how many tokens were ever seen, from which default positions go on;
-    ``consecutive`` whether the positions so far were all of these.
+    ``consecutive`` whether the positions so far were all of these; ``turned_by`` the
+    maps from positions to angles by which keys were turned, in words.
     """
 
     def __init__(self) -> None:
@@ -25,6 +32,7 @@ class KVCache:
         self.owner: str | None = None
         self.count = 0
         self.consecutive = True
+        self.turned_by: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         """How many tokens are remembered."""
@@ -44,6 +52,7 @@ class KVCache:
         positions: Tensor,
         memory: Mapping[str, Tensor],
         owner: str,
+        turning: str = "",
     ) -> "KVCache":
         """Return a cache of these tokens after those remembered; this one is as before.
 
@@ -55,6 +64,9 @@ class KVCache:
         """
         grown = KVCache()
         grown.owner, grown.count = owner, self.count + k.shape[-2]
+        turned_by = self.turned_by if len(self) else ()
+        known = turning in turned_by
+        grown.turned_by = turned_by if known else (*turned_by, turning)
         if self.k is None:
             grown.k, grown.v = k.clone(), v.clone()
             grown.positions = positions.clone()
@@ -113,11 +125,110 @@ class KVCache:
         self.positions = positions[:, kept]
         self.memory = {name: t[:, kept] for name, t in self.memory.items()}
 
+    def move(self, encoding: Encoding, shifts: float | Positions) -> None:
+        """Put what is remembered elsewhere, each token ``shifts`` further on.
+
+        Keys are turned once more, in one pass from the old tensor to a new one, so that
+        a fork of the cache keeps its own. Equation ``def-cache-rerotation``.
+
+        Parameters
+        ----------
+        encoding
+            That of the layer whose cache it is.
+        shifts
+            One number for all tokens; default positions go on that much later, too, if
+            it is an integer. Or ``[tokens]`` or ``[batch, tokens]``, new positions
+            minus old ones, with an axis of coordinates where positions have several:
+            give the positions of later tokens yourself then.
+
+        Raises
+        ------
+        TypeError, ValueError
+            The encoding of another layer, one whose keys cannot be moved, or with other
+            angles than those by which they were turned (frequencies that depend on the
+            length); shifts of another shape, not exact or not finite.
+        """
+        self._require_turned_by(encoding)
+        if isinstance(shifts, Real):
+            require_finite("shifts", shifts)
+        whole = int(shifts) if isinstance(shifts, Integral) else None
+        if self.k is not None:
+            k, _, positions = self.held
+            by = _as_shifts(encoding, shifts, k)
+            self.k, self.positions = encoding.moved(k, by), positions + by
+            self.consecutive = self.consecutive and whole is not None
+        self.count += whole or 0
+
+    def drop(self, encoding: Encoding, start: int, stop: int) -> None:
+        """Forget tokens ``start`` … ``stop`` − 1, and close the gap.
+
+        Later ones, and those to come, are put as many positions nearer as were dropped.
+        ``drop(encoding, 4, -1020)`` keeps four sinks and a window (arXiv 2309.17453).
+        Copies like :meth:`move`; what is kept in place is not turned.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As :meth:`move`; positions of several coordinates.
+        """
+        self._require_turned_by(encoding)
+        if self.k is None:
+            return
+        start, stop, _ = slice(start, stop).indices(len(self))
+        k, v, positions = self.held
+        gap = max(0, stop - start)
+        by = _as_shifts(encoding, -gap, k[:, :, start + gap :])
+        moved = encoding.moved(k[:, :, start + gap :], by)
+        self.k = torch.cat((k[:, :, :start], moved), -2)
+        self.v = torch.cat((v[:, :, :start], v[:, :, start + gap :]), -2)
+        after = positions[:, start + gap :] + by
+        self.positions = torch.cat((positions[:, :start], after), 1)
+        self.memory = {
+            name: torch.cat((t[:, :start], t[:, start + gap :]), 1)
+            for name, t in self.memory.items()
+        }
+        self.count -= gap
+
+    def _require_turned_by(self, encoding: Encoding) -> None:
+        """Raise unless an encoding is the one by which all the keys were turned."""
+        owner, turning = type(encoding).__name__, encoding.turning
+        if self.owner not in (None, owner):
+            raise ValueError(
+                f"the cache is that of a layer with {self.owner}, not {owner}"
+            )
+        others = [other for other in self.turned_by if other != turning]
+        if others:
+            raise ValueError(
+                f"keys were turned by {_short(others[0])}, {owner} turns by "
+                f"{_short(turning)}: where angles depend on the length (dynamic NTK, "
+                "LongRoPE), turned keys cannot be moved; compute them anew"
+            )
+
     def detach(self) -> None:
         """Let no gradient flow into what is remembered."""
         if self.k is not None:
             self.k, self.v, self.positions = (t.detach() for t in self.held)
             self.memory = {name: t.detach() for name, t in self.memory.items()}
+
+
+def _as_shifts(
+    encoding: Encoding, shifts: float | Positions, k: Tensor
+) -> Shaped[Tensor, "rows keys *position"]:
+    """One shift for each key, of as many coordinates as a position has."""
+    shape, name = encoding.position_shape, type(encoding).__name__
+    if not isinstance(shifts, Real):
+        return as_positions(cast(Positions, shifts), shape, k, start=0, reader=name)
+    if shape:
+        raise ValueError(
+            f"{name} has positions of {shape[0]} coordinates: give a shift of "
+            f"[keys, {shape[0]}], got {shifts}"
+        )
+    dtype = torch.int64 if isinstance(shifts, Integral) else torch.float64
+    return torch.full((1, k.shape[-2]), shifts, dtype=dtype, device=k.device)
+
+
+def _short(turning: str) -> str:
+    return turning if len(turning) <= 100 else f"{turning[:99]}…"
 
 
 def _require_alike(what: str, held: Tensor, given: Tensor, tokens: int) -> None:

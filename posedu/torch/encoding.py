@@ -150,6 +150,7 @@ class Encoding(nn.Module):
     position_shape: tuple[int, ...] = ()
     needs_causal = False
     needs_x = False
+    turning = ""  # what angles a position has, where another module may differ
 
     @property
     def needs_positions(self) -> bool:
@@ -225,6 +226,28 @@ class Encoding(nn.Module):
     ) -> Mapping[str, Shaped[Tensor, "batch tokens *features"]]:
         """What later queries will want to know of these tokens, besides k and v."""
         return {}
+
+    def moved(
+        self,
+        k: Float[Tensor, "batch kv_heads keys features"],
+        shifts: Shaped[Tensor, "rows keys *position"],
+    ) -> Float[Tensor, "batch kv_heads keys features"]:
+        """Cached keys as they would be at other positions, each by its own shift.
+
+        Where positions enter between query and key alone, the keys stay what they are.
+
+        Raises
+        ------
+        ValueError
+            An encoding whose keys hold their positions in a way that cannot be undone.
+        """
+        inside = ("rotate", "values") if self.needs_positions else ()
+        for door in filter(self.opens, (*MODEL_DOORS, *inside)):
+            raise ValueError(
+                f"{type(self).__name__} puts positions into keys and values (the door "
+                f"{door!r}) and does not say how they move: compute them anew"
+            )
+        return k
 
     def scale(self, d: int) -> float:
         """What inner products are multiplied by, for a head dimension d."""

@@ -27,15 +27,29 @@ from posedu.numpy.rotary.generators import (
     turn_blocks,
     turn_by_generators,
 )
+from posedu.numpy.rotary.gta import (
+    camera_matrix,
+    gta,
+    image_frequencies,
+    inverse_camera_matrix,
+)
 from posedu.numpy.rotary.lerope import lerope
 from posedu.numpy.rotary.liere import liere
 from posedu.numpy.rotary.llama3 import llama3
 from posedu.numpy.rotary.longrope import longrope, longrope_amplitude
+from posedu.numpy.rotary.m_rope import (
+    m_rope,
+    m_rope_axes,
+    m_rope_frequencies,
+    m_rope_positions,
+)
 from posedu.numpy.rotary.mixed import mixed
+from posedu.numpy.rotary.mla import mla
 from posedu.numpy.rotary.ntk import ntk, ntk_dynamic
 from posedu.numpy.rotary.p_rope import p_rope
 from posedu.numpy.rotary.pi import pi
 from posedu.numpy.rotary.pope import pope
+from posedu.numpy.rotary.rerotation import rerotation
 from posedu.numpy.rotary.resonance import resonance
 from posedu.numpy.rotary.riflex import riflex
 from posedu.numpy.rotary.rope import (
@@ -50,23 +64,40 @@ from posedu.numpy.rotary.rope import (
     rotation,
     to_complex,
 )
+from posedu.numpy.rotary.self_extend import extended_offsets, self_extend
+from posedu.numpy.rotary.string import (
+    cayley,
+    circulant_frequencies,
+    circulant_generators,
+    string,
+)
 from posedu.numpy.rotary.tape import tape, tape_start, tape_update, turn_by_blocks
+from posedu.numpy.rotary.value_rotation import value_rotation
+from posedu.numpy.rotary.xpos import xpos, xpos_scales
 from posedu.numpy.rotary.yarn import yarn, yarn_amplitude
 
 __all__ = [
     "ap_generators",
     "axial",
     "axial_frequencies",
+    "camera_matrix",
+    "cayley",
+    "circulant_frequencies",
+    "circulant_generators",
     "comrope_ap",
     "comrope_ld",
     "convert_layout",
     "decay_bound",
     "exponential",
+    "extended_offsets",
     "fope",
     "fope_offset",
     "fope_scores",
     "fope_table",
     "grid",
+    "gta",
+    "image_frequencies",
+    "inverse_camera_matrix",
     "kept_frequencies",
     "layout_permutation",
     "ld_generators",
@@ -75,7 +106,12 @@ __all__ = [
     "llama3",
     "longrope",
     "longrope_amplitude",
+    "m_rope",
+    "m_rope_axes",
+    "m_rope_frequencies",
+    "m_rope_positions",
     "mixed",
+    "mla",
     "normal_form",
     "ntk",
     "ntk_dynamic",
@@ -83,6 +119,7 @@ __all__ = [
     "pairs",
     "pi",
     "pope",
+    "rerotation",
     "resonance",
     "riflex",
     "rope",
@@ -91,7 +128,9 @@ __all__ = [
     "rope_linear_attention",
     "rotation",
     "rotations",
+    "self_extend",
     "skew",
+    "string",
     "tape",
     "tape_start",
     "tape_update",
@@ -99,6 +138,9 @@ __all__ = [
     "turn_blocks",
     "turn_by_blocks",
     "turn_by_generators",
+    "value_rotation",
+    "xpos",
+    "xpos_scales",
     "yarn",
     "yarn_amplitude",
 ]

@@ -64,15 +64,16 @@ class Randomised(Moved):
     def draw(self, rows: int, tokens: int, *, device: Any = None) -> dict[str, Tensor]:
         """The ``sample`` of each row, or one for all, sorted.
 
-        The order of ``limit`` random numbers: all sets are equally probable, but for
-        ties among float64.
+        Where the smallest of ``limit`` random numbers are: all sets are equally
+        probable, but for ties among float64.
         """
         require_sizes(rows, tokens)
         if not torch.compiler.is_compiling():
             require_room(tokens, "limit", self.limit)
         rows = rows if self.per == "sequence" else 1
-        order = self.uniform(rows, self.limit, device=device).argsort(-1)
-        return {"sample": order[:, :tokens].sort(-1).values}
+        numbers = self.uniform(rows, self.limit, device=device)
+        sample = numbers.topk(tokens, largest=False, sorted=False).indices
+        return {"sample": sample.sort(-1).values}
 
     def place(  # type: ignore[override]
         self, positions: Positions, *, sample: Int[Tensor, "rows n"]

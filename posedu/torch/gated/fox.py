@@ -92,8 +92,12 @@ class FoX(Encoding):
     def log_gates(
         self, x: Float[Tensor, "batch tokens d_model"]
     ) -> Float[Tensor, "batch tokens heads"]:
-        """The logarithm of every token's gates, in float32 or better."""
-        wide = torch.promote_types(x.dtype, torch.float32)
+        """The logarithm of every token's gates, in float32 or wider.
+
+        In float64 if the tokens or the gate's parameters are.
+        """
+        own = torch.promote_types(x.dtype, self.gate_bias.dtype)
+        wide = torch.promote_types(own, torch.float32)
         logits = self.gate_bias.to(wide).expand(*x.shape[:2], -1)
         if self.gate_weight is not None:
             with without_autocast(x):

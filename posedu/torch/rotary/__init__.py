@@ -15,14 +15,25 @@ from posedu.torch.rotary.comrope import (
 )
 from posedu.torch.rotary.fope import FoPE, kept_frequencies
 from posedu.torch.rotary.generators import BlockRotation, exponential, rotations, skew
+from posedu.torch.rotary.gta import GTA
 from posedu.torch.rotary.liere import LieRE
+from posedu.torch.rotary.m_rope import MRoPE, m_rope_positions
 from posedu.torch.rotary.mixed import MixedRoPE
+from posedu.torch.rotary.mla import MLA
 from posedu.torch.rotary.pope import PoPE
+from posedu.torch.rotary.rerotation import Rerotation
 from posedu.torch.rotary.rope import RoPE, convert_layout
+from posedu.torch.rotary.self_extend import SelfExtend
+from posedu.torch.rotary.string import STRING
 from posedu.torch.rotary.tape import TAPE
 from posedu.torch.rotary.turning import PairRotation, Rotation, turn_blocks, turn_pairs
+from posedu.torch.rotary.value_rotation import ValueRotation
+from posedu.torch.rotary.xpos import XPos
 
 __all__ = [
+    "GTA",
+    "MLA",
+    "STRING",
     "TAPE",
     "AxialRoPE",
     "BlockRotation",
@@ -31,17 +42,23 @@ __all__ = [
     "ComRoPELD",
     "FoPE",
     "LieRE",
+    "MRoPE",
     "MixedRoPE",
     "PairRotation",
     "PoPE",
+    "Rerotation",
     "RoPE",
     "Rotation",
+    "SelfExtend",
+    "ValueRotation",
+    "XPos",
     "axial_frequencies",
     "convert_layout",
     "exponential",
     "fold_basis",
     "grid",
     "kept_frequencies",
+    "m_rope_positions",
     "perturb",
     "rotations",
     "skew",

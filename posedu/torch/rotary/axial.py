@@ -67,6 +67,7 @@ class AxialRoPE(PairRotation):
     """
 
     axes: int
+    is_group = True
 
     def __init__(
         self, d: int, *, order: str, layout: str, base: float = 100.0, axes: int = 2

@@ -27,6 +27,7 @@ class ComRoPE(BlockRotation):
     """
 
     axes: int
+    is_group = True
 
     def __init__(
         self,

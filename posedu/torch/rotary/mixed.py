@@ -45,6 +45,8 @@ class MixedRoPE(PairRotation):
         frequencies of another shape or not finite.
     """
 
+    is_group = True
+
     def __init__(
         self,
         d: int,

@@ -55,6 +55,8 @@ class RoPE(PairRotation):
         ``amplitude`` that is not finite.
     """
 
+    is_group = True
+
     def __init__(
         self,
         d: int,
@@ -80,6 +82,10 @@ class RoPE(PairRotation):
         self.d = d
         self.layout = require_choice("layout", layout, LAYOUTS)
         self.base = require_base(base)
+        turns = f"base={self.base!r}"
+        if self.frequencies is not None:
+            turns = f"frequencies={self.frequencies.tolist()}"
+        self.turning = f"layout={layout!r}, rotary_dim={self.rotary_dim}, {turns}"
 
     def _apply(self, fn: Any, recurse: bool = True) -> "RoPE":
         """Let frequencies of its own go where the module goes, and stay float64."""
@@ -92,14 +98,20 @@ class RoPE(PairRotation):
     def _table(
         self, positions: Tensor | range, dtype: torch.dtype, device: Device
     ) -> tuple[Tensor, Tensor]:
+        cos, sin = self._table_of_shifts(positions, dtype, device)
+        if self.amplitude == 1:
+            return cos, sin
+        return self.amplitude * cos, self.amplitude * sin
+
+    def _table_of_shifts(
+        self, shifts: Tensor | range, dtype: torch.dtype, device: Device
+    ) -> tuple[Tensor, Tensor]:
+        """Without the amplitude, which turned keys have already."""
         if self.frequencies is None:
             omega = frequencies(self.rotary_dim, base=self.base, device=device)
         else:
             omega = self.frequencies.to(device)
-        cos, sin = cos_sin(angles(positions, omega), dtype)
-        if self.amplitude == 1:
-            return cos, sin
-        return self.amplitude * cos, self.amplitude * sin
+        return cos_sin(angles(shifts, omega), dtype)
 
     def extra_repr(self) -> str:
         """Say the conventions when the module is printed."""

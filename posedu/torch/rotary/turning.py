@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 from torch.types import Device
 
@@ -312,6 +312,7 @@ class Rotation(Encoding, Generic[Table]):
     d: int
     heads: int | None = None
     axes: int | None = None
+    is_group = False  # whether two turns in a row are one, by the sum of the positions
     _features = 1  # axes of a table behind its tokens
 
     def require(self, layer: Sizes) -> None:
@@ -327,6 +328,12 @@ class Rotation(Encoding, Generic[Table]):
         self, positions: Tensor | range, dtype: torch.dtype, device: Device
     ) -> Table:
         raise NotImplementedError
+
+    def _table_of_shifts(
+        self, shifts: Tensor | range, dtype: torch.dtype, device: Device
+    ) -> Table:
+        """The table for what is turned already."""
+        return self._table(shifts, dtype, device)
 
     def _turn(self, x: Tensor, table: Table) -> Tensor:
         raise NotImplementedError
@@ -395,7 +402,22 @@ class Rotation(Encoding, Generic[Table]):
             self._turn(k, self._for_heads(k, table)),
         )
 
-    def _table_for(self, x: Tensor, positions: Positions) -> Table:
+    def moved(
+        self,
+        k: Float[Tensor, "batch kv_heads keys d"],
+        shifts: Shaped[Tensor, "rows keys *position"],
+    ) -> Float[Tensor, "batch kv_heads keys d"]:
+        """Turned keys, turned further: R_Δ k. Equation ``def-cache-rerotation``."""
+        if not self.is_group or self.opens("values"):
+            raise ValueError(
+                f"{type(self).__name__} does not say that its keys move by turning "
+                "further: compute them anew"
+            )
+        return self._turn(k, self._for_heads(k, self._table_for(k, shifts, True)))
+
+    def _table_for(
+        self, x: Tensor, positions: Positions, further: bool = False
+    ) -> Table:
         require_floats("x", x)
         if x.shape[-1:] != (self.d,):
             raise ValueError(
@@ -403,7 +425,8 @@ class Rotation(Encoding, Generic[Table]):
             )
         positions = align_positions(positions, x, self.axes)
         dtype = torch.float64 if x.dtype == torch.float64 else torch.float32
-        return self._table(positions, dtype, x.device)
+        make = self._table_of_shifts if further else self._table
+        return make(positions, dtype, x.device)
 
     def _for_heads(self, x: Tensor, table: Table) -> Table:
         """Repeat what a head has for every head of ``x`` that shares it."""

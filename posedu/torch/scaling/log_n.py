@@ -3,7 +3,7 @@
 from typing import Any
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
 from posedu._arguments import require_dimension, require_growth
@@ -55,6 +55,7 @@ class LogN(Encoding):
                 f"{type(over).__name__} of {over.axes} axes"
             )
         self.growth, self.index_from, self.over = growth, index_from, over
+        self.turning = "" if over is None else over.turning
         self.slope = self.offset = None
         if heads is not None:
             self.heads = require_dimension("heads", heads, 1)
@@ -81,6 +82,14 @@ class LogN(Encoding):
         wide = torch.promote_types(q.dtype, torch.float32)
         tau = self._temperature(align_positions(positions, q), q, wide)
         return (q * tau[..., None]).to(q.dtype), k
+
+    def moved(
+        self,
+        k: Float[Tensor, "batch kv_heads keys d"],
+        shifts: Shaped[Tensor, "rows keys"],
+    ) -> Float[Tensor, "batch kv_heads keys d"]:
+        """Keys as ``over`` moves them: the temperature is the query's alone."""
+        return k if self.over is None else self.over.moved(k, shifts)
 
     def _temperature(
         self, positions: Tensor | range, q: Tensor, wide: torch.dtype

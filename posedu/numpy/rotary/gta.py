@@ -1,0 +1,124 @@
+"""GTA: a token's position is a pose, and acts on its queries, keys, values and output.
+
+A pose is eight numbers: the translation t and the rotation vector r of the camera that
+took the token, which map a point x of the world to R(r) x + t, and the place (u, v) of
+the token in its image.
+"""
+
+import numpy as np
+from jaxtyping import Float
+
+from posedu._arguments import require_image_dim
+from posedu.numpy._arrays import Positions, align_positions, require_positions
+from posedu.numpy.attention import Doors
+from posedu.numpy.rotary.generators import skew
+from posedu.numpy.rotary.mixed import mixed
+
+Array = np.ndarray
+AXES = 8
+
+
+def camera_matrix(poses: Positions) -> Float[Array, "*rows 4 4"]:
+    """((R, t), (0, 1)) of each pose. Equation ``def-gta-camera``.
+
+    Parameters
+    ----------
+    poses
+        ``[..., 6]`` or more: t, then the rotation vector r, whose length is the angle
+        and whose direction the axle; what comes after is not looked at.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Numbers that are not finite, or fewer than six of them.
+    """
+    poses = require_positions(poses, "poses")
+    if poses.ndim == 0 or poses.shape[-1] < 6:
+        raise ValueError(f"poses must be [..., 6], got shape {list(poses.shape)}")
+    t, (x, y, z) = poses[..., :3], np.moveaxis(poses[..., 3:6], -1, 0)
+    matrices = np.zeros((*t.shape[:-1], 4, 4))
+    about = skew(np.stack((-z, y, -x), -1))  # what r × does
+    s = np.linalg.norm(poses[..., 3:6], axis=-1)[..., None, None] / np.pi
+    half = np.sinc(s / 2) ** 2 / 2  # (1 − cos |r|) / |r|²
+    matrices[..., :3, :3] = np.eye(3) + np.sinc(s) * about + half * about @ about
+    matrices[..., :3, 3] = t
+    matrices[..., 3, 3] = 1
+    return matrices
+
+
+def inverse_camera_matrix(
+    matrices: Float[Array, "*rows 4 4"],
+) -> Float[Array, "*rows 4 4"]:
+    """The inverses of :func:`camera_matrix`: ((Rᵀ, −Rᵀ t), (0, 1))."""
+    inverse = np.zeros_like(matrices)
+    back = matrices[..., :3, :3].swapaxes(-1, -2)
+    inverse[..., :3, :3] = back
+    inverse[..., :3, 3:] = -back @ matrices[..., :3, 3:]
+    inverse[..., 3, 3] = 1
+    return inverse
+
+
+def image_frequencies(image_dim: int) -> Float[Array, "pairs 2"]:
+    """2π, π, π/2, … for the pairs that look at u, and again for those at v."""
+    octaves = 2 * np.pi * 2.0 ** -np.arange(image_dim // 4)
+    return np.kron(np.eye(2), octaves[:, None])
+
+
+def gta(*, image_dim: int) -> Doors:
+    """Geometric transform attention (arXiv 2310.10375), as doors.
+
+    With D_i the matrix of a token's pose, q_i becomes D_iᵀ q_i, k_j and v_j become
+    D_j⁻¹ k_j and D_j⁻¹ v_j, and what was gathered D_i times that. D_i has the camera's
+    4 × 4 matrix on the leading blocks of features and rotations by the place in the
+    image on the rest, in the direction of RoPE.
+
+    Parameters
+    ----------
+    image_dim
+        How many trailing features look at (u, v), half of them at each; a multiple of
+        4, as d is. The others look at the camera.
+
+    Returns
+    -------
+    Doors with ``rotate``, ``values`` and ``output``, for positions ``[tokens, 8]``:
+    t, r, u, v. Equation ``def-gta``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        An ``image_dim``, a number of features or positions of another shape.
+    """
+    require_image_dim(image_dim)
+
+    def act(x: Array, matrices: Array, places: Array) -> Array:
+        split = x.shape[-1] - require_image_dim(image_dim, x.shape[-1])
+        blocks = x[..., :split].reshape(*x.shape[:-1], split // 4, 4)
+        turned = np.einsum("nab,hnmb->hnma", matrices, blocks)
+        if not image_dim:
+            return turned.reshape(x.shape)
+        image = mixed(
+            x[..., split:],
+            places,
+            frequencies=image_frequencies(image_dim),
+            layout="interleaved",
+        )
+        return np.concatenate((turned.reshape(*x.shape[:-1], split), image), -1)
+
+    def parts(x: Array, positions: Array) -> tuple[Array, Array]:
+        at = align_positions(positions, x, AXES)
+        return camera_matrix(at), at[:, 6:]
+
+    def rotate(q: Array, k: Array, positions: Array) -> tuple[Array, Array]:
+        matrices, places = parts(q, positions)
+        transposed = matrices.swapaxes(-1, -2)
+        return act(q, transposed, places), values(k, positions)
+
+    def values(v: Array, positions: Array) -> Array:
+        matrices, places = parts(v, positions)
+        return act(v, inverse_camera_matrix(matrices), places)
+
+    def output(out: Array, positions: Array) -> Array:
+        matrices, places = parts(out, positions)
+        return act(out, matrices, -places)
+
+    return Doors(rotate=rotate, values=values, output=output)

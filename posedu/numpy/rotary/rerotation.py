@@ -1,0 +1,54 @@
+"""Keys that are cached already turned, moved to other positions."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from jaxtyping import Float
+
+from posedu.numpy._arrays import Positions
+from posedu.numpy.rotary.rope import rope
+
+Array = np.ndarray
+
+
+def rerotation(
+    keys: Float[Array, "*batch tokens d"],
+    shifts: Positions,
+    *,
+    layout: str,
+    base: float = 10000.0,
+    rotary_dim: int | None = None,
+    frequencies: Float[Array, "pairs"] | Sequence[float] | None = None,
+) -> Float[Array, "*batch tokens d"]:
+    """Keys as RoPE would have turned them at other positions: k ← R_Δ k.
+
+    Equation ``def-cache-rerotation``. An amplitude is in the keys already and is not
+    applied again.
+
+    Parameters
+    ----------
+    keys
+        As RoPE left them, any float dtype; computed in float64.
+    shifts
+        How far each moves, ``[tokens]`` or ``[batch, tokens]``: the new position minus
+        the old one. Integers or finite reals.
+    layout, base, rotary_dim, frequencies
+        Those by which the keys were turned; see :func:`posedu.numpy.rotary.rope`.
+
+    Returns
+    -------
+    float64 array of the shape of ``keys``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As :func:`posedu.numpy.rotary.rope`.
+    """
+    return rope(
+        keys,
+        shifts,
+        layout=layout,
+        base=base,
+        rotary_dim=rotary_dim,
+        frequencies=frequencies,
+    )

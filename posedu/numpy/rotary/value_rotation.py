@@ -1,0 +1,62 @@
+"""Rotated values: what was gathered is turned back."""
+
+import numpy as np
+from jaxtyping import Float
+
+from posedu._arguments import TURNED, require_choice, require_rotary_dim
+from posedu.numpy._arrays import require_numbers
+from posedu.numpy.attention import Doors
+from posedu.numpy.rotary.rope import rope
+
+Array = np.ndarray
+
+
+def value_rotation(
+    *,
+    layout: str,
+    turned: str,
+    rotary_dim: int | None = None,
+    base: float = 10000.0,
+) -> Doors:
+    """RoPE for queries, keys and values, and its inverse for the output, as doors.
+
+    o_i = R_iᵀ Σ_j a_ij R_j v_j = Σ_j a_ij R_{j−i} v_j, with RoPE's weights a_ij
+    (DeepSeek-V4, whose keys are its values, as transformers 5.23.0 has it).
+
+    Parameters
+    ----------
+    layout, base
+        As :func:`posedu.numpy.rotary.rope`; DeepSeek-V4 is interleaved.
+    turned
+        Which features turn where not all do: the ``"leading"`` ones, as those of
+        :func:`posedu.numpy.rotary.rope`, or the ``"trailing"`` ones (DeepSeek-V4).
+    rotary_dim
+        How many; ``None``: all. DeepSeek-V4 turns 64 of 512. Frequencies are
+        base^(−2p/rotary_dim).
+
+    Returns
+    -------
+    Doors with ``rotate``, ``values`` and ``output``. Equation ``def-values``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As :func:`posedu.numpy.rotary.rope`; unknown ``turned``.
+    """
+    require_choice("turned", turned, TURNED)
+
+    def turn(x: Array, positions: Array) -> Float[Array, "heads tokens d"]:
+        at = require_numbers(positions)
+        r = require_rotary_dim(rotary_dim, x.shape[-1])
+        start = 0 if turned == "leading" else x.shape[-1] - r
+        y = x.copy()
+        y[..., start : start + r] = rope(
+            x[..., start : start + r], at, layout=layout, base=base
+        )
+        return y
+
+    return Doors(
+        rotate=lambda q, k, positions: (turn(q, positions), turn(k, positions)),
+        values=turn,
+        output=lambda out, positions: turn(out, -positions),
+    )

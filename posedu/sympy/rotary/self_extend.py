@@ -1,0 +1,84 @@
+"""Self-Extend and its kin over symbols."""
+
+import sympy as sp
+
+from posedu._arguments import LAYOUTS, require_choice, require_far
+from posedu.sympy._expressions import expression
+from posedu.sympy.attention import Doors, Heads, Tokens
+from posedu.sympy.frequencies import frequencies
+from posedu.sympy.rotary.rope import unstack_pairs
+
+
+def extended_offset(
+    query_position: sp.Expr | float,
+    key_position: sp.Expr | float,
+    *,
+    far: str,
+    window: int,
+    group: int | None = None,
+    join: str | None = None,
+    chunk: int | None = None,
+) -> sp.Expr:
+    """The offset at which a query sees a key; positions are numbers.
+
+    Equations ``def-cache-grouped``, ``def-cache-constant`` and ``def-cache-chunks``.
+    """
+    require_far(far, window, group, chunk, join)
+    i = expression("query_position", query_position)
+    j = expression("key_position", key_position)
+    if chunk is not None:
+        behind, top = sp.floor(i / chunk) - sp.floor(j / chunk), chunk + window
+        query = i % chunk
+        if behind == 1:
+            query = sp.Min(query + chunk, top)
+        elif behind > 1:
+            query = sp.Integer(min(2 * chunk - 1, top))
+        return query - j % chunk
+    if i - j < window:
+        return i - j
+    if group is None:
+        return sp.Integer(window)
+    part = sp.Rational(window, group)
+    shift = window - (sp.floor(part) if join == "floor" else part)
+    return sp.floor(i / group) - sp.floor(j / group) + shift
+
+
+def self_extend(
+    *,
+    far: str,
+    window: int,
+    layout: str,
+    group: int | None = None,
+    join: str | None = None,
+    chunk: int | None = None,
+    base: sp.Expr | float = 10000,
+) -> Doors:
+    """RoPE at the offsets of :func:`extended_offset`, as doors.
+
+    Equation ``def-cache-extended``.
+    """
+    require_far(far, window, group, chunk, join)
+    require_choice("layout", layout, LAYOUTS)
+    sizes = {"far": far, "window": window, "group": group, "join": join, "chunk": chunk}
+
+    def logits(tokens: Tokens) -> Heads:
+        at, omega = tokens.positions, frequencies(tokens.d, base=base)
+
+        def entry(h: int, i: int, j: int) -> sp.Expr:
+            offset = extended_offset(at[i], at[j], **sizes)
+            members = zip(
+                unstack_pairs(tokens.q[h][i, :], layout=layout),
+                unstack_pairs(tokens.k[h][j, :], layout=layout),
+                omega,
+                strict=True,
+            )
+            terms = (
+                (a * e + b * f) * sp.cos(offset * w)
+                - (b * e - a * f) * sp.sin(offset * w)
+                for (a, b), (e, f), w in members
+            )
+            return sum(terms) / sp.sqrt(tokens.d)
+
+        return tokens.by_head(entry)
+
+    return Doors(logits=logits, needs_causal=True)

@@ -1,0 +1,83 @@
+"""STRING over symbols."""
+
+from collections.abc import Sequence
+
+import sympy as sp
+
+from posedu._arguments import STRING_FORMS, require_choice, require_dimension
+from posedu.sympy._expressions import expressions
+from posedu.sympy.rotary.generators import skew
+from posedu.sympy.rotary.mixed import Position, Rows, mixed_rotation
+
+LAYOUT = "interleaved"
+
+
+def cayley(entries: Sequence[sp.Expr | float]) -> sp.Matrix:
+    """P = (I − S)(I + S)⁻¹ of the skew S. Equation ``def-string-cayley``."""
+    s = skew(entries)
+    one = sp.eye(s.rows)
+    return (one - s) * (one + s).inv()
+
+
+def circulant_generators(coefficients: Rows) -> list[sp.Matrix]:
+    """L_k = C_k − C_kᵀ for circulant C_k with the first column c_k."""
+    generators = []
+    for column in expressions("coefficients", coefficients):
+        c, d = list(column), len(column)
+        circulant = sp.Matrix(d, d, lambda r, s, c=c, d=d: c[(r - s) % d])
+        generators.append(circulant - circulant.T)
+    return generators
+
+
+def circulant_frequencies(coefficients: Rows) -> sp.Matrix:
+    """The frequency vectors, one a row, the pair at rest last."""
+    c = [list(column) for column in expressions("coefficients", coefficients)]
+    d = require_dimension("d", len(c[0]))
+    turn = 2 * sp.pi / d
+    return sp.Matrix(
+        d // 2,
+        len(c),
+        lambda row, k: (
+            2 * sum(c[k][n] * sp.sin(turn * (row + 1) * n) for n in range(d))
+            if row + 1 < d // 2
+            else sp.S.Zero
+        ),
+    )
+
+
+def fourier_basis(d: int) -> sp.Matrix:
+    """The waves of d features, cosine and sine in turn, the two at rest last.
+
+    The constant and the one that changes its sign from feature to feature come last.
+    """
+    turn = 2 * sp.pi / require_dimension("d", d)
+    columns = [
+        [sp.sqrt(sp.Rational(2, d)) * wave(turn * m * n) for n in range(d)]
+        for m in range(1, d // 2)
+        for wave in (sp.cos, sp.sin)
+    ]
+    columns += [[sign**n / sp.sqrt(d) for n in range(d)] for sign in (1, -1)]
+    return sp.Matrix(columns).T
+
+
+def string(
+    x: sp.Matrix,
+    position: Position,
+    *,
+    form: str,
+    entries: Sequence[sp.Expr | float] | None = None,
+    frequencies: Rows | None = None,
+    coefficients: Rows | None = None,
+) -> sp.Matrix:
+    """The column ``x`` turned by STRING: the door ``rotate``.
+
+    Cayley as printed; the exponential of circulant generators in
+    :func:`fourier_basis`, where they are diagonal in blocks of two.
+    """
+    require_choice("form", form, STRING_FORMS)
+    if form == "cayley":
+        turn = mixed_rotation(position, frequencies, layout=LAYOUT)
+        return turn * cayley(entries) * x
+    basis = fourier_basis(x.rows)
+    turn = mixed_rotation(position, circulant_frequencies(coefficients), layout=LAYOUT)
+    return basis * turn * basis.T * x

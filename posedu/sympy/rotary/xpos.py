@@ -1,0 +1,47 @@
+"""xPos over symbols."""
+
+from collections.abc import Sequence
+
+import sympy as sp
+
+from posedu.sympy._expressions import expression
+from posedu.sympy.attention import Doors, Heads, by_token
+from posedu.sympy.rotary.rope import rope, stack_pairs
+
+PAPER = sp.Rational(2, 5)
+
+
+def xpos_scales(d: int, *, gamma: sp.Expr | float) -> list[sp.Expr]:
+    """ζ_p = (2p/d + γ)/(1 + γ) of each pair. Equation ``def-xpos-scale``."""
+    gamma = expression("gamma", gamma)
+    return [(sp.Rational(2 * p, d) + gamma) / (1 + gamma) for p in range(d // 2)]
+
+
+def xpos(
+    *,
+    layout: str,
+    centre: sp.Expr | float,
+    base: sp.Expr | float = 10000,
+    gamma: sp.Expr | float = PAPER,
+    scale_base: sp.Expr | float = 512,
+) -> Doors:
+    """XPos as doors; see :func:`posedu.numpy.rotary.xpos`. Equation ``def-xpos``."""
+    centre, scale_base = (
+        expression(name, value)
+        for name, value in (("centre", centre), ("scale_base", scale_base))
+    )
+
+    def scaled(column: sp.Matrix, position: sp.Expr, sign: int) -> sp.Matrix:
+        exponent = sign * (position - centre) / scale_base
+        powers = [zeta**exponent for zeta in xpos_scales(column.rows, gamma=gamma)]
+        power = stack_pairs([(p, p) for p in powers], layout=layout)
+        turned = rope(column, position, layout=layout, base=base)
+        return turned.multiply_elementwise(sp.Matrix(power))
+
+    def rotate(q: Heads, k: Heads, positions: Sequence[sp.Expr]) -> tuple[Heads, Heads]:
+        return (
+            by_token(lambda x, at: scaled(x, at, 1), q, positions),
+            by_token(lambda x, at: scaled(x, at, -1), k, positions),
+        )
+
+    return Doors(rotate=rotate)

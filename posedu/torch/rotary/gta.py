@@ -1,0 +1,120 @@
+"""GTA as a module."""
+
+import math
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.types import Device
+
+from posedu._arguments import require_dimension, require_image_dim
+from posedu.torch._kernels import without_autocast
+from posedu.torch._tensors import Positions, align_positions, cos_sin, in_float64
+from posedu.torch.encoding import Encoding
+from posedu.torch.rotary.generators import exponential, skew
+from posedu.torch.rotary.turning import turn_pairs
+
+AXES = 8
+
+
+class GTA(Encoding):
+    """Geometric transform attention (arXiv 2310.10375). Equation ``def-gta``.
+
+    A position is eight numbers: the translation and the rotation vector of the camera
+    that took a token, which take a point of the world to one in front of it, and the
+    place (u, v) of the token in its image. Its matrices are made in float64 and
+    applied in float32 or better; no parameters.
+
+    Parameters
+    ----------
+    d
+        Head dimension, a multiple of 4, of queries, keys and values.
+    image_dim
+        How many trailing features look at (u, v), a multiple of 4; the others look at
+        the camera.
+
+    Raises
+    ------
+    TypeError, ValueError
+        ``d`` or ``image_dim`` no multiple of 4, or more of the second.
+    """
+
+    d: int
+    position_shape = (AXES,)
+    axes = AXES
+
+    def __init__(self, d: int, *, image_dim: int):
+        super().__init__()
+        self.d = require_dimension("d", d, 4)
+        self.image_dim = require_image_dim(image_dim, d)
+
+    def rotate(
+        self,
+        q: Float[Tensor, "batch heads tokens d"],
+        k: Float[Tensor, "batch kv_heads tokens d"],
+        positions: Positions,
+    ) -> tuple[
+        Float[Tensor, "batch heads tokens d"], Float[Tensor, "batch kv_heads tokens d"]
+    ]:
+        """Dᵀ for queries and D⁻¹ for keys."""
+        at = self._aligned(q, positions)
+        return self._act(q, _camera(at).mT, at, 1), self.values(k, positions)
+
+    def values(
+        self, v: Float[Tensor, "batch kv_heads tokens d"], positions: Positions
+    ) -> Float[Tensor, "batch kv_heads tokens d"]:
+        """D⁻¹ of each value's own pose."""
+        at = self._aligned(v, positions)
+        return self._act(v, _inverse(_camera(at)), at, 1)
+
+    def output(
+        self, out: Float[Tensor, "batch heads tokens d"], positions: Positions
+    ) -> Float[Tensor, "batch heads tokens d"]:
+        """D of the query's pose."""
+        at = self._aligned(out, positions)
+        return self._act(out, _camera(at), at, -1)
+
+    def _aligned(self, x: Tensor, positions: Positions) -> Tensor:
+        return in_float64(align_positions(positions, x, AXES), x.device)
+
+    def _act(self, x: Tensor, matrices: Tensor, at: Tensor, sense: int) -> Tensor:
+        wide = torch.promote_types(x.dtype, torch.float32)
+        split = self.d - self.image_dim
+        blocks = x[..., :split].to(wide).unflatten(-1, (split // 4, 4))
+        with without_autocast(x):
+            moved = blocks @ matrices.to(wide).mT
+        moved = moved.flatten(-2).to(x.dtype)
+        if not self.image_dim:
+            return moved
+        angle = (at[..., 6:, None] * _octaves(self.image_dim, x.device)).flatten(-2)
+        cos, sin = cos_sin(sense * angle, wide)
+        turned = turn_pairs(x[..., split:], cos, sin, layout="interleaved")
+        return torch.cat((moved, turned), -1)
+
+    def extra_repr(self) -> str:
+        """Say the sizes when the module is printed."""
+        return f"{self.d}, image_dim={self.image_dim}"
+
+
+def _octaves(image_dim: int, device: Device) -> Float[Tensor, "pairs"]:
+    t = torch.arange(image_dim // 4, dtype=torch.float64, device=device)
+    return 2 * math.pi * torch.exp2(-t)
+
+
+def _camera(at: Float[Tensor, "*rows axes"]) -> Float[Tensor, "*rows 4 4"]:
+    """((R, t), (0, 1)). Equation ``def-gta-camera``."""
+    x, y, z = at[..., 3:6].unbind(-1)
+    turn = exponential(skew(torch.stack((-z, y, -x), -1)))
+    return _with_last_row(torch.cat((turn, at[..., :3, None]), -1))
+
+
+def _inverse(matrices: Float[Tensor, "*rows 4 4"]) -> Float[Tensor, "*rows 4 4"]:
+    """((Rᵀ, −Rᵀ t), (0, 1))."""
+    back = matrices[..., :3, :3].mT
+    return _with_last_row(torch.cat((back, -back @ matrices[..., :3, 3:]), -1))
+
+
+def _with_last_row(upper: Tensor) -> Tensor:
+    last = torch.zeros_like(upper[..., :1, :])
+    last[..., 3] = 1
+    return torch.cat((upper, last), -2)

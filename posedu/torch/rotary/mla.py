@@ -1,0 +1,203 @@
+"""Multi-head latent attention: a small vector in the cache, and RoPE beside it."""
+
+from collections.abc import Mapping
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from posedu._arguments import require_bool, require_dimension
+from posedu.torch._kernels import lowered, without_autocast
+from posedu.torch._tensors import Positions, as_positions, require_input
+from posedu.torch.attention import Attention, Steps, require_masks
+from posedu.torch.cache import KVCache
+from posedu.torch.encoding import Tokens, softmax
+from posedu.torch.rotary.rope import RoPE
+from posedu.torch.routes import choose_route
+
+
+class MLA(Attention):
+    """Multi-head latent attention with decoupled RoPE (arXiv 2405.04434 §2.1).
+
+    Keys and values are made from one latent vector of each token. RoPE turns
+    ``rotary`` further features of each query and one key that all heads share. Without
+    a cache, keys and values are made; with one they are not: queries are multiplied by
+    what would make them, and the cache holds the latent vector and the turned shared
+    key alone (``eq-cache-absorbed``). Equation ``def-cache-mla``.
+
+    Parameters
+    ----------
+    d_model, heads
+        Of the block; a head has d = d_model / heads features without RoPE, an even
+        number, as many in its values, and ``rotary`` with it. Logits are over
+        √(d + rotary).
+    latent
+        Width of the latent vector.
+    rotary
+        How many features turn, even.
+    layout, base
+        See :class:`posedu.torch.rotary.RoPE`. The authors' weights are
+        ``"interleaved"``.
+    q_latent
+        Width of a latent vector of the queries, ``None`` for none.
+    norm
+        Whether latent vectors go through an RMS norm with gains, ε = 1e−6.
+    window, route
+        See :class:`posedu.torch.attention.Attention`. A cache is read in the open
+        whatever the route.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Sizes that are not positive integers or do not divide, an odd ``rotary``,
+        unknown ``layout`` or ``route``.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        heads: int,
+        *,
+        latent: int,
+        rotary: int,
+        layout: str,
+        base: float = 10000.0,
+        q_latent: int | None = None,
+        norm: bool = True,
+        window: int | None = None,
+        route: str | None = None,
+    ):
+        nn.Module.__init__(self)  # whose projections are others
+        require_dimension("heads", heads, 1)
+        self.d_model = require_dimension("d_model", d_model, 2 * heads)
+        self.heads, self.kv_heads, self.group = heads, heads, 1
+        self.d, self.causal = d_model // heads, True
+        self.latent = require_dimension("latent", latent, 1)
+        self.rotary = require_dimension("rotary", rotary)
+        self.window = None if window is None else require_dimension("window", window, 1)
+        require_bool("norm", norm)
+        self.encoding = RoPE(
+            self.rotary + self.d, layout=layout, base=base, rotary_dim=self.rotary
+        )
+        self.shared = RoPE(self.rotary, layout=layout, base=base)
+        self.route = choose_route(self.encoding, route)
+
+        self.q_down = self.q_gain = None
+        if q_latent is not None:
+            q_latent = require_dimension("q_latent", q_latent, 1)
+            self.q_down = nn.Linear(d_model, q_latent, bias=False)
+            self.q_gain = nn.Parameter(torch.ones(q_latent)) if norm else None
+        of_heads = heads * self.d
+        self.q = nn.Linear(q_latent or d_model, of_heads + heads * rotary, bias=False)
+        self.kv_down = nn.Linear(d_model, latent + rotary, bias=False)
+        self.kv_gain = nn.Parameter(torch.ones(latent)) if norm else None
+        self.k_up = nn.Linear(latent, of_heads, bias=False)
+        self.v_up = nn.Linear(latent, of_heads, bias=False)
+        self.o = nn.Linear(of_heads, d_model, bias=False)
+
+    def project(
+        self,
+        x: Float[Tensor, "batch tokens d_model"],
+        key_padding_mask: Bool[Tensor, "batch keys"] | None,
+        segments: Int[Tensor, "batch tokens"] | None,
+        cache: KVCache | None,
+    ) -> tuple[
+        Float[Tensor, "batch heads tokens features"],
+        Float[Tensor, "batch heads tokens features"],
+        Float[Tensor, "batch heads tokens d"],
+        Mapping[str, Tensor],
+    ]:
+        """Queries, keys and values in full, what turns first."""
+        q_content, q_turning, latent, shared = self._small(x)
+        k, v = (
+            up(latent).unflatten(-1, (self.heads, self.d)).transpose(1, 2)
+            for up in (self.k_up, self.v_up)
+        )
+        of_all = shared.expand(-1, self.heads, -1, -1)
+        q, k = torch.cat((q_turning, q_content), -1), torch.cat((of_all, k), -1)
+        return q, k, v, {}
+
+    def _small(
+        self, x: Float[Tensor, "batch tokens d_model"]
+    ) -> tuple[
+        Float[Tensor, "batch heads tokens d"],
+        Float[Tensor, "batch heads tokens rotary"],
+        Float[Tensor, "batch tokens latent"],
+        Float[Tensor, "batch 1 tokens rotary"],
+    ]:
+        """The two parts of queries, the latent vector and the shared key, unturned."""
+        latent, shared = self.kv_down(x).split((self.latent, self.rotary), -1)
+        latent = _normed(latent, self.kv_gain)
+        source = x if self.q_down is None else _normed(self.q_down(x), self.q_gain)
+        q = self.q(source).unflatten(-1, (self.heads, self.d + self.rotary))
+        q_content, q_turning = q.transpose(1, 2).split((self.d, self.rotary), -1)
+        return q_content, q_turning, latent, shared.unsqueeze(1)
+
+    def steps(
+        self,
+        x: Float[Tensor, "batch tokens d_model"],
+        positions: Positions | None = None,
+        *,
+        key_padding_mask: Bool[Tensor, "batch keys"] | None = None,
+        segments: Int[Tensor, "batch tokens"] | None = None,
+        cache: KVCache | None = None,
+    ) -> tuple[Float[Tensor, "batch tokens d_model"], Steps]:
+        """As :meth:`forward`, and what was computed on the way.
+
+        With a cache, what was gathered are latent vectors, for all heads.
+        """
+        if cache is None:
+            return super().steps(
+                x, positions, key_padding_mask=key_padding_mask, segments=segments
+            )
+        require_input(x, self.d_model, self.kv_down.weight)
+        require_masks(x, key_padding_mask, segments, self.window, cache)
+        q_content, q_turning, latent, shared = lowered(*self._small(x))
+        k_up, v_up = (
+            lowered(up.weight.unflatten(0, (self.heads, self.d)))[0]
+            for up in (self.k_up, self.v_up)
+        )
+        consecutive = positions is None and cache.consecutive
+        at = as_positions(positions, (), x, start=cache.count, reader="MLA")
+        with without_autocast(x):
+            q_turning, shared = self.shared.rotate(q_turning, shared, at)
+            owner, turning = type(self.shared).__name__, self.shared.turning
+            grown = cache.joined(shared, latent[:, None], at, {}, owner, turning)
+            grown.consecutive = consecutive
+            k, v, key_positions = grown.held
+            seen = Tokens(
+                q=q_turning,
+                k=k.expand(-1, self.heads, -1, -1),
+                v=v.expand(-1, self.heads, -1, -1),
+                d=self.d + self.rotary,
+                query_positions=at,
+                key_positions=key_positions,
+                causal=True,
+                x=x,
+                window=self.window,
+                padding=key_padding_mask,
+                consecutive=consecutive,
+            )
+            absorbed = torch.einsum("bhnd,hdc->bhnc", q_content, k_up)
+            products = _of_all_heads(q_turning, k) + _of_all_heads(absorbed, v)
+            weights = softmax(products * self.encoding.scale(seen.d), seen.mask)
+            weights = weights.to(v.dtype)
+            gathered = _of_all_heads(weights, v.mT)
+            out = torch.einsum("bhnc,hdc->bhnd", gathered, v_up)
+        cache.take(grown)
+        return self.finish(out, x), Steps(gathered, seen, weights)
+
+
+def _of_all_heads(
+    of_heads: Float[Tensor, "batch heads tokens n"],
+    shared: Float[Tensor, "batch 1 m n"],
+) -> Float[Tensor, "batch heads tokens m"]:
+    """Inner products with what all heads share, which is not repeated for them."""
+    heads = of_heads.shape[1:3]
+    return (of_heads.flatten(1, 2) @ shared[:, 0].mT).unflatten(1, heads)
+
+
+def _normed(x: Tensor, gain: Tensor | None) -> Tensor:
+    if gain is None:
+        return x
+    return nn.functional.rms_norm(x, x.shape[-1:], eps=1e-6) * gain

@@ -1,0 +1,119 @@
+"""Self-Extend and its kin: far keys at offsets that training has seen."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from posedu._arguments import (
+    LAYOUTS,
+    require_base,
+    require_choice,
+    require_dimension,
+    require_far,
+)
+from posedu.torch._tensors import angles, cos_sin
+from posedu.torch.encoding import Encoding, Tokens
+from posedu.torch.frequencies import frequencies
+from posedu.torch.rotary.turning import turn_pairs
+
+
+class SelfExtend(Encoding):
+    """RoPE whose far offsets are mapped to ones that training has seen.
+
+    Keys are cached as they come, unturned: a key is turned in two ways, or a query in
+    three, and of their products each pair of tokens takes the one that is meant for it.
+    Nothing of the size queries · keys · d is made. Equation ``def-cache-extended``.
+
+    Parameters
+    ----------
+    d
+        Head dimension, even.
+    far, window, group, join, chunk
+        See :func:`posedu.numpy.rotary.extended_offsets`.
+    layout, base
+        See :class:`posedu.torch.rotary.RoPE`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        ``d`` odd or not positive, unknown ``far``, ``join`` or ``layout``, sizes that
+        ``far`` lacks or has no use for, ``base`` not above 1.
+    """
+
+    needs_causal = True
+
+    def __init__(
+        self,
+        d: int,
+        *,
+        far: str,
+        window: int,
+        layout: str,
+        group: int | None = None,
+        join: str | None = None,
+        chunk: int | None = None,
+        base: float = 10000.0,
+    ):
+        super().__init__()
+        self.d = require_dimension("d", d)
+        require_far(far, window, group, chunk, join)
+        self.far, self.window, self.group, self.join = far, window, group, join
+        self.chunk = chunk
+        self.layout = require_choice("layout", layout, LAYOUTS)
+        self.base = require_base(base)
+
+    def logits(self, tokens: Tokens) -> Float[Tensor, "batch heads queries keys"]:
+        """Two products, or three, and for each pair of tokens one of them."""
+        wide = torch.promote_types(tokens.q.dtype, torch.float32)
+        q, k = tokens.q.to(wide) * self.scale(tokens.d), tokens.k.to(wide)
+        i, j = tokens.query_positions, tokens.key_positions
+        if self.chunk is not None:
+            return self._across_chunks(q, k, i, j, self.chunk)
+        # Counted from the first key, angles are small, and so is their rounding.
+        near = self._turned(q, i - j[:, :1]) @ self._turned(k, j - j[:, :1]).mT
+        if self.group is None:
+            far = self._turned(q, torch.full_like(i, self.window)) @ k.mT
+        else:
+            far = self._grouped(q, k, i, j, self.group)
+        return torch.where(tokens.offsets < self.window, near, far)
+
+    def _grouped(
+        self, q: Tensor, k: Tensor, i: Tensor, j: Tensor, group: int
+    ) -> Float[Tensor, "batch heads queries keys"]:
+        of_query, of_key = (torch.div(p, group, rounding_mode="floor") for p in (i, j))
+        of_query, of_key = of_query - of_key[:, :1], of_key - of_key[:, :1]
+        if self.join == "floor":
+            of_query = of_query + (self.window - self.window // group)
+        else:  # of float64, to which a whole number would not be promoted
+            of_query = of_query.double() + (self.window - self.window / group)
+        return self._turned(q, of_query) @ self._turned(k, of_key).mT
+
+    def _across_chunks(
+        self, q: Tensor, k: Tensor, i: Tensor, j: Tensor, chunk: int
+    ) -> Float[Tensor, "batch heads queries keys"]:
+        """The key is where it is in its chunk; the query where the distance says."""
+        of_query, of_key = (torch.div(p, chunk, rounding_mode="floor") for p in (i, j))
+        behind = of_query[:, None, :, None] - of_key[:, None, None]
+        top = chunk + self.window
+        inside = i % chunk
+        farthest = torch.full_like(i, min(2 * chunk - 1, top))
+        places = inside, (inside + chunk).clamp(max=top), farthest
+        turned = self._turned(k, j % chunk).mT
+        same, next_one, others = (self._turned(q, p) @ turned for p in places)
+        return torch.where(behind < 1, same, torch.where(behind == 1, next_one, others))
+
+    def _turned(
+        self, x: Float[Tensor, "batch heads tokens d"], positions: Tensor
+    ) -> Float[Tensor, "batch heads tokens d"]:
+        omega = frequencies(x.shape[-1], base=self.base, device=x.device)
+        cos, sin = cos_sin(angles(positions[:, None], omega), x.dtype)
+        return turn_pairs(x, cos, sin, layout=self.layout)
+
+    def extra_repr(self) -> str:
+        """Say the conventions when the module is printed."""
+        sizes = {"group": self.group, "join": self.join, "chunk": self.chunk}
+        given = "".join(f", {n}={v!r}" for n, v in sizes.items() if v is not None)
+        return (
+            f"{self.d}, far={self.far!r}, window={self.window}{given}, "
+            f"layout={self.layout!r}, base={self.base:g}"
+        )

@@ -1,0 +1,133 @@
+"""STRING: commuting generators in two forms, Cayley and circulant."""
+
+import math
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.types import Device
+
+from posedu._arguments import (
+    STRING_FORMS,
+    require_choice,
+    require_dimension,
+    require_not_negative,
+)
+from posedu.torch._kernels import without_autocast
+from posedu.torch._tensors import cos_sin, in_float64
+from posedu.torch.rotary.axial import axial_frequencies
+from posedu.torch.rotary.generators import skew
+from posedu.torch.rotary.turning import (
+    PairRotation,
+    given_parameter,
+    require_optional_heads,
+)
+
+
+def _fourier_basis(d: int, device: Device) -> Float[Tensor, "d waves"]:
+    """The waves that turn: cosines, then sines."""
+    n = torch.arange(d, dtype=torch.float64, device=device)
+    angle = 2 * math.pi / d * n[:, None] * n[1 : d // 2]
+    return math.sqrt(2 / d) * torch.cat((angle.cos(), angle.sin()), -1)
+
+
+class STRING(PairRotation):
+    """STRING (arXiv 2502.02562): generators that commute, so exactly relative.
+
+    Parameters
+    ----------
+    d
+        Head dimension, a multiple of 2·axes.
+    form
+        ``"cayley"``: RoPE-Mixed, interleaved, after a basis P = (I − S)(I + S)⁻¹ with a
+        trained skew S; trained frequency vectors. Equation ``def-string-cayley``.
+        ``"circulant"``: exponentials of C − Cᵀ for circulant C, by Fourier transforms
+        in O(d log d). Equation ``def-string-circulant``.
+    axes
+        Number of coordinates. Default 2.
+    heads
+        How many heads have parameters of their own; under grouped queries the key-value
+        heads. ``None``: one set for all.
+    scale
+        Of the normal start: S's entries have the deviation scale/√d, and circulant
+        frequencies the deviation scale. Default 1. Frequencies of ``"cayley"`` start as
+        axial RoPE's. These starts are ours.
+
+    Raises
+    ------
+    TypeError, ValueError
+        ``d`` not a multiple of 2·axes, unknown ``form``, sizes that are not positive
+        integers, a ``scale`` that is negative or not finite.
+    """
+
+    axes: int
+
+    def __init__(
+        self,
+        d: int,
+        *,
+        form: str,
+        axes: int = 2,
+        heads: int | None = None,
+        scale: float = 1.0,
+    ):
+        super().__init__()
+        self.axes = require_dimension("axes", axes, 1)
+        self.position_shape = (axes,)
+        self.d = require_dimension("d", d, 2 * axes)
+        self.form = require_choice("form", form, STRING_FORMS)
+        self.heads = require_optional_heads(heads)
+        self.layout = "interleaved"
+        require_not_negative("scale", scale)
+        own = () if heads is None else (heads,)
+        if form == "circulant":
+            shape = (*own, axes, d)
+            start = scale / math.sqrt(2 * d) * torch.randn(shape)
+            self.coefficients = given_parameter("coefficients", start, shape)
+            return
+        start = scale / math.sqrt(d) * torch.randn(*own, d * (d - 1) // 2)
+        self.entries = given_parameter("entries", start, tuple(start.shape))
+        f = axial_frequencies(d, order="concatenated", axes=axes)
+        f = f.to(torch.get_default_dtype()).expand(*own, -1, -1)
+        self.frequencies = given_parameter("frequencies", f, tuple(f.shape))
+
+    def basis(self) -> Float[Tensor, "*heads d d"]:
+        """P = (I − S)(I + S)⁻¹ of ``"cayley"``, in float64."""
+        s = skew(self.entries.to(torch.float64))
+        one = torch.eye(self.d, dtype=torch.float64, device=s.device)
+        return torch.linalg.solve(one + s, one - s)  # they commute
+
+    def _table(
+        self, positions: Tensor | range, dtype: torch.dtype, device: Device
+    ) -> tuple[Tensor, Tensor]:
+        x = in_float64(positions, device)
+        if self.form == "cayley":
+            return cos_sin(x @ self.frequencies.to(torch.float64).mT, dtype)
+        sines = _fourier_basis(self.d, x.device)[:, self.d // 2 - 1 :]
+        f = math.sqrt(2 * self.d) * self.coefficients.to(torch.float64) @ sines
+        # A transform mixes features of all sizes: float64, whatever the features are
+        return cos_sin(x @ f, torch.float64)
+
+    def _turn(self, x: Tensor, table: tuple[Tensor, Tensor]) -> Tensor:
+        cos, sin = table
+        wide = x.to(torch.promote_types(x.dtype, cos.dtype))
+        with without_autocast(x):
+            if self.form == "cayley":
+                p = self.basis().to(wide.dtype)
+                if self.heads is not None:
+                    p = p.repeat_interleave(x.shape[-3] // self.heads, 0)
+                return super()._turn(wide @ p.mT, table).to(x.dtype)
+            less = cos - 1  # x + (R − I) x: what is not turned is not rounded
+            if torch.compiler.is_compiling() or not x.numel():
+                # A compiler has no code for complex numbers, MKL none for no numbers
+                q = _fourier_basis(self.d, x.device)
+                a, b = (wide @ q).unflatten(-1, (2, -1)).unbind(-2)
+                change = torch.cat((a * less - b * sin, b * less + a * sin), -1)
+                return (wide + change @ q.mT).to(x.dtype)
+            waves = torch.fft.rfft(wide)[..., 1:-1] * torch.complex(less, -sin)
+            change = torch.fft.irfft(nn.functional.pad(waves, (1, 1)), n=self.d)
+            return (wide + change).to(x.dtype)
+
+    def extra_repr(self) -> str:
+        """Say the conventions when the module is printed."""
+        return f"{self.d}, form={self.form!r}, axes={self.axes}, heads={self.heads}"

@@ -1,0 +1,129 @@
+"""xPos as a module."""
+
+import math
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.types import Device
+
+from posedu._arguments import (
+    LAYOUTS,
+    require_base,
+    require_choice,
+    require_decay,
+    require_dimension,
+)
+from posedu.torch._tensors import (
+    Positions,
+    align_positions,
+    angles,
+    in_float64,
+)
+from posedu.torch.encoding import Encoding
+from posedu.torch.frequencies import frequencies
+from posedu.torch.rotary.turning import turn_pairs
+
+
+class XPos(Encoding):
+    """RoPE with a decay in each pair (arXiv 2212.10554). Equation ``def-xpos``.
+
+    No parameters and no table, but an end: powers of a position must be numbers of the
+    dtype, within :meth:`reach` of the centre. On a CPU others are refused.
+
+    Parameters
+    ----------
+    d
+        Head dimension, even.
+    layout
+        ``"interleaved"`` (the authors' code) or ``"half"``.
+    centre
+        The position at which nothing shrinks or grows; see
+        :func:`posedu.numpy.rotary.xpos`.
+    base
+        Default 10000 (the paper).
+    gamma, scale_base
+        γ and B. Defaults 0.4 and 512 (the paper).
+
+    Raises
+    ------
+    TypeError, ValueError
+        ``d`` odd or not positive, unknown ``layout``, ``base`` not above 1, ``gamma``
+        or ``scale_base`` not above 0, a ``centre`` that is not finite.
+    """
+
+    d: int
+
+    def __init__(
+        self,
+        d: int,
+        *,
+        layout: str,
+        centre: float,
+        base: float = 10000.0,
+        gamma: float = 0.4,
+        scale_base: float = 512.0,
+    ):
+        super().__init__()
+        self.d = require_dimension("d", d)
+        self.layout = require_choice("layout", layout, LAYOUTS)
+        self.base = require_base(base)
+        require_decay(gamma, scale_base, centre)
+        self.centre, self.gamma, self.scale_base = centre, gamma, scale_base
+
+    def scales(self, device: Device = None) -> Float[Tensor, "pairs"]:
+        """ζ_p of each pair, in float64. Equation ``def-xpos-scale``."""
+        p = torch.arange(self.d // 2, dtype=torch.float64, device=device)
+        return (2 * p / self.d + self.gamma) / (1 + self.gamma)
+
+    def reach(self, dtype: torch.dtype) -> float:
+        """How far from the centre all powers are normal numbers of ``dtype``.
+
+        Equation ``eq-xpos-reach``.
+        """
+        fastest = math.log((1 + self.gamma) / self.gamma)
+        return self.scale_base * -math.log(torch.finfo(dtype).tiny) / fastest
+
+    def rotate(
+        self,
+        q: Float[Tensor, "batch heads tokens d"],
+        k: Float[Tensor, "batch kv_heads tokens d"],
+        positions: Positions,
+    ) -> tuple[
+        Float[Tensor, "batch heads tokens d"], Float[Tensor, "batch kv_heads tokens d"]
+    ]:
+        """Turn both; queries shrink with the position, and keys grow."""
+        at = in_float64(align_positions(positions, q), q.device)
+        from_centre = at - self.centre
+        self._require_near(from_centre, q.dtype)
+        angle = angles(at, frequencies(self.d, base=self.base, device=q.device))
+        rate = self.scales(q.device).log() / self.scale_base
+        growth = (from_centre[..., None] * rate).exp()
+        wide = torch.promote_types(q.dtype, torch.float32)
+        cos, sin = angle.cos(), angle.sin()
+        return (
+            turn_pairs(
+                q, (cos * growth).to(wide), (sin * growth).to(wide), layout=self.layout
+            ),
+            turn_pairs(
+                k, (cos / growth).to(wide), (sin / growth).to(wide), layout=self.layout
+            ),
+        )
+
+    def _require_near(self, from_centre: Tensor, dtype: torch.dtype) -> None:
+        if not from_centre.is_cpu or torch.compiler.is_compiling():
+            return
+        reach = self.reach(dtype)
+        if (from_centre.abs() > reach).any():
+            far = from_centre[from_centre.abs() > reach][0].item() + self.centre
+            raise ValueError(
+                f"positions must be within {reach:.0f} of the centre {self.centre:g}, "
+                f"where powers are numbers of {dtype}, got {far:g}"
+            )
+
+    def extra_repr(self) -> str:
+        """Say the conventions when the module is printed."""
+        return (
+            f"{self.d}, layout={self.layout!r}, centre={self.centre:g}, "
+            f"base={self.base:g}, gamma={self.gamma:g}, scale_base={self.scale_base:g}"
+        )
