@@ -37,6 +37,8 @@ from posedu.experiments.runs import Runs, command, in_percent
 from posedu.experiments.training import optimisation
 from posedu.provenance import keep_memory
 from posedu.torch import (
+    GTA,
+    STRING,
     AxialRoPE,
     ComRoPEAP,
     ComRoPELD,
@@ -132,6 +134,19 @@ class RasterFoPE(FoPE):
     def _table(self, positions, dtype, device) -> tuple[Tensor, Tensor]:
         index = positions.to(torch.float64) @ positions.new_tensor([1.0, SIDE])
         return super()._table(index, dtype, device)
+
+
+class FlatGTA(GTA):
+    """GTA of one camera that never moves: a pose is the place in the image alone."""
+
+    axes = 2
+    position_shape = (2,)
+
+    def __init__(self, d: int):
+        super().__init__(d, image_dim=d)
+
+    def _aligned(self, x: Tensor, positions: Tensor) -> Tensor:
+        return super()._aligned(x, functional.pad(positions, (GTA.axes - 2, 0)))
 
 
 @dataclass(frozen=True)
@@ -235,6 +250,33 @@ from the first pixel to the last, the class token at the origin. ComRoPE: pixel 
 between 0 and 1, the class token in the middle, the pixels perturbed in training.
 """
 
+FURTHER: Mapping[str, Arm] = MappingProxyType(
+    {
+        "string-cayley": Arm(
+            "STRING, Cayley",
+            lambda s: STRING(s.d, form="cayley", heads=s.heads),
+            relative=True,
+        ),
+        "string-circulant": Arm(
+            "STRING, circulant",
+            lambda s: STRING(s.d, form="circulant", heads=s.heads, scale=0.5),
+            relative=True,
+        ),
+        "gta": Arm(
+            "GTA, flat images", lambda s: FlatGTA(s.d), relative=True, unit=SIDE
+        ),
+    }
+)
+"""Those that are counted apart.
+
+Both forms of STRING: by pixel indices, as axial and mixed. The start of circulant
+frequencies, a deviation of 0.5, is ours. GTA: values and outputs turn, too; indices
+over the side, as in its code, the class token at the origin.
+"""
+
+ALL: Mapping[str, Arm] = MappingProxyType({**ARMS, **FURTHER})
+"""All encodings that can be run."""
+
 
 def pixels(width: int, height: int, rule: str) -> Float[Tensor, "tokens 2"]:
     """Where an image's pixels lie, (x, y) row by row, in pixels of a training image.
@@ -295,7 +337,7 @@ class Run(AnyRun):
     parameters: int
 
     def __post_init__(self) -> None:
-        require_choice("encoding", self.encoding, tuple(ARMS))
+        require_choice("encoding", self.encoding, tuple(ALL))
         super().__post_init__()
         for value in (self.largest_logit, *self.logit_change.values()):
             require_finite(f"{self.name}: a logit", value)
@@ -320,15 +362,15 @@ class Result(Runs):
         return [*VIEWS, *SHIFTS]
 
     def encodings(self) -> list[str]:
-        """Those that were run, in the order of :data:`ARMS`."""
-        return [name for name in ARMS if any(r.encoding == name for r in self.runs)]
+        """Those that were run, in the order of :data:`ALL`."""
+        return [name for name in ALL if any(r.encoding == name for r in self.runs)]
 
     def rows(self) -> Iterator[tuple[str, ...]]:
         """Accuracies in every view and under every shift."""
         yield ("accuracy in %", *VIEWS, *SHIFTS)
         for name in self.encodings():
             values = [self.accuracy(name, c) for c in self.conditions()]
-            yield (ARMS[name].title, *(in_percent(v, interval) for v in values))
+            yield (ALL[name].title, *(in_percent(v, interval) for v in values))
 
 
 def interval(
@@ -436,7 +478,7 @@ def shift_changes(
 def run(encoding: str, seed: int, settings: Settings) -> Run:
     """Train one encoding with one seed and test it in every way."""
     start = time.perf_counter()
-    arm = ARMS[encoding]
+    arm = ALL[encoding]
     (images, labels), (test_images, test_labels) = split(seed)
 
     def accuracy(logits: Tensor) -> float:
@@ -482,7 +524,7 @@ def experiment(
     Parameters
     ----------
     encodings
-        Keys of :data:`ARMS`.
+        Keys of :data:`ALL`.
     seeds
         How many.
     settings
@@ -507,7 +549,7 @@ def experiment(
         The file cannot be written; known before the first run.
     """
     for name in encodings:
-        require_choice("encoding", name, tuple(ARMS))
+        require_choice("encoding", name, tuple(ALL))
     require_dimension("seeds", seeds, 1)
     require_dimension("processes", processes, 1)
     result = Result.begin(settings or Settings(), save_to, METHOD)
@@ -530,7 +572,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return command(
         "digits",
         "Train a tiny vision transformer with each encoding on digits.",
-        choices={"encodings": ARMS},
+        choices={"encodings": ALL},
         seeds=5,
         length="epochs",
         settings=Settings,

@@ -14,7 +14,7 @@ import numpy as np
 from posedu._tables import Table
 from posedu.experiments import comparisons
 from posedu.experiments.comparisons import Gap, gaps
-from posedu.experiments.digits import ARMS, CLASSES, SHIFTS, VIEWS, Result, interval
+from posedu.experiments.digits import ALL, CLASSES, SHIFTS, VIEWS, Result, interval
 from posedu.figures import COLOURS, Figure, canvas, finish, table
 
 HERE = "8 × 8"  # the view of training
@@ -55,17 +55,17 @@ CLAIMS = (
 
 def origins(result: Result) -> Table:
     """Where the runs come from."""
-    return comparisons.origins(result, {n: arm.title for n, arm in ARMS.items()})
+    return comparisons.origins(result, {n: arm.title for n, arm in ALL.items()})
 
 
 def losses(result: Result) -> Table:
     """How far training got."""
     names = result.encodings()
-    unfinished = [ARMS[name].title for name in names if not _is_finished(result, name)]
+    unfinished = [ALL[name].title for name in names if not _is_finished(result, name)]
     of = {name: [r.loss for r in result.runs if r.encoding == name] for name in names}
     return table(
         {
-            "encoding": [ARMS[name].title for name in names],
+            "encoding": [ALL[name].title for name in names],
             "median": [np.median(of[name]) for name in names],
             "largest": [max(of[name]) for name in names],
         },
@@ -103,7 +103,7 @@ def views(result: Result) -> Figure:
                 label=sizes[n],
             )
         panel.axvline(100 / CLASSES, color="grey", linewidth=1, linestyle="-")
-        panel.set_yticks(range(len(names)), [ARMS[name].title for name in names])
+        panel.set_yticks(range(len(names)), [ALL[name].title for name in names])
         panel.set(title=title, xlim=(0, 100))
     panels[0, 0].invert_yaxis()
     panels[1, 0].set_xlabel("accuracy in %")
@@ -145,7 +145,7 @@ def told_apart(result: Result) -> Table:
     for view in VIEWS:
         apart = sum(gap.is_told() for gap in found[view].values())
         among = [
-            f"{ARMS[a].title} − {ARMS[b].title}: {found[view][a, b]}"
+            f"{ALL[a].title} − {ALL[b].title}: {found[view][a, b]}"
             for a, b in pairs
             if found[view][a, b].is_told()
         ]
@@ -192,8 +192,8 @@ def claims(result: Result) -> Table:
         {
             "source": [claim.source for claim, *_ in seen],
             "view": [claim.view for claim, *_ in seen],
-            "above": [ARMS[claim.better].title for claim, *_ in seen],
-            "below": [ARMS[claim.worse].title for claim, *_ in seen],
+            "above": [ALL[claim.better].title for claim, *_ in seen],
+            "below": [ALL[claim.worse].title for claim, *_ in seen],
             "points": [str(gap) for _, gap, _ in seen],
             "here": [verdict for *_, verdict in seen],
         },
@@ -216,12 +216,12 @@ def shift_figure(result: Result) -> Figure:
         low, middle, high = np.transpose(spread)
         above.errorbar(middle, rows, xerr=(middle - low, high - middle), **style)
     above.set(xscale="log", xlabel="largest change of a logit, over the largest logit")
-    above.set_yticks(range(len(names)), [ARMS[name].title for name in names])
+    above.set_yticks(range(len(names)), [ALL[name].title for name in names])
     above.invert_yaxis()
     below.set(xlim=(0, 100), xlabel="accuracy in % under the shift")
     figure.legend(loc="outside lower center", ncols=2)
-    still = [max(_changes(result, name)) for name in names if ARMS[name].relative]
-    moved = [min(_changes(result, name)) for name in names if not ARMS[name].relative]
+    still = [max(_changes(result, name)) for name in names if ALL[name].relative]
+    moved = [min(_changes(result, name)) for name in names if not ALL[name].relative]
     return finish(
         figure,
         caption="One offset added to all coordinates, in pixels of training. Above: "
@@ -239,7 +239,7 @@ def shift_figure(result: Result) -> Figure:
 def shift_cost(result: Result) -> Table:
     """The change of the logits and the points lost, under each shift."""
     names = result.encodings()
-    relative = [name for name in names if ARMS[name].relative]
+    relative = [name for name in names if ALL[name].relative]
     changes = {name: _changes(result, name) for name in names}
 
     def lost(name: str, shift: str) -> Gap:
@@ -248,7 +248,7 @@ def shift_cost(result: Result) -> Table:
 
     return table(
         {
-            "encoding": [ARMS[name].title for name in names],
+            "encoding": [ALL[name].title for name in names],
             "logits": [
                 "must not change" if name in relative else "may change"
                 for name in names

@@ -86,8 +86,12 @@ class Runs(SavedTable):
         self.interrupted = False
 
     def conditions(self) -> Sequence[str]:
-        """The names of a run's accuracies."""
+        """The names of a run's accuracies, where all runs have the same."""
         raise NotImplementedError
+
+    def conditions_of(self, run: Run) -> Sequence[str]:
+        """The names of the accuracies of one run."""
+        return self.conditions()
 
     @property
     def complete(self) -> bool:
@@ -134,10 +138,11 @@ class Runs(SavedTable):
             if run.key in seen:
                 raise ValueError(f"{run.name} is there twice")
             seen.add(run.key)
-            if {*run.accuracy} != {*self.conditions()}:
+            named = self.conditions_of(run)
+            if {*run.accuracy} != {*named}:
                 raise ValueError(
-                    f"{run.name} must have accuracies at "
-                    f"{', '.join(self.conditions())}, got {', '.join(run.accuracy)}"
+                    f"{run.name} must have accuracies at {', '.join(named)}, "
+                    f"got {', '.join(run.accuracy)}"
                 )
             said = run.made | run.made.get("versions", {})
             if missing := [name for name in MADE if name not in said]:

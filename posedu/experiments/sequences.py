@@ -20,6 +20,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from types import MappingProxyType
 
@@ -34,7 +35,7 @@ from posedu.experiments.runs import Run as AnyRun
 from posedu.experiments.runs import Runs, command, in_percent, interval
 from posedu.experiments.training import CausalModel, optimisation
 from posedu.provenance import keep_memory
-from posedu.torch import CoPE, Encoding, FoX, RoPE, StickBreaking
+from posedu.torch import TAPE, CoPE, Encoding, FoX, RoPE, StickBreaking
 
 IGNORED = -100  # the label of a token that nothing is asked of
 LETTERS = 8
@@ -222,6 +223,18 @@ time scales of the fixed gates, from 2 tokens to the training length. Between th
 the fixed gates, learning is all that differs.
 """
 
+MOVING: Mapping[str, Arm] = MappingProxyType(
+    {
+        "tape": Arm(
+            "TAPE",
+            lambda s: TAPE(s.d, s.heads, s.heads * s.d, layout="half", mixing="heads"),
+        ),
+    }
+)
+"""Positions that change from layer to layer, which are counted apart."""
+
+ALL: Mapping[str, Arm] = MappingProxyType({**ARMS, **MOVING})
+
 
 class Model(CausalModel):
     """A causal transformer for a task, with the encoding of an arm."""
@@ -247,7 +260,7 @@ class Run(AnyRun):
 
     def __post_init__(self) -> None:
         require_choice("task", self.task, tuple(TASKS))
-        require_choice("encoding", self.encoding, tuple(ARMS))
+        require_choice("encoding", self.encoding, tuple(ALL))
         super().__post_init__()
 
     @property
@@ -277,7 +290,7 @@ class Result(Runs):
         )
 
     def encodings(self, task: str) -> list[str]:
-        """Those trained at a task, in the order of :data:`ARMS`."""
+        """Those of :data:`ARMS` that were trained at a task, in that order."""
         trained = {run.encoding for run in self.runs if run.task == task}
         return [name for name in ARMS if name in trained]
 
@@ -292,11 +305,12 @@ class Result(Runs):
     def rows(self) -> Iterator[tuple[str, ...]]:
         """Accuracies of every task and encoding at every length."""
         yield ("accuracy in %", "encoding", *(f"L = {n}" for n in self.lengths()))
-        for task in TASKS:
-            for arm in self.encodings(task):
+        trained = {run.key[:2] for run in self.runs}
+        for task, arm in product(TASKS, ALL):
+            if (task, arm) in trained:
                 values = [self.accuracy(task, arm, n) for n in self.lengths()]
                 cells = (in_percent(v, interval) for v in values)
-                yield (TASKS[task].title, ARMS[arm].title, *cells)
+                yield (TASKS[task].title, ALL[arm].title, *cells)
 
 
 def _make_batch(
@@ -312,7 +326,7 @@ def _make_batch(
     return tokens, labels
 
 
-def fit(model: Model, task: Task, settings: Settings, seed: int) -> float:
+def fit(model: CausalModel, task: Task, settings: Settings, seed: int) -> float:
     """Train and return the mean loss of the last tenth of the steps."""
     optimiser, schedule = optimisation(
         model, rate=settings.rate, decay=settings.decay, steps=settings.steps
@@ -334,7 +348,9 @@ def fit(model: Model, task: Task, settings: Settings, seed: int) -> float:
 
 
 @torch.no_grad()
-def test(model: Model, task: Task, length: int, settings: Settings, seed: int) -> float:
+def test(
+    model: CausalModel, task: Task, length: int, settings: Settings, seed: int
+) -> float:
     """Accuracy on fresh sequences of one length."""
     generator = torch.Generator().manual_seed(10**6 + seed)
     tokens, labels = _make_batch(
@@ -351,7 +367,7 @@ def run(task: str, encoding: str, seed: int, settings: Settings) -> Run:
     """Train one encoding at one task with one seed and test it at every length."""
     start = time.perf_counter()
     with torch.random.fork_rng(devices=[]):
-        model = Model(ARMS[encoding], TASKS[task], settings, seed)
+        model = Model(ALL[encoding], TASKS[task], settings, seed)
     loss = fit(model, TASKS[task], settings, seed)
     return Run(
         task=task,
@@ -369,7 +385,7 @@ def run(task: str, encoding: str, seed: int, settings: Settings) -> Run:
 def experiment(
     *,
     tasks: Sequence[str] = tuple(TASKS),
-    encodings: Sequence[str] = tuple(ARMS),
+    encodings: Sequence[str] = tuple(ALL),
     seeds: int = 5,
     settings: Settings | None = None,
     processes: int = 1,
@@ -381,7 +397,7 @@ def experiment(
     Parameters
     ----------
     tasks, encodings
-        Keys of :data:`TASKS` and :data:`ARMS`.
+        Keys of :data:`TASKS` and :data:`ALL`.
     seeds
         How many.
     settings
@@ -408,7 +424,7 @@ def experiment(
     for name in tasks:
         require_choice("task", name, tuple(TASKS))
     for name in encodings:
-        require_choice("encoding", name, tuple(ARMS))
+        require_choice("encoding", name, tuple(ALL))
     require_dimension("seeds", seeds, 1)
     require_dimension("processes", processes, 1)
     settings = settings or Settings()
@@ -426,7 +442,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return command(
         "sequences",
         "Train a small causal transformer with each encoding on each task.",
-        choices={"tasks": TASKS, "encodings": ARMS},
+        choices={"tasks": TASKS, "encodings": ALL},
         seeds=5,
         length="steps",
         settings=Settings,

@@ -16,7 +16,7 @@ import torch
 from posedu._tables import Table
 from posedu.experiments import comparisons
 from posedu.experiments.comparisons import Gap, gaps
-from posedu.experiments.sequences import ARMS, IGNORED, TASKS, Result, interval
+from posedu.experiments.sequences import ALL, ARMS, IGNORED, TASKS, Result, interval
 from posedu.figures import COLOURS, DASHES, Figure, canvas, finish, table
 
 NOTICED = 1.0  # points; of smaller differences nothing is said
@@ -148,7 +148,7 @@ def task_figure(result: Result, task: str) -> Figure:
 
 def origins(result: Result) -> Table:
     """Where the runs come from."""
-    return comparisons.origins(result, {n: arm.title for n, arm in ARMS.items()})
+    return comparisons.origins(result, {n: arm.title for n, arm in ALL.items()})
 
 
 def losses(result: Result) -> Table:
@@ -303,6 +303,31 @@ def expectations(result: Result) -> Table:
             **{f"L = {n}": [cells.get((e, n), "") for e in rows] for n in lengths},
         },
         caption=f"{len(seen)} expectations, points and intervals at 95 %: {said}",
+    )
+
+
+def moving(result: Result) -> Table:
+    """TAPE beside what it starts as, RoPE, and beside no encoding."""
+    columns: dict[str, list[str]] = {"task": [], "encoding": []}
+    verdicts = []
+    for task in _tasks(result):
+        for name in ("none", "rope", "tape"):
+            columns["task"].append(task)
+            columns["encoding"].append(ALL[name].title)
+            for n in _at(result):
+                mean, half = interval(100 * result.accuracy(task, name, n))
+                cell = f"{mean:.1f} ± {half:.1f}"
+                if name == "tape":
+                    both = (result.accuracy(task, m, n) for m in ("tape", "rope"))
+                    verdicts.append(Gap.between(*both, interval).verdict)
+                    cell += f" {SIGNS[verdicts[-1]]}"
+                columns.setdefault(f"L = {n}", []).append(cell)
+    return table(
+        columns,
+        caption=f"Accuracy in %, {_seeds(result)} seeds, intervals at 95 %. TAPE above "
+        f"RoPE, by differences within seeds, is confirmed (✓) "
+        f"{verdicts.count('agrees')} times of {len(verdicts)}, contradicted (✗) "
+        f"{verdicts.count('contradicted')} times",
     )
 
 

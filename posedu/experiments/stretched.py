@@ -25,7 +25,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from posedu._arguments import require_choice, require_dimension
-from posedu.experiments import characters
+from posedu.experiments import characters, sequences
 from posedu.experiments.characters import (
     CHARACTERS,
     CHOOSING,
@@ -74,16 +74,19 @@ class Settings(characters.Settings):
     tuning: int = 50
 
 
+AnySettings = Settings | sequences.Settings
+
+
 @dataclass(frozen=True)
 class Method:
     """What is done to RoPE for ``length`` tokens, ``factor`` times as many as usual."""
 
     title: str
-    make: Callable[[Settings, int, int], Encoding]
+    make: Callable[[AnySettings, int, int], Encoding]
 
 
 def _rope(
-    s: Settings,
+    s: AnySettings,
     mapped: Float[np.ndarray, "pairs"] | None = None,
     amplitude: float = 1.0,
 ) -> RoPE:
@@ -91,7 +94,7 @@ def _rope(
     return RoPE(s.d, layout="half", frequencies=own, amplitude=amplitude)
 
 
-def _temperature(s: Settings, over: RoPE | None = None) -> LogN:
+def _temperature(s: AnySettings, over: RoPE | None = None) -> LogN:
     """Ln n/ln L for n > L, 1 before."""
     return LogN(
         growth="floor",
@@ -102,7 +105,7 @@ def _temperature(s: Settings, over: RoPE | None = None) -> LogN:
     )
 
 
-def _yarn(s: Settings, factor: int) -> Float[np.ndarray, "pairs"]:
+def _yarn(s: AnySettings, factor: int) -> Float[np.ndarray, "pairs"]:
     return yarn(frequencies(s.d), factor=factor, trained=s.length, ramp="index")
 
 
@@ -143,7 +146,7 @@ TRIED: Mapping[str, tuple[str, ...]] = MappingProxyType(
 
 
 def encodings(
-    model: str, method: str, settings: Settings, factor: int, length: int
+    model: str, method: str, settings: AnySettings, factor: int, length: int
 ) -> Iterator[Encoding]:
     """Of the layers, the first one's first.
 
@@ -161,14 +164,16 @@ def encodings(
 
 
 class Model(CausalModel):
-    """A causal transformer that foretells characters, its encodings for one length."""
+    """A causal transformer, its encodings for one length; it foretells characters."""
 
     def __init__(
         self,
         model: str,
-        settings: Settings,
+        settings: AnySettings,
         seed: int,
         *,
+        tokens: int = CHARACTERS,
+        labels: int = CHARACTERS,
         method: str = "none",
         factor: int = 1,
         length: int | None = None,
@@ -180,8 +185,8 @@ class Model(CausalModel):
         ]
         super().__init__(
             lambda: next(own),
-            tokens=CHARACTERS,
-            labels=CHARACTERS,
+            tokens=tokens,
+            labels=labels,
             layers=settings.layers,
             heads=settings.heads,
             d=settings.d,

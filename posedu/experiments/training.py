@@ -15,8 +15,9 @@ class CausalModel(nn.Module):
     """A causal transformer that says something after every token.
 
     ``make`` makes the encoding of a layer, the first one's first; one that acts on the
-    input is made once. ``window`` is how far back each layer sees.
-    Of one seed all have the same initial weights but for their encodings'.
+    input is made once, and of those that move positions the first one makes them.
+    ``window`` is how far back each layer sees. Of one seed all have the same
+    initial weights but for their encodings'.
     """
 
     def __init__(
@@ -36,14 +37,16 @@ class CausalModel(nn.Module):
         torch.manual_seed(seed)
         encodings = [make() for _ in range(layers)]
         torch.manual_seed(seed)
-        acts_on_input = encodings[0].opens("embed")
+        first = encodings[0]
+        moves = first.opens("update")
+        acts_on_input = first.opens("embed")
         self.embedding = nn.Embedding(tokens, heads * d)
         self.trunk = Transformer(
             heads * d,
             heads,
             layers,
             encoding=None if acts_on_input else encodings,
-            input=encodings[0] if acts_on_input else None,
+            input=first if acts_on_input or moves else None,
             route=route,
             window=window,
             expansion=2,
