@@ -1,0 +1,35 @@
+"""What a configuration says of rotations: ``python -m posedu.practice config.json``."""
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+
+from posedu.practice.read import read_rope
+from posedu.practice.rope import ConfigError, as_json
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print what a configuration says; 2 if it cannot be read, 1 if it warns."""
+    parser = argparse.ArgumentParser(
+        prog="python -m posedu.practice",
+        description="Print what a model's configuration says of its rotations.",
+    )
+    parser.add_argument("config", help="a JSON file, or a folder with a config.json")
+    parser.add_argument("--json", action="store_true", help="for machines")
+    options = parser.parse_args(arguments)
+    try:
+        reading = read_rope(options.config)
+        said = json.dumps(as_json(reading)) if options.json else str(reading)
+    except (ConfigError, OSError) as error:
+        print(f"{options.config}: {error}", file=sys.stderr)
+        return 2
+    print(said)
+    if not options.json:
+        for remark in reading.remarks:
+            print(remark)
+    return 1 if reading.warnings else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

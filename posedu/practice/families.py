@@ -1,0 +1,75 @@
+"""What families of models fix and their configurations do not say.
+
+Bases and layouts by ``model_type`` are in ``families.json``, which
+``tests/oracles/rope_families.py`` writes of the classes of transformers.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib.resources import files
+
+
+@dataclass(frozen=True)
+class Family:
+    """Of a ``model_type``.
+
+    Parameters
+    ----------
+    base
+        b where the configuration says none.
+    layout
+        Of the pairs, empty where it is not known.
+    still
+        Kinds of layers that do not rotate.
+    axes
+        How many coordinates a position has, each with all frequencies of its share of
+        the head,
+    alternating
+        or, if so, with every other one of the whole head's; a third coordinate has the
+        slowest.
+    sections
+        How many pairs each has where the configuration does not say and they alternate;
+        by default the same number.
+    """
+
+    base: float | None = None
+    layout: str = ""
+    still: tuple[str, ...] = ()
+    axes: int = 1
+    alternating: bool = False
+    sections: tuple[int, ...] = ()
+
+
+SPECIAL: Mapping[str, Family] = {
+    "eomt_dinov3": Family(axes=2),
+    "ernie4_5_vl_moe_text": Family(axes=3, alternating=True, sections=(22, 22, 20)),
+    "minimax_m3_vl_vision": Family(axes=3),
+    "pixtral": Family(axes=2, alternating=True),
+}
+"""As the classes of transformers 5.23.0 have it, whatever the configuration says."""
+
+
+def family(model_type: object) -> Family:
+    """What a family fixes; nothing of one that is not known."""
+    if not isinstance(model_type, str):
+        return Family()
+    own = SPECIAL.get(model_type, Family())
+    said = _said().get(model_type, {})
+    return replace(own, **{name: _frozen(value) for name, value in said.items()})
+
+
+def model_types() -> set[str]:
+    """Those of which something is known."""
+    return {*SPECIAL, *_said()}
+
+
+def _frozen(value: object) -> object:
+    return tuple(value) if isinstance(value, list) else value
+
+
+@cache
+def _said() -> dict[str, dict]:
+    text = files("posedu.practice").joinpath("families.json").read_text("utf-8")
+    return json.loads(text)["families"]

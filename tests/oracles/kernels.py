@@ -1,0 +1,233 @@
+"""Write what the oracle says of the rotary functions of published libraries.
+
+``python tests/oracles/kernels.py`` wants transformers, x-transformers,
+rotary-embedding-torch, timm and diffusers; it writes ``book/data/kernels.json``: the
+date, the versions, and of each function what it was held against, the faults that
+``posedu.practice.check`` names with angles in float64, and whether it is right if
+float32 is allowed for them. Where timm cannot be imported, for want of torchvision,
+its file is loaded by itself, and ``timm_loaded`` says so.
+"""
+
+import json
+import sys
+from datetime import UTC, datetime
+from functools import partial
+from importlib import import_module
+from importlib.metadata import distribution, version
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+
+import torch
+import transformers
+
+from posedu.practice.check import check
+
+DATA = Path(__file__).parents[2] / "book/data/kernels.json"
+LIBRARIES = (
+    *("transformers", "x-transformers", "rotary-embedding-torch", "timm", "diffusers"),
+    "torch",
+)
+D = 16
+HALF, NEIGHBOURS = dict(layout="half"), dict(layout="interleaved")
+FLUX = dict(order="concatenated", layout="interleaved", base=10000.0)
+
+
+def modeling(family):
+    """A family's code, configuration and rotary class for heads of 16 features."""
+    where = f"transformers.models.{family}"
+    return import_module(f"{where}.modeling_{family}")
+
+
+def of_transformers(
+    family, name, config, x, at, *, apply="apply_rotary_pos_emb", **more
+):
+    """The family's rotary class, and its function."""
+    module = modeling(family)
+    sizes = dict(hidden_size=4 * D, num_attention_heads=4, head_dim=D)
+    parameters = {"rope_type": "default", "rope_theta": 10000.0, **more}
+    own = getattr(transformers, config)(**sizes, rope_parameters=parameters)
+    own.qk_rope_head_dim = D
+    if at.ndim == 3:
+        at = at.movedim(-1, 0)
+    cos, sin = getattr(module, name)(config=own)(x, at)
+    return getattr(module, apply)(x, x, cos, sin)[0]
+
+
+def gpt_j(x, at):
+    """Its table, as long as the farthest position."""
+    module = modeling("gptj")
+    table = module.create_sinusoidal_positions(int(at.max()) + 1, D)
+    sin, cos = table[at].chunk(2, -1)
+    return module.apply_rotary_pos_emb(x.transpose(1, 2), sin, cos).transpose(1, 2)
+
+
+def of_x_transformers(x, at):
+    """RotaryEmbedding and apply_rotary_pos_emb."""
+    library = import_module("x_transformers.x_transformers")
+    angles, scale = library.RotaryEmbedding(D)(at)
+    return library.apply_rotary_pos_emb(x, angles, scale)
+
+
+def rotary_of_positions(x, at):
+    """rotary-embedding-torch, given positions."""
+    library = import_module("rotary_embedding_torch")
+    angles = library.RotaryEmbedding(dim=D, cache_if_possible=False)(at)
+    return library.apply_rotary_emb(angles[:, None], x)
+
+
+def rotary_of_keys(x, at):
+    """rotary-embedding-torch, by the method that its README begins with."""
+    library = import_module("rotary_embedding_torch")
+    return library.RotaryEmbedding(dim=D).rotate_queries_or_keys(x)
+
+
+def by_rows(turn, x, at):
+    """A function of one line of positions, for each row."""
+    return torch.cat([turn(x[n : n + 1], at[n]) for n in range(len(x))])
+
+
+def diffusers_line(x, at, *, repeat=True, unbind=-1):
+    """get_1d_rotary_pos_embed and apply_rotary_emb, real."""
+    library = import_module("diffusers.models.embeddings")
+    table = library.get_1d_rotary_pos_embed(
+        D, at, use_real=True, repeat_interleave_real=repeat
+    )
+    return library.apply_rotary_emb(x, table, use_real_unbind_dim=unbind)
+
+
+def diffusers_complex(x, at):
+    """The same, complex, as Lumina calls it; its tokens are axis 1."""
+    library = import_module("diffusers.models.embeddings")
+    table = library.get_1d_rotary_pos_embed(D, at)
+    turned = library.apply_rotary_emb(x.transpose(1, 2), table[None], use_real=False)
+    return turned.transpose(1, 2)
+
+
+def flux(x, at):
+    """FluxPosEmbed, with as many features for each of two axes."""
+    library = import_module("diffusers.models.transformers.transformer_flux")
+    table = library.FluxPosEmbed(theta=10000, axes_dim=[D // 2, D // 2])(at)
+    return import_module("diffusers.models.embeddings").apply_rotary_emb(x, table)
+
+
+def timm_file():
+    """timm's module, or where there is no torchvision the file by itself."""
+    try:
+        return import_module("timm.layers.pos_embed_sincos")
+    except ModuleNotFoundError:
+        folder = Path(distribution("timm").locate_file("timm/layers"))
+        package = ModuleType("timm_layers")
+        package.__path__ = [str(folder)]
+        sys.modules["timm_layers"] = package
+        name = "timm_layers.pos_embed_sincos"
+        spec = spec_from_file_location(name, folder / "pos_embed_sincos.py")
+        module = sys.modules[name] = module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return module
+
+
+def timm_turned(x, at, *, half):
+    """apply_rot_embed, with angles of its own frequency bands."""
+    library = timm_file()
+    bands = library.freq_bands(D // 2, temperature=10000.0, step=1)
+    angle = at[:, None, :, None] * bands
+    doubled = torch.cat((angle,) * 2, -1) if half else angle.repeat_interleave(2, -1)
+    return library.apply_rot_embed(x, doubled.sin(), doubled.cos(), half=half)
+
+
+def timm_mixed(x, at, *, frequencies):
+    """get_mixed_freqs and apply_rot_embed, one set of frequencies for all heads."""
+    library = timm_file()
+    own = frequencies.T[:, None]  # [2, depth, pairs]
+    rows = []
+    for n in range(len(x)):
+        line = at[n].float()
+        sin, cos = library.get_mixed_freqs(own, line[:, 0], line[:, 1])[0].chunk(2, -1)
+        rows.append(library.apply_rot_embed(x[n], sin, cos))
+    return torch.stack(rows)
+
+
+def qwen(family, name, config, **more):
+    """Sections of 3, 3 and 2 pairs."""
+    own = {"mrope_section": [3, 3, 2], **more}
+    return partial(of_transformers, family, name, config, **own)
+
+
+def rows():
+    """Library, function, kernel, encoding and options."""
+    hf = partial(partial, of_transformers)
+    llama = hf("llama", "LlamaRotaryEmbedding", "LlamaConfig")
+    neox = hf("gpt_neox", "GPTNeoXRotaryEmbedding", "GPTNeoXConfig")
+    neox = partial(neox, partial_rotary_factor=0.25)
+    glm = hf("glm", "GlmRotaryEmbedding", "GlmConfig")
+    glm = partial(glm, partial_rotary_factor=0.5)
+    cohere = hf("cohere", "CohereRotaryEmbedding", "CohereConfig")
+    deepseek = hf("deepseek_v3", "DeepseekV3RotaryEmbedding", "DeepseekV3Config")
+    deepseek = partial(deepseek, apply="apply_rotary_pos_emb_interleave")
+    ernie = hf("ernie4_5", "Ernie4_5RotaryEmbedding", "Ernie4_5Config")
+    two = qwen("qwen2_vl", "Qwen2VLRotaryEmbedding", "Qwen2VLTextConfig")
+    three = qwen("qwen3_vl", "Qwen3VLTextRotaryEmbedding", "Qwen3VLTextConfig")
+    sections = dict(sections=(3, 3, 2), layout="half")
+    name, rt, xt = "transformers", "rotary-embedding-torch", "x-transformers"
+    yield name, "llama", llama, "rope", HALF
+    yield name, "gptj", gpt_j, "rope", NEIGHBOURS
+    yield name, "gpt_neox", neox, "rope", HALF | dict(rotary_dim=4)
+    yield name, "glm", glm, "rope", NEIGHBOURS | dict(rotary_dim=8)
+    yield name, "cohere", cohere, "rope", NEIGHBOURS
+    yield name, "ernie4_5", ernie, "rope", NEIGHBOURS
+    yield name, "deepseek_v3", deepseek, "rope", NEIGHBOURS
+    yield name, "qwen2_vl", two, "m-rope", sections | dict(order="contiguous")
+    yield name, "qwen3_vl", three, "m-rope", sections | dict(order="strided")
+    yield xt, "apply_rotary_pos_emb", of_x_transformers, "rope", NEIGHBOURS
+    yield rt, "apply_rotary_emb", rotary_of_positions, "rope", NEIGHBOURS
+    yield rt, "rotate_queries_or_keys", rotary_of_keys, "rope", NEIGHBOURS
+    for half in (False, True):
+        layout = HALF if half else NEIGHBOURS
+        function = f"apply_rot_embed, half={half}"
+        yield "timm", function, partial(timm_turned, half=half), "rope", layout
+    yield "timm", "get_mixed_freqs", timm_mixed, "mixed", NEIGHBOURS
+    real = partial(by_rows, diffusers_line)
+    halves = partial(by_rows, partial(diffusers_line, repeat=False, unbind=-2))
+    yield "diffusers", "apply_rotary_emb, neighbours", real, "rope", NEIGHBOURS
+    yield "diffusers", "apply_rotary_emb, halves", halves, "rope", HALF
+    turned = partial(by_rows, diffusers_complex)
+    yield "diffusers", "apply_rotary_emb, complex", turned, "rope", NEIGHBOURS
+    yield "diffusers", "FluxPosEmbed", partial(by_rows, flux), "axial", FLUX
+
+
+def verdict(library, function, kernel, encoding, options):
+    """What is said with angles in float64, and in float32."""
+    strict = check(kernel, encoding, d=D, **options)
+    allowed = check(kernel, encoding, d=D, angles="float32", **options)
+    print(library, function, strict, "float32:", allowed, "", sep="\n")
+    return {
+        "library": library,
+        "function": function,
+        "encoding": encoding,
+        "options": options,
+        "faults": strict.faults,
+        "says": strict.says,
+        "far": [place for place in strict.places if "10^6" in place],
+        "right_with_float32_angles": allowed.ok,
+        "faults_with_float32_angles": allowed.faults,
+        "says_with_float32_angles": allowed.says,
+        "remarks": allowed.remarks,
+    }
+
+
+def main():
+    """Write the table."""
+    kernels = [verdict(*row) for row in rows()]
+    made = {
+        "date": datetime.now(UTC).date().isoformat(),
+        "versions": {name: version(name) for name in LIBRARIES},
+        "timm_loaded": "by file" if "timm_layers" in sys.modules else "as a package",
+        "d": D,
+        "kernels": kernels,
+    }
+    DATA.write_text(json.dumps(made, indent=1, ensure_ascii=False) + "\n", "utf-8")
+
+
+if __name__ == "__main__":
+    main()

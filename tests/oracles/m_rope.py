@@ -1,0 +1,140 @@
+"""Write what transformers makes of M-RoPE, for tests to compare with.
+
+``python tests/oracles/m_rope.py`` wants transformers; it adds the numbers of the
+version that it finds to those of others, which are committed, so that the tests do
+not. The versions that were run are 5.23.0 and 4.57.6.
+"""
+
+import inspect
+import json
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+
+import torch
+import transformers
+from transformers.models.qwen2_5_vl.modeling_qwen2_5_vl import Qwen2_5_VLModel
+from transformers.models.qwen2_vl.modeling_qwen2_vl import Qwen2VLModel
+
+HERE = Path(__file__).parent / "m-rope.json"
+MERGE, PER_SECOND = 2, 4  # patches of a token along a side, time steps in a second
+IMAGE, VIDEO, START, TEXT = 100, 101, 102, 7
+
+# Text as a number of tokens; grids of tokens as frames, rows, columns, and for a video
+# the seconds from frame to frame.
+CASES = (
+    [5],
+    [3, (1, 2, 3), 2],
+    [1, (1, 4, 2), 2, (1, 1, 5), 3],
+    [2, (3, 2, 2, 1.0), 2],
+    [2, (6, 2, 2, 1.0), 2],
+    [2, (4, 2, 2, 0.5), 3, (1, 3, 1), 2],
+)
+
+
+def grids(parts):
+    """Of images and of videos, in patches, and the seconds of a frame."""
+    kinds = {3: [], 4: []}
+    for part in parts:
+        if not isinstance(part, int):
+            kinds[len(part)].append(part)
+    images, videos = (
+        torch.tensor([[t, MERGE * h, MERGE * w] for t, h, w, *_ in kind] or 0)
+        if kind
+        else None
+        for kind in kinds.values()
+    )
+    seconds = torch.tensor([part[3] for part in kinds[4]]) if kinds[4] else None
+    return images, videos, seconds
+
+
+def tokens(parts):
+    """Tokens and their types: text 0, images 1, videos 2."""
+    ids, types = [], []
+    for n, part in enumerate(parts):
+        if isinstance(part, int):
+            follows = n + 1 < len(parts)
+            ids += [TEXT] * (part - follows) + [START] * follows
+            types += [0] * part
+        else:
+            t, h, w, *seconds = part
+            ids += [VIDEO if seconds else IMAGE] * (t * h * w)
+            types += [2 if seconds else 1] * (t * h * w)
+    return torch.tensor([ids]), torch.tensor([types])
+
+
+def positions(model, parts):
+    """What a model's own function gives: positions and the delta."""
+    ids, types = tokens(parts)
+    images, videos, seconds = grids(parts)
+    vision = SimpleNamespace(spatial_merge_size=MERGE, tokens_per_second=PER_SECOND)
+    config = SimpleNamespace(
+        vision_config=vision,
+        image_token_id=IMAGE,
+        video_token_id=VIDEO,
+        vision_start_token_id=START,
+    )
+    own = SimpleNamespace(config=config)
+    if hasattr(model, "get_vision_position_ids"):
+        own.get_vision_position_ids = partial(model.get_vision_position_ids, own)
+    given = {"image_grid_thw": images, "video_grid_thw": videos}
+    takes = inspect.signature(model.get_rope_index).parameters
+    if "mm_token_type_ids" in takes:
+        given["mm_token_type_ids"] = types
+    if "second_per_grid_ts" in takes and seconds is not None:
+        given["second_per_grid_ts"] = seconds
+    found, delta = model.get_rope_index(own, ids, **given)
+    return {"positions": found[:, 0].T.tolist(), "delta": int(delta.max())}
+
+
+def axes(sections, order, model, module):
+    """Which axis each pair looks at, read from a model's own code."""
+    found = __import__(f"transformers.models.{model}.modeling_{model}", fromlist="x")
+    own = SimpleNamespace(mrope_section=sections)
+    rows = torch.arange(len(sections))[:, None, None, None]
+    marks = rows.expand(-1, 1, 1, sum(sections)).clone()
+    table = getattr(found, module).recomposition_frequencies(own, marks).flatten()
+    return {"sections": sections, "order": order, "features": table.tolist()}
+
+
+def main():
+    """Write all cases."""
+    known = json.loads(HERE.read_text()) if HERE.exists() else {}
+    found = [
+        {"parts": parts}
+        | {
+            "qwen2-vl": positions(Qwen2VLModel, parts),
+            "qwen2.5-vl": positions(Qwen2_5_VLModel, parts),
+        }
+        for parts in CASES
+    ]
+    known[transformers.__version__] = {"positions": found}
+    if transformers.__version__ >= "5":
+        known[transformers.__version__]["axes"] = {
+            "qwen2_vl": axes(
+                [16, 24, 24], "contiguous", "qwen2_vl", "Qwen2VLRotaryEmbedding"
+            ),
+            "qwen3_vl": axes(
+                [24, 20, 20], "strided", "qwen3_vl", "Qwen3VLTextRotaryEmbedding"
+            ),
+            "qwen3_5": axes(
+                [11, 11, 10], "strided", "qwen3_5", "Qwen3_5TextRotaryEmbedding"
+            ),
+            "ernie4_5_vl_moe": axes(
+                [22, 22, 20],
+                "alternating",
+                "ernie4_5_vl_moe",
+                "Ernie4_5_VLMoeTextRotaryEmbedding",
+            ),
+            "hunyuan_vl": axes(
+                [16, 16, 16, 16],
+                "contiguous",
+                "hunyuan_vl",
+                "HunYuanVLRotaryEmbedding",
+            ),
+        }
+    HERE.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n")
+
+
+if __name__ == "__main__":
+    main()
