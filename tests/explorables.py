@@ -17,6 +17,22 @@ PAGE = (
     "<style>:root { color-scheme: light dark } body { margin: 1rem;"
     " background: Canvas; color: CanvasText }</style>"
 )
+READ = """(figure) => {
+  const all = (selector) => [...figure.querySelectorAll(selector)];
+  return {
+    paths: Object.fromEntries(all("svg path[class]").map(
+      (p) => [p.getAttribute("class"), p.getAttribute("d")])),
+    inputs: all("input").map((i) => i.valueAsNumber),
+    chosen: all("select").map((s) => s.value),
+    outputs: Object.fromEntries(all("output").map((o) => [o.className, o.textContent])),
+    summary: figure.querySelector(".summary").textContent,
+  };
+}"""
+
+
+def read(page):
+    """What a page's explorable shows: paths and outputs by class, and its summary."""
+    return page.locator("figure").evaluate(READ)
 
 
 def numbers(text):

@@ -1,23 +1,14 @@
 """How far biases of distance look, under the sliders: the reference face's numbers."""
 
 import numpy as np
-from explorables import FRAGMENTS, close, numbers
+from explorables import FRAGMENTS, close, numbers, read
 
 from posedu.explorables import reach
-
-READ = """(figure) => ({
-  paths: Object.fromEntries([...figure.querySelectorAll("svg path[class]")].map(
-    (p) => [p.getAttribute("class"), p.getAttribute("d")])),
-  outputs: Object.fromEntries([...figure.querySelectorAll("output")].map(
-    (o) => [o.className, o.textContent])),
-  inputs: [...figure.querySelectorAll("input")].map((i) => i.valueAsNumber),
-  summary: figure.querySelector(".summary").textContent,
-})"""
 
 
 def check(page):
     """Every curve and number, for the length and r₁ that the sliders say."""
-    shown = page.locator("figure").evaluate(READ)
+    shown = read(page)
     length, r1 = 2 ** int(shown["inputs"][0]), shown["inputs"][1]
     assert numbers(shown["outputs"]["length"]) == [length]
     half = {}

@@ -1,18 +1,10 @@
 """Kernel, estimate and fit under the sliders: the reference face's features."""
 
 import numpy as np
-from explorables import FRAGMENTS, close, numbers
+from explorables import FRAGMENTS, close, numbers, read
 
 from posedu.explorables import bandwidth
 from posedu.numpy.absolute import gaussian_kernel
-
-READ = """(figure) => ({
-  paths: Object.fromEntries([...figure.querySelectorAll("svg path[class]")].map(
-    (p) => [p.getAttribute("class"), p.getAttribute("d")])),
-  inputs: [...figure.querySelectorAll("input")].map((i) => i.valueAsNumber),
-  outputs: [...figure.querySelectorAll("output")].map((o) => o.textContent),
-  summary: figure.querySelector(".summary").textContent,
-})"""
 
 
 def check(page):
@@ -21,7 +13,7 @@ def check(page):
     The fit solves with a matrix whose condition is at most (12 + r) / r, r the ridge:
     each solution is good to 12 · 12 roundings times that, to 1e-9.
     """
-    shown = page.locator("figure").evaluate(READ)
+    shown = read(page)
     level, power = shown["inputs"]
     sigma, pairs = 2 ** (level / 2), int(2**power)
     kernel = gaussian_kernel(bandwidth.OFFSETS, sigma=sigma, unit="turns")
@@ -32,7 +24,7 @@ def check(page):
     ):
         drawn = np.reshape(numbers(shown["paths"][name].replace("L", " ")), (-1, 2))
         close(drawn, np.stack((x, y), -1), 4, 1e-9)
-    assert shown["outputs"] == [f"{sigma:.3g}", str(pairs)]
+    assert list(shown["outputs"].values()) == [f"{sigma:.3g}", str(pairs)]
     off = bandwidth.estimate_off(sigma, pairs), bandwidth.fit_off(sigma, pairs)
     close(numbers(shown["summary"])[:2], [float(f"{sigma:.3g}"), pairs], 9)
     close(numbers(shown["summary"])[2:], off, 2, 1e-9)

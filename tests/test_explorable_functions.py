@@ -1,28 +1,20 @@
 """FIRE's curve under the sliders: the reference face's inputs."""
 
 import numpy as np
-from explorables import FRAGMENTS, close, numbers
+from explorables import FRAGMENTS, close, numbers, read
 
 from posedu.explorables import stretch
-
-READ = """(figure) => ({
-  paths: Object.fromEntries([...figure.querySelectorAll("svg path[class]")].map(
-    (p) => [p.getAttribute("class"), p.getAttribute("d")])),
-  middle: figure.querySelector("output.middle-at").textContent,
-  inputs: [...figure.querySelectorAll("input")].map((i) => i.valueAsNumber),
-  summary: figure.querySelector(".summary").textContent,
-})"""
 
 
 def check(page):
     """Both curves and the middle, for the query and the threshold that are chosen."""
-    shown = page.locator("figure").evaluate(READ)
+    shown = read(page)
     query, threshold = map(int, shown["inputs"])
     for name, at in ("fire", query), ("held", threshold):
         drawn = np.reshape(numbers(shown["paths"][name].replace("L", " ")), (-1, 2))
         close(drawn, stretch.drawn(at, threshold), 4, 1e-9)
     middle = stretch.middle_of(query, threshold)
-    assert numbers(shown["middle"]) == [round(middle)]
+    assert numbers(shown["outputs"]["middle-at"]) == [round(middle)]
     assert numbers(shown["summary"]) == [query, threshold, round(middle)]
     assert ("stretched" in shown["summary"]) == (query > threshold)
     return middle

@@ -1,20 +1,11 @@
 """The ruler under its sliders: the reference face's weights."""
 
 import numpy as np
-from explorables import FRAGMENTS, close, numbers
+from explorables import FRAGMENTS, close, numbers, read
 
 from posedu.explorables import ruler
 from posedu.numpy import nope
 from posedu.numpy.attention import steps
-
-READ = """(figure) => ({
-  paths: Object.fromEntries([...figure.querySelectorAll("svg path[class]")].map(
-    (p) => [p.getAttribute("class"), p.getAttribute("d")])),
-  outputs: Object.fromEntries([...figure.querySelectorAll("output")].map(
-    (o) => [o.className, o.textContent])),
-  inputs: [...figure.querySelectorAll("input")].map((i) => i.valueAsNumber),
-  summary: figure.querySelector(".summary").textContent,
-})"""
 
 
 def weights_of(factor, tokens):
@@ -33,7 +24,7 @@ def test_the_weights_are_those_of_a_layer_without_positions():
 
 def check(page):
     """Curves, point, half and words, for the factor and number that are chosen."""
-    shown = page.locator("figure").evaluate(READ)
+    shown = read(page)
     factor, at = shown["inputs"]
     for name, own in ("weight", factor), ("equal", 0.0):
         points = np.reshape(numbers(shown["paths"][name].replace("L", " ")), (-1, 2))

@@ -1,17 +1,9 @@
 """The sinusoid's pair under the sliders: the reference face's nodes."""
 
 import numpy as np
-from explorables import FRAGMENTS, close, numbers
+from explorables import FRAGMENTS, close, numbers, read
 
 from posedu.explorables import orbit
-
-READ = """(figure) => ({
-  paths: Object.fromEntries([...figure.querySelectorAll("svg path[class]")].map(
-    (p) => [p.getAttribute("class"), p.getAttribute("d")])),
-  radius: figure.querySelector("output.radius").textContent,
-  inputs: [...figure.querySelectorAll("input")].map((i) => i.valueAsNumber),
-  summary: figure.querySelector(".summary").textContent,
-})"""
 
 
 def points(path):
@@ -20,15 +12,15 @@ def points(path):
 
 def check(page):
     """Path, dots and what is said, for the rate and the steps that are chosen."""
-    shown = page.locator("figure").evaluate(READ)
+    shown = read(page)
     rate, steps = shown["inputs"][0], int(shown["inputs"][1])
     solved = orbit.nodes(rate, steps)
     close(points(shown["paths"]["solved"]), solved, 3, 1e-9)
     close(points(shown["paths"]["found"]), solved[::steps], 3, 1e-9)
     close(points(shown["paths"]["exact"]), orbit.exact(rate), 3, 1e-9)
     radius = np.linalg.norm(solved[-1])
-    close(numbers(shown["radius"]), [radius], 3, 1e-9)
-    assert f"radius {shown['radius']} after" in shown["summary"]
+    close(numbers(shown["outputs"]["radius"]), [radius], 3, 1e-9)
+    assert f"radius {shown['outputs']['radius']} after" in shown["summary"]
     assert f"{orbit.behind(rate, steps):.1f}° behind" in shown["summary"]
     return radius
 

@@ -3,22 +3,14 @@
 import re
 
 import numpy as np
-from explorables import FRAGMENTS, close, numbers
+from explorables import FRAGMENTS, close, numbers, read
 
 from posedu.explorables import shaken
-
-READ = """(figure) => ({
-  paths: Object.fromEntries([...figure.querySelectorAll("svg path[class]")].map(
-    (p) => [p.getAttribute("class"), p.getAttribute("d")])),
-  inputs: [...figure.querySelectorAll("input")].map((i) => i.valueAsNumber),
-  outputs: [...figure.querySelectorAll("output")].map((o) => o.textContent),
-  summary: figure.querySelector(".summary").textContent,
-})"""
 
 
 def check(page):
     """Dots, lines and words; returns how many neighbours are swapped."""
-    shown = page.locator("figure").evaluate(READ)
+    shown = read(page)
     jitter, shift, level = shown["inputs"]
     at = shaken.places(jitter, shift, level)
     x = shaken.ZERO + shaken.PIXELS * at
@@ -26,7 +18,7 @@ def check(page):
     ends = re.findall(r"L([\d.]+),([\d.]+)", shown["paths"]["ways"])
     close(np.array(ends, float)[:, 0], x, 2)
     scale = shaken.scale(level)
-    close(numbers(" ".join(shown["outputs"])), [jitter, shift, scale], 2)
+    close(numbers(" ".join(shown["outputs"].values())), [jitter, shift, scale], 2)
     count, least = numbers(shown["summary"])
     close(least, scale * (1 - 2 * jitter), 2)
     assert count == (np.diff(at) < -1e-9).sum()

@@ -2,18 +2,9 @@
 
 import numpy as np
 import pytest
-from explorables import FRAGMENTS, close, numbers
+from explorables import FRAGMENTS, close, numbers, read
 
 from posedu.explorables import slower
-
-READ = """(figure) => ({
-  known: figure.querySelector("path.known").getAttribute("d"),
-  new: figure.querySelector("path.new").getAttribute("d"),
-  chosen: [...figure.querySelectorAll("select")].map((s) => s.value),
-  doublings: figure.querySelector("input").valueAsNumber,
-  shown: figure.querySelector("output.doublings").textContent,
-  summary: figure.querySelector(".summary").textContent,
-})"""
 
 
 def points(path):
@@ -23,13 +14,13 @@ def points(path):
 
 def check(page):
     """Every dot, its colour and the sentence, for what is chosen."""
-    shown = page.locator("figure").evaluate(READ)
+    shown = read(page)
     method, base, d = shown["chosen"]
-    chosen = method, 2.0 ** shown["doublings"], float(base), int(d)
+    chosen = method, 2.0 ** shown["inputs"][0], float(base), int(d)
     for name, path in zip(("known", "new"), slower.dots(*chosen), strict=True):
-        close(points(shown[name]), points(path), 1, 0.051)
+        close(points(shown["paths"][name]), points(path), 1, 0.051)
     assert shown["summary"] == slower.said(*chosen)
-    assert numbers(shown["shown"]) == [chosen[1]]
+    assert numbers(shown["outputs"]["doublings"]) == [chosen[1]]
 
 
 @pytest.mark.parametrize("method", slower.METHODS)

@@ -1,31 +1,24 @@
 """A row beside all others, under the controls: the reference face's tables."""
 
 import numpy as np
-from explorables import FRAGMENTS, close, numbers
+from explorables import FRAGMENTS, close, numbers, read
 
 from posedu.explorables import rows
-
-READ = """(figure) => ({
-  stems: figure.querySelector("path.stems").getAttribute("d"),
-  band: figure.querySelector("path.band").getAttribute("d"),
-  inputs: [...figure.querySelectorAll("input")].map((i) => i.valueAsNumber),
-  outputs: [...figure.querySelectorAll("output")].map((o) => o.textContent),
-  kind: figure.querySelector("select").value,
-  shuffled: figure.querySelector("button").getAttribute("aria-pressed") === "true",
-  summary: figure.querySelector(".summary").textContent,
-})"""
 
 
 def check(page):
     """Stems, band and what is said; returns the cosines."""
-    shown = page.locator("figure").evaluate(READ)
+    shown = read(page)
     row, power = map(int, shown["inputs"])
-    found = rows.cosines(shown["kind"], 2**power, row, shuffled=shown["shuffled"])
+    shuffled = page.locator("button").get_attribute("aria-pressed") == "true"
+    found = rows.cosines(*shown["chosen"], 2**power, row, shuffled=shuffled)
     limit = rows.bound(2**power)
-    drawn = np.reshape(numbers(shown["stems"].replace("V", " ")), (-1, 3))
+    drawn = np.reshape(numbers(shown["paths"]["stems"].replace("V", " ")), (-1, 3))
     close(drawn, np.stack((range(48), np.zeros(48), found), -1), 4, 1e-9)
-    close(numbers(shown["band"].replace("H", " "))[1:4], [-limit, 47.5, limit], 4)
-    assert shown["outputs"] == [str(row), str(2**power)]
+    close(
+        numbers(shown["paths"]["band"].replace("H", " "))[1:4], [-limit, 47.5, limit], 4
+    )
+    assert list(shown["outputs"].values()) == [str(row), str(2**power)]
     assert shown["summary"] == rows.said(found, row, limit)
     return found
 

@@ -4,30 +4,23 @@ import math
 
 import numpy as np
 import pytest
-from explorables import FRAGMENTS, close, numbers
+from explorables import FRAGMENTS, close, numbers, read
 
 from posedu.explorables import temperature
 from posedu.numpy.attention import softmax
 
-READ = """(figure) => ({
-  ...Object.fromEntries(["weight", "plain", "entropy", "start"].map(
-    (name) => [name, figure.querySelector(`path.${name}`).getAttribute("d")])),
-  formula: figure.querySelector("select").value,
-  values: [...figure.querySelectorAll("input")].map((i) => i.valueAsNumber),
-  summary: figure.querySelector(".summary").textContent,
-})"""
-
 
 def check(page):
     """The curves, the mark and the sentence, for what is chosen."""
-    shown = page.locator("figure").evaluate(READ)
-    gap, doublings = shown["values"]
-    weight, entropy = temperature.paths(shown["formula"], gap)
+    shown = read(page)
+    gap, doublings = shown["inputs"]
+    (formula,) = shown["chosen"]
+    weight, entropy = temperature.paths(formula, gap)
     plain, _ = temperature.paths("none", gap)
     for name, path in ("weight", weight), ("entropy", entropy), ("plain", plain):
-        close(numbers(shown[name]), numbers(path), 4, 1e-9)
-    close(numbers(shown["start"]), numbers(temperature.start(shown["formula"])), 3)
-    expected = temperature.said(shown["formula"], gap, int(doublings))
+        close(numbers(shown["paths"][name]), numbers(path), 4, 1e-9)
+    close(numbers(shown["paths"]["start"]), numbers(temperature.start(formula)), 3)
+    expected = temperature.said(formula, gap, int(doublings))
     assert shown["summary"] == expected
 
 

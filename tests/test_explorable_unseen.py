@@ -3,17 +3,9 @@
 import re
 
 import numpy as np
-from explorables import FRAGMENTS, close, numbers
+from explorables import FRAGMENTS, close, numbers, read
 
 from posedu.explorables import unseen
-
-READ = """(figure) => ({
-  paths: Object.fromEntries([...figure.querySelectorAll("svg path[class]")].map(
-    (p) => [p.getAttribute("class"), p.getAttribute("d")])),
-  sliders: [...figure.querySelectorAll("input")].map((i) => i.valueAsNumber),
-  base: figure.querySelector("select").value,
-  summary: figure.querySelector(".summary").textContent,
-})"""
 
 
 def bars(path):
@@ -24,10 +16,10 @@ def bars(path):
 
 def check(page):
     """Both kinds of bars, and the words, for what is chosen; how many pairs are new."""
-    shown = page.locator("figure").evaluate(READ)
-    trained, factor = map(int, shown["sliders"])
+    shown = read(page)
+    trained, factor = map(int, shown["inputs"])
     lengths = 2**trained, 2 ** (trained + factor)
-    seen, reached = unseen.drawn(float(shown["base"]), *lengths)
+    seen, reached = unseen.drawn(float(*shown["chosen"]), *lengths)
     new = reached > seen
     for name, low, high in (("seen", 0 * seen, seen), ("new", seen, reached)):
         at, bottom, top = bars(shown["paths"][name])

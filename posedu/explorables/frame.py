@@ -50,6 +50,20 @@ class Choice:
 
 
 @dataclass(frozen=True)
+class Text:
+    """Room for text of several lines, written or pasted."""
+
+    name: str
+    label: str
+    value: str
+
+    def __str__(self) -> str:
+        return f"""<div class="control"><label><span>{self.label}</span>
+<textarea name="{self.name}" rows="9" spellcheck="false" autocomplete="off"
+ autocapitalize="off">{html.escape(self.value)}</textarea></label></div>"""
+
+
+@dataclass(frozen=True)
 class Reveal:
     """A button that shows what the reader has predicted; pressed again, it hides it."""
 
@@ -87,11 +101,13 @@ class Explorable:
 def explorable(
     name: str,
     picture: str,
-    controls: Sequence[Slider | Choice | Reveal | Switch],
+    controls: Sequence[Slider | Choice | Text | Reveal | Switch],
     *,
     said: str,
     caption: str,
     numbers: Any = None,
+    script: str = "",
+    below: str = "",
 ) -> Explorable:
     """Frame a picture, with ``name.js`` beside this file to redraw it.
 
@@ -109,7 +125,12 @@ def explorable(
         What the figure claims.
     numbers
         From the reference face, for the script: whatever JSON can hold.
+    script
+        In place of ``name.js``.
+    below
+        SVG and HTML that come after the controls and what is said.
     """
+    script = script or _read(f"{name}.js")
     given = "" if numbers is None else html.escape(json.dumps(numbers), quote=True)
     return Explorable(f"""<style>
 {_read("frame.css")}</style><figure class="posedu-explorable" data-name="{name}"
@@ -119,10 +140,11 @@ def explorable(
 {"".join(map(str, controls))}
 </div>
 <p class="summary" aria-live="polite">{said}</p>
+{below}
 <p class="still">This picture stands still; where scripts run, it answers to you.</p>
 <figcaption>{caption}</figcaption>
 </figure><script>
-{_read("frame.js")}{_read(f"{name}.js")}</script>""")
+{_read("frame.js")}{script}</script>""")
 
 
 @cache

@@ -1,0 +1,41 @@
+posedu.live("far", ({ find }) => {
+  const trained = 24;
+  const offsets = (way, n, window, size) => {
+    const keys = Array.from({ length: n }, (_, key) => key), last = n - 1;
+    if (way === "sinks") {
+      const gap = Math.max(0, n - size - window);
+      return keys.map((key) => key < size ? last - gap - key
+        : key < size + gap ? null : last - key);
+    }
+    if (way === "rope") return keys.map((key) => last - key);
+    if (way === "chunks") {
+      const chunk = window + size, top = chunk + window, inside = last % chunk;
+      return keys.map((key) => {
+        const behind = Math.floor(last / chunk) - Math.floor(key / chunk);
+        const query = behind === 0 ? inside
+          : behind === 1 ? Math.min(inside + chunk, top) : Math.min(2 * chunk - 1, top);
+        return query - key % chunk;
+      });
+    }
+    const shift = window - Math.floor(window / size);
+    return keys.map((key) => last - key < window ? last - key
+      : way === "constant" ? window
+      : Math.floor(last / size) - Math.floor(key / size) + shift);
+  };
+
+  return ({ way, tokens, window, size }) => {
+    const found = offsets(way, tokens, window, size);
+    find("path.seen").setAttribute("d", found.map(
+      (at, key) => at === null ? "" : `M${key},${at}h0.8`
+    ).join(""));
+    const seen = found.filter((at) => at !== null), largest = Math.max(...seen);
+    return {
+      tokens: String(tokens),
+      window: String(window),
+      size: String(size),
+      summary: `Of ${tokens} tokens the last one sees ${seen.length}, at ` +
+        `${new Set(seen).size} different offsets up to ${largest}: ` +
+        `${largest < trained ? "within" : "beyond"} the ${trained - 1} of training.`,
+    };
+  };
+});

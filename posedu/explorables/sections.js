@@ -1,0 +1,31 @@
+posedu.live("sections", ({ find }) => {
+  const base = 1e6, pairs = 64, low = 2, width = 16;
+  const sections = {
+    contiguous: [16, 24, 24], strided: [24, 20, 20], alternating: [20, 22, 22],
+  };
+  const owners = {
+    contiguous: (p, [t, h]) => p < t ? 0 : p < t + h ? 1 : 2,
+    strided: (p, own) => Math.floor(p / 3) < own[p % 3] ? p % 3 : 0,
+    alternating: (p, [, h, w]) => p < h + w ? 1 + p % 2 : 0,
+  };
+  const waves = Array.from({ length: pairs }, (_, p) => 2 * Math.PI * base ** (p / pairs));
+  const ticks = (own) =>
+    own.map((wave) => `M${(width * (Math.log2(wave) - low)).toFixed(2)},8V30`).join("");
+
+  return ({ model, span }) => {
+    const steps = 2 ** span;
+    const said = ["time", "rows", "columns"].map((name, axis) => {
+      const own = waves.filter((_, p) => owners[model](p, sections[model]) === axis);
+      const turned = own.filter((wave) => wave <= steps);
+      find(`path.turned${axis}`).setAttribute("d", ticks(turned));
+      find(`path.rest${axis}`).setAttribute("d", ticks(own.filter((wave) => wave > steps)));
+      return `${turned.length} of ${own.length} pairs of ${name}`;
+    });
+    find("path.mark").setAttribute("d", `M${66 + width * (span - low)},8V146`);
+    return {
+      span: steps.toLocaleString("en"),
+      summary: `Over ${steps.toLocaleString("en")} steps ${said[0]}, ${said[1]} and ` +
+        `${said[2]} complete a turn.`,
+    };
+  };
+});
