@@ -88,13 +88,15 @@ def reference(encoding, variant, d, heads):
         return face(x, **keywords)
     if encoding.kind == "layers":
         return follow(steps, face(**keywords), q, k, v, x, np.arange(4))
-    return attend(q, k, v, face(**keywords), x=x, causal=module.needs_causal)
+    at = np.arange(4) if encoding.axes is None else rng.normal(size=(4, encoding.axes))
+    options = dict(x=x, causal=module.needs_causal, positions=at)
+    return attend(q, k, v, face(**keywords), **options)
 
 
 @variants_of("features")
 def test_three_faces_take_each_variant_and_agree(encoding, variant):
     d = 2 * encoding.divisor(variant)
-    pair = features._Pair(encoding, variant, d, 0)
+    pair = features.Pair(encoding, variant, d, 0)
     x, positions = tokens(encoding, variant, d)
     x = x if pair.heads else x[0]
     expected = pair.forward(x, positions)

@@ -359,6 +359,14 @@ def _counted(tokens, layers):
     return vectors[0, -1]
 
 
+def _xpos(q, k, at, gamma, span):
+    doors = rotary.xpos(
+        layout="interleaved", centre=at.mean(), gamma=gamma, scale_base=span
+    )
+    found = attention.steps(q[None], k[None], k[None], doors, positions=at)
+    return np.tril(found.logits[0] * np.sqrt(q.shape[1]))
+
+
 OURS = {
     "order-5": lambda queries, keys: attention.causal_mask(keys)[-queries:],
     "order-7": attention.softmax,
@@ -420,6 +428,15 @@ OURS = {
     "terms-6": _tupe,
     "functions-2": _fire,
     "functions-5": _dape,
+    "several-1": lambda sections: rotary.m_rope_axes(sections, order="strided"),
+    "several-2": lambda parts: (
+        rotary.m_rope_positions(parts, after="largest").max() + 1
+    ),
+    "several-3": lambda s, h, w: rotary.m_rope_positions(
+        [s, (1, h, w)], after="largest"
+    )[s:],
+    "several-6": lambda s: rotary.cayley(s[np.triu_indices(len(s), 1)]),
+    "several-7": lambda c: rotary.circulant_frequencies(c[None])[:-1, 0],
     "slower-3": lambda d, base, trained, factor: rotary.yarn(
         geometric(d, base=base), factor=factor, trained=trained, ramp="index"
     ),
@@ -435,6 +452,17 @@ OURS = {
         .rotate(q[None], q[None], at)[0][0]
         .numpy()
     ),
+    "cache-3": lambda keys, old, new, w: rotary.rerotation(
+        keys, new - old, layout="interleaved", frequencies=w
+    ),
+    "cache-4": lambda i, j, window, group: rotary.extended_offsets(
+        i, j, far="grouped", window=window, group=group, join="floor"
+    ),
+    "values-3": lambda weights, v, at: rotary.rope(
+        weights @ rotary.rope(v, at, layout="interleaved"), -at, layout="interleaved"
+    ),
+    "values-4": _xpos,
+    "values-5": rotary.inverse_camera_matrix,
     "tape-3": _tape_heard,
     "tape-4": _tape_mixed,
     "stickbreaking-3": lambda z: stickbreaking.break_stick(z, attend_current=False)[0],

@@ -235,7 +235,7 @@ def test_a_kink_is_noticed_and_the_input_drawn_again():
     tally = Tally()
     record = CATALOG["cope"]
     shape = replace(inside.SHAPES[2], slopes="none")
-    inside._drawn(tally, record, record.variants[2], shape, 0)
+    inside.drawn(tally, record, record.variants[2], shape, 0)
     assert tally.redrawn
     text = CrossCheck("cope", (), tally.redrawn).caption()
     assert f"{tally.redrawn} inputs next to a kink were drawn again" in text

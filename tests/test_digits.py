@@ -12,14 +12,22 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from posedu.experiments import digits, training
-from posedu.experiments.digits import ARMS, SHIFTS, SIDE, VIEWS, Result, Settings
-from posedu.torch import Encoding, FoPE, grid
+from posedu.experiments.digits import (
+    ALL,
+    ARMS,
+    SHIFTS,
+    SIDE,
+    VIEWS,
+    Result,
+    Settings,
+)
+from posedu.torch import GTA, Encoding, FoPE, grid
 
 ROOT = Path(__file__).parents[1]
 # Two layers: before training the class token asks nothing in the first.
 SMALL = Settings(epochs=1, layers=2, heads=1, d=8)
-RELATIVE = [name for name, arm in ARMS.items() if arm.relative]
-OTHERS = [name for name, arm in ARMS.items() if not arm.relative]
+RELATIVE = [name for name, arm in ALL.items() if arm.relative]
+OTHERS = [name for name, arm in ALL.items() if not arm.relative]
 EPS = torch.finfo(torch.float64).eps
 COORDINATES = {
     "liere": "ends",
@@ -30,7 +38,7 @@ COORDINATES = {
 
 def model_of(name, seed=0):
     with torch.random.fork_rng(devices=[]):
-        return digits.build(ARMS[name], SMALL, seed).double()
+        return digits.build(ALL[name], SMALL, seed).double()
 
 
 def some_images(width, height, seed=0):
@@ -62,25 +70,26 @@ def test_pixels_refuse_another_rule():
         digits.pixels(8, 8, "resized")
 
 
-@pytest.mark.parametrize("name", ARMS)
+@pytest.mark.parametrize("name", ALL)
 def test_the_training_coordinates_are_the_papers(name):
-    positions = ARMS[name].positions(digits.pixels(SIDE, SIDE, "interpolated"))
+    positions = ALL[name].positions(digits.pixels(SIDE, SIDE, "interpolated"))
     published = grid(SIDE, SIDE, coordinates=COORDINATES.get(name, "index"))
+    published = published / 8 if name == "gta" else published
     assert torch.allclose(positions[1:], published, rtol=0, atol=EPS)
     middle = 0.5 if name.startswith("comrope") else 0.0
     assert positions[0].tolist() == [middle, middle]
 
 
-@pytest.mark.parametrize("name", ARMS)
+@pytest.mark.parametrize("name", ALL)
 def test_a_shift_moves_every_token_the_class_token_too_by_pixels(name):
     here = digits.pixels(5, 3, "interpolated")
-    moved = ARMS[name].positions(here, (2, -1)) - ARMS[name].positions(here)
-    unit = 8 if name.startswith("comrope") else 7 if name == "liere" else 1
+    moved = ALL[name].positions(here, (2, -1)) - ALL[name].positions(here)
+    unit = 8 if name.startswith(("comrope", "gta")) else 7 if name == "liere" else 1
     expected = torch.tensor([2.0, -1.0]).double() / unit
     assert torch.allclose(moved, expected.expand(16, 2))
 
 
-@pytest.mark.parametrize("name", ARMS)
+@pytest.mark.parametrize("name", ALL)
 def test_training_moves_comrope_s_pixels_within_their_patches_and_no_others(
     name, monkeypatch
 ):
@@ -94,9 +103,9 @@ def test_training_moves_comrope_s_pixels_within_their_patches_and_no_others(
         ),
     )
     (images, labels), _ = digits.split(1)
-    model = digits.build(ARMS[name], SMALL, 1)
-    digits.fit(model, ARMS[name], images[:128], labels[:128], SMALL, 1)
-    still = ARMS[name].positions(digits.pixels(SIDE, SIDE, "interpolated"))
+    model = digits.build(ALL[name], SMALL, 1)
+    digits.fit(model, ALL[name], images[:128], labels[:128], SMALL, 1)
+    still = ALL[name].positions(digits.pixels(SIDE, SIDE, "interpolated"))
     first, second, *loss = (positions - still for positions in seen)
     assert loss and not any(moved.any() for moved in loss)
     if name.startswith("comrope"):
@@ -126,6 +135,19 @@ def test_the_learned_table_is_read_at_x_y_between_and_beyond_its_entries():
     )
     assert torch.allclose(read, torch.stack(expected), rtol=0, atol=16 * EPS)
     assert torch.equal(backwards, read.flip(0))
+
+
+def test_flat_gta_is_that_of_a_camera_that_stands_still():
+    flat, whole = digits.FlatGTA(8), GTA(8, image_dim=8)
+    x, places = torch.randn(3, 1, 2, 5, 8).double(), torch.rand(5, 2).double()
+    poses = torch.cat((torch.zeros(5, 6), places), -1)
+    for ours, theirs in zip(
+        (*flat.rotate(x[0], x[1], places), flat.values(x[2], places)),
+        (*whole.rotate(x[0], x[1], poses), whole.values(x[2], poses)),
+        strict=True,
+    ):
+        assert torch.equal(ours, theirs) and not torch.allclose(ours, x[0])
+    assert torch.equal(flat.output(x[0], places), whole.output(x[0], poses))
 
 
 def test_raster_fope_is_fope_at_the_raster_index():
@@ -167,7 +189,7 @@ def test_a_common_shift_changes_no_logit_of_a_relative_encoding(
 ):
     model, images = model_of(name, seed), some_images(*size, seed)
     places = digits.pixels(*size, "extrapolated")
-    here, there = (ARMS[name].positions(places, s) for s in ((0.0, 0.0), shift))
+    here, there = (ALL[name].positions(places, s) for s in ((0.0, 0.0), shift))
     with torch.no_grad():
         change = (model(images, there) - model(images, here)).abs()
     assert (change <= rounding_bound(model, images, here, there)).all()
@@ -177,7 +199,7 @@ def test_a_common_shift_changes_no_logit_of_a_relative_encoding(
 @pytest.mark.parametrize("seed", range(3))
 def test_it_changes_the_logits_of_the_others(name, seed):
     _, changes = digits.shift_changes(
-        model_of(name, seed), ARMS[name], some_images(SIDE, SIDE, seed)
+        model_of(name, seed), ALL[name], some_images(SIDE, SIDE, seed)
     )
     assert changes.keys() == SHIFTS.keys()
     assert min(change.abs().max() for change in changes.values()) > 1e-4
@@ -186,8 +208,8 @@ def test_it_changes_the_logits_of_the_others(name, seed):
 @pytest.mark.parametrize("name", [name for name in RELATIVE if name != "none"])
 def test_it_does_so_to_all_if_the_class_token_stays_behind(name):
     model, images = model_of(name), some_images(5, 3)
-    here = ARMS[name].positions(digits.pixels(5, 3, "extrapolated"))
-    there = ARMS[name].positions(digits.pixels(5, 3, "extrapolated"), (1, 2))
+    here = ALL[name].positions(digits.pixels(5, 3, "extrapolated"))
+    there = ALL[name].positions(digits.pixels(5, 3, "extrapolated"), (1, 2))
     there[0] = here[0]
     with torch.no_grad():
         change = (model(images, there) - model(images, here)).abs().max()
@@ -239,7 +261,7 @@ def test_only_linear_maps_decay(monkeypatch):
     monkeypatch.setattr(training, "AdamW", Spy)
     model = model_of("liere").float()
     images = some_images(SIDE, SIDE).float()
-    digits.fit(model, ARMS["liere"], images, torch.tensor([3]), SMALL, 0)
+    digits.fit(model, ALL["liere"], images, torch.tensor([3]), SMALL, 0)
     decayed, others = ({*group["params"]} for group in groups)
     assert groups[0]["weight_decay"] == SMALL.decay and groups[1]["weight_decay"] == 0
     trained = {p for p in model.parameters() if p.requires_grad}

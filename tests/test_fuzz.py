@@ -562,6 +562,7 @@ def test_the_faces_of_an_encoding_agree(name, seed):
     parameters = {n.replace(".", "_"): p for n, p in module.named_parameters()}
     options = case.encoding.keywords(case.variant, d=case.d, heads=case.heads)
     options |= {n: case.keywords[n] for n in case.variant.options}
+    options |= {n: case.sizes[n] for n in case.encoding.face_sizes}
     keywords = options | {n: array_of(p) for n, p in parameters.items()}
     given = {n: array_of(t) for n, t in case.given.items()}
     expected = attempt(f"{name}, reference", case.slow, given, keywords)

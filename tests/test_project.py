@@ -113,7 +113,8 @@ def test_without_the_book_s_tools_its_tests_are_left_out_and_the_others_run(
         for path in (ROOT / "tests").rglob("*.py")
         if not conftest.pytest_ignore_collect(path)
     }
-    commands = {"mutants": {"coverage"}, "rope_types": {"transformers"}}
+    oracles = [path.stem for path in (ROOT / "tests/oracles").glob("*.py")]
+    commands = {"mutants": {"coverage"}} | {name: {"transformers"} for name in oracles}
     known = installed | {*sys.stdlib_module_names} | {*kept, "probes"} - {*commands}
     foreign = {name: imports - known for name, imports in kept.items()}
     assert {name: f for name, f in foreign.items() if f} == commands

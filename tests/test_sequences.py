@@ -23,6 +23,7 @@ from torch.nn import functional
 
 from posedu.experiments import runs, sequences, training
 from posedu.experiments.sequences import (
+    ALL,
     ARMS,
     COPIED,
     IGNORED,
@@ -34,7 +35,16 @@ from posedu.experiments.sequences import (
     Settings,
 )
 from posedu.provenance import provenance
-from posedu.torch import CoPE, Encoding, FoX, RoPE, StickBreaking, folding, routes
+from posedu.torch import (
+    TAPE,
+    CoPE,
+    Encoding,
+    FoX,
+    RoPE,
+    StickBreaking,
+    folding,
+    routes,
+)
 
 ROOT = Path(__file__).parents[1]
 SMALL = Settings(steps=3, batch=4, length=16, heads=2, d=4, tested=6)
@@ -58,7 +68,7 @@ def batch_of(task, batch, length, trained, seed=0):
 
 def model_of(name, task="recall", seed=0, settings=SMALL):
     with torch.random.fork_rng(devices=[]):
-        return Model(ARMS[name], TASKS[task], settings, seed)
+        return Model(ALL[name], TASKS[task], settings, seed)
 
 
 # --- The tasks: what is asked after a token, from it and those before it alone
@@ -209,10 +219,11 @@ KINDS = {
     "fox-spread": FoX,
     "cope": CoPE,
     "stickbreaking": StickBreaking,
+    "tape": TAPE,
 }
 
 
-@pytest.mark.parametrize("name", ARMS)
+@pytest.mark.parametrize("name", ALL)
 def test_every_layer_has_the_encoding_and_takes_its_route(name, monkeypatch):
     calls = []
 
@@ -226,7 +237,7 @@ def test_every_layer_has_the_encoding_and_takes_its_route(name, monkeypatch):
     kinds = [type(block.attention.encoding) for block in model.trunk.blocks]
     assert kinds == [KINDS[name]] * SMALL.layers
     model(batch_of("recall", 2, 16, 16)[0])
-    assert len(calls) == (0 if ARMS[name].route == "eager" else SMALL.layers)
+    assert len(calls) == (0 if ALL[name].route == "eager" else SMALL.layers)
 
 
 def test_the_encodings_are_made_for_the_training_length_and_as_published():
@@ -258,7 +269,7 @@ def test_stick_breaking_has_no_stock_kernel():
         Model(replace(ARMS["stickbreaking"], route="sdpa"), TASKS["count"], SMALL, 0)
 
 
-@pytest.mark.parametrize("name", ARMS)
+@pytest.mark.parametrize("name", ALL)
 def test_nothing_is_said_of_tokens_to_come(name):
     tokens, _ = batch_of("recall", 3, 24, 16)
     other = tokens.clone()
@@ -274,11 +285,15 @@ def test_nothing_is_said_of_tokens_to_come(name):
 def test_of_a_seed_all_arms_start_from_the_same_weights():
     def shared(name, seed):
         weights = model_of(name, seed=seed).state_dict()
-        return {key: value for key, value in weights.items() if "encoding" not in key}
+        return {
+            key: value
+            for key, value in weights.items()
+            if "encoding" not in key and "input" not in key
+        }
 
     first = shared("none", 0)
     assert first.keys() == model_of("none").state_dict().keys()
-    for name in ARMS:
+    for name in ALL:
         other = shared(name, 0)
         assert other.keys() == first.keys()
         assert all(torch.equal(other[key], first[key]) for key in first), name
@@ -303,7 +318,7 @@ def recorded(name, task, seed):
 def test_of_a_seed_all_arms_get_the_same_sequences_and_fresh_ones_to_test(task):
     first = recorded("none", task, 0)
     assert [len(tokens) for tokens in first] == [SMALL.batch] * 3 + [SMALL.tested]
-    for name in ARMS:
+    for name in ALL:
         assert all(map(torch.equal, recorded(name, task, 0), first)), name
     assert not any(map(torch.equal, recorded("none", task, 1), first))
     rows = [tuple(row) for tokens in first for row in tokens[:, :16].tolist()]

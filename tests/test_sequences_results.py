@@ -179,3 +179,19 @@ def test_every_encoding_is_drawn_at_every_task(committed):
     rope = 100 * committed.accuracy("copy", "rope", 512).mean()
     assert f"RoPE from 100 to {rope:.0f} percent" in figure.alt
     assert "over 4 seeds" in figure.caption
+
+
+def test_tape_is_counted_apart_and_beside_rope():
+    """Its verdicts are of differences within seeds, and it is no row of the others."""
+    flat = (0.5,) * 4
+    runs = {("copy", "none"): flat, ("copy", "rope"): flat}
+    result = made_up({**runs, ("copy", "tape"): (0.9, 0.5, 0.4, 0.5)})
+    assert result.encodings("copy") == ["none", "rope"]
+    none, rope, tape = rows_of(results.moving(result))
+    assert [row["encoding"] for row in (none, rope, tape)] == [
+        *("no encoding", "RoPE", "TAPE")
+    ]
+    assert rope["L = 64"] == "50.0 ± 0.0" and tape["L = 64"] == "90.0 ± 0.0 ✓"
+    assert [tape[f"L = {n}"][-1] for n in LENGTHS] == [*"✓?✗?"]
+    caption = results.moving(result).caption()
+    assert "(✓) 1 times of 4" in caption and "(✗) 1 times" in caption

@@ -464,7 +464,7 @@ def test_what_is_not_in_the_book_is_not_in_it():
         terms |= {line for line in block.splitlines() if line and line[0] != " "}
         for entry in block.strip().split("\n\n"):
             assert "arxiv.org/abs/" in entry, entry
-    assert {"xPos", "M-RoPE"} <= terms
+    assert {"RoPE++", "GRAPE"} <= terms
     for record in (*CATALOG.values(), *FREQUENCY_MAPS.values()):
         if record.page:
             assert {record.name.lower(), record.title.lower()}.isdisjoint(

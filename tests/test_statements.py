@@ -29,10 +29,16 @@ NOT_MET = {
     "fope-offset": "FoPE is met by name, without a formula of either form",
     "pope": "younger than what is met",
     "log-n": "a temperature, which is not met among encodings",
+    "rerotation": "what is done with a cache, not an encoding",
+    "self-extend": "what is done with a trained model, not an encoding",
+    "mla": "a cache, of which more is met than of its positions",
     "inkling": "younger than what is met",
     "cape": "met by a title alone",
     "randomised": "younger than what is met",
     "pose": "younger than what is met",
+    "gta": "met in its own paper alone",
+    "m-rope": "younger than what is met",
+    "string": "met by its theorem alone, without a form",
     "deberta": "not met beside Transformer-XL, T5 and TUPE",
 }
 

@@ -3,6 +3,8 @@
 import json
 import math
 from dataclasses import replace
+from itertools import product
+from pathlib import Path
 
 import pytest
 import torch
@@ -11,6 +13,7 @@ from posedu.experiments import characters, stretched
 from posedu.experiments.characters import CHOOSING, standard_library
 from posedu.experiments.stretched import (
     FACTORS,
+    METHOD,
     METHODS,
     MODELS,
     TRIED,
@@ -22,6 +25,7 @@ from posedu.experiments.stretched import (
 )
 from posedu.torch import Encoding, LogN, RoPE
 
+ROOT = Path(__file__).parents[1]
 SMALL = Settings(steps=2, batch=3, length=8, heads=2, d=4, tested=5, tuning=1)
 
 
@@ -179,3 +183,14 @@ def test_what_is_no_experiment_is_refused(case):
     call, message = REFUSED[case]
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_the_committed_result_is_whole():
+    result = Result.load(ROOT / "book/data/stretched-cpu.json")
+    text = result.settings.text
+    assert result.settings == Settings(text=text) and result.method == METHOD
+    assert result.complete and result.encodings() == list(MODELS)
+    assert {run.seed for run in result.choosing()} == {*CHOOSING}
+    reported = {(run.encoding, run.seed) for run in result.reported()}
+    assert reported == {*product(MODELS, range(3, 8))}
+    assert all(made["commit"].isalnum() for made in result.made())

@@ -66,6 +66,8 @@ def call(encoding, given, d, positions=(0, 1)):
         places = heads, heads, heads, sp.ones(2, 2 * d), positions
         return follow(steps, face(**given), *places)
     if encoding.kind == "doors":
+        if encoding.axes is not None:
+            positions = [[at] * encoding.axes for at in positions]
         options = {"x": sp.ones(2, 2 * d), "positions": positions}
         return attend(heads, heads, heads, face(**given), **options)
     places = [

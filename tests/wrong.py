@@ -649,6 +649,85 @@ def pope_with_the_phase_added(q, k, delta):
     return _pope(q, k, delta, 0, omega, _softplus)
 
 
+# xPos: queries and keys of one head, positions, d → what rotate gives, interleaved.
+
+
+def _interleaved(x, angle):
+    a, b = x[..., ::2], x[..., 1::2]
+    cos, sin = np.cos(angle), np.sin(angle)
+    return _interleave(a * cos - b * sin, a * sin + b * cos)
+
+
+def _xpos(q, k, positions, power, key_power=None):
+    d = q.shape[-1]
+    angle = positions[:, None] * 10000.0 ** (-np.arange(0, d, 2) / d)
+    own = 1 / power if key_power is None else key_power
+    return _interleaved(q, angle) * power, _interleaved(k, angle) * own
+
+
+def _xpos_power(positions, d):
+    zeta = (np.arange(0, d, 2) / d + 0.4) / 1.4
+    return zeta ** (positions[:, None] / 512)
+
+
+def xpos_scales_in_halves(q, k, positions):
+    """rotary-embedding-torch before #34: pairs interleaved, their scales in halves."""
+    power = _xpos_power(positions, q.shape[-1])
+    return _xpos(q, k, positions, np.concatenate((power, power), -1))
+
+
+def xpos_keys_shrink_too(q, k, positions):
+    """One factor for both, as for a rotation."""
+    power = np.repeat(_xpos_power(positions, q.shape[-1]), 2, -1)
+    return _xpos(q, k, positions, power, power)
+
+
+def xpos_centre_of_each(q, k, positions):
+    """Queries centred at their middle, keys at 0."""
+    power = np.repeat(_xpos_power(positions, q.shape[-1]), 2, -1)
+    middle = np.repeat(_xpos_power(positions - positions.mean(), q.shape[-1]), 2, -1)
+    return _xpos(q, k, positions, middle, 1 / power)
+
+
+# Rotated values: out(weights, v, positions, turn), where turn(x, positions) rotates.
+
+
+def values_not_turned_back(weights, v, positions, turn):
+    """AMD-AGI/Primus as #928 found it: no rotation before the output projection."""
+    return weights @ turn(v, positions)
+
+
+def values_turned_on(weights, v, positions, turn):
+    """The output turned as the queries are."""
+    return turn(weights @ turn(v, positions), positions)
+
+
+def values_turned_back_by_keys(weights, v, positions, turn):
+    """Turned back before the sum, by the key's position."""
+    return weights @ turn(turn(v, positions), -positions)
+
+
+# GTA: doors(matrices [tokens, d, d]) → what multiplies q, k and v, output.
+
+
+def gta_transposed_for_inverse(matrices):
+    """Right for rotations alone."""
+    back = matrices.swapaxes(-1, -2)
+    return back, back, matrices
+
+
+def gta_queries_as_keys(matrices):
+    """Queries and keys by one map, as RoPE's."""
+    back = np.linalg.inv(matrices)
+    return back, back, matrices
+
+
+def gta_camera_to_world(matrices):
+    """Poses the other way round: from the camera to the world."""
+    back = np.linalg.inv(matrices)
+    return back.swapaxes(-1, -2), matrices, back
+
+
 # Fourier features: features(positions, b) → [tokens, 2 pairs], sines first.
 
 
@@ -736,3 +815,86 @@ def cape_is_padding(tokens, length):
 def sampled_with_replacement(rng, tokens, limit):
     """Sorted, but two tokens may share a place."""
     return np.sort(rng.integers(0, limit, tokens))
+
+
+# M-RoPE: the axis of each pair, or of each feature in the half layout.
+
+
+def strided_to_the_end(sections):
+    """XPU-Forces/mojo_opset, pull request 276: 1::3 and 2::3, whatever sections say."""
+    return np.arange(sum(sections)) % len(sections)
+
+
+def contiguous_for_strided(sections):
+    """Qwen2-VL's order for Qwen3-VL's sections."""
+    return np.repeat(np.arange(len(sections)), sections)
+
+
+def sections_of_features(sections):
+    """transformers 5.23.0, hunyuan_vl: each section is doubled, not the list of them.
+
+    So the sections lie over the features, and a pair has one feature in each half.
+    """
+    return np.repeat(np.arange(len(sections)), 2 * np.array(sections))
+
+
+# STRING: the rotation of one position.
+
+
+def circulant_sum(position, coefficients):
+    """exp(Σ x_k (C_k + C_kᵀ)): symmetric generators stretch."""
+    c, n = np.asarray(coefficients), np.arange(np.shape(coefficients)[-1])
+    circulant = c[..., (n[:, None] - n) % len(n)]
+    values, vectors = np.linalg.eigh(
+        np.einsum("k,kij->ij", position, circulant + circulant.swapaxes(-1, -2))
+    )
+    return (vectors * np.exp(values)) @ vectors.T
+
+
+def cayley_of_any(matrix):
+    """(I − A)(I + A)⁻¹ of a matrix that is not skew."""
+    one = np.eye(len(matrix))
+    return (one - matrix) @ np.linalg.inv(one + matrix)
+
+
+# Cached keys moved: offsets at which a query sees them.
+
+
+def moved_by_the_old_position(keys, old, new, turn):
+    """Turned to the new position, as if the cached key were not turned yet."""
+    return turn(keys, new)
+
+
+def moved_backwards(keys, old, new, turn):
+    """By the old position minus the new one."""
+    return turn(keys, old - new)
+
+
+def moved_with_the_amplitude(keys, old, new, turn, amplitude):
+    """The amplitude of cosines and sines once more, which the keys have already."""
+    return amplitude * turn(keys, new - old)
+
+
+# Self-Extend: offsets of queries i and keys j (datamllab/LongLM, commit cdbbb06).
+
+
+def self_extend_without_shift(i, j, window, group):
+    """Far keys come nearer than near ones."""
+    return np.where(i - j < window, i - j, i // group - j // group)
+
+
+def self_extend_of_the_offset(i, j, window, group):
+    """The offset divided, in place of both positions: cached keys cannot serve it."""
+    shift = window - window // group
+    return np.where(i - j < window, i - j, (i - j) // group + shift)
+
+
+def self_extend_one_late(i, j, window, group):
+    """The key at the window counted as near."""
+    shift = window - window // group
+    return np.where(i - j <= window, i - j, i // group - j // group + shift)
+
+
+def self_extend_longest(trained, window, group):
+    """(L − w) G + w tokens (the README), one too many where G does not divide w."""
+    return (trained - window) * group + window

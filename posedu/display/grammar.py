@@ -49,7 +49,7 @@ TOP.3: /\\top(?![a-zA-Z])/
 THIN.3: /(\\[,;: ]|\\q?quad(?![a-zA-Z]))+/
 NAME.2: /\\(hat|tilde|bar|mathbf|mathbb|mathcal) *(\{ *\\?[a-zA-Z0-9]+ *\}|\\?[a-zA-Z0-9])/
       | /\\(alpha|beta|gamma|delta|epsilon|varepsilon|theta|lambda|mu|nu|xi|pi|rho)(?![a-zA-Z])/
-      | /\\(sigma|tau|phi|varphi|psi|omega|zeta|ell|PE|Pi|Sigma|Theta|Phi|Gamma|infty)(?![a-zA-Z])/
+      | /\\(sigma|tau|phi|varphi|psi|omega|zeta|ell|PE|Pi|Sigma|Theta|Phi|Gamma|Delta|infty)(?![a-zA-Z])/
       | /[a-zA-Z]/
 NUMBER: /\d+(\.\d+)?/
 OVER: "/"

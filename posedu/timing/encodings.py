@@ -15,6 +15,7 @@ from posedu.timing.candidates import compiled, copy_of, with_gradient
 from posedu.timing.clock import Run
 from posedu.timing.results import Measurement, Timing, collect, compare
 from posedu.torch import Attention, Sinusoidal, grid
+from posedu.torch._tensors import Positions
 
 
 def _is_rotation(entry: Encoding) -> bool:
@@ -56,15 +57,16 @@ def _at_its_door(
         return _embedded(inputs, module)
     if entry.kind == "layers":
         return _layer(inputs, heads, module)
-    return _attention(inputs, heads, module)
+    return _attention(inputs, heads, module, positions)
 
 
 def _positions(entry: Encoding, length: int, device: torch.device):
-    """0, 1, 2, …, or the cells of the squarest grid of two axes with that many."""
+    """0, 1, 2, …, or the cells of the squarest grid with that many, axis by axis."""
     if entry.axes is None:
         return range(length)
     rows = max(n for n in range(1, math.isqrt(length) + 1) if length % n == 0)
-    return grid(length // rows, rows, coordinates="ends", device=device)
+    cells = grid(length // rows, rows, coordinates="ends", device=device)
+    return torch.stack([cells[:, k % 2] for k in range(entry.axes)], -1)
 
 
 def _limit(entry: Encoding, inputs: tuple[Tensor, ...], heads: int) -> tuple[str, Run]:
@@ -95,7 +97,12 @@ def _layer(inputs: tuple[Tensor, ...], heads: int, module: Module) -> Run:
     return run
 
 
-def _attention(inputs: tuple[Tensor, ...], heads: int, encoding: Module | None) -> Run:
+def _attention(
+    inputs: tuple[Tensor, ...],
+    heads: int,
+    encoding: Module | None,
+    positions: Positions | None = None,
+) -> Run:
     (x,) = inputs
     attention = encoding
     if not isinstance(encoding, Attention):
@@ -103,7 +110,7 @@ def _attention(inputs: tuple[Tensor, ...], heads: int, encoding: Module | None) 
         route = "fused" if has_kernel else None  # the best that serves
         attention = Attention(x.shape[-1], heads, encoding=encoding, route=route)
     attention.to(device=x.device, dtype=x.dtype)
-    return lambda: (attention(x),)
+    return lambda: (attention(x, positions),)
 
 
 def time_encoding(

@@ -283,6 +283,13 @@ def enough(positions, eps, delta):
     return math.ceil(2 * math.log(2 * pairs / delta) / eps**2)
 
 
+def _enough(
+    terms=lambda n: n * (n - 1), factor=2, power=2, log=math.log, whole=math.ceil
+):
+    """With another number of terms, factor, power, logarithm or rounding."""
+    return lambda n, eps, delta: whole(factor * log(terms(n) / delta) / eps**power)
+
+
 ENOUGH = Exercise(
     name="fourier-3",
     title="How many frequencies",
@@ -303,69 +310,57 @@ The probability that any of several things happens is at most the sum of theirs.
         Misconception(
             "One offset",
             "Any of all pairs may be off: add their probabilities.",
-            lambda n, eps, delta: math.ceil(2 * math.log(2 / delta) / eps**2),
+            _enough(terms=lambda n: 2),
         ),
         Misconception(
             "Each pair is counted twice",
             "The offset the other way round has the same estimate.",
-            lambda n, eps, delta: math.ceil(
-                2 * math.log(2 * n * (n - 1) / delta) / eps**2
-            ),
+            _enough(terms=lambda n: 2 * n * (n - 1)),
         ),
         Misconception(
             "A position with itself is counted",
             "At offset 0 the estimate is exact.",
-            lambda n, eps, delta: math.ceil(2 * math.log(n * (n + 1) / delta) / eps**2),
+            _enough(terms=lambda n: n * (n + 1)),
         ),
         Misconception(
             "As many offsets as positions",
             "They have as many offsets as there are pairs, if no two are alike.",
-            lambda n, eps, delta: math.ceil(2 * math.log(2 * n / delta) / eps**2),
+            _enough(terms=lambda n: 2 * n),
         ),
         Misconception(
             "The bound's 2 is forgotten",
             "Too high and too low: each has its probability.",
-            lambda n, eps, delta: math.ceil(
-                2 * math.log(n * (n - 1) / 2 / delta) / eps**2
-            ),
+            _enough(terms=lambda n: n * (n - 1) / 2),
         ),
         Misconception(
             "The error is not squared",
             "The exponent has ε².",
-            lambda n, eps, delta: math.ceil(2 * math.log(n * (n - 1) / delta) / eps),
+            _enough(power=1),
         ),
         Misconception(
             "The exponent has no half",
             "Solve 2 exp(−m ε²/2) for m: the half goes to the other side as a 2.",
-            lambda n, eps, delta: math.ceil(math.log(n * (n - 1) / delta) / eps**2),
+            _enough(factor=1),
         ),
         Misconception(
             "The half stays a half",
             "Solve 2 exp(−m ε²/2) for m: the half goes to the other side as a 2.",
-            lambda n, eps, delta: math.ceil(
-                math.log(n * (n - 1) / delta) / (2 * eps**2)
-            ),
+            _enough(factor=0.5),
         ),
         Misconception(
             "Rounded down",
             "With one fewer the bound does not say so yet.",
-            lambda n, eps, delta: math.floor(
-                2 * math.log(n * (n - 1) / delta) / eps**2
-            ),
+            _enough(whole=math.floor),
         ),
         Misconception(
             "The logarithm of base 2",
             "The bound is an exponential: its inverse is the natural logarithm.",
-            lambda n, eps, delta: math.ceil(
-                2 * math.log2(n * (n - 1) / delta) / eps**2
-            ),
+            _enough(log=math.log2),
         ),
         Misconception(
             "The logarithm of base 10",
             "The bound is an exponential: its inverse is the natural logarithm.",
-            lambda n, eps, delta: math.ceil(
-                2 * math.log10(n * (n - 1) / delta) / eps**2
-            ),
+            _enough(log=math.log10),
         ),
         Misconception(
             "The number of pairs multiplies m",
@@ -579,8 +574,9 @@ def _case(tokens, places, pairs, ridge):
     return both[:tokens], draw(tokens, seed=5), both[tokens:], ridge
 
 
-def _by(gram, out):
-    return lambda f, y, g, ridge: out(f, g) @ np.linalg.solve(gram(f, ridge), y)
+def _by(gram):
+    """With another matrix in place of the Gram matrix and its ridge."""
+    return lambda f, y, g, ridge: g @ f.T @ np.linalg.solve(gram(f, ridge), y)
 
 
 def _eye(f):
@@ -607,48 +603,42 @@ With `seen` $= F$ the weights are $F^\top (F F^\top + \text{ridge} \cdot I)^{-1}
         Misconception(
             "Without the ridge",
             "It is added to the diagonal, and keeps the weights small.",
-            _by(lambda f, ridge: f @ f.T, lambda f, g: g @ f.T),
+            _by(lambda f, ridge: f @ f.T),
         ),
         Misconception(
             "The ridge is squared",
             "It multiplies the square of the weights, itself it is not squared.",
-            _by(lambda f, ridge: f @ f.T + ridge**2 * _eye(f), lambda f, g: g @ f.T),
+            _by(lambda f, ridge: f @ f.T + ridge**2 * _eye(f)),
         ),
         Misconception(
             "The ridge is halved",
             "Both squares have the factor 1, so the slope's 2 cancels in both.",
-            _by(lambda f, ridge: f @ f.T + ridge / 2 * _eye(f), lambda f, g: g @ f.T),
+            _by(lambda f, ridge: f @ f.T + ridge / 2 * _eye(f)),
         ),
         Misconception(
             "The ridge is doubled",
             "Both squares have the factor 1, so the slope's 2 cancels in both.",
-            _by(lambda f, ridge: f @ f.T + 2 * ridge * _eye(f), lambda f, g: g @ f.T),
+            _by(lambda f, ridge: f @ f.T + 2 * ridge * _eye(f)),
         ),
         Misconception(
             "The ridge is added to every entry",
             "To the diagonal alone.",
-            _by(lambda f, ridge: f @ f.T + ridge, lambda f, g: g @ f.T),
+            _by(lambda f, ridge: f @ f.T + ridge),
         ),
         Misconception(
             "The ridge is divided by the number of dots",
             "The squares are added up, not averaged.",
-            _by(
-                lambda f, ridge: f @ f.T + ridge / len(f) * _eye(f),
-                lambda f, g: g @ f.T,
-            ),
+            _by(lambda f, ridge: f @ f.T + ridge / len(f) * _eye(f)),
         ),
         Misconception(
             "The ridge is multiplied by the number of dots",
             "The squares are added up, not averaged.",
-            _by(
-                lambda f, ridge: f @ f.T + ridge * len(f) * _eye(f),
-                lambda f, g: g @ f.T,
-            ),
+            _by(lambda f, ridge: f @ f.T + ridge * len(f) * _eye(f)),
         ),
         Misconception(
             "The ridge is subtracted",
             "It makes the diagonal larger.",
-            _by(lambda f, ridge: f @ f.T - ridge * _eye(f), lambda f, g: g @ f.T),
+            _by(lambda f, ridge: f @ f.T - ridge * _eye(f)),
         ),
         Misconception(
             "Weighted by the kernel alone",

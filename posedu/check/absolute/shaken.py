@@ -125,7 +125,12 @@ def places(tau, shift, jitter, scale, normalise):
     return scale[:, None] * (tau + shift[:, None] + jitter)
 
 
-def _places(combine, mean=lambda tau: tau.mean(1, keepdims=True)):
+def _places(
+    combine=lambda t, d, e, s: s * (t + d + e),
+    mean=lambda tau: tau.mean(1, keepdims=True),
+):
+    """With another order of steps, or another mean."""
+
     def answer(tau, shift, jitter, scale, normalise):
         if normalise:
             tau = tau - mean(tau)
@@ -230,20 +235,17 @@ The scale stands before the bracket: it stretches the shift, too. A new last axi
         Misconception(
             "Something else than the mean",
             "The mean is taken off: not the first position, nor the median.",
-            _places(lambda t, d, e, s: s * (t + d + e), lambda tau: tau[:, :1]),
+            _places(mean=lambda tau: tau[:, :1]),
         ),
         Misconception(
             "The mean of all rows",
             "Each sequence has a mean of its own.",
-            _places(lambda t, d, e, s: s * (t + d + e), lambda tau: tau.mean()),
+            _places(mean=lambda tau: tau.mean()),
         ),
         Misconception(
             "The mean over the batch",
             "The mean is over the tokens, axis 1.",
-            _places(
-                lambda t, d, e, s: s * (t + d + e),
-                lambda tau: tau.mean(0, keepdims=True),
-            ),
+            _places(mean=lambda tau: tau.mean(0, keepdims=True)),
         ),
     ),
     properties=(
@@ -263,6 +265,10 @@ The scale stands before the bracket: it stretches the shift, too. A new last axi
 def most_jitter(tau):
     """The largest jitter that keeps the order of these positions surely, a float."""
     return float(np.diff(np.sort(tau)).min() / 2)
+
+
+def _of_steps(jitter):
+    return lambda tau: float(jitter(np.diff(np.sort(tau))))
 
 
 MOST = Exercise(
@@ -294,32 +300,32 @@ Each of two neighbours may go half of what is between them.
         Misconception(
             "A whole step",
             "Both neighbours move: each has half of the step.",
-            lambda tau: float(np.diff(np.sort(tau)).min()),
+            _of_steps(np.min),
         ),
         Misconception(
             "Half of the first step",
             "The smallest step is the first to be lost.",
-            lambda tau: float(np.diff(np.sort(tau))[0] / 2),
+            _of_steps(lambda steps: steps[0] / 2),
         ),
         Misconception(
             "Half of the last step",
             "The smallest step is the first to be lost.",
-            lambda tau: float(np.diff(np.sort(tau))[-1] / 2),
+            _of_steps(lambda steps: steps[-1] / 2),
         ),
         Misconception(
             "Half of the median step",
             "Surely means for the smallest step, too.",
-            lambda tau: float(np.median(np.diff(np.sort(tau))) / 2),
+            _of_steps(lambda steps: np.median(steps) / 2),
         ),
         Misconception(
             "Half of the largest step",
             "The smallest step is the first to be lost.",
-            lambda tau: float(np.diff(np.sort(tau)).max() / 2),
+            _of_steps(lambda steps: steps.max() / 2),
         ),
         Misconception(
             "Half of the mean step",
             "Surely means for the smallest step, too.",
-            lambda tau: float(np.diff(np.sort(tau)).mean() / 2),
+            _of_steps(lambda steps: steps.mean() / 2),
         ),
         Misconception(
             "Steps in the order given",
@@ -334,7 +340,7 @@ Each of two neighbours may go half of what is between them.
         Misconception(
             "A quarter of the step",
             "Half of it for each of the two is enough.",
-            lambda tau: float(np.diff(np.sort(tau)).min() / 4),
+            _of_steps(lambda steps: steps.min() / 4),
         ),
         Misconception(
             "Half of the range",

@@ -202,6 +202,14 @@ def _formulas(
     return lambda n, growth, alpha, length: made[growth](n / length, alpha)
 
 
+def _logarithm(log):
+    """With another logarithm."""
+    return _formulas(
+        steps=lambda x, a: 1 + a * log(1 + np.floor(x)),
+        floor=lambda x, a: 1 + a * log(np.maximum(1, x)),
+    )
+
+
 _PLACES = np.array([1, 2, 3, 4, 5, 7, 8, 11, 12, 100])
 
 FORMULAS = Exercise(
@@ -279,18 +287,12 @@ Where is the 1 inside, and where outside?
         Misconception(
             "The logarithm to base 2",
             "The natural one.",
-            _formulas(
-                steps=lambda x, a: 1 + a * np.log2(1 + np.floor(x)),
-                floor=lambda x, a: 1 + a * np.log2(np.maximum(1, x)),
-            ),
+            _logarithm(np.log2),
         ),
         Misconception(
             "The logarithm to base 10",
             "The natural one.",
-            _formulas(
-                steps=lambda x, a: 1 + a * np.log10(1 + np.floor(x)),
-                floor=lambda x, a: 1 + a * np.log10(np.maximum(1, x)),
-            ),
+            _logarithm(np.log10),
         ),
         Misconception(
             "The 1 outside is forgotten",
