@@ -126,6 +126,16 @@ def test_every_page_of_the_contents_exists():
         assert any((ROOT / f"{name}{s}").exists() for s in (".md", ".ipynb")), name
 
 
+def test_every_page_of_a_chapter_has_cells():
+    """Such a page is offered as a notebook."""
+    of_chapters = [
+        name for name in contents.documents() if contents.is_of_a_chapter(name)
+    ]
+    for name in of_chapters:
+        text = (ROOT / f"{name}.md").read_text(encoding="utf-8")
+        assert "format_name: myst" in text and "```{code-cell}" in text, name
+
+
 def test_importing_the_package_is_cheap():
     code = (
         "import sys, posedu, posedu.catalog; "
