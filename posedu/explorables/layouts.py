@@ -21,8 +21,8 @@ LEFT, STEP, TOP, BOTTOM = 20, 24, 42, 142
 def layouts_explorable() -> Explorable:
     """Draw where each of a head's 16 rows goes when its pairs change their order.
 
-    The order is that of :class:`posedu.practice.layouts.Conversion`; the colour is that of the
-    pair, of which there are eight at most.
+    The order is that of :class:`posedu.practice.layouts.Conversion`; the colour is that
+    of the pair, of which there are eight at most.
     """
     order = rows(*FIRST)
     paths = "".join(
