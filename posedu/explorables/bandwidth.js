@@ -5,8 +5,9 @@ posedu.live("bandwidth", ({ find, numbers: normal }) => {
   const samples = steps(12, (n) => (n + 0.5) / 12);
   const places = steps(121, (n) => n / 120);
   const target = (x) => Math.sin(2 * Math.PI * x) + 0.6 * Math.sin(6 * Math.PI * x);
+  const fixed = (x) => x.toFixed(4).replace("-0.0000", "0.0000");
   const line = (xs, ys) =>
-    "M" + xs.map((x, n) => `${x.toFixed(4)},${ys[n].toFixed(4)}`).join("L");
+    "M" + xs.map((x, n) => `${fixed(x)},${fixed(ys[n])}`).join("L");
 
   const solve = (matrix, right) => {
     const rows = matrix.map((row, n) => [...row, right[n]]);

@@ -120,7 +120,7 @@ def fit_off(sigma: float, pairs: int) -> float:
 
 
 def _line(x: Array, y: Array) -> str:
-    return "L".join(f"{a:.4f},{b:.4f}" for a, b in zip(x, y, strict=True))
+    return "L".join(f"{a:z.4f},{b:z.4f}" for a, b in zip(x, y, strict=True))
 
 
 def _kernel(sigma: float) -> str:

@@ -4,7 +4,13 @@ from docutils import nodes
 
 from posedu import check
 from posedu.catalog import CATALOG
-from posedu_book.contents import chapters, documents, further, is_chapter
+from posedu_book.contents import (
+    chapters,
+    documents,
+    further,
+    is_chapter,
+    is_of_a_chapter,
+)
 from posedu_book.markup import external, link
 from posedu_book.pages import colab_link
 from posedu_book.reading import LABS, SHEETS, duration, minutes
@@ -59,7 +65,7 @@ def show(app, doctree, docname):
     """Put the ways under the page's title."""
     title = doctree.next_node(nodes.title)
     found = ways(docname)
-    if title is None or not found:
+    if title is None or not (found or is_of_a_chapter(docname)):
         return
     items = [
         nodes.list_item("", nodes.paragraph("", "", *_item(app, docname, *way)))
@@ -79,6 +85,8 @@ def _said(env, docname):
         return f"{PRINT} write your answers and have them checked. {time} in all."
     if docname.startswith(LABS):
         return f"{PRINT} predict first and run it. {time} to read, without the runs."
+    if not ways(docname):
+        return f"{time} to read."
     return f"{time} to read; its checks and its exercises come on top."
 
 
