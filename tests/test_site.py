@@ -747,7 +747,7 @@ def test_the_ledger_lists_every_claim_of_the_chapters():
     for page in OF_CHAPTERS:
         text = html(f"{page}.html")
         claims = set(re.findall(r'id="equation-(eq-[\w-]+)"', text))
-        assert claims or page.startswith("book/practice/")
+        assert claims or not contents.is_chapter(page)
         for claim in claims:
             assert f"{Path(page).name}.html#equation-{claim}" in ledger, claim
 
