@@ -1,0 +1,391 @@
+"""Models that are broken by hand, each by one fault, and what a diagnosis says."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+from posedu.practice.diagnose import Refused, diagnose
+from posedu.practice.diagnose.__main__ import main
+from posedu.practice.diagnose.report import as_json, series
+
+CONFIG = {
+    "model_type": "llama",
+    "hidden_size": 64,
+    "num_attention_heads": 2,
+    "num_hidden_layers": 2,
+    "max_position_embeddings": 8192,
+    "rope_theta": 500_000.0,
+    "rope_interleave": False,
+}
+
+
+class Attention(nn.Module):
+    """Causal attention with a rotation that can be wrong in one way."""
+
+    def __init__(
+        self,
+        heads=2,
+        d=32,
+        *,
+        base=500_000.0,
+        layout="half",
+        width=None,
+        sense=1,
+        amplitude=1.0,
+        cast="",
+        rotates=True,
+        keys=True,
+        permuted=False,
+        product=False,
+        slipped=0,
+        doubled=1.0,
+    ):
+        super().__init__()
+        self.heads, self.d, self.sense, self.amplitude = heads, d, sense, amplitude
+        self.cast, self.rotates, self.keys = cast, rotates, keys
+        self.permuted, self.product, self.slipped = permuted, product, slipped
+        width = width or d
+        self.project = nn.Linear(heads * d, 3 * heads * d)
+        self.out = nn.Linear(heads * d, heads * d)
+        nn.init.normal_(self.project.weight, std=(heads * d) ** -0.5)
+        columns = torch.arange(width)
+        pairs = columns.view(2, -1) if layout == "half" else columns.view(-1, 2).T
+        self.first, self.second = pairs
+        omega = doubled * base ** (-torch.arange(0, width, 2).double() / width)
+        omega = omega.bfloat16().float() if cast == "frequencies" else omega.float()
+        self.register_buffer("omega", omega, persistent=False)
+
+    def turn(self, x, positions):
+        if not self.rotates:
+            return x
+        at = positions.bfloat16() if self.cast == "positions" else positions
+        angle = self.sense * at[:, None, :, None].float() * self.omega
+        cos, sin = self.amplitude * angle.cos(), self.amplitude * angle.sin()
+        if self.cast == "table":
+            cos, sin = cos.bfloat16().float(), sin.bfloat16().float()
+        a, b = x[..., self.first], x[..., self.second]
+        y = x.clone()
+        y[..., self.first] = (a * cos - b * sin).to(x.dtype)
+        y[..., self.second] = (a * sin + b * cos).to(x.dtype)
+        if self.permuted:
+            order = torch.cat([self.first, self.second])
+            y = torch.cat([y[..., order], y[..., len(order) :]], -1)
+        return y
+
+    def forward(self, x, positions, mask, cache):
+        rows, tokens, _ = x.shape
+        qkv = self.project(x).view(rows, tokens, 3, self.heads, self.d)
+        q, k, v = qkv.permute(2, 0, 3, 1, 4)
+        q = self.turn(q, positions)
+        k = self.turn(k, positions) if self.keys else k
+        if cache is not None:
+            k, v = (torch.cat(pair, 2) for pair in zip(cache, (k, v), strict=True))
+        seen = torch.ones(tokens, k.shape[2], dtype=bool).tril(k.shape[2] - tokens)
+        seen = seen & mask[:, None, None, :] if mask is not None else seen
+        seen = seen | torch.eye(tokens, k.shape[2], dtype=bool)
+        if self.product:
+            scores = torch.matmul(q, k.transpose(-1, -2)) / self.d**0.5
+            y = scores.masked_fill(~seen, -torch.inf).softmax(-1) @ v
+        else:
+            y = F.scaled_dot_product_attention(q, k, v, attn_mask=seen)
+        return self.out(y.transpose(1, 2).flatten(2)), (k, v)
+
+
+class Output(dict):
+    """As those of libraries: by key and by attribute."""
+
+    __getattr__ = dict.__getitem__
+
+
+class Tiny(nn.Module):
+    """Two layers of it, and nothing else."""
+
+    def __init__(self, *, config=None, added=False, ids=True, layers=None, **options):
+        super().__init__()
+        torch.manual_seed(0)
+        self.config, self.ids = config, ids
+        heads, d = options.get("heads", 2), options.get("d", 32)
+        self.embed = nn.Embedding(97, heads * d)
+        self.table = nn.Embedding(64, heads * d) if added else None
+        layers = layers or [{}, {}]
+        self.layers = nn.ModuleList(Attention(**(options | own)) for own in layers)
+
+    def forward(
+        self,
+        input_ids,
+        attention_mask=None,
+        position_ids=None,
+        past_key_values=None,
+        use_cache=False,
+    ):
+        start = past_key_values[0][0].shape[2] if past_key_values else 0
+        if position_ids is None:
+            slipped = self.layers[0].slipped if start else 0
+            count = torch.arange(input_ids.shape[1]) + start + slipped
+            position_ids = count.expand(*input_ids.shape)
+        x = self.embed(input_ids)
+        if self.table is not None:
+            x = x + self.table(position_ids)
+        mask = None if attention_mask is None else attention_mask.bool()
+        caches = past_key_values or [None] * len(self.layers)
+        kept = []
+        for layer, cache in zip(self.layers, caches, strict=True):
+            y, cached = layer(x, position_ids, mask, cache)
+            x, kept = x + y, [*kept, cached]
+        return Output(logits=x, past_key_values=kept)
+
+
+class Counting(nn.Module):
+    """The same without an argument for positions."""
+
+    def __init__(self, **options):
+        super().__init__()
+        self.inner = Tiny(**options)
+
+    def forward(self, input_ids):
+        return self.inner(input_ids).logits
+
+
+def names(diagnosis):
+    return [f.name for f in diagnosis.faults]
+
+
+@pytest.mark.parametrize("product", [False, True])
+@pytest.mark.parametrize("layout", ["half", "interleaved"])
+@pytest.mark.parametrize("width", [32, 16])
+def test_what_turns_is_measured(layout, width, product):
+    model = Tiny(base=10_000.0, layout=layout, width=width, product=product)
+    found = diagnose(model)
+    for layer in found.layers:
+        for side in (layer.query, layer.key):
+            assert (side.layout, side.width, side.unexplained) == (layout, width, 0)
+            omega = 1e4 ** (-np.arange(0, width, 2) / width)
+            assert np.abs(side.frequencies / omega - 1).max() < 1e-4
+            assert np.abs(side.frequencies - omega).max() < 4e-7
+            assert side.amplitude == pytest.approx(1, abs=1e-6)
+    base, fastest = series(found.layers[0].query)
+    assert base == pytest.approx(1e4, rel=1e-4) and fastest == pytest.approx(1)
+    assert found.ok and {t.name: t.ok for t in found.trials} == {
+        "elsewhere": True,
+        "padded": True,
+        "padded and counted": True,
+        "cached": True,
+        "packed": False,
+    }
+    assert [f.name for f in found.findings] == ["packed"]
+
+
+def test_a_model_that_is_as_its_configuration_says():
+    found = diagnose(Tiny(config=CONFIG))
+    assert found.ok, str(found)
+    assert [layer.name for layer in found.layers] == ["layers.0", "layers.1"]
+    assert "0–31: 32" in str(found) and "500,000" in str(found).replace(
+        "5e+05", "500,000"
+    )
+
+
+BROKEN = {
+    "layout": (dict(layout="interleaved"), "layout"),
+    "base lost": (dict(base=10_000.0), "base"),
+    "table cast": (dict(cast="table"), "coarse table"),
+    "positions cast": (dict(cast="positions"), "positions"),
+    "frequencies cast": (dict(cast="frequencies"), "coarse frequencies"),
+    "amplitude": (dict(amplitude=1.2), "amplitude"),
+    "queries alone": (dict(keys=False), "one side"),
+    "width": (dict(width=16), "width"),
+    "slower": (dict(doubled=0.25), "base"),
+    "cache one off": (dict(slipped=1), "cache"),
+    "no rotation": (dict(rotates=False), "no rotation"),
+    "one layer": (dict(layers=[{}, {"base": 1e4}]), "base"),
+}
+
+
+@pytest.mark.parametrize("broken", BROKEN)
+def test_a_fault_is_named(broken):
+    options, name = BROKEN[broken]
+    found = diagnose(Tiny(config=CONFIG, **options))
+    assert name in names(found), str(found)
+    assert all(f.mend for f in found.faults)
+
+
+def test_the_words_say_what_was_found_and_what_is_expected():
+    said = str(diagnose(Tiny(config=CONFIG, base=10_000.0), behaviour=False))
+    assert "those of base 10,000, and the configuration says 500,000" in said
+    said = str(diagnose(Tiny(config=CONFIG, cast="positions"), behaviour=False))
+    assert "rounded to bfloat16: 4093 is taken for 4096" in said
+    said = str(diagnose(Tiny(config=CONFIG, layers=[{}, {"base": 1e4}])))
+    assert "layers.1: the frequencies" in said and "layers.0:" not in said
+
+
+def test_garbage_in_a_buffer():
+    model = Tiny(config=CONFIG)
+    for layer in model.layers:
+        layer.omega.copy_(torch.tensor(np.random.default_rng(0).uniform(0, 1, 16)))
+    assert "frequencies" in names(diagnose(model))
+    model.layers[0].omega[3] = torch.nan
+    assert "not finite" in names(diagnose(model, behaviour=False))
+    for layer in model.layers:
+        layer.omega.zero_()
+    assert "no rotation" in names(diagnose(model))
+
+
+def test_scaling_that_is_not_done():
+    scaling = {"rope_type": "linear", "factor": 4.0}
+    config = CONFIG | {"rope_scaling": scaling}
+    assert names(diagnose(Tiny(config=config))) == ["method"]
+    assert diagnose(Tiny(config=config, doubled=0.25)).ok
+
+
+def test_a_layer_that_should_stand_still():
+    config = CONFIG | {"no_rope_layers": [1, 0]}
+    assert names(diagnose(Tiny(config=config))) == ["rotation"]
+    still = [{}, {"rotates": False}]
+    assert diagnose(Tiny(config=config, layers=still)).ok
+
+
+def test_notes_are_no_faults():
+    found = diagnose(Tiny(sense=-1, permuted=True, layout="interleaved"))
+    assert found.ok
+    assert {"clockwise", "permuted"} <= {f.name for f in found.findings}
+    assert found.layers[0].query.layout == "interleaved"  # as the weights have it
+
+
+def test_positions_that_are_added():
+    found = diagnose(Tiny(added=True, rotates=False), positions=(0, 1, 2, 8, 33))
+    assert found.ok
+    assert {"absolute", "elsewhere", "padding"} <= {f.name for f in found.findings}
+    turned = diagnose(Tiny(added=True), positions=(0, 1, 2, 8, 33))
+    assert turned.layers[0].query.layout == "half"
+    assert turned.layers[0].query.frequencies[0] == pytest.approx(1, abs=1e-5)
+
+
+def test_a_model_that_counts_by_itself():
+    found = diagnose(Counting(base=10_000.0, layout="interleaved"))
+    assert found.layers[1].query.layout == "interleaved"
+    assert series(found.layers[0].query)[0] == pytest.approx(1e4, rel=1e-3)
+    assert "its forward has no position_ids" in str(found)
+
+
+@settings(max_examples=20, deadline=None, derandomize=True)
+@given(
+    base=st.floats(100, 1e7),
+    layout=st.sampled_from(["half", "interleaved"]),
+    width=st.sampled_from([8, 12, 24, 32]),
+    sense=st.sampled_from([1, -1]),
+    amplitude=st.floats(0.5, 2),
+)
+def test_any_rotation_is_found_again(base, layout, width, sense, amplitude):
+    own = dict(base=base, layout=layout, width=width, sense=sense, amplitude=amplitude)
+    found = diagnose(Tiny(layers=[{}], **own), behaviour=False).layers[0]
+    omega = base ** (-np.arange(0, width, 2) / width)
+    assert found.query.layout == layout and found.query.width == width
+    assert np.abs(sense * found.query.frequencies - omega).max() < 1e-6
+    assert found.key.amplitude == pytest.approx(amplitude, rel=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
+def test_in_other_dtypes(dtype):
+    model = Tiny(layers=[{}], base=10_000.0).to(dtype)
+    model.layers[0].omega = model.layers[0].omega.float()
+    diagnosis = diagnose(model, behaviour=False)
+    found = diagnosis.layers[0].query
+    assert diagnosis.ok, str(diagnosis)
+    assert found.layout == "half"
+    omega = 1e4 ** (-np.arange(0, 32, 2) / 32)
+    visible = np.abs(found.frequencies) > found.spread
+    assert visible.sum() >= 8
+    assert np.abs(found.frequencies - omega[: len(visible)]).max() < 4e-3
+
+
+def test_a_cast_of_the_model_that_casts_its_frequencies():
+    said = diagnose(Tiny().bfloat16(), behaviour=False)
+    assert names(said) == ["coarse buffer", "coarse buffer"]
+    assert "layers.0.omega is of bfloat16" in str(said)
+
+
+def test_the_model_is_left_as_it_was():
+    model = Tiny().train()
+    model.layers[1].eval()
+    before = {k: v.clone() for k, v in model.state_dict().items()}
+    diagnose(model)
+    assert model.training and not model.layers[1].training
+    assert all(torch.equal(v, before[k]) for k, v in model.state_dict().items())
+    assert not model._forward_hooks and not model.layers[0]._forward_pre_hooks
+
+
+class Deaf(nn.Module):
+    """Nothing to see."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed = nn.Embedding(97, 8)
+
+    def forward(self, input_ids):
+        return self.embed(input_ids)
+
+
+def test_what_cannot_be_diagnosed_says_why():
+    with pytest.raises(Refused, match="no attention was seen"):
+        diagnose(Deaf())
+    with pytest.raises(Refused, match=r"no nn\.Embedding"):
+        diagnose(nn.Linear(3, 3))
+    with pytest.raises(ValueError, match="rise from 0 and 1"):
+        diagnose(Tiny(), positions=(0, 2, 1))
+
+    class Failing(Tiny):
+        def forward(self, input_ids, position_ids):
+            raise RuntimeError("no such thing")
+
+    with pytest.raises(Refused, match="does not run: no such thing"):
+        diagnose(Failing())
+
+
+def test_inputs_of_ones_own():
+    class Named(Tiny):
+        def forward(self, words, where):
+            return super().forward(words, position_ids=where)
+
+    found = diagnose(Named(), inputs=lambda tokens, at: {"words": tokens, "where": at})
+    assert found.layers[0].query.layout == "half"
+
+
+def right():
+    return Tiny(config=CONFIG)
+
+
+def wrong():
+    return Tiny(config=CONFIG, layout="interleaved")
+
+
+def nothing():
+    return 3
+
+
+def test_at_the_command_line(capsys):
+    here = "tests.test_diagnose"
+    assert main([f"{here}:right"]) == 0
+    assert "Rotations of Tiny, measured" in capsys.readouterr().out
+    assert main([f"{here}:wrong"]) == 1
+    assert "fault (layout)" in capsys.readouterr().out
+    assert main([f"{here}:wrong", "--json"]) == 1
+    assert json.loads(capsys.readouterr().out)["layers"][0]["layout"] == "interleaved"
+    for target, why in (
+        (f"{here}:nothing", "must return a torch.nn.Module"),
+        (f"{here}:missing", "missing"),
+        ("no_such_module:make", "no_such_module"),
+    ):
+        assert main([target]) == 2
+        assert why in capsys.readouterr().err
+
+
+def test_json_holds_all_of_it():
+    found = diagnose(Tiny(config=CONFIG))
+    said = json.loads(json.dumps(as_json(found)))
+    assert len(said["layers"][0]["frequencies"]) == 16
+    assert {t["name"] for t in said["trials"]} == {t.name for t in found.trials}
