@@ -1,9 +1,13 @@
 """What is said of models of characters, of runs whose bits are known."""
 
+from pathlib import Path
+
 import pytest
 
 from posedu.experiments import characters_results as results
 from posedu.experiments.characters import (
+    ABSOLUTE,
+    ALL,
     ARMS,
     CLIPS,
     METHOD,
@@ -14,6 +18,7 @@ from posedu.experiments.characters import (
     Settings,
 )
 
+ROOT = Path(__file__).parents[1]
 LENGTHS = [64 * m for m in MULTIPLES]
 JITTER = (-0.002, 0.0, 0.002)  # of the reported seeds: half an interval is 0.005 bits
 
@@ -150,6 +155,57 @@ def test_wider_clips_are_held_against_four():
     saved = [row["saved at L = 64"].split()[0] for row in rows]
     assert saved == ["-0.300", "-0.100", "-0.010", "+0.100"]
     assert "1 of the 2 wider ones" in table.caption()
+
+
+def test_absolute_positions_are_held_against_what_they_change():
+    bits = {"learned": (2.0, 4.0, 5.0, 5.0, 5.0), "sinusoidal": (2.0, 4.0, 4.0, 4.0, 4.0)}
+    bits |= {name: (2.01, 3.0, 3.0, 3.0, 3.0) for name in ABSOLUTE}
+    bits["cape"] = (2.2, 4.0, 4.0, 4.0, 4.0)
+    table = results.absolute(made_up(bits))
+    of = {row["encoding"]: row for row in rows_of(table)}
+    assert {*of} == {arm.title for arm in ABSOLUTE.values()}
+    assert of["random absolute"]["beside"] == "learned absolute"
+    assert of["random absolute"]["saved at L = 1024"].startswith("+2.000")
+    assert of["FLOATER"]["saved at L = 128"] == "+1.000 ± 0.000"
+    assert of["CAPE"]["saved at L = 64"] == "-0.200 ± 0.000"
+    assert of["CAPE"]["bits at L = 1024"] == "4.00"
+    assert "1 at L = 64, 4 at L = 128, 4 at L = 1024" in table.caption()
+
+
+@pytest.fixture(scope="module")
+def committed():
+    return Result.load(ROOT / "book/data/characters-cpu.json")
+
+
+def test_every_run_is_there(committed):
+    assert committed.complete
+    assert {*committed.encodings()} == {*ALL}
+    assert all(len(committed.bits(name, 64)) == 5 for name in ALL)
+
+
+def test_what_the_lab_says_of_the_runs(committed):
+    fates = {
+        row["encoding"]: row["seen"] for row in rows_of(results.length_cost(committed))
+    }
+    broken = {name for name, fate in fates.items() if fate == "breaks"}
+    assert broken == {"learned absolute", "sinusoidal", "RoPE"}
+    holding = {name for name, fate in fates.items() if fate == "holds"}
+    assert {"KERPLE-log", "DAPE over KERPLE-log", "Transformer-XL", "FoX"} <= holding
+    near, far = committed.lengths()[0], committed.lengths()[-1]
+    gain = {
+        at: (committed.bits("kerple-log", at) - committed.bits("dape", at)).mean()
+        for at in (near, far)
+    }
+    assert gain[near] > results.NOTICED and abs(gain[far] - gain[near]) < 0.02
+
+
+def test_of_absolute_positions_only_drawn_ones_hold(committed):
+    lost = {
+        name: (committed.bits(name, 128) - committed.bits(name, 64)).mean()
+        for name in ABSOLUTE
+    }
+    assert min(lost, key=lost.get) == "randomised" and lost["randomised"] < 0.3
+    assert all(lost[name] > 1 for name in ("random", "learned-per-layer", "cape"))
 
 
 def test_every_encoding_has_one_panel():

@@ -12,7 +12,7 @@ import numpy as np
 
 from posedu._tables import Table
 from posedu.experiments import comparisons
-from posedu.experiments.characters import ALL, ARMS, CLIPS, RATES, Result
+from posedu.experiments.characters import ABSOLUTE, ALL, ARMS, CLIPS, RATES, Result
 from posedu.experiments.comparisons import Gap, gaps
 from posedu.experiments.runs import interval
 from posedu.figures import COLOURS, DASHES, Figure, canvas, finish, table
@@ -49,6 +49,15 @@ class Expectation:
     worse: str
     multiples: tuple[int, ...]
 
+
+BESIDE = {
+    "random": "learned",
+    "learned-per-layer": "learned",
+    "floater": "sinusoidal",
+    "cape": "sinusoidal",
+    "randomised": "sinusoidal",
+}
+"""What each further encoding of absolute positions is a change of."""
 
 _BEYOND = (2, 4, 8, 16)
 EXPECTED = (
@@ -256,6 +265,39 @@ def clips(result: Result) -> Table:
         },
         caption=f"Bits that Shaw's tables save beside those with clip 4: at L = "
         f"{ends[0]}, {matter} of the {len(beyond)} wider ones differ from it",
+    )
+
+
+def absolute(result: Result) -> Table:
+    """The further absolute positions against what each changes.
+
+    All intervals of one length hold together.
+    """
+    level = 1 - 0.05 / len(ABSOLUTE)
+    near, next_, *_, far = result.lengths()
+
+    def saved(name: str, length: int) -> Gap:
+        both = (result.bits(n, length) for n in (BESIDE[name], name))
+        return _gap(*both, level)
+
+    told = ", ".join(
+        f"{sum(saved(n, at).is_told(NOTICED) for n in ABSOLUTE)} at L = {at}"
+        for at in (near, next_, far)
+    )
+    return table(
+        {
+            "encoding": [arm.title for arm in ABSOLUTE.values()],
+            "beside": [ARMS[BESIDE[name]].title for name in ABSOLUTE],
+            **{
+                f"saved at L = {at}": [_bits(saved(name, at)) for name in ABSOLUTE]
+                for at in (near, next_, far)
+            },
+            f"bits at L = {far}": [
+                f"{result.bits(name, far).mean():.2f}" for name in ABSOLUTE
+            ],
+        },
+        caption=f"Bits that each saves beside what it changes; of {len(ABSOLUTE)} are "
+        f"told apart {told}",
     )
 
 

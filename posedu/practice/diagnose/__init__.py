@@ -9,7 +9,6 @@ outputs. ``python -m posedu.practice.diagnose`` prints the report.
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import torch
 from torch import nn
