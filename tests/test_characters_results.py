@@ -158,7 +158,10 @@ def test_wider_clips_are_held_against_four():
 
 
 def test_absolute_positions_are_held_against_what_they_change():
-    bits = {"learned": (2.0, 4.0, 5.0, 5.0, 5.0), "sinusoidal": (2.0, 4.0, 4.0, 4.0, 4.0)}
+    bits = {
+        "learned": (2.0, 4.0, 5.0, 5.0, 5.0),
+        "sinusoidal": (2.0, 4.0, 4.0, 4.0, 4.0),
+    }
     bits |= {name: (2.01, 3.0, 3.0, 3.0, 3.0) for name in ABSOLUTE}
     bits["cape"] = (2.2, 4.0, 4.0, 4.0, 4.0)
     table = results.absolute(made_up(bits))

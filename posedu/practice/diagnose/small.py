@@ -13,6 +13,8 @@ SMALL: Mapping[str, int] = {
     **dict.fromkeys(("num_experts", "num_local_experts", "n_routed_experts"), 4),
     **dict.fromkeys(("num_experts_per_tok", "num_experts_per_token", "moe_topk"), 2),
     **dict.fromkeys(("n_group", "topk_group"), 1),
+    **dict.fromkeys(("linear_num_key_heads", "linear_num_value_heads"), 2),
+    **dict.fromkeys(("linear_num_heads", "num_linear_heads"), 2),
     **dict.fromkeys(("q_lora_rank", "kv_lora_rank"), 32),
 }
 """What only makes a model large, by the names that configurations have for it."""

@@ -1,0 +1,173 @@
+"""Diagnose a small random model of every family of transformers that rotates.
+
+``python tests/oracles/census.py`` wants transformers. It writes
+``book/data/census.json``: what each family does with positions, or why that could not
+be found. ``--only llama gptj`` prints the reports of some and writes nothing.
+"""
+
+import argparse
+import datetime
+import importlib
+import json
+import signal
+import time
+import warnings
+from pathlib import Path
+
+import torch
+import transformers
+from tqdm import tqdm
+from transformers import models
+from transformers.models.auto import configuration_auto, modeling_auto
+
+from posedu.practice.diagnose import diagnose, small
+from posedu.practice.diagnose.report import series
+
+OUT = Path(__file__).parents[2] / "book/data/census.json"
+LIMIT = 90  # seconds for one
+ORDER = (
+    "MODEL_FOR_CAUSAL_LM_MAPPING",
+    "MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING",
+    "MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING",
+    "MODEL_FOR_MASKED_LM_MAPPING",
+    "MODEL_MAPPING",
+)
+"""Of classes to try: what makes logits of tokens before what makes states."""
+
+
+class TooLongError(Exception):
+    """More than LIMIT."""
+
+
+def _ring(*_):
+    raise TooLongError(f"not done after {LIMIT} s")
+
+
+def folders():
+    """Those whose code speaks of rotation."""
+    root = Path(models.__file__).parent
+    for folder in sorted(root.iterdir()):
+        source = folder / f"modeling_{folder.name}.py"
+        if source.exists():
+            text = source.read_text("utf-8").lower()
+            if "rotary" in text or "rope" in text.replace("property", ""):
+                yield folder.name
+
+
+def families():
+    """Model types with their classes, of which the first that runs is taken."""
+    seen = set(folders())
+    for kind, name in configuration_auto.CONFIG_MAPPING_NAMES.items():
+        folder = configuration_auto.model_type_to_module_name(kind)
+        if folder not in seen:
+            continue
+        where = importlib.import_module(f"transformers.models.{folder}")
+        config = getattr(where, name, None)
+        if config is None:
+            continue
+        classes = []
+        for mapping in ORDER:
+            try:
+                made = getattr(modeling_auto, mapping)[config]
+            except (KeyError, ValueError):
+                continue
+            classes += list(made) if isinstance(made, tuple) else [made]
+        modeling = importlib.import_module(
+            f"transformers.models.{folder}.modeling_{folder}"
+        )
+        for own in vars(modeling).values():
+            if (
+                isinstance(own, type)
+                and issubclass(own, transformers.PreTrainedModel)
+                and own.__module__ == modeling.__name__
+                and getattr(own, "config_class", None) is config
+            ):
+                classes.append(own)
+        yield kind, folder, config, list(dict.fromkeys(classes))
+
+
+def measured(config, classes):
+    """The first diagnosis that sees attention, or all the reasons why none does."""
+    reasons = []
+    signal.signal(signal.SIGALRM, _ring)
+    signal.alarm(LIMIT)
+    try:
+        for made in classes:
+            try:
+                torch.manual_seed(0)
+                return diagnose(made(small(config()))), ""
+            except TooLongError:
+                raise
+            except Exception as error:  # whatever a class says of a configuration
+                reason = f"{made.__name__}: {type(error).__name__}: {error}"
+                reasons.append(reason[:300])
+    except TooLongError as error:
+        reasons.append(str(error))
+    finally:
+        signal.alarm(0)
+    return None, reasons[0] if reasons else "no class"
+
+
+def row(kind, folder, found, reason):
+    """What is kept of one."""
+    if found is None:
+        return {"family": kind, "folder": folder, "reason": reason}
+    layers = {}
+    for layer in found.layers:
+        turning = layer.query
+        fit = series(turning)
+        key = json.dumps(
+            {
+                "turned": turning.width,
+                "of": turning.d,
+                "layout": turning.layout,
+                "permuted": turning.permuted,
+                "clockwise": turning.clockwise,
+                "base": fit and float(f"{fit[0]:.4g}"),
+                "amplitude": layer.key.amplitude and round(layer.key.amplitude, 5),
+                "unexplained": turning.unexplained,
+                "moved": turning.moved,
+            }
+        )
+        layers.setdefault(key, []).append(layer.name)
+    return {
+        "family": kind,
+        "folder": folder,
+        "model": found.model,
+        "layers": [{**json.loads(k), "count": len(v)} for k, v in layers.items()],
+        "trials": {t.name: t.ok for t in found.trials},
+        "findings": [[f.level, f.name, f.text] for f in found.findings],
+    }
+
+
+def main():
+    """Write the census, or print a part of it."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", nargs="*", default=[])
+    parser.add_argument("--out", default=OUT, type=Path)
+    options = parser.parse_args()
+    warnings.filterwarnings("ignore")
+    transformers.logging.set_verbosity_error()
+    todo = [f for f in families() if not options.only or f[0] in options.only]
+    rows = []
+    for kind, folder, config, classes in (bar := tqdm(todo, unit="family")):
+        bar.set_postfix_str(kind)
+        start = time.monotonic()
+        found, reason = measured(config, classes)
+        rows.append(row(kind, folder, found, reason))
+        tqdm.write(f"{kind}: {time.monotonic() - start:.0f} s {reason}")
+        if options.only:
+            print(kind, found or reason)
+    if options.only:
+        return
+    made = {
+        "date": datetime.date.today().isoformat(),
+        "transformers": transformers.__version__,
+        "torch": torch.__version__,
+        "seed": 0,
+    }
+    options.out.write_text(json.dumps({"made": made, "rows": rows}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
