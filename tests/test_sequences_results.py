@@ -178,7 +178,7 @@ def test_every_encoding_is_drawn_at_every_task(committed):
     figure = results.task_figure(committed, "copy")
     rope = 100 * committed.accuracy("copy", "rope", 512).mean()
     assert f"RoPE from 100 to {rope:.0f} percent" in figure.alt
-    assert "over 4 seeds" in figure.caption
+    assert "over 5 seeds" in figure.caption
 
 
 def test_tape_is_counted_apart_and_beside_rope():
