@@ -181,6 +181,14 @@ def test_every_encoding_is_drawn_at_every_task(committed):
     assert "over 5 seeds" in figure.caption
 
 
+def test_what_the_lab_says_of_tape(committed):
+    rows = [r for r in rows_of(results.moving(committed)) if r["encoding"] == "TAPE"]
+    signs = {(r["task"], n): r[f"L = {n}"][-1] for r in rows for n in LENGTHS}
+    assert "✓" not in signs.values()
+    worse = {at for at, sign in signs.items() if sign == "✗"}
+    assert worse == {("recall", LENGTHS[-2]), ("recall", LENGTHS[-1])}
+
+
 def test_tape_is_counted_apart_and_beside_rope():
     """Its verdicts are of differences within seeds, and it is no row of the others."""
     flat = (0.5,) * 4
