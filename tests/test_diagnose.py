@@ -256,6 +256,59 @@ def test_notes_are_no_faults():
     assert found.layers[0].query.layout == "interleaved"  # as the weights have it
 
 
+class Other(Attention):
+    """Turned otherwise by what ``change`` does to the turned features."""
+
+    def __init__(self, change, **options):
+        super().__init__(**options)
+        self.change = change
+
+    def turn(self, x, positions):
+        return self.change(super().turn(x, positions), positions)
+
+
+def changed(change, config=None):
+    model = Tiny(config=config)
+    for n in range(2):
+        model.layers[n] = Other(change)
+    return model
+
+
+def test_what_is_no_rotation_of_pairs_is_not_called_one():
+    def mixed(y, positions):
+        y = y.clone()
+        third = y[..., :1] * positions[:, None, :, None].float().cos()
+        y[..., 5:6] += third
+        return y
+
+    found = diagnose(changed(mixed), behaviour=False)
+    assert found.layers[0].query.unexplained >= 1
+    assert "unexplained" in [f.name for f in found.findings]
+
+
+def test_one_side_in_another_order():
+    calls = []
+
+    def every_other(y, positions):
+        calls.append(1)
+        return y.flip(-1) if len(calls) % 2 else y
+
+    assert "permuted" in names(diagnose(changed(every_other), behaviour=False))
+
+
+def test_what_is_beyond_the_length_of_training_is_left_out():
+    """As frequencies that follow the length: others from 512 on."""
+
+    def later(y, positions):
+        far = (positions[:, None, :, None] >= 512).float()
+        return y * (1 - far) + y.roll(1, -1) * far
+
+    config = CONFIG | {"max_position_embeddings": 512}
+    assert diagnose(changed(later, config), behaviour=False).ok
+    said = diagnose(changed(later, CONFIG), behaviour=False)
+    assert names(said) == ["no pairs"]
+
+
 def test_positions_that_are_added():
     found = diagnose(Tiny(added=True, rotates=False), positions=(0, 1, 2, 8, 33))
     assert found.ok

@@ -2,7 +2,9 @@
 
 import argparse
 import json
+import signal
 import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -339,6 +341,8 @@ def _cluster(backend: str) -> Iterator[None]:
 
 
 def _alone(make: Callable[..., Any], job: tuple) -> Any:
-    """A run on one thread."""
+    """A run on one thread, which leaves interrupts to the one who keeps the runs."""
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
     torch.set_num_threads(1)
     return make(*job)

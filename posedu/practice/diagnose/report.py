@@ -302,7 +302,15 @@ def _of_config(layer: Layer) -> Iterator[Finding]:
     q = layer.query
     ropes = [rope for rope in layer.expected if rope is not None]
     if not q.width:
-        if None not in layer.expected and not q.unexplained:
+        if None not in layer.expected and q.unexplained:
+            yield Finding(
+                FAULT,
+                "no pairs",
+                f"{q.unexplained} of {q.d} columns change with the position, none by "
+                "turning with one other, and the configuration says that pairs turn.",
+                "Look at what is done to queries and keys besides.",
+            )
+        elif None not in layer.expected:
             yield Finding(
                 FAULT,
                 "no rotation",
