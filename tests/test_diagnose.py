@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from posedu.practice.diagnose import Refused, diagnose
+from posedu.practice.diagnose import Refused, diagnose, small
 from posedu.practice.diagnose.__main__ import main
 from posedu.practice.diagnose.report import as_json, series
 
@@ -442,3 +442,41 @@ def test_json_holds_all_of_it():
     said = json.loads(json.dumps(as_json(found)))
     assert len(said["layers"][0]["frequencies"]) == 16
     assert {t["name"] for t in said["trials"]} == {t.name for t in found.trials}
+
+
+class Configuration:
+    """As those of transformers, as far as it matters here."""
+
+    def __init__(self, **more):
+        vars(self).update(more)
+
+    def to_dict(self):
+        return vars(self)
+
+
+def test_a_small_model_turns_its_heads_as_the_large_one():
+    large = Configuration(
+        hidden_size=4096,
+        num_attention_heads=32,
+        num_key_value_heads=8,
+        head_dim=None,
+        num_hidden_layers=32,
+        layer_types=["sliding_attention"] * 31 + ["full_attention"],
+        vocab_size=128_000,
+        pad_token_id=127_999,
+        rope_theta=5e5,
+        initializer_range=0.02,
+        sections=[16, 24, 24],
+        part=Configuration(n_embd=64, n_head=2, n_layer=8),
+    )
+    less = small(large)
+    assert (less.num_attention_heads, less.num_key_value_heads) == (4, 1)
+    assert (less.hidden_size, less.head_dim) == (512, 128)
+    assert less.num_hidden_layers == len(less.layer_types) == 4
+    assert less.pad_token_id < less.vocab_size == 512
+    assert (less.rope_theta, less.sections) == (5e5, [16, 24, 24])
+    assert (less.part.n_embd, less.part.n_head, less.part.n_layer) == (64, 2, 4)
+    assert less.initializer_range == pytest.approx(512**-0.5)
+    assert large.hidden_size == 4096 and large.part.n_layer == 8
+    every = small(large, layers=None)
+    assert every.num_hidden_layers == len(every.layer_types) == 32

@@ -4,9 +4,11 @@ import copy
 from collections.abc import Mapping
 from typing import Any
 
+LAYERS = (
+    *("num_hidden_layers", "n_layer", "n_layers", "num_layers"),
+    *("encoder_layers", "decoder_layers", "depth"),
+)
 SMALL: Mapping[str, int] = {
-    **dict.fromkeys(("num_hidden_layers", "n_layer", "n_layers", "num_layers"), 4),
-    **dict.fromkeys(("encoder_layers", "decoder_layers", "depth"), 2),
     **dict.fromkeys(("vocab_size",), 512),
     **dict.fromkeys(("intermediate_size", "ffn_dim", "n_inner", "ffn_hidden_size"), 64),
     **dict.fromkeys(("moe_intermediate_size", "shared_expert_intermediate_size"), 32),
@@ -30,49 +32,72 @@ KEY_NAMES = (
 WIDTH_NAMES = ("hidden_size", "n_embd", "d_model", "dim")
 
 
-def small(config: Any) -> Any:
+def small(config: Any, *, layers: int | None = 4) -> Any:
     """A copy of which a model is small, and turns its heads as the original does.
 
-    Layers are cut to four; heads keep their width. Weights are as large as scores of
-    order 1 want, so that an output shows what attention does.
+    Heads keep their width. Weights are as large as scores of order 1 want, so that an
+    output shows what attention does.
+
+    Parameters
+    ----------
+    config
+        Of transformers.
+    layers
+        How many there are at most, ``None`` for all: where kinds of layers alternate,
+        as many as it takes to have one of each.
     """
     config = copy.deepcopy(config)
-    for value in vars(config).values():
-        if hasattr(value, "to_dict"):
-            _shrink(value)
-    _shrink(config)
+    for part in (*_parts(config), config):
+        _narrow(part)
+        if layers is not None:
+            _cut(part, layers)
     return config
 
 
-def _shrink(config: Any) -> None:
-    heads = next((n for n in HEAD_NAMES if _whole(config, n)), None)
-    width = next((n for n in WIDTH_NAMES if _whole(config, n)), None)
-    layers = next(
-        (_whole(config, n) for n in SMALL if "layer" in n and _whole(config, n)), 0
-    )
+def _parts(config: Any) -> list[Any]:
+    return [value for value in vars(config).values() if hasattr(value, "to_dict")]
+
+
+def _narrow(config: Any) -> None:
     for name, most in SMALL.items():
         if (_whole(config, name) or 0) > most:
             setattr(config, name, most)
-    if heads and width:
-        own, keys = (
-            getattr(config, heads),
-            next((n for n in KEY_NAMES if _whole(config, n)), None),
-        )
-        each = _whole(config, "head_dim") or getattr(config, width) // own
-        few = min(HEADS, own)
-        if keys:
-            setattr(config, keys, max(1, few * getattr(config, keys) // own))
-        setattr(config, heads, few)
-        setattr(config, width, few * each)
-        if hasattr(config, "initializer_range"):
-            config.initializer_range = (few * each) ** -0.5
     for name, value in list(vars(config).items()):
         if name.endswith("token_id") and isinstance(value, int):
             setattr(config, name, min(value, SMALL["vocab_size"] - 1))
-        if isinstance(value, list) and layers and len(value) == layers:
-            setattr(config, name, value[: SMALL["num_hidden_layers"]])
+    heads, width, keys = (
+        next((name for name in names if _whole(config, name)), None)
+        for names in (HEAD_NAMES, WIDTH_NAMES, KEY_NAMES)
+    )
+    if heads is None or width is None:
+        return
+    own = getattr(config, heads)
+    each = _whole(config, "head_dim") or getattr(config, width) // own
+    few = min(HEADS, own)
+    if keys is not None:
+        setattr(config, keys, max(1, few * getattr(config, keys) // own))
+    setattr(config, heads, few)
+    setattr(config, width, few * each)
+    if "head_dim" in vars(config) and not _whole(config, "head_dim"):
+        config.head_dim = each
+    if hasattr(config, "initializer_range"):
+        config.initializer_range = (few * each) ** -0.5
+
+
+def _cut(config: Any, most: int) -> None:
+    """The first layers, in what is counted and in what is listed by layer."""
+    counts = {name: _whole(config, name) for name in LAYERS}
+    for name, count in counts.items():
+        if count and count > most:
+            setattr(config, name, most)
+    for name, value in list(vars(config).items()):
+        if isinstance(value, list) and len(value) in {*counts.values()} - {None}:
+            setattr(config, name, value[:most])
 
 
 def _whole(config: Any, name: str) -> int | None:
-    value = getattr(config, name, None)
+    try:
+        value = getattr(config, name, None)
+    except Exception:  # of what differs by layer some configurations say nothing
+        return None
     return value if isinstance(value, int) and not isinstance(value, bool) else None
