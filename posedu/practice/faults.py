@@ -168,8 +168,7 @@ def _of_numbers(encoding: Encoding, options: Mapping[str, Any]) -> Iterator[Muta
     if isinstance(options.get("amplitude", 1.0), float) and "amplitude" in asked:
         right = options.get("amplitude", 1.0)
         says = f"what turns is multiplied by {{:.6g}}, not {right:.6g}"
-        change = lambda r, c: r.told(amplitude=c)  # noqa: E731
-        yield Mutant("amplitude", says, change, (1.0,))
+        yield Mutant("amplitude", says, lambda r, c: r.told(amplitude=c), (1.0,))
     yield Mutant(
         "scale of angles",
         "positions are multiplied by {:.6g}",
@@ -238,8 +237,12 @@ def _of_rotations(options: Mapping[str, Any]) -> Iterator[Mutant]:
         lambda r: replace(r, see=_by_head),
     )
     if "layout" not in options:
-        scaled = lambda r, c: r.giving(lambda y, x: c * y)  # noqa: E731
-        yield Mutant("amplitude", "its output is multiplied by {:.6g}", scaled, (1.0,))
+        yield Mutant(
+            "amplitude",
+            "its output is multiplied by {:.6g}",
+            lambda r, c: r.giving(lambda y, x: c * y),
+            (1.0,),
+        )
         return
     layout = options["layout"]
     for name, says, combine in (
@@ -357,32 +360,40 @@ def _on_bias(change: Change) -> Callable[[Reference], Reference]:
     return lambda reference: reference.opened(opened)
 
 
+def _bias_times(power: float) -> Change:
+    return _on_bias(lambda b, d: b * d**power)
+
+
+def _scaled(power: float) -> Callable[[Reference], Reference]:
+    return lambda r: r.opened(lambda doors: replace(doors, scale=lambda d: d**power))
+
+
+def _farther(step: int) -> Callable[[Reference], Reference]:
+    """Every distance larger by ``step``."""
+
+    def opened(doors: Doors) -> Doors:
+        def bias(tokens):
+            at = tokens.query_positions + step
+            return doors.bias(replace(tokens, query_positions=at))
+
+        return replace(doors, bias=bias)
+
+    return lambda r: r.opened(opened)
+
+
 def _of_doors() -> Iterator[Mutant]:
     """Those of what acts inside attention."""
     yield Mutant("sign", "its bias has the other sign", _on_bias(lambda b, d: -b))
     yield Mutant("bias", "it adds no bias", _on_bias(lambda b, d: 0 * b))
     for how, power in (("divided", -0.5), ("multiplied", 0.5)):
-        by = lambda b, d, power=power: b * d**power  # noqa: E731
-        yield Mutant("amplitude", f"its bias is {how} by √d", _on_bias(by))
+        yield Mutant("amplitude", f"its bias is {how} by √d", _bias_times(power))
     yield Mutant("heads", "heads are in reverse order", _on_bias(lambda b, d: b[::-1]))
     later = _on_bias(lambda b, d: np.concatenate((b[1:], b[-1:])))
     yield Mutant("heads", "each head has the bias of the next", later)
     for says, scale in (("multiplied by 1/√d", -0.5), ("not scaled", 0.0)):
-        door = lambda d, scale=scale: d**scale  # noqa: E731
-        opened = lambda doors, door=door: replace(doors, scale=door)  # noqa: E731
-        change = lambda r, opened=opened: r.opened(opened)  # noqa: E731
-        yield Mutant("scale", f"inner products are {says}", change)
+        yield Mutant("scale", f"inner products are {says}", _scaled(scale))
     for step, says in ((1, "too large"), (-1, "too small")):
-
-        def opened(doors: Doors, step: int = step) -> Doors:
-            def bias(tokens):
-                at = tokens.query_positions + step
-                return doors.bias(replace(tokens, query_positions=at))
-
-            return replace(doors, bias=bias)
-
-        change = lambda r, opened=opened: r.opened(opened)  # noqa: E731
-        yield Mutant("off by one", f"each distance is one {says}", change)
+        yield Mutant("off by one", f"each distance is one {says}", _farther(step))
     yield Mutant(
         "amplitude",
         "its bias is multiplied by {:.6g}",
