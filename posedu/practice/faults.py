@@ -360,7 +360,7 @@ def _on_bias(change: Change) -> Callable[[Reference], Reference]:
     return lambda reference: reference.opened(opened)
 
 
-def _bias_times(power: float) -> Change:
+def _bias_times(power: float) -> Callable[[Reference], Reference]:
     return _on_bias(lambda b, d: b * d**power)
 
 
