@@ -316,7 +316,7 @@ def _fate(added: Gap) -> str:
 
 
 def _bits(gap: Gap) -> str:
-    return f"{gap.mean:+.3f} ± {gap.half:.3f}"
+    return f"{gap.mean:+z.3f} ± {gap.half:.3f}"
 
 
 def _seeds(result: Result) -> int:

@@ -100,10 +100,12 @@ class Diagnosis(Table):
             who = names[0] if len(names) == 1 else f"{names[0]} … {names[-1]}"
             yield who, *cells
 
+    def said(self) -> list[str]:
+        """Findings, and how each trial went, a line each."""
+        return [*map(str, self.findings), *map(_told, self.trials)]
+
     def __str__(self) -> str:
-        said = [str(finding) for finding in self.findings]
-        said += [_told(trial) for trial in self.trials]
-        return "\n".join((super().__str__(), *said))
+        return "\n".join((super().__str__(), *self.said()))
 
 
 def as_json(diagnosis: Diagnosis) -> dict[str, Any]:
