@@ -53,7 +53,7 @@ from posedu.torch import grid
 
 SIZES = (1, 2, 64, 128)  # head dimensions to try, each rounded up to what d may be
 HEADS = 2  # of an encoding with parameters of each
-LARGEST_EXACT = 4  # the largest d whose exact values take about a second
+LARGEST_EXACT = 4  # exact values up to this d, or the smallest that there is
 COMPILED_SIZE = 64
 
 _OFF = 2.0**-32  # by what positions and parameters are off to see how T moves
@@ -138,7 +138,8 @@ class Pair:
         shared = encoding.make(replace(variant, sizes=()), d=d, heads=1)
         self.shared_ndim = {n: p.ndim for n, p in parameters_of(shared).items()}
         self.options = encoding.keywords(variant, d=d, heads=self.heads or 1)
-        self.has_exact = variant.exact and d <= LARGEST_EXACT
+        exact_up_to = max(LARGEST_EXACT, encoding.divisor(variant))
+        self.has_exact = variant.exact and d <= exact_up_to
         self.has_rows = "tokens" in encoding.sizes  # of a table, by position
         self.rows = encoding.rows(variant)
         self.exact_maps: dict = {}
