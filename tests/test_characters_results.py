@@ -186,6 +186,10 @@ def test_every_run_is_there(committed):
     assert all(len(committed.bits(name, 64)) == 5 for name in ALL)
 
 
+def test_seeds_that_choose_the_rate_are_not_counted(committed):
+    assert committed.caption().startswith("Means of 5 seeds ")
+
+
 def test_what_the_lab_says_of_the_runs(committed):
     fates = {
         row["encoding"]: row["seen"] for row in rows_of(results.length_cost(committed))

@@ -95,6 +95,10 @@ class Runs(SavedTable):
         """The names of the accuracies of one run."""
         return self.conditions()
 
+    def reported(self) -> Sequence[Run]:
+        """The runs whose means are shown: all, unless some serve to choose."""
+        return self.runs
+
     @property
     def complete(self) -> bool:
         """Whether all that was trained was trained with the same seeds."""
@@ -235,7 +239,7 @@ class Runs(SavedTable):
             )
         )
         return (
-            f"Means of {len({run.seed for run in self.runs})} seeds ± half of their "
+            f"Means of {len({run.seed for run in self.reported()})} seeds ± half of their "
             f"95 % intervals; {devices}, torch {versions}, {dates}"
             + ("" if self.complete else "; not complete")
         )
