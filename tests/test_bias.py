@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from posedu.numpy import bias as reference
 from posedu.numpy.absolute import sinusoidal
-from posedu.numpy.attention import attend, causal_mask, steps
+from posedu.numpy.attention import attend, causal_mask, softmax, steps
 from posedu.sympy import bias as symbolic
 from posedu.torch import T5, ALiBi, Attention, KERPLELog, KERPLEPower, Sandwich, bias
 from posedu.torch import attend as attend_torch
@@ -83,6 +83,21 @@ def test_the_bias_is_minus_slope_times_distance():
         [[-m * (i - j) for j in positions] for i in positions] for m in EIGHT[3::4]
     ]
     np.testing.assert_allclose(taken.logits - content, expected, rtol=0, atol=1e-15)
+
+
+WINDOWS = {1: (1.54, 1.4, 9), 4: (15.5, 11, 74), 8: (255.5, 177, 1179)}
+
+
+@pytest.mark.parametrize("head", WINDOWS)
+def test_of_equal_contents_a_head_sees_as_far_as_published(head):
+    """Mean distance, half-life, and where all but a hundredth of the weight is."""
+    t = np.arange(8192)
+    slope = reference.alibi_slopes(8, slopes="authors")[head - 1]
+    weights = softmax(-slope * t)
+    mean, half_life, most = WINDOWS[head]
+    assert weights @ t == pytest.approx(mean, abs=0.05)
+    assert np.log(2) / slope == pytest.approx(half_life, abs=0.5)
+    assert weights[:most].sum() == pytest.approx(0.99, abs=0.002)
 
 
 def test_one_sided_heads_see_one_side():
@@ -321,6 +336,18 @@ def test_far_distances_keep_their_last_digit():
     np.testing.assert_allclose(found, [-0.5 * np.log1p(t), -0.5 * t], rtol=1e-14)
 
 
+def test_a_power_is_a_kernel_up_to_the_square():
+    """The smallest eigenvalue on what sums to 0: published for 2.2 and 40 tokens."""
+    distance = np.abs(np.subtract.outer(np.arange(40.0), np.arange(40)))
+    rest = np.eye(40) - 1 / 40
+
+    def smallest(power):
+        return np.linalg.eigvalsh(-rest @ distance**power @ rest)[0]
+
+    assert smallest(2.2) == pytest.approx(-881, abs=0.5)
+    assert min(smallest(power) for power in (0.5, 1.0, 1.5, 2.0)) > -1e-9
+
+
 def test_a_power_of_one_is_alibi():
     m = reference.alibi_slopes(4, slopes="authors")
     power = reference.kerple_power_bias(np.arange(9), r1=m, r2=1.0)
@@ -376,6 +403,15 @@ def test_the_sum_is_the_published_one():
         assert np.abs(copy(np.array([*SANDWICH])) - found).max() > 1
     same = wrong.sandwich_of_lecture_notes(np.array([*SANDWICH]), width=64)
     np.testing.assert_allclose(same, found, atol=1e-12)
+
+
+def test_the_sum_falls_like_the_published_logarithm():
+    """By 6.95 for each factor of e, where 64 waves are near their integral."""
+    t = np.geomspace(20, 2000, 200)
+    found = reference.sandwich_sum(t, width=128, index_from=1)
+    slope = np.polyfit(np.log(t), found, 1)[0]
+    assert 128 / (2 * np.log(1e4)) == pytest.approx(6.95, abs=0.005)
+    assert slope == pytest.approx(-6.95, abs=0.35)
 
 
 @pytest.mark.parametrize("index_from", [0, 1])

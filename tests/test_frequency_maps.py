@@ -74,7 +74,7 @@ def test_transformers_agrees(name):
     """Its numbers are float32: powers err by a few roundings of their exponents."""
     case = CASES[name]
     mapped, amplitude = ours(case)
-    np.testing.assert_allclose(mapped, case["frequencies"], rtol=2e-6, atol=0)
+    np.testing.assert_allclose(mapped, case["frequencies"], rtol=1e-6, atol=0)
     assert amplitude == pytest.approx(case["amplitude"], rel=1e-12)
 
 
@@ -119,8 +119,26 @@ def test_transformers_does_not_read_a_nested_truncate():
         )
         for truncate in (True, False)
     )
-    np.testing.assert_allclose(case["frequencies"], rounded, rtol=2e-6, atol=0)
-    assert np.abs(rounded / asked - 1).max() > 0.5
+    np.testing.assert_allclose(case["frequencies"], rounded, rtol=1e-6, atol=0)
+    off = np.abs(rounded / asked - 1).max()
+    assert off == pytest.approx(0.76, abs=0.005)
+
+
+# Interpolation
+
+
+INTERPOLATED = {128: (0.4593, 0.4343), 64: (0.2598, 0.2171), 16: (0.1211, 0.0543)}
+
+
+@pytest.mark.parametrize("d", INTERPOLATED)
+def test_the_printed_bound_of_interpolation_is_too_small(d):
+    """All products 1, half way between the offsets 0 and 1, base 10,000."""
+    omega = frequencies(d)
+    error = abs(np.cos(omega / 2).sum() - (d / 2 + np.cos(omega).sum()) / 2)
+    printed = d / (8 * math.log(1e4)) / 4
+    assert error == pytest.approx(INTERPOLATED[d][0], abs=5e-5)
+    assert printed == pytest.approx(INTERPOLATED[d][1], abs=5e-5)
+    assert printed < error < printed + 1 / 8
 
 
 # NTK

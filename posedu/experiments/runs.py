@@ -238,10 +238,10 @@ class Runs(SavedTable):
                 [m["date"] for m in made],
             )
         )
+        seeds = {run.seed for run in self.reported()}
         return (
-            f"Means of {len({run.seed for run in self.reported()})} seeds ± half of their "
-            f"95 % intervals; {devices}, torch {versions}, {dates}"
-            + ("" if self.complete else "; not complete")
+            f"Means of {len(seeds)} seeds ± half of their 95 % intervals; {devices}, "
+            f"torch {versions}, {dates}" + ("" if self.complete else "; not complete")
         )
 
 
