@@ -212,6 +212,15 @@ def test_positions_are_those_of_transformers(version, after):
             assert found.max() + 1 - len(found) == case[model]["delta"]
 
 
+@pytest.mark.parametrize("version", [OLD, NEW])
+def test_omni_goes_on_behind_the_largest_coordinate_in_both_versions(version):
+    for case in version["positions"]:
+        parts = [steps(part, lambda seconds: 25 * seconds) for part in case["parts"]]
+        found = rotary.m_rope_positions(parts, after="largest")
+        assert found.tolist() == case["qwen2.5-omni"]["positions"]
+        assert found.max() + 1 - len(found) == case["qwen2.5-omni"]["delta"]
+
+
 numbers = st.integers(1, 4)
 grids = st.tuples(numbers, numbers, numbers)
 videos = st.tuples(numbers, numbers, numbers, st.floats(0, 30))

@@ -13,12 +13,15 @@ from types import SimpleNamespace
 
 import torch
 import transformers
+from transformers.models.qwen2_5_omni import modeling_qwen2_5_omni as omni
 from transformers.models.qwen2_5_vl.modeling_qwen2_5_vl import Qwen2_5_VLModel
 from transformers.models.qwen2_vl.modeling_qwen2_vl import Qwen2VLModel
 
+Qwen2_5OmniModel = omni.Qwen2_5OmniPreTrainedModelForConditionalGeneration
 HERE = Path(__file__).parent / "m-rope.json"
 MERGE, PER_SECOND = 2, 4  # patches of a token along a side, time steps in a second
-IMAGE, VIDEO, START, TEXT = 100, 101, 102, 7
+OMNI_PER_SECOND = 25
+IMAGE, VIDEO, START, TEXT, AUDIO = 100, 101, 102, 7, 103
 
 # Text as a number of tokens; grids of tokens as frames, rows, columns, and for a video
 # the seconds from frame to frame.
@@ -73,16 +76,24 @@ def positions(model, parts):
         image_token_id=IMAGE,
         video_token_id=VIDEO,
         vision_start_token_id=START,
+        audio_token_id=AUDIO,
+        audio_start_token_id=AUDIO + 1,
+        position_id_per_seconds=OMNI_PER_SECOND,
+        seconds_per_chunk=2,
     )
-    own = SimpleNamespace(config=config)
-    if hasattr(model, "get_vision_position_ids"):
-        own.get_vision_position_ids = partial(model.get_vision_position_ids, own)
+    own = SimpleNamespace(config=config, spatial_merge_size=MERGE)
+    for name in ("get_vision_position_ids", "get_llm_pos_ids_for_vision"):
+        if hasattr(model, name):
+            setattr(own, name, partial(getattr(model, name), own))
     given = {"image_grid_thw": images, "video_grid_thw": videos}
     takes = inspect.signature(model.get_rope_index).parameters
     if "mm_token_type_ids" in takes:
         given["mm_token_type_ids"] = types
-    if "second_per_grid_ts" in takes and seconds is not None:
-        given["second_per_grid_ts"] = seconds
+    for name in ("second_per_grid_ts", "second_per_grids"):
+        if name in takes and seconds is not None:
+            given[name] = seconds
+    if "mm_token_type_ids" not in takes and images is videos is None:
+        given["attention_mask"] = torch.ones_like(ids)
     found, delta = model.get_rope_index(own, ids, **given)
     return {"positions": found[:, 0].T.tolist(), "delta": int(delta.max())}
 
@@ -105,6 +116,7 @@ def main():
         | {
             "qwen2-vl": positions(Qwen2VLModel, parts),
             "qwen2.5-vl": positions(Qwen2_5_VLModel, parts),
+            "qwen2.5-omni": positions(Qwen2_5OmniModel, parts),
         }
         for parts in CASES
     ]

@@ -173,7 +173,7 @@ What is the largest coordinate of a grid that begins at $s$?
         Misconception(
             "Time is forgotten",
             "A video with more frames than rows and columns reaches farther in time. "
-            "So transformers 5.23.0 counts, for the text behind a video.",
+            "So transformers 5.23.0 counts for Qwen2-VL, for the text behind a video.",
             _sum_of(lambda t, h, w: max(h, w)),
         ),
         Misconception(
