@@ -246,6 +246,25 @@ def test_longrope_changes_its_list_with_the_length():
     assert longrope_amplitude(64.0, trained=64) == pytest.approx(math.sqrt(2))
 
 
+def test_the_first_tokens_of_longrope_s_paper_see_both_positions():
+    """Its first n̂ keep their frequencies: no row of frequencies says so for all."""
+    omega = frequencies(4, base=16.0)
+    lists = dict(short=[1.0, 1.0], long=[1.0, 2.0])
+    slower = longrope(omega, **lists, trained=64, length=65)
+
+    def score(i, j, kept):
+        rows = (
+            rope(np.ones((1, 4)), [n], layout="half", frequencies=w)
+            for n, w in ((i, slower), (j, omega if j < kept else slower))
+        )
+        query, key = rows
+        return (query @ key.T).item()
+
+    assert score(80, 70, kept=4) == pytest.approx(score(70, 60, kept=4), abs=1e-12)
+    assert abs(score(72, 2, kept=4) - score(73, 3, kept=4)) > 0.1
+    assert score(72, 2, kept=0) == pytest.approx(score(73, 3, kept=0), abs=1e-12)
+
+
 @given(dims, st.floats(0, 1))
 def test_p_rope_is_rope_and_then_nothing(d, share):
     omega = frequencies(d)

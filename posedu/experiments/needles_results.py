@@ -69,7 +69,7 @@ def overview(result: Result) -> Figure:
         f"tuning: mean accuracy over {_seeds(result)} seeds; the thin line is guessing."
         f" At {FACTORS[-1]} times the length {title(best)} has {far[best]:.0f} %, "
         f"{title(worst)} {far[worst]:.0f} %.",
-        alt="Lines that fall with the length. At its end: "
+        alt="Lines against the length. At its end: "
         + ", ".join(f"{title(arm)} {end:.0f} percent" for arm, end in far.items())
         + ".",
     )

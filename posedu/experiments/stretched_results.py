@@ -54,7 +54,7 @@ EXPECTED = (
     Expectation("SWAN", ("windows", "log-n"), ("rope", "none"), "plain"),
     Expectation("SWAN", ("windows", "log-n"), ("windows", "none"), "plain"),
 )
-"""What the papers lead one to expect, of models a thousand times as large."""
+"""What the papers lead one to expect, of models many thousand times as large."""
 
 
 def origins(result: Result) -> Table:
