@@ -30,6 +30,7 @@ from posedu.torch import (
     AxialRoPE,
     FoPE,
     KVCache,
+    LearnedPerLayer,
     LieRE,
     LogN,
     MixedRoPE,
@@ -40,6 +41,7 @@ from posedu.torch import (
     RoPE,
     SelfExtend,
     Sinusoidal,
+    Transformer,
     grid,
 )
 
@@ -278,6 +280,91 @@ def test_frequencies_that_follow_the_length_cannot_be_moved():
             cache.drop(encoding, 0, 2)
     _, _, cache = filled(stretched)
     cache.move(stretched, 1)  # one map throughout is no obstacle
+
+
+PLACES = grid(3, 3, coordinates="index")
+SECTIONS = dict(sections=(2, 2), layout="half")
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (
+            AxialRoPE(8, order="alternating", layout="half"),
+            AxialRoPE(8, order="concatenated", layout="half"),
+        ),
+        (
+            AxialRoPE(8, order="alternating", layout="half"),
+            AxialRoPE(8, order="alternating", layout="half", base=7.0),
+        ),
+        (
+            MRoPE(8, order="strided", **SECTIONS),
+            MRoPE(8, order="contiguous", **SECTIONS),
+        ),
+        (MixedRoPE(8, layout="half"), MixedRoPE(8, layout="interleaved")),
+    ],
+)
+def test_angles_of_several_coordinates_are_known_too(one, other):
+    """Another order, base, section or layout of the same class is another map."""
+    _, _, cache = filled(one.double(), positions=PLACES)
+    before = cache.k
+    with pytest.raises(ValueError, match=r"keys were turned by .* anew"):
+        cache.move(other, torch.ones(9, 2))
+    assert cache.k is before
+    cache.move(one, torch.ones(9, 2))
+
+
+def test_positions_in_the_input_of_a_model_do_not_move():
+    """Nor do those of a layer, below whose stream all others are."""
+    rotation = RoPE(8, layout="half")
+    added = Sinusoidal(16, layout="half")
+    first = LearnedPerLayer(16, 40, beyond="raise")
+    cases = [
+        Transformer(16, 2, 2, encoding=added),
+        Transformer(16, 2, 2, encoding=rotation, input=added),
+        Transformer(16, 2, 2, encoding=[first, rotation]),
+    ]
+    for model in cases:
+        caches = model.caches()
+        for tokens in 5, 1:
+            model(torch.randn(1, tokens, 16), caches=caches)
+        name = "Sinusoidal" if model.input is added else "LearnedPerLayer"
+        for cache, layer in zip(caches, model.blocks, strict=True):
+            before = cache.k
+            for change in (
+                lambda c, e: c.move(e, 3),
+                lambda c, e: c.drop(e, 0, 2),
+            ):
+                with pytest.raises(ValueError, match=f"{name} puts .* anew"):
+                    change(cache, layer.attention.encoding)
+            assert cache.k is before and cache.count == 6
+    model = Transformer(16, 2, 2, encoding=rotation)
+    caches = model.caches()
+    model(torch.randn(1, 5, 16), caches=caches)
+    caches[1].move(rotation, 3)
+    assert caches[1].count == 8
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("encoding", [RoPE(8, layout="half"), NoPE()])
+def test_moves_that_are_refused_change_nothing(encoding):
+    """What is no shift, and what would put tokens where no number is exact."""
+    layer, _, cache = filled(encoding)
+    before = dict(vars(cache))
+    beyond = [2**53 - 1, -(2**53), 2**63 - 1, 2**70, 2**2000, 1e300, math.inf]
+    for shifts in (*beyond, math.nan, torch.full((9,), 2**53 - 1)):
+        with pytest.raises(ValueError, match=r"exact|finite"):
+            cache.move(encoding, shifts)
+    for shifts in (None, True, "3", 3j):
+        with pytest.raises(TypeError):
+            cache.move(encoding, shifts)
+    for other in (None, layer, type(encoding)):
+        for change in (lambda e: cache.move(e, 1), lambda e: cache.drop(e, 0, 1)):
+            with pytest.raises(TypeError, match="encoding must be that of the layer"):
+                change(other)
+    assert all(vars(cache)[name] is old for name, old in before.items())
+    cache.move(encoding, 2**53 - 9)
+    assert cache.positions[0, -1] == 2**53 - 1
 
 
 def test_a_temperature_is_of_the_query():

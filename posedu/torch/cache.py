@@ -9,7 +9,7 @@ from jaxtyping import Float, Shaped
 from torch import Tensor
 
 from posedu._arguments import require_finite
-from posedu.torch._tensors import Positions, as_positions
+from posedu.torch._tensors import Positions, as_positions, require_positions
 from posedu.torch.encoding import Encoding
 
 
@@ -21,7 +21,8 @@ class KVCache:
     rotated), and with them what the encoding wants remembered of each token.
     ``count`` is how many tokens were ever seen, from which default positions go on;
     ``consecutive`` whether the positions so far were all of these; ``turned_by`` the
-    maps from positions to angles by which keys were turned, in words.
+    maps from positions to angles by which keys were turned, in words; ``entered`` the
+    encoding of a model that has put positions into the layer's input, if there is one.
     """
 
     def __init__(self) -> None:
@@ -33,6 +34,7 @@ class KVCache:
         self.count = 0
         self.consecutive = True
         self.turned_by: tuple[str, ...] = ()
+        self.entered: str | None = None
 
     def __len__(self) -> int:
         """How many tokens are remembered."""
@@ -64,6 +66,7 @@ class KVCache:
         """
         grown = KVCache()
         grown.owner, grown.count = owner, self.count + k.shape[-2]
+        grown.entered = self.entered
         turned_by = self.turned_by if len(self) else ()
         known = turning in turned_by
         grown.turned_by = turned_by if known else (*turned_by, turning)
@@ -146,16 +149,21 @@ class KVCache:
         TypeError, ValueError
             The encoding of another layer, one whose keys cannot be moved, or with other
             angles than those by which they were turned (frequencies that depend on the
-            length); shifts of another shape, not exact or not finite.
+            length); a model whose input holds positions; shifts of another shape, not
+            finite, or not exact, or to positions that are not.
         """
         self._require_turned_by(encoding)
         if isinstance(shifts, Real):
-            require_finite("shifts", shifts)
+            _require_exact(shifts)
+        elif shifts is None:
+            raise TypeError("shifts must be given, got none")
         whole = int(shifts) if isinstance(shifts, Integral) else None
         if self.k is not None:
             k, _, positions = self.held
             by = _as_shifts(encoding, shifts, k)
-            self.k, self.positions = encoding.moved(k, by), positions + by
+            there = positions + by
+            require_positions(there)
+            self.k, self.positions = encoding.moved(k, by), there
             self.consecutive = self.consecutive and whole is not None
         self.count += whole or 0
 
@@ -191,6 +199,15 @@ class KVCache:
 
     def _require_turned_by(self, encoding: Encoding) -> None:
         """Raise unless an encoding is the one by which all the keys were turned."""
+        if not isinstance(encoding, Encoding):
+            raise TypeError(
+                f"encoding must be that of the layer, got {type(encoding).__name__}"
+            )
+        if self.entered is not None:
+            raise ValueError(
+                f"{self.entered} puts positions into the layer's input, where they do "
+                "not move: compute keys and values anew"
+            )
         owner, turning = type(encoding).__name__, encoding.turning
         if self.owner not in (None, owner):
             raise ValueError(
@@ -223,8 +240,18 @@ def _as_shifts(
             f"{name} has positions of {shape[0]} coordinates: give a shift of "
             f"[keys, {shape[0]}], got {shifts}"
         )
+    shift = int(shifts) if isinstance(shifts, Integral) else float(shifts)
     dtype = torch.int64 if isinstance(shifts, Integral) else torch.float64
-    return torch.full((1, k.shape[-2]), shifts, dtype=dtype, device=k.device)
+    return torch.full((1, k.shape[-2]), shift, dtype=dtype, device=k.device)
+
+
+def _require_exact(shift: float) -> None:
+    """Raise unless one shift for all is a finite number that a float64 holds."""
+    too_large = isinstance(shift, Integral) and abs(shift) >= 2**53
+    if too_large or abs(require_finite("shifts", shift)) >= 2**53:
+        raise ValueError(
+            f"shifts must be below {2**53} in size to be exact, got {shift}"
+        )
 
 
 def _short(turning: str) -> str:

@@ -205,6 +205,7 @@ class Transformer(nn.Module):
         )
         positions = self.input.locate(positions, x)
         x = self.input.embed(x, positions)
+        entered = type(self.input).__name__ if self.input.opens("embed") else None
         own: Sequence[KVCache | None] = grown or [None] * layers
         for module, cache in zip(self.blocks, own, strict=True):
             block = cast(Block, module)
@@ -217,6 +218,10 @@ class Transformer(nn.Module):
                 cache=cache,
             )
             counted = counted and not block.encoding.opens("update")
+            if block.encoding.opens("enter"):
+                entered = type(block.encoding).__name__
+            if cache is not None:
+                cache.entered = entered
         for new, old in zip(grown, held, strict=True):
             old.take(new)
         return self.norm(x)

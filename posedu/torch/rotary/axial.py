@@ -79,6 +79,7 @@ class AxialRoPE(PairRotation):
         self.order = require_choice("order", order, ORDERS)
         self.layout = require_choice("layout", layout, LAYOUTS)
         self.base = require_base(base)
+        self.turning = f"order={order!r}, layout={layout!r}, base={self.base!r}"
 
     def _table(
         self, positions: Tensor | range, dtype: torch.dtype, device: Device

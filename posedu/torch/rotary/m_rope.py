@@ -77,6 +77,10 @@ class MRoPE(PairRotation):
         self.axes = len(self.sections)
         self.position_shape = (self.axes,)
         self._axis_of_pair = self._axes()
+        self.turning = (
+            f"sections={self.sections}, order={order!r}, layout={layout!r}, "
+            f"base={self.base!r}"
+        )
 
     def _axes(self) -> list[int]:
         """The axis of each pair."""

@@ -59,6 +59,7 @@ class MixedRoPE(PairRotation):
         super().__init__()
         self.d = require_dimension("d", d)
         self.layout = require_choice("layout", layout, LAYOUTS)
+        self.turning = f"layout={layout!r}"
         self.heads = require_optional_heads(heads)
         if frequencies is None:
             frequencies = self.initial_frequencies(d, heads=heads, base=base)
