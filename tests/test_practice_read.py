@@ -3,6 +3,8 @@
 import gzip
 import json
 import math
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -384,6 +386,7 @@ def same_rotations(one, other):
         lengths = (None, 10**7)
         same = [np.array_equal(a.frequencies(n), b.frequencies(n)) for n in lengths]
         same.append(math.isclose(a.amplitude, b.amplitude, rel_tol=4e-16))
+        same.append(a.softmax == b.softmax)
         told = [(r.head_dim, r.sections, r.order) for r in (a, b)]
         if not all(same) or told[0] != told[1]:
             return False
@@ -414,6 +417,32 @@ def test_what_is_written_reads_as_what_was_read(spelling):
     least = {"transformers 5": 160, "transformers 4": 140, "GGUF": 80}
     assert written >= least.get(spelling, 80)
     assert refused
+
+
+LATENT = {
+    **{"model_type": "deepseek_v3", "qk_rope_head_dim": 64, "rope_theta": 1e4},
+    "max_position_embeddings": 163840,
+    "rope_scaling": {
+        **{"type": "yarn", "factor": 40, "mscale": 1.0, "mscale_all_dim": 1.0},
+        "original_max_position_embeddings": 4096,
+    },
+}
+
+
+def test_latent_attention_scales_its_softmax_besides():
+    """``yarn_apply_mscale`` of deepseek_v3 in transformers 5.23.0, and its like."""
+    reading = read_rope(LATENT)
+    assert reading.kinds["all"].amplitude == 1
+    mscale = 0.1 * 1.0 * math.log(40) + 1.0
+    assert reading.kinds["all"].softmax == pytest.approx(mscale * mscale, rel=1e-15)
+    assert "the scale of its softmax by 1.87385 besides" in str(reading.remarks[0])
+    plain = {**LATENT, "model_type": "kimi_linear"}
+    whole = {**LATENT, "qk_rope_head_dim": None, "head_dim": 64}
+    alone = {k: v for k, v in LATENT["rope_scaling"].items() if k != "mscale_all_dim"}
+    for other in plain, whole, {**LATENT, "rope_scaling": alone}:
+        assert read_rope(other).kinds["all"].softmax == 1
+    with pytest.raises(ConfigError, match="the scale of the softmax grows as well"):
+        write_rope(reading, "GGUF")
 
 
 UNWRITTEN = {
@@ -678,12 +707,42 @@ def test_the_command_warns_and_says_so(write, capsys):
         ('{"rope_theta": NaN, "head_dim": 64}', "finite and above 0"),
         ('{"rope_theta": 1e999, "head_dim": 64}', "finite and above 0"),
         (b"{" + b" " * 2**24 + b"}", "a configuration has less"),
+        ('{"rope_theta": 1e4, "head_dim": 2147483648}', "wider than that of any model"),
+        ('{"rope_theta": 1e4, "head_dim": 8, "rotary_dim": 1e9}', "wider than that"),
+        ('{"rope_theta": 1e4, "head_dim": 8, "rotary_pct": 1e300}', "wider than that"),
+        (
+            '{"head_dim": 64, "rotary_dim": 32, "rope_parameters": {"rope_theta": 1e4, '
+            '"partial_rotary_factor": NaN}}',
+            "partial_rotary_factor must be finite",
+        ),
+        (
+            '{"head_dim": 2147483648, "rope_parameters": {"rope_theta": 1e4, '
+            '"rope_type": "proportional", "partial_rotary_factor": 1.7e308}}',
+            "wider than that",
+        ),
+        (
+            '{"rope_theta": 1e308, "head_dim": 64, "rope_scaling": {"type": "linear", '
+            '"factor": 1e-310}}',
+            "out of reach",
+        ),
     ],
 )
 def test_the_command_refuses_without_a_traceback(write, capsys, text, message):
     assert main([write(text)]) == 2
     said = capsys.readouterr()
     assert message in said.err and said.err.count("\n") == 1 and said.out == ""
+
+
+def test_the_command_prints_no_orders_to_a_terminal(write):
+    """Names with escapes, and halves of characters, which no stream takes."""
+    name = "\x1b[31m\ud800"
+    config = {"head_dim": 8, "model_type": name, "rope_scaling": {name: 1}}
+    path = write(json.dumps(config | {"rope_theta": 1e4}))
+    done = subprocess.run(
+        [sys.executable, "-m", "posedu.practice", path], capture_output=True
+    )
+    assert done.returncode == 1 and done.stderr == b""
+    assert rb"\x1b[31m\ud800" in done.stdout and b"\x1b" not in done.stdout
 
 
 def test_the_command_says_that_there_is_no_file(tmp_path, capsys):

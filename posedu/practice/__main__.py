@@ -22,13 +22,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         reading = read_rope(options.config)
         said = json.dumps(as_json(reading)) if options.json else str(reading)
     except (ConfigError, OSError) as error:
-        print(f"{options.config}: {error}", file=sys.stderr)
+        print(_printable(f"{options.config}: {error}"), file=sys.stderr)
         return 2
-    print(said)
+    print(_printable(said))
     if not options.json:
         for remark in reading.remarks:
-            print(remark)
+            print(_printable(str(remark)))
     return 1 if reading.warnings else 0
+
+
+def _printable(text: str) -> str:
+    """The text without what a terminal would obey or refuse."""
+    return "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in text)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,20 @@
 """One object of rotation parameters, as transformers spells them, to one ``Rope``."""
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from posedu.numpy.rotary import longrope_amplitude, yarn_amplitude
-from posedu.practice._values import count, counts, mapping, number, numbers, shown
+from posedu.practice._values import (
+    count,
+    counts,
+    features,
+    mapping,
+    number,
+    numbers,
+    shown,
+)
 from posedu.practice.rope import NOTE, WARNING, ConfigError, Remark, Rope
 
 ALIASES = {"su": "longrope", "mrope": "default", "xdrope": "dynamic"}
@@ -101,7 +110,7 @@ class Parameters:
         if self.width is not None:
             return self.width
         share = 1.0 if self.method == "proportional" else self.share
-        return int(self.head_dim * share)
+        return features(self.head_dim, share)
 
     @property
     def trained(self) -> int:
@@ -238,6 +247,9 @@ def _yarn(of: Parameters) -> dict[str, Any]:
     if of.given.get("mscale") and of.given.get("mscale_all_dim"):
         scales["mscale"] = of.number("mscale")
         scales["mscale_all"] = of.number("mscale_all_dim")
+    usual = yarn_amplitude(factor, **scales)
+    if not 0 < usual < math.inf:
+        raise ConfigError(f"{of.where}: mscale and mscale_all_dim are out of reach")
     return {
         "options": {
             "factor": factor,
@@ -246,7 +258,7 @@ def _yarn(of: Parameters) -> dict[str, Any]:
             "truncate": truncate is not False,
         },
         "trained": trained,
-        "amplitude": of.number("attention_factor", yarn_amplitude(factor, **scales)),
+        "amplitude": of.number("attention_factor", usual),
     }
 
 
@@ -290,7 +302,7 @@ def _longrope(of: Parameters) -> dict[str, Any]:
 
 def _proportional(of: Parameters) -> dict[str, Any]:
     every = of.head_dim // 2
-    turning = int(of.share * of.head_dim // 2)
+    turning = features(of.head_dim, of.share) // 2
     if not 0 < turning <= every:
         raise ConfigError(
             f"{of.where}.partial_rotary_factor must leave 1 to {every} pairs that "

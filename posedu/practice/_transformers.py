@@ -1,13 +1,16 @@
 """Configurations of transformers, of version 4 and of version 5."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from posedu.numpy.rotary import yarn_amplitude
 from posedu.practice._method import Parameters, rope
-from posedu.practice._values import count, first, mapping, number, shown
-from posedu.practice.families import family
+from posedu.practice._values import count, features, first, mapping, number, shown
+from posedu.practice.families import family as family_of
 from posedu.practice.rope import (
+    NOTE,
     WARNING,
     ConfigError,
     Reading,
@@ -33,6 +36,8 @@ HEAD_DIMS = ("head_dim", "attention_head_dim", "kv_channels")
 LENGTHS = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length")
 BASES = ("rope_theta", "rotary_emb_base", "rope_base", "rotary_base")
 LOCAL_BASES = ("rope_local_base_freq", "local_rope_theta")
+PLAIN_SCALES = ("dots3_note", "glm5_next", "kimi_linear")
+"""Families of latent attention whose softmax does not look at ``mscale_all_dim``."""
 
 Config = Mapping[str, Any]
 
@@ -68,10 +73,11 @@ def read(config: Config) -> Reading:
         kinds |= found
         layers = layers or of_layers
         temperature = temperature or own.temperature()
+    family = config.get("model_type")
     version = "5" if any("rope_parameters" in part for part in told.values()) else "4"
     return Reading(
         spelling=f"transformers {version}",
-        family=str(config.get("model_type") or ""),
+        family=family if isinstance(family, str) else "",
         kinds=kinds,
         layers=layers,
         temperature=temperature,
@@ -101,7 +107,7 @@ class _Part:
     def __init__(self, name: str, config: Config, remarks: list[Remark]):
         self.name, self.config, self.remarks = name, config, remarks
         self.prefix = f"{name}." if name else ""
-        self.family = family(config.get("model_type"))
+        self.family = family_of(config.get("model_type"))
 
     def read(self) -> tuple[dict[str, Rope | None], tuple[str, ...]]:
         """The kinds of layers, and which layers are of which."""
@@ -175,7 +181,7 @@ class _Part:
         inner = {k: v for k, v in given.items() if isinstance(v, Mapping)}
         absent = {k for k, v in given.items() if v is None and k in layers}
         local = first(self.config, *LOCAL_BASES)
-        if inner:
+        if inner or (absent and absent == {*given}):
             for name in sorted(set(given) - set(inner) - absent):
                 if given[name] is not None:
                     self._warn(
@@ -261,6 +267,7 @@ class _Part:
             ),
             layout=self._layout(),
         )
+        made = replace(made, softmax=self._softmax(where, given, made))
         if axes == 1:
             return made
         equal = (made.width // 2 // axes,) * axes
@@ -268,6 +275,27 @@ class _Part:
             sections = made.sections or self.family.sections or equal
             return replace(made, sections=sections, order="alternating")
         return replace(made, sections=equal, order="separate")
+
+    def _softmax(self, where: str, given: Mapping[str, Any], made: Rope) -> float:
+        """What latent attention multiplies the scale of its scores by."""
+        latent = self.config.get("qk_rope_head_dim") is not None
+        own = given.get("mscale_all_dim")
+        plain = self.config.get("model_type") in PLAIN_SCALES
+        if not latent or made.method != "yarn" or not own or plain:
+            return 1.0
+        own = number(f"{where}.mscale_all_dim", own)
+        amplitude = yarn_amplitude(made.options["factor"], mscale=own)
+        scale = amplitude * amplitude
+        if not math.isfinite(scale):
+            raise ConfigError(f"{where}.mscale_all_dim {own:g} is out of reach")
+        self.remarks.append(
+            Remark(
+                NOTE,
+                f"{where}.mscale_all_dim: latent attention of transformers 5.23 "
+                f"multiplies the scale of its softmax by {scale:g} besides",
+            )
+        )
+        return scale
 
     def _head_dim(self, kind: str, layers: tuple[str, ...]) -> int:
         own = self.config.get("per_layer_config")
@@ -298,10 +326,13 @@ class _Part:
         if self.config.get("rope_parameters") is None:
             return width
         share = given.get("partial_rotary_factor", 1.0)
-        if isinstance(share, int | float) and int(head_dim * share) != width:
+        if not isinstance(share, int | float) or not math.isfinite(share):
+            return None
+        turning = features(head_dim, share)
+        if turning != width:
             self._warn(
                 f"{found[0]} is {width}, which transformers 5 does not look at: "
-                f"{int(head_dim * share)} features turn by partial_rotary_factor"
+                f"{turning} features turn by partial_rotary_factor"
             )
         return None
 

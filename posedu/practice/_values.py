@@ -1,12 +1,16 @@
 """Values of a foreign configuration, each taken with its name or refused with it."""
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from posedu.practice.rope import ConfigError
 
 LARGEST = 2**31  # of counts: more than any model has of anything
+NUMBER = re.compile(
+    r"\s*[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?\s*", re.ASCII | re.IGNORECASE
+)
 
 
 def shown(value: object) -> str:
@@ -25,6 +29,8 @@ def number(name: str, value: object) -> float:
     """
     try:
         if isinstance(value, bool) or not isinstance(value, int | float | str):
+            raise ValueError
+        if isinstance(value, str) and not NUMBER.fullmatch(value):
             raise ValueError
         found = float(value)
     except OverflowError:
@@ -50,6 +56,11 @@ def count(name: str, value: object) -> int:
             f"{name} must be a whole number up to 2^31, got {shown(value)}"
         )
     return int(found)
+
+
+def features(head_dim: int, share: float) -> int:
+    """So many features of a head; a share above 0 may be more than all."""
+    return int(min(head_dim * share, LARGEST))
 
 
 def numbers(name: str, value: object) -> tuple[float, ...]:

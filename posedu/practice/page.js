@@ -16,7 +16,7 @@ posedu.live("config", ({ find, numbers: { known, examples, inks } }) => {
     if (!rope) return [who, "no rotation", "", "", "", "", "", ""];
     const moving = waves(rope).filter(Number.isFinite);
     return [
-      who, rope.method, short(rope.base, 6),
+      who, rope.method, short(rope.base, 10),
       `${moving.length} of ${Math.floor(rope.head_dim / 2)}`,
       `${short(moving[0], 4)} to ${short(moving.at(-1), 4)}`,
       trained(rope) ? `${turning(rope)} in ${trained(rope).toLocaleString("en")}` : "not said",

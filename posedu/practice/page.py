@@ -95,6 +95,7 @@ def known() -> dict[str, Any]:
         "hidden": _transformers.HIDDEN,
         "heads": _transformers.HEADS,
         "lengths": _transformers.LENGTHS,
+        "plainScales": _transformers.PLAIN_SCALES,
         "families": {
             name: {k: v for k, v in vars(families.family(name)).items() if v}
             for name in sorted(families.model_types())

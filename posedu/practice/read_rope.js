@@ -3,6 +3,7 @@
 // It throws an Error with the same words.
 window.posedu.readRope = (() => {
   class ConfigError extends Error {}
+  const [LARGEST, LARGEST_HEAD] = [2 ** 31, 2 ** 16];
   const has = (o, name) => Object.hasOwn(o, name) && o[name] !== null && o[name] !== undefined;
   const get = (o, name) => has(o, name) ? o[name] : null;
   const isObject = (v) => typeof v === "object" && v !== null && !Array.isArray(v);
@@ -49,7 +50,7 @@ window.posedu.readRope = (() => {
   };
   const count = (name, v) => {
     const found = number(name, v);
-    if (!Number.isInteger(found) || found > 2 ** 31) {
+    if (!Number.isInteger(found) || found > LARGEST) {
       throw new ConfigError(`${name} must be a whole number up to 2^31, got ${shown(v)}`);
     }
     return found;
@@ -58,6 +59,7 @@ window.posedu.readRope = (() => {
     if (!Array.isArray(v)) throw new ConfigError(`${name} must be a list of ${what}, got ${shown(v)}`);
     return v.map((e, n) => each(`${name}[${n}]`, e));
   };
+  const features = (headDim, share) => Math.floor(Math.min(headDim * share, LARGEST));
   const numbers = (name, v) => list(name, v, number, "numbers");
   const counts = (name, v) => list(name, v, count, "whole numbers");
 
@@ -132,7 +134,7 @@ window.posedu.readRope = (() => {
     get share() { return this.number("partial_rotary_factor", 1); }
     get turning() {
       if (this.width !== null) return this.width;
-      return Math.floor(this.headDim * (this.method === "proportional" ? 1 : this.share));
+      return features(this.headDim, this.method === "proportional" ? 1 : this.share);
     }
     get trained() {
       const name = "original_max_position_embeddings";
@@ -187,6 +189,9 @@ window.posedu.readRope = (() => {
       const usual = both
         ? (of.number("mscale") * growth + 1) / (of.number("mscale_all_dim") * growth + 1)
         : growth + 1;
+      if (!(usual > 0 && usual < Infinity)) {
+        throw new ConfigError(`${of.where}: mscale and mscale_all_dim are out of reach`);
+      }
       return {
         options: { factor, fast, slow, truncate: truncate !== false },
         trained,
@@ -226,7 +231,7 @@ window.posedu.readRope = (() => {
     },
     proportional: (of) => {
       const every = Math.floor(of.headDim / 2);
-      const turning = Math.floor(of.share * of.headDim / 2);
+      const turning = Math.floor(features(of.headDim, of.share) / 2);
       if (!(turning > 0 && turning <= every)) {
         throw new ConfigError(`${of.where}.partial_rotary_factor must leave 1 to ${every} pairs ` +
           `that turn, got ${general(of.share)}: ${turning}`);
@@ -280,7 +285,13 @@ window.posedu.readRope = (() => {
       }
       rope.order = truthy(get(of.given, "mrope_interleaved")) ? "strided" : "contiguous";
     }
-    return Object.assign(rope, METHODS[method](of));
+    Object.assign(rope, METHODS[method](of));
+    const widest = Math.max(rope.head_dim, width);
+    if (widest > LARGEST_HEAD) {
+      throw new ConfigError(`a head of ${general(widest)} features is wider than that of any model, at ` +
+        `most ${LARGEST_HEAD}`);
+    }
+    return rope;
   };
 
   // A configuration of transformers without those inside it
@@ -350,7 +361,7 @@ window.posedu.readRope = (() => {
       const absent = Object.keys(given).filter((k) => given[k] === null && layers.includes(k));
       const local = first(this.config, this.known.local);
       let named;
-      if (inner.length) {
+      if (inner.length || (absent.length && absent.length === Object.keys(given).length)) {
         for (const name of Object.keys(given).sort()) {
           if (!inner.includes(name) && !absent.includes(name) && given[name] !== null) {
             this.warn(`rope_parameters.${name} stands beside kinds of layers: ignored`);
@@ -416,11 +427,27 @@ window.posedu.readRope = (() => {
         remarks: this.remarks,
         base: this.family.base,
       }, this.known), this.layout());
+      made.softmax = this.softmax(where, given, made);
       if (axes === 1) return made;
       const equal = Array(axes).fill(Math.floor(Math.floor(made.width / 2) / axes));
       if (!alternating) return { ...made, sections: equal, order: "separate" };
       const sections = [made.sections, fixed, equal].find((s) => s.length);
       return { ...made, sections, order: "alternating" };
+    }
+    softmax(where, given, made) {
+      const own = get(given, "mscale_all_dim");
+      const plain = this.known.plainScales.includes(get(this.config, "model_type"));
+      if (!has(this.config, "qk_rope_head_dim") || made.method !== "yarn" || !truthy(own) || plain) {
+        return 1;
+      }
+      const growth = 0.1 * Math.log(Math.max(made.options.factor, 1));
+      const scale = (number(`${where}.mscale_all_dim`, own) * growth + 1) ** 2;
+      if (!Number.isFinite(scale)) {
+        throw new ConfigError(`${where}.mscale_all_dim ${general(Number(own))} is out of reach`);
+      }
+      this.remarks.push({ level: "note", text: `${where}.mscale_all_dim: latent attention of ` +
+        `transformers 5.23 multiplies the scale of its softmax by ${general(scale)} besides` });
+      return scale;
     }
     headDim(kind, layers) {
       const byLayer = get(this.config, "per_layer_config");
@@ -447,9 +474,11 @@ window.posedu.readRope = (() => {
       const width = count(this.prefix + found[0], found[1]);
       if (!has(this.config, "rope_parameters")) return width;
       const share = Object.hasOwn(given, "partial_rotary_factor") ? given.partial_rotary_factor : 1;
-      if (typeof share === "number" && Math.trunc(headDim * share) !== width) {
+      if (typeof share !== "number") return null;
+      const turning = features(headDim, share);
+      if (turning !== width) {
         this.warn(`${found[0]} is ${width}, which transformers 5 does not look at: ` +
-          `${Math.trunc(headDim * share)} features turn by partial_rotary_factor`);
+          `${turning} features turn by partial_rotary_factor`);
       }
       return null;
     }
@@ -492,7 +521,7 @@ window.posedu.readRope = (() => {
     const family = get(config, "model_type");
     return {
       spelling: `transformers ${isNew ? 5 : 4}`,
-      family: truthy(family) ? String(family) : "", layers, temperature, kinds, remarks,
+      family: typeof family === "string" ? family : "", layers, temperature, kinds, remarks,
     };
   };
 

@@ -12,6 +12,7 @@ from posedu.numpy.frequencies import require_mapped
 from posedu.numpy.rotary import llama3, longrope, ntk, ntk_dynamic, pi, yarn
 
 BY_LENGTH = ("dynamic", "longrope")
+LARGEST_HEAD = 2**16  # features: a hundred times those of any model
 ORDERS = ("contiguous", "strided", "alternating", "separate")
 WARNING, NOTE = "warning", "note"
 
@@ -62,8 +63,8 @@ class Rope:
     amplitude
         What cosines and sines are multiplied by.
     softmax
-        What the scale of the scores is multiplied by besides, 1 in all but a few
-        families.
+        What the scale of the scores is multiplied by besides, 1 but for YaRN in latent
+        attention.
     layout
         ``"half"`` or ``"interleaved"``, empty where neither the configuration nor the
         family decides.
@@ -86,6 +87,14 @@ class Rope:
     layout: str = ""
     sections: tuple[int, ...] = ()
     order: str = ""
+
+    def __post_init__(self) -> None:
+        widest = max(self.head_dim, self.width, 2 * sum(self.sections))
+        if widest > LARGEST_HEAD:
+            raise ConfigError(
+                f"a head of {widest:g} features is wider than that of any model, at "
+                f"most {LARGEST_HEAD}"
+            )
 
     @property
     def follows_length(self) -> bool:
@@ -113,7 +122,8 @@ class Rope:
                 plain = self._plain(self.width)
                 return require_mapped(self._mapped(plain, length))
         except (ValueError, TypeError, OverflowError, ZeroDivisionError) as error:
-            raise ConfigError(f"{self.method}: {error}") from error
+            reason = str(error).split(": ")[0]  # without the numbers
+            raise ConfigError(f"{self.method}: {reason}") from error
 
     def turns(self) -> Float[np.ndarray, "pairs"] | None:
         """Turns of each pair within the length of training, or the longest one."""

@@ -39,6 +39,12 @@ def write_rope(reading: Reading, spelling: str) -> Config:
             f"this is a model of several parts ({', '.join(parts)}): give the "
             "configuration of one of them"
         )
+    scales = [rope.softmax for rope in reading.kinds.values() if rope]
+    if any(scale != 1 for scale in scales):
+        raise ConfigError(
+            "that the scale of the softmax grows as well is said by a family, not by a "
+            "name"
+        )
     return SPELLINGS[spelling](reading)
 
 
