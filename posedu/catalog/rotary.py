@@ -477,7 +477,7 @@ ENCODINGS = (
         parameters="0",
         cost="O(L d) a head and layer, for queries and keys",
         relative="exactly",
-        bounded="for keys before their query alone: a score falls with its offset",
+        bounded="for keys before their query alone: a score's bound falls",
         special_cases=(
             SpecialCase(
                 "rope",
