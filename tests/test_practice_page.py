@@ -119,6 +119,7 @@ REFUSED = {
     "digits of another script": scaled(rope_theta="١٢٣٤"),
     "digits in groups": scaled(rope_theta="10_000"),
     "a word for a number": scaled(rope_theta="inf"),
+    "signs": scaled(rope_theta='a\n"\\b"'),
     "huge": scaled(rope_theta=1e308, rope_type="linear", factor=1e-310),
     "no length": {
         "head_dim": 64,
@@ -323,10 +324,10 @@ def test_junk_is_answered_in_words(open_page, text):
     assert seen["rows"] == [] == seen["remarks"] and seen["paths"] == ["", ""]
 
 
-def test_names_from_a_configuration_are_text(open_page):
-    """Not markup, which would run as the page's own."""
+@pytest.mark.parametrize("name", ["<img src=x onerror=alert(1)>", "__proto__"])
+def test_names_from_a_configuration_are_text(open_page, name):
+    """Not markup, which would run as the page's own, nor what objects are made of."""
     page = open_page(PAGE)
-    name = "<img src=x onerror=alert(1)>"
     config = {**BASE, "rope_parameters": {name: {"rope_theta": 1e4, name: 1}}}
     page.locator("textarea").fill(json.dumps(config))
     assert shown(page)["rows"][0][0] == name

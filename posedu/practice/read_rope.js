@@ -18,7 +18,10 @@ window.posedu.readRope = (() => {
   const repr = (v) => {
     if (v === null || v === undefined) return "None";
     if (v === true || v === false) return v ? "True" : "False";
-    if (typeof v === "string") return v.includes("'") ? JSON.stringify(v) : `'${v}'`;
+    if (typeof v === "string") {
+      const quoted = JSON.stringify(v);
+      return v.includes("'") ? quoted : `'${quoted.slice(1, -1).replaceAll('\\"', '"')}'`;
+    }
     if (Array.isArray(v)) return `[${v.map(repr).join(", ")}]`;
     if (isObject(v)) {
       return `{${Object.entries(v).map(([k, e]) => `${repr(k)}: ${repr(e)}`).join(", ")}}`;
@@ -330,7 +333,7 @@ window.posedu.readRope = (() => {
       } else if (!layers.every((kind) => kind === "none" || names.includes(kind))) {
         layers = [];
       }
-      const kinds = {};
+      const kinds = Object.create(null);  // a kind may have any name, __proto__ too
       for (const kind of names) {
         const here = `${this.prefix}${where}${kind === "all" ? "" : `.${kind}`}`;
         const rotates = named[kind] !== null && !(this.family.still || []).includes(kind);
