@@ -654,6 +654,12 @@ def test_reals_that_were_made_whole_are_named():
     assert said.startswith("This is right for `x` cut to whole numbers")
 
 
+def test_decimals_where_whole_numbers_are_wanted_are_named():
+    count = replace(SCORES, cases=((3,), (8,)), solution=lambda x: -(-(x**3) // 10))
+    assert core.verdict(count, lambda x: x**3 / 10)[1].startswith("Not a whole number")
+    assert "not the right value" in core.verdict(count, lambda x: x**2 % 7.0)[1]
+
+
 def _plain(value):
     return lambda *arguments: value
 

@@ -45,6 +45,7 @@ def diagnose(exercise: "Exercise", given: list[Any], wanted: list[Any]) -> str:
             or found.misconception(found.wrong)
             or ("" if found.is_exact() else found.relation(ROUNDED))
             or found.relation(RELATIONS)
+            or found.not_whole()
         )
 
 
@@ -129,6 +130,14 @@ class Diagnosis:
                     return self._say("There is NaN in it", _NAN)
                 if np.isinf(got).any() and np.isfinite(want).all():
                     return self._say("There is an infinity in it", _INFINITY)
+        return ""
+
+    def not_whole(self) -> str:
+        """Numbers with decimals where all that is wanted are whole ones."""
+        if all(want.dtype.kind in "iu" for _, want in self._pairs()) and any(
+            got.dtype.kind == "f" and (got % 1).any() for got, _ in self._pairs()
+        ):
+            return self._say("Not a whole number", "Which way must yours be rounded?")
         return ""
 
     def operation(self) -> str:

@@ -110,6 +110,35 @@ Take $p = 1$. The first slope, times $s$, is $z$; the second is $z (1 + z/2)$.
             "p' = λ p grows for λ > 0.",
             lambda z: sp.expand(1 - z + z**2 / 2 - z**3 / 6 + z**4 / 24),
         ),
+        Misconception(
+            "Whole steps on the way",
+            "The slopes in the middle are taken half a step away.",
+            lambda z: sp.expand(
+                1
+                + (
+                    z
+                    + 2 * z * (1 + z)
+                    + 2 * z * (1 + z * (1 + z))
+                    + z * (1 + z * (1 + z * (1 + z)))
+                )
+                / 6
+            ),
+        ),
+        Misconception(
+            "A quarter of each slope",
+            "The slopes in the middle count twice: 1, 2, 2, 1 of six.",
+            lambda z: sp.expand(
+                1
+                + z
+                * (
+                    1
+                    + (1 + z / 2)
+                    + (1 + z * (1 + z / 2) / 2)
+                    + (1 + z * (1 + z * (1 + z / 2) / 2))
+                )
+                / 4
+            ),
+        ),
     ),
     properties=(
         Property(
@@ -163,10 +192,10 @@ What is $M + M^\top$?
 The slope of $\sin(\omega\, t / \Delta)$ is its partner times something.
 """,
     cases=(
-        ([1.0], 1.0),
-        ([1.0, 0.01], 1.0),
-        ([1.0, 0.1], 0.01),
-        ([2.0, 0.5, 0.25], 0.1),
+        (np.array([1.0]), 1.0),
+        (np.array([1.0, 0.01]), 1.0),
+        (np.array([1.0, 0.1]), 0.01),
+        (np.array([2.0, 0.5, 0.25]), 0.1),
     ),
     solution=turning,
     misconceptions=(
@@ -327,9 +356,7 @@ Each slope is taken at a time of its own, and from `p` plus `s` times a sum of t
         Misconception(
             "Times from 0",
             "The step begins at t.",
-            lambda a, b, t, p, s: (
-                three_eighths(a, b, 0.0, p, s) if t else three_eighths(a, b, 1.0, p, s)
-            ),
+            lambda a, b, t, p, s: three_eighths(a, b, 0.0, p, s),
         ),
         Misconception(
             "A sign in the third stage",
@@ -369,11 +396,27 @@ Each slope is taken at a time of its own, and from `p` plus `s` times a sum of t
         Misconception(
             "The matrix from the other side",
             "A p, with p a column.",
-            lambda a, b, t, p, s: (
-                three_eighths(a.T, b, t, p, s)
-                if len(p) > 1
-                else three_eighths(a, b, t, p, -s)
-            ),
+            lambda a, b, t, p, s: three_eighths(a.T, b, t, p, s),
+        ),
+        Misconception(
+            "The −⅓ is left out",
+            "The third stage's row is −⅓, 1.",
+            _stages(_C, ((), (1 / 3,), (0, 1), (1, -1, 1)), _B),
+        ),
+        Misconception(
+            "Places without the step",
+            "They are parts of the step: ⅓ of s later, not ⅓.",
+            lambda a, b, t, p, s: _stages([c / s for c in _C], _A, _B)(a, b, t, p, s),
+        ),
+        Misconception(
+            "The mean slope",
+            "A step goes s times that far, from p.",
+            lambda a, b, t, p, s: (three_eighths(a, b, t, p, s) - p) / s,
+        ),
+        Misconception(
+            "The mean slope is not multiplied by the step",
+            "A step goes s times that far.",
+            lambda a, b, t, p, s: p + (three_eighths(a, b, t, p, s) - p) / s,
         ),
     ),
     properties=(
@@ -395,7 +438,7 @@ def _unscaled(a, b, t, p, s):
     m = h(t + s / 3, p + k / 3)
     n = h(t + 2 * s / 3, p + m - k / 3)
     o = h(t + s, p + k - m + n)
-    return p + 0.99 * s / 8 * (k + 3 * m + 3 * n + o)
+    return p + s / 8 * (k + 3 * m + 3 * n + o)
 
 
 # floater-4: the last step before a position
@@ -403,14 +446,14 @@ def _unscaled(a, b, t, p, s):
 
 def last_step(positions, steps):
     """For each position the whole steps from 0 and the signed rest of one, [n, 2]."""
-    count = np.asarray(positions, dtype=float) * steps
+    count = positions * steps
     whole = np.trunc(count)
     return np.stack((whole, count - whole), -1)
 
 
 def _rounded(rule):
     def answer(positions, steps):
-        count = np.asarray(positions, dtype=float) * steps
+        count = positions * steps
         whole = rule(count)
         return np.stack((whole, count - whole), -1)
 
@@ -438,9 +481,9 @@ For a model with a cache: why must the places of the steps not depend on the pos
 A position before 0 is approached from 0, so its whole steps are fewer and not more.
 """,
     cases=(
-        ([0.5, -0.75], 2),
-        ([0, 1, 2.25, -3], 1),
-        ([-0.1, 7.3, -2.6, 4], 4),
+        (np.array([0.5, -0.75]), 2),
+        (np.array([0.0, 1.0, 2.25, -3.0]), 1),
+        (np.array([-0.1, 7.3, -2.6, 4.0]), 4),
     ),
     solution=last_step,
     misconceptions=(
@@ -462,7 +505,7 @@ A position before 0 is approached from 0, so its whole steps are fewer and not m
         Misconception(
             "Whole positions",
             "There are several steps in a position.",
-            _rounded(lambda n: np.trunc(n) - np.trunc(n) % 2),
+            lambda positions, steps: last_step(positions, 1),
         ),
         Misconception(
             "The sign is lost",
@@ -477,7 +520,7 @@ A position before 0 is approached from 0, so its whole steps are fewer and not m
         Misconception(
             "The rest in positions",
             "A part of a step: between −1 and 1.",
-            _parts(lambda out, at, n: out / [1, n + 0.5]),
+            _parts(lambda out, at, n: out / [1, n]),
         ),
         Misconception(
             "The rest is what is missing to the next step",
@@ -492,12 +535,23 @@ A position before 0 is approached from 0, so its whole steps are fewer and not m
         Misconception(
             "Positions divided by the steps",
             "More steps in a position make more steps.",
-            lambda positions, steps: last_step(positions, 1 / (steps + 1)),
+            lambda positions, steps: last_step(positions, 1 / steps),
         ),
         Misconception(
             "No rest",
             "A position between two steps has a vector of its own.",
             _parts(lambda out, at, n: out * [1, 0]),
+        ),
+        Misconception(
+            "From the whole position before it",
+            "All steps from 0 are counted, also those since the last whole position.",
+            lambda positions, steps: np.stack(
+                (
+                    np.trunc(positions) * steps,
+                    (positions - np.trunc(positions)) * steps,
+                ),
+                -1,
+            ),
         ),
     ),
     properties=(
@@ -613,6 +667,11 @@ A column that holds `t` for each state goes behind the features, twice.
             "Slopes may be negative.",
             lambda t, p, *rest: field(t, p, *rest).relu(),
         ),
+        Misconception(
+            "No bias",
+            "Both layers have one.",
+            _field(biases=(0, 0)),
+        ),
     ),
     properties=(
         Property(
@@ -722,6 +781,26 @@ With $m$ steps a position there are $m$ times as many of them, and each turns by
             "The radius in place of the place",
             "Lengths shrink by z⁶/144 only; the angle is off by more.",
             _enough(lambda i, w, e: (i * w**6 / 144 / e) ** (1 / 5)),
+        ),
+        Misconception(
+            "Rounded down",
+            "With one step less the bound does not hold: round up.",
+            lambda i, w, e: int((i * w**5 / 120 / e) ** (1 / 4)),
+        ),
+        Misconception(
+            "The position is forgotten",
+            "Steps add up on the way there.",
+            _enough(lambda i, w, e: (w**5 / 120 / e) ** (1 / 4)),
+        ),
+        Misconception(
+            "ω is not raised",
+            "The turn of a step has the fifth power.",
+            _enough(lambda i, w, e: (i * w / 120 / e) ** (1 / 4)),
+        ),
+        Misconception(
+            "The step's angle, not the number of steps",
+            "With m steps a position each turns by ω/m.",
+            lambda i, w, e: math.ceil(i * (i * w**5 / 120 / e) ** (1 / 4)),
         ),
     ),
     properties=(

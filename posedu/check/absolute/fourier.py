@@ -98,6 +98,16 @@ The density is $1/2a$ on an interval of length $2a$. Integrate a cosine.
             "The mean of b is 0, and cos 0 is 1: a mean does not go through a cosine.",
             lambda a, r: sp.Integer(1),
         ),
+        Misconception(
+            "SymPy's sinc is no turn's",
+            "`sp.sinc(x)` is sin(x)/x: its argument is the whole angle, π included.",
+            lambda a, r: sp.sinc(2 * a * r),
+        ),
+        Misconception(
+            "The a below is forgotten",
+            "Integrating over b divides by 2πr, the length of the interval by 2a.",
+            lambda a, r: sp.sin(2 * sp.pi * a * r) / (2 * sp.pi * r),
+        ),
     ),
     properties=(
         Property(
@@ -379,6 +389,16 @@ The probability that any of several things happens is at most the sum of theirs.
             "1/(2 m ε²) bounds the probability at one offset, too, but far less tightly "
             "(Chebyshev). The bound with the exponential is wanted.",
             lambda n, eps, delta: math.ceil(n * (n - 1) / 2 / (2 * delta * eps**2)),
+        ),
+        Misconception(
+            "All pairs, both ways and with itself",
+            "n² has each pair twice, and n offsets of 0.",
+            _enough(terms=lambda n: 2 * n**2),
+        ),
+        Misconception(
+            "As many offsets as steps",
+            "n − 1 is for equal steps. Positions are any: as many offsets as pairs.",
+            _enough(terms=lambda n: 2 * (n - 1)),
         ),
     ),
     properties=(
@@ -734,6 +754,7 @@ Only $A^\top A$ matters. Which of its entries does a shift of all positions turn
         (np.vstack((np.eye(4), np.eye(4))),),
         (np.zeros((3, 2)),),
         (draw(3, 4),),
+        (np.kron(np.eye(2), [[1.0, 0.5], [0.5, 1.0]]),),
     ),
     solution=stays,
     misconceptions=(
@@ -815,6 +836,17 @@ Only $A^\top A$ matters. Which of its entries does a shift of all positions turn
             "A must commute with shifts itself",
             "It is AᵀA: A may be followed by any rotation.",
             lambda a: bool(a.shape[0] == a.shape[1] and _commutes(a, len(a) // 2)),
+        ),
+        Misconception(
+            "Cosines and sines are mixed alike",
+            "Then a pair meets another one: cos ωx cos ηy + sin ωx sin ηy is cos(ωx − ηy).",
+            lambda a: bool(
+                np.allclose((a.T @ a)[: a.shape[1] // 2, a.shape[1] // 2 :], 0)
+                and np.allclose(
+                    (a.T @ a)[: a.shape[1] // 2, : a.shape[1] // 2],
+                    (a.T @ a)[a.shape[1] // 2 :, a.shape[1] // 2 :],
+                )
+            ),
         ),
     ),
     properties=(

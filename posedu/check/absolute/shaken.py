@@ -101,6 +101,15 @@ A product of cosines is half the cosine of the difference plus half the cosine o
             "The integral of a cosine is a sine.",
             _product(sinc=lambda w, m: sp.cos(2 * w * m)),
         ),
+        Misconception(
+            "The product of the means",
+            "Both cosines have the same shift: they are not independent.",
+            lambda omega, i, j, most: (
+                sp.cos(omega * i)
+                * sp.cos(omega * j)
+                * (sp.sin(omega * most) / (omega * most)) ** 2
+            ),
+        ),
     ),
     properties=(
         Property(
@@ -246,6 +255,17 @@ The scale stands before the bracket: it stretches the shift, too. A new last axi
             "The mean over the batch",
             "The mean is over the tokens, axis 1.",
             _places(mean=lambda tau: tau.mean(0, keepdims=True)),
+        ),
+        Misconception(
+            "Divided by the deviation, too",
+            "The mean is taken off, and nothing else.",
+            lambda tau, d, e, s, normalise: places(
+                tau / (tau.std(1, keepdims=True) if normalise else 1.0),
+                d,
+                e,
+                s,
+                normalise,
+            ),
         ),
     ),
     properties=(
@@ -440,6 +460,11 @@ Return it for each row in the order of tokens, the smallest first: `[rows, token
             "Places are where the numbers stand, not the numbers.",
             lambda noise, tokens: noise.sort(1).values[:, :tokens].long(),
         ),
+        Misconception(
+            "Sorted along the batch",
+            "Each row is a shuffle of its own: axis 1.",
+            lambda noise, tokens: noise.argsort(0)[:, :tokens].sort(1).values,
+        ),
     ),
 )
 
@@ -544,6 +569,11 @@ Put the tokens first. `np.bincount` counts.
                     minlength=n + skip,
                 )
             ),
+        ),
+        Misconception(
+            "Whether, not how many",
+            "Count the pairs.",
+            lambda *case: (offsets(*case) > 0).astype(np.int64),
         ),
     ),
 )

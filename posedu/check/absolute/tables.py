@@ -371,6 +371,11 @@ What are the means of a gradient that is always 0? Then each step does the same.
             "The means of zeros are zeros: Adam's own step is 0.",
             lambda p, a, d, T: p * (1 - a * d) ** T - a * T,
         ),
+        Misconception(
+            "The decay without the rate, and the rate without the decay",
+            "They are multiplied: αλ.",
+            lambda p, a, d, T: p * (1 - a - d) ** T,
+        ),
     ),
     properties=(
         Property(
@@ -892,6 +897,18 @@ Rows of length 1 have inner products that are cosines. A row with itself does no
             "Draw, and count.",
             lambda rows, d, limit, seeds: float(
                 rows * (rows - 1) * np.exp(-d * limit**2 / 2)
+            ),
+        ),
+        Misconception(
+            "Columns of length 1",
+            "The rows are to have length 1, axis 1.",
+            _share(
+                lambda t: np.abs(
+                    _off_diagonal(
+                        (t / np.linalg.norm(t, axis=0))
+                        @ (t / np.linalg.norm(t, axis=0)).T
+                    )
+                ).max()
             ),
         ),
     ),

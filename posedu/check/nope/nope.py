@@ -95,6 +95,11 @@ How many *other* keys does the query at $i$ see? Give them the score 0.
             "So they are for a gap of 0.",
             lambda i, tau, gap: 1 / (1 + i),
         ),
+        Misconception(
+            "The factor is outside the exponent",
+            "τ multiplies the score, which stands in the exponent.",
+            lambda i, tau, gap: tau * sp.exp(gap) / (tau * sp.exp(gap) + i),
+        ),
     ),
     properties=(
         Property(
@@ -194,6 +199,11 @@ The weight depends on $i\,e^{-\tau g}$ alone. What must become of it?
             "log(r i)/log i would be right only where the weight is one half.",
             lambda tau, gap, r: tau * (1 + sp.log(r)),
         ),
+        Misconception(
+            "The whole is multiplied",
+            "log r over the gap is added to the factor; it does not multiply it.",
+            lambda tau, gap, r: tau * (1 + sp.log(r) / gap),
+        ),
     ),
     properties=(
         Property(
@@ -230,6 +240,12 @@ def _weights(change=lambda z, f: f[:, None, None] * z, mask=0, after=None, root=
         return a if after is None else after(a, factors)
 
     return answer
+
+
+def _zeroed(q, k, factors):
+    logits = np.tril(factors[:, None, None] * q @ k.swapaxes(1, 2))
+    a = np.exp(logits / np.sqrt(q.shape[2]))
+    return a / a.sum(-1, keepdims=True)
 
 
 def _head_case(heads, tokens, d):
@@ -320,6 +336,16 @@ What would change if the factors multiplied keys?
             "Row i belongs to query i.",
             lambda q, k, f: weights(k, q, f),
         ),
+        Misconception(
+            "Later keys have the logit 0",
+            "e⁰ is 1: they get −∞.",
+            lambda q, k, f: _zeroed(q, k, f),
+        ),
+        Misconception(
+            "Masked after the softmax",
+            "Then rows do not sum to one.",
+            _weights(mask=10**6, after=lambda a, f: np.tril(a)),
+        ),
     ),
     properties=(
         Property(
@@ -372,6 +398,7 @@ The chapter has it: a factor before a variance *under the weights*.
         (np.array([2.0, 2.0, 2.0]), 2.0),
         (draw(6), 1.5),
         (draw(5) + 30.0, 2.0),
+        (1000.0 * draw(5), 0.003),
     ),
     solution=slope,
     misconceptions=(
@@ -429,6 +456,11 @@ The chapter has it: a factor before a variance *under the weights*.
             "The variance of the weights",
             "It is that of the scores, under the weights.",
             _variance(lambda s, a: np.var(a)),
+        ),
+        Misconception(
+            "The mean score",
+            "That is not the entropy's slope: add a constant to all scores.",
+            _variance(lambda s, a: a @ s),
         ),
     ),
     properties=(
@@ -575,6 +607,15 @@ One layer is a lower triangular matrix. What are its rows, and what are two laye
                     ones.tril(-1) / (count[:, None] - 1).clamp(min=1), n
                 )
             ),
+        ),
+        Misconception(
+            "A column",
+            "What the last token hears is a row.",
+            lambda tokens, layers: _power(
+                torch.ones(tokens, tokens, dtype=torch.float64),
+                torch.arange(1, tokens + 1, dtype=torch.float64),
+                layers,
+            )[:, 0],
         ),
     ),
     properties=(

@@ -345,6 +345,11 @@ Three things can keep a pair from it: it knows its whole circle, it stands still
             "One token more than in training is enough.",
             _new(lambda w, a, b: (w * (a - 1) < 2 * np.pi) & (w > 0) & (2 * b > 3 * a)),
         ),
+        Misconception(
+            "Whether training saw the whole circle is all that is asked",
+            "A pair that stands still has nothing to meet, and a text that is no longer shows nothing new.",
+            _new(lambda w, a, b: w * (a - 1) < 2 * np.pi),
+        ),
     ),
 )
 
@@ -391,6 +396,7 @@ A column of offsets times a row of frequencies gives all angles at once.
         (np.array([1.0, 0.0]), np.array([np.pi, 0.0]), np.array([0.0, 1.0]), 5),
         (*_amounts(8, 3), _ROW, 500),
         (*_amounts(8, 5), _ROW, 20000),
+        (np.array([1.0, -1.0]), np.array([0.2, 0.2]), np.array([0.5, 0.5]), 4),
     ),
     solution=kept,
     misconceptions=(
@@ -462,6 +468,11 @@ A column of offsets times a row of frequencies gives all angles at once.
             "It is asked whether the order is that of offset 0",
             "D > 0 is asked for, whatever it was at the start.",
             _kept(of=lambda D: ((D > 0) == (D[0] > 0)).mean()),
+        ),
+        Misconception(
+            "Ties are counted",
+            "Where the difference is 0 neither key is preferred.",
+            _kept(of=lambda D: (D >= 0).mean()),
         ),
     ),
 )

@@ -503,6 +503,16 @@ Both formulas for all pairs, and a choice between them.
                 far=lambda i, j, w, g: i[:, None] // g - j // g + (w - w // g) // g
             ),
         ),
+        Misconception(
+            "Keys ahead by their distance",
+            "They count as near, whatever it is.",
+            _grouped(is_near=lambda t, w: abs(t) < w),
+        ),
+        Misconception(
+            "Keys ahead at offset 0",
+            "i − j is negative there, and stays so.",
+            _grouped(near=lambda i, j, w, g: np.maximum(i[:, None] - j, 0)),
+        ),
     ),
     properties=(
         Property(
@@ -549,6 +559,17 @@ def _logits(
     return answer
 
 
+def _in_full(q, up, latents, q_turned, k_turned):
+    keys = torch.einsum("hdc,jc->hjd", up, latents)
+    products = torch.einsum("hd,hjd->hj", q, keys) + q_turned @ k_turned.T
+    return products / (q.shape[1] + q_turned.shape[1]) ** 0.5
+
+
+def _beyond_float64(q, up, latents, *turned):
+    """The same scores, with keys that overflow."""
+    return 1e-307 * q, 1e154 * up, 1e155 * latents, *turned
+
+
 def _latent(heads, d, latent, rotary, tokens):
     return (
         torch.tensor(draw(heads, d)),
@@ -579,6 +600,7 @@ $q^\top (U c) = (U^\top q)^\top c$.
         _latent(1, 2, 3, 2, 2),
         _latent(2, 4, 4, 2, 3),
         _latent(3, 2, 3, 4, 4),
+        _beyond_float64(*_latent(2, 2, 3, 2, 4)),
     ),
     solution=absorbed,
     misconceptions=(
@@ -652,6 +674,21 @@ $q^\top (U c) = (U^\top q)^\top c$.
             "The product of queries and keys is divided once.",
             _logits(size=lambda q, u, c, r, k: (q.shape[1] + r.shape[1]) ** 2),
         ),
+        Misconception(
+            "Weights, not logits",
+            "The softmax comes after.",
+            lambda *case: absorbed(*case).softmax(-1),
+        ),
+        Misconception(
+            "The root of the latent width alone",
+            "The absorbed query is as wide as that, but it stands for d features.",
+            _logits(size=lambda q, u, c, r, k: c.shape[1]),
+        ),
+        Misconception(
+            "Keys are made",
+            "In one of the cases they are beyond float64, and what the query absorbs is not.",
+            _in_full,
+        ),
     ),
     properties=(
         Property(
@@ -703,6 +740,7 @@ def _lost(
     size=lambda x: abs(x).max(),
     layout="half",
     query=True,
+    of_cached=None,
 ):
     """With something else in one of its places."""
 
@@ -715,11 +753,11 @@ def _lost(
             out[:, second] = a * np.sin(angle) + b * np.cos(angle)
             return out
 
-        def weights(k):
+        def weights(k, place=of_cached or place):
             asked = turned(q[None], [place(old, new)]) if query else q[None]
             return share((asked @ k.T / scale(q.size))[0])
 
-        cached, fresh = turned(keys, old), weights(turned(keys, new))
+        cached, fresh = turned(keys, old), weights(turned(keys, new), place)
         moved_keys = turned(cached, shift(old, new))
         found = (weights(cached) - fresh, weights(moved_keys) - fresh)
         return np.array([size(x) for x in found])
@@ -833,6 +871,11 @@ Write one function that turns, and use it four times.
             "Exponentials that are not divided by their sum",
             "Weights sum to 1.",
             _lost(share=np.exp),
+        ),
+        Misconception(
+            "Stale weights with the query at the old end",
+            "It stands behind the new ones, whatever the keys are.",
+            _lost(of_cached=lambda old, new: old.max() + 1),
         ),
     ),
     properties=(

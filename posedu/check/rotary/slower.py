@@ -151,6 +151,7 @@ After a full turn there is nothing new under the sun: what is the longest arc a 
         (np.array([0.01, 0.02, 0.04]), np.array([0.009, 0.02, 0.04]), 100, 5.0),
         (np.array([0.04, 0.004]), np.array([0.005, 0.0005]), 100, 4.0),
         (np.array([0.05]), np.array([0.04]), 100, 4.0),
+        (_ROW, _ROW / 3, 100, 3.0),
     ),
     solution=new_angles,
     misconceptions=(
@@ -220,6 +221,16 @@ After a full turn there is nothing new under the sun: what is the longest arc a 
             "Old and new are exchanged",
             "omega was trained, slower is asked.",
             lambda w, v, L, s: new_angles(v, w, L, s),
+        ),
+        Misconception(
+            "Rounding is news",
+            "What is the same up to one in a billion is not new.",
+            _counted(lambda w, v, L, s: (v * s * L > w * L) & (w * L < 2 * np.pi)),
+        ),
+        Misconception(
+            "Only the last angle is looked at",
+            "All angles on the way to it are met, too: after a full turn none is left.",
+            _counted(lambda w, v, L, s: s * L * v % (2 * np.pi) > L * w * (1 + 1e-9)),
         ),
     ),
     properties=(
@@ -676,6 +687,11 @@ Two factors, one of the time of arrival and one of now.
                 place * omega - stale_angles(omega, place, trained, length, trained)
             ),
         ),
+        Misconception(
+            "The place for the time of arrival",
+            "How many tokens there were is given; its position is one of them.",
+            lambda omega, at, came, *rest: stale_angles(omega, at, at, *rest),
+        ),
     ),
     properties=(
         Property(
@@ -807,6 +823,14 @@ $(t - t_1)(t_2 - t)$ is ¼ in the middle.
             "The order is exchanged",
             "The error first.",
             lambda d, base: error_and_bound(d, base)[::-1],
+        ),
+        Misconception(
+            "From the first end, not from the line",
+            "The line is half way between both ends.",
+            lambda d, base: (
+                float((1 - np.cos(base ** (-np.arange(0, d, 2) / d) / 2)).sum()),
+                error_and_bound(d, base)[1],
+            ),
         ),
     ),
     properties=(

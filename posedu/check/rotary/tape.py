@@ -90,6 +90,11 @@ The first token hears itself alone. What does a layer add to its block?
             "Under a causal mask the first token has no other one.",
             lambda c, n: (1 + c / 2) ** (2 * n),
         ),
+        Misconception(
+            "The square of c is forgotten",
+            "(1 + c)² has three terms.",
+            lambda c, n: (1 + 2 * c) ** n,
+        ),
     ),
     properties=(
         Property(
@@ -338,6 +343,11 @@ Two sums, one over keys and one over heads. Every letter that is summed stands i
                 )
             ),
         ),
+        Misconception(
+            "Heads are summed before they are mixed",
+            "The head's letter stands in the weights and in the positions: each hears with its own weights.",
+            _moved(heard="hij,jgp->igp"),
+        ),
     ),
     properties=(
         Property(
@@ -484,6 +494,16 @@ $\mathrm{SiLU}(x) = x\, \sigma(x)$. The numbers that it gives are real, one for 
                 z + mixed(z.conj(), y, up, down, gate) - z.conj()
             ),
         ),
+        Misconception(
+            "The gate is left out",
+            "Each channel is multiplied by the SiLU of what the gate says.",
+            _mixed(lambda x: 1 + 0 * x),
+        ),
+        Misconception(
+            "A GELU",
+            "SiLU is x times the sigmoid of x, a GELU x times Φ(x).",
+            _mixed(lambda x: functional.gelu(torch.tensor(x)).numpy()),
+        ),
     ),
     properties=(
         Property(
@@ -624,6 +644,23 @@ A token hears itself, too. Put its block behind the cached ones first.
                 (next_block(logits, cached, new, mixing)[:, 0], new[:, 1]), 1
             ),
         ),
+        Misconception(
+            "Without the matrix",
+            "What is heard is mixed first.",
+            lambda logits, cached, new, mixing: (
+                new
+                + torch.einsum("hj,jhcp->hcp", logits.softmax(-1), _all(cached, new))
+            ),
+        ),
+        Misconception(
+            "The matrix multiplies the new block, too",
+            "C multiplies what was heard; the token's own block is added as it is.",
+            lambda logits, cached, new, mixing: (
+                next_block(logits, cached, new, mixing)
+                + torch.einsum("hg,gcp->hcp", mixing, new)
+                - new
+            ),
+        ),
     ),
     properties=(
         Property(
@@ -648,17 +685,31 @@ def found(tokens, asked, amount):
     return int(scores.argmax())
 
 
-def _found(own=None, ahead=1, keys=slice(None, -1), conjugate=np.conj, best=np.argmax):
+_ROW = 10000.0 ** (-np.arange(16) / 16)
+
+
+def _found(
+    own=None,
+    ahead=1,
+    keys=slice(None, -1),
+    conjugate=np.conj,
+    size=np.real,
+    best=np.argmax,
+    omega=_ROW,
+):
     """With another position, distance or set of keys."""
 
     def answer(tokens, asked, amount):
-        omega = 10000.0 ** (-np.arange(16) / 16)
         z = np.exp(1j * omega * np.arange(tokens)[:, None])
         at = z[-1] + amount * z[asked] if own is None else own(z, asked, amount)
         scores = conjugate(at * np.exp(1j * ahead * omega)) * z[keys]
-        return int(best(scores.real.sum(-1)))
+        return int(best(size(scores.sum(-1))))
 
     return answer
+
+
+def _unit(z):
+    return z / np.abs(z)
 
 
 FOUND = Exercise(
@@ -684,6 +735,8 @@ Four lines: the frequencies, all positions, the last one's new one, the scores.
         (24, 21, 20.0),
         (200, 50, 0.5),
         (200, 50, 5.0),
+        (5, 1, 2.0),
+        (16, 1, 1.5),
     ),
     solution=found,
     misconceptions=(
@@ -744,6 +797,26 @@ Four lines: the frequencies, all positions, the last one's new one, the scores.
             "Counted from 1",
             "Indices are from 0.",
             lambda tokens, asked, amount: found(tokens, asked, amount) + 1,
+        ),
+        Misconception(
+            "Brought back to the circle",
+            "A sum keeps its length: pairs on which both agree count more.",
+            _found(own=lambda z, asked, amount: _unit(z[-1] + amount * z[asked])),
+        ),
+        Misconception(
+            "The size of the sum",
+            "The real part: a key is wanted that points the same way.",
+            _found(size=np.abs),
+        ),
+        Misconception(
+            "What was heard, however loud, in place of its own",
+            "It is added to its own.",
+            _found(own=lambda z, asked, amount: amount * z[asked]),
+        ),
+        Misconception(
+            "The exponent is doubled",
+            "−p/16: there are 16 pairs of 32 features.",
+            _found(omega=10000.0 ** (-np.arange(16) / 8)),
         ),
     ),
     properties=(

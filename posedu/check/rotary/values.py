@@ -394,6 +394,7 @@ def xpos_scores(q, k, positions, gamma, span):
 def _scores(
     zeta=lambda d, gamma: (np.arange(0, d, 2) / d + gamma) / (1 + gamma),
     power=lambda offset, span: offset / span,
+    reach=lambda offset: np.maximum(offset, 0),
     angle=lambda offset: offset,
     end=lambda scores, offset: np.where(offset >= 0, scores, 0.0),
     of_offset=True,
@@ -406,7 +407,7 @@ def _scores(
         omega = 10000.0 ** (-np.arange(0, d, 2) / d)
         z = zeta(d, gamma)
         with np.errstate(all="ignore"):
-            decay = z ** power(np.maximum(offset, 0), span)
+            decay = z ** power(reach(offset), span)
             if not of_offset:
                 own = z ** (positions[:, None] / span)
                 decay = own[:, None] / own
@@ -510,6 +511,16 @@ Which power does a score need?
             lambda q, k, positions, gamma, span: (
                 xpos_scores(q, k, positions, gamma, span) / np.sqrt(q.shape[-1])
             ),
+        ),
+        Misconception(
+            "Later keys are scored, and grow",
+            "They are 0 here.",
+            _scores(reach=lambda offset: offset, end=lambda scores, offset: scores),
+        ),
+        Misconception(
+            "Later keys are scored by their distance",
+            "They are 0 here.",
+            _scores(reach=abs, end=lambda scores, offset: scores),
         ),
     ),
     properties=(
@@ -647,6 +658,11 @@ $y = Rx + t$. What is $x$?
             "The translation stands in the last column.",
             lambda cameras: _negated(cameras.swapaxes(1, 2)),
         ),
+        Misconception(
+            "The turn stays, and t is turned on",
+            "The inverse turns back, t as well.",
+            _inverses(turn=lambda R: R, move=lambda R, t: -R @ t),
+        ),
     ),
     properties=(
         Property(
@@ -686,6 +702,7 @@ def _posed(
     for_out=lambda c, i: c,
     scale=lambda d: d**-0.5,
     axis=-1,
+    hide=lambda s: s,
     blocks=lambda x: x.reshape(len(x), -1, 4),
     back=lambda y, x: y.reshape(x.shape),
 ):
@@ -697,7 +714,7 @@ def _posed(
             return back(y, x)
 
         scores = act(for_q, q) @ act(for_k, k).T * scale(q.shape[-1])
-        return act(for_out, scores.softmax(axis) @ act(for_v, v))
+        return act(for_out, hide(scores).softmax(axis) @ act(for_v, v))
 
     return answer
 
@@ -800,6 +817,20 @@ Four matrices for four tensors: which of them is transposed, which inverted?
                 blocks=lambda x: x.reshape(len(x), 4, -1).mT,
                 back=lambda y, x: y.mT.reshape(x.shape),
             ),
+        ),
+        Misconception(
+            "A causal mask",
+            "Every token looks at all.",
+            _posed(
+                hide=lambda s: s.masked_fill(
+                    torch.ones_like(s).triu(1).bool(), -torch.inf
+                )
+            ),
+        ),
+        Misconception(
+            "One map for all four",
+            "A query has the transpose, keys and values the inverse, the output the camera.",
+            _posed(for_q=lambda c, i: c, for_k=lambda c, i: c, for_v=lambda c, i: c),
         ),
     ),
     properties=(Property("Another frame of the world changes nothing", _moved),),

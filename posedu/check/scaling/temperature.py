@@ -469,6 +469,19 @@ A boolean matrix of what each token has read, times the mask of the next layer.
             "Each token counts once, in however many ways it is reached.",
             lambda layers, tokens: _ways(layers, tokens),
         ),
+        Misconception(
+            "What all layers see",
+            "Each layer reads what the one before it has gathered: reach grows.",
+            lambda layers, tokens: np.all([*_masks(layers, tokens)], axis=0).sum(1),
+        ),
+        Misconception(
+            "Widths are multiplied",
+            "A window adds w − 1 to the reach, a chunk ends at its edge.",
+            lambda layers, tokens: np.minimum(
+                np.arange(tokens) + 1,
+                np.prod([size or tokens for _, size in layers]),
+            ),
+        ),
     ),
     properties=(
         Property(
