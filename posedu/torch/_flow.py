@@ -4,7 +4,7 @@ How many steps there are only the positions say, and so no compiler can unroll t
 it the loop is a custom operation, which has a gradient of its own, that of the steps.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -24,7 +24,7 @@ _TABLEAUX = {
         (1 / 8, 3 / 8, 3 / 8, 1 / 8),
     ),
 }
-_FLUSH = 256  # stages whose share of the gradient is kept before it is summed
+_CHUNK = 64  # steps whose stages are kept at once on the way back
 
 
 def flow(
@@ -69,7 +69,7 @@ class _Net(NamedTuple):
 class _Stage(NamedTuple):
     """What a stage of a step read and what its hidden units were."""
 
-    time: Tensor | float
+    time: Tensor
     y: Tensor
     hidden: Tensor
 
@@ -81,7 +81,7 @@ def _net(inner: Tensor, inner_bias: Tensor, outer: Tensor, outer_bias: Tensor) -
 
 
 def _step(
-    net: _Net, time: Tensor | float, p: Tensor, step: Tensor | float, tableau: str
+    net: _Net, time: Tensor, p: Tensor, step: Tensor, tableau: str
 ) -> tuple[Tensor, list[_Stage]]:
     """One step, and the stages of it."""
     places, rows, weights = _TABLEAUX[tableau]
@@ -89,19 +89,19 @@ def _step(
     slopes: list[Tensor] = []
     for place, row in zip(places, rows, strict=True):
         y = _moved(p, step, row, slopes)
-        now = time + place * step
-        hidden = (y @ net.a + (now * net.a_time + net.a_bias)).relu()
-        slopes.append(hidden @ net.b + (now * net.b_time + net.b_bias))
+        now = torch.add(time, step, alpha=place)
+        hidden = (y @ net.a + torch.addcmul(net.a_bias, now, net.a_time)).relu()
+        slopes.append(hidden @ net.b + torch.addcmul(net.b_bias, now, net.b_time))
         stages.append(_Stage(now, y, hidden))
     return _moved(p, step, weights, slopes), stages
 
 
 def _moved(
-    p: Tensor, step: Tensor | float, weights: Sequence[float], slopes: list[Tensor]
+    p: Tensor, step: Tensor, weights: Sequence[float], slopes: list[Tensor]
 ) -> Tensor:
     for weight, slope in zip(weights, slopes, strict=True):
         if weight:
-            p = p + weight * step * slope
+            p = torch.addcmul(p, step, slope, value=weight)
     return p
 
 
@@ -111,62 +111,49 @@ class _Sums:
     def __init__(self, net: _Net):
         self.net = net
         self.totals = [torch.zeros_like(t) for t in net]
-        self.kept: list[tuple[_Stage, Tensor, Tensor]] = []
 
-    def pull(self, stage: _Stage, g: Tensor) -> Tensor:
-        """The gradient to what a stage read, from that to its slope."""
-        to_z = (g @ self.net.b.T) * (stage.hidden > 0)
-        self.kept.append((stage, to_z, g))
-        if len(self.kept) == _FLUSH:
-            self._flush()
-        return to_z @ self.net.a.T
-
-    def _flush(self) -> None:
-        if not self.kept:
-            return
-        stages, to_z, to_slope = zip(*self.kept, strict=True)
-        times = torch.cat([_times(stage) for stage in stages])
-        y, hidden = (_rows(s[n] for s in stages) for n in (1, 2))
-        z, slope = _rows(to_z), _rows(to_slope)
-        to_inner = y.T @ z, times @ z, z.sum(0)
-        to_outer = hidden.T @ slope, times @ slope, slope.sum(0)
+    def add(self, stages: list[_Stage], to_slopes: Sequence[Tensor]) -> None:
+        """The shares of stages, from the gradients to their slopes."""
+        times, y, hidden = map(_rows, zip(*map(_alike, stages), strict=True))
+        slope = _rows(to_slopes)
+        z = (slope @ self.net.b.T) * (hidden > 0)
+        to_inner = y.T @ z, times[:, 0] @ z, z.sum(0)
+        to_outer = hidden.T @ slope, times[:, 0] @ slope, slope.sum(0)
         sums = (*to_inner, *to_outer)
         self.totals = [t + s for t, s in zip(self.totals, sums, strict=True)]
-        self.kept = []
 
     def finished(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """As the parameters are shaped."""
-        self._flush()
         a, a_time, a_bias, b, b_time, b_bias = self.totals
         inner = torch.cat((a.T, a_time[:, None]), 1)
         return inner, a_bias, torch.cat((b.T, b_time[:, None]), 1), b_bias
 
 
-def _rows(tensors: Iterator[Tensor] | Sequence[Tensor]) -> Tensor:
+def _rows(tensors: Sequence[Tensor]) -> Tensor:
     return torch.cat([t.flatten(0, -2) for t in tensors])
 
 
-def _times(stage: _Stage) -> Tensor:
-    shape = stage.y.shape[:-1]
-    if isinstance(stage.time, Tensor):
-        return stage.time[..., 0].expand(shape).flatten()
-    return stage.y.new_full((shape.numel(),), stage.time)
+def _alike(stage: _Stage) -> _Stage:
+    """With a time for each state."""
+    return stage._replace(time=stage.time.expand(*stage.y.shape[:-1], 1))
 
 
 def _step_back(
-    sums: _Sums, step: Tensor | float, tableau: str, stages: list[_Stage], g: Tensor
-) -> Tensor:
-    """The gradient to where a step started, from that to where it ended."""
+    net: _Net, step: Tensor, tableau: str, is_on: Sequence[Tensor], g: Tensor
+) -> tuple[Tensor, list[Tensor]]:
+    """The gradients to where a step started and to its slopes, from that to its end.
+
+    ``is_on`` says for each stage which hidden units are above 0.
+    """
     _, rows, weights = _TABLEAUX[tableau]
-    to_slopes = [weight * step * g for weight in weights]
-    to_start = g
-    for n in reversed(range(len(stages))):
-        to_y = sums.pull(stages[n], to_slopes[n])
-        to_start = to_start + to_y
+    to_slopes = [weight * (step * g) for weight in weights]
+    for n in reversed(range(len(rows))):
+        to_y = (to_slopes[n] @ net.b.T * is_on[n]) @ net.a.T
+        g = g + to_y
         for m, weight in enumerate(rows[n]):
             if weight:
-                to_slopes[m] = to_slopes[m] + weight * step * to_y
-    return to_start
+                to_slopes[m] = torch.addcmul(to_slopes[m], step, to_y, value=weight)
+    return g, to_slopes
 
 
 class _Places(NamedTuple):
@@ -198,10 +185,10 @@ def _nodes(
     """The states at the multiples of ``step`` from 0 on, then from 0 back."""
     nodes = []
     for direction, count in last.items():
-        p = start
+        own, p = start.new_tensor(direction * step), start
         nodes.append(p)
-        for n in range(count):
-            p, _ = _step(net, direction * n * step, p, direction * step, tableau)
+        for time in (own * torch.arange(count, device=start.device)).unbind():
+            p, _ = _step(net, time, p, own, tableau)
             nodes.append(p)
     return torch.stack(nodes)
 
@@ -266,16 +253,25 @@ def _follow_back(
     at = _places(positions, step, steps)
     nodes = _nodes(net, start, at.last, step, tableau)
     _, stages = _step(net, at.time, nodes[at.node], at.rest, tableau)
-    to_last = _step_back(sums, at.rest, tableau, stages, gradient)
+    is_on = [stage.hidden > 0 for stage in stages]
+    to_last, to_slopes = _step_back(net, at.rest, tableau, is_on, gradient)
+    sums.add(stages, to_slopes)
     to_nodes = torch.zeros_like(nodes).index_add_(0, at.node, to_last)
     to_start = torch.zeros_like(start)
     first = 0
     for direction, count in at.last.items():
-        g = to_nodes[first + count]
-        for n in reversed(range(count)):
-            time, own = direction * n * step, direction * step
-            _, stages = _step(net, time, nodes[first + n], own, tableau)
-            g = to_nodes[first + n] + _step_back(sums, own, tableau, stages, g)
+        own, g = start.new_tensor(direction * step), to_nodes[first + count]
+        for begin in reversed(range(0, count, _CHUNK)):
+            end = min(begin + _CHUNK, count)
+            time = own * torch.arange(begin, end, device=start.device)[:, None, None]
+            _, stages = _step(net, time, nodes[first:][begin:end], own, tableau)
+            is_on = zip(*((s.hidden > 0).unbind() for s in stages), strict=True)
+            shares = []
+            for n, on in reversed([*enumerate(is_on, first + begin)]):
+                g, to_slopes = _step_back(net, own, tableau, on, g)
+                g = to_nodes[n] + g
+                shares.append(torch.stack(to_slopes))
+            sums.add(stages, torch.stack(shares[::-1], 1))
         to_start = to_start + g
         first += count + 1
     return to_start, *sums.finished()
