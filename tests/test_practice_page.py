@@ -79,6 +79,28 @@ TYPES = {
         "rope_parameters": {"full": None},
     },
     "a base of many digits": scaled(rope_theta=1234567.5),
+    "of its family": {k: v for k, v in BASE.items() if k != "rope_theta"},
+    "its base in code": {"model_type": "gptj", "n_embd": 4096, "n_head": 16},
+    "windows": {
+        **{"model_type": "cohere2", "head_dim": 64, "rope_theta": 1e4},
+        **{"sliding_window": 8, "sliding_window_pattern": 4, "n_layers": 8},
+    },
+    "windows in letters": {
+        **{"model_type": "exaone4", "head_dim": 64, "rope_theta": 1e4},
+        **{"sliding_window": 8, "sliding_window_pattern": "LLG", "num_layers": 6},
+    },
+    "no window": {
+        **{"model_type": "exaone4", "head_dim": 64, "rope_theta": 1e4},
+        "layer_types": ["full_attention"] * 2,
+    },
+    "of tables": {
+        **{"model_type": "esm", "head_dim": 64, "rope_theta": 1e4},
+        "position_embedding_type": "absolute",
+    },
+    "of a bias": {**BASE, "model_type": "falcon", "alibi": True},
+    "two sides": {"encoder": scaled(), "decoder": {**BASE, "rope_theta": 100.0}},
+    "beside parts": {"rope_theta": 10.0, "text_config": scaled()},
+    "axes of a family": {"model_type": "dinov3_vit", "head_dim": 64, "rope_theta": 100},
     "temperature": scaled(
         llama_4_scaling_beta=0.1, original_max_position_embeddings=8192
     ),
@@ -228,7 +250,9 @@ def test_what_python_refuses_the_page_refuses_with_the_same_words(in_page):
             assert plain(found) == theirs, name
 
 
-@pytest.mark.parametrize("spelling", ["GGUF", "Meta", "Megatron", "NeoX", "ChatGLM"])
+@pytest.mark.parametrize(
+    "spelling", ["GGUF", "Meta", "Megatron", "NeoX", "ChatGLM", "timm"]
+)
 def test_other_spellings_are_sent_to_the_command(in_page, spelling):
     """Not read as if they were transformers'."""
     foreign = {
@@ -237,6 +261,7 @@ def test_other_spellings_are_sent_to_the_command(in_page, spelling):
         "Megatron": {"rotary_base": 10000, "hidden_size": 4096},
         "NeoX": {"rotary-pct": 0.25, "hidden-size": 64},
         "ChatGLM": {"model_type": "chatglm", "rope_ratio": 50},
+        "timm": {"architecture": "vit_base_patch16_rope_224", "pretrained_cfg": {}},
     }
     (found,) = in_page({spelling: foreign[spelling]}).values()
     assert spelling in found and "python -m posedu.practice reads it" in found

@@ -22,6 +22,11 @@ from posedu.practice.write import SPELLINGS
 ORACLES = Path(__file__).parent / "oracles"
 FAMILIES = json.loads(gzip.decompress((ORACLES / "rope-families.json.gz").read_bytes()))
 CASES = {case["name"]: case for case in FAMILIES["cases"]}
+for _name, _asked in (
+    ("esm.EsmRotaryEmbedding", "rotary"),
+    ("granitemoehybrid.GraniteMoeHybridRotaryEmbedding", "rope"),
+):  # whose classes turn where their configurations do not ask for it
+    CASES[_name]["config"]["position_embedding_type"] = _asked
 EPS = np.finfo(np.float32).eps
 
 LLAMA = {
@@ -173,6 +178,95 @@ def test_layers_without_rotation():
     nulled = read_rope({**LLAMA, "layer_types": types, "rope_parameters": nested})
     assert nulled.kinds["full_attention"] is None
     assert nulled.kinds["sliding_attention"].base == 1e4
+
+
+def only(config):
+    """The rotation of a configuration that has one."""
+    (rope,) = read_rope(config).kinds.values()
+    return rope
+
+
+def test_a_family_that_rotates_need_not_say_so():
+    """The first Llamas have no rope_theta, and GPT-J has its base in its code."""
+    rope = only(LLAMA)
+    assert (rope.base, rope.width, rope.head_dim) == (1e4, 128, 128)
+    assert read_rope(LLAMA).warnings == []
+    gptj = {"model_type": "gptj", "n_embd": 4096, "n_head": 16, "rotary_dim": 64}
+    rope = only(gptj)
+    assert (rope.base, rope.width, rope.head_dim) == (1e4, 64, 256)
+    assert rope.layout == "interleaved"
+    sizes = {"hidden_size": 768, "num_attention_heads": 12}
+    assert only({"model_type": "roformer", **sizes}).layout == "interleaved"
+    with pytest.raises(ConfigError, match="nothing in this configuration"):
+        read_rope({"model_type": "bert", **sizes})
+
+
+def test_families_whose_full_attention_stands_still():
+    """With a window; in a list, and as it was spelled before there was one."""
+    sizes = {"hidden_size": 4096, "num_attention_heads": 32, "num_hidden_layers": 8}
+    kinds = [*["sliding_attention"] * 3, "full_attention"] * 2
+    old = {**sizes, "rope_theta": 5e4, "sliding_window": 4096}
+    for family in "cohere2", "exaone4", "exaone_moe", "kolibri1", "flint":
+        for more in ({"layer_types": kinds}, {"sliding_window_pattern": 4}):
+            read = read_rope({**old, "model_type": family, **more})
+            assert read.kinds["full_attention"] is None
+            assert read.kinds["sliding_attention"].base == 5e4
+            assert list(read.layers) == kinds
+    spelled = {**old, "model_type": "exaone4", "sliding_window_pattern": "LLLG"}
+    assert list(read_rope(spelled).layers) == kinds
+    every = only({**spelled, "sliding_window": None})
+    assert every.base == 5e4
+
+
+def test_a_window_that_comes_again_and_again():
+    gemma = {
+        **{"model_type": "gemma3_text", "head_dim": 256, "rope_theta": 1e6},
+        **{"rope_local_base_freq": 1e4, "num_hidden_layers": 26},
+        **{"sliding_window": 1024, "sliding_window_pattern": 6},
+    }
+    read = read_rope(gemma)
+    assert read.layers.count("full_attention") == 4 and len(read.layers) == 26
+    assert read.layers[5] == "full_attention"
+    with pytest.raises(ConfigError, match="sliding_window_pattern must be a number"):
+        read_rope({**gemma, "sliding_window_pattern": "LLX"})
+
+
+def test_what_says_that_positions_come_in_otherwise():
+    esm = {"model_type": "esm", "head_dim": 64, "rope_theta": 1e4}
+    for config in (
+        {**esm, "position_embedding_type": "absolute"},
+        {**LLAMA, "model_type": "falcon", "alibi": True},
+        {**LLAMA, "model_type": "granitemoehybrid", "position_embedding_type": "nope"},
+    ):
+        read = read_rope(config)
+        assert read.kinds == {"all": None} and read.warnings == []
+        assert any("nothing rotates" in str(remark) for remark in read.remarks)
+    assert only({**esm, "position_embedding_type": "rotary"}).base == 1e4
+    assert only({**LLAMA, "model_type": "falcon", "alibi": False}).base == 1e4
+
+
+def test_parts_that_are_named_by_their_side():
+    part = {"model_type": "t5_gemma_module", "head_dim": 256, "rope_theta": 1e4}
+    read = read_rope({"model_type": "t5gemma", "encoder": part, "decoder": part})
+    assert [*read.kinds] == ["encoder", "decoder"]
+    with pytest.raises(ConfigError, match=r"several parts \(encoder, decoder\)"):
+        write_rope(read, "transformers 5")
+
+
+def test_a_base_beside_parts_is_no_part_s():
+    """As in BLT, whose own configuration has no heads."""
+    read = read_rope({"rope_theta": 5e5, "encoder_config": LLAMA_31})
+    assert [*read.kinds] == ["encoder_config"]
+    (warning,) = read.warnings
+    assert warning.startswith("what stands beside the parts")
+
+
+@pytest.mark.parametrize("family", ["dinov3_vit", "sapiens2", "llama4_vision_model"])
+def test_axes_that_a_family_fixes(family):
+    rope = only({"model_type": family, "head_dim": 64, "rope_theta": 100.0})
+    assert (rope.order, rope.sections) == ("separate", (16, 16))
+    omega = 100.0 ** (-np.arange(16) / 16)
+    np.testing.assert_allclose(rope.frequencies(), np.tile(omega, 2), rtol=1e-14)
 
 
 def test_llama_3_1_by_the_numbers_that_meta_computes():
@@ -367,6 +461,88 @@ def test_axes_of_diffusion_models():
     for wrong in ([15, 17], [], "16", [64, 128]):
         with pytest.raises(ConfigError, match=r"axes_dims_rope|a head has"):
             read_rope({**flux, "axes_dims_rope": wrong})
+
+
+TIMM = json.loads((ORACLES / "timm-tables.json").read_text("utf-8"))
+
+
+def coordinates(given):
+    """Of the patch that the tables are of, in the order of the sections."""
+    patch, grid = (list(TIMM[name]) for name in ("patch", "grid"))
+    if given.get("rope_grid_indexing") == "xy":
+        patch, grid = patch[::-1], grid[::-1]
+    if given.get("rope_type") == "dinov3":
+        middles = [(p + 0.5) / n for p, n in zip(patch, grid, strict=True)]
+        return [2 * math.pi * (2 * m - 1) for m in middles]
+    if given.get("rope_type") == "mrope":
+        return [0, *patch]
+    return [p + given.get("rope_grid_offset", 0) for p in patch]
+
+
+@pytest.mark.parametrize("number", range(len(TIMM["cases"])))
+def test_timm_computes_what_is_read(number):
+    """Sines and cosines of a patch, as its own classes lay them out."""
+    case = TIMM["cases"][number]
+    given = case["model_args"]
+    reading = read_rope(given)
+    rope = reading.kinds["all"]
+    omega, at = rope.frequencies(), coordinates(given)
+    if rope.order == "separate":
+        axis = np.repeat([0, 1], rope.sections)
+    else:
+        axis = np.arange(len(omega)) % 3
+        for k in 1, 2:
+            of = np.flatnonzero(axis == k)
+            axis[of[rope.sections[k] :]] = 0
+    angles = omega * np.array(at)[axis]
+    angles = np.tile(angles, 2) if rope.layout == "half" else np.repeat(angles, 2)
+    expected = np.concatenate((np.sin(angles), np.cos(angles)))
+    np.testing.assert_allclose(case["table"], expected, atol=4 * EPS * 2 * math.pi)
+    assert reading.spelling == "timm"
+
+
+def test_architectures_of_timm_are_known():
+    hub = {"architecture": "vit_base_patch16_rope_224", "pretrained_cfg": {}}
+    read = read_rope(hub)
+    rope = read.kinds["all"]
+    assert (rope.base, rope.head_dim, rope.layout) == (100.0, 64, "interleaved")
+    assert read.family == "vit_base_patch16_rope_224"
+    assert any("the column comes before the row" in str(r) for r in read.remarks)
+    other = read_rope({**hub, "model_args": {"rope_temperature": 50.0}})
+    assert other.kinds["all"].base == 50.0
+    dino = read_rope({**hub, "architecture": "vit_base_patch16_dinov3"})
+    assert dino.kinds["all"].layout == "half"
+    assert any("from −1 to 1" in str(remark) for remark in dino.remarks)
+
+
+TIMM_REFUSED = {
+    "vit_base_patch16_rope_mixed_224": ({}, "frequencies are weights of the model"),
+    "resnet50": ({}, "'resnet50' is no architecture of timm"),
+    "vit_base_patch16_rope_224": ({"use_rot_pos_emb": False}, "nothing rotates"),
+    "eva02_base_patch14_224": ({"rope_type": "base"}, "must be one of cat, axial"),
+    "eva02_tiny_patch14_224": ({"num_heads": 7}, "a multiple of 4 features, got 27"),
+    "a": ({"rope_temperature": 10}, "embed_dim and num_heads must be given"),
+    "vit_small_patch16_dinov3": ({"rope_temperature": 1}, "must be above 1, got 1"),
+    "vit_large_patch16_dinov3": (
+        {"rope_type": "mrope", "rope_mrope_section": [1]},
+        "be three",
+    ),
+}
+
+
+@pytest.mark.parametrize("architecture", TIMM_REFUSED)
+def test_what_timm_does_not_say_is_refused(architecture):
+    args, message = TIMM_REFUSED[architecture]
+    with pytest.raises(ConfigError, match=message):
+        read_rope({"architecture": architecture, "model_args": args})
+
+
+def test_sections_of_timm_that_do_not_tile_are_told():
+    given = {"embed_dim": 128, "num_heads": 2, "rope_type": "mrope"}
+    read = read_rope({**given, "use_rot_pos_emb": True})
+    assert read.kinds["all"].sections == (11, 11, 10)
+    (warning,) = read.warnings
+    assert "[8, 12, 12], of which [11, 11, 10] of the 32 pairs" in warning
 
 
 # --- And back

@@ -21,6 +21,8 @@ from posedu.practice.rope import (
 
 EVERY = "all"
 SUBCONFIG = "_config"
+SIDES = ("encoder", "decoder")
+"""Names of configurations inside another, besides those that end so."""
 WIDTHS = ("rotary_dim", "rotary_ndims")
 """Names of how many features of a head turn, before version 5."""
 SHARES = ("partial_rotary_factor", "rotary_pct", "rope_pct")
@@ -35,8 +37,10 @@ HIDDEN = (
 HEAD_DIMS = ("head_dim", "attention_head_dim", "kv_channels")
 LENGTHS = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length")
 BASES = ("rope_theta", "rotary_emb_base", "rope_base", "rotary_base")
+DEPTHS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers")
+MOST_LAYERS = 4096
 LOCAL_BASES = ("rope_local_base_freq", "local_rope_theta")
-PLAIN_SCALES = ("dots3_note", "glm5_next", "kimi_linear")
+PLAIN_SCALES = ("dots3_note_text", "glm5_next_text", "kimi_linear")
 """Families of latent attention whose softmax does not look at ``mscale_all_dim``."""
 
 Config = Mapping[str, Any]
@@ -61,6 +65,15 @@ def read(config: Config) -> Reading:
     layers: tuple[str, ...] = ()
     parts = {"": config, **_parts(config)}
     told = {name: part for name, part in parts.items() if _says_something(part)}
+    if len(told) > 1 and "" in told and not _has_heads(config):
+        del told[""]
+        remarks.append(
+            Remark(
+                WARNING,
+                "what stands beside the parts is no part's, for it has no heads: "
+                "ignored",
+            )
+        )
     if not told:
         raise ConfigError(
             "nothing in this configuration is about rotation: none of "
@@ -89,7 +102,8 @@ def _parts(config: Config) -> dict[str, Config]:
     """Configurations inside it, those inside them by their joined names."""
     found = {}
     for name, value in config.items():
-        if name.endswith(SUBCONFIG) and isinstance(value, Mapping):
+        inside = name.endswith(SUBCONFIG) or name in SIDES
+        if inside and isinstance(value, Mapping):
             found[name] = value
             for inner, part in _parts(value).items():
                 found[f"{name}.{inner}"] = part
@@ -97,8 +111,17 @@ def _parts(config: Config) -> dict[str, Config]:
 
 
 def _says_something(config: Config) -> bool:
+    """By a name, or because its family turns whatever is said."""
     names = ("rope_parameters", "rope_scaling", *BASES, *LOCAL_BASES)
-    return any(config.get(name) is not None for name in names)
+    if any(config.get(name) is not None for name in names):
+        return True
+    return family_of(config.get("model_type")).base is not None and _has_heads(config)
+
+
+def _has_heads(config: Config) -> bool:
+    return all(first(config, *names) for names in (HEADS, HIDDEN)) or bool(
+        first(config, "qk_rope_head_dim", *HEAD_DIMS)
+    )
 
 
 class _Part:
@@ -108,12 +131,16 @@ class _Part:
         self.name, self.config, self.remarks = name, config, remarks
         self.prefix = f"{name}." if name else ""
         self.family = family_of(config.get("model_type"))
+        windowed = config.get("sliding_window") is not None
+        self.still = {*self.family.still} if windowed else set()
 
     def read(self) -> tuple[dict[str, Rope | None], tuple[str, ...]]:
         """The kinds of layers, and which layers are of which."""
         given, where = self._given()
-        layers = self._layers(given)
+        layers = self._layers()
         named = self._nested(given, layers)
+        if self._stands_still():
+            return {self._title(EVERY): None}, ()
         if [*named] == [EVERY]:
             layers = tuple(kind if kind == "none" else EVERY for kind in layers)
         elif not {*layers} <= {*named, "none"}:
@@ -121,7 +148,7 @@ class _Part:
         kinds: dict[str, Rope | None] = {}
         for kind, of_kind in named.items():
             here = f"{self.prefix}{where}" + ("" if kind == EVERY else f".{kind}")
-            rotates = of_kind is not None and kind not in self.family.still
+            rotates = of_kind is not None and kind not in self.still
             kinds[self._title(kind)] = (
                 self._rope(here, of_kind, kind, layers) if rotates else None
             )
@@ -188,9 +215,10 @@ class _Part:
                         f"rope_parameters.{name} stands beside kinds of layers: ignored"
                     )
             named: dict[str, dict[str, Any] | None] = {
-                k: dict(v) for k, v in inner.items()
+                k: dict(v) if k in inner else None
+                for k, v in given.items()
+                if k in inner or k in absent
             }
-            named |= dict.fromkeys(absent)
         elif local is not None:
             named = {
                 "full_attention": given,
@@ -199,7 +227,7 @@ class _Part:
             above = first(self.config, "global_rope_theta")
             if above is not None:
                 given.setdefault("rope_theta", above[1])
-        elif {*self.family.still} & {*layers}:
+        elif self.still & {*layers}:
             named = {kind: dict(given) for kind in dict.fromkeys(layers)}
         else:
             named = {EVERY: given}
@@ -230,9 +258,31 @@ class _Part:
         if sections is not None:
             given.setdefault("mrope_section", sections[1])
 
-    def _layers(self, given: Mapping[str, Any]) -> tuple[str, ...]:
+    def _stands_still(self) -> bool:
+        """Whether it is said that positions come in by something else."""
+        name = "position_embedding_type"
+        asked, said = self.family.asks, self.config.get(name)
+        other = bool(asked) and said != asked
+        if other:
+            self.remarks.append(
+                Remark(
+                    NOTE,
+                    f"{self.prefix}{name} is {shown(said)}, not {asked!r}: nothing "
+                    "rotates",
+                )
+            )
+        if self.config.get("alibi") is True:
+            self.remarks.append(
+                Remark(NOTE, f"{self.prefix}alibi is true: nothing rotates")
+            )
+            return True
+        return other
+
+    def _layers(self) -> tuple[str, ...]:
         """The kind of each layer, if the configuration says it."""
         types = self.config.get("layer_types")
+        if types is None:
+            types = self._pattern()
         bases = self.config.get("layer_rope_theta")
         switch = self.config.get("no_rope_layers")
         if isinstance(types, list) and all(isinstance(t, str) for t in types):
@@ -248,6 +298,20 @@ class _Part:
             if isinstance(marks, list) and len(marks) == len(layers):
                 still = [s or not m for s, m in zip(still, marks, strict=True)]
         return tuple("none" if s else t for t, s in zip(layers, still, strict=True))
+
+    def _pattern(self) -> list[str] | None:
+        """Kinds of layers as they were said before there was a list of them."""
+        depth = first(self.config, *DEPTHS)
+        pattern = self.config.get("sliding_window_pattern")
+        if depth is None or self.config.get("sliding_window") is None or not pattern:
+            return None
+        layers = min(count(self.prefix + depth[0], depth[1]), MOST_LAYERS)
+        if isinstance(pattern, str) and {*pattern} <= {*"LG"}:
+            near = [pattern[n % len(pattern)] == "L" for n in range(layers)]
+        else:
+            every = count(f"{self.prefix}sliding_window_pattern", pattern)
+            near = [(n + 1) % every != 0 for n in range(layers)]
+        return ["sliding_attention" if n else "full_attention" for n in near]
 
     def _rope(
         self, where: str, given: dict[str, Any], kind: str, layers: tuple[str, ...]

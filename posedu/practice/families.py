@@ -22,7 +22,10 @@ class Family:
     layout
         Of the pairs, empty where it is not known.
     still
-        Kinds of layers that do not rotate.
+        Kinds of layers that do not rotate, in a model with ``sliding_window``.
+    asks
+        What ``position_embedding_type`` must say for it to rotate, empty if it is not
+        looked at.
     axes
         How many coordinates a position has, each with all frequencies of its share of
         the head,
@@ -37,16 +40,33 @@ class Family:
     base: float | None = None
     layout: str = ""
     still: tuple[str, ...] = ()
+    asks: str = ""
     axes: int = 1
     alternating: bool = False
     sections: tuple[int, ...] = ()
 
 
+WINDOWED = Family(still=("full_attention",))
+
 SPECIAL: Mapping[str, Family] = {
+    "codegen": Family(base=10_000.0, layout="interleaved"),
+    "cohere2": WINDOWED,
+    "cohere2_moe": WINDOWED,
+    "dinov3_vit": Family(axes=2, layout="half"),
     "eomt_dinov3": Family(axes=2),
+    "esm": Family(asks="rotary"),
     "ernie4_5_vl_moe_text": Family(axes=3, alternating=True, sections=(22, 22, 20)),
+    "exaone4": WINDOWED,
+    "exaone_moe": WINDOWED,
+    "flint": WINDOWED,
+    "gptj": Family(base=10_000.0, layout="interleaved"),
+    "granitemoehybrid": Family(asks="rope"),
+    "kolibri1": WINDOWED,
+    "llama4_vision_model": Family(axes=2, layout="interleaved"),
     "minimax_m3_vl_vision": Family(axes=3),
     "pixtral": Family(axes=2, alternating=True),
+    "roformer": Family(base=10_000.0, layout="interleaved"),
+    "sapiens2": Family(axes=2, layout="half"),
 }
 """As the classes of transformers 5.23.0 have it, whatever the configuration says."""
 

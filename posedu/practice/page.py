@@ -95,6 +95,9 @@ def known() -> dict[str, Any]:
         "hidden": _transformers.HIDDEN,
         "heads": _transformers.HEADS,
         "lengths": _transformers.LENGTHS,
+        "depths": _transformers.DEPTHS,
+        "mostLayers": _transformers.MOST_LAYERS,
+        "sides": _transformers.SIDES,
         "plainScales": _transformers.PLAIN_SCALES,
         "families": {
             name: {k: v for k, v in vars(families.family(name)).items() if v}

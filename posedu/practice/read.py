@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from posedu.practice import _foreign, _transformers
+from posedu.practice import _foreign, _timm, _transformers
 from posedu.practice._values import shown
 from posedu.practice.rope import ConfigError, Reading
 
@@ -14,6 +14,7 @@ LARGEST_FILE = 2**24  # bytes; configurations have thousands
 Config = Mapping[str, Any]
 SPELLINGS: tuple[tuple[Callable[[Config], bool], Callable[[Config], Reading]], ...] = (
     (_foreign.is_gguf, _foreign.read_gguf),
+    (_timm.is_timm, _timm.read_timm),
     (_foreign.is_diffusers, _foreign.read_diffusers),
     (_foreign.is_chatglm, _foreign.read_chatglm),
     (_foreign.is_meta, _foreign.read_meta),

@@ -303,7 +303,8 @@ window.posedu.readRope = (() => {
       Object.assign(this, { name, config, remarks, known });
       this.prefix = name && `${name}.`;
       const type = get(config, "model_type");
-      this.family = (typeof type === "string" && get(known.families, type)) || {};
+      this.family = familyOf(type, known);
+      this.still = has(config, "sliding_window") ? this.family.still || [] : [];
     }
     warn(text) { this.remarks.push({ level: "warning", text: this.prefix + text }); }
     title(kind) {
@@ -327,6 +328,7 @@ window.posedu.readRope = (() => {
       const [given, where] = this.given();
       let layers = this.layers();
       const named = this.nested(given, layers);
+      if (this.standsStill()) return [{ [this.title("all")]: null }, []];
       const names = Object.keys(named);
       if (names.length === 1 && names[0] === "all") {
         layers = layers.map((kind) => kind === "none" ? kind : "all");
@@ -336,7 +338,7 @@ window.posedu.readRope = (() => {
       const kinds = Object.create(null);  // a kind may have any name, __proto__ too
       for (const kind of names) {
         const here = `${this.prefix}${where}${kind === "all" ? "" : `.${kind}`}`;
-        const rotates = named[kind] !== null && !(this.family.still || []).includes(kind);
+        const rotates = named[kind] !== null && !this.still.includes(kind);
         kinds[this.title(kind)] = rotates ? this.rope(here, named[kind], kind, layers) : null;
       }
       if (layers.includes("none")) kinds[this.title("none")] = null;
@@ -370,14 +372,14 @@ window.posedu.readRope = (() => {
             this.warn(`rope_parameters.${name} stands beside kinds of layers: ignored`);
           }
         }
-        named = Object.fromEntries([
-          ...inner.map((k) => [k, { ...given[k] }]), ...absent.map((k) => [k, null]),
-        ]);
+        named = Object.fromEntries(Object.entries(given)
+          .filter(([k]) => inner.includes(k) || absent.includes(k))
+          .map(([k, v]) => [k, v && { ...v }]));
       } else if (local !== null) {
         named = { full_attention: given, sliding_attention: { rope_theta: local[1] } };
         const above = first(this.config, ["global_rope_theta"]);
         if (above !== null && !Object.hasOwn(given, "rope_theta")) given.rope_theta = above[1];
-      } else if ((this.family.still || []).some((kind) => layers.includes(kind))) {
+      } else if (this.still.some((kind) => layers.includes(kind))) {
         named = Object.fromEntries(layers.map((kind) => [kind, { ...given }]));
       } else {
         named = { all: given };
@@ -406,9 +408,32 @@ window.posedu.readRope = (() => {
         if (has(this.config, name) && !Object.hasOwn(given, name)) given[name] = this.config[name];
       }
     }
+    standsStill() {
+      const name = "position_embedding_type", asked = this.family.asks;
+      const said = get(this.config, name), isOther = Boolean(asked) && said !== asked;
+      const note = (text) => this.remarks.push({ level: "note", text: this.prefix + text });
+      if (isOther) note(`${name} is ${shown(said)}, not ${shown(asked)}: nothing rotates`);
+      if (get(this.config, "alibi") !== true) return isOther;
+      note("alibi is true: nothing rotates");
+      return true;
+    }
+    pattern() {
+      const depth = first(this.config, this.known.depths);
+      const pattern = get(this.config, "sliding_window_pattern");
+      if (depth === null || !has(this.config, "sliding_window") || !truthy(pattern)) return null;
+      const layers = Math.min(count(this.prefix + depth[0], depth[1]), this.known.mostLayers);
+      let isNear = (n) => pattern[n % pattern.length] === "L";
+      if (typeof pattern !== "string" || /[^LG]/.test(pattern)) {
+        const every = count(`${this.prefix}sliding_window_pattern`, pattern);
+        isNear = (n) => (n + 1) % every !== 0;
+      }
+      return Array.from({ length: layers }, (_, n) =>
+        isNear(n) ? "sliding_attention" : "full_attention");
+    }
     layers() {
-      const [types, bases, marks] = ["layer_types", "layer_rope_theta", "no_rope_layers"].map(
+      const [said, bases, marks] = ["layer_types", "layer_rope_theta", "no_rope_layers"].map(
         (name) => get(this.config, name));
+      const types = said ?? this.pattern();
       let layers = [];
       if (Array.isArray(types) && types.every((t) => typeof t === "string")) layers = types;
       else if (Array.isArray(marks) && marks.length) layers = marks.map(() => "all");
@@ -498,20 +523,31 @@ window.posedu.readRope = (() => {
     return keys.length === Object.keys(b).length &&
       keys.every((k) => Object.hasOwn(b, k) && same(a[k], b[k]));
   };
-  const parts = (config) => Object.entries(config)
-    .filter(([name, v]) => name.endsWith("_config") && isObject(v))
+  const parts = (config, known) => Object.entries(config)
+    .filter(([name, v]) => (name.endsWith("_config") || known.sides.includes(name)) && isObject(v))
     .flatMap(([name, v]) => [[name, v],
-      ...parts(v).map(([inner, part]) => [`${name}.${inner}`, part])]);
+      ...parts(v, known).map(([inner, part]) => [`${name}.${inner}`, part])]);
+  const familyOf = (type, known) =>
+    (typeof type === "string" && get(known.families, type)) || {};
+  const hasHeads = (config, known) =>
+    [known.heads, known.hidden].every((names) => first(config, names) !== null)
+    || first(config, ["qk_rope_head_dim", ...known.headDims]) !== null;
 
   const readTransformers = (config, known) => {
     const says = ["rope_parameters", "rope_scaling", ...known.bases, ...known.local];
-    const told = [["", config], ...parts(config)].filter(
-      ([, part]) => says.some((name) => has(part, name)));
+    const remarks = [];
+    let told = [["", config], ...parts(config, known)].filter(([, part]) =>
+      says.some((name) => has(part, name))
+      || (familyOf(get(part, "model_type"), known).base && hasHeads(part, known)));
+    if (told.length > 1 && told[0][0] === "" && !hasHeads(config, known)) {
+      told = told.slice(1);
+      remarks.push({ level: "warning", text: "what stands beside the parts is no part's, for " +
+        "it has no heads: ignored" });
+    }
     if (!told.length) {
       throw new ConfigError("nothing in this configuration is about rotation: none of " +
         `${[...known.bases, "rope_parameters", "rope_scaling"].join(", ")}`);
     }
-    const remarks = [];
     let [kinds, layers, temperature] = [{}, [], null];
     for (const [name, part] of told) {
       const own = new Part(name, part, remarks, known);
@@ -528,8 +564,12 @@ window.posedu.readRope = (() => {
     };
   };
 
+  const TIMM = ["rope_temperature", "rope_rotate_half", "rope_grid_indexing", "rope_grid_offset",
+    "use_rot_pos_emb", "rope_mrope_section"];
   const FOREIGN = [
     ["the metadata of a GGUF file", (has) => has("general.architecture")],
+    ["an image model of timm", (has) => TIMM.some(has) || (has("rope_type") && has("embed_dim"))
+      || (has("architecture") && (has("pretrained_cfg") || has("model_args")))],
     ["a transformer of diffusers",
       (has) => ["axes_dims_rope", "rope_axes_dim", "axes_dims"].some(has)],
     ["a ChatGLM with code of its own",
@@ -550,7 +590,7 @@ window.posedu.readRope = (() => {
         "page reads the config.json of transformers");
     }
     const own = [...known.bases, ...known.shares, "rope_parameters", "rope_scaling", "model_type"];
-    if (!own.some((name) => Object.hasOwn(config, name)) && !parts(config).length) {
+    if (!own.some((name) => Object.hasOwn(config, name)) && !parts(config, known).length) {
       const found = Object.keys(config).slice(0, 6).map(shown).join(", ") || "nothing";
       throw new ConfigError(`no spelling of rotations is known that begins with ${found}`);
     }

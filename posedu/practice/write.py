@@ -1,12 +1,15 @@
 """A reading, written back as a configuration of one spelling or another."""
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from posedu.numpy.rotary import yarn_amplitude
+from posedu.practice._transformers import SIDES, SUBCONFIG
 from posedu.practice.rope import ConfigError, Reading, Rope
 
 Config = dict[str, Any]
+PART = rf"{SUBCONFIG}\b|^({'|'.join(SIDES)})\b"
 
 
 def write_rope(reading: Reading, spelling: str) -> Config:
@@ -33,7 +36,7 @@ def write_rope(reading: Reading, spelling: str) -> Config:
         raise ConfigError(
             f"spelling must be one of {', '.join(SPELLINGS)}, got {spelling!r}"
         )
-    parts = [kind for kind in reading.kinds if "_config" in kind]
+    parts = [kind for kind in reading.kinds if re.search(PART, kind)]
     if parts:
         raise ConfigError(
             f"this is a model of several parts ({', '.join(parts)}): give the "
