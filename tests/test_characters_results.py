@@ -13,6 +13,7 @@ from posedu.experiments.characters import (
     METHOD,
     MULTIPLES,
     RATES,
+    Model,
     Result,
     Run,
     Settings,
@@ -224,6 +225,12 @@ def test_every_encoding_has_one_panel():
     assert "T5: from 2.01 bits to 2.30." in figure.alt
     for title in results.PANELS:
         assert f"<!-- {title} -->" in figure.svg
+
+
+def test_the_models_of_kerple_s_table_are_two_thousand_times_as_large():
+    model = Model(ARMS["kerple-log"], Settings(text="any"), seed=0)
+    count = sum(p.numel() for p in model.parameters())
+    assert round(162e6 / count, -3) == 2000
 
 
 @pytest.mark.parametrize("fate", ["holds", "loses", "breaks"])

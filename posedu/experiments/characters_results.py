@@ -168,9 +168,9 @@ def length_cost(result: Result) -> Table:
             "reported": [REPORTED.get(name, "") for name in names],
         },
         caption=f"Bits per character added since L = {near}, each interval by itself "
-        f"at 95 %. It holds if it adds no more than {NOTICED} at L = {longer[-1]}, it "
-        f"breaks if it adds more than {BROKEN:g}: {sum(agree)} of {len(agree)} as "
-        "reported",
+        f"at 95 %. It holds if the whole interval at L = {longer[-1]} is at most "
+        f"{NOTICED}, it breaks if the whole is above {BROKEN:g}: {sum(agree)} of "
+        f"{len(agree)} as reported",
     )
 
 
