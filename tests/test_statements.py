@@ -33,7 +33,6 @@ NOT_MET = {
     "self-extend": "what is done with a trained model, not an encoding",
     "mla": "a cache, of which more is met than of its positions",
     "inkling": "younger than what is met",
-    "cape": "met by a title alone",
     "randomised": "younger than what is met",
     "pose": "younger than what is met",
     "gta": "met in its own paper alone",
@@ -209,6 +208,17 @@ def test_a_position_is_as_long_as_a_token_that_is_scaled():
     token = np.linalg.norm(normal(0, 4000, d) / np.sqrt(d), axis=1).mean()
     assert np.sqrt(d) * token / position == pytest.approx(np.sqrt(2), rel=0.01)
     assert position / token == pytest.approx(16, rel=0.01)
+
+
+def test_features_are_counted_from_zero():
+    """From 1 the fastest cosine and the slowest sine are alone."""
+    d, positions, feature = 8, np.arange(50), np.arange(1, 9)
+    angle = positions[:, None] / 10000.0 ** (2 * (feature // 2) / d)
+    from_one = np.where(feature % 2 == 0, np.sin(angle), np.cos(angle))
+    from_zero = sinusoidal(positions, d, layout="interleaved")
+    np.testing.assert_allclose(from_one[:, 1:-1], from_zero[:, 2:], atol=1e-12)
+    lengths = [np.square(pe).sum(1) for pe in (from_one, from_zero)]
+    assert np.ptp(lengths[0]) > 0.9 and np.ptp(lengths[1]) < 1e-12
 
 
 def test_a_rule_learned_from_noise_fails_beyond():
