@@ -17,7 +17,7 @@ in about an hour on two cores and from where it was interrupted, by::
 
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -364,6 +364,14 @@ class Result(Runs):
     def encodings(self) -> list[str]:
         """Those that were run, in the order of :data:`ALL`."""
         return [name for name in ALL if any(r.encoding == name for r in self.runs)]
+
+    def among(self, encodings: Iterable[str]) -> "Result":
+        """The runs of some encodings, of the seeds that all of them have."""
+        names = [*encodings]
+        seeds = [{r.seed for r in self.runs if r.encoding == name} for name in names]
+        common = set.intersection(*seeds)
+        runs = [r for r in self.runs if r.encoding in names and r.seed in common]
+        return Result(self.method, self.settings, runs)
 
     def rows(self) -> Iterator[tuple[str, ...]]:
         """Accuracies in every view and under every shift."""

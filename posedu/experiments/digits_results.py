@@ -14,11 +14,19 @@ import numpy as np
 from posedu._tables import Table
 from posedu.experiments import comparisons
 from posedu.experiments.comparisons import Gap, gaps
-from posedu.experiments.digits import ALL, CLASSES, SHIFTS, VIEWS, Result, interval
+from posedu.experiments.digits import (
+    ALL,
+    CLASSES,
+    FURTHER,
+    SHIFTS,
+    VIEWS,
+    Result,
+    interval,
+)
 from posedu.figures import COLOURS, Figure, canvas, finish, table
 
 HERE = "8 × 8"  # the view of training
-ROTATIONS = ("axial", "mixed", "liere", "comrope-ap", "comrope-ld")  # of two axes
+ROTATIONS = ("axial", "mixed", "liere", "comrope-ap", "comrope-ld", *FURTHER)
 FINISHED = 0.1  # the largest loss, median over the seeds, of a training at its end
 LEFT_EDGE = 2e-17  # where no change at all is drawn
 
@@ -158,13 +166,14 @@ def told_apart(result: Result) -> Table:
         for column, cell in cells.items():
             columns.setdefault(column, []).append(cell)
     from_none = sum("none" in p for p, gap in found[HERE].items() if gap.is_told())
+    others = len(result.encodings()) - 1
+    told = f"{from_none} of {others} are told from none at all, and "
     widest = max(found[HERE][pair].half for pair in pairs)
     return table(
         columns,
         caption=f"Differences within {_seeds(result)} seeds, all intervals of a view "
-        f"together at 95 %. At {HERE}, {from_none} of {len(result.encodings()) - 1} "
-        f"are told from none at all, and {widest:.0f} points could hide between two "
-        "rotations",
+        f"together at 95 %. At {HERE}, {told if 'none' in result.encodings() else ''}"
+        f"{widest:.0f} points could hide between two rotations",
     )
 
 

@@ -2,15 +2,16 @@
 
 ``python tests/oracles/census.py`` wants transformers. It writes
 ``book/data/census.json``: what each family does with positions, or why that could not
-be found. ``--only llama gptj`` prints the reports of some and writes nothing.
+be found; interrupted, it goes on with those that are missing.
+``--only llama gptj`` prints the reports of some and writes nothing.
 """
 
 import argparse
 import datetime
 import importlib
 import json
+import resource
 import signal
-import time
 import warnings
 from itertools import product
 from pathlib import Path
@@ -25,7 +26,8 @@ from posedu.practice.diagnose import diagnose, small
 from posedu.practice.diagnose.report import series
 
 OUT = Path(__file__).parents[2] / "book/data/census.json"
-LIMIT = 90  # seconds for one
+LIMIT = 60  # CPU-seconds for one
+MEMORY = 12 * 2**30  # bytes for all
 ORDER = (
     "MODEL_FOR_CAUSAL_LM_MAPPING",
     "MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING",
@@ -36,12 +38,12 @@ ORDER = (
 """Of classes to try: what makes logits of tokens before what makes states."""
 
 
-class TooLongError(Exception):
-    """More than LIMIT."""
+class TooLong(BaseException):
+    """More than LIMIT; no error, so that nothing takes it for one of a model."""
 
 
 def _ring(*_):
-    raise TooLongError(f"not done after {LIMIT} s")
+    raise TooLong(f"not done after {LIMIT} CPU-seconds")
 
 
 def folders():
@@ -90,22 +92,20 @@ def families():
 def measured(config, classes):
     """The first diagnosis that sees attention, or all the reasons why none does."""
     reasons = []
-    signal.signal(signal.SIGALRM, _ring)
-    signal.alarm(LIMIT)
+    signal.signal(signal.SIGPROF, _ring)
+    signal.setitimer(signal.ITIMER_PROF, LIMIT)
     try:
         for made, layers in product(classes, (4, 12)):
             try:
                 torch.manual_seed(0)
                 return diagnose(made(small(config(), layers=layers))), ""
-            except TooLongError:
-                raise
             except Exception as error:  # whatever a class says of a configuration
                 reason = f"{made.__name__}: {type(error).__name__}: {error}"
                 reasons.append(reason[:300])
-    except TooLongError as error:
+    except TooLong as error:
         reasons.append(str(error))
     finally:
-        signal.alarm(0)
+        signal.setitimer(signal.ITIMER_PROF, 0)
     return None, reasons[0] if reasons else "no class"
 
 
@@ -148,26 +148,35 @@ def main():
     parser.add_argument("--out", default=OUT, type=Path)
     options = parser.parse_args()
     warnings.filterwarnings("ignore")
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     transformers.logging.set_verbosity_error()
+    kept = {}
+    if options.out.exists() and not options.only:
+        stored = json.loads(options.out.read_text())
+        if stored["made"]["transformers"] == transformers.__version__:
+            kept = {row["family"]: row for row in stored["rows"]}
     todo = [f for f in families() if not options.only or f[0] in options.only]
-    rows = []
     for kind, folder, config, classes in (bar := tqdm(todo, unit="family")):
         bar.set_postfix_str(kind)
-        start = time.monotonic()
+        if kind in kept:
+            continue
         found, reason = measured(config, classes)
-        rows.append(row(kind, folder, found, reason))
-        tqdm.write(f"{kind}: {time.monotonic() - start:.0f} s {reason}")
+        kept[kind] = row(kind, folder, found, reason)
         if options.only:
             print(kind, found or reason)
-    if options.only:
-        return
+        else:
+            write([kept[f[0]] for f in todo if f[0] in kept], options.out)
+
+
+def write(rows, path):
+    """What was found so far."""
     made = {
         "date": datetime.date.today().isoformat(),
         "transformers": transformers.__version__,
         "torch": torch.__version__,
         "seed": 0,
     }
-    options.out.write_text(json.dumps({"made": made, "rows": rows}, indent=1) + "\n")
+    path.write_text(json.dumps({"made": made, "rows": rows}, indent=1) + "\n")
 
 
 if __name__ == "__main__":
