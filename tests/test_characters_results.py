@@ -207,6 +207,28 @@ def test_what_the_lab_says_of_the_runs(committed):
     assert gain[near] > results.NOTICED and abs(gain[far] - gain[near]) < 0.02
 
 
+def test_what_the_summaries_of_the_chapters_say_of_the_runs(committed):
+    near, *_, far = committed.lengths()
+    mean = {n: committed.bits(n, near).mean() for n in ARMS}
+    lost = {n: committed.bits(n, far).mean() - mean[n] for n in ARMS}
+    assert abs(lost["kerple-log"]) < 0.005 and abs(lost["transformer-xl"]) < 0.005
+    assert 1 / 60 < lost["alibi"] < 1 / 40
+    assert all(0.08 < lost[n] < 0.13 for n in ("t5", "sandwich"))
+    assert 0.5 < lost["none"] < 0.65 and 0.9 < lost["fire"] < 1.1
+    for length in committed.lengths():
+        needed = {n: committed.bits(n, length).mean() for n in ARMS}
+        assert min(needed, key=needed.get) == "transformer-xl"
+    contradicted = {
+        (e.better, e.worse, length // near)
+        for e, length, gap in results.judged(committed)
+        if gap.verdict == "contradicted"
+    }
+    assert contradicted == {
+        *(("alibi", "sinusoidal", 1), ("alibi", "rope", 1), ("fire", "alibi", 4)),
+        *(("fire", "kerple-log", 2), ("fire", "kerple-log", 4)),
+    }
+
+
 def test_of_absolute_positions_only_drawn_ones_hold(committed):
     lost = {
         name: (committed.bits(name, 128) - committed.bits(name, 64)).mean()
