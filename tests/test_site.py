@@ -531,6 +531,19 @@ def test_what_is_wider_than_a_phone_shows_that_it_goes_on(address, chromium):
     context.close()
 
 
+CUT = """() => [...document.querySelectorAll("div.math")]
+  .filter(e => e.scrollWidth > e.clientWidth + 1).map(e => e.id)"""
+
+
+@pytest.mark.parametrize("page", ["rotary/values.html", "rotary/several.html"])
+def test_a_numbered_formula_scrolls_on_a_phone(page, address, chromium):
+    context = chromium.new_context(viewport={"width": 390, "height": 844})
+    tab, _ = open_page(context, address, f"book/{page}")
+    tab.wait_for_selector("div.math:has(> .eqno) mjx-container.posedu-beyond-right")
+    assert tab.evaluate(CUT) == [], "the start of a formula is out of reach"
+    context.close()
+
+
 def test_on_paper_the_article_is_alone_and_open(address, chromium):
     context = chromium.new_context(color_scheme="dark")
     tab, _ = open_page(context, address, "book/rotary/rope.html")
