@@ -201,6 +201,23 @@ def test_a_family_that_rotates_need_not_say_so():
         read_rope({"model_type": "bert", **sizes})
 
 
+@pytest.mark.parametrize(
+    ("layout", "families"),
+    [
+        ("half", "llama qwen2 gemma3_text gpt_neox phi3 gpt_oss mistral nanochat"),
+        ("interleaved", "gptj glm4 cohere ernie4_5 llama4_text openai_privacy_filter"),
+        ("", "deepseek_v3 mine"),
+    ],
+)
+def test_layouts_that_a_family_fixes(layout, families):
+    """The last ones' configuration decides, ``rope_interleave``, or nothing does."""
+    for family in families.split():
+        config = {"model_type": family, "head_dim": 64, "rope_theta": 1e4}
+        assert only(config).layout == layout, family
+        for said, other in ((True, "interleaved"), (False, "half")):
+            assert only({**config, "rope_interleave": said}).layout == other
+
+
 def test_families_whose_full_attention_stands_still():
     """With a window; in a list, and as it was spelled before there was one."""
     sizes = {"hidden_size": 4096, "num_attention_heads": 32, "num_hidden_layers": 8}

@@ -1,9 +1,11 @@
 """Write what every rotary class of transformers makes of its own configuration.
 
 ``python tests/oracles/rope_families.py`` wants transformers. It writes
-``rope-families.json.gz`` beside it, for tests to compare with, and the bases that
-families take where a configuration says none to ``posedu/practice/families.json``.
-Both are committed, so that nothing else needs transformers.
+``rope-families.json.gz`` beside it, for tests to compare with, and to
+``posedu/practice/families.json`` the bases that families take where a configuration
+says none and the layouts of their functions, as ``posedu.practice.diagnose`` measures
+them: of a family with functions of several layouts none is known. Both are committed,
+so that nothing else needs transformers.
 """
 
 import gzip
@@ -12,12 +14,17 @@ import inspect
 import json
 from pathlib import Path
 
+import torch
 import transformers
 from tqdm import tqdm
 from transformers import models
 
+from posedu.practice.diagnose.measure import measure
+from posedu.practice.diagnose.watch import Side
+
 HERE = Path(__file__).parent
 FAMILIES = HERE.parents[1] / "posedu/practice/families.json"
+AT, ROWS = (0, 1, 2, 8, 64), 24
 NOISE = ("id2label", "label2id", "transformers_version", "_name_or_path")
 
 
@@ -83,24 +90,97 @@ def case(name, rotary, configurations):
     return {"name": name, "reason": reason}, None
 
 
+def tables(module, width):
+    """Cosines and sines, or complex numbers, at ``AT``; nothing if it takes others."""
+    x, at = torch.zeros(1, len(AT), width), torch.tensor([AT])
+    for kind in (*getattr(module, "layer_types", []), None):
+        for positions in (at, at.expand(3, 1, -1)):
+            more = {} if kind is None else {"layer_type": kind}
+            try:
+                made = module(x, positions, **more)
+            except Exception:  # of classes that want pictures, videos or grids
+                continue
+            return made if isinstance(made, tuple) else (made,)
+    return None
+
+
+def turned(apply, numbers, width):
+    """What a function makes of features; nothing if it takes others."""
+    torch.manual_seed(0)
+    x = torch.randn(ROWS, 2, 1, width).expand(-1, -1, len(AT), -1)
+    t = [n.expand(ROWS, *n.shape[1:]) if n.ndim == 3 else n for n in numbers]
+    y = x.transpose(1, 2)  # DeepSeek-V2's and Llama 4's order
+    for call, features in (
+        (lambda: apply(x, x, *t)[0], x),
+        (lambda: apply(x, *t), x),
+        (lambda: apply(y, y, *t)[0], y),
+        (lambda: apply(y, *t), y),
+    ):
+        try:
+            found = call()
+        except Exception:  # of another order of axes or arguments
+            continue
+        if isinstance(found, torch.Tensor) and found.shape == features.shape:
+            both = [
+                f if features is y else f.transpose(1, 2) for f in (features, found)
+            ]
+            before, after = (f.double().numpy() for f in both)
+            return {
+                p: Side(
+                    after[:, n : n + 1], (before[:, n].reshape(ROWS, 1, -1),), 2.0**-23
+                )
+                for n, p in enumerate(AT)
+            }
+    return None
+
+
+def layouts(module):
+    """Those of the functions of the file that a rotary class stands in."""
+    modeling = importlib.import_module(type(module).__module__)
+    sizes = [64, *(2 * buffer.numel() for buffer in module.buffers())]
+    found = set()
+    for name, function in vars(modeling).items():
+        if not (name.startswith("apply_") and "rot" in name) or "vision" in name:
+            continue
+        for size in sizes:
+            made = tables(module, size)
+            if made is None:
+                continue
+            width = made[0].shape[-1] * (2 if made[0].is_complex() else 1)
+            seen = [turned(function, made, w) for w in (width, 2 * width)]
+            turns = [m for s in seen if s is not None and (m := measure(s)).width]
+            if turns:
+                found.add(turns[0].layout)
+                break
+    return found
+
+
 def main():
     """Write both files."""
-    cases, left_out, bases = [], [], {}
+    cases, left_out, said = [], [], {}
     for name, rotary, configurations in tqdm(list(classes()), unit="class"):
         found, made = case(name, rotary, configurations)
         (left_out if made is None else cases).append(found)
-        base = getattr(made, "default_theta", None)
-        if isinstance(base, int | float) and made.model_type:
-            bases[made.model_type] = {"base": float(base)}
+        if made is None or not made.model_type:
+            continue
+        of = said.setdefault(made.model_type, {})
+        if isinstance(base := getattr(made, "default_theta", None), int | float):
+            of["base"] = float(base)
+        if len(known := layouts(rotary(config=made()))) == 1:
+            of["layout"] = known.pop()
     made = {"transformers": transformers.__version__}
     text = json.dumps({"made": made, "cases": cases, "left out": left_out}, default=str)
     with gzip.GzipFile(HERE / "rope-families.json.gz", "wb", mtime=0) as file:
         file.write(text.encode())
     FAMILIES.write_text(
-        json.dumps({"made": made, "families": dict(sorted(bases.items()))}, indent=1)
+        json.dumps(
+            {"made": made, "families": {k: v for k, v in sorted(said.items()) if v}},
+            indent=1,
+        )
         + "\n"
     )
-    print(f"{len(cases)} classes, {len(left_out)} left out, {len(bases)} bases")
+    known = sum("layout" in of for of in said.values())
+    print(f"{len(cases)} classes, {len(left_out)} left out, {known} layouts")
     for of in left_out:
         print(of["name"], of["reason"])
 
