@@ -40,10 +40,10 @@ def sections_explorable() -> Explorable:
     )
     marks = "".join(
         f'<text x="{66 + WIDTH * (n - LOW)}" y="160">{2**n:,}</text>'
-        for n in (4, 8, 12, 16, 20)
+        for n in (4, 9, 14, 19)
     )
     picture = f"""
-<svg class="plot" viewBox="0 0 416 184" role="img" aria-label="Three lines, of time,
+<svg class="plot" viewBox="-8 0 424 184" role="img" aria-label="Three lines, of time,
  rows and columns, with a tick at the wavelength of each pair, and a mark at the span">
 {lines}{marks}<text x="234" y="180">wavelength, in steps</text>
 <path class="mark" d="{mark(AT)}" stroke="currentColor" stroke-dasharray="4 4"/>
