@@ -22,6 +22,7 @@ from posedu.numpy.rotary import (
 )
 from posedu.sympy.rotary import extended_offset
 from posedu.torch import (
+    GTA,
     MLA,
     STRING,
     T5,
@@ -42,6 +43,8 @@ from posedu.torch import (
     SelfExtend,
     Sinusoidal,
     Transformer,
+    ValueRotation,
+    XPos,
     grid,
 )
 
@@ -394,10 +397,13 @@ def test_no_rotation_no_move():
         LieRE(8, block=4): grid(3, 3, coordinates="index"),
         PoPE(8, 2): None,
         STRING(8, form="cayley"): grid(3, 3, coordinates="index"),
+        XPos(8, layout="half", centre=0.0): None,
+        ValueRotation(8, layout="half", turned="leading"): None,
+        GTA(8, image_dim=4): torch.rand(9, 8),
     }
     for encoding, at in cases.items():
         _, _, cache = filled(encoding.double(), positions=at)
-        by = torch.ones(9, dtype=torch.int64) if at is None else torch.ones(9, 2)
+        by = torch.ones(9, dtype=torch.int64) if at is None else torch.ones_like(at)
         with pytest.raises(ValueError, match="anew"):
             cache.move(encoding, by)
     _, _, cache = filled(None)

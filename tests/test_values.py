@@ -278,15 +278,15 @@ def test_every_octave_is_the_same_in_each_face():
 
 @given(seeds)
 def test_another_world_changes_nothing(seed):
-    """g_i → g_i h: the world is turned and moved, and its cameras with it.
+    """g_i → g_i h: the world is turned and moved, cameras with it, and images move.
 
     Camera matrices are at most 1 + |t| ≤ 16 in size: products of four of them and a
     few hundred roundings.
     """
     turns, translations, places = poses(seed, 5)
-    (turn,), (move,), _ = poses(seed + 100, 1)
+    (turn,), (move,), aside = poses(seed + 100, 1)
     q, k, v = drawn(seed, 3, 2, 5, 12)
-    moved = turns * turn, translations + turns.apply(move), places
+    moved = turns * turn, translations + turns.apply(move), places + aside
     for image_dim in (0, 4):
         here, there = (
             output(q, k, v, gta(image_dim=image_dim), stacked(*at))
