@@ -215,6 +215,8 @@ def test_what_the_summaries_of_the_chapters_say_of_the_runs(committed):
     assert 1 / 60 < lost["alibi"] < 1 / 40
     assert all(0.08 < lost[n] < 0.13 for n in ("t5", "sandwich"))
     assert 0.5 < lost["none"] < 0.65 and 0.9 < lost["fire"] < 1.1
+    twice = committed.bits("rope", 2 * near).mean() - mean["rope"]
+    assert 1.9 < twice < 2.1 and 2.8 < lost["rope"] < 3.1
     for length in committed.lengths():
         needed = {n: committed.bits(n, length).mean() for n in ARMS}
         assert min(needed, key=needed.get) == "transformer-xl"

@@ -1,7 +1,10 @@
 """What the lab says of stretched models, of runs whose bits are known."""
 
+from pathlib import Path
+
 import pytest
 
+from posedu.experiments import needles
 from posedu.experiments import stretched_results as results
 from posedu.experiments.stretched import (
     FACTORS,
@@ -14,6 +17,7 @@ from posedu.experiments.stretched import (
     labels,
 )
 
+DATA = Path(__file__).parents[1] / "book/data"
 MADE = {
     **{"date": "2026-01-01", "device": "cpu", "threads": 1, "commit": "abc"},
     "versions": {"torch": "2"},
@@ -123,3 +127,25 @@ def test_every_drawn_arm_is_a_line_of_both_panels(result):
 def test_where_runs_come_from(result):
     (row,) = rows_of(results.origins(result))
     assert row["runs"] == "14" and row["made"] == "2026-01-01"
+
+
+def test_what_the_summaries_of_the_chapters_say_of_the_runs():
+    runs = Result.load(DATA / "stretched-cpu.json")
+    seen = {
+        (e.better, e.worse, e.how, factor): gap
+        for e, factor, gap in results.judged(runs)
+    }
+    cold, warm = ("windows", "none"), ("windows", "log-n")
+    by_temperature = seen[warm, cold, "plain", 8]
+    assert by_temperature.verdict == "contradicted"
+    assert 0.005 < -by_temperature.mean < 0.015
+    lost = {
+        arm: runs.values(arm[0], label(arm[1], 8, "plain")).mean()
+        - runs.values(arm[0], "128").mean()
+        for arm in [*(("rope", method) for method in TRIED["rope"]), cold]
+    }
+    assert min(lost, key=lost.get) == cold and 0.04 < lost[cold] < 0.06
+    hidden = needles.Result.load(DATA / "needles-cpu.json")
+    found = {arm: hidden.accuracy(*arm, 8).mean() for arm in (*lost, warm)}
+    assert min(found[cold], found[warm]) > 0.98
+    assert 0.15 < found["rope", "none"] < 0.25
