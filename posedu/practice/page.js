@@ -10,6 +10,9 @@ posedu.live("config", ({ find, numbers: { known, examples, inks } }) => {
   const trained = (rope) => rope.trained ?? rope.longest;
   const turning = (rope) => waves(rope).filter((wave) => wave <= trained(rope)).length;
 
+  const dealt = ({ order, sections }) =>
+    sections.length ? `; ${order} ${sections.join(", ")}` : "";
+
   const cells = (name, rope, layers) => {
     const many = layers.filter((kind) => kind === name).length;
     const who = many ? `${name} (${many})` : name;
@@ -17,7 +20,7 @@ posedu.live("config", ({ find, numbers: { known, examples, inks } }) => {
     const moving = waves(rope).filter(Number.isFinite);
     return [
       who, rope.method, short(rope.base, 10),
-      `${moving.length} of ${Math.floor(rope.head_dim / 2)}`,
+      `${moving.length} of ${Math.floor(rope.head_dim / 2)}${dealt(rope)}`,
       `${short(moving[0], 4)} to ${short(moving.at(-1), 4)}`,
       trained(rope) ? `${turning(rope)} in ${trained(rope).toLocaleString("en")}` : "not said",
       short(rope.amplitude, 6), rope.layout || "not said",

@@ -161,8 +161,8 @@ def config_page() -> Explorable:
             Text("config", "config.json", _text(first)),
         ),
         said=said(reading),
-        caption="A pair above the line of training's length never completed a turn "
-        "in training. What you paste is read in this page and sent nowhere.",
+        caption="A pair above the line does not complete a turn within the length of "
+        "training. What you paste is read in this page and sent nowhere.",
         numbers={
             "known": known(),
             "examples": {name: _text(name) for name in EXAMPLES},
@@ -190,7 +190,7 @@ def rows(reading: Reading) -> list[list[str]]:
                 who,
                 rope.method,
                 _short(rope.base, 10),
-                f"{len(moving)} of {rope.head_dim // 2}",
+                f"{len(moving)} of {rope.head_dim // 2}{_dealt(rope)}",
                 f"{_short(moving[0], 4)} to {_short(moving[-1], 4)}",
                 f"{(waves <= trained).sum()} in {trained:,}" if trained else "not said",
                 _short(rope.amplitude, 6),
@@ -223,6 +223,12 @@ def dots(rope: Rope) -> str:
     return "".join(
         f"M{46 + 340 * p / last:.1f},{_y(wave):.1f}h.01" for p, wave in enumerate(waves)
     )
+
+
+def _dealt(rope: Rope) -> str:
+    """How pairs are dealt out to the coordinates of a position, if there are several."""
+    counts = ", ".join(map(str, rope.sections))
+    return f"; {rope.order} {counts}" if counts else ""
 
 
 def _short(x: float, digits: int) -> str:
