@@ -231,6 +231,19 @@ def test_what_the_summaries_of_the_chapters_say_of_the_runs(committed):
     }
 
 
+def test_relative_encodings_are_ahead_far_beyond_the_training_length(committed):
+    near, *_, far = committed.lengths()
+    absolute = {"learned", "sinusoidal"}
+    relative = {*ARMS} - absolute - {"none"}
+
+    def ahead(length):
+        better = results.better_than(committed, [*ARMS], length)
+        assert not any(relative & {*better[name]} for name in absolute)
+        return {name for name in relative if absolute <= {*better[name]}}
+
+    assert len(ahead(near)) == 5 and relative - ahead(far) == {"rope"}
+
+
 def test_of_absolute_positions_only_drawn_ones_hold(committed):
     lost = {
         name: (committed.bits(name, 128) - committed.bits(name, 64)).mean()
