@@ -226,7 +226,7 @@ def dots(rope: Rope) -> str:
 
 
 def _dealt(rope: Rope) -> str:
-    """How pairs are dealt out to the coordinates of a position, if there are several."""
+    """How pairs are dealt out to several coordinates of a position."""
     counts = ", ".join(map(str, rope.sections))
     return f"; {rope.order} {counts}" if counts else ""
 
