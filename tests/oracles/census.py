@@ -7,6 +7,7 @@ be found; interrupted, it goes on with those that are missing.
 """
 
 import argparse
+import copy
 import datetime
 import importlib
 import json
@@ -28,6 +29,7 @@ from posedu.practice.diagnose.report import series
 OUT = Path(__file__).parents[2] / "book/data/census.json"
 LIMIT = 60  # CPU-seconds for one
 MEMORY = 12 * 2**30  # bytes for all
+MOST = 400_000_000  # parameters of one
 ORDER = (
     "MODEL_FOR_CAUSAL_LM_MAPPING",
     "MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING",
@@ -89,6 +91,14 @@ def families():
         yield kind, folder, config, list(dict.fromkeys(classes))
 
 
+def require_few(made, config):
+    """Refuse a model that stays large; counted where numbers take no memory."""
+    with torch.device("meta"):
+        count = sum(p.numel() for p in made(copy.deepcopy(config)).parameters())
+    if count > MOST:
+        raise ValueError(f"{count:,} parameters are left, at most {MOST:,} are made")
+
+
 def measured(config, classes):
     """The first diagnosis that sees attention, or all the reasons why none does."""
     reasons = []
@@ -97,8 +107,10 @@ def measured(config, classes):
     try:
         for made, layers in product(classes, (4, 12)):
             try:
+                of = small(config(), layers=layers)
+                require_few(made, of)
                 torch.manual_seed(0)
-                return diagnose(made(small(config(), layers=layers))), ""
+                return diagnose(made(of)), ""
             except Exception as error:  # whatever a class says of a configuration
                 reason = f"{made.__name__}: {type(error).__name__}: {error}"
                 reasons.append(reason[:300])

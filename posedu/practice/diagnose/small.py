@@ -9,7 +9,7 @@ LAYERS = (
     *("encoder_layers", "decoder_layers", "depth"),
 )
 SMALL: Mapping[str, int] = {
-    **dict.fromkeys(("vocab_size",), 512),
+    **dict.fromkeys(("vocab_size", "encoder_hash_byte_group_vocab"), 512),
     **dict.fromkeys(("intermediate_size", "ffn_dim", "n_inner", "ffn_hidden_size"), 64),
     **dict.fromkeys(("moe_intermediate_size", "shared_expert_intermediate_size"), 32),
     **dict.fromkeys(("num_experts", "num_local_experts", "n_routed_experts"), 4),
