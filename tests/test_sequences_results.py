@@ -189,6 +189,19 @@ def test_what_the_lab_says_of_tape(committed):
     assert worse == {("recall", LENGTHS[-2]), ("recall", LENGTHS[-1])}
 
 
+def test_what_the_lab_says_of_tape_far_beyond_training(committed):
+    """Both lose at every task, most at copying, where no encoding keeps most."""
+
+    def kept(task, name):
+        near, far = (committed.accuracy(task, name, LENGTHS[n]).mean() for n in (0, -1))
+        return far / near
+
+    for name in ("rope", "tape"):
+        shares = {task: kept(task, name) for task in TASKS}
+        assert max(shares.values()) < 0.65 and min(shares, key=shares.get) == "copy"
+    assert kept("copy", "none") > 0.9
+
+
 def test_tape_is_counted_apart_and_beside_rope():
     """Its verdicts are of differences within seeds, and it is no row of the others."""
     flat = (0.5,) * 4
