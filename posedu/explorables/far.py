@@ -41,7 +41,7 @@ def far_explorable() -> Explorable:
 <p><span style="white-space:nowrap"><span aria-hidden="true"
  style="color:{INKS[0]}">━</span> offset of a key</span> ·
  <span style="white-space:nowrap"><span aria-hidden="true">┄</span> largest offset of
- training, with {TRAINED} tokens</span></p>"""
+ training</span>, with {TRAINED} tokens</p>"""
     return explorable(
         "far",
         picture,
