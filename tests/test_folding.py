@@ -282,3 +282,14 @@ def test_short_sequences_go_to_the_stock_kernel(monkeypatch):
     monkeypatch.setattr("posedu.torch.folding.by_tiles", refuse)
     q = normal(0, 1, 1, 100, 4)
     attend_folded(q, q, q, *falling(0, 1, 100, 5.0), scale=1.0, causal=True, mask=None)
+
+
+@pytest.mark.filterwarnings("ignore:There is a performance drop")
+@pytest.mark.parametrize("encoding", [ALiBi(2, slopes="authors"), FoX(8, 2)])
+def test_long_sequences_are_batched_where_no_head_can_be_looked_at(encoding):
+    module = Attention(8, 2, encoding=encoding, route="folded").to(DOUBLE)
+    x = normal(0, 2, 1, 800, 8)
+    found = torch.vmap(torch.func.grad(lambda x: module(x).sin().sum()))(x)
+    for one, row in zip(x.requires_grad_(), found, strict=True):
+        (expected,) = torch.autograd.grad(module(one).sin().sum(), one)
+        torch.testing.assert_close(row, expected, rtol=0, atol=1e-9)

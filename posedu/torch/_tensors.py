@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import torch
 from jaxtyping import Float, Int, Shaped
 from torch import Tensor
+from torch._C import _functorch
 from torch.types import Device
 
 Positions = Shaped[Tensor, "*rows_and_tokens"] | range | Sequence[object]
@@ -56,12 +57,33 @@ def require_all_finite(name: str, x: Tensor) -> None:
         raise ValueError(f"{name} must be finite")
 
 
+def may_look(x: Tensor) -> bool:
+    """Whether its values can be looked at.
+
+    They can on a CPU, where nobody waits for them, but neither under ``torch.compile``
+    nor in what ``torch.vmap`` has batched.
+    """
+    return x.is_cpu and not torch.compiler.is_compiling() and not _is_batched(x)
+
+
+def is_transformed(x: Tensor) -> bool:
+    """Whether ``torch.func`` batches it, or differentiates with respect to it."""
+    if torch.compiler.is_compiling() or not _functorch.is_functorch_wrapped_tensor(x):
+        return False
+    return x.requires_grad or _is_batched(x)
+
+
+def _is_batched(x: Tensor) -> bool:
+    while _functorch.is_gradtrackingtensor(x):
+        x = _functorch.get_unwrapped(x)
+    return _functorch.is_batchedtensor(x)
+
+
 def require_positions(positions: Tensor | range, like: Tensor | None = None) -> None:
     """Raise unless ``positions`` are exact, finite and on the device of ``like``.
 
     Exact is below 2⁵³ (2²⁴ for float32), where a float holds every integer. Values are
-    looked at on a CPU alone, and not under ``torch.compile``: elsewhere that would make
-    the host wait, or break the graph.
+    looked at where they can be (:func:`may_look`).
     """
     if isinstance(positions, range):
         _require_exact_range(positions)
@@ -74,7 +96,7 @@ def require_positions(positions: Tensor | range, like: Tensor | None = None) -> 
         )
     dtype = positions.dtype
     reach = _REACH[dtype]
-    if reach is None or not positions.is_cpu or torch.compiler.is_compiling():
+    if reach is None or not may_look(positions):
         return
     exact = (-reach < positions) & (positions < reach)
     if not exact.all():

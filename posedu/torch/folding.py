@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn.functional import pad, scaled_dot_product_attention
 
 from posedu.torch._kernels import completed, keep, without_autocast
-from posedu.torch._tensors import split_exactly
+from posedu.torch._tensors import may_look, split_exactly
 
 _ROWS = 128  # queries of a tile
 _LONG = 768  # queries from which on tiles pay on a CPU
@@ -50,7 +50,7 @@ def attend_folded(
     """
     stock = partial(by_features, scale=scale, causal=causal, mask=mask)
     is_tiled = q.device.type == "cpu" and causal and mask is None
-    if torch.compiler.is_compiling() or not is_tiled or q.shape[2] < _LONG:
+    if not (is_tiled and may_look(of_keys)) or q.shape[2] < _LONG:
         return stock(q, k, v, of_queries, of_keys)
     shape = q.shape[:2]
     numbers = [t.expand(*shape, -1) for t in (of_queries, of_keys)]

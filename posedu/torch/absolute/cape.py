@@ -12,13 +12,13 @@ from posedu.torch._tensors import (
     Positions,
     from_list,
     in_float64,
+    may_look,
     require_all_finite,
     require_floats,
     require_positions,
 )
 from posedu.torch.absolute.moved import (
     Moved,
-    may_look,
     require_draws,
     require_sizes,
 )

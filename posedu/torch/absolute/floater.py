@@ -18,6 +18,7 @@ from posedu.torch._tensors import (
     Positions,
     from_list,
     in_float64,
+    is_transformed,
     require_float_dtype,
     require_positions,
     require_shape,
@@ -163,12 +164,19 @@ class FLOATER(Encoding):
     ) -> Float[Tensor, "*rows states width"]:
         """In float32 or better; of a size whose squares are finite in ``dtype``."""
         h = self.flow
+        field = h.inner, h.inner_bias, h.outer, h.outer_bias
         positions = from_list(positions, start.device)
         require_positions(positions, start)
+        at = in_float64(positions, start.device)
+        if any(map(is_transformed, (start, *field, at))):
+            raise NotImplementedError(
+                "FLOATER follows its flow outside torch.func: its parameters and "
+                "positions have gradients by torch.autograd alone"
+            )
         return flow(
             start,
-            (h.inner, h.inner_bias, h.outer, h.outer_bias),
-            in_float64(positions, start.device),
+            field,
+            at,
             tableau=self.tableau,
             delta=self.delta,
             steps=self.steps,

@@ -128,8 +128,3 @@ def require_sizes(rows: int, tokens: int) -> None:
     if not torch.compiler.is_compiling():
         require_count("rows", rows)
         require_count("tokens", tokens)
-
-
-def may_look(draw: Tensor) -> bool:
-    """Whether values can be looked at: on a CPU, and not under ``torch.compile``."""
-    return draw.is_cpu and not torch.compiler.is_compiling()

@@ -7,10 +7,15 @@ from jaxtyping import Int, Shaped
 from torch import Tensor
 
 from posedu._arguments import require_dimension, require_room
-from posedu.torch._tensors import Positions, as_tensor, from_list, require_positions
+from posedu.torch._tensors import (
+    Positions,
+    as_tensor,
+    from_list,
+    may_look,
+    require_positions,
+)
 from posedu.torch.absolute.moved import (
     Moved,
-    may_look,
     require_draws,
     require_integers,
     require_sizes,

@@ -12,10 +12,15 @@ from posedu._arguments import (
     require_dimension,
     require_room,
 )
-from posedu.torch._tensors import Positions, as_tensor, from_list, require_positions
+from posedu.torch._tensors import (
+    Positions,
+    as_tensor,
+    from_list,
+    may_look,
+    require_positions,
+)
 from posedu.torch.absolute.moved import (
     Moved,
-    may_look,
     require_integers,
     require_same_device,
     require_sizes,

@@ -22,6 +22,7 @@ from posedu.torch._tensors import (
     drawn_normal,
     from_list,
     length,
+    may_look,
     require_float_dtype,
     require_floats,
     require_positions,
@@ -99,7 +100,7 @@ class Table(Encoding):
         if isinstance(positions, range):
             ends = (positions[0], positions[-1]) if length(positions) else ()
             outside = [p for p in ends if not 0 <= p < self.tokens]
-        elif positions.is_cpu:
+        elif may_look(positions):
             outside = positions[(positions < 0) | (positions >= self.tokens)].tolist()
         else:
             return
@@ -306,8 +307,7 @@ def _require_segments(segments: Tensor, x: Tensor, kinds: int) -> None:
             f"segments must be {list(x.shape[:-1])}, one for each token, got shape "
             f"{list(segments.shape)}"
         )
-    can_look = segments.is_cpu and not torch.compiler.is_compiling()
-    if can_look and ((segments < 0) | (segments >= kinds)).any():
+    if may_look(segments) and ((segments < 0) | (segments >= kinds)).any():
         raise ValueError(
             f"segments must be at least 0 and below {kinds}, the rows of their table"
         )

@@ -14,6 +14,7 @@ from posedu._arguments import (
     require_not_negative,
     require_positive,
 )
+from posedu.torch._tensors import may_look
 from posedu.torch.encoding import Encoding, ScoreMod, Tokens
 from posedu.torch.toeplitz import toeplitz
 
@@ -119,8 +120,7 @@ class FIRE(Encoding):
     def _is_toeplitz(self, tokens: Tokens) -> bool:
         """Whether max(ℓ, i) = ℓ is known; on a GPU, asking would mean to wait."""
         queries, keys = tokens.q.shape[2], tokens.k.shape[2]
-        known = tokens.q.is_cpu and not torch.compiler.is_compiling()
-        if not (tokens.consecutive and queries and known):
+        if not (tokens.consecutive and queries and may_look(self.multiplier)):
             return False
         return keys - 1 <= self._longest().item()
 

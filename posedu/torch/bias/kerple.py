@@ -106,7 +106,7 @@ class KERPLELog(_KERPLE):
         """The logarithm, in float64."""
         t = offsets.flatten().abs().to(torch.float64)
         if self.powers:
-            t = t ** _exponents(self.logit_r3)
+            t = _raised(t, self.logit_r3)
         fallen = (_numbers(self.log_r2) * t).log1p()
         return (-_numbers(self.log_r1) * fallen).unflatten(-1, offsets.shape)
 
@@ -190,13 +190,15 @@ class KERPLEPower(_KERPLE):
 def _power(offsets: Tensor, log_r: Tensor, logit_r: Tensor) -> Tensor:
     """−r |t|^(an exponent) of each head."""
     t = offsets.flatten().abs().to(torch.float64)
-    power = t ** _exponents(logit_r)
-    return (-_numbers(log_r) * power).unflatten(-1, offsets.shape)
+    return (-_numbers(log_r) * _raised(t, logit_r)).unflatten(-1, offsets.shape)
 
 
 def _numbers(log_r: PerHead) -> Float[Tensor, "heads 1"]:
     return log_r.to(torch.float64).exp()[:, None]
 
 
-def _exponents(logit_r: PerHead) -> Float[Tensor, "heads 1"]:
-    return 2 * logit_r.to(torch.float64).sigmoid()[:, None]
+def _raised(t: Tensor, logit_r: PerHead) -> Float[Tensor, "heads offsets"]:
+    """0 stays 0 without a look at the exponent, where second derivatives are NaN."""
+    exponents = 2 * logit_r.to(torch.float64).sigmoid()[:, None]
+    here = t == 0
+    return (t.masked_fill(here, 1.0) ** exponents).masked_fill(here, 0.0)

@@ -12,6 +12,7 @@ from posedu._arguments import (
     require_choice,
     require_dimension,
 )
+from posedu.torch._tensors import may_look
 from posedu.torch.bias.t5 import t5_buckets
 from posedu.torch.encoding import Encoding, Tokens
 from posedu.torch.toeplitz import toeplitz
@@ -114,7 +115,7 @@ class TUPE(Encoding):
         self, positions: Shaped[Tensor, "rows tokens"]
     ) -> Int[Tensor, "rows tokens"]:
         """Whole positions, as an index of the table."""
-        if positions.is_cpu and not torch.compiler.is_compiling():
+        if may_look(positions):
             outside = (positions < 0) | (positions >= self.tokens)
             if outside.any():
                 raise ValueError(

@@ -7,7 +7,12 @@ from jaxtyping import Float, Shaped
 from torch import Tensor
 from torch.types import Device
 
-from posedu.torch._tensors import in_float64, require_floats, require_position_dtype
+from posedu.torch._tensors import (
+    in_float64,
+    may_look,
+    require_floats,
+    require_position_dtype,
+)
 from posedu.torch.rotary.turning import Rotation, turn_blocks, turn_pairs
 
 _CLOSED = 4  # the largest block whose exponential has a closed form here
@@ -142,8 +147,7 @@ class BlockRotation(Rotation[Tensor]):
         positions = in_float64(positions, device)
         rows = positions.shape[:-2]
         shared = rows and (self.heads is None or rows[-1] == 1)
-        untold = torch.compiler.is_compiling() or positions.device.type != "cpu"
-        if self.block <= _CLOSED or not shared or untold:
+        if self.block <= _CLOSED or not shared or not may_look(positions):
             return self._exponentials(positions).to(dtype)
         distinct, place = positions.flatten(0, -2).unique(dim=0, return_inverse=True)
         table = self._exponentials(distinct).to(dtype)

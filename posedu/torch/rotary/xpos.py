@@ -19,6 +19,7 @@ from posedu.torch._tensors import (
     align_positions,
     angles,
     in_float64,
+    may_look,
 )
 from posedu.torch.encoding import Encoding
 from posedu.torch.frequencies import frequencies
@@ -111,7 +112,7 @@ class XPos(Encoding):
         )
 
     def _require_near(self, from_centre: Tensor, dtype: torch.dtype) -> None:
-        if not from_centre.is_cpu or torch.compiler.is_compiling():
+        if not may_look(from_centre):
             return
         reach = self.reach(dtype)
         if (from_centre.abs() > reach).any():
