@@ -337,8 +337,12 @@ def test_without_scripts_the_first_example_stands(open_page):
 
 @pytest.mark.parametrize(
     "text",
-    ["", "{", "[]", "null", "NaN", '{"rope_theta": 1e999}', "[" * 100_000],
-    ids=["empty", "cut", "a list", "null", "NaN", "infinite", "deep"],
+    [
+        *("", "{", "[]", "null", "NaN", '{"rope_theta": 1e999}', "[" * 100_000),
+        '{"a_config":' * 5000 + '{"rope_theta": 1}' + "}" * 5000,
+        json.dumps(scaled(**{f"k{n}": {"rope_theta": 5} for n in range(2000)})),
+    ],
+    ids=["empty", "cut", "list", "null", "NaN", "infinite", "deep", "parts", "kinds"],
 )
 def test_junk_is_answered_in_words(open_page, text):
     """And nothing of what was read before stays."""
@@ -346,6 +350,7 @@ def test_junk_is_answered_in_words(open_page, text):
     page.locator("textarea").fill(text)
     seen = shown(page)
     assert seen["summary"].startswith("Not read: ")
+    assert "stack" not in seen["summary"]
     assert seen["rows"] == [] == seen["remarks"] and seen["paths"] == ["", ""]
 
 
@@ -377,6 +382,9 @@ def test_everything_is_reached_by_keyboard(open_page):
 def test_it_fits_and_is_legible(open_page, width, theme):
     page = open_page(PAGE, width=width, color_scheme=theme)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
+    for text in page.locator("svg text").all():
+        box = text.bounding_box()
+        assert box["x"] >= 0 and box["x"] + box["width"] <= width, text.inner_html()
     page_colour = page.evaluate("getComputedStyle(document.body).backgroundColor")
     for path in page.locator("svg path").all():
         ink = path.evaluate("e => getComputedStyle(e).stroke")

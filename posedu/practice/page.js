@@ -1,5 +1,6 @@
 posedu.live("config", ({ find, numbers: { known, examples, inks } }) => {
   const text = find("textarea"), select = find("select"), LARGEST = 2 ** 24;
+  const MOST = 100;
   const short = (x, digits) => Number(x.toPrecision(digits)).toLocaleString(
     "en", { maximumSignificantDigits: 12 });
   const waves = (rope) => rope.frequencies.map((w) => w ? 2 * Math.PI / w : Infinity);
@@ -71,8 +72,9 @@ posedu.live("config", ({ find, numbers: { known, examples, inks } }) => {
     if (changed === "example") text.value = examples[select.value];
     try {
       const reading = read();
-      draw(reading);
       const kinds = Object.keys(reading.kinds).length;
+      if (kinds > MOST) throw new Error("these are more kinds of layers than any model has");
+      draw(reading);
       const warnings = reading.remarks.filter(({ level }) => level === "warning").length;
       return {
         summary: `Spelled as ${reading.spelling}` +
@@ -82,7 +84,8 @@ posedu.live("config", ({ find, numbers: { known, examples, inks } }) => {
       };
     } catch (error) {
       draw({ kinds: {}, layers: [], remarks: [] });
-      return { summary: `Not read: ${error.message}.` };
+      const deep = error instanceof RangeError;
+      return { summary: `Not read: ${deep ? "this is nested too deeply" : error.message}.` };
     }
   };
 });

@@ -143,7 +143,7 @@ def config_page() -> Explorable:
     below = f"""<svg class="plot" viewBox="0 0 400 196" role="img" aria-label="A dot for
  each pair, the fastest to the left: upwards its wavelength. A line in the colour of the
  dots is the length of training.">
-{marks}<text x="216" y="190">pairs, fastest first; upwards wavelengths in tokens</text>
+{marks}<text x="216" y="190">pairs, fastest first; upwards: tokens in a turn</text>
 {paths}</svg>
 <div style="overflow-x:auto" tabindex="0" role="region" aria-label="Kinds of layers">
 <table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table></div>
