@@ -382,9 +382,11 @@ def test_everything_is_reached_by_keyboard(open_page):
 def test_it_fits_and_is_legible(open_page, width, theme):
     page = open_page(PAGE, width=width, color_scheme=theme)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
+    plot = page.locator("svg.plot").bounding_box()
     for text in page.locator("svg text").all():
         box = text.bounding_box()
-        assert box["x"] >= 0 and box["x"] + box["width"] <= width, text.inner_html()
+        right = plot["x"] + plot["width"]
+        assert plot["x"] <= box["x"] and box["x"] + box["width"] <= right
     page_colour = page.evaluate("getComputedStyle(document.body).backgroundColor")
     for path in page.locator("svg path").all():
         ink = path.evaluate("e => getComputedStyle(e).stroke")
