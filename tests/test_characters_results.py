@@ -253,6 +253,34 @@ def test_of_absolute_positions_only_drawn_ones_hold(committed):
     assert all(lost[name] > 1 for name in ("random", "learned-per-layer", "cape"))
 
 
+def test_what_the_summaries_of_absolute_chapters_say_of_the_runs(committed):
+    near, twice, *further, far = committed.lengths()
+
+    def saved(name, beside, length):
+        return (committed.bits(beside, length) - committed.bits(name, length)).mean()
+
+    def lost(name, length):
+        return (committed.bits(name, length) - committed.bits(name, near)).mean()
+
+    beyond = (twice, *further, far)
+    assert -0.13 < saved("random", "learned", near) < -0.09
+    assert all(0.5 < saved("random", "learned", n) < 0.85 for n in beyond)
+    assert all(3.0 < lost("learned", n) < 3.3 for n in beyond)
+    assert 1 / 16 < saved("floater", "sinusoidal", near) < 1 / 14
+    assert 2.9 < saved("floater", "sinusoidal", twice) < 3.2
+    assert all(saved("floater", "sinusoidal", n) < 0 for n in (*further, far))
+    assert -0.27 < saved("randomised", "sinusoidal", near) < -0.22
+    assert 0.11 < lost("randomised", twice) < 0.14 and 1 < lost("randomised", far) < 1.5
+    assert 2.8 < lost("cape", twice) < 3 < lost("sinusoidal", twice) < 3.3
+    assert -0.75 < saved("none", "sinusoidal", near) < -0.65
+    assert all(2.8 < lost(n, far) < 3.3 for n in ("sinusoidal", "learned", "rope"))
+    table = results.absolute(committed)
+    (layers,) = [r for r in rows_of(table) if r["encoding"] == "learned in each layer"]
+    for length in near, twice, far:
+        mean, half = map(float, layers[f"saved at L = {length}"].split(" ± "))
+        assert abs(mean) < half
+
+
 def test_every_encoding_has_one_panel():
     shown = [name for names in results.PANELS.values() for name in names]
     assert sorted(shown) == sorted(ARMS)
