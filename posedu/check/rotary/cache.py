@@ -784,7 +784,7 @@ LOST = Exercise(
     statement=r"""
 `keys`, `[tokens, d]`, are not turned yet; they stood at `old` and are to stand at `new`, float arrays `[tokens]`. RoPE has the half layout (features p and p + d/2) and `frequencies`, `[d/2]`. The query `q`, `[d]`, not turned yet, stands one behind the largest new position; logits are over √d.
 Fresh weights are those with keys turned at `new`. Return an array of two numbers: by how much the weight of some key is off at most, if keys are cached at `old` and left as they are, and if they are cached at `old` and then moved.
-Then take 400 keys, four sinks and a window of 100, and print both; then move all 400 by the same shift, with the query at 400 in the cache and one behind the last elsewhere. Which number changes?
+Then take 400 keys, four sinks and a window of 100, and print both. And if all 400 move by $-100$: which of the two is off only because the query moved with them, and right with the query at 400?
 """,
     hint=r"""
 Write one function that turns, and use it four times.
