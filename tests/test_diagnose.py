@@ -362,6 +362,20 @@ def test_a_cast_of_the_model_that_casts_its_frequencies():
     assert "layers.0.omega is of bfloat16" in str(said)
 
 
+def test_dropout_is_no_fault_of_positions():
+    """A model that was just made is in training mode."""
+
+    class Dropping(Tiny):
+        def forward(self, input_ids, attention_mask=None, position_ids=None, **more):
+            found = super().forward(input_ids, attention_mask, position_ids, **more)
+            found["logits"] = F.dropout(found.logits, 0.5, self.training)
+            return found
+
+    model = Dropping(config=CONFIG).train()
+    found = diagnose(model)
+    assert found.ok and model.training, str(found)
+
+
 def test_the_model_is_left_as_it_was():
     model = Tiny().train()
     model.layers[1].eval()
@@ -420,6 +434,14 @@ def nothing():
     return 3
 
 
+def raising():
+    raise RuntimeError("two\nlines")
+
+
+def leaving():
+    raise SystemExit(3)
+
+
 def test_at_the_command_line(capsys):
     here = "tests.test_diagnose"
     assert main([f"{here}:right"]) == 0
@@ -432,9 +454,13 @@ def test_at_the_command_line(capsys):
         (f"{here}:nothing", "must return a torch.nn.Module"),
         (f"{here}:missing", "missing"),
         ("no_such_module:make", "no_such_module"),
+        (f"{here}:raising", "RuntimeError: two lines"),
+        (f"{here}:leaving", "SystemExit: 3"),
+        (":", "Empty module name"),
     ):
         assert main([target]) == 2
-        assert why in capsys.readouterr().err
+        said = capsys.readouterr().err
+        assert why in said and said.count("\n") == 1
 
 
 def test_json_holds_all_of_it():

@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from torch import nn
 
@@ -15,18 +16,20 @@ from posedu.practice.diagnose import Refused, as_json, diagnose, small
 def load(target: str, *, weights: bool) -> nn.Module:
     """The model of ``package.module:function``, or of a configuration.
 
+    Code that lies in a folder is not run.
+
     Raises
     ------
     Refused
-        Nothing there makes a model.
+        Nothing there makes a model, whatever it raises.
     """
     module, colon, name = target.partition(":")
     if colon and not Path(target).exists():
         sys.path.insert(0, "")
         try:
             model = getattr(importlib.import_module(module), name)()
-        except (ImportError, AttributeError) as error:
-            raise Refused(str(error)) from error
+        except (Exception, SystemExit) as error:
+            raise Refused(_said(error)) from error
         if not isinstance(model, nn.Module):
             raise Refused(f"{target} must return a torch.nn.Module, got {type(model)}")
         return model
@@ -34,14 +37,26 @@ def load(target: str, *, weights: bool) -> nn.Module:
         from transformers import AutoConfig, AutoModel, AutoModelForCausalLM
     except ImportError:
         raise Refused("reading a model from files needs transformers") from None
+    here: dict[str, Any] = dict(local_files_only=True, trust_remote_code=False)
     try:
         if weights:
-            return AutoModelForCausalLM.from_pretrained(target, local_files_only=True)
-        config = small(AutoConfig.from_pretrained(target, local_files_only=True))
+            return AutoModelForCausalLM.from_pretrained(target, **here)
+        config = small(AutoConfig.from_pretrained(target, **here))
         known = type(config) in AutoModelForCausalLM._model_mapping
         return (AutoModelForCausalLM if known else AutoModel).from_config(config)
-    except (OSError, ValueError, KeyError) as error:
-        raise Refused(str(error)) from error
+    except Exception as error:  # whatever transformers says of a stranger's file
+        if not Path(target).exists():
+            raise Refused(
+                "there is no such file or folder, and no model of that name on this "
+                "machine"
+            ) from error
+        raise Refused(_said(error)) from error
+
+
+def _said(error: BaseException) -> str:
+    """The kind of an error, and its words in a line."""
+    words = " ".join(str(error).split())
+    return f"{type(error).__name__}: {words}"[:300]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

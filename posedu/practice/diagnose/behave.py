@@ -14,6 +14,7 @@ from posedu.practice.diagnose.inputs import (
     output,
     some_tokens,
 )
+from posedu.practice.diagnose.watch import evaluating
 from posedu.practice.positions import packed_positions, padded_positions
 
 LENGTH, SPLIT, ROWS = 12, 7, 4
@@ -41,6 +42,11 @@ class Trial:
 
 def trials(model: nn.Module, inputs: Inputs, far: int) -> Iterator[Trial]:
     """All of them, on tokens at positions up to ``far`` and a few."""
+    with evaluating(model):
+        yield from _trials(model, inputs, far)
+
+
+def _trials(model: nn.Module, inputs: Inputs, far: int) -> Iterator[Trial]:
     tokens = some_tokens(model, ROWS, LENGTH, seed=1)
     plain = _run(model, inputs, tokens, _counted(tokens))
     tried: dict[str, Callable[[], tuple[Tensor, Tensor]]] = {
@@ -77,8 +83,7 @@ def _run(
 ) -> Tensor:
     if positions is not None and not accepts(model, "position_ids"):
         positions = None
-    with torch.no_grad():
-        return output(model(**inputs(tokens, positions), **more))
+    return output(model(**inputs(tokens, positions), **more))
 
 
 def _needs(model: nn.Module, *names: str) -> None:
@@ -119,13 +124,12 @@ def _cached(model: nn.Module, inputs: Inputs, tokens: Tensor) -> tuple[Tensor, T
     _needs(model, "past_key_values", "use_cache")
     whole = _run(model, inputs, tokens, None, use_cache=False)
     cache, outs = None, []
-    with torch.no_grad():
-        for a, b in [(0, SPLIT), *((i, i + 1) for i in range(SPLIT, LENGTH))]:
-            result = model(
-                **inputs(tokens[:, a:b], None), past_key_values=cache, use_cache=True
-            )
-            cache = result.past_key_values
-            outs.append(output(result))
+    for a, b in [(0, SPLIT), *((i, i + 1) for i in range(SPLIT, LENGTH))]:
+        result = model(
+            **inputs(tokens[:, a:b], None), past_key_values=cache, use_cache=True
+        )
+        cache = result.past_key_values
+        outs.append(output(result))
     if cache is None:
         raise Refused("it returns no cache")
     return whole, torch.cat(outs, 1)

@@ -139,10 +139,23 @@ class _Watch(TorchFunctionMode):
 
 
 @contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """The model in evaluation mode, without gradients, and afterwards as it was."""
+    training = {module: module.training for module in model.modules()}
+    model.eval()
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        for module, was in training.items():
+            module.training = was
+
+
+@contextmanager
 def watching(model: nn.Module, shape: tuple[int, int]) -> Iterator[list[Call]]:
     """The calls of attention of a model on ``shape`` = rows and tokens, as they come.
 
-    The model is in evaluation mode meanwhile, and makes no gradients.
+    The model is :func:`evaluating` meanwhile.
     """
     watch = _Watch(shape)
     handles = []
@@ -151,13 +164,9 @@ def watching(model: nn.Module, shape: tuple[int, int]) -> Iterator[list[Call]]:
             module.register_forward_pre_hook(watch.entered(name)),
             module.register_forward_hook(watch.left, always_call=True),
         ]
-    training = {module: module.training for module in model.modules()}
-    model.eval()
     try:
-        with torch.no_grad(), watch:
+        with evaluating(model), watch:
             yield watch.calls
     finally:
         for handle in handles:
             handle.remove()
-        for module, was in training.items():
-            module.training = was
