@@ -15,6 +15,7 @@ from posedu.experiments import digits, training
 from posedu.experiments.digits import (
     ALL,
     ARMS,
+    FURTHER,
     SHIFTS,
     SIDE,
     VIEWS,
@@ -418,19 +419,30 @@ def test_an_interval_needs_two_seeds():
 
 # --- The result that the book shows
 
+BESIDE = ("axial", "mixed", *FURTHER)
+
+
+def test_encodings_by_themselves_have_the_seeds_that_all_of_them_have():
+    result = Result.load(ROOT / "book/data/digits-cpu.json")
+    first, beside = result.among(ARMS), result.among(BESIDE)
+    assert first.complete and beside.complete and not result.complete
+    assert len(first.runs) == 5 * len(ARMS) and len(beside.runs) == 10 * len(BESIDE)
+    with pytest.raises(ValueError, match="no runs of fox"):
+        result.among(["axial", "fox"])
+
 
 def test_the_committed_result_is_whole_and_confirms_the_prediction():
     path = ROOT / "book/data/digits-cpu.json"
     result = Result.load(path)
     assert result.settings == Settings()
-    seeds = range(1, 6)
+    seeds = {name: 5 for name in ARMS} | dict.fromkeys(BESIDE, 10)
     assert {run.key for run in result.runs} == {
-        (name, seed) for name in ARMS for seed in seeds
+        (name, seed + 1) for name in ALL for seed in range(seeds[name])
     }
     assert all(made["commit"].isalnum() for made in result.made())
     for run in result.runs:
         changes = run.logit_change.values()
-        if ARMS[run.encoding].relative:
+        if ALL[run.encoding].relative:
             assert max(changes) < 1e-10 * run.largest_logit, run
         else:
             assert min(changes) > 1e-3 * run.largest_logit, run

@@ -6,7 +6,16 @@ from pathlib import Path
 import pytest
 
 from posedu.experiments import digits_results as results
-from posedu.experiments.digits import ARMS, METHOD, SHIFTS, VIEWS, Result, Run, Settings
+from posedu.experiments.digits import (
+    ARMS,
+    FURTHER,
+    METHOD,
+    SHIFTS,
+    VIEWS,
+    Result,
+    Run,
+    Settings,
+)
 
 ROOT = Path(__file__).parents[1]
 JITTER = (-0.01, 0.0, 0.01)
@@ -107,7 +116,7 @@ def test_what_a_shift_costs():
 
 @pytest.fixture(scope="module")
 def committed():
-    return Result.load(ROOT / "book/data/digits-cpu.json")
+    return Result.load(ROOT / "book/data/digits-cpu.json").among(ARMS)
 
 
 def test_what_is_relative_answers_under_a_shift_as_without(committed):
@@ -115,6 +124,13 @@ def test_what_is_relative_answers_under_a_shift_as_without(committed):
         here = committed.accuracy(name, results.HERE)
         same = [(committed.accuracy(name, s) == here).all() for s in SHIFTS]
         assert all(same) if ARMS[name].relative else not all(same)
+
+
+def test_of_string_and_gta_nothing_is_told_from_axial_and_mixed():
+    every = Result.load(ROOT / "book/data/digits-cpu.json")
+    told = results.told_apart(every.among(("axial", "mixed", *FURTHER)))
+    assert {row["of rotations"] for row in rows_of(told)} == {"none of 10"}
+    assert "none at all" not in told.caption() and "within 10 seeds" in told.caption()
 
 
 def test_every_claim_has_its_runs(committed):

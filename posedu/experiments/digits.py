@@ -10,9 +10,13 @@ Every encoding gets the coordinates of its paper (:data:`ARMS`), ComRoPE's moved
 random in training as there, and of one seed all get the same images in the same order
 and the same initial weights. The settings are one set for all and were chosen on seed
 0, which is not reported: the seeds of a result are 1, 2, … The book's result is remade,
-in about an hour on two cores and from where it was interrupted, by::
+in about an hour and a half on two cores and from where it was interrupted, by::
 
     python -m posedu.experiments.digits --out book/data/digits-cpu.json
+    python -m posedu.experiments.digits --out book/data/digits-cpu.json --seeds 10 \
+        --encodings axial mixed string-cayley string-circulant gta
+
+The first trains all with five seeds, the second has five more for some.
 """
 
 import sys
@@ -366,8 +370,16 @@ class Result(Runs):
         return [name for name in ALL if any(r.encoding == name for r in self.runs)]
 
     def among(self, encodings: Iterable[str]) -> "Result":
-        """The runs of some encodings, of the seeds that all of them have."""
+        """The runs of some encodings, of the seeds that all of them have.
+
+        Raises
+        ------
+        ValueError
+            One of them was not run.
+        """
         names = [*encodings]
+        if missing := [name for name in names if name not in self.encodings()]:
+            raise ValueError(f"there are no runs of {', '.join(missing)}")
         seeds = [{r.seed for r in self.runs if r.encoding == name} for name in names]
         common = set.intersection(*seeds)
         runs = [r for r in self.runs if r.encoding in names and r.seed in common]
