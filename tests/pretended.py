@@ -9,7 +9,7 @@ from torch.utils import backend_registration
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from posedu.catalog import CATALOG
-from posedu.torch import Attention, RoPE, StickBreaking, Transformer
+from posedu.torch import Attention, KVCache, RoPE, StickBreaking, Transformer
 
 DEVICE = "pretended"
 D, TOKENS = 8, 6
@@ -108,6 +108,34 @@ def test_all_happens_on_the_device(entry, variant, route):
             out.sum().backward()
             assert out.device.type == x.grad.device.type == DEVICE
             mask = torch.zeros(2, TOKENS, dtype=torch.bool)
+
+
+FIRST = [
+    run
+    for run in RUNS
+    if run.values[1] is run.values[0].variants[0] and run.values[2] != "fused"
+]
+
+
+@pytest.mark.parametrize("entry, variant, route", FIRST)
+def test_a_cache_grows_moves_and_forgets_on_the_device(entry, variant, route):
+    with Pretended(), torch.no_grad():
+        model = model_of(entry, variant, route, variant.heads)
+        at = positions_of(entry.axes, entry.kind)[-1]
+        is_model = isinstance(model, Transformer)
+        held = model.caches() if is_model else [KVCache()]
+        cached = {"caches": held} if is_model else {"cache": held[0]}
+        for start, stop in (0, 4), (4, 5), (5, 6):
+            x = torch.randn(2, stop - start, model.d_model)
+            out = model(x, at[start:stop], **cached)
+            assert out.device.type == held[-1].k.device.type == DEVICE
+        if not is_model:
+            encoding = getattr(model, "shared", model.encoding)
+            one = -1 if entry.axes is None else torch.ones(TOKENS, entry.axes)
+            with suppress(ValueError):  # keys that do not move
+                held[0].move(encoding, one)
+                held[0].drop(encoding, 1, 3)
+                assert held[0].k.device.type == DEVICE
 
 
 def copying(x):
