@@ -459,6 +459,25 @@ def is_sound(run: Run, test: str) -> bool:
     return forked(partial(run, None, [test]), 120) != ("killed", test)
 
 
+def shared(work: Callable[[list], object], items: list, results: "Results") -> None:
+    """Work on a part of the items in each of several processes of this machine."""
+    children = []
+    for part in range(results.processes):
+        child = os.fork()
+        if child == 0:
+            results.part, code = part, 1
+            try:
+                work(items[part :: results.processes])
+                code = 0
+            except SystemExit as stop:
+                print(stop, file=sys.stderr)
+            finally:
+                os._exit(code)
+        children.append(child)
+    if any([os.waitpid(child, 0)[1] for child in children]):
+        raise SystemExit("a process ended early; what it had is kept")
+
+
 # The command
 
 
@@ -466,8 +485,10 @@ class Results:
     """What is known of each mutant, kept as it comes."""
 
     path = WORK / "results.jsonl"
+    part = 0  # which process of several this is
 
-    def __init__(self) -> None:
+    def __init__(self, processes: int = 1) -> None:
+        self.processes = processes
         self.bar_file = os.fdopen(os.dup(2), "w")  # a forked process silences its own
 
     def load(self) -> dict[Mutant, dict[str, str | None]]:
@@ -487,7 +508,17 @@ class Results:
             print(json.dumps(row), file=file)
 
     def bar(self, name: str, mutants: list[Mutant]) -> Iterable[Mutant]:
-        return tqdm(mutants, desc=name, file=self.bar_file)
+        return tqdm(mutants, desc=name, file=self.bar_file, position=self.part)
+
+
+def record_all(files: list[Path], results: Results) -> None:
+    """Which lines the tests of these files execute, where that is not known yet."""
+    for tests in results.bar("recorded", files):
+        if (
+            not is_recorded(tests)
+            and forked(partial(record, tests), DAY)[0] == "failed"
+        ):
+            raise SystemExit(f"{tests.name} fails without a change")
 
 
 def run_all(mutants: list[Mutant], results: Results) -> None:
@@ -553,6 +584,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--share", type=float, default=0.17, help="of all places")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--processes", type=int, default=os.cpu_count())
     parser.add_argument("--again", action="store_true", help="run survivors anew")
     given = parser.parse_args()
     os.chdir(ROOT)
@@ -560,22 +592,18 @@ def main() -> None:
     WORK.mkdir(parents=True, exist_ok=True)
     for name in ("torch", "sympy", "scipy", "matplotlib.pyplot"):
         import_module(name)
-    results = Results()
+    results = Results(given.processes)
     drawn = [
         mutant
         for file in results.bar("drawn", modules())
         for mutant in draw(file, given.share, given.seed)
     ]
-    for tests in results.bar("recorded", test_files()):
-        if (
-            not is_recorded(tests)
-            and forked(partial(record, tests), DAY)[0] == "failed"
-        ):
-            raise SystemExit(f"{tests.name} fails without a change")
+    shared(partial(record_all, results=results), test_files(), results)
     if given.again:
         results.forget("survived")
     known = results.load()
-    run_all([mutant for mutant in drawn if mutant not in known], results)
+    left = [mutant for mutant in drawn if mutant not in known]
+    shared(partial(run_all, results=results), left, results)
     rows = table(drawn, results.load())
     print(Counter(row["outcome"] for row in rows))
     for row in rows:

@@ -142,3 +142,20 @@ def test_what_is_equivalent_has_its_reason_and_still_stands_in_the_source():
     for (file, before, _), reason in REASONS.items():
         assert reason.endswith(".")
         assert before in (mutants.ROOT / file).read_text("utf-8"), before
+
+
+def test_processes_share_the_work_and_one_that_ends_early_is_noticed(tmp_path):
+    results = mutants.Results(2)
+
+    def work(part):
+        (tmp_path / "-".join(map(str, part))).touch()
+
+    mutants.shared(work, [1, 2, 3], results)
+    assert {file.name for file in tmp_path.iterdir()} == {"1-3", "2"}
+
+    def stop(part):
+        if 2 in part:
+            raise SystemExit("a test fails without a change")
+
+    with pytest.raises(SystemExit, match="ended early"):
+        mutants.shared(stop, [1, 2, 3], results)
