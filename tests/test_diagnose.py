@@ -227,12 +227,17 @@ def test_garbage_in_a_buffer():
     model = Tiny(config=CONFIG)
     for layer in model.layers:
         layer.omega.copy_(torch.tensor(np.random.default_rng(0).uniform(0, 1, 16)))
-    assert "frequencies" in names(diagnose(model))
+    assert {"frequencies", "unfilled buffer"} <= {*names(diagnose(model))}
     model.layers[0].omega[3] = torch.nan
-    assert "not finite" in names(diagnose(model, behaviour=False))
+    found = names(diagnose(model, behaviour=False))
+    assert {"not finite", "unfilled buffer"} <= {*found}
     for layer in model.layers:
         layer.omega.zero_()
-    assert "no rotation" in names(diagnose(model))
+    assert {"no rotation", "unfilled buffer"} <= {*names(diagnose(model))}
+    kept = Tiny(config=CONFIG)
+    for layer in kept.layers:  # weights may be what they like
+        layer.register_buffer("learned", torch.tensor([3.0, -1.0] * 8))
+    assert diagnose(kept).ok
 
 
 def test_scaling_that_is_not_done():
@@ -254,6 +259,60 @@ def test_notes_are_no_faults():
     assert found.ok
     assert {"clockwise", "permuted"} <= {f.name for f in found.findings}
     assert found.layers[0].query.layout == "interleaved"  # as the weights have it
+
+
+def test_one_fault_is_told_once():
+    found = diagnose(Tiny(config=CONFIG, cast="frequencies"), behaviour=False)
+    assert names(found) == ["coarse frequencies"]
+
+
+def test_angles_that_belong_to_no_frequency():
+    """Lengths are right, so cosines and sines are not what is rounded."""
+
+    def also(y, positions):
+        half = positions[:, None, :, None].float() ** 2
+        a, b = y.chunk(2, -1)
+        return torch.cat(
+            [a * half.cos() - b * half.sin(), a * half.sin() + b * half.cos()], -1
+        )
+
+    assert "angles" in names(diagnose(changed(also), behaviour=False))
+
+
+def test_what_is_normalised_after_it_turned():
+    """As in Llama 4, where a module of its own sets the length of queries and keys."""
+
+    class Unit(nn.Module):
+        def forward(self, x):
+            return x / x.square().mean(-1, keepdim=True).sqrt()
+
+    class Normed(Attention):
+        def __init__(self):
+            super().__init__()
+            self.unit = Unit()
+
+        def turn(self, x, positions):
+            return self.unit(super().turn(x, positions))
+
+    model = Tiny(config=CONFIG)
+    for n in range(2):
+        model.layers[n] = Normed()
+    found = diagnose(model)
+    assert found.ok, str(found)
+    assert found.layers[0].query.width == 32
+
+
+def test_coarse_features_do_not_make_two_sides_of_one():
+    """Whether a slow pair turns at all cannot be told in bfloat16."""
+    torch.manual_seed(0)
+    model = Tiny(layers=[{}, {}], base=500_000.0).to(torch.bfloat16)
+    for layer in model.layers:
+        layer.omega = 5e5 ** (-torch.arange(0, 32, 2).float() / 32)
+    for seed in range(3):
+        torch.manual_seed(seed)
+        for layer in model.layers:
+            nn.init.normal_(layer.project.weight, std=0.125)
+        assert "one side" not in names(diagnose(model, behaviour=False))
 
 
 class Other(Attention):
@@ -504,5 +563,8 @@ def test_a_small_model_turns_its_heads_as_the_large_one():
     assert (less.part.n_embd, less.part.n_head, less.part.n_layer) == (64, 2, 4)
     assert less.initializer_range == pytest.approx(512**-0.5)
     assert large.hidden_size == 4096 and large.part.n_layer == 8
+    large.layer_types[5] = "full_attention"
+    assert set(small(large).layer_types) == {"sliding_attention", "full_attention"}
+    assert small(large).num_hidden_layers == 6
     every = small(large, layers=None)
     assert every.num_hidden_layers == len(every.layer_types) == 32

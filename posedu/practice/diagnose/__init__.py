@@ -29,6 +29,7 @@ from posedu.practice.diagnose.report import (
     as_json,
     findings,
     of_buffers,
+    of_unfilled,
 )
 from posedu.practice.diagnose.small import small
 from posedu.practice.diagnose.watch import Call, Side, watching
@@ -112,6 +113,7 @@ def diagnose(
         tuple(tried),
         (
             *of_buffers(dict(model.named_buffers())),
+            *of_unfilled(dict(model.named_buffers()), {*model.state_dict()}, reading),
             *findings(layers, tried, reading),
         ),
     )

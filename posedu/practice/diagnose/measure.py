@@ -120,6 +120,12 @@ def measure(sides: Mapping[int, Side]) -> Turning:
         for p in at
     )
     partner, unexplained = _partners(before, after, eps)
+    if moved and (partner == ALONE).all():  # what was found had turned before
+        still = dict.fromkeys(at, after[0])
+        again, left = _partners(still, after, eps)
+        if not left and (again != ALONE).any():
+            before, partner, moved = still, again, False
+            columns = np.full(d, ALONE)
     source = columns if (columns >= 0).all() else np.arange(d)
     firsts = [c for c in range(d) if partner[c] >= 0 and source[c] < source[partner[c]]]
     firsts = [c for c in firsts if partner[partner[c]] == c]

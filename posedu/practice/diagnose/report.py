@@ -1,6 +1,6 @@
 """What a diagnosis says, in words."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Any
@@ -163,6 +163,35 @@ def of_buffers(buffers: Mapping[str, torch.Tensor]) -> Iterator[Finding]:
             )
 
 
+def of_unfilled(
+    buffers: Mapping[str, torch.Tensor], kept: Container[str], reading: Reading | None
+) -> Iterator[Finding]:
+    """Buffers in no checkpoint, as many numbers as there are pairs, and no frequencies.
+
+    ``kept`` are names that a checkpoint has. Frequencies fall, periods rise.
+    """
+    ropes = [rope for rope in reading.kinds.values() if rope] if reading else []
+    wanted = [rope.frequencies() for rope in ropes]
+    for name, buffer in buffers.items():
+        if name in kept or buffer.ndim != 1 or not buffer.is_floating_point():
+            continue
+        found = buffer.double().cpu().numpy()
+        steps = np.diff(found)
+        monotone = (steps <= 0).all() or (steps >= 0).all()
+        if np.isfinite(found).all() and found.any() and monotone and found.min() >= 0:
+            continue
+        alike = [omega for omega in wanted if len(omega) == len(found)]
+        if alike and not any(np.allclose(found, w, rtol=0.02) for w in alike):
+            yield Finding(
+                FAULT,
+                "unfilled buffer",
+                f"{name} is in no checkpoint, has a number for each pair, and they are "
+                f"no frequencies: {', '.join(f'{x:.3g}' for x in found[:3])}, … It was "
+                "never filled, as after the meta device and to_empty.",
+                "Make it anew: build its module on the device, or call what fills it.",
+            )
+
+
 def findings(
     layers: Sequence[Layer], trials: Sequence[Trial], reading: Reading | None
 ) -> tuple[Finding, ...]:
@@ -211,16 +240,16 @@ def _of_layer(layer: Layer) -> Iterator[Finding]:
             "features depend on the position before they are turned: a table is added "
             "to the input, or an earlier layer looks at positions.",
         )
+    against = list(_of_config(layer)) if layer.expected else []
     if q.width or k.width:
         yield from _of_sides(q, k)
-        yield from _of_angles(q)
-    if layer.expected:
-        yield from _of_config(layer)
+        told = {finding.name for finding in against}
+        yield from (f for f in _of_angles(q) if f.name not in told)
+    yield from against
 
 
 def _of_sides(q: Turning, k: Turning) -> Iterator[Finding]:
-    same = q.width == k.width and (q.first == k.first).all()
-    if not (same and (np.abs(q.frequencies - k.frequencies) < 1e-5 + q.spread).all()):
+    if not (_turns_in(q, k) and _turns_in(k, q)):
         yield Finding(
             FAULT,
             "one side",
@@ -252,7 +281,23 @@ def _of_sides(q: Turning, k: Turning) -> Iterator[Finding]:
         )
 
 
+def _turns_in(one: Turning, other: Turning) -> bool:
+    """Whether the other turns each pair that surely turns in one, by the same angle."""
+    pairs = zip(other.first, other.second, other.frequencies, strict=True)
+    there = {(int(a), int(b)): w for a, b, w in pairs}
+    spread = max(one.spread, other.spread)
+    for a, b, w in zip(one.first, one.second, one.frequencies, strict=True):
+        found = there.get((int(a), int(b)))
+        if found is None and abs(w) > 8 * spread:
+            return False
+        if found is not None and not abs(w - found) < 1e-5 + spread:
+            return False
+    return True
+
+
 def _of_angles(turning: Turning) -> Iterator[Finding]:
+    off = max(turning.off.values(), default=0.0)
+    limit = COARSE + 2 * turning.eps
     if turning.positions:
         far = max(turning.off)
         yield Finding(
@@ -262,12 +307,21 @@ def _of_angles(turning: Turning) -> Iterator[Finding]:
             f"{_rounded(far, turning.positions):g}.",
             "Keep positions and angles in float32, under autocast, too.",
         )
-    elif max(turning.stretch, max(turning.off.values())) > COARSE + 2 * turning.eps:
+    elif off > limit > 8 * turning.stretch:
+        yield Finding(
+            FAULT,
+            "angles",
+            f"angles are off by up to {off:.1e} from a frequency times the position, "
+            "and cosines and sines belong to them.",
+            "Look for a buffer of frequencies that was never filled, or positions that "
+            "are changed on the way.",
+        )
+    elif max(turning.stretch, off) > limit:
         yield Finding(
             FAULT,
             "coarse table",
             f"pairs are stretched by up to {turning.stretch:.1e} and angles off by up "
-            f"to {max(turning.off.values()):.1e}: cosines and sines are rounded to "
+            f"to {off:.1e}: cosines and sines are rounded to "
             "fewer bits than the features have.",
             "Make the table in float32 and cast the product.",
         )

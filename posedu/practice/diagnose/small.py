@@ -8,6 +8,7 @@ LAYERS = (
     *("num_hidden_layers", "n_layer", "n_layers", "num_layers"),
     *("encoder_layers", "decoder_layers", "depth"),
 )
+KINDS = ("layer_types", "no_rope_layers", "layer_rope_theta")
 SMALL: Mapping[str, int] = {
     **dict.fromkeys(("vocab_size", "encoder_hash_byte_group_vocab"), 512),
     **dict.fromkeys(("intermediate_size", "ffn_dim", "n_inner", "ffn_hidden_size"), 64),
@@ -20,6 +21,9 @@ SMALL: Mapping[str, int] = {
     **dict.fromkeys(("q_lora_rank", "kv_lora_rank"), 32),
 }
 """What only makes a model large, by the names that configurations have for it."""
+
+NEEDED = ("vocab_size", "num_experts_per_tok", "n_routed_experts")
+"""What a model cannot be made without, and some configurations leave at ``None``."""
 
 HEADS = 4
 HEAD_NAMES = ("num_attention_heads", "n_head", "n_heads", "num_heads")
@@ -43,8 +47,8 @@ def small(config: Any, *, layers: int | None = 4) -> Any:
     config
         Of transformers.
     layers
-        How many there are at most, ``None`` for all: where kinds of layers alternate,
-        as many as it takes to have one of each.
+        How many there are at most, ``None`` for all; up to three times as many where
+        kinds of layers alternate and that has one of each.
     """
     config = copy.deepcopy(config)
     for part in (*_parts(config), config):
@@ -62,6 +66,11 @@ def _narrow(config: Any) -> None:
     for name, most in SMALL.items():
         if (_whole(config, name) or 0) > most:
             setattr(config, name, most)
+    for name in NEEDED:
+        if vars(config).get(name, 0) is None:
+            setattr(config, name, SMALL[name])
+    if not hasattr(config, "pad_token_id"):
+        config.pad_token_id = None
     for name, value in list(vars(config).items()):
         if name.endswith("token_id") and isinstance(value, int):
             setattr(config, name, min(value, SMALL["vocab_size"] - 1))
@@ -86,6 +95,13 @@ def _narrow(config: Any) -> None:
 
 def _cut(config: Any, most: int) -> None:
     """The first layers, in what is counted and in what is listed by layer."""
+    kinds = [
+        value
+        for name in KINDS
+        if isinstance(value := getattr(config, name, None), list)
+    ]
+    firsts = [max(map(value.index, value), default=0) + 1 for value in kinds]
+    most = max([most, *(n for n in firsts if n <= 3 * most)])
     counts = {name: _whole(config, name) for name in LAYERS}
     for name, count in counts.items():
         if count and count > most:
