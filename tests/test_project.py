@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tomllib
 from importlib import import_module
+from importlib.util import find_spec
 
 import conftest
 import pytest
@@ -87,6 +88,13 @@ def test_ci_calls_the_readme_s_test_command_and_no_other():
     assert "make test" in README
 
 
+def test_what_the_workflow_imports_is_there():
+    (imported,) = re.findall(r'python -c "import (posedu[^"]*)"', WORKFLOW)
+    names = re.split(r",\s+", imported)
+    assert {"posedu.torch", "posedu.explorables", "posedu.practice"} <= {*names}
+    assert [name for name in names if not find_spec(name)] == []
+
+
 def imported_at_once(path):
     """The packages that a module imports when it is imported."""
     for node in ast.parse(path.read_text(encoding="utf-8")).body:
@@ -115,6 +123,7 @@ def test_without_the_book_s_tools_its_tests_are_left_out_and_the_others_run(
     }
     oracles = [path.stem for path in (ROOT / "tests/oracles").glob("*.py")]
     commands = {"mutants": {"coverage"}} | {name: {"transformers"} for name in oracles}
+    commands["timm_models"] = {"timm"}
     known = installed | {*sys.stdlib_module_names} | {*kept, "probes"} - {*commands}
     foreign = {name: imports - known for name, imports in kept.items()}
     assert {name: f for name, f in foreign.items() if f} == commands
