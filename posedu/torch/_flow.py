@@ -265,13 +265,13 @@ def _follow_back(
             end = min(begin + _CHUNK, count)
             time = own * torch.arange(begin, end, device=start.device)[:, None, None]
             _, stages = _step(net, time, nodes[first:][begin:end], own, tableau)
-            is_on = zip(*((s.hidden > 0).unbind() for s in stages), strict=True)
+            each_on = zip(*((s.hidden > 0).unbind() for s in stages), strict=True)
             shares = []
-            for n, on in reversed([*enumerate(is_on, first + begin)]):
+            for n, on in reversed([*enumerate(each_on, first + begin)]):
                 g, to_slopes = _step_back(net, own, tableau, on, g)
                 g = to_nodes[n] + g
                 shares.append(torch.stack(to_slopes))
-            sums.add(stages, torch.stack(shares[::-1], 1))
+            sums.add(stages, torch.stack(shares[::-1], 1).unbind())
         to_start = to_start + g
         first += count + 1
     return to_start, *sums.finished()
