@@ -49,6 +49,7 @@ class Family:
 WINDOWED = Family(still=("full_attention",))
 
 SPECIAL: Mapping[str, Family] = {
+    "afmoe": WINDOWED,
     "codegen": Family(base=10_000.0, layout="interleaved"),
     "cohere2": WINDOWED,
     "cohere2_moe": WINDOWED,

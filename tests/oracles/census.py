@@ -14,8 +14,10 @@ import json
 import resource
 import signal
 import warnings
+from io import StringIO
 from itertools import product
 from pathlib import Path
+from tokenize import NAME, generate_tokens
 
 import torch
 import transformers
@@ -24,6 +26,7 @@ from transformers import models
 from transformers.models.auto import configuration_auto, modeling_auto
 
 from posedu.practice.diagnose import diagnose, small
+from posedu.practice.diagnose.alone import NAMED
 from posedu.practice.diagnose.report import series
 
 OUT = Path(__file__).parents[2] / "book/data/census.json"
@@ -49,18 +52,18 @@ def _ring(*_):
 
 
 def folders():
-    """Those whose code speaks of rotation."""
+    """Those whose code, and not its comments alone, has a name of rotation."""
     root = Path(models.__file__).parent
     for folder in sorted(root.iterdir()):
         source = folder / f"modeling_{folder.name}.py"
-        if source.exists():
-            text = source.read_text("utf-8").lower()
-            if "rotary" in text or "rope" in text.replace("property", ""):
+        if source.exists() and folder.name != "auto":
+            words = generate_tokens(StringIO(source.read_text("utf-8")).readline)
+            if any(w.type == NAME and NAMED.search(w.string) for w in words):
                 yield folder.name
 
 
 def families():
-    """Model types with their classes, of which the first that runs is taken."""
+    """Model types with their classes of models and of rotations, best ones first."""
     seen = set(folders())
     for kind, name in configuration_auto.CONFIG_MAPPING_NAMES.items():
         folder = configuration_auto.model_type_to_module_name(kind)
@@ -80,15 +83,17 @@ def families():
         modeling = importlib.import_module(
             f"transformers.models.{folder}.modeling_{folder}"
         )
-        for own in vars(modeling).values():
-            if (
-                isinstance(own, type)
-                and issubclass(own, transformers.PreTrainedModel)
-                and own.__module__ == modeling.__name__
-                and getattr(own, "config_class", None) is config
-            ):
-                classes.append(own)
-        yield kind, folder, config, list(dict.fromkeys(classes))
+        own = [
+            made
+            for made in vars(modeling).values()
+            if isinstance(made, type)
+            and issubclass(made, torch.nn.Module)
+            and made.__module__ == modeling.__name__
+            and made.forward is not torch.nn.Module.forward
+        ]
+        classes += [m for m in own if getattr(m, "config_class", None) is config]
+        rotary = [m for m in own if NAMED.search(m.__name__)]
+        yield kind, folder, config, list(dict.fromkeys(classes)), rotary
 
 
 def require_few(made, config):
@@ -99,9 +104,9 @@ def require_few(made, config):
         raise ValueError(f"{count:,} parameters are left, at most {MOST:,} are made")
 
 
-def measured(config, classes):
-    """The first diagnosis that sees attention, or all the reasons why none does."""
-    reasons = []
+def measured(config, classes, rotary):
+    """The first diagnosis that sees attention, or a rotation; or why none does."""
+    reasons, parts = [], []
     signal.signal(signal.SIGPROF, _ring)
     signal.setitimer(signal.ITIMER_PROF, LIMIT)
     try:
@@ -110,15 +115,29 @@ def measured(config, classes):
                 of = small(config(), layers=layers)
                 require_few(made, of)
                 torch.manual_seed(0)
-                return diagnose(made(of)), ""
+                found = diagnose(made(of))
             except Exception as error:  # whatever a class says of a configuration
                 reason = f"{made.__name__}: {type(error).__name__}: {error}"
                 reasons.append(reason[:300])
+                continue
+            if not alone(found):
+                return found, ""
+            parts.append(found)
     except TooLong as error:
         reasons.append(str(error))
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
-    return None, reasons[0] if reasons else "no class"
+    for made in rotary if not parts else ():
+        try:
+            parts.append(diagnose(made(config())))
+        except Exception as error:  # whatever a class says of a configuration
+            reasons.append(f"{made.__name__}: {type(error).__name__}: {error}"[:300])
+    return (parts[0], "") if parts else (None, reasons[0] if reasons else "no class")
+
+
+def alone(found):
+    """Why a rotation was measured without the model around it; empty if it was not."""
+    return next((f.text for f in found.findings if f.name == "alone"), "")
 
 
 def row(kind, folder, found, reason):
@@ -147,6 +166,7 @@ def row(kind, folder, found, reason):
         "family": kind,
         "folder": folder,
         "model": found.model,
+        "alone": alone(found),
         "layers": [{**json.loads(k), "count": len(v)} for k, v in layers.items()],
         "trials": {t.name: t.ok for t in found.trials},
         "findings": [[f.level, f.name, f.text] for f in found.findings],
@@ -168,11 +188,11 @@ def main():
         if stored["made"]["transformers"] == transformers.__version__:
             kept = {row["family"]: row for row in stored["rows"]}
     todo = [f for f in families() if not options.only or f[0] in options.only]
-    for kind, folder, config, classes in (bar := tqdm(todo, unit="family")):
+    for kind, folder, config, classes, rotary in (bar := tqdm(todo, unit="family")):
         bar.set_postfix_str(kind)
         if kind in kept:
             continue
-        found, reason = measured(config, classes)
+        found, reason = measured(config, classes, rotary)
         kept[kind] = row(kind, folder, found, reason)
         if options.only:
             print(kind, found or reason)

@@ -8,11 +8,13 @@ outputs. ``python -m posedu.practice.diagnose`` prints the report.
 """
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import torch
 from torch import nn
 
+from posedu.practice.diagnose.alone import Alone, alone
 from posedu.practice.diagnose.behave import Trial, trials
 from posedu.practice.diagnose.inputs import (
     Inputs,
@@ -29,6 +31,7 @@ from posedu.practice.diagnose.report import (
     as_json,
     findings,
     of_buffers,
+    of_parts,
     of_unfilled,
 )
 from posedu.practice.diagnose.small import small
@@ -54,6 +57,9 @@ numbers of bfloat16."""
 ROWS = 24
 """Of tokens: as many samples as a fit of two numbers and a search among thousands of
 columns want."""
+EQUAL = 3
+"""How many there are of each: of one alone, any product of two vectors has the shape
+of its score."""
 
 
 def diagnose(
@@ -88,7 +94,8 @@ def diagnose(
     Raises
     ------
     Refused
-        No attention is seen, or the model cannot be run; the message says why.
+        No attention is seen, or the model cannot be run, and it has no rotary module
+        that can be asked alone; the message says why.
     ValueError
         Positions that do not rise, or lack 0 or 1.
     """
@@ -97,21 +104,29 @@ def diagnose(
         raise ValueError(f"positions must rise from 0 and 1, got {at}")
     reading = _reading(getattr(model, "config", None) if config is None else config)
     at = [p for p in at if p < _longest(reading)]
-    given = inputs or usual(model)
-    if inputs is not None or accepts(model, "position_ids"):
-        calls = _one_by_one(model, given, at)
-    else:
-        calls = _in_a_row(model, given, [p for p in at if p < 300])
-    layers = [_layer(number, of, reading) for number, of in enumerate(calls)]
     tried: list[Trial] = []
-    if behaviour:
-        tried = list(trials(model, given, far=max(calls[0]) // 2))
+    parts: list[Finding] = []
+    try:
+        given = inputs or usual(model)
+        if inputs is not None or accepts(model, "position_ids"):
+            calls = _one_by_one(model, given, at)
+        else:
+            calls = _in_a_row(model, given, [p for p in at if p < 300])
+        layers = [_layer(number, of, reading) for number, of in enumerate(calls)]
+        if behaviour:
+            tried = list(trials(model, given, far=max(calls[0]) // 2))
+    except Refused as why:
+        layers = _parts(alone(model, at, ROWS), reading)
+        if not layers:
+            raise
+        parts = [of_parts(str(why))]
     return Diagnosis(
         type(model).__name__,
         tuple(layers),
         reading,
         tuple(tried),
         (
+            *parts,
             *of_buffers(dict(model.named_buffers())),
             *of_unfilled(dict(model.named_buffers()), {*model.state_dict()}, reading),
             *findings(layers, tried, reading),
@@ -140,12 +155,13 @@ Calls = list[Mapping[int, Call]]
 
 
 def _one_by_one(model: nn.Module, inputs: Inputs, at: Sequence[int]) -> Calls:
-    """Each token alone, at each of the positions: attention sees only itself."""
-    tokens = some_tokens(model, ROWS, 1)
+    """A few of one token, all at each of the positions: attention sees only itself."""
+    tokens = some_tokens(model, ROWS, 1).expand(ROWS, EQUAL)
     seen: dict[int, list[Call]] = {}
     for p in at:
         try:
-            seen[p] = _watched(model, inputs, tokens, torch.full_like(tokens, p))
+            at_p = torch.full_like(tokens, p)
+            seen[p] = [_at(c, 0) for c in _watched(model, inputs, tokens, at_p)]
         except Refused:
             raise
         except Exception as error:
@@ -206,6 +222,19 @@ def _layer(number: int, call: Mapping[int, Call], reading: Reading | None) -> La
         measure({p: c.key for p, c in call.items()}),
         _expected(name, number, reading),
     )
+
+
+def _parts(parts: Sequence[Alone], reading: Reading | None) -> list[Layer]:
+    """Where one module has several functions that differ, nothing is expected."""
+    kinds = dict(reading.kinds) if reading else {}
+    of = Counter((part.module, part.kind) for part in parts)
+    layers = []
+    for part in parts:
+        expected = (kinds[part.kind],) if part.kind in kinds else tuple(kinds.values())
+        single = of[part.module, part.kind] == 1
+        sides = map(measure, part.sides())
+        layers.append(Layer(part.name, *sides, expected if single else ()))
+    return layers
 
 
 def _expected(

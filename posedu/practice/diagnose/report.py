@@ -163,6 +163,17 @@ def of_buffers(buffers: Mapping[str, torch.Tensor]) -> Iterator[Finding]:
             )
 
 
+def of_parts(why: str) -> Finding:
+    """That the model as a whole was not seen."""
+    return Finding(
+        NOTE,
+        "alone",
+        "measured on the model's rotary module and the function beside it, without "
+        f"the rest: {why.splitlines()[0]}.",
+        "What attention does with the result was not seen.",
+    )
+
+
 def of_unfilled(
     buffers: Mapping[str, torch.Tensor], kept: Container[str], reading: Reading | None
 ) -> Iterator[Finding]:
