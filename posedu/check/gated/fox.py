@@ -1297,6 +1297,7 @@ Cumulative sums twice: of $\log f$ from the end, and of what their exponentials 
     cases=(
         (np.zeros(4), 0.6),
         (np.zeros(3), 0.9),
+        (np.zeros(4), 0.5),
         (np.log([0.1, 0.9, 0.5, 0.4]), 0.75),
         (np.repeat([-50.0, -0.1], [20, 5]), 0.75),
         (_HALF, 0.99),
@@ -1311,6 +1312,13 @@ Cumulative sums twice: of $\log f$ from the end, and of what their exponentials 
             "The shares F do not sum to one, so the nearest key alone, with F = 1, "
             "would be enough. Divide by their sum.",
             lambda log_f, share: int((_kept(log_f)[::-1].cumsum() < share).sum() + 1),
+        ),
+        Misconception(
+            "More than the share",
+            "At least the share: keys that hold it exactly are enough.",
+            lambda log_f, share: int(
+                (_kept(log_f)[::-1].cumsum() <= share * _kept(log_f).sum()).sum() + 1
+            ),
         ),
         Misconception(
             "Keys are judged one by one",
