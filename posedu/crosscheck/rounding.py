@@ -143,20 +143,23 @@ class Rounded(np.ndarray):
             arithmetic.decisions.append(np.asarray(result).tobytes())
         elif ufunc in _CHOOSING and method == "__call__":
             arithmetic.decisions.append(np.less(*given).tobytes())
-        if ufunc in _EXACT or not _is_inexact(result):
-            return _wrapped(arithmetic, result)
+        if not _is_inexact(result):
+            return result
+        if ufunc in _EXACT:
+            return arithmetic.wrap(result)
         is_product = ufunc is np.matmul
         amount = arithmetic.stored if is_product else arithmetic.inner
         rounded = result + arithmetic.errors(result, amount)
         if ufunc is np.add and method == "__call__":
-            known = [x for x in inputs if isinstance(x, Rounded)]
-            rounded = sum(map(arithmetic.errors_of_known, known), rounded)
+            others = [x for x in inputs if isinstance(x, Rounded)]
+            others = [x for x in others if x.arithmetic is not arithmetic]
+            rounded = sum(map(arithmetic.errors_of_known, others), rounded)
         if is_product or (ufunc is np.add and method != "__call__"):
             options.pop("out", None)
             rounded = rounded + arithmetic.errors_of_sums(
                 getattr(ufunc, method), given, options
             )
-        return _wrapped(arithmetic, rounded)
+        return arithmetic.wrap(rounded)
 
     def __array_function__(self, function, types, arguments, options):
         arithmetic = _arithmetic(_leaves((arguments, options)))
@@ -186,8 +189,10 @@ def _leaves(tree: Any) -> Iterator[Any]:
 
 def _arithmetic(leaves) -> Arithmetic:
     """That of the operands; of what is exact and what is not, the latter's."""
-    found = [x.arithmetic for x in leaves if isinstance(x, Rounded)]
-    return max(found, key=lambda arithmetic: arithmetic.key)
+    first, *others = [x.arithmetic for x in leaves if isinstance(x, Rounded)]
+    if all(other is first for other in others):
+        return first
+    return max(first, *others, key=lambda arithmetic: arithmetic.key)
 
 
 def _mapped(change: Callable, tree: Any) -> Any:
