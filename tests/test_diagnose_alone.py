@@ -240,3 +240,20 @@ def test_a_small_model_has_what_models_want():
     assert (less.vocab_size, less.num_experts_per_tok) == (512, 2)
     assert less.q_lora_rank is None and less.pad_token_id is None
     assert np.isscalar(less.hidden_size)
+
+
+def test_frequencies_of_two_coordinates_in_another_order_are_no_fault(parts):
+    """Every other one of the head's for each, one after the other: as Pixtral's."""
+    config = {
+        "model_type": "pixtral",
+        "hidden_size": 64,
+        "num_attention_heads": 2,
+        "rope_theta": 500_000.0,
+    }
+    rotary = parts(HALF).Rotary()
+    order = torch.cat([torch.arange(0, 16, 2), torch.arange(1, 16, 2)])
+    rotary.inv_freq = rotary.inv_freq[order]
+    assert "frequencies" in names(diagnose(rotary, config=CONFIG))
+    assert diagnose(rotary, config=config).ok
+    rotary.inv_freq[:8] = rotary.inv_freq[:8].flip(0) * 1.1
+    assert names(diagnose(rotary, config=config))

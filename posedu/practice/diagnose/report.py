@@ -191,8 +191,9 @@ def of_unfilled(
         monotone = (steps <= 0).all() or (steps >= 0).all()
         if np.isfinite(found).all() and found.any() and monotone and found.min() >= 0:
             continue
-        alike = [omega for omega in wanted if len(omega) == len(found)]
-        if alike and not any(np.allclose(found, w, rtol=0.02) for w in alike):
+        alike = [np.sort(omega) for omega in wanted if len(omega) == len(found)]
+        in_order = np.sort(found)  # each coordinate may have its own, one by one
+        if alike and not any(np.allclose(in_order, w, rtol=0.02) for w in alike):
             yield Finding(
                 FAULT,
                 "unfilled buffer",
@@ -419,13 +420,18 @@ def _of_config(layer: Layer) -> Iterator[Finding]:
 
 
 def _agrees(turning: Turning, rope: Rope) -> bool:
-    return _same(turning, rope.frequencies())
+    return _same(turning, rope.frequencies(), ordered=not rope.sections)
 
 
-def _same(turning: Turning, wanted: Float[np.ndarray, "pairs"]) -> bool:
+def _same(
+    turning: Turning, wanted: Float[np.ndarray, "pairs"], *, ordered: bool = True
+) -> bool:
+    """Unordered: of several coordinates it is not asked which has which pair."""
     visible = 8 * turning.spread
     omega = np.abs(turning.frequencies)
     omega, wanted = omega[omega > visible], wanted[wanted > visible]
+    if not ordered:
+        omega, wanted = np.sort(omega), np.sort(wanted)
     if len(omega) != len(wanted):
         return False
     return bool((np.abs(omega - wanted) <= 1e-5 * wanted + turning.spread).all())
