@@ -3,6 +3,7 @@
 import json
 import os
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -161,6 +162,20 @@ REFUSED = {
         {"q_proj.weight": Q, "k_proj.weight": K, "k_proj.qweight": K},
         "k_proj.qweight: of an adapter or of quantised",
     ),
+    "scales of rows": (
+        {"q_proj.weight": Q, "k_proj.weight": K, "q_proj.weight_scale": Q[:, :1]},
+        "q_proj.weight_scale: of an adapter or of quantised",
+    ),
+    "two models": (
+        {
+            **{"text.layers.0.q_proj.weight": Q, "text.layers.0.k_proj.weight": K},
+            **{"eye.layers.0.q_proj.weight": Q, "eye.layers.0.k_proj.weight": K},
+        },
+        "queries and keys of several models (eye.layers, text.layers)",
+    ),
+    "no tensor": ({"q_proj.weight": 3}, "'q_proj.weight' is no name of a tensor"),
+    "no name": ({3: Q}, "3 is no name of a tensor"),
+    "no state dict": ([Q], "a state dict maps names to tensors"),
     "no whole heads": (
         {"q_proj.weight": Q, "k_proj.weight": np.zeros((12, 3))},
         "k_proj.weight has 12 rows, which are no whole heads of 8",
@@ -173,10 +188,29 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_could_move_a_logit_is_refused(case):
+def test_what_could_move_a_logit_is_refused(case, unchecked):
     state, message = REFUSED[case]
     with pytest.raises(ConvertError, match=re.escape(message)):
         convert(state, HOW)
+
+
+def test_one_of_several_models_is_converted():
+    one = {"layers.0.q_proj.weight": Q, "layers.0.k_proj.weight": K}
+    both = {f"{of}.{name}": x for of in ("text", "eye") for name, x in one.items()}
+    found, alone = convert(both, replace(HOW, within="text.")), convert(one, HOW)
+    for name, tensor in one.items():
+        assert found[f"eye.{name}"] is tensor
+        np.testing.assert_array_equal(found[f"text.{name}"], alone[name])
+
+
+def test_queries_and_keys_by_their_whole_names():
+    rows = np.arange(16.0)[:, None]
+    state = {"self.query.weight": rows, "self.key.weight": rows[:8], "value": rows}
+    found = convert(state, HOW)
+    order = HOW.order(8, 0)
+    np.testing.assert_array_equal(found["self.key.weight"][:, 0], order)
+    np.testing.assert_array_equal(found["self.query.weight"][8:, 0], 8 + order)
+    assert found["value"] is rows
 
 
 @pytest.mark.parametrize(
@@ -289,6 +323,15 @@ BROKEN = {
 }
 
 
+def test_a_header_with_a_name_twice_is_refused(tmp_path, state):
+    path = written(tmp_path / "old.safetensors", state)
+    twice = path.read_bytes().replace(b"v_proj.weight", b"k_proj.weight")
+    path.write_bytes(twice)
+    with pytest.raises(ConvertError, match="a name stands twice"):
+        convert_file(path, path, HOW)
+    assert path.read_bytes() == twice
+
+
 @pytest.mark.parametrize("fault", BROKEN)
 def test_a_broken_file_is_refused(tmp_path, state, fault):
     path = written(tmp_path / "old.safetensors", state)
@@ -307,6 +350,10 @@ def test_a_broken_file_is_refused(tmp_path, state, fault):
         ({"data_offsets": [0, 10**6]}, "lies outside"),
         ({"data_offsets": [-2, 46]}, "lies outside"),
         ({"data_offsets": [0]}, "is no safetensors file"),
+        ({"shape": [-8, -3]}, r"has the shape \[-8, -3\]"),
+        ({"shape": [8.0, 3]}, r"has the shape \[8.0, 3\]"),
+        ({"data_offsets": [0.0, 48.0]}, "offsets that are no whole numbers"),
+        ({"data_offsets": [2, 50]}, "overlaps another"),
     ],
 )
 def test_a_header_that_lies_is_refused(tmp_path, state, changes, message):

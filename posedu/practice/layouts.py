@@ -27,17 +27,19 @@ from posedu._arguments import (
     require_dimension,
 )
 from posedu.numpy.rotary import pairs
+from posedu.practice._values import shown
 
-PER_HEAD = r"(^|[._])([qk]|q_b|wq|wk|w_q|w_k)(_proj|_norm|_layernorm|)\.(weight|bias)$"
+NAMED = r"(^|[._])([qk]|q_b|wq|wk|w_q|w_k|query|key)(_proj|_norm|_layernorm|)\."
 """Names of what has rows for every head: projections, and their norms."""
+PER_HEAD = NAMED + "(weight|bias)$"
 PROJECTIONS = {
-    "q": r"(^|[._])(q|q_b|w_?q)(_proj|)\.",
-    "k": r"(^|[._])(k|w_?k|kv_a)(_proj|_proj_with_mqa|)\.",
+    "q": r"(^|[._])(q|q_b|w_?q|query)(_proj|)\.",
+    "k": r"(^|[._])(k|w_?k|kv_a|key)(_proj|_proj_with_mqa|)\.",
 }
 SHARED = r"(^|\.)kv_a_proj_with_mqa\.(weight|bias)$"
 """Names of what ends with rows of one key for all heads, as in latent attention."""
 FUSED = r"(qkv|query_key_value|c_attn|Wqkv|in_proj)"
-ADAPTED = r"(lora_|qweight|qzeros|scales|g_idx)"
+LAYER = r"\.\d+\."
 FLOATS = ("F64", "F32", "F16", "BF16")
 BYTES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2}
 LARGEST_HEADER = 10**8  # bytes, as the safetensors library has it
@@ -95,6 +97,9 @@ class Conversion:
     turned
         Which of them: ``"leading"`` (default) or ``"trailing"``, as in latent
         attention.
+    within
+        What the names begin with that are converted, as ``"model.language_model."``;
+        the others stay. Default: all.
 
     Raises
     ------
@@ -107,11 +112,14 @@ class Conversion:
     head_dim: int
     width: int | None = None
     turned: str = "leading"
+    within: str = ""
 
     def __post_init__(self) -> None:
         require_dimension("head_dim", self.head_dim, 1)
         require_dimension("width", self.turning, 2)
         require_choice("turned", self.turned, TURNED)
+        if not isinstance(self.within, str):
+            raise TypeError(f"within must be text, got {self.within!r}")
         if self.turning > self.head_dim:
             raise ValueError(
                 f"width must be at most head_dim = {self.head_dim}, got {self.turning}"
@@ -137,6 +145,8 @@ class Conversion:
         ConvertError
             A name of which it cannot be told, or rows that are not whole heads.
         """
+        if not name.startswith(self.within):
+            return None
         if re.search(FUSED, name) and not re.search(PER_HEAD, name):
             raise ConvertError(
                 f"{name}: queries, keys and values in one matrix, in an order that "
@@ -144,9 +154,10 @@ class Conversion:
             )
         concerns = re.search(PER_HEAD, name), re.search(SHARED, name)
         if not any(concerns):
-            if re.search(ADAPTED, name) and re.search(r"[qk]_proj", name):
+            if re.search(NAMED, name):
                 raise ConvertError(
-                    f"{name}: of an adapter or of quantised weights; merge it first"
+                    f"{name}: of an adapter or of quantised weights, with an order of "
+                    "its own; merge it first"
                 )
             return None
         if concerns[1]:
@@ -187,6 +198,15 @@ def convert(state: Mapping[str, Any], how: Conversion) -> dict[str, Any]:
         There are no queries or no keys among the names, or a tensor of which it cannot
         be told whether it would be right.
     """
+    if not isinstance(state, Mapping):
+        raise ConvertError(f"a state dict maps names to tensors, got {shown(state)}")
+    wrong = [
+        name
+        for name, tensor in state.items()
+        if not (isinstance(name, str) and hasattr(tensor, "shape"))
+    ]
+    if wrong:
+        raise ConvertError(f"{shown(wrong[0])} is no name of a tensor")
     plan = dict(
         _plan({name: tuple(tensor.shape) for name, tensor in state.items()}, how)
     )
@@ -277,6 +297,14 @@ def _plan(
             f"among {len(plan)} names, as in model.layers.0.self_attn.q_proj.weight; "
             "one without the other would move every logit"
         )
+    names = (name for name in found["q"] if re.search(LAYER, name))
+    towers = {re.split(LAYER, name)[0] for name in names}
+    if len(towers) > 1:
+        raise ConvertError(
+            f"queries and keys of several models ({', '.join(sorted(towers)[:3])}), "
+            "whose heads may differ: say within which names, and convert them one by "
+            "one"
+        )
     yield from plan.items()
 
 
@@ -290,13 +318,19 @@ def _header(path: Path) -> tuple[dict[str, Any], int]:
                 f"{path.name} is no safetensors file: its header's length"
             )
         try:
-            header = json.loads(file.read(length))
+            header = json.loads(file.read(length), object_pairs_hook=_unique)
             header.pop("__metadata__", None)
-            for name, of in header.items():
-                begin, end = of["data_offsets"]
+            last = 0
+            for name, of in sorted(header.items(), key=_offsets):
+                begin, end = _offsets((name, of))
                 bytes_each = BYTES.get(of["dtype"])
+                if any(type(n) is not int or n < 0 for n in of["shape"]):
+                    raise ValueError(f"{name} has the shape {shown(of['shape'])}")
                 if not 0 <= begin <= end <= size - 8 - length:
                     raise ValueError(f"{name} lies outside")
+                if begin < last:
+                    raise ValueError(f"{name} overlaps another")
+                last = end
                 if bytes_each and end - begin != bytes_each * np.prod(
                     of["shape"], dtype=object
                 ):
@@ -312,3 +346,20 @@ def _header(path: Path) -> tuple[dict[str, Any], int]:
                 f"{path.name} is no safetensors file: {error}"
             ) from error
     return header, 8 + length
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON, no name of which stands twice."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a name stands twice")
+    return found
+
+
+def _offsets(tensor: tuple[str, Any]) -> tuple[int, int]:
+    """Where the bytes of a tensor begin and end."""
+    name, of = tensor
+    begin, end = of["data_offsets"]
+    if type(begin) is not int or type(end) is not int:
+        raise ValueError(f"{name} has offsets that are no whole numbers")
+    return begin, end
