@@ -1,8 +1,11 @@
 """Tables of positions: properties, numbers, faces, what is refused."""
 
+import builtins
 import copy
 import itertools
 import math
+import tomllib
+from pathlib import Path
 
 import bounds
 import numpy as np
@@ -594,3 +597,42 @@ def test_what_is_refused(case):
     call, kind, message = REFUSED[case]
     with pytest.raises(kind, match=message):
         call()
+
+
+# --- What published code does beyond the last row
+
+ROWS = tomllib.loads((Path(__file__).parents[1] / "book/data/rows.toml").read_text())
+
+
+def test_each_code_says_what_it_does_and_how_that_was_found():
+    for row in ROWS["code"]:
+        assert {*row} - {"error"} == {"library", "version", "code", "does", "how"}
+        assert row["how"] in ("run", "read")
+        assert issubclass(getattr(builtins, row.get("error", "ValueError")), Exception)
+
+
+SIZES = {
+    "GPT2": {"n_embd": 16, "n_layer": 1, "n_head": 2, "n_positions": 8},
+    "OPT": {"ffn_dim": 16, "word_embed_proj_dim": 16},
+    "BERT": {},
+    "RoBERTa": {},
+}
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_transformers_does_what_the_data_say(name):
+    transformers = pytest.importorskip("transformers")
+    usual = {
+        "hidden_size": 16,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+        "intermediate_size": 16,
+        "max_position_embeddings": 8,
+    }
+    own = SIZES[name] if name == "GPT2" else usual | SIZES[name]
+    of = {"GPT2": "GPT2", "OPT": "OPT", "BERT": "Bert", "RoBERTa": "Roberta"}[name]
+    config = getattr(transformers, f"{of}Config")(vocab_size=50, **own)
+    model = getattr(transformers, f"{of}Model")(config)
+    [row] = [r for r in ROWS["code"] if name in r["code"].replace("GPT-2", "GPT2")]
+    with pytest.raises(getattr(builtins, row["error"])):
+        model(torch.arange(5, 17)[None])
