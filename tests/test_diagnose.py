@@ -345,6 +345,20 @@ def test_what_is_no_rotation_of_pairs_is_not_called_one():
     assert "unexplained" in [f.name for f in found.findings]
 
 
+def test_what_grows_with_the_position_does_not_turn():
+    """The temperature of layers without rotation, as Beam's."""
+
+    def hotter(y, positions):
+        return y * (1 + positions[:, None, :, None].float() / 64).log1p()
+
+    model = changed(hotter, config=CONFIG | {"no_rope_layers": [1, 0]})
+    model.layers[0] = Attention()
+    model.layers[1].rotates = False
+    found = diagnose(model)
+    assert found.layers[1].query.width == found.layers[1].query.unexplained == 0
+    assert found.ok, str(found)
+
+
 def test_one_side_in_another_order():
     calls = []
 

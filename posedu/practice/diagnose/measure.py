@@ -247,7 +247,7 @@ def _partners(
 ) -> tuple[Int[np.ndarray, "d"], int]:
     """The other column that each is mixed with, and how many are mixed with more."""
     d = after[0].shape[1]
-    alone, paired, size = np.zeros(d), np.zeros((d, d)), np.zeros(d)
+    (alone, grown, size), paired = np.zeros((3, d)), np.zeros((d, d))
     steady = _own(before[0], after[0])
     for p, x in before.items():
         y = after[p]
@@ -255,6 +255,7 @@ def _partners(
         diagonal, straight = np.diag(gram), np.diag(own)
         size += total
         alone += ((y - steady * x) ** 2).sum(0)
+        grown += ((y - _own(x, y) * x) ** 2).sum(0)
         inside = np.outer(diagonal, diagonal) - gram**2
         safe = np.where(inside > 1e-9 * np.outer(diagonal, diagonal), inside, np.inf)
         a = (diagonal[None] * straight[:, None] - gram * own.T) / safe
@@ -264,6 +265,7 @@ def _partners(
     tolerance = ROUNDOFFS * eps
     np.fill_diagonal(paired, np.inf)
     partner = paired.argmin(1)
+    alone = np.where(grown < alone / 64, grown, alone)  # by a factor of the position
     still = np.sqrt(alone / size) < tolerance
     left = np.sqrt(paired.min(1) / size)
     broken = ~still & (left > max(tolerance, 1e-7))
