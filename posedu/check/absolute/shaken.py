@@ -575,6 +575,13 @@ Put the tokens first. `np.bincount` counts.
             "Count the pairs.",
             lambda *case: (offsets(*case) > 0).astype(np.int64),
         ),
+        Misconception(
+            "All pairs by distance, with itself",
+            "Each pair once, and no token is earlier than itself.",
+            lambda n, cut, skip: (
+                2 * offsets(n, cut, skip) + n * (np.arange(n + skip) == 0)
+            ),
+        ),
     ),
 )
 

@@ -346,6 +346,11 @@ What would change if the factors multiplied keys?
             "Then rows do not sum to one.",
             _weights(mask=10**6, after=lambda a, f: np.tril(a)),
         ),
+        Misconception(
+            "Divided by d",
+            "Logits are over √d.",
+            lambda q, k, f: weights(q / np.sqrt(q.shape[2]), k, f),
+        ),
     ),
     properties=(
         Property(

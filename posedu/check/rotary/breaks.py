@@ -350,6 +350,11 @@ Three things can keep a pair from it: it knows its whole circle, it stands still
             "A pair that stands still has nothing to meet, and a text that is no longer shows nothing new.",
             _new(lambda w, a, b: w * (a - 1) < 2 * np.pi),
         ),
+        Misconception(
+            "Whether the longer text comes round is all that is asked",
+            "It matters what a pair has met in *training*, and that something is new.",
+            _new(lambda w, a, b: w * (b - 1) < 2 * np.pi),
+        ),
     ),
 )
 

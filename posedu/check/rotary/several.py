@@ -222,6 +222,11 @@ What is the largest coordinate of a grid that begins at $s$?
             "All frames of a video begin at the same row and column.",
             _sum_of(lambda t, h, w: t * max(h, w)),
         ),
+        Misconception(
+            "Every part begins at 0",
+            "A part begins behind those before it: starts add up.",
+            lambda parts: max(p if isinstance(p, int) else max(p) for p in parts),
+        ),
     ),
 )
 

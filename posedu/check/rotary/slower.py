@@ -93,6 +93,11 @@ The slowest pair is $d/2 - 1$, not $d/2$: what is its exponent?
             "Frequencies are powers of the base: factors go with factors.",
             lambda base, s, d: base + s ** (d / (d - 2)),
         ),
+        Misconception(
+            "The exponent has 2p where d belongs",
+            "Solve base'^(−(d − 2)/d) = base^(−(d − 2)/d)/s: the power of s is d/(d − 2).",
+            lambda base, s, d: base * s ** (sp.Integer(2) / (d - 2)),
+        ),
     ),
     properties=(
         Property(

@@ -348,6 +348,13 @@ Two sums, one over keys and one over heads. Every letter that is summed stands i
             "The head's letter stands in the weights and in the positions: each hears with its own weights.",
             _moved(heard="hij,jgp->igp"),
         ),
+        Misconception(
+            "The mean of all heads is added",
+            "C says how much each head takes from each.",
+            lambda weights, z, mixing: (
+                z + np.einsum("hij,jhp->ihp", weights, z).mean(1, keepdims=True)
+            ),
+        ),
     ),
     properties=(
         Property(

@@ -832,6 +832,14 @@ Four matrices for four tensors: which of them is transposed, which inverted?
             "A query has the transpose, keys and values the inverse, the output the camera.",
             _posed(for_q=lambda c, i: c, for_k=lambda c, i: c, for_v=lambda c, i: c),
         ),
+        Misconception(
+            "Scores alone",
+            "That is a relative score; values are to be seen from the query's camera, too.",
+            _posed(
+                for_v=lambda c, i: torch.eye(4, dtype=c.dtype).expand_as(c),
+                for_out=lambda c, i: torch.eye(4, dtype=c.dtype).expand_as(c),
+            ),
+        ),
     ),
     properties=(Property("Another frame of the world changes nothing", _moved),),
 )

@@ -93,6 +93,11 @@ What are the odds against the key?
             "That is the law of an entropy of normal scores.",
             lambda n, gap, a: sp.sqrt(2 * sp.log(n)) / gap,
         ),
+        Misconception(
+            "The others' number is subtracted",
+            "More others need a larger temperature: their logarithm is added.",
+            lambda n, gap, a: (sp.log(a / (1 - a)) - sp.log(n - 1)) / gap,
+        ),
     ),
     properties=(
         Property(
@@ -631,6 +636,16 @@ One number for each token: which axis of `q` is that?
             "Added",
             "A temperature multiplies.",
             lambda q, at, a, n: q + _tau(at + 1, a, n),
+        ),
+        Misconception(
+            "The 1 inside is forgotten",
+            "At L the floor is 1, and that is the first step: 1 is added to it.",
+            lambda q, positions, alpha, length: (
+                q
+                * (1 + alpha * ((positions + 1) / length).floor().clamp(min=1).log())[
+                    :, None
+                ]
+            ),
         ),
     ),
     properties=(
