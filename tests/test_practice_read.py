@@ -589,6 +589,12 @@ def same_rotations(one, other):
 SOURCES = {
     **{name: case["config"] for name, case in CASES.items()},
     **{name: foreign for name, (foreign, _) in FOREIGN.items()},
+    **{f"timm {n}": case["model_args"] for n, case in enumerate(TIMM["cases"])},
+    "Flux": {
+        **{"_class_name": "FluxTransformer2DModel", "attention_head_dim": 128},
+        "axes_dims_rope": [16, 56, 56],
+    },
+    "GLM": {"model_type": "glm4", "head_dim": 128, "partial_rotary_factor": 0.5},
 }
 
 
@@ -607,9 +613,25 @@ def test_what_is_written_reads_as_what_was_read(spelling):
         again = read_rope(back)
         assert again.spelling == spelling
         assert same_rotations(reading, again)
-    least = {"transformers 5": 160, "transformers 4": 140, "GGUF": 80}
-    assert written >= least.get(spelling, 80)
+    least = {"transformers 5": 160, "transformers 4": 140, "GPT-NeoX": 70}
+    few = {"Meta's params.json": 10, "ChatGLM": 2, "diffusers": 10, "timm": 8}
+    assert written >= (least | few).get(spelling, 80)
     assert refused
+
+
+def test_what_is_written_keeps_the_layout_or_is_refused():
+    for spelling, layout in (
+        ("GPT-NeoX", "half"),
+        ("Meta's params.json", "interleaved"),
+    ):
+        for said in "half", "interleaved":
+            reading = read_rope({**LLAMA, "rope_interleave": said == "interleaved"})
+            if said == layout:
+                back = read_rope(write_rope(reading, spelling))
+                assert back.kinds["all"].layout == layout
+            else:
+                with pytest.raises(ConfigError, match=f"has {layout} pairs"):
+                    write_rope(reading, spelling)
 
 
 LATENT = {

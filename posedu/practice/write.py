@@ -239,10 +239,99 @@ def _megatron(reading: Reading) -> Config:
     return config
 
 
+def _paired(rope: Rope, spelling: str, layout: str) -> None:
+    """Refuse weights that are in another order than the library's."""
+    if rope.layout not in ("", layout):
+        raise ConfigError(
+            f"{spelling} has {layout} pairs, these are {rope.layout}: convert the "
+            "weights first"
+        )
+
+
+def _meta(reading: Reading) -> Config:
+    rope = _only(reading, "Meta's params.json", "default", "llama3")
+    _paired(rope, "Meta's params.json", "interleaved")
+    if rope.width != rope.head_dim:
+        raise ConfigError("in Meta's params.json whole heads turn")
+    config: Config = {
+        **{"dim": rope.head_dim, "n_heads": 1, "head_dim": rope.head_dim},
+        "rope_theta": rope.base,
+    }
+    if rope.method == "llama3":
+        if (rope.trained, rope.options["low"]) != (8192, 1.0):
+            raise ConfigError("Meta's code has 8192 and 1 built in, not these")
+        config |= {
+            "use_scaled_rope": True,
+            "rope_scaling_factor": rope.options["factor"],
+            "rope_high_freq_factor": rope.options["high"],
+        }
+    return config
+
+
+def _neox(reading: Reading) -> Config:
+    rope = _only(reading, "GPT-NeoX", "default")
+    _paired(rope, "GPT-NeoX", "half")
+    config: Config = {
+        **{"pos-emb": "rotary", "rotary-pct": _share(rope)},
+        **{"rotary-emb-base": rope.base, "hidden-size": rope.head_dim},
+        "num-attention-heads": 1,
+    }
+    if rope.longest is not None:
+        config["max-position-embeddings"] = rope.longest
+    return config
+
+
+def _chatglm(reading: Reading) -> Config:
+    rope = _only(reading, "ChatGLM", "default")
+    _paired(rope, "ChatGLM", "interleaved")
+    ratio = rope.base / 10_000
+    if rope.width != rope.head_dim // 2 or 10_000 * ratio != rope.base:
+        raise ConfigError(
+            "in ChatGLM half of each head turns, from a base of 10000 times a ratio"
+        )
+    config: Config = {
+        **{"model_type": "chatglm", "kv_channels": rope.head_dim},
+        "rope_ratio": ratio,
+    }
+    return config if rope.longest is None else config | {"seq_length": rope.longest}
+
+
+def _of_axes(reading: Reading, spelling: str) -> Rope:
+    """The one rotation of a model whose axes have frequencies of their own."""
+    rope = reading.kinds.get("all")
+    if rope is None or len(reading.kinds) > 1 or rope.order != "separate":
+        raise ConfigError(f"{spelling} has one rotation of several axes for all layers")
+    return rope
+
+
+def _diffusers(reading: Reading) -> Config:
+    rope = _of_axes(reading, "diffusers")
+    config: Config = {"axes_dims_rope": [2 * pairs for pairs in rope.sections]}
+    if reading.family:
+        config["_class_name"] = reading.family
+    return config | {"attention_head_dim": rope.head_dim, "rope_theta": rope.base}
+
+
+def _timm(reading: Reading) -> Config:
+    rope = _of_axes(reading, "timm")
+    if rope.sections != (rope.head_dim // 4,) * 2 or not rope.layout:
+        raise ConfigError("timm has two axes with half a head each, of a known layout")
+    return {
+        **{"embed_dim": rope.head_dim, "num_heads": 1, "use_rot_pos_emb": True},
+        **{"rope_type": "cat", "rope_temperature": rope.base},
+        "rope_rotate_half": rope.layout == "half",
+    }
+
+
 SPELLINGS: Mapping[str, Callable[[Reading], Config]] = {
     "transformers 5": _transformers_5,
     "transformers 4": _transformers_4,
     "GGUF": _gguf,
     "Megatron-LM": _megatron,
+    "Meta's params.json": _meta,
+    "GPT-NeoX": _neox,
+    "ChatGLM": _chatglm,
+    "diffusers": _diffusers,
+    "timm": _timm,
 }
-"""What can be written. The other spellings that are read have most of it in code."""
+"""What can be written. Where a spelling knows heads by their number there is one."""
