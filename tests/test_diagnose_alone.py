@@ -11,11 +11,11 @@ import types
 import numpy as np
 import pytest
 import torch
+from test_diagnose import CONFIG, Configuration, Tiny, names
 from torch import nn
 
 from posedu.practice.diagnose import Refused, diagnose, small
 from posedu.practice.diagnose.report import series
-from tests.test_diagnose import CONFIG, Configuration, Tiny, names
 
 SOURCE = """
 import torch
