@@ -960,6 +960,15 @@ def test_the_command_prints_no_orders_to_a_terminal(write):
     assert rb"\x1b[31m\ud800" in done.stdout and b"\x1b" not in done.stdout
 
 
+def test_a_name_that_stands_twice_is_told(write, capsys):
+    text = '{"head_dim": 64, "rope_theta": 1e4, "rope_theta": 5e5}'
+    assert main([write(text)]) == 1
+    said = capsys.readouterr().out
+    assert "'rope_theta' stands twice: the last one holds" in said
+    assert "500,000" in said
+    assert main([write(b"\xef\xbb\xbf" + json.dumps(LLAMA_31).encode())]) == 0
+
+
 def test_the_command_says_that_there_is_no_file(tmp_path, capsys):
     assert main([str(tmp_path / "nothing.json")]) == 2
     assert "No such file" in capsys.readouterr().err

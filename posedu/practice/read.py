@@ -1,13 +1,15 @@
 """Configurations of any spelling, read to one form."""
 
 import json
+from collections import Counter
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from posedu.practice import _foreign, _timm, _transformers
 from posedu.practice._values import shown
-from posedu.practice.rope import ConfigError, Reading
+from posedu.practice.rope import WARNING, ConfigError, Reading, Remark
 
 LARGEST_FILE = 2**24  # bytes; configurations have thousands
 
@@ -52,7 +54,12 @@ def read_rope(config: str | Path | Config | object) -> Reading:
         The file cannot be read.
     """
     if isinstance(config, str | Path):
-        config = _load(Path(config))
+        config, twice = _load(Path(config))
+        if isinstance(config, Mapping):
+            reading = read_rope(config)
+            said = (f"{shown(n)} stands twice: the last one holds" for n in twice)
+            told = (*reading.remarks, *(Remark(WARNING, text) for text in said))
+            return replace(reading, remarks=told)
     elif not isinstance(config, Mapping) and callable(
         as_mapping := getattr(config, "to_dict", None)
     ):
@@ -69,7 +76,8 @@ def read_rope(config: str | Path | Config | object) -> Reading:
     raise ConfigError(f"no spelling of rotations is known that begins with {found}")
 
 
-def _load(path: Path) -> Any:
+def _load(path: Path) -> tuple[Any, list[str]]:
+    """What is in a file, and the names that an object of it has twice."""
     if path.is_dir():
         named = [path / name for name in ("config.json", "params.json")]
         path = next((file for file in named if file.exists()), named[0])
@@ -78,7 +86,16 @@ def _load(path: Path) -> Any:
             f"{path.name} has {size} bytes; a configuration has less than "
             f"{LARGEST_FILE}"
         )
+    twice: list[str] = []
+
+    def hook(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            counted = Counter(name for name, _ in pairs)
+            twice.extend(name for name, n in counted.items() if n > 1)
+        return found
+
     try:
-        return json.loads(path.read_bytes())
+        return json.loads(path.read_bytes(), object_pairs_hook=hook), twice
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"{path.name} is no JSON: {error}") from error
