@@ -42,11 +42,11 @@ def read_timm(config: Config) -> Reading:
         or values of another kind.
     """
     architecture = config.get("architecture")
-    known = isinstance(architecture, str) and architecture in architectures()
-    built_in = architectures()[architecture] if known else {}
+    name = architecture if isinstance(architecture, str) else ""
+    built_in = architectures().get(name, {})
     said = mapping("model_args", config.get("model_args") or {})
     own = {**built_in, **config, **said}
-    if not any(name in own for name in (*OWN, "rope_type")):
+    if not {*own} & {*OWN, "rope_type"}:
         raise ConfigError(
             f"{shown(architecture)} is no architecture of timm {version()} that is "
             "known to rotate, and there are no arguments of its own"
@@ -63,7 +63,7 @@ def read_timm(config: Config) -> Reading:
             "rope_type is 'mixed': its frequencies are weights of the model, one for "
             "each head and pair, and in no configuration"
         )
-    missing = [name for name in ("embed_dim", "num_heads") if own.get(name) is None]
+    missing = [n for n in ("embed_dim", "num_heads") if own.get(n) is None]
     if missing:
         raise ConfigError(f"{' and '.join(missing)} must be given: the head's width")
     head_dim = count("embed_dim", own["embed_dim"]) // count(
@@ -82,7 +82,7 @@ def read_timm(config: Config) -> Reading:
             )
         )
     half = own.get("rope_rotate_half") or kind == "mrope"
-    sections = (head_dim // 4,) * 2
+    sections: tuple[int, ...] = (head_dim // 4,) * 2
     if kind == "mrope":
         sections = _dealt(own, head_dim // 2, remarks)
     base = number("rope_temperature", own.get("rope_temperature", 10_000.0))
@@ -98,7 +98,7 @@ def read_timm(config: Config) -> Reading:
     )
     return Reading(
         spelling="timm",
-        family=architecture if isinstance(architecture, str) else "",
+        family=name,
         kinds={"all": made},
         remarks=tuple(remarks),
     )
