@@ -242,6 +242,21 @@ def test_a_small_model_has_what_models_want():
     assert np.isscalar(less.hidden_size)
 
 
+def test_all_coordinates_of_a_picture_are_asked(parts):
+    """A table of as many columns as coordinates have, one after the other."""
+    angles = "(position_ids[..., None].float() * self.inv_freq).flatten(-2)"
+    table = f"(lambda angles: tuple({COS_SIN}))({angles})"
+    turning = diagnose(parts(HALF, table=table).Rotary(d=16)).layers[0].query
+    assert turning.width == 32
+    assert np.allclose(turning.frequencies[:8], turning.frequencies[8:], atol=1e-6)
+
+
+def test_a_module_that_no_layer_may_take_contradicts_nothing(parts):
+    config = {"model_type": "granitemoehybrid", "position_embedding_type": "nope"}
+    found = diagnose(parts(HALF).Rotary(), config=CONFIG | config)
+    assert found.ok and found.layers[0].query.width == 32
+
+
 def test_frequencies_of_two_coordinates_in_another_order_are_no_fault(parts):
     """Every other one of the head's for each, one after the other: as Pixtral's."""
     config = {

@@ -225,8 +225,11 @@ def _layer(number: int, call: Mapping[int, Call], reading: Reading | None) -> La
 
 
 def _parts(parts: Sequence[Alone], reading: Reading | None) -> list[Layer]:
-    """Where one module has several functions that differ, nothing is expected."""
-    kinds = dict(reading.kinds) if reading else {}
+    """Where functions differ nothing is expected, nor where no layer may turn.
+
+    Whether a layer takes the module at all is not seen.
+    """
+    kinds = {k: rope for k, rope in reading.kinds.items() if rope} if reading else {}
     of = Counter((part.module, part.kind) for part in parts)
     layers = []
     for part in parts:

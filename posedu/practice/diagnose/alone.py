@@ -131,8 +131,12 @@ def _kinds(module: nn.Module) -> list[str]:
 def _calls(
     module: nn.Module, kind: str, turn: Turn, at: Sequence[int], rows: int
 ) -> dict[int, Call]:
-    """At the positions before the first that fails, in shapes that keep lengths."""
-    found: list[dict[int, Call]] = []
+    """At the positions before the first that fails.
+
+    In the shapes that keep lengths best, of these with the most coordinates: a table of
+    one of two is not as wide.
+    """
+    found: list[tuple[float, int, dict[int, Call]]] = []
     for shape in SHAPES:
         tables = dict(_tables(module, kind, at, shape))
         if 1 not in tables:
@@ -149,8 +153,8 @@ def _calls(
                 continue
             if all(x.shape == q.shape for pair in turned.values() for x in pair):
                 own = {p: _call((q, k), pair, swapped) for p, pair in turned.items()}
-                found.append(own)
-    return min(found, key=_stretched, default={})
+                found.append((_stretched(own), -width, own))
+    return min(found, key=lambda f: f[:2], default=(0.0, 0, {}))[2]
 
 
 def _stretched(calls: Mapping[int, Call]) -> float:
