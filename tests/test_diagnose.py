@@ -495,6 +495,28 @@ def test_inputs_of_ones_own():
     assert found.layers[0].query.layout == "half"
 
 
+def test_inputs_of_a_model_without_tokens():
+    """What they are is for whoever gives inputs to say."""
+
+    class Features(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = Attention()
+
+        def forward(self, x, at):
+            return self.layer(x, at, None, None)[0]
+
+    table = torch.randn(256, 64)
+
+    def inputs(tokens, at):
+        return {"x": table[tokens], "at": at}
+
+    found = diagnose(Features(), inputs=inputs, behaviour=False)
+    assert found.layers[0].query.layout == "half"
+    with pytest.raises(Refused, match=r"no nn\.Embedding"):
+        diagnose(Features())
+
+
 def right():
     return Tiny(config=CONFIG)
 

@@ -11,6 +11,10 @@ Inputs = Callable[[Tensor, Tensor | None], Mapping[str, Any]]
 """Of tokens and positions ``[rows, tokens]``, what the model is called with."""
 
 
+TOKENS = 256
+"""How many are taken to be known where inputs are given and nothing says it."""
+
+
 class Refused(Exception):
     """A model that cannot be diagnosed, or a trial that it cannot be put to: why."""
 
@@ -20,8 +24,8 @@ def accepts(model: nn.Module, name: str) -> bool:
     return name in inspect.signature(model.forward).parameters
 
 
-def vocabulary(model: nn.Module) -> int:
-    """How many tokens it knows: the rows of its first embedding."""
+def vocabulary(model: nn.Module) -> int | None:
+    """How many tokens it knows: the rows of its first embedding, if it has one."""
     found = getattr(model, "get_input_embeddings", None)
     try:
         tables = [found()] if found is not None else []
@@ -31,14 +35,17 @@ def vocabulary(model: nn.Module) -> int:
     for table in tables:
         if isinstance(table, nn.Embedding):
             return table.num_embeddings
-    raise Refused(
-        "the model has no nn.Embedding, so what it takes is not known: give inputs=, a "
-        "function from tokens and positions to the keywords of its forward"
-    )
+    return None
 
 
 def usual(model: nn.Module) -> Inputs:
     """Those of a language model: ``input_ids`` and ``position_ids``."""
+    if vocabulary(model) is None:
+        raise Refused(
+            "the model has no nn.Embedding, so what it takes is not known: give "
+            "inputs=, a function from tokens and positions to the keywords of its "
+            "forward"
+        )
     parameters = inspect.signature(model.forward).parameters
     first = next(iter(parameters), None)
     name = "input_ids" if "input_ids" in parameters else first
@@ -75,8 +82,8 @@ def some_tokens(model: nn.Module, rows: int, length: int, seed: int = 0) -> Tens
 
     These are often marks that a model treats otherwise: padding, beginning and end.
     """
-    size = vocabulary(model)
+    size = vocabulary(model) or TOKENS
     generator = torch.Generator().manual_seed(seed)
     low = min(8, size // 2)
     tokens = torch.randint(low, size, (rows, length), generator=generator)
-    return tokens.to(next(model.parameters()).device)
+    return tokens.to(next((p.device for p in model.parameters()), "cpu"))
