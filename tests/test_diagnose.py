@@ -511,10 +511,22 @@ def test_inputs_of_a_model_without_tokens():
     def inputs(tokens, at):
         return {"x": table[tokens], "at": at}
 
-    found = diagnose(Features(), inputs=inputs, behaviour=False)
+    found = diagnose(Features(), inputs=inputs)
+    assert {trial.ok for trial in found.trials} == {None}  # it wants positions
     assert found.layers[0].query.layout == "half"
     with pytest.raises(Refused, match=r"no nn\.Embedding"):
         diagnose(Features())
+
+
+def test_outputs_that_cannot_be_compared():
+    class Pooled(Tiny):
+        def forward(self, input_ids, attention_mask=None, position_ids=None):
+            found = super().forward(input_ids, attention_mask, position_ids)
+            return found.logits[:, -(input_ids.shape[1] // 2) :]
+
+    told = {t.name: t for t in diagnose(Pooled(config=CONFIG)).trials}
+    assert told["elsewhere"].ok
+    assert told["padded"].ok is None and "cannot be compared" in told["padded"].why
 
 
 def right():
