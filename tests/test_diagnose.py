@@ -247,6 +247,12 @@ def test_scaling_that_is_not_done():
     assert diagnose(Tiny(config=config, doubled=0.25)).ok
 
 
+def test_the_scale_of_scores_may_be_in_both_sides():
+    assert diagnose(Tiny(config=CONFIG, amplitude=32**-0.25)).ok
+    said = diagnose(Tiny(config=CONFIG, amplitude=32**-0.5))
+    assert names(said) == ["amplitude"]
+
+
 def test_a_layer_that_should_stand_still():
     config = CONFIG | {"no_rope_layers": [1, 0]}
     assert names(diagnose(Tiny(config=config))) == ["rotation"]

@@ -232,6 +232,18 @@ def test_a_product_of_one_token_is_not_taken_for_attention():
     assert [layer.query.width for layer in found.layers] == [32, 32]
 
 
+def test_both_halves_of_a_small_model_have_heads_of_one_width():
+    config = Configuration(
+        hidden_size=288,
+        num_attention_heads=8,
+        encoder_num_attention_heads=8,
+        decoder_num_attention_heads=8,
+    )
+    less = small(config)
+    assert less.encoder_num_attention_heads == less.decoder_num_attention_heads == 4
+    assert less.hidden_size == 4 * 36
+
+
 def test_a_small_model_has_what_models_want():
     config = Configuration(
         vocab_size=None, num_experts_per_tok=None, q_lora_rank=None, hidden_size=64

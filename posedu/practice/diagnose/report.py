@@ -409,7 +409,10 @@ def _of_config(layer: Layer) -> Iterator[Finding]:
             "posedu.practice.convert changes the weights; or turn the other pairs.",
         )
     found = layer.key.amplitude
-    if found is not None and abs(found / rope.amplitude - 1) > COARSE + q.eps:
+    scales = (1.0, q.d**-0.25)  # the root of that of scores, if both sides take it
+    if found is not None and all(
+        abs(found / (scale * rope.amplitude) - 1) > COARSE + q.eps for scale in scales
+    ):
         yield Finding(
             FAULT,
             "amplitude",

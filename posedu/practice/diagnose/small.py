@@ -85,6 +85,9 @@ def _narrow(config: Any) -> None:
     few = min(HEADS, own)
     if keys is not None:
         setattr(config, keys, max(1, few * getattr(config, keys) // own))
+    for name, value in list(vars(config).items()):  # an encoder's and a decoder's
+        if name.endswith(heads) and value == own:
+            setattr(config, name, few)
     setattr(config, heads, few)
     setattr(config, width, few * each)
     if "head_dim" in vars(config) and not _whole(config, "head_dim"):
