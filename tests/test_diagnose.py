@@ -12,7 +12,7 @@ from torch import nn
 
 from posedu.practice.diagnose import Refused, diagnose, small
 from posedu.practice.diagnose.__main__ import main
-from posedu.practice.diagnose.report import as_json, series
+from posedu.practice.diagnose.report import as_json, bases, series
 
 CONFIG = {
     "model_type": "llama",
@@ -45,6 +45,7 @@ class Attention(nn.Module):
         product=False,
         slipped=0,
         doubled=1.0,
+        still=0,
     ):
         super().__init__()
         self.heads, self.d, self.sense, self.amplitude = heads, d, sense, amplitude
@@ -58,6 +59,7 @@ class Attention(nn.Module):
         pairs = columns.view(2, -1) if layout == "half" else columns.view(-1, 2).T
         self.first, self.second = pairs
         omega = doubled * base ** (-torch.arange(0, width, 2).double() / width)
+        omega[len(omega) - still :] = 0
         omega = omega.bfloat16().float() if cast == "frequencies" else omega.float()
         self.register_buffer("omega", omega, persistent=False)
 
@@ -154,6 +156,44 @@ class Counting(nn.Module):
 
 def names(diagnosis):
     return [f.name for f in diagnosis.faults]
+
+
+def test_a_part_of_the_head_is_read_as_partial_and_as_proportional():
+    """Of one set of frequencies the base is 1000 or a million; halves tell which."""
+    parts = {"partial": {"width": 16, "base": 1e3}, "proportional": {"still": 8}}
+    for name, own in parts.items():
+        for layout in "half", "interleaved":
+            model = Tiny(**{"base": 1e6, "layout": layout} | own)
+            turning = diagnose(model, behaviour=False).layers[0].query
+            assert turning.width == 16
+            read = bases(turning)
+            assert {**read} == pytest.approx(
+                {"partial": 1e3, "proportional": 1e6}
+                if layout == "interleaved"
+                else {name: {"partial": 1e3, "proportional": 1e6}[name]},
+                rel=1e-3,
+            )
+            text = str(diagnose(model, behaviour=False))
+            assert all(
+                f"{b:,.0f}, {n}" in text
+                for n, b in {"partial": 1e3, "proportional": 1e6}.items()
+                if n in read
+            )
+
+
+def test_a_proportional_head_of_another_base_is_told_that_base():
+    config = CONFIG | {
+        "rope_parameters": {
+            "rope_type": "proportional",
+            "partial_rotary_factor": 0.5,
+            "rope_theta": 1e6,
+        }
+    }
+    config.pop("rope_theta")
+    right = diagnose(Tiny(base=1e6, still=8), config=config, behaviour=False)
+    assert right.ok, right
+    [fault] = diagnose(Tiny(base=1e4, still=8), config=config, behaviour=False).faults
+    assert fault.name == "base" and "base 10,000" in fault.text, fault
 
 
 @pytest.mark.parametrize("product", [False, True])

@@ -148,6 +148,29 @@ def series(turning: Turning) -> tuple[float, float] | None:
     return float(np.exp(-slope * len(omega))), float(np.exp(start))
 
 
+def bases(turning: Turning) -> dict[str, float]:
+    """The base of the frequencies, by what a part of the head that turns may be.
+
+    ``"partial"``: base^(−2p/r) of the r columns that turn. ``"proportional"``:
+    base^(−2p/d) of all d columns, of which the slowest pairs stand still. In halves the
+    pairs tell, which are r/2 or d/2 columns apart. A whole head is both; frequencies
+    that are no geometric series are neither.
+    """
+    found = series(turning)
+    if found is None:
+        return {}
+    both = {"partial": found[0], "proportional": found[0] ** _share(turning)}
+    apart = {"partial": turning.width // 2, "proportional": turning.d // 2}
+    if turning.layout != "half":
+        return both
+    own = int(turning.second[0] - turning.first[0])
+    return {name: both[name] for name in both if apart[name] == own} or both
+
+
+def _share(turning: Turning) -> float:
+    return turning.d / turning.width
+
+
 def of_buffers(buffers: Mapping[str, torch.Tensor]) -> Iterator[Finding]:
     """Buffers of few bits whose numbers fall as frequencies do."""
     for name, buffer in buffers.items():
@@ -400,7 +423,8 @@ def _of_config(layer: Layer) -> Iterator[Finding]:
         return
     rope = fitting[0]
     if rope.layout and q.layout in ("half", "interleaved") and q.layout != rope.layout:
-        pair = {"half": f"(i, i + {q.width // 2})", "interleaved": "(2i, 2i + 1)"}
+        apart = int(q.second[0] - q.first[0])
+        pair = {"half": f"(i, i + {apart})", "interleaved": "(2i, 2i + 1)"}
         yield Finding(
             FAULT,
             "layout",
@@ -464,6 +488,8 @@ def _departure(turning: Turning, rope: Rope) -> Finding:
             "See whether the code reads the spelling that this configuration has.",
         )
     found = series(turning)
+    if found is not None and (wanted == 0).any():
+        found = found[0] ** _share(turning), found[1]
     if turning.width != 2 * np.count_nonzero(wanted) and (
         found is None or abs(found[0] / rope.base - 1) < 1e-3
     ):
@@ -578,13 +604,16 @@ def _cells(layer: Layer) -> tuple[str, ...]:
         change = f"{turning.unexplained} changed" if turning.unexplained else "none"
         return (change, str(turning.d), *[""] * 5)
     omega = np.abs(turning.frequencies)
-    found = series(turning)
+    found = bases(turning)
+    said = [_plain(base) for base in found.values()]
+    if turning.width < turning.d:
+        said = [f"{base}, {name}" for base, name in zip(said, found, strict=True)]
     amplitude = layer.key.amplitude
     return (
         f"{turning.columns[0]}–{turning.columns[-1]}: {turning.width}",
         str(turning.d),
         turning.layout + (", permuted" if turning.permuted else ""),
-        _plain(found[0]) if found else "no series",
+        " or ".join(dict.fromkeys(said)) or "no series",
         f"{omega.max():.4g}",
         f"{omega.min():.4g}",
         "not seen" if amplitude is None else f"{amplitude:.5g}",
