@@ -287,6 +287,19 @@ def test_scaling_that_is_not_done():
     assert diagnose(Tiny(config=config, doubled=0.25)).ok
 
 
+def test_layers_of_one_part_are_not_taken_for_those_of_another():
+    """A composite of LFM3: layers of pictures are listed, those of texts measured."""
+    text = CONFIG | {
+        "rope_theta": None,
+        "layer_types": ["full_attention", "full_attention"],
+        "rope_parameters": {"full_attention": {"rope_theta": 5e5}},
+    }
+    picture = CONFIG | {"rope_theta": 1e4}
+    both = {"model_type": "mine", "vision_config": picture, "text_config": text}
+    assert diagnose(Tiny(config=both)).ok
+    assert names(diagnose(Tiny(config=both, base=2e4))) == ["base"]
+
+
 def test_the_scale_of_scores_may_be_in_both_sides():
     assert diagnose(Tiny(config=CONFIG, amplitude=32**-0.25)).ok
     said = diagnose(Tiny(config=CONFIG, amplitude=32**-0.5))

@@ -258,9 +258,13 @@ def test_all_coordinates_of_a_picture_are_asked(parts):
     """A table of as many columns as coordinates have, one after the other."""
     angles = "(position_ids[..., None].float() * self.inv_freq).flatten(-2)"
     table = f"(lambda angles: tuple({COS_SIN}))({angles})"
-    turning = diagnose(parts(HALF, table=table).Rotary(d=16)).layers[0].query
+    rotary = parts(HALF, table=table).Rotary(d=16)
+    turning = diagnose(rotary).layers[0].query
     assert turning.width == 32
     assert np.allclose(turning.frequencies[:8], turning.frequencies[8:], atol=1e-6)
+    video = {"model_type": "minimax_m3_vl_vision"}
+    turning = diagnose(rotary, config=CONFIG | video).layers[0].query
+    assert turning.width == 48
 
 
 def test_a_module_that_no_layer_may_take_contradicts_nothing(parts):

@@ -116,7 +116,7 @@ def diagnose(
         if behaviour:
             tried = list(trials(model, given, far=max(calls[0]) // 2))
     except Refused as why:
-        layers = _parts(alone(model, at, ROWS), reading)
+        layers = _parts(alone(model, at, ROWS, _axes(reading)), reading)
         if not layers:
             raise
         parts = [of_parts(str(why))]
@@ -142,6 +142,14 @@ def _reading(config: object | None) -> Reading | None:
         return read_rope(config)
     except (ConfigError, TypeError):
         return None
+
+
+def _axes(reading: Reading | None) -> int:
+    """How many coordinates a position may have."""
+    ropes = reading.kinds.values() if reading else ()
+    return max(
+        (len(r.sections) for r in ropes if r is not None and r.sections), default=2
+    )
 
 
 def _longest(reading: Reading | None) -> float:
@@ -249,6 +257,8 @@ def _expected(
     numbers = re.findall(r"\.(\d+)\.", f".{name}.")
     index = int(numbers[-1]) if numbers else number
     kinds = dict(reading.kinds)
-    if index < len(reading.layers) and reading.layers[index] in kinds:
+    parts = {kind.partition(":")[0] for kind in kinds if "_config" in kind}
+    known = index < len(reading.layers) and reading.layers[index] in kinds
+    if known and len(parts) < 2:  # of several, whose layers are listed is not known
         return (kinds[reading.layers[index]],)
     return tuple(kinds.values())

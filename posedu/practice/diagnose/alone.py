@@ -20,8 +20,8 @@ from torch import Tensor, nn
 from posedu.practice.diagnose.watch import HEADS, Call, Side
 
 NAMED = re.compile("Rotary|RoPE|Rope|ROPE|(?<![a-z])(rotary|rope)")
-SHAPES = ((1, 1), (3, 1, 1), (1, 2), (1, 1, 2))
-"""Of positions: of one token; and with three or two coordinates, all the same."""
+SHAPES = ((1, 1), (3, 1, 1))
+"""Of the positions of one token, alone or with the three coordinates of M-RoPE."""
 TABLE = {"cos": 0, "sin": 1, "freqs_cis": 0, "freqs_ci": 0, "freqs": 0}
 """Where each stands in what a rotary module returns."""
 
@@ -55,11 +55,12 @@ class Alone:
         )
 
 
-def alone(model: nn.Module, at: Sequence[int], rows: int) -> list[Alone]:
+def alone(model: nn.Module, at: Sequence[int], rows: int, axes: int = 2) -> list[Alone]:
     """Of each rotary module the functions that keep lengths best, of equals the first.
 
-    At those positions that it takes.
+    At those positions that it takes, or ``axes`` coordinates that are all the same.
     """
+    shapes = (*SHAPES, (1, axes), (1, 1, axes))
     used = _used(model)
     found: list[Alone] = []
     for name, module in model.named_modules():
@@ -68,7 +69,10 @@ def alone(model: nn.Module, at: Sequence[int], rows: int) -> list[Alone]:
         beside = _functions(vars(sys.modules[type(module).__module__]))
         functions = {n: f for n, f in beside.items() if n in used} or beside
         for kind in _kinds(module):
-            tried = {n: _calls(module, kind, f, at, rows) for n, f in functions.items()}
+            tried = {
+                n: _calls(module, kind, f, at, rows, shapes)
+                for n, f in functions.items()
+            }
             worked = {n: calls for n, calls in tried.items() if calls}
             least = min(map(_stretched, worked.values()), default=0)
             kept: list[Alone] = []
@@ -129,7 +133,12 @@ def _kinds(module: nn.Module) -> list[str]:
 
 
 def _calls(
-    module: nn.Module, kind: str, turn: Turn, at: Sequence[int], rows: int
+    module: nn.Module,
+    kind: str,
+    turn: Turn,
+    at: Sequence[int],
+    rows: int,
+    shapes: Sequence[Sequence[int]],
 ) -> dict[int, Call]:
     """At the positions before the first that fails.
 
@@ -137,7 +146,7 @@ def _calls(
     one of two is not as wide.
     """
     found: list[tuple[float, int, dict[int, Call]]] = []
-    for shape in SHAPES:
+    for shape in shapes:
         tables = dict(_tables(module, kind, at, shape))
         if 1 not in tables:
             continue
