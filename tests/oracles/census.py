@@ -26,7 +26,7 @@ from transformers.models.auto import configuration_auto, modeling_auto
 
 from posedu.practice.diagnose import diagnose, small
 from posedu.practice.diagnose.alone import NAMED
-from posedu.practice.diagnose.report import series
+from posedu.practice.diagnose.report import bases
 
 OUT = Path(__file__).parents[2] / "book/data/census.json"
 LIMIT = 60  # CPU-seconds for one
@@ -148,7 +148,8 @@ def row(kind, folder, found, reason):
     layers = {}
     for layer in found.layers:
         turning = layer.query
-        fit = series(turning)
+        fit = bases(turning)
+        base = fit.get("partial", fit.get("proportional"))
         key = json.dumps(
             {
                 "turned": turning.width,
@@ -156,7 +157,8 @@ def row(kind, folder, found, reason):
                 "layout": turning.layout,
                 "permuted": turning.permuted,
                 "clockwise": turning.clockwise,
-                "base": fit and float(f"{fit[0]:.4g}"),
+                "base": base and float(f"{base:.4g}"),
+                "proportional": [*fit] == ["proportional"],
                 "amplitude": layer.key.amplitude and round(layer.key.amplitude, 5),
                 "unexplained": turning.unexplained,
                 "moved": turning.moved,
