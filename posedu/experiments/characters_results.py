@@ -99,6 +99,8 @@ def overview(result: Result) -> Figure:
         panel.set_xticks(lengths[::2], map(str, lengths[::2]))
         panel.minorticks_off()
         panel.legend(loc="upper left", fontsize=8.5)
+    bottom, top = panels[0].get_ylim()
+    panels[0].set_ylim(bottom, top + 0.35 * (top - bottom))  # room for the legends
     panels[0].set_ylabel("bits per character")
     means = {n: result.bits(n, lengths[-1]).mean() for n in ARMS}
     best, worst = min(means, key=means.__getitem__), max(means, key=means.__getitem__)
