@@ -13,7 +13,7 @@ ROWS = SAID["rows"]
 ANSWERED = [row for row in ROWS if "layers" in row]
 LAYOUTS = {"half", "interleaved", "blocks", "other", ""}
 TRIALS = {"elsewhere", "padded", "padded and counted", "cached", "packed"}
-LEAST = {"asked": 213, "answered": 199}
+LEAST = {"asked": 213, "answered": 200}
 """Families, as with transformers 5.23.0: a later census has no fewer."""
 OTHER_BASE = {
     # The default configuration says another base than is taken where there is none.
