@@ -17,7 +17,7 @@ posedu.live("terms", ({ figure, find, numbers }) => {
   };
 
   return ({ method, start }) => {
-    const index = methods.findIndex((option) => option.value === method);
+    const index = methods.findIndex((o) => o.value === method);
     const now = terms[index].map((term) => at(term, start));
     const before = terms[index].map((term) => at(term, 0));
     const change = (a, b) => (a ? Math.max(...a.map((t, c) => Math.abs(t - b[c]))) : 0);

@@ -15,7 +15,8 @@ def main():
     if shutil.which("apt-get") and os.geteuid() == 0:
         subprocess.run(["apt-get", "update", "--quiet"], check=True)
         subprocess.run(
-            ["apt-get", "install", "--yes", "--quiet", "chromium"], check=True
+            ["apt-get", "install", "--yes", "--quiet", "chromium", "fonts-liberation"],
+            check=True,
         )
     else:
         print("Chromium is not installed: the browser tests will be skipped.")
