@@ -19,7 +19,7 @@ posedu.live("terms", ({ figure, find, numbers }) => {
   return ({ method, start }) => {
     const index = methods.findIndex((o) => o.value === method);
     const now = terms[index].map((term) => at(term, start));
-    const before = terms[index].map((term) => at(term, 0));
+    const before = terms[index].map((t) => at(t, 0));
     const change = (a, b) => (a ? Math.max(...a.map((t, c) => Math.abs(t - b[c]))) : 0);
     const changes = now.map((map, n) => change(map, before[n]));
     const total = change(sum(now), sum(before));
