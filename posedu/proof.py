@@ -68,7 +68,14 @@ class Proof:
         )
 
 
-def prove(label: str, left: Any, right: Any = None, *, covers: str) -> None:
+def prove(
+    label: str,
+    left: Any,
+    right: Any = None,
+    *,
+    covers: str,
+    mutant: tuple[str, Any] | None = None,
+) -> None:
     """Prove ``left = right`` for all values of their symbols, or raise.
 
     With a table of symbols, or a list of them for several cases, in the place of both,
@@ -84,11 +91,15 @@ def prove(label: str, left: Any, right: Any = None, *, covers: str) -> None:
     covers
         For which sizes and under which assumptions on the symbols this is the
         statement of the chapter, as the end of "Covers …".
+    mutant
+        Where both sides are given: the name of a wrong statement ("without its boundary
+        term") and its own right side, which must differ from the left.
 
     Raises
     ------
     ProofError
-        If the difference does not simplify to zero; the message shows it.
+        If the difference does not simplify to zero; the message shows it. If the mutant
+        is not refused.
     DisplayError
         If the display cannot be read with the table.
     """
@@ -101,7 +112,13 @@ def prove(label: str, left: Any, right: Any = None, *, covers: str) -> None:
         _declare(Proof(label, how, covers, typeset))
         return
     _prove_equal(label, left, right)
-    _declare(Proof(label, "proved symbolically, for all values of its symbols", covers))
+    how = "proved symbolically, for all values of its symbols"
+    if mutant is not None:
+        name, wrong = mutant
+        if not any(map(_differ, _entries(left), _entries(wrong))):
+            raise ProofError(f"{label}: nothing refuses {name}")
+        how += f"; refuses {name}"
+    _declare(Proof(label, how, covers))
 
 
 def _prove_equal(label: str, left: Any, right: Any) -> None:

@@ -96,6 +96,20 @@ def test_prove_each_takes_both_kinds_of_boolean(verdict):
         prove_each("eq-bool", [0], lambda _: np.logical_not(verdict), covers="")
 
 
+def test_prove_names_a_wrong_statement_that_it_refuses(capsys):
+    x = sp.Symbol("x", positive=True)
+    whole, wrong = (x + 1) ** 2, ("the square without its mixed term", x**2 + 1)
+    prove("eq-p", sp.expand(whole), whole, covers="x", mutant=wrong)
+    assert capsys.readouterr().out == (
+        "✓ eq-p: proved symbolically, for all values of its symbols; "
+        "refuses the square without its mixed term. Covers x.\n"
+    )
+    prove("eq-p", [x, whole], [x, whole], covers="x", mutant=("two", [x, x]))
+    with pytest.raises(ProofError, match="nothing refuses the same in other words"):
+        same = ("the same in other words", x**2 + 2 * x + 1)
+        prove("eq-p", whole, whole, covers="x", mutant=same)
+
+
 WRONG = ("a bound of half the size", lambda rng: 2.0)
 
 
