@@ -103,16 +103,15 @@ def prove(
     DisplayError
         If the display cannot be read with the table.
     """
+    how = "proved symbolically, for all values of its symbols"
     if right is None:
         tables = [left] if isinstance(left, Mapping) else list(left)
         for table in tables:
             _prove_equal(label, *_equated(label, table))
         typeset = _refused(label, tables, _is_unequal)
-        how = "proved symbolically, for all values of its symbols"
         _declare(Proof(label, how, covers, typeset))
         return
     _prove_equal(label, left, right)
-    how = "proved symbolically, for all values of its symbols"
     if mutant is not None:
         name, wrong = mutant
         if not any(map(_differ, _entries(left), _entries(wrong))):
