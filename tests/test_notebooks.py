@@ -197,11 +197,19 @@ def test_the_notebook_of_a_page_runs_where_nothing_of_the_book_is(tmp_path):
         new_code_cell("from posedu.display import find"),
         new_code_cell("assert 'D_{ij}' in find('eq-decay-cope')"),
         new_code_cell("assert open('../data/sequences-cpu.json').read(1) == '{'"),
+        new_code_cell("assert open('../data/layers.toml').read(1) == '#'"),
     ]
     notebook = notebooks.of_page(page, cells)
     resources = {"metadata": {"path": str(tmp_path)}}
     NotebookClient(notebook, timeout=60, resources=resources).execute()
     assert (tmp_path / "posedu-page" / "book" / "gated" / "decay.md").exists()
+
+
+def test_every_file_of_measurements_that_a_page_names_is_carried():
+    named = re.compile(r"\.\./data[^\"'`)\s]*")
+    pages = list((ROOT / "book").rglob("*.md"))
+    found = {n for page in pages for n in named.findall(page.read_text("utf-8"))}
+    assert found and all(notebooks.DATA.fullmatch(name) for name in found), found
 
 
 def test_plain_markdown_has_neither_directives_nor_roles_nor_macros():

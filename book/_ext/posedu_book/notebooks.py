@@ -83,7 +83,7 @@ MACROS = {  # of _config.yml, which Jupyter doesn't know
     "diag": r"\operatorname{diag}",
 }
 MACRO = re.compile(rf"\\({'|'.join(MACROS)})(?![A-Za-z])")
-DATA = re.compile(r"\.\./data/([\w-]+\.json)")
+DATA = re.compile(r"\.\./data/([\w-]+\.(?:json|toml))")
 
 
 def setup_cell(address):
