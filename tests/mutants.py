@@ -24,6 +24,7 @@ import signal
 import sys
 import time
 import tomllib
+import traceback
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, field
@@ -471,6 +472,8 @@ def shared(work: Callable[[list], object], items: list, results: "Results") -> N
                 code = 0
             except SystemExit as stop:
                 print(stop, file=sys.stderr)
+            except BaseException:
+                traceback.print_exc()
             finally:
                 os._exit(code)
         children.append(child)

@@ -144,7 +144,7 @@ def test_what_is_equivalent_has_its_reason_and_still_stands_in_the_source():
         assert before in (mutants.ROOT / file).read_text("utf-8"), before
 
 
-def test_processes_share_the_work_and_one_that_ends_early_is_noticed(tmp_path):
+def test_processes_share_the_work_and_one_that_ends_early_is_noticed(tmp_path, capfd):
     results = mutants.Results(2)
 
     def work(part):
@@ -159,3 +159,10 @@ def test_processes_share_the_work_and_one_that_ends_early_is_noticed(tmp_path):
 
     with pytest.raises(SystemExit, match="ended early"):
         mutants.shared(stop, [1, 2, 3], results)
+
+    def fail(part):
+        raise LookupError("no function is changed")
+
+    with pytest.raises(SystemExit, match="ended early"):
+        mutants.shared(fail, [1], results)
+    assert "LookupError: no function is changed" in capfd.readouterr().err

@@ -165,15 +165,17 @@ def told_apart(result: Result) -> Table:
         }
         for column, cell in cells.items():
             columns.setdefault(column, []).append(cell)
-    from_none = sum("none" in p for p, gap in found[HERE].items() if gap.is_told())
-    others = len(result.encodings()) - 1
-    told = f"{from_none} of {others} are told from none at all, and "
+    told = ""
+    if "none" in result.encodings():
+        from_none = sum("none" in p for p, gap in found[HERE].items() if gap.is_told())
+        others = len(result.encodings()) - 1
+        told = f"{from_none} of {others} are told from none at all, and "
     widest = max(found[HERE][pair].half for pair in pairs)
     return table(
         columns,
         caption=f"Differences within {_seeds(result)} seeds, all intervals of a view "
-        f"together at 95 %. At {HERE}, {told if 'none' in result.encodings() else ''}"
-        f"{widest:.0f} points could hide between two rotations",
+        f"together at 95 %. At {HERE}, {told}{widest:.0f} points could hide between "
+        "two rotations",
     )
 
 
