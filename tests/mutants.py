@@ -7,7 +7,7 @@ execute it, in a forked process, until one fails. What none kills is a survivor;
 
 Not changed: annotations, type aliases, strings, what is raised, and the star before
 keyword parameters. Not run: slow tests and the files of ``ELSEWHERE``, which look at
-pages, notebooks and processes.
+pages, notebooks, configurations and processes.
 
 Results are kept as they come, in ``_build/mutants``; an interrupted run goes on.
 Nothing here imports posedu before conftest.py has hooked its annotations.
@@ -46,10 +46,11 @@ TABLE = ROOT / "book/data/mutants.json"
 EQUIVALENT = Path(__file__).with_name("equivalent.toml")
 FACES = ("posedu/numpy", "posedu/torch")
 ELSEWHERE = (
-    *("build", "characters", "colab", "device", "digits", "display"),
-    *("execute", "explorable", "figures", "layers", "ledger", "missing", "mutants"),
-    *("notebooks", "project", "proof", "sequences", "site", "strings", "timing"),
-    "types",
+    *("build", "census", "characters", "colab", "device", "diagnose"),
+    *("diagnose_alone", "digits", "display", "execute", "explorable", "figures"),
+    *("home", "layers", "ledger", "missing", "mutants", "notebooks"),
+    *("practice_layouts", "practice_page", "practice_read", "project", "proof"),
+    *("sequences", "served", "site", "strings", "timing", "timings_page", "types"),
 )
 QUIETLY = ("-q", "-s", "--tb=no", "-pno:cacheprovider", "-pno:cov", "-pno:xdist")
 MARKED = ("-m", "not slow and not site")
