@@ -48,7 +48,7 @@ FACES = ("posedu/numpy", "posedu/torch")
 ELSEWHERE = (
     *("build", "census", "characters", "colab", "device", "diagnose"),
     *("diagnose_alone", "digits", "display", "execute", "explorable", "figures"),
-    *("home", "layers", "ledger", "missing", "mutants", "notebooks"),
+    *("home", "ledger", "missing", "mutants", "notebooks"),
     *("practice_layouts", "practice_page", "practice_read", "project", "proof"),
     *("sequences", "served", "site", "strings", "timing", "timings_page", "types"),
 )
