@@ -47,7 +47,7 @@ def rows_explorable() -> Explorable:
 <p><span style="white-space:nowrap"><span aria-hidden="true"
  style="color:{INKS[0]}">┃</span> cosine</span> ·
  <span style="white-space:nowrap"><span aria-hidden="true"
- style="color:{INKS[1]}">▒</span> all others of 99 random tables in 100</span></p>"""
+ style="color:{INKS[1]}">▒</span> all others</span> of 99 random tables in 100</p>"""
     return explorable(
         "rows",
         picture,

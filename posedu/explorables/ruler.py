@@ -51,8 +51,8 @@ def ruler_explorable() -> Explorable:
  style="color:{INKS[0]}">━</span> the marked key</span> ·
  <span style="white-space:nowrap"><span aria-hidden="true">┄</span> if all logits were
  equal</span> · <span style="white-space:nowrap"><span aria-hidden="true"
- style="color:{INKS[1]}">━</span> half of the weight: <output class="unit"
- aria-live="off">{2**half:,.0f}</output> other keys</span></p>"""
+ style="color:{INKS[1]}">━</span> half of the weight:</span> <output class="unit"
+ aria-live="off">{2**half:,.0f}</output> other keys</p>"""
     return explorable(
         "ruler",
         picture,

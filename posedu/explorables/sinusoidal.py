@@ -82,7 +82,7 @@ def _row(p: int, hand: np.ndarray, wave: str) -> str:
     sine, cosine = hand
     y = 32 + 5 * STRIP // 2 * p
     return f"""
-<text x="18" y="{y + 5}">p = {p}</text>
+<text x="19" y="{y + 5}">p = {p}</text>
 <g transform="translate(312,{y}) scale(12.5,-12.5)">
 <circle r="1" stroke="currentColor" stroke-opacity="0.4"/>
 <path class="hand" d="M0,0L{cosine:.3f},{sine:.3f}" stroke="currentColor"

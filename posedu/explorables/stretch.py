@@ -26,7 +26,7 @@ def stretch_explorable() -> Explorable:
     )
     middle = middle_of(QUERY, THRESHOLD)
     picture = f"""
-<svg class="plot" viewBox="0 0 400 204" role="img" aria-label="A broken line over the
+<svg class="plot" viewBox="0 0 406 204" role="img" aria-label="A broken line over the
  distance of a key, from 0 to the query's position, and a paler one, that of a query at
  the threshold">
 {marks}<text x="210" y="198">distance</text>

@@ -43,7 +43,7 @@ def temperature_explorable() -> Explorable:
     weight, entropy = paths(first, GAP)
     plain, _ = paths("none", GAP)
     picture = f"""
-<svg class="plot" viewBox="0 0 400 204" role="img" aria-label="Over the number of keys,
+<svg class="plot" viewBox="0 0 416 204" role="img" aria-label="Over the number of keys,
  which doubles: the weight of the key that is ahead, with a temperature and without, and
  the entropy of all weights over its largest value">
 {marks}<text x="210" y="198">keys</text>

@@ -126,7 +126,7 @@ def _picture(terms: list[list[list[int]] | None]) -> str:
         for (x, y), panel in zip(places, panels, strict=True)
     )
     return f"""
-<svg class="plot" viewBox="0 0 420 296" role="img" aria-label="Four maps of queries and
+<svg class="plot" viewBox="0 -4 420 300" role="img" aria-label="Four maps of queries and
  keys, contents and positions of each, and a fifth map, their sum">
 <text x="130" y="28">content</text><text x="244" y="28">position</text>
 <text x="187" y="12">of the key</text><text x="362" y="85">sum</text>
