@@ -134,6 +134,10 @@ class KVCache:
         Keys are turned once more, in one pass from the old tensor to a new one, so that
         a fork of the cache keeps its own. Equation ``def-cache-rerotation``.
 
+        Above the first layer that is a run at the new positions only if all earlier
+        tokens move alike (``thm-cache-stack``) and nothing else knows where the text
+        stands; under a :class:`LogN` queries do, and it is not.
+
         Parameters
         ----------
         encoding
