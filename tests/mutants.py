@@ -411,6 +411,7 @@ class Patched:
             getattr(m, "__file__", None): m for m in [*sys.modules.values()]
         }
         self.functions = defaultdict(list)
+        gc.unfreeze()  # conftest.py froze what the tests import
         for found in gc.get_objects():
             if isinstance(found, FunctionType) and found.__code__.co_filename in paths:
                 self.functions[found.__code__.co_filename].append(found)

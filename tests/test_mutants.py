@@ -5,9 +5,12 @@ import json
 import sys
 import textwrap
 from collections import Counter
+from types import SimpleNamespace
 
 import mutants
 import pytest
+
+from posedu.numpy import attention
 
 SOURCE = '''\
 from torch import Tensor
@@ -49,6 +52,11 @@ def test_what_computes_is_changed_and_what_is_only_said_is_not(project):
     for mutant in drawn:
         after = mutant.source(project).splitlines()
         assert after[mutant.line - 1].strip() == mutant.after != mutant.before
+
+
+def test_functions_are_found_though_conftest_froze_them():
+    patched = mutants.Patched(SimpleNamespace(items=[]))
+    assert attention.softmax in patched.functions[attention.__file__]
 
 
 def test_a_draw_stays_what_it_is_when_the_share_grows_or_another_line_changes(project):
