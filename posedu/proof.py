@@ -176,6 +176,7 @@ def prove_sampled(
     samples: int,
     mutant: tuple[str, Callable[[np.random.Generator], float | Table]],
     covers: str,
+    slack: str | None = None,
     seed: int = 0,
 ) -> None:
     """Check in floating point that a bound holds and that its mutant does not.
@@ -199,13 +200,17 @@ def prove_sampled(
         own ``use``, which draws from the same seed and must exceed 1 in some sample.
     covers
         Which cases are drawn, as the end of "Covers …".
+    slack
+        Why less than half of the bound is used, where that is so ("roundings of both
+        signs cancel"): a bound that nothing comes near proves little.
     seed
         Of the generator.
 
     Raises
     ------
     ProofError
-        If a use is above 1, negative or not finite; if the mutant is not rejected.
+        If a use is above 1, negative or not finite; if less than half of the bound is
+        used and nothing says why; if the mutant is not rejected.
     """
     if samples < 1:
         raise ProofError(f"{label}: no sample was drawn")
@@ -220,12 +225,15 @@ def prove_sampled(
                 f"{label}: sample {sample} uses {used:.3g} of the bound, not 0 to 1"
             )
         largest = max(largest, used)
+    share = f"{100 * largest:.{1 if largest < 0.1 else 0}f} %"
+    if round(largest, 2) < 0.5 and not slack:
+        raise ProofError(f"{label}: at most {share} of the bound is used; say why")
     name, wrong = mutant
     rng = np.random.default_rng(seed)
     if not any(_fraction(label, wrong(rng)) > 1 for _ in range(samples)):
         raise ProofError(f"{label}: no sample rejects {name}")
-    share = f"{100 * largest:.{1 if largest < 0.1 else 0}f} %"
-    how = f"sampled {samples} times, at most {share} of the bound used; rejects {name}"
+    used_as = f"at most {share} of the bound used" + (f" ({slack})" if slack else "")
+    how = f"sampled {samples} times, {used_as}; rejects {name}"
     typeset = _refused(label, tables[:CHANGED_SAMPLES], _is_exceeded)
     _declare(Proof(label, how, covers, typeset))
 

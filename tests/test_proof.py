@@ -122,15 +122,25 @@ def sampled(uses, mutant=WRONG, **options):
 
 
 @pytest.mark.parametrize(
-    "largest, share",
-    [(0.5, "50 %"), (1.0, "100 %"), (0.0312, "3.1 %"), (0.0, "0.0 %")],
+    "largest, used",
+    [
+        (0.5, "50 % of the bound used"),
+        (1.0, "100 % of the bound used"),
+        (0.0312, "3.1 % of the bound used (why)"),
+        (0.0, "0.0 % of the bound used (why)"),
+    ],
 )
-def test_prove_sampled_reports_the_largest_use_and_the_mutant(largest, share, capsys):
-    sampled([0.0, largest, 0.0])
+def test_prove_sampled_reports_the_largest_use_and_the_mutant(largest, used, capsys):
+    sampled([0.0, largest, 0.0], slack="why" if largest < 0.5 else None)
     assert capsys.readouterr().out == (
-        f"✓ eq-s: sampled 3 times, at most {share} of the bound used; "
+        f"✓ eq-s: sampled 3 times, at most {used}; "
         "rejects a bound of half the size. Covers d.\n"
     )
+
+
+def test_prove_sampled_asks_why_nothing_comes_near_a_bound():
+    with pytest.raises(ProofError, match="eq-s: at most 49 % of the bound is used"):
+        sampled([0.1, 0.49])
 
 
 def test_prove_sampled_draws_the_same_cases_each_time_and_for_the_mutant():
@@ -138,14 +148,14 @@ def test_prove_sampled_draws_the_same_cases_each_time_and_for_the_mutant():
     for own in drawn[:2]:
         prove_sampled(
             "eq-s",
-            lambda rng, own=own: own.append(rng.normal()) or 0.0,
+            lambda rng, own=own: own.append(rng.normal()) or 0.5,
             samples=4,
             mutant=WRONG,
             covers="",
         )
     prove_sampled(
         "eq-s",
-        lambda rng: 0.0,
+        lambda rng: 0.5,
         samples=4,
         mutant=("m", lambda rng: drawn[2].append(rng.normal()) or len(drawn[2]) - 2),
         covers="",
