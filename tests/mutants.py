@@ -255,9 +255,8 @@ class Map:
     def tests(self, mutant: Mutant) -> tuple[list[str], bool]:
         """The likeliest killers first, and whether an import executes the line.
 
-        A default or a decorator stands for the body of its function; where only
-        imports execute a line, the tests are those of the file. What nothing executes
-        has none, and survives.
+        A default or a decorator stands for the body of its function; other lines that
+        an import executes, for the file. What nothing executes has none, and survives.
         """
         by_line = self.lines[mutant.file]
         tree = ast.parse((ROOT / mutant.file).read_text("utf-8"))
@@ -267,9 +266,7 @@ class Map:
             return {name for n in numbers for name in by_line.get(n, ())}
 
         is_imported = "" in contexts(own)
-        tests = contexts(meant) - {""}
-        if is_imported and not tests:
-            tests = contexts(by_line) - {""}
+        tests = contexts(by_line if is_imported and meant == own else meant) - {""}
         return patient(in_turn(tests, self.seconds), self.seconds), is_imported
 
 

@@ -452,6 +452,8 @@ def test_offsets_by_hand():
     assert row.tolist() == [3, 3, 3, 3, 3, 3, 3, 2, 1, 0]
     row = extended_offsets(at, at, far="chunks", window=2, chunk=4)[9]
     assert row.tolist() == [6, 5, 4, 3, 5, 4, 3, 2, 1, 0]
+    row = extended_offsets(at, at, far="chunks", window=4, chunk=4)[9]
+    assert row.tolist() == [7, 6, 5, 4, 5, 4, 3, 2, 1, 0]  # 2c − 1, below c + w
 
 
 @given(SIZES, st.integers(1, 60), st.sampled_from(["floor", "exact"]))
@@ -750,6 +752,8 @@ WEIGHTS = dict(
         (dict(kv_down_weight=(6, 8)), "rotary must be a positive multiple of 2"),
         (dict(k_up_weight=(7, 3)), "rows for 2 heads"),
         (dict(v_up_weight=(8, 2)), r"v_up_weight must be \[8, 3\]"),
+        (dict(v_up_weight=(7, 3)), "rows for 2 heads"),
+        (dict(k_up_weight=(0, 3)), "rows for 2 heads"),
         (dict(o_weight=(8, 7)), r"o_weight must be \[8, 8\]"),
         (dict(q_gain=(3,)), "give q_down_weight"),
         (dict(kv_gain=(4,)), r"kv_gain must be \[3\]"),

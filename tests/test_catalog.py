@@ -10,6 +10,7 @@ from itertools import chain
 
 import numpy as np
 import pytest
+import sympy as sp
 import torch
 
 import posedu
@@ -272,6 +273,42 @@ def test_faces_know_nothing_of_each_other(face, others):
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )
     assert run.stdout.split() == []
+
+
+@pytest.mark.parametrize("name", CATALOG)
+def test_what_the_faces_take_for_granted_is_the_same(name):
+    reference, *others = (
+        {
+            parameter.name: parameter.default
+            for parameter in inspect.signature(
+                CATALOG[name].face(face)
+            ).parameters.values()
+            if isinstance(parameter.default, int | float | sp.Number)
+            and not isinstance(parameter.default, bool)
+        }
+        for face in ("numpy", "torch", "sympy")
+    )
+    for other in others:
+        for parameter in reference.keys() & other.keys():
+            assert abs(other[parameter] - reference[parameter]) < 1e-15, parameter
+
+
+DEFAULTS = {  # of modules alone
+    "learned": {"std": 0.02},  # BERT
+    "random": {"std": 1.0},
+    "t5": {"buckets": 32},
+    "fire": {"width": 32, "c": 0.1},  # arXiv 2310.04418, its listing
+    "dape": {"width": 32},  # arXiv 2405.14722
+    "inkling": {"extent": 1024, "d_rel": 16},  # transformers 5.23.0
+    "tupe": {"buckets": 32, "distance": 128},  # arXiv 2006.15595, its code
+    "fope": {"sigma": 0.3},  # arXiv 2412.17739, its code
+}
+
+
+@pytest.mark.parametrize("name", DEFAULTS)
+def test_modules_take_for_granted_what_was_published(name):
+    parameters = inspect.signature(CATALOG[name].face("torch")).parameters
+    assert {p: parameters[p].default for p in DEFAULTS[name]} == DEFAULTS[name]
 
 
 @pytest.mark.parametrize("name", CATALOG)

@@ -45,6 +45,17 @@ def learned(d_model=8, axes=2, sigma=1.0, features=6, width=5, **options):
     return FourierLearned(d_model, axes=axes, sigma=sigma, **sizes, **(LI | options))
 
 
+def by_reference(module, face, number, x, positions):
+    """What another face adds, with the module's numbers."""
+    more = {
+        n.replace(".", "_"): number(t.tolist())
+        for n, t in module.double().state_dict().items()
+    }
+    if isinstance(module, FourierLearned):
+        return face.embed_fourier_learned(x, positions, **LI, groups=1, **more)
+    return face.embed_fourier_random(x, positions, **PAPER, **more)
+
+
 def angle_error(positions, frequencies, unit):
     """Of an angle b · x, times 2π for turns, in float64.
 
@@ -316,6 +327,8 @@ def test_rows_of_a_batch_may_have_positions_of_their_own(make):
         torch.testing.assert_close(
             out[row], module(x[row], at[row]), rtol=0, atol=1e-15
         )
+    found = by_reference(module, absolute, np.array, x.numpy(), at.numpy())
+    np.testing.assert_allclose(out.detach().numpy(), found, rtol=0, atol=1e-13)
 
 
 @pytest.mark.parametrize("make", [random, learned])
@@ -325,20 +338,10 @@ def test_positions_may_be_numbers(make):
     x = torch.tensor(drawn(0, 5, 8))
     out = module(x, range(3, 8))
     torch.testing.assert_close(out, module(x, [3, 4, 5, 6, 7]), rtol=0, atol=0)
-    arrays = {
-        n.replace(".", "_"): t.double().numpy() for n, t in module.state_dict().items()
-    }
-    name = f"embed_fourier_{make.__name__}"
-    more = {"groups": 1} if make is learned else {}
-    options = (LI if make is learned else PAPER) | more
-    expected = getattr(absolute, name)(x.numpy(), range(3, 8), **options, **arrays)
+    expected = by_reference(module, absolute, np.array, x.numpy(), range(3, 8))
     np.testing.assert_allclose(out.detach().numpy(), expected, rtol=0, atol=1e-13)
-    exact = getattr(symbolic, name)(
-        sp.Matrix(x[1].tolist()),
-        4,
-        **options,
-        **{n: sp.Matrix(t.tolist()) for n, t in arrays.items()},
-    ).evalf(30)
+    token = sp.Matrix(x[1].tolist())
+    exact = by_reference(module, symbolic, sp.Matrix, token, 4).evalf(30)
     np.testing.assert_allclose(
         np.array(exact, dtype=float).ravel(), expected[1], rtol=0, atol=1e-13
     )

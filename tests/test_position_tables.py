@@ -400,6 +400,11 @@ def test_symbols_in_layers_that_forget():
 X4 = np.ones((3, 4))
 T4 = dict(table=np.ones((5, 4)), beyond="raise")
 REFUSED = {
+    "before the first row": (
+        lambda: Random(4, 5)(torch.zeros(2, 4), torch.tensor([-1, 0])),
+        ValueError,
+        "at least 0 and below 5, .* got -1",
+    ),
     "beyond": (lambda: Learned(4, 5, beyond="wrap"), ValueError, "beyond must be 'rai"),
     "no rows": (lambda: Learned(4, 0, beyond="zero"), ValueError, "tokens must be a"),
     "no features": (lambda: Random(0, 4), ValueError, "d_model must be a positive"),

@@ -54,6 +54,24 @@ def test_at_half_a_step_two_places_may_meet_and_beyond_they_may_swap():
     assert gap(0.49) > 0 > gap(0.51)
 
 
+@pytest.mark.parametrize("draw", ["numpy", "torch"])
+def test_draws_fill_their_ranges(draw):
+    """A scale from 1/λ to λ, evenly in its logarithm; the others from −x to x."""
+    bounds = dict(max_shift=5.0, max_jitter=0.5, max_scale=3.0)
+    if draw == "numpy":
+        drawn = absolute.draw_cape(rng(), 4000, 3, **bounds)
+    else:
+        torch.manual_seed(0)
+        drawn = CAPE(**bounds, normalise=False).draw(4000, 3)
+        drawn = {name: numbers.numpy() for name, numbers in drawn.items()}
+    spread = {"shift": 5.0, "jitter": 0.5, "scale": np.log(3.0)}
+    drawn["scale"] = np.log(drawn["scale"])
+    for name, most in spread.items():
+        numbers = drawn[name] / most
+        assert np.abs(numbers).max() < 1 + 1e-12, name
+        assert kolmogorov(np.sort(numbers.ravel()), np.linspace(-1, 1, 4001)) < 0.03
+
+
 @given(seeds, st.booleans(), st.floats(-99, 99), st.floats(0.5, 2))
 def test_normalised_positions_forget_where_they_start(seed, normalise, move, scale):
     at = rng(seed).normal(size=6)
@@ -191,14 +209,15 @@ def test_all_draws_together_cover_every_offset_of_the_window(tokens, window):
     assert seen == ({0} if tokens == 1 else {*range(window)})
 
 
+@pytest.mark.parametrize("tokens", [7, 8])
 @pytest.mark.parametrize("draw", ["numpy", "torch"])
-def test_cuts_and_skips_are_uniform(draw):
-    count = 8000
+def test_cuts_and_skips_are_uniform(draw, tokens):
+    count, window = 8000, tokens + 2
     if draw == "numpy":
-        draws = absolute.draw_pose(rng(), count, 7, window=9)
+        draws = absolute.draw_pose(rng(), count, tokens, window=window)
     else:
         torch.manual_seed(0)
-        draws = {n: t.numpy() for n, t in PoSE(9).draw(count, 7).items()}
+        draws = {n: t.numpy() for n, t in PoSE(window).draw(count, tokens).items()}
     for name, values in (("cut", (1, 2, 3, 4)), ("skip", (0, 1, 2))):
         share = np.array([(draws[name] == v).mean() for v in values])
         p = 1 / len(values)
@@ -374,6 +393,7 @@ REFUSED = [
     (lambda: absolute.randomised([2], sample=[3, 4]), ValueError, "below 2, the size"),
     (lambda: absolute.randomised(0, sample=[3, 4]), ValueError, "positions and sample"),
     (lambda: absolute.randomised([0], sample=[2**53]), ValueError, "must be below"),
+    (lambda: absolute.randomised([0], sample=[-(2**53)]), ValueError, "must be below"),
     (
         lambda: absolute.randomised(
             np.zeros((2, 1), int), sample=np.zeros((3, 1), int)

@@ -522,6 +522,8 @@ def test_arrays_that_do_not_fit_are_refused():
     for given, message in (
         ((weights[:1], blocks, fed), r"weights must be \[2, 5, 5\]"),
         ((weights, blocks[..., 0], fed), "blocks must be"),
+        ((weights, blocks[..., [0, 1, 0]], fed), "blocks must be"),
+        ((weights, blocks[:, :, :0], fed), "blocks must be"),
         ((weights, blocks, fed[:, :3]), r"fed must be \[5, 8\]"),
         ((weights, blocks.astype(int), fed), "blocks must hold floats"),
     ):

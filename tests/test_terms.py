@@ -284,6 +284,15 @@ def attend_torch_logits(q, encoding, positions):
     return captured["bias"][0]
 
 
+def test_tupe_starts_as_bert_does():
+    """Normal numbers of deviation 0.02; the statistic's own is 0.02/√(2n)."""
+    torch.manual_seed(0)
+    made = TUPE(64, 4, 256, 128, first_token="tied", norm=False, relative=False)
+    for weights in (made.query.weight, made.key.weight, made.table):
+        n = weights.numel()
+        assert abs(weights.std().item() - 0.02) < 5 * 0.02 / math.sqrt(2 * n)
+
+
 @pytest.mark.parametrize("kind", ["tupe-a", "tupe-r"])
 def test_what_the_first_query_says_of_others_is_one_number(kind):
     """So no softmax notices it: θ₁ has no gradient."""
@@ -538,6 +547,14 @@ BAD = [
         lambda: reference.tupe(**MAPS, first_token="tied", norm_weight=np.ones(6)),
         ValueError,
         "norm_weight and norm_bias go together",
+    ),
+    (
+        lambda: attend(
+            *[normal(0, 2, 4, 4)] * 3,
+            reference.tupe(**MAPS, first_token="numbers", first=np.zeros((3, 2))),
+        ),
+        ValueError,
+        r"must be \[2, 2\] for 2 heads, got shape \[3, 2\]",
     ),
     (
         lambda: reference.tupe(

@@ -7,6 +7,7 @@ import torch
 
 from posedu.timing import peak_memory
 from posedu.torch import (
+    FIRE,
     T5,
     ALiBi,
     Attention,
@@ -130,8 +131,17 @@ def test_in_low_precision_the_bias_stays_wide():
     assert (out - exact).abs().max() < 2.0**-6 * exact.abs().max()
 
 
-def test_a_score_mod_looks_the_same_row_up():
-    encoding = KINDS["t5"]()
+def test_the_row_that_was_given_is_left_as_it_was():
+    q, k, v, row = (t.detach() for t in given(5, 5, dtype=torch.float32))
+    before = row.clone()
+    attend_by_distance(q, k, v, row, scale=0.5, causal=True)
+    assert torch.equal(row, before)
+
+
+@pytest.mark.parametrize("kind", ["t5", "fire"])
+def test_a_score_mod_looks_the_same_row_up(kind):
+    made = FIRE(2, threshold=9.0, later="distance", activation="relu").double()
+    encoding = made if kind == "fire" else KINDS[kind]()
     q = torch.randn(1, 2, 9, 4, dtype=DOUBLE)
     by_flex = attend(q, q, q, encoding, causal=False, route="flex")
     assert (by_flex - attend(q, q, q, encoding, causal=False)).abs().max() < 1e-13

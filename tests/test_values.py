@@ -365,11 +365,15 @@ MADE = {
     "values": lambda d: ValueRotation(
         d, layout="interleaved", turned="trailing", rotary_dim=4
     ),
+    "values, leading": lambda d: ValueRotation(
+        d, layout="half", turned="leading", rotary_dim=4
+    ),
     "gta": lambda d: GTA(d, image_dim=4),
 }
 REFERENCES = {
     "xpos": xpos(layout="half", centre=4.0, scale_base=8.0),
     "values": value_rotation(layout="interleaved", turned="trailing", rotary_dim=4),
+    "values, leading": value_rotation(layout="half", turned="leading", rotary_dim=4),
     "gta": gta(image_dim=4),
 }
 
