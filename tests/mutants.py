@@ -256,7 +256,8 @@ class Map:
         """The likeliest killers first, and whether an import executes the line.
 
         A default or a decorator stands for the body of its function; other lines that
-        an import executes, for the file. What nothing executes has none, and survives.
+        an import executes stand for the file, and so do those that nothing executes by
+        itself, as what a compiler alone reads.
         """
         by_line = self.lines[mutant.file]
         tree = ast.parse((ROOT / mutant.file).read_text("utf-8"))
@@ -266,7 +267,9 @@ class Map:
             return {name for n in numbers for name in by_line.get(n, ())}
 
         is_imported = "" in contexts(own)
-        tests = contexts(by_line if is_imported and meant == own else meant) - {""}
+        tests = contexts(meant) - {""}
+        if not tests or (is_imported and meant == own):
+            tests = contexts(by_line) - {""}
         return patient(in_turn(tests, self.seconds), self.seconds), is_imported
 
 

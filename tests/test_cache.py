@@ -311,8 +311,10 @@ def test_angles_of_several_coordinates_are_known_too(one, other):
     """Another order, base, section or layout of the same class is another map."""
     _, _, cache = filled(one.double(), positions=PLACES)
     before = cache.k
-    with pytest.raises(ValueError, match=r"keys were turned by .* anew"):
+    with pytest.raises(ValueError, match=r"keys were turned by .* anew") as refused:
         cache.move(other, torch.ones(9, 2))
+    assert f"turned by {one.turning[:99]}" in str(refused.value)
+    assert ("…" in str(refused.value)) == (len(one.turning) > 100)
     assert cache.k is before
     cache.move(one, torch.ones(9, 2))
 

@@ -372,6 +372,11 @@ def test_bad_arguments_of_the_reference(case):
         floater(**GOOD | given)
 
 
+def test_the_farthest_position_is_reached():
+    assert encoding(farthest=9).table([-9, 9]).isfinite().all()
+    assert np.isfinite(flow(smooth, np.ones(2), [3], **OPTIONS, farthest=3)).all()
+
+
 @pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize(
     "call, message",
@@ -383,7 +388,7 @@ def test_bad_arguments_of_the_reference(case):
         (lambda: encoding(flow=torch.nn.Identity()), "flow must be a Flow"),
         (lambda: encoding(start=torch.zeros(3, 4)), r"start must be \[3, 8\]"),
         (lambda: encoding(start=torch.full((3, 8), math.nan)), "start must be finite"),
-        (lambda: encoding(farthest=9).table([10]), "at most farthest = 9"),
+        (lambda: encoding(farthest=9).table([-9.5]), "at most farthest = 9"),
         (lambda: encoding().table([math.nan]), "positions must be finite"),
         (lambda: encoding(delta=9.0).table([500]), "the flow must stay below"),
         (lambda: encoding().table([0], dtype=torch.int8), "dtype must hold floats"),

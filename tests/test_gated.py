@@ -478,6 +478,8 @@ def bare(*shape):
 
 
 BAD = [
+    (lambda: reference.contextual_positions(np.array([[np.inf, np.nan]]), largest=3),
+     ValueError, "gate_logits must be finite, got inf; hide keys with mask"),
     (lambda: reference.forget_bias(np.array([0.5])),
      ValueError, "finite and at most 0, got 0.5"),
     (lambda: reference.forget_bias(np.array([-np.inf])),

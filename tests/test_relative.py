@@ -390,6 +390,11 @@ def test_a_query_alone_reads_its_own_row():
 
 Z8, Z5 = np.zeros((2, 8)), np.zeros((5, 4))
 BAD = [
+    (
+        lambda: reference.music_transformer(key_table=np.zeros(3), beyond="zero"),
+        ValueError,
+        r"key_table must be \[rows, d\] or \[heads, rows, d\], got shape \[3\]",
+    ),
     (lambda: Shaw(4, past=-1, future=0), ValueError, "past must be at least 0"),
     (lambda: Shaw(4, past=1.0, future=0), TypeError, "past must be an integer"),
     (lambda: Shaw(4, past=1, future=True), TypeError, "future must be an integer"),

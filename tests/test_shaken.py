@@ -283,6 +283,17 @@ def test_a_cast_moves_no_place(name, dtype):
     assert (rounded.long() != exact).any()
 
 
+@pytest.mark.parametrize("name", MODULES)
+def test_only_samples_are_looked_up_by_a_token_s_number(name):
+    between = torch.tensor([0.0, 0.5, 1.0], dtype=torch.float64)
+    module = MODULES[name]()
+    if module.takes_indices:
+        with pytest.raises((TypeError, ValueError), match="integers"):
+            module.place(between, **module.draw(1, 3))
+    else:
+        assert module.place(between, **module.draw(1, 3)).shape == (1, 3)
+
+
 def test_a_port_leaves_one_token_of_padding():
     hidden = wrong.cape_is_padding(10, 7)
     assert not hidden[7] and hidden[8]
