@@ -128,11 +128,15 @@ def test_equivariance_over_symbols():
     assert sp.simplify(difference) == sp.zeros(3, 2)
 
 
-def test_one_causal_layer_sees_the_earlier_tokens_as_a_set_and_two_do_not():
+def test_one_causal_layer_sees_shares_of_the_earlier_tokens_and_two_see_their_order():
+    """A multiset, up to a common factor: a set would have no shares."""
     first, second = layer(seed=1), layer(seed=2)
     x = torch.tensor(normal(3, 1, 4, 8))
-    order = torch.tensor([2, 0, 1, 3])
+    order, twice = torch.tensor([2, 0, 1, 3]), torch.tensor([0, 0, 1, 2, 3])
     close(first(x[:, order])[:, -1].detach(), first(x)[:, -1].detach())
+    assert (first(x[:, twice])[:, -1] - first(x)[:, -1]).abs().max() > 1e-3
+    doubled = torch.tensor([0, 1, 2, 3, 0, 1, 2, 3])
+    close(first(x[:, doubled])[:, -1].detach(), first(x)[:, -1].detach())
 
     def two(x):
         return second(x + first(x))[:, -1].detach()

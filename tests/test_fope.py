@@ -16,7 +16,7 @@ from posedu.numpy.attention import attend as attend_reference
 from posedu.numpy.frequencies import frequencies
 from posedu.sympy import rotary as symbolic
 from posedu.sympy.attention import attend as attend_exactly
-from posedu.torch import Attention, FoPE, KVCache, attend
+from posedu.torch import Attention, FoPE, KVCache, RoPE, attend
 from posedu.torch.rotary import kept_frequencies
 
 DOUBLE = torch.float64
@@ -290,6 +290,22 @@ def test_scores_of_grouped_queries_are_those_of_repeated_keys():
     for row in range(3):
         alone = reference.fope_scores(q[row], k[row], at[row], at[row], **options)
         np.testing.assert_allclose(grouped[row], alone, rtol=0, atol=1e-13)
+
+
+def test_it_is_rope_where_every_pair_keeps_its_own_wave():
+    """Of 8192 tokens no frequency of 8 features is zeroed; of 64 two are, to 1."""
+    x, at = torch.tensor(draw(0, 9, 8)), torch.arange(9) * 5
+    turned = RoPE(8, layout="half")(x, at)
+
+    def apart(length, c, s):
+        series = {"cos_coefficients": c, "sin_coefficients": s}
+        given = {name: torch.tensor(t) for name, t in series.items()}
+        module = fope(8, length=length, coefficients=None, **given)
+        return (module(x, at) - turned).abs().max()
+
+    own, two = np.eye(4), np.eye(2)
+    assert apart(8192, own, own) < 1e-14
+    assert min(apart(8192, 1.2 * own, 0.8 * own), apart(64, two, two)) > 0.01
 
 
 def test_the_paper_s_scores_are_relative_and_the_code_s_are_not():

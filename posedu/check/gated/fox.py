@@ -672,7 +672,7 @@ Predict first: where is $c$ after a thousand tokens?
     misconceptions=(
         Misconception(
             "The bias starts at 5",
-            "That is one port's choice: gates of 0.993, and half is forgotten after "
+            "That is x-transformers' choice: gates of 0.993, and half is forgotten after "
             "103 tokens. Where does the paper start, and how much is a gate then?",
             lambda x, weight: _start(x, weight, 5.0).cumsum(0),
         ),
