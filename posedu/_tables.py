@@ -20,6 +20,10 @@ class Table:
         """The head, then the rows."""
         raise NotImplementedError
 
+    def words(self) -> frozenset[str]:
+        """The heads of columns of words, which a narrow page may break into lines."""
+        return frozenset()
+
     def __str__(self) -> str:
         rows = list(self.rows())
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -32,8 +36,14 @@ class Table:
     def _repr_html_(self) -> str:
         head, *rows = self.rows()
         cells = "".join(f'<th scope="col">{html.escape(c)}</th>' for c in head)
+        kinds = [' class="posedu-words"' if c in self.words() else "" for c in head]
         body = "".join(
-            "<tr>" + "".join(f"<td>{html.escape(c)}</td>" for c in row) + "</tr>"
+            "<tr>"
+            + "".join(
+                f"<td{kind}>{html.escape(c)}</td>"
+                for kind, c in zip(kinds, row, strict=True)
+            )
+            + "</tr>"
             for row in rows
         )
         return (
