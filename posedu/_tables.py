@@ -20,6 +20,10 @@ class Table:
         """The head, then the rows."""
         raise NotImplementedError
 
+    def words(self) -> frozenset[str]:
+        """The heads of columns of words, which a narrow page may break into lines."""
+        return frozenset()
+
     def __str__(self) -> str:
         rows = list(self.rows())
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -32,8 +36,9 @@ class Table:
     def _repr_html_(self) -> str:
         head, *rows = self.rows()
         cells = "".join(f'<th scope="col">{html.escape(c)}</th>' for c in head)
+        words = [name in self.words() for name in head]
         body = "".join(
-            "<tr>" + "".join(f"<td>{html.escape(c)}</td>" for c in row) + "</tr>"
+            f"<tr>{''.join(_cell(*c) for c in zip(row, words, strict=True))}</tr>"
             for row in rows
         )
         return (
@@ -44,6 +49,14 @@ class Table:
     def under(self, line: str) -> "Folded":
         """The table folded under a line that says what came out."""
         return Folded(line, self)
+
+
+def _cell(text: str, words: bool) -> str:
+    """A cell; one of words may also be broken where a name has an underscore."""
+    shown = html.escape(text)
+    if not words:
+        return f"<td>{shown}</td>"
+    return f'<td class="posedu-words">{shown.replace("_", "_<wbr>")}</td>'
 
 
 @dataclass(frozen=True)

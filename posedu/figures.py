@@ -9,7 +9,7 @@ which says what is seen, are required.
 import html
 import io
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -130,6 +130,10 @@ class _Columns(Table):
 
     text: str
     columns: Mapping[str, Sequence[str]]
+    wrapped: frozenset[str] = frozenset()
+
+    def words(self) -> frozenset[str]:
+        return self.wrapped
 
     def caption(self) -> str:
         return self.text
@@ -144,16 +148,19 @@ def table(
     *,
     caption: str,
     formats: Mapping[str, str] = NO_FORMATS,
+    words: Collection[str] = (),
 ) -> Table:
     """Results as a table: a caption that states what they say, and named columns.
 
-    ``formats`` has for a column what Python's ``format`` takes, such as ``".2f"``.
+    ``formats`` has for a column what Python's ``format`` takes, such as ``".2f"``;
+    ``words`` names columns of words, which may be broken into lines where numbers stand
+    in one.
 
     Raises
     ------
     ValueError
         Without a caption or columns, for columns of unequal lengths, or for a format
-        of a column that there is not.
+        or words of a column that there is not.
     """
     lengths = {name: len(cells) for name, cells in columns.items()}
     if not caption.strip() or len(set(lengths.values())) != 1:
@@ -162,11 +169,13 @@ def table(
         )
     if unknown := [*(formats.keys() - columns.keys())]:
         raise ValueError(f"formats for {unknown}, which are not among {[*columns]}")
+    if unknown := [*({*words} - columns.keys())]:
+        raise ValueError(f"words in {unknown}, which are not among {[*columns]}")
     cells = {
         name: [format(cell, formats.get(name, "")) for cell in values]
         for name, values in columns.items()
     }
-    return _Columns(caption, cells)
+    return _Columns(caption, cells, frozenset(words))
 
 
 def curves(

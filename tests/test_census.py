@@ -1,6 +1,7 @@
 """What the census says of families is whole, and agrees with what else is known."""
 
 import json
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,9 @@ OTHER_BASE = {
     "musicflamingo": 1e4,
 }
 """Of families whose base is not the one that ``families.json`` has."""
+PATTERNS = tomllib.loads((DATA.parent / "layers.toml").read_text("utf-8"))["pattern"]
+EACH, ONE = (p for p in PATTERNS if "base" in p["name"])
+"""Families with a base for each type of layer, and with one base for all."""
 
 
 def folders(rows):
@@ -106,3 +110,24 @@ def test_another_base_would_be_seen(name, base, monkeypatch):
     (row,) = [row for row in ANSWERED if row["family"] == name]
     with pytest.raises(AssertionError):
         test_bases_agree_with_those_of_the_code(row)
+
+
+def several_bases(row):
+    """Whether geometric series of several bases turn in it."""
+    return len({layer["base"] for layer in turning(row)} - {None}) > 1
+
+
+@pytest.mark.parametrize("folder", sorted({*EACH["default"]} - {"dots3_note"}))
+def test_families_said_to_have_a_base_for_each_type_of_layer_do(folder):
+    """All but dots3_note, whose larger one is YaRN's and leaves no series."""
+    assert any(several_bases(row) for row in ANSWERED if row["folder"] == folder)
+
+
+@pytest.mark.parametrize("folder", EACH["configured"] + ONE["default"])
+def test_families_said_to_have_one_base_by_default_do(folder):
+    assert not any(several_bases(row) for row in ANSWERED if row["folder"] == folder)
+
+
+def test_no_whole_model_of_several_bases_is_forgotten():
+    whole = folders(r for r in ANSWERED if several_bases(r) and not r["alone"])
+    assert whole <= {*EACH["default"], "lfm3_vl"}

@@ -254,6 +254,25 @@ def test_a_small_model_has_what_models_want():
     assert np.isscalar(less.hidden_size)
 
 
+class ByLayer(Configuration):
+    """As transformers has one: what differs by layer is not said of all of them."""
+
+    def __getattribute__(self, name):
+        if name in super().__getattribute__("__dict__").get("by_layer", ()):
+            raise RuntimeError(f"'{name}' is a per-layer attribute")
+        return super().__getattribute__(name)
+
+
+def test_a_small_model_keeps_widths_that_differ_by_layer():
+    """288 would be what features and heads say where no width is stated."""
+    stated = dict(hidden_size=2304, num_attention_heads=8, head_dim=256)
+    less = small(ByLayer(by_layer=("head_dim",), **stated))
+    assert vars(less)["head_dim"] == 256
+    assert less.hidden_size == 4 * 256
+    stated |= dict(head_dim=None)
+    assert small(Configuration(**stated)).head_dim == 288
+
+
 def test_all_coordinates_of_a_picture_are_asked(parts):
     """A table of as many columns as coordinates have, one after the other."""
     angles = "(position_ids[..., None].float() * self.inv_freq).flatten(-2)"

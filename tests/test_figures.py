@@ -158,6 +158,14 @@ def test_a_table_says_what_it_shows():
     assert "&lt;eager&gt;" in shown._repr_html_() and "Eager is first." in str(shown)
 
 
+def test_words_in_a_table_may_be_broken_and_numbers_may_not():
+    names = {"of": ["gptj, gpt_oss"], "bits": ["2.21 ± 0.07"]}
+    table = figures.table(names, caption="Two.", words=("of",))
+    shown = table._repr_html_()
+    assert '<td class="posedu-words">gptj, gpt_<wbr>oss</td>' in shown
+    assert "<td>2.21 ± 0.07</td>" in shown and "gptj, gpt_oss" in str(table)
+
+
 @pytest.mark.parametrize(
     ("columns", "options", "said"),
     [
@@ -165,6 +173,7 @@ def test_a_table_says_what_it_shows():
         ({}, {"caption": "None."}, "columns"),
         ({"a": [1], "b": []}, {"caption": "Two."}, "'b': 0"),
         ({"a": [1]}, {"caption": "One.", "formats": {"b": ""}}, r"\['b'\]"),
+        ({"a": [1]}, {"caption": "One.", "words": ("b",)}, r"words in \['b'\]"),
     ],
 )
 def test_a_table_without_words_or_of_unequal_columns_is_refused(columns, options, said):

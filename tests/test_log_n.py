@@ -170,7 +170,7 @@ def test_the_data_on_models_say_what_can_be_computed():
     for pattern in patterns:
         named = pattern["default"] + pattern["configured"]
         assert len(set(named)) == len(named) > 0 and pattern["rule"]
-    none, fourth, recurrent, learned, _ = patterns
+    none, fourth, recurrent, learned, *_ = patterns
     assert len(none["default"] + fourth["default"]) == 14
     assert len(none["configured"] + recurrent["configured"]) == 5
     assert len(recurrent["default"] + learned["default"]) == 4

@@ -374,6 +374,26 @@ def test_at_a_glance_without_scripts_is_whole(address, chromium):
     context.close()
 
 
+def test_a_type_of_model_is_looked_up_in_the_census(address, chromium):
+    """Folded at first; a search opens what it narrows down, which fits a phone."""
+    context = chromium.new_context(viewport={"width": 390, "height": 844})
+    tab, faults = open_page(context, address, "book/practice/census.html")
+    rows = tab.locator(".posedu-filtered tbody tr:visible")
+    assert rows.count() == 0
+    tab.get_by_label("Contains").fill("gpt_oss")
+    assert rows.all_inner_texts() == [
+        "gpt_oss\twhole\thalf, no series, 64 columns of 64"
+    ]
+    asked = len(json.loads((ROOT / "book/data/census.json").read_text("utf-8"))["rows"])
+    assert tab.get_by_role("status").inner_text() == f"1 of {asked}"
+    tab.get_by_role("button", name="Show all").click()
+    rows.nth(asked - 1).wait_for()
+    beyond = "e => Math.max(...e.map((x) => x.scrollWidth - x.clientWidth))"
+    assert tab.locator(".cell_output").evaluate_all(beyond) <= 0
+    assert faults == []
+    context.close()
+
+
 def test_statements_are_narrowed_down_to_what_is_wrong_of_one_family(address, chromium):
     met = statements.statements(ROOT)
     wrong = [s for s in met if s["verdict"] == "wrong"]

@@ -6,6 +6,7 @@ import re
 import numpy as np
 import pytest
 from docutils import nodes
+from docutils.utils import new_document
 
 from posedu.catalog import CATALOG
 from posedu.numpy.absolute import sinusoidal
@@ -13,7 +14,7 @@ from posedu.numpy.attention import causal_mask, steps
 from posedu.numpy.bias import alibi
 from posedu.numpy.frequencies import frequencies
 from posedu.numpy.rotary import rope
-from posedu_book.filters import filtered
+from posedu_book.filters import filtered, search_cell
 from posedu_book.markup import table
 from posedu_book.notebooks import ROOT
 from posedu_book.statements import VERDICTS, by_record, reference, statements
@@ -322,3 +323,16 @@ def test_controls_count_the_rows_of_all_tables():
     assert "posedu-filtered" in script.astext()
     with pytest.raises(ValueError, match="shorter"):
         filtered(tables, kinds[1:], {})
+
+
+def test_a_cell_that_says_so_has_its_tables_searched():
+    document = new_document("page")
+    cells = [
+        nodes.container("", classes=["cell", *tags]) for tags in ([], ["tag_searched"])
+    ]
+    document += cells
+    search_cell(None, document)
+    plain, controls, searched, script = document.children
+    assert "posedu-filtered" not in plain["classes"]
+    assert "posedu-filtered" in searched["classes"]
+    assert 'type="search"' in controls.astext() and "<script" in script.astext()

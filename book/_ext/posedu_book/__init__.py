@@ -3,9 +3,9 @@
 import gc
 
 PARTS = (
-    *("beside", "catalog", "claims", "entries", "exercises", "folds", "home"),
-    *("in_code", "light", "notation", "pages", "questions", "reading", "served"),
-    *("sliders", "statements", "status", "tags", "timings", "ways"),
+    *("beside", "catalog", "claims", "entries", "exercises", "filters", "folds"),
+    *("home", "in_code", "light", "notation", "pages", "questions", "reading"),
+    *("served", "sliders", "statements", "status", "tags", "timings", "ways"),
 )
 
 

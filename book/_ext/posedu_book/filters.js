@@ -2,6 +2,7 @@
   const form = document.querySelector(".posedu-filters");
   const rows = [...document.querySelectorAll(".posedu-filtered tbody tr")];
   const find = (selector) => form.querySelector(selector);
+  const fold = rows[0]?.closest("details");
 
   function narrow() {
     const text = find("input").value.trim().toLowerCase();
@@ -14,8 +15,12 @@
     find("output").value = `${shown} of ${rows.length}`;
   }
 
-  form.addEventListener("input", narrow);
+  form.addEventListener("input", () => {
+    narrow();
+    if (fold) fold.open = true;
+  });
   form.addEventListener("reset", () => setTimeout(narrow));
   form.addEventListener("submit", (event) => event.preventDefault());
+  narrow();
   form.hidden = false;
 })();

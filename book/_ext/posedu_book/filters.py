@@ -1,8 +1,13 @@
-"""What narrows tables down, where scripts run: a search, and choices."""
+"""What narrows tables down, where scripts run: a search, and choices.
+
+The tables that a cell shows have the search if the cell has the tag ``searched``.
+"""
 
 from docutils import nodes
 
 from posedu_book.markup import asset
+
+TAG = "tag_searched"  # as a cell of that tag is classed
 
 
 def filtered(tables, kinds, questions):
@@ -16,6 +21,20 @@ def filtered(tables, kinds, questions):
         row["classes"] = [f"{question}-{answer}" for question, answer in found]
     for table in tables:
         table["classes"].append("posedu-filtered")
+    return _around(kinds, questions)
+
+
+def search_cell(app, doctree):
+    """Have the tables of a cell searched, if one says so; the script counts rows."""
+    for cell in list(doctree.findall(nodes.container)):
+        if TAG in cell["classes"]:
+            controls, script = _around([], {})
+            cell["classes"].append("posedu-filtered")
+            place = cell.parent.index(cell)
+            cell.parent[place : place + 1] = [controls, cell, script]
+
+
+def _around(kinds, questions):
     controls = asset("filters.css") + _form(kinds, questions)
     script = asset("filters.js")
     return [nodes.raw("", html, format="html") for html in (controls, script)]
@@ -40,3 +59,8 @@ def _choice(question, label, pairs):
         f'<label>{label} <select name="{question}" autocomplete="off">'
         f'<option value="">any</option>{options}</select></label>'
     )
+
+
+def setup(app):
+    """Register the event, before cells are folded."""
+    app.connect("doctree-read", search_cell, priority=800)

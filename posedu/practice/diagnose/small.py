@@ -82,6 +82,9 @@ def _narrow(config: Any) -> None:
         return
     own = getattr(config, heads)
     each = _whole(config, "head_dim") or getattr(config, width) // own
+    stated = vars(config).get("head_dim")
+    if stated and isinstance(stated, int):  # also where some layers have another
+        each = stated
     few = min(HEADS, own)
     if keys is not None:
         setattr(config, keys, max(1, few * getattr(config, keys) // own))
@@ -90,7 +93,7 @@ def _narrow(config: Any) -> None:
             setattr(config, name, few)
     setattr(config, heads, few)
     setattr(config, width, few * each)
-    if "head_dim" in vars(config) and not _whole(config, "head_dim"):
+    if "head_dim" in vars(config) and not stated:
         config.head_dim = each
     if hasattr(config, "initializer_range"):
         config.initializer_range = (few * each) ** -0.5
