@@ -29,6 +29,7 @@ from posedu.torch import (
     Sinusoidal,
     Transformer,
 )
+from posedu.torch.absolute import tables
 
 ENDS = ("raise", "zero", "clip")
 MAKERS = {
@@ -399,6 +400,19 @@ def test_symbols_in_layers_that_forget():
 
 X4 = np.ones((3, 4))
 T4 = dict(table=np.ones((5, 4)), beyond="raise")
+
+
+def test_positions_of_a_list_are_put_where_the_table_is(monkeypatch):
+    made = []
+    monkeypatch.setattr(
+        tables, "from_list", lambda p, device: made.append(device) or torch.tensor(p)
+    )
+    module = Random(4, 5)
+    module.vectors([0, 1])
+    module.vectors([0, 1], device="cpu:0")
+    assert made == [module.table.device, "cpu:0"]
+
+
 REFUSED = {
     "before the first row": (
         lambda: Random(4, 5)(torch.zeros(2, 4), torch.tensor([-1, 0])),

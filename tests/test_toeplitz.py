@@ -147,6 +147,14 @@ def test_a_score_mod_looks_the_same_row_up(kind):
     assert (by_flex - attend(q, q, q, encoding, causal=False)).abs().max() < 1e-13
 
 
+@pytest.mark.parametrize(("queries", "keys"), [(1, 5), (4, 4), (3, 7)])
+def test_what_a_compiler_reads_is_the_same_matrix(queries, keys, monkeypatch):
+    row = torch.randn(2, queries + keys - 1)
+    expected = toeplitz.toeplitz(row, keys)
+    monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
+    assert torch.equal(toeplitz.toeplitz(row, keys), expected)
+
+
 SIZES = [(1, 1), (1, 5), (4, 4), (3, 7)]
 
 
