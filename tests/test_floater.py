@@ -372,6 +372,13 @@ def test_bad_arguments_of_the_reference(case):
         floater(**GOOD | given)
 
 
+def test_five_steps_are_taken_where_none_are_said():
+    given = {n: option for n, option in OPTIONS.items() if n != "steps"}
+    found = flow(smooth, np.ones(2), [2.5], **given)
+    assert np.array_equal(found, flow(smooth, np.ones(2), [2.5], **given, steps=5))
+    assert FLOATER(2, 4, **given).steps == 5
+
+
 def test_the_farthest_position_is_reached():
     assert encoding(farthest=9).table([-9, 9]).isfinite().all()
     assert np.isfinite(flow(smooth, np.ones(2), [3], **OPTIONS, farthest=3)).all()

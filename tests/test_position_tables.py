@@ -360,6 +360,9 @@ def test_random_tables_are_kept_and_not_trained():
     assert torch.equal(module.table, same.table)
     assert not torch.equal(module.table, other.table)
     assert list(module.parameters()) == [] and "table" in module.state_dict()
+    assert abs(Random(50, 400).table.std() - 1) < 5 / math.sqrt(2 * 50 * 400)
+    most = torch.finfo(torch.float32).max / 16
+    assert Random(4, 5, std=most).table.isfinite().all()
     assert torch.equal(copy.deepcopy(module).table, module.table)
     assert module.half().table.dtype == torch.float16
 

@@ -264,6 +264,11 @@ def test_inkling_adds_a_mixture_of_profiles(positions, causal, floor, limit):
         np.testing.assert_allclose(out, wanted, rtol=0, atol=1e-13)
 
 
+def test_inkling_has_sixteen_profiles_of_1024_distances():
+    made = Inkling(2, 8, divisor="width")
+    assert made.profiles.shape == (16, 1024) and made.r_proj.out_features == 2 * 16
+
+
 def test_the_temperature_of_inkling_2():
     """1 + 0.1 ln max(1, (i + 1)/128000), its configuration's numbers."""
     options = dict(floor=128000, alpha=0.1)

@@ -92,6 +92,9 @@ def test_each_axis_has_as_many_pairs_as_its_section_says(sharing):
     sections, order = sharing
     axes = rotary.m_rope_axes(sections, order=order)
     assert np.bincount(axes, minlength=len(sections)).tolist() == list(sections)
+    usual = rotary.m_rope_frequencies(sections, order=order)
+    given = rotary.m_rope_frequencies(sections, order=order, base=10000.0)
+    assert np.array_equal(usual, given)
     f = rotary.m_rope_frequencies(sections, order=order, base=100.0)
     assert np.array_equal(f.argmax(-1), axes) and ((f > 0).sum(-1) == 1).all()
     np.testing.assert_allclose(

@@ -288,6 +288,9 @@ def test_tupe_starts_as_bert_does():
     """Normal numbers of deviation 0.02; the statistic's own is 0.02/√(2n)."""
     torch.manual_seed(0)
     made = TUPE(64, 4, 256, 128, first_token="tied", norm=False, relative=False)
+    assert TUPE(2, 1, 5, 3, first_token="tied", norm=False, relative=False).table[
+        0
+    ].shape == (5,)
     for weights in (made.query.weight, made.key.weight, made.table):
         n = weights.numel()
         assert abs(weights.std().item() - 0.02) < 5 * 0.02 / math.sqrt(2 * n)
