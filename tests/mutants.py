@@ -413,7 +413,7 @@ class Patched:
         self.functions = defaultdict(list)
         gc.unfreeze()  # conftest.py froze what the tests import
         for found in gc.get_objects():
-            if isinstance(found, FunctionType) and found.__code__.co_filename in paths:
+            if type(found) is FunctionType and found.__code__.co_filename in paths:
                 self.functions[found.__code__.co_filename].append(found)
         gc.freeze()
 
