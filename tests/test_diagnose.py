@@ -230,6 +230,24 @@ def test_a_model_that_is_as_its_configuration_says():
     )
 
 
+UNREAD = {"model_type": "mine", "rope_theta": 500_000.0}
+"""What is missing is the width of a head."""
+
+
+def test_a_configuration_that_cannot_be_read_is_no_agreement():
+    found = diagnose(Tiny(config=UNREAD), behaviour=False)
+    assert not found.ok and not found.faults
+    why = "its configuration could not be read: head_dim is needed"
+    assert f"not compared: {why}" in str(found)
+    assert as_json(found)["uncompared"].startswith(why)
+
+
+def test_a_model_without_a_configuration_is_said_to_have_none():
+    found = diagnose(Tiny(), behaviour=False)
+    assert found.ok and found.said() == ["not compared: the model has no configuration"]
+    assert "not compared" not in str(diagnose(Tiny(), config=CONFIG))
+
+
 BROKEN = {
     "layout": (dict(layout="interleaved"), "layout"),
     "base lost": (dict(base=10_000.0), "base"),
@@ -488,6 +506,30 @@ def test_in_other_dtypes(dtype):
     assert np.abs(found.frequencies - omega[: len(visible)]).max() < 4e-3
 
 
+class Upcast(Tiny):
+    """Logits of float32, as many a model returns, of features of 16 bits."""
+
+    def forward(self, input_ids, attention_mask=None, position_ids=None, **more):
+        found = super().forward(input_ids, attention_mask, position_ids, **more)
+        found["logits"] = found.logits.float()
+        return found
+
+
+@pytest.mark.parametrize("made", [Tiny, Upcast])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_outputs_of_16_bits_tell_nothing(dtype, made):
+    """A bound of 4096 roundoffs would pass whatever comes out."""
+    model = made().to(dtype)
+    for layer in model.layers:
+        layer.omega = 5e5 ** (-torch.arange(0, 32, 2).float() / 32)
+    found = diagnose(model)
+    assert found.ok and "note (16 bits): all layers" in str(found)
+    packed = next(trial for trial in found.trials if trial.name == "packed")
+    assert packed.ok is None and "give the model in float32" in packed.why
+    assert {trial.ok for trial in found.trials} == {None}
+    assert diagnose(model.float()).trials[-1].ok is False  # packed
+
+
 def test_a_cast_of_the_model_that_casts_its_frequencies():
     said = diagnose(Tiny().bfloat16(), behaviour=False)
     assert names(said) == ["coarse buffer", "coarse buffer"]
@@ -596,6 +638,10 @@ def wrong():
     return Tiny(config=CONFIG, layout="interleaved")
 
 
+def unread():
+    return Tiny(config=UNREAD)
+
+
 def nothing():
     return 3
 
@@ -616,7 +662,11 @@ def test_at_the_command_line(capsys):
     assert "fault (layout)" in capsys.readouterr().out
     assert main([f"{here}:wrong", "--json"]) == 1
     assert json.loads(capsys.readouterr().out)["layers"][0]["layout"] == "interleaved"
+    assert main([f"{here}:unread"]) == 2
+    assert "not compared: its configuration" in capsys.readouterr().out
     for target, why in (
+        ("mm", "mm: neither a file or folder nor package.module:function"),
+        ("/nonexist", "neither a file or folder nor package.module:function"),
         (f"{here}:nothing", "must return a torch.nn.Module"),
         (f"{here}:missing", "missing"),
         ("no_such_module:make", "no_such_module"),
@@ -644,6 +694,14 @@ class Configuration:
 
     def to_dict(self):
         return vars(self)
+
+
+def test_a_small_model_is_of_float32_whatever_the_file_says():
+    part = Configuration(dtype="float16", torch_dtype=torch.float16)
+    less = small(Configuration(dtype=torch.bfloat16, part=part))
+    assert less.dtype == less.part.dtype == less.part.torch_dtype == torch.float32
+    assert part.dtype == "float16"
+    assert small(Configuration(dtype=None)).dtype is None
 
 
 def test_a_small_model_turns_its_heads_as_the_large_one():

@@ -77,7 +77,8 @@ def diagnose(
     model
         Any module whose attention is ``scaled_dot_product_attention`` or a product of
         batches of matrices. It is run on its own device in its own dtype, without
-        gradients, and left as it was.
+        gradients, and left as it was. In 16 bits slow pairs are not seen, and outputs
+        are not compared: give it in float32 (``model.float()``).
     config
         What it should do: anything that :func:`posedu.practice.read_rope` reads.
         Default: the model's own ``config``, if it has one.
@@ -102,7 +103,8 @@ def diagnose(
     at = list(positions)
     if at[:2] != [0, 1] or at != sorted(set(at)):
         raise ValueError(f"positions must rise from 0 and 1, got {at}")
-    reading = _reading(getattr(model, "config", None) if config is None else config)
+    said = getattr(model, "config", None) if config is None else config
+    reading, unread = _reading(said)
     at = [p for p in at if p < _longest(reading)]
     tried: list[Trial] = []
     parts: list[Finding] = []
@@ -114,7 +116,8 @@ def diagnose(
             calls = _in_a_row(model, given, [p for p in at if p < 300])
         layers = [_layer(number, of, reading) for number, of in enumerate(calls)]
         if behaviour:
-            tried = list(trials(model, given, far=max(calls[0]) // 2))
+            eps = max(layer.query.eps for layer in layers)
+            tried = list(trials(model, given, max(calls[0]) // 2, eps))
     except Refused as why:
         layers = _parts(alone(model, at, ROWS, _axes(reading)), reading)
         if not layers:
@@ -131,17 +134,18 @@ def diagnose(
             *of_unfilled(dict(model.named_buffers()), {*model.state_dict()}, reading),
             *findings(layers, tried, reading),
         ),
+        unread,
     )
 
 
-def _reading(config: object | None) -> Reading | None:
-    """What a configuration says, if it says something that can be read."""
+def _reading(config: object | None) -> tuple[Reading | None, str]:
+    """What a configuration says, or why it cannot be read; neither if there is none."""
     if config is None:
-        return None
+        return None, ""
     try:
-        return read_rope(config)
-    except (ConfigError, TypeError):
-        return None
+        return read_rope(config), ""
+    except (ConfigError, TypeError) as error:
+        return None, " ".join(str(error).split()) or type(error).__name__
 
 
 def _axes(reading: Reading | None) -> int:

@@ -8,13 +8,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import nn
 
 from posedu.practice.diagnose import Refused, as_json, diagnose, small
 
+NEITHER = "neither a file or folder nor package.module:function"
+
 
 def load(target: str, *, weights: bool) -> nn.Module:
-    """The model of ``package.module:function``, or of a configuration.
+    """The model of ``package.module:function``; or of a configuration, in float32.
 
     Code that lies in a folder is not run.
 
@@ -36,20 +39,23 @@ def load(target: str, *, weights: bool) -> nn.Module:
     try:
         from transformers import AutoConfig, AutoModel, AutoModelForCausalLM
     except ImportError:
-        raise Refused("reading a model from files needs transformers") from None
+        raise Refused(
+            "reading a model from files needs transformers"
+            if Path(target).exists()
+            else NEITHER
+        ) from None
     here: dict[str, Any] = dict(local_files_only=True, trust_remote_code=False)
     try:
         if weights:
-            return AutoModelForCausalLM.from_pretrained(target, **here)
+            return AutoModelForCausalLM.from_pretrained(
+                target, dtype=torch.float32, **here
+            )
         config = small(AutoConfig.from_pretrained(target, **here))
         known = type(config) in AutoModelForCausalLM._model_mapping
         return (AutoModelForCausalLM if known else AutoModel).from_config(config)
     except Exception as error:  # whatever transformers says of a stranger's file
         if not Path(target).exists():
-            raise Refused(
-                "there is no such file or folder, and no model of that name on this "
-                "machine"
-            ) from error
+            raise Refused(f"{NEITHER}, nor a model on this machine") from error
         raise Refused(_said(error)) from error
 
 
@@ -60,7 +66,10 @@ def _said(error: BaseException) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the report; 2 if there is none, 1 if it has a fault."""
+    """Print the report; 1 if it has a fault, 2 if something could not be read.
+
+    That is the target, or a configuration that the model has.
+    """
     parser = argparse.ArgumentParser(
         prog="python -m posedu.practice.diagnose",
         description="Measure what a model does with positions.",
@@ -71,7 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "a configuration of transformers, of which a small one is made",
     )
     parser.add_argument(
-        "--weights", action="store_true", help="load the folder's model as it is"
+        "--weights", action="store_true", help="load the folder's model, in float32"
     )
     parser.add_argument("--json", action="store_true", help="for machines")
     options = parser.parse_args(arguments)
@@ -81,7 +90,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"{options.target}: {error}", file=sys.stderr)
         return 2
     print(json.dumps(as_json(found)) if options.json else found)
-    return 0 if found.ok else 1
+    return 1 if found.faults else 0 if found.ok else 2
 
 
 if __name__ == "__main__":

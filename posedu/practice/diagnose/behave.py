@@ -40,13 +40,16 @@ class Trial:
         return None if self.differs is None else self.differs <= self.bound
 
 
-def trials(model: nn.Module, inputs: Inputs, far: int) -> Iterator[Trial]:
-    """All of them, on tokens at positions up to ``far`` and a few."""
+def trials(model: nn.Module, inputs: Inputs, far: int, eps: float) -> Iterator[Trial]:
+    """All of them, on tokens at positions up to ``far`` and a few.
+
+    ``eps`` is that of the dtype in which attention is given its features.
+    """
     with evaluating(model):
-        yield from _trials(model, inputs, far)
+        yield from _trials(model, inputs, far, eps)
 
 
-def _trials(model: nn.Module, inputs: Inputs, far: int) -> Iterator[Trial]:
+def _trials(model: nn.Module, inputs: Inputs, far: int, eps: float) -> Iterator[Trial]:
     tokens = some_tokens(model, ROWS, LENGTH, seed=1)
     tried: dict[str, Callable[[], tuple[Tensor, Tensor]]] = {
         "elsewhere": lambda: _elsewhere(model, inputs, tokens, far),
@@ -61,11 +64,16 @@ def _trials(model: nn.Module, inputs: Inputs, far: int) -> Iterator[Trial]:
             if here.shape != there.shape:
                 shapes = [list(x.shape) for x in (here, there)]
                 raise Refused(f"outputs of shapes {shapes} cannot be compared")
+            bound = ROUNDOFFS * max(eps, torch.finfo(here.dtype).eps)
+            if bound > 1:
+                raise Refused(
+                    "16 bits are too coarse to tell: give the model in float32, as "
+                    "model.float()"
+                )
         except Exception as error:  # whatever a stranger's model says of the inputs
             said = str(error).strip().splitlines() or [type(error).__name__]
             yield Trial(name, None, 0.0, said[0])
             continue
-        bound = ROUNDOFFS * torch.finfo(here.dtype).eps
         difference = (here.double() - there.double()).abs().max()
         size = here.double().abs().max()
         yield Trial(name, float(difference / size.clamp(min=1e-30)), bound)

@@ -16,6 +16,7 @@ from posedu.practice.rope import Reading, Rope
 
 FAULT, NOTE = "fault", "note"
 COARSE = 1e-3  # of a cosine: far above float32's roundoff, half of bfloat16's
+SIXTEEN = 1e-4  # below the roundoff of numbers of 16 bits, above that of float32
 
 
 @dataclass(frozen=True)
@@ -67,6 +68,8 @@ class Diagnosis(Table):
         How it behaves as a whole.
     findings
         In words, faults first.
+    unread
+        Why its configuration could not be read, empty if it could or there is none.
     """
 
     model: str
@@ -74,6 +77,7 @@ class Diagnosis(Table):
     reading: Reading | None = None
     trials: tuple[Trial, ...] = ()
     findings: tuple[Finding, ...] = field(default=())
+    unread: str = ""
 
     @property
     def faults(self) -> list[Finding]:
@@ -82,8 +86,15 @@ class Diagnosis(Table):
 
     @property
     def ok(self) -> bool:
-        """Whether there are none."""
-        return not self.faults
+        """Whether there are none, and no configuration that could not be read."""
+        return not self.faults and not self.unread
+
+    @property
+    def uncompared(self) -> str:
+        """Why nothing was compared with a configuration, empty if it was."""
+        if self.unread:
+            return f"its configuration could not be read: {self.unread}"
+        return "" if self.reading else "the model has no configuration"
 
     def caption(self) -> str:
         """Of which model."""
@@ -101,8 +112,9 @@ class Diagnosis(Table):
             yield who, *cells
 
     def said(self) -> list[str]:
-        """Findings, and how each trial went, a line each."""
-        return [*map(str, self.findings), *map(_told, self.trials)]
+        """Findings, what was not compared, and how each trial went, a line each."""
+        why = [f"not compared: {self.uncompared}"] if self.uncompared else []
+        return [*map(str, self.findings), *why, *map(_told, self.trials)]
 
     def __str__(self) -> str:
         return "\n".join((super().__str__(), *self.said()))
@@ -128,6 +140,7 @@ def as_json(diagnosis: Diagnosis) -> dict[str, Any]:
         ],
         "trials": [vars(trial) for trial in diagnosis.trials],
         "findings": [vars(finding) for finding in diagnosis.findings],
+        "uncompared": diagnosis.uncompared,
     }
 
 
@@ -261,6 +274,14 @@ def _of_layer(layer: Layer) -> Iterator[Finding]:
             "on the meta device are in no checkpoint.",
         )
         return
+    if max(q.eps, k.eps) > SIXTEEN:
+        yield Finding(
+            NOTE,
+            "16 bits",
+            "queries and keys are numbers of 16 bits: slow pairs are taken for still "
+            "ones.",
+            "Give the model in float32, as model.float().",
+        )
     if q.unexplained or k.unexplained:
         yield Finding(
             NOTE,

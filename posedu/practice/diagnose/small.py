@@ -4,6 +4,8 @@ import copy
 from collections.abc import Mapping
 from typing import Any
 
+import torch
+
 LAYERS = (
     *("num_hidden_layers", "n_layer", "n_layers", "num_layers"),
     *("encoder_layers", "decoder_layers", "depth"),
@@ -40,7 +42,8 @@ def small(config: Any, *, layers: int | None = 4) -> Any:
     """A copy of which a model is small, and turns its heads as the original does.
 
     Heads keep their width. Weights are as large as scores of order 1 want, so that an
-    output shows what attention does.
+    output shows what attention does. A dtype that it names becomes float32: fewer bits
+    would hide slow pairs.
 
     Parameters
     ----------
@@ -63,6 +66,9 @@ def _parts(config: Any) -> list[Any]:
 
 
 def _narrow(config: Any) -> None:
+    for name in ("dtype", "torch_dtype"):
+        if vars(config).get(name) is not None:
+            setattr(config, name, torch.float32)
     for name, most in SMALL.items():
         if (_whole(config, name) or 0) > most:
             setattr(config, name, most)
