@@ -15,6 +15,11 @@ def page(open_page):
     return open_page(FRAGMENTS["layouts"])
 
 
+def test_it_opens_on_what_its_page_converts(page):
+    """Meta's code turns neighbours, that of transformers halves."""
+    assert read(page)["chosen"] == ["interleaved", "half", "16"]
+
+
 @pytest.mark.parametrize("width", layouts.WIDTHS)
 def test_every_choice_draws_what_the_conversion_says(page, width):
     page.locator("select[name=width]").select_option(width)

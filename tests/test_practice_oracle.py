@@ -360,6 +360,94 @@ def test_hostile_kernels_are_wrong_and_no_error_of_ours(fault, remembered):
     assert "\n" not in verdict.says and "layout=half" in verdict.says
 
 
+def lines(q, k, v, positions, causal, bias=-1.0, by_positions=False):
+    """ALiBi with geometric slopes, as one would write it."""
+    n, heads = q.shape[2], torch.arange(q.shape[1]).to(q)
+    k, v = (t.repeat_interleave(q.shape[1] // k.shape[1], 1) for t in (k, v))
+    m = 2.0 ** (-8 * (heads + 1) / len(heads))[:, None, None]
+    at = positions if by_positions else torch.arange(n).expand(positions.shape)
+    far = (positions[:, None, :, None] - positions[:, None, None, :]).abs()
+    scores = q @ k.mT / q.shape[-1] ** 0.5 + bias * m * far
+    if causal:
+        later = at[:, None, :, None] < at[:, None, None, :]
+        scores = scores.masked_fill(later, -torch.inf)
+    return scores.softmax(-1) @ v
+
+
+ALIBI = dict(slopes="geometric", dtypes=["float64"])
+
+
+def test_a_causal_mask_by_positions_is_named(remembered):
+    """It shows what comes later in a packed row; a row of one text does not tell."""
+    wrong = partial(lines, by_positions=True)
+    verdict = check(wrong, "alibi", sides="causal", **ALIBI)
+    assert verdict.faults == ("mask",) and "in the row" in verdict.says
+    assert all("packed" in p or "padded" in p for p in verdict.places)
+
+
+def one_sided(q, k, v, positions, causal, sign):
+    """The two halves of the heads look to one side each."""
+    half = q.shape[1] // 2
+    k, v = (t.repeat_interleave(q.shape[1] // k.shape[1], 1) for t in (k, v))
+    m = 2.0 ** (-8 * (torch.arange(half).to(q) + 1) / half)
+    m = torch.cat((m, m))[:, None, None]
+    far = (positions[:, None, :, None] - positions[:, None, None, :]).expand(
+        -1, 2 * half, -1, -1
+    )
+    scores = q @ k.mT / q.shape[-1] ** 0.5 + sign * m * far.abs()
+    hidden = torch.cat((far[:, :half] < 0, far[:, half:] > 0), 1)
+    scores = scores.masked_fill(hidden, -torch.inf)
+    if causal:
+        scores = scores.masked_fill(
+            torch.ones(q.shape[2:3] * 2).triu(1) > 0, -torch.inf
+        )
+    return scores.softmax(-1) @ v
+
+
+@pytest.mark.parametrize("sign, fault", [(-1, ()), (1, ("sign",)), (0, ("bias",))])
+def test_faults_of_a_bias_that_hides_keys_are_named(sign, fault, remembered):
+    """Minus infinity is no number to be multiplied."""
+    verdict = check(partial(one_sided, sign=sign), "alibi", sides="one-sided", **ALIBI)
+    assert verdict.faults == fault, str(verdict)
+
+
+@pytest.mark.filterwarnings("error")
+def test_what_nothing_explains_is_said_without_a_warning(remembered):
+    """Of trials of wrong references, some of which divide 0 by 0."""
+    odd = partial(lines, bias=-1.7, by_positions=True)
+    verdict = check(lambda *a, **own: odd(*a, **own) ** 3, "alibi", **ALIBI)
+    assert verdict.faults == ("unknown",)
+
+
+def of_llama(q, k, cos, sin):
+    return q * cos, k * sin
+
+
+class Layer(torch.nn.Module):
+    def forward(self, x):
+        return x
+
+
+@pytest.mark.parametrize(
+    "kernel, name, call",
+    [
+        (of_llama, "rope", "kernel(x, positions)"),
+        (Layer(), "rope", "kernel(x, positions)"),
+        (lambda x: x, "mixed", "kernel(x, positions, frequencies=…)"),
+        (lambda q, k, v, at: q, "alibi", "kernel(q, k, v, positions, causal=…)"),
+    ],
+)
+def test_a_kernel_that_is_called_otherwise_is_told_how(kernel, name, call, remembered):
+    verdict = check(kernel, name, dtypes=["float64"])
+    assert verdict.faults == ("raises",) and verdict.says.endswith(call)
+
+
+@pytest.mark.parametrize("kernel", [lambda x, at: x + None, partial(int, 1)])
+def test_other_errors_of_type_say_nothing_of_the_call(kernel, remembered):
+    verdict = check(kernel, **HALF)
+    assert verdict.faults == ("raises",) and "it is called as" not in verdict.says
+
+
 def test_a_kernel_may_take_one_dtype_alone(remembered):
     def single(x, positions):
         if x.dtype != torch.float32:

@@ -14,7 +14,7 @@ ORDERS = {
 }
 HEAD = 16
 WIDTHS = {"16": "all 16", "8": "the first 8 of 16"}
-FIRST = "half", "interleaved", 16
+FIRST = "interleaved", "half", 16  # Meta's code to that of transformers
 LEFT, STEP, TOP, BOTTOM = 20, 24, 42, 142
 
 
@@ -46,8 +46,8 @@ def layouts_explorable() -> Explorable:
         "layouts",
         picture,
         (
-            Choice("source", "from", ORDERS),
-            Choice("target", "to", dict(sorted(ORDERS.items(), key=_second_first))),
+            Choice("source", "from", _beginning_with(FIRST[0])),
+            Choice("target", "to", _beginning_with(FIRST[1])),
             Choice("width", "turning", WIDTHS),
         ),
         said=said(*FIRST),
@@ -94,5 +94,5 @@ def _pairs(order: str) -> Pairs:
     return Pairs(layout=layout, clockwise=bool(rest))
 
 
-def _second_first(item: tuple[str, str]) -> tuple[bool, int]:
-    return item[0] != FIRST[1], [*ORDERS].index(item[0])
+def _beginning_with(order: str) -> dict[str, str]:
+    return {order: ORDERS[order]} | ORDERS

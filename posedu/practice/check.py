@@ -28,6 +28,7 @@ import importlib
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -354,7 +355,22 @@ def _called(kernel, case: Case, positional, named):
     try:
         return kernel(*positional, **named)
     except (Exception, SystemExit) as error:
-        raise KernelError("raises", f"it {_raising(error, case)}") from None
+        says = f"it {_raising(error, case)}"
+        if isinstance(error, TypeError) and not _takes(kernel, positional, named):
+            own = (*_first(case), "positions", *(f"{name}=…" for name in named))
+            says += f"; it is called as kernel({', '.join(own)})"
+        raise KernelError("raises", says) from None
+
+
+def _takes(kernel, positional, named) -> bool:
+    """Whether it can be called with these arguments, as far as it says."""
+    try:
+        signature(getattr(kernel, "forward", kernel)).bind(*positional, **named)
+    except TypeError:
+        return False
+    except ValueError:  # of C, which says nothing
+        pass
+    return True
 
 
 def _taken(out: Any, case: Case, tensors: str) -> np.ndarray:

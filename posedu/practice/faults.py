@@ -360,6 +360,12 @@ def _on_bias(change: Change) -> Callable[[Reference], Reference]:
     return lambda reference: reference.opened(opened)
 
 
+def _times(sign: int, bias: Array, d: int) -> Array:
+    """Of a bias that hides keys by minus infinity only the numbers."""
+    hidden = np.isinf(bias)
+    return np.where(hidden, bias, sign * np.where(hidden, 0, bias))
+
+
 def _bias_times(power: float) -> Callable[[Reference], Reference]:
     return _on_bias(lambda b, d: b * d**power)
 
@@ -381,10 +387,25 @@ def _farther(step: int) -> Callable[[Reference], Reference]:
     return lambda r: r.opened(opened)
 
 
-def _of_doors() -> Iterator[Mutant]:
+def _hidden_by_positions(doors: Doors) -> Doors:
+    """A causal mask of positions, which shows what comes later in a packed row."""
+
+    def weights(scores, tokens):
+        mask = tokens.mask
+        if not mask.all():
+            mask = tokens.key_positions <= tokens.query_positions[:, None]
+        return doors.weigh(scores, replace(tokens, mask=mask))
+
+    return replace(doors, weigh=weights)
+
+
+def _of_doors(axes: int | None) -> Iterator[Mutant]:
     """Those of what acts inside attention."""
-    yield Mutant("sign", "its bias has the other sign", _on_bias(lambda b, d: -b))
-    yield Mutant("bias", "it adds no bias", _on_bias(lambda b, d: 0 * b))
+    for name, says, sign in (
+        ("sign", "its bias has the other sign", -1),
+        ("bias", "it adds no bias", 0),
+    ):
+        yield Mutant(name, says, _on_bias(partial(_times, sign)))
     for how, power in (("divided", -0.5), ("multiplied", 0.5)):
         yield Mutant("amplitude", f"its bias is {how} by √d", _bias_times(power))
     yield Mutant("heads", "heads are in reverse order", _on_bias(lambda b, d: b[::-1]))
@@ -394,6 +415,12 @@ def _of_doors() -> Iterator[Mutant]:
         yield Mutant("scale", f"inner products are {says}", _scaled(scale))
     for step, says in ((1, "too large"), (-1, "too small")):
         yield Mutant("off by one", f"each distance is one {says}", _farther(step))
+    if axes is None:
+        yield Mutant(
+            "mask",
+            "a later key is one with a larger position, not one further on in the row",
+            lambda r: r.opened(_hidden_by_positions),
+        )
     yield Mutant(
         "amplitude",
         "its bias is multiplied by {:.6g}",
@@ -417,7 +444,7 @@ def mutants(case: Case) -> list[Mutant]:
             found += _of_sums(d, options)
         found += _of_numbers(encoding, options)
     elif encoding.kind == "doors":
-        found += _of_doors()
+        found += _of_doors(axes)
     if encoding.kind == "doors" or "tokens" in encoding.sizes:
         found = [
             m for m in found if m.name not in ("degrees", "turns", "scale of angles")
@@ -564,7 +591,9 @@ def explain(by_variant: Sequence[Outputs], angles: Sequence[str]) -> Explanation
     for count, dtypes in ((1, fine), (2, fine), (1, coarse)):
         for dtype in dtypes:
             for search in tried:
-                if (found := search.first(count, dtype)) is not None:
+                with np.errstate(all="ignore"):  # what is no number agrees with nothing
+                    found = search.first(count, dtype)
+                if found is not None:
                     return found
     return None
 

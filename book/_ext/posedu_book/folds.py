@@ -13,7 +13,9 @@ from posedu_book.claims import PROOF
 from posedu_book.contents import is_chapter, is_of_a_chapter
 
 LINES = 8  # of a cell that are shown at once
+LINES_OF_PRACTICE = 40  # where a call is what a reader came for
 WORDS = 100  # of a proof
+PRACTICE = "book/practice/"  # pages of calls, which print sentences
 SECTIONS = {
     "Cross-check": "The faces against each other, in every dtype",
     "Cost": "Operations, bytes and parameters",
@@ -29,8 +31,11 @@ def fold_chapter(app, doctree):
     """Fold a chapter; the claims have been collected before."""
     if not is_of_a_chapter(app.env.docname):
         return
+    is_of_practice = app.env.docname.startswith(PRACTICE)
     for cell in list(doctree.findall(_is_cell)):
-        _fold_cell(cell)
+        if is_of_practice and (output := _part(cell, "cell_code_output")) is not None:
+            output["classes"].append("posedu-wraps")
+        _fold_cell(cell, LINES_OF_PRACTICE if is_of_practice else LINES)
     for proof in list(doctree.findall(_is_long_proof)):
         place = proof.parent.index(proof)
         proof.parent[place : place + 1] = [*_opening("proof", "Proof"), proof, _close()]
@@ -52,13 +57,16 @@ def _is_long_proof(node):
     return is_proof and len(node.astext().split()) > WORDS
 
 
-def _fold_cell(cell):
-    """Put the code of a check under its badge, other code under what it shows."""
+def _fold_cell(cell, most):
+    """Put the code of a check under its badge, other code under what it shows.
+
+    Up to ``most`` lines of other code stay in sight, none where the page hides them.
+    """
     source = _part(cell, "cell_code_source")
     output = _part(cell, "cell_code_output")
     if source is None:
         return
-    cell.attributes.pop("hide_mode", None)
+    is_hidden = "input" in cell.attributes.pop("hide_mode", "")
     cell.remove(source)
     shown = "".join(raw.astext() for raw in cell.findall(nodes.raw))
     lines = source.astext().strip().count("\n") + 1
@@ -71,7 +79,7 @@ def _fold_cell(cell):
         cell[:] = [*_opening("check", summary), how, source, _close(), *kept]
     elif any(f'class="{kind}' in shown for kind in PICTURES):
         cell[:] = [output, *_opening("code", "Code of this figure"), source, _close()]
-    elif lines > LINES:
+    elif is_hidden or lines > most:
         kept = [output] if output is not None else []
         cell[:] = [*_opening("code", f"Code, {lines} lines"), source, _close(), *kept]
     else:
