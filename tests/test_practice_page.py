@@ -101,6 +101,31 @@ TYPES = {
     "two sides": {"encoder": scaled(), "decoder": {**BASE, "rope_theta": 100.0}},
     "beside parts": {"rope_theta": 10.0, "text_config": scaled()},
     "axes of a family": {"model_type": "dinov3_vit", "head_dim": 64, "rope_theta": 100},
+    "a base of layers with a window": {
+        **{"model_type": "gemma3_text", "num_hidden_layers": 7, "sliding_window": 8},
+        **{"rope_theta": 1e6, "rope_local_base_freq": 5000, "rope_scaling": None},
+    },
+    "two bases of a family": {
+        **{"model_type": "gemma3", "rope_theta": 5.0},
+        "text_config": {"sliding_window": 8, "num_hidden_layers": 7},
+    },
+    "a text of another type": {
+        "model_type": "gemma3",
+        "text_config": {**BASE, "rope_theta": 5.0},
+    },
+    "a flat file": {
+        **{"model_type": "qwen2_vl", "hidden_size": 512, "num_attention_heads": 8},
+        "vision_config": {"model_type": "qwen2_vl", "rope_theta": 10.0, "head_dim": 8},
+    },
+    "no width of its family": {
+        **{"model_type": "gemma", "hidden_size": 512, "num_attention_heads": 8},
+        "head_dim": None,
+    },
+    "no pattern of its family": {
+        **{"model_type": "cohere2", "head_dim": 64, "sliding_window": 8},
+        **{"num_hidden_layers": 8, "sliding_window_pattern": None},
+    },
+    "neighbours of a family": {"model_type": "deepseek_v3", "qk_rope_head_dim": 64},
     "temperature": scaled(
         llama_4_scaling_beta=0.1, original_max_position_embeddings=8192
     ),
@@ -108,7 +133,15 @@ TYPES = {
 REFUSED = {
     "no object": [1, 2],
     "nothing known": {"a": 1, "b": "two"},
+    "an empty object": {},
     "nothing of rotation": {"model_type": "bert"},
+    "nothing of a family that is none": {"model_type": "of nobody"},
+    "no widths": {"model_type": "llama"},
+    "no widths within": {
+        **{"model_type": "llava", "text_config": {"model_type": "llama"}},
+        "vision_config": {"model_type": "pixtral"},
+    },
+    "no widths within, of no type": {"model_type": "qwen2_vl", "text_config": {}},
     "no head": {"rope_theta": 1e4},
     "type": scaled(rope_type="warp"),
     "a type that every object has": scaled(rope_type="constructor"),
@@ -227,6 +260,9 @@ WRONG = {
     "the long list first": ("w / o.short[p]", "w / o.long[p]"),
     "the family's base forgotten": ("of.base || 10000", "10000"),
     "the base beside the object forgotten": ("given.rope_theta = base[1];", ""),
+    "the family's base of windows forgotten": ('get(this.family, "local")', "null"),
+    "the family's width forgotten": ("return this.family.head_dim;", ""),
+    "the text's family forgotten": ("? text : said, known", "? said : said, known"),
     "layers without rotation forgotten": ('? "none" : kind', "? kind : kind"),
 }
 

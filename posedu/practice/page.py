@@ -97,6 +97,7 @@ def known() -> dict[str, Any]:
         "lengths": _transformers.LENGTHS,
         "depths": _transformers.DEPTHS,
         "mostLayers": _transformers.MOST_LAYERS,
+        "text": _transformers.TEXT,
         "sides": _transformers.SIDES,
         "plainScales": _transformers.PLAIN_SCALES,
         "families": {
