@@ -10,7 +10,16 @@ import pytest
 from explorables import contrast, numbers
 
 from posedu.practice import ConfigError, read_rope
-from posedu.practice.page import EXAMPLES, _text, config_page, dots, known, rows, said
+from posedu.practice.page import (
+    EXAMPLES,
+    HEADINGS,
+    _text,
+    config_page,
+    dots,
+    known,
+    rows,
+    said,
+)
 from posedu.practice.rope import as_json
 
 ORACLES = Path(__file__).parent / "oracles"
@@ -411,6 +420,28 @@ def test_everything_is_reached_by_keyboard(open_page):
     page.keyboard.press("Control+a")
     page.keyboard.type('{"head_dim": 8, "rope_theta": 100}')
     assert page.locator(".summary").inner_text().startswith("Spelled as transformers 4")
+
+
+@pytest.mark.parametrize("name", ["llama3", "two"])
+@pytest.mark.parametrize("width", [320, 390, 600, 1280])
+def test_the_table_is_seen_whole_with_its_headings(open_page, width, name):
+    """Where it is too wide for the screen as a list, the heading beside the value."""
+    page = open_page(PAGE, width=width)
+    page.locator("select").select_option(name)
+    box = page.locator(".kinds")
+    assert box.evaluate("e => e.scrollWidth <= e.clientWidth")
+    for cell in page.locator("tbody td").all():
+        beside = cell.evaluate("e => getComputedStyle(e, '::before').content")
+        heads = page.locator("thead").is_visible()
+        assert beside == ("none" if heads else f'"{cell.get_attribute("data-head")}"')
+    heads = page.locator("tbody tr").first.locator("td").all()
+    assert [cell.get_attribute("data-head") for cell in heads] == [*HEADINGS[1:]]
+
+
+def test_a_narrow_table_without_scripts_has_its_headings(open_page):
+    page = open_page(PAGE, width=390, java_script_enabled=False)
+    cells = page.locator("tbody tr").first.locator("td").all()
+    assert [cell.get_attribute("data-head") for cell in cells] == [*HEADINGS[1:]]
 
 
 @pytest.mark.parametrize("width", [320, 390, 1280])
