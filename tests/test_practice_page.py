@@ -10,7 +10,16 @@ import pytest
 from explorables import contrast, numbers
 
 from posedu.practice import ConfigError, read_rope
-from posedu.practice.page import EXAMPLES, _text, config_page, dots, known, rows, said
+from posedu.practice.page import (
+    EXAMPLES,
+    HEADINGS,
+    _text,
+    config_page,
+    dots,
+    known,
+    rows,
+    said,
+)
 from posedu.practice.rope import as_json
 
 ORACLES = Path(__file__).parent / "oracles"
@@ -101,6 +110,31 @@ TYPES = {
     "two sides": {"encoder": scaled(), "decoder": {**BASE, "rope_theta": 100.0}},
     "beside parts": {"rope_theta": 10.0, "text_config": scaled()},
     "axes of a family": {"model_type": "dinov3_vit", "head_dim": 64, "rope_theta": 100},
+    "a base of layers with a window": {
+        **{"model_type": "gemma3_text", "num_hidden_layers": 7, "sliding_window": 8},
+        **{"rope_theta": 1e6, "rope_local_base_freq": 5000, "rope_scaling": None},
+    },
+    "two bases of a family": {
+        **{"model_type": "gemma3", "rope_theta": 5.0},
+        "text_config": {"sliding_window": 8, "num_hidden_layers": 7},
+    },
+    "a text of another type": {
+        "model_type": "gemma3",
+        "text_config": {**BASE, "rope_theta": 5.0},
+    },
+    "a flat file": {
+        **{"model_type": "qwen2_vl", "hidden_size": 512, "num_attention_heads": 8},
+        "vision_config": {"model_type": "qwen2_vl", "rope_theta": 10.0, "head_dim": 8},
+    },
+    "no width of its family": {
+        **{"model_type": "gemma", "hidden_size": 512, "num_attention_heads": 8},
+        "head_dim": None,
+    },
+    "no pattern of its family": {
+        **{"model_type": "cohere2", "head_dim": 64, "sliding_window": 8},
+        **{"num_hidden_layers": 8, "sliding_window_pattern": None},
+    },
+    "neighbours of a family": {"model_type": "deepseek_v3", "qk_rope_head_dim": 64},
     "temperature": scaled(
         llama_4_scaling_beta=0.1, original_max_position_embeddings=8192
     ),
@@ -108,7 +142,15 @@ TYPES = {
 REFUSED = {
     "no object": [1, 2],
     "nothing known": {"a": 1, "b": "two"},
+    "an empty object": {},
     "nothing of rotation": {"model_type": "bert"},
+    "nothing of a family that is none": {"model_type": "of nobody"},
+    "no widths": {"model_type": "llama"},
+    "no widths within": {
+        **{"model_type": "llava", "text_config": {"model_type": "llama"}},
+        "vision_config": {"model_type": "pixtral"},
+    },
+    "no widths within, of no type": {"model_type": "qwen2_vl", "text_config": {}},
     "no head": {"rope_theta": 1e4},
     "type": scaled(rope_type="warp"),
     "a type that every object has": scaled(rope_type="constructor"),
@@ -227,6 +269,9 @@ WRONG = {
     "the long list first": ("w / o.short[p]", "w / o.long[p]"),
     "the family's base forgotten": ("of.base || 10000", "10000"),
     "the base beside the object forgotten": ("given.rope_theta = base[1];", ""),
+    "the family's base of windows forgotten": ('get(this.family, "local")', "null"),
+    "the family's width forgotten": ("return this.family.head_dim;", ""),
+    "the text's family forgotten": ("? text : said, known", "? said : said, known"),
     "layers without rotation forgotten": ('? "none" : kind', "? kind : kind"),
 }
 
@@ -375,6 +420,28 @@ def test_everything_is_reached_by_keyboard(open_page):
     page.keyboard.press("Control+a")
     page.keyboard.type('{"head_dim": 8, "rope_theta": 100}')
     assert page.locator(".summary").inner_text().startswith("Spelled as transformers 4")
+
+
+@pytest.mark.parametrize("name", ["llama3", "two"])
+@pytest.mark.parametrize("width", [320, 390, 600, 1280])
+def test_the_table_is_seen_whole_with_its_headings(open_page, width, name):
+    """Where it is too wide for the screen as a list, the heading beside the value."""
+    page = open_page(PAGE, width=width)
+    page.locator("select").select_option(name)
+    box = page.locator(".kinds")
+    assert box.evaluate("e => e.scrollWidth <= e.clientWidth")
+    for cell in page.locator("tbody td").all():
+        beside = cell.evaluate("e => getComputedStyle(e, '::before').content")
+        heads = page.locator("thead").is_visible()
+        assert beside == ("none" if heads else f'"{cell.get_attribute("data-head")}"')
+    heads = page.locator("tbody tr").first.locator("td").all()
+    assert [cell.get_attribute("data-head") for cell in heads] == [*HEADINGS[1:]]
+
+
+def test_a_narrow_table_without_scripts_has_its_headings(open_page):
+    page = open_page(PAGE, width=390, java_script_enabled=False)
+    cells = page.locator("tbody tr").first.locator("td").all()
+    assert [cell.get_attribute("data-head") for cell in cells] == [*HEADINGS[1:]]
 
 
 @pytest.mark.parametrize("width", [320, 390, 1280])

@@ -186,6 +186,12 @@ def only(config):
     return rope
 
 
+def layout_of(config):
+    """That of all rotations of a configuration."""
+    (layout,) = {rope.layout for rope in read_rope(config).kinds.values()}
+    return layout
+
+
 def test_a_family_that_rotates_need_not_say_so():
     """The first Llamas have no rope_theta, and GPT-J has its base in its code."""
     rope = only(LLAMA)
@@ -206,16 +212,98 @@ def test_a_family_that_rotates_need_not_say_so():
     [
         ("half", "llama qwen2 gemma3_text gpt_neox phi3 gpt_oss mistral nanochat"),
         ("interleaved", "gptj glm4 cohere ernie4_5 llama4_text openai_privacy_filter"),
-        ("", "deepseek_v3 mine"),
+        ("interleaved", "deepseek_v3 mistral4 glm4_moe_lite youtu axk1"),
+        ("half", "qwen2_vl qwen2_5_vl"),
+        ("", "mine"),
     ],
 )
 def test_layouts_that_a_family_fixes(layout, families):
-    """The last ones' configuration decides, ``rope_interleave``, or nothing does."""
+    """Or its configuration decides, ``rope_interleave``, or nothing does."""
     for family in families.split():
         config = {"model_type": family, "head_dim": 64, "rope_theta": 1e4}
-        assert only(config).layout == layout, family
+        assert layout_of(config) == layout, family
         for said, other in ((True, "interleaved"), (False, "half")):
-            assert only({**config, "rope_interleave": said}).layout == other
+            assert layout_of({**config, "rope_interleave": said}) == other
+
+
+WIDTH = {"hidden_size": 3584, "num_attention_heads": 28}
+LINEAR = {"rope_scaling": {"rope_type": "linear", "factor": 8.0}}
+GEMMA = {"model_type": "gemma3_text", "num_hidden_layers": 7, "sliding_window": 1024}
+FILLED = {
+    # What is published, and what AutoConfig of transformers 5.23.0 makes of it: bases,
+    # where the base of layers with a window is another, features of a head, and which
+    # layers those are.
+    "Gemma 3, 4B": (
+        {
+            **{"model_type": "gemma3", "vision_config": {"model_type": "siglip"}},
+            "text_config": {**GEMMA, **LINEAR, "hidden_size": 2560},
+        },
+        (1e6, 1e4, 256, "sssssfs"),
+    ),
+    "Gemma 3, a text of no type": (
+        {"model_type": "gemma3", "text_config": {**GEMMA, "model_type": None}},
+        (1e6, 1e4, 256, "sssssfs"),
+    ),
+    "Gemma 3, one base said": (
+        {**GEMMA, "rope_theta": 5e5, "sliding_window_pattern": 3},
+        (5e5, 1e4, 256, "ssfssfs"),
+    ),
+    "Gemma 3n": (
+        {"model_type": "gemma3n", "text_config": {**GEMMA, "model_type": None}},
+        (1e6, 1e4, 256, "ssssfss"),
+    ),
+    "ModernBERT": ({"model_type": "modernbert", **WIDTH}, (1.6e5, 1e4, 128, "")),
+    "Gemma": ({"model_type": "gemma", **WIDTH}, (1e4, None, 256, "")),
+    "Gemma, by its width": (
+        {"model_type": "gemma", **WIDTH, "head_dim": None},
+        (1e4, None, 128, ""),
+    ),
+    "Cohere 2": (
+        {**GEMMA, **WIDTH, "model_type": "cohere2"},
+        (None, 1e4, 128, "sssfsss"),
+    ),
+    "Qwen2-VL": ({"model_type": "qwen2_vl", **WIDTH}, (1e6, None, 128, "")),
+    "Qwen2.5-VL, with eyes of its own type": (
+        {
+            **{"model_type": "qwen2_5_vl", **WIDTH},
+            "vision_config": {"model_type": "qwen2_5_vl", "hidden_size": 1280},
+        },
+        (1e6, None, 128, ""),
+    ),
+    "Qwen3-VL": (
+        {"model_type": "qwen3_vl", "text_config": WIDTH},
+        (5e5, None, 128, ""),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FILLED)
+def test_what_a_class_fills_in(name):
+    config, (base, local, head_dim, layers) = FILLED[name]
+    reading = read_rope(config)
+    ropes = {kind.split(": ")[-1]: rope for kind, rope in reading.kinds.items()}
+    far, near = next(iter(ropes.values())), None
+    if "sliding_attention" in ropes:
+        far, near = ropes["full_attention"], ropes["sliding_attention"]
+    assert (far and far.base, near and near.base) == (base, local)
+    assert {rope.head_dim for rope in ropes.values() if rope} == {head_dim}
+    assert "".join(kind.split(": ")[-1][0] for kind in reading.layers) == layers
+    assert reading.warnings == []
+    if far and near:
+        assert near.method == "default"
+
+
+def test_two_bases_that_are_said_are_no_contradiction():
+    """Gemma-3-1B's fields, as they are published."""
+    said = {"rope_theta": 1000000, "rope_local_base_freq": 10000, "rope_scaling": None}
+    reading = read_rope({**GEMMA, "head_dim": 256, **said})
+    assert reading.warnings == []
+    bases = {kind: rope.base for kind, rope in reading.kinds.items()}
+    assert bases == {"full_attention": 1e6, "sliding_attention": 1e4}
+    (warning,) = read_rope(
+        {**GEMMA, **said, "rope_scaling": {"rope_theta": 5e5}}
+    ).warnings
+    assert warning.startswith("rope_theta is 1000000, that of rope_parameters 500000.0")
 
 
 def test_families_whose_full_attention_stands_still():
@@ -743,8 +831,22 @@ def test_what_is_right_is_not_warned_of():
 # --- Foreign and hostile
 
 REFUSED = {
-    "nothing": ({}, "no spelling"),
-    "no rotation": ({"model_type": "gpt2"}, "nothing in this configuration"),
+    "nothing": ({}, "an empty object: a whole config.json is needed"),
+    "other names": ({"a": 1, "b": 2}, "known that begins with 'a', 'b'"),
+    "no rotation": ({"model_type": "of nobody"}, "about rotation: none of rope_theta"),
+    "no widths": ({"model_type": "llama"}, r"by this configuration \(llama\): give"),
+    "no widths within": (
+        {"model_type": "llava", "text_config": {"model_type": "llama"}},
+        r"^the width of heads is left to the class by text_config \(llama\): give the "
+        r"configuration that transformers completed, AutoConfig.from_pretrained\(",
+    ),
+    **{
+        name: (
+            {"model_type": name, "hidden_size": 512, "num_attention_heads": 8},
+            f"nor is the code of {name} in transformers: its positions come in other",
+        )
+        for name in ("bert", "bloom", "t5", "gpt2")
+    },
     "a list": ([1], "a configuration is a path"),
     "no sizes": ({"rope_theta": 1e4}, "head_dim is needed"),
     "a base of text": (dict(LLAMA, rope_theta="big"), "must be a number, got 'big'"),
@@ -932,7 +1034,9 @@ def test_the_command_warns_and_says_so(write, capsys):
     [
         ("", "is no JSON"),
         ("{", "is no JSON"),
-        (b"\xff\xfe\x00", "is no JSON"),
+        (b"\xff\xfe\x00", "is no JSON: it is not text"),
+        (b"GGUF\x03\0\0\0" + b"\xff" * 2**24, "a .gguf file itself is not read"),
+        ("{}", "an empty object"),
         ("[" * 10**5, "is no JSON"),
         ("3", "a configuration is a path"),
         ('{"rope_theta": NaN, "head_dim": 64}', "finite and above 0"),
@@ -962,6 +1066,7 @@ def test_the_command_refuses_without_a_traceback(write, capsys, text, message):
     assert main([write(text)]) == 2
     said = capsys.readouterr()
     assert message in said.err and said.err.count("\n") == 1 and said.out == ""
+    assert said.err.count("config.json: ") == 1  # the file's name, once
 
 
 def test_the_command_prints_no_orders_to_a_terminal(write):
@@ -986,6 +1091,10 @@ def test_a_name_that_stands_twice_is_told(write, capsys):
 
 
 def test_the_command_says_that_there_is_no_file(tmp_path, capsys):
-    assert main([str(tmp_path / "nothing.json")]) == 2
-    assert "No such file" in capsys.readouterr().err
-    assert main([str(tmp_path)]) == 2
+    for path, missing in (
+        (tmp_path / "nothing.json", "nothing.json"),
+        (tmp_path, "config.json"),
+    ):
+        assert main([str(path)]) == 2
+        said = capsys.readouterr().err
+        assert said == f"{tmp_path / missing}: there is no such file\n"

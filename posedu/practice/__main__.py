@@ -21,14 +21,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         reading = read_rope(options.config)
         said = json.dumps(as_json(reading)) if options.json else str(reading)
-    except (ConfigError, OSError) as error:
-        print(_printable(f"{options.config}: {error}"), file=sys.stderr)
-        return 2
+    except OSError as error:
+        missing = isinstance(error, FileNotFoundError)
+        why = "there is no such file" if missing else error.strerror
+        return _refuse(f"{error.filename or options.config}: {why or error}")
+    except ConfigError as error:
+        return _refuse(f"{options.config}: {error}")
     print(_printable(said))
     if not options.json:
         for remark in reading.remarks:
             print(_printable(str(remark)))
     return 1 if reading.warnings else 0
+
+
+def _refuse(text: str) -> int:
+    print(_printable(text), file=sys.stderr)
+    return 2
 
 
 def _printable(text: str) -> str:

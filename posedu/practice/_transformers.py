@@ -8,6 +8,7 @@ from typing import Any
 from posedu.numpy.rotary import yarn_amplitude
 from posedu.practice._method import Parameters, rope
 from posedu.practice._values import count, features, first, mapping, number, shown
+from posedu.practice.families import Family
 from posedu.practice.families import family as family_of
 from posedu.practice.rope import (
     NOTE,
@@ -21,6 +22,7 @@ from posedu.practice.rope import (
 
 EVERY = "all"
 SUBCONFIG = "_config"
+TEXT = "text_config"
 SIDES = ("encoder", "decoder")
 """Names of configurations inside another, besides those that end so."""
 WIDTHS = ("rotary_dim", "rotary_ndims")
@@ -64,7 +66,12 @@ def read(config: Config) -> Reading:
     kinds: dict[str, Rope | None] = {}
     layers: tuple[str, ...] = ()
     parts = {"": config, **_parts(config)}
-    told = {name: part for name, part in parts.items() if _says_something(part)}
+    families = {name: _family(config, name, part) for name, part in parts.items()}
+    told = {
+        name: part
+        for name, part in parts.items()
+        if _says_something(part, families[name])
+    }
     if len(told) > 1 and "" in told and not _has_heads(config):
         del told[""]
         remarks.append(
@@ -75,13 +82,10 @@ def read(config: Config) -> Reading:
             )
         )
     if not told:
-        raise ConfigError(
-            "nothing in this configuration is about rotation: none of "
-            f"{', '.join((*BASES, 'rope_parameters', 'rope_scaling'))}"
-        )
+        raise ConfigError(_why_nothing(parts, families))
     temperature = None
     for name, part in told.items():
-        own = _Part(name, part, remarks)
+        own = _Part(name, part, families[name], remarks)
         found, of_layers = own.read()
         kinds |= found
         layers = layers or of_layers
@@ -110,12 +114,47 @@ def _parts(config: Config) -> dict[str, Config]:
     return found
 
 
-def _says_something(config: Config) -> bool:
+def _family(whole: Config, name: str, part: Config) -> Family:
+    """That of a part: of a text, what the whole makes it if it does not say itself."""
+    named, said = (config.get("model_type") for config in (whole, part))
+    text = family_of(named).text
+    its = name == TEXT or (not name and TEXT not in whole)
+    if text and its and said in (None, named):
+        return family_of(text)
+    return family_of(said)
+
+
+def _why_nothing(parts: Mapping[str, Config], families: Mapping[str, Family]) -> str:
+    """What to do with a configuration of which no part says anything."""
+    named = {name: part.get("model_type") for name, part in parts.items()}
+    bare = [
+        (name or "this configuration") + (f" ({named[name]})" if named[name] else "")
+        for name, of in families.items()
+        if of.base is not None
+    ]
+    if bare:
+        return (
+            f"the width of heads is left to the class by {', '.join(bare)}: give the "
+            "configuration that transformers completed, "
+            "AutoConfig.from_pretrained(folder)"
+        )
+    if families[""].plain:
+        return (
+            "nothing in this configuration is about rotation, nor is the code of "
+            f"{named['']} in transformers: its positions come in otherwise"
+        )
+    return (
+        "nothing in this configuration is about rotation: none of "
+        f"{', '.join((*BASES, 'rope_parameters', 'rope_scaling'))}"
+    )
+
+
+def _says_something(config: Config, family: Family) -> bool:
     """By a name, or because its family turns whatever is said."""
     names = ("rope_parameters", "rope_scaling", *BASES, *LOCAL_BASES)
     if any(config.get(name) is not None for name in names):
         return True
-    return family_of(config.get("model_type")).base is not None and _has_heads(config)
+    return family.base is not None and bool(family.head_dim or _has_heads(config))
 
 
 def _has_heads(config: Config) -> bool:
@@ -127,10 +166,12 @@ def _has_heads(config: Config) -> bool:
 class _Part:
     """A configuration without those inside it."""
 
-    def __init__(self, name: str, config: Config, remarks: list[Remark]):
+    def __init__(
+        self, name: str, config: Config, family: Family, remarks: list[Remark]
+    ):
         self.name, self.config, self.remarks = name, config, remarks
         self.prefix = f"{name}." if name else ""
-        self.family = family_of(config.get("model_type"))
+        self.family = family
         windowed = config.get("sliding_window") is not None
         self.still = {*self.family.still} if windowed else set()
 
@@ -207,7 +248,10 @@ class _Part:
         """Parameters by the kind of layer, with what stands beside the object."""
         inner = {k: v for k, v in given.items() if isinstance(v, Mapping)}
         absent = {k for k, v in given.items() if v is None and k in layers}
-        local = first(self.config, *LOCAL_BASES)
+        said = first(self.config, *LOCAL_BASES)
+        local = self.family.local if said is None else said[1]
+        if not inner:
+            self._compare(given)
         if inner or (absent and absent == {*given}):
             for name in sorted(set(given) - set(inner) - absent):
                 if given[name] is not None:
@@ -222,7 +266,7 @@ class _Part:
         elif local is not None:
             named = {
                 "full_attention": given,
-                "sliding_attention": {"rope_theta": local[1]},
+                "sliding_attention": {"rope_theta": local},
             }
             above = first(self.config, "global_rope_theta")
             if above is not None:
@@ -231,23 +275,25 @@ class _Part:
             named = {kind: dict(given) for kind in dict.fromkeys(layers)}
         else:
             named = {EVERY: given}
-        for name, of_kind in named.items():
+        for of_kind in named.values():
             if of_kind is not None:
-                self._complete(of_kind, f"{name}." if inner else "")
+                self._complete(of_kind)
         return named
 
-    def _complete(self, given: dict[str, Any], name: str) -> None:
+    def _compare(self, given: Mapping[str, Any]) -> None:
+        """Warn of a base beside the object that is not the one in it."""
+        base, own = first(self.config, *BASES), given.get("rope_theta")
+        if base is not None and own is not None and own != base[1]:
+            self._warn(
+                f"{base[0]} is {shown(base[1])}, that of rope_parameters {shown(own)}: "
+                "the latter holds"
+            )
+
+    def _complete(self, given: dict[str, Any]) -> None:
         """Add what stands beside the object, where it does not say so itself."""
         base = first(self.config, *BASES)
-        if base is not None:
-            own = given.get("rope_theta")
-            if own is None:
-                given["rope_theta"] = base[1]
-            elif own != base[1] and not name:
-                self._warn(
-                    f"{base[0]} is {shown(base[1])}, that of rope_parameters "
-                    f"{shown(own)}: the latter holds"
-                )
+        if base is not None and given.get("rope_theta") is None:
+            given["rope_theta"] = base[1]
         share = first(self.config, *SHARES)
         if share is not None and given.get("partial_rotary_factor") is None:
             given["partial_rotary_factor"] = share[1]
@@ -302,7 +348,7 @@ class _Part:
     def _pattern(self) -> list[str] | None:
         """Kinds of layers as they were said before there was a list of them."""
         depth = first(self.config, *DEPTHS)
-        pattern = self.config.get("sliding_window_pattern")
+        pattern = self.config.get("sliding_window_pattern", self.family.pattern)
         if depth is None or self.config.get("sliding_window") is None or not pattern:
             return None
         layers = min(count(self.prefix + depth[0], depth[1]), MOST_LAYERS)
@@ -370,6 +416,8 @@ class _Part:
         found = first(self.config, "qk_rope_head_dim", *HEAD_DIMS)
         if found is not None:
             return count(self.prefix + found[0], found[1])
+        if self.family.head_dim is not None and "head_dim" not in self.config:
+            return self.family.head_dim
         hidden, heads = first(self.config, *HIDDEN), first(self.config, *HEADS)
         if hidden is None or heads is None:
             raise ConfigError(

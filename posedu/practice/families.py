@@ -1,6 +1,6 @@
 """What families of models fix and their configurations do not say.
 
-Bases and layouts by ``model_type`` are in ``families.json``, which
+Most of it is in ``families.json`` by ``model_type``, which
 ``tests/oracles/rope_families.py`` writes of the classes of transformers.
 """
 
@@ -19,6 +19,16 @@ class Family:
     ----------
     base
         b where the configuration says none.
+    local
+        b of layers with a window where it says none, if they have one of their own.
+    head_dim
+        Features of a head where it says none, if they do not follow from its width.
+    pattern
+        Every so manieth layer has no window, where it does not say which.
+    text
+        The family of its ``text_config``, and of what a flat file says.
+    plain
+        Whether its code has no rotation at all.
     layout
         Of the pairs, empty where it is not known.
     still
@@ -38,6 +48,11 @@ class Family:
     """
 
     base: float | None = None
+    local: float | None = None
+    head_dim: int | None = None
+    pattern: int | None = None
+    text: str = ""
+    plain: bool = False
     layout: str = ""
     still: tuple[str, ...] = ()
     asks: str = ""

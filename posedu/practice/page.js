@@ -1,4 +1,4 @@
-posedu.live("config", ({ find, numbers: { known, examples, inks } }) => {
+posedu.live("config", ({ find, numbers: { known, examples, inks, headings } }) => {
   const text = find("textarea"), select = find("select"), LARGEST = 2 ** 24;
   const MOST = 100;
   const short = (x, digits) => Number(x.toPrecision(digits)).toLocaleString(
@@ -31,7 +31,8 @@ posedu.live("config", ({ find, numbers: { known, examples, inks } }) => {
     const tr = document.createElement("tr");
     texts.forEach((said, n) => {
       const cell = document.createElement(n ? "td" : "th");
-      if (!n) cell.scope = "row";
+      if (n) cell.dataset.head = headings[n];
+      else cell.scope = "row";
       cell.textContent = said;
       tr.append(cell);
     });

@@ -97,6 +97,7 @@ def known() -> dict[str, Any]:
         "lengths": _transformers.LENGTHS,
         "depths": _transformers.DEPTHS,
         "mostLayers": _transformers.MOST_LAYERS,
+        "text": _transformers.TEXT,
         "sides": _transformers.SIDES,
         "plainScales": _transformers.PLAIN_SCALES,
         "families": {
@@ -131,7 +132,7 @@ def config_page() -> Explorable:
     body = "".join(
         "<tr>"
         + "".join(
-            f"<td>{html.escape(cell)}</td>"
+            f'<td data-head="{HEADINGS[n]}">{html.escape(cell)}</td>'
             if n
             else f'<th scope="row">{html.escape(cell)}</th>'
             for n, cell in enumerate(row)
@@ -145,7 +146,8 @@ def config_page() -> Explorable:
  dots is the length of training.">
 {marks}<text x="216" y="190">pairs, fastest first; upwards: tokens in a turn</text>
 {paths}</svg>
-<div style="overflow-x:auto" tabindex="0" role="region" aria-label="Kinds of layers">
+<style>{_file("page.css")}</style>
+<div class="kinds" tabindex="0" role="region" aria-label="Kinds of layers">
 <table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table></div>
 <ul>{remarks}</ul>
 <details><summary>Every frequency, in radians per position</summary>
@@ -167,6 +169,7 @@ def config_page() -> Explorable:
             "known": known(),
             "examples": {name: _text(name) for name in EXAMPLES},
             "inks": INKS,
+            "headings": HEADINGS,
         },
         below=below,
         script=_file("read_rope.js") + _file("page.js"),

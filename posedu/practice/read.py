@@ -12,6 +12,7 @@ from posedu.practice._values import shown
 from posedu.practice.rope import WARNING, ConfigError, Reading, Remark
 
 LARGEST_FILE = 2**24  # bytes; configurations have thousands
+GGUF = b"GGUF"  # what such a file begins with
 
 Config = Mapping[str, Any]
 SPELLINGS: tuple[tuple[Callable[[Config], bool], Callable[[Config], Reading]], ...] = (
@@ -72,7 +73,9 @@ def read_rope(config: str | Path | Config | object) -> Reading:
     for knows, read in SPELLINGS:
         if knows(config):
             return read(config)
-    found = ", ".join(shown(name) for name in list(config)[:6]) or "nothing"
+    if not config:
+        raise ConfigError("an empty object: a whole config.json is needed")
+    found = ", ".join(shown(name) for name in list(config)[:6])
     raise ConfigError(f"no spelling of rotations is known that begins with {found}")
 
 
@@ -81,9 +84,16 @@ def _load(path: Path) -> tuple[Any, list[str]]:
     if path.is_dir():
         named = [path / name for name in ("config.json", "params.json")]
         path = next((file for file in named if file.exists()), named[0])
-    if (size := path.stat().st_size) > LARGEST_FILE:
+    with path.open("rb") as file:
+        data = file.read(LARGEST_FILE + 1)
+    if data.startswith(GGUF):
         raise ConfigError(
-            f"{path.name} has {size} bytes; a configuration has less than "
+            "a .gguf file itself is not read: write its metadata as JSON, by the names "
+            "that the gguf package has"
+        )
+    if len(data) > LARGEST_FILE:
+        raise ConfigError(
+            f"the file has {path.stat().st_size} bytes; a configuration has less than "
             f"{LARGEST_FILE}"
         )
     twice: list[str] = []
@@ -96,6 +106,8 @@ def _load(path: Path) -> tuple[Any, list[str]]:
         return found
 
     try:
-        return json.loads(path.read_bytes(), object_pairs_hook=hook), twice
+        return json.loads(data, object_pairs_hook=hook), twice
+    except UnicodeDecodeError as error:
+        raise ConfigError("the file is no JSON: it is not text") from error
     except (ValueError, RecursionError) as error:
-        raise ConfigError(f"{path.name} is no JSON: {error}") from error
+        raise ConfigError(f"the file is no JSON: {error}") from error

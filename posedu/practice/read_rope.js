@@ -299,11 +299,9 @@ window.posedu.readRope = (() => {
 
   // A configuration of transformers without those inside it
   class Part {
-    constructor(name, config, remarks, known) {
-      Object.assign(this, { name, config, remarks, known });
+    constructor(name, config, family, remarks, known) {
+      Object.assign(this, { name, config, family, remarks, known });
       this.prefix = name && `${name}.`;
-      const type = get(config, "model_type");
-      this.family = familyOf(type, known);
       this.still = has(config, "sliding_window") ? this.family.still || [] : [];
     }
     warn(text) { this.remarks.push({ level: "warning", text: this.prefix + text }); }
@@ -364,7 +362,8 @@ window.posedu.readRope = (() => {
     nested(given, layers) {
       const inner = Object.keys(given).filter((k) => isObject(given[k]));
       const absent = Object.keys(given).filter((k) => given[k] === null && layers.includes(k));
-      const local = first(this.config, this.known.local);
+      const local = first(this.config, this.known.local)?.[1] ?? get(this.family, "local");
+      if (!inner.length) this.compare(given);
       let named;
       if (inner.length || (absent.length && absent.length === Object.keys(given).length)) {
         for (const name of Object.keys(given).sort()) {
@@ -376,7 +375,7 @@ window.posedu.readRope = (() => {
           .filter(([k]) => inner.includes(k) || absent.includes(k))
           .map(([k, v]) => [k, v && { ...v }]));
       } else if (local !== null) {
-        named = { full_attention: given, sliding_attention: { rope_theta: local[1] } };
+        named = { full_attention: given, sliding_attention: { rope_theta: local } };
         const above = first(this.config, ["global_rope_theta"]);
         if (above !== null && !Object.hasOwn(given, "rope_theta")) given.rope_theta = above[1];
       } else if (this.still.some((kind) => layers.includes(kind))) {
@@ -384,21 +383,22 @@ window.posedu.readRope = (() => {
       } else {
         named = { all: given };
       }
-      for (const [name, ofKind] of Object.entries(named)) {
-        if (ofKind !== null) this.complete(ofKind, inner.length > 0 && Boolean(name));
+      for (const ofKind of Object.values(named)) {
+        if (ofKind !== null) this.complete(ofKind);
       }
       return named;
     }
-    complete(given, isInner) {
+    compare(given) {
+      const base = first(this.config, this.known.bases), own = get(given, "rope_theta");
+      if (base !== null && own !== null && own !== base[1]) {
+        this.warn(`${base[0]} is ${shown(base[1])}, that of rope_parameters ${shown(own)}: ` +
+          "the latter holds");
+      }
+    }
+    complete(given) {
       const base = first(this.config, this.known.bases);
-      if (base !== null) {
-        const own = get(given, "rope_theta");
-        if (own === null) {
-          given.rope_theta = base[1];
-        } else if (own !== base[1] && !isInner) {
-          this.warn(`${base[0]} is ${shown(base[1])}, that of rope_parameters ${shown(own)}: ` +
-            "the latter holds");
-        }
+      if (base !== null && !has(given, "rope_theta")) {
+        given.rope_theta = base[1];
       }
       const share = first(this.config, this.known.shares);
       if (share !== null && !has(given, "partial_rotary_factor")) {
@@ -419,7 +419,9 @@ window.posedu.readRope = (() => {
     }
     pattern() {
       const depth = first(this.config, this.known.depths);
-      const pattern = get(this.config, "sliding_window_pattern");
+      const name = "sliding_window_pattern";
+      const pattern = get(Object.hasOwn(this.config, name) ? this.config : this.family,
+        Object.hasOwn(this.config, name) ? name : "pattern");
       if (depth === null || !has(this.config, "sliding_window") || !truthy(pattern)) return null;
       const layers = Math.min(count(this.prefix + depth[0], depth[1]), this.known.mostLayers);
       let isNear = (n) => pattern[n % pattern.length] === "L";
@@ -487,6 +489,9 @@ window.posedu.readRope = (() => {
       }
       const found = first(this.config, ["qk_rope_head_dim", ...this.known.headDims]);
       if (found !== null) return count(this.prefix + found[0], found[1]);
+      if (has(this.family, "head_dim") && !Object.hasOwn(this.config, "head_dim")) {
+        return this.family.head_dim;
+      }
       const [hidden, heads] = [this.known.hidden, this.known.heads].map((n) => first(this.config, n));
       if (hidden === null || heads === null) {
         throw new ConfigError(`${this.prefix}head_dim is needed, or hidden_size and ` +
@@ -533,24 +538,44 @@ window.posedu.readRope = (() => {
     [known.heads, known.hidden].every((names) => first(config, names) !== null)
     || first(config, ["qk_rope_head_dim", ...known.headDims]) !== null;
 
+  const familyOfPart = (whole, name, part, known) => {
+    const [named, said] = [whole, part].map((config) => get(config, "model_type"));
+    const { text } = familyOf(named, known);
+    const isText = name === known.text || (!name && !Object.hasOwn(whole, known.text));
+    return familyOf(text && isText && [null, named].includes(said) ? text : said, known);
+  };
+  const whyNothing = (every, known) => {
+    const bare = every.filter(([, , family]) => family.base).map(([name, part]) =>
+      (name || "this configuration")
+      + (has(part, "model_type") ? ` (${part.model_type})` : ""));
+    if (bare.length) {
+      return `the width of heads is left to the class by ${bare.join(", ")}: give the ` +
+        "configuration that transformers completed, AutoConfig.from_pretrained(folder)";
+    }
+    if (every[0][2].plain) {
+      return "nothing in this configuration is about rotation, nor is the code of " +
+        `${get(every[0][1], "model_type")} in transformers: its positions come in otherwise`;
+    }
+    return "nothing in this configuration is about rotation: none of " +
+      [...known.bases, "rope_parameters", "rope_scaling"].join(", ");
+  };
+
   const readTransformers = (config, known) => {
     const says = ["rope_parameters", "rope_scaling", ...known.bases, ...known.local];
     const remarks = [];
-    let told = [["", config], ...parts(config, known)].filter(([, part]) =>
-      says.some((name) => has(part, name))
-      || (familyOf(get(part, "model_type"), known).base && hasHeads(part, known)));
+    const every = [["", config], ...parts(config, known)].map(
+      ([name, part]) => [name, part, familyOfPart(config, name, part, known)]);
+    let told = every.filter(([, part, family]) => says.some((name) => has(part, name))
+      || (family.base && (family.head_dim || hasHeads(part, known))));
     if (told.length > 1 && told[0][0] === "" && !hasHeads(config, known)) {
       told = told.slice(1);
       remarks.push({ level: "warning", text: "what stands beside the parts is no part's, for " +
         "it has no heads: ignored" });
     }
-    if (!told.length) {
-      throw new ConfigError("nothing in this configuration is about rotation: none of " +
-        `${[...known.bases, "rope_parameters", "rope_scaling"].join(", ")}`);
-    }
+    if (!told.length) throw new ConfigError(whyNothing(every, known));
     let [kinds, layers, temperature] = [{}, [], null];
-    for (const [name, part] of told) {
-      const own = new Part(name, part, remarks, known);
+    for (const [name, part, of] of told) {
+      const own = new Part(name, part, of, remarks, known);
       const [found, ofLayers] = own.read();
       kinds = { ...kinds, ...found };
       layers = layers.length ? layers : ofLayers;
@@ -590,8 +615,11 @@ window.posedu.readRope = (() => {
         "page reads the config.json of transformers");
     }
     const own = [...known.bases, ...known.shares, "rope_parameters", "rope_scaling", "model_type"];
+    if (!Object.keys(config).length) {
+      throw new ConfigError("an empty object: a whole config.json is needed");
+    }
     if (!own.some((name) => Object.hasOwn(config, name)) && !parts(config, known).length) {
-      const found = Object.keys(config).slice(0, 6).map(shown).join(", ") || "nothing";
+      const found = Object.keys(config).slice(0, 6).map(shown).join(", ");
       throw new ConfigError(`no spelling of rotations is known that begins with ${found}`);
     }
     const reading = readTransformers(config, known);

@@ -2,22 +2,25 @@
 
 ``python tests/oracles/rope_families.py`` wants transformers. It writes
 ``rope-families.json.gz`` beside it, for tests to compare with, and to
-``posedu/practice/families.json`` the bases that families take where a configuration
-says none and the layouts of their functions, as ``posedu.practice.diagnose`` measures
-them: of a family with functions of several layouts none is known. Both are committed,
-so that nothing else needs transformers.
+``posedu/practice/families.json`` what families take where a configuration says none
+(bases, widths of heads, how often a layer is global), the layouts of their functions,
+as ``posedu.practice.diagnose`` measures them (of a family with functions of several
+layouts none is known, unless its configuration decides), which family the text model of
+another is, and which ones have no rotation. Both are committed, so that nothing else
+needs transformers.
 """
 
 import gzip
 import importlib
 import inspect
 import json
+import re
 from pathlib import Path
 
 import torch
 import transformers
 from tqdm import tqdm
-from transformers import models
+from transformers import CONFIG_MAPPING, models
 
 from posedu.practice.diagnose.measure import measure
 from posedu.practice.diagnose.watch import Side
@@ -25,6 +28,7 @@ from posedu.practice.diagnose.watch import Side
 HERE = Path(__file__).parent
 FAMILIES = HERE.parents[1] / "posedu/practice/families.json"
 AT, ROWS = (0, 1, 2, 8, 64), 24
+ROTARY = re.compile(r"rotary|rotate|\brope|_rope|inv_freq|freqs", re.IGNORECASE)
 NOISE = ("id2label", "label2id", "transformers_version", "_name_or_path")
 
 
@@ -155,6 +159,51 @@ def layouts(module):
     return found
 
 
+def defaults(made):
+    """What a class of configurations fills in."""
+    found = {}
+    base = getattr(made, "default_theta", None)
+    if isinstance(base, int | float):
+        found["base"] = float(base)
+    elif isinstance(base, dict) and base.keys() == {"global", "local"}:
+        found |= {"base": base["global"], "local": base["local"]}
+    if isinstance(width := getattr(made, "head_dim", None), int):
+        found["head_dim"] = width
+    if every := pattern(made):
+        found["pattern"] = every
+    if getattr(made, "rope_interleave", None) is True:
+        found["layout"] = "interleaved"
+    return found
+
+
+def pattern(made):
+    """k if every k-th layer is global and the others are not, whatever the depth."""
+    types = list(getattr(made(), "layer_types", None) or ())
+    if {*types} != {"sliding_attention", "full_attention"}:
+        return None
+    every = types.index("full_attention") + 1
+    for depth in len(types), 2 * every + 1:
+        types = list(made(num_hidden_layers=depth).layer_types)
+        wanted = [n % every == 0 for n in range(1, depth + 1)]
+        if [t == "full_attention" for t in types] != wanted:
+            return None
+    return every
+
+
+def others(known):
+    """Of families without a rotary class: that of their text, or that none rotates."""
+    for name in CONFIG_MAPPING:
+        inside = getattr(CONFIG_MAPPING[name], "sub_configs_defaults", None) or {}
+        text = getattr(inside.get("text_config"), "config_class", None)
+        if getattr(text, "model_type", None) in known:
+            yield name, {"text": text.model_type}
+        source = Path(inspect.getfile(CONFIG_MAPPING[name])).parent
+        files = [*source.glob("modeling_*.py")]
+        code = "".join(file.read_text("utf-8") for file in files)
+        if files and not inside and not ROTARY.search(code):
+            yield name, {"plain": True}
+
+
 def main():
     """Write both files."""
     cases, left_out, said = [], [], {}
@@ -164,10 +213,11 @@ def main():
         if made is None or not made.model_type:
             continue
         of = said.setdefault(made.model_type, {})
-        if isinstance(base := getattr(made, "default_theta", None), int | float):
-            of["base"] = float(base)
         if len(known := layouts(rotary(config=made()))) == 1:
             of["layout"] = known.pop()
+        of |= defaults(made)
+    for name, of in others({*said}):
+        said[name] = said.get(name, {}) | of
     made = {"transformers": transformers.__version__}
     text = json.dumps({"made": made, "cases": cases, "left out": left_out}, default=str)
     with gzip.GzipFile(HERE / "rope-families.json.gz", "wb", mtime=0) as file:
