@@ -293,6 +293,17 @@ def test_what_a_class_fills_in(name):
         assert near.method == "default"
 
 
+@pytest.mark.parametrize("family", ["gpt_oss", "gemma4_text", "ministral3"])
+def test_what_a_class_fills_in_and_is_not_known_is_a_warning(family):
+    """YaRN, or other parameters for layers with windows; silent where they are said."""
+    left_out = {**WIDTH, "model_type": family}
+    for config in (left_out, {"model_type": "gemma4", "text_config": left_out}):
+        (warning,) = read_rope(config).warnings
+        assert "this family's class has more than a base" in str(warning)
+    said = {"rope_parameters": {"rope_type": "default", "rope_theta": 1e4}}
+    assert read_rope(left_out | said).warnings == []
+
+
 def test_two_bases_that_are_said_are_no_contradiction():
     """Gemma-3-1B's fields, as they are published."""
     said = {"rope_theta": 1000000, "rope_local_base_freq": 10000, "rope_scaling": None}

@@ -178,6 +178,12 @@ class _Part:
     def read(self) -> tuple[dict[str, Rope | None], tuple[str, ...]]:
         """The kinds of layers, and which layers are of which."""
         given, where = self._given()
+        if not given and self.family.completes:
+            self._warn(
+                f"{where} is left out, for which this family's class has more than a "
+                "base, not known here: give the configuration that transformers "
+                "completed, AutoConfig.from_pretrained(folder)"
+            )
         layers = self._layers()
         named = self._nested(given, layers)
         if self._stands_still():

@@ -29,6 +29,9 @@ class Family:
         The family of its ``text_config``, and of what a flat file says.
     plain
         Whether its code has no rotation at all.
+    completes
+        Whether its class fills in another method, or other parameters for some layers,
+        where a configuration says none.
     layout
         Of the pairs, empty where it is not known.
     still
@@ -53,6 +56,7 @@ class Family:
     pattern: int | None = None
     text: str = ""
     plain: bool = False
+    completes: bool = False
     layout: str = ""
     still: tuple[str, ...] = ()
     asks: str = ""

@@ -324,6 +324,11 @@ window.posedu.readRope = (() => {
     }
     read() {
       const [given, where] = this.given();
+      if (!Object.keys(given).length && this.family.completes) {
+        this.warn(`${where} is left out, for which this family's class has more than a base, ` +
+          "not known here: give the configuration that transformers completed, " +
+          "AutoConfig.from_pretrained(folder)");
+      }
       let layers = this.layers();
       const named = this.nested(given, layers);
       if (this.standsStill()) return [{ [this.title("all")]: null }, []];

@@ -173,7 +173,17 @@ def defaults(made):
         found["pattern"] = every
     if getattr(made, "rope_interleave", None) is True:
         found["layout"] = "interleaved"
+    if "local" not in found and completes(getattr(made(), "rope_parameters", None)):
+        found["completes"] = True
     return found
+
+
+def completes(parameters):
+    """Whether they are more than one base for all layers."""
+    given = dict(parameters or {})
+    kinds = [k for k in given.values() if isinstance(k, dict)] or [given]
+    types = {kind.get("rope_type", "default") for kind in kinds}
+    return not types <= {"default", "axial"} or any(k != kinds[0] for k in kinds)
 
 
 def pattern(made):
