@@ -85,6 +85,28 @@ def test_a_line_stands_for_its_statement(line, own, meant):
     assert mutants.statement(ast.parse(SOURCE), line) == (own, meant)
 
 
+@pytest.mark.parametrize(
+    ("line", "tests", "is_imported"),
+    [
+        (12, {"scales"}, False),  # in a body: who executes it
+        (6, {"scales", "refuses"}, True),  # a default: its function's body
+        (3, {"scales", "refuses", "imports"}, True),  # of the module: the file's
+        (9, {"scales", "refuses", "imports"}, False),  # of nobody: the file's
+    ],
+)
+def test_a_line_is_tested_by_who_executes_what_it_stands_for(
+    project, line, tests, is_imported
+):
+    """A test that happens to import the file does not stand for its lines alone."""
+    known = object.__new__(mutants.Map)
+    own = {3: ["", "imports"], 6: [""], 8: ["scales", "refuses"], 12: ["scales"]}
+    known.lines = {"posedu/numpy/scaled.py": own}
+    known.seconds = dict.fromkeys(("scales", "refuses", "imports"), 0.1)
+    mutant = mutants.Mutant("posedu/numpy/scaled.py", "any", "", "", 1, line, 0)
+    found, imported = known.tests(mutant)
+    assert ({*found}, imported) == (tests, is_imported)
+
+
 def test_quick_cases_and_one_of_each_function_come_first_and_patience_ends():
     seconds = {"a[1]": 4.0, "a[2]": 1.0, "b": 3.0, "c[x]": 2.0, "c[y]": 2.5}
     seconds |= {"d[1]": 0.01, "d[2]": 0.02, "d[3]": 0.03}

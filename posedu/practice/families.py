@@ -24,7 +24,7 @@ class Family:
     head_dim
         Features of a head where it says none, if they do not follow from its width.
     pattern
-        Every so manieth layer has no window, where it does not say which.
+        k, where every k-th layer has no window unless it says which have.
     text
         The family of its ``text_config``, and of what a flat file says.
     plain
