@@ -417,8 +417,9 @@ def require_parts(
     reach = 0.0
     for part in parts:
         if isinstance(part, Integral | Real) or not isinstance(part, Sequence):
-            exact.append(require_count("text", part))  # type: ignore[arg-type]
-            reach += exact[-1]  # type: ignore[operator]
+            count = require_count("text", part)  # type: ignore[arg-type]  # or refused
+            exact.append(count)
+            reach += count
             continue
         if len(part) not in (3, 4):
             raise ValueError(
@@ -426,8 +427,8 @@ def require_parts(
                 f"columns, pace), got {part!r}"
             )
         frames, rows, columns = (
-            require_dimension(name, count, 1)  # type: ignore[arg-type]
-            for name, count in zip(("frames", "rows", "columns"), part, strict=False)
+            require_dimension(name, size, 1)  # type: ignore[arg-type]  # or refused
+            for name, size in zip(("frames", "rows", "columns"), part, strict=False)
         )
         pace = require_not_negative("pace", part[3] if len(part) == 4 else 1)
         exact.append((frames, rows, columns, pace))
