@@ -7,20 +7,20 @@ READY := $(VENV)/ready
 .PHONY: book serve test site coverage compiled mutants notebooks missing address lint clean
 
 book: $(READY)
-	$(RUN) -m posedu_book.build
+	$(RUN) -m posedu_sphinx.build
 
 serve: $(READY)
-	$(RUN) -m posedu_book.build --serve
+	$(RUN) -m posedu_sphinx.build --serve
 
 test: $(READY) book
-	$(RUN) -m posedu_book.chromium
+	$(RUN) -m posedu_sphinx.site.chromium
 	$(RUN) -m pytest tests -n 2 --dist worksteal
 	$(RUN) -m pytest -n 2 --dist loadfile --nbval-lax --nbval-current-env --nbval-cell-timeout 600 notebooks/*.ipynb notebooks/exercises/*.ipynb
 	POSEDU_STRICT=1 $(RUN) -m pytest -n 2 --dist loadfile --nbval-lax --nbval-current-env --nbval-cell-timeout 600 notebooks/exercises/solved
 
 site: $(READY) book
-	$(RUN) -m posedu_book.chromium
-	POSEDU_SITE=all $(RUN) -m pytest -n 2 tests/test_site.py
+	$(RUN) -m posedu_sphinx.site.chromium
+	POSEDU_SITE=all $(RUN) -m pytest -n 2 tests/sphinx/site/test_site.py
 
 coverage: $(READY) book
 	$(RUN) -m pytest tests -n 2 --dist worksteal --cov=posedu --cov-report=term --cov-fail-under=95
@@ -30,18 +30,18 @@ compiled: $(READY)
 
 mutants: $(READY)
 	$(VENV)/bin/python -m pip install --progress-bar on -e '.[mutants]'
-	$(RUN) tests/mutants.py
+	$(RUN) tests/mutation/run.py
 
 notebooks: $(READY)
-	$(RUN) -m posedu_book.notebooks
+	$(RUN) -m posedu_sphinx.exercises.notebooks
 
 missing: $(READY)
-	$(RUN) -m posedu_book.missing $(NAMES)
+	$(RUN) -m posedu_sphinx.missing $(NAMES)
 
 # By way of the environment: neither make nor a shell reads what stands in it.
 address: override export URL := $(value URL)
 address: $(READY)
-	$(RUN) -m posedu_book.address
+	$(RUN) -m posedu_sphinx.site.address
 
 lint: $(READY)
 	$(VENV)/bin/ruff check . && $(VENV)/bin/ruff format --check . && $(VENV)/bin/mypy

@@ -1,6 +1,6 @@
 """How transformers know order: each encoding derived, stated, run and cross-checked.
 
-An encoding has one name and three faces, in files named after it:
+An encoding has one name and three implementations, in files named after it:
 ``posedu/sympy/<family>/<name>.py`` (exact), ``posedu/numpy/…`` (the float64 reference)
 and ``posedu/torch/…`` (modules to train with). Importing ``posedu`` loads none of them.
 """

@@ -1,4 +1,4 @@
-"""What every face asks of its scalar arguments, with one wording for the errors."""
+"""What every implementation asks of its scalar arguments, with one wording for the errors."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -6,7 +6,7 @@ from numbers import Integral, Real
 
 LAYOUTS = ("interleaved", "half")
 SPACINGS = ("paper", "tensor2tensor")
-COORDINATES = ("index", "centres", "ends")
+COORDINATES = ("index", "centers", "ends")
 ORDERS = ("concatenated", "alternating")
 SECTION_ORDERS = ("contiguous", "strided", "alternating")
 AFTERS = ("largest", "grid")
@@ -16,7 +16,7 @@ MULTIPLIERS = ("per head", "shared")
 PERTURBATIONS = ("paper", "code")
 COEFFICIENTS = ("paper", "code")
 SERIES = ("tokens", "offset")
-REMAINDERS = ("drop", "own", "sink", "renormalise")
+REMAINDERS = ("drop", "own", "sink", "renormalize")
 GATES = ("learned", "independent", "fixed")
 OUTPUT_GATES = ("sigmoid", "silu")
 FORMS = ("difference", "key")
@@ -366,11 +366,11 @@ def require_block(block: int) -> int:
     return require_dimension("block", block)
 
 
-def require_decay(gamma: float, scale_base: float, centre: float) -> None:
-    """Raise unless powers of (2p/d + γ)/(1 + γ), over B, fall from a finite centre."""
+def require_decay(gamma: float, scale_base: float, center: float) -> None:
+    """Raise unless powers of (2p/d + γ)/(1 + γ), over B, fall from a finite center."""
     require_positive("gamma", gamma)
     require_positive("scale_base", scale_base)
-    require_finite("centre", centre)
+    require_finite("center", center)
 
 
 def require_image_dim(image_dim: int, d: int | None = None) -> int:

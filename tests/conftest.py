@@ -2,7 +2,6 @@
 
 import functools
 import gc
-import inspect
 import os
 import re
 import shutil
@@ -11,35 +10,13 @@ from importlib.util import find_spec
 import hypothesis
 import jaxtyping
 import pytest
-import torch
-from beartype import BeartypeConf, beartype
 from torch.nn.attention import flex_attention
 
-# PEP 484: where a float is asked for, an int will do.
-typechecker = beartype(conf=BeartypeConf(is_pep484_tower=True))
-every_function = jaxtyping.jaxtyped
-INSIDES = ("posedu.check.values", "posedu.check.diagnosis")  # of every answer's check
-
-
-def annotated_functions(made=None, **options):
-    """As ``jaxtyped``, which the import hook puts on every function, save those with
-    nothing to check, those inside others, which it would compile at each call, and
-    private ones and those of private modules, which public ones call with what was
-    checked: most calls of all."""
-    if made is None:
-        return functools.partial(annotated_functions, **options)
-    if inspect.isfunction(made):
-        inner = "<locals>" in made.__qualname__
-        names = (*made.__module__.split("."), made.__name__)
-        private = any(n.startswith("_") and not n.endswith("__") for n in names)
-        private = private or made.__module__ in INSIDES
-        if inner or private or not made.__annotations__:
-            return made
-    return every_function(made, **options)
-
+import torch
+from support.typechecking import annotated_functions, leave_unchecked
 
 jaxtyping.jaxtyped = annotated_functions
-jaxtyping.install_import_hook("posedu", "conftest.typechecker")
+jaxtyping.install_import_hook("posedu", "support.typechecking.typechecker")
 
 hypothesis.settings.register_profile("local", deadline=None)
 hypothesis.settings.register_profile("ci", deadline=None, derandomize=True)
@@ -60,7 +37,8 @@ torch.compile = functools.partial(torch.compile, backend=COMPILER)
 
 
 TOOLS = re.compile(
-    r"^(from|import) (posedu_book|playwright|mutants|explorables)\b", re.MULTILINE
+    r"^(from|import) (posedu_sphinx|playwright|mutation|support.explorables)\b",
+    re.MULTILINE,
 )
 
 
@@ -115,7 +93,7 @@ def open_page(browser, tab):
 
     The first of a test is the one that all share, unless it needs a context of its own.
     """
-    from explorables import PAGE
+    from support.explorables import PAGE
 
     complaints, contexts, used = [], [], []
     listeners = {
@@ -165,16 +143,3 @@ def unchecked(monkeypatch):
     checked by its constructor, which the switch leaves in the compiler's way.
     """
     leave_unchecked(monkeypatch)
-
-
-def leave_unchecked(monkeypatch):
-    """Until ``monkeypatch`` undoes it."""
-    from posedu.torch import KVCache, Tokens
-
-    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
-    for made in (Tokens, KVCache):
-        for name, member in vars(made).copy().items():
-            if inspect.isfunction(member):
-                monkeypatch.setattr(made, name, inspect.unwrap(member))
-            elif isinstance(member, property):
-                monkeypatch.setattr(made, name, property(inspect.unwrap(member.fget)))

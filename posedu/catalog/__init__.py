@@ -1,4 +1,4 @@
-"""Every encoding of the book, once: what it is, where its faces are, how it relates.
+"""Every encoding of the book, once: what it is, where its implementations are, how it relates.
 
 A record stands in the module named after its family.
 """
@@ -15,11 +15,11 @@ from posedu.catalog import (
 )
 from posedu.catalog.records import (
     ATTENTION,
-    FACES,
+    IMPLEMENTATIONS,
     TOKENS,
-    Encoding,
-    FrequencyMap,
+    EncodingRecord,
     Record,
+    RoPEScaling,
     SpecialCase,
     Variant,
     variant,
@@ -27,26 +27,26 @@ from posedu.catalog.records import (
 
 FAMILIES = (nope, absolute, rotary, scaling, bias, relative, stickbreaking, gated)
 
-CATALOG: dict[str, Encoding] = {
+CATALOG: dict[str, EncodingRecord] = {
     encoding.name: encoding for family in FAMILIES for encoding in family.ENCODINGS
 }
 """The encodings, by name, in the order of the book."""
 
-FREQUENCY_MAPS: dict[str, FrequencyMap] = {
-    method.name: method for method in rotary.FREQUENCY_MAPS
+ROPE_SCALINGS: dict[str, RoPEScaling] = {
+    method.name: method for method in rotary.ROPE_SCALINGS
 }
 """The methods that change RoPE's frequencies, by name."""
 
 __all__ = [
     "ATTENTION",
     "CATALOG",
-    "FACES",
     "FAMILIES",
-    "FREQUENCY_MAPS",
+    "IMPLEMENTATIONS",
+    "ROPE_SCALINGS",
     "TOKENS",
-    "Encoding",
-    "FrequencyMap",
+    "EncodingRecord",
     "Record",
+    "RoPEScaling",
     "SpecialCase",
     "Variant",
     "variant",

@@ -1,15 +1,15 @@
 """Records of the absolute encodings."""
 
-from posedu.catalog.records import Encoding, SpecialCase, variant
+from posedu.catalog.records import EncodingRecord, SpecialCase, variant
 
 ENCODINGS = (
-    Encoding(
+    EncodingRecord(
         name="sinusoidal",
         title="Sinusoidal",
         paper="vaswani2017",
         arxiv="1706.03762",
         kind="features",
-        doors=("embed",),
+        hooks=("embed",),
         file="absolute.sinusoidal",
         function="embed_sinusoidal",
         module="Sinusoidal",
@@ -18,7 +18,7 @@ ENCODINGS = (
             variant(layout="half", spacing="tensor2tensor"),
         ),
         chapter="sinusoidal",
-        lab="absolute",
+        lab="sinusoidal",
         parameters="0",
         cost="O(L d) once, at the input",
         relative="its inner products are; a whole score only where it ignores content",
@@ -35,17 +35,17 @@ ENCODINGS = (
         sizes=("d_model",),
         adopters=("Transformer (2017)", "Marian", "Pegasus", "Whisper encoder"),
     ),
-    Encoding(
+    EncodingRecord(
         name="random",
         title="Random vectors",
         paper="kanerva2009",
         url="https://doi.org/10.1007/s12559-008-9009-8",
         published=2009,
         kind="features",
-        doors=("embed",),
-        file="absolute.tables",
-        chapter="tables",
-        lab="tables",
+        hooks=("embed",),
+        file="absolute.learned",
+        chapter="learned-embeddings",
+        lab="learned-embeddings",
         function="embed_random",
         module="Random",
         variants=(variant(module={"std": 1.0}, heads=1),),
@@ -56,16 +56,16 @@ ENCODINGS = (
         sizes=("d_model", "tokens"),
         unit="1",
     ),
-    Encoding(
+    EncodingRecord(
         name="learned",
         title="Learned absolute positions",
         paper="gehring2017",
         arxiv="1705.03122",
         kind="features",
-        doors=("embed",),
-        file="absolute.tables",
-        chapter="tables",
-        lab="tables",
+        hooks=("embed",),
+        file="absolute.learned",
+        chapter="learned-embeddings",
+        lab="learned-embeddings",
         function="embed_learned",
         module="Learned",
         variants=(
@@ -95,16 +95,16 @@ ENCODINGS = (
         sizes=("d_model", "tokens"),
         unit="1",
     ),
-    Encoding(
+    EncodingRecord(
         name="learned-per-layer",
         title="Learned, per layer",
         paper="alrfou2019",
         arxiv="1808.04444",
         kind="features",
-        doors=("enter",),
-        file="absolute.tables",
-        chapter="tables",
-        lab="tables",
+        hooks=("enter",),
+        file="absolute.learned",
+        chapter="learned-embeddings",
+        lab="learned-embeddings",
         function="enter_learned",
         module="LearnedPerLayer",
         variants=(
@@ -127,13 +127,13 @@ ENCODINGS = (
         sizes=("d_model", "tokens"),
         unit="1",
     ),
-    Encoding(
+    EncodingRecord(
         name="floater",
         title="FLOATER",
         paper="liu2020",
         arxiv="2003.09229",
-        kind="doors",
-        doors=("rotate", "values"),
+        kind="hooks",
+        hooks=("rotate", "values"),
         file="absolute.floater",
         module="FLOATER",
         variants=(
@@ -159,13 +159,13 @@ ENCODINGS = (
         unit="1",
         reach=2,
     ),
-    Encoding(
+    EncodingRecord(
         name="fourier-random",
         title="Random Fourier features",
         paper="tancik2020",
         arxiv="2006.10739",
         kind="features",
-        doors=("embed",),
+        hooks=("embed",),
         file="absolute.fourier",
         function="embed_fourier_random",
         module="FourierRandom",
@@ -212,13 +212,13 @@ ENCODINGS = (
         sizes=("d_model",),
         axes=2,
     ),
-    Encoding(
+    EncodingRecord(
         name="fourier-learned",
         title="Learnable Fourier features",
         paper="li2021",
         arxiv="2106.02795",
         kind="features",
-        doors=("embed",),
+        hooks=("embed",),
         file="absolute.fourier",
         function="embed_fourier_learned",
         module="FourierLearned",
@@ -260,24 +260,24 @@ ENCODINGS = (
         axes=2,
         unit="groups",
     ),
-    Encoding(
+    EncodingRecord(
         name="cape",
         title="CAPE, continuous augmented positions",
         paper="likhomanenko2021",
         arxiv="2106.03143",
         kind="positions",
-        doors=("locate", "embed"),
+        hooks=("locate", "embed"),
         file="absolute.cape",
-        chapter="shaken",
-        lab="shaken",
+        chapter="randomized-positions",
+        lab="randomized-positions",
         module="CAPE",
         variants=(
             variant(
-                normalise=False,
+                normalize=False,
                 module={"max_shift": 5.0, "max_jitter": 0.5, "max_scale": 1.03},
             ),
             variant(
-                normalise=True,
+                normalize=True,
                 module={"max_shift": 60.0, "max_jitter": 0.5, "max_scale": 1.1},
             ),
         ),
@@ -288,17 +288,17 @@ ENCODINGS = (
         sizes=(),
         unit="1",
     ),
-    Encoding(
-        name="randomised",
-        title="Randomised positions",
+    EncodingRecord(
+        name="randomized",
+        title="Randomized positions",
         paper="ruoss2023",
         arxiv="2305.16843",
         kind="positions",
-        doors=("locate", "embed"),
-        file="absolute.randomised",
-        chapter="shaken",
-        lab="shaken",
-        module="Randomised",
+        hooks=("locate", "embed"),
+        file="absolute.randomized",
+        chapter="randomized-positions",
+        lab="randomized-positions",
+        module="Randomized",
         variants=(
             variant(module={"limit": 2**14, "per": "batch"}),
             variant(module={"limit": 2**14, "per": "sequence"}),
@@ -310,16 +310,16 @@ ENCODINGS = (
         sizes=(),
         unit="1",
     ),
-    Encoding(
+    EncodingRecord(
         name="pose",
         title="PoSE, positional skip-wise training",
         paper="zhu2024",
         arxiv="2309.10400",
         kind="positions",
-        doors=("locate", "embed"),
+        hooks=("locate", "embed"),
         file="absolute.pose",
-        chapter="shaken",
-        lab="shaken",
+        chapter="randomized-positions",
+        lab="randomized-positions",
         module="PoSE",
         variants=(variant(module={"window": 2**14}),),
         parameters="0",

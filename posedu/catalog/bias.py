@@ -1,19 +1,19 @@
 """Records of the biases of distance."""
 
-from posedu.catalog.records import Encoding, SpecialCase, variant
+from posedu.catalog.records import EncodingRecord, SpecialCase, variant
 
 ENCODINGS = (
-    Encoding(
+    EncodingRecord(
         name="t5",
         title="T5's relative bias",
         paper="raffel2020",
         arxiv="1910.10683",
-        kind="doors",
-        doors=("scale", "bias"),
+        kind="hooks",
+        hooks=("scale", "bias"),
         file="bias.t5",
         module="T5",
-        chapter="distance",
-        lab="bias",
+        chapter="distance-biases",
+        lab="distance-biases",
         variants=(
             variant(bidirectional=False, distance=16, module={"buckets": 8}),
             variant(bidirectional=True, distance=16, module={"buckets": 8}),
@@ -26,17 +26,17 @@ ENCODINGS = (
         sizes=("heads",),
         unit="1",
     ),
-    Encoding(
+    EncodingRecord(
         name="alibi",
         title="ALiBi",
         paper="press2022",
         arxiv="2108.12409",
-        kind="doors",
-        doors=("fold",),
+        kind="hooks",
+        hooks=("fold",),
         file="bias.alibi",
         module="ALiBi",
-        chapter="distance",
-        lab="bias",
+        chapter="distance-biases",
+        lab="distance-biases",
         variants=(
             variant(slopes="authors", sides="causal", heads=3),
             variant(slopes="geometric", sides="symmetric", heads=3),
@@ -48,20 +48,20 @@ ENCODINGS = (
         bounded="no: the bias falls without end",
         adopters=("BLOOM", "MPT", "Falcon-RW", "Baichuan-13B", "JinaBERT"),
         sizes=("heads",),
-        face_sizes=("heads",),
+        implementation_sizes=("heads",),
         unit="1",
     ),
-    Encoding(
+    EncodingRecord(
         name="kerple-log",
         title="KERPLE (log)",
         paper="chi2022",
         arxiv="2205.09921",
-        kind="doors",
-        doors=("bias",),
+        kind="hooks",
+        hooks=("bias",),
         file="bias.kerple",
         module="KERPLELog",
-        chapter="distance",
-        lab="bias",
+        chapter="distance-biases",
+        lab="distance-biases",
         variants=(
             variant(scaling="code"),
             variant(scaling="paper", module={"powers": True}, parameters="3*h"),
@@ -73,17 +73,17 @@ ENCODINGS = (
         sizes=("heads",),
         unit="1",
     ),
-    Encoding(
+    EncodingRecord(
         name="kerple-power",
         title="KERPLE (power)",
         paper="chi2022",
         arxiv="2205.09921",
-        kind="doors",
-        doors=("bias",),
+        kind="hooks",
+        hooks=("bias",),
         file="bias.kerple",
         module="KERPLEPower",
-        chapter="distance",
-        lab="bias",
+        chapter="distance-biases",
+        lab="distance-biases",
         variants=(
             variant(scaling="paper"),
             variant(scaling="code", module={"weight": True}, parameters="4*h"),
@@ -100,17 +100,17 @@ ENCODINGS = (
         sizes=("heads",),
         unit="1",
     ),
-    Encoding(
+    EncodingRecord(
         name="sandwich",
         title="Sandwich",
         paper="chi2023",
         arxiv="2212.10356",
-        kind="doors",
-        doors=("bias",),
+        kind="hooks",
+        hooks=("bias",),
         file="bias.sandwich",
         module="Sandwich",
-        chapter="distance",
-        lab="bias",
+        chapter="distance-biases",
+        lab="distance-biases",
         variants=(
             variant(width=12, index_from=1, diagonal="kept"),
             variant(width=12, index_from=0, diagonal="zero", compression=2),
@@ -120,16 +120,16 @@ ENCODINGS = (
         relative="exactly",
         bounded="yes: by width/2 over the head's ratio",
         sizes=("heads",),
-        face_sizes=("heads",),
+        implementation_sizes=("heads",),
         unit="1",
     ),
-    Encoding(
+    EncodingRecord(
         name="fire",
         title="FIRE",
         paper="li2024",
         arxiv="2310.04418",
-        kind="doors",
-        doors=("bias",),
+        kind="hooks",
+        hooks=("bias",),
         file="bias.fire",
         module="FIRE",
         variants=(
@@ -144,8 +144,8 @@ ENCODINGS = (
         cost="O(L) a layer up to the threshold, O(L²) a head and layer beyond",
         relative="exactly up to the threshold; beyond it depends on the query, too",
         bounded="yes: by the network on [0, 1]",
-        chapter="functions",
-        lab="bias",
+        chapter="learned-biases",
+        lab="distance-biases",
         special_cases=(
             SpecialCase(
                 "kerple-log",
@@ -166,13 +166,13 @@ ENCODINGS = (
         sizes=("heads",),
         unit="1",
     ),
-    Encoding(
+    EncodingRecord(
         name="dape",
         title="DAPE",
         paper="zheng2024",
         arxiv="2405.14722",
-        kind="doors",
-        doors=("scale", "logits"),
+        kind="hooks",
+        hooks=("scale", "logits"),
         file="bias.dape",
         module="DAPE",
         variants=(
@@ -206,8 +206,8 @@ ENCODINGS = (
         cost="O(L² width) a head and layer",
         relative="no: what it adds depends on the content of all heads",
         bounded="no: it grows with the bias that it reads",
-        chapter="functions",
-        lab="bias",
+        chapter="learned-biases",
+        lab="distance-biases",
         special_cases=(
             SpecialCase("alibi", "over ALiBi, the last weights are 0", "eq-dape-off"),
             SpecialCase("fire", "over FIRE, the last weights are 0", "eq-dape-off"),

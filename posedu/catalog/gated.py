@@ -1,15 +1,15 @@
 """Records of the gated encodings."""
 
-from posedu.catalog.records import ATTENTION, Encoding, SpecialCase, variant
+from posedu.catalog.records import ATTENTION, EncodingRecord, SpecialCase, variant
 
 ENCODINGS = (
-    Encoding(
+    EncodingRecord(
         name="fox",
         title="FoX",
         paper="lin2025",
         arxiv="2503.02130",
-        kind="doors",
-        doors=("fold",),
+        kind="hooks",
+        hooks=("fold",),
         file="gated.fox",
         module="FoX",
         variants=(
@@ -20,7 +20,7 @@ ENCODINGS = (
             variant(form="difference", module={"gate": "fixed"}, parameters="0"),
         ),
         chapter="fox",
-        lab="gated",
+        lab="fox",
         parameters="h*(h*d+1)",
         cost="O(L²) a head and layer for the bias, O(L h d) a head for the gates",
         relative="at equal gates: then it is ALiBi",
@@ -32,13 +32,13 @@ ENCODINGS = (
         sizes=("d_model", "heads"),
         unit="1",
     ),
-    Encoding(
+    EncodingRecord(
         name="fox-pro",
         title="FoX (Pro)",
         paper="lin2025",
         arxiv="2503.02130",
         kind="block",
-        doors=("fold",),
+        hooks=("fold",),
         file="gated.fox",
         module="FoXPro",
         variants=(
@@ -60,7 +60,7 @@ ENCODINGS = (
             ),
         ),
         chapter="fox",
-        lab="gated",
+        lab="fox",
         parameters="5*(h*d)**2+3*h**2*d+h+3*h*d",
         cost="O(L²) a head and layer for the bias, O(L h² d²) for the output gate",
         relative="at equal gates, but for the shift of keys and values",
@@ -71,13 +71,13 @@ ENCODINGS = (
         sizes=("d_model", "heads"),
         unit="1",
     ),
-    Encoding(
+    EncodingRecord(
         name="cope",
         title="CoPE",
         paper="golovneva2024",
         arxiv="2405.18719",
-        kind="doors",
-        doors=("scale", "bias"),
+        kind="hooks",
+        hooks=("scale", "bias"),
         file="gated.cope",
         module="CoPE",
         variants=(
@@ -95,7 +95,7 @@ ENCODINGS = (
             ),
         ),
         chapter="cope",
-        lab="gated",
+        lab="fox",
         parameters="h*d*npos",
         cost="O(L² + L npos d) a head and layer for positions and bias",
         relative="at gates that are all 1: then it is a relative table",

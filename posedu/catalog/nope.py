@@ -1,15 +1,15 @@
 """The record of attention without positions."""
 
-from posedu.catalog.records import ATTENTION, Encoding, SpecialCase, variant
+from posedu.catalog.records import ATTENTION, EncodingRecord, SpecialCase, variant
 
 ENCODINGS = (
-    Encoding(
+    EncodingRecord(
         name="nope",
         title="NoPE",
         paper="haviv2022",
         arxiv="2203.16634",
-        kind="doors",
-        doors=("rotate",),
+        kind="hooks",
+        hooks=("rotate",),
         file="nope",
         module="NoPE",
         variants=(

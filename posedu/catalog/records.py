@@ -8,7 +8,7 @@ from typing import Any
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 ATTENTION = "attention"  # no encoding at all: the root of the map of special cases
-FACES = ("numpy", "sympy", "torch")
+IMPLEMENTATIONS = ("numpy", "sympy", "torch")
 _TABLES = (
     *("npos", "buckets", "past", "future", "extent", "d_rel", "span", "width"),
     *("features", "groups"),
@@ -38,12 +38,12 @@ class SpecialCase:
 
 @dataclass(frozen=True)
 class Variant:
-    """One way to call the faces of an encoding.
+    """One way to call the implementations of an encoding.
 
-    ``options`` are keywords of all faces, ``module`` those of the PyTorch module alone,
+    ``options`` are keywords of all implementations, ``module`` those of the PyTorch module alone,
     ``sizes`` the sizes that this module is given besides the record's: ``heads`` for
     parameters of each head. ``parameters`` says how many are trained where the record's
-    formula does not. ``exact`` tells whether the symbolic face has it, ``heads`` how
+    formula does not. ``exact`` tells whether the symbolic implementation has it, ``heads`` how
     many heads show what is special about it.
     """
 
@@ -83,7 +83,7 @@ def variant(
 class Record:
     """What every record says.
 
-    ``file`` is where the faces are, from the folder of a face on: ``"rotary.rope"`` is
+    ``file`` is where the implementations are, from the folder of an implementation on: ``"rotary.rope"`` is
     ``posedu/numpy/rotary/rope.py`` and its kin. ``function`` is their name there, if it
     is not the record's. ``chapter`` and ``lab`` are names of files without folder and
     ending, empty until the book has them; ``treated`` is the label of an equation by
@@ -106,7 +106,7 @@ class Record:
 
     @property
     def family(self) -> str:
-        """The folder that it stands in, in each face and in the book."""
+        """The folder that it stands in, in each implementation and in the book."""
         return self.file.partition(".")[0]
 
     @property
@@ -134,18 +134,18 @@ class Record:
         """The learner's notebook, as the book's contents have it, or nothing."""
         return f"notebooks/exercises/{self.chapter}" if self.chapter else ""
 
-    def face(self, face: str) -> Any:
-        """Load the ``"numpy"`` or ``"sympy"`` face, a function."""
-        module = import_module(f"posedu.{face}.{self.file}")
+    def implementation(self, implementation: str) -> Any:
+        """Load the ``"numpy"`` or ``"sympy"`` implementation, a function."""
+        module = import_module(f"posedu.{implementation}.{self.file}")
         return getattr(module, self.function or self.name.replace("-", "_"))
 
 
 @dataclass(frozen=True, kw_only=True)
-class FrequencyMap(Record):
+class RoPEScaling(Record):
     """A method that changes RoPE's frequencies and nothing else.
 
-    It has one face, in NumPy, which maps the frequencies of the pairs to others:
-    ``f(frequencies, **options)``. RoPE takes the result in every face. ``options`` are
+    It has one implementation, in NumPy, which maps the frequencies of the pairs to others:
+    ``f(frequencies, **options)``. RoPE takes the result in every implementation. ``options`` are
     keywords to try it with. ``amplitude`` is the name of a function beside it, where
     the method says what RoPE's cosines and sines are multiplied by.
     """
@@ -155,33 +155,33 @@ class FrequencyMap(Record):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Encoding(Record):
-    """One encoding, whose three faces :meth:`face` loads.
+class EncodingRecord(Record):
+    """One encoding, whose three implementations :meth:`implementation` loads.
 
-    The faces take the same keywords: the options of a variant, and the parameters by
+    The implementations take the same keywords: the options of a variant, and the parameters by
     the names that the PyTorch module has for them ("." becomes "_"). ``module`` is the
-    class in PyTorch. ``kind`` says what the faces are:
+    class in PyTorch. ``kind`` says what the implementations are:
 
     ``"features"``
         Functions of features and positions: NumPy ``f(x, positions, **keywords)``,
         SymPy ``f(column, position, **keywords)``, ``module(x, positions)``.
-    ``"doors"``
-        NumPy and SymPy ``f(**keywords)`` return ``Doors``, the module is an
-        ``Encoding``; each goes to its face's ``attend``.
+    ``"hooks"``
+        NumPy and SymPy ``f(**keywords)`` return ``Hooks``, the module is an
+        ``EncodingRecord``; each goes to its implementation's ``attend``.
     ``"layers"``
-        As ``"doors"``, but they move positions from one layer to the next: faces need
-        more than one, and a model's door ``locate``.
+        As ``"hooks"``, but they move positions from one layer to the next: implementations need
+        more than one, and a model's hook ``locate``.
     ``"positions"``
         Functions of positions and of numbers drawn for them: NumPy and SymPy
         ``f(positions, **draws, **keywords)``, ``module.place(positions, **draws)``.
-        The module's ``draw(rows, tokens)`` draws them, its door ``locate`` does both.
+        The module's ``draw(rows, tokens)`` draws them, its hook ``locate`` does both.
         What encodes the positions is another encoding.
     ``"block"``
         A whole attention block: ``f(x, **keywords)`` and ``module(x)``.
 
     ``sizes`` names what the module's constructor needs (``d``, ``heads``, ``d_model``,
     ``tokens`` where positions are the rows of a table),
-    ``face_sizes`` those that the other two faces take too. ``axes`` is the number of
+    ``implementation_sizes`` those that the other two implementations take too. ``axes`` is the number of
     coordinates of a position, ``None`` for one that is a plain number.
 
     ``reach`` is how far from 0 tools try it where its time goes with the position, or
@@ -193,14 +193,14 @@ class Encoding(Record):
 
     module: str
     kind: str
-    doors: tuple[str, ...]
+    hooks: tuple[str, ...]
     variants: tuple[Variant, ...]
     parameters: str
     cost: str
     relative: str
     bounded: str
     sizes: tuple[str, ...] = ("d",)
-    face_sizes: tuple[str, ...] = ()
+    implementation_sizes: tuple[str, ...] = ()
     axes: int | None = None
     unit: str = "2"
     reach: float | None = None
@@ -208,7 +208,7 @@ class Encoding(Record):
     @property
     def of_model(self) -> bool:
         """Whether it acts on a model's input or between layers, not within one."""
-        return self.doors in (("embed",), ("enter",)) or self.kind in (
+        return self.hooks in (("embed",), ("enter",)) or self.kind in (
             "layers",
             "positions",
         )
@@ -218,11 +218,11 @@ class Encoding(Record):
         """Whether its first variant has trained parameters."""
         return (self.variants[0].parameters or self.parameters) != "0"
 
-    def face(self, face: str) -> Any:
-        """Load the ``"numpy"``, ``"sympy"`` or ``"torch"`` face."""
-        if face == "torch":
+    def implementation(self, implementation: str) -> Any:
+        """Load the ``"numpy"``, ``"sympy"`` or ``"torch"`` implementation."""
+        if implementation == "torch":
             return getattr(import_module(f"posedu.torch.{self.file}"), self.module)
-        return super().face(face)
+        return super().implementation(implementation)
 
     def evaluate(
         self, formula: str, variant: Variant, *, d: int = 0, heads: int = 1
@@ -265,11 +265,11 @@ class Encoding(Record):
     ) -> Any:
         """The PyTorch module of a variant, for a layer of these sizes."""
         sizes = _sizes((*self.sizes, *variant.sizes), d, heads, tokens)
-        return self.face("torch")(**sizes, **variant.keywords)
+        return self.implementation("torch")(**sizes, **variant.keywords)
 
     def keywords(self, variant: Variant, *, d: int, heads: int) -> dict[str, Any]:
-        """What the other two faces are given besides parameters."""
-        return _sizes(self.face_sizes, d, heads) | dict(variant.options)
+        """What the other two implementations are given besides parameters."""
+        return _sizes(self.implementation_sizes, d, heads) | dict(variant.options)
 
 
 def _sizes(

@@ -1,15 +1,15 @@
 """Records of the encodings whose offsets have vectors."""
 
-from posedu.catalog.records import ATTENTION, Encoding, SpecialCase, variant
+from posedu.catalog.records import ATTENTION, EncodingRecord, SpecialCase, variant
 
 ENCODINGS = (
-    Encoding(
+    EncodingRecord(
         name="shaw",
         title="Shaw's relative vectors",
         paper="shaw2018",
         arxiv="1803.02155",
-        kind="doors",
-        doors=("bias", "mix"),
+        kind="hooks",
+        hooks=("bias", "mix"),
         file="relative.shaw",
         module="Shaw",
         variants=(
@@ -28,8 +28,8 @@ ENCODINGS = (
                 parameters="d",
             ),
         ),
-        chapter="vectors",
-        lab="relative",
+        chapter="relative-vectors",
+        lab="relative-vectors",
         parameters="2*(past+1+future)*d",
         cost="O(L (past + future) d + L²) a head and layer",
         relative="exactly",
@@ -50,13 +50,13 @@ ENCODINGS = (
         ),
         unit="1",
     ),
-    Encoding(
+    EncodingRecord(
         name="music-transformer",
         title="Music Transformer's relative attention",
         paper="huang2019",
         arxiv="1809.04281",
-        kind="doors",
-        doors=("bias",),
+        kind="hooks",
+        hooks=("bias",),
         file="relative.music_transformer",
         module="MusicTransformer",
         variants=(
@@ -68,8 +68,8 @@ ENCODINGS = (
                 parameters="2*extent*d",
             ),
         ),
-        chapter="vectors",
-        lab="relative",
+        chapter="relative-vectors",
+        lab="relative-vectors",
         parameters="h*extent*d",
         cost="O(L extent d + L²) a head and layer",
         relative="exactly",
@@ -83,14 +83,14 @@ ENCODINGS = (
         ),
         unit="1",
     ),
-    Encoding(
+    EncodingRecord(
         name="inkling",
         title="Inkling's relative logits",
         paper="inkling2026",
         url="https://thinkingmachines.ai/news/introducing-inkling/",
         published=2026,
-        kind="doors",
-        doors=("scale", "bias"),
+        kind="hooks",
+        hooks=("scale", "bias"),
         file="relative.inkling",
         module="Inkling",
         variants=(
@@ -104,8 +104,8 @@ ENCODINGS = (
                 parameters="h*h*d*d_rel+2*h*d_rel+d_rel*extent",
             ),
         ),
-        chapter="vectors",
-        lab="relative",
+        chapter="relative-vectors",
+        lab="relative-vectors",
         parameters="h*h*d*d_rel+d_rel*extent",
         cost="O(L d_rel (h d + extent) + L²) a head and layer",
         relative="exactly; a temperature depends on the query's position",
@@ -121,17 +121,17 @@ ENCODINGS = (
         sizes=("heads", "d_model"),
         unit="1",
     ),
-    Encoding(
+    EncodingRecord(
         name="transformer-xl",
         title="Transformer-XL",
         paper="dai2019",
         arxiv="1901.02860",
-        kind="doors",
-        doors=("bias",),
+        kind="hooks",
+        hooks=("bias",),
         file="relative.transformer_xl",
         module="TransformerXL",
-        chapter="terms",
-        lab="relative",
+        chapter="disentangled-attention",
+        lab="relative-vectors",
         variants=(
             variant(layout="half"),
             variant(layout="interleaved", clamp=6.0),
@@ -145,17 +145,17 @@ ENCODINGS = (
         sizes=("d", "heads", "d_model"),
         unit="1",
     ),
-    Encoding(
+    EncodingRecord(
         name="tupe",
         title="TUPE",
         paper="ke2021",
         arxiv="2006.15595",
-        kind="doors",
-        doors=("scale", "bias"),
+        kind="hooks",
+        hooks=("scale", "bias"),
         file="relative.tupe",
         module="TUPE",
-        chapter="terms",
-        lab="relative",
+        chapter="disentangled-attention",
+        lab="relative-vectors",
         variants=(
             variant(first_token="numbers", module={"norm": False, "relative": False}),
             variant(
@@ -185,17 +185,17 @@ ENCODINGS = (
         sizes=("d", "heads", "d_model", "tokens"),
         unit="1",
     ),
-    Encoding(
+    EncodingRecord(
         name="deberta",
         title="DeBERTa",
         paper="he2021",
         arxiv="2006.03654",
-        kind="doors",
-        doors=("scale", "bias"),
+        kind="hooks",
+        hooks=("scale", "bias"),
         file="relative.deberta",
         module="DeBERTa",
-        chapter="terms",
-        lab="relative",
+        chapter="disentangled-attention",
+        lab="relative-vectors",
         variants=(
             variant(
                 rows="paper",

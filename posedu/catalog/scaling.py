@@ -1,15 +1,15 @@
 """Records of what scales logits by position."""
 
-from posedu.catalog.records import Encoding, variant
+from posedu.catalog.records import EncodingRecord, variant
 
 ENCODINGS = (
-    Encoding(
+    EncodingRecord(
         name="log-n",
         title="Log-n temperature",
         paper="nakanishi2025",
         arxiv="2501.19399",
-        kind="doors",
-        doors=("rotate",),
+        kind="hooks",
+        hooks=("rotate",),
         file="scaling.log_n",
         module="LogN",
         chapter="temperature",

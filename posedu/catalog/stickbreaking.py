@@ -1,22 +1,22 @@
 """The record of stick-breaking attention."""
 
-from posedu.catalog.records import Encoding, SpecialCase, variant
+from posedu.catalog.records import EncodingRecord, SpecialCase, variant
 
 ENCODINGS = (
-    Encoding(
+    EncodingRecord(
         name="stickbreaking",
         title="Stick-breaking",
         paper="tan2024",
         arxiv="2410.17980",
-        kind="doors",
-        doors=("weigh", "mix"),
+        kind="hooks",
+        hooks=("weigh", "mix"),
         file="stickbreaking",
         function="stick_breaking",
         module="StickBreaking",
         variants=(
             variant(attend_current=False, remainder="drop"),
             variant(attend_current=True, remainder="own"),
-            variant(attend_current=False, remainder="renormalise"),
+            variant(attend_current=False, remainder="renormalize"),
             variant(
                 "heads",
                 "d",
@@ -34,7 +34,7 @@ ENCODINGS = (
         special_cases=(
             SpecialCase(
                 "alibi",
-                "its logits are equal and its weights renormalised: these are the "
+                "its logits are equal and its weights renormalized: these are the "
                 "weights of ALiBi at equal contents",
                 "eq-stick-alibi",
                 kind="part",

@@ -1,4 +1,4 @@
-"""Hold the three faces of an encoding against each other, forward and backward."""
+"""Hold the three implementations of an encoding against each other, forward and backward."""
 
 import json
 from collections.abc import Callable, Iterator, Sequence
@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-
 from posedu._arguments import require_choice
-from posedu._tables import Folded, SavedTable
-from posedu.catalog import CATALOG, Encoding
-from posedu.crosscheck import autocast, features, inside, moved
+from posedu._result_table import Folded, SavedTable
+from posedu.catalog import CATALOG, EncodingRecord
+from posedu.crosscheck import attention_hooks, autocast, features, sampled_positions
 from posedu.crosscheck.common import Row, Tally, present
 
 __all__ = ["WAYS", "CrossCheck", "Row", "crosscheck"]
@@ -39,7 +38,7 @@ class CrossCheck(SavedTable):
 
     @property
     def title(self) -> str:
-        """Whose faces they are."""
+        """Whose implementations they are."""
         return CATALOG[self.name].title if self.name in CATALOG else self.name
 
     def verdict(self) -> Folded:
@@ -50,11 +49,11 @@ class CrossCheck(SavedTable):
         cases = sum(row.cases for row in self.results)
         fullest = max((row.used for row in self.results), default=0.0)
         if self.ok:
-            found = f"✓ The faces of {self.title} agree: of {cases} comparisons none"
+            found = f"✓ The implementations of {self.title} agree: of {cases} comparisons none"
             found += f" uses more than {fullest:.0%} of its bound."
         else:
             outside = sum(not row.ok for row in self.results) + len(self.failed)
-            found = f"✗ The faces of {self.title} do not agree: {outside} of"
+            found = f"✗ The implementations of {self.title} do not agree: {outside} of"
             found += f" {len(self.results) + len(self.failed)} rows did not hold."
         return self.under(found)
 
@@ -65,11 +64,19 @@ class CrossCheck(SavedTable):
         rows = tuple(Row(**row) for row in stored.pop("results"))
         return cls(**stored, results=rows)
 
-    _HEAD = ("faces", "what", "device", "dtype", "cases", "largest error", "of bound")
+    _HEAD = (
+        "implementations",
+        "what",
+        "device",
+        "dtype",
+        "cases",
+        "largest error",
+        "of bound",
+    )
 
     def caption(self) -> str:
-        """Whose faces they are, on what, and how many inputs were next to a kink."""
-        text = f"Faces of {self.title} held against each other"
+        """Whose implementations they are, on what, and how many inputs were next to a kink."""
+        text = f"Implementations of {self.title} held against each other"
         if self.redrawn:
             text += f"; {self.redrawn} inputs next to a kink were drawn again"
         if self.made:
@@ -81,12 +88,12 @@ class CrossCheck(SavedTable):
         return text
 
     def rows(self) -> Iterator[tuple[str, ...]]:
-        """A row for each pair of faces, pass, device and dtype."""
+        """A row for each pair of implementations, pass, device and dtype."""
         yield self._HEAD
         for row in self.results:
             verdict = "✓" if row.ok else "✗ outside"
             yield (
-                row.faces,
+                row.implementations,
                 row.what,
                 row.device,
                 row.dtype,
@@ -106,12 +113,12 @@ def crosscheck(
     devices: Sequence[torch.device] | None = None,
     seed: int = 0,
 ) -> CrossCheck:
-    """Compare the faces of a catalog entry on every variant, dtype and device.
+    """Compare the implementations of a catalog entry on every variant, dtype and device.
 
-    Encodings that move positions are compared by ``posedu.crosscheck.moved``, those
+    Encodings that move positions are compared by ``posedu.crosscheck.sampled_positions``, those
     that change features token by token by
     ``posedu.crosscheck.features``, those that act inside attention by
-    ``posedu.crosscheck.inside``, which say on what and how their bounds are derived;
+    ``posedu.crosscheck.attention_hooks``, which say on what and how their bounds are derived;
     layers under autocast by ``posedu.crosscheck.autocast``.
 
     Parameters
@@ -119,13 +126,13 @@ def crosscheck(
     name
         A key of ``posedu.catalog.CATALOG``.
     ways
-        How the PyTorch face is called: ``"eager"``; ``"compiled"`` by
+        How the PyTorch implementation is called: ``"eager"``; ``"compiled"`` by
         ``torch.compile(fullgraph=True)``, for d = 64 (rounded up) and five integer
         positions, in float32 and bfloat16; with compiled FlexAttention (``"flex"``),
         where it serves and has gradients, on a GPU; under ``"autocast"`` to bfloat16
-        and float16. Each comparison of a compiled face costs a compilation.
+        and float16. Each comparison of a compiled implementation costs a compilation.
     devices
-        The CPU, and the GPU where there is one, if not given. The symbolic face takes
+        The CPU, and the GPU where there is one, if not given. The symbolic implementation takes
         part where the CPU is among them.
     seed
         Of the random inputs, parameters and gradients.
@@ -151,13 +158,19 @@ def crosscheck(
     return CrossCheck(name, tally.rows(), tally.redrawn)
 
 
-def _by_way(encoding: Encoding) -> dict[str, Callable[..., None]]:
-    """What compares the faces of an encoding, by the ways that it has."""
+def _by_way(encoding: EncodingRecord) -> dict[str, Callable[..., None]]:
+    """What compares the implementations of an encoding, by the ways that it has."""
     if encoding.kind == "positions":  # which autocast never touches
-        return {"eager": moved.compare, "compiled": moved.compare_compiled}
+        return {
+            "eager": sampled_positions.compare,
+            "compiled": sampled_positions.compare_compiled,
+        }
     if encoding.kind == "features":
         own = {"eager": features.compare, "compiled": features.compare_compiled}
     else:
-        own = {"eager": inside.compare, "compiled": inside.compare_compiled}
-        own["flex"] = inside.compare_flex
+        own = {
+            "eager": attention_hooks.compare,
+            "compiled": attention_hooks.compare_compiled,
+        }
+        own["flex"] = attention_hooks.compare_flex
     return own | {"autocast": autocast.compare}

@@ -1,11 +1,11 @@
-r"""Attention without an encoding: its fast face within a guaranteed bound.
+r"""Attention without an encoding: its fast implementation within a guaranteed bound.
 
 Two computations of one formula never agree to the last bit; here it is known how far
 apart they may be. Every number carries a bound on its own error, a :class:`Ball`,
 through attention and through its derivative. A sum of n products, in any order, is off
 by at most γₙ = n u / (1 − n u) times the sum of their sizes, u the unit roundoff. So
 the bound holds whatever a route sums first. It lets every rounding go the wrong way,
-which none does: where :mod:`posedu.crosscheck.inside` trusts a bound that is
+which none does: where :mod:`posedu.crosscheck.attention_hooks` trusts a bound that is
 statistical, this one is certain, and generous.
 
 The derivative is written by hand. For a gradient g of the output, and z̄ for the one
@@ -22,15 +22,15 @@ from functools import partial
 from types import MappingProxyType
 
 import numpy as np
-import torch
 from jaxtyping import Bool, Float
-from torch import Tensor
 
+import torch
 from posedu._arguments import require_choice
 from posedu.crosscheck import CrossCheck
 from posedu.crosscheck.common import CPU, DTYPES, Tally, roundoff, to_numpy
 from posedu.numpy.attention import Projections, attention, causal_mask, softmax
 from posedu.torch import Attention, KVCache
+from torch import Tensor
 
 Array = np.ndarray
 
@@ -120,8 +120,8 @@ def layer_and_gradient(
     to_a = at.einsum("hid,hjd->hij", to_m, v)
     inner = at.einsum("hij,hij->hi", a, to_a)
     fused = at.einsum("hid,hid->hi", to_m, m)
-    centre = Ball(-inner.value[..., None], (inner.error + fused.error)[..., None])
-    to_s = at.scale(at.einsum("hij,hij->hij", a, at.add(to_a, centre)), scale)
+    center = Ball(-inner.value[..., None], (inner.error + fused.error)[..., None])
+    to_s = at.scale(at.einsum("hij,hij->hij", a, at.add(to_a, center)), scale)
     to_q = at.einsum("hij,hjd->hid", to_s, k)
     to_k = at.einsum("hij,hid->hjd", to_s, q)
     by_q, by_k, by_v = (
@@ -246,11 +246,15 @@ def _compare(
     y, slope = layer_and_gradient(x, w, g, call.mask, roundoff(torch.float64))
     y = Ball(attention(x, w, mask=call.mask), y.error)
     rough = layer_and_gradient(x, w, g, call.mask, roundoff(dtype))
-    faces = f"numpy–torch {route}, compiled" if compiled else f"numpy–torch {route}"
+    implementations = (
+        f"numpy–torch {route}, compiled" if compiled else f"numpy–torch {route}"
+    )
     whats = "forward", "gradient"
     for got, what, sure, loose in zip(found, whats, (y, slope), rough, strict=False):
         bound = loose.error + sure.error
-        tally.add(faces, what, CPU, dtype, "x", to_numpy(got)[0], sure.value, bound)
+        tally.add(
+            implementations, what, CPU, dtype, "x", to_numpy(got)[0], sure.value, bound
+        )
 
 
 def _projections(layer: Attention) -> Projections:

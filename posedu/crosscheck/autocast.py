@@ -18,12 +18,11 @@ from contextlib import suppress
 from itertools import product
 from typing import Any
 
-import torch
-from torch import Tensor
 from torch.nn import Module, functional
 from torch.overrides import TorchFunctionMode
 
-from posedu.catalog import Encoding, Variant
+import torch
+from posedu.catalog import EncodingRecord, Variant
 from posedu.crosscheck.common import (
     DEVIATIONS,
     Devices,
@@ -32,8 +31,8 @@ from posedu.crosscheck.common import (
     trains_flex,
 )
 from posedu.torch import Attention, Transformer
-from posedu.torch import Encoding as Doors
 from posedu.torch.routes import ROUTES
+from torch import Tensor
 
 D, TOKENS = 8, 24
 SAMPLES = 8
@@ -44,14 +43,18 @@ Numbers = tuple[Tensor, Tensor, Tensor]
 
 
 def compare(
-    tally: Tally, encoding: Encoding, variant: Variant, devices: Devices, seed: int
+    tally: Tally,
+    encoding: EncodingRecord,
+    variant: Variant,
+    devices: Devices,
+    seed: int,
 ) -> None:
     """Compare every route that serves one variant."""
     known: dict[tuple, tuple] = {}  # the layers of a variant differ in their route
     for layer in layers(encoding, variant, seed):
         route = getattr(layer, "route", "eager")
         able = [d for d in devices if route != "flex" or trains_flex(d)]
-        stored = route == "sdpa" and not {"fold", "bias"}.isdisjoint(encoding.doors)
+        stored = route == "sdpa" and not {"fold", "bias"}.isdisjoint(encoding.hooks)
         x, positions, upstream = numbers_of(layer, encoding.axes, seed=seed)
         if encoding.reach is not None and encoding.axes is not None:
             positions = positions.double().fmod(encoding.reach)
@@ -71,7 +74,7 @@ def compare(
                 )
 
 
-def layers(encoding: Encoding, variant: Variant, seed: int) -> Iterator[Module]:
+def layers(encoding: EncodingRecord, variant: Variant, seed: int) -> Iterator[Module]:
     """A layer for every route that serves a variant, or what has no routes."""
     for route in ROUTES[:1] if encoding.of_model else ROUTES:
         torch.manual_seed(seed)
@@ -79,11 +82,11 @@ def layers(encoding: Encoding, variant: Variant, seed: int) -> Iterator[Module]:
             yield _layer(encoding, variant, route)
 
 
-def _layer(encoding: Encoding, variant: Variant, route: str) -> Module:
+def _layer(encoding: EncodingRecord, variant: Variant, route: str) -> Module:
     unit, heads = encoding.divisor(variant), variant.heads
     d = -(-D // unit) * unit
     if encoding.kind == "block":
-        make = encoding.face("torch")
+        make = encoding.implementation("torch")
         return make(heads * d, heads, route=route, **variant.keywords)
     module = encoding.make(variant, d=d, heads=heads)
     if encoding.of_model:
@@ -193,7 +196,7 @@ class Rounded(TorchFunctionMode):
     """float64 with the roundings that autocast to ``dtype`` makes, at random.
 
     Off by u are the operands and results of products, among them the weights, and the
-    results of the steps between projections and attention. Nothing is in the doors
+    results of the steps between projections and attention. Nothing is in the hooks
     that compute with angles, tables, gates, their sums and what they count: all that is
     float32 or better under autocast too, but for the weights that positions are moved
     by. ``stored``: the bias is an argument of a
@@ -204,42 +207,42 @@ class Rounded(TorchFunctionMode):
         super().__init__()
         self.dtype, self.depth = dtype, 0
         for encoding in layer.modules():
-            if isinstance(encoding, Doors):
+            if isinstance(encoding, Encoding):
                 own = ("logits",) if encoding.opens("logits") else ()
                 for name in (*_EXACT, *own):
                     if hasattr(encoding, name):
-                        door = self._exactly(getattr(encoding, name))
+                        hook = self._exactly(getattr(encoding, name))
                         if name == "bias" and stored:
-                            door = self._storing(door)
+                            hook = self._storing(hook)
                         if name == "update":
-                            door = self._given_weights(door)
-                        setattr(encoding, name, door)
+                            hook = self._given_weights(hook)
+                        setattr(encoding, name, hook)
 
-    def _exactly(self, door: Callable) -> Callable:
+    def _exactly(self, hook: Callable) -> Callable:
         def run(*args, **options):
             self.depth += 1
             try:
-                return door(*args, **options)
+                return hook(*args, **options)
             finally:
                 self.depth -= 1
 
         return run
 
-    def _storing(self, door: Callable) -> Callable:
-        """The door's bias less its largest of a row, which no weight depends on."""
+    def _storing(self, hook: Callable) -> Callable:
+        """The hook's bias less its largest of a row, which no weight depends on."""
 
         def run(tokens):
-            bias = door(tokens)
+            bias = hook(tokens)
             hidden = bias.masked_fill(~tokens.mask, -torch.inf)
             return self._off(bias - hidden.detach().amax(-1, keepdim=True))
 
         return run
 
-    def _given_weights(self, door: Callable) -> Callable:
-        """The door, given weights as attention keeps them."""
+    def _given_weights(self, hook: Callable) -> Callable:
+        """The hook, given weights as attention keeps them."""
 
         def run(weights, tokens, fed):
-            return door(self._off(weights), tokens, fed)
+            return hook(self._off(weights), tokens, fed)
 
         return run
 

@@ -5,13 +5,14 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
+
 import sympy as sp
 import torch
 
 DTYPES = (torch.float64, torch.float32, torch.bfloat16)
 CPU = torch.device("cpu")
 Number = TypeVar("Number", float, np.ndarray)
-DIGITS = 40  # of the symbolic face's arithmetic
+DIGITS = 40  # of the symbolic implementation's arithmetic
 
 Devices = Sequence[torch.device]
 
@@ -30,7 +31,7 @@ DEVIATIONS = 8
 class Row:
     """One comparison: its largest error as a fraction of the bound at that entry."""
 
-    faces: str
+    implementations: str
     what: str
     device: str
     dtype: str
@@ -51,10 +52,12 @@ class Tally:
         self.worst: dict[tuple[str, str, str, str], list[float]] = {}
         self.redrawn = 0
 
-    def add(self, faces, what, device, dtype, tensor, left, right, bound) -> None:
+    def add(
+        self, implementations, what, device, dtype, tensor, left, right, bound
+    ) -> None:
         """Take one comparison in: the result, or the gradient to the named tensor."""
         where = (str(device), str(dtype).removeprefix("torch."))
-        worst = self.worst.setdefault((faces, what, *where), [0, 0.0, 0.0])
+        worst = self.worst.setdefault((implementations, what, *where), [0, 0.0, 0.0])
         worst[0] += 1
         if np.size(left) == 0:
             return
@@ -93,7 +96,7 @@ def to_numpy(x: torch.Tensor) -> np.ndarray:
 
 
 def rounded(x: np.ndarray, dtype: torch.dtype) -> np.ndarray:
-    """``x`` as the dtype holds it, so that both faces get the same numbers."""
+    """``x`` as the dtype holds it, so that both implementations get the same numbers."""
     return torch.tensor(x).to(dtype).double().numpy()
 
 
@@ -103,7 +106,7 @@ def roundoff(dtype: torch.dtype) -> float:
 
 
 def parameters_of(module: torch.nn.Module) -> dict[str, torch.Tensor]:
-    """Its parameters and fixed numbers, under the names of the other faces."""
+    """Its parameters and fixed numbers, under the names of the other implementations."""
     named = [*module.named_parameters(), *module.named_buffers()]
     return {n.replace(".", "_"): p for n, p in named}
 

@@ -1,12 +1,12 @@
-"""The faces of an encoding that changes features, token by token.
+"""The implementations of an encoding that changes features, token by token.
 
 Inputs are random, adversarial (values of very different size, equal members of a
 pair, zeros) and edge cases (no token, one token, positions far from 0, negative,
 real, repeated), for d in 1 … 128 as far as d may be that. Trainable parameters are
-those that the PyTorch face draws. The symbolic face, evaluated to 40 digits, takes part
+those that the PyTorch implementation draws. The symbolic implementation, evaluated to 40 digits, takes part
 for d ≤ 4 and blocks of at most 4 features.
 
-The bound at each entry is derived, not tuned. What the faces do to a token is affine,
+The bound at each entry is derived, not tuned. What the implementations do to a token is affine,
 so unit steps give the reference's matrix T and what is added. With u the unit roundoff
 and b the most features that a row of T mixes, the bound is
 ``(|T| |x| + |added|) ((b + 2) u_table + 2 u_out) + turn · mixed``: the products with a
@@ -30,10 +30,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
+
 import sympy as sp
 import torch
-
-from posedu.catalog import Encoding, Variant
+from posedu.catalog import EncodingRecord, Variant
 from posedu.crosscheck.common import (
     CPU,
     DIGITS,
@@ -62,9 +62,13 @@ _TRIES = 4
 
 
 def compare(
-    tally: Tally, encoding: Encoding, variant: Variant, devices: Devices, seed: int
+    tally: Tally,
+    encoding: EncodingRecord,
+    variant: Variant,
+    devices: Devices,
+    seed: int,
 ) -> None:
-    """Compare one variant's faces on every size."""
+    """Compare one variant's implementations on every size."""
     for d in _sizes(encoding, variant):
         pair = Pair(encoding, variant, d, seed)
         for case in _cases(pair, seed):
@@ -75,7 +79,11 @@ def compare(
 
 
 def compare_compiled(
-    tally: Tally, encoding: Encoding, variant: Variant, devices: Devices, seed: int
+    tally: Tally,
+    encoding: EncodingRecord,
+    variant: Variant,
+    devices: Devices,
+    seed: int,
 ) -> None:
     """Compare the compiled module, for d = 64 (rounded up) and five tokens."""
     torch.compiler.reset()  # or its limit of recompilations is soon reached
@@ -86,9 +94,9 @@ def compare_compiled(
 
 
 def ordinary_error(
-    encoding: Encoding, *, d: int = 48, heads: int = 2, seed: int = 0
+    encoding: EncodingRecord, *, d: int = 48, heads: int = 2, seed: int = 0
 ) -> float:
-    """How far the fast face is from the reference at most, where nothing is hard.
+    """How far the fast implementation is from the reference at most, where nothing is hard.
 
     Standard normal features in float64, at positions 0 … 14 or the cells of a 5 × 3
     grid between 0 and 1, of every variant.
@@ -101,14 +109,14 @@ def ordinary_error(
     if encoding.kind != "features":
         raise ValueError(f"{encoding.title} does not change features token by token")
     torch.manual_seed(seed)
-    at = range(15) if encoding.axes is None else grid(5, 3, coordinates="centres")
+    at = range(15) if encoding.axes is None else grid(5, 3, coordinates="centers")
     largest = 0.0
     for variant in encoding.variants:
         module = encoding.make(variant, d=d, heads=heads).double()
         x = torch.randn(heads, 15, d, dtype=torch.float64)
         options = encoding.keywords(variant, d=d, heads=heads)
         trained = {n: to_numpy(p) for n, p in parameters_of(module).items()}
-        reference = encoding.face("numpy")(
+        reference = encoding.implementation("numpy")(
             x.numpy(), np.asarray(at, dtype=float), **options, **trained
         )
         largest = max(largest, np.abs(to_numpy(module(x, at)) - reference).max())
@@ -120,7 +128,7 @@ class Pair:
 
     def __init__(
         self,
-        encoding: Encoding,
+        encoding: EncodingRecord,
         variant: Variant,
         d: int,
         seed: int,
@@ -129,7 +137,7 @@ class Pair:
         torch.manual_seed(seed)
         self.rng = np.random.default_rng(seed)
         self.encoding, self.d = encoding, d
-        self.face = encoding.face("numpy")
+        self.implementation = encoding.implementation("numpy")
         self.heads = heads if "heads" in variant.sizes else None
         self.module = encoding.make(variant, d=d, heads=self.heads or 1)
         parameters = parameters_of(self.module)
@@ -147,7 +155,7 @@ class Pair:
     def forward(self, x, positions, parameters=None):
         """The reference."""
         parameters = self.parameters if parameters is None else parameters
-        return self.face(x, positions, **self.options, **parameters)
+        return self.implementation(x, positions, **self.options, **parameters)
 
     def affine(self, positions, parameters=None):
         """T of every token and what is added: exact, by unit steps."""
@@ -159,7 +167,7 @@ class Pair:
         return np.stack(columns, -1) - added[..., None], added
 
     def exact(self, x, positions, gradient):
-        """Result and gradient of the symbolic face, evaluated token by token."""
+        """Result and gradient of the symbolic implementation, evaluated token by token."""
         forward, backward = np.empty(x.shape), np.empty(x.shape)
         for place in np.ndindex(x.shape[:-1]):
             head = None if self.heads is None else place[0]
@@ -170,11 +178,11 @@ class Pair:
         return forward, backward
 
     def _exact_map(self, position, head):
-        """The symbolic face at a position, as a matrix and what is added to it."""
+        """The symbolic implementation at a position, as a matrix and what is added to it."""
         if (position, head) not in self.exact_maps:
             parameters = {n: exactly(self._of_head(n, head)) for n in self.parameters}
             column = sp.Matrix(sp.symbols(f"x:{self.d}", real=True))
-            turned = self.encoding.face("sympy")(
+            turned = self.encoding.implementation("sympy")(
                 column, position, **self.options, **parameters
             )
             jacobian, minus = sp.linear_eq_to_matrix(list(turned), list(column))
@@ -240,7 +248,7 @@ class At:
         return products, turned
 
     def bound(self, sizes, dtype, angles=torch.float64, tables=None):
-        """What a face may be off by whose angles, and tables, are of these dtypes."""
+        """What an implementation may be off by whose angles, and tables, are of these dtypes."""
         products, turned = sizes
         u_table = roundoff(tables or torch.promote_types(dtype, torch.float32))
         roundings = (self.mixing + 2) * u_table + 2 * roundoff(dtype)
@@ -268,12 +276,12 @@ def _compare(
     tally: Tally, at: At, case, devices: Devices, *, compiled: bool = False
 ) -> None:
     x, _, gradient = case
-    faces = "numpy–torch.compile" if compiled else "numpy–torch"
+    implementations = "numpy–torch.compile" if compiled else "numpy–torch"
     given = {t: (rounded(x, t), rounded(gradient, t)) for t in DTYPES}
     lines = None
     for device in devices:
         for dtype in compiled_dtypes(device) if compiled else DTYPES:
-            where = (faces, device, dtype)
+            where = (implementations, device, dtype)
             slopes = _compare_fast(tally, at, given[dtype], where, compiled)
             if slopes and x.size:
                 lines = lines or _lines(at, slopes, given)
@@ -282,7 +290,7 @@ def _compare(
 
 def _compare_fast(tally, at, given, where, compiled) -> dict[str, np.ndarray]:
     """Compare result and gradient to x; return those to the parameters."""
-    pair, (faces, device, dtype), (x, gradient) = at.pair, where, given
+    pair, (implementations, device, dtype), (x, gradient) = at.pair, where, given
     wide = torch.promote_types(dtype, torch.float32)
     module = pair.module.to(device=device, dtype=wide)
     leaf = torch.tensor(x, dtype=dtype, device=device, requires_grad=True)
@@ -293,10 +301,10 @@ def _compare_fast(tally, at, given, where, compiled) -> dict[str, np.ndarray]:
     upstream = torch.tensor(gradient, dtype=dtype, device=device)
     grad, *slopes = torch.autograd.grad(out, [leaf, *trained], upstream)
     expected, sizes = at.forward(x)
-    key = (faces, "forward", device, dtype, "out")
+    key = (implementations, "forward", device, dtype, "out")
     tally.add(*key, to_numpy(out), expected, at.bound(sizes, dtype))
     expected, sizes = at.backward(gradient)
-    key = (faces, "gradient", device, dtype, "x")
+    key = (implementations, "gradient", device, dtype, "x")
     tally.add(*key, to_numpy(grad), expected, at.bound(sizes, dtype))
     return dict(zip(pair.trained, map(to_numpy, slopes), strict=True))
 
@@ -384,7 +392,7 @@ def _speed(at: At, name: str, direction: np.ndarray) -> float:
 
 def _compare_slopes(tally, at, lines, slopes, given, where) -> None:
     """The slope along each direction, twice."""
-    (faces, device, dtype), (x, gradient) = where, given
+    (implementations, device, dtype), (x, gradient) = where, given
     products, turned = at.forward(x)[1]
     size = (np.abs(gradient) * (products + turned)).sum()
     turn, u_64 = float(at.turn.max()), roundoff(torch.float64)
@@ -395,11 +403,11 @@ def _compare_slopes(tally, at, lines, slopes, given, where) -> None:
         expected, error = line.slopes[dtype]
         bound = size * (fast + reference) + error + torch.finfo(dtype).tiny
         given_slope = sum((slopes[n] * v).sum() for n, v in line.direction.items())
-        key = (faces, "parameters", device, dtype, tensor)
+        key = (implementations, "parameters", device, dtype, tensor)
         tally.add(*key, given_slope, expected, bound)
 
 
-def _sizes(encoding: Encoding, variant: Variant) -> list[int]:
+def _sizes(encoding: EncodingRecord, variant: Variant) -> list[int]:
     """The head dimensions of ``SIZES``, each rounded up to a multiple of the unit."""
     unit = encoding.divisor(variant)
     return sorted({-(-size // unit) * unit for size in SIZES} | {2 * unit})

@@ -1,4 +1,4 @@
-"""Positions that move from layer to layer, followed in any of the three faces."""
+"""Positions that move from layer to layer, followed in any of the three implementations."""
 
 from collections.abc import Callable
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 
 def follow(
     steps: Callable[..., Any],
-    doors: Any,
+    hooks: Any,
     q: Any,
     k: Any,
     v: Any,
@@ -18,11 +18,11 @@ def follow(
 ) -> Any:
     """What the last of some layers gathers.
 
-    ``steps`` is that of a face and ``doors`` what it is given there. All layers have
+    ``steps`` is that of an implementation and ``hooks`` what it is given there. All layers have
     the same queries, keys, values, and the same to say: positions alone go on.
     """
-    positions = doors.locate(positions, fed)
+    positions = hooks.locate(positions, fed)
     for _ in range(layers - 1):
-        taken = steps(q, k, v, doors, positions=positions, **options)
-        positions = doors.update(taken.weights, taken.tokens, fed)
-    return steps(q, k, v, doors, positions=positions, **options).out
+        taken = steps(q, k, v, hooks, positions=positions, **options)
+        positions = hooks.update(taken.weights, taken.tokens, fed)
+    return steps(q, k, v, hooks, positions=positions, **options).out

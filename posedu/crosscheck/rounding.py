@@ -1,6 +1,6 @@
 """Rounding at random: how much a result and its gradient move with the last digits.
 
-The reference face runs unmodified, on arrays of :class:`Rounded` numbers. Every
+The reference implementation runs unmodified, on arrays of :class:`Rounded` numbers. Every
 operation on them is followed by a rounding, a random relative error; the spread of the
 results over several runs is the error that such roundings cause, whatever the formula.
 What follows from exact numbers alone is exact, and rounded as it is added to others.
@@ -22,7 +22,7 @@ from unittest.mock import patch
 import numpy as np
 
 from posedu.numpy import _arrays
-from posedu.numpy.attention import Doors
+from posedu.numpy.attention import Hooks
 
 STORED_DOORS = ("rotate", "values", "bias", "logits", "weigh", "mix", "output")
 
@@ -40,7 +40,7 @@ _EXACT = {np.negative, np.absolute, np.conjugate} | _DECIDING | _CHOOSING
 class Arithmetic:
     """How large the errors of roundings are, and which they were.
 
-    ``stored`` is that of what passes a door and of matrix products, which a face may
+    ``stored`` is that of what passes a hook and of matrix products, which an implementation may
     keep in the dtype of the activations (its weights, the bias of the route "sdpa"),
     ``summed`` that of partial sums, relative to the sum of absolute values, and
     ``inner`` that of all other operations. ``decisions`` are those at kinks.
@@ -101,7 +101,7 @@ class Arithmetic:
         return self.errors(size * np.sqrt(np.maximum(terms - 1, 0)), self.summed)
 
     def errors_of_known(self, x: "Rounded") -> np.ndarray | float:
-        """A rounding of what is exact here, for a face has to compute it, too."""
+        """A rounding of what is exact here, for an implementation has to compute it, too."""
         if self.inner == 0 or x.arithmetic.key == self.key or not _is_inexact(x):
             return 0.0
         size = np.abs(x.view(np.ndarray))
@@ -109,20 +109,20 @@ class Arithmetic:
         return np.where(np.isfinite(size), size, 0.0) * drawn
 
     def store(self, x: Any) -> Any:
-        """Round what passes a door; a pair of arrays, each."""
+        """Round what passes a hook; a pair of arrays, each."""
         if isinstance(x, tuple):
             return tuple(map(self.store, x))
         x = np.asarray(x)
         return self.wrap(x + self.errors(x, self.stored))
 
-    def doors(self, doors: Doors) -> Doors:
-        """The same doors, and what passes them is stored."""
+    def hooks(self, hooks: Hooks) -> Hooks:
+        """The same hooks, and what passes them is stored."""
 
-        def storing(door: Callable) -> Callable:
-            return lambda *arguments: self.store(door(*arguments))
+        def storing(hook: Callable) -> Callable:
+            return lambda *arguments: self.store(hook(*arguments))
 
-        opened = {name: getattr(doors, name) for name in STORED_DOORS}
-        return replace(doors, **{n: storing(d) for n, d in opened.items() if d})
+        opened = {name: getattr(hooks, name) for name in STORED_DOORS}
+        return replace(hooks, **{n: storing(d) for n, d in opened.items() if d})
 
 
 class Rounded(np.ndarray):

@@ -1,4 +1,4 @@
-"""The reference face: float64 NumPy, as close to the printed formula as code can be."""
+"""The reference implementation: float64 NumPy, as close to the printed formula as code can be."""
 
 from posedu.numpy.absolute.cape import cape
 from posedu.numpy.absolute.floater import floater
@@ -6,15 +6,15 @@ from posedu.numpy.absolute.fourier import (
     embed_fourier_learned,
     embed_fourier_random,
 )
-from posedu.numpy.absolute.pose import pose
-from posedu.numpy.absolute.randomised import randomised
-from posedu.numpy.absolute.sinusoidal import embed_sinusoidal
-from posedu.numpy.absolute.tables import (
+from posedu.numpy.absolute.learned import (
     embed_learned,
     embed_random,
     enter_learned,
 )
-from posedu.numpy.attention import Doors, Tokens, attend
+from posedu.numpy.absolute.pose import pose
+from posedu.numpy.absolute.randomized import randomized
+from posedu.numpy.absolute.sinusoidal import embed_sinusoidal
+from posedu.numpy.attention import Hooks, Tokens, attend
 from posedu.numpy.bias import alibi, dape, fire, kerple_log, kerple_power, sandwich, t5
 from posedu.numpy.gated import cope, fox, fox_pro
 from posedu.numpy.nope import nope
@@ -60,7 +60,7 @@ from posedu.numpy.scaling import log_n
 from posedu.numpy.stickbreaking import stick_breaking
 
 __all__ = [
-    "Doors",
+    "Hooks",
     "Tokens",
     "alibi",
     "attend",
@@ -103,7 +103,7 @@ __all__ = [
     "pi",
     "pope",
     "pose",
-    "randomised",
+    "randomized",
     "rerotation",
     "resonance",
     "riflex",

@@ -35,9 +35,9 @@ class Projections:
 
 @dataclass(frozen=True)
 class Tokens:
-    """What the doors between queries and keys may look at.
+    """What the hooks between queries and keys may look at.
 
-    ``q`` and ``k`` are as the door ``rotate`` left them and ``v`` as ``values`` did,
+    ``q`` and ``k`` are as the hook ``rotate`` left them and ``v`` as ``values`` did,
     one of ``k`` and ``v`` for each head of ``q``; ``d`` is the head dimension before.
     ``mask`` is true where query i may look at key j. ``x`` is the layer's input,
     ``None`` where it was not given.
@@ -109,8 +109,8 @@ def mix(
 
 
 @dataclass(frozen=True)
-class Doors:
-    """Where an encoding may act; each door is shut unless a function is given.
+class Hooks:
+    """Where an encoding may act; each hook is shut unless a function is given.
 
     Once for a model: ``locate`` (the positions), ``embed`` (the input vectors). In each
     layer of it: ``enter`` (the vectors), ``update`` (the positions, from the weights,
@@ -140,7 +140,7 @@ class Doors:
     needs_causal: bool = False
 
 
-SHUT = Doors()
+SHUT = Hooks()
 
 
 def require_input(name: str, tokens: Tokens) -> Float[Array, "tokens d_model"]:
@@ -150,25 +150,25 @@ def require_input(name: str, tokens: Tokens) -> Float[Array, "tokens d_model"]:
     return tokens.x
 
 
-def logits(tokens: Tokens, doors: Doors = SHUT) -> Float[Array, "heads queries keys"]:
-    """Scaled inner products and bias, or what the door ``logits`` has in their place.
+def logits(tokens: Tokens, hooks: Hooks = SHUT) -> Float[Array, "heads queries keys"]:
+    """Scaled inner products and bias, or what the hook ``logits`` has in their place.
 
     Raises
     ------
     ValueError
-        A bias whose shape is none of those that :class:`Doors` lists.
+        A bias whose shape is none of those that :class:`Hooks` lists.
     """
-    if doors.logits is not None:
-        return doors.logits(tokens)
+    if hooks.logits is not None:
+        return hooks.logits(tokens)
     products = tokens.q @ tokens.k.swapaxes(-1, -2)
-    bias = doors.bias(tokens)
+    bias = hooks.bias(tokens)
     if np.shape(bias) not in ((), products.shape[1:], products.shape):
         heads, queries, keys = products.shape
         raise ValueError(
             f"a bias must be one number, [{queries}, {keys}] or [{heads}, {queries}, "
             f"{keys}] for {heads} heads, got shape {list(np.shape(bias))}"
         )
-    return products * doors.scale(tokens.d) + bias
+    return products * hooks.scale(tokens.d) + bias
 
 
 def causal_mask(tokens: int) -> Bool[Array, "tokens tokens"]:
@@ -189,7 +189,7 @@ def steps(
     q: Float[Array, "heads tokens d"],
     k: Float[Array, "kv_heads tokens d"],
     v: Float[Array, "kv_heads tokens d_v"],
-    doors: Doors = SHUT,
+    hooks: Hooks = SHUT,
     *,
     positions: Positions | None = None,
     x: Float[Array, "tokens d_model"] | None = None,
@@ -201,9 +201,9 @@ def steps(
     ----------
     q, k, v
         Of one sequence, any float dtype; computed in float64. With fewer key-value
-        heads than heads, each serves a group of neighbours.
-    doors
-        The encoding; all doors shut by default.
+        heads than heads, each serves a group of neighbors.
+    hooks
+        The encoding; all hooks shut by default.
     positions
         Finite reals, ``[tokens]``, or ``[tokens, *axes]`` for an encoding that wants
         more than a number. Default 0, 1, 2, …
@@ -218,8 +218,8 @@ def steps(
         Arrays that hold no floats, positions not finite, shapes or head counts that do
         not match.
     """
-    if not isinstance(doors, Doors):
-        raise TypeError(f"doors must be Doors, got {type(doors).__name__}")
+    if not isinstance(hooks, Hooks):
+        raise TypeError(f"hooks must be Hooks, got {type(hooks).__name__}")
     q, k, v = (require_floats(n, t) for n, t in (("q", q), ("k", k), ("v", v)))
     if (
         not q.ndim == k.ndim == v.ndim == 3
@@ -249,15 +249,15 @@ def steps(
     if mask is None:
         mask = np.ones((tokens, tokens), dtype=bool)
     mask = require_mask(mask, (tokens, tokens))
-    if doors.needs_causal and np.triu(mask, 1).any():
+    if hooks.needs_causal and np.triu(mask, 1).any():
         raise ValueError("the encoding is causal, the mask is not; give causal=True")
 
-    q, k = doors.rotate(q, k, positions)
-    k, v = k.repeat(group, axis=0), doors.values(v, positions).repeat(group, axis=0)
+    q, k = hooks.rotate(q, k, positions)
+    k, v = k.repeat(group, axis=0), hooks.values(v, positions).repeat(group, axis=0)
     seen = Tokens(q, k, v, d, positions, positions, mask, x)
-    scores = logits(seen, doors)
-    weights = doors.weigh(scores, seen)
-    out = doors.output(doors.mix(weights, v, seen), positions)
+    scores = logits(seen, hooks)
+    weights = hooks.weigh(scores, seen)
+    out = hooks.output(hooks.mix(weights, v, seen), positions)
     return Steps(seen, scores, weights, out)
 
 
@@ -265,7 +265,7 @@ def attend(
     q: Float[Array, "heads tokens d"],
     k: Float[Array, "kv_heads tokens d"],
     v: Float[Array, "kv_heads tokens d_v"],
-    doors: Doors = SHUT,
+    hooks: Hooks = SHUT,
     *,
     positions: Positions | None = None,
     x: Float[Array, "tokens d_model"] | None = None,
@@ -273,13 +273,13 @@ def attend(
 ) -> Float[Array, "heads tokens d_v"]:
     """Attention without projections: the output of :func:`steps`.
 
-    Equation ``def-doors``. Other arguments and errors as :func:`steps`.
+    Equation ``def-hooks``. Other arguments and errors as :func:`steps`.
     """
     q = require_floats("q", q)
     if q.ndim != 3:
         raise ValueError(f"q must be [heads, tokens, d], got shape {list(q.shape)}")
     mask = causal_mask(q.shape[1]) if require_bool("causal", causal) else None
-    return steps(q, k, v, doors, positions=positions, x=x, mask=mask).out
+    return steps(q, k, v, hooks, positions=positions, x=x, mask=mask).out
 
 
 def attention(
@@ -288,7 +288,7 @@ def attention(
     positions: Positions | None = None,
     *,
     mask: Bool[Array, "tokens tokens"] | None = None,
-    doors: Doors = SHUT,
+    hooks: Hooks = SHUT,
 ) -> Float[Array, "tokens d_model"]:
     """Multi-head attention over one sequence (arXiv 1706.03762 §3.2.2).
 
@@ -303,8 +303,8 @@ def attention(
         several coordinates. Default 0, 1, 2, …
     mask
         True where query i may look at key j; :func:`causal_mask` or ``None`` for all.
-    doors
-        The encoding; all doors shut by default. ``locate``, ``embed``, ``enter`` and
+    hooks
+        The encoding; all hooks shut by default. ``locate``, ``embed``, ``enter`` and
         ``update`` are a model's: see :func:`stack`.
 
     Returns
@@ -317,7 +317,7 @@ def attention(
         ``x`` not floating, positions not finite, shapes or head counts that do not
         match.
     """
-    return _layer(x, w, positions, mask, doors)[1]
+    return _layer(x, w, positions, mask, hooks)[1]
 
 
 def _layer(
@@ -325,7 +325,7 @@ def _layer(
     w: Projections,
     positions: Positions | None,
     mask: Array | None,
-    doors: Doors,
+    hooks: Hooks,
 ) -> tuple[Steps, Array]:
     """The steps of a layer and its output."""
     x = require_floats("x", x)
@@ -344,7 +344,7 @@ def _layer(
                 f"and x of shape {list(x.shape)}, got shape {list(given)}"
             )
     q, k, v = (np.einsum("hdm,im->hid", m, x) for m in (w.q, w.k, w.v))
-    taken = steps(q, k, v, doors, positions=positions, x=x, mask=mask)
+    taken = steps(q, k, v, hooks, positions=positions, x=x, mask=mask)
     return taken, np.einsum("mhd,hid->im", w.o, taken.out)
 
 
@@ -354,7 +354,7 @@ def stack(
     positions: Positions | None = None,
     *,
     mask: Bool[Array, "tokens tokens"] | None = None,
-    doors: Doors | Sequence[Doors] = SHUT,
+    hooks: Hooks | Sequence[Hooks] = SHUT,
 ) -> Float[Array, "tokens d_model"]:
     """Layers of attention and perceptron, each added to the stream, without norms.
 
@@ -364,16 +364,16 @@ def stack(
         As :func:`attention`.
     layers
         Of each, the projections and the perceptron: a function of vectors.
-    doors
+    hooks
         One encoding for all layers, or one for each; ``locate`` and ``embed`` are
         those of the first.
     """
-    doors = [doors] * len(layers) if isinstance(doors, Doors) else doors
+    hooks = [hooks] * len(layers) if isinstance(hooks, Hooks) else hooks
     positions = require_positions(np.arange(len(x)) if positions is None else positions)
     if layers:
-        positions = doors[0].locate(positions, x)
-        x = doors[0].embed(x, positions)
-    for (w, perceptron), own in zip(layers, doors, strict=True):
+        positions = hooks[0].locate(positions, x)
+        x = hooks[0].embed(x, positions)
+    for (w, perceptron), own in zip(layers, hooks, strict=True):
         x = own.enter(x, positions)
         taken, heard = _layer(x, w, positions, mask, own)
         x = x + heard

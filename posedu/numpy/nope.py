@@ -5,13 +5,13 @@ from jaxtyping import Float
 
 from posedu._arguments import require_finite
 from posedu.numpy._arrays import Positions, require_floats
-from posedu.numpy.attention import Doors
+from posedu.numpy.attention import Hooks
 
 Array = np.ndarray
 
 
-def nope(*, factor: Float[Array, "heads"] | float = 1.0) -> Doors:
-    """Attention without positions (NoPE, arXiv 2203.16634) as doors.
+def nope(*, factor: Float[Array, "heads"] | float = 1.0) -> Hooks:
+    """Attention without positions (NoPE, arXiv 2203.16634) as hooks.
 
     Parameters
     ----------
@@ -49,4 +49,4 @@ def nope(*, factor: Float[Array, "heads"] | float = 1.0) -> Doors:
             raise ValueError(f"factor has {len(factor)} heads, q has {len(q)}")
         return np.reshape(factor, (-1, 1, 1)) * q, k
 
-    return Doors(rotate=sharpened)
+    return Hooks(rotate=sharpened)

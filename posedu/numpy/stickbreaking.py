@@ -5,7 +5,7 @@ from jaxtyping import Bool, Float
 
 from posedu._arguments import REMAINDERS, require_bool, require_choice
 from posedu.numpy._arrays import require_floats, require_mask
-from posedu.numpy.attention import Doors, Tokens
+from posedu.numpy.attention import Hooks, Tokens
 
 Array = np.ndarray
 
@@ -106,8 +106,8 @@ def stick_breaking(
     attend_current: bool,
     remainder: str,
     sink: Float[Array, "heads d_v"] | None = None,
-) -> Doors:
-    """Attention that breaks sticks, as doors; it needs no position and knows order.
+) -> Hooks:
+    """Attention that breaks sticks, as hooks; it needs no position and knows order.
 
     Parameters
     ----------
@@ -117,7 +117,7 @@ def stick_breaking(
         What becomes of the rest of the stick. ``"drop"``: nothing (the paper's
         formula). ``"own"``: it goes to the query's own value (the authors' tests).
         ``"sink"``: it goes to a learned vector of each head (their language models).
-        ``"renormalise"``: the weights are divided by their sum (geometric attention,
+        ``"renormalize"``: the weights are divided by their sum (geometric attention,
         arXiv 2110.07732); a row with no weight gives zeros.
     sink
         The vectors that ``"sink"`` needs.
@@ -152,7 +152,7 @@ def stick_breaking(
             return weights + rest * np.eye(queries, keys, keys - queries)
         if remainder == "sink":
             return np.concatenate((weights, rest), axis=-1)
-        if remainder == "renormalise":
+        if remainder == "renormalize":
             total = -np.expm1(log_rest)[..., None]
             return weights / np.where(total > 0, total, 1.0)
         return weights
@@ -172,4 +172,4 @@ def stick_breaking(
             v = np.concatenate((v, vector[:, None]), axis=1)
         return weights @ v
 
-    return Doors(weigh=weigh, mix=mix, needs_causal=True)
+    return Hooks(weigh=weigh, mix=mix, needs_causal=True)

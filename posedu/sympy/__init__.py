@@ -1,4 +1,4 @@
-"""The symbolic face: small exact matrices, for the proofs in the chapters and tests."""
+"""The symbolic implementation: small exact matrices, for the proofs in the chapters and tests."""
 
 from posedu.sympy.absolute.cape import cape
 from posedu.sympy.absolute.floater import floater
@@ -6,15 +6,15 @@ from posedu.sympy.absolute.fourier import (
     embed_fourier_learned,
     embed_fourier_random,
 )
-from posedu.sympy.absolute.pose import pose
-from posedu.sympy.absolute.randomised import randomised
-from posedu.sympy.absolute.sinusoidal import embed_sinusoidal
-from posedu.sympy.absolute.tables import (
+from posedu.sympy.absolute.learned import (
     embed_learned,
     embed_random,
     enter_learned,
 )
-from posedu.sympy.attention import Doors, Tokens, attend
+from posedu.sympy.absolute.pose import pose
+from posedu.sympy.absolute.randomized import randomized
+from posedu.sympy.absolute.sinusoidal import embed_sinusoidal
+from posedu.sympy.attention import Hooks, Tokens, attend
 from posedu.sympy.bias import alibi, dape, fire, kerple_log, kerple_power, sandwich, t5
 from posedu.sympy.gated import cope, fox, fox_pro
 from posedu.sympy.nope import nope
@@ -50,7 +50,7 @@ from posedu.sympy.scaling import log_n
 from posedu.sympy.stickbreaking import stick_breaking
 
 __all__ = [
-    "Doors",
+    "Hooks",
     "Tokens",
     "alibi",
     "attend",
@@ -86,7 +86,7 @@ __all__ = [
     "nope",
     "pope",
     "pose",
-    "randomised",
+    "randomized",
     "rerotation",
     "rope",
     "sandwich",

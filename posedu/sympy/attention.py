@@ -1,11 +1,10 @@
-"""Attention over symbols: a few tokens, exact weights, every door open."""
+"""Attention over symbols: a few tokens, exact weights, every hook open."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import sympy as sp
-
 from posedu.sympy._expressions import expressions
 
 Heads = tuple[sp.Matrix, ...]
@@ -14,9 +13,9 @@ Heads = tuple[sp.Matrix, ...]
 
 @dataclass(frozen=True)
 class Tokens:
-    """What the doors between queries and keys may look at; tokens are rows.
+    """What the hooks between queries and keys may look at; tokens are rows.
 
-    ``q`` and ``k`` are as the door ``rotate`` left them and ``v`` as ``values`` did,
+    ``q`` and ``k`` are as the hook ``rotate`` left them and ``v`` as ``values`` did,
     ``d`` is the head dimension before. ``seen[i]`` lists the keys that query i may look
     at, oldest first. ``x`` is the layer's input, ``None`` where it was not given.
     """
@@ -77,8 +76,8 @@ def mix(weights: Heads, v: Heads, tokens: Tokens) -> Heads:
 
 
 @dataclass(frozen=True)
-class Doors:
-    """Where an encoding may act; see :class:`posedu.numpy.attention.Doors`.
+class Hooks:
+    """Where an encoding may act; see :class:`posedu.numpy.attention.Hooks`.
 
     All arrays of heads are a matrix for each; :func:`by_token` turns a function of one
     token's column into one of them. ``heads`` is their number where it matters,
@@ -101,24 +100,24 @@ class Doors:
     needs_causal: bool = False
 
 
-SHUT = Doors()
+SHUT = Hooks()
 
 
-def logits(tokens: Tokens, doors: Doors = SHUT) -> Heads:
-    """Scaled inner products and bias, or what the door ``logits`` has in their place.
+def logits(tokens: Tokens, hooks: Hooks = SHUT) -> Heads:
+    """Scaled inner products and bias, or what the hook ``logits`` has in their place.
 
     Raises
     ------
     ValueError
         A bias for another number of heads.
     """
-    if doors.logits is not None:
-        return doors.logits(tokens)
-    scale = doors.scale(tokens.d)
+    if hooks.logits is not None:
+        return hooks.logits(tokens)
+    scale = hooks.scale(tokens.d)
     scaled = tuple(scale * q * k.T for q, k in zip(tokens.q, tokens.k, strict=True))
-    if doors.bias is None:
+    if hooks.bias is None:
         return scaled
-    bias = doors.bias(tokens)
+    bias = hooks.bias(tokens)
     if len(bias) != len(scaled):
         raise ValueError(f"a bias of {len(bias)} heads for {len(scaled)} heads")
     return tuple(s + b for s, b in zip(scaled, bias, strict=True))
@@ -137,7 +136,7 @@ def steps(
     q: Sequence[sp.Matrix],
     k: Sequence[sp.Matrix],
     v: Sequence[sp.Matrix],
-    doors: Doors = SHUT,
+    hooks: Hooks = SHUT,
     *,
     positions: Sequence | None = None,
     x: sp.Matrix | None = None,
@@ -145,40 +144,40 @@ def steps(
 ) -> Steps:
     """Attention without projections, and what it computes on its way.
 
-    With fewer keys and values than queries, each serves a group of neighbouring heads.
+    With fewer keys and values than queries, each serves a group of neighboring heads.
     ``positions`` default to 0, 1, 2, …
     """
     n, d = q[0].shape
     positions = range(n) if positions is None else positions
     positions = tuple(expressions("positions", t) for t in positions)
-    _require_heads(q, k, v, doors)
+    _require_heads(q, k, v, hooks)
     if len(positions) != n or (x is not None and x.rows != n):
         rows = "none" if x is None else x.rows
         raise ValueError(
             f"{n} tokens need as many positions and rows of x, got {len(positions)} "
             f"and {rows}"
         )
-    if doors.needs_causal and not causal:
+    if hooks.needs_causal and not causal:
         raise ValueError("the encoding is causal; give causal=True")
     group = len(q) // len(k)
-    q, k = doors.rotate(tuple(q), tuple(k), positions)
-    v = doors.values(tuple(v), positions)
+    q, k = hooks.rotate(tuple(q), tuple(k), positions)
+    v = hooks.values(tuple(v), positions)
     k, v = (tuple(m for m in t for _ in range(group)) for t in (k, v))
     seen = tuple(tuple(range(i + 1 if causal else n)) for i in range(n))
     tokens = Tokens(q, k, v, d, positions, seen, x)
-    scores = logits(tokens, doors)
-    weights = doors.weigh(scores, tokens)
-    out = doors.output(doors.mix(weights, v, tokens), positions)
+    scores = logits(tokens, hooks)
+    weights = hooks.weigh(scores, tokens)
+    out = hooks.output(hooks.mix(weights, v, tokens), positions)
     return Steps(tokens, scores, weights, out)
 
 
-def _require_heads(q, k, v, doors: Doors) -> None:
+def _require_heads(q, k, v, hooks: Hooks) -> None:
     if len(k) != len(v) or len(q) % len(k):
         raise ValueError(
             f"q, k and v must have heads that divide, got {len(q)}, {len(k)}, {len(v)}"
         )
-    if doors.heads not in (None, len(q)):
-        raise ValueError(f"the encoding has {doors.heads} heads, q has {len(q)}")
+    if hooks.heads not in (None, len(q)):
+        raise ValueError(f"the encoding has {hooks.heads} heads, q has {len(q)}")
     shapes = [m.shape for m in (*q, *k)]
     if {*shapes} != {shapes[0]} or any(m.rows != shapes[0][0] for m in v):
         raise ValueError(
@@ -191,7 +190,7 @@ def attend(
     q: Sequence[sp.Matrix],
     k: Sequence[sp.Matrix],
     v: Sequence[sp.Matrix],
-    doors: Doors = SHUT,
+    hooks: Hooks = SHUT,
     *,
     positions: Sequence | None = None,
     x: sp.Matrix | None = None,
@@ -199,9 +198,9 @@ def attend(
 ) -> Heads:
     """Attention without projections: the output of :func:`steps`.
 
-    Equation ``def-doors``.
+    Equation ``def-hooks``.
     """
-    return steps(q, k, v, doors, positions=positions, x=x, causal=causal).out
+    return steps(q, k, v, hooks, positions=positions, x=x, causal=causal).out
 
 
 def by_token(
@@ -221,21 +220,21 @@ def stack(
     layers: Sequence[tuple[Sequence[Sequence[sp.Matrix]], sp.Matrix, Callable]],
     positions: Sequence | None = None,
     *,
-    doors: Doors | Sequence[Doors] = SHUT,
+    hooks: Hooks | Sequence[Hooks] = SHUT,
     causal: bool = True,
 ) -> sp.Matrix:
     """Layers of attention and perceptron, each added to the stream, without norms.
 
     Each layer has the projections of queries, keys and values, a matrix
     ``[d, d_model]`` for each head, that of the output ``[d_model, heads · d]``, and a
-    perceptron: a function of the stream. ``doors`` are one encoding for all layers, or
+    perceptron: a function of the stream. ``hooks`` are one encoding for all layers, or
     one for each. See :func:`posedu.numpy.attention.stack`.
     """
     positions = tuple(range(x.rows) if positions is None else positions)
-    doors = [doors] * len(layers) if isinstance(doors, Doors) else doors
-    positions = doors[0].locate(positions, x)
-    x = doors[0].embed(x, positions)
-    for (projections, w_o, perceptron), own in zip(layers, doors, strict=True):
+    hooks = [hooks] * len(layers) if isinstance(hooks, Hooks) else hooks
+    positions = hooks[0].locate(positions, x)
+    x = hooks[0].embed(x, positions)
+    for (projections, w_o, perceptron), own in zip(layers, hooks, strict=True):
         x = own.enter(x, positions)
         q, k, v = (tuple(x * m.T for m in heads) for heads in projections)
         taken = steps(q, k, v, own, positions=positions, x=x, causal=causal)
@@ -260,9 +259,9 @@ def attention(
     ``w_q``, ``w_k`` and ``w_v`` are ``[d, d_model]``; ``bias`` is ``[queries, keys]``
     and added to the scaled logits.
     """
-    doors = SHUT if bias is None else Doors(bias=lambda tokens: (bias,))
+    hooks = SHUT if bias is None else Hooks(bias=lambda tokens: (bias,))
     q, k, v = ((x * w.T,) for w in (w_q, w_k, w_v))
-    return attend(q, k, v, doors, x=x, causal=causal)[0]
+    return attend(q, k, v, hooks, x=x, causal=causal)[0]
 
 
 def permutation_matrix(order: Sequence[int]) -> sp.Matrix:

@@ -4,13 +4,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import sympy as sp
-
 from posedu.sympy._expressions import expressions
-from posedu.sympy.attention import Doors, Heads
+from posedu.sympy.attention import Heads, Hooks
 
 
-def nope(*, factor: sp.Expr | Sequence[sp.Expr] | sp.Matrix = sp.S.One) -> Doors:
-    """Attention without positions as doors. Equation ``def-nope``.
+def nope(*, factor: sp.Expr | Sequence[sp.Expr] | sp.Matrix = sp.S.One) -> Hooks:
+    """Attention without positions as hooks. Equation ``def-nope``.
 
     ``factor`` is one expression, or one for each head; see
     :func:`posedu.numpy.nope.nope`.
@@ -24,4 +23,4 @@ def nope(*, factor: sp.Expr | Sequence[sp.Expr] | sp.Matrix = sp.S.One) -> Doors
         factors = own or [given] * len(q)
         return tuple(f * m for f, m in zip(factors, q, strict=True)), k
 
-    return Doors(rotate=sharpened, heads=None if own is None else len(own))
+    return Hooks(rotate=sharpened, heads=None if own is None else len(own))

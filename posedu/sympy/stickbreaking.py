@@ -3,10 +3,9 @@
 from collections.abc import Sequence
 
 import sympy as sp
-
 from posedu._arguments import REMAINDERS, require_bool, require_choice
 from posedu.sympy._expressions import expression, matrix
-from posedu.sympy.attention import Doors, Heads, Tokens
+from posedu.sympy.attention import Heads, Hooks, Tokens
 
 
 def sigmoid(z: sp.Expr) -> sp.Expr:
@@ -47,8 +46,8 @@ def stick_breaking(
     attend_current: bool,
     remainder: str,
     sink: sp.Matrix | None = None,
-) -> Doors:
-    """Attention that breaks sticks, as doors; ``sink`` has a row for each head.
+) -> Hooks:
+    """Attention that breaks sticks, as hooks; ``sink`` has a row for each head.
 
     See ``def-stick-attention``.
     """
@@ -71,7 +70,7 @@ def stick_breaking(
                 filled[i, i] += rest
             elif remainder == "sink":
                 filled[i, columns] = rest
-            elif remainder == "renormalise" and keys:
+            elif remainder == "renormalize" and keys:
                 filled[i, :] /= 1 - rest
         return filled
 
@@ -86,4 +85,4 @@ def stick_breaking(
 
     own = None if sink is None else matrix("sink", sink)
     heads = None if own is None else own.rows
-    return Doors(weigh=weigh, mix=mix, heads=heads, needs_causal=True)
+    return Hooks(weigh=weigh, mix=mix, heads=heads, needs_causal=True)

@@ -1,17 +1,17 @@
-"""The fast face: modules to train with, on CPU and GPU."""
+"""The fast implementation: modules to train with, on CPU and GPU."""
 
 from posedu.torch.absolute.cape import CAPE
 from posedu.torch.absolute.floater import FLOATER
 from posedu.torch.absolute.fourier import FourierLearned, FourierRandom
-from posedu.torch.absolute.pose import PoSE
-from posedu.torch.absolute.randomised import Randomised
-from posedu.torch.absolute.sinusoidal import Sinusoidal
-from posedu.torch.absolute.tables import (
+from posedu.torch.absolute.learned import (
     BERTInput,
     Learned,
     LearnedPerLayer,
     Random,
 )
+from posedu.torch.absolute.pose import PoSE
+from posedu.torch.absolute.randomized import Randomized
+from posedu.torch.absolute.sinusoidal import Sinusoidal
 from posedu.torch.attention import Attention, KVCache, attend
 from posedu.torch.bias import DAPE, FIRE, T5, ALiBi, KERPLELog, KERPLEPower, Sandwich
 from posedu.torch.encoding import Encoding, Tokens
@@ -46,8 +46,8 @@ from posedu.torch.rotary import (
     convert_layout,
     fold_basis,
     grid,
-    turn_blocks,
-    turn_pairs,
+    rotate_blocks,
+    rotate_pairs,
 )
 from posedu.torch.scaling import LogN
 from posedu.torch.stickbreaking import StickBreaking
@@ -93,7 +93,7 @@ __all__ = [
     "PoPE",
     "PoSE",
     "Random",
-    "Randomised",
+    "Randomized",
     "Rerotation",
     "RoPE",
     "Sandwich",
@@ -110,6 +110,6 @@ __all__ = [
     "convert_layout",
     "fold_basis",
     "grid",
-    "turn_blocks",
-    "turn_pairs",
+    "rotate_blocks",
+    "rotate_pairs",
 ]

@@ -1,15 +1,14 @@
-"""Attention as a function and as a module, with every door open to an encoding."""
+"""Attention as a function and as a module, with every hook open to an encoding."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
 
-import torch
 from jaxtyping import Bool, Float, Int
-from torch import Tensor, nn
 
+import torch
 from posedu._arguments import require_bool, require_dimension, require_heads
 from posedu.torch import routes
-from posedu.torch._kernels import lowered, without_autocast
+from posedu.torch._autograd import lowered, without_autocast
 from posedu.torch._tensors import (
     Positions,
     as_positions,
@@ -19,6 +18,7 @@ from posedu.torch._tensors import (
 from posedu.torch.cache import KVCache
 from posedu.torch.encoding import LAYER_DOORS, MODEL_DOORS, Encoding, Sizes, Tokens
 from posedu.torch.routes import ROUTES, choose_route
+from torch import Tensor, nn
 
 __all__ = ["ROUTES", "Attention", "KVCache", "Steps", "attend", "steps"]
 
@@ -48,7 +48,7 @@ def attend(
 ) -> Float[Tensor, "batch heads tokens d_v"]:
     """Attention without projections: the output of :func:`steps`.
 
-    Equation ``def-doors``. Arguments and errors as :func:`steps`.
+    Equation ``def-hooks``. Arguments and errors as :func:`steps`.
     """
     return steps(
         *(q, k, v, encoding),
@@ -84,9 +84,9 @@ def steps(
     ----------
     q, k, v
         Of the new tokens. With fewer key-value heads than heads, each serves a group of
-        neighbours (grouped queries, arXiv 2305.13245).
+        neighbors (grouped queries, arXiv 2305.13245).
     encoding
-        The module whose doors are used; default none (NoPE).
+        The module whose hooks are used; default none (NoPE).
     x
         The layer's input, for encodings that look at it.
     positions, key_padding_mask, segments, cache
@@ -210,7 +210,7 @@ class Attention(nn.Module):
     d
         Head dimension. Default d_model / heads.
     encoding
-        The module whose doors are used; default none (NoPE). One that acts on a model's
+        The module whose hooks are used; default none (NoPE). One that acts on a model's
         input alone belongs to :class:`posedu.torch.transformer.Transformer`.
     causal
         Whether a query may look only at itself and earlier tokens. Default true.
@@ -374,11 +374,11 @@ def _require_encoding(encoding: Encoding | None) -> Encoding:
         return Encoding()
     if not isinstance(encoding, Encoding):
         raise TypeError(f"encoding must be an Encoding module, got {encoding!r}")
-    opened = [door for door in MODEL_DOORS if encoding.opens(door)]
+    opened = [hook for hook in MODEL_DOORS if encoding.opens(hook)]
     if opened and not any(map(encoding.opens, LAYER_DOORS)):
         name = type(encoding).__name__
         raise ValueError(
-            f"{name} opens the door {opened[0]!r} of a model, not of a layer: give it "
+            f"{name} opens the hook {opened[0]!r} of a model, not of a layer: give it "
             f"to Transformer, or use x = encoding.{opened[0]}(x, positions) yourself"
         )
     return encoding

@@ -1,14 +1,14 @@
-"""The doors through which an encoding acts on attention, all shut by default."""
+"""The hooks through which an encoding acts on attention, all shut by default."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-import torch
 from jaxtyping import Bool, Float, Int, Shaped
-from torch import Tensor, nn
 
+import torch
 from posedu.torch._tensors import Positions, split_exactly
+from torch import Tensor, nn
 
 MODEL_DOORS = ("locate", "embed", "enter", "update")
 LAYER_DOORS = (
@@ -31,9 +31,9 @@ class Sizes(NamedTuple):
 
 @dataclass(frozen=True)
 class Tokens:
-    """What the doors between queries and keys may look at.
+    """What the hooks between queries and keys may look at.
 
-    ``q`` and ``k`` are as the door ``rotate`` left them and ``v`` as ``values`` did,
+    ``q`` and ``k`` are as the hook ``rotate`` left them and ``v`` as ``values`` did,
     one of ``k`` and ``v`` for each head of ``q``; ``d`` is the head dimension before.
     Keys, key positions and ``memory`` (what the encoding's own ``remember`` made of
     each token) include what a cache holds; the last query stands at the last key.
@@ -131,7 +131,7 @@ def softmax(
 
 
 class Encoding(nn.Module):
-    """A positional encoding: a module that overrides the doors it opens.
+    """A positional encoding: a module that overrides the hooks it opens.
 
     With nothing overridden it is no encoding at all (NoPE). What it needs of a layer
     it says in its attributes, which :meth:`require` compares: ``heads``, ``d`` and
@@ -139,7 +139,7 @@ class Encoding(nn.Module):
     ``position_shape`` are the axes of one position as layers see it: ``()`` for a
     number.
 
-    A model (:class:`posedu.torch.transformer.Transformer`) opens the doors ``locate``
+    A model (:class:`posedu.torch.transformer.Transformer`) opens the hooks ``locate``
     and ``embed`` once, ``enter`` and ``update`` in each layer; all others are opened by
     each attention layer.
     """
@@ -154,7 +154,7 @@ class Encoding(nn.Module):
 
     @property
     def needs_positions(self) -> bool:
-        """Whether a layer's doors look at positions."""
+        """Whether a layer's hooks look at positions."""
         return any(map(self.opens, LAYER_DOORS))
 
     @property
@@ -242,10 +242,10 @@ class Encoding(nn.Module):
             An encoding whose keys hold their positions in a way that cannot be undone.
         """
         inside = ("rotate", "values") if self.needs_positions else ()
-        for door in filter(self.opens, (*MODEL_DOORS, *inside)):
+        for hook in filter(self.opens, (*MODEL_DOORS, *inside)):
             raise ValueError(
-                f"{type(self).__name__} puts positions into keys and values (the door "
-                f"{door!r}) and does not say how they move: compute them anew"
+                f"{type(self).__name__} puts positions into keys and values (the hook "
+                f"{hook!r}) and does not say how they move: compute them anew"
             )
         return k
 
@@ -341,11 +341,11 @@ class Encoding(nn.Module):
         )
 
     def register_parameter(self, name: str, param: nn.Parameter | None) -> None:
-        """As every module's, but not under the name of a door."""
+        """As every module's, but not under the name of a hook."""
         if name in (*MODEL_DOORS, *LAYER_DOORS, "remember", "score_mod", "attend"):
-            raise AttributeError(f"{name!r} is a door: give the parameter another name")
+            raise AttributeError(f"{name!r} is a hook: give the parameter another name")
         super().register_parameter(name, param)
 
-    def opens(self, door: str) -> bool:
-        """Whether this encoding opens the named door."""
-        return getattr(type(self), door) is not getattr(Encoding, door)
+    def opens(self, hook: str) -> bool:
+        """Whether this encoding opens the named hook."""
+        return getattr(type(self), hook) is not getattr(Encoding, hook)

@@ -1,12 +1,12 @@
 """No position at all: attention as it is, sharpened by a factor of each head."""
 
-import torch
 from jaxtyping import Float
-from torch import Tensor, nn
 
+import torch
 from posedu._arguments import require_dimension, require_finite
 from posedu.torch._tensors import Positions
 from posedu.torch.encoding import Encoding
+from torch import Tensor, nn
 
 
 class NoPE(Encoding):
@@ -55,7 +55,7 @@ class NoPE(Encoding):
         Float[Tensor, "batch heads tokens d"],
         Float[Tensor, "batch kv_heads tokens d"],
     ]:
-        """Multiply the queries; keys stay as they are. Equation ``eq-nope-door``."""
+        """Multiply the queries; keys stay as they are. Equation ``eq-nope-hook``."""
         factor = self.factor
         if isinstance(factor, Tensor):
             return (q * factor[:, None, None]).to(q.dtype), k

@@ -3,20 +3,20 @@
 from collections.abc import Callable
 from functools import partial
 
-import torch
 from jaxtyping import Float
-from torch import Tensor
 from torch.compiler import is_compiling
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 from torch.nn.functional import scaled_dot_product_attention
 
+import torch
 from posedu._arguments import require_choice
 from posedu.torch.encoding import Encoding, ScoreMod, Tokens
-from posedu.torch.folding import attend_folded
-from posedu.torch.toeplitz import attend_by_distance
+from posedu.torch.separable_bias import attend_folded
+from posedu.torch.toeplitz_bias import attend_by_distance
+from torch import Tensor
 
 ROUTES = ("folded", "sdpa", "flex", "eager", "fused")
-_OPEN = ("logits", "weigh", "mix", "update")  # doors that only the eager route has
+_OPEN = ("logits", "weigh", "mix", "update")  # hooks that only the eager route has
 
 Output = Float[Tensor, "batch heads queries d_v"]
 MaskMod = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
@@ -30,23 +30,23 @@ def choose_route(encoding: Encoding, route: str | None) -> str:
     ValueError
         An unknown route, or one that lacks what the encoding needs.
     """
-    opened = [door for door in _OPEN if encoding.opens(door)]
+    opened = [hook for hook in _OPEN if encoding.opens(hook)]
     folds = encoding.opens("fold") and not encoding.opens("bias")
     if route is None:
         return "eager" if opened else "folded" if folds else "sdpa"
     require_choice("route", route, ROUTES)
     name = type(encoding).__name__
     if "update" in opened and route == "fused":
-        raise ValueError(f"{name} opens the door 'update', which wants route='eager'")
+        raise ValueError(f"{name} opens the hook 'update', which wants route='eager'")
     if opened and route not in ("eager", "fused"):
         raise ValueError(
-            f"{name} opens the door {opened[0]!r}, which only route='eager' has; got "
+            f"{name} opens the hook {opened[0]!r}, which only route='eager' has; got "
             f"route={route!r}"
         )
     if route == "folded" and not folds:
         raise ValueError(
             f"{name} has no bias that is a number of the query plus one of the key "
-            "(the door 'fold'), which route='folded' needs"
+            "(the hook 'fold'), which route='folded' needs"
         )
     if route == "fused" and not encoding.opens("attend"):
         raise ValueError(f"{name} has no kernel of its own, which route='fused' needs")

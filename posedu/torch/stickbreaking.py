@@ -5,11 +5,10 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
-import torch
 from jaxtyping import Bool, Float
-from torch import Tensor, nn
 from torch.types import Device
 
+import torch
 from posedu._arguments import (
     REMAINDERS,
     require_bool,
@@ -17,9 +16,10 @@ from posedu._arguments import (
     require_dimension,
     require_finite,
 )
-from posedu.torch._kernels import completed, keep, without_autocast
+from posedu.torch._autograd import completed, keep, without_autocast
 from posedu.torch._tensors import require_floats, require_shape
 from posedu.torch.encoding import Encoding, Tokens
+from torch import Tensor, nn
 
 
 def softplus(z: Tensor) -> Tensor:
@@ -86,7 +86,7 @@ def stick_breaking_tiles(
     Parameters
     ----------
     q, k, v
-        With fewer key-value heads than heads, each serves neighbouring heads.
+        With fewer key-value heads than heads, each serves neighboring heads.
     attend_current
         See :func:`posedu.numpy.stickbreaking.break_stick`.
     key_padding_mask
@@ -360,7 +360,7 @@ class StickBreaking(Encoding):
         Whether the stick starts at the query's own key. The paper's formula: no.
     remainder
         What becomes of the rest of the stick: ``"drop"`` (the paper's formula),
-        ``"own"``, ``"sink"`` or ``"renormalise"``; see
+        ``"own"``, ``"sink"`` or ``"renormalize"``; see
         :func:`posedu.numpy.stickbreaking.stick_breaking`.
     heads, d
         Needed for ``"sink"``, whose vectors ``[heads, d]`` are trained.
@@ -429,7 +429,7 @@ class StickBreaking(Encoding):
             weights = weights + own * rest
         elif self.remainder == "sink":
             weights = torch.cat((weights, rest), -1)
-        elif self.remainder == "renormalise":
+        elif self.remainder == "renormalize":
             total = -torch.expm1(log_rest)[..., None]
             weights = weights / torch.where(total > 0, total, 1.0)
         return weights
@@ -469,7 +469,7 @@ class StickBreaking(Encoding):
             out = out + rest * v[:, :, v.shape[2] - q.shape[2] :]
         elif self.remainder == "sink":
             out = out + rest * self._sink_for(v)[:, None]
-        elif self.remainder == "renormalise":
+        elif self.remainder == "renormalize":
             total = -torch.expm1(log_rest)[..., None]
             out = out / torch.where(total > 0, total, 1.0)
         return out.to(q.dtype)

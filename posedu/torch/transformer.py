@@ -1,11 +1,10 @@
-"""A small transformer: attention and perceptrons, with a model's doors open."""
+"""A small transformer: attention and perceptrons, with a model's hooks open."""
 
 from collections.abc import Sequence
 from numbers import Integral
 from typing import Any, cast
 
 from jaxtyping import Bool, Float, Int, Shaped
-from torch import Tensor, nn
 
 from posedu._arguments import require_dimension
 from posedu.torch._tensors import Positions, as_positions, require_input
@@ -13,13 +12,14 @@ from posedu.torch.attention import Attention
 from posedu.torch.cache import KVCache
 from posedu.torch.encoding import LAYER_DOORS, Encoding, Sizes
 from posedu.torch.routes import choose_route
+from torch import Tensor, nn
 
 
 class Block(nn.Module):
-    """Attention, then a perceptron, each on the normalised stream and added to it.
+    """Attention, then a perceptron, each on the normalized stream and added to it.
 
     The encoding of the layer is that of its attention; ``outer``, where it opens a
-    model's doors alone.
+    model's hooks alone.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class Transformer(nn.Module):
         One for all layers, which then share its parameters, or one for each, ``None``
         for a layer without. Default none.
     input
-        The encoding whose doors ``locate`` and ``embed`` act once, on positions and
+        The encoding whose hooks ``locate`` and ``embed`` act once, on positions and
         vectors as they come in. Default: ``encoding``, if it is one for all. Where
         positions move from layer to layer, the first of several of one class.
     causal
@@ -172,7 +172,7 @@ class Transformer(nn.Module):
         segments: Int[Tensor, "batch tokens"] | None = None,
         caches: Sequence[KVCache] | None = None,
     ) -> Float[Tensor, "batch tokens d_model"]:
-        """What the layers make of ``x``, normalised.
+        """What the layers make of ``x``, normalized.
 
         Parameters
         ----------
@@ -236,7 +236,7 @@ def _acts_on_input(encoding: Encoding) -> bool:
 
 
 def _require_places(input: Encoding | None, encodings: list[Encoding]) -> None:
-    """Raise unless each encoding stands where all its doors are."""
+    """Raise unless each encoding stands where all its hooks are."""
     for own in (*encodings, input):
         if not isinstance(own, Encoding | None):
             raise TypeError(f"an encoding must be an Encoding module, got {own!r}")

@@ -18,17 +18,18 @@ from io import StringIO
 from pathlib import Path
 from tokenize import NAME, generate_tokens
 
-import torch
 import transformers
 from tqdm import tqdm
 from transformers import models
 from transformers.models.auto import configuration_auto, modeling_auto
 
-from posedu.practice.diagnose import diagnose, small
-from posedu.practice.diagnose.alone import NAMED
-from posedu.practice.diagnose.report import bases
+import torch
+from posedu.tools.diagnose import diagnose, small
+from posedu.tools.diagnose.report import bases
+from posedu.tools.diagnose.rotary_modules import NAMED
+from support import ROOT
 
-OUT = Path(__file__).parents[2] / "book/data/census.json"
+OUT = ROOT / "book/data/census.json"
 LIMIT = 60  # CPU-seconds for one
 MEMORY = 12 * 2**30  # bytes for all
 MOST = 400_000_000  # parameters of one

@@ -3,7 +3,7 @@
 ``python tests/oracles/kernels.py`` wants transformers, x-transformers,
 rotary-embedding-torch, timm and diffusers; it writes ``book/data/kernels.json``: the
 date, the versions, and of each function what it was held against, the faults that
-``posedu.practice.check`` names with angles in float64, and whether it is right if
+``posedu.tools.kernels.check`` names with angles in float64, and whether it is right if
 float32 is allowed for them. Where timm cannot be imported, for want of torchvision,
 its file is loaded by itself, and ``timm_loaded`` says so.
 """
@@ -18,12 +18,13 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 
-import torch
 import transformers
 
-from posedu.practice.check import check
+import torch
+from posedu.tools.kernels.check import check
+from support import ROOT
 
-DATA = Path(__file__).parents[2] / "book/data/kernels.json"
+DATA = ROOT / "book/data/kernels.json"
 LIBRARIES = (
     *("transformers", "x-transformers", "rotary-embedding-torch", "timm", "diffusers"),
     "torch",
@@ -189,7 +190,7 @@ def rows():
     yield "timm", "get_mixed_freqs", timm_mixed, "mixed", NEIGHBOURS
     real = partial(by_rows, diffusers_line)
     halves = partial(by_rows, partial(diffusers_line, repeat=False, unbind=-2))
-    yield "diffusers", "apply_rotary_emb, neighbours", real, "rope", NEIGHBOURS
+    yield "diffusers", "apply_rotary_emb, neighbors", real, "rope", NEIGHBOURS
     yield "diffusers", "apply_rotary_emb, halves", halves, "rope", HALF
     turned = partial(by_rows, diffusers_complex)
     yield "diffusers", "apply_rotary_emb, complex", turned, "rope", NEIGHBOURS

@@ -11,11 +11,12 @@ from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
-import torch
 import transformers
 from transformers.models.qwen2_5_omni import modeling_qwen2_5_omni as omni
 from transformers.models.qwen2_5_vl.modeling_qwen2_5_vl import Qwen2_5_VLModel
 from transformers.models.qwen2_vl.modeling_qwen2_vl import Qwen2VLModel
+
+import torch
 
 Qwen2_5OmniModel = omni.Qwen2_5OmniPreTrainedModelForConditionalGeneration
 HERE = Path(__file__).parent / "m-rope.json"

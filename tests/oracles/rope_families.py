@@ -2,9 +2,9 @@
 
 ``python tests/oracles/rope_families.py`` wants transformers. It writes
 ``rope-families.json.gz`` beside it, for tests to compare with, and to
-``posedu/practice/families.json`` what families take where a configuration says none
+``posedu/tools/configs/families.json`` what families take where a configuration says none
 (bases, widths of heads, how often a layer is global), the layouts of their functions,
-as ``posedu.practice.diagnose`` measures them (of a family with functions of several
+as ``posedu.tools.diagnose`` measures them (of a family with functions of several
 layouts none is known, unless its configuration decides), which family the text model of
 another is, and which ones have no rotation. Both are committed, so that nothing else
 needs transformers.
@@ -17,16 +17,16 @@ import json
 import re
 from pathlib import Path
 
-import torch
 import transformers
 from tqdm import tqdm
 from transformers import CONFIG_MAPPING, models
 
-from posedu.practice.diagnose.measure import measure
-from posedu.practice.diagnose.watch import Side
+import torch
+from posedu.tools.diagnose.capture import Side
+from posedu.tools.diagnose.measurement import measure
 
 HERE = Path(__file__).parent
-FAMILIES = HERE.parents[1] / "posedu/practice/families.json"
+FAMILIES = HERE.parents[1] / "posedu/tools/configs/families.json"
 AT, ROWS = (0, 1, 2, 8, 64), 24
 ROTARY = re.compile(r"rotary|rotate|\brope|_rope|inv_freq|freqs", re.IGNORECASE)
 NOISE = ("id2label", "label2id", "transformers_version", "_name_or_path")

@@ -7,10 +7,11 @@ that the tests do not.
 import json
 from pathlib import Path
 
-import torch
 import transformers
 from transformers import LlamaConfig
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
+
+import torch
 
 HERE = Path(__file__).parent
 LISTS = {

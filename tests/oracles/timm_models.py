@@ -1,7 +1,7 @@
 """Write which architectures of timm rotate, and what its own classes compute of them.
 
 ``python tests/oracles/timm_models.py`` wants timm and torchvision. It writes the
-arguments that each architecture gives its class to ``posedu/practice/timm.json``, and
+arguments that each architecture gives its class to ``posedu/tools/configs/timm.json``, and
 beside this file ``timm-tables.json``: sines and cosines of a patch, for tests to
 compare with. Both are committed, so that nothing else needs timm.
 """
@@ -15,7 +15,7 @@ from timm.models.eva import Eva
 from timm.models.naflexvit import NaFlexVit
 
 HERE = Path(__file__).parent
-OUT = HERE.parents[1] / "posedu/practice/timm.json"
+OUT = HERE.parents[1] / "posedu/tools/configs/timm.json"
 KEPT = ("embed_dim", "num_heads", "use_rot_pos_emb", "ref_feat_shape")
 GRID, PATCH = (3, 5), (2, 3)
 

@@ -1,4 +1,4 @@
-"""Absolute encodings, the reference face: a module an encoding."""
+"""Absolute encodings, the reference implementation: a module an encoding."""
 
 from posedu.numpy.absolute.cape import cape, draw_cape
 from posedu.numpy.absolute.floater import (
@@ -14,10 +14,7 @@ from posedu.numpy.absolute.fourier import (
     gaussian_kernel,
     gelu,
 )
-from posedu.numpy.absolute.pose import draw_pose, pose
-from posedu.numpy.absolute.randomised import draw_randomised, randomised
-from posedu.numpy.absolute.sinusoidal import embed_sinusoidal, offset_matrix, sinusoidal
-from posedu.numpy.absolute.tables import (
+from posedu.numpy.absolute.learned import (
     cosine_bound,
     embed_bert,
     embed_learned,
@@ -26,13 +23,16 @@ from posedu.numpy.absolute.tables import (
     one_hot,
     random_table,
 )
+from posedu.numpy.absolute.pose import draw_pose, pose
+from posedu.numpy.absolute.randomized import draw_randomized, randomized
+from posedu.numpy.absolute.sinusoidal import embed_sinusoidal, offset_matrix, sinusoidal
 
 __all__ = [
     "cape",
     "cosine_bound",
     "draw_cape",
     "draw_pose",
-    "draw_randomised",
+    "draw_randomized",
     "embed_bert",
     "embed_fourier_learned",
     "embed_fourier_random",
@@ -49,7 +49,7 @@ __all__ = [
     "one_hot",
     "pose",
     "random_table",
-    "randomised",
+    "randomized",
     "released_field",
     "runge_kutta",
     "sinusoidal",

@@ -20,7 +20,7 @@ def cape(
     shift: Number | Float[Array, "rows 1"],
     jitter: Number | Float[Array, "*of_tokens"],
     scale: Number | Float[Array, "rows 1"],
-    normalise: bool,
+    normalize: bool,
 ) -> Float[Array, "*rows tokens"]:
     """λ (τ + Δ + ε) for positions τ and numbers that were drawn for them.
 
@@ -38,7 +38,7 @@ def cape(
         ε: a number, ``[tokens]`` or ``[rows, tokens]``, in the unit of positions.
     scale
         λ: positive; one number, or one of each sequence, ``[rows, 1]``.
-    normalise
+    normalize
         Whether a sequence's mean position is taken off first.
 
     Returns
@@ -63,7 +63,7 @@ def cape(
     if not (factor > 0).all():
         raise ValueError(f"scale must be above 0, got {factor[factor <= 0][0]}")
     require_rows(tau, {"shift": delta, "scale": factor}, {"jitter": epsilon})
-    if require_bool("normalise", normalise) and tau.size:
+    if require_bool("normalize", normalize) and tau.size:
         tau = tau - tau.mean(-1, keepdims=True)
     return np.asarray(factor * (tau + delta + epsilon))
 

@@ -17,7 +17,7 @@ from posedu.numpy._arrays import (
     require_floats,
     require_positions,
 )
-from posedu.numpy.attention import Doors
+from posedu.numpy.attention import Hooks
 
 Array = np.ndarray
 Field = Callable[[Array | float, Array], Array]
@@ -83,7 +83,7 @@ def flow(
     tableau
         See :func:`runge_kutta`.
     delta
-        Time between neighbours (the paper's Δt): 0.1 in the text, 0.01 in its code.
+        Time between neighbors (the paper's Δt): 0.1 in the text, 0.01 in its code.
     steps
         Default 5 (the code; the text names no solver's step).
     farthest
@@ -195,8 +195,8 @@ def floater(
     delta: float,
     steps: int = 5,
     farthest: int = FARTHEST,
-) -> Doors:
-    """A layer's queries, keys and values, each plus a vector that flows, as doors.
+) -> Hooks:
+    """A layer's queries, keys and values, each plus a vector that flows, as hooks.
 
     In its compatible form the paper adds them as biases of the three projections (arXiv
     2003.09229): each projection of each layer has its own p(0), all share h.
@@ -214,7 +214,7 @@ def floater(
 
     Returns
     -------
-    Equation ``def-floater-doors``.
+    Equation ``def-floater-hooks``.
 
     Raises
     ------
@@ -263,7 +263,7 @@ def floater(
     def values(v: Array, positions: Positions) -> Array:
         return _moved(v, at(slice(2, 3), positions)[:, 0])
 
-    return Doors(rotate=rotate, values=values)
+    return Hooks(rotate=rotate, values=values)
 
 
 def _moved(

@@ -98,7 +98,7 @@ def embed_fourier_random(
     first: str,
     amplitude: str,
 ) -> Float[Array, "*batch tokens d"]:
-    """Add to each input vector the features of its position: the door ``embed``.
+    """Add to each input vector the features of its position: the hook ``embed``.
 
     ``positions`` is ``[tokens]`` or ``[tokens, axes]``, or has an axis of the batch
     before that. d = 2 pairs. Other arguments and errors as :func:`fourier_features`.

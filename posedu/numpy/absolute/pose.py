@@ -6,7 +6,7 @@ from jaxtyping import Float, Int
 from posedu._arguments import require_count, require_dimension, require_room
 from posedu.numpy._arrays import Number, Positions, require_positions
 from posedu.numpy.absolute.cape import require_rng, require_rows
-from posedu.numpy.absolute.randomised import require_integers
+from posedu.numpy.absolute.randomized import require_integers
 
 Array = np.ndarray
 

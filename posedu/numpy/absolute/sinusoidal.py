@@ -69,7 +69,7 @@ def embed_sinusoidal(
     base: float = 10000.0,
     spacing: str = "paper",
 ) -> Float[Array, "*batch tokens d"]:
-    """Add to each input vector the encoding of its position: the door ``embed``.
+    """Add to each input vector the encoding of its position: the hook ``embed``.
 
     ``positions`` is ``[tokens]``, or ``[batch, tokens]`` for rows of their own.
     Other arguments and errors as :func:`sinusoidal`. Equation ``def-sinusoidal``.

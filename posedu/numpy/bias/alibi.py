@@ -4,7 +4,7 @@ import numpy as np
 from jaxtyping import Float
 
 from posedu._arguments import SIDES, SLOPES, require_choice, require_dimension
-from posedu.numpy.attention import Doors, Tokens
+from posedu.numpy.attention import Hooks, Tokens
 
 Array = np.ndarray
 
@@ -42,8 +42,8 @@ def _geometric(heads: int) -> Float[Array, "heads"]:
     return 2.0 ** (-8 * np.arange(1, heads + 1) / heads)
 
 
-def alibi(*, heads: int, slopes: str, sides: str = "causal") -> Doors:
-    """ALiBi as doors: the bias −m_h (i − j), not divided by √d (arXiv 2108.12409 §3).
+def alibi(*, heads: int, slopes: str, sides: str = "causal") -> Hooks:
+    """ALiBi as hooks: the bias −m_h (i − j), not divided by √d (arXiv 2108.12409 §3).
 
     Parameters
     ----------
@@ -79,4 +79,4 @@ def alibi(*, heads: int, slopes: str, sides: str = "causal") -> Doors:
         hidden = (offset < 0) == left if sides == "one-sided" else False
         return np.where(hidden & (offset != 0), -np.inf, -m * np.abs(offset))
 
-    return Doors(bias=bias, needs_causal=sides == "causal")
+    return Hooks(bias=bias, needs_causal=sides == "causal")

@@ -8,18 +8,18 @@ from jaxtyping import Bool, Float
 
 from posedu._arguments import LEAK, OVER, require_bool, require_choice, require_edges
 from posedu.numpy._arrays import require_floats
-from posedu.numpy.attention import SHUT, Doors, Tokens
+from posedu.numpy.attention import SHUT, Hooks, Tokens
 from posedu.numpy.bias.alibi import alibi
 from posedu.numpy.bias.fire import fire
 from posedu.numpy.bias.t5 import t5
 
 Array = np.ndarray
-_BIASES: dict[str, Callable[..., Doors]] = dict(alibi=alibi, t5=t5, fire=fire)
+_BIASES: dict[str, Callable[..., Hooks]] = dict(alibi=alibi, t5=t5, fire=fire)
 
 
 def dape(
     *,
-    over: Doors | str | None,
+    over: Hooks | str | None,
     hidden_weight: Float[Array, "width channels kernel"],
     hidden_bias: Float[Array, "width"],
     out_weight: Float[Array, "heads width kernel"],
@@ -27,17 +27,17 @@ def dape(
     residual: bool,
     edges: str | None = None,
     **over_options: Any,
-) -> Doors:
-    """DAPE as doors: S + f(S, B), or S + B + f(S, B) (arXiv 2405.14722, 2410.04798).
+) -> Hooks:
+    """DAPE as hooks: S + f(S, B), or S + B + f(S, B) (arXiv 2405.14722, 2410.04798).
 
     S are the scaled products of all heads, B their biases. f has one hidden layer, of
-    leaky ReLUs (0.01), and reads, of a query, as many neighbouring keys as its kernel
+    leaky ReLUs (0.01), and reads, of a query, as many neighboring keys as its kernel
     is wide: one in the first version, three in the second.
 
     Parameters
     ----------
     over
-        The bias: doors that have no others than ``bias`` and ``scale``, such as those
+        The bias: hooks that have no others than ``bias`` and ``scale``, such as those
         of :func:`posedu.numpy.bias.kerple_log` and
         :func:`posedu.numpy.bias.sandwich`; or its name, ``"alibi"``, ``"t5"`` or
         ``"fire"``, and its keywords, each with ``over_`` before it. ``None``: none, so
@@ -61,7 +61,7 @@ def dape(
     Raises
     ------
     TypeError, ValueError
-        Another door than ``bias`` and ``scale`` below, parameters that hold no floats
+        Another hook than ``bias`` and ``scale`` below, parameters that hold no floats
         or do not fit, ``edges`` missing or not wanted.
     """
     w_1, w_2 = (
@@ -96,11 +96,11 @@ def dape(
         refined = s + _convolve(hidden, w_2) + b_2[:, None, None]
         return np.where(b > -np.inf, refined + b if residual else refined, -np.inf)
 
-    return Doors(logits=logits, needs_causal=below.needs_causal or edges == "code")
+    return Hooks(logits=logits, needs_causal=below.needs_causal or edges == "code")
 
 
-def _below(over: Doors | str | None, heads: int, options: dict[str, Any]) -> Doors:
-    """The doors of the bias that is read."""
+def _below(over: Hooks | str | None, heads: int, options: dict[str, Any]) -> Hooks:
+    """The hooks of the bias that is read."""
     if isinstance(over, str):
         given = {name.removeprefix("over_"): v for name, v in options.items()}
         if require_choice("over", over, OVER) == "alibi":
@@ -109,9 +109,9 @@ def _below(over: Doors | str | None, heads: int, options: dict[str, Any]) -> Doo
     if options:
         raise TypeError(f"{', '.join(options)}: over must be a name, got {over!r}")
     below = SHUT if over is None else over
-    for door in vars(SHUT).keys() - {"bias", "scale", "needs_causal"}:
-        if getattr(below, door) is not getattr(SHUT, door):
-            raise ValueError(f"over must be a bias, got doors that open {door!r}")
+    for hook in vars(SHUT).keys() - {"bias", "scale", "needs_causal"}:
+        if getattr(below, hook) is not getattr(SHUT, hook):
+            raise ValueError(f"over must be a bias, got hooks that open {hook!r}")
     return below
 
 
@@ -136,7 +136,7 @@ def _convolve(
     x: Float[Array, "channels queries wider"],
     weight: Float[Array, "features channels kernel"],
 ) -> Float[Array, "features queries keys"]:
-    """Sums over channels and neighbouring keys; kernel − 1 keys fewer."""
+    """Sums over channels and neighboring keys; kernel − 1 keys fewer."""
     kernel = weight.shape[-1]
     keys = x.shape[-1] - kernel + 1
     return sum(

@@ -12,7 +12,7 @@ from posedu._arguments import (
     require_positive,
 )
 from posedu.numpy._arrays import Positions, require_floats, require_positions
-from posedu.numpy.attention import Doors, Tokens
+from posedu.numpy.attention import Hooks, Tokens
 
 Array = np.ndarray
 
@@ -82,8 +82,8 @@ def fire(
     activation: str,
     later: str,
     eps: float = 1e-6,
-) -> Doors:
-    """FIRE as doors (arXiv 2310.04418 §3), not divided by √d.
+) -> Hooks:
+    """FIRE as hooks (arXiv 2310.04418 §3), not divided by √d.
 
     Parameters
     ----------
@@ -138,7 +138,7 @@ def fire(
         hidden = np.maximum(z, leak * z)
         return np.moveaxis(hidden @ w_2.T + b_2, -1, 0)
 
-    return Doors(bias=bias)
+    return Hooks(bias=bias)
 
 
 def _number(name: str, value: Array | float) -> Array:

@@ -5,7 +5,7 @@ from jaxtyping import Float
 
 from posedu._arguments import KERPLE_SCALINGS, require_choice
 from posedu.numpy._arrays import Positions, require_floats, require_positions
-from posedu.numpy.attention import Doors, Tokens
+from posedu.numpy.attention import Hooks, Tokens
 
 Array = np.ndarray
 PerHead = Float[Array, "heads"]
@@ -74,8 +74,8 @@ def _exponent(name: str, value: PerHead | float, t: Array) -> Array:
 
 def kerple_log(
     *, log_r1: PerHead, log_r2: PerHead, logit_r3: PerHead | None = None, scaling: str
-) -> Doors:
-    """KERPLE's logarithm as doors (arXiv 2205.09921, Corollary 1).
+) -> Hooks:
+    """KERPLE's logarithm as hooks (arXiv 2205.09921, Corollary 1).
 
     Trained are numbers without bounds, of each head: r = e^log_r, and 2σ(logit_r) for
     an exponent.
@@ -108,7 +108,7 @@ def kerple_log(
         b = kerple_log_bias(tokens.distances, r1=r1, r2=r2, r3=r3)
         return b / np.sqrt(tokens.d) if scaling == "paper" else b
 
-    return Doors(bias=bias)
+    return Hooks(bias=bias)
 
 
 def kerple_power(
@@ -118,8 +118,8 @@ def kerple_power(
     log_r3: PerHead | None = None,
     logit_r4: PerHead | None = None,
     scaling: str,
-) -> Doors:
-    """KERPLE's power as doors (arXiv 2205.09921, Corollary 1).
+) -> Hooks:
+    """KERPLE's power as hooks (arXiv 2205.09921, Corollary 1).
 
     Parameters
     ----------
@@ -147,7 +147,7 @@ def kerple_power(
         return b / np.sqrt(tokens.d) if scaling == "paper" else b
 
     if log_r3 is None and logit_r4 is None:
-        return Doors(bias=bias)
+        return Hooks(bias=bias)
     if log_r3 is None or logit_r4 is None:
         raise ValueError("a weight needs both log_r3 and logit_r4")
     r3, r4 = _exp("log_r3", log_r3), _exponents("logit_r4", logit_r4)
@@ -157,7 +157,7 @@ def kerple_power(
         products = tokens.q @ tokens.k.swapaxes(-1, -2) / np.sqrt(tokens.d)
         return products * weight + bias(tokens)
 
-    return Doors(logits=logits)
+    return Hooks(logits=logits)
 
 
 def _exp(name: str, logarithms: PerHead) -> PerHead:

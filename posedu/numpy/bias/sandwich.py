@@ -11,7 +11,7 @@ from posedu._arguments import (
     require_positive,
 )
 from posedu.numpy._arrays import Positions, require_positions
-from posedu.numpy.attention import Doors, Tokens
+from posedu.numpy.attention import Hooks, Tokens
 
 Array = np.ndarray
 
@@ -53,8 +53,8 @@ def sandwich(
     index_from: int,
     diagonal: str,
     compression: float = 8.0,
-) -> Doors:
-    """Sandwich as doors: the sum over the head's ratio (arXiv 2212.10356).
+) -> Hooks:
+    """Sandwich as hooks: the sum over the head's ratio (arXiv 2212.10356).
 
     Parameters
     ----------
@@ -88,4 +88,4 @@ def sandwich(
         total = sandwich_sum(tokens.distances, width=width, index_from=index_from)
         return (total - less) / ratio
 
-    return Doors(bias=bias)
+    return Hooks(bias=bias)

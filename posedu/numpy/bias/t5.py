@@ -5,7 +5,7 @@ from jaxtyping import Float, Int
 
 from posedu._arguments import require_buckets
 from posedu.numpy._arrays import Positions, require_floats, require_positions
-from posedu.numpy.attention import Doors, Tokens
+from posedu.numpy.attention import Hooks, Tokens
 
 Array = np.ndarray
 
@@ -67,8 +67,8 @@ def _starts(single: int, distance: int) -> list[int]:
 
 def t5(
     *, table: Float[Array, "heads buckets"], bidirectional: bool, distance: int = 128
-) -> Doors:
-    """T5's bias as doors; logits are not divided by √d (arXiv 1910.10683 §2.1).
+) -> Hooks:
+    """T5's bias as hooks; logits are not divided by √d (arXiv 1910.10683 §2.1).
 
     Parameters
     ----------
@@ -99,4 +99,4 @@ def t5(
         )
         return table[:, bucket]
 
-    return Doors(scale=lambda d: 1.0, bias=bias)
+    return Hooks(scale=lambda d: 1.0, bias=bias)

@@ -1,4 +1,4 @@
-"""Gated encodings, the reference face: a module an encoding."""
+"""Gated encodings, the reference implementation: a module an encoding."""
 
 from posedu.numpy.gated.cope import (
     contextual_positions,

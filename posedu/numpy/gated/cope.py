@@ -10,7 +10,7 @@ from posedu._arguments import (
     require_not_negative,
 )
 from posedu.numpy._arrays import require_floats, require_mask
-from posedu.numpy.attention import Doors, Tokens, require_input
+from posedu.numpy.attention import Hooks, Tokens, require_input
 
 Array = np.ndarray
 
@@ -53,7 +53,7 @@ def contextual_positions(
 def interpolated_vectors(
     positions: Float[Array, "*rows queries keys"], table: Float[Array, "*heads d npos"]
 ) -> Float[Array, "*rows queries keys d"]:
-    """e[p] between its neighbours: the fraction of p weighs the *ceiling*.
+    """e[p] between its neighbors: the fraction of p weighs the *ceiling*.
 
     The straightforward form (arXiv 2405.18719): a vector for every query and key.
     Equation ``def-cope-interpolation``.
@@ -97,9 +97,9 @@ def interpolated_scalars(
     positions: Float[Array, "*rows queries keys"],
     values: Float[Array, "*rows queries npos"],
 ) -> Float[Array, "*rows queries keys"]:
-    """u[p] between its neighbours, for a row of numbers u = q · e[0 … npos − 1].
+    """u[p] between its neighbors, for a row of numbers u = q · e[0 … npos − 1].
 
-    The optimised form: the same as q · e[p], since the inner product is linear
+    The optimized form: the same as q · e[p], since the inner product is linear
     (``eq-cope-scalars``).
     """
     values = require_floats("values", values)
@@ -123,8 +123,8 @@ def cope(
     scaling: str,
     gates: str = "content",
     gate_keys_weight: Float[Array, "features d_model"] | None = None,
-) -> Doors:
-    """CoPE as doors (arXiv 2405.18719), the optimised form.
+) -> Hooks:
+    """CoPE as hooks (arXiv 2405.18719), the optimized form.
 
     Parameters
     ----------
@@ -178,7 +178,7 @@ def cope(
         amount = interpolated_scalars(positions, q @ table)
         return amount * scale(d) if scaling == "code" else amount
 
-    return Doors(scale=scale, bias=bias, needs_causal=True)
+    return Hooks(scale=scale, bias=bias, needs_causal=True)
 
 
 def _require_table(table: Array, heads: int, d: int) -> None:

@@ -11,7 +11,7 @@ from posedu._arguments import (
     require_times,
 )
 from posedu.numpy._arrays import require_floats
-from posedu.numpy.attention import Doors, Tokens, attend, require_input
+from posedu.numpy.attention import Hooks, Tokens, attend, require_input
 
 Array = np.ndarray
 
@@ -76,8 +76,8 @@ def fox(
     gate_bias: Float[Array, "heads"],
     gate_weight: Float[Array, "heads d_model"] | None = None,
     form: str = "difference",
-) -> Doors:
-    """FoX as doors: the bias D, with the gates of the layer's input (arXiv 2503.02130).
+) -> Hooks:
+    """FoX as hooks: the bias D, with the gates of the layer's input (arXiv 2503.02130).
 
     Parameters
     ----------
@@ -110,7 +110,7 @@ def fox(
             return np.repeat(-c[:, None, :], len(x), axis=1)
         return forget_bias(gates)
 
-    return Doors(bias=bias, needs_causal=True)
+    return Hooks(bias=bias, needs_causal=True)
 
 
 def fox_pro(

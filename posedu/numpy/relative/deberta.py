@@ -5,7 +5,7 @@ from jaxtyping import Float, Int
 
 from posedu._arguments import INDICES, require_choice, require_span
 from posedu.numpy._arrays import Positions, require_floats, require_positions
-from posedu.numpy.attention import Doors, Tokens
+from posedu.numpy.attention import Hooks, Tokens
 from posedu.numpy.relative.tupe import by_head, layer_norm, project
 
 Array = np.ndarray
@@ -81,8 +81,8 @@ def deberta(
     norm_weight: Float[Array, "d_model"] | None = None,
     norm_bias: Float[Array, "d_model"] | None = None,
     distance: int = 512,
-) -> Doors:
-    """DeBERTa's disentangled attention as doors (arXiv 2006.03654 §3.1, eq. 4).
+) -> Hooks:
+    """DeBERTa's disentangled attention as hooks (arXiv 2006.03654 §3.1, eq. 4).
 
     The logits are q_i · k_j + q_i · K_δ(i,j) + k_j · Q_δ, all over √(3d), where Q and K
     are projections of the vectors P of offsets.
@@ -140,4 +140,4 @@ def deberta(
         to_content = tokens.k @ by_head(of_queries, heads, d).swapaxes(1, 2)
         return (to_position[:, i, to] + to_content[:, j, back]) / np.sqrt(3 * d)
 
-    return Doors(scale=lambda d: 1 / np.sqrt(3 * d), bias=bias)
+    return Hooks(scale=lambda d: 1 / np.sqrt(3 * d), bias=bias)

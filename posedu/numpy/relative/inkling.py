@@ -10,8 +10,8 @@ from posedu._arguments import (
     require_temperature,
 )
 from posedu.numpy._arrays import Positions, require_floats, require_positions
-from posedu.numpy.attention import Doors, Tokens, require_input
-from posedu.numpy.relative.table import by_key
+from posedu.numpy.attention import Hooks, Tokens, require_input
+from posedu.numpy.relative.offset_table import by_key
 
 Array = np.ndarray
 
@@ -45,8 +45,8 @@ def inkling(
     limit: float | None = None,
     floor: float | None = None,
     alpha: float = 0.1,
-) -> Doors:
-    """Inkling's relative logits as doors.
+) -> Hooks:
+    """Inkling's relative logits as hooks.
 
     Of Thinking Machines' Inkling there is no paper; this follows
     ``models/inkling/modeling_inkling.py`` of transformers 5.23.0.
@@ -61,7 +61,7 @@ def inkling(
         and later ones, get 0.
     divisor
         What content is divided by: ``"width"``, d (Inkling, whose queries and keys are
-        normalised), or ``"root"``, √d (Inkling-2, x-transformers). The bias is not.
+        normalized), or ``"root"``, √d (Inkling-2, x-transformers). The bias is not.
     r_proj_bias
         Added to those numbers (x-transformers). Default none.
     r_scale, limit
@@ -137,7 +137,7 @@ def inkling(
         mixed = np.where(near, by_key(r @ profiles, column), 0.0)
         return temperature(tokens.query_positions)[:, None] * mixed
 
-    return Doors(
+    return Hooks(
         rotate=rotate,
         scale=lambda d: 1 / d if divisor == "width" else 1 / np.sqrt(d),
         bias=bias,

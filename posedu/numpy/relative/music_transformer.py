@@ -5,8 +5,8 @@ from jaxtyping import Float, Int
 
 from posedu._arguments import BEYONDS, require_choice
 from posedu.numpy._arrays import require_floats
-from posedu.numpy.attention import Doors, Tokens
-from posedu.numpy.relative.table import (
+from posedu.numpy.attention import Hooks, Tokens
+from posedu.numpy.relative.offset_table import (
     by_key,
     by_row,
     optional_table,
@@ -46,8 +46,8 @@ def music_transformer(
     key_table: Float[Array, "*heads extent d"],
     beyond: str,
     value_table: Float[Array, "*heads extent d"] | None = None,
-) -> Doors:
-    """Relative attention as doors (arXiv 1809.04281 eq. 3).
+) -> Hooks:
+    """Relative attention as hooks (arXiv 1809.04281 eq. 3).
 
     Parameters
     ----------
@@ -99,4 +99,4 @@ def music_transformer(
         sums = by_row(near(tokens, weights), row(tokens), extent)
         return weights @ v + sums @ values
 
-    return Doors(bias=bias, mix=mix, needs_causal=True)
+    return Hooks(bias=bias, mix=mix, needs_causal=True)

@@ -5,8 +5,8 @@ from jaxtyping import Float, Int
 
 from posedu._arguments import require_reach
 from posedu.numpy._arrays import Positions, require_positions
-from posedu.numpy.attention import Doors, Tokens
-from posedu.numpy.relative.table import (
+from posedu.numpy.attention import Hooks, Tokens
+from posedu.numpy.relative.offset_table import (
     by_key,
     by_row,
     optional_table,
@@ -39,8 +39,8 @@ def shaw(
     future: int,
     key_table: Float[Array, "*heads rows d"] | None = None,
     value_table: Float[Array, "*heads rows d"] | None = None,
-) -> Doors:
-    """Relative vectors as doors (arXiv 1803.02155 eq. 3 and 4).
+) -> Hooks:
+    """Relative vectors as hooks (arXiv 1803.02155 eq. 3 and 4).
 
     No vector for each query and key is made: a query meets each row of the table once.
 
@@ -89,4 +89,4 @@ def shaw(
         require_fitting("value_table", values, v)
         return weights @ v + by_row(weights, row(tokens), rows) @ values
 
-    return Doors(bias=bias, mix=mix)
+    return Hooks(bias=bias, mix=mix)

@@ -6,7 +6,7 @@ from jaxtyping import Float
 from posedu._arguments import LAYOUTS, require_choice, require_not_negative
 from posedu.numpy._arrays import require_floats
 from posedu.numpy.absolute.sinusoidal import sinusoidal
-from posedu.numpy.attention import Doors, Tokens
+from posedu.numpy.attention import Hooks, Tokens
 
 Array = np.ndarray
 
@@ -18,8 +18,8 @@ def transformer_xl(
     position_weight: Float[Array, "features d_model"],
     layout: str,
     clamp: float | None = None,
-) -> Doors:
-    """Transformer-XL's attention as doors (arXiv 1901.02860 §3.3).
+) -> Hooks:
+    """Transformer-XL's attention as hooks (arXiv 1901.02860 §3.3).
 
     The logits are (q_i + u) · k_j + (q_i + v) · W_R r_{i−j}, all over √d, where r is
     the sinusoidal encoding of the offset.
@@ -69,7 +69,7 @@ def transformer_xl(
         of_distance = np.einsum("hid,hijd->hij", tokens.q + v[:, None], distances)
         return (of_content + of_distance) / np.sqrt(tokens.d)
 
-    return Doors(bias=bias)
+    return Hooks(bias=bias)
 
 
 def _require_queries(tokens: Tokens, u: Array) -> None:

@@ -5,7 +5,7 @@ from jaxtyping import Float, Int
 
 from posedu._arguments import FIRST_TOKENS, require_choice
 from posedu.numpy._arrays import require_floats
-from posedu.numpy.attention import Doors, Tokens
+from posedu.numpy.attention import Hooks, Tokens
 from posedu.numpy.bias.t5 import t5_buckets
 
 Array = np.ndarray
@@ -26,8 +26,8 @@ def tupe(
     norm_bias: Float[Array, "d_model"] | None = None,
     relative: Float[Array, "heads buckets"] | None = None,
     distance: int = 128,
-) -> Doors:
-    """TUPE's attention as doors (arXiv 2006.15595 §3).
+) -> Hooks:
+    """TUPE's attention as hooks (arXiv 2006.15595 §3).
 
     The logits are q_i · k_j + (U_Q p_i) · (U_K p_j), all over √(2d), where p_t is a
     trained vector of position t; with ``relative`` (TUPE-R; without, TUPE-A) a number
@@ -118,7 +118,7 @@ def tupe(
         scores = np.where(j == 0, column[:, None, None], scores)
         return np.where(i[:, None] == 0, row[:, None, None], scores)
 
-    return Doors(scale=lambda d: 1 / np.sqrt(2 * d), bias=bias)
+    return Hooks(scale=lambda d: 1 / np.sqrt(2 * d), bias=bias)
 
 
 def layer_norm(
@@ -149,9 +149,9 @@ def layer_norm(
             f"norm_weight and norm_bias must be [{x.shape[1]}] like the table's rows, "
             f"got shapes {list(weight.shape)} and {list(bias.shape)}"
         )
-    centred = x - x.mean(axis=1, keepdims=True)
-    variance = (centred**2).mean(axis=1, keepdims=True)
-    return centred / np.sqrt(variance + epsilon) * weight + bias
+    centerd = x - x.mean(axis=1, keepdims=True)
+    variance = (centerd**2).mean(axis=1, keepdims=True)
+    return centerd / np.sqrt(variance + epsilon) * weight + bias
 
 
 def project(

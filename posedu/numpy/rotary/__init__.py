@@ -1,10 +1,9 @@
-"""Rotary encodings, the reference face: a module an encoding.
+"""Rotary encodings, the reference implementation: a module an encoding.
 
 Several share ``axes`` (positions with several coordinates) and ``generators`` (matrix
 exponentials of skew matrices).
 """
 
-from posedu.numpy.rotary.axes import grid
 from posedu.numpy.rotary.axial import axial, axial_frequencies
 from posedu.numpy.rotary.comrope import (
     ap_generators,
@@ -22,11 +21,12 @@ from posedu.numpy.rotary.fope import (
 from posedu.numpy.rotary.generators import (
     exponential,
     normal_form,
+    rotate_blocks,
     rotations,
     skew,
-    turn_blocks,
     turn_by_generators,
 )
+from posedu.numpy.rotary.grid import grid
 from posedu.numpy.rotary.gta import (
     camera_matrix,
     gta,
@@ -126,6 +126,7 @@ __all__ = [
     "rope_complex",
     "rope_dense",
     "rope_linear_attention",
+    "rotate_blocks",
     "rotation",
     "rotations",
     "self_extend",
@@ -135,7 +136,6 @@ __all__ = [
     "tape_start",
     "tape_update",
     "to_complex",
-    "turn_blocks",
     "turn_by_blocks",
     "turn_by_generators",
     "value_rotation",

@@ -18,14 +18,14 @@ def comrope_ap(
     block: int,
     axes: int = 2,
 ) -> Float[Array, "*batch tokens d"]:
-    """ComRoPE with an axial partition (arXiv 2506.03737 Eq. 8). The door ``rotate``.
+    """ComRoPE with an axial partition (arXiv 2506.03737 Eq. 8). The hook ``rotate``.
 
     Block j turns with coordinate j mod axes alone, by P_j − P_jᵀ.
 
     Parameters
     ----------
     x, positions
-        As :func:`turn_blocks`.
+        As :func:`rotate_blocks`.
     matrices
         The P_j; only P − Pᵀ matters.
     block
@@ -40,7 +40,7 @@ def comrope_ap(
     Raises
     ------
     TypeError, ValueError
-        As :func:`turn_blocks`; an odd ``block``; blocks that ``axes`` does not divide.
+        As :func:`rotate_blocks`; an odd ``block``; blocks that ``axes`` does not divide.
     """
     require_block_size(require_block(block), matrices)
     return turn_by_generators(x, positions, ap_generators(matrices, axes=axes))
@@ -68,7 +68,7 @@ def comrope_ld(
 ) -> Float[Array, "*batch tokens d"]:
     """ComRoPE with linearly dependent generators (arXiv 2506.03737 Eq. 10).
 
-    Block j turns by θ_kj (P_j − P_jᵀ) with coordinate k. The door ``rotate``.
+    Block j turns by θ_kj (P_j − P_jᵀ) with coordinate k. The hook ``rotate``.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ def comrope_ld(
     Raises
     ------
     TypeError, ValueError
-        As :func:`turn_blocks`; an odd ``block``; multipliers of another number of
+        As :func:`rotate_blocks`; an odd ``block``; multipliers of another number of
         blocks.
     """
     require_block_size(require_block(block), matrices)

@@ -19,9 +19,9 @@ from posedu.numpy._arrays import (
     require_floats,
     require_positions,
 )
-from posedu.numpy.attention import Doors, Tokens
+from posedu.numpy.attention import Hooks, Tokens
 from posedu.numpy.frequencies import frequencies
-from posedu.numpy.rotary.axes import for_heads_of
+from posedu.numpy.rotary.grid import for_heads_of
 from posedu.numpy.rotary.rope import pairs
 
 Array = np.ndarray
@@ -69,7 +69,7 @@ def fope_table(
     padding: str,
     base: float = 10000.0,
     fourier_dim: int | None = None,
-    normalise: bool = False,
+    normalize: bool = False,
 ) -> tuple[Float[Array, "*table tokens pairs"], Float[Array, "*table tokens pairs"]]:
     """The two series of every pair: Σ_l cos(ω_l x) c_lp and Σ_l sin(ω_l x) s_lp.
 
@@ -90,14 +90,14 @@ def fope_table(
     fourier_dim
         The head dimension whose frequencies are summed, at least d: more of them are
         closer to each other (the authors' ``fourier_dim``). Default d.
-    normalise
+    normalize
         Whether each column is divided by its sum (the authors' ``fourier_norm``).
 
     Raises
     ------
     TypeError, ValueError
         Coefficients unlike each other or of another number of kept frequencies,
-        columns of sum 0 to normalise, unknown ``padding``, a ``fourier_dim`` below d.
+        columns of sum 0 to normalize, unknown ``padding``, a ``fourier_dim`` below d.
     """
     fourier_dim = require_fourier_dim(fourier_dim, d)
     omega = kept_frequencies(fourier_dim, length=length, base=base)
@@ -114,20 +114,20 @@ def fope_table(
             f"[heads, {len(omega)}, series] with at most {d // 2} series, got shapes "
             f"{list(c.shape)} and {list(s.shape)}"
         )
-    if require_bool("normalise", normalise):
-        c, s = _normalised(c), _normalised(s)
+    if require_bool("normalize", normalize):
+        c, s = _normalized(c), _normalized(s)
     sine = 0.0 if require_choice("padding", padding, PADDINGS) == "identity" else 1.0
     angle = require_positions(positions)[..., None] * omega
     missing = d // 2 - c.shape[-1]
     return _pad(np.cos(angle) @ c, missing, 1.0), _pad(np.sin(angle) @ s, missing, sine)
 
 
-def _normalised(
+def _normalized(
     coefficients: Float[Array, "*heads kept series"],
 ) -> Float[Array, "*heads kept series"]:
     total = coefficients.sum(axis=-2, keepdims=True)
     if (total == 0).any():
-        raise ValueError("a column of coefficients whose sum is 0 can't be normalised")
+        raise ValueError("a column of coefficients whose sum is 0 can't be normalized")
     return coefficients / total
 
 
@@ -149,13 +149,13 @@ def fope(
     padding: str,
     base: float = 10000.0,
     fourier_dim: int | None = None,
-    normalise: bool = False,
+    normalize: bool = False,
 ) -> Float[Array, "*batch tokens d"]:
     """FoPE as the authors' code applies it: the series on every token's features.
 
     Pair (a, b) becomes (C a − S b, S a + C b) with the two series of
     :func:`fope_table`: in general no rotation, and not relative (``eq-fope-mixing``).
-    The door ``rotate``.
+    The hook ``rotate``.
 
     Parameters
     ----------
@@ -163,9 +163,9 @@ def fope(
         Queries or keys, any float dtype; computed in float64.
     positions
         Integers or finite reals, ``[tokens]`` or ``[batch, tokens]``.
-    cos_coefficients, sin_coefficients, length, padding, base, fourier_dim, normalise
+    cos_coefficients, sin_coefficients, length, padding, base, fourier_dim, normalize
         As :func:`fope_table`; with a first axis of heads where ``x`` is
-        ``[…, heads, tokens, d]``; of more heads, neighbours share them.
+        ``[…, heads, tokens, d]``; of more heads, neighbors share them.
     layout
         See :func:`posedu.numpy.rotary.pairs`.
 
@@ -189,7 +189,7 @@ def fope(
         padding=padding,
         base=base,
         fourier_dim=fourier_dim,
-        normalise=normalise,
+        normalize=normalize,
     )
     y = np.empty_like(x)
     y[..., a] = x[..., a] * cos - x[..., b] * sin
@@ -229,15 +229,15 @@ def fope_scores(
     padding: str,
     base: float = 10000.0,
     fourier_dim: int | None = None,
-    normalise: bool = False,
+    normalize: bool = False,
 ) -> Float[Array, "*heads queries keys"]:
     """FoPE as the paper writes it: the series of the offset, on the scores.
 
     Score(i, j) = Σ_p Re(h_p) C_p(i − j) − Im(h_p) S_p(i − j), where h_p is query pair
     times conjugate key pair (arXiv 2412.17739 Eq. 12). Relative by construction, and
-    no door of :func:`fope` gives it: it costs a series for every query and key.
+    no hook of :func:`fope` gives it: it costs a series for every query and key.
     Equation ``def-fope-offset``. Arguments and errors as :func:`fope`; with fewer key
-    heads than heads, each serves a group of neighbours. Not divided by √d.
+    heads than heads, each serves a group of neighbors. Not divided by √d.
     """
     q, k = require_floats("q", q), require_floats("k", k)
     if (
@@ -268,7 +268,7 @@ def fope_scores(
         padding=padding,
         base=base,
         fourier_dim=fourier_dim,
-        normalise=normalise,
+        normalize=normalize,
     )
     cos, sin = (t.reshape(*t.shape[:-2], *offsets.shape[-2:], len(a)) for t in tables)
     return (h.real * cos - h.imag * sin).sum(axis=-1)
@@ -283,9 +283,9 @@ def fope_offset(
     padding: str,
     base: float = 10000.0,
     fourier_dim: int | None = None,
-    normalise: bool = False,
-) -> Doors:
-    """FoPE on the scores, as doors: :func:`fope_scores` over √d.
+    normalize: bool = False,
+) -> Hooks:
+    """FoPE on the scores, as hooks: :func:`fope_scores` over √d.
 
     Arguments and errors as there. Equation ``def-fope-offset``.
     """
@@ -303,8 +303,8 @@ def fope_offset(
             padding=padding,
             base=base,
             fourier_dim=fourier_dim,
-            normalise=normalise,
+            normalize=normalize,
         )
         return scores / np.sqrt(tokens.d)
 
-    return Doors(logits=logits)
+    return Hooks(logits=logits)

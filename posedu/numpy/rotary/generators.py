@@ -10,7 +10,7 @@ from posedu.numpy._arrays import (
     require_floats,
     require_positions,
 )
-from posedu.numpy.rotary.axes import for_heads_of
+from posedu.numpy.rotary.grid import for_heads_of
 
 Array = np.ndarray
 
@@ -117,7 +117,7 @@ def require_block_size(block: int, blocks: Float[Array, "*shape"]) -> None:
         )
 
 
-def turn_blocks(
+def rotate_blocks(
     x: Float[Array, "*batch tokens d"],
     rotation: Float[Array, "*rows tokens blocks block block"],
 ) -> Float[Array, "*batch tokens d"]:
@@ -161,7 +161,7 @@ def turn_by_generators(
         Integers or finite reals, ``[tokens, axes]`` or ``[batch, tokens, axes]``.
     generators
         Skew matrices; with a first axis of heads where ``x`` is
-        ``[…, heads, tokens, d]``; of more heads, neighbours share them.
+        ``[…, heads, tokens, d]``; of more heads, neighbors share them.
 
     Raises
     ------
@@ -177,7 +177,7 @@ def turn_by_generators(
             f"shape {list(x.shape)}"
         )
     positions = align_positions(positions, x, axes)
-    return turn_blocks(x, rotations(positions, for_heads_of(x, generators, 4)))
+    return rotate_blocks(x, rotations(positions, for_heads_of(x, generators, 4)))
 
 
 def normal_form(
@@ -229,8 +229,8 @@ def normal_form(
 
 
 def _planes(a: Float[Array, "d d"]) -> Float[Array, "d d"]:
-    """An orthogonal basis whose neighbours span the planes that a skew matrix turns."""
-    from scipy.linalg import schur  # slow to import, and no face needs it
+    """An orthogonal basis whose neighbors span the planes that a skew matrix turns."""
+    from scipy.linalg import schur  # slow to import, and no implementation needs it
 
     triangular, basis = schur(a)
     below = np.append(np.diag(triangular, -1), 0.0)

@@ -10,7 +10,7 @@ from jaxtyping import Float
 
 from posedu._arguments import require_image_dim
 from posedu.numpy._arrays import Positions, align_positions, require_positions
-from posedu.numpy.attention import Doors
+from posedu.numpy.attention import Hooks
 from posedu.numpy.rotary.generators import skew
 from posedu.numpy.rotary.mixed import mixed
 
@@ -64,8 +64,8 @@ def image_frequencies(image_dim: int) -> Float[Array, "pairs 2"]:
     return np.kron(np.eye(2), octaves[:, None])
 
 
-def gta(*, image_dim: int) -> Doors:
-    """Geometric transform attention (arXiv 2310.10375), as doors.
+def gta(*, image_dim: int) -> Hooks:
+    """Geometric transform attention (arXiv 2310.10375), as hooks.
 
     With D_i the matrix of a token's pose, q_i becomes D_iᵀ q_i, k_j and v_j become
     D_j⁻¹ k_j and D_j⁻¹ v_j, and what was gathered D_i times that. D_i has the camera's
@@ -80,7 +80,7 @@ def gta(*, image_dim: int) -> Doors:
 
     Returns
     -------
-    Doors with ``rotate``, ``values`` and ``output``, for positions ``[tokens, 8]``:
+    Hooks with ``rotate``, ``values`` and ``output``, for positions ``[tokens, 8]``:
     t, r, u, v. Equation ``def-gta``.
 
     Raises
@@ -121,4 +121,4 @@ def gta(*, image_dim: int) -> Doors:
         matrices, places = parts(out, positions)
         return act(out, matrices, -places)
 
-    return Doors(rotate=rotate, values=values, output=output)
+    return Hooks(rotate=rotate, values=values, output=output)

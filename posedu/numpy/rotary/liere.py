@@ -16,12 +16,12 @@ def liere(
     entries: Float[Array, "*heads axes blocks entries"],
     block: int,
 ) -> Float[Array, "*batch tokens d"]:
-    """LieRE (arXiv 2406.10322 §3): free skew generators. The door ``rotate``.
+    """LieRE (arXiv 2406.10322 §3): free skew generators. The hook ``rotate``.
 
     Parameters
     ----------
     x, positions
-        As :func:`turn_blocks`.
+        As :func:`rotate_blocks`.
     entries
         The b(b − 1)/2 free numbers of each generator; see :func:`skew`.
     block
@@ -34,7 +34,7 @@ def liere(
     Raises
     ------
     TypeError, ValueError
-        As :func:`turn_blocks` and :func:`skew`; blocks of another size than ``block``.
+        As :func:`rotate_blocks` and :func:`skew`; blocks of another size than ``block``.
     """
     generators = skew(entries)
     require_block_size(block, generators)

@@ -76,7 +76,7 @@ def m_rope(
     layout: str,
     base: float = 10000.0,
 ) -> Float[Array, "*batch tokens d"]:
-    """Turn pair p by ω_p times one coordinate of the token: the door ``rotate``.
+    """Turn pair p by ω_p times one coordinate of the token: the hook ``rotate``.
 
     M-RoPE (arXiv 2409.12191 §2.1; interleaved, arXiv 2510.23095). Equation
     ``def-m-rope``.

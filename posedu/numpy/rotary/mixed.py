@@ -5,7 +5,7 @@ from jaxtyping import Float
 
 from posedu._arguments import LAYOUTS, require_choice
 from posedu.numpy._arrays import Positions, align_positions, require_floats
-from posedu.numpy.rotary.axes import for_heads_of
+from posedu.numpy.rotary.grid import for_heads_of
 from posedu.numpy.rotary.rope import pairs
 
 Array = np.ndarray
@@ -18,7 +18,7 @@ def mixed(
     frequencies: Float[Array, "*heads pairs axes"],
     layout: str,
 ) -> Float[Array, "*batch tokens d"]:
-    """Turn pair p of a token at position x by the angle f_p · x: the door ``rotate``.
+    """Turn pair p of a token at position x by the angle f_p · x: the hook ``rotate``.
 
     RoPE-Mixed (arXiv 2403.13298 Eq. 14). Equation ``def-mixed``.
 
@@ -31,7 +31,7 @@ def mixed(
         token at the origin is not turned.
     frequencies
         A vector for each pair, and for each head where ``x`` is
-        ``[…, heads, tokens, d]``; of more heads, neighbours share them.
+        ``[…, heads, tokens, d]``; of more heads, neighbors share them.
     layout
         See :func:`posedu.numpy.rotary.pairs`.
 

@@ -5,7 +5,7 @@ from jaxtyping import Float
 
 from posedu._arguments import require_dimension
 from posedu.numpy._arrays import Positions, require_floats
-from posedu.numpy.attention import Doors, attend
+from posedu.numpy.attention import Hooks, attend
 from posedu.numpy.rotary.rope import rope
 
 Array = np.ndarray
@@ -93,7 +93,7 @@ def mla(
         )
         return q, k
 
-    out = attend(q, k, v, Doors(rotate=rotate), positions=positions)
+    out = attend(q, k, v, Hooks(rotate=rotate), positions=positions)
     out = np.moveaxis(out, 0, 1).reshape(len(x), len(v_up_weight))
     return out @ arrays["o_weight"].T
 

@@ -5,14 +5,14 @@ from jaxtyping import Float
 
 from posedu._arguments import require_base
 from posedu.numpy._arrays import require_floats
-from posedu.numpy.attention import Doors
+from posedu.numpy.attention import Hooks
 from posedu.numpy.frequencies import frequencies
 
 Array = np.ndarray
 
 
-def pope(*, delta: Float[Array, "heads d"], base: float = 10000.0) -> Doors:
-    """Polar coordinate position embedding as doors (arXiv 2509.10534).
+def pope(*, delta: Float[Array, "heads d"], base: float = 10000.0) -> Hooks:
+    """Polar coordinate position embedding as hooks (arXiv 2509.10534).
 
     Feature c of a query or key becomes a length, softplus, and the position an angle:
     the score is Σ_c softplus(q_c) softplus(k_c) cos((i − j) ω_c − δ_c), where RoPE's
@@ -30,7 +30,7 @@ def pope(*, delta: Float[Array, "heads d"], base: float = 10000.0) -> Doors:
 
     Returns
     -------
-    Doors whose ``rotate`` makes 2d features of d. Equation ``def-pope``.
+    Hooks whose ``rotate`` makes 2d features of d. Equation ``def-pope``.
 
     Raises
     ------
@@ -54,7 +54,7 @@ def pope(*, delta: Float[Array, "heads d"], base: float = 10000.0) -> Doors:
         angle = positions[:, None] * omega
         return _polar(q, angle - phase[:, None]), _polar(k, angle)
 
-    return Doors(rotate=rotate)
+    return Hooks(rotate=rotate)
 
 
 def _polar(

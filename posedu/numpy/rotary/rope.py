@@ -94,7 +94,7 @@ def rope(
     frequencies: Float[Array, "pairs"] | Sequence[float] | None = None,
     amplitude: float = 1.0,
 ) -> Float[Array, "*batch tokens d"]:
-    """Turn each pair of features by position · ω_p: the door ``rotate``.
+    """Turn each pair of features by position · ω_p: the hook ``rotate``.
 
     The elementwise form (arXiv 2104.09864 Eq. 34), equation ``def-rope``.
 

@@ -7,7 +7,7 @@ from jaxtyping import Float, Num
 
 from posedu._arguments import LAYOUTS, require_choice, require_far
 from posedu.numpy._arrays import Positions, require_positions
-from posedu.numpy.attention import Doors, Tokens
+from posedu.numpy.attention import Hooks, Tokens
 from posedu.numpy.frequencies import frequencies
 from posedu.numpy.rotary.rope import pairs
 
@@ -97,8 +97,8 @@ def self_extend(
     join: str | None = None,
     chunk: int | None = None,
     base: float = 10000.0,
-) -> Doors:
-    """RoPE at the offsets of :func:`extended_offsets`: the door ``logits``.
+) -> Hooks:
+    """RoPE at the offsets of :func:`extended_offsets`: the hook ``logits``.
 
     Equation ``def-cache-extended``.
 
@@ -137,4 +137,4 @@ def self_extend(
         scores = along * np.cos(angle) - across * np.sin(angle)
         return scores.sum(axis=-1) / np.sqrt(d)
 
-    return Doors(logits=logits, needs_causal=True)
+    return Hooks(logits=logits, needs_causal=True)

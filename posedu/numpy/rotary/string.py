@@ -5,8 +5,8 @@ from jaxtyping import Float
 
 from posedu._arguments import STRING_FORMS, require_choice
 from posedu.numpy._arrays import Positions, align_positions, require_floats
-from posedu.numpy.rotary.axes import for_heads_of
 from posedu.numpy.rotary.generators import skew
+from posedu.numpy.rotary.grid import for_heads_of
 from posedu.numpy.rotary.mixed import mixed
 
 Array = np.ndarray
@@ -74,7 +74,7 @@ def string(
     frequencies: Float[Array, "*heads pairs axes"] | None = None,
     coefficients: Float[Array, "*heads axes d"] | None = None,
 ) -> Float[Array, "*batch tokens d"]:
-    """STRING (arXiv 2502.02562): exactly relative, in a basis. The door ``rotate``.
+    """STRING (arXiv 2502.02562): exactly relative, in a basis. The hook ``rotate``.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ def string(
     coefficients
         Of ``"circulant"``: the first columns of the C_k.
         All of them after an axis of heads where ``x`` is ``[…, heads, tokens, d]``; of
-        more heads, neighbours share them.
+        more heads, neighbors share them.
 
     Returns
     -------

@@ -5,7 +5,7 @@ from jaxtyping import Float, Shaped
 
 from posedu._arguments import MIXINGS, require_base, require_choice, require_dimension
 from posedu.numpy._arrays import as_array, require_floats, require_positions
-from posedu.numpy.attention import Doors, Tokens
+from posedu.numpy.attention import Hooks, Tokens
 from posedu.numpy.frequencies import frequencies
 from posedu.numpy.rotary.rope import pairs
 
@@ -142,10 +142,10 @@ def tape(
     down: Float[Array, "heads width"],
     gate: Float[Array, "width d_model"],
     base: float = 10000.0,
-) -> Doors:
-    """TAPE (arXiv 2501.00712) as doors, in the form of its code.
+) -> Hooks:
+    """TAPE (arXiv 2501.00712) as hooks, in the form of its code.
 
-    Layers are given blocks as positions, which the door ``locate`` makes of numbers:
+    Layers are given blocks as positions, which the hook ``locate`` makes of numbers:
     :func:`posedu.numpy.attention.stack` opens it. Equations ``def-tape-start`` to
     ``def-tape-fed``.
 
@@ -172,7 +172,7 @@ def tape(
     ------
     TypeError, ValueError
         Matrices that hold no finite floats or do not fit each other; unknown ``layout``
-        or ``mixing``; ``d`` odd, ``base`` not above 1. From the doors: positions that
+        or ``mixing``; ``d`` odd, ``base`` not above 1. From the hooks: positions that
         are no blocks, other numbers of heads, another width of the model.
     """
     require_dimension("d", d)
@@ -215,7 +215,7 @@ def tape(
             gate=gate,
         )
 
-    return Doors(locate=locate, rotate=rotate, update=update)
+    return Hooks(locate=locate, rotate=rotate, update=update)
 
 
 def _silu(z: Array) -> Array:

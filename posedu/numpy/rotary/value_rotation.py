@@ -5,7 +5,7 @@ from jaxtyping import Float
 
 from posedu._arguments import TURNED, require_choice, require_rotary_dim
 from posedu.numpy._arrays import require_numbers
-from posedu.numpy.attention import Doors
+from posedu.numpy.attention import Hooks
 from posedu.numpy.rotary.rope import rope
 
 Array = np.ndarray
@@ -17,8 +17,8 @@ def value_rotation(
     turned: str,
     rotary_dim: int | None = None,
     base: float = 10000.0,
-) -> Doors:
-    """RoPE for queries, keys and values, and its inverse for the output, as doors.
+) -> Hooks:
+    """RoPE for queries, keys and values, and its inverse for the output, as hooks.
 
     o_i = R_iᵀ Σ_j a_ij R_j v_j = Σ_j a_ij R_{j−i} v_j, with RoPE's weights a_ij
     (DeepSeek-V4, whose keys are its values, as transformers 5.23.0 has it).
@@ -36,7 +36,7 @@ def value_rotation(
 
     Returns
     -------
-    Doors with ``rotate``, ``values`` and ``output``. Equation ``def-values``.
+    Hooks with ``rotate``, ``values`` and ``output``. Equation ``def-values``.
 
     Raises
     ------
@@ -55,7 +55,7 @@ def value_rotation(
         )
         return y
 
-    return Doors(
+    return Hooks(
         rotate=lambda q, k, positions: (turn(q, positions), turn(k, positions)),
         values=turn,
         output=lambda out, positions: turn(out, -positions),

@@ -7,7 +7,7 @@ from jaxtyping import Float
 
 from posedu._arguments import require_decay
 from posedu.numpy._arrays import require_numbers
-from posedu.numpy.attention import Doors
+from posedu.numpy.attention import Hooks
 from posedu.numpy.rotary.rope import pairs, rope
 
 Array = np.ndarray
@@ -31,46 +31,46 @@ def xpos_scales(d: int, *, gamma: float = 0.4) -> Float[Array, "pairs"]:
 def xpos(
     *,
     layout: str,
-    centre: float,
+    center: float,
     base: float = 10000.0,
     gamma: float = 0.4,
     scale_base: float = 512.0,
-) -> Doors:
-    """RoPE with a decay in each pair, as doors (arXiv 2212.10554).
+) -> Hooks:
+    """RoPE with a decay in each pair, as hooks (arXiv 2212.10554).
 
     Parameters
     ----------
     layout, base
         As :func:`posedu.numpy.rotary.rope`; the authors' code is interleaved.
-    centre
+    center
         The position at which nothing shrinks or grows. Scores do not depend on it,
         queries and keys do: 0 in the paper; for T tokens ⌈T/2⌉ in torchscale, ⌊T/2⌋ in
-        rotary-embedding-torch. Keys of one cache need one centre.
+        rotary-embedding-torch. Keys of one cache need one center.
     gamma, scale_base
         γ and B, of :func:`xpos_scales` and its powers. Defaults 0.4 and 512.
 
     Returns
     -------
-    Doors with ``rotate``. Equation ``def-xpos``.
+    Hooks with ``rotate``. Equation ``def-xpos``.
 
     Raises
     ------
     TypeError, ValueError
         As :func:`posedu.numpy.rotary.rope`; ``gamma`` or ``scale_base`` not above 0, a
-        ``centre`` that is not finite; positions so far from it that a power is no
+        ``center`` that is not finite; positions so far from it that a power is no
         float64 or has lost digits.
     """
-    require_decay(gamma, scale_base, centre)
+    require_decay(gamma, scale_base, center)
 
     def rotate(q: Array, k: Array, positions: Array) -> tuple[Array, Array]:
         at = require_numbers(positions)
         scales = xpos_scales(q.shape[-1], gamma=gamma)
-        exponents = (at - centre) / scale_base
+        exponents = (at - center) / scale_base
         farthest = math.log(np.finfo(np.float64).tiny) / math.log(scales[0])
         if (np.abs(exponents) > farthest).any():
             raise ValueError(
-                f"positions must be within {farthest * scale_base:.0f} of the centre "
-                f"{centre:g}, where powers are float64, got "
+                f"positions must be within {farthest * scale_base:.0f} of the center "
+                f"{center:g}, where powers are float64, got "
                 f"{at[np.abs(exponents) > farthest][0]:g}"
             )
         power = np.empty((len(at), q.shape[-1]))
@@ -79,4 +79,4 @@ def xpos(
         turned = (rope(x, at, layout=layout, base=base) for x in (q, k))
         return next(turned) * power, next(turned) / power
 
-    return Doors(rotate=rotate)
+    return Hooks(rotate=rotate)

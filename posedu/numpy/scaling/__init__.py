@@ -1,4 +1,4 @@
-"""Scaling of logits by position, the reference face."""
+"""Scaling of logits by position, the reference implementation."""
 
 from posedu.numpy.scaling.log_n import log_n, log_n_temperature
 

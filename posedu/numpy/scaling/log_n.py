@@ -5,7 +5,7 @@ from jaxtyping import Float
 
 from posedu._arguments import require_growth
 from posedu.numpy._arrays import Positions, require_floats, require_positions
-from posedu.numpy.attention import Doors
+from posedu.numpy.attention import Hooks
 
 Array = np.ndarray
 
@@ -93,8 +93,8 @@ def log_n(
     length: float | None = None,
     slope: Float[Array, "heads"] | None = None,
     offset: Float[Array, "heads"] | None = None,
-) -> Doors:
-    """A temperature that grows with the position of the query, as doors.
+) -> Hooks:
+    """A temperature that grows with the position of the query, as hooks.
 
     The softmax of n equal logits is 1/n; multiplied by τ ~ ln n, logits that stand out
     by a fixed amount keep their weight as n grows.
@@ -118,7 +118,7 @@ def log_n(
             raise ValueError(f"slope must be [{len(q)}], one for each head of q")
         return tau[..., None] * q, k
 
-    return Doors(rotate=rotate)
+    return Hooks(rotate=rotate)
 
 
 def _require_both(slope: Array | None, offset: Array | None) -> None:

@@ -1,4 +1,4 @@
-"""Absolute encodings, the symbolic face: a module an encoding."""
+"""Absolute encodings, the symbolic implementation: a module an encoding."""
 
 from posedu.sympy.absolute.cape import cape, mean_over_uniform
 from posedu.sympy.absolute.floater import (
@@ -18,11 +18,18 @@ from posedu.sympy.absolute.fourier import (
     mean_over_normal,
     wave_mean,
 )
+from posedu.sympy.absolute.learned import (
+    embed_learned,
+    embed_random,
+    enter_learned,
+    one_hot,
+    sphere_moment,
+)
 from posedu.sympy.absolute.pose import pose
-from posedu.sympy.absolute.randomised import (
+from posedu.sympy.absolute.randomized import (
     gap_probability,
     order_statistic_mean,
-    randomised,
+    randomized,
 )
 from posedu.sympy.absolute.sinusoidal import (
     commutant,
@@ -31,13 +38,6 @@ from posedu.sympy.absolute.sinusoidal import (
     offset_matrix,
     sinusoidal,
     solve_offset_matrix,
-)
-from posedu.sympy.absolute.tables import (
-    embed_learned,
-    embed_random,
-    enter_learned,
-    one_hot,
-    sphere_moment,
 )
 
 __all__ = [
@@ -63,7 +63,7 @@ __all__ = [
     "order_errors",
     "order_statistic_mean",
     "pose",
-    "randomised",
+    "randomized",
     "released_field",
     "rotation_field",
     "runge_kutta",

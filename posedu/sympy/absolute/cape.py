@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
-import sympy as sp
 from sympy.simplify.fu import TR8
 
+import sympy as sp
 from posedu._arguments import require_bool
 from posedu.sympy._expressions import expression, matrix, one_expression
 
@@ -16,7 +16,7 @@ def cape(
     shift: Any,
     jitter: Any,
     scale: Any,
-    normalise: bool,
+    normalize: bool,
 ) -> sp.Matrix:
     """λ (τ + Δ + ε) of each position, a column. Equation ``def-cape``.
 
@@ -25,7 +25,7 @@ def cape(
     """
     tau, epsilon = matrix("positions", positions), matrix("jitter", jitter)
     delta, factor = one_expression("shift", shift), one_expression("scale", scale)
-    if require_bool("normalise", normalise) and tau.rows:
+    if require_bool("normalize", normalize) and tau.rows:
         mean = sum(tau) / sp.Integer(tau.rows)
         tau = tau.applyfunc(lambda t: t - mean)
     return (tau + epsilon).applyfunc(lambda t: factor * (t + delta))

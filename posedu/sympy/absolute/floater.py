@@ -1,4 +1,4 @@
-"""FLOATER over symbols: Runge–Kutta by its tableau, the flow and its doors."""
+"""FLOATER over symbols: Runge–Kutta by its tableau, the flow and its hooks."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -7,10 +7,9 @@ from math import factorial, prod
 from typing import Any
 
 import sympy as sp
-
 from posedu._arguments import FARTHEST, TABLEAUX, require_choice, require_dimension
 from posedu.sympy._expressions import expression, expressions, matrix
-from posedu.sympy.attention import Doors, Heads
+from posedu.sympy.attention import Heads, Hooks
 
 Field = Callable[[Any, sp.Matrix], sp.Matrix]
 """The right side h(t, p): a time and a column to a column."""
@@ -152,10 +151,10 @@ def floater(
     delta: Any,
     steps: int = 5,
     farthest: int = FARTHEST,
-) -> Doors:
-    """Queries, keys and values, each plus a vector that flows, as doors.
+) -> Hooks:
+    """Queries, keys and values, each plus a vector that flows, as hooks.
 
-    Equation ``def-floater-doors``. See :func:`posedu.numpy.absolute.floater`.
+    Equation ``def-floater-hooks``. See :func:`posedu.numpy.absolute.floater`.
     """
     h = released_field(flow_inner, flow_inner_bias, flow_outer, flow_outer_bias)
     options = {"tableau": tableau, "delta": delta, "steps": steps}
@@ -177,7 +176,7 @@ def floater(
     def rotate(q: Heads, k: Heads, positions: Sequence[Any]) -> tuple[Heads, Heads]:
         return moved(q, 0, positions), moved(k, 1, positions)
 
-    return Doors(rotate=rotate, values=lambda v, positions: moved(v, 2, positions))
+    return Hooks(rotate=rotate, values=lambda v, positions: moved(v, 2, positions))
 
 
 def _exact(delta: Any) -> sp.Expr:

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from functools import cache
 
 import sympy as sp
-
 from posedu._arguments import AMPLITUDES, LAYOUTS, MEMBERS, TURNS, require_choice
 from posedu.sympy._expressions import expression, expressions, matrix
 from posedu.sympy.absolute.sinusoidal import stack_pairs
@@ -52,7 +51,7 @@ def embed_fourier_random(
     first: str,
     amplitude: str,
 ) -> sp.Matrix:
-    """The column ``x`` plus the features of its position: the door ``embed``."""
+    """The column ``x`` plus the features of its position: the hook ``embed``."""
     return x + fourier_features(
         position,
         frequencies,

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import sympy as sp
-
 from posedu.sympy._expressions import matrix, one_expression
 
 

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 import sympy as sp
-
 from posedu._arguments import LAYOUTS, require_choice
 from posedu.sympy._expressions import expression, expressions
 from posedu.sympy.frequencies import frequencies
@@ -34,7 +33,7 @@ def embed_sinusoidal(
     base: sp.Expr | float = 10000,
     spacing: str = "paper",
 ) -> sp.Matrix:
-    """The column ``x`` plus the encoding of its position: the door ``embed``."""
+    """The column ``x`` plus the encoding of its position: the hook ``embed``."""
     omega = frequencies(x.rows, base=base, spacing=spacing)
     return x + sinusoidal(position, omega, layout=layout)
 

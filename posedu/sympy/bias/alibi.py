@@ -1,9 +1,8 @@
 """ALiBi over symbols."""
 
 import sympy as sp
-
 from posedu._arguments import SIDES, SLOPES, require_choice, require_dimension
-from posedu.sympy.attention import Doors, Heads, Tokens
+from posedu.sympy.attention import Heads, Hooks, Tokens
 
 
 def alibi_slopes(heads: int, *, slopes: str) -> list[sp.Expr]:
@@ -23,8 +22,8 @@ def alibi_slopes(heads: int, *, slopes: str) -> list[sp.Expr]:
     return [sp.Pow(2, e) for e in (*exponents, *between[: heads - power])]
 
 
-def alibi(*, heads: int, slopes: str, sides: str = "causal") -> Doors:
-    """ALiBi as doors. Equation ``def-alibi``. See :func:`posedu.numpy.bias.alibi`."""
+def alibi(*, heads: int, slopes: str, sides: str = "causal") -> Hooks:
+    """ALiBi as hooks. Equation ``def-alibi``. See :func:`posedu.numpy.bias.alibi`."""
     if require_choice("sides", sides, SIDES) == "one-sided":
         half = require_dimension("heads", heads) // 2
         m = alibi_slopes(half, slopes=slopes) * 2
@@ -43,4 +42,4 @@ def alibi(*, heads: int, slopes: str, sides: str = "causal") -> Doors:
         at = tokens.positions
         return tokens.by_head(lambda h, i, j: entry(h, at[i] - at[j]))
 
-    return Doors(bias=bias, heads=heads, needs_causal=sides == "causal")
+    return Hooks(bias=bias, heads=heads, needs_causal=sides == "causal")

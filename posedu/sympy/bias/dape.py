@@ -5,10 +5,9 @@ from itertools import chain
 from typing import Any
 
 import sympy as sp
-
 from posedu._arguments import OVER, require_bool, require_choice, require_edges
 from posedu.sympy._expressions import expressions, matrix
-from posedu.sympy.attention import SHUT, Doors, Heads, Tokens
+from posedu.sympy.attention import SHUT, Heads, Hooks, Tokens
 from posedu.sympy.attention import logits as logits_of
 from posedu.sympy.bias.alibi import alibi
 from posedu.sympy.bias.fire import fire
@@ -19,7 +18,7 @@ _BIASES = dict(alibi=alibi, t5=t5, fire=fire)
 
 def dape(
     *,
-    over: Doors | str | None,
+    over: Hooks | str | None,
     hidden_weight: Sequence[sp.Matrix],
     hidden_bias: Sequence[sp.Expr],
     out_weight: Sequence[sp.Matrix],
@@ -27,8 +26,8 @@ def dape(
     residual: bool,
     edges: str | None = None,
     **over_options: Any,
-) -> Doors:
-    """DAPE as doors. Equation ``def-dape``. See :func:`posedu.numpy.bias.dape`.
+) -> Hooks:
+    """DAPE as hooks. Equation ``def-dape``. See :func:`posedu.numpy.bias.dape`.
 
     Weights are a matrix ``[channels, kernel]`` for each hidden unit and each head.
     """
@@ -41,7 +40,7 @@ def dape(
     below = _below(over, len(w_2), over_options)
 
     def logits(tokens: Tokens) -> Heads:
-        s = logits_of(tokens, Doors(scale=below.scale))
+        s = logits_of(tokens, Hooks(scale=below.scale))
         b = () if below.bias is None else below.bias(tokens)
 
         def hidden(i: int, j: int) -> list[sp.Expr]:
@@ -69,14 +68,14 @@ def dape(
 
         return tokens.by_head(logit)
 
-    return Doors(
+    return Hooks(
         logits=logits,
         heads=len(w_2),
         needs_causal=below.needs_causal or edges == "code",
     )
 
 
-def _below(over: Doors | str | None, heads: int, options: dict[str, Any]) -> Doors:
+def _below(over: Hooks | str | None, heads: int, options: dict[str, Any]) -> Hooks:
     if not isinstance(over, str):
         return SHUT if over is None else over
     given = {name.removeprefix("over_"): v for name, v in options.items()}

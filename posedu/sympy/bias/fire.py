@@ -3,10 +3,9 @@
 from collections.abc import Sequence
 
 import sympy as sp
-
 from posedu._arguments import ACTIVATIONS, LATER, require_choice
 from posedu.sympy._expressions import expression, expressions, matrix
-from posedu.sympy.attention import Doors, Heads, Tokens
+from posedu.sympy.attention import Heads, Hooks, Tokens
 
 EPS = sp.Rational(1, 10**6)
 
@@ -47,8 +46,8 @@ def fire(
     activation: str,
     later: str,
     eps: sp.Expr = EPS,
-) -> Doors:
-    """FIRE as doors. Equation ``def-fire``. See :func:`posedu.numpy.bias.fire`."""
+) -> Hooks:
+    """FIRE as hooks. Equation ``def-fire``. See :func:`posedu.numpy.bias.fire`."""
     require_choice("activation", activation, ACTIVATIONS)
     leak = 0 if activation == "relu" else sp.Rational(1, 100)
     ((c,), (multiplier,)) = (expressions("number", n) for n in (c, multiplier))
@@ -71,4 +70,4 @@ def fire(
         }
         return tokens.by_head(lambda h, i, j: found[i, j][h])
 
-    return Doors(bias=bias, heads=w_2.rows)
+    return Hooks(bias=bias, heads=w_2.rows)

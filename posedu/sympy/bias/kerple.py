@@ -3,10 +3,9 @@
 from collections.abc import Sequence
 
 import sympy as sp
-
 from posedu._arguments import KERPLE_SCALINGS, require_choice
 from posedu.sympy._expressions import expression, expressions
-from posedu.sympy.attention import Doors, Heads, Tokens
+from posedu.sympy.attention import Heads, Hooks, Tokens
 
 
 def kerple_log_bias(
@@ -28,8 +27,8 @@ def kerple_log(
     log_r2: Sequence[sp.Expr],
     logit_r3: Sequence[sp.Expr] | None = None,
     scaling: str,
-) -> Doors:
-    """KERPLE's logarithm as doors. See :func:`posedu.numpy.bias.kerple_log`."""
+) -> Hooks:
+    """KERPLE's logarithm as hooks. See :func:`posedu.numpy.bias.kerple_log`."""
     require_choice("scaling", scaling, KERPLE_SCALINGS)
     r1, r2 = (_exp("log_r", r) for r in (log_r1, log_r2))
     r3 = [sp.S.One] * len(r1) if logit_r3 is None else _exponents(logit_r3)
@@ -40,7 +39,7 @@ def kerple_log(
     def bias(tokens: Tokens) -> Heads:
         return _of_offsets(tokens, entry, len(r1), scaling)
 
-    return Doors(bias=bias, heads=len(r1))
+    return Hooks(bias=bias, heads=len(r1))
 
 
 def kerple_power(
@@ -50,8 +49,8 @@ def kerple_power(
     log_r3: Sequence[sp.Expr] | None = None,
     logit_r4: Sequence[sp.Expr] | None = None,
     scaling: str,
-) -> Doors:
-    """KERPLE's power as doors. See :func:`posedu.numpy.bias.kerple_power`."""
+) -> Hooks:
+    """KERPLE's power as hooks. See :func:`posedu.numpy.bias.kerple_power`."""
     require_choice("scaling", scaling, KERPLE_SCALINGS)
     if (log_r3 is None) != (logit_r4 is None):
         raise ValueError("a weight needs both log_r3 and logit_r4")
@@ -64,7 +63,7 @@ def kerple_power(
         return _of_offsets(tokens, entry, len(r1), scaling)
 
     if log_r3 is None:
-        return Doors(bias=bias, heads=len(r1))
+        return Hooks(bias=bias, heads=len(r1))
     r3, r4 = _exp("log_r3", log_r3), _exponents(logit_r4)
 
     def logits(tokens: Tokens) -> Heads:
@@ -77,7 +76,7 @@ def kerple_power(
 
         return tokens.by_head(logit)
 
-    return Doors(logits=logits, heads=len(r1))
+    return Hooks(logits=logits, heads=len(r1))
 
 
 def _of_offsets(tokens: Tokens, entry, heads: int, scaling: str) -> Heads:

@@ -1,7 +1,6 @@
 """Sandwich over symbols."""
 
 import sympy as sp
-
 from posedu._arguments import (
     DIAGONALS,
     require_choice,
@@ -10,7 +9,7 @@ from posedu._arguments import (
     require_positive,
 )
 from posedu.sympy._expressions import expression
-from posedu.sympy.attention import Doors, Heads, Tokens
+from posedu.sympy.attention import Heads, Hooks, Tokens
 
 
 def sandwich_sum(offset: sp.Expr, *, width: int, index_from: int) -> sp.Expr:
@@ -29,8 +28,8 @@ def sandwich(
     index_from: int,
     diagonal: str,
     compression: float = 8.0,
-) -> Doors:
-    """Sandwich as doors. See :func:`posedu.numpy.bias.sandwich`."""
+) -> Hooks:
+    """Sandwich as hooks. See :func:`posedu.numpy.bias.sandwich`."""
     require_dimension("heads", heads, 1)
     require_positive("compression", compression)
     require_choice("diagonal", diagonal, DIAGONALS)
@@ -46,4 +45,4 @@ def sandwich(
             for h in range(1, heads + 1)
         )
 
-    return Doors(bias=bias, heads=heads)
+    return Hooks(bias=bias, heads=heads)

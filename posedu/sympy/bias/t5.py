@@ -1,10 +1,9 @@
 """T5's relative bias over symbols."""
 
 import sympy as sp
-
 from posedu._arguments import require_buckets
 from posedu.sympy._expressions import expression, matrix
-from posedu.sympy.attention import Doors, Heads, Tokens
+from posedu.sympy.attention import Heads, Hooks, Tokens
 
 
 def t5_bucket(
@@ -20,8 +19,8 @@ def t5_bucket(
     return n + 2 * e if bidirectional and offset < 0 else n
 
 
-def t5(*, table: sp.Matrix, bidirectional: bool, distance: int = 128) -> Doors:
-    """T5's bias as doors; ``table`` is ``[heads, buckets]``. Equation ``def-t5``."""
+def t5(*, table: sp.Matrix, bidirectional: bool, distance: int = 128) -> Hooks:
+    """T5's bias as hooks; ``table`` is ``[heads, buckets]``. Equation ``def-t5``."""
     table = matrix("table", table)
     options = dict(bidirectional=bidirectional, buckets=table.cols, distance=distance)
 
@@ -31,4 +30,4 @@ def t5(*, table: sp.Matrix, bidirectional: bool, distance: int = 128) -> Doors:
             bucket.applyfunc(lambda b, h=h: table[h, b]) for h in range(table.rows)
         )
 
-    return Doors(scale=lambda d: sp.S.One, bias=bias)
+    return Hooks(scale=lambda d: sp.S.One, bias=bias)

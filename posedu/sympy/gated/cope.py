@@ -3,10 +3,9 @@
 from collections.abc import Sequence
 
 import sympy as sp
-
 from posedu._arguments import CONTEXT_GATES, SCALINGS, require_choice
 from posedu.sympy._expressions import expression, matrix
-from posedu.sympy.attention import Doors, Heads, Tokens
+from posedu.sympy.attention import Heads, Hooks, Tokens
 from posedu.sympy.stickbreaking import sigmoid
 
 
@@ -35,8 +34,8 @@ def cope(
     scaling: str,
     gates: str = "content",
     gate_keys_weight: sp.Matrix | None = None,
-) -> Doors:
-    """CoPE as doors, for numbers only. See :func:`posedu.numpy.gated.cope`.
+) -> Hooks:
+    """CoPE as hooks, for numbers only. See :func:`posedu.numpy.gated.cope`.
 
     ``table`` is one matrix for all heads or one for each.
     """
@@ -69,4 +68,4 @@ def cope(
             heads.append(scale(tokens.d) * amounts if scaling == "code" else amounts)
         return tuple(heads)
 
-    return Doors(scale=scale, bias=bias, needs_causal=True)
+    return Hooks(scale=scale, bias=bias, needs_causal=True)

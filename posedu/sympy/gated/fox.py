@@ -3,10 +3,9 @@
 from collections.abc import Sequence
 
 import sympy as sp
-
 from posedu._arguments import FORMS, OUTPUT_GATES, require_choice
 from posedu.sympy._expressions import expression, expressions, matrix
-from posedu.sympy.attention import Doors, Heads, Tokens, attend
+from posedu.sympy.attention import Heads, Hooks, Tokens, attend
 from posedu.sympy.stickbreaking import sigmoid
 
 
@@ -24,8 +23,8 @@ def fox(
     gate_bias: Sequence[sp.Expr],
     gate_weight: sp.Matrix | None = None,
     form: str = "difference",
-) -> Doors:
-    """FoX as doors: D of each head, with the gates of the layer's input.
+) -> Hooks:
+    """FoX as hooks: D of each head, with the gates of the layer's input.
 
     ``gate_weight`` is ``[heads, d_model]``; without it gates are the same for all
     tokens. ``form="key"`` leaves out what is the same for a row.
@@ -55,7 +54,7 @@ def fox(
                 heads.append(forget_bias(gates))
         return tuple(heads)
 
-    return Doors(bias=bias, heads=len(gate_bias), needs_causal=True)
+    return Hooks(bias=bias, heads=len(gate_bias), needs_causal=True)
 
 
 def log_gates(

@@ -1,10 +1,9 @@
 """DeBERTa over symbols."""
 
 import sympy as sp
-
 from posedu._arguments import INDICES, require_choice, require_span
 from posedu.sympy._expressions import expression, matrix
-from posedu.sympy.attention import Doors, Heads, Tokens
+from posedu.sympy.attention import Heads, Hooks, Tokens
 from posedu.sympy.relative.tupe import layer_norm, project
 
 EPSILON = sp.Rational(1, 10**7)  # of the norm
@@ -37,8 +36,8 @@ def deberta(
     norm_weight: sp.Matrix | None = None,
     norm_bias: sp.Matrix | None = None,
     distance: int = 512,
-) -> Doors:
-    """DeBERTa as doors. Equation ``def-deberta``.
+) -> Hooks:
+    """DeBERTa as hooks. Equation ``def-deberta``.
 
     See :func:`posedu.numpy.relative.deberta`.
     """
@@ -64,4 +63,4 @@ def deberta(
 
         return tokens.by_head(entry)
 
-    return Doors(scale=lambda d: 1 / sp.sqrt(3 * d), bias=bias)
+    return Hooks(scale=lambda d: 1 / sp.sqrt(3 * d), bias=bias)

@@ -3,10 +3,9 @@
 from collections.abc import Sequence
 
 import sympy as sp
-
 from posedu._arguments import DIVISORS, require_choice, require_limit
 from posedu.sympy._expressions import expression, expressions, matrix
-from posedu.sympy.attention import Doors, Heads, Tokens
+from posedu.sympy.attention import Heads, Hooks, Tokens
 
 _ALPHA = sp.Rational(1, 10)
 _EPSILON = sp.Rational(1, 10**6)  # added to a norm that is divided by
@@ -35,8 +34,8 @@ def inkling(
     limit: sp.Expr | None = None,
     floor: sp.Expr | None = None,
     alpha: sp.Expr = _ALPHA,
-) -> Doors:
-    """Inkling's relative logits as doors; see :func:`posedu.numpy.relative.inkling`.
+) -> Hooks:
+    """Inkling's relative logits as hooks; see :func:`posedu.numpy.relative.inkling`.
 
     Equation ``def-inkling``.
     """
@@ -71,7 +70,7 @@ def inkling(
 
         return tokens.by_head(entry)
 
-    return Doors(
+    return Hooks(
         rotate=rotate,
         scale=lambda d: sp.S.One / d if divisor == "width" else 1 / sp.sqrt(d),
         bias=bias,

@@ -1,11 +1,10 @@
 """The Music Transformer's relative vectors over symbols, and its skew."""
 
 import sympy as sp
-
 from posedu._arguments import BEYONDS, require_choice
 from posedu.sympy._expressions import matrix
-from posedu.sympy.attention import Doors, Heads, Tokens
-from posedu.sympy.relative.table import Table, mix_with, tables
+from posedu.sympy.attention import Heads, Hooks, Tokens
+from posedu.sympy.relative.offset_table import Table, mix_with, tables
 
 
 def skew(products: sp.Matrix) -> sp.Matrix:
@@ -21,8 +20,8 @@ def skew(products: sp.Matrix) -> sp.Matrix:
 
 def music_transformer(
     *, key_table: Table, beyond: str, value_table: Table | None = None
-) -> Doors:
-    """Relative attention as doors; tables ``[extent, d]``, farthest first.
+) -> Hooks:
+    """Relative attention as hooks; tables ``[extent, d]``, farthest first.
 
     Equation ``def-music``. See :func:`posedu.numpy.relative.music_transformer`.
     """
@@ -48,4 +47,4 @@ def music_transformer(
         return mix_with(weights, v, tokens, lambda h, i, j: vector(w[h], tokens, i, j))
 
     opened = {} if value_table is None else {"mix": mix}
-    return Doors(bias=bias, needs_causal=True, **opened)
+    return Hooks(bias=bias, needs_causal=True, **opened)

@@ -1,11 +1,10 @@
 """Shaw's relative vectors over symbols."""
 
 import sympy as sp
-
 from posedu._arguments import require_reach
 from posedu.sympy._expressions import expression
-from posedu.sympy.attention import Doors, Heads, Tokens
-from posedu.sympy.relative.table import Table, mix_with, tables
+from posedu.sympy.attention import Heads, Hooks, Tokens
+from posedu.sympy.relative.offset_table import Table, mix_with, tables
 
 
 def shaw_row(offset: sp.Expr, *, past: int, future: int) -> int:
@@ -21,8 +20,8 @@ def shaw(
     future: int,
     key_table: Table | None = None,
     value_table: Table | None = None,
-) -> Doors:
-    """Relative vectors as doors; tables ``[rows, d]``, one or a list of each head's.
+) -> Hooks:
+    """Relative vectors as hooks; tables ``[rows, d]``, one or a list of each head's.
 
     Equation ``def-shaw``. See :func:`posedu.numpy.relative.shaw`.
     """
@@ -49,4 +48,4 @@ def shaw(
     opened = {} if key_table is None else {"bias": bias}
     if value_table is not None:
         opened["mix"] = mix
-    return Doors(**opened)
+    return Hooks(**opened)

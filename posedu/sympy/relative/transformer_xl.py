@@ -1,11 +1,10 @@
 """Transformer-XL's four terms over symbols."""
 
 import sympy as sp
-
 from posedu._arguments import LAYOUTS, require_choice
 from posedu.sympy._expressions import expression, matrix
 from posedu.sympy.absolute.sinusoidal import sinusoidal
-from posedu.sympy.attention import Doors, Heads, Tokens
+from posedu.sympy.attention import Heads, Hooks, Tokens
 from posedu.sympy.frequencies import frequencies
 
 
@@ -16,8 +15,8 @@ def transformer_xl(
     position_weight: sp.Matrix,
     layout: str,
     clamp: sp.Expr | float | None = None,
-) -> Doors:
-    """Transformer-XL as doors. Equation ``def-xl``.
+) -> Hooks:
+    """Transformer-XL as hooks. Equation ``def-xl``.
 
     See :func:`posedu.numpy.relative.transformer_xl`.
     """
@@ -43,4 +42,4 @@ def transformer_xl(
 
         return tokens.by_head(entry)
 
-    return Doors(bias=bias, heads=heads)
+    return Hooks(bias=bias, heads=heads)

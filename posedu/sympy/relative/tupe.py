@@ -3,10 +3,9 @@
 from functools import cache
 
 import sympy as sp
-
 from posedu._arguments import FIRST_TOKENS, require_choice
 from posedu.sympy._expressions import matrix
-from posedu.sympy.attention import Doors, Heads, Tokens
+from posedu.sympy.attention import Heads, Hooks, Tokens
 from posedu.sympy.bias.t5 import t5_bucket
 
 EPSILON = sp.Rational(1, 10**5)  # of the norm
@@ -25,8 +24,8 @@ def tupe(
     norm_bias: sp.Matrix | None = None,
     relative: sp.Matrix | None = None,
     distance: int = 128,
-) -> Doors:
-    """TUPE as doors. Equation ``def-tupe``. See :func:`posedu.numpy.relative.tupe`."""
+) -> Hooks:
+    """TUPE as hooks. Equation ``def-tupe``. See :func:`posedu.numpy.relative.tupe`."""
     require_choice("first_token", first_token, FIRST_TOKENS)
     extra = int(first_token == "rows")
     p = matrix("table", table)
@@ -70,7 +69,7 @@ def tupe(
 
         return tokens.by_head(entry)
 
-    return Doors(scale=lambda d: 1 / sp.sqrt(2 * d), bias=bias)
+    return Hooks(scale=lambda d: 1 / sp.sqrt(2 * d), bias=bias)
 
 
 def layer_norm(

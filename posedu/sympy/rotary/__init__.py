@@ -16,9 +16,9 @@ from posedu.sympy.rotary.generators import (
     commutator,
     exponential,
     isoclinic,
+    rotate_blocks,
     rotations,
     skew,
-    turn_blocks,
     turn_by_generators,
 )
 from posedu.sympy.rotary.gta import (
@@ -80,6 +80,7 @@ __all__ = [
     "pose_matrices",
     "rerotation",
     "rope",
+    "rotate_blocks",
     "rotation",
     "rotation_2d",
     "rotations",
@@ -89,7 +90,6 @@ __all__ = [
     "tape",
     "tape_start",
     "tape_update",
-    "turn_blocks",
     "turn_by_blocks",
     "turn_by_generators",
     "value_rotation",

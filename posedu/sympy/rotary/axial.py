@@ -1,7 +1,6 @@
 """Axial RoPE over symbols."""
 
 import sympy as sp
-
 from posedu._arguments import ORDERS, require_choice, require_dimension
 from posedu.sympy.frequencies import frequencies
 from posedu.sympy.rotary.mixed import Position, mixed
@@ -34,6 +33,6 @@ def axial(
     base: sp.Expr | float = 100,
     axes: int = 2,
 ) -> sp.Matrix:
-    """The column ``x`` turned by axial RoPE: the door ``rotate``."""
+    """The column ``x`` turned by axial RoPE: the hook ``rotate``."""
     f = axial_frequencies(x.rows, order=order, base=base, axes=axes)
     return mixed(x, position, frequencies=f, layout=layout)

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 import sympy as sp
-
 from posedu._arguments import (
     PADDINGS,
     require_bool,
@@ -13,7 +12,7 @@ from posedu._arguments import (
 )
 from posedu.sympy._expressions import expression, expressions, matrix
 from posedu.sympy.absolute.sinusoidal import stack_pairs
-from posedu.sympy.attention import Doors, Heads, Tokens
+from posedu.sympy.attention import Heads, Hooks, Tokens
 from posedu.sympy.frequencies import frequencies
 from posedu.sympy.rotary.mixed import Rows
 from posedu.sympy.rotary.rope import unstack_pairs
@@ -43,7 +42,7 @@ def fope_table(
     padding: str,
     base: sp.Expr | float = 10000,
     fourier_dim: int | None = None,
-    normalise: bool = False,
+    normalize: bool = False,
 ) -> tuple[list[sp.Expr], list[sp.Expr]]:
     """The two series of every pair at one position. Equation ``def-fope``."""
     fourier_dim = require_fourier_dim(fourier_dim, d)
@@ -62,7 +61,7 @@ def fope_table(
                 f"coefficients must be [{len(omega)}, series] with at most {d // 2} "
                 f"series, got shape {list(columns.shape)}"
             )
-        if require_bool("normalise", normalise):
+        if require_bool("normalize", normalize):
             columns = columns * sp.diag(*[1 / sum(c) for c in columns.T.tolist()])
         waves = sp.Matrix([[wave(position * w) for w in omega]])
         series.append([*(waves * columns), *[rest] * (d // 2 - columns.cols)])
@@ -80,7 +79,7 @@ def fope(
     padding: str,
     base: sp.Expr | float = 10000,
     fourier_dim: int | None = None,
-    normalise: bool = False,
+    normalize: bool = False,
 ) -> sp.Matrix:
     """The column ``x`` under the series of its position. Equation ``def-fope``."""
     table = fope_table(
@@ -92,7 +91,7 @@ def fope(
         padding=padding,
         base=base,
         fourier_dim=fourier_dim,
-        normalise=normalise,
+        normalize=normalize,
     )
     turned = [
         (c * a - s * b, s * a + c * b)
@@ -110,11 +109,11 @@ def fope_offset(
     padding: str,
     base: sp.Expr | float = 10000,
     fourier_dim: int | None = None,
-    normalise: bool = False,
-) -> Doors:
-    """FoPE on the scores, as doors. Equation ``def-fope-offset``.
+    normalize: bool = False,
+) -> Hooks:
+    """FoPE on the scores, as hooks. Equation ``def-fope-offset``.
 
-    Coefficients are one matrix for all heads or one for each; of more heads, neighbours
+    Coefficients are one matrix for all heads or one for each; of more heads, neighbors
     share them.
     """
 
@@ -134,7 +133,7 @@ def fope_offset(
                 padding=padding,
                 base=base,
                 fourier_dim=fourier_dim,
-                normalise=normalise,
+                normalize=normalize,
             )
             members = zip(
                 unstack_pairs(q[i, :], layout=layout),
@@ -151,7 +150,7 @@ def fope_offset(
 
         return tokens.pairs(entry)
 
-    return Doors(logits=logits)
+    return Hooks(logits=logits)
 
 
 def _own(coefficients: Rows | Sequence[Rows], head: int, heads: int) -> Rows:

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from math import isqrt
 
 import sympy as sp
-
 from posedu.sympy._expressions import expressions, matrix
 from posedu.sympy.rotary.mixed import Position
 from posedu.sympy.rotary.rope import rotation_2d
@@ -107,7 +106,7 @@ def require_block_size(block: int, blocks: Sequence[sp.Matrix]) -> None:
             raise ValueError(f"blocks must be {block} × {block}, got shape {a.shape}")
 
 
-def turn_blocks(x: sp.Matrix, rotation: Sequence[sp.Matrix]) -> sp.Matrix:
+def rotate_blocks(x: sp.Matrix, rotation: Sequence[sp.Matrix]) -> sp.Matrix:
     """Multiply each block of the column ``x`` by its own matrix. See ``def-lie``."""
     return sp.diag(*(matrix("rotation", block) for block in rotation)) * x
 
@@ -116,4 +115,4 @@ def turn_by_generators(
     x: sp.Matrix, position: Position, generators: Sequence[Sequence[sp.Matrix]]
 ) -> sp.Matrix:
     """Turn the blocks of the column ``x`` by their :func:`rotations`."""
-    return turn_blocks(x, rotations(position, generators))
+    return rotate_blocks(x, rotations(position, generators))

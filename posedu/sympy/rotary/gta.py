@@ -3,10 +3,9 @@
 from collections.abc import Sequence
 
 import sympy as sp
-
 from posedu._arguments import require_image_dim
 from posedu.sympy._expressions import expressions
-from posedu.sympy.attention import Doors, Heads, by_token
+from posedu.sympy.attention import Heads, Hooks, by_token
 from posedu.sympy.rotary.generators import exponential, skew
 from posedu.sympy.rotary.mixed import Position
 from posedu.sympy.rotary.rope import rotation
@@ -41,8 +40,8 @@ def pose_matrices(pose: Position, d: int, image_dim: int) -> tuple[sp.Matrix, ..
     )
 
 
-def gta(*, image_dim: int) -> Doors:
-    """GTA as doors; see :func:`posedu.numpy.rotary.gta`. Equation ``def-gta``."""
+def gta(*, image_dim: int) -> Hooks:
+    """GTA as hooks; see :func:`posedu.numpy.rotary.gta`. Equation ``def-gta``."""
     require_image_dim(image_dim)
 
     def matrices(column: sp.Matrix, pose: Position) -> tuple[sp.Matrix, ...]:
@@ -60,7 +59,7 @@ def gta(*, image_dim: int) -> Doors:
     def rotate(q: Heads, k: Heads, positions: Sequence[Position]) -> tuple[Heads, ...]:
         return by_token(query, q, positions), by_token(key, k, positions)
 
-    return Doors(
+    return Hooks(
         rotate=rotate,
         values=lambda v, positions: by_token(key, v, positions),
         output=lambda out, positions: by_token(gathered, out, positions),

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 import sympy as sp
-
 from posedu._arguments import require_sections
 from posedu.sympy.frequencies import frequencies
 from posedu.sympy.rotary.mixed import Position, mixed
@@ -40,7 +39,7 @@ def m_rope(
     layout: str,
     base: sp.Expr | float = 10000,
 ) -> sp.Matrix:
-    """The column ``x`` turned by M-RoPE: the door ``rotate``."""
+    """The column ``x`` turned by M-RoPE: the hook ``rotate``."""
     f = m_rope_frequencies(sections, order=order, base=base)
     turning = 2 * f.rows
     if x.rows < turning:

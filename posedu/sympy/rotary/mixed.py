@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 import sympy as sp
-
 from posedu.sympy._expressions import matrix
 from posedu.sympy.rotary.rope import rotation
 
@@ -20,5 +19,5 @@ def mixed_rotation(position: Position, frequencies: Rows, *, layout: str) -> sp.
 def mixed(
     x: sp.Matrix, position: Position, *, frequencies: Rows, layout: str
 ) -> sp.Matrix:
-    """The column ``x`` with pair p turned by f_p · position: the door ``rotate``."""
+    """The column ``x`` with pair p turned by f_p · position: the hook ``rotate``."""
     return mixed_rotation(position, frequencies, layout=layout) * x

@@ -3,10 +3,9 @@
 from collections.abc import Sequence
 
 import sympy as sp
-
 from posedu._arguments import require_dimension
 from posedu.sympy._expressions import matrix
-from posedu.sympy.attention import Doors, Heads, attend, by_token
+from posedu.sympy.attention import Heads, Hooks, attend, by_token
 from posedu.sympy.rotary.rope import rope
 
 
@@ -58,7 +57,7 @@ def mla(
     def rotate(q: Heads, k: Heads, at: Sequence) -> tuple[Heads, Heads]:
         return by_token(turn, q, at), by_token(turn, k, at)
 
-    outs = attend(q, k, v, Doors(rotate=rotate), positions=positions)
+    outs = attend(q, k, v, Hooks(rotate=rotate), positions=positions)
     return sp.Matrix.hstack(*outs) * matrix("o_weight", o_weight).T
 
 

@@ -3,15 +3,14 @@
 from collections.abc import Sequence
 
 import sympy as sp
-
 from posedu.sympy._expressions import expression, matrix
-from posedu.sympy.attention import Doors, Heads
+from posedu.sympy.attention import Heads, Hooks
 from posedu.sympy.frequencies import frequencies
 from posedu.sympy.stickbreaking import softplus
 
 
-def pope(*, delta: sp.Matrix, base: sp.Expr | float = 10000) -> Doors:
-    """PoPE as doors; see :func:`posedu.numpy.rotary.pope`. Equation ``def-pope``."""
+def pope(*, delta: sp.Matrix, base: sp.Expr | float = 10000) -> Hooks:
+    """PoPE as hooks; see :func:`posedu.numpy.rotary.pope`. Equation ``def-pope``."""
     delta = matrix("delta", delta)
     omega = frequencies(2 * delta.cols, base=expression("base", base))
     phase = delta.applyfunc(lambda d: sp.Min(0, sp.Max(-2 * sp.pi, d)))
@@ -35,4 +34,4 @@ def pope(*, delta: sp.Matrix, base: sp.Expr | float = 10000) -> Doors:
             tuple(turned(own, positions, none) for own in k),
         )
 
-    return Doors(rotate=rotate, heads=delta.rows)
+    return Hooks(rotate=rotate, heads=delta.rows)

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 import sympy as sp
-
 from posedu._arguments import (
     LAYOUTS,
     require_choice,
@@ -65,7 +64,7 @@ def rope(
     frequencies: Sequence[sp.Expr | float] | None = None,
     amplitude: sp.Expr | float = 1,
 ) -> sp.Matrix:
-    """The column ``x`` with its pairs turned: the door ``rotate``.
+    """The column ``x`` with its pairs turned: the hook ``rotate``.
 
     ``frequencies`` take the place of base^(−2p/rotary_dim), ``amplitude`` multiplies
     what is turned.

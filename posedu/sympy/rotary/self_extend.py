@@ -1,10 +1,9 @@
 """Self-Extend and its kin over symbols."""
 
 import sympy as sp
-
 from posedu._arguments import LAYOUTS, require_choice, require_far
 from posedu.sympy._expressions import expression
-from posedu.sympy.attention import Doors, Heads, Tokens
+from posedu.sympy.attention import Heads, Hooks, Tokens
 from posedu.sympy.frequencies import frequencies
 from posedu.sympy.rotary.rope import unstack_pairs
 
@@ -52,8 +51,8 @@ def self_extend(
     join: str | None = None,
     chunk: int | None = None,
     base: sp.Expr | float = 10000,
-) -> Doors:
-    """RoPE at the offsets of :func:`extended_offset`, as doors.
+) -> Hooks:
+    """RoPE at the offsets of :func:`extended_offset`, as hooks.
 
     Equation ``def-cache-extended``.
     """
@@ -81,4 +80,4 @@ def self_extend(
 
         return tokens.by_head(entry)
 
-    return Doors(logits=logits, needs_causal=True)
+    return Hooks(logits=logits, needs_causal=True)

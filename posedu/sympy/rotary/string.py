@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 import sympy as sp
-
 from posedu._arguments import STRING_FORMS, require_choice, require_dimension
 from posedu.sympy._expressions import expressions
 from posedu.sympy.rotary.generators import skew
@@ -69,7 +68,7 @@ def string(
     frequencies: Rows | None = None,
     coefficients: Rows | None = None,
 ) -> sp.Matrix:
-    """The column ``x`` turned by STRING: the door ``rotate``.
+    """The column ``x`` turned by STRING: the hook ``rotate``.
 
     Cayley as printed; the exponential of circulant generators in
     :func:`fourier_basis`, where they are diagonal in blocks of two.

@@ -3,10 +3,9 @@
 from collections.abc import Sequence
 
 import sympy as sp
-
 from posedu._arguments import LAYOUTS, MIXINGS, require_choice, require_dimension
 from posedu.sympy._expressions import expression, matrix
-from posedu.sympy.attention import Doors, Heads, Tokens
+from posedu.sympy.attention import Heads, Hooks, Tokens
 from posedu.sympy.frequencies import frequencies
 from posedu.sympy.rotary.rope import layout_matrix, rotation_2d
 
@@ -111,8 +110,8 @@ def tape(
     down: sp.Matrix,
     gate: sp.Matrix,
     base: sp.Expr | float = 10000,
-) -> Doors:
-    """TAPE as doors. See :func:`posedu.numpy.rotary.tape`."""
+) -> Hooks:
+    """TAPE as hooks. See :func:`posedu.numpy.rotary.tape`."""
     require_dimension("d", d)
     require_choice("layout", layout, LAYOUTS)
     require_choice("mixing", mixing, MIXINGS)
@@ -149,7 +148,7 @@ def tape(
             gate=gate,
         )
 
-    return Doors(locate=locate, rotate=rotate, update=update, heads=heads)
+    return Hooks(locate=locate, rotate=rotate, update=update, heads=heads)
 
 
 def _mixed(attended: sp.Matrix, mixing: str) -> sp.Matrix:

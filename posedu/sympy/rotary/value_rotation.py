@@ -3,9 +3,8 @@
 from functools import partial
 
 import sympy as sp
-
 from posedu._arguments import TURNED, require_choice, require_rotary_dim
-from posedu.sympy.attention import Doors, by_token
+from posedu.sympy.attention import Hooks, by_token
 from posedu.sympy.rotary.rope import rope
 
 
@@ -15,8 +14,8 @@ def value_rotation(
     turned: str,
     rotary_dim: int | None = None,
     base: sp.Expr | float = 10000,
-) -> Doors:
-    """Rotated values as doors; see :func:`posedu.numpy.rotary.value_rotation`."""
+) -> Hooks:
+    """Rotated values as hooks; see :func:`posedu.numpy.rotary.value_rotation`."""
     require_choice("turned", turned, TURNED)
 
     def one(column: sp.Matrix, position: sp.Expr) -> sp.Matrix:
@@ -27,7 +26,7 @@ def value_rotation(
         return sp.Matrix.vstack(parts[0], own, parts[2])
 
     turn = partial(by_token, one)
-    return Doors(
+    return Hooks(
         rotate=lambda q, k, positions: (turn(q, positions), turn(k, positions)),
         values=turn,
         output=lambda out, positions: turn(out, [-at for at in positions]),

@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 
 import sympy as sp
-
 from posedu.sympy._expressions import expression
-from posedu.sympy.attention import Doors, Heads, by_token
+from posedu.sympy.attention import Heads, Hooks, by_token
 from posedu.sympy.rotary.rope import rope, stack_pairs
 
 PAPER = sp.Rational(2, 5)
@@ -20,19 +19,19 @@ def xpos_scales(d: int, *, gamma: sp.Expr | float) -> list[sp.Expr]:
 def xpos(
     *,
     layout: str,
-    centre: sp.Expr | float,
+    center: sp.Expr | float,
     base: sp.Expr | float = 10000,
     gamma: sp.Expr | float = PAPER,
     scale_base: sp.Expr | float = 512,
-) -> Doors:
-    """XPos as doors; see :func:`posedu.numpy.rotary.xpos`. Equation ``def-xpos``."""
-    centre, scale_base = (
+) -> Hooks:
+    """XPos as hooks; see :func:`posedu.numpy.rotary.xpos`. Equation ``def-xpos``."""
+    center, scale_base = (
         expression(name, value)
-        for name, value in (("centre", centre), ("scale_base", scale_base))
+        for name, value in (("center", center), ("scale_base", scale_base))
     )
 
     def scaled(column: sp.Matrix, position: sp.Expr, sign: int) -> sp.Matrix:
-        exponent = sign * (position - centre) / scale_base
+        exponent = sign * (position - center) / scale_base
         powers = [zeta**exponent for zeta in xpos_scales(column.rows, gamma=gamma)]
         power = stack_pairs([(p, p) for p in powers], layout=layout)
         turned = rope(column, position, layout=layout, base=base)
@@ -44,4 +43,4 @@ def xpos(
             by_token(lambda x, at: scaled(x, at, -1), k, positions),
         )
 
-    return Doors(rotate=rotate)
+    return Hooks(rotate=rotate)

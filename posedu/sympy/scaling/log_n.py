@@ -3,10 +3,9 @@
 from collections.abc import Sequence
 
 import sympy as sp
-
 from posedu._arguments import GROWTHS, require_choice, require_index
 from posedu.sympy._expressions import expression, expressions
-from posedu.sympy.attention import Doors, Heads
+from posedu.sympy.attention import Heads, Hooks
 
 
 def log_n_temperature(
@@ -45,8 +44,8 @@ def log_n(
     length: sp.Expr | None = None,
     slope: Sequence[sp.Expr] | None = None,
     offset: Sequence[sp.Expr] | None = None,
-) -> Doors:
-    """A temperature as doors; see :func:`posedu.numpy.scaling.log_n`.
+) -> Hooks:
+    """A temperature as hooks; see :func:`posedu.numpy.scaling.log_n`.
 
     Equation ``def-log-n``.
     """
@@ -71,4 +70,4 @@ def log_n(
 
     slopes = None if slope is None else expressions("slope", slope)
     offsets = None if offset is None else expressions("offset", offset)
-    return Doors(rotate=rotate, heads=None if slopes is None else len(slopes))
+    return Hooks(rotate=rotate, heads=None if slopes is None else len(slopes))

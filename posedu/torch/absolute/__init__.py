@@ -1,17 +1,17 @@
-"""Absolute encodings, the fast face: a module an encoding."""
+"""Absolute encodings, the fast implementation: a module an encoding."""
 
 from posedu.torch.absolute.cape import CAPE
 from posedu.torch.absolute.floater import FLOATER, Flow
 from posedu.torch.absolute.fourier import FourierLearned, FourierRandom
-from posedu.torch.absolute.pose import PoSE
-from posedu.torch.absolute.randomised import Randomised
-from posedu.torch.absolute.sinusoidal import Sinusoidal
-from posedu.torch.absolute.tables import (
+from posedu.torch.absolute.learned import (
     BERTInput,
     Learned,
     LearnedPerLayer,
     Random,
 )
+from posedu.torch.absolute.pose import PoSE
+from posedu.torch.absolute.randomized import Randomized
+from posedu.torch.absolute.sinusoidal import Sinusoidal
 
 __all__ = [
     "CAPE",
@@ -24,6 +24,6 @@ __all__ = [
     "LearnedPerLayer",
     "PoSE",
     "Random",
-    "Randomised",
+    "Randomized",
     "Sinusoidal",
 ]

@@ -3,10 +3,9 @@
 import math
 from typing import Any
 
-import torch
 from jaxtyping import Float, Shaped
-from torch import Tensor
 
+import torch
 from posedu._arguments import require_bool, require_not_negative, require_stretch
 from posedu.torch._tensors import (
     Positions,
@@ -17,12 +16,13 @@ from posedu.torch._tensors import (
     require_floats,
     require_positions,
 )
-from posedu.torch.absolute.moved import (
+from posedu.torch.absolute.sampled_positions import (
     Moved,
     require_draws,
     require_sizes,
 )
 from posedu.torch.encoding import Encoding
+from torch import Tensor
 
 
 class CAPE(Moved):
@@ -40,7 +40,7 @@ class CAPE(Moved):
         their order.
     max_scale
         ln λ of a sequence is uniform between minus and plus the logarithm of this.
-    normalise
+    normalize
         Whether a sequence's mean position is taken off first, in evaluation too. The
         mean is that of one call: with a cache take it off yourself.
     inner
@@ -52,7 +52,7 @@ class CAPE(Moved):
     Raises
     ------
     TypeError, ValueError
-        Bounds that are negative or not finite, ``max_scale`` below 1, ``normalise`` no
+        Bounds that are negative or not finite, ``max_scale`` below 1, ``normalize`` no
         boolean, an ``inner`` that is no encoding.
     """
 
@@ -62,7 +62,7 @@ class CAPE(Moved):
         max_shift: float,
         max_jitter: float,
         max_scale: float,
-        normalise: bool,
+        normalize: bool,
         inner: Encoding | None = None,
         generator: torch.Generator | None = None,
     ):
@@ -70,7 +70,7 @@ class CAPE(Moved):
         self.max_shift = require_not_negative("max_shift", max_shift)
         self.max_jitter = require_not_negative("max_jitter", max_jitter)
         self.max_scale = require_stretch("max_scale", max_scale)
-        self.normalise = require_bool("normalise", normalise)
+        self.normalize = require_bool("normalize", normalize)
 
     def draw(self, rows: int, tokens: int, *, device: Any = None) -> dict[str, Tensor]:
         """Δ, ε and λ of each row: ``shift``, ``jitter``, ``scale``, in float64."""
@@ -108,8 +108,8 @@ class CAPE(Moved):
     def untouched(
         self, positions: Shaped[Tensor, "*rows tokens"]
     ) -> Shaped[Tensor, "*rows tokens"]:
-        """The positions, in float64 with a mean of 0 where they are normalised."""
-        if not self.normalise:
+        """The positions, in float64 with a mean of 0 where they are normalized."""
+        if not self.normalize:
             return positions
         at = positions.to(torch.float64)
         return at - at.mean(-1, keepdim=True)
@@ -118,5 +118,5 @@ class CAPE(Moved):
         """Say the conventions when the module is printed."""
         return (
             f"max_shift={self.max_shift:g}, max_jitter={self.max_jitter:g}, "
-            f"max_scale={self.max_scale:g}, normalise={self.normalise}"
+            f"max_scale={self.max_scale:g}, normalize={self.normalize}"
         )

@@ -2,10 +2,9 @@
 
 import math
 
-import torch
 from jaxtyping import Float
-from torch import Tensor, nn
 
+import torch
 from posedu._arguments import (
     FARTHEST,
     TABLEAUX,
@@ -13,7 +12,7 @@ from posedu._arguments import (
     require_dimension,
     require_positive,
 )
-from posedu.torch._flow import flow
+from posedu.torch._ode import flow
 from posedu.torch._tensors import (
     Positions,
     from_list,
@@ -24,6 +23,7 @@ from posedu.torch._tensors import (
     require_shape,
 )
 from posedu.torch.encoding import Encoding
+from torch import Tensor, nn
 
 STATES = ("q", "k", "v")
 
@@ -70,7 +70,7 @@ class FLOATER(Encoding):
     Of arXiv 2003.09229 the compatible form, which is the one released: a differential
     equation p' = h(t, p) gives the biases of the three projections. Each layer and
     projection has a p(0) of its own, and one h serves all: give the ``flow`` of the
-    first layer's encoding to the others'. Equation ``def-floater-doors``.
+    first layer's encoding to the others'. Equation ``def-floater-hooks``.
 
     Each call follows the flow from position 0, one step after another, in float64
     whatever the dtype of the activations; one that decodes a token does so again. The
@@ -89,7 +89,7 @@ class FLOATER(Encoding):
     tableau
         ``"3/8"`` (the code, whose solver calls it "rk4") or ``"classical"``.
     delta
-        Time between neighbours, the paper's Δt: 0.1 in its text, 0.01 in its code.
+        Time between neighbors, the paper's Δt: 0.1 in its text, 0.01 in its code.
     steps
         Runge–Kutta steps from a position to the next. Default 5 (the code).
     farthest

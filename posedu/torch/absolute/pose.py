@@ -2,10 +2,9 @@
 
 from typing import Any
 
-import torch
 from jaxtyping import Int, Shaped
-from torch import Tensor
 
+import torch
 from posedu._arguments import require_dimension, require_room
 from posedu.torch._tensors import (
     Positions,
@@ -14,13 +13,14 @@ from posedu.torch._tensors import (
     may_look,
     require_positions,
 )
-from posedu.torch.absolute.moved import (
+from posedu.torch.absolute.sampled_positions import (
     Moved,
     require_draws,
     require_integers,
     require_sizes,
 )
 from posedu.torch.encoding import Encoding
+from torch import Tensor
 
 
 class PoSE(Moved):

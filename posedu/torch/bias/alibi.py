@@ -1,13 +1,13 @@
 """ALiBi: logits fall with the distance, in each head by a slope of its own."""
 
-import torch
 from jaxtyping import Float, Shaped
-from torch import Tensor
 from torch.types import Device
 
+import torch
 from posedu._arguments import SIDES, SLOPES, require_choice, require_dimension
 from posedu.torch.bias.distance import ByDistance
 from posedu.torch.encoding import Tokens
+from torch import Tensor
 
 
 def alibi_slopes(
@@ -56,11 +56,11 @@ class ALiBi(ByDistance):
         self.heads = require_dimension("heads", heads, 2 if sides == "one-sided" else 1)
         self.needs_causal = sides == "causal"
 
-    def opens(self, door: str) -> bool:
+    def opens(self, hook: str) -> bool:
         """The causal form folds, the others don't."""
-        if door in ("fold", "bias"):
-            return door == ("fold" if self.sides == "causal" else "bias")
-        return super().opens(door)
+        if hook in ("fold", "bias"):
+            return hook == ("fold" if self.sides == "causal" else "bias")
+        return super().opens(hook)
 
     def _slopes(self, device: Device) -> Float[Tensor, "heads 1"]:
         if self.sides != "one-sided":

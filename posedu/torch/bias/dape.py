@@ -3,12 +3,11 @@
 from collections.abc import Mapping
 from typing import Any
 
-import torch
 from jaxtyping import Bool, Float, Shaped
-from torch import Tensor, nn
 from torch.nn.functional import leaky_relu, pad
 from torch.utils.checkpoint import checkpoint
 
+import torch
 from posedu._arguments import (
     LEAK,
     OVER,
@@ -21,6 +20,7 @@ from posedu.torch.bias.alibi import ALiBi
 from posedu.torch.bias.fire import FIRE
 from posedu.torch.bias.t5 import T5
 from posedu.torch.encoding import LAYER_DOORS, MODEL_DOORS, Encoding, Sizes, Tokens
+from torch import Tensor, nn
 
 _BIASES: dict[str, type[Encoding]] = dict(alibi=ALiBi, t5=T5, fire=FIRE)
 _SERVED = ("scale", "fold", "bias")
@@ -31,7 +31,7 @@ class DAPE(Encoding):
     """DAPE: S + f(S, B), or S + B + f(S, B) (arXiv 2405.14722, 2410.04798).
 
     S are the scaled products of all heads, B their biases. f has one hidden layer, of
-    leaky ReLUs (0.01), and reads, of a query, as many neighbouring keys as its kernel
+    leaky ReLUs (0.01), and reads, of a query, as many neighboring keys as its kernel
     is wide: one in the first version, three in the second. Hidden units are computed
     for a tile of queries at a time, and once more for the gradient: never of all
     queries × keys. Equation ``def-dape``.
@@ -41,7 +41,7 @@ class DAPE(Encoding):
     heads
         Query heads.
     over
-        The bias: an encoding that opens no other doors than ``scale``, ``fold`` and
+        The bias: an encoding that opens no other hooks than ``scale``, ``fold`` and
         ``bias``, such as :class:`posedu.torch.bias.KERPLELog` and
         :class:`posedu.torch.bias.Sandwich`; or its name, ``"alibi"``, ``"t5"`` or
         ``"fire"``, and its keywords, each with ``over_`` before it. ``None``: none, so
@@ -186,11 +186,11 @@ def _below(
         return None
     if not isinstance(over, Encoding):
         raise TypeError(f"over must be an Encoding, a name or None, got {over!r}")
-    doors = [d for d in (*MODEL_DOORS, *LAYER_DOORS) if over.opens(d)]
-    if not doors or {*doors} - {*_SERVED}:
+    hooks = [d for d in (*MODEL_DOORS, *LAYER_DOORS) if over.opens(d)]
+    if not hooks or {*hooks} - {*_SERVED}:
         raise ValueError(
-            f"over must be a bias, with the doors {', '.join(_SERVED)} alone, got "
-            f"{type(over).__name__} with {', '.join(doors) or 'none'}"
+            f"over must be a bias, with the hooks {', '.join(_SERVED)} alone, got "
+            f"{type(over).__name__} with {', '.join(hooks) or 'none'}"
         )
     if over.heads not in (None, heads):
         raise ValueError(f"over was made for {over.heads} heads, DAPE for {heads}")
@@ -200,7 +200,7 @@ def _below(
 def _convolve(
     x: Float[Tensor, "batch channels queries wider"], layer: nn.Conv1d
 ) -> Float[Tensor, "batch features queries keys"]:
-    """Sums over channels and neighbouring keys, in the dtype of ``x``."""
+    """Sums over channels and neighboring keys, in the dtype of ``x``."""
     weight, bias = layer.weight.to(x.dtype), layer.bias
     kernel = weight.shape[-1]
     keys = x.shape[-1] - kernel + 1

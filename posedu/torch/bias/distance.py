@@ -2,12 +2,12 @@
 
 from collections.abc import Callable
 
-import torch
 from jaxtyping import Float, Shaped
-from torch import Tensor
 
+import torch
 from posedu.torch.encoding import Encoding, ScoreMod, Tokens
-from posedu.torch.toeplitz import toeplitz
+from posedu.torch.toeplitz_bias import toeplitz
+from torch import Tensor
 
 OfOffsets = Callable[[Tensor], Tensor]
 

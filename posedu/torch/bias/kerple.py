@@ -1,9 +1,8 @@
 """KERPLE: logits fall with the logarithm of the distance, or with a power of it."""
 
-import torch
 from jaxtyping import Float, Shaped
-from torch import Tensor, nn
 
+import torch
 from posedu._arguments import (
     KERPLE_SCALINGS,
     require_bool,
@@ -13,6 +12,7 @@ from posedu._arguments import (
 from posedu.torch._tensors import require_shape
 from posedu.torch.bias.distance import ByDistance, OfOffsets, matrix_by_distance
 from posedu.torch.encoding import Tokens
+from torch import Tensor, nn
 
 PerHead = Float[Tensor, "heads"]
 _LEAST = 0.01  # the authors' code lets nothing start or fall below
@@ -159,11 +159,11 @@ class KERPLEPower(_KERPLE):
             self.log_r3 = self._positive("r3", r3, 1.0)
             self.logit_r4 = self._exponent("r4", r4)
 
-    def opens(self, door: str) -> bool:
+    def opens(self, hook: str) -> bool:
         """With a weight, the logits are not products plus a bias."""
-        if self.weight and door in ("bias", "logits"):
-            return door == "logits"
-        return door != "logits" and super().opens(door)
+        if self.weight and hook in ("bias", "logits"):
+            return hook == "logits"
+        return hook != "logits" and super().opens(hook)
 
     def of_offsets(
         self, offsets: Shaped[Tensor, "*shape"]

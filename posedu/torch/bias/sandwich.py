@@ -1,9 +1,8 @@
 """Sandwich: what sinusoidal encodings say of position alone, as a bias."""
 
-import torch
 from jaxtyping import Float, Shaped
-from torch import Tensor
 
+import torch
 from posedu._arguments import (
     DIAGONALS,
     require_choice,
@@ -12,6 +11,7 @@ from posedu._arguments import (
     require_positive,
 )
 from posedu.torch.bias.distance import ByDistance
+from torch import Tensor
 
 
 class Sandwich(ByDistance):

@@ -3,19 +3,19 @@
 from collections.abc import Mapping
 from typing import Any
 
-import torch
 from jaxtyping import Bool, Float
-from torch import Tensor, nn
 
+import torch
 from posedu._arguments import (
     CONTEXT_GATES,
     SCALINGS,
     require_choice,
     require_dimension,
 )
-from posedu.torch._kernels import completed, keep
+from posedu.torch._autograd import completed, keep
 from posedu.torch._tensors import require_floats, require_input, require_shape
 from posedu.torch.encoding import Encoding, Sizes, Tokens
+from torch import Tensor, nn
 
 
 class CoPE(Encoding):

@@ -3,10 +3,9 @@
 import math
 from collections.abc import Mapping
 
-import torch
 from jaxtyping import Float
-from torch import Tensor, nn
 
+import torch
 from posedu._arguments import (
     FORMS,
     GATES,
@@ -17,11 +16,12 @@ from posedu._arguments import (
     require_finite,
     require_times,
 )
-from posedu.torch._kernels import without_autocast
+from posedu.torch._autograd import without_autocast
 from posedu.torch._tensors import require_shape
 from posedu.torch.attention import Attention
 from posedu.torch.cache import KVCache
 from posedu.torch.encoding import Encoding, Tokens
+from torch import Tensor, nn
 
 
 class FoX(Encoding):

@@ -1,4 +1,4 @@
-"""Relative vectors, the fast face: a module an encoding."""
+"""Relative vectors, the fast implementation: a module an encoding."""
 
 from posedu.torch.relative.deberta import DeBERTa, deberta_rows
 from posedu.torch.relative.inkling import Inkling, log_temperature

@@ -1,9 +1,8 @@
 """Inkling's relative logits: each token mixes a few profiles of the distance."""
 
-import torch
 from jaxtyping import Float, Shaped
-from torch import Tensor, nn
 
+import torch
 from posedu._arguments import (
     DIVISORS,
     require_bool,
@@ -14,7 +13,8 @@ from posedu._arguments import (
 )
 from posedu.torch._tensors import Positions, as_positions, require_input
 from posedu.torch.encoding import Tokens
-from posedu.torch.relative.table import OffsetTable, trained_table
+from posedu.torch.relative.offset_table import OffsetTable, trained_table
+from torch import Tensor, nn
 
 
 def log_temperature(
@@ -44,7 +44,7 @@ class Inkling(OffsetTable):
         Profiles, which all heads share. Default 16 (Inkling).
     divisor
         What content is divided by: ``"width"``, d (Inkling, whose queries and keys are
-        normalised), or ``"root"``, √d (Inkling-2, x-transformers). The bias is not.
+        normalized), or ``"root"``, √d (Inkling-2, x-transformers). The bias is not.
     r_bias
         Whether the projection has a bias (x-transformers). Default false.
     limit
@@ -99,9 +99,9 @@ class Inkling(OffsetTable):
         self.r_scale = None if limit is None else nn.Parameter(torch.ones(heads, d_rel))
         self.profiles = trained_table("profiles", profiles, (d_rel, extent))
 
-    def opens(self, door: str) -> bool:
+    def opens(self, hook: str) -> bool:
         """``rotate`` only with a temperature."""
-        return super().opens(door) and (door != "rotate" or self.floor is not None)
+        return super().opens(hook) and (hook != "rotate" or self.floor is not None)
 
     def rotate(
         self,

@@ -1,7 +1,6 @@
 """The Music Transformer's relative vectors of keys, skewed to where they belong."""
 
 from jaxtyping import Float
-from torch import Tensor
 
 from posedu._arguments import (
     BEYONDS,
@@ -10,7 +9,12 @@ from posedu._arguments import (
     require_dimension,
 )
 from posedu.torch.encoding import Tokens
-from posedu.torch.relative.table import OffsetTable, optional_table, trained_table
+from posedu.torch.relative.offset_table import (
+    OffsetTable,
+    optional_table,
+    trained_table,
+)
+from torch import Tensor
 
 
 class MusicTransformer(OffsetTable):
@@ -70,9 +74,9 @@ class MusicTransformer(OffsetTable):
         self.key_table = trained_table("key_table", key_table, shape)
         self.value_table = optional_table("value_table", value_table, shape, values)
 
-    def opens(self, door: str) -> bool:
+    def opens(self, hook: str) -> bool:
         """``mix`` only with a table for values."""
-        return super().opens(door) and (door != "mix" or self.value_table is not None)
+        return super().opens(hook) and (hook != "mix" or self.value_table is not None)
 
     def products(
         self, tokens: Tokens, rows: slice

@@ -1,11 +1,11 @@
 """Shaw's relative vectors: one of each offset is added to keys, and one to values."""
 
 from jaxtyping import Float
-from torch import Tensor
 
 from posedu._arguments import require_bool, require_dimension, require_reach
 from posedu.torch.encoding import Tokens
-from posedu.torch.relative.table import OffsetTable, optional_table
+from posedu.torch.relative.offset_table import OffsetTable, optional_table
+from torch import Tensor
 
 
 class Shaw(OffsetTable):
@@ -63,10 +63,10 @@ class Shaw(OffsetTable):
         self.key_table = optional_table("key_table", key_table, shape, keys)
         self.value_table = optional_table("value_table", value_table, shape, values)
 
-    def opens(self, door: str) -> bool:
+    def opens(self, hook: str) -> bool:
         """Those of the tables that there are."""
         own = {"bias": self.key_table, "mix": self.value_table}
-        return own[door] is not None if door in own else super().opens(door)
+        return own[hook] is not None if hook in own else super().opens(hook)
 
     def products(
         self, tokens: Tokens, rows: slice

@@ -1,9 +1,8 @@
 """Transformer-XL: four terms, of contents, of the distance, and of each alone."""
 
-import torch
 from jaxtyping import Float, Shaped
-from torch import Tensor, nn
 
+import torch
 from posedu._arguments import (
     LAYOUTS,
     require_choice,
@@ -13,7 +12,8 @@ from posedu._arguments import (
 from posedu.torch._tensors import angles, cos_sin
 from posedu.torch.encoding import Encoding, Tokens
 from posedu.torch.frequencies import frequencies
-from posedu.torch.toeplitz import skew
+from posedu.torch.toeplitz_bias import skew
+from torch import Tensor, nn
 
 
 class TransformerXL(Encoding):

@@ -1,10 +1,9 @@
-"""Rotary encodings, the fast face: a module an encoding.
+"""Rotary encodings, the fast implementation: a module an encoding.
 
 Several share ``turning`` (the kernels), ``axes`` (positions with several coordinates)
 and ``generators`` (matrix exponentials of skew matrices).
 """
 
-from posedu.torch.rotary.axes import grid
 from posedu.torch.rotary.axial import AxialRoPE, axial_frequencies
 from posedu.torch.rotary.comrope import (
     ComRoPE,
@@ -15,6 +14,7 @@ from posedu.torch.rotary.comrope import (
 )
 from posedu.torch.rotary.fope import FoPE, kept_frequencies
 from posedu.torch.rotary.generators import BlockRotation, exponential, rotations, skew
+from posedu.torch.rotary.grid import grid
 from posedu.torch.rotary.gta import GTA
 from posedu.torch.rotary.liere import LieRE
 from posedu.torch.rotary.m_rope import MRoPE, m_rope_positions
@@ -23,10 +23,15 @@ from posedu.torch.rotary.mla import MLA
 from posedu.torch.rotary.pope import PoPE
 from posedu.torch.rotary.rerotation import Rerotation
 from posedu.torch.rotary.rope import RoPE, convert_layout
+from posedu.torch.rotary.rotation import (
+    PairRotation,
+    Rotation,
+    rotate_blocks,
+    rotate_pairs,
+)
 from posedu.torch.rotary.self_extend import SelfExtend
 from posedu.torch.rotary.string import STRING
 from posedu.torch.rotary.tape import TAPE
-from posedu.torch.rotary.turning import PairRotation, Rotation, turn_blocks, turn_pairs
 from posedu.torch.rotary.value_rotation import ValueRotation
 from posedu.torch.rotary.xpos import XPos
 
@@ -60,8 +65,8 @@ __all__ = [
     "kept_frequencies",
     "m_rope_positions",
     "perturb",
+    "rotate_blocks",
+    "rotate_pairs",
     "rotations",
     "skew",
-    "turn_blocks",
-    "turn_pairs",
 ]

@@ -1,11 +1,10 @@
 """ComRoPE: generators that commute."""
 
 import numpy as np
-import torch
 from jaxtyping import Float, Shaped
 from scipy.linalg import schur
-from torch import Tensor, nn
 
+import torch
 from posedu._arguments import (
     MULTIPLIERS,
     PERTURBATIONS,
@@ -17,7 +16,8 @@ from posedu._arguments import (
 from posedu.torch._tensors import require_floats, require_positions
 from posedu.torch.rotary.generators import BlockRotation
 from posedu.torch.rotary.mixed import MixedRoPE
-from posedu.torch.rotary.turning import given_parameter, require_optional_heads
+from posedu.torch.rotary.rotation import given_parameter, require_optional_heads
+from torch import Tensor, nn
 
 
 class ComRoPE(BlockRotation):
@@ -226,7 +226,7 @@ def fold_basis(
         ``[heads · d, d_model]``, or a bias ``[heads · d]``.
     basis
         From :meth:`ComRoPE.as_mixed_rope`. Heads of ``weight`` beyond the basis's
-        share it with their neighbours (grouped queries); without heads, all share it.
+        share it with their neighbors (grouped queries); without heads, all share it.
 
     Returns
     -------
@@ -272,7 +272,7 @@ def perturb(
     Parameters
     ----------
     positions
-        Patch centres, floating.
+        Patch centers, floating.
     patch
         The side of a patch in the units of ``positions``: one number or one an axis.
     intensity

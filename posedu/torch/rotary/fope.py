@@ -2,11 +2,10 @@
 
 import math
 
-import torch
 from jaxtyping import Float
-from torch import Tensor, nn
 from torch.types import Device
 
+import torch
 from posedu._arguments import (
     COEFFICIENTS,
     LAYOUTS,
@@ -22,11 +21,12 @@ from posedu._arguments import (
 from posedu.torch._tensors import angles
 from posedu.torch.encoding import LAYER_DOORS, Tokens
 from posedu.torch.frequencies import frequencies
-from posedu.torch.rotary.turning import (
+from posedu.torch.rotary.rotation import (
     PairRotation,
     given_parameter,
     require_optional_heads,
 )
+from torch import Tensor, nn
 
 
 def kept_frequencies(
@@ -88,7 +88,7 @@ class FoPE(PairRotation):
         The head dimension whose frequencies are summed, at least d: more of them are
         closer to each other (the authors' ``fourier_dim``). Default d. For
         ``coefficients="paper"`` a multiple of d, so that a pair's own is among them.
-    normalise
+    normalize
         Whether each series is divided by the sum of its coefficients (the authors'
         ``fourier_norm``). Default false, as their configurations.
     cos_coefficients, sin_coefficients
@@ -116,7 +116,7 @@ class FoPE(PairRotation):
         base: float = 10000.0,
         sigma: float = 0.3,
         fourier_dim: int | None = None,
-        normalise: bool = False,
+        normalize: bool = False,
         cos_coefficients: Float[Tensor, "*heads kept series"] | None = None,
         sin_coefficients: Float[Tensor, "*heads kept series"] | None = None,
     ):
@@ -129,7 +129,7 @@ class FoPE(PairRotation):
         self.heads = require_optional_heads(heads)
         self.base = require_base(base)
         require_not_negative("sigma", sigma)
-        self.normalise = require_bool("normalise", normalise)
+        self.normalize = require_bool("normalize", normalize)
         self.fourier_dim = require_fourier_dim(fourier_dim, d)
         kept = kept_frequencies(self.fourier_dim, length=length, base=base)
         self.kept = len(kept)
@@ -195,18 +195,18 @@ class FoPE(PairRotation):
         omega = frequencies(self.fourier_dim, base=self.base, device=device)
         angle = angles(positions, omega[: self.kept])
         c, s = (t.to(angle) for t in (self.cos_coefficients, self.sin_coefficients))
-        if self.normalise:
+        if self.normalize:
             c, s = (t / t.sum(-2, keepdim=True) for t in (c, s))
         return angle.cos() @ c, angle.sin() @ s
 
     def _turn(self, x: Tensor, table: tuple[Tensor, Tensor]) -> Tensor:
         return super()._turn(x, table) if self.series == "tokens" else x
 
-    def opens(self, door: str) -> bool:
+    def opens(self, hook: str) -> bool:
         """Whether the series acts there."""
-        if door in LAYER_DOORS:
-            return door == ("rotate" if self.series == "tokens" else "logits")
-        return super().opens(door)
+        if hook in LAYER_DOORS:
+            return hook == ("rotate" if self.series == "tokens" else "logits")
+        return super().opens(hook)
 
     def logits(self, tokens: Tokens) -> Float[Tensor, "batch heads queries keys"]:
         """The scores of the offset's series, over √d. Equation ``def-fope-offset``."""
@@ -234,5 +234,5 @@ class FoPE(PairRotation):
         return (
             f"{self.d}, layout={self.layout!r}, length={self.length}, "
             f"padding={self.padding!r}, series={self.series!r}, heads={self.heads}, "
-            f"fourier_dim={self.fourier_dim}, normalise={self.normalise}"
+            f"fourier_dim={self.fourier_dim}, normalize={self.normalize}"
         )

@@ -2,18 +2,18 @@
 
 import math
 
-import torch
 from jaxtyping import Float, Shaped
-from torch import Tensor
 from torch.types import Device
 
+import torch
 from posedu.torch._tensors import (
     in_float64,
     may_look,
     require_floats,
     require_position_dtype,
 )
-from posedu.torch.rotary.turning import Rotation, turn_blocks, turn_pairs
+from posedu.torch.rotary.rotation import Rotation, rotate_blocks, rotate_pairs
+from torch import Tensor
 
 _CLOSED = 4  # the largest block whose exponential has a closed form here
 
@@ -161,9 +161,9 @@ class BlockRotation(Rotation[Tensor]):
 
     def _turn(self, x: Tensor, table: Tensor) -> Tensor:
         if self.block > 2:
-            return turn_blocks(x, table)
+            return rotate_blocks(x, table)
         cos, sin = table[..., 0, 0], table[..., 1, 0]
-        return turn_pairs(x, cos, sin, layout="interleaved")
+        return rotate_pairs(x, cos, sin, layout="interleaved")
 
     def extra_repr(self) -> str:
         """Say the conventions when the module is printed."""

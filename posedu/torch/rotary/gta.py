@@ -2,17 +2,17 @@
 
 import math
 
-import torch
 from jaxtyping import Float
-from torch import Tensor
 from torch.types import Device
 
+import torch
 from posedu._arguments import require_dimension, require_image_dim
-from posedu.torch._kernels import without_autocast
+from posedu.torch._autograd import without_autocast
 from posedu.torch._tensors import Positions, align_positions, cos_sin, in_float64
 from posedu.torch.encoding import Encoding
 from posedu.torch.rotary.generators import exponential, skew
-from posedu.torch.rotary.turning import turn_pairs
+from posedu.torch.rotary.rotation import rotate_pairs
+from torch import Tensor
 
 AXES = 8
 
@@ -88,7 +88,7 @@ class GTA(Encoding):
             return moved
         angle = (at[..., 6:, None] * _octaves(self.image_dim, x.device)).flatten(-2)
         cos, sin = cos_sin(sense * angle, wide)
-        turned = turn_pairs(x[..., split:], cos, sin, layout="interleaved")
+        turned = rotate_pairs(x[..., split:], cos, sin, layout="interleaved")
         return torch.cat((moved, turned), -1)
 
     def extra_repr(self) -> str:

@@ -4,11 +4,10 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import accumulate
 
-import torch
 from jaxtyping import Int
-from torch import Tensor
 from torch.types import Device
 
+import torch
 from posedu._arguments import (
     AFTERS,
     LAYOUTS,
@@ -20,7 +19,8 @@ from posedu._arguments import (
 )
 from posedu.torch._tensors import cos_sin, in_float64
 from posedu.torch.frequencies import frequencies
-from posedu.torch.rotary.turning import PairRotation
+from posedu.torch.rotary.rotation import PairRotation
+from torch import Tensor
 
 
 class MRoPE(PairRotation):

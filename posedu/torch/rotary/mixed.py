@@ -2,19 +2,19 @@
 
 import math
 
-import torch
 from jaxtyping import Float
-from torch import Tensor
 from torch.types import Device
 
+import torch
 from posedu._arguments import LAYOUTS, require_choice, require_dimension
 from posedu.torch._tensors import cos_sin, in_float64
 from posedu.torch.frequencies import frequencies
-from posedu.torch.rotary.turning import (
+from posedu.torch.rotary.rotation import (
     PairRotation,
     given_parameter,
     require_optional_heads,
 )
+from torch import Tensor
 
 
 class MixedRoPE(PairRotation):

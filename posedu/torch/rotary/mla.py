@@ -2,18 +2,18 @@
 
 from collections.abc import Mapping
 
-import torch
 from jaxtyping import Bool, Float, Int
-from torch import Tensor, nn
 
+import torch
 from posedu._arguments import require_bool, require_dimension
-from posedu.torch._kernels import lowered, without_autocast
+from posedu.torch._autograd import lowered, without_autocast
 from posedu.torch._tensors import Positions, as_positions, require_input
 from posedu.torch.attention import Attention, Steps, require_masks
 from posedu.torch.cache import KVCache
 from posedu.torch.encoding import Tokens, softmax
 from posedu.torch.rotary.rope import RoPE
 from posedu.torch.routes import choose_route
+from torch import Tensor, nn
 
 
 class MLA(Attention):

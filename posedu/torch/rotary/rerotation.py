@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 
 from jaxtyping import Float
-from torch import Tensor
 
 from posedu.torch.rotary.rope import RoPE
+from torch import Tensor
 
 
 class Rerotation(RoPE):

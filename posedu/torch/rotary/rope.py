@@ -3,11 +3,10 @@
 from collections.abc import Sequence
 from typing import Any
 
-import torch
 from jaxtyping import Float, Shaped
-from torch import Tensor
 from torch.types import Device
 
+import torch
 from posedu._arguments import (
     LAYOUTS,
     require_base,
@@ -19,7 +18,8 @@ from posedu._arguments import (
 )
 from posedu.torch._tensors import angles, cos_sin
 from posedu.torch.frequencies import frequencies
-from posedu.torch.rotary.turning import PairRotation
+from posedu.torch.rotary.rotation import PairRotation
+from torch import Tensor
 
 
 class RoPE(PairRotation):

@@ -1,9 +1,8 @@
 """Self-Extend and its kin: far keys at offsets that training has seen."""
 
-import torch
 from jaxtyping import Float
-from torch import Tensor
 
+import torch
 from posedu._arguments import (
     LAYOUTS,
     require_base,
@@ -14,7 +13,8 @@ from posedu._arguments import (
 from posedu.torch._tensors import angles, cos_sin
 from posedu.torch.encoding import Encoding, Tokens
 from posedu.torch.frequencies import frequencies
-from posedu.torch.rotary.turning import turn_pairs
+from posedu.torch.rotary.rotation import rotate_pairs
+from torch import Tensor
 
 
 class SelfExtend(Encoding):
@@ -107,7 +107,7 @@ class SelfExtend(Encoding):
     ) -> Float[Tensor, "batch heads tokens d"]:
         omega = frequencies(x.shape[-1], base=self.base, device=x.device)
         cos, sin = cos_sin(angles(positions[:, None], omega), x.dtype)
-        return turn_pairs(x, cos, sin, layout=self.layout)
+        return rotate_pairs(x, cos, sin, layout=self.layout)
 
     def extra_repr(self) -> str:
         """Say the conventions when the module is printed."""

@@ -2,26 +2,26 @@
 
 import math
 
-import torch
 from jaxtyping import Float
-from torch import Tensor, nn
 from torch.types import Device
 
+import torch
 from posedu._arguments import (
     STRING_FORMS,
     require_choice,
     require_dimension,
     require_not_negative,
 )
-from posedu.torch._kernels import without_autocast
+from posedu.torch._autograd import without_autocast
 from posedu.torch._tensors import cos_sin, in_float64
 from posedu.torch.rotary.axial import axial_frequencies
 from posedu.torch.rotary.generators import skew
-from posedu.torch.rotary.turning import (
+from posedu.torch.rotary.rotation import (
     PairRotation,
     given_parameter,
     require_optional_heads,
 )
+from torch import Tensor, nn
 
 
 def _fourier_basis(d: int, device: Device) -> Float[Tensor, "d waves"]:

@@ -1,10 +1,9 @@
 """TAPE: positions that attention and perceptron move from layer to layer."""
 
-import torch
 from jaxtyping import Float, Shaped
-from torch import Tensor, nn
 from torch.nn import functional
 
+import torch
 from posedu._arguments import (
     LAYOUTS,
     MIXINGS,
@@ -12,11 +11,12 @@ from posedu._arguments import (
     require_choice,
     require_dimension,
 )
-from posedu.torch._kernels import without_autocast
+from posedu.torch._autograd import without_autocast
 from posedu.torch._tensors import Positions, angles, cos_sin, require_floats
 from posedu.torch.encoding import Encoding, Sizes, Tokens
 from posedu.torch.frequencies import frequencies
-from posedu.torch.rotary.turning import turn_pairs
+from posedu.torch.rotary.rotation import rotate_pairs
+from torch import Tensor, nn
 
 
 class TAPE(Encoding):
@@ -127,8 +127,8 @@ class TAPE(Encoding):
         dtype = torch.promote_types(q.dtype, torch.float32)
         cos, sin = positions.to(dtype).movedim(2, 1).unbind(3)
         return (
-            turn_pairs(q, cos, sin, layout=self.layout),
-            turn_pairs(k, cos, sin, layout=self.layout),
+            rotate_pairs(q, cos, sin, layout=self.layout),
+            rotate_pairs(k, cos, sin, layout=self.layout),
         )
 
     def update(

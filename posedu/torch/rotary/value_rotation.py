@@ -1,13 +1,13 @@
 """Rotated values as a module."""
 
-import torch
 from jaxtyping import Float
-from torch import Tensor
 
+import torch
 from posedu._arguments import TURNED, require_choice
 from posedu.torch._tensors import Positions
 from posedu.torch.rotary.rope import RoPE
-from posedu.torch.rotary.turning import turn_pairs
+from posedu.torch.rotary.rotation import rotate_pairs
+from torch import Tensor
 
 
 class ValueRotation(RoPE):
@@ -62,9 +62,9 @@ class ValueRotation(RoPE):
 
     def _turn(self, x: Tensor, table: tuple[Tensor, Tensor]) -> Tensor:
         if self.turned == "leading" or self.rotary_dim == self.d:
-            return turn_pairs(x, *table, layout=self.layout)
+            return rotate_pairs(x, *table, layout=self.layout)
         rest = self.d - self.rotary_dim
-        turned = turn_pairs(x[..., rest:], *table, layout=self.layout)
+        turned = rotate_pairs(x[..., rest:], *table, layout=self.layout)
         return torch.cat((x[..., :rest], turned), -1)
 
     def extra_repr(self) -> str:

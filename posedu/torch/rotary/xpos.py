@@ -2,11 +2,10 @@
 
 import math
 
-import torch
 from jaxtyping import Float
-from torch import Tensor
 from torch.types import Device
 
+import torch
 from posedu._arguments import (
     LAYOUTS,
     require_base,
@@ -23,14 +22,15 @@ from posedu.torch._tensors import (
 )
 from posedu.torch.encoding import Encoding
 from posedu.torch.frequencies import frequencies
-from posedu.torch.rotary.turning import turn_pairs
+from posedu.torch.rotary.rotation import rotate_pairs
+from torch import Tensor
 
 
 class XPos(Encoding):
     """RoPE with a decay in each pair (arXiv 2212.10554). Equation ``def-xpos``.
 
     No parameters and no table, but an end: powers of a position must be numbers of the
-    dtype, within :meth:`reach` of the centre. On a CPU others are refused.
+    dtype, within :meth:`reach` of the center. On a CPU others are refused.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ class XPos(Encoding):
         Head dimension, even.
     layout
         ``"interleaved"`` (the authors' code) or ``"half"``.
-    centre
+    center
         The position at which nothing shrinks or grows; see
         :func:`posedu.numpy.rotary.xpos`.
     base
@@ -50,7 +50,7 @@ class XPos(Encoding):
     ------
     TypeError, ValueError
         ``d`` odd or not positive, unknown ``layout``, ``base`` not above 1, ``gamma``
-        or ``scale_base`` not above 0, a ``centre`` that is not finite.
+        or ``scale_base`` not above 0, a ``center`` that is not finite.
     """
 
     d: int
@@ -60,7 +60,7 @@ class XPos(Encoding):
         d: int,
         *,
         layout: str,
-        centre: float,
+        center: float,
         base: float = 10000.0,
         gamma: float = 0.4,
         scale_base: float = 512.0,
@@ -69,8 +69,8 @@ class XPos(Encoding):
         self.d = require_dimension("d", d)
         self.layout = require_choice("layout", layout, LAYOUTS)
         self.base = require_base(base)
-        require_decay(gamma, scale_base, centre)
-        self.centre, self.gamma, self.scale_base = centre, gamma, scale_base
+        require_decay(gamma, scale_base, center)
+        self.center, self.gamma, self.scale_base = center, gamma, scale_base
 
     def scales(self, device: Device = None) -> Float[Tensor, "pairs"]:
         """ζ_p of each pair, in float64. Equation ``def-xpos-scale``."""
@@ -78,7 +78,7 @@ class XPos(Encoding):
         return (2 * p / self.d + self.gamma) / (1 + self.gamma)
 
     def reach(self, dtype: torch.dtype) -> float:
-        """How far from the centre all powers are normal numbers of ``dtype``.
+        """How far from the center all powers are normal numbers of ``dtype``.
 
         Equation ``eq-xpos-reach``.
         """
@@ -95,36 +95,36 @@ class XPos(Encoding):
     ]:
         """Turn both; queries shrink with the position, and keys grow."""
         at = in_float64(align_positions(positions, q), q.device)
-        from_centre = at - self.centre
-        self._require_near(from_centre, q.dtype)
+        from_center = at - self.center
+        self._require_near(from_center, q.dtype)
         angle = angles(at, frequencies(self.d, base=self.base, device=q.device))
         rate = self.scales(q.device).log() / self.scale_base
-        growth = (from_centre[..., None] * rate).exp()
+        growth = (from_center[..., None] * rate).exp()
         wide = torch.promote_types(q.dtype, torch.float32)
         cos, sin = angle.cos(), angle.sin()
         return (
-            turn_pairs(
+            rotate_pairs(
                 q, (cos * growth).to(wide), (sin * growth).to(wide), layout=self.layout
             ),
-            turn_pairs(
+            rotate_pairs(
                 k, (cos / growth).to(wide), (sin / growth).to(wide), layout=self.layout
             ),
         )
 
-    def _require_near(self, from_centre: Tensor, dtype: torch.dtype) -> None:
-        if not may_look(from_centre):
+    def _require_near(self, from_center: Tensor, dtype: torch.dtype) -> None:
+        if not may_look(from_center):
             return
         reach = self.reach(dtype)
-        if (from_centre.abs() > reach).any():
-            far = from_centre[from_centre.abs() > reach][0].item() + self.centre
+        if (from_center.abs() > reach).any():
+            far = from_center[from_center.abs() > reach][0].item() + self.center
             raise ValueError(
-                f"positions must be within {reach:.0f} of the centre {self.centre:g}, "
+                f"positions must be within {reach:.0f} of the center {self.center:g}, "
                 f"where powers are numbers of {dtype}, got {far:g}"
             )
 
     def extra_repr(self) -> str:
         """Say the conventions when the module is printed."""
         return (
-            f"{self.d}, layout={self.layout!r}, centre={self.centre:g}, "
+            f"{self.d}, layout={self.layout!r}, center={self.center:g}, "
             f"base={self.base:g}, gamma={self.gamma:g}, scale_base={self.scale_base:g}"
         )

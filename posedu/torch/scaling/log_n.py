@@ -2,14 +2,14 @@
 
 from typing import Any
 
-import torch
 from jaxtyping import Float, Shaped
-from torch import Tensor, nn
 
+import torch
 from posedu._arguments import require_dimension, require_growth
 from posedu.torch._tensors import Positions, align_positions, in_float64
 from posedu.torch.encoding import Encoding, Sizes
-from posedu.torch.rotary.turning import Rotation
+from posedu.torch.rotary.rotation import Rotation
+from torch import Tensor, nn
 
 
 class LogN(Encoding):

@@ -1,0 +1,29 @@
+"""The book's own tooling: a Sphinx extension, and the commands behind the Makefile."""
+
+import gc
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[3]
+PARTS = (
+    *("navigation.redirects", "reference.catalog", "ledger.proof_ledger"),
+    *("site.keep_index_entries", "exercises.exercise_list", "reference.filters"),
+    *("chapters.folds", "site.home", "chapters.in_code", "site.defer_scripts"),
+    *("reference.notation", "navigation.downloads", "exercises.questions"),
+    *("navigation.reading_time", "site.third_party_notices", "chapters.sliders"),
+    *("ledger.statements", "ledger.status", "site.meta_tags", "reference.timings"),
+    "navigation.chapter_links",
+)
+
+
+def setup(app):
+    """Register every part of the extension.
+
+    Documents are large and live long: to look for garbage among them took a fifth of
+    the time.
+    """
+    gc.set_threshold(50_000, 20, 20)
+    from importlib import import_module
+
+    for part in PARTS:
+        import_module(f"posedu_sphinx.{part}").setup(app)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,102 @@
+"""Build the website: ``make book``; with ``--serve``, show it on localhost."""
+
+import argparse
+import functools
+import hashlib
+import http.server
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from posedu_sphinx import ROOT
+from posedu_sphinx.exercises import notebooks
+from posedu_sphinx.site import vendor
+from posedu_sphinx.site.execute import run_pages
+
+HTML = ROOT / "_build" / "html"
+INPUTS = ("posedu", "book/_ext", "book/data", "requirements.txt", "_config.yml")
+
+
+def fingerprint(root=ROOT):
+    """A hash of what pages are made of beyond their own text and outputs."""
+    digest = hashlib.sha256(sys.version.encode())
+    for name in INPUTS:
+        paths = [root / name, *(root / name).rglob("*")]
+        for path in sorted(paths):
+            if path.is_file() and "__pycache__" not in path.parts:
+                digest.update(str(path.relative_to(root)).encode())
+                digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def build():
+    """Build the whole book; return whether it succeeded."""
+    vendor.mathjax()
+    vendor.previews()
+    notebooks.main()
+    if not make_site():
+        return False
+    print(f"\nThe book is at {HTML / 'index.html'}; `make serve` shows it.")
+    return True
+
+
+def make_site(root=ROOT):
+    """Run the pages and have Sphinx write them, with warnings as errors.
+
+    Sphinx reads only what changed and warns only of what it reads. So nothing that it
+    read is kept from a build that failed, or if what pages are made of has changed.
+    """
+    known = root / "_build" / "inputs.sha256"
+    now = fingerprint(root)
+    if not known.exists() or known.read_text() != now:
+        forget_pages(root)
+    known.unlink(missing_ok=True)
+    if run_pages(root) and run_sphinx(root):
+        known.write_text(now)
+        return True
+    forget_pages(root)
+    return False
+
+
+def forget_pages(root=ROOT):
+    """Drop everything that Sphinx has read and written."""
+    for folder in (".doctrees", "jupyter_execute", "html"):
+        shutil.rmtree(root / "_build" / folder, ignore_errors=True)
+
+
+def run_sphinx(root=ROOT):
+    """Return whether Sphinx writes the site without a warning."""
+    jupyter_book = Path(sys.executable).with_name("jupyter-book")
+    command = [jupyter_book, "build", root, "--warningiserror", "--nitpick"]
+    return subprocess.run([*command, "--keep-going"]).returncode == 0
+
+
+def serve(port=8000):
+    """Serve the built site until interrupted."""
+    handler = functools.partial(
+        http.server.SimpleHTTPRequestHandler, directory=str(HTML)
+    )
+    with http.server.ThreadingHTTPServer(("127.0.0.1", port), handler) as server:
+        print(f"The book is at http://localhost:{port}/ — Ctrl-C stops.", flush=True)
+        try:
+            server.serve_forever()
+        except KeyboardInterrupt:
+            print()
+
+
+def main(arguments=None):
+    """The command."""
+    parser = argparse.ArgumentParser(
+        prog="python -m posedu_sphinx.build", description="Build the website."
+    )
+    parser.add_argument("--serve", action="store_true", help="then show it here")
+    options = parser.parse_args(arguments)
+    if not build():
+        sys.exit("The book was not built: see the warnings above.")
+    if options.serve:
+        serve()
+
+
+if __name__ == "__main__":
+    main()

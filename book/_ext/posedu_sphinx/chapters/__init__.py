@@ -1,0 +1,1 @@
+"""What a chapter's text may hold: sliders, folded code, terms lit up in the source."""

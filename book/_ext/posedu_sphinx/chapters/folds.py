@@ -1,0 +1,133 @@
+"""What a first reading passes over, one click away: checks, long code, some sections.
+
+Nothing is lost: a check shows its badge, an output what it says, a section what it
+holds, and each opens. Links into a fold open it. A chapter's further pages are a click
+away themselves, so their sections stand open.
+"""
+
+import re
+
+from docutils import nodes
+
+from posedu_sphinx.ledger.proof_ledger import PROOF
+from posedu_sphinx.navigation.contents import is_chapter, is_of_a_chapter
+
+LINES = 8  # of a cell that are shown at once
+LINES_OF_PRACTICE = 40  # where a call is what a reader came for
+WORDS = 100  # of a proof
+PRACTICE = "book/practice/"  # pages of calls, which print sentences
+SECTIONS = {
+    "Cross-check": "The implementations against each other, in every dtype",
+    "Cost": "Operations, bytes and parameters",
+    "What goes wrong": "What others got wrong, each running",
+}
+LEDGER = "../reference/ledger.html#how-to-read-a-check"
+REFUSED = re.compile(r"refuses (\d+) of (\d+) changes of it")
+BADGE = re.compile(r'<p (class="posedu-proof".*?)</p>', re.DOTALL)
+PICTURES = ("posedu-figure", "posedu-explorable")
+
+
+def fold_chapter(app, doctree):
+    """Fold a chapter; the claims have been collected before."""
+    if not is_of_a_chapter(app.env.docname):
+        return
+    is_of_practice = app.env.docname.startswith(PRACTICE)
+    for cell in list(doctree.findall(_is_cell)):
+        if is_of_practice and (output := _part(cell, "cell_code_output")) is not None:
+            output["classes"].append("posedu-wraps")
+        _fold_cell(cell, LINES_OF_PRACTICE if is_of_practice else LINES)
+    for proof in list(doctree.findall(_is_long_proof)):
+        place = proof.parent.index(proof)
+        proof.parent[place : place + 1] = [*_opening("proof", "Proof"), proof, _close()]
+    for title in list(doctree.findall(nodes.title)):
+        if is_chapter(app.env.docname) and title.astext() in SECTIONS:
+            section = title.parent
+            holds = _titles(section) or [nodes.Text(SECTIONS[title.astext()])]
+            section[1:] = [*_opening("part", *holds), *section[1:], _close()]
+
+
+def _is_cell(node):
+    return isinstance(node, nodes.container) and node.get("nb_element") == "cell_code"
+
+
+def _is_long_proof(node):
+    if type(node).__name__ != "proof_node":
+        return False
+    is_proof = "proof" in node.next_node(nodes.admonition)["classes"][1:]
+    return is_proof and len(node.astext().split()) > WORDS
+
+
+def _fold_cell(cell, most):
+    """Put the code of a check under its badge, other code under what it shows.
+
+    Up to ``most`` lines of other code stay in sight, none where the page hides them.
+    """
+    source = _part(cell, "cell_code_source")
+    output = _part(cell, "cell_code_output")
+    if source is None:
+        return
+    is_hidden = "input" in cell.attributes.pop("hide_mode", "")
+    cell.remove(source)
+    shown = "".join(raw.astext() for raw in cell.findall(nodes.raw))
+    lines = source.astext().strip().count("\n") + 1
+    if badges := BADGE.findall(shown):
+        for bundle in [b for b in output.children if PROOF.search(_html(b))]:
+            output.remove(bundle)
+        summary = _raw("".join(f"<span {badge}</span>" for badge in badges))
+        kept = [output] if output.children else []
+        how = _raw(_explained(badges))
+        cell[:] = [*_opening("check", summary), how, source, _close(), *kept]
+    elif any(f'class="{kind}' in shown for kind in PICTURES):
+        cell[:] = [output, *_opening("code", "Code of this figure"), source, _close()]
+    elif is_hidden or lines > most:
+        kept = [output] if output is not None else []
+        cell[:] = [*_opening("code", f"Code, {lines} lines"), source, _close(), *kept]
+    else:
+        cell.insert(0, source)
+
+
+def _explained(badges):
+    """Where to read what the lines of checks mean, inside the fold that they open."""
+    found = REFUSED.findall("".join(badges))
+    short = any(refused != changes for refused, changes in found)
+    words = "How to read this line" + (", and why not all are refused" if short else "")
+    return f'<p class="posedu-how"><a href="{LEDGER}">{words}</a></p>'
+
+
+def _part(cell, element):
+    found = (part for part in cell.children if part.get("nb_element") == element)
+    return next(found, None)
+
+
+def _html(node):
+    return "".join(raw.astext() for raw in node.findall(nodes.raw))
+
+
+def _titles(section):
+    """The titles of a section's own sections, with dots between."""
+    inner = [node for node in section.children if isinstance(node, nodes.section)]
+    titles = [copy for one in inner for copy in (*one[0].deepcopy(), nodes.Text(" · "))]
+    return titles[:-1]
+
+
+def _opening(kind, *summary):
+    """The start of a fold, and the line that stays in sight."""
+    line = [nodes.Text(part) if isinstance(part, str) else part for part in summary]
+    return [
+        _raw(f'<details class="posedu-fold posedu-{kind}"><summary>'),
+        nodes.inline("", "", *line),
+        _raw("</summary>"),
+    ]
+
+
+def _close():
+    return _raw("</details>")
+
+
+def _raw(html):
+    return nodes.raw("", html, format="html")
+
+
+def setup(app):
+    """Register the event, after the one that collects claims."""
+    app.connect("doctree-read", fold_chapter, priority=900)

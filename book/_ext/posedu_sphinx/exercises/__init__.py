@@ -1,0 +1,1 @@
+"""Exercises on pages and as notebooks, and self-check questions."""

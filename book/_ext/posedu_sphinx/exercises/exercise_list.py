@@ -1,0 +1,248 @@
+"""The exercises of a chapter, on its page and as notebooks, from one module."""
+
+import ast
+import inspect
+import sys
+from itertools import groupby
+
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+from sphinx.util.docutils import SphinxDirective
+
+from posedu.book import exercises
+from posedu.book.exercises.checker import judge
+from posedu_sphinx.markup import parse
+
+CHECKED = "nbval-check-output"  # the tag of a cell whose output nbval compares
+
+HOW = (
+    "Write each function where it says `raise NotImplementedError`, run the cell, then "
+    "run the check below it.\nThe check names the mistake, or shows the smallest input "
+    "that it finds wrong; it never shows the solution.\nWhere SymPy is asked for, "
+    "results are exact, without a decimal point."
+)
+
+LIBRARIES = {"np", "sp", "torch"}  # a learner may want them where a solution does not
+
+KERNEL = {
+    "kernelspec": {
+        "display_name": "Python 3",
+        "language": "python",
+        "name": "python3",
+    },
+    "language_info": {"name": "python"},
+}
+
+
+class Source:
+    """A sheet's module as text: what each solution is, and what it is made of."""
+
+    def __init__(self, chapter):
+        self.sheet = exercises.sheet(chapter)
+        module = sys.modules[exercises.sheets()[chapter]]
+        self.text = inspect.getsource(module)
+        self.imports, self.parts = {}, {}
+        for node in ast.parse(self.text).body:
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                for alias in node.names:
+                    self.imports[alias.asname or alias.name] = (node, alias)
+            elif isinstance(node, ast.FunctionDef | ast.ClassDef):
+                self.parts[node.name] = node
+            elif isinstance(node, ast.Assign):
+                for target in node.targets:
+                    if isinstance(target, ast.Name):
+                        self.parts[target.id] = node
+
+    def needs(self, name):
+        """The module's names that one of its parts is made of, in order of use."""
+        nodes = list(ast.walk(self.parts[name]))
+        own = {node.arg for node in nodes if isinstance(node, ast.arg)} | {name}
+        names = [node for node in nodes if isinstance(node, ast.Name)]
+        own |= {node.id for node in names if isinstance(node.ctx, ast.Store)}
+        own |= {node.name for node in nodes if isinstance(node, ast.FunctionDef)}
+        found = {}
+        for node in names:
+            if node.id not in own:
+                if node.id in self.parts:
+                    found |= dict.fromkeys((*self.needs(node.id), node.id))
+                elif node.id in self.imports:
+                    found[node.id] = None
+        return list(found)
+
+    def code(self, name):
+        """The text of a part."""
+        node = self.parts[name]
+        first = min((node, *getattr(node, "decorator_list", ())), key=_line).lineno
+        return "\n".join(self.text.splitlines()[first - 1 : node.end_lineno])
+
+    def stub(self, name):
+        """A function's signature and docstring, and no more."""
+        body = self.parts[name].body
+        if not ast.get_docstring(self.parts[name]) or len(body) < 2:
+            raise ValueError(f"{name} needs a docstring and a body")
+        length = body[0].end_lineno - self.parts[name].lineno + 1
+        lines = self.code(name).splitlines()[:length]
+        return "\n".join([*lines, "    raise NotImplementedError"])
+
+    def signature(self, name):
+        """A function's name and parameters."""
+        return f"{name}({ast.unparse(self.parts[name].args)})"
+
+    def exercises(self):
+        """Each exercise, with the code it is given and the name of its solution."""
+        shown = {exercise.solution.__name__ for exercise in self.sheet.exercises}
+        for exercise in self.sheet.exercises:
+            name = exercise.solution.__name__
+            new = [n for n in self.needs(name) if n in self.parts and n not in shown]
+            shown |= set(new)
+            yield exercise, [self.code(part) for part in new], name
+
+    def header(self):
+        """The imports that answers need, sorted as ruff does."""
+        solutions = [exercise.solution.__name__ for exercise in self.sheet.exercises]
+        needed = {name for solution in solutions for name in self.needs(solution)}
+        used = (needed | LIBRARIES) & self.imports.keys()
+        lines = {_statement(*self.imports[name]) for name in used}
+        lines.add(("posedu.book.exercises", "check"))
+        groups = []
+        for _, group in groupby(sorted(lines, key=_section), key=_group):
+            plain, whole = [], {}
+            for module, names in group:
+                if names.startswith("import "):
+                    plain.append(names)
+                else:
+                    whole.setdefault(module, []).append(names)
+            froms = [f"from {m} import {', '.join(n)}" for m, n in whole.items()]
+            groups.append("\n".join(plain + froms))
+        return "\n\n".join(groups)
+
+
+def _line(node):
+    return node.lineno
+
+
+def _statement(node, alias):
+    """A module and a name that is imported from it, or a module's own import."""
+    renamed = f" as {alias.asname}" if alias.asname else ""
+    if isinstance(node, ast.Import):
+        return alias.name, f"import {alias.name}{renamed}"
+    return node.module, f"{alias.name}{renamed}"
+
+
+def _group(line):
+    top = line[0].partition(".")[0]
+    return 2 if top == "posedu" else 0 if top in sys.stdlib_module_names else 1
+
+
+def _section(line):
+    return _group(line), line
+
+
+def solved(chapter, setup):
+    """The notebook with solutions, its checks already run."""
+    return _notebook(chapter, setup, solutions=True)
+
+
+def student(chapter, setup):
+    """The learner's notebook: where a solution stood it asks for one."""
+    return _notebook(chapter, setup, solutions=False)
+
+
+def _notebook(chapter, setup, solutions):
+    source = Source(chapter)
+    title = f"# Exercises: {source.sheet.title}"
+    cells = [
+        new_markdown_cell(f"{title}\n\n{HOW}\n\n{source.sheet.conventions.strip()}"),
+        setup,
+        new_code_cell(source.header()),
+    ]
+    for exercise, given, name in source.exercises():
+        code = source.code(name) if solutions else source.stub(name)
+        cells += [
+            new_markdown_cell(
+                f"## {exercise.name} · {exercise.title}\n\n*{effort(exercise)}*\n\n"
+                f"{exercise.statement.strip()}"
+            ),
+            new_markdown_cell(
+                "<details><summary>Hint</summary>\n\n"
+                f"{exercise.hint.strip()}\n\n</details>"
+            ),
+            new_code_cell("\n\n\n".join([*given, code])),
+            _check(exercise, name, solutions),
+        ]
+    for number, cell in enumerate(cells):
+        cell.id = f"{chapter}-{number}"
+    code = [cell for cell in cells if cell.cell_type == "code"]
+    for count, cell in enumerate(code, 1):
+        if cell.outputs:  # nbval refuses outputs of what was never run
+            cell.execution_count = count
+    return new_notebook(cells=cells, metadata=KERNEL)
+
+
+def _check(exercise, name, solutions):
+    cell = new_code_cell(f'check("{exercise.name}", {name})')
+    if solutions:
+        result = judge(exercise.name, exercise.solution)
+        cell.outputs = [new_output("display_data", result.mimebundle())]
+        cell.metadata.tags = [CHECKED]
+    return cell
+
+
+def effort(exercise):
+    """What an exercise asks for, in a line."""
+    lines = "line" if exercise.lines == 1 else "lines"
+    return (
+        f"{exercise.kind} · {exercise.minutes} minutes · about {exercise.lines} {lines}"
+    )
+
+
+class ExerciseList(SphinxDirective):
+    """``{exercise-list} chapter``: statements, folded hints and folded solutions."""
+
+    required_arguments = 1
+
+    def run(self):
+        """Write exercise and solution boxes."""
+        source = Source(self.arguments[0])
+        self.env.note_dependency(
+            sys.modules[exercises.sheets()[self.arguments[0]]].__file__
+        )
+        return [
+            node
+            for exercise, given, name in source.exercises()
+            for node in parse(
+                self,
+                markdown(exercise, source.signature(name), given, source.code(name)),
+            )
+        ]
+
+
+def markdown(exercise, signature, given, solution):
+    """One exercise as MyST, under the name that it has in the notebooks."""
+    code = "\n\n\n".join([*given, solution])
+    return f"""
+`````{{exercise}} {exercise.name} · {exercise.title}
+:label: {exercise.name}
+:nonumber:
+
+*{effort(exercise)}* · `{signature}`
+
+{exercise.statement.strip()}
+
+````{{dropdown}} Hint
+{exercise.hint.strip()}
+````
+`````
+
+`````{{solution}} {exercise.name}
+:class: dropdown
+
+```python
+{code}
+```
+`````
+"""
+
+
+def setup(app):
+    """Register the directive."""
+    app.add_directive("exercise-list", ExerciseList)

@@ -1,0 +1,236 @@
+"""Write the exercise notebooks, every set-up cell, and the copies that carry posedu.
+
+``python -m posedu_sphinx.exercises.notebooks`` writes both notebooks of every sheet of exercises
+and the set-up cell of the labs; with ``--check`` it only says what is out of date;
+with ``--execute PATH…`` it runs labs and stores the outputs of their checked cells.
+"""
+
+import base64
+import functools
+import io
+import json
+import re
+import sys
+import zipfile
+from importlib import metadata
+from pathlib import Path
+
+import nbformat
+from nbclient import NotebookClient
+from nbformat.v4 import new_code_cell, new_markdown_cell
+
+import posedu
+from posedu.book.exercises import sheets
+from posedu.book.provenance import commit
+from posedu_sphinx import ROOT
+from posedu_sphinx.exercises import exercise_list
+from posedu_sphinx.exercises.exercise_list import CHECKED, KERNEL
+
+NOTEBOOKS = ROOT / "notebooks"
+EXERCISES = NOTEBOOKS / "exercises"
+SOLVED = EXERCISES / "solved"
+
+SETUP = """\
+# Set-up: where posedu is installed, as in the project's own folder, this does nothing.
+import base64
+import importlib.util
+import io
+import subprocess
+import sys
+import zipfile
+
+ADDRESS = "{address}"  # where posedu is published
+PACKAGE = ""  # the copy for download carries posedu here
+
+if importlib.util.find_spec("posedu") is None:
+    if PACKAGE:
+        carried = zipfile.ZipFile(io.BytesIO(base64.b64decode(PACKAGE)))
+        carried.extractall("posedu-carried")
+        sys.path.append("posedu-carried")
+    elif ADDRESS:
+        pip = [sys.executable, "-m", "pip", "install", "--quiet"]
+        if subprocess.run([*pip, f"git+{{ADDRESS}}"]).returncode:
+            raise RuntimeError(
+                f"pip could not install posedu from {{ADDRESS}}: its message is above. "
+                "Is there a connection to the internet?"
+            )
+    else:
+        raise RuntimeError(
+            "posedu is not installed, and this copy of the notebook does not carry it. "
+            "Download the notebook from the book's website, or run `pip install .` in "
+            "the project's folder."
+        )
+    importlib.invalidate_caches()"""
+
+# What the package needs and a bare Colab may lack; all of it pure Python.
+CARRIED_DISTRIBUTIONS = ("jaxtyping", "wadler_lindig", "lark")
+
+PAGE = """\
+# The checks read their equations from the text of this page: it is carried too.
+import os
+
+PAGE = "{page}"
+sys.path[:] = map(os.path.abspath, sys.path)
+zipfile.ZipFile(io.BytesIO(base64.b64decode(PAGE))).extractall("posedu-page")
+os.chdir("posedu-page/{folder}")"""
+DIRECTIVE = re.compile(r"^(`{3,}|:{3,})\{[\w:-]+\} *(.*)\n(?::[\w-]+:.*\n)*", re.M)
+FENCE = re.compile(r"^(?:`{3,}|:{3,})$\n?", re.M)
+ROLE = re.compile(r"\{[\w:-]+\}`([^`<]*?)(?: *<[^`>]*>)?`")
+MACROS = {  # of _config.yml, which Jupyter doesn't know
+    "R": r"\mathbb{R}",
+    "PE": r"\mathrm{PE}",
+    "softmax": r"\operatorname{softmax}",
+    "diag": r"\operatorname{diag}",
+}
+MACRO = re.compile(rf"\\({'|'.join(MACROS)})(?![A-Za-z])")
+DATA = re.compile(r"\.\./data/([\w-]+\.(?:json|toml))")
+
+
+def setup_cell(address):
+    """The cell that installs posedu where it is missing."""
+    cell = new_code_cell(SETUP.format(address=address))
+    cell.metadata.tags = ["setup", "hide-input"]
+    return cell
+
+
+def set_up(notebook, address):
+    """Name the kernel, and put the set-up cell, with the address, where it belongs."""
+    notebook.metadata.update(KERNEL)
+    for cell in notebook.cells:
+        if "setup" in cell.metadata.get("tags", []):
+            cell.update(setup_cell(address) | {"id": cell.id})
+            return notebook
+    raise ValueError("the notebook has no cell tagged 'setup'")
+
+
+def execute(path):
+    """Run a notebook and store what its checked cells print, and nothing else."""
+    notebook = nbformat.read(path, as_version=4)
+    resources = {"metadata": {"path": str(path.parent)}}
+    NotebookClient(notebook, timeout=600, resources=resources).execute()
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            cell.metadata.pop("execution", None)
+            if CHECKED not in cell.metadata.get("tags", []):
+                cell.outputs, cell.execution_count = [], None
+    nbformat.write(notebook, path)
+
+
+def carried(notebook):
+    """A copy of a notebook that carries the package and runs by itself."""
+    notebook = nbformat.from_dict(notebook)
+    package = base64.b64encode(_archive()).decode()
+    for cell in notebook.cells:
+        if "setup" in cell.metadata.get("tags", []):
+            cell.source = cell.source.replace('PACKAGE = ""', f'PACKAGE = "{package}"')
+    return notebook
+
+
+def of_page(path, cells):
+    """A page of a chapter as a notebook that carries posedu and the page's text.
+
+    The text is what a plain Jupyter shows: a directive is its title and its content.
+    """
+    name = path.relative_to(ROOT)
+    files = [path, *(ROOT / "book" / "data" / f for f in _data(cells))]
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for file in files:
+            archive.write(file, file.relative_to(ROOT))
+    page = base64.b64encode(buffer.getvalue()).decode()
+    own = new_code_cell(PAGE.format(page=page, folder=name.parent.as_posix()))
+    own.metadata.tags = ["hide-input"]
+    notebook = nbformat.v4.new_notebook(metadata=KERNEL)
+    notebook.cells = [setup_cell(address()), own]
+    for cell in cells:
+        if cell.cell_type == "markdown":
+            notebook.cells.append(new_markdown_cell(plain(cell.source)))
+        else:
+            notebook.cells.append(new_code_cell(cell.source))
+    for number, cell in enumerate(notebook.cells):
+        cell.id = f"{path.stem}-{number}"
+    return carried(notebook)
+
+
+def _data(cells):
+    """The files of measurements that cells read."""
+    code = "\n".join(cell.source for cell in cells if cell.cell_type == "code")
+    return dict.fromkeys(DATA.findall(code))
+
+
+def plain(markdown):
+    """Markdown with the titles and contents of directives and the words of roles."""
+    text = MACRO.sub(lambda m: MACROS[m[1]], markdown)
+    text = DIRECTIVE.sub(lambda m: f"**{m[2]}**\n" if m[2] else "\n", text)
+    return ROLE.sub(r"\1", FENCE.sub("", text))
+
+
+@functools.cache
+def _archive():
+    """A zip of posedu and of the pure-Python packages it needs, with their licenses.
+
+    As an installer would, it says which commit the package is.
+    """
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        source = Path(posedu.__file__).parent
+        for path in sorted(source.rglob("*")):
+            if path.is_file() and "__pycache__" not in path.parts:
+                archive.write(path, path.relative_to(source.parent))
+        info = f"posedu-{posedu.__version__}.dist-info"
+        head = f"Metadata-Version: 2.1\nName: posedu\nVersion: {posedu.__version__}\n"
+        archive.writestr(f"{info}/METADATA", head)
+        origin = {"url": address(), "vcs_info": {"vcs": "git", "commit_id": commit()}}
+        archive.writestr(f"{info}/direct_url.json", json.dumps(origin))
+        for name in CARRIED_DISTRIBUTIONS:
+            distribution = metadata.distribution(name)
+            for file in distribution.files:
+                if file.suffix != ".pyc" and ".." not in file.parts:
+                    archive.write(file.locate(), str(file))
+    return buffer.getvalue()
+
+
+def address():
+    """The address in the book's configuration, perhaps empty."""
+    return re.search(r'^  url: "(.*)"$', (ROOT / "_config.yml").read_text(), re.M)[1]
+
+
+def paths():
+    """Where the notebooks are: the labs, then the exercises, solved and unsolved."""
+    labs = sorted(NOTEBOOKS.glob("*.ipynb"))
+    names = [f"{chapter}.ipynb" for chapter in sheets()]
+    return labs + [folder / name for name in names for folder in (SOLVED, EXERCISES)]
+
+
+def wanted(path):
+    """The text that the notebook at a path should have."""
+    here = address()
+    if path.parent == NOTEBOOKS:
+        notebook = set_up(nbformat.read(path, as_version=4), here)
+    else:
+        make = exercise_list.solved if path.parent == SOLVED else exercise_list.student
+        notebook = make(path.stem, setup_cell(here))
+    return nbformat.writes(notebook) + "\n"
+
+
+def main():
+    """Write, check or execute the notebooks."""
+    if "--execute" in sys.argv:
+        for name in sys.argv[sys.argv.index("--execute") + 1 :]:
+            print("executing", name, flush=True)
+            execute(Path(name).resolve())
+    stale = []
+    for path in paths():
+        text = wanted(path)
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            stale.append(path)
+            if "--check" not in sys.argv:
+                path.write_text(text, encoding="utf-8")
+    for path in stale:
+        verb = "out of date:" if "--check" in sys.argv else "wrote"
+        print(verb, path.relative_to(ROOT))
+    return bool(stale) and "--check" in sys.argv
+
+
+if __name__ == "__main__":
+    sys.exit(main())

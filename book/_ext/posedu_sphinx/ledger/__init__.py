@@ -1,0 +1,1 @@
+"""Pages that account for claims: proof ledger, statements examined, status."""

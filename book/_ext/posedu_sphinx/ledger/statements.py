@@ -1,0 +1,116 @@
+"""The page of statements examined, from book/data/statements.toml."""
+
+import re
+import tomllib
+from pathlib import Path
+
+from docutils import nodes
+from sphinx.util.docutils import SphinxDirective
+
+from posedu.catalog import CATALOG
+from posedu_sphinx.markup import asset, parse
+from posedu_sphinx.reference.filters import filtered
+
+FILE = "book/data/statements.toml"
+VERDICTS = {
+    "right": "it holds",
+    "imprecise": "it holds in part, or under a condition that it leaves out",
+    "wrong": "it does not hold",
+}
+QUESTIONS = {"verdict": "Verdict", "family": "Family"}
+AT_LARGE = "Attention, and positions at large"
+HEAD = ["Statement", "Verdict", "What holds, and where it is shown"]
+WIDTHS = [46, 16, 38]
+REFERENCE = {  # how a label is referred to, by how it begins or ends
+    r"err-": "{{ref}}`the erratum <{}>`",
+    r"(thm|lem|cor|dfn)-|.*-box$": "{{prf:ref}}`{}`",
+    r"(eq|def)-": "{{eq}}`{}`",
+}
+
+
+def statements(folder):
+    """Every statement, as the file in ``folder`` has it."""
+    return tomllib.loads((Path(folder) / FILE).read_text("utf-8"))["statement"]
+
+
+def by_record(found):
+    """Statements by the name of their record: at large first, then as the catalog."""
+    groups = {name: [] for name in ("", *CATALOG)}
+    for statement in found:
+        groups[statement.get("record", "")].append(statement)
+    return {name: group for name, group in groups.items() if group}
+
+
+def reference(label):
+    """MyST that leads to a label of the book."""
+    for form, text in REFERENCE.items():
+        if re.match(form, label):
+            return text.format(label)
+    raise ValueError(f"a label begins with eq-, def-, thm- or err-, got {label!r}")
+
+
+class Statements(SphinxDirective):
+    """``{statements-examined}``: a section for each encoding, and what narrows them."""
+
+    def run(self):
+        """Count the verdicts, then make the sections."""
+        self.env.note_dependency(FILE)
+        groups = by_record(statements(self.env.srcdir))
+        sections = [self.section(name, group) for name, group in groups.items()]
+        tables = [section.children[-1] for section in sections]
+        kinds = [_kinds(name, s) for name, group in groups.items() for s in group]
+        controls, script = filtered(tables, kinds, QUESTIONS)
+        style = nodes.raw("", asset("ledger/statements.css"), format="html")
+        count = parse(self, _count([s for group in groups.values() for s in group]))
+        return [*count, style, controls, *sections, script]
+
+    def section(self, name, group):
+        """An encoding's title, where it is treated, and its table."""
+        title = CATALOG[name].title if name else AT_LARGE
+        page = CATALOG[name].page if name else "book/attention/permutation-equivariance"
+        section = nodes.section("", ids=[f"statements-{name or 'attention'}"])
+        section += nodes.title("", title)
+        if page:
+            section += parse(self, f"Chapter: {{doc}}`/{page}`.")
+        section += self.table(group)
+        return section
+
+    def table(self, group):
+        """A row for each statement."""
+        rows = [(s["says"], s["verdict"], _answer(s)) for s in group]
+        body = nodes.tbody("", *[self.row(cells) for cells in rows])
+        tgroup = nodes.tgroup("", cols=len(HEAD))
+        tgroup += [nodes.colspec(colwidth=width) for width in WIDTHS]
+        tgroup += [nodes.thead("", self.row(HEAD)), body]
+        shown = nodes.table("", tgroup, classes=["colwidths-given"])
+        return nodes.container("", shown, classes=["posedu-statements"])
+
+    def row(self, cells):
+        """Cells of MyST."""
+        return nodes.row("", *[nodes.entry("", *parse(self, cell)) for cell in cells])
+
+
+def _kinds(name, statement):
+    family = CATALOG[name].family if name else "attention"
+    return [("verdict", statement["verdict"]), ("family", family)]
+
+
+def _answer(statement):
+    where = reference(statement["label"])
+    if statement["verdict"] == "right":
+        return f"See {where}."
+    return f"{statement['instead']} See {where}."
+
+
+def _count(found):
+    verdicts = [s["verdict"] for s in found]
+    each = ", ".join(
+        f"{verdicts.count(verdict)} *{verdict}* ({meaning})"
+        for verdict, meaning in VERDICTS.items()
+    )
+    return f"{len(found)} statements: {each}."
+
+
+def setup(app):
+    """Register the directive."""
+    app.add_directive("statements-examined", Statements)

@@ -1,0 +1,45 @@
+"""The status page: what the book was built with, where and when."""
+
+import datetime
+import os
+import platform
+from importlib import metadata
+
+from sphinx.util.docutils import SphinxDirective
+
+from posedu_sphinx.markup import table
+
+PACKAGES = (
+    "posedu",
+    "numpy",
+    "sympy",
+    "torch",
+    "matplotlib",
+    "jupyter-book",
+    "sphinx",
+    "myst-nb",
+)
+
+
+class Status(SphinxDirective):
+    """``{build-status}``: versions, device and date."""
+
+    def run(self):
+        """Make the table."""
+        import torch
+
+        gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else "none"
+        today = datetime.datetime.now(datetime.UTC).date().isoformat()
+        rows = [
+            ["Built", today],
+            ["Python", platform.python_version()],
+            ["Processor", f"{platform.machine()}, {os.cpu_count()} cores"],
+            ["GPU", gpu],
+            *[[name, metadata.version(name)] for name in PACKAGES],
+        ]
+        return [table(["What", "Which"], rows)]
+
+
+def setup(app):
+    """Register the directive."""
+    app.add_directive("build-status", Status)

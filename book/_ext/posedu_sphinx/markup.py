@@ -1,0 +1,55 @@
+"""Document nodes for the pages that the extension makes."""
+
+from pathlib import Path
+
+from docutils import nodes
+
+HERE = Path(__file__).parent
+
+
+def table(head, rows, *, stub=False):
+    """A table whose cells are strings, nodes, or lists of nodes.
+
+    With ``stub`` the first cell of a row is its head.
+    """
+    group = nodes.tgroup(cols=len(head))
+    group += [nodes.colspec(colwidth=1) for _ in head]
+    if stub:
+        group[0]["stub"] = 1
+    group += nodes.thead("", _row(head))
+    group += nodes.tbody("", *[_row(cells) for cells in rows])
+    return nodes.container("", nodes.table("", group), classes=["posedu-wide"])
+
+
+def _row(cells):
+    return nodes.row("", *[nodes.entry("", _paragraph(cell)) for cell in cells])
+
+
+def _paragraph(cell):
+    if isinstance(cell, str):
+        return nodes.paragraph("", cell)
+    return nodes.paragraph("", "", *(cell if isinstance(cell, list) else [cell]))
+
+
+def link(app, source, target, anchor, text):
+    """A link from one page to an anchor of another."""
+    uri = app.builder.get_relative_uri(source, target)
+    if anchor:
+        uri = f"{uri}#{anchor}"
+    return nodes.reference("", text, refuri=uri, internal=True)
+
+
+def external(uri, text):
+    """A link out of the book."""
+    return nodes.reference("", text, refuri=uri)
+
+
+def parse(directive, markdown):
+    """The nodes of a piece of MyST, as if it stood where the directive does."""
+    return directive.parse_text_to_nodes(markdown, allow_section_headings=False)
+
+
+def asset(name):
+    """A style or script of the extension, by its path in it, as HTML that holds it."""
+    tag = {".css": "style", ".js": "script"}[Path(name).suffix]
+    return f"<{tag}>{(HERE / name).read_text(encoding='utf-8')}</{tag}>"

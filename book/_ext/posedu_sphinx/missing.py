@@ -1,0 +1,137 @@
+"""Say what the records of the catalog still lack.
+
+``python -m posedu_sphinx.missing [name …]``, or all of them without a name. A record is
+complete when nothing is printed for it. What is printed as ``gpu`` is its place in
+``python -m posedu.book.gpu``, not a result: that wants a GPU.
+"""
+
+import argparse
+import re
+import sys
+from importlib import import_module
+
+from posedu.book import exercises, gpu
+from posedu.catalog import CATALOG, IMPLEMENTATIONS, ROPE_SCALINGS, EncodingRecord
+from posedu_sphinx import ROOT
+from posedu_sphinx.navigation.contents import documents, further
+
+RECORDS = {**CATALOG, **ROPE_SCALINGS}
+LABEL = re.compile(r"``((?:def|eq)-[\w-]+)``")
+
+
+def missing(record, root=ROOT):
+    """The rooms of the house in which this record is not found yet."""
+    return [room for room, lacks in ROOMS.items() if lacks(record, root)]
+
+
+def _implementations(record, root):
+    names = IMPLEMENTATIONS if isinstance(record, EncodingRecord) else ("numpy",)
+    exported = [
+        set(import_module(f"posedu.{implementation}").__all__)
+        for implementation in names
+    ]
+    given = [record.implementation(implementation).__name__ for implementation in names]
+    return not all(name in own for name, own in zip(given, exported, strict=True))
+
+
+def _variants(record, root):
+    return not (
+        record.variants if isinstance(record, EncodingRecord) else record.options
+    )
+
+
+def _chapter(record, root):
+    return _page(record.page, root, ".md")
+
+
+def _lab(record, root):
+    if _page(record.notebook, root, ".ipynb"):
+        return True
+    text = (root / f"{record.notebook}.ipynb").read_text(encoding="utf-8")
+    used = {
+        record.implementation(implementation).__name__
+        for implementation in IMPLEMENTATIONS
+        if _has(record, implementation)
+    }
+    return not any(re.search(rf"\b{name}\b", text) for name in used | {record.name})
+
+
+def _has(record, implementation):
+    return implementation == "numpy" or isinstance(record, EncodingRecord)
+
+
+def _exercises(record, root):
+    return record.chapter not in exercises.sheets() or _page(
+        record.exercises, root, ".ipynb"
+    )
+
+
+def _timing(record, root):
+    path = root / "book" / "data" / f"timing-{record.name}-cpu.json"
+    return isinstance(record, EncodingRecord) and not path.exists()
+
+
+def _gpu(record, root):
+    kinds = {kind for kind, name in gpu.parts() if name == record.name}
+    return isinstance(record, EncodingRecord) and not {"crosscheck", "timing"} <= kinds
+
+
+def _claims(record, root):
+    """Whether a label that its docstring or its special cases name is in no page."""
+    named = set(LABEL.findall(record.implementation("numpy").__doc__))
+    named |= {case.proof for case in record.special_cases}
+    pages = [p.read_text(encoding="utf-8") for p in (root / "book").glob("*/*.md")]
+    return not named or not all(any(_labeled(n, p) for p in pages) for n in named)
+
+
+def _labeled(name, page):
+    return f":label: {name}\n" in page or f"({name})" in page
+
+
+def _errata(record, root):
+    """Whether the chapter refutes nothing, or what the family's errata lack."""
+    pages = [root / f"{p}.md" for p in (record.page, *further(record.page, root))]
+    if not record.page or not all(page.exists() for page in pages):
+        return True
+    text = "".join(page.read_text(encoding="utf-8") for page in pages)
+    found = re.findall(r"^\((err-[\w-]+)\)=$", text, re.M)
+    folder = root / "book" / record.family
+    listed = "".join(p.read_text(encoding="utf-8") for p in folder.glob("errata*.md"))
+    return not found or not all(f"<{label}>" in listed for label in found)
+
+
+def _page(name, root, ending):
+    """Whether a page is not there, or not in the book's contents."""
+    return name not in documents(root) or not (root / f"{name}{ending}").exists()
+
+
+ROOMS = {
+    "implementations": _implementations,
+    "variants": _variants,
+    "chapter": _chapter,
+    "lab": _lab,
+    "exercises": _exercises,
+    "timing": _timing,
+    "gpu": _gpu,
+    "claims": _claims,
+    "errata": _errata,
+}
+
+
+def main(arguments=None):
+    """Print a line for each record that lacks something."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("names", nargs="*", metavar="name", help="default: all records")
+    names = parser.parse_args(arguments).names or list(RECORDS)
+    unknown = [name for name in names if name not in RECORDS]
+    if unknown:
+        parser.error(f"no record is named {unknown[0]}; there are {', '.join(RECORDS)}")
+    lacking = {name: missing(RECORDS[name]) for name in names}
+    for name, rooms in lacking.items():
+        if rooms:
+            print(f"{name}: {', '.join(rooms)}")
+    return any(lacking.values())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Contents, links between a chapter and its notebooks, redirects, reading paths."""

@@ -1,0 +1,86 @@
+"""Buttons and downloads of the notebook pages, and repairs of the theme's pages."""
+
+from pathlib import Path
+
+import nbformat
+from docutils import nodes
+from sphinx.util.docutils import SphinxDirective
+
+from posedu_sphinx.exercises.notebooks import carried, of_page
+from posedu_sphinx.markup import external
+from posedu_sphinx.navigation.contents import is_of_a_chapter
+from posedu_sphinx.site.execute import pages, read
+
+COLAB = "https://colab.research.google.com/github"
+
+
+def colab_link(config, docname):
+    """Where Colab opens a notebook of the tree, or nothing without an address."""
+    address = config.html_theme_options.get("repository_url", "")
+    if not address:
+        return ""
+    repository = address.removeprefix("https://github.com/").removesuffix(".git")
+    branch = config.html_theme_options.get("repository_branch", "main")
+    return f"{COLAB}/{repository}/blob/{branch}/{docname}.ipynb"
+
+
+class NotebookLinks(SphinxDirective):
+    """``{notebook-links} notebooks/…``: open in Colab, or download and upload there."""
+
+    required_arguments = 1
+
+    def run(self):
+        """Make a paragraph of links."""
+        docname = self.arguments[0]
+        here = Path(self.env.docname).parent
+        up = "/".join([".."] * len(here.parts))
+        download = external(f"{up}/_sources/{docname}.ipynb", "download the notebook")
+        download["classes"].append("posedu-download")
+        parts = [nodes.Text("To work on your own copy, "), download]
+        parts.append(
+            nodes.Text(
+                ": it carries the package inside and runs after Colab's Upload, "
+                "or in any Jupyter with NumPy, SymPy, matplotlib and PyTorch."
+            )
+        )
+        if colab := colab_link(self.config, docname):
+            parts[:0] = [external(colab, "Open it in Colab"), nodes.Text(". ")]
+        return [nodes.paragraph("", "", *parts)]
+
+
+def add_buttons(app, pagename, templatename, context, doctree):
+    """Give notebook pages a Colab button where there is an address to open."""
+    is_notebook = context.get("page_source_suffix") == ".ipynb"
+    if is_notebook and (colab := colab_link(app.config, pagename)):
+        button = {
+            "type": "link",
+            "text": "Colab",
+            "tooltip": "Open in Colab",
+            "icon": "fas fa-rocket",
+            "url": colab,
+            "label": "colab-button",
+        }
+        context["header_buttons"].insert(0, button)
+
+
+def carry_package(app, exception):
+    """Make the notebooks that the site offers for download self-contained.
+
+    The pages of chapters are offered as notebooks too.
+    """
+    if exception is not None or app.builder.format != "html":
+        return
+    for path in Path(app.outdir, "_sources", "notebooks").rglob("*.ipynb"):
+        notebook = nbformat.read(path, as_version=4)
+        nbformat.write(carried(notebook), path)
+    for name, path in pages(Path(app.srcdir)):
+        if is_of_a_chapter(name):
+            to = Path(app.outdir, "_sources", f"{name}.ipynb")
+            nbformat.write(of_page(path, read(path).cells), to)
+
+
+def setup(app):
+    """Register the directive and the events."""
+    app.add_directive("notebook-links", NotebookLinks)
+    app.connect("html-page-context", add_buttons, priority=600)
+    app.connect("build-finished", carry_package)

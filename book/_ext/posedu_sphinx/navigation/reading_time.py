@@ -1,0 +1,133 @@
+"""How long a page takes, and the paths that lead through several."""
+
+import math
+import re
+
+from docutils import nodes
+from sphinx.util.docutils import SphinxDirective
+
+from posedu.book import exercises
+from posedu_sphinx.markup import link
+from posedu_sphinx.navigation.contents import documents
+
+LABS, SHEETS = "notebooks/", "notebooks/exercises/"
+WORDS_A_MINUTE = 160
+REFERENCE = "book/reference/"
+LINES_A_MINUTE = 20  # of code
+PAUSE = 0.5  # minutes for a displayed formula, a figure or a table
+UNREAD = (nodes.literal_block, nodes.raw, nodes.comment, nodes.math_block, nodes.image)
+PICTURE = re.compile(r'class="posedu-(?:figure|explorable|table)')
+APART = ("exercise", "solution")  # counted by their own minutes
+OPENS, CLOSES = "<details", "</details>"  # of folds, and of answers to a question
+CODE = ("posedu-check", "posedu-code")  # folds that a reader may pass over
+
+
+def reading(doctree):
+    """Minutes for words, code, formulas, figures and tables of a page.
+
+    Folded text is read; the exercises, the folded code of checks and figures, and all
+    but the first of several tabs are not counted.
+    """
+    words, lines, pauses = 0, 0, 0
+    folds = []
+    for node in doctree.findall():
+        text = node.astext() if isinstance(node, nodes.raw) else ""
+        if text.startswith(OPENS):
+            folds.append(any(kind in text for kind in CODE))
+        elif text == CLOSES:
+            folds.pop()
+        if any(folds) or _apart(node):
+            continue
+        if isinstance(node, nodes.Text) and not isinstance(node.parent, UNREAD):
+            words += len(node.split())
+        elif isinstance(node, nodes.literal_block):
+            lines += node.astext().strip().count("\n") + 1
+        pauses += isinstance(node, nodes.math_block | nodes.table)
+        pauses += len(PICTURE.findall(text))
+    return words / WORDS_A_MINUTE + lines / LINES_A_MINUTE + pauses * PAUSE
+
+
+def _apart(node):
+    """Whether it belongs to an exercise, or to a tab that is not the first."""
+    while (parent := node.parent) is not None:
+        if type(parent).__name__.startswith(APART):
+            return True
+        is_tab = "sd-tab-item" in node.get("classes", ()) if node.children else False
+        if is_tab and parent.index(node) > 0:
+            return True
+        node = parent
+    return False
+
+
+def minutes(env, page):
+    """How long a page takes, stated or estimated; 0 to look something up.
+
+    An estimate is in fives: it is no better than that.
+    """
+    if page.startswith(REFERENCE):
+        return 0
+    if page.startswith(SHEETS):
+        return sum(
+            e.minutes for e in exercises.sheet(page.removeprefix(SHEETS)).exercises
+        )
+    return 5 * math.ceil(reading(env.get_doctree(page)) / 5)
+
+
+def duration(total):
+    """Minutes, or hours and minutes."""
+    hours, rest = divmod(total, 60)
+    return " ".join([f"{hours} h"] * (hours > 0) + [f"{rest} min"] * (rest > 0))
+
+
+class path_placeholder(nodes.General, nodes.Element):
+    """Where the steps of a path will stand once every page is read."""
+
+
+class LearningPath(SphinxDirective):
+    """``{learning-path}``: steps, one a line: a page of the contents, ":", and why."""
+
+    has_content = True
+
+    def run(self):
+        """Leave a placeholder."""
+        steps = [tuple(map(str.strip, line.split(":", 1))) for line in self.content]
+        for page, *why in steps:
+            if page not in documents() or not why:
+                raise self.error(
+                    f"a step is a page of the contents, ':', and why: {page}"
+                )
+        return [path_placeholder(steps=steps)]
+
+
+def fill(app, doctree, docname):
+    """Put the steps in place of their placeholders."""
+    for placeholder in list(doctree.findall(path_placeholder)):
+        steps = placeholder["steps"]
+        times = [minutes(app.env, page) for page, _ in steps]
+        items = [
+            _step(app, docname, page, why, time)
+            for (page, why), time in zip(steps, times, strict=True)
+        ]
+        total = nodes.paragraph("", f"{len(steps)} steps, {duration(sum(times))}.")
+        listed = nodes.enumerated_list("", *items, enumtype="arabic", suffix=".")
+        listed["classes"].append("posedu-steps")
+        placeholder.replace_self([total, listed])
+
+
+def _step(app, docname, page, why, time):
+    to = link(app, docname, page, "", app.env.titles[page].astext())
+    text = nodes.Text(f" · {duration(time)}. {why}" if time else f" · {why}")
+    return nodes.list_item("", nodes.paragraph("", "", to, text))
+
+
+def outdated(app, env):
+    """Have the pages with paths written whenever any page was read."""
+    return [d for d in env.found_docs if d.endswith("reference/paths")]
+
+
+def setup(app):
+    """Register the directive and the events."""
+    app.add_node(path_placeholder)
+    app.add_directive("learning-path", LearningPath)
+    app.connect("env-updated", outdated)
+    app.connect("doctree-resolved", fill)

@@ -1,0 +1,1 @@
+"""Reference pages: at a glance, special cases, notation, timings."""

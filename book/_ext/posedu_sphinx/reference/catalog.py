@@ -1,0 +1,264 @@
+"""The at-a-glance table and the map of special cases, from posedu.catalog."""
+
+import html
+from typing import ClassVar
+from urllib.parse import urlsplit
+
+from docutils import nodes
+from docutils.parsers.rst import directives
+from sphinx.util.docutils import SphinxDirective
+
+from posedu.catalog import ATTENTION, CATALOG
+from posedu_sphinx.markup import asset, external, table
+from posedu_sphinx.reference.filters import filtered
+from posedu_sphinx.reference.map_layout import rows
+
+HEAD = (
+    "Encoding",
+    "Paper",
+    "Hooks",
+    "Learned",
+    "Trained parameters",
+    "Relative",
+    "Bounded",
+    "Cost",
+    "Adopted by",
+)
+FILTERS = {
+    "family": "Family",
+    "hook": "Hook",
+    "learned": "Learned",
+    "relative": "Relative",
+}
+LANE, STOP = 16, 18  # between two lines, and from a row's top to its stop, in pixels
+COLOURS = 6  # in lines.css
+CUE = (
+    '<p class="posedu-cue" aria-hidden="true">The table is wider than the screen: '
+    "scroll it sideways →</p>"
+)
+CASES = {  # how far one encoding becomes another: in the legend, and in the list
+    "is": ("is the lower one there", ""),
+    "limit": ("comes as near to it as one likes", "in the limit "),
+    "part": ("agrees with it in one part", "in one part "),
+}
+
+
+class glance_placeholder(nodes.General, nodes.Element):
+    """Where the at-a-glance table will stand."""
+
+
+class map_placeholder(nodes.General, nodes.Element):
+    """Where the map will stand."""
+
+
+class Glance(SphinxDirective):
+    """``{catalog-table}``."""
+
+    def run(self):
+        """Leave a placeholder."""
+        return [glance_placeholder()]
+
+
+class Map(SphinxDirective):
+    """``{catalog-map}``; with ``:brief:`` the names alone, without the conditions."""
+
+    option_spec: ClassVar = {"brief": directives.flag}
+
+    def run(self):
+        """Leave a placeholder."""
+        return [map_placeholder(brief="brief" in self.options)]
+
+
+def fill(app, doctree, docname):
+    """Put table and map in place of their placeholders."""
+    for placeholder in list(doctree.findall(glance_placeholder)):
+        placeholder.replace_self(_glance(app, docname))
+    for placeholder in list(doctree.findall(map_placeholder)):
+        placeholder.replace_self(_drawing(app, docname, placeholder["brief"]))
+
+
+def _glance(app, docname):
+    """The table of all encodings, and what narrows it down where scripts run."""
+    shown = table(HEAD, [_row(app, docname, e) for e in CATALOG.values()], stub=True)
+    shown["classes"].append("posedu-glance")
+    kinds = [_kinds(encoding) for encoding in CATALOG.values()]
+    controls, script = filtered([shown], kinds, FILTERS)
+    style = nodes.raw("", asset("reference/at_a_glance.css"), format="html")
+    return [style, controls, nodes.raw("", CUE, format="html"), shown, script]
+
+
+def _kinds(encoding):
+    """What an encoding can be looked for by: pairs of a question and an answer."""
+    return [
+        ("family", encoding.family),
+        *(("hook", hook) for hook in encoding.hooks),
+        ("learned", "yes" if encoding.learned else "no"),
+        ("relative", "exactly" if encoding.relative == "exactly" else "other"),
+    ]
+
+
+def _row(app, docname, encoding):
+    name = encoding.arxiv or urlsplit(encoding.url).hostname
+    return [
+        _to_chapter(app, docname, encoding),
+        [nodes.Text(f"{encoding.year} "), external(encoding.source, name)],
+        ", ".join(encoding.hooks),
+        "yes" if encoding.learned else "no",
+        encoding.parameters.replace("**2", "²").replace("*", "·").replace("-", "−"),
+        encoding.relative,
+        encoding.bounded,
+        encoding.cost,
+        ", ".join(encoding.adopters) or "none known to us",
+    ]
+
+
+def _to_chapter(app, docname, encoding):
+    """A link, or the title alone while the book says nothing of it."""
+    place = _place(app, docname, encoding.name)
+    if not place:
+        return encoding.title
+    return nodes.reference("", encoding.title, refuri=place, internal=True)
+
+
+def _cases():
+    """The arrows between encodings that the book treats."""
+    return [(e, case) for e in CATALOG.values() for case in e.special_cases]
+
+
+def _title(name):
+    return "No encoding" if name == ATTENTION else CATALOG[name].title
+
+
+def _place(app, docname, name):
+    """Where an encoding is treated, or nothing."""
+    if name == ATTENTION:
+        return app.builder.get_relative_uri(
+            docname, "book/attention/permutation-equivariance"
+        )
+    encoding = CATALOG[name]
+    if encoding.page:
+        return app.builder.get_relative_uri(docname, encoding.page)
+    return _equation(app, docname, encoding.treated) if encoding.treated else ""
+
+
+def _equation(app, docname, label):
+    """Where a labeled equation stands."""
+    page, _ = app.env.get_domain("math").equations[label]
+    return f"{app.builder.get_relative_uri(docname, page)}#equation-{label}"
+
+
+def _drawing(app, docname, brief):
+    """The map: a list of encodings, and beside it the lines that join them."""
+    arrows = [(encoding.name, case.of) for encoding, case in _cases()]
+    laid = rows([*CATALOG, ATTENTION], arrows)
+    lanes = 1 + max(max(r.lane, *r.leaving.values(), 0) for r in laid)
+    items = (
+        f'<li style="--lane: {row.lane}">{_rails(row, lanes, _kinds_of(row.name))}'
+        f"<div>{_station(app, docname, row.name, brief)}</div></li>"
+        for row in laid
+    )
+    kind = "posedu-map posedu-brief" if brief else "posedu-map"
+    return nodes.raw(
+        "",
+        f'{asset("reference/map_layout.css")}{_legend()}<ul class="{kind}" style="--lanes: {lanes}">'
+        f"{''.join(items)}</ul>",
+        format="html",
+    )
+
+
+def _legend():
+    """What the three kinds of line say, and that colors say nothing."""
+    items = "".join(
+        f'<span><svg aria-hidden="true" width="32" height="12"><path '
+        f'class="posedu-line posedu-{kind}" d="M0 6H32"/></svg> {says}</span>'
+        for kind, (says, _) in CASES.items()
+    )
+    return (
+        f'<p class="posedu-legend">In its special case an encoding {items} '
+        "<span>Colors only tell the lines apart.</span></p>"
+    )
+
+
+def _station(app, docname, name, brief):
+    """An encoding's name, and what it becomes."""
+    place, title = _place(app, docname, name), html.escape(_title(name))
+    parts = [f'<a class="posedu-stop" href="{place}">{title}</a>' if place else title]
+    if name == ATTENTION:
+        return parts[0]
+    encoding = CATALOG[name]
+    if brief:
+        becomes = ", ".join(
+            f"{CASES[case.kind][1]}{_title(case.of)}" for case in encoding.special_cases
+        )
+        if becomes:
+            parts.append(f'<span class="posedu-to">→ {html.escape(becomes)}</span>')
+        return "".join(parts)
+    parts.append(f" <small>{encoding.year}</small>")
+    cases = "".join(
+        f"<li>{_case(app, docname, title, case)}</li>"
+        for case in encoding.special_cases
+    )
+    return "".join(parts) + (f"<ul>{cases}</ul>" if cases else "")
+
+
+def _case(app, docname, title, case):
+    """What an encoding becomes and when, with the proof behind the name."""
+    becomes, far = html.escape(_title(case.of)), CASES[case.kind][1]
+    return (
+        f'→ {far}<a href="{_equation(app, docname, case.proof)}" aria-label="Proof '
+        f'that {title} becomes {far}{becomes}">{becomes}</a> where '
+        f"{html.escape(case.when)}"
+    )
+
+
+def _kinds_of(name):
+    """For each encoding that this one becomes, how far."""
+    cases = CATALOG[name].special_cases if name != ATTENTION else ()
+    return {case.of: case.kind for case in cases}
+
+
+def _rails(row, lanes, kinds):
+    """The lines beside a row; a line is as long as its row is high.
+
+    Where a row's own line sets out, its style says how far it becomes the other.
+    """
+
+    def x(lane):
+        return LANE * (lanes - lane) - LANE / 2
+
+    def line(lane, top, bottom, kind="is"):
+        ink = f'class="posedu-line-{lane % COLOURS} posedu-{kind}"'
+        return (
+            f'<line {ink} x1="{x(lane):g}" x2="{x(lane):g}" y1="{top}" y2="{bottom}"/>'
+        )
+
+    here, edge = x(row.lane), LANE * lanes
+    parts = [f'<path class="posedu-lead" d="M{here:g} {STOP}H{edge:g}"/>']
+    parts += [line(lane, 0, "100%") for lane in row.passing.values()]
+    if row.arrives:
+        parts.append(line(row.lane, 0, STOP))
+    for target, lane in row.leaving.items():
+        kind = kinds[target]
+        if lane == row.lane:
+            parts.append(line(lane, STOP, "100%", kind))
+            continue
+        bend = LANE / 2
+        side = bend if lane < row.lane else -bend
+        curve = f"M{here:g} {STOP}H{x(lane) - side:g}q{side:g} 0 {side:g} {bend:g}"
+        parts.append(f'<path class="posedu-bridge" d="{curve}"/>')
+        ink = f"posedu-line-{lane % COLOURS} posedu-{kind}"
+        parts.append(f'<path class="{ink}" d="{curve}"/>')
+        joins = target in row.passing
+        parts.append(line(lane, STOP + bend, "100%", "is" if joins else kind))
+    ink = f"posedu-line-{row.lane % COLOURS}"
+    parts.append(f'<circle class="{ink}" cx="{here:g}" cy="{STOP}" r="4.5"/>')
+    return f'<svg aria-hidden="true" width="{edge:g}">{"".join(parts)}</svg>'
+
+
+def setup(app):
+    """Register the directives."""
+    app.add_node(glance_placeholder)
+    app.add_node(map_placeholder)
+    app.add_directive("catalog-table", Glance)
+    app.add_directive("catalog-map", Map)
+    app.connect("doctree-resolved", fill)

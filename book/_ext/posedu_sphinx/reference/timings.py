@@ -1,0 +1,172 @@
+"""The page of timings, from the committed result files."""
+
+from pathlib import Path
+
+from docutils import nodes
+from sphinx.util.docutils import SphinxDirective
+
+from posedu.book.timing import Timing
+from posedu.catalog import CATALOG
+from posedu.crosscheck import CrossCheck
+from posedu_sphinx.markup import table
+
+KINDS = {"crosscheck": CrossCheck, "timing": Timing, "peers": Timing}
+TASKS = ("forward", "forward + backward")
+BESIDE_PEERS = ("rotate", "causal", "bidirectional")
+
+
+def stored(folder):
+    """The results by device, as file names have it, and by kind, in the book's order.
+
+    ``{"cpu": {"timing": [Timing, …], …}, …}``.
+    """
+    found = {}
+    for kind, result_type in KINDS.items():
+        for path in sorted(Path(folder).glob(f"{kind}-*.json")):
+            result = result_type.load(path)
+            label = path.stem.removeprefix(f"{kind}-{result.name}-")
+            found.setdefault(label, {}).setdefault(kind, []).append(result)
+    order = list(CATALOG)
+    for results in (one for kinds in found.values() for one in kinds.values()):
+        results.sort(key=lambda result: order.index(result.name))
+    return found
+
+
+class Stored(SphinxDirective):
+    """What shows files of ``book/data``: read anew in every build."""
+
+    def stored(self):
+        """The results of every device."""
+        self.env.note_reread()
+        return stored(Path(self.env.srcdir) / "book" / "data")
+
+
+class TimingTable(Stored):
+    """``{timing-table} device``: every encoding's time over the limit's."""
+
+    required_arguments = 1
+
+    def run(self):
+        """One row for each variant and dtype, and where it was measured."""
+        results = self.stored().get(self.arguments[0], {}).get("timing")
+        if not results:
+            return [nodes.paragraph("", "Nothing has been measured here yet.")]
+        return [nodes.paragraph("", _where(results)), _ratio_table(results, *TASKS)]
+
+
+class DeviceTables(Stored):
+    """``{device-tables}``: checks and times of every device but the CPU."""
+
+    def run(self):
+        """A section for each device, in the order of their names."""
+        found = self.stored()
+        found.pop("cpu", None)
+        if not found:
+            return [nodes.paragraph("", "No other device has been measured yet.")]
+        return [_section(label, found[label]) for label in sorted(found)]
+
+
+def _section(label, kinds):
+    results = [result for one in kinds.values() for result in one]
+    section = nodes.section("", ids=[f"timings-{label}"])
+    section += nodes.title("", results[0].made["device"])
+    section += nodes.paragraph("", _where(results))
+    if "crosscheck" in kinds:
+        section += _checks(kinds["crosscheck"])
+    if "timing" in kinds:
+        section += _ratio_table(kinds["timing"], *TASKS)
+    for result in kinds.get("peers", ()):
+        text = f"{CATALOG[result.name].title} beside published libraries, forward:"
+        section += nodes.paragraph("", text)
+        section += _ratio_table([result], *BESIDE_PEERS)
+    lacking = [text for result in results for text in _lacking(result)]
+    if lacking:
+        items = [nodes.list_item("", nodes.paragraph("", text)) for text in lacking]
+        section += nodes.paragraph("", "What did not hold, or could not be measured:")
+        section += nodes.bullet_list("", *items)
+    return section
+
+
+def _checks(results):
+    rows = [row for result in results for row in result.results]
+    held = sum(row.ok for row in rows)
+    most = max((row.used for row in rows if row.ok), default=0)
+    text = (
+        f"Of {len(rows)} comparisons of the implementations of {len(results)} encodings, forward "
+        f"and backward, {held} held, with at most {most:.0%} of their bounds used."
+    )
+    return nodes.paragraph("", text)
+
+
+def _lacking(result):
+    title = CATALOG[result.name].title
+    if isinstance(result, Timing):
+        for what, reason in result.missing.items():
+            yield f"{title}: {what} is missing ({reason})."
+        if not result.complete:
+            yield f"{title}: interrupted."
+        return
+    for way, reason in result.failed.items():
+        yield f"{title}, {way}: {reason}"
+    for row in result.results:
+        if not row.ok:
+            where = f"{row.implementations}, {row.what}, {row.device}, {row.dtype}"
+            yield f"{title}: {where}: {row.used:.0%} of the bound."
+
+
+def _ratio_table(results, *tasks):
+    lengths = sorted({r.length for result in results for r in result.records})
+    head = ["Encoding", "dtype", "Limit", *(f"L = {n}" for n in lengths)]
+    rows = [row for result in results for row in _rows(result, tasks, lengths)]
+    return table(head, rows)
+
+
+def _rows(result, tasks, lengths):
+    records = [r for r in result.records if r.task in tasks]
+    dims = {r.d for r in records}
+    encoding = CATALOG[result.name]
+    spelled = {encoding.label(v): _spelled(encoding, v) for v in encoding.variants}
+    for candidate, d, dtype, limit in dict.fromkeys(
+        (r.candidate, r.d, r.dtype, r.limit) for r in records
+    ):
+        ratios = {
+            (r.length, r.task): r.ratio.median
+            for r in records
+            if (r.candidate, r.d, r.dtype) == (candidate, d, dtype)
+        }
+        name = spelled.get(candidate, candidate)
+        name = f"{name}, d = {d}" if len(dims) > 1 else name
+        yield [name, dtype, limit, *(_ratios(ratios, tasks, n) for n in lengths)]
+
+
+def _spelled(encoding, variant):
+    """A label with the names of the options that are numbers, True or False."""
+    options = [
+        value if isinstance(value, str) else f"{name}={value}"
+        for name, value in variant.keywords.items()
+    ]
+    own = ["own heads"] if "heads" in variant.sizes else []
+    return ", ".join([encoding.title, *options, *own])
+
+
+def _ratios(ratios, tasks, length):
+    known = [ratios[length, task] for task in tasks if (length, task) in ratios]
+    return " / ".join(f"{r:.2f}" if r < 10 else f"{r:.0f}" for r in known)
+
+
+def _where(results):
+    def all_of(value):
+        return ", ".join(sorted({value(result.made) for result in results}))
+
+    return (
+        f"Measured on {all_of(lambda made: made['device'])}, threads: "
+        f"{all_of(lambda made: str(made['threads']))}, torch "
+        f"{all_of(lambda made: made['versions']['torch'])}, "
+        f"{all_of(lambda made: made['date'])}."
+    )
+
+
+def setup(app):
+    """Register the directives."""
+    app.add_directive("timing-table", TimingTable)
+    app.add_directive("device-tables", DeviceTables)

@@ -1,0 +1,1 @@
+"""What the site is made with: execution, home, meta tags, scripts, notices."""

@@ -1,0 +1,64 @@
+"""Set the public address everywhere that needs it: ``make address URL=https://…``.
+
+Everywhere is: ``_config.yml`` (buttons), the set-up cell of every notebook,
+``CITATION.cff``, the badges of ``README.md``. An empty address takes it out again.
+"""
+
+import os
+import re
+
+from posedu_sphinx import ROOT
+from posedu_sphinx.exercises import notebooks
+
+VALID = re.compile(r"https://github\.com/([a-zA-Z\d-]+/[a-zA-Z\d_-][a-zA-Z\d_.-]*)")
+COLAB = "https://colab.research.google.com"
+TESTS = "{url}/actions/workflows/book.yml"
+LAB = f"{COLAB}/github/{{repository}}/blob/main/notebooks/exercises/rope.ipynb"
+BADGES = f"""\
+[![tests]({TESTS}/badge.svg)]({TESTS})
+[![Open in Colab]({COLAB}/assets/colab-badge.svg)]({LAB})
+"""
+
+# Where a file states the address, how, and what stands there without one.
+PLACES = {
+    "_config.yml": (r'(?m)^  url: ".*"$', '  url: "{url}"', '  url: ""'),
+    "CITATION.cff": (
+        r"(?m)^(repository-code: .*\n)?\Z",
+        "repository-code: {url}\n",
+        "",
+    ),
+    "README.md": (r"(?s)(?<=<!-- badges -->\n).*?(?=<!-- /badges -->)", BADGES, ""),
+}
+
+
+def published(url):
+    """Where GitHub Pages shows the book of a repository, or nothing without one."""
+    valid = VALID.fullmatch(url)
+    if not valid:
+        return ""
+    owner, name = valid[1].split("/")
+    host = f"{owner.lower()}.github.io"
+    return f"https://{host}/" if name.lower() == host else f"https://{host}/{name}/"
+
+
+def set_address(url):
+    """Write the address, or its absence, into every file that states it."""
+    valid = VALID.fullmatch(url)
+    if url and not valid:
+        raise ValueError(
+            f"the address must be https://github.com/OWNER/NAME, got {url}"
+        )
+    for name, (place, stated, absent) in PLACES.items():
+        path = ROOT / name
+        new = stated.format(url=url, repository=valid[1]) if valid else absent
+        text = path.read_text(encoding="utf-8")
+        text, count = re.subn(place, lambda _, new=new: new, text, count=1)
+        if not count:
+            raise ValueError(f"{name} has no place for the address")
+        path.write_text(text, encoding="utf-8")
+    for path in notebooks.paths():
+        path.write_text(notebooks.wanted(path), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    set_address(os.environ.get("URL", ""))

@@ -1,0 +1,218 @@
+"""Run the book's pages side by side, and again only those whose own imports changed.
+
+Sphinx would run them one after another. Executed pages are put into the cache that it
+reads, so that it finds them all done. That cache knows a page by its cells alone; what
+a page is made of besides, the modules of posedu that it imports and the data that it
+reads, is kept beside it as a hash. Among the data are the page's own displayed
+equations, which its checks read.
+"""
+
+import ast
+import functools
+import hashlib
+import json
+import os
+import re
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from pathlib import Path
+
+import yaml
+from jupyter_cache import get_cache
+from jupyter_cache.base import CacheBundleIn
+from jupyter_cache.executors.utils import single_nb_execution
+from myst_nb.core.config import NbParserConfig
+from myst_nb.core.read import create_nb_reader
+from myst_parser.config.main import MdParserConfig
+from tqdm import tqdm
+
+from posedu_sphinx import ROOT
+from posedu_sphinx.navigation.contents import documents
+
+IMPLEMENTATIONS = (
+    "posedu.numpy",
+    "posedu.sympy",
+    "posedu.torch",
+)  # which records load by name
+TIMEOUT = 600  # seconds for a cell
+DISPLAY = re.compile(r"^\$\$.*?^\$\$ \(eq-[\w-]+\)", re.DOTALL | re.MULTILINE)
+
+
+def run_pages(root=ROOT, workers=None) -> bool:
+    """Run the pages that need it; return whether all of their cells succeeded."""
+    folder = root / "_build"
+    cache = get_cache(folder / ".jupyter_cache")
+    known = _load(folder / "executed.json")
+    waiting, failed = {}, []
+    for name, path in pages(root):
+        notebook = read(path)
+        if notebook is None or _is_excluded(name, root):
+            continue
+        if _may_fail(notebook):
+            failed.append(name)
+            refusal = "a cell may not be tagged raises-exception"
+            print(f"{name}: {refusal}; show the error with try", file=sys.stderr)
+            continue
+        digest = fingerprint(path, notebook, root)
+        record = _match(cache, notebook)
+        if record is not None and known.get(name) == digest:
+            continue
+        if record is not None:
+            cache.remove_cache(record.pk)
+        known.pop(name, None)
+        waiting[name] = path, notebook, digest
+    _save(folder / "executed.json", known)
+    workers = workers or _cores()
+    with (
+        ThreadPoolExecutor(workers) as pool,
+        tqdm(total=len(waiting), desc="pages", unit="page", disable=not waiting) as bar,
+    ):
+        os.environ.setdefault("OMP_NUM_THREADS", str(max(1, _cores() // workers)))
+        longest = sorted(waiting, key=lambda name: -len(_code(waiting[name][1])))
+        runs = {pool.submit(_run, *waiting[name][:2]): name for name in longest}
+        for run in as_completed(runs):
+            name, result = runs[run], run.result()
+            path, notebook, digest = waiting[name]
+            bar.update()
+            if result.err is not None:
+                failed.append(name)
+                bar.write(f"{name} failed:\n{result.exc_string}", file=sys.stderr)
+                continue
+            seconds = {"execution_seconds": result.time}
+            bundle = CacheBundleIn(notebook, str(path), data=seconds)
+            cache.cache_notebook_bundle(bundle, check_validity=False, overwrite=True)
+            known[name] = digest
+            _save(folder / "executed.json", known)
+            bar.write(f"{result.time:6.1f} s  {name}")
+    return not failed
+
+
+def pages(root=ROOT) -> Iterator[tuple[str, Path]]:
+    """The name and the file of each page in the book's contents."""
+    for name in documents(root):
+        for ending in (".md", ".ipynb"):
+            if (root / f"{name}{ending}").exists():
+                yield name, root / f"{name}{ending}"
+
+
+def _is_excluded(name: str, root: Path) -> bool:
+    settings = yaml.safe_load((root / "_config.yml").read_text(encoding="utf-8"))
+    patterns = settings["execute"].get("exclude_patterns", ())
+    return any(Path(name).match(pattern) for pattern in patterns)
+
+
+def read(path: Path):
+    """A page as a notebook, as MyST-NB reads it, or nothing where it has no cells."""
+    text = path.read_text(encoding="utf-8")
+    reader = create_nb_reader(str(path), MdParserConfig(), NbParserConfig(), text)
+    return None if reader is None else reader.read(text)
+
+
+def _code(notebook) -> str:
+    cells = (cell.source for cell in notebook.cells if cell.cell_type == "code")
+    return "\n".join(cells)
+
+
+def _may_fail(notebook) -> bool:
+    tags = (cell.metadata.get("tags", ()) for cell in notebook.cells)
+    return any("raises-exception" in of_cell for of_cell in tags)
+
+
+def _run(path: Path, notebook):
+    return single_nb_execution(
+        notebook, cwd=str(path.parent), timeout=TIMEOUT, allow_errors=False
+    )
+
+
+def _match(cache, notebook):
+    try:
+        return cache.match_cache_notebook(notebook)
+    except KeyError:
+        return None
+
+
+def fingerprint(path: Path, notebook, root=ROOT) -> str:
+    """A hash of what a page's outputs depend on beyond its cells."""
+    code = _code(notebook)
+    used = [root / "requirements.txt", *modules_of(code, root)]
+    texts = [code, *(p.read_text(encoding="utf-8") for p in used)]
+    data = sorted((root / "book" / "data").glob("*"))
+    used += [p for p in data if any(p.name in text for text in texts)]
+    digest = hashlib.sha256(sys.version.encode())
+    for display in DISPLAY.findall(path.read_text(encoding="utf-8")):
+        digest.update(display.encode() + b"\0")
+    for path in used:
+        digest.update(str(path.relative_to(root)).encode() + b"\0")
+        digest.update(path.read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
+def modules_of(code: str, root=ROOT) -> list[Path]:
+    """The files of posedu that running the code imports, its imports' imports too."""
+    found, waiting = {}, list(_imported(ast.parse(code), root))
+    while waiting:
+        name = waiting.pop()
+        if name in found:
+            continue
+        found[name] = _file(name, root)
+        waiting += _imports_of(found[name], root)
+        if name == "posedu.catalog.records":
+            waiting += [
+                m
+                for implementation in IMPLEMENTATIONS
+                for m in _inside(implementation, root)
+            ]
+    return sorted(found.values())
+
+
+@functools.cache
+def _imports_of(path: Path, root: Path) -> tuple[str, ...]:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    return tuple(_imported(tree, root))
+
+
+def _imported(tree: ast.AST, root: Path) -> Iterator[str]:
+    """The modules of posedu that a text names in imports, and the packages of each."""
+    for node in ast.walk(tree):
+        names = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        for name in names:
+            parts = name.split(".")
+            for end in range(1, len(parts) + 1):
+                module = ".".join(parts[:end])
+                if parts[0] == "posedu" and _file(module, root) is not None:
+                    yield module
+
+
+def _file(module: str, root: Path) -> Path | None:
+    path = root / Path(*module.split("."))
+    for file in (path.with_suffix(".py"), path / "__init__.py"):
+        if file.exists():
+            return file
+    return None
+
+
+def _inside(package: str, root: Path) -> Iterator[str]:
+    folder = root / Path(*package.split("."))
+    for path in sorted(folder.rglob("*.py")):
+        parts = path.relative_to(root).with_suffix("").parts
+        yield ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def _cores() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _load(path: Path) -> dict:
+    return json.loads(path.read_text()) if path.exists() else {}
+
+
+def _save(path: Path, known: dict) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(known, indent=1, sort_keys=True))

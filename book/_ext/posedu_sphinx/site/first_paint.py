@@ -1,0 +1,111 @@
+"""Measure how soon a page shows anything: ``python -m posedu_sphinx.site.first_paint``.
+
+The built site is served compressed, over a line of 1.6 Mbit/s with 150 ms to the
+server, to a Chromium that has seen none of it. With ``--html FOLDER`` another build.
+"""
+
+import argparse
+import functools
+import gzip
+import http.server
+import mimetypes
+import shutil
+import statistics
+import threading
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from playwright.sync_api import sync_playwright
+
+from posedu_sphinx.build import HTML
+
+PAGES = ("book/index.html", "book/rotary/rope.html")  # home, and the longest chapter
+LINE = {"latency": 150, "downloadThroughput": 1.6e6 / 8, "uploadThroughput": 0.8e6 / 8}
+PAINT = """() => new Promise(done => new PerformanceObserver(list => {
+  const [entry] = list.getEntriesByName("first-contentful-paint");
+  if (entry) done(entry.startTime / 1000);
+}).observe({type: "paint", buffered: true}))"""
+
+
+class Compressed(http.server.BaseHTTPRequestHandler):
+    """Files of a folder, gzipped as a web host would."""
+
+    protocol_version = "HTTP/1.1"
+
+    def __init__(self, *arguments, folder):
+        self.folder = folder
+        super().__init__(*arguments)
+
+    def do_GET(self):
+        """Send a file of the folder, or say that there is none."""
+        path = self.folder / self.path.partition("?")[0].lstrip("/")
+        found = path.is_file()
+        body = _gzipped(path) if found else b""
+        self.send_response(200 if found else 404)
+        self.send_header("Content-Type", mimetypes.guess_type(path)[0] or "text/plain")
+        self.send_header("Content-Encoding", "gzip")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        with suppress(ConnectionError):  # a page that is closed wants no more
+            self.wfile.write(body)
+
+    def log_message(self, *arguments):
+        """Keep requests out of what the command prints."""
+
+
+@functools.cache
+def _gzipped(path):
+    return gzip.compress(path.read_bytes())
+
+
+@contextmanager
+def served(folder):
+    """The address at which a folder is served."""
+    handler = functools.partial(Compressed, folder=folder)
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/"
+        server.shutdown()
+
+
+def measure(browser, url):
+    """Seconds to the first contentful paint, and bytes received until then."""
+    context = browser.new_context()
+    tab = context.new_page()
+    session = context.new_cdp_session(tab)
+    session.send("Network.enable")
+    session.send("Network.emulateNetworkConditions", {"offline": False, **LINE})
+    started, received = [], []
+    session.on("Network.requestWillBeSent", lambda event: started.append(event))
+    session.on("Network.dataReceived", lambda event: received.append(event))
+    tab.goto(url, wait_until="load")
+    seconds = tab.evaluate(PAINT)
+    until = started[0]["timestamp"] + seconds
+    early = (r["encodedDataLength"] for r in received if r["timestamp"] <= until)
+    context.close()
+    return seconds, sum(early)
+
+
+def main(arguments=None):
+    """The command."""
+    parser = argparse.ArgumentParser(
+        prog="python -m posedu_sphinx.site.first_paint",
+        description="Time the first paint.",
+    )
+    parser.add_argument("pages", nargs="*", default=PAGES, help="of the built site")
+    parser.add_argument("--html", type=Path, default=HTML, help="the built site")
+    parser.add_argument("--times", type=int, default=3, help="of which the median")
+    options = parser.parse_args(arguments)
+    with served(options.html) as address, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=shutil.which("chromium"), args=["--no-sandbox"]
+        )
+        for page in options.pages:
+            runs = [measure(browser, address + page) for _ in range(options.times)]
+            seconds, size = map(statistics.median, zip(*runs, strict=True))
+            print(f"{seconds:5.2f} s  {size / 1000:5.0f} kB  {page}", flush=True)
+        browser.close()
+
+
+if __name__ == "__main__":
+    main()

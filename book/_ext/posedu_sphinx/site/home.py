@@ -1,0 +1,187 @@
+"""What home shows: the dial that turns, figures about the book, how to get it."""
+
+import html
+import re
+
+import numpy as np
+from docutils import nodes
+from sphinx.util.docutils import SphinxDirective, SphinxRole
+
+from posedu.book import exercises
+from posedu.catalog import CATALOG
+from posedu.numpy.rotary import rope_complex
+from posedu_sphinx import ROOT
+from posedu_sphinx.ledger.proof_ledger import store
+from posedu_sphinx.markup import asset, external, link
+from posedu_sphinx.navigation.contents import chapters
+from posedu_sphinx.navigation.downloads import colab_link
+
+WORDS = ["the", "dog", "that", "bit", "the", "man", "ran"]
+KEY, QUERY = 1, len(WORDS) - 1
+START, LAST = 24, 99  # positions of the first word: drawn first, and at the end
+D = 64
+PAIRS, RADII = range(0, 18, 3), range(102, 18, -14)  # of the rings, from outside
+NOTEBOOK = "notebooks/exercises/rope"
+
+
+def hands(positions):
+    """Where RoPE's pairs point after turning from (1, 0), as complex numbers."""
+    pairs = np.tile([1.0, 0.0], (len(positions), D // 2))
+    return rope_complex(pairs, np.asarray(positions), layout="interleaved", base=10_000)
+
+
+def hero():
+    """The dial as it stands where nothing moves, and what makes it move."""
+    key, query, between = hands([START + KEY, START + QUERY, QUERY - KEY])
+    score = (query * key.conj()).real.mean()
+    rings = "".join(
+        _ring(p, r, key[p], between[p]) for p, r in zip(PAIRS, RADII, strict=True)
+    )
+    words = "".join(_word(place, word) for place, word in enumerate(WORDS[:-1]))
+    said = f"“{WORDS[-1]}” stands {QUERY - KEY} after “{WORDS[KEY]}”"
+    return f"""{asset("site/home.css")}{asset("site/hero.css")}<figure class="posedu-hero">
+<svg viewBox="-110 -110 220 220" role="img" aria-label="Six rings. On each an arc leads
+ from the key's dot to the query's; all turn as the sentence moves, none grows.">
+<path d="M0 0H108" class="zero"/>{rings}
+<text y="-2">score</text><text class="score" y="13">{score:.3f}</text></svg>
+<fieldset disabled><legend>Choose the word that “{WORDS[-1]}” looks at:</legend>{words}
+<span class="query">{WORDS[-1]}<small>{START + QUERY}</small></span></fieldset>
+<div class="controls" hidden><button type="button">Pause</button>
+<label>Move the sentence <input type="range" min="0" max="{LAST}" value="{START}"
+ autocomplete="off" aria-label="position of the sentence"></label></div>
+<figcaption><span class="entry"><svg class="key" viewBox="-8 -8 16 16"
+ aria-hidden="true"><circle class="key" r="5"/></svg> key, the word looked at</span>
+<span class="entry"><svg viewBox="-8 -8 16 16" aria-hidden="true"><circle class="query"
+ r="5.5"/></svg> query, the word that looks</span>
+<span class="said" role="status">{said}</span>. Each ring is a pair of features and
+ each word a dot on it. As the sentence moves along, all dots turn and no arc between
+ two changes: the score knows the distance alone.
+ <small>RoPE, six of the {D // 2} pairs of a head with d = {D}; an arc's color only
+ tells its ring. Both words are given the same contents, so that the score is 1 at
+ distance 0 and says nothing but the distance.</small></figcaption>
+</figure>{asset("site/hero.js")}"""
+
+
+def _ring(p, r, key, between):
+    """A pair: its two hands and the arc between them, turned to where the key is."""
+    angle = np.angle(between) % (2 * np.pi)
+    x, y = r * between.real, -r * between.imag
+    turned = -np.degrees(np.angle(key))
+    return f"""<circle r="{r}"/><g data-p="{p}" data-r="{r}"
+ transform="rotate({turned:.2f})" style="--p: {p}">
+<path d="M{r} 0A{r} {r} 0 {int(angle > np.pi)} 0 {x:.2f} {y:.2f}"/>
+<circle class="key" cx="{r}" r="5"/>
+<circle class="query" cx="{x:.2f}" cy="{y:.2f}" r="5.5"/></g>"""
+
+
+def _word(place, word):
+    checked = " checked" if place == KEY else ""
+    return (
+        f'<label><input type="radio" name="key" value="{place}" autocomplete="off"'
+        f"{checked}>{html.escape(word)}<small>{START + place}</small></label>"
+    )
+
+
+class Hero(SphinxDirective):
+    """``{home-hero}``."""
+
+    def run(self):
+        """Draw the dial."""
+        return [nodes.raw("", hero(), format="html")]
+
+
+class count_placeholder(nodes.Inline, nodes.Element):
+    """Where a figure will stand once every page is read."""
+
+
+class Count(SphinxRole):
+    """``{count}`claims```: how many the book has; see :func:`counts`."""
+
+    def run(self):
+        """Leave a placeholder."""
+        return [count_placeholder(of=self.text)], []
+
+
+def counts(env):
+    """Figures about the book, by name."""
+    exercises = [e for page in chapters() for e in _exercises(page)]
+    of_families = (
+        p for p in ROOT.glob("book/*/errata*.md") if "reference" not in p.parts
+    )
+    errata = "".join(path.read_text(encoding="utf-8") for path in of_families)
+    return {
+        "chapters": len(chapters()),
+        "claims": sum(len(page["claims"]) for page in store(env).values()),
+        "encodings": sum(bool(e.page) for e in CATALOG.values()),
+        "errata": len(set(re.findall(r"<(err-[\w-]+)>", errata))),
+        "exercises": len(exercises),
+        "mistakes": sum(len(e.misconceptions) for e in exercises),
+        "theorems": sum(len(e.special_cases) for e in CATALOG.values()),
+    }
+
+
+def _exercises(page):
+    return exercises.sheet(page.rpartition("/")[2]).exercises
+
+
+class get_placeholder(nodes.General, nodes.Element):
+    """Where the ways to run the book will stand."""
+
+
+class Get(SphinxDirective):
+    """``{home-get}``: how to open a notebook and install the package."""
+
+    def run(self):
+        """Leave a placeholder."""
+        return [get_placeholder()]
+
+
+def ways_to_run(app, docname):
+    """In Colab, on one's own machine, as a package."""
+    address = app.config.html_theme_options.get("repository_url", "")
+    up = "/".join([".."] * docname.count("/"))
+    download = external(f"{up}/_sources/{NOTEBOOK}.ipynb", "Download a notebook")
+    first = [download, nodes.Text(": it carries the package and runs in any Jupyter, ")]
+    first.append(nodes.Text("or in Colab after Upload. "))
+    if colab := colab_link(app.config, NOTEBOOK):
+        first[:0] = [external(colab, "Open the first exercises in Colab"), _stop()]
+    first += [nodes.Text("Each chapter, lab and sheet of exercises has its own. ")]
+    source = f"git+{address}" if address else "."
+    where = "Install the package" + ("" if address else " from a copy of the source")
+    install = nodes.literal_block("", f"pip install {source}", language="sh")
+    classes = [link(app, docname, "book/reference/api", "", "what is in it")]
+    second = [nodes.Text(f"{where} ("), *classes, nodes.Text("):")]
+    return [
+        nodes.paragraph("", "", *first),
+        nodes.paragraph("", "", *second),
+        install,
+    ]
+
+
+def _stop():
+    return nodes.Text(". ")
+
+
+def fill(app, doctree, docname):
+    """Put figures and ways in place of their placeholders."""
+    found = counts(app.env) if doctree.next_node(count_placeholder) else {}
+    for placeholder in list(doctree.findall(count_placeholder)):
+        placeholder.replace_self(nodes.Text(str(found[placeholder["of"]])))
+    for placeholder in list(doctree.findall(get_placeholder)):
+        placeholder.replace_self(ways_to_run(app, docname))
+
+
+def outdated(app, env):
+    """Have home written whenever any page was read."""
+    return [app.config.root_doc]
+
+
+def setup(app):
+    """Register directives, role and events."""
+    for node in (count_placeholder, get_placeholder):
+        app.add_node(node)
+    app.add_directive("home-hero", Hero)
+    app.add_directive("home-get", Get)
+    app.add_role("count", Count())
+    app.connect("env-updated", outdated)
+    app.connect("doctree-resolved", fill)

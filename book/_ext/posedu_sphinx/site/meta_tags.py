@@ -1,0 +1,95 @@
+"""What a page says of itself in its head: for search engines, and where it is shared.
+
+What needs an absolute address (the page's own, its picture's) is there once there is
+one: ``html_baseurl``, or where GitHub Pages publishes the book's repository.
+"""
+
+import html
+from pathlib import Path
+
+from docutils import nodes
+
+from posedu_sphinx.site import share_image
+from posedu_sphinx.site.address import published
+
+LONGEST = 200  # characters of a description
+AROUND = (nodes.document, nodes.section, nodes.container)
+
+
+def know_address(app, config):
+    """Derive where the site will be; from it Sphinx makes each page's address."""
+    repository = config.html_theme_options.get("repository_url", "")
+    config.html_baseurl = config.html_baseurl or published(repository)
+
+
+def description(doctree):
+    """The first words of a page that a formula doesn't interrupt."""
+    for paragraph in doctree.findall(nodes.paragraph):
+        if _is_prose(paragraph) and not paragraph.next_node(nodes.math):
+            return shortened(" ".join(paragraph.astext().split()))
+    return ""
+
+
+def _is_prose(paragraph):
+    node = paragraph
+    while (node := node.parent) is not None:
+        if not isinstance(node, AROUND) or "nb_element" in node:
+            return False
+    return True
+
+
+def shortened(text):
+    """As many whole sentences as there is room for, else as many words."""
+    if len(text) <= LONGEST:
+        return text
+    start, stop, _ = text[:LONGEST].rpartition(". ")
+    return start + "." if stop else text[: LONGEST - 1].rpartition(" ")[0] + "…"
+
+
+def tags(title, text, *, is_home, address="", picture=""):
+    """The head's lines about a page."""
+    properties = {
+        "og:title": title,
+        "og:type": "website" if is_home else "article",
+        "og:site_name": "posedu",
+        "og:description": text,
+        "og:url": address,
+        "og:image": picture,
+        "og:image:width": picture and str(share_image.WIDTH),
+        "og:image:height": picture and str(share_image.HEIGHT),
+        "og:image:alt": picture and share_image.ALTERNATIVE,
+    }
+    names = {
+        "description": text,
+        "twitter:card": "summary_large_image" if picture else "summary",
+    }
+    lines = [_tag("property", *pair) for pair in properties.items() if pair[1]]
+    return "\n".join(lines + [_tag("name", *pair) for pair in names.items() if pair[1]])
+
+
+def _tag(kind, name, content):
+    return f'<meta {kind}="{name}" content="{html.escape(content)}" />'
+
+
+def add_tags(app, pagename, templatename, context, doctree):
+    """Put the lines into a page that has words of its own."""
+    if doctree is None:
+        return
+    title = app.env.titles[pagename].astext()
+    picture = ""
+    if base := app.config.html_baseurl:
+        name = share_image.picture(title, Path(app.outdir, "_images"))
+        picture = f"{base}_images/{name}"
+    context["metatags"] += "\n" + tags(
+        title,
+        description(doctree),
+        is_home=pagename == app.config.root_doc,
+        address=context.get("pageurl") or "",
+        picture=picture,
+    )
+
+
+def setup(app):
+    """Register the events."""
+    app.connect("config-inited", know_address)
+    app.connect("html-page-context", add_tags)

@@ -1,0 +1,58 @@
+"""The picture that goes with a shared link: a page's title beside home's dial."""
+
+import hashlib
+import textwrap
+from pathlib import Path
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from posedu.book.figures import COLOURS
+from posedu_sphinx.site.home import KEY, PAIRS, QUERY, RADII, START, hands
+
+WIDTH, HEIGHT = 1200, 630  # pixels, as sites that show previews ask for
+ALTERNATIVE = "The page's title, and rings with an arc from a key's to a query's hand."
+INK, GREY = "#14181e", "#7d8aa0"
+LETTERS = 18  # of the title in a line
+LARGEST, ROOM = 40, (600, 380)  # points; pixels for the title
+
+
+def picture(title, folder):
+    """Have the picture for a title in a folder, and return its name."""
+    digest = hashlib.sha256((title + ALTERNATIVE).encode()).hexdigest()[:12]
+    path = Path(folder, f"preview-{digest}.png")
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draw(title).savefig(path, metadata={"Software": None})
+    return path.name
+
+
+def draw(title):
+    """The title at the left, the pairs of one head of RoPE at the right."""
+    figure = Figure(figsize=(WIDTH / 100, HEIGHT / 100), dpi=100, facecolor="white")
+    lines = "\n".join(textwrap.wrap(title, LETTERS))
+    words = figure.text(0.06, 0.57, lines, size=LARGEST, color=INK, weight="bold")
+    words.set(va="center", linespacing=1.15, parse_math=False)
+    taken = words.get_window_extent()
+    words.set_size(LARGEST * min(1, ROOM[0] / taken.width, ROOM[1] / taken.height))
+    figure.text(0.06, 0.1, "posedu · how transformers know order", size=20, color=GREY)
+    axes = figure.add_axes((0.58, 0.09, 0.38, 0.82), aspect="equal")
+    axes.axis("off")
+    key, query = hands([START + KEY, START + QUERY])
+    for pair, radius in zip(PAIRS, RADII, strict=True):
+        _ring(axes, radius, *np.angle([key[pair], query[pair]]))
+    return figure
+
+
+def _ring(axes, radius, key, query):
+    """A pair: its two hands and the arc from the one to the other."""
+    turn = np.linspace(0, 2 * np.pi, 200)
+    arc = np.linspace(key, key + (query - key) % (2 * np.pi), 200)
+    axes.plot(*_points(radius, turn), color=GREY, alpha=0.4)
+    axes.plot(*_points(radius, arc), color=COLOURS[0], lw=9, solid_capstyle="round")
+    axes.plot(*_points(radius, key), "o", ms=12, mfc="white", mec=COLOURS[0], mew=3)
+    axes.plot(*_points(radius, query), "o", ms=13, color=COLOURS[1])
+
+
+def _points(radius, angles):
+    return radius * np.cos(angles), radius * np.sin(angles)

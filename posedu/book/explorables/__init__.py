@@ -1,0 +1,80 @@
+"""Figures that answer to sliders, without a kernel.
+
+Each draws a still picture from the reference implementation. Where scripts run, a short one
+redraws it as the reader moves the controls, and a test holds what it draws against the
+reference implementation. Each is one HTML fragment that asks for nothing outside it.
+"""
+
+from posedu.book.explorables.axial import axial_explorable
+from posedu.book.explorables.cape import cape_explorable
+from posedu.book.explorables.comrope import comrope_explorable
+from posedu.book.explorables.context_extension import context_extension_explorable
+from posedu.book.explorables.cope import cope_explorable
+from posedu.book.explorables.decay import decay_explorable
+from posedu.book.explorables.disentangled_attention import (
+    disentangled_attention_explorable,
+)
+from posedu.book.explorables.distance_biases import distance_biases_explorable
+from posedu.book.explorables.fire import fire_explorable
+from posedu.book.explorables.floater import floater_explorable
+from posedu.book.explorables.fope import fope_explorable
+from posedu.book.explorables.fourier import fourier_explorable
+from posedu.book.explorables.fox import fox_explorable
+from posedu.book.explorables.frame import Choice, Explorable, Reveal, Slider, Switch
+from posedu.book.explorables.layouts import layouts_explorable
+from posedu.book.explorables.learned_embeddings import learned_embeddings_explorable
+from posedu.book.explorables.length_extrapolation import length_extrapolation_explorable
+from posedu.book.explorables.liere import (
+    commuting_generators_explorable,
+    liere_explorable,
+)
+from posedu.book.explorables.m_rope import m_rope_explorable
+from posedu.book.explorables.nope import nope_explorable
+from posedu.book.explorables.permutation_equivariance import (
+    permutation_equivariance_explorable,
+)
+from posedu.book.explorables.relative_vectors import relative_vectors_explorable
+from posedu.book.explorables.rope import rope_explorable
+from posedu.book.explorables.rotated_values import rotated_values_explorable
+from posedu.book.explorables.self_extend import self_extend_explorable
+from posedu.book.explorables.sinusoidal import sinusoidal_explorable
+from posedu.book.explorables.stickbreaking import stickbreaking_explorable
+from posedu.book.explorables.tape import tape_explorable
+from posedu.book.explorables.temperature import temperature_explorable
+
+__all__ = [
+    "Choice",
+    "Explorable",
+    "Reveal",
+    "Slider",
+    "Switch",
+    "axial_explorable",
+    "cape_explorable",
+    "commuting_generators_explorable",
+    "comrope_explorable",
+    "context_extension_explorable",
+    "cope_explorable",
+    "decay_explorable",
+    "disentangled_attention_explorable",
+    "distance_biases_explorable",
+    "fire_explorable",
+    "floater_explorable",
+    "fope_explorable",
+    "fourier_explorable",
+    "fox_explorable",
+    "layouts_explorable",
+    "learned_embeddings_explorable",
+    "length_extrapolation_explorable",
+    "liere_explorable",
+    "m_rope_explorable",
+    "nope_explorable",
+    "permutation_equivariance_explorable",
+    "relative_vectors_explorable",
+    "rope_explorable",
+    "rotated_values_explorable",
+    "self_extend_explorable",
+    "sinusoidal_explorable",
+    "stickbreaking_explorable",
+    "tape_explorable",
+    "temperature_explorable",
+]

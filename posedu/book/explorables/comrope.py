@@ -1,0 +1,117 @@
+"""The planes in which ComRoPE turns two blocks of features, and each feature's shadow.
+
+The script turns the shadows, whose planes and frequency vectors Python exports.
+"""
+
+import numpy as np
+from jaxtyping import Float
+
+from posedu.book.explorables.frame import Choice, Explorable, Slider, explorable
+from posedu.book.figures import INKS
+from posedu.numpy.rotary import normal_form
+from posedu.numpy.rotary.comrope import ap_generators, ld_generators
+
+Array = np.ndarray
+
+PLACE = (0.35, 0.6)  # what is drawn where scripts do not run
+ROW = "grid-template-columns:repeat(4,1fr);max-width:30rem;margin:auto"
+KINDS = {
+    "pairs": "AP, blocks of 2: as axial RoPE",
+    "ap": "ComRoPE-AP, blocks of 4",
+    "ld": "ComRoPE-LD, blocks of 4",
+}
+LAWS = {
+    "pairs": "planes 0 and 2 follow the column, 1 and 3 the row",
+    "ap": "planes 0 and 1 follow the column, 2 and 3 the row",
+    "ld": "all planes follow both, those of a block in one proportion",
+}
+
+
+def comrope_explorable() -> Explorable:
+    """Draw four planes of eight features, as ComRoPE's two forms turn them.
+
+    The numbers are those of :func:`posedu.numpy.rotary.normal_form` for drawn
+    generators, which stand for learned ones.
+    """
+    numbers = {}
+    for kind, generators in drawn_generators().items():
+        shadows, frequencies = planes(generators)
+        numbers[kind] = {
+            "law": LAWS[kind],
+            "shadows": shadows.round(4).tolist(),
+            "frequencies": frequencies.round(4).tolist(),
+        }
+    shown = numbers["pairs"]
+    angles = np.array(shown["frequencies"]) @ PLACE
+    clocks = "".join(map(_clock, range(4), np.array(shown["shadows"]), angles))
+    turned = ", ".join(_degrees(angle) for angle in angles)
+    keys = "".join(
+        f'<span aria-hidden="true" style="color:{ink}">━</span> ' for ink in INKS[:4]
+    )
+    return explorable(
+        "comrope",
+        f"""<div class="clocks" style="{ROW}">{clocks}</div>
+<p>{keys} features 0, 1, 2, 3 in planes 0 and 1; 4, 5, 6, 7 in planes 2 and 3</p>""",
+        (
+            Choice("kind", "encoding", KINDS),
+            Slider("column", "column", 0, 1, PLACE[0], 0.05, f"{PLACE[0]:.2f}"),
+            Slider("row", "row", 0, 1, PLACE[1], 0.05, f"{PLACE[1]:.2f}"),
+        ),
+        said=f"At column {PLACE[0]:.2f}, row {PLACE[1]:.2f} the planes have turned by "
+        f"{turned}: {LAWS['pairs']}.",
+        caption="A hand is what one feature throws on a plane; all hands of a plane "
+        "turn together. In blocks of 2 a plane is a pair of features. In larger blocks "
+        "training chooses the planes too, and every feature has a share in each plane "
+        "of its block.",
+        numbers=numbers,
+    )
+
+
+def drawn_generators() -> dict[str, Float[Array, "axes blocks b b"]]:
+    """Of each kind, as ComRoPE starts: standard normal."""
+    rng = np.random.default_rng(1)
+    two, four = rng.normal(size=(4, 2, 2)), rng.normal(size=(2, 4, 4))
+    return {
+        "pairs": ap_generators(two),
+        "ap": ap_generators(four),
+        "ld": ld_generators(four, np.array([[1.0, -0.5], [0.4, 1.0]])),
+    }
+
+
+def planes(
+    generators: Float[Array, "axes blocks b b"],
+) -> tuple[Float[Array, "4 4 2"], Float[Array, "4 axes"]]:
+    """Shadows of four features on each plane, and the planes' frequency vectors."""
+    size = generators.shape[-1]
+    shadows, frequencies = [], []
+    for number, block in enumerate(generators.swapaxes(0, 1)):
+        basis, vectors = normal_form(block)
+        for plane, vector in enumerate(vectors):
+            shadow = np.zeros((4, 2))
+            first = number * size % 4
+            shadow[first : first + size] = basis[:, 2 * plane : 2 * plane + 2]
+            shadows.append(shadow)
+            frequencies.append(vector)
+    return np.array(shadows), np.array(frequencies)
+
+
+def _clock(plane: int, shadows: Float[Array, "4 2"], angle: float) -> str:
+    turned = shadows[:, 0] + 1j * shadows[:, 1]
+    turned *= np.exp(1j * angle)
+    hands = "".join(
+        f'<path class="hand" d="M0,0L{hand.real:.3f},{hand.imag:.3f}" stroke="{ink}"'
+        ' style="stroke-width:4"/>'
+        for hand, ink in zip(turned, INKS, strict=False)
+    )
+    return f"""
+<svg class="clock" viewBox="0 0 80 112" font-size="14" role="img"
+ aria-label="Plane {plane}, turned by {_degrees(angle)}">
+<text x="40" y="14">plane {plane}</text>
+<g transform="translate(40,56) scale(34,-34)">
+<circle r="1" stroke="currentColor" stroke-opacity="0.4"/>{hands}</g>
+<text class="angle" x="40" y="108">{_degrees(angle)}</text>
+</svg>"""
+
+
+def _degrees(angle: float) -> str:
+    return f"{np.degrees(angle):.0f}°".replace("-", "−")

@@ -1,0 +1,154 @@
+"""Maps of RoPE's frequencies: how much slower each pair, by its turns in training."""
+
+from collections.abc import Callable
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from posedu.book.explorables.frame import Choice, Explorable, Slider, explorable
+from posedu.book.figures import INKS
+from posedu.numpy.frequencies import frequencies
+from posedu.numpy.rotary import llama3, ntk, p_rope, pi, resonance, riflex, yarn
+
+Array = np.ndarray
+Map = Callable[[Float[Array, "pairs"], float], Float[Array, "pairs"]]
+
+TRAINED = 4096
+SHARE = 0.75  # of the pairs that turn under p-RoPE
+METHODS = {
+    "index": "YaRN, as it runs",
+    "turns": "YaRN, as printed",
+    "llama3": "Llama 3",
+    "pi": "position interpolation",
+    "ntk": "NTK-aware",
+    "prope": f"p-RoPE, p = {SHARE}",
+    "resonance": "Resonance",
+    "riflex": "RIFLEx, pair nearest to one turn",
+    "rope": "RoPE, unchanged",
+}
+BASES = {"10000": "10,000", "500000": "500,000", "1000000": "1,000,000"}
+WIDTHS = {"128": "128", "64": "64"}
+DOUBLINGS = 4  # of the length, where scripts do not run
+FLOOR = -6.0  # where a pair that stands still is drawn
+KNOWN, NEW = INKS[0], INKS[1]
+
+
+def context_extension_explorable() -> Explorable:
+    """Draw each pair's new frequency over its old one, against its turns in training.
+
+    The frequencies are those of :mod:`posedu.numpy.rotary`, for 4096 tokens of
+    training.
+    """
+    (method, *_), (base, *_), (d, *_) = METHODS, BASES, WIDTHS
+    first = method, 2.0**DOUBLINGS, float(base), int(d)
+    marks = "".join(
+        f'<text x="{_x(10.0**n):.0f}" y="186">{text}</text>'
+        for n, text in ((-3, "1/1000"), (-1, "1/10"), (0, "1"), (1, "10"), (3, "1000"))
+    )
+    rows = ((0, "1"), (-2, "1/4"), (-4, "1/16"), (FLOOR, "0"))
+    names = "".join(
+        f'<text x="46" y="{_y(n) + 5:.0f}" style="text-anchor:end">{text}</text>'
+        for n, text in rows
+    )
+    lines = "".join(f"M52,{_y(n):g}H376" for n, _ in rows)
+    known, new = dots(*first)
+    picture = f"""
+<svg class="plot" viewBox="0 0 400 208" role="img" aria-label="A dot for each pair: to
+ the right how often it turned in training, upwards its new frequency over its old one,
+ from 0 to 1">
+{marks}<text x="222" y="204">turns within {TRAINED:,} tokens</text>
+{names}
+<path d="{lines}" stroke="currentColor" stroke-opacity="0.3"/>
+<path d="M{_x(1.0):.1f},10V{_y(FLOOR):g}" stroke="currentColor" stroke-opacity="0.6"
+ stroke-dasharray="4 4"/>
+<path class="known" d="{known}" stroke="{KNOWN}" stroke-linecap="round"
+ style="stroke-width:6"/>
+<path class="new" d="{new}" stroke="{NEW}" stroke-linecap="round"
+ style="stroke-width:6"/>
+</svg>
+<p><span style="white-space:nowrap"><span aria-hidden="true"
+ style="color:{KNOWN}">●</span> meets no new angle</span> ·
+ <span style="white-space:nowrap"><span aria-hidden="true"
+ style="color:{NEW}">●</span> meets new angles</span> ·
+ <span style="white-space:nowrap"><span aria-hidden="true">┄</span> one turn</span>
+</p>"""
+    return explorable(
+        "context_extension",
+        picture,
+        (
+            Choice("method", "method", METHODS),
+            Slider("doublings", "s", 1, 5, DOUBLINGS, 1, f"{2**DOUBLINGS}"),
+            Choice("base", "base", BASES),
+            Choice("d", "d", WIDTHS),
+        ),
+        said=said(*first),
+        caption="Every map of this chapter divides each pair's frequency by a number "
+        "of its own. Left of the line of one turn a pair has met only part of its "
+        "angles in training; whether it is asked for others is the color.",
+    )
+
+
+def mapped(
+    method: str, factor: float, base: float, d: int
+) -> tuple[Float[Array, "pairs"], Float[Array, "pairs"]]:
+    """RoPE's frequencies, and what the method makes of them."""
+    omega = frequencies(d, base=base)
+    near = int(np.abs(np.log(TRAINED * omega / (2 * np.pi))).argmin())
+    maps: dict[str, Map] = {
+        "index": lambda w, s: yarn(w, factor=s, trained=TRAINED, ramp="index"),
+        "turns": lambda w, s: yarn(w, factor=s, trained=TRAINED, ramp="turns"),
+        "llama3": lambda w, s: llama3(w, factor=s, trained=TRAINED),
+        "pi": lambda w, s: pi(w, factor=s),
+        "ntk": lambda w, s: ntk(w, factor=s),
+        "prope": lambda w, s: p_rope(w, share=SHARE),
+        "resonance": lambda w, s: resonance(w),
+        "riflex": lambda w, s: riflex(w, pair=near, tested=TRAINED * s, turns=1.0),
+        "rope": lambda w, s: w,
+    }
+    return omega, maps[method](omega, factor)
+
+
+def meets_new(
+    omega: Float[Array, "pairs"], slower: Float[Array, "pairs"], factor: float
+) -> Bool[Array, "pairs"]:
+    """Whether a pair meets an angle in the longer text that it did not in training."""
+    seen = np.minimum(TRAINED * omega, 2 * np.pi)
+    asked = np.minimum(factor * TRAINED * slower, 2 * np.pi)
+    return asked > seen * (1 + 1e-9)
+
+
+def dots(method: str, factor: float, base: float, d: int) -> tuple[str, str]:
+    """The paths of the pairs that meet no new angle, and of those that do."""
+    omega, slower = mapped(method, factor, base, d)
+    with np.errstate(divide="ignore"):
+        height = np.maximum(np.log2(slower / omega), FLOOR)
+    new = meets_new(omega, slower, factor)
+    at = [
+        f"M{_x(turns):.1f},{_y(h):.1f}h.01"
+        for turns, h in zip(TRAINED * omega / (2 * np.pi), height, strict=True)
+    ]
+    return (
+        "".join(dot for dot, is_new in zip(at, new, strict=True) if not is_new),
+        "".join(dot for dot, is_new in zip(at, new, strict=True) if is_new),
+    )
+
+
+def said(method: str, factor: float, base: float, d: int) -> str:
+    """What the picture shows, in two sentences."""
+    omega, slower = mapped(method, factor, base, d)
+    slow = int((TRAINED * omega < 2 * np.pi).sum())
+    new = int(meets_new(omega, slower, factor).sum())
+    return (
+        f"{METHODS[method]}, s = {factor:g}: {slow} of {d // 2} pairs never complete a "
+        f"turn in training, and {new} meet new angles in {TRAINED * factor:,.0f} "
+        f"tokens. From one token to the next the fastest pair turns by "
+        f"{slower[0] / omega[0]:.2f} of what it did."
+    )
+
+
+def _x(turns: float) -> float:
+    return 56 + 45 * (float(np.log10(turns)) + 4)
+
+
+def _y(height: float) -> float:
+    return 16 - 25 * height

@@ -1,0 +1,114 @@
+"""How far a bias of distance lets a head look: the share of the nearest keys."""
+
+import numpy as np
+from jaxtyping import Float
+
+from posedu.book.explorables.frame import Explorable, Slider, explorable
+from posedu.book.figures import INKS
+from posedu.numpy.bias import kerple_log_bias, kerple_power_bias
+
+Array = np.ndarray
+
+LONGEST = 16  # the logarithm of the longest text
+LENGTH, R1 = 9, 0.8  # what is drawn where scripts do not run
+SLOPE = 1 / 16  # ALiBi's
+NONE, LINE, LOG = "currentColor", *INKS[:2]
+NAMES = {"alibi": "ALiBi", "kerple": "KERPLE", "none": "no bias"}
+
+
+def distance_biases_explorable() -> Explorable:
+    """Draw which share of the weight the nearest keys get, for three biases.
+
+    The numbers are those of :func:`posedu.numpy.bias.kerple_log_bias` with r2 = 1, and
+    of ALiBi with the slope 1/16, at equal contents.
+    """
+    length = 2**LENGTH
+    gathered = totals(np.arange(2.0**LONGEST), R1)
+    half = {name: halfway(total[:length]) for name, total in gathered.items()}
+    marks = "".join(
+        f'<text x="{44 + 20 * n}" y="196">{2**n:,}</text>'
+        for n in range(0, LONGEST + 1, 4)
+    )
+    curves = "".join(
+        f'<path class="{name}" d="M{_points(gathered[name][:length])}"'
+        f' stroke="{ink}" style="stroke-width:2"{dash}/>'
+        for name, ink, dash in (
+            ("none", NONE, ' stroke-dasharray="5 4"'),
+            ("alibi", LINE, ""),
+            ("kerple", LOG, ""),
+        )
+    )
+    legend = " · ".join(
+        f'<span style="white-space:nowrap"><span aria-hidden="true"'
+        f' style="color:{ink}">{mark}</span> {NAMES[name]}: <output'
+        f' class="{name}-half" aria-live="off">{half[name]:,}</output></span>'
+        for name, ink, mark in (
+            ("alibi", LINE, "━"),
+            ("kerple", LOG, "━"),
+            ("none", NONE, "┄"),
+        )
+    )
+    picture = f"""
+<svg class="plot" viewBox="0 0 400 222" role="img" aria-label="Three curves that rise
+ from left to right: the share of the weight against the number of nearest keys">
+{marks}<text x="30" y="177" style="text-anchor:end">0</text>
+<text x="30" y="101" style="text-anchor:end">½</text>
+<text x="30" y="25" style="text-anchor:end">1</text>
+<text x="204" y="216">nearest keys</text>
+<g transform="translate(44,172) scale(20,-152)">
+<path d="M0,0H{LONGEST}M0,1H{LONGEST}M0,0V1" stroke="currentColor"
+ stroke-opacity="0.3"/>
+<path d="M0,0.5H{LONGEST}" stroke="currentColor" stroke-opacity="0.5"
+ stroke-dasharray="2 3"/>
+{curves}</g>
+</svg>
+<p>Half of the weight is on so many of the nearest keys: {legend}</p>"""
+    return explorable(
+        "distance_biases",
+        picture,
+        (
+            Slider("length", "length", 4, LONGEST, LENGTH, shown=f"{length:,}"),
+            Slider("r1", "KERPLE's r₁", 0.2, 2, R1, 0.1, f"{R1:.1f}"),
+        ),
+        said=_said(length, R1, half),
+        caption="The share of a last query's weight that its nearest keys get, if "
+        "contents are equal. ALiBi with the slope 1/16 halves it at the same place in "
+        "every text that is long enough; KERPLE's logarithm does so for "
+        "r<sub>1</sub> above 1 alone; without a bias it is always the middle.",
+    )
+
+
+def totals(
+    distances: Float[Array, "keys"], r1: float
+) -> dict[str, Float[Array, "keys"]]:
+    """Sums of e^bias over the keys up to each distance."""
+    biases = {
+        "alibi": kerple_power_bias(distances, r1=SLOPE, r2=1.0),
+        "kerple": kerple_log_bias(distances, r1=r1, r2=1.0),
+        "none": np.zeros(len(distances)),
+    }
+    return {name: np.exp(bias).cumsum() for name, bias in biases.items()}
+
+
+def halfway(total: Float[Array, "keys"]) -> int:
+    """How many of the nearest keys have half of all."""
+    return int(np.searchsorted(total, total[-1] / 2)) + 1
+
+
+def _points(total: Float[Array, "keys"]) -> str:
+    """Four for each doubling of the number of keys."""
+    nearest = np.unique(np.round(2 ** (np.arange(4 * LONGEST + 1) / 4)).astype(int))
+    nearest = nearest[nearest <= len(total)]
+    shares = total[nearest - 1] / total[-1]
+    shares = np.floor(1e4 * shares + 0.5) / 1e4  # half up, as the script rounds
+    pairs = zip(np.log2(nearest), shares, strict=True)
+    return "L".join(f"{x:.3f},{share:.4f}" for x, share in pairs)
+
+
+def _said(length: int, r1: float, half: dict[str, int]) -> str:
+    grows = "goes on growing with the text" if r1 <= 1 else "stops growing in the end"
+    return (
+        f"Of {length:,} keys the nearest {half['alibi']:,} have half of the weight "
+        f"under ALiBi, the nearest {half['kerple']:,} under KERPLE with "
+        f"r₁ = {r1:.1f}, whose window {grows}."
+    )

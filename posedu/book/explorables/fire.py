@@ -1,0 +1,97 @@
+"""FIRE: one curve over [0, 1], stretched over all keys that a query has."""
+
+import numpy as np
+from jaxtyping import Float
+
+from posedu.book.explorables.frame import Explorable, Slider, explorable
+from posedu.book.figures import INKS
+from posedu.numpy.bias import fire_inputs
+
+Array = np.ndarray
+
+LONGEST = 1000
+C = 0.1
+QUERY, THRESHOLD = 600, 200  # what is drawn where scripts do not run
+KINKS = {0.0: 0.0, 0.5: -0.2, 0.7: -0.75, 0.85: -0.55, 1.0: -1.0}  # the curve f
+DISTANCES = np.unique(np.round(LONGEST ** (np.arange(61) / 60)).astype(int))
+
+
+def fire_explorable() -> Explorable:
+    """Draw FIRE's bias over the distance, for a query and a threshold.
+
+    Inputs are those of :func:`posedu.numpy.bias.fire_inputs`, with c = 0.1.
+    """
+    marks = "".join(
+        f'<text x="{40 + 0.34 * t:g}" y="176">{t:,}</text>' for t in range(0, 1001, 250)
+    )
+    middle = middle_of(QUERY, THRESHOLD)
+    picture = f"""
+<svg class="plot" viewBox="0 0 406 204" role="img" aria-label="A broken line over the
+ distance of a key, from 0 to the query's position, and a paler one, that of a query at
+ the threshold">
+{marks}<text x="210" y="198">distance</text>
+<text x="30" y="22" style="text-anchor:end">0</text>
+<text x="30" y="156" style="text-anchor:end">−1</text>
+<g transform="translate(40,18) scale(0.34,-134)">
+<path d="M0,0H{LONGEST}M0,-1H{LONGEST}M0,0V-1" stroke="currentColor"
+ stroke-opacity="0.3"/>
+<path class="held" d="M{_points(THRESHOLD, THRESHOLD)}" stroke="currentColor"
+ style="stroke-width:2" stroke-dasharray="5 4"/>
+<path class="fire" d="M{_points(QUERY, THRESHOLD)}" stroke="{INKS[0]}"
+ style="stroke-width:2"/>
+<path class="middle" d="M{middle:.1f},0V-1" stroke="{INKS[1]}"
+ style="stroke-width:2"/>
+</g>
+</svg>
+<p><span style="white-space:nowrap"><span aria-hidden="true"
+ style="color:{INKS[0]}">━</span> this query</span> ·
+ <span style="white-space:nowrap"><span aria-hidden="true">┄</span> a query at the
+ threshold</span> · <span style="white-space:nowrap"><span aria-hidden="true"
+ style="color:{INKS[1]}">━</span> the curve's middle: distance <output
+ class="middle-at" aria-live="off">{middle:.0f}</output></span></p>"""
+    return explorable(
+        "fire",
+        picture,
+        (
+            Slider("query", "query at", 10, LONGEST, QUERY, 10),
+            Slider("threshold", "threshold", 50, 500, THRESHOLD, 50),
+        ),
+        said=_said(QUERY, THRESHOLD),
+        caption="FIRE's bias of the keys of one query, c = 0.1, for a curve with three "
+        "kinks. Up to the threshold every query sees the same curve, as far as it has "
+        "keys; beyond it the curve is stretched over all of them.",
+    )
+
+
+def curve(x: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+    """The broken line."""
+    return np.interp(x, [*KINKS], [*KINKS.values()])
+
+
+def drawn(query: int, threshold: int) -> Float[Array, "points 2"]:
+    """Distances up to the query, and the bias of each."""
+    t = np.concatenate(([0], DISTANCES[query > DISTANCES], [query]))
+    x = fire_inputs(t, query, c=C, threshold=threshold, later="zero", eps=0.0)
+    return np.stack((t, curve(x)), -1)
+
+
+def middle_of(query: int, threshold: int) -> float:
+    """The distance at which the network reads 1/2."""
+    return float((np.sqrt(C * max(query, threshold) + 1) - 1) / C)
+
+
+def _points(query: int, threshold: int) -> str:
+    rounded = np.floor(1e4 * drawn(query, threshold) + 0.5) / 1e4
+    return "L".join(f"{t:.0f},{b:.4f}" for t, b in rounded)
+
+
+def _said(query: int, threshold: int) -> str:
+    what = (
+        "sees the curve as a query at the threshold does"
+        if query <= threshold
+        else "sees the curve stretched"
+    )
+    return (
+        f"A query at {query:,} with the threshold {threshold} {what}; the curve's "
+        f"middle is at distance {middle_of(query, threshold):.0f}."
+    )

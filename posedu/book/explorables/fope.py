@@ -1,0 +1,83 @@
+"""A pair that carries several waves, as FoPE's: its hand, and one offset's score."""
+
+import numpy as np
+from jaxtyping import Complex
+
+from posedu.book.explorables.frame import Explorable, Slider, explorable
+from posedu.book.figures import INKS
+from posedu.numpy.rotary import fope_table
+
+Array = np.ndarray
+
+LONGEST = 40  # the last place, and the training length
+STEP = 0.25  # from point to point of the curves
+WEIGHTS = (1.0, 0.3, 0.0)  # what is drawn where scripts do not run
+BASE = 10  # two pairs, of frequencies 1 and 0.316
+HAND, SCORE = INKS[:2]
+
+
+def fope_explorable() -> Explorable:
+    """Draw the hand of one pair of FoPE's and the score of neighbors, at all places.
+
+    The numbers are those of :func:`posedu.numpy.rotary.fope_table` for d = 4 and base
+    10, where the first pair carries its own wave, the second pair's, and its own
+    turning back.
+    """
+    at = np.arange(0, LONGEST + STEP, STEP)
+    most = sum(WEIGHTS)
+    here, there = hands(at) / most, hands(at + 1) / most
+    scores = (there * here.conj()).real
+    low, high = (
+        f"{value:.2f}".replace("-", "−") for value in (scores.min(), scores.max())
+    )
+    circle = "L".join(f"{z.real:.3f},{z.imag:.3f}" for z in here)
+    curve = "L".join(f"{x:g},{score:.3f}" for x, score in zip(at, scores, strict=True))
+    wide = 200 / LONGEST
+    picture = f"""
+<svg viewBox="0 0 400 180" font-size="15" role="img"
+ style="max-width:32rem;margin:auto"
+ aria-label="On the left the way of the pair's hand; on the right the score of two
+ neighbors against their place">
+<g transform="translate(78,80) scale(66,-66)">
+<path d="M-1,0H1M0,-1V1" stroke="currentColor" stroke-opacity="0.3"/>
+<circle r="1" stroke="currentColor" stroke-opacity="0.3"/>
+<path class="hand" d="M{circle}" stroke="{HAND}" style="stroke-width:1.5"/></g>
+<text x="78" y="173">the hand</text>
+<text x="172" y="19">1</text><text x="172" y="85">0</text>
+<text x="170" y="151">−1</text>
+<g transform="translate(184,80) scale({wide:g},-66)">
+<path d="M0,-1H{LONGEST}M0,0H{LONGEST}M0,1H{LONGEST}M0,-1V1" stroke="currentColor"
+ stroke-opacity="0.3"/>
+<path class="scores" d="M{curve}" stroke="{SCORE}" style="stroke-width:2"/></g>
+<text x="284" y="173">score along places 0–{LONGEST}</text>
+</svg>"""
+    return explorable(
+        "fope",
+        picture,
+        (
+            Slider("own", "its own wave", 0, 1, WEIGHTS[0], 0.1, f"{WEIGHTS[0]:.1f}"),
+            Slider("other", "another's", 0, 1, WEIGHTS[1], 0.1, f"{WEIGHTS[1]:.1f}"),
+            Slider("back", "turning back", 0, 1, WEIGHTS[2], 0.1, f"{WEIGHTS[2]:.1f}"),
+        ),
+        said=f"2 waves: the score of two neighbors runs from {low} to {high} along "
+        "the places. It is not relative.",
+        caption="One wave draws a circle, and two neighbors score alike wherever they "
+        "are: a level line, a relative score. That holds for any one wave. Two or more "
+        "waves change the hand's length on the way, and the score with it. Both are "
+        "drawn over the largest that these weights allow.",
+    )
+
+
+def hands(at: np.ndarray) -> Complex[Array, "places"]:
+    """C + iS of the first pair, with the weights that are drawn first."""
+    own, other, back = WEIGHTS
+    cos, sin = fope_table(
+        at,
+        4,
+        cos_coefficients=np.array([[own + back], [other]]),
+        sin_coefficients=np.array([[own - back], [other]]),
+        length=LONGEST,
+        base=BASE,
+        padding="identity",
+    )
+    return cos[:, 0] + 1j * sin[:, 0]

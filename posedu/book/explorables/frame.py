@@ -1,0 +1,152 @@
+"""What all explorables share: the frame of picture, controls, summary and caption."""
+
+import html
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class Slider:
+    """A range of numbers; ``shown`` is how its first ``value`` is written."""
+
+    name: str
+    label: str
+    low: float
+    high: float
+    value: float
+    step: float = 1
+    shown: str = ""
+
+    def __str__(self) -> str:
+        shown = self.shown or f"{self.value:g}"
+        return f"""<div class="control"><label><span>{self.label}</span>
+<input type="range" name="{self.name}" min="{self.low:g}" max="{self.high:g}"
+ value="{self.value:.12g}" step="{self.step:g}" aria-valuetext="{shown}"
+ autocomplete="off"></label>
+<output class="{self.name}" aria-live="off">{shown}</output></div>"""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One of several options, the first of which is drawn where scripts do not run."""
+
+    name: str
+    label: str
+    options: Mapping[str, str]
+
+    def __str__(self) -> str:
+        options = "".join(
+            f'<option value="{value}">{text}</option>'
+            for value, text in self.options.items()
+        )
+        return f"""<div class="control"><label><span>{self.label}</span>
+<select name="{self.name}" autocomplete="off">{options}</select></label></div>"""
+
+
+@dataclass(frozen=True)
+class Text:
+    """Room for text of several lines, written or pasted."""
+
+    name: str
+    label: str
+    value: str
+
+    def __str__(self) -> str:
+        return f"""<div class="control"><label><span>{self.label}</span>
+<textarea name="{self.name}" rows="9" spellcheck="false" autocomplete="off"
+ autocapitalize="off">{html.escape(self.value)}</textarea></label></div>"""
+
+
+@dataclass(frozen=True)
+class Reveal:
+    """A button that shows what the reader has predicted; pressed again, it hides it."""
+
+    name: str
+    label: str
+
+    def __str__(self) -> str:
+        return f"""<div class="control"><button type="button" name="{self.name}"
+ aria-pressed="false">{self.label}</button></div>"""
+
+
+@dataclass(frozen=True)
+class Switch:
+    """A button that stays pressed until it is pressed again; several share a line."""
+
+    name: str
+    label: str
+    on: bool = False
+
+    def __str__(self) -> str:
+        return f"""<div class="switch"><button type="button" name="{self.name}"
+ aria-pressed="{str(self.on).lower()}">{self.label}</button></div>"""
+
+
+@dataclass(frozen=True)
+class Explorable:
+    """A figure with controls: one HTML fragment that asks for nothing outside it."""
+
+    html: str = field(repr=False)
+
+    def _repr_html_(self) -> str:
+        return self.html
+
+
+def explorable(
+    name: str,
+    picture: str,
+    controls: Sequence[Slider | Choice | Text | Reveal | Switch],
+    *,
+    said: str,
+    caption: str,
+    numbers: Any = None,
+    script: str = "",
+    below: str = "",
+) -> Explorable:
+    """Frame a picture, with ``name.js`` beside this file to redraw it.
+
+    Parameters
+    ----------
+    name
+        Of the script, which calls ``posedu.live(name, start)``; see ``frame.js``.
+    picture
+        SVG and HTML of the still picture.
+    controls
+        In the order in which the keyboard reaches them.
+    said
+        What the still picture shows, in a sentence or two; the script keeps it true.
+    caption
+        What the figure claims.
+    numbers
+        From the reference implementation, for the script: whatever JSON can hold.
+    script
+        In place of ``name.js``.
+    below
+        SVG and HTML that come after the controls and what is said.
+    """
+    script = script or _read(f"{name}.js")
+    given = "" if numbers is None else html.escape(json.dumps(numbers), quote=True)
+    return Explorable(f"""<style>
+{_read("frame.css")}</style><figure class="posedu-explorable" data-name="{name}"
+ data-numbers="{given}">
+{picture}
+<div class="controls" hidden>
+{"".join(map(str, controls))}
+</div>
+<p class="summary" aria-live="polite">{said}</p>
+{below}
+<p class="still">This picture stands still; where scripts run, it answers to you.</p>
+<figcaption>{caption}</figcaption>
+</figure><script>
+{_read("frame.js")}{script}</script>""")
+
+
+@cache
+def _read(file: str) -> str:
+    return (HERE / file).read_text(encoding="utf-8")

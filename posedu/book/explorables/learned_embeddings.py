@@ -1,0 +1,113 @@
+"""How one row of a table looks beside all others: random ones, and sinusoids."""
+
+import math
+
+import numpy as np
+from jaxtyping import Float
+
+from posedu.book.explorables.frame import Choice, Explorable, Slider, Switch, explorable
+from posedu.book.figures import INKS
+from posedu.numpy.absolute import random_table, sinusoidal
+
+Array = np.ndarray
+
+LENGTH, MOST = 48, 128
+POWER, ROW = 5, 20  # what is drawn where scripts do not run
+CHANCE = 0.01
+TENTHS = random_table(LENGTH, MOST, std=10.0, seed=0).round().clip(-30, 30).astype(int)
+ORDER = np.random.default_rng(1).permutation(LENGTH)
+
+
+def learned_embeddings_explorable() -> Explorable:
+    """Draw the cosines of one row with all rows of its table, and the bound for them.
+
+    Rows are the first features of what
+    :func:`posedu.numpy.absolute.random_table` drew, or those of
+    :func:`posedu.numpy.absolute.sinusoidal`, in order or shuffled.
+    """
+    found = cosines("random", 2**POWER, ROW, shuffled=False)
+    limit = bound(2**POWER)
+    picture = f"""
+<svg class="plot" viewBox="0 0 400 250" role="img" aria-label="A stem for each position:
+ the cosine of its row with the row of the chosen position, between minus one and one;
+ a band around 0 is the bound for random rows">
+<text x="215" y="18">cosine with the row of the chosen position</text>
+<text x="40" y="40" style="text-anchor:end">1</text>
+<text x="40" y="130" style="text-anchor:end">0</text>
+<text x="40" y="220" style="text-anchor:end">−1</text>
+<text x="54" y="244">0</text><text x="215" y="244">position</text>
+<text x="376" y="244">{LENGTH - 1}</text>
+<g transform="translate(54,125) scale({322 / (LENGTH - 1):.4f},-90)">
+<path class="band" d="{band(limit)}" fill="{INKS[1]}" fill-opacity="0.18"
+ stroke="none"/>
+<path d="M-0.5,0H{LENGTH - 0.5}" stroke="currentColor" stroke-opacity="0.3"/>
+<path class="stems" d="{stems(found)}" stroke="{INKS[0]}" style="stroke-width:3"/>
+</g>
+</svg>
+<p><span style="white-space:nowrap"><span aria-hidden="true"
+ style="color:{INKS[0]}">┃</span> cosine</span> ·
+ <span style="white-space:nowrap"><span aria-hidden="true"
+ style="color:{INKS[1]}">▒</span> all others</span> of 99 random tables in 100</p>"""
+    return explorable(
+        "learned_embeddings",
+        picture,
+        (
+            Choice("kind", "rows", {"random": "random", "sinusoidal": "sinusoidal"}),
+            Slider("row", "chosen position", 0, LENGTH - 1, ROW, 1, f"{ROW}"),
+            Slider("power", "features d", 2, 7, POWER, 1, f"{2**POWER}"),
+            Switch("shuffled", "shuffle the rows"),
+        ),
+        said=said(found, ROW, limit),
+        caption="Random rows are nearly orthogonal, the more so the more features they "
+        "have, and neighbors look like strangers: shuffled they look as before. "
+        "Sinusoids have a hill around the chosen position; shuffling takes it apart.",
+        numbers={"table": letters(), "order": ORDER.tolist()},
+    )
+
+
+def cosines(
+    kind: str, d: int, row: int, *, shuffled: bool
+) -> Float[Array, "positions"]:
+    """Of the row at one position with the rows at all of them."""
+    if kind == "random":
+        table = TENTHS[:, :d] / 10
+    else:
+        table = sinusoidal(np.arange(LENGTH), d, layout="interleaved")
+    if shuffled:
+        table = table[ORDER]
+    unit = table / np.linalg.norm(table, axis=1, keepdims=True)
+    return np.asarray(unit @ unit[row])
+
+
+def letters() -> list[str]:
+    """A letter for each tenth of the table: "^" is 0, the one before it −1/10."""
+    return ["".join(chr(ord("^") + n) for n in row) for row in TENTHS]
+
+
+def bound(d: int) -> float:
+    """What no cosine of the other rows with one exceeds in 99 random tables of 100.
+
+    2 (n − 1) exp(−d ε²/2) = 1/100, and 1 at most. See ``eq-tables-cap``.
+    """
+    return min(1.0, math.sqrt(2 * math.log(2 * (LENGTH - 1) / CHANCE) / d))
+
+
+def stems(found: Float[Array, "positions"]) -> str:
+    """A line from 0 to each cosine."""
+    return "".join(f"M{n},0V{c:.4f}" for n, c in enumerate(found))
+
+
+def band(limit: float) -> str:
+    """From −ε to ε."""
+    return f"M-0.5,{-limit:.4f}H{LENGTH - 0.5}V{limit:.4f}H-0.5Z"
+
+
+def said(found: Float[Array, "positions"], row: int, limit: float) -> str:
+    """The largest cosine of another row, in size, and where it is."""
+    others = np.abs(found)
+    others[row] = -1
+    at = int(np.argmax(np.round(others, 9)))
+    return (
+        f"Of all other rows the one at {at} is least orthogonal to that at {row}: "
+        f"|cosine| {others[at]:.2f}; the bound for random rows is {limit:.2f}."
+    )

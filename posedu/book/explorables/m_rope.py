@@ -1,0 +1,95 @@
+"""Whose wavelengths are whose: pairs shared out among time, rows and columns."""
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+
+from posedu.book.explorables.frame import Choice, Explorable, Slider, explorable
+from posedu.book.figures import INKS
+from posedu.numpy.frequencies import wavelengths
+from posedu.numpy.rotary import m_rope_axes
+
+D, BASE = 128, 1e6
+LOW, HIGH, AT = 2, 22, 6  # a span, in doublings
+WIDTH = 16  # of a doubling
+MODELS: Mapping[str, tuple[str, tuple[int, int, int]]] = {
+    "contiguous": ("contiguous, 16 + 24 + 24 (Qwen2-VL)", (16, 24, 24)),
+    "strided": ("strided, 24 + 20 + 20 (Qwen3-VL)", (24, 20, 20)),
+    "alternating": ("alternating, 20 + 22 + 22 (ERNIE 4.5-VL)", (20, 22, 22)),
+}
+AXES = ("time", "rows", "columns")
+
+
+def m_rope_explorable() -> Explorable:
+    """Draw each pair's wavelength in the line of its axis, as three models share them.
+
+    Axes are those of :func:`posedu.numpy.rotary.m_rope_axes`; d = 128 and the base
+    1,000,000 for all three.
+    """
+    first = next(iter(MODELS))
+    lines = "".join(
+        f'<text x="58" y="{31 + 44 * k}" style="text-anchor:end">{name}</text>'
+        f'<g transform="translate(66,{12 + 44 * k})">'
+        f'<path d="M0,30H{WIDTH * 21}" stroke="currentColor" stroke-opacity="0.2"/>'
+        f'<path class="turned{k}" d="{ticks(first, k, AT, True)}" stroke="{INKS[k]}"'
+        ' style="stroke-width:3"/>'
+        f'<path class="rest{k}" d="{ticks(first, k, AT, False)}" stroke="currentColor"'
+        ' stroke-opacity="0.5"/></g>'
+        for k, name in enumerate(AXES)
+    )
+    marks = "".join(
+        f'<text x="{66 + WIDTH * (n - LOW)}" y="160">{2**n:,}</text>'
+        for n in (4, 9, 14, 19)
+    )
+    picture = f"""
+<svg class="plot" viewBox="-8 0 424 184" role="img" aria-label="Three lines, of time,
+ rows and columns, with a tick at the wavelength of each pair, and a mark at the span">
+{lines}{marks}<text x="234" y="180">wavelength, in steps</text>
+<path class="mark" d="{mark(AT)}" stroke="currentColor" stroke-dasharray="4 4"/>
+</svg>
+<p>Colored: pairs that complete a turn within the span · <span
+ aria-hidden="true">┆</span> the span</p>"""
+    return explorable(
+        "m_rope",
+        picture,
+        (
+            Choice(
+                "model", "pairs", {name: text for name, (text, _) in MODELS.items()}
+            ),
+            Slider("span", "steps", LOW, HIGH, AT, 1, f"{2**AT:,}"),
+        ),
+        said=said(first, AT),
+        caption="Every tick is a pair of one head. In contiguous order an axis has one "
+        "part of the wavelengths; in the strided one all axes have all parts, but for "
+        "the slowest pairs, which time has alone.",
+    )
+
+
+def of_axis(model: str, axis: int) -> np.ndarray:
+    """The wavelengths of an axis."""
+    owner = m_rope_axes(MODELS[model][1], order=model)
+    return wavelengths(D, base=BASE)[owner == axis]
+
+
+def ticks(model: str, axis: int, span: int, turned: bool) -> str:
+    """A tick at each wavelength that does, or does not, fit into the span."""
+    own = of_axis(model, axis)
+    own = own[(own <= 2**span) == turned]
+    places = (WIDTH * (math.log2(wave) - LOW) for wave in own)
+    return "".join(f"M{x:.2f},8V30" for x in places)
+
+
+def mark(span: int) -> str:
+    """A line at the span."""
+    return f"M{66 + WIDTH * (span - LOW)},8V146"
+
+
+def said(model: str, span: int) -> str:
+    """How many pairs of each axis complete a turn, in a sentence."""
+    counts = []
+    for axis, name in enumerate(AXES):
+        own = of_axis(model, axis)
+        counts.append(f"{(own <= 2**span).sum()} of {len(own)} pairs of {name}")
+    time, rows, columns = counts
+    return f"Over {2**span:,} steps {time}, {rows} and {columns} complete a turn."

@@ -1,0 +1,97 @@
+"""One marked key among ever more others: its weight is a ruler of the position."""
+
+import numpy as np
+from jaxtyping import Float
+
+from posedu.book.explorables.frame import Explorable, Slider, explorable
+from posedu.book.figures import INKS
+from posedu.numpy.attention import softmax
+
+Array = np.ndarray
+
+DOUBLINGS = 13  # the longest row: 2¹³ keys beside the marked one
+GAP = 4.0  # by how much the marked key's logit is above the others'
+FACTOR, AT = 1.0, 6  # what is drawn where scripts do not run
+WIDTH = 26  # of a doubling
+
+
+def nope_explorable() -> Explorable:
+    """Draw the weight of a marked key over the number of others, for a factor.
+
+    Weights are those of :func:`posedu.numpy.attention.softmax`; the factor multiplies
+    the logits, as that of :func:`posedu.numpy.nope.nope` does.
+    """
+    others = 2**AT
+    weight = weight_of(others, FACTOR)
+    marks = "".join(
+        f'<text x="{46 + WIDTH * n}" y="176">{2**n:,}</text>'
+        for n in range(0, DOUBLINGS, 3)
+    )
+    half = half_at(FACTOR)
+    picture = f"""
+<svg class="plot" viewBox="0 0 400 204" role="img" aria-label="The weight of one key
+ over the number of other keys, which doubles from mark to mark: a curve that falls from
+ one to zero, and a paler one that falls sooner, that of equal logits">
+{marks}<text x="215" y="198">other keys</text>
+<text x="36" y="26" style="text-anchor:end">1</text>
+<text x="36" y="92" style="text-anchor:end">½</text>
+<text x="36" y="158" style="text-anchor:end">0</text>
+<g transform="translate(46,154) scale({WIDTH},-132)">
+<path d="M0,0H{DOUBLINGS}M0,0.5H{DOUBLINGS}M0,0V1" stroke="currentColor"
+ stroke-opacity="0.3"/>
+<path class="equal" d="{_path(0.0)}" stroke="currentColor"
+ style="stroke-width:2" stroke-dasharray="5 4"/>
+<path class="half" d="M{half:.3f},0V0.5" stroke="{INKS[1]}" style="stroke-width:2"/>
+<path class="weight" d="{_path(FACTOR)}" stroke="{INKS[0]}" style="stroke-width:2"/>
+<path class="here" d="M{AT},{weight:.4f}h.001" stroke="{INKS[0]}"
+ style="stroke-width:9;stroke-linecap:round"/>
+</g>
+</svg>
+<p><span style="white-space:nowrap"><span aria-hidden="true"
+ style="color:{INKS[0]}">━</span> the marked key</span> ·
+ <span style="white-space:nowrap"><span aria-hidden="true">┄</span> if all logits were
+ equal</span> · <span style="white-space:nowrap"><span aria-hidden="true"
+ style="color:{INKS[1]}">━</span> half of the weight:</span> <output class="unit"
+ aria-live="off">{2**half:,.0f}</output> other keys</p>"""
+    return explorable(
+        "nope",
+        picture,
+        (
+            Slider("factor", "factor", 0, 2, FACTOR, 0.05, f"{FACTOR:.2f}"),
+            Slider("others", "other keys", 0, DOUBLINGS, AT, 1, f"{others:,}"),
+        ),
+        said=_said(others, FACTOR),
+        caption="One key's logit is 4 above all others', times the factor. Its weight "
+        "tells how many others there are, finest near the number at which it is one "
+        "half; a larger factor moves that number to the right.",
+    )
+
+
+def weight_of(others: int, factor: float) -> float:
+    """The weight of the marked key beside so many others."""
+    logits = np.zeros(others + 1)
+    logits[0] = GAP
+    return float(softmax(factor * logits)[0])
+
+
+def half_at(factor: float) -> float:
+    """After how many doublings the weight is one half."""
+    return factor * GAP / np.log(2)
+
+
+def drawn(factor: float) -> Float[Array, "points 2"]:
+    """Doublings, and the weight after each quarter of one, as keys are whole."""
+    others = np.unique(np.round(2 ** (np.arange(4 * DOUBLINGS + 1) / 4)).astype(int))
+    return np.array([(np.log2(n), weight_of(int(n), factor)) for n in others])
+
+
+def _path(factor: float) -> str:
+    return "M" + "L".join(f"{x:.3f},{w:.4f}" for x, w in drawn(factor))
+
+
+def _said(others: int, factor: float) -> str:
+    weight = 100 * weight_of(others, factor)
+    return (
+        f"With the factor {factor:.2f} the marked key has {weight:.1f} % of the weight "
+        f"among {others:,} others."
+    )

@@ -1,0 +1,315 @@
+"""One visual style, and the pictures that every chapter draws.
+
+Each function returns a :class:`Figure`; as the last expression of a cell it shows an
+inline SVG whose ink is the page's text color, so that one picture serves the light and
+the dark theme. A caption, which states the figure's claim, and an alternative text,
+which says what is seen, are required.
+"""
+
+import html
+import io
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import matplotlib as mpl
+import numpy as np
+from jaxtyping import Float, Num
+from matplotlib.figure import Figure as Canvas
+
+from posedu._result_table import Table
+
+Array = np.ndarray
+
+# Okabe and Ito's colors, without black and yellow: distinct for every kind of color
+# vision; the last three darkened, so that all are legible on white and on near-black.
+# Pages that define --posedu-0 … --posedu-5, as the book does in the dark, have brighter
+# ones there.
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#c0639b", "#2b93d1", "#b97a00")
+INKS = tuple(f"var(--posedu-{n}, {color})" for n, color in enumerate(COLOURS))
+DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 3)))
+DIVERGING = "RdBu_r"
+NO_FORMATS: Mapping[str, str] = MappingProxyType({})
+DIALS_IN_A_ROW = 3  # as many as stay legible on a phone
+
+_INK = "#010203"  # stands for the page's text color while matplotlib draws
+_STYLE = {
+    "axes.edgecolor": _INK,
+    "axes.facecolor": "none",
+    "axes.grid": True,
+    "axes.labelcolor": _INK,
+    "axes.prop_cycle": mpl.cycler(color=COLOURS, linestyle=DASHES),
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "axes.titlecolor": _INK,
+    "figure.facecolor": "none",
+    "figure.figsize": (5.6, 3.2),
+    "figure.constrained_layout.use": True,
+    "font.size": 11.5,
+    "grid.alpha": 0.2,
+    "grid.color": _INK,
+    "legend.frameon": False,
+    "legend.labelcolor": _INK,
+    "lines.linewidth": 1.8,
+    "svg.hashsalt": "posedu",
+    "text.color": _INK,
+    "xtick.color": _INK,
+    "ytick.color": _INK,
+}
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A drawn figure with its caption and alternative text."""
+
+    svg: str
+    caption: str
+    alt: str
+
+    def _repr_html_(self) -> str:
+        return (
+            '<figure class="posedu-figure">'
+            f"{self.svg}<figcaption>{html.escape(self.caption)}</figcaption></figure>"
+        )
+
+
+def canvas(rows: int = 1, columns: int = 1, **options) -> tuple[Canvas, Array]:
+    """A figure in the book's style and its axes, to draw on and give to :func:`finish`.
+
+    ``options`` go to ``subplots``; ``figsize`` is in inches.
+    """
+    with mpl.rc_context(_STYLE):
+        figure = Canvas(figsize=options.pop("figsize", None))
+        axes = figure.subplots(rows, columns, squeeze=False, **options)
+    return figure, axes
+
+
+def finish(figure: Canvas, *, caption: str, alt: str) -> Figure:
+    """Turn a drawn canvas into a :class:`Figure`.
+
+    Raises
+    ------
+    ValueError
+        Without a caption or an alternative text.
+    """
+    if not caption.strip() or not alt.strip():
+        raise ValueError("a figure needs a caption and an alternative text")
+    _ink(figure)
+    buffer = io.StringIO()
+    with mpl.rc_context(_STYLE):
+        figure.savefig(buffer, format="svg", metadata={"Date": None})
+    svg = buffer.getvalue()
+    svg = svg[svg.index("<svg") :].replace(_INK, "currentColor")
+    for color, ink in zip(COLOURS, INKS, strict=True):
+        svg = svg.replace(color, ink)
+    label = html.escape(alt, quote=True)
+    svg = re.sub(
+        r'<svg (.*?)width="[\d.]+pt" height="[\d.]+pt"',
+        rf'<svg role="img" aria-label="{label}" \1',
+        svg,
+        count=1,
+        flags=re.S,
+    )
+    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.S)
+    return Figure(svg, caption, alt)
+
+
+def _ink(figure: Canvas) -> None:
+    """Give legends and words drawn outside the style the book's style after all."""
+    for legend in figure.findobj(mpl.legend.Legend):
+        legend.set_frame_on(False)
+    for words in figure.findobj(mpl.text.Text):
+        if mpl.colors.same_color(words.get_color(), "black"):
+            words.set_color(_INK)
+
+
+@dataclass(frozen=True)
+class _Columns(Table):
+    """Columns of cells that are text already."""
+
+    text: str
+    columns: Mapping[str, Sequence[str]]
+    wrapped: frozenset[str] = frozenset()
+
+    def words(self) -> frozenset[str]:
+        return self.wrapped
+
+    def caption(self) -> str:
+        return self.text
+
+    def rows(self) -> Iterator[tuple[str, ...]]:
+        yield tuple(self.columns)
+        yield from zip(*self.columns.values(), strict=True)
+
+
+def table(
+    columns: Mapping[str, Sequence[object]],
+    *,
+    caption: str,
+    formats: Mapping[str, str] = NO_FORMATS,
+    words: Collection[str] = (),
+) -> Table:
+    """Results as a table: a caption that states what they say, and named columns.
+
+    ``formats`` has for a column what Python's ``format`` takes, such as ``".2f"``;
+    ``words`` names columns of words, which may be broken into lines where numbers stand
+    in one.
+
+    Raises
+    ------
+    ValueError
+        Without a caption or columns, for columns of unequal lengths, or for a format
+        or words of a column that there is not.
+    """
+    lengths = {name: len(cells) for name, cells in columns.items()}
+    if not caption.strip() or len(set(lengths.values())) != 1:
+        raise ValueError(
+            f"a table needs a caption and columns of one length, got {lengths}"
+        )
+    if unknown := [*(formats.keys() - columns.keys())]:
+        raise ValueError(f"formats for {unknown}, which are not among {[*columns]}")
+    if unknown := [*({*words} - columns.keys())]:
+        raise ValueError(f"words in {unknown}, which are not among {[*columns]}")
+    cells = {
+        name: [format(cell, formats.get(name, "")) for cell in values]
+        for name, values in columns.items()
+    }
+    return _Columns(caption, cells, frozenset(words))
+
+
+def curves(
+    x: Num[Array, "points"],
+    lines: Mapping[str, Float[Array, "points"]],
+    *,
+    x_label: str,
+    y_label: str,
+    caption: str,
+    alt: str,
+    x_scale: str = "linear",
+    y_scale: str = "linear",
+) -> Figure:
+    """Draw several named curves over one abscissa, told apart by color and dash."""
+    with mpl.rc_context(_STYLE):
+        figure, ((axes,),) = canvas()
+        for name, y in lines.items():
+            axes.plot(x, y, label=name)
+        axes.set(xlabel=x_label, ylabel=y_label, xscale=x_scale, yscale=y_scale)
+        for axis, scale in ((axes.xaxis, x_scale), (axes.yaxis, y_scale)):
+            low, high = axis.get_view_interval()
+            if scale == "log" and high >= 10 * low:
+                axis.set_minor_formatter(mpl.ticker.NullFormatter())
+        if len(lines) > 1:
+            _legend(figure, axes, "outside upper center", columns=2)
+        return finish(figure, caption=caption, alt=alt)
+
+
+def _legend(figure: Canvas, axes: mpl.axes.Axes, place: str, columns: int) -> None:
+    """Name what is on the axes, in as many of the columns as fit into the figure."""
+    named = axes.get_legend_handles_labels()
+    for ncols in range(columns, 0, -1):
+        legend = figure.legend(*named, loc=place, ncols=ncols, columnspacing=1.2)
+        if ncols == 1 or legend.get_window_extent().width <= figure.bbox.width:
+            return
+        legend.remove()
+
+
+def image(
+    table: Float[Array, "rows columns"],
+    *,
+    x_label: str,
+    y_label: str,
+    caption: str,
+    alt: str,
+    value_label: str = "value",
+) -> Figure:
+    """Draw a signed table as an image, white at 0, rows downwards, NaN hatched."""
+    with mpl.rc_context(_STYLE):
+        figure, ((axes,),) = canvas()
+        limit = float(np.abs(np.nan_to_num(table)).max()) or 1.0
+        picture = heat_map(
+            axes, table, cmap=DIVERGING, vmin=-limit, vmax=limit, aspect="auto"
+        )
+        axes.set(xlabel=x_label, ylabel=y_label)
+        figure.colorbar(picture, label=value_label)
+        return finish(figure, caption=caption, alt=alt)
+
+
+def heat_map(
+    axes: mpl.axes.Axes, table: Float[Array, "rows columns"], **options
+) -> mpl.image.AxesImage:
+    """Draw a table on axes, rows downwards; what is masked, NaN, is hatched.
+
+    No color of a scale is left for it: black beside a bright zero reads as a value.
+    ``options`` go to ``imshow``.
+    """
+    axes.grid(False)
+    picture = axes.imshow(table, interpolation="nearest", **options)
+    i, j = np.nonzero(np.isnan(table))
+    hatch = {"color": _INK, "alpha": 0.35, "linewidth": 1, "linestyle": "-"}
+    axes.autoscale(False)
+    axes.plot([j - 0.5, j + 0.5], [i + 0.5, i - 0.5], **hatch)
+    return picture
+
+
+def around_a_query(
+    columns: Mapping[str, Sequence[Float[Array, "_ _"]]],
+    rows: Sequence[str],
+    *,
+    caption: str,
+    alt: str,
+) -> Figure:
+    """Draw scores with keys at every offset from a query, the dot, as small maps.
+
+    White is 0, and the maps of a column have one scale; ``rows`` are their names.
+    """
+    figure, axes = canvas(
+        len(rows), len(columns), figsize=(5.6, 1.1 * len(rows) + 0.3), sharey=True
+    )
+    for column, (title, pictures) in zip(axes.T, columns.items(), strict=True):
+        limit = float(np.abs(pictures).max()) or 1.0
+        for panel, picture in zip(column, pictures, strict=True):
+            height, width = picture.shape
+            extent = (-width / 2, width / 2, height / 2, -height / 2)
+            heat_map(
+                panel, picture, cmap=DIVERGING, vmin=-limit, vmax=limit, extent=extent
+            )
+            panel.plot(0, 0, "o", color="white", markeredgecolor="#111111", ms=6)
+            panel.set(xticks=[], yticks=[])
+        column[0].set_title(title, fontsize=11)
+    for panel, name in zip(axes[:, 0], rows, strict=True):
+        panel.set_ylabel(name)
+    return finish(figure, caption=caption, alt=alt)
+
+
+def hands(
+    angles: Float[Array, "panels pairs"],
+    titles: Sequence[str],
+    *,
+    caption: str,
+    alt: str,
+) -> Figure:
+    """Draw each pair of features as the hand of a clock, one panel a position.
+
+    Angles are in radians, counter-clockwise from the right; the slower a pair, the
+    shorter its hand.
+    """
+    with mpl.rc_context(_STYLE):
+        rows = -(-len(titles) // DIALS_IN_A_ROW)
+        columns = min(len(titles), DIALS_IN_A_ROW)
+        size = (1.5 * columns, 1.65 * rows + 0.4)
+        figure, axes = canvas(rows, columns, figsize=size)
+        pairs = angles.shape[1]
+        lengths = np.linspace(1.0, 0.45, pairs)
+        for panel in axes.flat:
+            panel.set_axis_off()
+        panels = axes.ravel()[: len(titles)]
+        for panel, title, row in zip(panels, titles, angles, strict=True):
+            circle = mpl.patches.Circle((0, 0), 1, fill=False, color=_INK, alpha=0.4)
+            panel.add_patch(circle)
+            for p, (angle, length) in enumerate(zip(row, lengths, strict=True)):
+                tip = length * np.cos(angle), length * np.sin(angle)
+                panel.plot([0, tip[0]], [0, tip[1]], label=f"pair {p}")
+            panel.set(xlim=(-1.1, 1.1), ylim=(-1.1, 1.1), aspect="equal", title=title)
+        _legend(figure, axes[0][0], "outside lower center", columns=pairs)
+        return finish(figure, caption=caption, alt=alt)

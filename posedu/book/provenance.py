@@ -1,0 +1,107 @@
+"""On what a result was made: what a reader needs in order to judge or repeat it."""
+
+import json
+import os
+import platform
+import re
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, distribution, version
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+import torch
+from posedu import __version__
+
+KEPT_MEMORY = MappingProxyType(
+    {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": "100000000000"}
+)
+"""Environment in which glibc keeps freed memory; read once, as a process starts."""
+
+
+def provenance(
+    device: torch.device, seed: int, libraries: Sequence[str] = ()
+) -> dict[str, Any]:
+    """Date, device, threads, memory, seed, commit and versions."""
+    return {
+        "date": datetime.now(UTC).date().isoformat(),
+        "device": _device_name(device),
+        "threads": torch.get_num_threads(),
+        "memory": "kept" if keeps_memory() else "system",
+        "seed": seed,
+        "commit": commit(),
+        "versions": {
+            "python": platform.python_version(),
+            "posedu": __version__,
+            "torch": torch.__version__,
+            "numpy": np.__version__,
+            **{library: version(library) for library in libraries},
+        },
+    }
+
+
+def same_making(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether two results were made alike, be it on different days."""
+    return one | {"date": None} == other | {"date": None}
+
+
+def file_label(device: torch.device) -> str:
+    """What a file of results on this device ends in: ``cpu``, or the device's name."""
+    if device.type == "cpu":
+        return "cpu"
+    return re.sub(r"[^a-z0-9]+", "-", _device_name(device).lower()).strip("-")
+
+
+def keep_memory() -> None:
+    """Start this process anew with :data:`KEPT_MEMORY`, unless it has it."""
+    if not keeps_memory():
+        os.execve(sys.executable, sys.orig_argv, os.environ | KEPT_MEMORY)
+
+
+def keeps_memory() -> bool:
+    """Whether this process keeps freed memory, see :data:`KEPT_MEMORY`."""
+    return all(os.environ.get(name) == value for name, value in KEPT_MEMORY.items())
+
+
+def _device_name(device: torch.device) -> str:
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    cpuinfo = Path("/proc/cpuinfo")
+    lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
+    models = [line.partition(":")[2].strip() for line in lines if "model name" in line]
+    return models[0] if models else platform.machine()
+
+
+def commit() -> str | None:
+    """The commit that the package is at, with "+" if its files were changed since."""
+    return _installed_commit() or _checked_out_commit()
+
+
+def _installed_commit() -> str | None:
+    """What the installer wrote down, if it took the package from a repository."""
+    try:
+        origin = distribution("posedu").read_text("direct_url.json")
+    except PackageNotFoundError:
+        return None
+    return json.loads(origin or "{}").get("vcs_info", {}).get("commit_id")
+
+
+def _checked_out_commit() -> str | None:
+    package = Path(__file__).parents[1]
+
+    def git(*arguments: str) -> str:
+        command = ["git", "-C", str(package), *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        return done.stdout.strip()
+
+    try:
+        git("ls-files", "--error-unmatch", "book/provenance.py")
+        changed = git("status", "--porcelain", "--", ".")
+        return git("rev-parse", "HEAD") + ("+" if changed else "")
+    except (OSError, subprocess.CalledProcessError):
+        return None

@@ -1,0 +1,55 @@
+r"""How long an encoding takes and how much memory, against the physical limit.
+
+An absolute time says little on a shared machine; a ratio to a limit measured in the
+same run survives. The limit of a rotation is a copy of the same bytes into a kept
+buffer, of an addition to the input likewise, and of anything inside attention the same
+attention without an encoding. Limit and candidates alternate, and each timed call
+follows an untimed one of its own, so that all find the caches alike.
+
+``python -m posedu.book.timing rope`` times a catalog entry and writes a result file;
+``--all`` times every entry, and ``--peers`` those that published libraries have, beside
+them. The book's files, on one thread, are remade by::
+
+    python -m posedu.book.timing --all --folder book/data
+    python -m posedu.book.timing rope --peers --folder book/data \
+        --lengths 2048 8192 --head-dims 64 128 --heads 16 --repeats 30
+    for name in t5 alibi shaw inkling transformer-xl deberta; do
+        python -m posedu.book.timing $name --peers --folder book/data --lengths 1024
+    done
+
+On a GPU ``python -m posedu.book.gpu`` times all of this.
+
+On a CPU the command keeps freed memory (``KEPT_MEMORY`` of :mod:`posedu.book.provenance`),
+else every tensor of 32 MiB is returned to the system and faulted in anew, which costs
+more than most of what is timed; a result says how it was. ``--system-memory`` leaves
+the allocator as it is.
+"""
+
+from posedu.book.timing.clock import alternate, kept_memory, peak_memory
+from posedu.book.timing.encodings import time_encoding
+from posedu.book.timing.growth import Growth, time_growth
+from posedu.book.timing.ratios import ratios, time_exponent
+from posedu.book.timing.results import Measurement, Spread, Timing, collect, compare
+from posedu.book.timing.routes import products_of_attention, time_routes
+from posedu.book.timing.timed_calls import compiled, copy_of, with_gradient
+
+__all__ = [
+    "Growth",
+    "Measurement",
+    "Spread",
+    "Timing",
+    "alternate",
+    "collect",
+    "compare",
+    "compiled",
+    "copy_of",
+    "kept_memory",
+    "peak_memory",
+    "products_of_attention",
+    "ratios",
+    "time_encoding",
+    "time_exponent",
+    "time_growth",
+    "time_routes",
+    "with_gradient",
+]

@@ -1,0 +1,91 @@
+"""The command ``python -m posedu.book.timing``."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from posedu.book.provenance import file_label, keep_memory
+from posedu.book.timing.encodings import time_encoding
+from posedu.book.timing.peers import PEERS
+from posedu.catalog import CATALOG
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m posedu.book.timing",
+        description="Time encodings against the physical limit, in one run.",
+    )
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("name", nargs="?", choices=CATALOG, help="a catalog entry")
+    what.add_argument(
+        "--all",
+        action="store_true",
+        help="every entry but those that were timed alike at this commit already",
+    )
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("--lengths", type=int, nargs="+", default=[512, 2048])
+    parser.add_argument("--head-dims", type=int, nargs="+", default=[64])
+    parser.add_argument("--heads", type=int, default=8)
+    dtypes = ("float64", "float32", "bfloat16", "float16")
+    parser.add_argument(
+        "--dtypes", nargs="+", choices=dtypes, default=["float32", "bfloat16"]
+    )
+    parser.add_argument("--repeats", type=int, default=9)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--folder", default=".", help="of the result files")
+    parser.add_argument(
+        "--system-memory",
+        action="store_true",
+        help="leave the allocator as it is (see the text of posedu.book.timing)",
+    )
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument("--compile", action="store_true", help="torch.compile it too")
+    how.add_argument(
+        "--peers",
+        action="store_true",
+        help=f"beside the published libraries; there are some for {', '.join(PEERS)}",
+    )
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Time catalog entries, print the tables, write a result file each."""
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    names = list(PEERS if options.peers else CATALOG) if options.all else [options.name]
+    if options.peers and names[0] not in PEERS:
+        parser.error(f"--peers is for {', '.join(PEERS)}, got {names[0]}")
+    device = torch.device(options.device)
+    if device.type == "cpu" and not options.system_memory:
+        keep_memory()
+    torch.set_num_threads(options.threads)
+    common = {
+        "lengths": options.lengths,
+        "head_dims": options.head_dims,
+        "dtypes": [getattr(torch, dtype) for dtype in options.dtypes],
+        "device": device,
+        "heads": options.heads,
+        "repeats": options.repeats,
+        "seed": options.seed,
+        "keep": options.all,
+    }
+    for name in names:
+        kind = "peers" if options.peers else "timing"
+        path = Path(options.folder) / f"{kind}-{name}-{file_label(device)}.json"
+        if options.peers:
+            result = PEERS[name](**common, save_to=path)
+        else:
+            result = time_encoding(
+                name, **common, compile=options.compile, save_to=path
+            )
+        print(f"{result}\nin {path}")
+        if not result.complete:
+            return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,92 @@
+"""Attention beside published libraries: who is ahead, by how much, and what it holds.
+
+From what :func:`posedu.book.timing.peers.time_attention` measured; all times are over those
+of attention without an encoding.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from posedu._result_table import Table
+from posedu.book.timing.results import Measurement, Timing
+from posedu.catalog import CATALOG
+
+ABSENT = "—"  # in place of what does not compile
+
+
+@dataclass(frozen=True)
+class Beside(Table):
+    """Every call at the longest length, with each dtype."""
+
+    stored: Timing
+
+    @property
+    def records(self) -> list[Measurement]:
+        """Those of the longest length, in the order of the measurement."""
+        longest = max(record.length for record in self.stored.records)
+        return self.stored.select(length=longest)
+
+    @property
+    def dtypes(self) -> list[str]:
+        """In the order of the measurement."""
+        return [*dict.fromkeys(record.dtype for record in self.records)]
+
+    def fastest(self, dtype: str) -> tuple[Measurement, Measurement | None]:
+        """Our fastest call and the libraries', if any was there."""
+        there = [record for record in self.records if record.dtype == dtype]
+        there.sort(key=lambda record: record.ratio.median)
+        ours = [record for record in there if _is_ours(record)]
+        theirs = [record for record in there if not _is_ours(record)]
+        return ours[0], theirs[0] if theirs else None
+
+    def verdict(self) -> str:
+        """Who is ahead with each dtype, by how much."""
+        said = "; ".join(map(self._verdict, self.dtypes))
+        return f"{CATALOG[self.stored.name].title}: {said}"
+
+    def _verdict(self, dtype: str) -> str:
+        ours, theirs = self.fastest(dtype)
+        text = f"in {dtype} ours takes {ours.ratio.median:.2f} ({ours.candidate})"
+        if theirs is None:
+            return f"{text}, and no library was there"
+        factor = theirs.ratio.median / ours.ratio.median
+        side = "ahead" if factor >= 1 else "behind"
+        return (
+            f"{text}, the fastest library {theirs.ratio.median:.2f} "
+            f"({theirs.candidate}): ours is {side} by a factor of "
+            f"{max(factor, 1 / factor):.2f}, with {ours.peak_bytes / 1e6:.1f} MB "
+            f"against {theirs.peak_bytes / 1e6:.1f}"
+        )
+
+    def caption(self) -> str:
+        """What was measured, on what, and what is missing."""
+        record, made = self.records[0], self.stored.made
+        text = (
+            f"{CATALOG[self.stored.name].title}, {record.task}, {made['heads']} heads, "
+            f"L = {record.length}, d = {record.d}, on {made['device']}, "
+            f"{made['threads']} thread(s), {made['date']}: time over that of attention "
+            "without an encoding, peak memory, and relative error against float64"
+        )
+        for what, reason in self.stored.missing.items():
+            text += f"; {what} is missing ({reason})"
+        return text
+
+    def rows(self) -> Iterator[tuple[str, ...]]:
+        """A row for each call."""
+        columns = ("time / limit", "peak MB", "error")
+        head = (f"{dtype}: {what}" for dtype in self.dtypes for what in columns)
+        yield "call", *head
+        for candidate in dict.fromkeys(record.candidate for record in self.records):
+            cells = (self._cells(candidate, dtype) for dtype in self.dtypes)
+            yield candidate, *(cell for three in cells for cell in three)
+
+    def _cells(self, candidate: str, dtype: str) -> tuple[str, str, str]:
+        for r in self.records:
+            if (r.candidate, r.dtype) == (candidate, dtype):
+                time, peak = f"{r.ratio.median:.2f}", f"{r.peak_bytes / 1e6:.1f}"
+                return time, peak, f"{r.error:.0e}"
+        return ABSENT, ABSENT, ABSENT
+
+
+def _is_ours(record: Measurement) -> bool:
+    return record.candidate.startswith("posedu, ")

@@ -1,0 +1,90 @@
+"""Seconds and bytes of a call."""
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+
+import torch
+
+Run = Callable[[], Any]
+
+# torch.profiler writes its own starts and stops to stderr otherwise.
+os.environ.setdefault("KINETO_LOG_LEVEL", "6")
+
+
+def alternate(
+    candidates: Mapping[str, Run],
+    limit: Run,
+    *,
+    device: torch.device,
+    repeats: int,
+    warm_up: int = 3,
+) -> dict[str, np.ndarray]:
+    """Seconds ``[repeats, 2]`` of each candidate and of the limit next to it."""
+    clock = _cuda_clock if device.type == "cuda" else _cpu_clock
+
+    def time_warm(run: Run) -> float:
+        run()
+        return clock(run)
+
+    for run in (limit, *candidates.values()):
+        for _ in range(warm_up):
+            run()
+    seconds = {name: np.empty((repeats, 2)) for name in candidates}
+    for i in range(repeats):
+        for name, run in candidates.items():
+            limit_seconds = time_warm(limit)
+            seconds[name][i] = time_warm(run), limit_seconds
+    return seconds
+
+
+def _cpu_clock(run: Run) -> float:
+    """Seconds of a call; of one thread its own, without what others got meanwhile."""
+    now = time.thread_time if torch.get_num_threads() == 1 else time.perf_counter
+    start = now()
+    run()
+    return now() - start
+
+
+def _cuda_clock(run: Run) -> float:
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    start.record()
+    run()
+    end.record()
+    end.synchronize()
+    return start.elapsed_time(end) / 1e3
+
+
+def peak_memory(run: Run, device: torch.device) -> int:
+    """The most bytes that a call holds at a time beyond what there was before it."""
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+        before = torch.cuda.memory_allocated(device)
+        run()
+        return torch.cuda.max_memory_allocated(device) - before
+    activities = [torch.profiler.ProfilerActivity.CPU]
+    with torch.profiler.profile(activities=activities, profile_memory=True) as profile:
+        run()
+    events = profile.profiler.kineto_results.events()
+    events = sorted(
+        (e for e in events if e.name() == "[memory]"), key=lambda e: e.start_ns()
+    )
+    return max(accumulate((e.nbytes() for e in events), initial=0))
+
+
+def kept_memory(run: Run) -> int:
+    """Bytes that a forward leaves for its backward, each storage once."""
+    storages = {}
+
+    def pack(tensor: torch.Tensor) -> torch.Tensor:
+        storage = tensor.untyped_storage()
+        storages[storage.data_ptr()] = storage
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        run()
+    return sum(storage.nbytes() for storage in storages.values())

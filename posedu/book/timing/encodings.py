@@ -1,0 +1,216 @@
+"""An encoding at its hook, beside the limit."""
+
+import math
+from collections.abc import Iterator, Sequence
+from itertools import product
+from pathlib import Path
+
+from torch.nn import Module
+
+import torch
+from posedu._arguments import require_choice
+from posedu.book.timing.clock import Run
+from posedu.book.timing.results import Measurement, Timing, collect, compare
+from posedu.book.timing.timed_calls import compiled, copy_of, with_gradient
+from posedu.catalog import CATALOG, EncodingRecord, Variant
+from posedu.torch import Attention, Sinusoidal, grid
+from posedu.torch._tensors import Positions
+from torch import Tensor
+
+
+def _is_rotation(entry: EncodingRecord) -> bool:
+    """Whether it turns features by their positions, and so is timed alone."""
+    return entry.kind == "features" and "rotate" in entry.hooks
+
+
+def _inputs(
+    entry: EncodingRecord,
+    length: int,
+    d: int,
+    heads: int,
+    dtype: torch.dtype,
+    device: torch.device,
+) -> tuple[Tensor, ...]:
+    """What passes the encoding's hook: q and k, or x."""
+    rotates = _is_rotation(entry)
+    shape = (1, heads, length, d) if rotates else (1, length, heads * d)
+    return tuple(
+        torch.randn(shape, dtype=dtype, device=device, requires_grad=True)
+        for _ in range(1 + rotates)
+    )
+
+
+def _at_its_hook(
+    entry: EncodingRecord, variant: Variant, inputs: tuple[Tensor, ...], heads: int
+) -> Run:
+    """The encoding applied to the inputs, as a model would."""
+    length, width = inputs[0].shape[-2:]
+    d = width if _is_rotation(entry) else width // heads
+    module = entry.make(variant, d=d, heads=heads, tokens=length)
+    module.to(inputs[0].device)
+    positions = _positions(entry, length, inputs[0].device)
+    if _is_rotation(entry):
+        return lambda: module.rotate(*inputs, positions)
+    if entry.kind == "features":
+        return lambda: (module(*inputs, positions),)
+    if entry.kind == "positions":
+        return _embedded(inputs, module)
+    if entry.kind == "layers":
+        return _layer(inputs, heads, module)
+    return _attention(inputs, heads, module, positions)
+
+
+def _positions(entry: EncodingRecord, length: int, device: torch.device):
+    """0, 1, 2, …, or the cells of the squarest grid with that many, axis by axis."""
+    if entry.axes is None:
+        return range(length)
+    rows = max(n for n in range(1, math.isqrt(length) + 1) if length % n == 0)
+    cells = grid(length // rows, rows, coordinates="ends", device=device)
+    return torch.stack([cells[:, k % 2] for k in range(entry.axes)], -1)
+
+
+def _limit(
+    entry: EncodingRecord, inputs: tuple[Tensor, ...], heads: int
+) -> tuple[str, Run]:
+    if entry.kind in ("features", "positions"):
+        return "copy", copy_of(*inputs)
+    return "attention without encoding", _attention(inputs, heads, None)
+
+
+def _embedded(inputs: tuple[Tensor, ...], module: Module) -> Run:
+    """Positions drawn in training, and sinusoids of them added to the input."""
+    (x,) = inputs
+    sinusoids = Sinusoidal(x.shape[-1], layout="half")
+    positions = torch.arange(x.shape[1], device=x.device)[None]
+    return lambda: (sinusoids.embed(x, module.locate(positions, x)),)
+
+
+def _layer(inputs: tuple[Tensor, ...], heads: int, module: Module) -> Run:
+    """Attention, and the positions of the next layer."""
+    (x,) = inputs
+    attention = Attention(x.shape[-1], heads, encoding=module)
+    attention.to(device=x.device, dtype=x.dtype)
+    start = module.locate(torch.arange(x.shape[1], device=x.device)[None], x)
+
+    def run() -> tuple[Tensor, ...]:
+        out, taken = attention.steps(x, start)
+        return out, module.update(taken.weights, taken.tokens, out)
+
+    return run
+
+
+def _attention(
+    inputs: tuple[Tensor, ...],
+    heads: int,
+    encoding: Module | None,
+    positions: Positions | None = None,
+) -> Run:
+    (x,) = inputs
+    attention = encoding
+    if not isinstance(encoding, Attention):
+        has_kernel = encoding is not None and encoding.opens("attend")
+        route = "fused" if has_kernel else None  # the best that serves
+        attention = Attention(x.shape[-1], heads, encoding=encoding, route=route)
+    attention.to(device=x.device, dtype=x.dtype)
+    return lambda: (attention(x, positions),)
+
+
+def time_encoding(
+    name: str,
+    *,
+    lengths: Sequence[int] = (512, 1024, 2048),
+    head_dims: Sequence[int] = (64,),
+    dtypes: Sequence[torch.dtype] = (torch.float32,),
+    device: str | torch.device = "cpu",
+    heads: int = 16,
+    repeats: int = 30,
+    compile: bool = False,
+    seed: int = 0,
+    save_to: str | Path | None = None,
+    keep: bool = False,
+) -> Timing:
+    """Time an encoding at its hook, forward and forward + backward, against the limit.
+
+    Every variant of the catalog that fits d is timed. For one sequence of each length
+    the tensors are q and k ``[1, heads, L, d]`` (of features that turn), or x
+    ``[1, L, heads · d]``. Where positions are drawn, sinusoids of them are added to x:
+    that has a time of its own, which ``sinusoidal`` tells. Where positions move from
+    layer to layer, those of the next one are part of the result, and what attention
+    gathered stands for what the perceptron says. The limit of forward + backward is
+    twice the copy, or bare attention with its own.
+
+    Parameters
+    ----------
+    name
+        A key of ``posedu.catalog.CATALOG``.
+    lengths, head_dims, dtypes
+        A cell each combination.
+    device
+        ``"cpu"`` or ``"cuda"``.
+    heads
+        Default 16.
+    repeats
+        Timed calls of each candidate in a cell.
+    compile
+        Also time each variant under ``torch.compile(fullgraph=True)``; forgets what
+        the process had compiled before.
+    seed
+        Of the random inputs.
+    save_to
+        A file that is rewritten after every cell.
+    keep
+        Return what the file has, if that is whole and was made alike: at the same
+        commit, with the same versions and settings, on the same device.
+
+    Returns
+    -------
+    Timing
+        Also when interrupted, with the cells that were finished.
+
+    Raises
+    ------
+    ValueError, TypeError
+        Unknown name, lengths that are not positive integers, odd head dimensions.
+    """
+    require_choice("name", name, tuple(CATALOG))
+    entry = CATALOG[name]
+    device = torch.device(device)
+
+    def measure(length: int, d: int, dtype: torch.dtype) -> Iterator[Measurement]:
+        inputs = _inputs(entry, length, d, heads, dtype, device)
+        runs = {
+            entry.label(variant): _at_its_hook(entry, variant, inputs, heads)
+            for variant in entry.variants
+            if d % entry.divisor(variant) == 0
+        }
+        if compile:
+            torch.compiler.reset()
+            runs |= {f"{label}, compiled": compiled(run) for label, run in runs.items()}
+        limit_name, limit = _limit(entry, inputs, heads)
+        cell = {
+            "device": device,
+            "repeats": repeats,
+            "limit_name": limit_name,
+            "length": length,
+            "d": d,
+            "dtype": dtype,
+        }
+        moved = 2 * sum(t.nbytes for t in inputs)
+        with torch.no_grad():
+            yield from compare(runs, limit, task="forward", bytes_moved=moved, **cell)
+        if limit_name == "copy":
+            limit = copy_of(*inputs, *inputs)
+        else:
+            limit = with_gradient(limit, inputs)
+        yield from compare(
+            {label: with_gradient(run, inputs) for label, run in runs.items()},
+            limit,
+            task="forward + backward",
+            bytes_moved=2 * moved,
+            **cell,
+        )
+
+    settings = {"heads": heads, "repeats": repeats, "compile": compile}
+    result = Timing.begin(name, device, seed, **settings)
+    cells = list(product(lengths, head_dims, dtypes))
+    return collect(result, measure, cells, save_to, keep)

@@ -1,0 +1,279 @@
+"""Attention with a bias or relative vectors as published libraries have it, and ours.
+
+What is timed is attention without projections, forward, of q, k and v as they come from
+them, ``[1, heads, L, d]``, with one set of parameters for all. Products that belong to
+the encoding are in it: of Inkling's r, of Transformer-XL's and DeBERTa's vectors. What
+a library makes once for all layers, a mask or a bias, lies ready, and is not in its
+peak of memory. Ours makes everything in every call.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from torch._dynamo.exc import TorchDynamoException
+from torch.nn.functional import scaled_dot_product_attention
+
+import torch
+from posedu._arguments import require_choice
+from posedu.book.timing.clock import Run
+from posedu.book.timing.peers import transformers, x_transformers
+from posedu.book.timing.results import Measurement, Timing, collect, compare
+from posedu.book.timing.timed_calls import compiled
+from posedu.catalog import CATALOG
+from posedu.catalog.records import Variant, variant
+from posedu.crosscheck.common import parameters_of, to_numpy
+from posedu.numpy import attention as reference
+from posedu.torch import Encoding, attend
+from posedu.torch.encoding import Tokens
+from posedu.torch.routes import ROUTES, choose_route
+from torch import Tensor, nn
+
+QUERIES = 8  # whose rows of the result enter its error
+CHECKED = {"length": 1100, "d": 8, "heads": 3}  # longer than any of these looks
+SAME = torch.finfo(torch.float32).eps ** 0.5  # half of the digits
+
+Core = Callable[[Any, Tokens], dict[str, Run]]
+
+
+@dataclass(frozen=True)
+class Match:
+    """One encoding with the options that the libraries have, and these."""
+
+    variant: Variant
+    libraries: Mapping[str, Core]
+    causal: bool = True
+
+
+MATCHES = {
+    "t5": Match(
+        variant(bidirectional=False),
+        {"transformers": transformers.t5, "x-transformers": x_transformers.t5},
+    ),
+    "alibi": Match(
+        variant(slopes="authors", sides="causal"),
+        {"transformers": transformers.bloom, "x-transformers": x_transformers.alibi},
+    ),
+    "shaw": Match(
+        variant(past=64, future=8, module={"values": False}),
+        {"transformers": transformers.wav2vec2_bert},
+        causal=False,
+    ),
+    "inkling": Match(
+        variant(divisor="width"),
+        {
+            "transformers": transformers.inkling,
+            "x-transformers": x_transformers.inkling,
+        },
+    ),
+    "transformer-xl": Match(
+        variant(layout="half"), {"transformers": transformers.xlnet}, causal=False
+    ),
+    "deberta": Match(
+        variant(rows="transformers", index="code", module={"span": 256}),
+        {"transformers": transformers.deberta_v2},
+        causal=False,
+    ),
+}
+"""By a record's name."""
+
+
+@torch.no_grad()
+def draw(
+    name: str,
+    *,
+    length: int,
+    d: int,
+    heads: int,
+    dtype: torch.dtype = torch.float32,
+    device: str | torch.device = "cpu",
+) -> tuple[Encoding, Tokens]:
+    """A module with random parameters, and what it is to attend to.
+
+    Inner products have deviation 1 once they are scaled, and so has every parameter, a
+    projection's divided by the root of its width.
+    """
+    match = MATCHES[name]
+    encoding = CATALOG[name].make(match.variant, d=d, heads=heads, tokens=length)
+    for parameter_name, parameter in encoding.named_parameters():
+        is_projection = parameter_name.endswith("weight")
+        std = parameter.shape[-1] ** -0.5 if is_projection else 1.0
+        nn.init.normal_(parameter, std=std)
+    encoding.to(device, dtype)
+    q, k, v = torch.randn(3, 1, heads, length, d, device=device)
+    q = q / (encoding.scale(d) * d**0.5)
+    x = torch.randn(1, length, heads * d, device=device)
+    at = torch.arange(length, device=device)[None]
+    return encoding, Tokens(
+        *(t.to(dtype) for t in (q, k, v)),
+        d=d,
+        query_positions=at,
+        key_positions=at,
+        causal=match.causal,
+        x=x.to(dtype) if encoding.needs_x else None,
+        consecutive=True,
+    )
+
+
+def routes_of(encoding: Encoding) -> Iterator[str]:
+    """Those that can serve the encoding."""
+    for route in ROUTES:
+        try:
+            yield choose_route(encoding, route)
+        except ValueError:
+            continue
+
+
+def by_ours(encoding: Encoding, tokens: Tokens) -> dict[str, Run]:
+    """Our attention, by every route that serves the encoding."""
+
+    def run_with(route: str) -> Run:
+        return lambda: attend(
+            *(tokens.q, tokens.k, tokens.v, encoding),
+            x=tokens.x,
+            causal=tokens.causal,
+            route=route,
+        )
+
+    return {route: run_with(route) for route in routes_of(encoding)}
+
+
+def exact_rows(
+    name: str, encoding: Encoding, tokens: Tokens
+) -> tuple[np.ndarray, np.ndarray]:
+    """Some queries, spread evenly, and what the reference implementation gathers for them."""
+    entry, options = CATALOG[name], MATCHES[name].variant
+    heads, length, d = tokens.q.shape[1:]
+    sizes = entry.keywords(options, d=d, heads=heads)
+    parameters = {n: to_numpy(p) for n, p in parameters_of(encoding).items()}
+    hooks = entry.implementation("numpy")(**sizes, **parameters)
+    q, k, v = (to_numpy(t[0]) for t in (tokens.q, tokens.k, tokens.v))
+    rows, keys = np.linspace(0, length - 1, QUERIES, dtype=int), np.arange(length)
+    seen = reference.Tokens(
+        q=q[:, rows],
+        k=k,
+        v=v,
+        d=d,
+        query_positions=rows.astype(float),
+        key_positions=keys.astype(float),
+        mask=(keys <= rows[:, None]) | (not tokens.causal),
+        x=None if tokens.x is None else to_numpy(tokens.x[0, rows]),
+    )
+    weights = hooks.weigh(reference.logits(seen, hooks), seen)
+    return rows, hooks.mix(weights, v, seen)
+
+
+def relative_error(out: Tensor, rows: np.ndarray, exact: np.ndarray) -> float:
+    """Of these queries' rows of a result, in the Euclidean norm."""
+    error = to_numpy(out[0][:, rows]) - exact
+    return float(np.linalg.norm(error) / np.linalg.norm(exact))
+
+
+@torch.no_grad()
+def refusals(
+    name: str, libraries: Mapping[str, Core], device: str | torch.device = "cpu"
+) -> dict[str, str]:
+    """Which libraries cannot be asked, or compute something else, and why.
+
+    The same is what agrees with the reference implementation in half of the digits of float32.
+    """
+    encoding, tokens = draw(name, **CHECKED, device=device)
+    rows, exact = exact_rows(name, encoding, tokens)
+    reasons = {}
+    for library, core in libraries.items():
+        try:
+            runs = core(encoding, tokens).values()
+        except ImportError as error:
+            reasons[library] = str(error)
+            continue
+        worst = np.max([relative_error(run(), rows, exact) for run in runs])
+        if not worst <= SAME:  # nor if it is no number
+            reasons[library] = f"computes something else: relative error {worst:.0e}"
+    return reasons
+
+
+def time_attention(
+    name: str,
+    *,
+    lengths: Sequence[int] = (1024,),
+    head_dims: Sequence[int] = (64,),
+    dtypes: Sequence[torch.dtype] = (torch.float32, torch.bfloat16),
+    device: str | torch.device = "cpu",
+    heads: int = 8,
+    repeats: int = 9,
+    seed: int = 0,
+    save_to: str | Path | None = None,
+    keep: bool = False,
+) -> Timing:
+    """Time attention with an encoding, ours by every route and the libraries' own.
+
+    Task ``causal`` or ``bidirectional``, as the libraries' models are; the limit is
+    PyTorch's attention of the same q, k and v without a bias. The route ``"flex"`` is
+    compiled, and every other call is timed both ways. The error is against the
+    reference implementation with the same parameters, of 8 queries spread evenly; a library that
+    computes something else is missing from the result, with its error.
+
+    Parameters are those of :func:`posedu.book.timing.time_encoding`. What the process had
+    compiled before is forgotten.
+
+    Raises
+    ------
+    ValueError
+        A name that no library is known to have; others as ``time_encoding``.
+    """
+    match = MATCHES[require_choice("name", name, tuple(MATCHES))]
+    device = torch.device(device)
+    missing = refusals(name, match.libraries, device)
+    found = {n: core for n, core in match.libraries.items() if n not in missing}
+    task = "causal" if match.causal else "bidirectional"
+    settings = {"heads": heads, "repeats": repeats, "task": task}
+    result = Timing.begin(name, device, seed, [*found], missing, **settings)
+
+    def candidates(encoding: Encoding, tokens: Tokens) -> Iterator[tuple[str, Run]]:
+        for library, core in {"posedu": by_ours, **found}.items():
+            for way, run in core(encoding, tokens).items():
+                if way != "flex":
+                    yield f"{library}, {way}", run
+                yield f"{library}, {way}, compiled", compiled(run, fullgraph=False)
+
+    @torch.no_grad()
+    def measure(length: int, d: int, dtype: torch.dtype) -> Iterator[Measurement]:
+        torch.compiler.reset()
+        encoding, tokens = draw(
+            name, length=length, d=d, heads=heads, dtype=dtype, device=device
+        )
+        q, k, v = tokens.q, tokens.k, tokens.v
+        rows, exact = exact_rows(name, encoding, tokens)
+        runs, errors = {}, {}
+        for candidate, run in candidates(encoding, tokens):
+            try:
+                error = relative_error(run(), rows, exact)
+            except TorchDynamoException as failure:
+                reason, *_ = re.split(r"\n|\. ", str(failure), maxsplit=1)
+                result.missing[candidate] = f"does not compile: {reason}"
+                continue
+            if error < 1:
+                runs[candidate], errors[candidate] = run, error
+            else:  # as far off as zeros, or no number
+                where = f"{candidate}, L = {length}, {dtype}"
+                result.missing[where] = f"relative error {error:.0e}"
+        yield from compare(
+            runs,
+            lambda: scaled_dot_product_attention(q, k, v, is_causal=match.causal),
+            limit_name="attention without encoding",
+            task=task,
+            length=length,
+            d=d,
+            dtype=dtype,
+            device=device,
+            repeats=repeats,
+            bytes_moved=4 * q.nbytes,
+            errors=errors,
+        )
+
+    cells = list(product(lengths, head_dims, dtypes))
+    return collect(result, measure, cells, save_to, keep)

@@ -1,0 +1,251 @@
+"""What was measured, candidate beside limit, and how it is kept."""
+
+import gc
+import json
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from tqdm import tqdm
+
+import torch
+from posedu._arguments import require_dimension
+from posedu._result_table import SavedTable, require_writable
+from posedu.book import figures
+from posedu.book.provenance import provenance, same_making
+from posedu.book.timing.clock import Run, alternate, peak_memory
+from posedu.catalog import CATALOG
+
+NOTHING: Mapping[str, str] = MappingProxyType({})
+METHOD = (
+    "Median and quartiles of alternated calls: by events on CUDA, by the thread's own "
+    "time on one CPU thread, else by the wall clock. Each timed call of candidate or "
+    "limit follows an untimed one of its own; ratios are of neighboring calls."
+)
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Lower quartile, median and upper quartile."""
+
+    low: float
+    median: float
+    high: float
+
+    @classmethod
+    def of(cls, values: np.ndarray) -> "Spread":
+        """Of the given values."""
+        return cls(*np.quantile(values, (0.25, 0.5, 0.75)).tolist())
+
+    def __format__(self, spec: str) -> str:
+        return f"{self.median:{spec}} [{self.low:{spec}}–{self.high:{spec}}]"
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """One candidate in one cell.
+
+    ``error`` is against a float64 reference, where it was measured: relative, in the
+    Euclidean norm, for a rotation and for attention; the largest of a cosine for a
+    table.
+    """
+
+    candidate: str
+    task: str
+    limit: str
+    length: int
+    d: int
+    dtype: str
+    seconds: Spread
+    limit_seconds: Spread
+    ratio: Spread
+    repeats: int
+    bytes_moved: int
+    peak_bytes: int
+    error: float | None = None
+
+
+@dataclass
+class Timing(SavedTable):
+    """What was measured, and on what."""
+
+    name: str
+    made: dict[str, Any]
+    records: list[Measurement] = field(default_factory=list)
+    missing: dict[str, str] = field(default_factory=dict)
+    complete: bool = False
+
+    def select(self, **fields: Any) -> list[Measurement]:
+        """Records whose fields have the given values."""
+        return [
+            record
+            for record in self.records
+            if all(getattr(record, name) == value for name, value in fields.items())
+        ]
+
+    @classmethod
+    def begin(
+        cls,
+        name: str,
+        device: torch.device,
+        seed: int,
+        libraries: Sequence[str] = (),
+        missing: Mapping[str, str] = NOTHING,
+        **settings: Any,
+    ) -> "Timing":
+        """Nothing measured yet; the ``libraries`` are those that are timed too."""
+        made = provenance(device, seed, libraries) | {"method": METHOD}
+        return cls(name, made | settings, missing=dict(missing))
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Timing":
+        """Read what :meth:`save` wrote."""
+        stored = json.loads(Path(path).read_text())
+        spreads = ("seconds", "limit_seconds", "ratio")
+        records = [
+            Measurement(**record | {name: Spread(**record[name]) for name in spreads})
+            for record in stored.pop("records")
+        ]
+        return cls(**stored, records=records)
+
+    _HEAD = (
+        *("candidate", "task", "L", "d", "dtype", "ms", "time / limit", "limit"),
+        *("GB/s", "peak MB", "error"),
+    )
+
+    def rows(self) -> Iterator[tuple[str, ...]]:
+        """A row for each record."""
+        yield self._HEAD
+        for r in self.records:
+            yield (
+                *(r.candidate, r.task, str(r.length), str(r.d), r.dtype),
+                *(f"{1e3 * r.seconds.median:.3g}", f"{r.ratio:.2f}", r.limit),
+                f"{r.bytes_moved / r.seconds.median / 1e9:.1f}",
+                f"{r.peak_bytes / 1e6:.1f}",
+                "" if r.error is None else f"{r.error:.1e}",
+            )
+
+    def figure(self, task: str, *, caption: str, alt: str) -> figures.Figure:
+        """Milliseconds of every candidate over the length, beside the limit's.
+
+        For a task that was measured with one head dimension and dtype.
+        """
+        lines: dict[str, list[Measurement]] = {}
+        for record in self.select(task=task):
+            lines.setdefault(record.candidate, []).append(record)
+        first = next(iter(lines.values()))
+        medians = {
+            **{name: [r.seconds.median for r in line] for name, line in lines.items()},
+            f"limit: {first[0].limit}": [r.limit_seconds.median for r in first],
+        }
+        return figures.curves(
+            np.array([r.length for r in first]),
+            {name: 1e3 * np.array(line) for name, line in medians.items()},
+            x_label="length L",
+            y_label="milliseconds",
+            x_scale="log",
+            y_scale="log",
+            caption=caption,
+            alt=alt,
+        )
+
+    def caption(self) -> str:
+        """On what it was measured, and what is missing."""
+        made = self.made
+        text = (
+            f"{CATALOG[self.name].title} on {made['device']}, {made['threads']} "
+            f"thread(s), torch {made['versions']['torch']}, {made['date']}: median "
+            "[quartiles]"
+        )
+        if not self.complete:
+            text += "; interrupted"
+        for library, reason in self.missing.items():
+            text += f"; {library} is missing ({reason})"
+        return text
+
+
+def compare(
+    candidates: Mapping[str, Run],
+    limit: Run,
+    *,
+    limit_name: str,
+    task: str,
+    length: int,
+    d: int,
+    dtype: torch.dtype,
+    device: torch.device,
+    repeats: int,
+    bytes_moved: int,
+    errors: Mapping[str, float] | None = None,
+) -> list[Measurement]:
+    """Time candidates against a limit and weigh their memory: a record each."""
+    require_dimension("repeats", repeats, 1)
+    gc.collect()  # graphs with checkpoints are freed by nothing else
+    seconds = alternate(candidates, limit, device=device, repeats=repeats)
+    return [
+        Measurement(
+            candidate=name,
+            task=task,
+            limit=limit_name,
+            length=length,
+            d=d,
+            dtype=str(dtype).removeprefix("torch."),
+            seconds=Spread.of(seconds[name][:, 0]),
+            limit_seconds=Spread.of(seconds[name][:, 1]),
+            ratio=Spread.of(seconds[name][:, 0] / seconds[name][:, 1]),
+            repeats=repeats,
+            bytes_moved=bytes_moved,
+            peak_bytes=peak_memory(run, device),
+            error=None if errors is None else errors[name],
+        )
+        for name, run in candidates.items()
+    ]
+
+
+def collect(
+    result: Timing,
+    measure: Callable[..., Iterator[Measurement]],
+    cells: Sequence[tuple[int, int, torch.dtype]],
+    save_to: str | Path | None,
+    keep: bool,
+) -> Timing:
+    """Measure cell after cell, keeping every finished one, to the end or an interrupt.
+
+    A cell is a length, a head dimension and a dtype; one that the device has no memory
+    for is named among what is missing. ``keep``: what ``save_to`` has already, whole
+    and made alike, is returned as it is.
+    """
+    names = {cell: _name(*cell) for cell in cells}
+    result.made["cells"] = [*names.values()]
+    for length, d, _ in cells:
+        require_dimension("length", length, 1)
+        require_dimension("d", d)
+    torch.manual_seed(result.made["seed"])
+    if save_to is not None:
+        if keep and Path(save_to).exists():
+            stored = Timing.load(save_to)
+            if stored.complete and same_making(stored.made, result.made):
+                return stored
+        require_writable(save_to)
+    try:
+        for cell in tqdm(cells, desc=result.name, unit="cell", leave=None):
+            try:
+                result.records.extend([*measure(*cell)])
+            except torch.OutOfMemoryError:
+                result.missing[names[cell]] = "out of memory"
+            if save_to is not None:
+                result.save(save_to)
+        result.complete = True
+    except KeyboardInterrupt:
+        print(f"interrupted: {len(result.records)} records kept", file=sys.stderr)
+    if save_to is not None:
+        result.save(save_to)
+    return result
+
+
+def _name(length: int, d: int, dtype: torch.dtype) -> str:
+    return f"L = {length}, d = {d}, {str(dtype).removeprefix('torch.')}"

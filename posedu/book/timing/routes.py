@@ -1,0 +1,93 @@
+"""The routes of attention, beside the matrix products that any of them computes."""
+
+from collections.abc import Mapping, Sequence
+
+import torch
+from posedu.book.timing.clock import Run
+from posedu.book.timing.growth import Growth, time_growth
+from posedu.book.timing.timed_calls import copy_of, with_gradient
+from posedu.torch import Attention
+from torch import Tensor
+
+
+def products_of_attention(x: Tensor, heads: int, *, times: int = 1) -> Run:
+    """Attention's matrix products into buffers that are kept, and nothing else.
+
+    Four projections of the tokens, and two products for each head.
+
+    Parameters
+    ----------
+    x
+        ``[1, tokens, heads · d]``, for size, dtype and device.
+    heads
+        Heads of queries, and as many of keys and values.
+    times
+        How often: once for a forward; three times for a forward and backward, since
+        each product has two products in its derivative.
+    """
+    _, tokens, width = x.shape
+    rows = x[0].detach()
+    q, k, v, mixed = x.new_zeros(4, heads, tokens, width // heads).unbind()
+    weight, projected = x.new_zeros(width, width), torch.empty_like(rows)
+    logits = x.new_zeros(heads, tokens, tokens)
+
+    def run() -> None:
+        for _ in range(times):
+            for _ in range(4):
+                torch.matmul(rows, weight, out=projected)
+            torch.matmul(q, k.mT, out=logits)
+            torch.matmul(logits, v, out=mixed)
+
+    return run
+
+
+def time_routes(
+    routes: Sequence[str],
+    lengths: Sequence[int],
+    *,
+    heads: int = 4,
+    d: int = 64,
+    dtype: torch.dtype = torch.float32,
+    device: str | torch.device = "cpu",
+    backward: bool = False,
+    repeats: int = 5,
+) -> Growth:
+    """Time causal layers by each route, beside their products alone and a copy of x.
+
+    Parameters
+    ----------
+    routes
+        Of :class:`posedu.torch.attention.Attention`; ``"flex"`` is compiled.
+    lengths
+        Tokens of one sequence ``x [1, L, heads · d]``.
+    heads, d, dtype, device
+        Of the layers, without an encoding.
+    backward
+        Whether the gradients of the input and of all weights are computed too.
+    repeats
+        Timed calls at each length.
+
+    Raises
+    ------
+    ValueError
+        An unknown route, or fewer than two lengths.
+    """
+    times = 3 if backward else 1
+
+    def call_of(route: str, x: Tensor) -> Run:
+        layer = Attention(heads * d, heads, route=route).to(device, dtype)
+        call = torch.compile(layer) if route == "flex" else layer
+        if backward:
+            return with_gradient(lambda: (call(x),), [x, *layer.parameters()])
+        return torch.no_grad()(lambda: call(x))
+
+    def ways(length: int) -> Mapping[str, Run]:
+        x = torch.randn(1, length, heads * d, dtype=dtype, device=device)
+        x.requires_grad_(backward)
+        alone = products_of_attention(x, heads, times=times)
+        by_route = {route: call_of(route, x) for route in routes}
+        return {"products alone": alone, **by_route, "copy": copy_of(x)}
+
+    return time_growth(
+        ways, lengths, limit="products alone", device=device, repeats=repeats
+    )

@@ -1,0 +1,696 @@
+"""The implementations of an encoding that acts inside attention, or is a block of it.
+
+The three implementations attend with the same queries, keys, values, positions and parameters,
+drawn at random as the coarsest dtype holds them, so that all compute with the same
+numbers: up to twelve tokens, d in 1 … 16; positions 0, 1, …, far from 0, negative,
+real, of each row its own; grouped queries; small logits and, in float32 and wider,
+large ones. PyTorch takes every route that serves the encoding; on a CPU FlexAttention
+has no gradient and is no kernel, and takes part in float64. Where positions move from
+layer to layer there are two layers, of the same tokens, and the result is the second's.
+The symbolic implementation, evaluated to 40 digits, takes part up to three tokens.
+
+The model of rounding is statistical. The reference runs unmodified on numbers that
+round at random after every operation (:mod:`posedu.crosscheck.rounding`), by relative
+errors up to u: of the dtype for matrix products and for what passes a hook, which a
+route may store in it, of float32 for all other operations in bfloat16. In a block,
+which may keep everything in the dtype, all but sums on the way are of the dtype. A sum
+of n terms rounds n − 1 times, relative to the sum of their absolute values. Positions
+and parameters are exact. The bound is 8 standard deviations of 16 such runs, entry by
+entry: independent errors add in squares, and a normal one exceeds it once in two
+million.
+
+Gradients are compared as slopes of ⟨upstream, result⟩: for each tensor along the
+gradient itself, and for all inputs and all parameters at once by random amounts in its
+sense. Nothing cancels there, and so a wrong factor shows, or any other error. The
+reference's slope is an eighth-order central difference, whose error is estimated by
+doubling its step. Its spread is that of the slopes of runs whose random errors stay the
+same along the line: each factor of the chain rule is then off by a rounding of its own.
+The symbolic slope is a difference over 10⁻¹², at 40 digits.
+
+At a kink (CoPE's whole positions) a slope means nothing. Inputs for which any of these
+runs decides otherwise than the exact one, at twice u in bfloat16, are drawn again, and
+counted; a direction is shortened until no step of the difference crosses a kink.
+"""
+
+import math
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from copy import copy
+from dataclasses import dataclass, replace
+from functools import partial
+from inspect import signature
+from types import SimpleNamespace
+
+import numpy as np
+
+import sympy as sp
+import torch
+from posedu.catalog import TOKENS, EncodingRecord, Variant
+from posedu.crosscheck.common import (
+    CPU,
+    DEVIATIONS,
+    DIGITS,
+    DTYPES,
+    MAGNIFIED,
+    SAMPLES,
+    STEP,
+    Devices,
+    Tally,
+    compiled_dtypes,
+    difference,
+    parameters_of,
+    rounded,
+    roundoff,
+    spread,
+    to_numpy,
+    trains_flex,
+)
+from posedu.crosscheck.layers import follow
+from posedu.crosscheck.rounding import Arithmetic, rounding_kept
+from posedu.numpy.attention import attend, causal_mask
+from posedu.numpy.attention import steps as reference_steps
+from posedu.sympy.attention import Heads, Hooks, Tokens
+from posedu.sympy.attention import attend as attend_exactly
+from posedu.sympy.attention import logits as exact_logits
+from posedu.sympy.attention import steps as exact_steps
+from posedu.torch import routes
+from posedu.torch.attention import attend as attend_fast
+from posedu.torch.attention import steps as fast_steps
+
+WIDE = (torch.float64, torch.float32)
+EXACT_SIZES = (1, 4)  # their roots are numbers at once
+LONGEST_EXACT = 3
+LONGEST, SHORTEST = 2.0**-2, 2.0**-8  # of a direction
+LARGE = 2.0**-20  # errors in which float64's own drown
+DRAWS = 1000
+FLOAT32 = roundoff(torch.float32) / roundoff(torch.bfloat16)
+
+Arrays = dict[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What to draw: the head dimension and, for each row, the positions.
+
+    ``slopes`` are compared for ``"each"`` tensor, or for ``"all"`` at once. Where
+    queries are grouped, ``group`` of them share a key, all heads if it is ``None``.
+    """
+
+    d: int
+    positions: tuple[tuple[float, ...], ...]
+    is_grouped: bool = False
+    group: int | None = None
+    size: float = 1.0
+    dtypes: tuple[torch.dtype, ...] = DTYPES
+    slopes: str = "none"
+
+    @property
+    def tokens(self) -> int:
+        """Of each row."""
+        return len(self.positions[0])
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether 40 digits of it take seconds."""
+        return self.d in EXACT_SIZES and 0 < self.tokens <= LONGEST_EXACT
+
+
+SHAPES = (
+    Shape(4, ((0, 1, 2),), slopes="all"),
+    Shape(1, ((2**20, 2**20 + 3), (-5, 1.5))),
+    Shape(
+        16,
+        ((9, 0, -2.5, 7.75, 8, 30, 4, 3.5, 5, 6, 12, 11),),
+        is_grouped=True,
+        size=0.5,
+        slopes="each",
+    ),
+    Shape(4, (tuple(range(5)),), size=16, dtypes=WIDE),
+    Shape(4, ((7,),)),
+    Shape(4, ((),)),
+)
+COMPILED_SHAPE = Shape(64, (tuple(range(5)),), slopes="all")
+FLEX_SHAPE = replace(SHAPES[2], slopes="all")
+
+
+def compare(
+    tally: Tally,
+    encoding: EncodingRecord,
+    variant: Variant,
+    devices: Devices,
+    seed: int,
+) -> None:
+    """Compare one variant's implementations on every shape."""
+    for number, shape in enumerate(SHAPES):
+        case = drawn(tally, encoding, variant, shape, seed + DRAWS * number)
+        for device in devices:
+            _compare(tally, case, case.routes(device), device, shape.dtypes)
+        if variant.exact and shape.is_exact and CPU in devices:
+            _compare_exact(tally, case)
+
+
+def compare_compiled(
+    tally: Tally,
+    encoding: EncodingRecord,
+    variant: Variant,
+    devices: Devices,
+    seed: int,
+) -> None:
+    """Compare the first route that serves, compiled."""
+    case = drawn(tally, encoding, variant, COMPILED_SHAPE, seed)
+    for device in devices:
+        route, call = next(iter(case.routes(device).items()))
+        _compare_compiled(tally, case, route, call, device)
+
+
+def compare_flex(
+    tally: Tally,
+    encoding: EncodingRecord,
+    variant: Variant,
+    devices: Devices,
+    seed: int,
+) -> None:
+    """Compare FlexAttention, compiled, where it serves and has gradients."""
+    able = [device for device in devices if trains_flex(device)]
+    if not able:
+        return
+    case = drawn(tally, encoding, variant, FLEX_SHAPE, seed)
+    for device in able:
+        if "flex" in (calls := case.routes(device)):
+            _compare_compiled(tally, case, "flex", calls["flex"], device)
+
+
+def _compare_compiled(
+    tally: Tally, case: "Case", route: str, call: Callable, device: torch.device
+) -> None:
+    torch.compiler.reset()
+    calls = {f"{route}, compiled": torch.compile(call, fullgraph=True)}
+    _compare(tally, case, calls, device, compiled_dtypes(device))
+
+
+class Crossing(Exception):
+    """A run decided otherwise at a kink."""
+
+
+def drawn(tally: Tally, encoding, variant, shape, seed: int) -> "Case":
+    """A case away from kinks."""
+    kind = {"block": _Block, "hooks": _Hooks, "layers": _Layers}[encoding.kind]
+    for attempt in range(DRAWS):
+        case = kind(encoding, variant, shape, seed + attempt)
+        try:
+            case.measure()
+        except Crossing:
+            tally.redrawn += 1
+        else:
+            return case
+    raise RuntimeError(f"{DRAWS} inputs of {encoding.name} were all next to a kink")
+
+
+@dataclass(frozen=True)
+class Line:
+    """The reference's slope along a direction, what it may be off by, its spread."""
+
+    what: str
+    tensor: str
+    direction: Arrays
+    slope: float
+    error: float
+    spread: Mapping[torch.dtype, float]
+
+    def along(self, gradients: Arrays) -> float:
+        """The slope along the direction, of gradients to each tensor."""
+        return sum((gradients[n] * v).sum() for n, v in self.direction.items())
+
+    def bound(self, dtype: torch.dtype) -> float:
+        """What an implementation's slope may be off by."""
+        trusted = DEVIATIONS * roundoff(dtype) * self.spread[dtype]
+        return trusted + self.error + torch.finfo(dtype).tiny
+
+
+class Case:
+    """Numbers for one variant, its three implementations, and the reference's results.
+
+    A subclass says how the implementations are called.
+    """
+
+    is_coarse = False  # whether all may be kept in the dtype, not what is stored alone
+
+    def __init__(
+        self, encoding: EncodingRecord, variant: Variant, shape: Shape, seed: int
+    ):
+        torch.manual_seed(seed)
+        self.rng = np.random.default_rng(seed)
+        self.encoding, self.variant, self.shape = encoding, variant, shape
+        self.heads = variant.heads
+        self.positions = shape.positions
+        if "tokens" in encoding.sizes:  # the rows of a table
+            self.positions = tuple(
+                tuple(p % TOKENS for p in row) for row in shape.positions
+            )
+        if encoding.reach is not None:
+            self.positions = tuple(
+                tuple(math.fmod(p, encoding.reach) for p in row)
+                for row in shape.positions
+            )
+        if encoding.axes is not None:
+            rows = (np.array(row) / encoding.axes for row in self.positions)
+            points = (spread(row, encoding.axes).tolist() for row in rows)
+            self.positions = tuple(tuple(map(tuple, row)) for row in points)
+        unit = encoding.divisor(variant)
+        self.d = -(-shape.d // unit) * unit
+        self.module = encoding.make(variant, d=self.d, heads=self.heads)
+        with torch.no_grad():
+            for p in self.module.parameters():
+                size = p.shape[-1] ** -0.5 if p.ndim > 1 else 1.0
+                drawn = size * torch.randn_like(p) if p.requires_grad else p
+                p.copy_(drawn.bfloat16())
+        parameters = parameters_of(self.module)
+        self.trained = [n for n, p in parameters.items() if p.requires_grad]
+        self.parameters = {n: to_numpy(p) for n, p in parameters.items()}
+        self.inputs = {n: self._draw(*s) for n, s in self.input_shapes().items()}
+        self.inputs[next(iter(self.inputs))] *= shape.size
+        self.values = self.inputs | self.parameters
+        self.keywords = encoding.keywords(variant, d=self.d, heads=self.heads)
+        self._rested: dict[tuple, np.ndarray] = {}
+
+    def input_shapes(self) -> dict[str, tuple[int, ...]]:
+        """The inputs by name."""
+        raise NotImplementedError
+
+    def routes(self, device: torch.device) -> dict[str, Callable]:
+        """The PyTorch implementation by every route that serves: functions of the inputs."""
+        raise NotImplementedError
+
+    def reference_row(self, values: Arrays, row: int, arithmetic: Arithmetic):
+        """The NumPy implementation on one sequence."""
+        raise NotImplementedError
+
+    def exact_row(self, values: Arrays, row: int):
+        """The symbolic implementation on one sequence."""
+        raise NotImplementedError
+
+    def _draw(self, *shape: int) -> np.ndarray:
+        coarsest = self.shape.dtypes[-1]
+        return rounded(self.rng.normal(size=shape), coarsest)
+
+    def reference(self, values: Arrays, arithmetic: Arithmetic) -> np.ndarray:
+        """The NumPy implementation; raises if it decides otherwise than before at a kink."""
+        rows = range(len(self.shape.positions))
+        with rounding_kept():
+            out = [np.asarray(self.reference_row(values, n, arithmetic)) for n in rows]
+        if arithmetic.decisions != self.decisions:
+            raise Crossing
+        return np.stack(out)
+
+    def exact(self, values: Arrays) -> np.ndarray:
+        """The symbolic implementation to 40 digits."""
+        rows = [self.exact_row(values, n) for n in range(len(self.shape.positions))]
+        return np.vectorize(lambda e: sp.N(e, DIGITS), otypes=[object])(np.array(rows))
+
+    def changed(
+        self, implementation: Callable, keywords: Arrays, positions: np.ndarray
+    ) -> "Case":
+        """The same numbers for another NumPy implementation, still to be measured."""
+        other = copy(self)
+        other.encoding = SimpleNamespace(
+            implementation=lambda _: implementation, axes=self.encoding.axes
+        )
+        other.keywords, other.positions, other._rested = keywords, positions, {}
+        return other
+
+    def evaluated(self) -> np.ndarray:
+        """The NumPy implementation's result alone."""
+        rows = range(len(self.shape.positions))
+        with rounding_kept():
+            out = [self.reference_row(self.values, n, Arithmetic()) for n in rows]
+        return np.stack([np.asarray(row) for row in out])
+
+    def measure(self) -> None:
+        """Run the reference, exactly and with roundings."""
+        exact = Arithmetic()
+        self.decisions = exact.decisions
+        self.expected = self.reference(self.values, exact)
+        self.spread = self._spread(self._at_rest)
+        self.upstream = self._draw(*self.expected.shape)
+        if self.shape.slopes != "none":
+            product = self._spread(lambda a: self._sum(self._at_rest(a)))
+            own = DEVIATIONS * roundoff(torch.float64) * MAGNIFIED
+            self.own_error = own * float(product[torch.float64])
+        self.lines = [*self._lines()] if self.shape.slopes != "none" else []
+
+    def bound(self, dtype: torch.dtype) -> np.ndarray:
+        """What an implementation may be off by, entry by entry."""
+        own = roundoff(torch.float64) * self.spread[torch.float64]
+        trusted = roundoff(dtype) * self.spread[dtype] + own
+        return DEVIATIONS * trusted + torch.finfo(dtype).tiny
+
+    def _spread(self, run: Callable[[Arithmetic], np.ndarray]) -> dict:
+        """By dtype, the standard deviation of a run for errors of 1 in place of u.
+
+        Errors are twice u in bfloat16, and else so large that float64's own drown.
+        """
+        exact = run(Arithmetic())
+
+        def of(amount: float, summed: float) -> np.ndarray:
+            amounts = amount, amount if self.is_coarse else summed, summed
+            runs = [run(Arithmetic(*amounts, n)) for n in range(SAMPLES)]
+            errors = (np.stack(runs) - exact) / amount
+            return np.sqrt((errors**2).mean(axis=0))
+
+        spread = {}
+        for dtype in self.shape.dtypes:
+            if dtype not in WIDE:
+                amount = 2 * roundoff(dtype)
+                spread[dtype] = of(amount, amount * FLOAT32)
+        spread[torch.float32] = spread[torch.float64] = of(LARGE, LARGE)
+        return spread
+
+    def _product(self, line: Arrays, t: float, arithmetic: Arithmetic) -> float:
+        """⟨upstream, result⟩ at a place on the line."""
+        moved = self.values | {n: self.values[n] + t * v for n, v in line.items()}
+        return self._sum(self.reference(moved, arithmetic))
+
+    def _sum(self, result: np.ndarray) -> float:
+        """⟨upstream, result⟩."""
+        return float((result * self.upstream).sum())
+
+    def _at_rest(self, arithmetic: Arithmetic) -> np.ndarray:
+        """The reference where every line starts, once for the same errors."""
+        if arithmetic.key not in self._rested:
+            rested = self.reference(self.values, arithmetic.again())
+            self._rested[arithmetic.key] = rested
+        return self._rested[arithmetic.key]
+
+    def _lines(self) -> Iterator[Line]:
+        kinds = {"gradient": list(self.inputs), "parameters": self.trained}
+        _, gradients = self.run(self.routes(CPU)["eager"], torch.float64)
+        for what, names in kinds.items():
+            alone = {n: {n: gradients[n]} for n in names if self.shape.slopes == "each"}
+            mixed = {n: self._random(gradients[n]) for n in names}
+            for tensor, towards in (alone | ({"all": mixed} if names else {})).items():
+                yield self._line(what, tensor, towards)
+
+    def _random(self, gradient: np.ndarray) -> np.ndarray:
+        """Random amounts, in the sense of the gradient where it has one."""
+        amounts = self.rng.normal(size=gradient.shape)
+        return np.where(gradient == 0, amounts, np.abs(amounts) * np.sign(gradient))
+
+    def _line(self, what: str, tensor: str, towards: Arrays) -> Line:
+        """Towards the given direction, or at random if that is 0."""
+        if not any(v.any() for v in towards.values()):
+            towards = {n: self._random(v) for n, v in towards.items()}
+        length = np.sqrt(sum((v**2).sum() for v in towards.values()))
+        line = {n: LONGEST * v / length for n, v in towards.items()}
+        while True:
+            try:
+                at = partial(self._product, line)
+                slope, error = difference(lambda t, at=at: at(t, Arithmetic()))
+                break
+            except Crossing:
+                line = {n: v / 2 for n, v in line.items()}
+                if sum((v**2).sum() for v in line.values()) < SHORTEST**2:
+                    raise
+
+        def rounded_slope(a: Arithmetic) -> float:  # with the same errors at both ends
+            return (at(STEP, a.again()) - self._sum(self._at_rest(a))) / STEP
+
+        spread = self._spread(rounded_slope)
+        return Line(what, tensor, line, slope, error + self.own_error, spread)
+
+    def run(
+        self, route: Callable, dtype: torch.dtype, device: str | torch.device = "cpu"
+    ) -> tuple[np.ndarray, Arrays | None]:
+        """The PyTorch implementation's result, and its gradients if the route has them."""
+        self.module.to(device=device, dtype=dtype)
+        leaves = {
+            name: torch.tensor(v, dtype=dtype, device=device).requires_grad_()
+            for name, v in self.inputs.items()
+        }
+        try:
+            out = route(leaves)
+        except NotImplementedError:  # FlexAttention on a CPU
+            with torch.no_grad():
+                detached = {name: leaf.detach() for name, leaf in leaves.items()}
+                return to_numpy(route(detached)), None
+        parameters = parameters_of(self.module)
+        wanted = leaves | {name: parameters[name] for name in self.trained}
+        gradients = torch.autograd.grad(
+            out,
+            list(wanted.values()),
+            torch.tensor(self.upstream, dtype=dtype, device=device),
+            allow_unused=True,
+            materialize_grads=True,
+        )
+        slopes = dict(zip(wanted, map(to_numpy, gradients), strict=True))
+        return to_numpy(out), slopes
+
+
+class _Hooks(Case):
+    """An encoding inside ``attend``."""
+
+    def input_shapes(self) -> dict[str, tuple[int, ...]]:
+        """Queries, keys and values, and x where it is looked at."""
+        batch, n, d = len(self.shape.positions), self.shape.tokens, self.d
+        shapes = {"q": (batch, self.heads, n, d)}
+        shapes |= dict.fromkeys("kv", (batch, self.heads // self._group, n, d))
+        return shapes | (
+            {"x": (batch, n, self.heads * d)} if self.module.needs_x else {}
+        )
+
+    @property
+    def _group(self) -> int:
+        return (self.shape.group or self.heads) if self.shape.is_grouped else 1
+
+    @property
+    def _axes(self) -> tuple[int, ...]:
+        return () if self.encoding.axes is None else (self.encoding.axes,)
+
+    @property
+    def attention(self) -> dict[str, bool]:
+        """Whether no query sees a later key."""
+        return {"causal": self.module.needs_causal or self.shape.is_grouped}
+
+    def routes(self, device: torch.device) -> dict[str, Callable]:
+        """PyTorch's ``attend``."""
+        served = [r for r in routes.ROUTES if self._serves(r)]
+        if not (self.shape.is_grouped or trains_flex(device)):
+            served = [r for r in served if r != "flex"]  # whose tracing takes seconds
+        return {route: partial(self._fast, route=route) for route in served}
+
+    def _serves(self, route: str) -> bool:
+        try:
+            return bool(routes.choose_route(self.module, route))
+        except ValueError:
+            return False
+
+    def _fast(self, leaves: Mapping[str, torch.Tensor], *, route: str) -> torch.Tensor:
+        q, k, v = (leaves[name] for name in "qkv")
+        shape = (*q.shape[::2], *self._axes)
+        positions = torch.tensor(np.array(self.positions), device=q.device)
+        return attend_fast(
+            *(q, k, v, self.module),
+            positions=positions.reshape(shape),
+            x=leaves.get("x"),
+            route=route,
+            **self.attention,
+        )
+
+    def reference_row(self, values: Arrays, row: int, arithmetic: Arithmetic):
+        """NumPy's ``attend``."""
+        exact = arithmetic.exact
+        parameters = {n: exact.wrap(values[n]) for n in self.parameters}
+        hooks = self.encoding.implementation("numpy")(**self.keywords, **parameters)
+        q, k, v = (arithmetic.wrap(values[name][row]) for name in "qkv")
+        return attend(
+            *(q, k, v, arithmetic.hooks(hooks)),
+            positions=np.array(self.positions[row]).reshape(-1, *self._axes),
+            x=arithmetic.wrap(values["x"][row]) if "x" in values else None,
+            **self.attention,
+        )
+
+    def exact_row(self, values: Arrays, row: int):
+        """SymPy's ``attend``, with logits that are numbers already: it is faster."""
+        parameters = {n: _symbolic(values[n]) for n in self.parameters}
+        hooks = self.encoding.implementation("sympy")(**self.keywords, **parameters)
+        hooks = replace(hooks, logits=partial(_evaluated, hooks))
+        return attend_exactly(
+            *(_symbolic(values[name][row]) for name in "qkv"),
+            hooks,
+            positions=[_rational(p) for p in self.positions[row]],
+            x=_symbolic(values["x"][row]) if "x" in values else None,
+            **self.attention,
+        )
+
+
+class _Layers(_Hooks):
+    """An encoding whose positions go through two layers, which have the same tokens."""
+
+    def input_shapes(self) -> dict[str, tuple[int, ...]]:
+        """Queries, keys and values, and what the perceptron says."""
+        batch, n = len(self.shape.positions), self.shape.tokens
+        return super().input_shapes() | {"fed": (batch, n, self.heads * self.d)}
+
+    @property
+    def _group(self) -> int:
+        return 1
+
+    def _fast(self, leaves: Mapping[str, torch.Tensor], *, route: str) -> torch.Tensor:
+        positions = torch.tensor(self.positions, device=leaves["q"].device)
+        given = (leaves[name] for name in ("q", "k", "v", "fed"))
+        return follow(
+            *(fast_steps, self.module, *given, positions),
+            route=route,
+            **self.attention,
+        )
+
+    def reference_row(self, values: Arrays, row: int, arithmetic: Arithmetic):
+        """NumPy's ``steps``, twice."""
+        parameters = {n: arithmetic.exact.wrap(values[n]) for n in self.parameters}
+        hooks = self.encoding.implementation("numpy")(**self.keywords, **parameters)
+        mask = causal_mask(self.shape.tokens) if self.shape.is_grouped else None
+        given = (arithmetic.wrap(values[n][row]) for n in ("q", "k", "v", "fed"))
+        positions = np.array(self.positions[row])
+        hooks = arithmetic.hooks(hooks)
+        return follow(reference_steps, hooks, *given, positions, mask=mask)
+
+    def exact_row(self, values: Arrays, row: int):
+        """SymPy's ``steps``, twice, with numbers at every hook."""
+        parameters = {n: _symbolic(values[n]) for n in self.parameters}
+        hooks = self.encoding.implementation("sympy")(**self.keywords, **parameters)
+        start = hooks.locate
+        hooks = replace(
+            hooks,
+            logits=partial(_evaluated, hooks),
+            locate=lambda at, x: tuple(b.evalf(DIGITS) for b in start(at, x)),
+        )
+        given = (_symbolic(values[name][row]) for name in ("q", "k", "v", "fed"))
+        positions = [sp.Rational(p) for p in self.positions[row]]
+        return follow(exact_steps, hooks, *given, positions, **self.attention)
+
+
+class _Block(Case):
+    """A whole attention block, which may keep all that it computes in the dtype.
+
+    Its implementations are given positions where they take them.
+    """
+
+    is_coarse = True
+
+    def input_shapes(self) -> dict[str, tuple[int, ...]]:
+        """The block's input alone."""
+        batch, n = len(self.shape.positions), self.shape.tokens
+        return {"x": (batch, n, self.heads * self.d)}
+
+    def routes(self, device: torch.device) -> dict[str, Callable]:
+        """The module, by the routes that serve its encoding."""
+        served = {routes.choose_route(self.module.encoding, None): None, "eager": None}
+        at = (torch.tensor(self.positions, device=device),)
+        at = at if self._takes_positions else ()
+        return {route: partial(self._fast, at, route=route) for route in served}
+
+    @property
+    def _takes_positions(self) -> bool:
+        return (
+            "positions" in signature(self.encoding.implementation("numpy")).parameters
+        )
+
+    def _fast(
+        self, at: tuple[torch.Tensor, ...], leaves: dict[str, torch.Tensor], route: str
+    ) -> torch.Tensor:
+        self.module.route = route
+        return self.module(leaves["x"], *at)
+
+    def reference_row(self, values: Arrays, row: int, arithmetic: Arithmetic):
+        """The reference on one sequence."""
+        given = {n: values[n] for n in self.parameters} | self.keywords
+        if self._takes_positions:
+            given["positions"] = np.array(self.positions[row])
+        return self.encoding.implementation("numpy")(
+            arithmetic.wrap(values["x"][row]), **given
+        )
+
+    def exact_row(self, values: Arrays, row: int):
+        """The symbolic implementation on one sequence, at positions of 40 digits."""
+        given = {n: _symbolic(values[n]) for n in self.parameters} | self.keywords
+        if self._takes_positions:
+            given["positions"] = _symbolic(np.array(self.positions[row]))
+        return self.encoding.implementation("sympy")(
+            _symbolic(values["x"][row]), **given
+        )
+
+
+def _evaluated(hooks: Hooks, tokens: Tokens) -> Heads:
+    """The logits of symbolic hooks, as numbers."""
+    return tuple(matrix.evalf(DIGITS) for matrix in exact_logits(tokens, hooks))
+
+
+def _rational(position: float | tuple[float, ...]):
+    """A position, or one for each coordinate."""
+    if isinstance(position, tuple):
+        return [sp.Rational(p) for p in position]
+    return sp.Rational(position)
+
+
+def _symbolic(value: np.ndarray):
+    """A matrix of 40-digit numbers; a list of them, or of numbers."""
+    if value.ndim == 1:
+        return [sp.Float(x, DIGITS) for x in value]
+    if value.ndim == 3:
+        return [_symbolic(matrix) for matrix in value]
+    return sp.Matrix(*value.shape, [e for row in value for e in _symbolic(row)])
+
+
+def _compare(
+    tally: Tally,
+    case: Case,
+    calls: Mapping[str, Callable],
+    device: torch.device,
+    dtypes: tuple[torch.dtype, ...],
+) -> None:
+    for dtype in dtypes:
+        for label, call in calls.items():
+            if label == "flex" and not trains_flex(device) and dtype != torch.float64:
+                continue  # each is traced, which takes as long as all the rest
+            where = (f"numpy–torch {label}", device, dtype)
+            with warnings.catch_warnings():  # compared in the open, which is meant
+                warnings.filterwarnings("ignore", "flex_attention called without")
+                found = case.run(call, dtype, device)
+            _compare_one(tally, case, where, *found)
+
+
+def _compare_one(
+    tally: Tally, case: Case, where: tuple, out: np.ndarray, slopes: Arrays | None
+) -> None:
+    implementations, *place = where
+    dtype = place[-1]
+    bound = case.bound(dtype)
+    tally.add(implementations, "forward", *place, "out", out, case.expected, bound)
+    if slopes is None:
+        return
+    for line in case.lines:
+        key = (implementations, line.what, *place, line.tensor)
+        tally.add(*key, line.along(slopes), line.slope, line.bound(dtype))
+
+
+def _moved(values: Arrays, line: Line, t: sp.Rational) -> Arrays:
+    """A place on the line, of 40-digit numbers."""
+    number = np.vectorize(lambda x: sp.Float(float(x), DIGITS), otypes=[object])
+    moved = {n: number(values[n]) + t * number(v) for n, v in line.direction.items()}
+    return values | moved
+
+
+def _compare_exact(tally: Tally, case: Case) -> None:
+    where = ("cpu", torch.float64)
+    own = DEVIATIONS * roundoff(torch.float64) * case.spread[torch.float64]
+    bound = own + torch.finfo(torch.float64).tiny
+    exact = case.exact(case.values).astype(float)
+    key = ("sympy–numpy", "forward", *where, "out")
+    tally.add(*key, exact, case.expected, bound)
+    step = sp.Rational(1, 10**12)
+    for line in case.lines:
+        if line.tensor != "all":
+            continue
+        ends = [case.exact(_moved(case.values, line, s * step)) for s in (-1, 1)]
+        slope = ((ends[1] - ends[0]) * case.upstream).sum() / (2 * step)
+        key = ("sympy–numpy", line.what, *where, "all")
+        tally.add(*key, float(slope), line.slope, line.error)

@@ -1,0 +1,124 @@
+"""The implementations of an encoding that moves positions, by the same draws.
+
+The PyTorch implementation draws; the other two are given its numbers. Positions are a line, rows
+of their own, none and one, far from 0 and real where the encoding takes them. The
+module is cast to each dtype, which must change nothing: positions are float64 or
+integers in any model. There is no gradient to compare, positions being data.
+
+Integers must agree but for the rounding of one sum. Where draws are real, the bound is
+``(n + 8) u`` for n tokens, times what the reference's result moves when all positions
+and draws are off by a small part of them, up or down at random: each implementation takes at most
+a mean of n numbers, two sums and a product.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+import torch
+from posedu.catalog import EncodingRecord, Variant
+from posedu.crosscheck.common import (
+    CPU,
+    DTYPES,
+    Devices,
+    Tally,
+    compiled_dtypes,
+    exactly,
+    roundoff,
+    to_numpy,
+)
+
+ROWS = 2
+_OFF = 2.0**-32  # by what draws are off to see how places move
+_TRIES = 8
+
+
+def compare(
+    tally: Tally,
+    encoding: EncodingRecord,
+    variant: Variant,
+    devices: Devices,
+    seed: int,
+) -> None:
+    """Compare one variant's implementations on every line of positions."""
+    for positions in _lines(encoding):
+        _compare(tally, encoding, variant, positions, devices, seed, compiled=False)
+
+
+def compare_compiled(
+    tally: Tally,
+    encoding: EncodingRecord,
+    variant: Variant,
+    devices: Devices,
+    seed: int,
+) -> None:
+    """Compare the compiled module, for five tokens."""
+    torch.compiler.reset()
+    line = np.arange(5)
+    _compare(tally, encoding, variant, line, devices, seed, compiled=True)
+
+
+def _lines(encoding: EncodingRecord) -> Iterator[np.ndarray]:
+    yield np.arange(5)
+    yield np.array([0])
+    yield np.array([], dtype=np.int64)
+    yield np.array([3, 0, 1, 1])
+    yield np.array([[0, 1, 2], [2, 0, 1]])
+    if not encoding.implementation("torch").takes_indices:
+        yield 2**20 - np.arange(3)
+        yield np.array([0.5, -2.25, 1e3 + 1 / 3])
+
+
+def _compare(tally, encoding, variant, positions, devices, seed, *, compiled) -> None:
+    torch.manual_seed(seed)
+    module = encoding.make(variant, d=2, heads=1)
+    drawn = module.draw(ROWS, positions.shape[-1])
+    given = {n: _array(t) for n, t in drawn.items()}
+    options = encoding.keywords(variant, d=2, heads=1)
+    implementation = encoding.implementation("numpy")
+    expected = implementation(positions, **given, **options)
+    bound = _bound(implementation, positions, given, options, expected)
+    for device in devices:
+        draws = {n: t.to(device) for n, t in drawn.items()}
+        at = torch.as_tensor(positions, device=device)
+        for dtype in compiled_dtypes(device) if compiled else DTYPES:
+            place = module.to(dtype).place
+            run = torch.compile(place, fullgraph=True) if compiled else place
+            name = "numpy–torch.compile" if compiled else "numpy–torch"
+            key = (name, "forward", device, dtype, "out")
+            tally.add(*key, to_numpy(run(at, **draws)), expected, bound)
+    if not compiled and CPU in devices:
+        exact = _exact(encoding, positions, given, options, expected.shape)
+        key = ("sympy–numpy", "forward", CPU, torch.float64, "out")
+        tally.add(*key, exact, expected, bound)
+
+
+def _array(t: torch.Tensor) -> np.ndarray:
+    return t.cpu().numpy()
+
+
+def _exact(encoding, positions, given, options, shape) -> np.ndarray:
+    """The symbolic implementation, a row after another."""
+    out, implementation = np.empty(shape), encoding.implementation("sympy")
+    for row in range(len(out)):
+        line = positions if positions.ndim == 1 else positions[row % len(positions)]
+        own = {n: t[row % len(t)] for n, t in given.items()}
+        draws = {n: exactly(t) for n, t in own.items()}
+        out[row] = [float(e) for e in implementation(exactly(line), **draws, **options)]
+    return out
+
+
+def _bound(implementation, positions, given, options, expected) -> np.ndarray:
+    u = roundoff(torch.float64)
+    bound = u * np.abs(expected) + np.finfo(float).tiny
+    if not any(np.issubdtype(t.dtype, np.floating) for t in given.values()):
+        return bound
+    rng, moved = np.random.default_rng(0), np.zeros(expected.shape)
+    for _ in range(_TRIES):
+        at, *draws = (
+            t * (1 + _OFF * rng.choice((-1.0, 1.0), t.shape))
+            for t in (positions, *given.values())
+        )
+        off = implementation(at, **dict(zip(given, draws, strict=True)), **options)
+        moved = np.maximum(moved, np.abs(off - expected))
+    return bound + (positions.shape[-1] + 8) * u / _OFF * moved

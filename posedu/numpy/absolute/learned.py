@@ -1,0 +1,233 @@
+"""Tables: a vector for each position, learned or drawn, looked up by a one-hot."""
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from posedu._arguments import (
+    TABLE_ENDS,
+    require_choice,
+    require_dimension,
+    require_not_negative,
+    require_seed,
+)
+from posedu.numpy._arrays import (
+    Positions,
+    align_positions,
+    as_array,
+    require_floats,
+    require_positions,
+)
+from posedu.numpy.relative.tupe import layer_norm
+
+Array = np.ndarray
+
+
+def one_hot(
+    positions: Positions, rows: int, *, beyond: str
+) -> Float[Array, "*tokens rows"]:
+    """A 1 in the column of each position, rounded down, and 0 in all others.
+
+    Parameters
+    ----------
+    positions
+        Finite, any shape. Those that are no integers are rounded down.
+    rows
+        How many positions there are: 0 … rows − 1.
+    beyond
+        What is done for others. ``"raise"``: nothing (transformers). ``"zero"``: no
+        column has the 1 (tensor2tensor). ``"clip"``: that of the nearest row has it
+        (Transformer-XL's ``attn_type=3``, for its memory).
+
+    Returns
+    -------
+    float64 array with one more axis of size ``rows``. Equation ``def-tables-one-hot``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Positions not finite or in half precision, ``rows`` not a positive integer,
+        unknown ``beyond``; with ``"raise"``, a position without a row.
+    """
+    rows = require_dimension("rows", rows, 1)
+    require_choice("beyond", beyond, TABLE_ENDS)
+    at = np.floor(require_positions(positions))
+    outside = (at < 0) | (at >= rows)
+    if beyond == "raise" and outside.any():
+        raise ValueError(
+            f"positions must be at least 0 and below {rows}, the rows of the table, "
+            f"got {at[outside][0]:g}"
+        )
+    if beyond == "clip":
+        at = np.clip(at, 0, rows - 1)
+    return np.asarray(at[..., None] == np.arange(rows), dtype=np.float64)
+
+
+def embed_learned(
+    x: Float[Array, "*batch tokens d"],
+    positions: Positions,
+    *,
+    table: Float[Array, "rows width"],
+    beyond: str,
+) -> Float[Array, "*batch tokens d"]:
+    """Add to each input vector the row of its position: the hook ``embed``.
+
+    Parameters
+    ----------
+    x
+        The input vectors.
+    positions
+        ``[tokens]``, or ``[batch, tokens]`` for rows of their own.
+    table
+        A vector for each position 0 … rows − 1 (arXiv 1705.03122 §3.1).
+    beyond
+        See :func:`one_hot`.
+
+    Returns
+    -------
+    x + one-hot · table, float64. Equation ``def-learned``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As :func:`one_hot`; a table that is not finite, holds no floats or has another
+        width than x.
+    """
+    x = require_floats("x", x)
+    at = align_positions(positions, x)
+    table = _require_table("table", table, x.shape[-1])
+    return x + one_hot(at, len(table), beyond=beyond) @ table
+
+
+def enter_learned(
+    x: Float[Array, "*batch tokens d"],
+    positions: Positions,
+    *,
+    table: Float[Array, "rows width"],
+    beyond: str,
+) -> Float[Array, "*batch tokens d"]:
+    """Add to what comes to a layer the rows of its own table: the hook ``enter``.
+
+    arXiv 1808.04444, "Positional Embeddings". Arguments and errors as
+    :func:`embed_learned`. Equation ``def-learned-per-layer``.
+    """
+    return embed_learned(x, positions, table=table, beyond=beyond)
+
+
+def embed_random(
+    x: Float[Array, "*batch tokens d"],
+    positions: Positions,
+    *,
+    table: Float[Array, "rows width"],
+) -> Float[Array, "*batch tokens d"]:
+    """Add to each input vector a fixed one that was drawn for its position.
+
+    ``table`` is what :func:`random_table` draws; other arguments and errors as
+    :func:`embed_learned`. A position without a row is refused. Equation
+    ``def-random``.
+    """
+    return embed_learned(x, positions, table=table, beyond="raise")
+
+
+def random_table(rows: int, d: int, *, std: float, seed: int) -> Float[Array, "rows d"]:
+    """Independent normal numbers of deviation ``std``. Equation ``def-random``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Sizes that are not positive integers, ``std`` negative or not finite, ``seed``
+        no integer or negative.
+    """
+    shape = require_dimension("rows", rows, 1), require_dimension("d", d, 1)
+    std = require_not_negative("std", std)
+    return std * np.random.default_rng(require_seed(seed)).normal(size=shape)
+
+
+def embed_bert(
+    x: Float[Array, "*batch tokens d"],
+    positions: Positions,
+    *,
+    table: Float[Array, "rows width"],
+    beyond: str,
+    segments: Int[Array, "*batch tokens"] | None = None,
+    segment_table: Float[Array, "kinds width"] | None = None,
+    norm_weight: Float[Array, "d"] | None = None,
+    norm_bias: Float[Array, "d"] | None = None,
+    epsilon: float = 1e-12,
+) -> Float[Array, "*batch tokens d"]:
+    """The input of BERT: positions and segments are added, then all is normalized.
+
+    Parameters
+    ----------
+    x, positions, table, beyond
+        As :func:`embed_learned`.
+    segments, segment_table
+        Which of a few vectors each token gets besides, and these vectors; ``None`` for
+        none (BERT has two).
+    norm_weight, norm_bias
+        Of the layer norm over features; ``None`` for none.
+    epsilon
+        What the norm adds to the variance. Default 1e-12, as transformers' BERT.
+
+    Returns
+    -------
+    float64 array like x. Equation ``def-tables-bert``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As :func:`embed_learned`; segments without their table or a table without
+        segments, segments of another shape, not integers or without a row; weights
+        of the norm of another width, or one without the other.
+    """
+    x = embed_learned(x, positions, table=table, beyond=beyond)
+    if (segments is None) != (segment_table is None):
+        raise ValueError("segments and segment_table go together; give both or neither")
+    if segments is not None and segment_table is not None:
+        vectors = _require_table("segment_table", segment_table, x.shape[-1])
+        x = x + vectors[_require_segments(segments, x.shape[:-1], len(vectors))]
+    flat = x.reshape(-1, x.shape[-1])
+    return layer_norm(flat, norm_weight, norm_bias, epsilon).reshape(x.shape)
+
+
+def cosine_bound(epsilon: float, *, rows: int, d: int) -> float:
+    """At most how likely some two random rows have a cosine of size ε or more.
+
+    rows (rows − 1) exp(−d ε²/2), which may exceed 1: a bound that says nothing then.
+    Equation ``eq-tables-union``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        ``epsilon`` negative or not finite, sizes that are not positive integers.
+    """
+    epsilon = require_not_negative("epsilon", epsilon)
+    rows, d = require_dimension("rows", rows, 1), require_dimension("d", d, 1)
+    return float(rows * (rows - 1) * np.exp(-d * epsilon**2 / 2))
+
+
+def _require_table(name: str, table: Array, d: int) -> Array:
+    table = require_floats(name, table)
+    if table.ndim != 2 or not len(table) or table.shape[1] != d:
+        raise ValueError(
+            f"{name} must be [rows, {d}] for vectors of {d} features, got shape "
+            f"{list(table.shape)}"
+        )
+    if not np.isfinite(table).all():
+        raise ValueError(f"{name} must be finite")
+    return table
+
+
+def _require_segments(segments: Array, shape: tuple[int, ...], kinds: int) -> Array:
+    segments = as_array("segments", segments)
+    if segments.dtype.kind not in "iu":
+        raise TypeError(f"segments must be integers, got dtype {segments.dtype}")
+    if segments.shape != shape:
+        raise ValueError(
+            f"segments must be {list(shape)}, one for each token, got shape "
+            f"{list(segments.shape)}"
+        )
+    if ((segments < 0) | (segments >= kinds)).any():
+        raise ValueError(
+            f"segments must be at least 0 and below {kinds}, the rows of their table"
+        )
+    return segments

@@ -1,0 +1,61 @@
+"""Positions with several coordinates, and parameters that heads share."""
+
+import numpy as np
+from jaxtyping import Float
+
+from posedu._arguments import COORDINATES, require_choice, require_dimension
+
+Array = np.ndarray
+
+
+def grid(*counts: int, coordinates: str) -> Float[Array, "tokens axes"]:
+    """Positions of the cells of a grid; the first coordinate varies fastest.
+
+    ``grid(width, height)`` are the (x, y) of an image's patches, row by row.
+
+    Parameters
+    ----------
+    counts
+        Cells along each axis, x first.
+    coordinates
+        ``"index"``: 0, 1, 2, … (RoPE-ViT, arXiv 2403.13298). ``"centers"``:
+        (index + ½) / count, in (0, 1) (ComRoPE, arXiv 2506.03737). ``"ends"``:
+        index / (count − 1), in [0, 1] (LieRE's code, arXiv 2406.10322).
+
+    Raises
+    ------
+    TypeError, ValueError
+        Counts that are not positive integers, none at all, unknown ``coordinates``.
+    """
+    require_choice("coordinates", coordinates, COORDINATES)
+    if not counts:
+        raise ValueError("grid needs at least one count, got none")
+    steps = []
+    for count in counts:
+        index = np.arange(require_dimension("count", count, 1), dtype=np.float64)
+        if coordinates == "centers":
+            index = (index + 0.5) / count
+        elif coordinates == "ends":
+            index = index / max(count - 1, 1)
+        steps.append(index)
+    last_first = np.meshgrid(*reversed(steps), indexing="ij")
+    return np.stack([axis.ravel() for axis in reversed(last_first)], axis=-1)
+
+
+def for_heads_of(
+    x: Float[Array, "*shape"], parameters: Float[Array, "*parameters"], axes: int
+) -> Float[Array, "*repeated"]:
+    """Repeat the parameters of a head, their last ``axes``, for all that share them.
+
+    Those of each head go with ``[…, heads, tokens, d]``. Where ``x`` has a multiple of
+    their heads, neighbors share them (grouped queries).
+    """
+    own = parameters.shape[:-axes]
+    if not own:
+        return parameters
+    if x.ndim < 3 or not own[0] or x.shape[-3] % own[0]:
+        raise ValueError(
+            f"x must be [..., heads, tokens, d] with a multiple of {own[0]} heads for "
+            f"parameters of {own[0]} heads, got shape {list(x.shape)}"
+        )
+    return parameters.repeat(x.shape[-3] // own[0], axis=0)

@@ -1,0 +1,68 @@
+"""Tables of positions over symbols."""
+
+from collections.abc import Sequence
+
+import sympy as sp
+from posedu._arguments import TABLE_ENDS, require_choice, require_dimension
+from posedu.sympy._expressions import expression, matrix
+
+Table = sp.Matrix | Sequence[Sequence[sp.Expr | float]]
+
+
+def one_hot(position: sp.Expr | float, rows: int, *, beyond: str) -> sp.Matrix:
+    """The column with a 1 in the row of a position that has a value, rounded down.
+
+    Equation ``def-tables-one-hot``. See :func:`posedu.numpy.absolute.one_hot`.
+    """
+    rows = require_dimension("rows", rows, 1)
+    require_choice("beyond", beyond, TABLE_ENDS)
+    at = int(sp.floor(expression("position", position)))
+    if beyond == "raise" and not 0 <= at < rows:
+        raise ValueError(
+            f"positions must be at least 0 and below {rows}, the rows of the table, "
+            f"got {at}"
+        )
+    if beyond == "clip":
+        at = min(max(at, 0), rows - 1)
+    return sp.Matrix(rows, 1, lambda row, _: int(row == at))
+
+
+def embed_learned(
+    x: sp.Matrix, position: sp.Expr | float, *, table: Table, beyond: str
+) -> sp.Matrix:
+    """The column ``x`` plus the row of its position. Equation ``def-learned``.
+
+    See :func:`posedu.numpy.absolute.embed_learned`.
+    """
+    table = matrix("table", table)
+    return x + table.T * one_hot(position, table.rows, beyond=beyond)
+
+
+def enter_learned(
+    x: sp.Matrix, position: sp.Expr | float, *, table: Table, beyond: str
+) -> sp.Matrix:
+    """What comes to a layer, plus the row of the layer's own table.
+
+    Equation ``def-learned-per-layer``.
+    """
+    return embed_learned(x, position, table=table, beyond=beyond)
+
+
+def embed_random(x: sp.Matrix, position: sp.Expr | float, *, table: Table) -> sp.Matrix:
+    """The column ``x`` plus the row that was drawn for it. Equation ``def-random``."""
+    return embed_learned(x, position, table=table, beyond="raise")
+
+
+def sphere_moment(k: int, d: sp.Expr) -> sp.Expr:
+    """The mean of u₁²ᵏ over unit vectors u in d dimensions, by integration.
+
+    u₁ has a density proportional to (1 − u₁²)^((d − 3)/2); both integrals are Beta
+    functions. Equation ``eq-tables-moments``.
+    """
+    half, d = sp.Rational(1, 2), expression("d", d)
+
+    def integral(power: int) -> sp.Expr:
+        a, b = power + half, (d - 1) / 2
+        return sp.gamma(a) * sp.gamma(b) / sp.gamma(a + b)
+
+    return sp.gammasimp(integral(k) / integral(0))

@@ -1,0 +1,39 @@
+"""Practice: what a model's configuration says of its rotations, and its weights."""
+
+from posedu.tools.checkpoints import (
+    Conversion,
+    ConvertError,
+    Pairs,
+    convert,
+    convert_file,
+)
+from posedu.tools.configs.read import read_rope
+from posedu.tools.configs.rotary_config import (
+    ConfigError,
+    Reading,
+    Remark,
+    RotaryConfig,
+)
+from posedu.tools.configs.write import write_rope
+from posedu.tools.positions import (
+    kept_tokens,
+    packed_positions,
+    padded_positions,
+)
+
+__all__ = [
+    "ConfigError",
+    "Conversion",
+    "ConvertError",
+    "Pairs",
+    "Reading",
+    "Remark",
+    "RotaryConfig",
+    "convert",
+    "convert_file",
+    "kept_tokens",
+    "packed_positions",
+    "padded_positions",
+    "read_rope",
+    "write_rope",
+]

@@ -1,0 +1,19 @@
+"""Read model configurations of any spelling, and write them back."""
+
+from posedu.tools.configs.read import read_rope
+from posedu.tools.configs.rotary_config import (
+    ConfigError,
+    Reading,
+    Remark,
+    RotaryConfig,
+)
+from posedu.tools.configs.write import write_rope
+
+__all__ = [
+    "ConfigError",
+    "Reading",
+    "Remark",
+    "RotaryConfig",
+    "read_rope",
+    "write_rope",
+]

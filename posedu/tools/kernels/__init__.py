@@ -1,0 +1,1 @@
+"""Test a kernel against the reference: hard cases, bounds and known mutants."""

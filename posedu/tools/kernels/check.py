@@ -1,0 +1,631 @@
+"""Whether somebody's kernel computes an encoding, and if not, by which fault.
+
+``check(kernel, "rope", layout="half")`` runs it over the cases of
+:mod:`posedu.tools.kernels.oracle`, forward and backward, and names the fault by the mutants
+of :mod:`posedu.tools.kernels.mutants`. From a command line:
+``python -m posedu.tools.kernels.check package.module:function --encoding rope layout=half``.
+
+What a kernel is given:
+
+``kernel(x, positions, **parameters)``
+    of what changes features: ``x`` ``[batch, heads, tokens, d]``, or ``[batch, tokens,
+    d_model]`` of what is added to a model's input; positions ``[batch, tokens]``, with
+    one more axis where there are several coordinates. It returns what ``x`` becomes.
+``kernel(q, k, v, positions, causal=…, **parameters)``
+    of what acts inside attention, ``[batch, heads, tokens, d]`` with fewer heads in
+    ``k`` and ``v`` in one of the cases; ``x=``, the layer's input, where it is looked
+    at. It returns attention's output.
+``kernel(x, positions, **parameters)``
+    of a block: ``[batch, tokens, d_model]``, and so is its output.
+
+Parameters go by the names of the reference. Positions are int64 (float64 if not whole),
+parameters float32 at least.
+"""
+
+import argparse
+import copy
+import importlib
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from inspect import signature
+from typing import Any
+
+import numpy as np
+
+import torch
+from posedu._arguments import require_choice
+from posedu.catalog import CATALOG
+from posedu.crosscheck.common import DTYPES, roundoff, to_numpy
+from posedu.tools.kernels.mutants import Outputs, Trial, coarsest, explain, mutants
+from posedu.tools.kernels.oracle import (
+    Arrays,
+    Case,
+    OracleError,
+    Solution,
+    as_dtype,
+    cases_of,
+    parsed,
+    variants,
+)
+
+TENSORS = ("torch", "numpy")
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a kernel computes.
+
+    Parameters
+    ----------
+    name, options
+        The encoding, and the options under which the kernel is right, or comes nearest.
+    faults
+        The names of what is wrong, empty if it is right.
+    says
+        The verdict in words.
+    places
+        Where it departs: a line for each case and dtype that it fails.
+    remarks
+        What is no fault and should be known: options that were found and not given,
+        dtypes that are refused, gradients that there are none of.
+    cases, dtypes
+        How many were compared in each dtype, and in which.
+    """
+
+    name: str
+    options: dict[str, Any]
+    faults: tuple[str, ...]
+    says: str
+    places: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
+    cases: int = 0
+    dtypes: tuple[str, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Whether it is right in everything that was compared."""
+        return not self.faults
+
+    def __str__(self) -> str:
+        mark = "✓" if self.ok else "✗"
+        lines = [f"{mark} {CATALOG[self.name].title}: {self.says}"]
+        lines += [f"  {place}" for place in self.places[:5]]
+        if len(self.places) > 5:
+            lines.append(f"  … and {len(self.places) - 5} more")
+        return "\n".join((*lines, *(f"  note: {r}" for r in self.remarks)))
+
+
+class KernelError(Exception):
+    """What a kernel does in place of returning an output, and the fault's name."""
+
+    def __init__(self, fault: str, says: str):
+        super().__init__(says)
+        self.fault = fault
+
+
+@dataclass
+class _Run:
+    """What a kernel made of the cases of one variant in one dtype."""
+
+    dtype: torch.dtype
+    cases: Sequence[Case]
+    outs: list[np.ndarray] = field(default_factory=list)
+    gradients: list[Arrays | None] = field(default_factory=list)
+    returned: torch.dtype | None = None
+    remarks: list[str] = field(default_factory=list)
+
+    def rounds_inside(self, angles: str) -> bool:
+        """Whether cosines, sines or products are as coarse as the output."""
+        dtype = coarsest(self.bounding, angles)
+        return any(
+            (np.abs(out - c.expected) > c.bound(dtype, angles=angles)).any()
+            for c, out in zip(self.cases, self.outs, strict=True)
+        )
+
+    @property
+    def bounding(self) -> torch.dtype:
+        """The dtype that its outputs can be held to."""
+        return max(self.dtype, self.returned or self.dtype, key=roundoff)
+
+    def failing(self, angles: str) -> list[tuple[Case, np.ndarray, np.ndarray]]:
+        """Cases outside, their outputs, and the shares of the bound."""
+        found = []
+        dtype = coarsest(self.bounding, angles)
+        for case, out in zip(self.cases, self.outs, strict=True):
+            bound = case.bound(dtype, angles=angles, tables=dtype)
+            used = np.abs(out - case.expected) / bound
+            if (used > 1).any():
+                found.append((case, out, used))
+        return found
+
+    def failing_backward(self, angles: str) -> list[tuple[Case, Arrays, float]]:
+        """Cases whose gradients are outside, the gradients, and the largest share."""
+        found = []
+        for case, given in zip(self.cases, self.gradients, strict=True):
+            if given is not None:
+                dtype = coarsest(self.bounding, angles)
+                dtypes = dtype, angles, dtype
+                used = case.gradient_used(given, *dtypes)
+                if (used > 1).any():
+                    found.append((case, given, float(used.max())))
+        return found
+
+
+def check(
+    kernel: Callable[..., Any],
+    name: str = "rope",
+    *,
+    d: int | None = None,
+    tensors: str = "torch",
+    dtypes: Sequence[torch.dtype | str] | None = None,
+    device: str | torch.device = "cpu",
+    angles: str = "float64",
+    **options: Any,
+) -> Verdict:
+    """Run a kernel over the cases of an encoding, and name its fault.
+
+    Parameters
+    ----------
+    kernel
+        See this module. An output is compared entry by entry, and gradients to the
+        inputs, if it has any, along a fixed upstream.
+    name, d, **options
+        The encoding, and what the kernel is to compute; see
+        :func:`posedu.tools.kernels.oracle.cases`. What is not said may be as in any variant
+        of the record, and the verdict says which it is.
+    tensors
+        ``"torch"`` (default) or ``"numpy"``: what the kernel takes and returns.
+    dtypes
+        Default: float64, float32 and bfloat16 (NumPy has none), as far as the kernel
+        takes them.
+    device
+        Where tensors are. Default: the CPU.
+    angles
+        The coarsest dtype of position times frequency, and of what follows from it. By
+        default what float32 loses there at position 10⁶ is a fault; ``"float32"``
+        allows for it.
+
+    Raises
+    ------
+    OracleError
+        A kernel that cannot be called, or anything that there are no cases of.
+    """
+    if not callable(kernel):
+        raise OracleError(f"a kernel is a function, got {type(kernel).__name__}")
+    try:
+        require_choice("tensors", tensors, TENSORS)
+    except (TypeError, ValueError) as error:
+        raise OracleError(str(error)) from None
+    angles = str(as_dtype(angles)).removeprefix("torch.")
+    wanted = [as_dtype(dtype) for dtype in dtypes or DTYPES]
+    if tensors == "numpy":
+        if dtypes and torch.bfloat16 in wanted:
+            raise OracleError("NumPy has no bfloat16; give tensors='torch'")
+        wanted = [dtype for dtype in wanted if dtype != torch.bfloat16]
+    by_variant, refused = _cases(name, d, options)
+    if not by_variant:
+        raise OracleError(f"{name}: {refused}") from refused
+    runs, first = [], None
+    for cases in by_variant:
+        try:
+            made = _runs(kernel, cases, wanted, tensors, device, bool(dtypes))
+            runs.append([_held(run, angles) for run in made])
+        except KernelError as error:
+            first = first or error
+    if not runs:
+        return _verdict(by_variant[0], (first.fault,), str(first))
+    return _judged(name, options, runs, angles)
+
+
+def _cases(name: str, d: int | None, options: dict[str, Any]):
+    found, refused = [], None
+    for variant in variants(name, options):
+        try:
+            found.append(cases_of(CATALOG[name], variant, d))
+        except (TypeError, ValueError) as error:
+            refused = refused or error
+    return found, refused
+
+
+def _verdict(tried: Sequence[Case], faults, says, **more: Any) -> Verdict:
+    first = tried[0]
+    return Verdict(first.name, dict(first.options), tuple(faults), says, **more)
+
+
+def _runs(kernel, cases, wanted, tensors, device, all_asked):
+    """A run for each dtype, remarks with it; raises what the kernel does in each."""
+    runs, remarks, first = [], [], None
+    for dtype in wanted:
+        run = _Run(dtype, cases)
+        label = str(dtype).removeprefix("torch.")
+        try:
+            for case in cases:
+                _run(kernel, case, run, tensors, device)
+        except KernelError as error:
+            if error.fault != "raises" or all_asked:
+                raise
+            first = first or error
+            remarks.append(f"{label} is refused: {error}")
+            continue
+        runs.append(run)
+        if run.returned is not None and run.bounding != dtype:
+            returned = str(run.returned).removeprefix("torch.")
+            run.remarks.append(f"it returns {returned} where it is given {label}")
+        if tensors == "torch" and run.gradients[0] is None:
+            text = f"in {label} there is no gradient, only the output is compared"
+            run.remarks.append(text)
+    if not runs:
+        raise first
+    runs[0].remarks[:0] = remarks
+    return runs
+
+
+def _held(run: _Run, angles: str) -> _Run:
+    """The run, held to float32 if it computes in that where it is given float64."""
+    narrow = replace(run, returned=torch.float32)
+    if run.bounding != torch.float64 or not run.failing(angles):
+        return run
+    if narrow.failing(angles):
+        return run
+    narrow.remarks.append("given float64 it computes in float32, angles aside")
+    return narrow
+
+
+def _run(kernel, case: Case, run: _Run, tensors: str, device) -> None:
+    """Call the kernel on a case and keep what it returns."""
+    as_given = _as_torch if tensors == "torch" else _as_numpy
+    positional, named = as_given(case, run.dtype, device)
+    before = copy.deepcopy((positional, named))
+    with torch.no_grad():
+        out = _called(kernel, case, positional, named)
+    found = _taken(out, case, tensors)
+    if not _same(before, (positional, named)):
+        raise KernelError("in place", f"it changes its arguments ({case.id})")
+    run.outs.append(found)
+    if tensors == "numpy":
+        run.returned = getattr(torch, out.dtype.name)
+        run.gradients.append(None)
+        return
+    run.returned = out.dtype
+    positional, named = before
+    leaves = {}
+    for label in case.inputs:
+        holder, key = _where(label, case, positional, named)
+        leaves[label] = holder[key].requires_grad_()
+    out = _called(kernel, case, positional, named)
+    if not isinstance(out, torch.Tensor) or not out.requires_grad:
+        run.gradients.append(None)
+        return
+    upstream = torch.tensor(case.upstream, dtype=out.dtype, device=out.device)
+    try:
+        slopes = torch.autograd.grad(
+            *(out, [*leaves.values()], upstream),
+            allow_unused=True,
+            materialize_grads=True,
+        )
+    except (Exception, SystemExit) as error:
+        raise KernelError("gradient", f"its gradient {_raising(error, case)}") from None
+    gradients = dict(zip(leaves, map(to_numpy, slopes), strict=True))
+    if not all(np.isfinite(g).all() for g in gradients.values()):
+        raise KernelError("gradient", f"its gradient is not finite ({case.id})")
+    run.gradients.append(gradients)
+
+
+def _first(case: Case) -> list[str]:
+    return [n for n in case.inputs if "q" not in case.inputs or n in "qkv"]
+
+
+def _where(label, case, positional, named):
+    first = _first(case)
+    return (positional, first.index(label)) if label in first else (named, label)
+
+
+def _as_torch(case: Case, dtype: torch.dtype, device):
+    def tensor(x, dtype):
+        return torch.tensor(x, dtype=dtype, device=device)
+
+    def inputs(name):
+        return tensor(case.inputs[name], dtype)
+
+    wide = torch.promote_types(dtype, torch.float32)
+    whole = np.array_equal(case.positions, np.rint(case.positions))
+    at = tensor(case.positions, torch.int64 if whole else torch.float64)
+    first = _first(case)
+    named = {n: inputs(n) for n in case.inputs if n not in first}
+    named |= {n: tensor(p, wide) for n, p in case.parameters.items()}
+    if case.causal is not None:
+        named["causal"] = case.causal
+    return [*map(inputs, first), at], named
+
+
+def _as_numpy(case: Case, dtype: torch.dtype, device):
+    positional, named = _as_torch(case, dtype, "cpu")
+    arrays = {n: t if isinstance(t, bool) else t.numpy() for n, t in named.items()}
+    return [t.numpy() for t in positional], arrays
+
+
+def _raising(error: BaseException, case: Case) -> str:
+    said = " ".join(str(error).split())
+    said = f"{said[:117]}…" if len(said) > 120 else said
+    return f"raises {type(error).__name__}: {said} ({case.id})"
+
+
+def _called(kernel, case: Case, positional, named):
+    try:
+        return kernel(*positional, **named)
+    except (Exception, SystemExit) as error:
+        says = f"it {_raising(error, case)}"
+        if isinstance(error, TypeError) and not _takes(kernel, positional, named):
+            own = (*_first(case), "positions", *(f"{name}=…" for name in named))
+            says += f"; it is called as kernel({', '.join(own)})"
+        raise KernelError("raises", says) from None
+
+
+def _takes(kernel, positional, named) -> bool:
+    """Whether it can be called with these arguments, as far as it says."""
+    try:
+        signature(getattr(kernel, "forward", kernel)).bind(*positional, **named)
+    except TypeError:
+        return False
+    except ValueError:  # of C, which says nothing
+        pass
+    return True
+
+
+def _taken(out: Any, case: Case, tensors: str) -> np.ndarray:
+    """The output in float64, if it is one."""
+    kind = torch.Tensor if tensors == "torch" else np.ndarray
+    if not isinstance(out, kind):
+        raise KernelError(
+            "type",
+            f"it returns {type(out).__name__}, not a {kind.__module__}.{kind.__name__} "
+            f"({case.id})",
+        )
+    if tuple(out.shape) != case.expected.shape:
+        raise KernelError(
+            "shape",
+            f"it returns shape {list(out.shape)}, not {list(case.expected.shape)} "
+            f"({case.id})",
+        )
+    dtype = str(out.dtype).removeprefix("torch.")
+    if dtype not in [str(t).removeprefix("torch.") for t in DTYPES]:
+        raise KernelError("dtype", f"it returns {dtype} ({case.id})")
+    found = to_numpy(out) if tensors == "torch" else out.astype(np.float64)
+    if not np.isfinite(found).all():
+        where = _place(~np.isfinite(found), case)
+        says = f"it returns NaN or infinity at {where} ({case.id})"
+        raise KernelError("not finite", says)
+    return found
+
+
+def _same(before, after) -> bool:
+    def leaves(tree):
+        positional, named = tree
+        return [*positional, *named.values()]
+
+    return all(
+        type(a) is type(b) and (a == b if isinstance(a, bool) else bool((a == b).all()))
+        for a, b in zip(leaves(before), leaves(after), strict=True)
+    )
+
+
+def _judged(name, options, runs, angles) -> Verdict:
+    """The verdict on runs that all came to an end, a list of them for each variant."""
+    for of_variant in runs:
+        if not any(run.failing(angles) for run in of_variant):
+            return _right(name, options, runs, of_variant, angles)
+    failing = [next(r for r in of if r.failing(angles)) for of in runs]
+    finest = [Outputs(run.cases, run.outs, run.bounding) for run in failing]
+    coarser = [str(t).removeprefix("torch.") for t in DTYPES]
+    coarser = coarser[coarser.index(angles) + 1 :]
+    if CATALOG[name].kind != "features":
+        coarser = []
+    if "float32" in coarser and (of_variant := _within(runs, "float32")):
+        return _imprecise(of_variant, "float32", angles)
+    found = explain(finest, (angles, *coarser))
+    nearest = min(runs, key=lambda of_variant: _badness(of_variant, angles))
+    if found is None:
+        if "bfloat16" in coarser and (of_variant := _within(runs, "bfloat16")):
+            return _imprecise(of_variant, "bfloat16", angles)
+        says = "wrong, by none of the faults that are known here, alone or in pairs"
+        return _wrong(nearest, ("unknown",), says, angles)
+    of_variant = next(r for r in runs if r[0].cases[0] is found.case)
+    faults, says = found.names, f"wrong: {found.says}"
+    if found.angles != angles:
+        faults = (*faults, "precision")
+        says += f"; besides, its angles are {found.angles}"
+    return _wrong(of_variant, faults, says, angles)
+
+
+def _within(runs, precision: str) -> list[_Run] | None:
+    """The runs of a variant that are right with angles in this dtype."""
+    fits = (r for r in runs if not any(run.failing(precision) for run in r))
+    return next(fits, None)
+
+
+def _imprecise(of_variant, precision: str, angles: str) -> Verdict:
+    says = (
+        f"right but for precision: angles, position times frequency, are {precision} "
+        f"or as coarse; angles='{precision}' allows for that"
+    )
+    return _wrong(of_variant, ("precision",), says, angles)
+
+
+def _badness(of_variant: Sequence[_Run], angles: str) -> float:
+    return sum(
+        float(np.minimum(used, 1e6).sum())
+        for run in of_variant
+        for _, _, used in run.failing(angles)
+    )
+
+
+def _more(of_variant: Sequence[_Run], found: Iterable[str] = ()) -> dict[str, Any]:
+    remarks = [*(text for run in of_variant for text in run.remarks), *found]
+    dtypes = tuple(str(run.dtype).removeprefix("torch.") for run in of_variant)
+    return dict(remarks=tuple(remarks), cases=len(of_variant[0].cases), dtypes=dtypes)
+
+
+def _right(name, options, runs, of_variant, angles) -> Verdict:
+    """Forward is right; gradients may still be wrong."""
+    cases = of_variant[0].cases
+    own = {n: v for n, v in cases[0].options.items() if n not in options}
+    differ = {
+        n: v
+        for n, v in own.items()
+        if any(r[0].cases[0].options.get(n, v) != v for r in runs)
+    }
+    remarks = []
+    if differ:
+        found = ", ".join(f"{n}={v!r}" for n, v in differ.items())
+        remarks.append(f"not given and found: {found}")
+    for run in of_variant:
+        if run.rounds_inside(angles):
+            label = str(run.bounding).removeprefix("torch.")
+            text = f"cosines, sines or products are rounded to {label} on the way"
+            remarks.append(text)
+    more = _more(of_variant, remarks)
+    for run in of_variant:
+        failing = run.failing_backward(angles)
+        if failing:
+            says = f"its output is right, its gradient wrong{_backward(failing, run)}"
+            label = str(run.dtype).removeprefix("torch.")
+            places = tuple(
+                f"{case.id}, {label}: the gradient is off by {used:.2g} times its bound"
+                for case, _, used in failing
+            )
+            return _verdict(cases, ("gradient",), says, places=places, **more)
+    back = any(run.gradients[0] is not None for run in of_variant)
+    what = "outputs and gradients" if back else "outputs"
+    says = f"right: {what} of {len(cases)} cases in {', '.join(more['dtypes'])}"
+    return _verdict(cases, (), says, **more)
+
+
+def _backward(failing, run: _Run) -> str:
+    """Which mutant's gradient it is, of those of features."""
+    if any(not isinstance(case.solution, Solution) for case, _, _ in failing):
+        return ""
+    if not any(given["x"].any() for _, given, _ in failing):
+        return ": it is 0"
+    for mutant in mutants(failing[0][0]):
+        if mutant.start:
+            continue
+        try:
+            fits = all(
+                _is_gradient(case, given, mutant, run) for case, given, _ in failing
+            )
+        except (TypeError, ValueError, IndexError):
+            continue
+        if fits:
+            return f": it is that of another fault, {mutant.says}"
+    return ""
+
+
+def _is_gradient(case: Case, given: Arrays, mutant, run: _Run) -> bool:
+    solved = Trial(case, mutant.change).solved()
+    off = np.abs(solved.differentiate(case.upstream) - given["x"])
+    return bool(
+        (off <= solved.gradient_bound(run.bounding, torch.float64, run.bounding)).all()
+    )
+
+
+def _wrong(of_variant, faults, says, angles) -> Verdict:
+    places = []
+    for run in of_variant:
+        label = str(run.dtype).removeprefix("torch.")
+        for case, out, used in run.failing(angles):
+            worst = np.unravel_index(np.argmax(used), used.shape)
+            off = abs(out[worst] - case.expected[worst])
+            at = _place(used > 1, case)
+            places.append(f"{case.id}, {label}: off by up to {off:.2g} at {at}")
+    more = _more(of_variant)
+    return _verdict(of_variant[0].cases, faults, says, places=tuple(places), **more)
+
+
+def _place(wrong: np.ndarray, case: Case) -> str:
+    """Which entries of an output they are, in words."""
+    where = np.nonzero(wrong)
+    of_tokens = {(b, t) for b, t in zip(where[0], where[-2], strict=True)}
+    at = [case.positions[b, t] for b, t in sorted(of_tokens)]
+    seen = list(dict.fromkeys(_number(p) for p in at))
+    names = f"positions {_listed(seen)}" if len(seen) > 1 else f"position {seen[0]}"
+    columns = _runs_of(np.unique(where[-1]), wrong.shape[-1])
+    heads = ""
+    if wrong.ndim == 4 and len(found := np.unique(where[1])) < wrong.shape[1]:
+        heads = f", heads {_runs_of(found, None)}"
+    return f"{names}, features {columns}{heads}"
+
+
+def _number(position: np.ndarray) -> str:
+    if np.ndim(position):
+        return f"({', '.join(_number(p) for p in position)})"
+    return f"{position:g}" if abs(position) < 1e5 else f"{float(position):.0f}"
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names) if len(names) <= 4 else f"{', '.join(names[:3])}, …"
+
+
+def _runs_of(numbers: np.ndarray, whole: int | None) -> str:
+    """Numbers as ranges: 0–3, 8–11."""
+    if whole == len(numbers):
+        return f"0–{whole - 1} (all)"
+    breaks = np.flatnonzero(np.diff(numbers) > 1) + 1
+    parts = np.split(numbers, breaks)
+    return ", ".join(f"{p[0]}–{p[-1]}" if len(p) > 1 else f"{p[0]}" for p in parts)
+
+
+def _loaded(given: str) -> Callable[..., Any]:
+    """The function that ``module:function`` names.
+
+    Raises
+    ------
+    OracleError
+        No such module, function or form of a name; whatever importing it raises.
+    """
+    module, _, path = given.partition(":")
+    if not (module and path):
+        raise OracleError(f"a kernel is MODULE:FUNCTION, got {given!r}")
+    try:
+        found: Any = importlib.import_module(module)
+        for part in path.split("."):
+            found = getattr(found, part)
+    except (Exception, SystemExit) as error:
+        raise OracleError(f"{given}: {type(error).__name__}: {error}") from None
+    return found
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the verdict on a kernel: 0 if right, 1 if wrong, 2 if it cannot run."""
+    parser = argparse.ArgumentParser(
+        prog="python -m posedu.tools.kernels.check",
+        description="Say whether a kernel computes an encoding, and name its fault.",
+    )
+    parser.add_argument("kernel", help="MODULE:FUNCTION")
+    parser.add_argument("options", nargs="*", help="NAME=VALUE, as layout=half")
+    parser.add_argument("--encoding", default="rope", help="default: rope")
+    parser.add_argument("--d", type=int, help="the head dimension")
+    parser.add_argument("--tensors", default="torch", help="torch (default) or numpy")
+    parser.add_argument("--dtypes", nargs="+", help="of float64, float32, bfloat16")
+    parser.add_argument("--device", default="cpu", help="default: cpu")
+    parser.add_argument(
+        "--angles", default="float64", help="float64 (default), float32"
+    )
+    given = parser.parse_intermixed_args(arguments)
+    try:
+        torch.empty(0, device=given.device)
+        own = {n: getattr(given, n) for n in ("d", "tensors", "dtypes", "device")}
+        options = parsed(given.options)
+        if clash := {*options} & {*own, "angles", "name", "kernel"}:
+            raise OracleError(f"{', '.join(sorted(clash))} is given by --, not by =")
+        kernel = _loaded(given.kernel)
+        verdict = check(kernel, given.encoding, angles=given.angles, **own, **options)
+    except (OracleError, RuntimeError, AssertionError) as error:
+        print(error, file=sys.stderr)
+        return 2
+    print(verdict)
+    return 0 if verdict.ok else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

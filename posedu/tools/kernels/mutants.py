@@ -1,0 +1,667 @@
+"""What kernels get wrong, each as a change of the reference.
+
+A :class:`Mutant` makes a wrong reference from the right one. :func:`mutants` lists
+those of an encoding, and :func:`explain` finds the one, or the two, whose outputs a
+kernel's agree with.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, replace
+from functools import partial
+from inspect import signature
+from itertools import combinations, permutations
+from typing import Any
+
+import numpy as np
+from scipy.optimize import least_squares
+
+import torch
+from posedu._arguments import LAYOUTS
+from posedu.catalog import CATALOG, EncodingRecord
+from posedu.crosscheck import attention_hooks
+from posedu.crosscheck.common import roundoff
+from posedu.numpy.attention import Hooks
+from posedu.numpy.frequencies import frequencies
+from posedu.numpy.rotary import pairs
+from posedu.tools.kernels.oracle import Case, Solution
+
+Array = np.ndarray
+Change = Callable[..., Any]
+REFUSED = (TypeError, ValueError, IndexError)  # what references say of wrong options
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A reference as mutants change it: what it is told, sees and is.
+
+    ``see`` is given positions and the shape of the features.
+    """
+
+    implementation: Change
+    options: Mapping[str, Any]
+    see: Callable[[Array, tuple[int, ...]], Array] = lambda at, shape: at
+
+    def told(self, **options: Any) -> "Reference":
+        """With other options."""
+        return replace(self, options={**self.options, **options})
+
+    def seeing(self, change: Callable[[Array], Array]) -> "Reference":
+        """With other positions."""
+        see = self.see
+        return replace(self, see=lambda at, shape: change(see(at, shape)))
+
+    def made(self, change: Callable[[Change], Change]) -> "Reference":
+        """Another function."""
+        return replace(self, implementation=change(self.implementation))
+
+    def giving(self, change: Callable[[Array, Array], Array]) -> "Reference":
+        """With another output, made of the right one and the features."""
+        implementation = self.implementation
+        return replace(
+            self,
+            implementation=lambda x, at, **own: change(implementation(x, at, **own), x),
+        )
+
+    def opened(self, change: Callable[[Hooks], Hooks]) -> "Reference":
+        """With other hooks."""
+        implementation = self.implementation
+        return replace(self, implementation=lambda **own: change(implementation(**own)))
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A fault: its name, what a kernel with it does, and the change that makes it.
+
+    ``change`` is given a number besides where ``start`` says from which to look for it.
+    """
+
+    name: str
+    says: str
+    change: Callable[..., Reference]
+    start: tuple[float, ...] = ()
+
+
+_BASES = tuple(np.geomspace(1.5, 1e9, 60))
+_SCALES = tuple(np.geomspace(1 / 512, 2, 80))
+
+
+def _seeing(change: Callable[[Array], Array]) -> Callable[[Reference], Reference]:
+    return lambda reference: reference.seeing(change)
+
+
+def _in_order(at: Array, axes: int | None) -> Array:
+    rows = np.broadcast_to(np.arange(at.shape[1]), at.shape[:2])
+    return rows if axes is None else np.repeat(rows[..., None], axes, -1)
+
+
+def _as_torch(dtype: torch.dtype) -> Callable[[Array], Array]:
+    return lambda at: torch.tensor(at).to(dtype).double().numpy()
+
+
+def _by_head(at: Array, shape: tuple[int, ...]) -> Array:
+    heads = np.arange(shape[1]).reshape(1, -1, *[1] * (at.ndim - 1))
+    return np.broadcast_to(heads, (*shape[:3], *at.shape[2:]))
+
+
+def _of_positions(axes: int | None) -> Iterator[Mutant]:
+    """Those of anything that looks at positions."""
+    see = _seeing
+    yield Mutant("sign", "it takes each position for its negative", see(lambda at: -at))
+    yield Mutant("off by one", "each position is one too large", see(lambda at: at + 1))
+    yield Mutant("off by one", "each position is one too small", see(lambda at: at - 1))
+    yield Mutant("off by two", "each position is two too large", see(lambda at: at + 2))
+    yield Mutant(
+        "padding",
+        "it counts the tokens of a row 0, 1, 2, …, padding and all, and never looks at "
+        "positions",
+        see(lambda at: _in_order(at, axes)),
+    )
+    yield Mutant(
+        "rows",
+        "the positions of the first row serve all rows",
+        see(lambda at: np.broadcast_to(at[:1], at.shape)),
+    )
+    yield Mutant("nothing", "every position is taken for 0", see(lambda at: 0 * at))
+    yield Mutant(
+        "twice",
+        "each position is doubled, as if it were applied twice",
+        see(lambda at: 2 * at),
+    )
+    yield Mutant("degrees", "angles are degrees", see(lambda at: at * (math.pi / 180)))
+    yield Mutant("turns", "angles are turns", see(lambda at: at * (2 * math.pi)))
+    for dtype in (torch.bfloat16, torch.float16):
+        name = str(dtype).removeprefix("torch.")
+        says = f"positions are rounded to {name}"
+        yield Mutant("precision of positions", says, see(_as_torch(dtype)))
+    for order in permutations(range(axes or 1)):
+        if order != (*range(axes or 1),):
+            says = f"coordinates are taken in the order {', '.join(map(str, order))}"
+            take = partial(np.take, indices=order, axis=-1)
+            yield Mutant("axis order", says, see(take))
+    for axis in range(axes or 0):
+        says = f"coordinate {axis} serves for all"
+        take = partial(np.take, indices=[axis] * (axes or 1), axis=-1)
+        yield Mutant("axis order", says, see(take))
+
+
+def _of_options(
+    encoding: EncodingRecord, options: Mapping[str, Any]
+) -> Iterator[Mutant]:
+    """What another convention makes of it: a choice of another variant."""
+    for name, value in options.items():
+        if not isinstance(value, str | bool | int) or name in ("heads", "d"):
+            continue
+        others = {v.options.get(name, value): None for v in encoding.variants}
+        if name == "layout":
+            others = dict.fromkeys(LAYOUTS)
+        for other in others:
+            if other != value:
+                says = f"its {name} is {other!r}, not {value!r}"
+                change = partial(Reference.told, **{name: other})
+                yield Mutant(name, says, change)
+
+
+def _of_numbers(
+    encoding: EncodingRecord, options: Mapping[str, Any]
+) -> Iterator[Mutant]:
+    """Numbers that are looked for."""
+    asked = signature(encoding.implementation("numpy")).parameters
+    if "base" in asked and options.get("frequencies") is None:
+        right = options.get("base", asked["base"].default)
+        says = f"its base is {{:,.6g}}, not {right:,.6g}"
+        yield Mutant("base", says, lambda r, b: r.told(base=b), _BASES)
+    if isinstance(options.get("amplitude", 1.0), float) and "amplitude" in asked:
+        right = options.get("amplitude", 1.0)
+        says = f"what turns is multiplied by {{:.6g}}, not {right:.6g}"
+        yield Mutant("amplitude", says, lambda r, c: r.told(amplitude=c), (1.0,))
+    yield Mutant(
+        "scale of angles",
+        "positions are multiplied by {:.6g}",
+        lambda r, s: r.seeing(lambda at: s * at),
+        _SCALES,
+    )
+
+
+def _turning(x: Array, options: Mapping[str, Any]) -> int:
+    """How many leading features turn."""
+    sections = 2 * sum(options.get("sections", ()))
+    return sections or options.get("rotary_dim") or x.shape[-1]
+
+
+def _other(layout: str) -> str:
+    return LAYOUTS[1 - LAYOUTS.index(layout)]
+
+
+def _from_tables(
+    combine: Callable[..., Array],
+    implementation: Change,
+    x: Array,
+    at: Array,
+    **options: Any,
+) -> Array:
+    """A rotation put together wrongly from the right cosines and sines."""
+    width, layout = _turning(x, options), options["layout"]
+    a, b = pairs(width, layout=layout)
+    first = np.zeros_like(x)
+    first[..., a] = 1.0
+    turned = implementation(first, at, **options)
+    y = implementation(x, at, **options)
+    y[..., :width] = combine(
+        *(x[..., :width], turned[..., a], turned[..., b], a, b),
+        pairs(width, layout=_other(layout)),
+    )
+    return y
+
+
+def _mixed_tables(x, cos, sin, a, b, others):
+    tables = np.empty((2, *x.shape))
+    for features in others:
+        tables[0][..., features], tables[1][..., features] = cos, sin
+    cos, sin = tables
+    y = np.empty_like(x)
+    y[..., a] = x[..., a] * cos[..., a] - x[..., b] * sin[..., a]
+    y[..., b] = x[..., a] * sin[..., b] + x[..., b] * cos[..., b]
+    return y
+
+
+def _reflected(x, cos, sin, a, b, others):
+    y = np.empty_like(x)
+    y[..., a] = x[..., a] * cos + x[..., b] * sin
+    y[..., b] = x[..., a] * sin - x[..., b] * cos
+    return y
+
+
+def _written_apart(x, cos, sin, a, b, others):
+    y = np.empty_like(x)
+    y[..., others[0]] = x[..., a] * cos - x[..., b] * sin
+    y[..., others[1]] = x[..., a] * sin + x[..., b] * cos
+    return y
+
+
+def _of_rotations(options: Mapping[str, Any]) -> Iterator[Mutant]:
+    """Those of pairs of features that turn."""
+    yield Mutant(
+        "axis of tokens",
+        "heads are counted for tokens: axis 1 is taken for axis 2",
+        lambda r: replace(r, see=_by_head),
+    )
+    if "layout" not in options:
+        yield Mutant(
+            "amplitude",
+            "its output is multiplied by {:.6g}",
+            lambda r, c: r.giving(lambda y, x: c * y),
+            (1.0,),
+        )
+        return
+    layout = options["layout"]
+    for name, says, combine in (
+        (
+            "tables",
+            f"features are paired as {layout}, cosines and sines laid out as "
+            f"{_other(layout)}",
+            _mixed_tables,
+        ),
+        ("reflection", "the second member has the wrong sign", _reflected),
+        (
+            "order of output",
+            f"pairs are read as {layout} and written as {_other(layout)}, which no "
+            "score shows where queries and keys are written alike",
+            _written_apart,
+        ),
+    ):
+        change = partial(partial, _from_tables, combine)
+        yield Mutant(name, says, lambda r, change=change: r.made(change))
+
+
+def _of_frequencies(d: int, options: Mapping[str, Any]) -> Iterator[Mutant]:
+    """Those of one RoPE, some of whose features may pass through."""
+    r, base = options.get("rotary_dim") or d, options.get("base", 10000.0)
+    told = Reference.told
+    if options.get("frequencies") is not None:
+        right = np.asarray(options["frequencies"], dtype=float)
+        plain = {"frequencies": None, "rotary_dim": 2 * len(right)}
+        yield Mutant(
+            "frequencies",
+            f"frequencies are those of base {base:,.6g}, not the given ones",
+            partial(told, **plain),
+        )
+        right = right[::-1]
+        yield Mutant(
+            "frequencies",
+            "frequencies are in reverse order",
+            partial(told, frequencies=right),
+        )
+        return
+    for width in dict.fromkeys((d, d // 2, d // 4)):
+        if width != r and width and width % 2 == 0:
+            says = f"{width} of {d} features turn, not {r}"
+            yield Mutant("rotary_dim", says, partial(told, rotary_dim=width))
+    p = np.arange(r // 2)
+    own = {
+        "frequencies are in reverse order": frequencies(r, base=base)[::-1],
+        "pairs are counted from 1: base^(−2(p + 1)/d)": base ** (-2 * (p + 1) / r),
+        "pairs are counted from −1: base^(−2(p − 1)/d)": base ** (-2 * (p - 1) / r),
+        "frequencies are spaced up to 1/base itself": frequencies(
+            r, base=base, spacing="tensor2tensor"
+        ),
+    }
+    for says, omega in own.items():
+        yield Mutant("frequencies", says, partial(told, frequencies=omega))
+    if r < d:
+        says = f"exponents run over all {d} features, not the {r} that turn"
+        omega = frequencies(d, base=base)[: r // 2]
+        yield Mutant(
+            "rotary_dim", says, partial(told, frequencies=omega, rotary_dim=None)
+        )
+        yield Mutant(
+            "rotary_dim",
+            f"the last {r} features turn, not the first",
+            lambda ref: ref.made(partial(partial, _trailing, r)),
+        )
+
+
+def _trailing(
+    width: int, implementation: Change, x: Array, at: Array, **options: Any
+) -> Array:
+    rolled = implementation(np.roll(x, width, -1), at, **options)
+    return np.roll(rolled, -width, -1)
+
+
+def _summed(combine: Change) -> Callable[..., Reference]:
+    """With another sum of the input and what is added to it."""
+
+    def change(reference: Reference, *value: float) -> Reference:
+        def made(implementation: Change) -> Change:
+            def summed(x: Array, at: Array, **options: Any) -> Array:
+                return combine(x, implementation(0 * x, at, **options), *value)
+
+            return summed
+
+        return reference.made(made)
+
+    return change
+
+
+def _of_sums(d: int, options: Mapping[str, Any]) -> Iterator[Mutant]:
+    """Those of what is added to a model's input."""
+    scaled, own = _summed(lambda x, e, c: x + c * e), math.sqrt(d)
+    says = "what is added is multiplied by {:.6g}"
+    yield Mutant("amplitude", says, scaled, (1.0,))
+    for says, combine in (
+        ("the input is multiplied by √d", lambda x, e: own * x + e),
+        ("what is to be added takes the input's place", lambda x, e: e),
+    ):
+        yield Mutant("input", says, _summed(combine))
+    if options.get("layout") in LAYOUTS and d % 2 == 0:
+        a, b = pairs(d, layout=options["layout"])
+
+        def exchanged(x: Array, added: Array) -> Array:
+            y = x.copy()
+            y[..., a] += added[..., b]
+            y[..., b] += added[..., a]
+            return y
+
+        yield Mutant("members", "cosines stand where sines belong", _summed(exchanged))
+
+
+def _on_bias(change: Change) -> Callable[[Reference], Reference]:
+    def opened(hooks: Hooks) -> Hooks:
+        return replace(hooks, bias=lambda tokens: change(hooks.bias(tokens), tokens.d))
+
+    return lambda reference: reference.opened(opened)
+
+
+def _times(sign: int, bias: Array, d: int) -> Array:
+    """Of a bias that hides keys by minus infinity only the numbers."""
+    hidden = np.isinf(bias)
+    return np.where(hidden, bias, sign * np.where(hidden, 0, bias))
+
+
+def _bias_times(power: float) -> Callable[[Reference], Reference]:
+    return _on_bias(lambda b, d: b * d**power)
+
+
+def _scaled(power: float) -> Callable[[Reference], Reference]:
+    return lambda r: r.opened(lambda hooks: replace(hooks, scale=lambda d: d**power))
+
+
+def _farther(step: int) -> Callable[[Reference], Reference]:
+    """Every distance larger by ``step``."""
+
+    def opened(hooks: Hooks) -> Hooks:
+        def bias(tokens):
+            at = tokens.query_positions + step
+            return hooks.bias(replace(tokens, query_positions=at))
+
+        return replace(hooks, bias=bias)
+
+    return lambda r: r.opened(opened)
+
+
+def _hidden_by_positions(hooks: Hooks) -> Hooks:
+    """A causal mask of positions, which shows what comes later in a packed row."""
+
+    def weights(scores, tokens):
+        mask = tokens.mask
+        if not mask.all():
+            mask = tokens.key_positions <= tokens.query_positions[:, None]
+        return hooks.weigh(scores, replace(tokens, mask=mask))
+
+    return replace(hooks, weigh=weights)
+
+
+def _of_hooks(axes: int | None) -> Iterator[Mutant]:
+    """Those of what acts inside attention."""
+    for name, says, sign in (
+        ("sign", "its bias has the other sign", -1),
+        ("bias", "it adds no bias", 0),
+    ):
+        yield Mutant(name, says, _on_bias(partial(_times, sign)))
+    for how, power in (("divided", -0.5), ("multiplied", 0.5)):
+        yield Mutant("amplitude", f"its bias is {how} by √d", _bias_times(power))
+    yield Mutant("heads", "heads are in reverse order", _on_bias(lambda b, d: b[::-1]))
+    later = _on_bias(lambda b, d: np.concatenate((b[1:], b[-1:])))
+    yield Mutant("heads", "each head has the bias of the next", later)
+    for says, scale in (("multiplied by 1/√d", -0.5), ("not scaled", 0.0)):
+        yield Mutant("scale", f"inner products are {says}", _scaled(scale))
+    for step, says in ((1, "too large"), (-1, "too small")):
+        yield Mutant("off by one", f"each distance is one {says}", _farther(step))
+    if axes is None:
+        yield Mutant(
+            "mask",
+            "a later key is one with a larger position, not one further on in the row",
+            lambda r: r.opened(_hidden_by_positions),
+        )
+    yield Mutant(
+        "amplitude",
+        "its bias is multiplied by {:.6g}",
+        lambda r, c: _on_bias(lambda b, d: c * b)(r),
+        tuple(np.geomspace(1 / 64, 64, 25)),
+    )
+
+
+def mutants(case: Case) -> list[Mutant]:
+    """The faults that kernels of this encoding may have."""
+    encoding, options = CATALOG[case.name], case.options
+    axes = None if encoding.axes is None else case.positions.shape[-1]
+    found = [*_of_options(encoding, options), *_of_positions(axes)]
+    if encoding.kind == "features":
+        d = case.inputs["x"].shape[-1]
+        if encoding.hooks == ("rotate",):
+            found += _of_rotations(options)
+            if "rotary_dim" in signature(encoding.implementation("numpy")).parameters:
+                found += _of_frequencies(d, options)
+        else:
+            found += _of_sums(d, options)
+        found += _of_numbers(encoding, options)
+    elif encoding.kind == "hooks":
+        found += _of_hooks(axes)
+    if encoding.kind == "hooks" or "tokens" in encoding.sizes:
+        found = [
+            m for m in found if m.name not in ("degrees", "turns", "scale of angles")
+        ]
+    return found
+
+
+class Trial:
+    """A case as a changed reference solves it."""
+
+    def __init__(self, case: Case, change: Callable[[Reference], Reference]):
+        self.case, encoding = case, CATALOG[case.name]
+        implementation = encoding.implementation("numpy")
+        reference = change(Reference(implementation, case.options))
+        shape = next(iter(case.inputs.values())).shape
+        at = np.asarray(reference.see(case.positions, shape))
+        if isinstance(case.solution, Solution):
+            self._pair = copy(case.solution.pair)
+            self._pair.implementation, self._pair.options = (
+                reference.implementation,
+                reference.options,
+            )
+            self._at = at
+            return
+        own = dict(reference.options)
+        self._changed = case.solution.changed(reference.implementation, own, at)
+
+    def out(self) -> Array:
+        """The output alone."""
+        if isinstance(self.case.solution, Solution):
+            x = self.case.inputs["x"]
+            lead = self._at.ndim - 1 - (self._pair.encoding.axes is not None)
+            out = np.empty_like(x)
+            for row in np.ndindex(self._at.shape[:lead]):
+                out[row] = self._pair.forward(x[row], self._at[row])
+            return out
+        return self._changed.evaluated()
+
+    def solved(
+        self, dtype: torch.dtype = torch.float64
+    ) -> Solution | attention_hooks.Case:
+        """With its bounds for outputs of a dtype."""
+        if isinstance(self.case.solution, Solution):
+            return Solution(self._pair, self.case.inputs["x"], self._at)
+        changed = self._changed
+        changed.shape = replace(changed.shape, slopes="none", dtypes=(dtype,))
+        changed.measure()
+        return changed
+
+
+def coarsest(dtype: torch.dtype, angles: str) -> torch.dtype:
+    """What an output can be held to whose angles are of a dtype."""
+    return max(dtype, getattr(torch, angles), key=roundoff)
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """What a kernel made of cases in one dtype."""
+
+    cases: Sequence[Case]
+    outs: Sequence[Array]
+    dtype: torch.dtype
+
+    def agree(self, change: Change, angles: str) -> bool:
+        """Whether they are those of a changed reference, within its own bounds."""
+        return self._near(change, angles) and self._within(change, angles)
+
+    def _near(self, change: Change, angles: str) -> bool:
+        """Whether none is far off: nearly all changes end here, at the first case."""
+        dtype = coarsest(self.dtype, angles)
+        for case, out in zip(self.cases, self.outs, strict=True):
+            bound = case.bound(dtype, angles=angles, tables=dtype).max()
+            if not np.abs(out - Trial(case, change).out()).max() <= 64 * bound:
+                return False
+        return True
+
+    def _within(self, change: Change, angles: str) -> bool:
+        dtype = coarsest(self.dtype, angles)
+        for case, out in zip(self.cases, self.outs, strict=True):
+            solved = Trial(case, change).solved(dtype)
+            if isinstance(solved, Solution):
+                expected = solved.out
+                bound = solved.bound(dtype, getattr(torch, angles), dtype)
+            else:
+                expected, bound = solved.expected, solved.bound(dtype)
+            if not (np.abs(out - expected) <= bound).all():
+                return False
+        return True
+
+    def fitted(self, change: Change, start: Sequence[float]) -> float | None:
+        """The number with which a changed reference comes nearest, if it comes near.
+
+        From where the first case is nearest, by least squares of the cases near
+        position 0 and then of all.
+        """
+        first = [n for n, c in enumerate(self.cases) if np.abs(c.positions).max() < 10]
+
+        def off(logarithm: Array, chosen: Sequence[int]) -> Array:
+            made = partial(_with, change, float(np.exp(logarithm[0])))
+            trials = [self.outs[n] - Trial(self.cases[n], made).out() for n in chosen]
+            return np.concatenate([t.ravel() for t in trials])
+
+        def size(logarithm: Array) -> float:
+            try:
+                return float(np.sum(off(logarithm, first[:1]) ** 2))
+            except REFUSED:
+                return math.inf
+
+        least = min((np.log([value]) for value in start), key=size)
+        whole = float(np.sum(self.outs[first[0]] ** 2))
+        if size(least) > 0.2 * whole and (len(start) > 1 or math.isinf(size(least))):
+            return None
+        for chosen in (first, range(len(self.cases))):
+            tight = dict.fromkeys(("xtol", "ftol", "gtol"), 1e-15)
+            with np.errstate(over="ignore"):
+                fit = least_squares(off, least, args=(chosen,), method="lm", **tight)
+            if chosen is first and size(fit.x) > 1e-3 * whole:
+                return None
+            least = fit.x
+        return float(np.exp(least[0]))
+
+
+def _with(change: Change, value: float, reference: Reference) -> Reference:
+    return change(reference, value)
+
+
+def _both(one: Change, other: Change, reference: Reference, *value: float) -> Reference:
+    return other(one(reference), *value)
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Mutants that outputs agree with, in words: of which variant, which angles."""
+
+    names: tuple[str, ...]
+    says: str
+    case: Case
+    angles: str
+
+
+def explain(by_variant: Sequence[Outputs], angles: Sequence[str]) -> Explanation | None:
+    """The fewest faults that explain the outputs, or ``None``.
+
+    ``angles`` are dtypes, the finest first; with bfloat16's only one fault is believed.
+    """
+    tried = [_Search(outputs) for outputs in by_variant]
+    fine = [dtype for dtype in angles if dtype != "bfloat16"]
+    coarse = [dtype for dtype in angles if dtype == "bfloat16"]
+    for count, dtypes in ((1, fine), (2, fine), (1, coarse)):
+        for dtype in dtypes:
+            for search in tried:
+                with np.errstate(all="ignore"):  # what is no number agrees with nothing
+                    found = search.first(count, dtype)
+                if found is not None:
+                    return found
+    return None
+
+
+class _Search:
+    """Which changes may explain the outputs of a variant; numbers are found once."""
+
+    def __init__(self, outputs: Outputs):
+        self.outputs, self._numbers = outputs, {}
+        table = mutants(outputs.cases[0])
+        self._table = sorted(table, key=lambda mutant: len(mutant.start))
+
+    def first(self, count: int, angles: str) -> Explanation | None:
+        """The first ``count`` faults in whose outputs they agree."""
+        for chosen in combinations(self._table, count):
+            if (
+                len({m.name for m in chosen}) < count
+                or sum(bool(m.start) for m in chosen) > 1
+            ):
+                continue
+            changes = [mutant.change for mutant in chosen]
+            change = changes[0] if count == 1 else partial(_both, *changes)
+            for value in self._values(chosen, change):
+                made = change if value is None else partial(_with, change, value)
+                if self._agree(made, angles):
+                    says = [m.says.format(value) if m.start else m.says for m in chosen]
+                    names = tuple(m.name for m in chosen)
+                    case = self.outputs.cases[0]
+                    return Explanation(names, "; ".join(says), case, angles)
+        return None
+
+    def _agree(self, change: Change, angles: str) -> bool:
+        try:
+            return self.outputs.agree(change, angles)
+        except (*REFUSED, attention_hooks.Crossing):
+            return False
+
+    def _values(self, chosen, change: Change) -> list[float | None]:
+        """Numbers to try: the one that was found, after shorter ones next to it."""
+        free = [mutant for mutant in chosen if mutant.start]
+        if not free:
+            return [None]
+        if chosen not in self._numbers:
+            try:
+                value = self.outputs.fitted(change, free[0].start)
+            except REFUSED:
+                value = None
+            self._numbers[chosen] = value
+        value = self._numbers[chosen]
+        if value is None:
+            return []
+        short = [float(f"{value:.{digits}g}") for digits in range(1, 7)]
+        return [v for v in short if math.isclose(v, value, rel_tol=1e-4)] + [value]

@@ -1,0 +1,516 @@
+"""What a kernel must compute, and how far it may be off: cases of every encoding.
+
+Each case has inputs that bfloat16 holds exactly, positions that kernels get wrong, and
+the output of the reference in float64, with the gradients of a fixed upstream to the
+inputs. ``pytest.mark.parametrize("case", cases("rope", layout="half"), ids=str)`` makes
+a test of each, :func:`save` a file that NumPy alone can read, and
+``python -m posedu.tools.kernels.oracle rope --out rope.npz`` does so from a command line.
+:mod:`posedu.tools.kernels.check` runs a kernel over them and names its fault.
+
+What an encoding that changes features does to a token is affine, so its gradient is
+exact: the transposed matrix of the reference. Attention's is that of the PyTorch implementation
+in float64, held here against a difference of the reference along a direction in which
+nothing cancels. The bounds are those of the cross-check
+(:mod:`posedu.crosscheck.features`, :mod:`posedu.crosscheck.attention_hooks`).
+"""
+
+import argparse
+import ast
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from inspect import signature
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+from uuid import uuid4
+
+import numpy as np
+
+import torch
+from posedu import __version__
+from posedu._arguments import require_dimension
+from posedu.catalog import CATALOG, EncodingRecord, Variant
+from posedu.crosscheck import attention_hooks
+from posedu.crosscheck.common import CPU, DTYPES, Tally, rounded
+from posedu.crosscheck.features import At, Pair
+
+Arrays = dict[str, np.ndarray]
+
+FAR = 10**6
+KINDS = ("features", "hooks", "block")  # of encodings that a kernel can compute
+WIDTH = {"features": 16, "hooks": 4, "block": 4}  # the least head dimension
+HEADS, KEY_HEADS = 12, 3  # no power of two, and groups of four
+LARGEST = 1024  # head dimension: a case holds d² numbers a token
+SIZES = {"d", "heads", "tokens", "d_model"}  # which the cases choose
+
+
+class OracleError(ValueError):
+    """What no cases can be made of, and why."""
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """Inputs for a kernel, and what it must return.
+
+    Parameters
+    ----------
+    id
+        The options, and what is hard about it.
+    name, options
+        The encoding, and the keywords of its reference.
+    inputs
+        ``x`` ``[batch, heads, tokens, d]`` (``[batch, tokens, d_model]`` of what is
+        added to a model's input); or ``q``, ``k`` and ``v``, and the layer's input
+        ``x`` ``[batch, tokens, d_model]`` where it is looked at. float64, exactly
+        representable in bfloat16.
+    positions
+        ``[batch, tokens]``, or ``[batch, tokens, axes]``.
+    parameters
+        Trained or drawn numbers, as the reference names them.
+    causal
+        Whether a query sees no later key; ``None`` of what is no attention.
+    expected, upstream, gradients
+        The output; what it is differentiated along; the gradient to each input. All
+        float64.
+    """
+
+    id: str
+    name: str
+    options: Mapping[str, Any]
+    inputs: Arrays
+    positions: np.ndarray
+    parameters: Arrays
+    causal: bool | None
+    expected: np.ndarray
+    upstream: np.ndarray
+    gradients: Arrays
+    solution: "Solution | attention_hooks.Case" = field(repr=False)
+
+    def __str__(self) -> str:
+        return self.id
+
+    def bound(
+        self,
+        dtype: torch.dtype | str,
+        *,
+        angles: torch.dtype | str = "float64",
+        tables: torch.dtype | str | None = None,
+    ) -> np.ndarray:
+        """What an output of this dtype may be off by, entry by entry.
+
+        Where a rotation or a sinusoid is the whole encoding, ``angles`` is the dtype of
+        position times frequency, and ``tables`` that of cosines, sines and products,
+        float32 or wider if not given. Attention's bounds have roundings of its own.
+        """
+        dtype = as_dtype(dtype)
+        if isinstance(self.solution, Solution):
+            tables = None if tables is None else as_dtype(tables)
+            return self.solution.bound(dtype, as_dtype(angles), tables)
+        return self.solution.bound(dtype)
+
+    def gradient_used(self, gradients: Arrays, dtype, angles, tables) -> np.ndarray:
+        """The share of the bound that gradients are off by.
+
+        Entry by entry for features; for attention that of the slope along a direction
+        of all inputs. Other arguments as :meth:`bound`.
+        """
+        if isinstance(self.solution, Solution):
+            bound = self.solution.gradient_bound(dtype, as_dtype(angles), tables)
+            return np.abs(gradients["x"] - self.gradients["x"]) / bound
+        lines = (line for line in self.solution.lines if line.what == "gradient")
+        off = [
+            abs(line.along(gradients) - line.slope) / line.bound(dtype)
+            for line in lines
+        ]
+        return np.array(off)
+
+
+class Solution:
+    """What the reference makes of features and positions, and its errors, by rows.
+
+    A row is a sequence of the batch, or one head of it where ``positions`` are
+    ``[batch, heads, tokens]``, which is a fault.
+    """
+
+    def __init__(self, pair: Pair, x: np.ndarray, positions: np.ndarray):
+        self.pair, self.x, self.positions = pair, x, positions
+        lead = positions.ndim - 1 - (pair.encoding.axes is not None)
+        self.rows = [
+            (row, At(pair, positions[row]))
+            for row in np.ndindex(positions.shape[:lead])
+        ]
+        self.out, self._sizes = self._solved("forward", x)
+
+    def differentiate(self, upstream: np.ndarray) -> np.ndarray:
+        """The gradient to the features."""
+        gradient, self._slope_sizes = self._solved("backward", upstream)
+        return gradient
+
+    def bound(self, *dtypes: torch.dtype | None) -> np.ndarray:
+        """Of the output: its dtype, that of angles, that of tables."""
+        return self._bound(self._sizes, dtypes)
+
+    def gradient_bound(self, *dtypes: torch.dtype | None) -> np.ndarray:
+        """Of the gradient."""
+        return self._bound(self._slope_sizes, dtypes)
+
+    def _solved(self, way: str, x: np.ndarray):
+        found, sizes = np.empty_like(x), []
+        for row, at in self.rows:
+            found[row], size = getattr(at, way)(x[row])
+            sizes.append(size)
+        return found, sizes
+
+    def _bound(self, sizes, dtypes) -> np.ndarray:
+        bound = np.empty_like(self.x)
+        for (row, at), size in zip(self.rows, sizes, strict=True):
+            bound[row] = at.bound(size, *dtypes)
+        return bound
+
+
+def as_dtype(dtype: torch.dtype | str) -> torch.dtype:
+    """A dtype that the bounds are derived for, by itself or by its name.
+
+    Raises
+    ------
+    OracleError
+        Any other.
+    """
+    known = {str(t).removeprefix("torch."): t for t in DTYPES}
+    found = known.get(dtype, dtype) if isinstance(dtype, str) else dtype
+    if found not in DTYPES:
+        raise OracleError(f"a dtype is one of {', '.join(known)}, got {dtype!r}")
+    return found
+
+
+def variants(name: str, options: Mapping[str, Any]) -> list[Variant]:
+    """The variants of a record with these options in place of their own.
+
+    Raises
+    ------
+    OracleError
+        A name that the catalog lacks or of which there are no cases, unknown options.
+    """
+    able = [n for n, e in CATALOG.items() if e.kind in KINDS]
+    if not isinstance(name, str) or name not in CATALOG:
+        raise OracleError(f"no encoding {name!r}; there are {', '.join(able)}")
+    encoding = CATALOG[name]
+    if name not in able:
+        why = {
+            "positions": "draws positions, which no kernel computes",
+            "layers": "goes from layer to layer, so no single kernel computes it",
+        }
+        raise OracleError(
+            f"{name} {why[encoding.kind]}; there are cases of {', '.join(able)}"
+        )
+    of_implementations = {*signature(encoding.implementation("numpy")).parameters}
+    of_module = {*signature(encoding.implementation("torch")).parameters} - SIZES
+    if unknown := {*options} - of_module:
+        raise OracleError(
+            f"{name} has no option {', '.join(sorted(unknown))}; it has "
+            f"{', '.join(sorted(of_module)) or 'none'}"
+        )
+    of_implementations -= {
+        name for variant in encoding.variants for name in variant.module
+    }
+    shared = {n: v for n, v in options.items() if n in of_implementations}
+    own = {n: v for n, v in options.items() if n not in of_implementations}
+    changed = []
+    for variant in encoding.variants:
+        every = MappingProxyType({**variant.options, **shared})
+        module = MappingProxyType({**variant.module, **own})
+        made = replace(variant, options=every, module=module)
+        if made not in changed:
+            changed.append(made)
+    return changed
+
+
+def cases(name: str, *, d: int | None = None, **options: Any) -> tuple[Case, ...]:
+    """Hard cases of an encoding, for every variant that the options leave.
+
+    Parameters
+    ----------
+    name
+        A key of ``posedu.catalog.CATALOG``.
+    d
+        The head dimension. Default: the least that the encoding takes from 16 on, 4
+        inside attention.
+    **options
+        Of the encoding, as ``layout="half"`` or ``base=500000.0``. What is not said is
+        that of each of the record's variants in turn.
+
+    Raises
+    ------
+    OracleError
+        As :func:`variants`; options or a ``d`` that no variant takes.
+    """
+    found, refused = [], None
+    for variant in variants(name, options):
+        try:
+            found.extend(cases_of(CATALOG[name], variant, d))
+        except (TypeError, ValueError) as error:
+            refused = refused or error
+    if not found:
+        raise OracleError(f"{name}: {refused}") from refused
+    return tuple(found)
+
+
+def cases_of(encoding: EncodingRecord, variant: Variant, d: int | None) -> list[Case]:
+    """The cases of one variant."""
+    unit = encoding.divisor(variant)
+    if d is None:
+        least = max(WIDTH[encoding.kind], 2 * sum(variant.keywords.get("sections", ())))
+        d = -(-least // unit) * unit
+    if require_dimension("d", d, unit) > LARGEST:
+        raise OracleError(f"d must be at most {LARGEST}, got {d}")
+    make = _of_features if encoding.kind == "features" else _inside
+    return list(make(encoding, variant, d))
+
+
+def _of_features(encoding: EncodingRecord, variant: Variant, d: int) -> Iterator[Case]:
+    of_model = encoding.hooks != ("rotate",)
+    for where, positions, heads, spread in _places(encoding.axes):
+        if of_model and heads != 2:
+            continue
+        seed = len(where)
+        pair = Pair(encoding, variant, d, seed, heads=heads)
+        given = {n: p for n, p in pair.parameters.items() if n not in pair.options}
+        pair.parameters = given
+        if pair.has_rows:
+            positions = positions % 64
+        own = () if of_model else (heads,)
+        shape = (len(positions), *own, positions.shape[1], d)
+        x = pair.rng.normal(size=shape)
+        if spread:
+            x = x * 10.0 ** pair.rng.integers(-4, 5, size=shape)
+        x, upstream = (
+            rounded(t, torch.bfloat16) for t in (x, pair.rng.normal(size=shape))
+        )
+        solution = Solution(pair, x, positions)
+        yield Case(
+            id=_label(variant, where),
+            name=encoding.name,
+            options=pair.options,
+            inputs={"x": x},
+            positions=positions,
+            parameters=pair.parameters,
+            causal=None,
+            expected=solution.out,
+            upstream=upstream,
+            gradients={"x": solution.differentiate(upstream)},
+            solution=solution,
+        )
+
+
+def _places(axes: int | None) -> Iterator[tuple[str, np.ndarray, int, bool]]:
+    """What is hard, positions, heads, and whether sizes are spread."""
+    lines = {
+        "consecutive": [[0, 1, 2, 3, 4, 5, 6]],
+        "after a prefix of 37": [[37, 38, 39, 40]],
+        "one token": [[4095]],
+        "position 10^6": [[FAR - 1, FAR, FAR + 1, FAR + 3]],
+        "packed": [[0, 1, 2, 0, 1, 0, 1, 2, 3]],
+        "rows, the first padded": [[0, 0, 0, 1, 2], [0, 1, 2, 3, 4], [5, 6, 7, 8, 9]],
+    }
+    for where, rows in lines.items():
+        yield where, _points(np.array(rows), axes), 2, False
+    five = _points(np.arange(5)[None], axes)
+    yield f"{HEADS} heads", five, HEADS, False
+    yield f"{KEY_HEADS} key heads for {HEADS}", five, KEY_HEADS, False
+    yield "large and small numbers", five, 2, True
+    if axes is not None and axes > 1:
+        yield "grid 3 × 5 after a prefix", _grid(axes), 2, False
+
+
+def _points(rows: np.ndarray, axes: int | None) -> np.ndarray:
+    """Positions whose coordinates all differ: from one another and between axes."""
+    if axes is None:
+        return rows
+    return np.stack(
+        [rows if not k else rows[:, ::-1] // (k + 1) for k in range(axes)], -1
+    )
+
+
+def _grid(axes: int) -> np.ndarray:
+    """Two tokens at the origin, then rows and columns; the axes before are constant."""
+    rows, columns = np.meshgrid(np.arange(3), np.arange(5), indexing="ij")
+    cells = [np.full(15, 2)] * (axes - 2) + [rows.ravel(), columns.ravel()]
+    grid = np.stack(cells, -1)
+    return np.concatenate((np.zeros((2, axes), int), grid))[None]
+
+
+_SHAPES = {
+    "consecutive": attention_hooks.Shape(4, ((0, 1, 2, 3, 4),), slopes="all"),
+    "one token": attention_hooks.Shape(4, ((4095,),)),
+    "position 10^6": attention_hooks.Shape(4, ((FAR - 1, FAR, FAR + 3),)),
+    "packed": attention_hooks.Shape(4, ((0, 1, 2, 0, 1),)),
+    "rows, the first padded": attention_hooks.Shape(
+        4, ((0, 0, 0, 1, 2), (0, 1, 2, 3, 4), (5, 6, 7, 8, 9))
+    ),
+    f"{HEADS} heads, {KEY_HEADS} of keys": attention_hooks.Shape(
+        *(4, (tuple(range(5)),)),
+        is_grouped=True,
+        group=HEADS // KEY_HEADS,
+        slopes="all",
+    ),
+}
+
+
+def _inside(encoding: EncodingRecord, variant: Variant, d: int) -> Iterator[Case]:
+    for number, (where, shape) in enumerate(_SHAPES.items()):
+        many = replace(variant, heads=HEADS) if shape.is_grouped else variant
+        tally, seed = Tally(), attention_hooks.DRAWS * number
+        made = attention_hooks.drawn(tally, encoding, many, replace(shape, d=d), seed)
+        _, gradients = made.run(made.routes(CPU)["eager"], torch.float64)
+        for line in made.lines:
+            off = abs(line.along(gradients) - line.slope)
+            if not off <= line.bound(torch.float64):
+                raise RuntimeError(
+                    f"{encoding.name}: its implementations' gradients do not agree"
+                )
+        attends = encoding.kind == "hooks"
+        yield Case(
+            id=_label(variant, where),
+            name=encoding.name,
+            options=made.keywords,
+            inputs=made.inputs,
+            positions=np.array(made.positions),
+            parameters=made.parameters,
+            causal=made.attention["causal"] if attends else None,
+            expected=made.expected,
+            upstream=made.upstream,
+            gradients={n: gradients[n] for n in made.inputs},
+            solution=made,
+        )
+
+
+def _label(variant: Variant, where: str) -> str:
+    own = ["own heads"] if "heads" in variant.sizes else []
+    return ", ".join((*(f"{n}={v}" for n, v in variant.keywords.items()), *own, where))
+
+
+KEYS = {
+    "README": "this text, JSON",
+    "NNN.input.NAME": "what the kernel is given, float64, exact in bfloat16",
+    "NNN.positions": "[batch, tokens] or [batch, tokens, axes]",
+    "NNN.parameter.NAME": "numbers that the encoding trains or draws",
+    "NNN.expected": "the output, float64",
+    "NNN.bound.DTYPE": "what an output of this dtype may be off by, entry by entry",
+    "NNN.upstream": "what the output is differentiated along",
+    "NNN.gradient.NAME": "the gradient of sum(upstream * output) to an input",
+    "NNN.gradient_bound.DTYPE": "of features: that of the gradient, entry by entry",
+    "NNN.direction.NAME": "of attention: a direction of the inputs; the slope is the "
+    "sum over inputs of sum(direction * gradient)",
+    "NNN.slope": "the slope of the reference along the direction",
+    "NNN.slope_bound.DTYPE": "what a kernel's slope may be off by",
+}
+"""The schema of :func:`save`, as the file itself tells it; NNN counts from 000."""
+
+
+def save(
+    name: str, path: str | Path, *, d: int | None = None, **options: Any
+) -> tuple[Case, ...]:
+    """Write :func:`cases` as an ``.npz``, in one step, and return them.
+
+    ``json.loads(str(numpy.load(path)["README"]))`` says what is in it: ``keys``
+    (:data:`KEYS`), and of each of ``cases`` its id, options and whether it is causal.
+
+    Raises
+    ------
+    OracleError
+        As :func:`cases`; a path that does not end in ``.npz``.
+    OSError
+        A path that cannot be written.
+    """
+    path = Path(path)
+    if path.suffix != ".npz":
+        raise OracleError(f"the file must end in .npz, got {path}")
+    made = cases(name, d=d, **options)
+    readme = {
+        "encoding": name,
+        "source": CATALOG[name].source,
+        "posedu": __version__,
+        "keys": KEYS,
+        "cases": [
+            {"id": c.id, "options": dict(c.options), "causal": c.causal} for c in made
+        ],
+    }
+    arrays = {"README": np.array(json.dumps(readme, default=list))}
+    for number, case in enumerate(made):
+        arrays |= {f"{number:03}.{n}": a for n, a in _arrays(case)}
+    part = path.with_name(f"{path.name}.{uuid4().hex}.part")
+    try:
+        with part.open("wb") as file:
+            np.savez_compressed(file, **arrays)
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+    return made
+
+
+def _arrays(case: Case) -> Iterator[tuple[str, np.ndarray]]:
+    for kind, given in (("input", case.inputs), ("parameter", case.parameters)):
+        yield from ((f"{kind}.{n}", a) for n, a in given.items())
+    yield from ((f"gradient.{n}", a) for n, a in case.gradients.items())
+    for name in ("positions", "expected", "upstream"):
+        yield name, getattr(case, name)
+    names = {str(t).removeprefix("torch."): t for t in DTYPES}
+    yield from ((f"bound.{n}", case.bound(t)) for n, t in names.items())
+    if isinstance(case.solution, Solution):
+        for n, t in names.items():
+            bound = case.solution.gradient_bound(t, torch.float64)
+            yield f"gradient_bound.{n}", bound
+        return
+    for line in case.solution.lines:
+        if line.what == "gradient":
+            yield from ((f"direction.{n}", a) for n, a in line.direction.items())
+            yield "slope", np.array(line.slope)
+            for n, t in names.items():
+                yield f"slope_bound.{n}", np.array(line.bound(t))
+
+
+def parsed(given: Sequence[str]) -> dict[str, Any]:
+    """Options as a command line has them: ``layout=half base=5e5 sections=16,24,24``.
+
+    Raises
+    ------
+    OracleError
+        One without ``=`` or without a name.
+    """
+    options = {}
+    for each in given:
+        name, equals, value = each.partition("=")
+        if not (name.isidentifier() and equals):
+            raise OracleError(f"an option is NAME=VALUE, got {each!r}")
+        try:
+            options[name] = ast.literal_eval(value)
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            options[name] = value
+    return options
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Write the cases of an encoding; 2 if there are none or they cannot be written."""
+    parser = argparse.ArgumentParser(
+        prog="python -m posedu.tools.kernels.oracle",
+        description="Write cases for kernels of an encoding, to be read with NumPy.",
+    )
+    parser.add_argument("encoding", help="a name of posedu.catalog.CATALOG")
+    parser.add_argument("options", nargs="*", help="NAME=VALUE, as layout=half")
+    parser.add_argument("--out", required=True, help="the file, ending in .npz")
+    parser.add_argument("--d", type=int, help="the head dimension")
+    given = parser.parse_intermixed_args(arguments)
+    try:
+        options = parsed(given.options)
+        made = save(given.encoding, given.out, d=given.d, **options)
+    except (OracleError, OSError) as error:
+        print(error, file=sys.stderr)
+        return 2
+    print(f"{given.out}: {len(made)} cases of {given.encoding}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,130 @@
+"""What encodings that move positions share: draws, and who encodes the result."""
+
+from typing import Any
+
+from jaxtyping import Float, Shaped
+
+import torch
+from posedu._arguments import require_count
+from posedu.torch._tensors import Positions
+from posedu.torch.encoding import Encoding, Sizes
+from torch import Tensor
+
+
+class Moved(Encoding):
+    """Positions that are moved once for a model, by numbers drawn for each call.
+
+    Positions are integers or float64 and so are the results, whatever the dtype of the
+    model. A subclass defines ``draw`` and ``place``, and says with ``at_test`` whether
+    positions are moved in evaluation too, and with ``takes_indices`` whether they must
+    be the numbers 0, 1, … of tokens.
+
+    With a cache, the draws of one sequence must be the same in every call: draw once
+    for all its tokens, give the places as positions and leave this module out.
+    """
+
+    at_test = False
+    takes_indices = False
+
+    def __init__(self, inner: Encoding | None, generator: torch.Generator | None):
+        super().__init__()
+        if not isinstance(inner, Encoding | None):
+            raise TypeError(f"inner must be an Encoding module, got {inner!r}")
+        if not isinstance(generator, torch.Generator | None):
+            raise TypeError(
+                f"generator must be a torch.Generator, got {type(generator).__name__}"
+            )
+        self.inner, self.generator = inner, generator
+
+    def require(self, layer: Sizes) -> None:
+        """Raise unless a layer gives what the encoding of the places needs."""
+        super().require(layer)
+        if self.inner is not None:
+            self.inner.require(layer)
+
+    def draw(self, rows: int, tokens: int, *, device: Any = None) -> dict[str, Tensor]:
+        """Numbers for each of some sequences, by name."""
+        raise NotImplementedError
+
+    def place(self, positions: Positions, **draws: Tensor) -> Tensor:
+        """Where tokens at these positions are put by such numbers."""
+        raise NotImplementedError
+
+    def untouched(self, positions: Tensor) -> Tensor:
+        """Where they are put in evaluation, if they are not moved then."""
+        return positions
+
+    def locate(
+        self,
+        positions: Shaped[Tensor, "rows tokens"],
+        x: Float[Tensor, "batch tokens d_model"],
+    ) -> Shaped[Tensor, "_ tokens"]:
+        """Draw and move, a row for each sequence; in evaluation only if ``at_test``."""
+        if not (self.training or self.at_test):
+            return self.untouched(positions)
+        draws = self.draw(len(x), positions.shape[-1], device=positions.device)
+        return self.place(positions, **draws)
+
+    def embed(
+        self, x: Float[Tensor, "batch tokens d_model"], positions: Positions
+    ) -> Float[Tensor, "batch tokens d_model"]:
+        """Encode the places in the input, if an inner encoding does so."""
+        return x if self.inner is None else self.inner.embed(x, positions)
+
+    def uniform(self, *shape: int, device: Any) -> Float[Tensor, "*shape"]:
+        """Numbers from 0 to 1, in float64."""
+        options = {"dtype": torch.float64, "device": device}
+        if self.generator is None:
+            return torch.rand(shape, **options)
+        return torch.rand(shape, generator=self.generator, **options)
+
+
+def require_same_device(name: str, draw: Tensor, positions: Tensor) -> None:
+    """Raise unless a draw is where the positions are."""
+    if draw.device != positions.device:
+        raise ValueError(
+            f"{name} is on {draw.device}, the positions on {positions.device}; move "
+            "one of them"
+        )
+
+
+def require_draws(
+    positions: Tensor, of_rows: dict[str, Tensor], of_tokens: dict[str, Tensor]
+) -> None:
+    """Raise unless draws are ``[rows, 1]`` or ``[rows, tokens]``, as positions are.
+
+    That is, on their device and, but for one row that serves all, of as many rows.
+    """
+    if positions.ndim not in (1, 2):
+        raise ValueError(
+            "positions must be [tokens] or [rows, tokens], got shape "
+            f"{list(positions.shape)}"
+        )
+    rows = len(positions) if positions.ndim == 2 else 1
+    columns = dict.fromkeys(of_rows, 1) | dict.fromkeys(of_tokens, positions.shape[-1])
+    for name, draw in (of_rows | of_tokens).items():
+        if not isinstance(draw, Tensor):
+            raise TypeError(f"{name} must be a torch.Tensor, got {type(draw).__name__}")
+        require_same_device(name, draw, positions)
+        if draw.ndim != 2 or draw.shape[1] != columns[name]:
+            raise ValueError(
+                f"{name} must be [rows, {columns[name]}], got shape {list(draw.shape)}"
+            )
+        if 1 != rows != len(draw) != 1:
+            raise ValueError(
+                f"positions and draws differ in rows: {rows}, and {len(draw)} of {name}"
+            )
+        rows = len(draw) if rows == 1 else rows
+
+
+def require_integers(name: str, draw: Tensor) -> None:
+    """Raise unless a tensor holds integers."""
+    if draw.is_floating_point() or draw.is_complex() or draw.dtype == torch.bool:
+        raise TypeError(f"{name} must hold integers, got {draw.dtype}")
+
+
+def require_sizes(rows: int, tokens: int) -> None:
+    """Raise unless rows and tokens to draw for are counts."""
+    if not torch.compiler.is_compiling():
+        require_count("rows", rows)
+        require_count("tokens", tokens)

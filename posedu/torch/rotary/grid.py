@@ -1,0 +1,32 @@
+"""Positions with several coordinates."""
+
+from jaxtyping import Float
+from torch.types import Device
+
+import torch
+from posedu._arguments import COORDINATES, require_choice, require_dimension
+from torch import Tensor
+
+
+def grid(
+    *counts: int, coordinates: str, device: Device = None
+) -> Float[Tensor, "tokens axes"]:
+    """Positions of the cells of a grid in float64; the first coordinate varies fastest.
+
+    ``grid(width, height)`` are the (x, y) of an image's patches, row by row. The three
+    ``coordinates`` are those of :func:`posedu.numpy.rotary.grid`.
+    """
+    require_choice("coordinates", coordinates, COORDINATES)
+    if not counts:
+        raise ValueError("grid needs at least one count, got none")
+    steps = []
+    for count in counts:
+        require_dimension("count", count, 1)
+        index = torch.arange(count, dtype=torch.float64, device=device)
+        if coordinates == "centers":
+            index = (index + 0.5) / count
+        elif coordinates == "ends":
+            index = index / max(count - 1, 1)
+        steps.append(index)
+    cells = torch.meshgrid(*reversed(steps), indexing="ij")
+    return torch.stack(cells[::-1], -1).flatten(0, -2)

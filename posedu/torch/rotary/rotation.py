@@ -1,0 +1,479 @@
+"""The kernels that turn pairs and blocks of features, and what their modules share."""
+
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+from jaxtyping import Float, Shaped
+from torch.types import Device
+
+import torch
+from posedu._arguments import LAYOUTS, require_choice, require_dimension
+from posedu.torch._autograd import without_autocast
+from posedu.torch._tensors import (
+    Positions,
+    align_positions,
+    from_list,
+    require_all_finite,
+    require_float_dtype,
+    require_floats,
+    require_positions,
+)
+from posedu.torch.encoding import Encoding, Sizes
+from torch import Tensor, nn
+
+_TILE = 1 << 17  # features turned at a time on a CPU: with their products, half of L2
+
+Table = TypeVar("Table", Tensor, tuple[Tensor, Tensor])  # blocks, or cosines and sines
+
+
+def rotate_pairs(
+    x: Float[Tensor, "*batch tokens d"],
+    cos: Float[Tensor, "*rows tokens pairs"],
+    sin: Float[Tensor, "*rows tokens pairs"],
+    *,
+    layout: str,
+    out: Float[Tensor, "*batch tokens d"] | None = None,
+) -> Float[Tensor, "*batch tokens d"]:
+    """Turn pair p of each token's features by the angle whose cos and sin are given.
+
+    Products are formed in the dtype of ``cos`` (float32 or float64) and rounded once
+    to the dtype of ``x``. Equation ``def-rope``.
+
+    Parameters
+    ----------
+    x
+        Queries or keys. Where ``cos`` has fewer than d/2 pairs, only the leading
+        features turn and the rest pass through.
+    cos, sin
+        As :meth:`RoPE.table` gives them; they broadcast over the leading axes of x.
+    layout
+        ``"interleaved"`` or ``"half"``; see :func:`posedu.numpy.rotary.pairs`. In
+        PyTorch's own kernels the first is the faster one, compiled the second.
+    out
+        A tensor to write into, like ``x`` but with memory of its own. Nothing of the
+        size of ``x`` is allocated then (but by a compiler, for the interleaved
+        layout), and nothing is recorded for a gradient: it needs ``torch.no_grad()``
+        or arguments that require none, which is not checked under a compiler.
+
+    Raises
+    ------
+    TypeError, ValueError
+        ``cos`` and ``sin`` unlike each other, in half precision, coarser than ``x``
+        or of a shape that does not fit it; an ``out`` that ``x`` cannot be turned
+        into, or where a gradient is wanted; unknown ``layout``.
+    """
+    require_choice("layout", layout, LAYOUTS)
+    _require_table(x, cos, sin)
+    if out is not None:
+        _require_target(out, x, cos, sin)
+        _require_no_gradient(x, cos, sin)
+        with torch.no_grad():
+            return _turn_into(out, x, cos, sin, layout)
+    if torch.compiler.is_compiling() or cos.requires_grad or sin.requires_grad:
+        return _turn_by_formula(x, cos, sin, layout)
+    return _Turn.apply(x, cos, sin, layout)
+
+
+def _require_table(x: Tensor, cos: Tensor, sin: Tensor) -> None:
+    require_floats("x", x)
+    require_floats("cos", cos)
+    require_floats("sin", sin)
+    if sin.shape != cos.shape or sin.dtype != cos.dtype:
+        raise ValueError(
+            f"cos and sin must be alike, got {cos.dtype} {list(cos.shape)} and "
+            f"{sin.dtype} {list(sin.shape)}"
+        )
+    if cos.device != x.device or sin.device != x.device:
+        raise ValueError(
+            f"cos and sin are on {cos.device} and {sin.device}, x on {x.device}; "
+            "move one of them"
+        )
+    exact = (torch.float32, torch.float64)
+    if cos.dtype not in exact or torch.promote_types(x.dtype, cos.dtype) != cos.dtype:
+        raise TypeError(
+            f"cos and sin must be float32 or float64 and no coarser than x, which is "
+            f"{x.dtype}; got {cos.dtype}"
+        )
+    rows = zip(reversed(cos.shape[:-2]), reversed(x.shape[:-2]), strict=False)
+    if (
+        not 2 <= cos.ndim <= x.ndim
+        or cos.shape[-2] != x.shape[-2]
+        or 2 * cos.shape[-1] > x.shape[-1]
+        or any(n not in (1, m) for n, m in rows)
+    ):
+        raise ValueError(
+            f"cos and sin must be [..., tokens, pairs] and broadcast over x, which is "
+            f"{list(x.shape)}; got {list(cos.shape)}"
+        )
+
+
+def _require_target(out: Tensor, x: Tensor, cos: Tensor, sin: Tensor) -> None:
+    require_floats("out", out)
+    if out.shape != x.shape or out.dtype != x.dtype or out.device != x.device:
+        raise ValueError(
+            f"out must be {x.dtype} {list(x.shape)} on {x.device} like x, got "
+            f"{out.dtype} {list(out.shape)} on {out.device}"
+        )
+    steps = zip(out.shape, out.stride(), strict=True)
+    if any(n > 1 and step == 0 for n, step in steps):
+        raise ValueError("out must have a place for each number, got one expanded")
+    for name, read in (("x", x), ("cos", cos), ("sin", sin)):
+        if out is read or _share_memory(out, read):
+            raise ValueError(
+                f"out must not share memory with {name}, which is read after it"
+            )
+
+
+def _require_no_gradient(*tensors: Tensor) -> None:
+    if torch.compiler.is_compiling() or not torch.is_grad_enabled():
+        return
+    if any(t.requires_grad for t in tensors):
+        raise ValueError(
+            "out= records no gradient; call under torch.no_grad() or pass x.detach() "
+            "and a table that requires no gradient"
+        )
+
+
+def _share_memory(a: Tensor, b: Tensor) -> bool:
+    """Whether their storages overlap; never known under a compiler."""
+    if torch.compiler.is_compiling() or a.is_meta or a.device != b.device:
+        return False
+    first, second = (t.untyped_storage() for t in (a, b))
+    start, begin = first.data_ptr(), second.data_ptr()
+    return start < begin + second.nbytes() and begin < start + first.nbytes()
+
+
+def _turn_by_formula(x: Tensor, cos: Tensor, sin: Tensor, layout: str) -> Tensor:
+    """One expression, for each layout the one that compiles to vector code."""
+    r = 2 * cos.shape[-1]
+    wide = x[..., :r].to(cos.dtype)
+    if layout == "interleaved":
+        a, b = wide.unflatten(-1, (-1, 2)).unbind(-1)
+        turned = torch.stack((a * cos - b * sin, b * cos + a * sin), -1)
+    else:
+        pairs = wide.unflatten(-1, (2, -1))
+        sign = torch.arange(-1, 2, 2, device=x.device)[:, None]
+        signed_sin = sign * sin.unsqueeze(-2)
+        turned = pairs * cos.unsqueeze(-2) + pairs.flip(-2) * signed_sin
+    turned = turned.flatten(-2).to(x.dtype)
+    return turned if r == x.shape[-1] else torch.cat((turned, x[..., r:]), -1)
+
+
+def _turn_into(out: Tensor, x: Tensor, cos: Tensor, sin: Tensor, layout: str) -> Tensor:
+    """Fill ``out``; without a compiler, in few passes over few tokens at a time."""
+    if torch.compiler.is_compiling():
+        return out.copy_(_turn_by_formula(x, cos, sin, layout))
+    r = 2 * cos.shape[-1]
+    if r < x.shape[-1]:
+        out[..., r:] = x[..., r:]
+        x, turned = x[..., :r], out[..., :r]
+    else:
+        turned = out
+    if layout == "half":
+        _by_tiles(_turn_halves, turned, x, torch.cat((cos, cos), -1), sin)
+    elif x.dtype == cos.dtype and _is_complex(x) and _is_complex(turned):
+        torch.mul(_as_complex(x), torch.complex(cos, sin), out=_as_complex(turned))
+    else:
+        _by_tiles(_turn_complex, turned, x, torch.complex(cos, sin))
+    return out
+
+
+def _by_tiles(turn: Callable[..., None], *tensors: Tensor) -> None:
+    """Call ``turn`` on as many tokens of all tensors at a time as stay in cache."""
+    x = tensors[0]
+    step = x.shape[-2]
+    if x.device.type == "cpu":
+        step = _TILE * step // max(1, x.numel())
+    for tile in zip(*(t.split(max(1, step), -2) for t in tensors), strict=True):
+        turn(*tile)
+
+
+def _turn_halves(out: Tensor, x: Tensor, cos: Tensor, sin: Tensor) -> None:
+    wide = x.to(cos.dtype)
+    turned = out if out.dtype == cos.dtype else torch.empty_like(wide)
+    torch.mul(wide, cos, out=turned)
+    a, b = wide.chunk(2, -1)
+    turned_a, turned_b = turned.chunk(2, -1)
+    turned_a.addcmul_(b, sin, value=-1)
+    turned_b.addcmul_(a, sin)
+    if turned is not out:
+        out.copy_(turned)
+
+
+def _turn_complex(out: Tensor, x: Tensor, table: Tensor) -> None:
+    wide = torch.empty(x.shape, dtype=table.real.dtype, device=x.device).copy_(x)
+    _as_complex(wide).mul_(table)
+    out.copy_(wide)
+
+
+def _is_complex(x: Tensor) -> bool:
+    """Whether the strides of ``x`` allow :func:`_as_complex`."""
+    odd = any(stride % 2 for stride in (x.storage_offset(), *x.stride()[:-1]))
+    return x.stride(-1) == 1 and not odd
+
+
+def _as_complex(x: Tensor) -> Tensor:
+    """Interleaved pairs (a, b) as numbers a + ib, in place."""
+    return torch.view_as_complex(x.unflatten(-1, (-1, 2)))
+
+
+class _Turn(torch.autograd.Function):
+    """The rotation with its own gradient: the rotation back.
+
+    For a table that wants no gradient. It is linear in the features and in the table.
+    """
+
+    @staticmethod
+    def forward(x: Tensor, cos: Tensor, sin: Tensor, layout: str) -> Tensor:
+        out = torch.empty_like(x, memory_format=torch.contiguous_format)
+        return _turn_into(out, x, cos, sin, layout)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        x, cos, sin, ctx.layout = inputs
+        ctx.save_for_backward(cos, sin)
+        ctx.save_for_forward(x, cos, sin)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None, None]:
+        cos, sin = ctx.saved_tensors
+        return _Turn.apply(gradient, cos, -sin, ctx.layout), None, None, None
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Tensor | None) -> Tensor:
+        x, cos, sin = ctx.saved_tensors
+        d_x, d_cos, d_sin, _ = (0 if t is None else t for t in tangents)
+        r = 2 * cos.shape[-1]
+        by_table = _turn_by_formula(
+            x[..., :r], d_cos + 0 * cos, d_sin + 0 * sin, ctx.layout
+        )
+        by_table = nn.functional.pad(by_table, (0, x.shape[-1] - r))
+        return _turn_by_formula(d_x + 0 * x, cos, sin, ctx.layout) + by_table
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[int | None, ...], *inputs: Any) -> Any:
+        return torch.vmap(_turn_by_formula, in_dims)(*inputs), 0
+
+
+def rotate_blocks(
+    x: Float[Tensor, "*batch tokens d"],
+    rotation: Float[Tensor, "*rows tokens blocks block block"],
+) -> Float[Tensor, "*batch tokens d"]:
+    """Multiply each block of b features by its own b × b matrix. See ``def-lie``.
+
+    Products are formed in the dtype of ``rotation`` (float32 or float64) and rounded
+    once to the dtype of ``x``; no d × d matrix is made.
+
+    Parameters
+    ----------
+    x
+        Queries or keys.
+    rotation
+        As the ``table`` of LieRE and ComRoPE gives it; it broadcasts over the leading
+        axes of ``x``, which costs no copy of it.
+
+    Raises
+    ------
+    TypeError, ValueError
+        A ``rotation`` in half precision, or whose shape does not fit ``x``.
+    """
+    require_floats("x", x)
+    require_floats("rotation", rotation)
+    if rotation.dtype not in (torch.float32, torch.float64):
+        raise TypeError(f"rotation must be float32 or float64, got {rotation.dtype}")
+    blocks, b = rotation.shape[-3:-1] if rotation.ndim > 3 else (0, 0)
+    rows = zip(reversed(rotation.shape[:-4]), reversed(x.shape[:-2]), strict=False)
+    if (
+        rotation.shape[-1:] != (b,)
+        or (blocks * b,) != x.shape[-1:]
+        or rotation.shape[-4:-3] != x.shape[-2:-1]
+        or rotation.ndim - 2 > x.ndim
+        or any(n not in (1, m) for n, m in rows)
+    ):
+        raise ValueError(
+            "rotation must be [..., tokens, blocks, b, b] with blocks · b = d for x of "
+            f"shape {list(x.shape)}, got {list(rotation.shape)}"
+        )
+    wide = x.to(torch.promote_types(x.dtype, rotation.dtype))
+    rotation = rotation.to(wide.dtype)
+    features = wide.unflatten(-1, (-1, b))
+    with without_autocast(x):
+        turned = torch.einsum("...mij,...mj->...mi", rotation, features)
+    return turned.flatten(-2).to(x.dtype)
+
+
+class Rotation(Encoding, Generic[Table]):
+    """What rotary encodings share: a table of the positions, and how it turns features.
+
+    A subclass sets ``d``, and ``axes`` and ``heads`` where it has them, and defines
+    ``_table`` and ``_turn``. Nothing here knows which rotation it is.
+    """
+
+    d: int
+    heads: int | None = None
+    axes: int | None = None
+    is_group = False  # whether two turns in a row are one, by the sum of the positions
+    _features = 1  # axes of a table behind its tokens
+
+    def require(self, layer: Sizes) -> None:
+        """Raise unless the layer has d, and key-value heads that share ``heads``."""
+        if self.d != layer.d or (self.heads and layer.kv_heads % self.heads):
+            heads = f" and a multiple of {self.heads} heads" if self.heads else ""
+            raise ValueError(
+                f"{type(self).__name__} was made for d = {self.d}{heads}, the layer "
+                f"has d = {layer.d} and {layer.kv_heads} key-value heads"
+            )
+
+    def _table(
+        self, positions: Tensor | range, dtype: torch.dtype, device: Device
+    ) -> Table:
+        raise NotImplementedError
+
+    def _table_of_shifts(
+        self, shifts: Tensor | range, dtype: torch.dtype, device: Device
+    ) -> Table:
+        """The table for what is turned already."""
+        return self._table(shifts, dtype, device)
+
+    def _turn(self, x: Tensor, table: Table) -> Tensor:
+        raise NotImplementedError
+
+    def table(
+        self,
+        positions: Positions,
+        *,
+        dtype: torch.dtype = torch.float32,
+        device: Device = None,
+    ) -> Table:
+        """What :meth:`forward` turns features with at ``positions``, in ``dtype``.
+
+        Cosines and sines for :func:`rotate_pairs`, or blocks for :func:`rotate_blocks`,
+        with heads before the tokens where the encoding has its own for each. Angles
+        are float64 whatever ``dtype`` is. ``device`` matters for a range or a list; a
+        tensor of positions decides it itself. Without trainable parameters one table
+        serves every layer.
+        """
+        require_float_dtype("dtype", dtype)
+        positions = from_list(positions, device)
+        require_positions(positions)
+        if self.axes is not None and (
+            isinstance(positions, range)
+            or positions.ndim < 2
+            or positions.shape[-1] != self.axes
+        ):
+            given = "a range" if isinstance(positions, range) else list(positions.shape)
+            raise ValueError(
+                f"positions must be [..., tokens, {self.axes}], got {given}"
+            )
+        if isinstance(positions, Tensor):
+            device = positions.device
+        return self._table(positions, dtype, device)
+
+    def forward(
+        self, x: Float[Tensor, "*batch tokens d"], positions: Positions
+    ) -> Float[Tensor, "*batch tokens d"]:
+        """Turn the features of ``x`` by its positions.
+
+        ``positions`` is ``[tokens]``, ``[batch, tokens]`` or a range; with several
+        coordinates ``[tokens, axes]`` or ``[batch, tokens, axes]``. The result has the
+        dtype of ``x``; angles are float64, products at least float32. An encoding with
+        parameters of each head takes ``[…, heads, tokens, d]``, or a multiple of its
+        heads, of which neighbors share parameters (grouped queries).
+        """
+        return self._turn(x, self._for_heads(x, self._table_for(x, positions)))
+
+    def rotate(
+        self,
+        q: Float[Tensor, "*batch tokens d"],
+        k: Float[Tensor, "*kv_batch tokens d"],
+        positions: Positions,
+    ) -> tuple[Float[Tensor, "*batch tokens d"], Float[Tensor, "*kv_batch tokens d"]]:
+        """Turn queries and keys, which share their positions."""
+        require_floats("q", q)
+        require_floats("k", k)
+        if k.dtype != q.dtype or k.shape[-2:] != q.shape[-2:]:
+            raise ValueError(
+                f"q and k must agree in dtype, tokens and d, got {q.dtype} "
+                f"{list(q.shape)} and {k.dtype} {list(k.shape)}"
+            )
+        table = self._table_for(q, positions)
+        return (
+            self._turn(q, self._for_heads(q, table)),
+            self._turn(k, self._for_heads(k, table)),
+        )
+
+    def moved(
+        self,
+        k: Float[Tensor, "batch kv_heads keys d"],
+        shifts: Shaped[Tensor, "rows keys *position"],
+    ) -> Float[Tensor, "batch kv_heads keys d"]:
+        """Turned keys, turned further: R_Δ k. Equation ``def-cache-rerotation``."""
+        if not self.is_group or self.opens("values"):
+            raise ValueError(
+                f"{type(self).__name__} does not say that its keys move by turning "
+                "further: compute them anew"
+            )
+        return self._turn(k, self._for_heads(k, self._table_for(k, shifts, True)))
+
+    def _table_for(
+        self, x: Tensor, positions: Positions, further: bool = False
+    ) -> Table:
+        require_floats("x", x)
+        if x.shape[-1:] != (self.d,):
+            raise ValueError(
+                f"x must be [..., tokens, {self.d}], got shape {list(x.shape)}"
+            )
+        positions = align_positions(positions, x, self.axes)
+        dtype = torch.float64 if x.dtype == torch.float64 else torch.float32
+        make = self._table_of_shifts if further else self._table
+        return make(positions, dtype, x.device)
+
+    def _for_heads(self, x: Tensor, table: Table) -> Table:
+        """Repeat what a head has for every head of ``x`` that shares it."""
+        if self.heads is None:
+            return table
+        if x.ndim < 3 or x.shape[-3] % self.heads:
+            raise ValueError(
+                f"x must be [..., heads, tokens, d] with a multiple of {self.heads} "
+                f"heads, got shape {list(x.shape)}"
+            )
+        group = x.shape[-3] // self.heads
+        if group == 1:
+            return table
+        head_axis = -2 - self._features
+        if isinstance(table, tuple):
+            cos, sin = (t.repeat_interleave(group, head_axis) for t in table)
+            return cos, sin
+        return table.repeat_interleave(group, head_axis)
+
+
+class PairRotation(Rotation[tuple[Tensor, Tensor]]):
+    """A rotation of pairs of features by a table of cosines and sines."""
+
+    layout: str
+
+    def _turn(self, x: Tensor, table: tuple[Tensor, Tensor]) -> Tensor:
+        return rotate_pairs(x, *table, layout=self.layout)
+
+
+def given_parameter(
+    name: str, value: Tensor, shape: tuple[int | str, ...]
+) -> nn.Parameter:
+    """Return a copy of ``value`` to train, if it is finite and of ``shape``, or raise.
+
+    A word in the shape stands for any positive size.
+    """
+    require_floats(name, value)
+    if value.ndim != len(shape) or any(
+        n != m if isinstance(m, int) else n == 0
+        for n, m in zip(value.shape, shape, strict=True)
+    ):
+        wanted = ", ".join(map(str, shape))
+        raise ValueError(f"{name} must be [{wanted}], got shape {list(value.shape)}")
+    require_all_finite(name, value)
+    return nn.Parameter(value.detach().clone())
+
+
+def require_optional_heads(heads: int | None) -> int | None:
+    """Return ``heads`` if it is ``None`` (shared by all) or a positive integer."""
+    return None if heads is None else require_dimension("heads", heads, 1)

@@ -1,0 +1,916 @@
+"""The exercise checker, and every exercise: solution, stub, each misconception."""
+
+import ast
+import re
+import sys
+import zlib
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from IPython.core.interactiveshell import InteractiveShell
+from IPython.utils.capture import capture_output
+from nbformat.v4 import new_code_cell
+
+import sympy as sp
+import torch
+from posedu.book import exercises
+from posedu.book.exercises import checker, values
+from posedu.book.exercises.checker import draw
+from posedu.numpy import (
+    absolute,
+    attention,
+    bias,
+    gated,
+    nope,
+    relative,
+    rotary,
+    scaling,
+    stickbreaking,
+)
+from posedu.numpy.frequencies import frequencies as geometric
+from posedu.torch import LogN, RoPE, convert_layout
+from posedu.torch.toeplitz_bias import skew, toeplitz
+from posedu_sphinx import ROOT
+from posedu_sphinx.exercises import exercise_list
+from posedu_sphinx.exercises.exercise_list import Source
+
+SHEETS = {name: exercises.sheet(name) for name in exercises.sheets()}
+ALL = [exercise for sheet in SHEETS.values() for exercise in sheet.exercises]
+MISTAKES = [(e, m) for e in ALL for m in e.misconceptions]
+SETUP = new_code_cell("")
+
+pytestmark = pytest.mark.filterwarnings("ignore:flex_attention called without")
+EACH_SHEET = pytest.mark.parametrize("name", SHEETS)
+
+
+def ids(value):
+    return getattr(value, "name", None)
+
+
+@pytest.mark.parametrize("exercise", ALL, ids=ids)
+def test_the_solution_is_correct(exercise):
+    assert checker.verdict(exercise, exercise.solution) == ("correct", "correct")
+
+
+@pytest.mark.parametrize("exercise", ALL, ids=ids)
+def test_a_stub_is_open(exercise):
+    def stub(*arguments):
+        raise NotImplementedError
+
+    assert checker.verdict(exercise, stub)[0] == "open"
+
+
+@pytest.mark.filterwarnings("ignore")  # wrong answers may divide by zero
+@pytest.mark.parametrize(("exercise", "mistake"), MISTAKES, ids=ids)
+def test_each_misconception_gets_its_own_message(exercise, mistake):
+    said = checker.verdict(exercise, mistake.answer)
+    assert said == ("wrong", f"{mistake.name}. {mistake.message}")
+
+
+@pytest.mark.parametrize("exercise", ALL, ids=ids)
+def test_misconceptions_are_at_least_three_with_names_of_their_own(exercise):
+    names = {m.name for m in exercise.misconceptions}
+    assert len(names) == len(exercise.misconceptions) >= 3
+
+
+@pytest.mark.parametrize("exercise", ALL, ids=ids)
+def test_no_text_of_an_exercise_holds_a_tab_where_a_backslash_was_meant(exercise):
+    messages = (mistake.message for mistake in exercise.misconceptions)
+    for text in (exercise.statement, exercise.hint, *messages):
+        assert text.replace("\n", "").isprintable()
+
+
+def test_an_expression_that_is_nearly_right_is_not_said_to_be_rounded():
+    nearly = sp.Rational(1, 10**7)
+    said = checker.verdict(PAIR, lambda n, m: (sp.Rational(n, m) + nearly, n + 2 * m))[
+        1
+    ]
+    assert "float32" not in said
+
+
+def test_expressions_are_compared_at_the_same_values_of_their_symbols():
+    def with_itself(x_i, p_i, x_j, p_j, W_q, W_k):
+        pairs = (x_i, x_j), (x_i, p_i), (p_j, x_j), (p_i, p_j)
+        return [(a.T * W_q.T * W_k * b)[0] for a, b in pairs]
+
+    exercise = checker.find("permutation-equivariance-4")
+    exercise = replace(
+        exercise, cases=exercise.cases[:1], misconceptions=(), properties=()
+    )
+    assert "factor" not in checker.verdict(exercise, with_itself)[1]
+
+
+@EACH_SHEET
+def test_each_sheet_belongs_to_a_chapter_and_numbers_its_exercises(name):
+    folder = exercises.sheets()[name].split(".")[3]
+    assert (ROOT / "book" / folder / f"{name}.md").exists()
+    names = [exercise.name for exercise in SHEETS[name].exercises]
+    assert names == [f"{name}-{number}" for number in range(1, len(names) + 1)]
+
+
+@EACH_SHEET
+def test_each_sheet_has_six_exercises_of_several_kinds(name):
+    found = SHEETS[name].exercises
+    assert len(found) >= 6
+    assert {e.kind for e in found} >= {"by hand", "NumPy", "PyTorch", "experiment"}
+
+
+@EACH_SHEET
+def test_a_learner_is_told_what_to_do_and_not_how(name):
+    source = Source(name)
+    asked = "".join(cell.source for cell in exercise_list.student(name, SETUP).cells)
+    for exercise, given, function in source.exercises():
+        assert exercise.statement.strip() in asked
+        assert exercise.hint.strip() in asked
+        assert all(part in asked for part in given)
+        stub = source.stub(function)
+        assert stub in asked
+        answer = source.code(function).splitlines()[len(stub.splitlines()) - 1 :]
+        long = [line.strip() for line in answer if len(line.strip()) > 30]
+        assert not [line for line in long if line in asked]
+
+
+@EACH_SHEET
+def test_each_solution_runs_on_what_the_notebook_shows_before_it(name):
+    source, scope = Source(name), {}
+    exec(source.header(), scope)
+    for exercise, given, function in source.exercises():
+        exec("\n\n".join([*given, source.code(function)]), scope)
+        assert checker.verdict(exercise, scope[function])[0] == "correct"
+
+
+@EACH_SHEET
+def test_cases_do_not_depend_on_what_is_drawn_before(name):
+    """A module-wide generator would deal other numbers to whoever stands later."""
+    generators = (np.random.Generator, np.random.RandomState, torch.Generator)
+    module = sys.modules[exercises.sheets()[name]]
+    assert not [n for n, v in vars(module).items() if isinstance(v, generators)]
+
+
+def _left(z):
+    return np.cumprod(1 / (1 + np.exp(z[::-1])))
+
+
+def _held(log_f):
+    kept = np.cumprod(np.append(1.0, np.exp(log_f[:0:-1])))
+    return np.cumsum(kept) / np.sum(kept)
+
+
+@pytest.mark.parametrize(
+    ("name", "shares"), [("stickbreaking-7", _left), ("fox-7", _held)]
+)
+def test_no_case_is_a_tie_that_products_and_logarithms_round_apart(name, shares):
+    for row, share in checker.find(name).cases:
+        if name == "fox-7" and not row.any():
+            continue  # of ones, whose sums nobody rounds
+        rounding = 100 * len(row) * np.finfo(float).eps
+        assert np.abs(shares(row) / share - 1).min() > rounding
+
+
+def _rope_half(x, position):
+    return rotary.rope(x, np.full(len(x), position), layout="half")
+
+
+def _interleaved(x):
+    return x[..., np.argsort(rotary.layout_permutation(x.shape[-1]))]
+
+
+def _off_relative(generators, x, y):
+    at = np.stack((x, y, y - x))
+    first, second, moved = rotary.rotations(at, generators[:, None])[:, 0]
+    return abs(first.T @ second - moved).max()
+
+
+def _cope(q, k, table):
+    q, k, table = (x.numpy() for x in (q, k, table))
+    hooks, mask = gated.cope(table=table, scaling="code"), attention.causal_mask(len(q))
+    return attention.steps(q[None], k[None], k[None], hooks, mask=mask).weights[0]
+
+
+def _fox(q, k, log_f):
+    logits = q @ k.swapaxes(-1, -2) / q.shape[-1] ** 0.5 + gated.forget_bias(log_f)
+    mask = np.broadcast_to(attention.causal_mask(q.shape[-2]), logits.shape)
+    return attention.softmax(logits, mask)
+
+
+def _fox_outputs(q, k, v, log_f):
+    return _fox(q.numpy(), k.numpy(), log_f.numpy()) @ v.numpy()
+
+
+def _fox_in_window(q, k, v, log_f, kernel):
+    weights = _fox(q.numpy(), k.numpy(), log_f.numpy())
+    seen = np.tril(np.triu(weights, 1 - kernel.window))
+    return seen / seen.sum(1, keepdims=True) @ v.numpy()
+
+
+def _row(z):
+    rows = np.broadcast_to(np.asarray(z, dtype=float), (1, len(z)))
+    return stickbreaking.break_stick_log(rows, attend_current=True)
+
+
+def _sticks(q, k, v, attend_current):
+    logits = (q @ k.T / q.shape[-1] ** 0.5).numpy()
+    weights, _ = stickbreaking.break_stick(logits, attend_current=attend_current)
+    return weights @ v.numpy()
+
+
+def _relative_values(weights, table):
+    hooks = relative.shaw(
+        past=len(table) // 2, future=len(table) // 2, value_table=table
+    )
+    v = np.zeros((1, len(weights), table.shape[1]))
+    tokens = attention.steps(v, v, v).tokens
+    return hooks.mix(weights[None], v, tokens)[0]
+
+
+def _relative_logits(x, weight, profiles):
+    heads, d = len(weight) // len(profiles), 1
+    hooks = relative.inkling(
+        r_proj_weight=weight.numpy(), profiles=profiles.numpy(), divisor="root"
+    )
+    q = np.zeros((heads, len(x), d))
+    return attention.steps(q, q, q, hooks, x=x.numpy()).logits
+
+
+def _deberta(q, k, k_rows, q_rows):
+    rows = dict(table=np.eye(len(k_rows)), key_weight=k_rows.T, query_weight=q_rows.T)
+    hooks = relative.deberta(**rows, rows="paper", index="paper")
+    return attention.steps(q[None], k[None], k[None], hooks).logits[0]
+
+
+def _tupe(content, positional, theta, d):
+    n = len(content)
+    hooks = relative.tupe(
+        table=np.eye(n),
+        query_weight=np.eye(d, n),
+        key_weight=np.pad(positional, ((0, d - n), (0, 0))),
+        first_token="numbers",
+        first=theta[None],
+    )
+    q, k = np.eye(n, d)[None], np.pad(content.T, ((0, 0), (0, d - n)))[None]
+    return attention.steps(q, k, k, hooks).logits[0]
+
+
+# What posedu itself says where it has a function for what an exercise asks.
+def _sandwich(distances, width, heads):
+    hooks = bias.sandwich(heads=heads, width=width, index_from=1, diagonal="kept")
+    q = np.zeros((heads, len(distances), 1))
+    taken = attention.steps(q, q, q, hooks, positions=distances)
+    return taken.logits[:, :, 0]  # the first distance is 0
+
+
+def _kerple(q, k, r1, r2, scaling):
+    q, k, r1, r2 = (t.numpy() for t in (q, k, r1, r2))
+    hooks = bias.kerple_log(log_r1=np.log(r1), log_r2=np.log(r2), scaling=scaling)
+    return attention.steps(q, k, k, hooks).logits
+
+
+def _fire(tokens, c, threshold):
+    i = np.arange(tokens)[:, None]
+    return bias.fire_inputs(
+        i - np.arange(tokens), i, c=c, threshold=threshold, later="zero", eps=0.0
+    )
+
+
+def _dape(s, b, w, a, u, residual):
+    hooks = bias.dape(
+        over=attention.Hooks(scale=lambda d: 1.0, bias=lambda tokens: b.numpy()),
+        hidden_weight=w.numpy()[..., None],
+        hidden_bias=a.numpy(),
+        out_weight=u.numpy()[..., None],
+        out_bias=np.zeros(len(u)),
+        residual=residual,
+    )
+    keys = np.broadcast_to(np.eye(s.shape[2]), s.shape)
+    return attention.steps(s.numpy(), keys, keys, hooks).logits
+
+
+def _stale(omega, place, arrived, length, trained):
+    old, new = (
+        rotary.ntk_dynamic(omega, factor=1.0, trained=trained, length=n)
+        for n in (arrived, length)
+    )
+    return place * (old - new)
+
+
+def _fourier(x, b, unit, layout, first):
+    options = dict(unit=unit, layout=layout, first=first, amplitude="one")
+    return absolute.fourier_features(x, b, **options)
+
+
+def _learned(x, w_r, w_1, b_1, w_2, b_2):
+    x, *arrays = (t.numpy() for t in (x, w_r, w_1, b_1, w_2, b_2))
+    names = "frequencies", "hidden_weight", "hidden_bias", "out_weight", "out_bias"
+    options = dict(unit="radians", layout="half", first="cos", amplitude="features")
+    nothing = np.zeros((len(x), x.shape[1] * len(b_2)))
+    return absolute.embed_fourier_learned(
+        nothing,
+        x.reshape(len(x), -1),
+        groups=x.shape[1],
+        **dict(zip(names, arrays, strict=True)),
+        **options,
+    )
+
+
+def _tape_heard(weights, z, mixing):
+    d = 2 * z.shape[2]
+    silent = dict(up=np.zeros((1, len(mixing))), down=np.zeros((len(mixing), 1)))
+    hooks = rotary.tape(
+        d,
+        layout="half",
+        mixing="heads",
+        attended=mixing,
+        gate=np.zeros((1, 1)),
+        **silent,
+    )
+    return _tape_moved(hooks, weights, z, np.zeros((len(z), 1)))
+
+
+def _tape_mixed(z, y, up, down, gate):
+    heads, tokens = z.shape[1], len(z)
+    hooks = rotary.tape(
+        2 * z.shape[2],
+        layout="half",
+        mixing="heads",
+        attended=np.zeros((heads, heads)),
+        up=up,
+        down=down,
+        gate=gate,
+    )
+    return _tape_moved(hooks, np.zeros((heads, tokens, tokens)), z, y)
+
+
+def _tape_moved(hooks, weights, z, y):
+    q = np.zeros((z.shape[1], len(z), 2 * z.shape[2]))
+    blocks = np.stack(
+        (np.stack((z.real, -z.imag), -1), np.stack((z.imag, z.real), -1)), -2
+    )
+    tokens = attention.steps(q, q, q, hooks, positions=blocks).tokens
+    moved = hooks.update(weights, tokens, y)
+    return moved[..., 0, 0] + 1j * moved[..., 1, 0]
+
+
+def _head_factors(q, k, factors):
+    hooks, mask = nope(factor=factors), attention.causal_mask(q.shape[1])
+    return attention.steps(q, k, k, hooks, mask=mask).weights
+
+
+def _counted(tokens, layers):
+    vectors = np.eye(tokens)[None]
+    for _ in range(layers):
+        vectors = attention.attend(vectors, vectors, vectors, nope(factor=0.0))
+    return vectors[0, -1]
+
+
+def _xpos(q, k, at, gamma, span):
+    hooks = rotary.xpos(
+        layout="interleaved", center=at.mean(), gamma=gamma, scale_base=span
+    )
+    found = attention.steps(q[None], k[None], k[None], hooks, positions=at)
+    return np.tril(found.logits[0] * np.sqrt(q.shape[1]))
+
+
+OURS = {
+    "permutation-equivariance-5": lambda queries, keys: attention.causal_mask(keys)[
+        -queries:
+    ],
+    "permutation-equivariance-7": attention.softmax,
+    "nope-3": _head_factors,
+    "nope-5": _counted,
+    "sinusoidal-2": lambda d, rule: geometric(d, spacing=rule),
+    "sinusoidal-4": lambda n, d, layout: absolute.sinusoidal(
+        range(n), d, layout=layout
+    ),
+    "sinusoidal-5": _interleaved,
+    "sinusoidal-6": lambda x, d: absolute.sinusoidal(
+        x.numpy(), d, layout="interleaved"
+    ),
+    "fourier-2": _fourier,
+    "fourier-4": _learned,
+    "randomized-positions-2": lambda tau, shift, jitter, scale, normalize: (
+        absolute.cape(
+            tau,
+            shift=shift[:, None],
+            jitter=jitter,
+            scale=scale[:, None],
+            normalize=normalize,
+        )
+    ),
+    "learned-embeddings-2": lambda table, at: (
+        absolute.one_hot(at, len(table), beyond="zero") @ table
+    ),
+    "rope-3": lambda x, at, layout: rotary.rope(x, at, layout=layout),
+    "rope-5": lambda x, at, dim: rotary.rope(x, at, layout="half", rotary_dim=dim),
+    "rope-6": lambda w, h: convert_layout(w, h, source="interleaved", target="half"),
+    "rope-7": lambda positions, d: RoPE(d, layout="half").table(positions)[0],
+    "rope-9": lambda q, offset: _rope_half(q[None], offset)[0],
+    "rope-10": lambda q, k, offset: (_rope_half(q, offset) * k).sum(axis=1).std(),
+    "axial-rope-2": lambda w, h: rotary.grid(w, h, coordinates="index"),
+    "axial-rope-4": lambda at, d, order: (
+        at @ rotary.axial_frequencies(d, order=order).T
+    ),
+    "liere-3": lambda entries, x: rotary.exponential(rotary.skew(x @ entries)),
+    "liere-4": rotary.exponential,
+    "liere-7": lambda x, turns: rotary.rotate_blocks(x.numpy(), turns.numpy()),
+    "liere-8": _off_relative,
+    "comrope-3": rotary.ld_generators,
+    "comrope-4": lambda w, h: [[0.5, 0.5], *rotary.grid(w, h, coordinates="centers")],
+    "fope-1": lambda d, length: len(rotary.kept_frequencies(d, length=length)),
+    "relative-vectors-1": lambda i, j, k: relative.shaw_rows(i - j, past=k, future=k),
+    "relative-vectors-3": lambda products: np.tril(relative.skew(products)),
+    "relative-vectors-4": _relative_values,
+    "relative-vectors-5": _relative_logits,
+    "cope-2": lambda z, npos: gated.contextual_positions(z, largest=npos - 1),
+    "cope-4": _cope,
+    "fox-3": _fox,
+    "fox-5": _fox_in_window,
+    "decay-5": _fox_outputs,
+    "distance-biases-3": lambda t, single, distance: bias.t5_buckets(
+        t, bidirectional=False, buckets=2 * single, distance=distance
+    ),
+    "distance-biases-4": lambda heads: bias.alibi_slopes(heads, slopes="authors"),
+    "distance-biases-5": lambda row: toeplitz(torch.tensor(row), (len(row) + 1) // 2),
+    "distance-biases-6": _sandwich,
+    "distance-biases-7": _kerple,
+    "disentangled-attention-3": lambda t: skew(torch.tensor(t), t.shape[1]).tril(
+        t.shape[1] - len(t)
+    ),
+    "disentangled-attention-4": _deberta,
+    "disentangled-attention-6": _tupe,
+    "learned-biases-2": _fire,
+    "learned-biases-5": _dape,
+    "multi-axis-rope-1": lambda sections: rotary.m_rope_axes(sections, order="strided"),
+    "multi-axis-rope-2": lambda parts: (
+        rotary.m_rope_positions(parts, after="largest").max() + 1
+    ),
+    "multi-axis-rope-3": lambda s, h, w: rotary.m_rope_positions(
+        [s, (1, h, w)], after="largest"
+    )[s:],
+    "multi-axis-rope-6": lambda s: rotary.cayley(s[np.triu_indices(len(s), 1)]),
+    "multi-axis-rope-7": lambda c: rotary.circulant_frequencies(c[None])[:-1, 0],
+    "context-extension-3": lambda d, base, trained, factor: rotary.yarn(
+        geometric(d, base=base), factor=factor, trained=trained, ramp="index"
+    ),
+    "context-extension-4": lambda keys, at, old, new: rotary.rope(
+        keys.numpy(), at.numpy(), layout="half", frequencies=(new - old).numpy()
+    ),
+    "context-extension-5": _stale,
+    "temperature-3": lambda n, growth, alpha, length: scaling.log_n_temperature(
+        n, growth=growth, index_from=0, alpha=alpha, length=length
+    ),
+    "temperature-5": lambda q, at, alpha, length: (
+        LogN(growth="steps", index_from=1, alpha=alpha, length=length)
+        .rotate(q[None], q[None], at)[0][0]
+        .numpy()
+    ),
+    "kv-cache-3": lambda keys, old, new, w: rotary.rerotation(
+        keys, new - old, layout="interleaved", frequencies=w
+    ),
+    "kv-cache-4": lambda i, j, window, group: rotary.extended_offsets(
+        i, j, far="grouped", window=window, group=group, join="floor"
+    ),
+    "rotated-values-3": lambda weights, v, at: rotary.rope(
+        weights @ rotary.rope(v, at, layout="interleaved"), -at, layout="interleaved"
+    ),
+    "rotated-values-4": _xpos,
+    "rotated-values-5": rotary.inverse_camera_matrix,
+    "tape-3": _tape_heard,
+    "tape-4": _tape_mixed,
+    "stickbreaking-3": lambda z: stickbreaking.break_stick(z, attend_current=False)[0],
+    "stickbreaking-4": lambda z: np.exp(_row(z)[1][0]),
+    "stickbreaking-5": lambda z: _row(z)[0][0],
+    "stickbreaking-6": _sticks,
+}
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_a_solution_says_what_posedu_says(name):
+    exercise = next(exercise for exercise in ALL if exercise.name == name)
+    for case in exercise.cases:
+        want, got = OURS[name](*case), exercise.solution(*case)
+        np.testing.assert_allclose(got, want, rtol=0, atol=exercise.tolerance)
+
+
+def test_what_a_solution_is_made_of_is_found():
+    assert "softmax" not in Source("decay").needs("changes")  # a function inside
+    assert "import torch" in Source("commuting").header()
+    source = Source("rope")
+    assert source.needs("decode") == ["torch", "RoPE", "rope"]
+    with pytest.raises(ValueError, match="_empty needs a docstring and a body"):
+        source.parts["_empty"] = ast.parse("def _empty():\n    return 1").body[0]
+        source.stub("_empty")
+
+
+P = sp.Symbol("p", positive=True)
+SQUARE = checker.Exercise(
+    name="toy-1",
+    title="Square",
+    kind="NumPy",
+    minutes=1,
+    lines=1,
+    statement="Square every number.",
+    hint="Multiply each by itself.",
+    cases=((np.array([5.0]), True), (np.array([1.0, -3.0, 4.0]), False)),
+    solution=lambda x, up: x**2 if up else x**2 - x,
+    misconceptions=(
+        checker.Misconception(
+            "Doubled", "Two times is not squared.", lambda x, up: 2 * x if up else x
+        ),
+    ),
+    properties=(
+        checker.Property(
+            "squares grow with what is squared",
+            lambda f, x, up: bool((f(3 * abs(x), True) > f(abs(x), True)).all()),
+        ),
+    ),
+)
+SCORES = replace(
+    SQUARE,
+    cases=((np.array([2.0, 3.0, 5.0]),), (np.arange(12.0).reshape(3, 4),)),
+    solution=lambda x: 2 * x**2,
+    misconceptions=(),
+    properties=(),
+)
+PAIR = replace(
+    SCORES,
+    cases=((2, 5), (3, 4)),
+    solution=lambda n, m: (sp.Rational(n, m), n + 2 * m),
+)
+
+
+def overwrite(x, up):
+    x *= x
+    return x
+
+
+def endless(x, up):
+    return endless(x, up)
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (lambda x, up: None, "returns nothing"),
+        (lambda x, up: (x**2)[None], r"returns shape \[1, 1\]; \[1\] is wanted"),
+        (lambda x, up: (x**2).astype(int), "returns dtype int64"),
+        (lambda x, up: list(x**2), "returns a list; a NumPy array"),
+        (lambda x, up: torch.tensor(x**2), "returns a Tensor; a NumPy array"),
+        (lambda x, up: 2 * x if up else x, "^Doubled. Two times is not squared.$"),
+        (lambda x, up: 2 * x if up else x**2 - x, "^Doubled. Two times"),
+        (
+            lambda x, up: x * 0,
+            "squares grow .*, but not for x = .*15.*True and x = .*5",
+        ),
+        (lambda x, up: x**3 + 0.5 * up, r"value for x = \[5\.\], up = True: yours is"),
+        (lambda x, up: x**2 * np.nan, "There is NaN in it. It comes of 0/0"),
+        (lambda x, up: 1 / 0, r"raises ZeroDivisionError: .* — for x = \[5\.\], up"),
+        (lambda x, up: sys.exit(), "raises SystemExit — for"),
+        (endless, "raises RecursionError"),
+        (overwrite, "changes its input in place"),
+        (lambda x: x, r"takes \(x\); it is called with \(x, up\)"),
+        (lambda up, x: x, r"takes \(up, x\); the order \(x, up\) is wanted"),
+        (np.array([4.0]), "an ndarray is given; the function itself is wanted"),
+    ],
+)
+def test_a_wrong_answer_is_told_what_is_wrong(answer, said):
+    status, message = checker.verdict(SQUARE, answer)
+    assert status == "wrong"
+    assert re.search(said, message), message
+
+
+def _sort(x):
+    return np.sort(2 * x**2, axis=None)[::-1].reshape(x.shape)
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (lambda x: -2 * x**2, "Every sign is reversed"),
+        (lambda x: 1 - 2 * x**2, "This is the complement"),
+        (lambda x: np.sqrt(2) * x, "This is the square root"),
+        (lambda x: np.where(x, np.log(x + 1), -np.inf), "There is an infinity in it"),
+        (lambda x: (2 * x**2)[..., ::-1], "The order is reversed"),
+        (lambda x: x.copy(), "This is `x` itself"),
+        (lambda x: 8 * x**2, "This is right for twice `x`"),
+        (lambda x: 3 * x**2, "A constant factor is wrong"),
+        (lambda x: 2 * x**2 * x.sum(), "A factor is wrong that depends on the input"),
+        (lambda x: 2 * x**2 + 7, "A constant is added."),
+        (lambda x: 2 * x**2 + x.sum(), "A constant is added that depends on the input"),
+        (
+            lambda x: np.roll(2 * x**2, 1, axis=-1),
+            "Everything stands one place too late",
+        ),
+        (lambda x: np.roll(2 * x**2, -1, axis=-1), "one place too early"),
+        (_sort, "The right numbers in the wrong places"),
+        (lambda x: 2.01 * x**2 + 1e-4 * x, "Right to about two digits"),
+        (
+            lambda x: (2 * x**2).astype("f4") * np.float64(1.1) / 1.1 + 1e-7 * x,
+            "six digits",
+        ),
+        (
+            lambda x: x**3,
+            r"not the right value for x = .*wrong first at index \[1\], 27",
+        ),
+    ],
+)
+def test_a_slip_of_any_exercise_is_named(answer, said):
+    status, message = checker.verdict(SCORES, answer)
+    assert status == "wrong"
+    assert re.search(said, message), message
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (lambda n, m: (n / m, n + 2 * m), "^Result 0: There are decimals in it"),
+        (lambda n, m: (sp.Rational(m, n), n + 2 * m), "^Result 0: This is upside down"),
+        (lambda n, m: (sp.Rational(n, m), n + 2 * m - 1), "^Result 1: One too few"),
+        (lambda n, m: (sp.Rational(n, m), m + 2 * n), "1: `n` and `m` are exchanged"),
+        (lambda n, m: (sp.Rational(n, m), 5), "1: The same result for every input"),
+        (lambda n, m: (sp.Rational(n, m), m), "1: This is `m` itself"),
+        (lambda n, m: (sp.Rational(n, m), n + 2 * m + 2), "right for `m` . 1"),
+        (lambda n, m: (sp.Symbol("x"), n + 2 * m), "The same result for every input"),
+    ],
+)
+def test_a_slip_is_named_in_the_result_that_has_it(answer, said):
+    status, message = checker.verdict(PAIR, answer)
+    assert status == "wrong"
+    assert re.search(said, message), message
+
+
+@pytest.mark.parametrize(
+    ("region", "said"),
+    [
+        (lambda i, j: i == j, "Only the diagonal is wrong"),
+        (lambda i, j: j > i, "Only what stands above the diagonal is wrong"),
+        (lambda i, j: j < i, "Only what stands below the diagonal is wrong"),
+        (lambda i, j: i == 0, "Only the first row is wrong"),
+        (lambda i, j: j == 3, "Only the last column is wrong"),
+    ],
+)
+def test_the_region_that_is_wrong_is_named(region, said):
+    x = draw(3, 4)
+    table = replace(SCORES, cases=((x,),))
+    status, message = checker.verdict(
+        table, lambda x: 2 * x**2 + 3 * x * region(*np.indices(x.shape))
+    )
+    assert status == "wrong"
+    assert message.startswith("not the right value for x = [[")
+    assert f". {said}." in message
+
+
+def test_reals_that_were_made_whole_are_named():
+    between = replace(SCORES, cases=((np.array([0.5, 1.5, 2.5]),),))
+    said = checker.verdict(between, lambda x: 2.0 * x.astype(int) ** 2)[1]
+    assert said.startswith("This is right for `x` cut to whole numbers")
+
+
+def test_decimals_where_whole_numbers_are_wanted_are_named():
+    count = replace(SCORES, cases=((3,), (8,)), solution=lambda x: -(-(x**3) // 10))
+    assert checker.verdict(count, lambda x: x**3 / 10)[1].startswith(
+        "Not a whole number"
+    )
+    assert "not the right value" in checker.verdict(count, lambda x: x**2 % 7.0)[1]
+
+
+def _plain(value):
+    return lambda *arguments: value
+
+
+# What somebody may return, by design or by accident.
+GARBAGE = [
+    *(None, "half", b"", 1j, {}, {"a": 1}, set(), [], (), [None], ("a", "b")),
+    *(True, np.bool_(False), 3, -0.0, 10**400, np.nan, np.inf, np.float16(1)),
+    *([[1], [1, 2]], [1, [2]], range(3), iter([1]), slice(1), ..., NotImplemented),
+    *(sp.Symbol("x"), sp.I, sp.nan, sp.zoo, sp.true, sp.Eq(sp.Symbol("x"), 1)),
+    *(sp.Matrix([[1, 2], [3, 4]]), sp.MatrixSymbol("M", 2, 2), sp.Tuple(1, 2)),
+    *(np, torch.bfloat16, len, _plain, object(), np.datetime64("2020")),
+    *(np.array(3.0), np.array([]), np.zeros((2, 2)), np.array([None, 1])),
+    *(np.array(["a"]), np.ma.masked, np.ma.array([1.0], mask=[1])),
+    *(torch.tensor(3.0), torch.zeros(2, 2, requires_grad=True), torch.tensor(1j)),
+    *(torch.zeros(2, 2).to_sparse(), torch.zeros(2, 2, device="meta")),
+    torch.zeros((), device="meta"),
+]
+UNASKABLE = [
+    *(lambda: 1, lambda x, *, y: x, lambda *x: sys.exit(), lambda *x: x[0]),
+    *(len, dict, np.array, type, np.zeros((2, 2)), sp, "name", None),
+]
+
+
+def _spoiled(value):
+    """What has the form of a right result, or nearly, and is none."""
+    if isinstance(value, tuple | list):
+        yield from (list(value)[:-1], [*value, 1], set(map(str, value)))
+        yield from ([bad for _ in value] for bad in (None, "a", sp.nan, [1, [2]]))
+    elif isinstance(value, torch.Tensor):
+        yield from (value.to_sparse(), value.to("meta"), value.tolist(), value + 1j)
+        yield torch.full_like(value, torch.nan) if value.is_floating_point() else value
+    elif isinstance(value, np.ndarray):
+        yield from (value.astype(object), np.ma.array(value), value + 1j, value[None])
+        yield np.full(value.shape, np.nan)
+    elif isinstance(value, sp.MatrixBase):
+        yield from (value * sp.nan, value * sp.zoo, value.applyfunc(sp.N))
+        yield from (value.applyfunc(lambda _: sp.Symbol("y")), value.tolist())
+    elif isinstance(value, bool):
+        yield from (int(value), sp.true, str(value), [value], torch.tensor(value))
+    else:
+        yield from (value * 1j, [value], {value: 1}, str(value), value * sp.Symbol("x"))
+        yield from (np.array(np.nan), torch.tensor(torch.nan), sp.nan, sp.zoo, -sp.oo)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("exercise", ALL, ids=ids)
+def test_whatever_is_returned_gets_an_answer(exercise):
+    rng = np.random.default_rng(zlib.crc32(exercise.name.encode()))
+    chosen = rng.choice(len(GARBAGE), 6, replace=False)
+    answers = [_plain(GARBAGE[n]) for n in chosen]
+    spoiled = list(_spoiled(exercise.solution(*exercise.cases[0])))
+    for number in rng.choice(len(spoiled), 3, replace=False):
+        answers.append(
+            lambda *case, n=number: list(_spoiled(exercise.solution(*case)))[n]
+        )
+    answers += [UNASKABLE[n] for n in rng.choice(len(UNASKABLE), 3, replace=False)]
+    for answer in answers:
+        result = checker.judge(exercise.name, answer)
+        assert result.message
+        assert result.mimebundle()
+
+
+@pytest.mark.parametrize(
+    ("got", "want", "equal"),
+    [
+        (sp.sin(1) ** 2 + sp.cos(1) ** 2, sp.Integer(1), True),
+        (sp.Symbol("x"), sp.Integer(1), False),
+        (sp.nan, sp.Integer(1), False),
+        (sp.zoo, sp.Integer(1), False),
+        (sp.sqrt(sp.Symbol("x") ** 2), sp.Symbol("x"), False),
+        ((P**2 - 1) / (P - 1), P + 1, True),
+        (sp.log(1 / P - 1), sp.log((1 - P) / P), True),
+        (-sp.log(sp.exp(P) - 1), sp.log(sp.exp(-P) / (1 - sp.exp(-P))), True),
+        (torch.tensor([1.0], dtype=torch.bfloat16),) * 2 + (True,),
+        (torch.tensor([2]), torch.tensor([3]), False),
+        (1.0 + 1e-12, 1.0, True),
+        (float("nan"), 1.0, False),
+        (np.inf, np.inf, True),
+        (-np.inf, np.inf, False),
+        (np.inf, 1.0, False),
+        (np.array([np.inf, -np.inf, 0]), np.array([np.inf, -np.inf, 0]), True),
+        (np.array([np.inf, 0]), np.array([-np.inf, 0]), False),
+        (torch.tensor([-np.inf, 1]), torch.tensor([-np.inf, 1]), True),
+        (np.array([complex(np.inf, 0)]), np.array([complex(np.inf, 0)]), True),
+        (np.float64(1.0), np.float64(1.0), True),
+        ([1.0, True], [1.0, False], False),
+        (np.array([1, 2]), np.array([1, 2]), True),
+        (np.array([True, False]), np.array([True, True]), False),
+        (sp.Rational(1, 2), 0.5, True),
+        (0.5, sp.Rational(1, 2), False),
+        (sp.Integer(3), 3, True),
+        (sp.Sum(sp.Symbol("n"), (sp.Symbol("n"), 1, 2)).doit(), sp.Integer(3), True),
+    ],
+)
+def test_equality_by_kind(got, want, equal):
+    assert values.equal(got, want, 1e-9) is equal
+
+
+@pytest.mark.parametrize(
+    ("got", "want", "said"),
+    [
+        (1.0, (1.0, 2.0), "returns a float; a tuple or list of 2 is wanted"),
+        ((1.0,), (1.0, 2.0), "returns 1 results; 2 are wanted"),
+        ((1.0, None), (1.0, 2.0), "returns nothing"),
+        (sp.Integer(1), (1.0, 2.0), "returns a SymPy expression; a tuple or list"),
+        (np.eye(2), (1.0, 2.0), "returns an ndarray; a tuple or list of 2"),
+        (np.eye(2, dtype="f4"), np.eye(2), "returns dtype float32; float64 is wanted"),
+        (sp.Integer(1), sp.eye(2), "a SymPy matrix is wanted"),
+        (sp.eye(3), sp.eye(2), r"returns shape \(3, 3\)"),
+        (np.eye(2), torch.eye(2), "a torch.Tensor is wanted"),
+        (torch.eye(3), torch.eye(2), r"returns shape \[3, 3\]"),
+        (torch.eye(2).double(), torch.eye(2), "returns torch.float64"),
+        (1, True, "True or False is wanted"),
+        (1, "half", "a string is wanted"),
+        (np.eye(2), 1.0, "returns an ndarray; one number is wanted"),
+        ("1", 1.0, "one number is wanted"),
+        (sp.Symbol("x"), 1.0, "a SymPy expression; one number is wanted"),
+        ({}, sp.Integer(1), "returns a dict; one number or expression is wanted"),
+        (1j, 1, "returns a complex; one number is wanted"),
+        (np.ma.array([1.0]), np.ones(1), "returns a MaskedArray; a NumPy array"),
+        (np.array([1, None]), np.ones(2), "returns dtype object; float64"),
+        (torch.eye(2).to_sparse(), torch.eye(2), "sparse, nested or meta tensor"),
+        (torch.eye(2).to("meta"), torch.eye(2), "sparse, nested or meta tensor"),
+    ],
+)
+def test_form_is_compared_before_values(got, want, said):
+    assert re.search(said, values.wrong_form(got, want))
+
+
+def test_forms_that_come_to_the_same_are_accepted():
+    want = torch.eye(2)
+    assert not values.wrong_form(torch.eye(2, requires_grad=True), want)
+    assert values.equal(torch.nn.Parameter(torch.eye(2)), want, 0.0)
+    assert not values.wrong_form(sp.eye(2).as_immutable(), sp.eye(2))
+    assert not values.wrong_form([1, 2], (1, 2))
+    assert not values.wrong_form(np.array(1.0), 1.0)
+
+
+def test_unknown_exercises_are_named():
+    with pytest.raises(KeyError, match="no exercises on 'alibi'"):
+        checker.check("alibi-1", print)
+    with pytest.raises(KeyError, match="there is no exercise 'rope-99'"):
+        checker.check("rope-99", print)
+    with pytest.raises(KeyError, match="a name like 'rope-1', not 3"):
+        checker.check(3, print)
+
+
+def test_exchanged_arguments_get_an_answer():
+    result = checker.judge(print, "rope-1")
+    assert repr(result) == (
+        "✗ rope-1 (Turn one pair): the name comes first, and then the function"
+    )
+
+
+def test_an_error_that_is_not_the_stubs_is_no_open_answer():
+    def missing(*arguments):
+        raise NotImplementedError("no kernel for this device")
+
+    status, message = checker.verdict(SQUARE, missing)
+    assert status == "wrong"
+    assert "raises NotImplementedError: no kernel" in message
+
+
+def test_strict_mode_raises_on_what_is_not_correct(monkeypatch):
+    monkeypatch.setenv(checker.STRICT, "1")
+    name = ALL[0].name
+    with pytest.raises(AssertionError, match=name):
+        checker.check(name, lambda *arguments: None)
+    assert checker.check(name, ALL[0].solution).status == "correct"
+
+
+def test_a_script_prints_the_verdict(capsys):
+    result = checker.check("rope-1", lambda *arguments: None)
+    assert capsys.readouterr().out == f"{result!r}\n"
+
+
+@pytest.fixture
+def notebook():
+    """A function that runs a cell and gives what it displays."""
+    shell = InteractiveShell.instance()
+
+    def run(code):
+        with capture_output() as captured:
+            shell.run_cell(code, store_history=True).raise_error()
+        return [output.data["text/plain"] for output in captured.outputs]
+
+    run("from posedu.book.exercises import check\ndef f(*a): pass")
+    yield run
+    InteractiveShell.clear_instance()
+
+
+@pytest.mark.parametrize(
+    "cell",
+    ["check('rope-1', f)", "check('rope-1', f)\n1", "r = check('rope-1', f)"],
+)
+def test_a_cell_shows_its_verdict_once_wherever_the_check_stands(notebook, cell):
+    (shown,) = notebook(cell)
+    assert shown.startswith("✗ rope-1")
+
+
+def test_a_kept_verdict_is_shown_again_in_a_later_cell(notebook):
+    assert notebook("r = check('rope-1', f)") == notebook("r")
+    assert len(notebook("check('rope-1', f)\ncheck('rope-2', f)")) == 2
+
+
+def test_the_result_is_escaped_for_html():
+    result = checker.Result("wrong", "a-1 (x < y)", "2 < 3")
+    assert "x &lt; y" in result.mimebundle()["text/html"]
+    assert repr(result) == "✗ a-1 (x < y): 2 < 3"
+
+
+def test_large_inputs_are_shown_by_what_stands_in_their_corners():
+    assert values.show(np.arange(25.0).reshape(5, 5)) == (
+        "[[ 0., ..., 4.], ..., [20., ..., 24.]] of shape [5, 5]"
+    )
+    assert values.show(torch.arange(20)) == "[ 0, 1, ..., 18, 19] of shape [20]"
+    assert values.show((1, sp.pi, [0.5])) == "(1, pi, [0.5])"
+    assert values.show(overwrite) == "overwrite"
+    assert values.show(np.float64(1 / 3)) == "0.333333"
+
+
+@pytest.mark.parametrize(
+    ("got", "want", "said"),
+    [
+        (np.array([1.0, 5.0]), np.array([1.0, 2.0]), ", wrong first at index [1], 5"),
+        (torch.zeros(3, 4), torch.eye(3, 4), ", wrong first at index [0, 0], 0"),
+        ((1, [2, 3]), (1, [2, 4]), ", wrong first in result 1, [2, 3]"),
+        (2.0, 1.0, ""),
+    ],
+)
+def test_the_first_wrong_entry_is_shown(got, want, said):
+    assert values.first_wrong(got, want, 1e-9).startswith(said)
+
+
+@pytest.mark.parametrize("exercise", ALL, ids=ids)
+def test_what_is_shown_first_is_small(exercise):
+    """A learner is shown the first case that fails, and can take in a few numbers."""
+    sizes = [values.as_array(value).size for value in exercise.cases[0]]
+    assert sum(sizes) <= 70

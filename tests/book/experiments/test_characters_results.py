@@ -1,0 +1,302 @@
+"""What is said of models of characters, of runs whose bits are known."""
+
+import pytest
+
+from posedu.book.experiments import characters_results as results
+from posedu.book.experiments.characters import (
+    ABSOLUTE,
+    ALL,
+    ARMS,
+    CLIPS,
+    METHOD,
+    MULTIPLES,
+    RATES,
+    Model,
+    Result,
+    Run,
+    Settings,
+)
+from support import ROOT
+
+LENGTHS = [64 * m for m in MULTIPLES]
+JITTER = (-0.002, 0.0, 0.002)  # of the reported seeds: half an interval is 0.005 bits
+
+
+def a_run(rate, encoding, seed, bits):
+    at = {str(n): b for n, b in zip(LENGTHS, bits, strict=True)}
+    accuracy = dict.fromkeys(at, 0.5)
+    more = dict(bits=at, accuracy=accuracy, loss=2.0, seconds=0.0)
+    return Run(rate=rate, encoding=encoding, seed=seed, **more)
+
+
+def made_up(bits, tried=None, jitter=JITTER):
+    """Runs of three seeds around bits [encoding][length], of which the first scatters.
+
+    ``tried`` has the bits of encodings at each rate; the second is the best.
+    """
+    tried = tried or {"none": (2.5, 2.0, 3.0, 4.0)}
+    runs = [
+        a_run(rate, name, seed, [of] * len(LENGTHS))
+        for name, by_rate in tried.items()
+        for rate, of in zip(RATES, by_rate, strict=True)
+        for seed in (1, 2)
+    ]
+    for name, by_length in bits.items():
+        own = jitter if name == next(iter(bits)) else (0, 0, 0)
+        runs += [
+            a_run(RATES[1], name, seed, [b + e for b in by_length])
+            for seed, e in enumerate(own, 3)
+        ]
+    return Result(METHOD, Settings(text="made up"), runs)
+
+
+FOUND = {
+    "rope": (2.0, 3.5, 3.6, 3.7, 3.8),
+    "t5": (2.01, 2.02, 2.1, 2.2, 2.3),
+    "alibi": (2.2, 2.2, 2.2, 2.2, 2.215),
+    "kerple-log": (2.1, 2.1, 2.1, 2.1, 2.05),
+}
+
+
+def rows_of(table):
+    head, *rows = table.rows()
+    return [dict(zip(head, row, strict=True)) for row in rows]
+
+
+def test_what_length_costs_and_what_becomes_of_whom():
+    table = results.length_cost(made_up(FOUND))
+    rope, t5, alibi, kerple = rows_of(table)
+    assert rope["L = 1024"] == "+1.800 ± 0.000" and rope["seen"] == "breaks"
+    assert t5["L = 128"] == "+0.010 ± 0.000" and t5["seen"] == "loses"
+    assert alibi["L = 1024"] == "+0.015 ± 0.000" and alibi["seen"] == "holds"
+    assert kerple["L = 1024"] == "-0.050 ± 0.000" and kerple["seen"] == "holds"
+    assert [row["reported"] for row in (rope, t5, alibi)] == [
+        "breaks",
+        "loses",
+        "holds",
+    ]
+    assert "4 of 4 as reported" in table.caption()
+    other = made_up(FOUND | {"alibi": (2.2, 2.2, 2.2, 2.2, 2.3)})
+    assert "3 of 4 as reported" in results.length_cost(other).caption()
+
+
+def test_a_fate_is_sure_only_beside_its_interval():
+    result = made_up(FOUND)
+    far = str(LENGTHS[-1])
+    of_alibi = [r for r in result.reported() if r.encoding == "alibi"]
+    for run, more in zip(of_alibi, (-0.01, 0.0, 0.01), strict=True):
+        run.bits[far] += more
+    assert rows_of(results.length_cost(result))[2]["seen"] == "loses"
+
+
+def test_the_rate_that_is_the_best_for_all_together():
+    tried = {"none": (2.5, 2.0, 3.0, 4.0), "rope": (1.9, 2.0, 3.0, 3.5)}
+    table = results.rates(made_up(FOUND, tried))
+    none, rope, mean = rows_of(table)
+    first, second, third, fourth = (f"rate {rate:g}" for rate in RATES)
+    assert (none[first], rope[second], mean[third]) == ("2.500", "2.000", "3.000")
+    assert mean[fourth] == "3.750"
+    assert f"{RATES[1]:g} is the best for all together, and for 1 of 2" in (
+        table.caption()
+    )
+
+
+def test_expectations_are_judged_by_differences_within_seeds():
+    result = made_up(FOUND)
+    seen = {
+        (e.better, e.worse, length): gap.verdict
+        for e, length, gap in results.judged(result)
+    }
+    assert seen["kerple-log", "alibi", 128] == "agrees"
+    assert seen["alibi", "rope", 64] == "contradicted"
+    assert seen["alibi", "rope", 128] == "agrees"
+    assert seen["kerple-log", "t5", 256] == "cannot tell"  # the same bits
+    assert not any("fire" in pair for pair in seen)
+    table = results.expectations(result)
+    rows = rows_of(table)
+    assert {row["source"] for row in rows} == {"KERPLE, Table 3"}
+    (against,) = (r for r in rows if r["expected"] == "ALiBi before RoPE")
+    assert against["L = 64"] == "-0.200 ± 0.005 ✗"
+    assert against["L = 128"] == "+1.300 ± 0.005 ✓"
+    assert f"{len(seen)} expectations" in table.caption()
+    assert f"? cannot tell ({[*seen.values()].count('cannot tell')})" in table.caption()
+
+
+def test_a_pair_differs_by_what_is_noticed_and_by_its_interval():
+    result, names = made_up(FOUND), [*FOUND]
+    assert results.better_than(result, names, 64) == {
+        "rope": ["alibi", "kerple-log"],  # T5 is 0.01 behind
+        "t5": ["alibi", "kerple-log"],
+        "kerple-log": ["alibi"],
+        "alibi": [],
+    }
+    *_, kerple = rows_of(results.told_apart(result))
+    assert (kerple["encoding"], kerple["better than, L = 64"]) == ("4 KERPLE-log", "3")
+    assert kerple["better than, L = 1024"] == "1 2 3"
+    caption = results.told_apart(result).caption()
+    assert "Of 6 pairs" in caption and "5 at L = 64, 6 at L = 1024" in caption
+    unsure = made_up(FOUND, jitter=(-0.2, 0, 0.2))
+    assert results.better_than(unsure, names, 64)["rope"] == []
+
+
+def test_wider_clips_are_held_against_four():
+    bits = {
+        name: (2.0 + more,) * 5
+        for name, more in zip(
+            ("shaw-4", "shaw", *(n for n in CLIPS if n != "shaw-4")),
+            (0.0, 0.01, 0.3, 0.1, -0.1),
+            strict=True,
+        )
+    }
+    table = results.clips(made_up(bits))
+    rows = rows_of(table)
+    assert [row["clip"] for row in rows] == ["1", "2", "16", "64"]
+    saved = [row["saved at L = 64"].split()[0] for row in rows]
+    assert saved == ["-0.300", "-0.100", "-0.010", "+0.100"]
+    assert "1 of the 2 wider ones" in table.caption()
+
+
+def test_absolute_positions_are_held_against_what_they_change():
+    bits = {
+        "learned": (2.0, 4.0, 5.0, 5.0, 5.0),
+        "sinusoidal": (2.0, 4.0, 4.0, 4.0, 4.0),
+    }
+    bits |= {name: (2.01, 3.0, 3.0, 3.0, 3.0) for name in ABSOLUTE}
+    bits["cape"] = (2.2, 4.0, 4.0, 4.0, 4.0)
+    table = results.absolute(made_up(bits))
+    of = {row["encoding"]: row for row in rows_of(table)}
+    assert {*of} == {arm.title for arm in ABSOLUTE.values()}
+    assert of["random absolute"]["beside"] == "learned absolute"
+    assert of["random absolute"]["saved at L = 1024"].startswith("+2.000")
+    assert of["FLOATER"]["saved at L = 128"] == "+1.000 ± 0.000"
+    assert of["CAPE"]["saved at L = 64"] == "-0.200 ± 0.000"
+    assert of["CAPE"]["bits at L = 1024"] == "4.00"
+    assert "1 at L = 64, 4 at L = 128, 4 at L = 1024" in table.caption()
+
+
+@pytest.fixture(scope="module")
+def committed():
+    return Result.load(ROOT / "book/data/characters-cpu.json")
+
+
+def test_every_run_is_there(committed):
+    assert committed.complete
+    assert {*committed.encodings()} == {*ALL}
+    assert all(len(committed.bits(name, 64)) == 5 for name in ALL)
+
+
+def test_seeds_that_choose_the_rate_are_not_counted(committed):
+    assert committed.caption().startswith("Means of 5 seeds ")
+
+
+def test_what_the_lab_says_of_the_runs(committed):
+    fates = {
+        row["encoding"]: row["seen"] for row in rows_of(results.length_cost(committed))
+    }
+    broken = {name for name, fate in fates.items() if fate == "breaks"}
+    assert broken == {"learned absolute", "sinusoidal", "RoPE"}
+    holding = {name for name, fate in fates.items() if fate == "holds"}
+    assert {"KERPLE-log", "DAPE over KERPLE-log", "Transformer-XL", "FoX"} <= holding
+    near, far = committed.lengths()[0], committed.lengths()[-1]
+    gain = {
+        at: (committed.bits("kerple-log", at) - committed.bits("dape", at)).mean()
+        for at in (near, far)
+    }
+    assert gain[near] > results.NOTICED and abs(gain[far] - gain[near]) < 0.02
+
+
+def test_what_the_summaries_of_the_chapters_say_of_the_runs(committed):
+    near, *_, far = committed.lengths()
+    mean = {n: committed.bits(n, near).mean() for n in ARMS}
+    lost = {n: committed.bits(n, far).mean() - mean[n] for n in ARMS}
+    assert abs(lost["kerple-log"]) < 0.005 and abs(lost["transformer-xl"]) < 0.005
+    assert 1 / 60 < lost["alibi"] < 1 / 40
+    assert all(0.08 < lost[n] < 0.13 for n in ("t5", "sandwich"))
+    assert 0.5 < lost["none"] < 0.65 and 0.9 < lost["fire"] < 1.1
+    twice = committed.bits("rope", 2 * near).mean() - mean["rope"]
+    assert 1.9 < twice < 2.1 and 2.8 < lost["rope"] < 3.1
+    for length in committed.lengths():
+        needed = {n: committed.bits(n, length).mean() for n in ARMS}
+        assert min(needed, key=needed.get) == "transformer-xl"
+    contradicted = {
+        (e.better, e.worse, length // near)
+        for e, length, gap in results.judged(committed)
+        if gap.verdict == "contradicted"
+    }
+    assert contradicted == {
+        *(("alibi", "sinusoidal", 1), ("alibi", "rope", 1), ("fire", "alibi", 4)),
+        *(("fire", "kerple-log", 2), ("fire", "kerple-log", 4)),
+    }
+
+
+def test_relative_encodings_are_ahead_far_beyond_the_training_length(committed):
+    near, *_, far = committed.lengths()
+    absolute = {"learned", "sinusoidal"}
+    relative = {*ARMS} - absolute - {"none"}
+
+    def ahead(length):
+        better = results.better_than(committed, [*ARMS], length)
+        assert not any(relative & {*better[name]} for name in absolute)
+        return {name for name in relative if absolute <= {*better[name]}}
+
+    assert len(ahead(near)) == 5 and relative - ahead(far) == {"rope"}
+
+
+def test_of_absolute_positions_only_drawn_ones_hold(committed):
+    lost = {
+        name: (committed.bits(name, 128) - committed.bits(name, 64)).mean()
+        for name in ABSOLUTE
+    }
+    assert min(lost, key=lost.get) == "randomized" and lost["randomized"] < 0.3
+    assert all(lost[name] > 1 for name in ("random", "learned-per-layer", "cape"))
+
+
+def test_what_the_summaries_of_absolute_chapters_say_of_the_runs(committed):
+    near, twice, *further, far = committed.lengths()
+
+    def saved(name, beside, length):
+        return (committed.bits(beside, length) - committed.bits(name, length)).mean()
+
+    def lost(name, length):
+        return (committed.bits(name, length) - committed.bits(name, near)).mean()
+
+    beyond = (twice, *further, far)
+    assert -0.13 < saved("random", "learned", near) < -0.09
+    assert all(0.5 < saved("random", "learned", n) < 0.85 for n in beyond)
+    assert all(3.0 < lost("learned", n) < 3.3 for n in beyond)
+    assert 1 / 16 < saved("floater", "sinusoidal", near) < 1 / 14
+    assert 2.9 < saved("floater", "sinusoidal", twice) < 3.2
+    assert all(saved("floater", "sinusoidal", n) < 0 for n in (*further, far))
+    assert -0.27 < saved("randomized", "sinusoidal", near) < -0.22
+    assert 0.11 < lost("randomized", twice) < 0.14 and 1 < lost("randomized", far) < 1.5
+    assert 2.8 < lost("cape", twice) < 3 < lost("sinusoidal", twice) < 3.3
+    assert -0.75 < saved("none", "sinusoidal", near) < -0.65
+    assert all(2.8 < lost(n, far) < 3.3 for n in ("sinusoidal", "learned", "rope"))
+    table = results.absolute(committed)
+    (layers,) = [r for r in rows_of(table) if r["encoding"] == "learned in each layer"]
+    for length in near, twice, far:
+        mean, half = map(float, layers[f"saved at L = {length}"].split(" ± "))
+        assert abs(mean) < half
+
+
+def test_every_encoding_has_one_panel():
+    shown = [name for names in results.PANELS.values() for name in names]
+    assert sorted(shown) == sorted(ARMS)
+    everyone = made_up({name: FOUND["alibi"] for name in ARMS} | FOUND)
+    figure = results.overview(everyone)
+    assert "KERPLE-log needs 2.05 bits, RoPE 3.80" in figure.caption
+    assert "T5: from 2.01 bits to 2.30." in figure.alt
+    for title in results.PANELS:
+        assert f"<!-- {title} -->" in figure.svg
+
+
+def test_the_models_of_kerple_s_table_are_two_thousand_times_as_large():
+    model = Model(ARMS["kerple-log"], Settings(text="any"), seed=0)
+    count = sum(p.numel() for p in model.parameters())
+    assert round(162e6 / count, -3) == 2000
+
+
+@pytest.mark.parametrize("fate", ["holds", "loses", "breaks"])
+def test_what_is_reported_is_one_of_three(fate):
+    assert fate in results.REPORTED.values()
+    assert results.REPORTED.keys() <= ARMS.keys()

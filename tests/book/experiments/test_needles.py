@@ -1,0 +1,155 @@
+"""Facts among noise: what is asked, what is changed, what is kept."""
+
+import json
+import math
+from itertools import product
+
+import pytest
+
+import torch
+from posedu.book.experiments import needles, sequences
+from posedu.book.experiments.context_extension import FACTORS, METHODS, MODELS, TRIED
+from posedu.book.experiments.needles import (
+    FACTS,
+    LETTERS,
+    METHOD,
+    TASK,
+    Result,
+    Run,
+    Settings,
+    label,
+    labels,
+)
+from posedu.book.experiments.sequences import IGNORED
+from support import ROOT
+
+SMALL = Settings(steps=2, batch=3, length=24, heads=2, d=4, tested=5)
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    """As in the experiment; small tensors gain nothing from a second."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def batch_of(length, batch=200, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    return needles.needles(batch, length, SMALL.length, generator)
+
+
+@pytest.mark.parametrize("length", [24, 25, 77])
+def test_a_mark_asks_for_the_letter_that_followed_it(length):
+    tokens, labels = batch_of(length)
+    for row, asked in zip(tokens.tolist(), labels.tolist(), strict=True):
+        noise, questions = row[:-FACTS], row[-FACTS:]
+        assert sorted(questions) == [*range(LETTERS, LETTERS + FACTS)]
+        answers = [noise[noise.index(mark) + 1] for mark in questions]
+        assert asked == [IGNORED] * (length - FACTS) + answers
+        assert all(noise.count(mark) == 1 for mark in questions)
+        assert all(answer < LETTERS for answer in answers)
+
+
+def test_letters_places_and_orders_are_all_that_they_can_be():
+    tokens, labels = batch_of(26, batch=2000)
+    first = (tokens == LETTERS).float().argmax(-1)
+    assert {*first.tolist()} == {*range(0, 18, 2)}  # of 18 of noise
+    assert {*labels[:, -1].tolist()} == {*range(LETTERS)}
+    assert {*tokens[:, -1].tolist()} == {*range(LETTERS, LETTERS + FACTS)}
+    counts = torch.bincount(labels[labels != IGNORED], minlength=LETTERS)
+    expected = counts.sum() / LETTERS
+    assert ((counts - expected).abs() < 5 * expected**0.5).all()
+
+
+def test_the_same_seed_makes_the_same_texts():
+    assert all(map(torch.equal, batch_of(40, seed=3), batch_of(40, seed=3)))
+    assert not torch.equal(batch_of(40, seed=3)[0], batch_of(40, seed=4)[0])
+
+
+def test_a_text_too_short_for_its_facts_is_refused():
+    with pytest.raises(ValueError, match="need a length of at least 24, got 23"):
+        batch_of(23)
+    with pytest.raises(ValueError, match="batch must be a positive"):
+        batch_of(24, batch=0)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_a_run_has_all_its_labels(model):
+    made = needles.run(model, 1, SMALL)
+    assert {*made.accuracy} == {*labels(model)}
+    assert len(made.accuracy) == 1 + len(TRIED[model]) * len(FACTORS)
+
+
+def test_it_is_asked_as_trained_and_by_each_method(monkeypatch):
+    """At a longer length by the method's own encodings, with the trained weights."""
+    seen = []
+
+    def test(model, task, length, settings, seed):
+        kinds = [type(block.attention.encoding) for block in model.trunk.blocks]
+        seen.append((length, kinds, model.answer.weight.sum().item()))
+        return 0.5
+
+    monkeypatch.setattr(needles, "test", test)
+    needles.run("windows", 1, SMALL)
+    lengths = [SMALL.length, *(f * SMALL.length for f in FACTORS)]
+    assert [length for length, *_ in seen] == [*lengths, *lengths[1:]]
+    assert len({weights for *_, weights in seen}) == 1
+    plain, log_n = seen[1][1], seen[-1][1]
+    assert plain[0] == log_n[0] and plain[1] != log_n[1]
+
+
+def test_whoever_copies_after_the_mark_is_always_right():
+    """What is asked has an answer, at every length."""
+
+    class Oracle(torch.nn.Module):
+        def forward(self, tokens):
+            marks = tokens[:, -FACTS:, None] == tokens[:, None, :-FACTS]
+            found = tokens.gather(1, marks.float().argmax(-1) + 1)
+            said = torch.zeros(*tokens.shape, dtype=torch.long)
+            said[:, -FACTS:] = found
+            return torch.nn.functional.one_hot(said, LETTERS).float()
+
+    for factor in (1, *FACTORS):
+        length = factor * SMALL.length
+        generator = torch.Generator().manual_seed(1)
+        tokens, asked = TASK.make(4, length, SMALL.length, generator)
+        right = Oracle()(tokens).argmax(-1) == asked
+        assert right[asked != IGNORED].all()
+
+
+def test_a_file_goes_on_where_it_was(tmp_path):
+    path = tmp_path / "needles.json"
+    how = dict(settings=SMALL, save_to=path)
+    assert len(needles.experiment(models=["rope"], seeds=1, **how).runs) == 1
+    result = needles.experiment(seeds=1, **how)
+    assert result.complete and result.encodings() == list(MODELS)
+    assert all(method.title in str(result) for method in METHODS.values())
+    assert math.isfinite(result.accuracy("windows", "log-n", 8).item())
+    near = [result.accuracy("rope", method, 1) for method in METHODS]
+    assert len({value.item() for value in near}) == 1
+    stored = json.loads(path.read_text())
+    del stored["runs"][0]["accuracy"][label("pi", 2)]
+    path.write_text(json.dumps(stored))
+    with pytest.raises(ValueError, match="must have accuracies at trained, none × 2"):
+        Result.load(path)
+
+
+def test_what_is_no_experiment_is_refused():
+    with pytest.raises(ValueError, match="model must be 'rope' or 'windows'"):
+        needles.experiment(models=["nope"])
+    with pytest.raises(ValueError, match="model must be 'rope' or 'windows'"):
+        Run(encoding="pi", seed=1, accuracy={}, loss=0.0, seconds=0.0)
+    with pytest.raises(ValueError, match="steps must be a positive"):
+        needles.experiment(settings=Settings(steps=0))
+    assert issubclass(Settings, sequences.Settings)
+
+
+def test_the_committed_result_is_whole():
+    result = Result.load(ROOT / "book/data/needles-cpu.json")
+    assert result.settings == Settings() and result.method == METHOD
+    assert result.complete
+    trained = {(run.encoding, run.seed) for run in result.runs}
+    assert trained == {*product(MODELS, range(1, 6))}
+    assert all(made["commit"].isalnum() for made in result.made())

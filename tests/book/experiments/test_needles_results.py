@@ -1,0 +1,80 @@
+"""What the lab says of needles, of runs whose accuracies are known."""
+
+import pytest
+
+from posedu.book.experiments import needles_results as results
+from posedu.book.experiments.context_extension import FACTORS, TRIED
+from posedu.book.experiments.needles import METHOD, Result, Run, Settings, label
+
+MADE = {
+    **{"date": "2026-01-01", "device": "cpu", "threads": 1, "commit": "abc"},
+    "versions": {"torch": "2"},
+}
+RIGHT = {  # by factor; what is not listed is right half of the time
+    ("rope", "none"): (0.4, 0.3, 0.2),
+    ("rope", "pi"): (0.45, 0.4, 0.3),
+    ("rope", "ntk"): (0.5, 0.2, 0.3),
+    ("windows", "log-n"): (0.5, 0.5, 0.6),
+}
+
+
+def run_of(model, seed):
+    """Seeds scatter by a tenth, each alike in all arms."""
+    found = {
+        label(method, factor): right + 0.1 * seed
+        for method in TRIED[model]
+        for factor, right in zip(
+            FACTORS, RIGHT.get((model, method), (0.5,) * 3), strict=True
+        )
+    }
+    return Run(
+        encoding=model,
+        seed=seed,
+        accuracy={"trained": 0.6 + 0.1 * seed, **found},
+        loss=0.1,
+        seconds=1.0,
+        made=MADE,
+    )
+
+
+@pytest.fixture(scope="module")
+def result():
+    return Result(METHOD, Settings(), [run_of(m, s) for s in (1, 2, 3) for m in TRIED])
+
+
+def rows_of(table):
+    head, *rows = table.rows()
+    return [dict(zip(head, row, strict=True)) for row in rows]
+
+
+def test_an_expectation_is_judged_by_differences_within_seeds(result):
+    """Seeds differ by more than the arms, and nothing is lost for it."""
+    first, *rest = rows_of(results.expectations(result))
+    assert first["expected"] == "NTK before PI"
+    assert first["× 2"] == "+5.0 ± 0.0 ✓" and first["× 4"] == "-20.0 ± 0.0 ✗"
+    assert (
+        len(rest) + 1 == len(results.EXPECTED) < len(results.stretched_results.EXPECTED)
+    )
+
+
+def test_the_caption_counts_all_verdicts(result):
+    verdicts = [gap.verdict for _, _, gap in results.judged(result)]
+    assert len(verdicts) == len(results.EXPECTED) * len(FACTORS)
+    caption = results.expectations(result).caption()
+    for name, sign in results.SIGNS.items():
+        assert f"{sign} {name} ({verdicts.count(name)})" in caption
+
+
+def test_every_drawn_arm_is_a_line(result):
+    figure = results.overview(result)
+    for arm in results.drawn():
+        assert figure.svg.count(f"<!-- {results.title(arm)} -->") == 1
+    windows = results.MODEL_TITLES["windows"]
+    assert f"{windows}, log-n temperature has 80 %" in figure.caption
+    assert "RoPE as it is 40 %" in figure.caption
+    assert "over 3 seeds" in figure.caption and "PI 50 percent" in figure.alt
+
+
+def test_where_runs_come_from(result):
+    (row,) = rows_of(results.origins(result))
+    assert row["runs"] == "6" and row["made"] == "2026-01-01"

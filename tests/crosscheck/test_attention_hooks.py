@@ -1,0 +1,22 @@
+"""Implementations inside attention agree on every route, and no row accepts a fault."""
+
+import pytest
+
+from mutants import crosscheck as mutants
+from posedu.catalog import CATALOG
+from posedu.torch.attention import ROUTES
+
+pytestmark = pytest.mark.usefixtures("unchecked", "traced")
+
+
+@pytest.mark.parametrize(**mutants.variants_of("hooks", "layers", "block"))
+def test_the_implementations_agree_and_every_row_rejects_faults(
+    name, variant, monkeypatch
+):
+    result, missed = mutants.committed(name, variant, monkeypatch)
+    trained = variant.parameters or CATALOG[name].parameters
+    mutants.require_agreement(result, missed, variant, trained != "0")
+    routes = {
+        row.implementations.removeprefix("numpy–torch ") for row in result.results
+    }
+    assert "eager" in routes and routes - {"sympy–numpy"} <= {*ROUTES}

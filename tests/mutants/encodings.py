@@ -1,0 +1,900 @@
+"""Wrong versions that were published, kept as code: each must fail a property.
+
+Sources are issues of public repositories, lecture notes, and the papers' own slips.
+"""
+
+import numpy as np
+import scipy.linalg
+
+import torch
+from posedu.numpy import rotary
+from posedu.numpy.frequencies import frequencies
+
+
+def _interleave(sines, cosines):
+    return np.stack((sines, cosines), -1).reshape(*sines.shape[:-1], -1)
+
+
+def _table(positions, omega):
+    angle = np.asarray(positions, dtype=float)[..., None] * omega
+    return _interleave(np.sin(angle), np.cos(angle))
+
+
+# Sinusoidal: table(positions, d) → [tokens, d], interleaved.
+
+
+def exponent_doubled(positions, d):
+    """The exponent 2δ/d with δ = 2p the feature, so that every ω is squared."""
+    return _table(positions, 10000.0 ** (-4 * np.arange(d // 2) / d))
+
+
+def missing_minus(positions, d):
+    """labml PR #193: the exponent without its sign, so that pairs get faster."""
+    return _table(positions, 10000.0 ** (2 * np.arange(d // 2) / d))
+
+
+def divided_by_inverse(positions, d):
+    """annotated-transformer #131: the position divided by an inverted term."""
+    div_term = np.exp(-np.log(10000.0) * 2 * np.arange(d // 2) / d)
+    angle = np.asarray(positions, dtype=float)[..., None] / div_term
+    return _interleave(np.sin(angle), np.cos(angle))
+
+
+def members_differ(positions, d):
+    """The exponent δ/d for each feature δ: sine and cosine are no pair any more."""
+    angle = np.asarray(positions)[..., None] * 10000.0 ** (-np.arange(d) / d)
+    return _interleave(np.sin(angle[..., 0::2]), np.cos(angle[..., 1::2]))
+
+
+def raw_channel(positions, d):
+    """Kyubyong/transformer #38, lecture notes: 2δ/d for each feature δ, both slips."""
+    angle = np.asarray(positions)[..., None] * 10000.0 ** (-2 * np.arange(d) / d)
+    return _interleave(np.sin(angle[..., 0::2]), np.cos(angle[..., 1::2]))
+
+
+def parity_of_position(positions, d):
+    """Posts that say "even and odd positions" where they mean features."""
+    positions = np.asarray(positions)
+    angle = positions[..., None] * frequencies(d).repeat(2)
+    return np.where((positions % 2 == 0)[..., None], np.sin(angle), np.cos(angle))
+
+
+def clipped_table(positions, d, length=512):
+    """Lecture notes: beyond the trained length there are no embeddings."""
+    return _table(np.clip(positions, 0, length - 1), frequencies(d))
+
+
+SINUSOIDAL = (
+    exponent_doubled,
+    missing_minus,
+    divided_by_inverse,
+    members_differ,
+    raw_channel,
+    parity_of_position,
+    clipped_table,
+)
+
+
+def shifted_by_sine(pe):
+    """Lecture slides: PE(i + k) = sin(PE(i))."""
+    return np.sin(pe)
+
+
+def wavelengths_from_two(d):
+    """Lecture notes: wavelengths from 2 to 10000 · 2π."""
+    return np.geomspace(2, 10000 * 2 * np.pi, d // 2)
+
+
+# Printed on lecture slides as PE(0 … 3) for d = 4, a row a feature.
+SLIDES = np.array(
+    [
+        [0.000, 0.841, 0.909, 0.141],
+        [1.000, 0.540, -0.416, -0.990],
+        [0.000, 0.388, 0.715, 0.930],
+        [1.000, 0.922, 0.699, 0.368],
+    ]
+)
+
+
+# RoPE: turn(x, positions) → x turned, interleaved unless the name says otherwise.
+
+
+def _turn(x, angle):
+    a, b = x[..., 0::2], x[..., 1::2]
+    cos, sin = np.cos(angle), np.sin(angle)
+    return _interleave(a * cos - b * sin, a * sin + b * cos)
+
+
+def tables_mixed(x, positions):
+    """The table doubled for one layout, the features swapped as in the other."""
+    angle = np.asarray(positions)[:, None] * frequencies(x.shape[-1])
+    cos, sin = (np.concatenate((t, t), -1) for t in (np.cos(angle), np.sin(angle)))
+    return x * cos + _interleave(-x[..., 1::2], x[..., 0::2]) * sin
+
+
+def index_from_zero(x, positions):
+    """Lecture notes: ω_p = base^(−2(p−1)/d), which is for p from 1, with p from 0."""
+    d = x.shape[-1]
+    omega = 10000.0 ** (-2 * (np.arange(d // 2) - 1) / d)
+    return _turn(x, np.asarray(positions)[:, None] * omega)
+
+
+def turned_backwards(x, positions):
+    """A blog post: the dense matrix turns by −angle, the elementwise form by +angle."""
+    return rotary.rope(x, -np.asarray(positions), layout="interleaved")
+
+
+def index_is_distance(x, positions):
+    """Lecture notes: "θ_i = 10000^(−2(i−1)/d), where i is the distance"."""
+    d = x.shape[-1]
+    omega = 10000.0 ** (-2 * np.asarray(positions, dtype=float)[:, None] / d)
+    return _turn(x, np.asarray(positions)[:, None] * omega + np.zeros(d // 2))
+
+
+def reflected(x, positions):
+    """A sign slip in the second member: orthogonal, but a reflection."""
+    angle = np.asarray(positions)[:, None] * frequencies(x.shape[-1])
+    a, b = x[..., 0::2], x[..., 1::2]
+    cos, sin = np.cos(angle), np.sin(angle)
+    return _interleave(a * cos + b * sin, a * sin - b * cos)
+
+
+def exponent_over_d(x, positions, rotary_dim):
+    """Partial rotary with the frequencies of all d features, cut off: p-RoPE's."""
+    r = rotary_dim
+    omega = frequencies(x.shape[-1])[: r // 2]
+    turned = _turn(x[..., :r], np.asarray(positions)[:, None] * omega)
+    return np.concatenate((turned, x[..., r:]), -1)
+
+
+ROPE = (
+    tables_mixed,
+    index_from_zero,
+    turned_backwards,
+    index_is_distance,
+    reflected,
+)
+
+
+# Scores: scores(q, k, positions) → [queries, keys].
+
+
+def by_difference(q, k, positions):
+    """Lecture slides: "m is the position difference": both turn by i − j."""
+    positions = np.asarray(positions)
+    scores = np.empty((len(q), len(k)))
+    for i, query in enumerate(q):
+        offset = np.full(len(k), positions[i] - positions)
+        queries = rotary.rope(np.tile(query, (len(k), 1)), offset, layout="half")
+        scores[i] = (queries * rotary.rope(k, offset, layout="half")).sum(-1)
+    return scores
+
+
+def keys_only(q, k, positions):
+    """Lecture notes: the rotation multiplies "key and value", not query and key."""
+    return q @ rotary.rope(k, positions, layout="half").T
+
+
+def layouts_mixed(q, k, positions):
+    """Queries turned in one layout, keys in the other."""
+    q = rotary.rope(q, positions, layout="interleaved")
+    return q @ rotary.rope(k, positions, layout="half").T
+
+
+def one_direction_each(q, k, positions):
+    """Queries turned by +angle, keys by −angle: the scores see i + j."""
+    q = rotary.rope(q, positions, layout="half")
+    return q @ rotary.rope(k, -np.asarray(positions), layout="half").T
+
+
+def gain_after_rotation(q, k, positions):
+    """GRAPE-M's code: a gain for each feature, multiplied after the rotation."""
+    gain = np.linspace(0.5, 1.5, q.shape[-1])
+    q, k = (gain * rotary.rope(t, positions, layout="half") for t in (q, k))
+    return q @ k.T
+
+
+def rotated_before_feature_map(q, k, positions):
+    """Linear attention with φ(R q) in place of R φ(q)."""
+
+    def phi(x):
+        return np.where(x > 0, x + 1, np.exp(np.minimum(x, 0)))
+
+    q, k = (phi(rotary.rope(t, positions, layout="half")) for t in (q, k))
+    return q @ k.T
+
+
+NOT_RELATIVE = (
+    keys_only,
+    layouts_mixed,
+    one_direction_each,
+    gain_after_rotation,
+    rotated_before_feature_map,
+)
+
+
+def values_rotated(q, k, v, positions):
+    """Lecture notes: v_j = R_j W_v x_j."""
+    turned = [rotary.rope(t, positions, layout="half") for t in (q, k, v)]
+    return turned[0] @ turned[1].T @ turned[2]
+
+
+def bound_without_boundary(h, offset, d):
+    """The decay bound with max |h_{p+1} − h_p| inside only, h_{d/2} = 0 forgotten."""
+    steps = np.abs(np.diff(h)).max()
+    return d / 2 * rotary.decay_bound(offset, d) * steps
+
+
+# Precision: cosine(positions, d) → float64 array [tokens, d/2].
+
+
+def positions_in_bf16(positions, d):
+    """As gpt-neox #1003 and others: integers above 256 collide."""
+    rounded = torch.as_tensor(positions).to(torch.bfloat16).double().numpy()
+    return np.cos(rounded[:, None] * frequencies(d))
+
+
+def frequencies_in_bf16(positions, d):
+    """As transformers #25681 and others: a cast of the model takes a buffer along."""
+    omega = torch.as_tensor(frequencies(d)).to(torch.bfloat16).double().numpy()
+    return np.cos(np.asarray(positions)[:, None] * omega)
+
+
+def angles_in_float32(positions, d):
+    """What most published code does: inverse frequencies and angles in float32."""
+    omega = 1.0 / (10000.0 ** (torch.arange(0, d, 2, dtype=torch.float32) / d))
+    angle = torch.as_tensor(positions, dtype=torch.float32)[:, None] * omega
+    return angle.cos().double().numpy()
+
+
+PRECISION = (positions_in_bf16, frequencies_in_bf16, angles_in_float32)
+
+
+# Attention.
+
+
+def mask_off_by_one(tokens):
+    """A query that may not look at itself, so that the first one sees nothing."""
+    return np.tril(np.ones((tokens, tokens), dtype=bool), -1)
+
+
+def bias_of_the_key(logits, c):
+    """A constant for each column, taken to be as harmless as one for each row."""
+    return logits + c[None, :]
+
+
+# Axial RoPE: turn(x, positions) → x turned, concatenated and interleaved, base 100.
+
+
+def axes_swapped(x, positions):
+    """(row, column) where (x, y) is meant: unseen on a square grid turned about."""
+    positions = np.asarray(positions)[:, ::-1]
+    return rotary.axial(x, positions, order="concatenated", layout="interleaved")
+
+
+def one_frequency_too_many(x, positions):
+    """The paper's range of t, 0 … d/4: d/4 + 1 frequencies, the last cut off."""
+    d = x.shape[-1]
+    theta = 100.0 ** (-np.arange(d // 4 + 1) / (d // 4))
+    f = np.kron(np.eye(2), theta[:, None])[: d // 2]
+    return rotary.mixed(x, positions, frequencies=f, layout="interleaved")
+
+
+def exponent_of_all_pairs(x, positions):
+    """RoPE's exponents over all d features, dealt out to the two axes."""
+    f = frequencies(x.shape[-1], base=100)[:, None] * np.ones(2)
+    f[len(f) // 2 :, 0] = f[: len(f) // 2, 1] = 0
+    return rotary.mixed(x, positions, frequencies=f, layout="interleaved")
+
+
+def axes_summed(x, positions):
+    """One angle for both axes: positions with the same x + y become one."""
+    total = np.asarray(positions).sum(-1)
+    return rotary.rope(x, total, layout="interleaved", base=100)
+
+
+def index_in_row_order(x, positions, width=5):
+    """The patch's number in the sequence, as for text: the next row is far away."""
+    positions = np.asarray(positions)
+    number = positions[:, 0] + width * positions[:, 1]
+    return rotary.rope(x, number, layout="interleaved", base=100)
+
+
+AXIAL = (
+    axes_swapped,
+    one_frequency_too_many,
+    exponent_of_all_pairs,
+    axes_summed,
+    index_in_row_order,
+)
+
+
+# Matrix exponentials: rotation(x, generators) → R(x), one block.
+
+
+def _expm(a):
+    return scipy.linalg.expm(a)
+
+
+def generator_not_skew(x, generators):
+    """U + Uᵀ, or any free matrix, where A = U − Uᵀ is meant."""
+    return _expm(np.tensordot(x, np.abs(generators), 1))
+
+
+def upper_half_only(x, generators):
+    """U itself, without the − Uᵀ."""
+    return _expm(np.tensordot(x, np.triu(generators), 1))
+
+
+def exponential_of_each_entry(x, generators):
+    """``np.exp`` in place of a matrix exponential."""
+    return np.exp(np.tensordot(x, generators, 1))
+
+
+def truncated_series(x, generators):
+    """I + A, the exponential's first two terms."""
+    return np.eye(generators.shape[-1]) + np.tensordot(x, generators, 1)
+
+
+def product_of_exponentials(x, generators):
+    """exp(x A) exp(y B): another rotation, unless A and B commute."""
+    out = np.eye(generators.shape[-1])
+    for t, a in zip(x, generators, strict=True):
+        out = out @ _expm(t * a)
+    return out
+
+
+def transposed_generator(x, generators):
+    """Uᵀ − U: every rotation the other way round, and just as relative."""
+    return _expm(-np.tensordot(x, generators, 1))
+
+
+EXPONENTIALS = (
+    generator_not_skew,
+    upper_half_only,
+    exponential_of_each_entry,
+    truncated_series,
+    product_of_exponentials,
+    transposed_generator,
+)
+
+
+def commutator_quartered(x, y, a, b):
+    """The ComRoPE paper's appendix: the first term of e^{−xA}e^{yB} − e^{yB−xA}, /4."""
+    return -x * y * (a @ b - b @ a) / 4
+
+
+def rotation_for_its_generator(theta):
+    """ComRoPE's Eq. 33: P_j a rotation matrix, so that P − Pᵀ = 2 sin θ J."""
+    return np.array([[np.cos(theta), -np.sin(theta)], [np.sin(theta), np.cos(theta)]])
+
+
+# FoPE.
+
+
+def toeplitz_by_the_paper(q, k, positions, **series):
+    """FoPE's code taken for its formula: the series on each token, not the offset."""
+    q, k = (rotary.fope(t, positions, **series) for t in (q, k))
+    return q @ k.T
+
+
+def relative_where_nothing_is_mixed(c, s):
+    """This book's first edition, of FoPE on tokens: no wave but a pair's own."""
+    return not any((m - np.diag(np.diag(m))).any() for m in (c, s))
+
+
+def frequencies_up_to_the_floor(d, length):
+    """The slow half kept and the fast one dropped."""
+    omega = frequencies(d)
+    return omega[omega < 2 * np.pi / length]
+
+
+def alibi_slopes_reversed(heads):
+    """Slopes in reverse order: the first head the flattest."""
+    return 2.0 ** (-8 * np.arange(heads, 0, -1) / heads)
+
+
+def alibi_slopes_by_the_nth_root(heads):
+    """A note's "2^(−8/n) for the n-th head": same ends, not geometric."""
+    return 2.0 ** (-8 / np.arange(1, heads + 1))
+
+
+# Biases of distance: bias(offsets) → the same shape, or one more axis in front.
+
+
+def kerple_of_nemo(t, slope=1.0):
+    """NeMo's copy: the number inside the logarithm is 0 and is not trained."""
+    kerple_a = np.zeros_like(t, dtype=float)
+    return -slope * np.log(1 + kerple_a * np.abs(t))
+
+
+def kerple_inside_the_root(t, r1, r2, d):
+    """Notes that print Eq. 1 and run the code: r1 is divided by √d."""
+    return -r1 * np.log(1 + r2 * np.abs(t)) / np.sqrt(d)
+
+
+def sandwich_without_cosines(t, width=128):
+    """A copy of Sandwich that sums the angles: a line, as ALiBi."""
+    k = np.arange(1, width // 2 + 1)
+    return np.abs(np.asarray(t)[..., None] * 10000.0 ** (-2 * k / width)).sum(-1)
+
+
+def sandwich_of_lecture_notes(t, r1=1.0, r2=64, width=32):
+    """r1 Σ_{k=1}^{r2} cos(t / 10000^(k/d′)) with a d′ that is not r2."""
+    k = np.arange(1, r2 + 1)
+    return r1 * np.cos(np.asarray(t)[..., None] * 10000.0 ** (-k / width)).sum(-1)
+
+
+def t5_bucket_of_the_kerple_paper(n, single=16, distance=128):
+    """T5's bucket as KERPLE's paper describes it: the logarithm without + 16."""
+    n = np.asarray(n, dtype=float)
+    far = np.log(np.maximum(n, 1) / single) / np.log(distance / single) * single
+    return np.where(n < single, n, np.minimum(np.floor(far), 2 * single - 1))
+
+
+# Shaw: rows(tokens, k) → the row of each query and key.
+
+
+def clipped_reach(tokens, k):
+    """Lecture notes' A_ij = P_clip(k − 1, k): k − 1 for every pair."""
+    return np.full((tokens, tokens), 2 * k - 1)
+
+
+def turned_offset(tokens, k):
+    """Rows of i − j where the table is of j − i: past and future exchanged."""
+    i = np.arange(tokens)
+    return np.clip(i[:, None] - i, -k, k) + k
+
+
+def wrapped_rows(tokens, k):
+    """Clipping left out: a negative index reads the table from its end."""
+    i = np.arange(tokens)
+    return (i - i[:, None] + k) % (2 * k + 1)
+
+
+SHAW_ROWS = (clipped_reach, turned_offset, wrapped_rows)
+
+
+# Music Transformer: skew(products) → by key.
+
+
+def padded_on_the_right(products):
+    """The column of zeros behind, and the first row dropped all the same."""
+    n = len(products)
+    padded = np.concatenate((products, np.zeros((n, 1))), 1)
+    return padded.reshape(n + 1, n)[1:]
+
+
+def last_row_dropped(products):
+    """The column in front, and the last row dropped in place of the first."""
+    n = len(products)
+    padded = np.concatenate((np.zeros((n, 1)), products), 1)
+    return padded.reshape(n + 1, n)[:-1]
+
+
+def nearest_first(products):
+    """A table that begins with distance 0, skewed as if it ended with it."""
+    n = len(products)
+    padded = np.concatenate((np.zeros((n, 1)), products[:, ::-1]), 1)
+    return padded.reshape(n + 1, n)[1:]
+
+
+SKEWS = (padded_on_the_right, last_row_dropped, nearest_first)
+# Logits of one head: (q, k, r, w_r, u, v) → [queries, keys]; r is [distances, d_model]
+# from the largest down, as Transformer-XL's code has it.
+
+
+def as_many_keys_and_a_matrix(q, k, r, w_r, u, v):
+    """Notes: "K plus a matrix", (q · (k + W r)), without u and v."""
+    return q @ k.T + _shifted(q @ (r @ w_r.T).T)
+
+
+def without_the_shift(q, k, r, w_r, u, v):
+    """Notes: softmax((QKᵀ + QRᵀ + uKᵀ + vRᵀ)/√d), where a column is a distance."""
+    return (q + u) @ k.T + (q + v) @ (r @ w_r.T).T
+
+
+def without_the_projection(q, k, r, w_r, u, v):
+    """The same notes: R itself, not W_R R."""
+    return (q + u) @ k.T + _shifted((q + v) @ r[:, : q.shape[1]].T)
+
+
+def distance_from_the_key(q, k, r, w_r, u, v):
+    """r of j − i: sines turn their sign."""
+    half = r.shape[1] // 2
+    turned = np.concatenate((-r[:, :half], r[:, half:]), axis=1)
+    return (q + u) @ k.T + _shifted((q + v) @ (turned @ w_r.T).T)
+
+
+def u_projected(q, k, r, w_r, u, v):
+    """Slides: uᵀ W_qᵀ, as if u were a query's input; W_R stands for any matrix."""
+    return (q + u @ w_r[:, : len(u)].T) @ k.T + _shifted((q + v) @ (r @ w_r.T).T)
+
+
+def _shifted(by_distance):
+    """The authors' shift: pad on the left, read in other rows, drop the first."""
+    queries, keys = by_distance.shape
+    padded = np.pad(by_distance, ((0, 0), (1, 0)))
+    return padded.reshape(keys + 1, queries)[1:].reshape(queries, keys)
+
+
+TRANSFORMER_XL = (
+    as_many_keys_and_a_matrix,
+    without_the_shift,
+    without_the_projection,
+    distance_from_the_key,
+    u_projected,
+)
+
+
+# DeBERTa: rows of offsets, and what both terms are divided by.
+
+
+def clipped_on_both_sides_alike(offsets, span):
+    """Notes: clip(i − j, −k, k) + k, which has 2k + 1 values for 2k rows."""
+    return np.clip(offsets, -span, span) + span
+
+
+def clipped_at_a_constant(offsets, span):
+    """A note's clip(k − 1, k): the same row for every offset."""
+    return np.full_like(offsets, np.clip(span - 1, -span, span))
+
+
+# Biases that are learned functions
+
+
+def fire_with_offset_in_the_normalizer(offsets, queries, c, threshold):
+    """Notes that divide by ψ(i − j) of the farthest key seen so far, max(L, i − j)."""
+    psi = lambda t: np.log1p(np.abs(c * t))  # noqa: E731
+    return psi(offsets) / psi(np.maximum(threshold, offsets))
+
+
+def fire_without_logarithm(offsets, queries, c, threshold):
+    """Distances over max(L, i): positions are interpolated, ψ forgotten."""
+    return offsets / np.maximum(threshold, queries)
+
+
+def dape_v2_of_the_authors(read, w_1, b_1, w_2, b_2, masked=True):
+    """chuanyang-Zheng/DAPE: both convolutions end, with zeros, at the last key.
+
+    What a token is told then depends on whether another follows. With ``masked`` false
+    the input is not cut off at the query: a leak, which the authors mend by ``tril``.
+    """
+    read = torch.tril(read) if masked else read
+    reach = w_1.shape[-1] // 2
+    conv = torch.nn.functional.conv2d
+    z = conv(read, w_1[:, :, None], b_1, padding=(0, reach))
+    hidden = torch.nn.functional.leaky_relu(z)
+    return conv(hidden, w_2[:, :, None], b_2, padding=(0, reach))
+
+
+# FLOATER: slope(τ, d) → dp/dτ of the sinusoid; step(h, t, p, step) → p a step later.
+
+
+def slope_of_the_floater_paper(tau, d, base=10000.0):
+    """Eq. 9 of arXiv 2003.09229: the slope of sin(τ c^(j/d)) with c^(−j/d) in front."""
+    omega = base ** (-2 * np.arange(d // 2) / d)
+    return np.stack((np.cos(omega * tau) / omega, -np.sin(omega * tau) / omega), -1)
+
+
+def step_that_reads_the_time_once(h, t, p, step):
+    """All four stages at the time of the first: right where h does not read it."""
+    a = h(t, p)
+    b = h(t, p + step / 2 * a)
+    c = h(t, p + step / 2 * b)
+    return p + step / 6 * (a + 2 * b + 2 * c + h(t, p + step * c))
+
+
+def step_with_equal_weights(h, t, p, step):
+    """The plain mean of the four slopes."""
+    a = h(t, p)
+    b = h(t + step / 2, p + step / 2 * a)
+    c = h(t + step / 2, p + step / 2 * b)
+    return p + step / 4 * (a + b + c + h(t + step, p + step * c))
+
+
+FLOATER_STEPS = (step_that_reads_the_time_once, step_with_equal_weights)
+# NTK-aware scaling: bases that are met in place of b·s^{d/(d − 2)}.
+
+
+def ntk_with_the_factor(d, base, factor):
+    """The base times the factor itself."""
+    return (base * factor) ** (-2 * np.arange(d // 2) / d)
+
+
+def ntk_without_two(d, base, factor):
+    """The exponent d/(d + 2)."""
+    return (base * factor ** (d / (d + 2))) ** (-2 * np.arange(d // 2) / d)
+
+
+# Log-n temperature: the step a token late.
+
+
+def log_n_steps(positions, alpha, length):
+    """1 + α ln(1 + ⌊i/L⌋), where Llama 4 has i + 1."""
+    return 1 + alpha * np.log(1 + np.floor(positions / length))
+
+
+# PoPE: scores, times √d, of one head at positions 0, 1, …
+
+
+def _pope(q, k, query_phase, key_phase, omega, length):
+    angles = np.arange(len(q))[:, None] * omega
+    a, b = (
+        length(q) * np.exp(1j * (angles + query_phase)),
+        length(k) * np.exp(1j * (angles + key_phase)),
+    )
+    return (a @ b.conj().T).real
+
+
+def _softplus(x):
+    return np.logaddexp(0.0, x)
+
+
+def pope_without_softplus(q, k, delta):
+    """Contents may be negative, and turn a feature by half a turn."""
+    omega = 10000.0 ** (-np.arange(len(delta)) / len(delta))
+    return _pope(q, k, 0, delta, omega, lambda x: x)
+
+
+def pope_in_pairs(q, k, delta):
+    """RoPE's row of frequencies, two features to each."""
+    omega = 10000.0 ** (-2 * (np.arange(len(delta)) // 2) / len(delta))
+    return _pope(q, k, 0, delta, omega, _softplus)
+
+
+def pope_with_the_phase_added(q, k, delta):
+    """The phase turns the query on, not back."""
+    omega = 10000.0 ** (-np.arange(len(delta)) / len(delta))
+    return _pope(q, k, delta, 0, omega, _softplus)
+
+
+# xPos: queries and keys of one head, positions, d → what rotate gives, interleaved.
+
+
+def _interleaved(x, angle):
+    a, b = x[..., ::2], x[..., 1::2]
+    cos, sin = np.cos(angle), np.sin(angle)
+    return _interleave(a * cos - b * sin, a * sin + b * cos)
+
+
+def _xpos(q, k, positions, power, key_power=None):
+    d = q.shape[-1]
+    angle = positions[:, None] * 10000.0 ** (-np.arange(0, d, 2) / d)
+    own = 1 / power if key_power is None else key_power
+    return _interleaved(q, angle) * power, _interleaved(k, angle) * own
+
+
+def _xpos_power(positions, d):
+    zeta = (np.arange(0, d, 2) / d + 0.4) / 1.4
+    return zeta ** (positions[:, None] / 512)
+
+
+def xpos_scales_in_halves(q, k, positions):
+    """rotary-embedding-torch before #34: pairs interleaved, their scales in halves."""
+    power = _xpos_power(positions, q.shape[-1])
+    return _xpos(q, k, positions, np.concatenate((power, power), -1))
+
+
+def xpos_keys_shrink_too(q, k, positions):
+    """One factor for both, as for a rotation."""
+    power = np.repeat(_xpos_power(positions, q.shape[-1]), 2, -1)
+    return _xpos(q, k, positions, power, power)
+
+
+def xpos_center_of_each(q, k, positions):
+    """Queries centerd at their middle, keys at 0."""
+    power = np.repeat(_xpos_power(positions, q.shape[-1]), 2, -1)
+    middle = np.repeat(_xpos_power(positions - positions.mean(), q.shape[-1]), 2, -1)
+    return _xpos(q, k, positions, middle, 1 / power)
+
+
+# Rotated values: out(weights, v, positions, turn), where turn(x, positions) rotates.
+
+
+def values_not_turned_back(weights, v, positions, turn):
+    """AMD-AGI/Primus as #928 found it: no rotation before the output projection."""
+    return weights @ turn(v, positions)
+
+
+def values_turned_on(weights, v, positions, turn):
+    """The output turned as the queries are."""
+    return turn(weights @ turn(v, positions), positions)
+
+
+def values_turned_back_by_keys(weights, v, positions, turn):
+    """Turned back before the sum, by the key's position."""
+    return weights @ turn(turn(v, positions), -positions)
+
+
+# GTA: hooks(matrices [tokens, d, d]) → what multiplies q, k and v, output.
+
+
+def gta_transposed_for_inverse(matrices):
+    """Right for rotations alone."""
+    back = matrices.swapaxes(-1, -2)
+    return back, back, matrices
+
+
+def gta_queries_as_keys(matrices):
+    """Queries and keys by one map, as RoPE's."""
+    back = np.linalg.inv(matrices)
+    return back, back, matrices
+
+
+def gta_camera_to_world(matrices):
+    """Poses the other way round: from the camera to the world."""
+    back = np.linalg.inv(matrices)
+    return back.swapaxes(-1, -2), matrices, back
+
+
+# Fourier features: features(positions, b) → [tokens, 2 pairs], sines first.
+
+
+def without_two_pi(positions, b):
+    """JHLew/Learnable-Fourier-Features, FourierFeatures: no 2π in the angle."""
+    angle = positions @ b.T
+    return np.concatenate((np.sin(angle), np.cos(angle)), -1)
+
+
+def deviations(gamma):
+    """Initial deviations of learned frequencies, paper first, then two ports of it."""
+    return 1 / gamma, gamma**2, gamma**-2
+
+
+# Tables: rows(table, positions) → [tokens, d].
+
+
+def wrapping(table, positions):
+    """Plain indexing in NumPy: position −1 gets the last row, silently."""
+    return table[np.asarray(positions)]
+
+
+def gathered_on_a_gpu(table, positions):
+    """tensor2tensor's ``positions=``, by tf.gather: on a GPU, zeros out of bounds."""
+    at = np.asarray(positions)
+    inside = (at >= 0) & (at < len(table))
+    return np.where(inside[:, None], table[np.clip(at, 0, len(table) - 1)], 0.0)
+
+
+def counted_from_each_call(table, positions):
+    """``table[: x.shape[1]]``: with a cache, every new token stands at position 0."""
+    return table[: len(positions)]
+
+
+def added_in_place(stream, table, age):
+    """Transformer-XL, attn_type=3, segments as long as the stream: what memory holds.
+
+    ``core_out +=`` changes what was appended to ``hids``, ``mems_i +=`` the memory.
+    """
+    kept = stream.copy()
+    for segment in range(age + 1):
+        end = len(table) - len(stream) * segment
+        kept += table[end - len(stream) : end]
+    return kept
+
+
+def counted_from_the_end(table, positions):
+    """Transformer-XL, attn_type=3: ``r_emb[-qlen:]``, so the last row is the newest."""
+    return table[len(table) - len(positions) :]
+
+
+# TAPE: what a layer makes of blocks [tokens, heads, pairs, 2, 2] and weights.
+
+
+def heard_by_the_keys(weights, blocks):
+    """zhuconv/arithmetic, attention.py: summed over the queries that see a token."""
+    return np.einsum("hij,ihpru->jhpru", weights, blocks)
+
+
+def rows_moved_apart(blocks, amounts):
+    """VITA-Group/TAPE, adatensor.py: weights of their own for cosines and for sines.
+
+    For the numbers (c, s) of a block; so the block is one of a rotation no more.
+    """
+    c, s = blocks[..., 0, 0], blocks[..., 1, 0]
+    c, s = amounts[0] * c, amounts[1] * s
+    return np.stack((np.stack((c, -s), -1), np.stack((s, c), -1)), -2)
+
+
+def cape_scales(rng, most, count):
+    """Uniform in 1 ± (most − 1): a notes page has it so. λ and 1/λ differ in law."""
+    return rng.uniform(2 - most, most, count)
+
+
+def cape_positions_of_the_activations(tokens, dtype):
+    """gcambara/cape (commit d456950) casts positions to the dtype of x at once."""
+    return torch.arange(tokens).to(dtype)
+
+
+def cape_is_padding(tokens, length):
+    """gcambara/cape (commit d456950): > where positions count from 0 and ≥ is meant."""
+    return np.arange(tokens) > length
+
+
+def sampled_with_replacement(rng, tokens, limit):
+    """Sorted, but two tokens may share a place."""
+    return np.sort(rng.integers(0, limit, tokens))
+
+
+# M-RoPE: the axis of each pair, or of each feature in the half layout.
+
+
+def strided_to_the_end(sections):
+    """XPU-Forces/mojo_opset, pull request 276: 1::3 and 2::3, whatever sections say."""
+    return np.arange(sum(sections)) % len(sections)
+
+
+def contiguous_for_strided(sections):
+    """Qwen2-VL's order for Qwen3-VL's sections."""
+    return np.repeat(np.arange(len(sections)), sections)
+
+
+def sections_of_features(sections):
+    """transformers 5.23.0, hunyuan_vl: each section is doubled, not the list of them.
+
+    So the sections lie over the features, and a pair has one feature in each half.
+    """
+    return np.repeat(np.arange(len(sections)), 2 * np.array(sections))
+
+
+# STRING: the rotation of one position.
+
+
+def circulant_sum(position, coefficients):
+    """exp(Σ x_k (C_k + C_kᵀ)): symmetric generators stretch."""
+    c, n = np.asarray(coefficients), np.arange(np.shape(coefficients)[-1])
+    circulant = c[..., (n[:, None] - n) % len(n)]
+    values, vectors = np.linalg.eigh(
+        np.einsum("k,kij->ij", position, circulant + circulant.swapaxes(-1, -2))
+    )
+    return (vectors * np.exp(values)) @ vectors.T
+
+
+def cayley_of_any(matrix):
+    """(I − A)(I + A)⁻¹ of a matrix that is not skew."""
+    one = np.eye(len(matrix))
+    return (one - matrix) @ np.linalg.inv(one + matrix)
+
+
+# Cached keys moved: offsets at which a query sees them.
+
+
+def moved_by_the_old_position(keys, old, new, turn):
+    """Turned to the new position, as if the cached key were not turned yet."""
+    return turn(keys, new)
+
+
+def moved_backwards(keys, old, new, turn):
+    """By the old position minus the new one."""
+    return turn(keys, old - new)
+
+
+def moved_with_the_amplitude(keys, old, new, turn, amplitude):
+    """The amplitude of cosines and sines once more, which the keys have already."""
+    return amplitude * turn(keys, new - old)
+
+
+# Self-Extend: offsets of queries i and keys j (datamllab/LongLM, commit cdbbb06).
+
+
+def self_extend_without_shift(i, j, window, group):
+    """Far keys come nearer than near ones."""
+    return np.where(i - j < window, i - j, i // group - j // group)
+
+
+def self_extend_of_the_offset(i, j, window, group):
+    """The offset divided, in place of both positions: cached keys cannot serve it."""
+    shift = window - window // group
+    return np.where(i - j < window, i - j, (i - j) // group + shift)
+
+
+def self_extend_one_late(i, j, window, group):
+    """The key at the window counted as near."""
+    shift = window - window // group
+    return np.where(i - j <= window, i - j, i // group - j // group + shift)
+
+
+def self_extend_longest(trained, window, group):
+    """(L − w) G + w tokens (the README), one too many where G does not divide w."""
+    return (trained - window) * group + window

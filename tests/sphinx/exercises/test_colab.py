@@ -1,0 +1,200 @@
+"""Exercise notebooks where only Colab's packages are: both ways in, and the way out."""
+
+import os
+import subprocess
+import sys
+import venv
+from importlib import metadata
+from pathlib import Path
+
+import nbformat
+import pytest
+from jupyter_client.manager import AsyncKernelManager
+from nbclient import NotebookClient
+from nbclient.exceptions import CellExecutionError
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from posedu.book import provenance
+from posedu_sphinx import ROOT
+from posedu_sphinx.exercises import notebooks
+
+# What Colab has and posedu or its notebooks need.
+PACKAGES = (
+    "numpy",
+    "scipy",
+    "scikit-learn",
+    "torch",
+    "matplotlib",
+    "sympy",
+    "ipykernel",
+    "pip",
+    "tqdm",
+)
+
+pytestmark = pytest.mark.slow
+
+
+def with_requirements(names):
+    """The installed distributions of these names, and of what they require."""
+    found, waiting = {}, [*names]
+    while waiting:
+        name = canonicalize_name(waiting.pop())
+        if name not in found:
+            found[name] = metadata.distribution(name)
+            required = map(Requirement, found[name].requires or ())
+            waiting += [r.name for r in required if not r.marker or r.marker.evaluate()]
+    return found.values()
+
+
+@pytest.fixture(scope="session")
+def bare(tmp_path_factory):
+    """A Python with links to these packages of ours, and to no others."""
+    folder = tmp_path_factory.mktemp("colab")
+    venv.create(folder)
+    (site,) = folder.glob("lib/python*/site-packages")
+    for distribution in with_requirements(PACKAGES):
+        tops = {file.parts[0] for file in distribution.files}
+        for top in tops - {"..", "__pycache__"}:
+            if not (site / top).exists():
+                (site / top).symlink_to(Path(distribution.locate_file(top)).resolve())
+    return folder / "bin" / "python"
+
+
+@pytest.fixture
+def layered(bare, tmp_path):
+    """A fresh environment on top of the bare one, to install into."""
+    folder = tmp_path / "layer"
+    venv.create(folder)
+    (site,) = folder.glob("lib/python*/site-packages")
+    (below,) = bare.parent.parent.glob("lib/python*/site-packages")
+    (site / "colab.pth").write_text(f"{below}\n")
+    return folder / "bin" / "python"
+
+
+def imports(python, name, folder):
+    command = [python, "-c", f"import {name}; print({name}.__file__)"]
+    return subprocess.run(command, capture_output=True, text=True, cwd=folder)
+
+
+def run(notebook, python, folder):
+    """Execute a notebook with another Python's kernel, in a folder of its own."""
+    kernel = [str(python), "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+    manager = AsyncKernelManager(kernel_name="python3")
+    manager.kernel_spec.argv = kernel
+    resources = {"metadata": {"path": str(folder)}}
+    client = NotebookClient(notebook, km=manager, timeout=300, resources=resources)
+    client.execute(cleanup_kc=True)  # or a kernel that it was given lives on
+    return notebook
+
+
+def said(notebook):
+    return "\n".join(
+        output.data["text/plain"]
+        for cell in notebook.cells
+        if cell.cell_type == "code"
+        for output in cell.outputs
+        if output.output_type in ("execute_result", "display_data")
+    )
+
+
+def is_alive(process):
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def files_below(folder):
+    paths = (path for path in folder.rglob("*") if path.is_file())
+    return {str(path.relative_to(folder.parent)) for path in paths}
+
+
+def shipped():
+    """Every file of the package, also those that are not Python."""
+    command = ["git", "ls-files", "posedu"]
+    listed = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    names = set(listed.stdout.split())
+    assert {
+        "posedu/book/explorables/frame.js",
+        "posedu/book/explorables/frame.css",
+    } <= names
+    return names
+
+
+@pytest.mark.parametrize("last", ["", "1 / 0"], ids=["runs", "fails"])
+def test_no_kernel_outlives_its_notebook(last, tmp_path):
+    cells = [nbformat.v4.new_code_cell(c) for c in ("import os; os.getpid()", last)]
+    notebook = nbformat.v4.new_notebook(cells=cells)
+    if last:
+        with pytest.raises(CellExecutionError):
+            run(notebook, sys.executable, tmp_path)
+    else:
+        run(notebook, sys.executable, tmp_path)
+    assert not is_alive(int(said(notebook)))
+
+
+def test_the_download_runs_from_the_file_alone(bare, tmp_path):
+    assert imports(bare, "posedu", tmp_path).returncode != 0
+    source = nbformat.read(notebooks.EXERCISES / "rope.ipynb", as_version=4)
+    path = tmp_path / "rope.ipynb"
+    nbformat.write(notebooks.carried(source), path)
+    notebook = run(nbformat.read(path, as_version=4), bare, tmp_path)
+    checks = sum("check(" in c.source for c in notebook.cells if "source" in c)
+    assert said(notebook).count("○") >= 6, said(notebook)
+    assert checks >= 6
+    assert files_below(tmp_path / "posedu-carried" / "posedu") >= shipped()
+
+
+def test_the_gpu_lab_runs_from_the_file_alone_and_knows_its_commit(bare, tmp_path):
+    source = nbformat.read(notebooks.NOTEBOOKS / "gpu.ipynb", as_version=4)
+    made = "CrossCheck.load(next(data.glob('crosscheck-*.json'))).made['commit']"
+    source.cells.append(nbformat.v4.new_code_cell(made))
+    notebook = run(notebooks.carried(source), bare, tmp_path)
+    assert "CrossCheck(name='sinusoidal'" in said(notebook)
+    assert str(provenance.commit()) in said(notebook)
+
+
+def test_the_solved_download_passes_every_check(bare, tmp_path):
+    source = nbformat.read(notebooks.SOLVED / "rope.ipynb", as_version=4)
+    notebook = run(notebooks.carried(source), bare, tmp_path)
+    assert said(notebook).count("✓") >= 6
+    assert "○" not in said(notebook) and "✗" not in said(notebook)
+
+
+def test_the_address_installs_and_replaces_nothing(layered, tmp_path):
+    clone = tmp_path / "clone"
+    subprocess.run(["git", "clone", "--quiet", ROOT, clone], check=True)
+    source = nbformat.read(notebooks.EXERCISES / "rope.ipynb", as_version=4)
+    notebook = run(notebooks.set_up(source, f"file://{clone}"), layered, tmp_path)
+    assert said(notebook).count("○") >= 6
+    where = imports(layered, "posedu", tmp_path).stdout.strip()
+    assert Path(where).is_relative_to(layered.parent.parent), where
+    assert files_below(Path(where).parent) >= shipped()
+    site = str(Path(where).parent.parent)
+    brought = {canonicalize_name(d.name) for d in metadata.distributions(path=[site])}
+    assert "posedu" in brought
+    assert not brought & set(PACKAGES), brought
+
+
+def test_without_address_or_package_the_set_up_says_what_to_do(bare, tmp_path):
+    source = nbformat.read(notebooks.EXERCISES / "rope.ipynb", as_version=4)
+    with pytest.raises(CellExecutionError, match="Download the notebook from the book"):
+        run(notebooks.set_up(source, ""), bare, tmp_path)
+
+
+def test_an_address_out_of_reach_says_so(layered, tmp_path):
+    source = nbformat.read(notebooks.EXERCISES / "rope.ipynb", as_version=4)
+    nowhere = f"file://{tmp_path}/nowhere"
+    with pytest.raises(CellExecutionError, match="could not install posedu from"):
+        run(notebooks.set_up(source, nowhere), layered, tmp_path)
+
+
+def test_where_posedu_is_importable_the_set_up_does_nothing(tmp_path):
+    setup = notebooks.SETUP.format(address="")
+    done = subprocess.run([sys.executable, "-c", setup], cwd=tmp_path, check=True)
+    assert done.returncode == 0
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,60 @@
+"""What the tests of explorables share: the fragments, a page for them, readers."""
+
+import re
+
+import numpy as np
+
+from posedu.book import explorables
+
+FRAGMENTS = {
+    name.removesuffix("_explorable"): getattr(explorables, name)()._repr_html_()
+    for name in explorables.__all__
+    if name.endswith("_explorable")
+}
+PAGE = (
+    '<!doctype html><html lang="en"><meta charset="utf-8"><title>page</title>'
+    '<meta name="viewport" content="width=device-width">'
+    "<style>:root { color-scheme: light dark } body { margin: 1rem;"
+    " background: Canvas; color: CanvasText }</style>"
+)
+READ = """(figure) => {
+  const all = (selector) => [...figure.querySelectorAll(selector)];
+  return {
+    paths: Object.fromEntries(all("svg path[class]").map(
+      (p) => [p.getAttribute("class"), p.getAttribute("d")])),
+    inputs: all("input").map((i) => i.valueAsNumber),
+    chosen: all("select").map((s) => s.value),
+    outputs: Object.fromEntries(all("output").map((o) => [o.className, o.textContent])),
+    summary: figure.querySelector(".summary").textContent,
+  };
+}"""
+
+
+def read(page):
+    """What a page's explorable shows: paths and outputs by class, and its summary."""
+    return page.locator("figure").evaluate(READ)
+
+
+def numbers(text):
+    """The numbers in a text, in order."""
+    plain = re.sub(r"(?<=\d),(?=\d{3}\b)", "", text)  # 10,000 is one number
+    return [float(n) for n in re.findall(r"-?\d+(?:\.\d+)?", plain.replace("−", "-"))]
+
+
+def close(actual, expected, digits, slack=0.0):
+    """Equal as printed with so many digits, beside what the numbers owe to rounding."""
+    atol = 0.5 * 10.0**-digits + slack
+    np.testing.assert_allclose(actual, expected, rtol=0, atol=atol)
+
+
+def luminance(rgb):
+    """Relative luminance, as WCAG defines it."""
+    c = np.array(rgb) / 255
+    linear = np.where(c <= 0.04045, c / 12.92, ((c + 0.055) / 1.055) ** 2.4)
+    return linear @ [0.2126, 0.7152, 0.0722]
+
+
+def contrast(one, other):
+    """Of two colors as a browser computes them, ``rgb(…)``."""
+    low, high = sorted(luminance(numbers(color)[:3]) for color in (one, other))
+    return (high + 0.05) / (low + 0.05)

@@ -1,0 +1,45 @@
+"""Check the annotations of posedu at each call, or leave them unchecked."""
+
+import functools
+import inspect
+
+import jaxtyping
+from beartype import BeartypeConf, beartype
+
+# PEP 484: where a float is asked for, an int will do.
+typechecker = beartype(conf=BeartypeConf(is_pep484_tower=True))
+every_function = jaxtyping.jaxtyped
+INSIDES = (
+    "posedu.book.exercises.values",
+    "posedu.book.exercises.common_mistakes",
+)  # of every answer's check
+
+
+def annotated_functions(made=None, **options):
+    """As ``jaxtyped``, which the import hook puts on every function, save those with
+    nothing to check, those inside others, which it would compile at each call, and
+    private ones and those of private modules, which public ones call with what was
+    checked: most calls of all."""
+    if made is None:
+        return functools.partial(annotated_functions, **options)
+    if inspect.isfunction(made):
+        inner = "<locals>" in made.__qualname__
+        names = (*made.__module__.split("."), made.__name__)
+        private = any(n.startswith("_") and not n.endswith("__") for n in names)
+        private = private or made.__module__ in INSIDES
+        if inner or private or not made.__annotations__:
+            return made
+    return every_function(made, **options)
+
+
+def leave_unchecked(monkeypatch):
+    """Until ``monkeypatch`` undoes it."""
+    from posedu.torch import KVCache, Tokens
+
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
+    for made in (Tokens, KVCache):
+        for name, member in vars(made).copy().items():
+            if inspect.isfunction(member):
+                monkeypatch.setattr(made, name, inspect.unwrap(member))
+            elif isinstance(member, property):
+                monkeypatch.setattr(made, name, property(inspect.unwrap(member.fget)))

@@ -1,0 +1,1112 @@
+"""Configurations: what they say, in which spelling, and what is wrong with them."""
+
+import gzip
+import json
+import math
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from posedu.numpy.scaling import log_n_temperature
+from posedu.tools import ConfigError, read_rope, write_rope
+from posedu.tools.__main__ import main
+from posedu.tools.configs.rotary_config import as_json
+from posedu.tools.configs.write import SPELLINGS
+from support import ROOT
+
+ORACLES = ROOT / "tests/oracles"
+FAMILIES = json.loads(gzip.decompress((ORACLES / "rope-families.json.gz").read_bytes()))
+CASES = {case["name"]: case for case in FAMILIES["cases"]}
+for _name, _asked in (
+    ("esm.EsmRotaryEmbedding", "rotary"),
+    ("granitemoehybrid.GraniteMoeHybridRotaryEmbedding", "rope"),
+):  # whose classes turn where their configurations do not ask for it
+    CASES[_name]["config"]["position_embedding_type"] = _asked
+EPS = np.finfo(np.float32).eps
+
+LLAMA = {
+    "model_type": "llama",
+    "hidden_size": 4096,
+    "num_attention_heads": 32,
+    "max_position_embeddings": 131072,
+}
+SCALED = {
+    "factor": 8.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 8192,
+}
+LLAMA_31 = {
+    **LLAMA,
+    "rope_theta": 500000.0,
+    "rope_scaling": {"rope_type": "llama3", **SCALED},
+}
+
+
+def rope_of(case, kind):
+    """What is read of the kind of layer that a buffer is for."""
+    kinds = read_rope(case["config"]).kinds
+    inner = {k: v for k, v in kinds.items() if "_config" not in k} or kinds
+    return inner[kind] if kind else next(v for v in inner.values() if v is not None)
+
+
+def within(case, kind, rope):
+    """Whether a rotation has the frequencies of transformers, in any order.
+
+    Its tables are float32: the exponent 2p/d is rounded, times ln b it moves a
+    frequency by less than 2·ln b roundings, and division, ramp and power add some.
+    """
+    theirs = np.sort(case["frequencies"][kind])
+    ours = rope.frequencies()
+    ours = np.sort(ours[: rope.sections[0]] if rope.order == "separate" else ours)
+    if theirs.shape != ours.shape:
+        return False
+    bound = (8 + 2 * math.log(rope.base)) * EPS * ours
+    return bool((np.abs(theirs - ours) <= bound).all())
+
+
+# --- The spellings of transformers
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_it_reads_what_each_class_of_transformers_computes(name):
+    case = CASES[name]
+    for kind, amplitude in case["amplitudes"].items():
+        rope = rope_of(case, kind)
+        assert within(case, kind, rope)
+        assert rope.amplitude == pytest.approx(amplitude or 1.0, rel=1e-12)
+
+
+WRONG = {
+    "the base forgotten (vllm #42624)": (
+        lambda rope: rope.base != 1e4,
+        lambda rope: {"base": 1e4},
+    ),
+    "a quarter of the head turned whole (mlx-lm #1698)": (
+        lambda rope: rope.width < rope.head_dim,
+        lambda rope: {"width": rope.head_dim},
+    ),
+    "proportional read as partial": (
+        lambda rope: rope.method == "proportional",
+        lambda rope: {"method": "default", "width": 2 * rope.options["turning"]},
+    ),
+    "no scaling": (
+        lambda rope: rope.method in ("yarn", "llama3", "longrope"),
+        lambda rope: {"method": "default"},
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", WRONG)
+def test_the_faults_of_the_world_are_noticed(fault):
+    """In every class where they could be made."""
+    concerns, change = WRONG[fault]
+    met = 0
+    for case in CASES.values():
+        for kind in case["frequencies"]:
+            rope = rope_of(case, kind)
+            if concerns(rope):
+                met += 1
+                assert not within(case, kind, replace(rope, **change(rope)))
+    assert met >= 3
+
+
+def as_version_4(config):
+    """A flat configuration as it was written before ``rope_parameters``."""
+    old = dict(config)
+    given = dict(old.pop("rope_parameters"))
+    for name in ("rope_theta", "partial_rotary_factor"):
+        if name in given:
+            old[name] = given.pop(name)
+    if given.get("rope_type") in (None, "default"):
+        given.pop("rope_type", None)
+    elif "rope_type" in given:
+        given["type"] = given.pop("rope_type")
+    return {**old, "rope_scaling": given or None}
+
+
+def test_both_versions_say_the_same():
+    compared = 0
+    for case in CASES.values():
+        given = case["config"].get("rope_parameters")
+        inside = any(name.endswith("_config") for name in case["config"])
+        if not given or inside or any(isinstance(v, dict) for v in given.values()):
+            continue
+        if "axial" in given.values() or "rotary_dim" in case["config"]:
+            continue
+        compared += 1
+        old = read_rope(as_version_4(case["config"]))
+        assert old.spelling == "transformers 4"
+        new = read_rope(case["config"])
+        assert new.kinds.keys() == old.kinds.keys()
+        for one, other in zip(new.kinds.values(), old.kinds.values(), strict=True):
+            if one is None:
+                assert other is None
+            else:
+                np.testing.assert_array_equal(one.frequencies(), other.frequencies())
+                assert one.amplitude == other.amplitude
+    assert compared > 100
+
+
+def test_a_version_that_keeps_two_bases_at_the_top():
+    gemma = {
+        **{"head_dim": 256, "rope_theta": 1e6, "rope_local_base_freq": 1e4},
+        "rope_scaling": {"rope_type": "linear", "factor": 8.0},
+        "layer_types": ["sliding_attention"] * 5 + ["full_attention"],
+    }
+    read = read_rope(gemma)
+    near, far = read.kinds["sliding_attention"], read.kinds["full_attention"]
+    assert (near.base, near.method) == (1e4, "default")
+    assert (far.base, far.method, far.options["factor"]) == (1e6, "linear", 8.0)
+    assert read.layers.count("sliding_attention") == 5
+
+
+def test_layers_without_rotation():
+    """By a list of switches, by bases of 0, and by parameters that are null."""
+    switched = read_rope({**LLAMA, "rope_theta": 1e4, "no_rope_layers": [1, 1, 1, 0]})
+    assert switched.layers == ("all", "all", "all", "none")
+    assert switched.kinds["none"] is None
+    based = read_rope({**LLAMA, "rope_theta": 1e4, "layer_rope_theta": [1e4, 0]})
+    assert based.layers == ("all", "none")
+    types = ["sliding_attention", "full_attention"]
+    nested = {"sliding_attention": {"rope_theta": 1e4}, "full_attention": None}
+    nulled = read_rope({**LLAMA, "layer_types": types, "rope_parameters": nested})
+    assert nulled.kinds["full_attention"] is None
+    assert nulled.kinds["sliding_attention"].base == 1e4
+
+
+def only(config):
+    """The rotation of a configuration that has one."""
+    (rope,) = read_rope(config).kinds.values()
+    return rope
+
+
+def layout_of(config):
+    """That of all rotations of a configuration."""
+    (layout,) = {rope.layout for rope in read_rope(config).kinds.values()}
+    return layout
+
+
+def test_a_family_that_rotates_need_not_say_so():
+    """The first Llamas have no rope_theta, and GPT-J has its base in its code."""
+    rope = only(LLAMA)
+    assert (rope.base, rope.width, rope.head_dim) == (1e4, 128, 128)
+    assert read_rope(LLAMA).warnings == []
+    gptj = {"model_type": "gptj", "n_embd": 4096, "n_head": 16, "rotary_dim": 64}
+    rope = only(gptj)
+    assert (rope.base, rope.width, rope.head_dim) == (1e4, 64, 256)
+    assert rope.layout == "interleaved"
+    sizes = {"hidden_size": 768, "num_attention_heads": 12}
+    assert only({"model_type": "roformer", **sizes}).layout == "interleaved"
+    with pytest.raises(ConfigError, match="nothing in this configuration"):
+        read_rope({"model_type": "bert", **sizes})
+
+
+@pytest.mark.parametrize(
+    ("layout", "families"),
+    [
+        ("half", "llama qwen2 gemma3_text gpt_neox phi3 gpt_oss mistral nanochat"),
+        ("interleaved", "gptj glm4 cohere ernie4_5 llama4_text openai_privacy_filter"),
+        ("interleaved", "deepseek_v3 mistral4 glm4_moe_lite youtu axk1"),
+        ("half", "qwen2_vl qwen2_5_vl"),
+        ("", "mine"),
+    ],
+)
+def test_layouts_that_a_family_fixes(layout, families):
+    """Or its configuration decides, ``rope_interleave``, or nothing does."""
+    for family in families.split():
+        config = {"model_type": family, "head_dim": 64, "rope_theta": 1e4}
+        assert layout_of(config) == layout, family
+        for said, other in ((True, "interleaved"), (False, "half")):
+            assert layout_of({**config, "rope_interleave": said}) == other
+
+
+WIDTH = {"hidden_size": 3584, "num_attention_heads": 28}
+LINEAR = {"rope_scaling": {"rope_type": "linear", "factor": 8.0}}
+GEMMA = {"model_type": "gemma3_text", "num_hidden_layers": 7, "sliding_window": 1024}
+FILLED = {
+    # What is published, and what AutoConfig of transformers 5.23.0 makes of it: bases,
+    # where the base of layers with a window is another, features of a head, and which
+    # layers those are.
+    "Gemma 3, 4B": (
+        {
+            **{"model_type": "gemma3", "vision_config": {"model_type": "siglip"}},
+            "text_config": {**GEMMA, **LINEAR, "hidden_size": 2560},
+        },
+        (1e6, 1e4, 256, "sssssfs"),
+    ),
+    "Gemma 3, a text of no type": (
+        {"model_type": "gemma3", "text_config": {**GEMMA, "model_type": None}},
+        (1e6, 1e4, 256, "sssssfs"),
+    ),
+    "Gemma 3, one base said": (
+        {**GEMMA, "rope_theta": 5e5, "sliding_window_pattern": 3},
+        (5e5, 1e4, 256, "ssfssfs"),
+    ),
+    "Gemma 3n": (
+        {"model_type": "gemma3n", "text_config": {**GEMMA, "model_type": None}},
+        (1e6, 1e4, 256, "ssssfss"),
+    ),
+    "ModernBERT": ({"model_type": "modernbert", **WIDTH}, (1.6e5, 1e4, 128, "")),
+    "Gemma": ({"model_type": "gemma", **WIDTH}, (1e4, None, 256, "")),
+    "Gemma, by its width": (
+        {"model_type": "gemma", **WIDTH, "head_dim": None},
+        (1e4, None, 128, ""),
+    ),
+    "Cohere 2": (
+        {**GEMMA, **WIDTH, "model_type": "cohere2"},
+        (None, 1e4, 128, "sssfsss"),
+    ),
+    "Qwen2-VL": ({"model_type": "qwen2_vl", **WIDTH}, (1e6, None, 128, "")),
+    "Qwen2.5-VL, with eyes of its own type": (
+        {
+            **{"model_type": "qwen2_5_vl", **WIDTH},
+            "vision_config": {"model_type": "qwen2_5_vl", "hidden_size": 1280},
+        },
+        (1e6, None, 128, ""),
+    ),
+    "Qwen3-VL": (
+        {"model_type": "qwen3_vl", "text_config": WIDTH},
+        (5e5, None, 128, ""),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FILLED)
+def test_what_a_class_fills_in(name):
+    config, (base, local, head_dim, layers) = FILLED[name]
+    reading = read_rope(config)
+    ropes = {kind.split(": ")[-1]: rope for kind, rope in reading.kinds.items()}
+    far, near = next(iter(ropes.values())), None
+    if "sliding_attention" in ropes:
+        far, near = ropes["full_attention"], ropes["sliding_attention"]
+    assert (far and far.base, near and near.base) == (base, local)
+    assert {rope.head_dim for rope in ropes.values() if rope} == {head_dim}
+    assert "".join(kind.split(": ")[-1][0] for kind in reading.layers) == layers
+    assert reading.warnings == []
+    if far and near:
+        assert near.method == "default"
+
+
+@pytest.mark.parametrize("family", ["gpt_oss", "gemma4_text", "ministral3"])
+def test_what_a_class_fills_in_and_is_not_known_is_a_warning(family):
+    """YaRN, or other parameters for layers with windows; silent where they are said."""
+    left_out = {**WIDTH, "model_type": family}
+    for config in (left_out, {"model_type": "gemma4", "text_config": left_out}):
+        (warning,) = read_rope(config).warnings
+        assert "this family's class has more than a base" in str(warning)
+    said = {"rope_parameters": {"rope_type": "default", "rope_theta": 1e4}}
+    assert read_rope(left_out | said).warnings == []
+
+
+def test_two_bases_that_are_said_are_no_contradiction():
+    """Gemma-3-1B's fields, as they are published."""
+    said = {"rope_theta": 1000000, "rope_local_base_freq": 10000, "rope_scaling": None}
+    reading = read_rope({**GEMMA, "head_dim": 256, **said})
+    assert reading.warnings == []
+    bases = {kind: rope.base for kind, rope in reading.kinds.items()}
+    assert bases == {"full_attention": 1e6, "sliding_attention": 1e4}
+    (warning,) = read_rope(
+        {**GEMMA, **said, "rope_scaling": {"rope_theta": 5e5}}
+    ).warnings
+    assert warning.startswith("rope_theta is 1000000, that of rope_parameters 500000.0")
+
+
+def test_families_whose_full_attention_stands_still():
+    """With a window; in a list, and as it was spelled before there was one."""
+    sizes = {"hidden_size": 4096, "num_attention_heads": 32, "num_hidden_layers": 8}
+    kinds = [*["sliding_attention"] * 3, "full_attention"] * 2
+    old = {**sizes, "rope_theta": 5e4, "sliding_window": 4096}
+    for family in "cohere2", "exaone4", "exaone_moe", "kolibri1", "flint":
+        for more in ({"layer_types": kinds}, {"sliding_window_pattern": 4}):
+            read = read_rope({**old, "model_type": family, **more})
+            assert read.kinds["full_attention"] is None
+            assert read.kinds["sliding_attention"].base == 5e4
+            assert list(read.layers) == kinds
+    spelled = {**old, "model_type": "exaone4", "sliding_window_pattern": "LLLG"}
+    assert list(read_rope(spelled).layers) == kinds
+    every = only({**spelled, "sliding_window": None})
+    assert every.base == 5e4
+
+
+def test_a_window_that_comes_again_and_again():
+    gemma = {
+        **{"model_type": "gemma3_text", "head_dim": 256, "rope_theta": 1e6},
+        **{"rope_local_base_freq": 1e4, "num_hidden_layers": 26},
+        **{"sliding_window": 1024, "sliding_window_pattern": 6},
+    }
+    read = read_rope(gemma)
+    assert read.layers.count("full_attention") == 4 and len(read.layers) == 26
+    assert read.layers[5] == "full_attention"
+    with pytest.raises(ConfigError, match="sliding_window_pattern must be a number"):
+        read_rope({**gemma, "sliding_window_pattern": "LLX"})
+
+
+def test_what_says_that_positions_come_in_otherwise():
+    esm = {"model_type": "esm", "head_dim": 64, "rope_theta": 1e4}
+    for config in (
+        {**esm, "position_embedding_type": "absolute"},
+        {**LLAMA, "model_type": "falcon", "alibi": True},
+        {**LLAMA, "model_type": "granitemoehybrid", "position_embedding_type": "nope"},
+    ):
+        read = read_rope(config)
+        assert read.kinds == {"all": None} and read.warnings == []
+        assert any("nothing rotates" in str(remark) for remark in read.remarks)
+    assert only({**esm, "position_embedding_type": "rotary"}).base == 1e4
+    assert only({**LLAMA, "model_type": "falcon", "alibi": False}).base == 1e4
+
+
+def test_parts_that_are_named_by_their_side():
+    part = {"model_type": "t5_gemma_module", "head_dim": 256, "rope_theta": 1e4}
+    read = read_rope({"model_type": "t5gemma", "encoder": part, "decoder": part})
+    assert [*read.kinds] == ["encoder", "decoder"]
+    with pytest.raises(ConfigError, match=r"several parts \(encoder, decoder\)"):
+        write_rope(read, "transformers 5")
+
+
+def test_a_base_beside_parts_is_no_part_s():
+    """As in BLT, whose own configuration has no heads."""
+    read = read_rope({"rope_theta": 5e5, "encoder_config": LLAMA_31})
+    assert [*read.kinds] == ["encoder_config"]
+    (warning,) = read.warnings
+    assert warning.startswith("what stands beside the parts")
+
+
+@pytest.mark.parametrize("family", ["dinov3_vit", "sapiens2", "llama4_vision_model"])
+def test_axes_that_a_family_fixes(family):
+    rope = only({"model_type": family, "head_dim": 64, "rope_theta": 100.0})
+    assert (rope.order, rope.sections) == ("separate", (16, 16))
+    omega = 100.0 ** (-np.arange(16) / 16)
+    np.testing.assert_allclose(rope.frequencies(), np.tile(omega, 2), rtol=1e-14)
+
+
+def test_llama_3_1_by_the_numbers_that_meta_computes():
+    """Pairs of more than 4 turns in 8192 stay, of less than 1 are 8 times slower."""
+    rope = read_rope(LLAMA_31).kinds["all"]
+    plain = 500000.0 ** (-np.arange(64) / 64)
+    turns = 8192 * plain / (2 * np.pi)
+    ratio = rope.frequencies() / plain
+    np.testing.assert_allclose(ratio[turns > 4], 1, rtol=1e-15)
+    np.testing.assert_allclose(ratio[turns < 1], 1 / 8, rtol=1e-15)
+    assert rope.trained == 8192 and rope.longest == 131072
+    np.testing.assert_allclose(rope.turns(), 8192 * rope.frequencies() / (2 * np.pi))
+
+
+def test_frequencies_that_follow_the_length():
+    dynamic = {**LLAMA, "rope_scaling": {"type": "dynamic", "factor": 2.0}}
+    rope = read_rope({**dynamic, "rope_theta": 1e4}).kinds["all"]
+    assert rope.follows_length and rope.trained == 131072
+    short, long = rope.frequencies(100), rope.frequencies(4 * 131072)
+    np.testing.assert_array_equal(short, rope.frequencies())
+    assert long[0] == short[0] and long[-1] < short[-1] / 2
+
+
+def test_an_object_of_transformers_is_read_by_its_dictionary():
+    class Config:
+        def to_dict(self):
+            return LLAMA_31
+
+    assert str(read_rope(Config())) == str(read_rope(LLAMA_31))
+
+
+def test_temperatures():
+    """Llama 4's in layers without rotation, Mistral's in all; as the chapter has it."""
+    llama = read_rope(CASES["llama4.Llama4TextRotaryEmbedding"]["config"])
+    mistral = read_rope(CASES["ministral3.Ministral3RotaryEmbedding"]["config"])
+    said = [vars(reading.temperature) for reading in (llama, mistral)]
+    layers = [keywords.pop("layers") for keywords in said]
+    assert layers == ["none", "all"] and llama.layers.count("none") == 12
+    for keywords, position, expected in (
+        (said[0], 8190, 1.0),
+        (said[0], 8191, 1 + 0.1 * math.log(2)),
+        (said[1], 16383, 1.0),
+        (said[1], 16384, 1 + 0.1 * math.log(2)),
+    ):
+        (found,) = log_n_temperature(np.array([position]), **keywords)
+        assert math.isclose(found, expected, rel_tol=1e-15)
+    assert read_rope(LLAMA_31).temperature is None
+
+
+# --- Other spellings
+
+LLAMA_3_META = {"dim": 4096, "n_heads": 32, "n_layers": 32, "rope_theta": 500000.0}
+FOREIGN = {
+    "GGUF": (
+        {
+            "general.architecture": "llama",
+            "llama.embedding_length": 4096,
+            "llama.attention.head_count": 32,
+            "llama.context_length": 8192,
+            "llama.rope.freq_base": 500000.0,
+            "llama.rope.dimension_count": 128,
+        },
+        dict(LLAMA, rope_theta=5e5),
+    ),
+    "GGUF, YaRN": (
+        {
+            "general.architecture": "qwen2",
+            "qwen2.embedding_length": 4096,
+            "qwen2.attention.head_count": 32,
+            "qwen2.rope.freq_base": 1e6,
+            "qwen2.rope.scaling.type": "yarn",
+            "qwen2.rope.scaling.factor": 4.0,
+            "qwen2.rope.scaling.original_context_length": 32768,
+        },
+        dict(LLAMA, rope_theta=1e6)
+        | {
+            "rope_scaling": {
+                **{"type": "yarn", "factor": 4.0},
+                "original_max_position_embeddings": 32768,
+            }
+        },
+    ),
+    "GGUF, an amplitude undone": (
+        {
+            **{"general.architecture": "x", "x.attention.key_length": 128},
+            **{"x.rope.freq_base": 1e4, "x.rope.scaling.type": "yarn"},
+            **{"x.rope.scaling.factor": 16.0, "x.context_length": 4096},
+            "x.rope.scaling.attn_factor": 1 / (1 + 0.1 * math.log(16)),
+        },
+        dict(LLAMA, rope_theta=1e4, max_position_embeddings=4096)
+        | {"rope_scaling": {"type": "yarn", "factor": 16.0, "attention_factor": 1.0}},
+    ),
+    "Meta's params.json": (
+        {**LLAMA_3_META, "use_scaled_rope": True},
+        LLAMA_31,
+    ),
+    "Megatron-LM": (
+        {
+            **{"hidden_size": 4096, "num_attention_heads": 32, "rotary_base": 500000},
+            **{"use_rope_scaling": True, "max_position_embeddings": 131072},
+        },
+        LLAMA_31,
+    ),
+    "Megatron-LM, a part": (
+        {
+            **{"kv_channels": 128, "rotary_percent": 0.5},
+            "rotary_seq_len_interpolation_factor": 4,
+        },
+        dict(LLAMA, rope_theta=1e4, partial_rotary_factor=0.5)
+        | {"rope_scaling": {"type": "linear", "factor": 4.0}},
+    ),
+    "GPT-NeoX": (
+        {
+            **{"pos-emb": "rotary", "rotary-pct": 0.25, "hidden-size": 4096},
+            "num-attention-heads": 32,
+        },
+        dict(LLAMA, rope_theta=1e4, partial_rotary_factor=0.25),
+    ),
+    "ChatGLM": (
+        {
+            **{"model_type": "chatglm", "kv_channels": 128, "rope_ratio": 50},
+            "seq_length": 131072,
+        },
+        dict(LLAMA, rope_theta=5e5, partial_rotary_factor=0.5),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+def test_other_spellings_say_the_same(name):
+    """As the configuration of the same rotation for transformers."""
+    foreign, same = FOREIGN[name]
+    read = read_rope(foreign)
+    assert name.startswith(read.spelling)
+    one, other = read.kinds["all"], read_rope(same).kinds["all"]
+    np.testing.assert_array_equal(one.frequencies(), other.frequencies())
+    assert math.isclose(one.amplitude, other.amplitude, rel_tol=4e-16)
+    assert one.head_dim == other.head_dim
+
+
+def test_what_other_spellings_say_of_layouts():
+    layouts = {
+        name: read_rope(c).kinds["all"].layout for name, (c, _) in FOREIGN.items()
+    }
+    assert layouts == {
+        **dict.fromkeys(("GGUF", "GGUF, YaRN", "GGUF, an amplitude undone"), ""),
+        "Meta's params.json": "interleaved",
+        **{"Megatron-LM": "half", "Megatron-LM, a part": "half"},
+        **{"GPT-NeoX": "half", "ChatGLM": "interleaved"},
+    }
+    turned = {**FOREIGN["Megatron-LM"][0], "rotary_interleaved": True}
+    assert read_rope(turned).kinds["all"].layout == "interleaved"
+
+
+def test_what_other_spellings_leave_open_is_said():
+    """A base that two generations mean differently, numbers built into code."""
+    (bare,) = read_rope({"dim": 4096, "n_heads": 32}).warnings
+    assert "Llama 1 and 2 mean 10000" in bare and "500000" in bare
+    (scaled,) = read_rope(FOREIGN["Meta's params.json"][0]).warnings
+    assert "a factor of 8" in scaled and "have 32" in scaled
+    scout = {**LLAMA_3_META, "use_scaled_rope": True, "moe_args": {"num_experts": 16}}
+    scout["nope_layer_interval"] = 4
+    read = read_rope(scout)
+    assert read.kinds["all"].options == {"factor": 16.0, "low": 1.0, "high": 1.0}
+    assert read.layers[:5] == ("all", "all", "all", "none", "all")
+    assert read.layers.count("none") == 8 and len(read.layers) == 32
+    assert any("rope_freqs" in str(r) for r in read_rope(FOREIGN["GGUF"][0]).remarks)
+    lists = {**FOREIGN["GGUF"][0], "llama.rope.scaling.type": "longrope"}
+    with pytest.raises(ConfigError, match="are the tensors rope_factors_short"):
+        read_rope(lists)
+    with pytest.raises(ConfigError, match="pos_emb is 'learned'"):
+        read_rope({"pos-emb": "learned"})
+
+
+def test_axes_of_diffusion_models():
+    """Flux: 16, 56 and 56 features of a head of 128, each axis from frequency 1."""
+    flux = {
+        **{"_class_name": "FluxTransformer2DModel", "attention_head_dim": 128},
+        "axes_dims_rope": [16, 56, 56],
+    }
+    rope = read_rope(flux).kinds["all"]
+    omega = rope.frequencies()
+    own = [1e4 ** (-np.arange(0, d, 2) / d) for d in (16, 56, 56)]
+    np.testing.assert_array_equal(omega, np.concatenate(own))
+    assert (rope.order, rope.sections) == ("separate", (8, 28, 28))
+    assert rope.layout == "interleaved" and read_rope(flux).warnings == []
+    bases = {"Flux2Transformer2DModel": 2000.0, "ZImageTransformer2DModel": 256.0}
+    for name, base in bases.items():
+        assert read_rope({**flux, "_class_name": name}).kinds["all"].base == base
+    (warning,) = read_rope({"axes_dims_rope": [16, 16]}).warnings
+    assert "no class of diffusers that is known" in warning
+    for wrong in ([15, 17], [], "16", [64, 128]):
+        with pytest.raises(ConfigError, match=r"axes_dims_rope|a head has"):
+            read_rope({**flux, "axes_dims_rope": wrong})
+
+
+TIMM = json.loads((ORACLES / "timm-tables.json").read_text("utf-8"))
+
+
+def coordinates(given):
+    """Of the patch that the tables are of, in the order of the sections."""
+    patch, grid = (list(TIMM[name]) for name in ("patch", "grid"))
+    if given.get("rope_grid_indexing") == "xy":
+        patch, grid = patch[::-1], grid[::-1]
+    if given.get("rope_type") == "dinov3":
+        middles = [(p + 0.5) / n for p, n in zip(patch, grid, strict=True)]
+        return [2 * math.pi * (2 * m - 1) for m in middles]
+    if given.get("rope_type") == "mrope":
+        return [0, *patch]
+    return [p + given.get("rope_grid_offset", 0) for p in patch]
+
+
+@pytest.mark.parametrize("number", range(len(TIMM["cases"])))
+def test_timm_computes_what_is_read(number):
+    """Sines and cosines of a patch, as its own classes lay them out."""
+    case = TIMM["cases"][number]
+    given = case["model_args"]
+    reading = read_rope(given)
+    rope = reading.kinds["all"]
+    omega, at = rope.frequencies(), coordinates(given)
+    if rope.order == "separate":
+        axis = np.repeat([0, 1], rope.sections)
+    else:
+        axis = np.arange(len(omega)) % 3
+        for k in 1, 2:
+            of = np.flatnonzero(axis == k)
+            axis[of[rope.sections[k] :]] = 0
+    angles = omega * np.array(at)[axis]
+    angles = np.tile(angles, 2) if rope.layout == "half" else np.repeat(angles, 2)
+    expected = np.concatenate((np.sin(angles), np.cos(angles)))
+    np.testing.assert_allclose(case["table"], expected, atol=4 * EPS * 2 * math.pi)
+    assert reading.spelling == "timm"
+
+
+def test_architectures_of_timm_are_known():
+    hub = {"architecture": "vit_base_patch16_rope_224", "pretrained_cfg": {}}
+    read = read_rope(hub)
+    rope = read.kinds["all"]
+    assert (rope.base, rope.head_dim, rope.layout) == (100.0, 64, "interleaved")
+    assert read.family == "vit_base_patch16_rope_224"
+    assert any("the column comes before the row" in str(r) for r in read.remarks)
+    other = read_rope({**hub, "model_args": {"rope_temperature": 50.0}})
+    assert other.kinds["all"].base == 50.0
+    dino = read_rope({**hub, "architecture": "vit_base_patch16_dinov3"})
+    assert dino.kinds["all"].layout == "half"
+    assert any("from −1 to 1" in str(remark) for remark in dino.remarks)
+
+
+TIMM_REFUSED = {
+    "vit_base_patch16_rope_mixed_224": ({}, "frequencies are weights of the model"),
+    "resnet50": ({}, "'resnet50' is no architecture of timm"),
+    "vit_base_patch16_rope_224": ({"use_rot_pos_emb": False}, "nothing rotates"),
+    "eva02_base_patch14_224": ({"rope_type": "base"}, "must be one of cat, axial"),
+    "eva02_tiny_patch14_224": ({"num_heads": 7}, "a multiple of 4 features, got 27"),
+    "a": ({"rope_temperature": 10}, "embed_dim and num_heads must be given"),
+    "vit_small_patch16_dinov3": ({"rope_temperature": 1}, "must be above 1, got 1"),
+    "vit_large_patch16_dinov3": (
+        {"rope_type": "mrope", "rope_mrope_section": [1]},
+        "be three",
+    ),
+}
+
+
+@pytest.mark.parametrize("architecture", TIMM_REFUSED)
+def test_what_timm_does_not_say_is_refused(architecture):
+    args, message = TIMM_REFUSED[architecture]
+    with pytest.raises(ConfigError, match=message):
+        read_rope({"architecture": architecture, "model_args": args})
+
+
+def test_sections_of_timm_that_do_not_tile_are_told():
+    given = {"embed_dim": 128, "num_heads": 2, "rope_type": "mrope"}
+    read = read_rope({**given, "use_rot_pos_emb": True})
+    assert read.kinds["all"].sections == (11, 11, 10)
+    (warning,) = read.warnings
+    assert "[8, 12, 12], of which [11, 11, 10] of the 32 pairs" in warning
+
+
+# --- And back
+
+
+def same_rotations(one, other):
+    """Whether two readings have the same kinds, layers and numbers."""
+    if one.kinds.keys() != other.kinds.keys():
+        return False
+    if other.layers != one.layers and {*one.layers, *other.layers} != {"all"}:
+        return False
+    for a, b in zip(one.kinds.values(), other.kinds.values(), strict=True):
+        if a is None or b is None:
+            if a is not b:
+                return False
+            continue
+        lengths = (None, 10**7)
+        same = [np.array_equal(a.frequencies(n), b.frequencies(n)) for n in lengths]
+        same.append(math.isclose(a.amplitude, b.amplitude, rel_tol=4e-16))
+        same.append(a.softmax == b.softmax)
+        told = [(r.head_dim, r.sections, r.order) for r in (a, b)]
+        if not all(same) or told[0] != told[1]:
+            return False
+    return True
+
+
+SOURCES = {
+    **{name: case["config"] for name, case in CASES.items()},
+    **{name: foreign for name, (foreign, _) in FOREIGN.items()},
+    **{f"timm {n}": case["model_args"] for n, case in enumerate(TIMM["cases"])},
+    "Flux": {
+        **{"_class_name": "FluxTransformer2DModel", "attention_head_dim": 128},
+        "axes_dims_rope": [16, 56, 56],
+    },
+    "GLM": {"model_type": "glm4", "head_dim": 128, "partial_rotary_factor": 0.5},
+}
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
+def test_what_is_written_reads_as_what_was_read(spelling):
+    written = refused = 0
+    for config in SOURCES.values():
+        reading = read_rope(config)
+        try:
+            back = json.loads(json.dumps(write_rope(reading, spelling)))
+        except ConfigError as error:
+            refused += 1
+            assert str(error)
+            continue
+        written += 1
+        again = read_rope(back)
+        assert again.spelling == spelling
+        assert same_rotations(reading, again)
+    least = {"transformers 5": 160, "transformers 4": 140, "GPT-NeoX": 70}
+    few = {"Meta's params.json": 10, "ChatGLM": 2, "diffusers": 10, "timm": 8}
+    assert written >= (least | few).get(spelling, 80)
+    assert refused
+
+
+def test_what_is_written_keeps_the_layout_or_is_refused():
+    for spelling, layout in (
+        ("GPT-NeoX", "half"),
+        ("Meta's params.json", "interleaved"),
+    ):
+        for said in "half", "interleaved":
+            reading = read_rope({**LLAMA, "rope_interleave": said == "interleaved"})
+            if said == layout:
+                back = read_rope(write_rope(reading, spelling))
+                assert back.kinds["all"].layout == layout
+            else:
+                with pytest.raises(ConfigError, match=f"has {layout} pairs"):
+                    write_rope(reading, spelling)
+
+
+LATENT = {
+    **{"model_type": "deepseek_v3", "qk_rope_head_dim": 64, "rope_theta": 1e4},
+    "max_position_embeddings": 163840,
+    "rope_scaling": {
+        **{"type": "yarn", "factor": 40, "mscale": 1.0, "mscale_all_dim": 1.0},
+        "original_max_position_embeddings": 4096,
+    },
+}
+
+
+def test_latent_attention_scales_its_softmax_besides():
+    """``yarn_apply_mscale`` of deepseek_v3 in transformers 5.23.0, and its like."""
+    reading = read_rope(LATENT)
+    assert reading.kinds["all"].amplitude == 1
+    mscale = 0.1 * 1.0 * math.log(40) + 1.0
+    assert reading.kinds["all"].softmax == pytest.approx(mscale * mscale, rel=1e-15)
+    assert "the scale of its softmax by 1.87385 besides" in str(reading.remarks[0])
+    plain = {**LATENT, "model_type": "kimi_linear"}
+    whole = {**LATENT, "qk_rope_head_dim": None, "head_dim": 64}
+    alone = {k: v for k, v in LATENT["rope_scaling"].items() if k != "mscale_all_dim"}
+    for other in plain, whole, {**LATENT, "rope_scaling": alone}:
+        assert read_rope(other).kinds["all"].softmax == 1
+    with pytest.raises(ConfigError, match="the scale of the softmax grows as well"):
+        write_rope(reading, "GGUF")
+
+
+UNWRITTEN = {
+    "GGUF": (LLAMA_31, "GGUF has no llama3 scaling"),
+    "Megatron-LM": (
+        dict(LLAMA, no_rope_layers=[1, 0], rope_theta=1e4),
+        "one rotation for all layers",
+    ),
+    "transformers 4": (
+        CASES["gemma3.Gemma3RotaryEmbedding"]["config"],
+        "no parameters for each kind of layer",
+    ),
+    "transformers 5": (
+        dict(text_config=LLAMA_31, vision_config=LLAMA_31),
+        "a model of several parts",
+    ),
+    "Klingon": (LLAMA_31, "spelling must be one of transformers 5"),
+}
+
+
+@pytest.mark.parametrize("spelling", UNWRITTEN)
+def test_what_a_spelling_cannot_say_is_refused(spelling):
+    config, message = UNWRITTEN[spelling]
+    with pytest.raises(ConfigError, match=message):
+        write_rope(read_rope(config), spelling)
+
+
+# --- What is ignored, contradictory or misread
+
+REMARKS = {
+    "no base": (dict(LLAMA, rope_parameters={"rope_type": "default"}), None),
+    "another base": (
+        dict(LLAMA, rope_theta=5e5, rope_parameters={"rope_theta": 1e4}),
+        "rope_theta is 500000.0, that of rope_parameters 10000.0",
+    ),
+    "an unknown name": (
+        dict(LLAMA, rope_theta=1e4, rope_scaling={"fator": 2.0}),
+        "rope_scaling.fator is no parameter of rotation: ignored",
+    ),
+    "two types": (
+        dict(LLAMA, rope_theta=1e4)
+        | {"rope_scaling": {"type": "dynamic", "rope_type": "linear", "factor": 2}},
+        "the first one holds",
+    ),
+    "mrope": (
+        dict(LLAMA, rope_theta=1e4)
+        | {"rope_scaling": {"type": "mrope", "mrope_section": [16, 24, 24]}},
+        "'mrope', which is none",
+    ),
+    "stale keys": (
+        dict(LLAMA, rope_theta=1e4)
+        | {"rope_scaling": {"type": "dynamic", "factor": 2}},
+        "cached keys that were rotated before are wrong",
+    ),
+    "both objects": (
+        dict(LLAMA, rope_parameters={"rope_theta": 1e4}, rope_scaling={"factor": 2.0}),
+        "are both there and differ",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REMARKS)
+def test_what_is_wrong_is_said(case):
+    config, text = REMARKS[case]
+    warnings = read_rope(config).warnings
+    if text is None:  # the family has a base of its own
+        assert warnings == []
+        config = {**config, "model_type": "of nobody"}
+        (warning,) = read_rope(config).warnings
+        assert "does not say rope_theta" in warning
+    else:
+        assert sum(text in warning for warning in warnings) == 1
+
+
+def test_what_is_right_is_not_warned_of():
+    """No warning of any class's own configuration but of what changes with length."""
+    for case in CASES.values():
+        for warning in read_rope(case["config"]).warnings:
+            expected = ("change with the length", "no parameter", "does not look at")
+            assert any(text in warning for text in expected), warning
+
+
+# --- Foreign and hostile
+
+REFUSED = {
+    "nothing": ({}, "an empty object: a whole config.json is needed"),
+    "other names": ({"a": 1, "b": 2}, "known that begins with 'a', 'b'"),
+    "no rotation": ({"model_type": "of nobody"}, "about rotation: none of rope_theta"),
+    "no widths": ({"model_type": "llama"}, r"by this configuration \(llama\): give"),
+    "no widths within": (
+        {"model_type": "llava", "text_config": {"model_type": "llama"}},
+        r"^the width of heads is left to the class by text_config \(llama\): give the "
+        r"configuration that transformers completed, AutoConfig.from_pretrained\(",
+    ),
+    **{
+        name: (
+            {"model_type": name, "hidden_size": 512, "num_attention_heads": 8},
+            f"nor is the code of {name} in transformers: its positions come in other",
+        )
+        for name in ("bert", "bloom", "t5", "gpt2")
+    },
+    "a list": ([1], "a configuration is a path"),
+    "no sizes": ({"rope_theta": 1e4}, "head_dim is needed"),
+    "a base of text": (dict(LLAMA, rope_theta="big"), "must be a number, got 'big'"),
+    "a base of NaN": (dict(LLAMA, rope_theta=math.nan), "finite and above 0, got nan"),
+    "a base of 1": (dict(LLAMA, rope_theta=1), "must be above 1, got 1"),
+    "true heads": (
+        dict(LLAMA, rope_theta=1e4, num_attention_heads=True),
+        "num_attention_heads must be a number, got True",
+    ),
+    "half a head": (
+        dict(LLAMA, rope_theta=1e4, head_dim=64.5),
+        "head_dim must be a whole number",
+    ),
+    "an unknown type": (
+        dict(LLAMA, rope_scaling={"type": "spiral"}),
+        "rope_type must be one of default, linear",
+    ),
+    "a type that is a list": (
+        dict(LLAMA, rope_scaling={"type": ["yarn"]}),
+        "must be one of default",
+    ),
+    "parameters that are a list": (
+        dict(LLAMA, rope_parameters=[1]),
+        "rope_parameters must be an object, got",
+    ),
+    "no factor": (dict(LLAMA, rope_scaling={"type": "linear"}), "linear needs factor"),
+    "a list too short": (
+        dict(LLAMA)
+        | {
+            "rope_scaling": {
+                **{"type": "longrope", "short_factor": [1.0], "long_factor": [1.0]},
+                "original_max_position_embeddings": 4096,
+            }
+        },
+        "must be 64 numbers, one for each pair, got 1",
+    ),
+    "sections too many": (
+        dict(LLAMA, rope_scaling={"type": "mrope", "mrope_section": [16, 24, 25]}),
+        "must add up to the 64 pairs that turn, got",
+    ),
+    "turned about": (
+        dict(LLAMA)
+        | {"rope_scaling": {"type": "llama3", **SCALED, "high_freq_factor": 0.5}},
+        "high_freq_factor 0.5 is below low_freq_factor 1",
+    ),
+    "a share of nothing": (
+        dict(LLAMA, rope_theta=1e4, partial_rotary_factor=0.01),
+        "of 128 features of a head 1 turn, no pair",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_says_nothing_is_refused_with_its_place(case):
+    config, message = REFUSED[case]
+    with pytest.raises(ConfigError, match=message):
+        read = read_rope(config)
+        for rope in read.kinds.values():
+            rope.frequencies()
+
+
+JUNK = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**70), 2**70)
+    | st.floats()
+    | st.text(max_size=6)
+    | st.sampled_from(
+        ["yarn", "default", "longrope", "full_attention", "llama", "1e4"]
+    ),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(st.text(max_size=4), inner, max_size=4)
+    ),
+    max_leaves=6,
+)
+NAMES = sorted(
+    {name for case in CASES.values() for name in case["config"]}
+    & {
+        *("rope_theta", "rope_parameters", "rope_scaling", "head_dim", "hidden_size"),
+        *("num_attention_heads", "layer_types", "max_position_embeddings"),
+        *("partial_rotary_factor", "model_type", "per_layer_config", "text_config"),
+        *("original_max_position_embeddings", "no_rope_layers", "qk_rope_head_dim"),
+    }
+)
+INNER = [
+    *("rope_type", "type", "rope_theta", "factor", "short_factor", "long_factor"),
+    *("mrope_section", "truncate", "mscale", "mscale_all_dim", "alpha", "beta_fast"),
+    *("low_freq_factor", "high_freq_factor", "full_attention", "attention_factor"),
+    *("original_max_position_embeddings", "partial_rotary_factor"),
+]
+
+
+WINDOWS = {"model_type": "exaone4", "sliding_window": 8, "sliding_window_pattern": 4}
+PLAIN = {
+    **{name: foreign for name, (foreign, _) in FOREIGN.items()},
+    "timm": {
+        **{"architecture": "vit_base_patch16_rope_224", "rope_type": "mrope"},
+        **{"model_args": {"embed_dim": 64}, "num_heads": 2, "rope_temperature": 9.0},
+        **{"rope_mrope_section": [1, 2, 3], "rope_grid_offset": 1},
+    },
+    "windows": {**LLAMA, **WINDOWS, "num_hidden_layers": 8, "rope_theta": 1e4},
+    "others": {
+        **{"encoder": LLAMA, "decoder": LLAMA_31, "rope_theta": 1.0},
+        **{"model_type": "esm", "position_embedding_type": "rotary", "alibi": False},
+    },
+}
+
+
+@settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    st.sampled_from(sorted(CASES)),
+    st.dictionaries(st.sampled_from(NAMES), JUNK, max_size=3),
+    st.dictionaries(st.sampled_from(INNER), JUNK, max_size=3),
+)
+def test_whatever_it_is_it_is_read_or_refused(name, top, inner):
+    """Of real configurations with junk in them: finite frequencies, or ConfigError."""
+    config = {**CASES[name]["config"], **top}
+    if isinstance(config.get("rope_parameters"), dict):
+        config["rope_parameters"] = {**config["rope_parameters"], **inner}
+    try:
+        said = as_json(read_rope(config))
+    except ConfigError as error:
+        assert str(error)
+        return
+    for rope in said["kinds"].values():
+        if rope is not None:
+            assert np.isfinite(rope["frequencies"]).all()
+            assert math.isfinite(rope["amplitude"]) and rope["amplitude"] > 0
+
+
+@settings(max_examples=200, suppress_health_check=[HealthCheck.too_slow])
+@given(st.data(), st.sampled_from(sorted(PLAIN)))
+def test_other_spellings_are_read_or_refused(data, name):
+    """With junk in the place of any of their values."""
+    config = PLAIN[name]
+    changed = data.draw(st.dictionaries(st.sampled_from(sorted(config)), JUNK))
+    try:
+        said = as_json(read_rope({**config, **changed}))
+    except ConfigError as error:
+        assert str(error)
+        return
+    for rope in said["kinds"].values():
+        assert rope is None or np.isfinite(rope["frequencies"]).all()
+
+
+# --- The command
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write(text, name="config.json"):
+        path = tmp_path / name
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+        return str(path)
+
+    return write
+
+
+def test_the_command_prints_a_table(write, capsys):
+    path = write(json.dumps(LLAMA_31))
+    assert main([path]) == 0
+    printed = capsys.readouterr().out
+    assert "Rotations of llama, spelled as transformers 4" in printed
+    assert "llama3" in printed and "500,000" in printed
+    assert main([str(Path(path).parent)]) == 0
+    assert capsys.readouterr().out == printed
+
+
+def test_the_command_speaks_to_machines(write, capsys):
+    assert main([write(json.dumps(LLAMA_31)), "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    rope = read_rope(LLAMA_31).kinds["all"]
+    assert said["kinds"]["all"]["frequencies"] == rope.frequencies().tolist()
+
+
+def test_the_command_warns_and_says_so(write, capsys):
+    config, text = REMARKS["another base"]
+    assert main([write(json.dumps(config))]) == 1
+    assert f"warning: {text}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "is no JSON"),
+        ("{", "is no JSON"),
+        (b"\xff\xfe\x00", "is no JSON: it is not text"),
+        (b"GGUF\x03\0\0\0" + b"\xff" * 2**24, "a .gguf file itself is not read"),
+        ("{}", "an empty object"),
+        ("[" * 10**5, "is no JSON"),
+        ("3", "a configuration is a path"),
+        ('{"rope_theta": NaN, "head_dim": 64}', "finite and above 0"),
+        ('{"rope_theta": 1e999, "head_dim": 64}', "finite and above 0"),
+        (b"{" + b" " * 2**24 + b"}", "a configuration has less"),
+        ('{"rope_theta": 1e4, "head_dim": 2147483648}', "wider than that of any model"),
+        ('{"rope_theta": 1e4, "head_dim": 8, "rotary_dim": 1e9}', "wider than that"),
+        ('{"rope_theta": 1e4, "head_dim": 8, "rotary_pct": 1e300}', "wider than that"),
+        (
+            '{"head_dim": 64, "rotary_dim": 32, "rope_parameters": {"rope_theta": 1e4, '
+            '"partial_rotary_factor": NaN}}',
+            "partial_rotary_factor must be finite",
+        ),
+        (
+            '{"head_dim": 2147483648, "rope_parameters": {"rope_theta": 1e4, '
+            '"rope_type": "proportional", "partial_rotary_factor": 1.7e308}}',
+            "wider than that",
+        ),
+        (
+            '{"rope_theta": 1e308, "head_dim": 64, "rope_scaling": {"type": "linear", '
+            '"factor": 1e-310}}',
+            "out of reach",
+        ),
+    ],
+)
+def test_the_command_refuses_without_a_traceback(write, capsys, text, message):
+    assert main([write(text)]) == 2
+    said = capsys.readouterr()
+    assert message in said.err and said.err.count("\n") == 1 and said.out == ""
+    assert said.err.count("config.json: ") == 1  # the file's name, once
+
+
+def test_the_command_prints_no_orders_to_a_terminal(write):
+    """Names with escapes, and halves of characters, which no stream takes."""
+    name = "\x1b[31m\ud800"
+    config = {"head_dim": 8, "model_type": name, "rope_scaling": {name: 1}}
+    path = write(json.dumps(config | {"rope_theta": 1e4}))
+    done = subprocess.run(
+        [sys.executable, "-m", "posedu.tools", path], capture_output=True
+    )
+    assert done.returncode == 1 and done.stderr == b""
+    assert rb"\x1b[31m\ud800" in done.stdout and b"\x1b" not in done.stdout
+
+
+def test_a_name_that_stands_twice_is_told(write, capsys):
+    text = '{"head_dim": 64, "rope_theta": 1e4, "rope_theta": 5e5}'
+    assert main([write(text)]) == 1
+    said = capsys.readouterr().out
+    assert "'rope_theta' stands twice: the last one holds" in said
+    assert "500,000" in said
+    assert main([write(b"\xef\xbb\xbf" + json.dumps(LLAMA_31).encode())]) == 0
+
+
+def test_the_command_says_that_there_is_no_file(tmp_path, capsys):
+    for path, missing in (
+        (tmp_path / "nothing.json", "nothing.json"),
+        (tmp_path, "config.json"),
+    ):
+        assert main([str(path)]) == 2
+        said = capsys.readouterr().err
+        assert said == f"{tmp_path / missing}: there is no such file\n"

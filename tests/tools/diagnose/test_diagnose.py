@@ -1,0 +1,594 @@
+"""Models that are broken by hand, each by one fault, and what a diagnosis says."""
+
+import json
+
+import numpy as np
+import pytest
+import torch.nn.functional as F
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import torch
+from posedu.tools.diagnose import Refused, diagnose, small
+from posedu.tools.diagnose.__main__ import main
+from posedu.tools.diagnose.report import as_json, bases, series
+from support.tiny_models import CONFIG, Attention, Configuration, Tiny, names
+from torch import nn
+
+
+class Counting(nn.Module):
+    """The same without an argument for positions."""
+
+    def __init__(self, **options):
+        super().__init__()
+        self.inner = Tiny(**options)
+
+    def forward(self, input_ids):
+        return self.inner(input_ids).logits
+
+
+def test_a_part_of_the_head_is_read_as_partial_and_as_proportional():
+    """Of one set of frequencies the base is 1000 or a million; halves tell which."""
+    parts = {"partial": {"width": 16, "base": 1e3}, "proportional": {"still": 8}}
+    for name, own in parts.items():
+        for layout in "half", "interleaved":
+            model = Tiny(**{"base": 1e6, "layout": layout} | own)
+            turning = diagnose(model, behavior=False).layers[0].query
+            assert turning.width == 16
+            read = bases(turning)
+            assert {**read} == pytest.approx(
+                {"partial": 1e3, "proportional": 1e6}
+                if layout == "interleaved"
+                else {name: {"partial": 1e3, "proportional": 1e6}[name]},
+                rel=1e-3,
+            )
+            text = str(diagnose(model, behavior=False))
+            assert all(
+                f"{b:,.0f}, {n}" in text
+                for n, b in {"partial": 1e3, "proportional": 1e6}.items()
+                if n in read
+            )
+
+
+def test_a_proportional_head_of_another_base_is_told_that_base():
+    config = CONFIG | {
+        "rope_parameters": {
+            "rope_type": "proportional",
+            "partial_rotary_factor": 0.5,
+            "rope_theta": 1e6,
+        }
+    }
+    config.pop("rope_theta")
+    right = diagnose(Tiny(base=1e6, still=8), config=config, behavior=False)
+    assert right.ok, right
+    [fault] = diagnose(Tiny(base=1e4, still=8), config=config, behavior=False).faults
+    assert fault.name == "base" and "base 10,000" in fault.text, fault
+
+
+@pytest.mark.parametrize("product", [False, True])
+@pytest.mark.parametrize("layout", ["half", "interleaved"])
+@pytest.mark.parametrize("width", [32, 16])
+def test_what_turns_is_measured(layout, width, product):
+    model = Tiny(base=10_000.0, layout=layout, width=width, product=product)
+    found = diagnose(model)
+    for layer in found.layers:
+        for side in (layer.query, layer.key):
+            assert (side.layout, side.width, side.unexplained) == (layout, width, 0)
+            omega = 1e4 ** (-np.arange(0, width, 2) / width)
+            assert np.abs(side.frequencies / omega - 1).max() < 1e-4
+            assert np.abs(side.frequencies - omega).max() < 4e-7
+            assert side.amplitude == pytest.approx(1, abs=1e-6)
+    base, fastest = series(found.layers[0].query)
+    assert base == pytest.approx(1e4, rel=1e-4) and fastest == pytest.approx(1)
+    assert found.ok and {t.name: t.ok for t in found.trials} == {
+        "elsewhere": True,
+        "padded": True,
+        "padded and counted": True,
+        "cached": True,
+        "packed": False,
+    }
+    assert [f.name for f in found.findings] == ["packed"]
+
+
+def test_a_model_that_is_as_its_configuration_says():
+    found = diagnose(Tiny(config=CONFIG))
+    assert found.ok, str(found)
+    assert [layer.name for layer in found.layers] == ["layers.0", "layers.1"]
+    assert "0–31: 32" in str(found) and "500,000" in str(found).replace(
+        "5e+05", "500,000"
+    )
+
+
+UNREAD = {"model_type": "mine", "rope_theta": 500_000.0}
+"""What is missing is the width of a head."""
+
+
+def test_a_configuration_that_cannot_be_read_is_no_agreement():
+    found = diagnose(Tiny(config=UNREAD), behavior=False)
+    assert not found.ok and not found.faults
+    why = "its configuration could not be read: head_dim is needed"
+    assert f"not compared: {why}" in str(found)
+    assert as_json(found)["uncompared"].startswith(why)
+
+
+def test_a_model_without_a_configuration_is_said_to_have_none():
+    found = diagnose(Tiny(), behavior=False)
+    assert found.ok and found.said() == ["not compared: the model has no configuration"]
+    assert "not compared" not in str(diagnose(Tiny(), config=CONFIG))
+
+
+BROKEN = {
+    "layout": (dict(layout="interleaved"), "layout"),
+    "base lost": (dict(base=10_000.0), "base"),
+    "table cast": (dict(cast="table"), "coarse table"),
+    "positions cast": (dict(cast="positions"), "positions"),
+    "frequencies cast": (dict(cast="frequencies"), "coarse frequencies"),
+    "amplitude": (dict(amplitude=1.2), "amplitude"),
+    "queries alone": (dict(keys=False), "one side"),
+    "width": (dict(width=16), "width"),
+    "slower": (dict(doubled=0.25), "base"),
+    "cache one off": (dict(slipped=1), "cache"),
+    "no rotation": (dict(rotates=False), "no rotation"),
+    "one layer": (dict(layers=[{}, {"base": 1e4}]), "base"),
+}
+
+
+@pytest.mark.parametrize("broken", BROKEN)
+def test_a_fault_is_named(broken):
+    options, name = BROKEN[broken]
+    found = diagnose(Tiny(config=CONFIG, **options))
+    assert name in names(found), str(found)
+    assert all(f.mend for f in found.faults)
+
+
+def test_the_words_say_what_was_found_and_what_is_expected():
+    said = str(diagnose(Tiny(config=CONFIG, base=10_000.0), behavior=False))
+    assert "those of base 10,000, and the configuration says 500,000" in said
+    said = str(diagnose(Tiny(config=CONFIG, cast="positions"), behavior=False))
+    assert "rounded to bfloat16: 4093 is taken for 4096" in said
+    said = str(diagnose(Tiny(config=CONFIG, layers=[{}, {"base": 1e4}])))
+    assert "layers.1: the frequencies" in said and "layers.0:" not in said
+
+
+def test_garbage_in_a_buffer():
+    model = Tiny(config=CONFIG)
+    for layer in model.layers:
+        layer.omega.copy_(torch.tensor(np.random.default_rng(0).uniform(0, 1, 16)))
+    assert {"frequencies", "unfilled buffer"} <= {*names(diagnose(model))}
+    model.layers[0].omega[3] = torch.nan
+    found = names(diagnose(model, behavior=False))
+    assert {"not finite", "unfilled buffer"} <= {*found}
+    for layer in model.layers:
+        layer.omega.zero_()
+    assert {"no rotation", "unfilled buffer"} <= {*names(diagnose(model))}
+    kept = Tiny(config=CONFIG)
+    for layer in kept.layers:  # weights may be what they like
+        layer.register_buffer("learned", torch.tensor([3.0, -1.0] * 8))
+    assert diagnose(kept).ok
+
+
+def test_scaling_that_is_not_done():
+    scaling = {"rope_type": "linear", "factor": 4.0}
+    config = CONFIG | {"rope_scaling": scaling}
+    assert names(diagnose(Tiny(config=config))) == ["method"]
+    assert diagnose(Tiny(config=config, doubled=0.25)).ok
+
+
+def test_layers_of_one_part_are_not_taken_for_those_of_another():
+    """A composite of LFM3: layers of pictures are listed, those of texts measured."""
+    text = CONFIG | {
+        "rope_theta": None,
+        "layer_types": ["full_attention", "full_attention"],
+        "rope_parameters": {"full_attention": {"rope_theta": 5e5}},
+    }
+    picture = CONFIG | {"rope_theta": 1e4}
+    both = {"model_type": "mine", "vision_config": picture, "text_config": text}
+    assert diagnose(Tiny(config=both)).ok
+    assert names(diagnose(Tiny(config=both, base=2e4))) == ["base"]
+
+
+def test_the_scale_of_scores_may_be_in_both_sides():
+    assert diagnose(Tiny(config=CONFIG, amplitude=32**-0.25)).ok
+    said = diagnose(Tiny(config=CONFIG, amplitude=32**-0.5))
+    assert names(said) == ["amplitude"]
+
+
+def test_a_layer_that_should_stand_still():
+    config = CONFIG | {"no_rope_layers": [1, 0]}
+    assert names(diagnose(Tiny(config=config))) == ["rotation"]
+    still = [{}, {"rotates": False}]
+    assert diagnose(Tiny(config=config, layers=still)).ok
+
+
+def test_notes_are_no_faults():
+    found = diagnose(Tiny(sense=-1, permuted=True, layout="interleaved"))
+    assert found.ok
+    assert {"clockwise", "permuted"} <= {f.name for f in found.findings}
+    assert found.layers[0].query.layout == "interleaved"  # as the weights have it
+
+
+def test_one_fault_is_told_once():
+    found = diagnose(Tiny(config=CONFIG, cast="frequencies"), behavior=False)
+    assert names(found) == ["coarse frequencies"]
+
+
+def test_angles_that_belong_to_no_frequency():
+    """Lengths are right, so cosines and sines are not what is rounded."""
+
+    def also(y, positions):
+        half = positions[:, None, :, None].float() ** 2
+        a, b = y.chunk(2, -1)
+        return torch.cat(
+            [a * half.cos() - b * half.sin(), a * half.sin() + b * half.cos()], -1
+        )
+
+    assert "angles" in names(diagnose(changed(also), behavior=False))
+
+
+def test_what_is_normalized_after_it_turned():
+    """As in Llama 4, where a module of its own sets the length of queries and keys."""
+
+    class Unit(nn.Module):
+        def forward(self, x):
+            return x / x.square().mean(-1, keepdim=True).sqrt()
+
+    class Normed(Attention):
+        def __init__(self):
+            super().__init__()
+            self.unit = Unit()
+
+        def turn(self, x, positions):
+            return self.unit(super().turn(x, positions))
+
+    model = Tiny(config=CONFIG)
+    for n in range(2):
+        model.layers[n] = Normed()
+    found = diagnose(model)
+    assert found.ok, str(found)
+    assert found.layers[0].query.width == 32
+
+
+def test_coarse_features_do_not_make_two_sides_of_one():
+    """Whether a slow pair turns at all cannot be told in bfloat16."""
+    torch.manual_seed(0)
+    model = Tiny(layers=[{}, {}], base=500_000.0).to(torch.bfloat16)
+    for layer in model.layers:
+        layer.omega = 5e5 ** (-torch.arange(0, 32, 2).float() / 32)
+    for seed in range(3):
+        torch.manual_seed(seed)
+        for layer in model.layers:
+            nn.init.normal_(layer.project.weight, std=0.125)
+        assert "one side" not in names(diagnose(model, behavior=False))
+
+
+class Other(Attention):
+    """Turned otherwise by what ``change`` does to the turned features."""
+
+    def __init__(self, change, **options):
+        super().__init__(**options)
+        self.change = change
+
+    def turn(self, x, positions):
+        return self.change(super().turn(x, positions), positions)
+
+
+def changed(change, config=None):
+    model = Tiny(config=config)
+    for n in range(2):
+        model.layers[n] = Other(change)
+    return model
+
+
+def test_what_is_no_rotation_of_pairs_is_not_called_one():
+    def mixed(y, positions):
+        y = y.clone()
+        third = y[..., :1] * positions[:, None, :, None].float().cos()
+        y[..., 5:6] += third
+        return y
+
+    found = diagnose(changed(mixed), behavior=False)
+    assert found.layers[0].query.unexplained >= 1
+    assert "unexplained" in [f.name for f in found.findings]
+
+
+def test_what_grows_with_the_position_does_not_turn():
+    """The temperature of layers without rotation, as Beam's."""
+
+    def hotter(y, positions):
+        return y * (1 + positions[:, None, :, None].float() / 64).log1p()
+
+    model = changed(hotter, config=CONFIG | {"no_rope_layers": [1, 0]})
+    model.layers[0] = Attention()
+    model.layers[1].rotates = False
+    found = diagnose(model)
+    assert found.layers[1].query.width == found.layers[1].query.unexplained == 0
+    assert found.ok, str(found)
+
+
+def test_one_side_in_another_order():
+    calls = []
+
+    def every_other(y, positions):
+        calls.append(1)
+        return y.flip(-1) if len(calls) % 2 else y
+
+    assert "permuted" in names(diagnose(changed(every_other), behavior=False))
+
+
+def test_what_is_beyond_the_length_of_training_is_left_out():
+    """As frequencies that follow the length: others from 512 on."""
+
+    def later(y, positions):
+        far = (positions[:, None, :, None] >= 512).float()
+        return y * (1 - far) + y.roll(1, -1) * far
+
+    config = CONFIG | {"max_position_embeddings": 512}
+    assert diagnose(changed(later, config), behavior=False).ok
+    said = diagnose(changed(later, CONFIG), behavior=False)
+    assert names(said) == ["no pairs"]
+
+
+def test_positions_that_are_added():
+    found = diagnose(Tiny(added=True, rotates=False), positions=(0, 1, 2, 8, 33))
+    assert found.ok
+    assert {"absolute", "elsewhere", "padding"} <= {f.name for f in found.findings}
+    turned = diagnose(Tiny(added=True), positions=(0, 1, 2, 8, 33))
+    assert turned.layers[0].query.layout == "half"
+    assert turned.layers[0].query.frequencies[0] == pytest.approx(1, abs=1e-5)
+
+
+def test_a_model_that_counts_by_itself():
+    found = diagnose(Counting(base=10_000.0, layout="interleaved"))
+    assert found.layers[1].query.layout == "interleaved"
+    assert series(found.layers[0].query)[0] == pytest.approx(1e4, rel=1e-3)
+    assert "its forward has no position_ids" in str(found)
+
+
+@settings(max_examples=20, deadline=None, derandomize=True)
+@given(
+    base=st.floats(100, 1e7),
+    layout=st.sampled_from(["half", "interleaved"]),
+    width=st.sampled_from([8, 12, 24, 32]),
+    sense=st.sampled_from([1, -1]),
+    amplitude=st.floats(0.5, 2),
+)
+def test_any_rotation_is_found_again(base, layout, width, sense, amplitude):
+    own = dict(base=base, layout=layout, width=width, sense=sense, amplitude=amplitude)
+    found = diagnose(Tiny(layers=[{}], **own), behavior=False).layers[0]
+    omega = base ** (-np.arange(0, width, 2) / width)
+    assert found.query.layout == layout and found.query.width == width
+    assert np.abs(sense * found.query.frequencies - omega).max() < 1e-6
+    assert found.key.amplitude == pytest.approx(amplitude, rel=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
+def test_in_other_dtypes(dtype):
+    model = Tiny(layers=[{}], base=10_000.0).to(dtype)
+    model.layers[0].omega = model.layers[0].omega.float()
+    diagnosis = diagnose(model, behavior=False)
+    found = diagnosis.layers[0].query
+    assert diagnosis.ok, str(diagnosis)
+    assert found.layout == "half"
+    omega = 1e4 ** (-np.arange(0, 32, 2) / 32)
+    visible = np.abs(found.frequencies) > found.spread
+    assert visible.sum() >= 8
+    assert np.abs(found.frequencies - omega[: len(visible)]).max() < 4e-3
+
+
+class Upcast(Tiny):
+    """Logits of float32, as many a model returns, of features of 16 bits."""
+
+    def forward(self, input_ids, attention_mask=None, position_ids=None, **more):
+        found = super().forward(input_ids, attention_mask, position_ids, **more)
+        found["logits"] = found.logits.float()
+        return found
+
+
+@pytest.mark.parametrize("made", [Tiny, Upcast])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_outputs_of_16_bits_tell_nothing(dtype, made):
+    """A bound of 4096 roundoffs would pass whatever comes out."""
+    model = made().to(dtype)
+    for layer in model.layers:
+        layer.omega = 5e5 ** (-torch.arange(0, 32, 2).float() / 32)
+    found = diagnose(model)
+    assert found.ok and "note (16 bits): all layers" in str(found)
+    packed = next(trial for trial in found.trials if trial.name == "packed")
+    assert packed.ok is None and "give the model in float32" in packed.why
+    assert {trial.ok for trial in found.trials} == {None}
+    assert diagnose(model.float()).trials[-1].ok is False  # packed
+
+
+def test_a_cast_of_the_model_that_casts_its_frequencies():
+    said = diagnose(Tiny().bfloat16(), behavior=False)
+    assert names(said) == ["coarse buffer", "coarse buffer"]
+    assert "layers.0.omega is of bfloat16" in str(said)
+
+
+def test_dropout_is_no_fault_of_positions():
+    """A model that was just made is in training mode."""
+
+    class Dropping(Tiny):
+        def forward(self, input_ids, attention_mask=None, position_ids=None, **more):
+            found = super().forward(input_ids, attention_mask, position_ids, **more)
+            found["logits"] = F.dropout(found.logits, 0.5, self.training)
+            return found
+
+    model = Dropping(config=CONFIG).train()
+    found = diagnose(model)
+    assert found.ok and model.training, str(found)
+
+
+def test_the_model_is_left_as_it_was():
+    model = Tiny().train()
+    model.layers[1].eval()
+    before = {k: v.clone() for k, v in model.state_dict().items()}
+    diagnose(model)
+    assert model.training and not model.layers[1].training
+    assert all(torch.equal(v, before[k]) for k, v in model.state_dict().items())
+    assert not model._forward_hooks and not model.layers[0]._forward_pre_hooks
+
+
+class Deaf(nn.Module):
+    """Nothing to see."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed = nn.Embedding(97, 8)
+
+    def forward(self, input_ids):
+        return self.embed(input_ids)
+
+
+def test_what_cannot_be_diagnosed_says_why():
+    with pytest.raises(Refused, match="no attention was seen"):
+        diagnose(Deaf())
+    with pytest.raises(Refused, match=r"no nn\.Embedding"):
+        diagnose(nn.Linear(3, 3))
+    with pytest.raises(ValueError, match="rise from 0 and 1"):
+        diagnose(Tiny(), positions=(0, 2, 1))
+
+    class Failing(Tiny):
+        def forward(self, input_ids, position_ids):
+            raise RuntimeError("no such thing")
+
+    with pytest.raises(Refused, match="does not run: no such thing"):
+        diagnose(Failing())
+
+
+def test_inputs_of_ones_own():
+    class Named(Tiny):
+        def forward(self, words, where):
+            return super().forward(words, position_ids=where)
+
+    found = diagnose(Named(), inputs=lambda tokens, at: {"words": tokens, "where": at})
+    assert found.layers[0].query.layout == "half"
+
+
+def test_inputs_of_a_model_without_tokens():
+    """What they are is for whoever gives inputs to say."""
+
+    class Features(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = Attention()
+
+        def forward(self, x, at):
+            return self.layer(x, at, None, None)[0]
+
+    table = torch.randn(256, 64)
+
+    def inputs(tokens, at):
+        return {"x": table[tokens], "at": at}
+
+    found = diagnose(Features(), inputs=inputs)
+    assert {trial.ok for trial in found.trials} == {None}  # it wants positions
+    assert found.layers[0].query.layout == "half"
+    with pytest.raises(Refused, match=r"no nn\.Embedding"):
+        diagnose(Features())
+
+
+def test_outputs_that_cannot_be_compared():
+    class Pooled(Tiny):
+        def forward(self, input_ids, attention_mask=None, position_ids=None):
+            found = super().forward(input_ids, attention_mask, position_ids)
+            return found.logits[:, -(input_ids.shape[1] // 2) :]
+
+    told = {t.name: t for t in diagnose(Pooled(config=CONFIG)).trials}
+    assert told["elsewhere"].ok
+    assert told["padded"].ok is None and "cannot be compared" in told["padded"].why
+
+
+def right():
+    return Tiny(config=CONFIG)
+
+
+def wrong():
+    return Tiny(config=CONFIG, layout="interleaved")
+
+
+def unread():
+    return Tiny(config=UNREAD)
+
+
+def nothing():
+    return 3
+
+
+def raising():
+    raise RuntimeError("two\nlines")
+
+
+def leaving():
+    raise SystemExit(3)
+
+
+def test_at_the_command_line(capsys):
+    here = "tests.test_diagnose"
+    assert main([f"{here}:right"]) == 0
+    assert "Rotations of Tiny, measured" in capsys.readouterr().out
+    assert main([f"{here}:wrong"]) == 1
+    assert "fault (layout)" in capsys.readouterr().out
+    assert main([f"{here}:wrong", "--json"]) == 1
+    assert json.loads(capsys.readouterr().out)["layers"][0]["layout"] == "interleaved"
+    assert main([f"{here}:unread"]) == 2
+    assert "not compared: its configuration" in capsys.readouterr().out
+    for target, why in (
+        ("mm", "mm: neither a file or folder nor package.module:function"),
+        ("/nonexist", "neither a file or folder nor package.module:function"),
+        (f"{here}:nothing", "must return a torch.nn.Module"),
+        (f"{here}:missing", "missing"),
+        ("no_such_module:make", "no_such_module"),
+        (f"{here}:raising", "RuntimeError: two lines"),
+        (f"{here}:leaving", "SystemExit: 3"),
+        (":", "Empty module name"),
+    ):
+        assert main([target]) == 2
+        said = capsys.readouterr().err
+        assert why in said and said.count("\n") == 1
+
+
+def test_json_holds_all_of_it():
+    found = diagnose(Tiny(config=CONFIG))
+    said = json.loads(json.dumps(as_json(found)))
+    assert len(said["layers"][0]["frequencies"]) == 16
+    assert {t["name"] for t in said["trials"]} == {t.name for t in found.trials}
+
+
+def test_a_small_model_is_of_float32_whatever_the_file_says():
+    part = Configuration(dtype="float16", torch_dtype=torch.float16)
+    less = small(Configuration(dtype=torch.bfloat16, part=part))
+    assert less.dtype == less.part.dtype == less.part.torch_dtype == torch.float32
+    assert part.dtype == "float16"
+    assert small(Configuration(dtype=None)).dtype is None
+
+
+def test_a_small_model_turns_its_heads_as_the_large_one():
+    large = Configuration(
+        hidden_size=4096,
+        num_attention_heads=32,
+        num_key_value_heads=8,
+        head_dim=None,
+        num_hidden_layers=32,
+        layer_types=["sliding_attention"] * 31 + ["full_attention"],
+        vocab_size=128_000,
+        pad_token_id=127_999,
+        rope_theta=5e5,
+        initializer_range=0.02,
+        sections=[16, 24, 24],
+        part=Configuration(n_embd=64, n_head=2, n_layer=8),
+    )
+    less = small(large)
+    assert (less.num_attention_heads, less.num_key_value_heads) == (4, 1)
+    assert (less.hidden_size, less.head_dim) == (512, 128)
+    assert less.num_hidden_layers == len(less.layer_types) == 4
+    assert less.pad_token_id < less.vocab_size == 512
+    assert (less.rope_theta, less.sections) == (5e5, [16, 24, 24])
+    assert (less.part.n_embd, less.part.n_head, less.part.n_layer) == (64, 2, 4)
+    assert less.initializer_range == pytest.approx(512**-0.5)
+    assert large.hidden_size == 4096 and large.part.n_layer == 8
+    large.layer_types[5] = "full_attention"
+    assert set(small(large).layer_types) == {"sliding_attention", "full_attention"}
+    assert small(large).num_hidden_layers == 6
+    every = small(large, layers=None)
+    assert every.num_hidden_layers == len(every.layer_types) == 32

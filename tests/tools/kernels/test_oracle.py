@@ -1,0 +1,573 @@
+"""Cases that no wrong kernel passes, and verdicts that name the fault."""
+
+import json
+from dataclasses import replace
+from functools import cache, partial
+
+import numpy as np
+import pytest
+
+import torch
+from posedu.catalog import CATALOG
+from posedu.crosscheck.common import parameters_of, rounded
+from posedu.numpy.attention import attend
+from posedu.numpy.bias import alibi
+from posedu.numpy.rotary import rope
+from posedu.tools.kernels import check as package
+from posedu.tools.kernels import oracle
+from posedu.tools.kernels.check import check
+from posedu.tools.kernels.mutants import Reference, mutants
+from posedu.tools.kernels.oracle import KINDS, OracleError, Solution, cases, save
+from posedu.torch import RoPE
+from support import ROOT
+
+pytestmark = pytest.mark.usefixtures("unchecked")
+HALF = dict(layout="half")
+FEATURES = [n for n, e in CATALOG.items() if e.kind == "features"]
+EVERY = ("sinusoidal", "rope", "axial", "m-rope")  # of the others, one of each name
+FEW = ("sign", "off by one", "axis order", "nothing", "amplitude")
+INSIDE = ("alibi", "t5")
+SAME = ({"turns", "unit"}, {"nothing", "bias"}, {"members", "first"})
+NUMBERS = {"base": 500.0, "amplitude": 0.5, "scale of angles": 0.75}
+MADE = package._cases
+_cases = cache(lambda name, d, options: MADE(name, d, dict(options)))
+
+
+@pytest.fixture
+def remembered(monkeypatch):
+    """Cases are made once for many kernels."""
+    monkeypatch.setattr(
+        package, "_cases", lambda name, d, options: _cases(name, d, (*options.items(),))
+    )
+
+
+def options_of(name, number=0):
+    return dict(CATALOG[name].variants[number].keywords)
+
+
+def solved(reference, x, positions, parameters):
+    """What a reference makes of rows of their own, or of heads of their own."""
+    at = np.asarray(reference.see(positions, x.shape))
+    lead = at.ndim - 1 - (positions.ndim == 3)
+    out = np.empty_like(x)
+    for row in np.ndindex(at.shape[:lead]):
+        out[row] = reference.implementation(
+            x[row], at[row], **reference.options, **parameters
+        )
+    return out
+
+
+def kernel_of(name, options, change=lambda reference: reference):
+    """A kernel in NumPy that computes a reference, changed."""
+    implementation = CATALOG[name].implementation("numpy")
+    if CATALOG[name].kind == "features":
+        return lambda x, at, **parameters: solved(
+            change(Reference(implementation, options)), x, at, parameters
+        ).astype(x.dtype)
+
+    def attention(q, k, v, positions, causal, **parameters):
+        own = (
+            {"heads": q.shape[1]}
+            if "heads" in CATALOG[name].implementation_sizes
+            else {}
+        )
+        reference = change(Reference(implementation, {**options, **own}))
+        at = reference.see(positions, q.shape)
+        hooks = reference.implementation(**reference.options, **parameters)
+        return np.stack(
+            [
+                attend(q[n], k[n], v[n], hooks, positions=at[n], causal=causal)
+                for n in range(len(q))
+            ]
+        )
+
+    return attention
+
+
+@pytest.mark.parametrize("name", FEATURES)
+def test_each_mutant_is_refused_and_named(name, remembered):
+    """Of the first variant in full, so that no other may be meant."""
+    options = options_of(name)
+    shared = dict(CATALOG[name].variants[0].options)
+    case = cases(name, **options)[0]
+    named, given = [], {"tensors": "numpy", "dtypes": ["float64"], **options}
+    table = mutants(case)
+    if name not in EVERY:
+        table = {mutant.name: mutant for mutant in table}.values()
+    if CATALOG[name].learned and CATALOG[name].axes:  # exponentials of each
+        table = [mutant for mutant in table if mutant.name in FEW]
+        given["d"] = 8
+    for mutant in table:
+        change = mutant.change
+        if mutant.start:
+            number = NUMBERS[mutant.name]
+
+            def change(r, change=change, number=number):
+                return change(r, number)
+
+        verdict = check(kernel_of(name, shared, change), name, **given)
+        if verdict.faults in (("raises",), ("not finite",)):
+            continue  # no table has such a row
+        if verdict.ok:  # the rows of a table are few, and bfloat16 counts so far
+            assert "tokens" in CATALOG[name].sizes
+            assert mutant.name in ("beyond", "precision of positions")
+            continue
+        same = (
+            verdict.faults == (mutant.name,) or {*verdict.faults, mutant.name} in SAME
+        )
+        assert same, (mutant.says, verdict.says)
+        assert verdict.places
+        named.append(mutant.name)
+    assert len(named) >= 3
+
+
+@pytest.mark.parametrize("name", INSIDE)
+def test_each_mutant_of_a_bias_is_refused_and_named(name, remembered, monkeypatch):
+    where = ("consecutive", "rows, the first padded")
+    few = {n: replace(oracle._SHAPES[n], slopes="none") for n in where}
+    monkeypatch.setattr(oracle, "_SHAPES", few)
+    options = options_of(name)
+    case = cases(name, **options)[0]
+    named = set()
+    given = {"tensors": "numpy", "dtypes": ["float64"], **options}
+    shared = dict(CATALOG[name].variants[0].options)
+    for mutant in mutants(case):
+        if mutant.start or (mutant.name in named and mutant.name != "scale"):
+            continue
+        verdict = check(kernel_of(name, shared, mutant.change), name, **given)
+        if verdict.ok or verdict.faults == ("raises",):
+            continue
+        same = (
+            verdict.faults == (mutant.name,) or {*verdict.faults, mutant.name} in SAME
+        )
+        assert same, (mutant.says, verdict.says)
+        named.add(mutant.name)
+    assert named >= {"bias", "heads", "scale", "sign"}
+
+
+@pytest.mark.parametrize("name", [*FEATURES, "alibi"])
+def test_the_right_implementation_passes_in_every_dtype(name, remembered):
+    """Our own module, which takes all three."""
+    encoding = CATALOG[name]
+    number = 1 if name == "alibi" else 0  # both sides
+    variant = encoding.variants[number]
+    if name == "alibi":
+        kernel = kernel_of(name, dict(variant.options))
+        verdict = check(kernel, name, tensors="numpy", **variant.keywords)
+        assert verdict.ok, str(verdict)
+        assert verdict.dtypes == ("float64", "float32")
+        return
+
+    def kernel(x, positions, **parameters):
+        for sizes in ((), ("heads",)):
+            made = replace(variant, sizes=sizes)
+            own = encoding.make(made, d=x.shape[-1], heads=x.shape[1] if sizes else 1)
+            tensors = parameters_of(own)
+            if all(tensors[n].shape == p.shape for n, p in parameters.items()):
+                break
+        own = own.to(torch.promote_types(x.dtype, torch.float32))
+        with torch.no_grad():
+            for n, p in parameters.items():
+                parameters_of(own)[n].copy_(p)
+        return own(x, positions)
+
+    verdict = check(kernel, name, **variant.keywords)
+    assert verdict.ok, str(verdict)
+    assert verdict.dtypes == ("float64", "float32", "bfloat16")
+    assert "gradients" in verdict.says
+
+
+def test_the_cases_are_what_kernels_get_wrong():
+    by_id = {
+        case.id.removeprefix("layout=half, "): case for case in cases("rope", **HALF)
+    }
+    assert {str(c) for c in by_id.values()} == {f"layout=half, {n}" for n in by_id}
+    assert by_id["position 10^6"].positions.max() > 10**6
+    assert by_id["12 heads"].inputs["x"].shape[1] == 12
+    assert by_id["3 key heads for 12"].inputs["x"].shape[1] == 3
+    assert len(by_id["rows, the first padded"].positions) == 3
+    packed = by_id["packed"].positions
+    assert (np.diff(packed) < 0).any()
+    assert by_id["after a prefix of 37"].positions.min() == 37
+    for case in by_id.values():
+        x = case.inputs["x"]
+        assert (rounded(x, torch.bfloat16) == x).all()
+    grids = [c for c in cases("axial", order="alternating") if "grid" in c.id]
+    rows, columns = grids[0].positions[0].max(0)
+    assert rows != columns and not grids[0].positions[0, :2].any()
+    grouped = [c for c in cases("alibi", sides="causal") if "12 heads" in c.id]
+    assert (
+        grouped[0].inputs["q"].shape[1] == 12 and grouped[0].inputs["k"].shape[1] == 3
+    )
+    assert grouped[0].causal
+
+
+def test_gradients_are_those_of_the_torch_implementation():
+    """The reference's matrix, transposed, and autograd, which knows nothing of it."""
+    for case in cases("rope", **HALF):
+        x = torch.tensor(case.inputs["x"], requires_grad=True)
+        out = RoPE(x.shape[-1], layout="half")(x, torch.tensor(case.positions))
+        (gradient,) = torch.autograd.grad(out, x, torch.tensor(case.upstream))
+        off = np.abs(gradient.numpy() - case.gradients["x"])
+        assert isinstance(case.solution, Solution)
+        assert (off <= case.solution.gradient_bound(torch.float64)).all()
+
+
+def turned(x, positions, *, base=10000.0, sign=1, angles=torch.float64):
+    """RoPE in halves, as most libraries write it."""
+    d = x.shape[-1]
+    omega = base ** (-torch.arange(0, d, 2, dtype=angles) / d)
+    angle = sign * positions[:, None, :, None].to(angles) * omega
+    cos, sin = (torch.cat((t, t), -1).to(x.dtype) for t in (angle.cos(), angle.sin()))
+    other = torch.cat((-x[..., d // 2 :], x[..., : d // 2]), -1)
+    return x * cos + other * sin
+
+
+def test_faults_in_pairs_and_rounded_angles_are_named(remembered):
+    verdict = check(partial(turned, sign=-1, base=5e5), **HALF, dtypes=["float64"])
+    assert verdict.faults == ("sign", "base")
+    assert "500,000" in verdict.says
+    coarse = partial(turned, angles=torch.float32)
+    verdict = check(coarse, **HALF)
+    assert verdict.faults == ("precision",) and "float32" in verdict.says
+    allowed = check(coarse, **HALF, angles="float32")
+    assert allowed.ok and any("bfloat16" in text for text in allowed.remarks)
+    both = check(partial(coarse, sign=-1), **HALF, dtypes=["float32"])
+    assert both.faults == ("sign", "precision")
+
+    def rounds(x, at):
+        return turned(x, at.to(x.dtype))
+
+    verdict = check(rounds, **HALF)
+    assert verdict.faults == ("precision of positions",)
+
+
+def test_what_computes_in_float32_with_exact_angles_is_right_and_said_to(remembered):
+    def narrow(x, positions):
+        return turned(x.float(), positions).to(x.dtype)
+
+    verdict = check(narrow, **HALF, dtypes=["float64"])
+    assert verdict.ok and any("computes in float32" in t for t in verdict.remarks)
+
+
+def test_a_variant_that_a_kernel_refuses_is_not_the_one():
+    def shared(x, positions, frequencies):
+        if frequencies.ndim == 3:
+            raise ValueError("one for all heads")
+        module = CATALOG["mixed"].implementation("torch")(
+            x.shape[-1], layout="interleaved"
+        )
+        module = module.to(torch.promote_types(x.dtype, torch.float32))
+        with torch.no_grad():
+            module.frequencies.copy_(frequencies)
+        return module(x, positions)
+
+    assert check(shared, "mixed", layout="interleaved", dtypes=["float64"]).ok
+
+
+def test_given_frequencies_and_an_amplitude_are_held_and_their_loss_named():
+    slow = tuple(float(w) for w in 10000.0 ** (-np.arange(8) / 8) / 4)
+    options = dict(layout="half", frequencies=slow, amplitude=1.5)
+    given = dict(d=16, dtypes=["float64"], **options)
+
+    def right(x, at):
+        return RoPE(x.shape[-1], **options)(x, at)
+
+    assert check(right, **given).ok
+
+    def plain(x, at):
+        return right(x, at) / 1.5
+
+    verdict = check(plain, **given)
+    assert verdict.faults == ("amplitude",) and "1, not 1.5" in verdict.says
+
+    def unscaled(x, at):
+        return 1.5 * turned(x, at)
+
+    assert check(unscaled, **given).faults in (("frequencies",), ("scale of angles",))
+
+
+def test_the_table_of_published_kernels_says_what_it_was_made_of():
+    """`python tests/oracles/kernels.py` makes it; its libraries are not installed."""
+    path = ROOT / "book/data/kernels.json"
+    table = json.loads(path.read_text("utf-8"))
+    assert {row["library"] for row in table["kernels"]} < {*table["versions"]}
+    by_name = {row["function"]: row for row in table["kernels"]}
+    assert len(by_name) == len(table["kernels"]) >= 19
+    wrong = {n for n, row in by_name.items() if not row["right_with_float32_angles"]}
+    assert wrong == {"deepseek_v3", "rotate_queries_or_keys"}
+    assert by_name["deepseek_v3"]["faults_with_float32_angles"] == ["order of output"]
+    assert not by_name["FluxPosEmbed"]["faults"]
+    assert by_name["llama"]["faults"] == ["precision"]
+
+
+def test_what_was_not_said_is_found_and_told(remembered):
+    verdict = check(turned, "rope", angles="float64")
+    assert verdict.ok and verdict.options["layout"] == "half"
+    assert any("layout='half'" in text for text in verdict.remarks)
+
+
+def test_what_nothing_explains_is_placed(remembered):
+    def odd(x, positions, table):
+        y = x + table[positions].to(x.dtype)
+        y[..., 5] += (positions == 3).to(y.dtype)
+        return y
+
+    verdict = check(odd, "learned", beyond="raise", dtypes=["float64"])
+    assert verdict.faults == ("unknown",)
+    assert "position 3, features 5" in verdict.places[0]
+    assert "position 3" in str(verdict)
+
+
+def test_a_wrong_gradient_is_named(remembered):
+    class Forward(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, at):
+            ctx.save_for_backward(at)
+            return turned(x, at)
+
+        @staticmethod
+        def backward(ctx, gradient):
+            return turned(gradient, *ctx.saved_tensors), None  # turned on, not back
+
+    verdict = check(Forward.apply, **HALF, dtypes=["float64"])
+    assert verdict.faults == ("gradient",) and "negative" in verdict.says
+
+    def nothing(x, at):
+        return turned(x.detach(), at) + 0 * x
+
+    verdict = check(nothing, **HALF, dtypes=["float64"])
+    assert verdict.faults == ("gradient",) and "it is 0" in verdict.says
+    verdict = check(lambda x, at: turned(x.detach(), at), **HALF)
+    assert verdict.ok and any("no gradient" in text for text in verdict.remarks)
+
+
+def raising(x, positions):
+    raise RuntimeError("no\nsuch kernel")
+
+
+def changing(x, positions):
+    x.mul_(2)
+    return x
+
+
+HOSTILE = {
+    "raises": raising,
+    "in place": changing,
+    "type": lambda x, at: None,
+    "shape": lambda x, at: x[..., :1],
+    "not finite": lambda x, at: x * float("nan"),
+    "dtype": lambda x, at: x.to(torch.int64),
+}
+
+
+@pytest.mark.parametrize("fault", HOSTILE)
+def test_hostile_kernels_are_wrong_and_no_error_of_ours(fault, remembered):
+    verdict = check(HOSTILE[fault], **HALF)
+    assert verdict.faults == (fault,) and not verdict.ok
+    assert "\n" not in verdict.says and "layout=half" in verdict.says
+
+
+def lines(q, k, v, positions, causal, bias=-1.0, by_positions=False):
+    """ALiBi with geometric slopes, as one would write it."""
+    n, heads = q.shape[2], torch.arange(q.shape[1]).to(q)
+    k, v = (t.repeat_interleave(q.shape[1] // k.shape[1], 1) for t in (k, v))
+    m = 2.0 ** (-8 * (heads + 1) / len(heads))[:, None, None]
+    at = positions if by_positions else torch.arange(n).expand(positions.shape)
+    far = (positions[:, None, :, None] - positions[:, None, None, :]).abs()
+    scores = q @ k.mT / q.shape[-1] ** 0.5 + bias * m * far
+    if causal:
+        later = at[:, None, :, None] < at[:, None, None, :]
+        scores = scores.masked_fill(later, -torch.inf)
+    return scores.softmax(-1) @ v
+
+
+ALIBI = dict(slopes="geometric", dtypes=["float64"])
+
+
+def test_a_causal_mask_by_positions_is_named(remembered):
+    """It shows what comes later in a packed row; a row of one text does not tell."""
+    wrong = partial(lines, by_positions=True)
+    verdict = check(wrong, "alibi", sides="causal", **ALIBI)
+    assert verdict.faults == ("mask",) and "in the row" in verdict.says
+    assert all("packed" in p or "padded" in p for p in verdict.places)
+
+
+def one_sided(q, k, v, positions, causal, sign):
+    """The two halves of the heads look to one side each."""
+    half = q.shape[1] // 2
+    k, v = (t.repeat_interleave(q.shape[1] // k.shape[1], 1) for t in (k, v))
+    m = 2.0 ** (-8 * (torch.arange(half).to(q) + 1) / half)
+    m = torch.cat((m, m))[:, None, None]
+    far = (positions[:, None, :, None] - positions[:, None, None, :]).expand(
+        -1, 2 * half, -1, -1
+    )
+    scores = q @ k.mT / q.shape[-1] ** 0.5 + sign * m * far.abs()
+    hidden = torch.cat((far[:, :half] < 0, far[:, half:] > 0), 1)
+    scores = scores.masked_fill(hidden, -torch.inf)
+    if causal:
+        scores = scores.masked_fill(
+            torch.ones(q.shape[2:3] * 2).triu(1) > 0, -torch.inf
+        )
+    return scores.softmax(-1) @ v
+
+
+@pytest.mark.parametrize("sign, fault", [(-1, ()), (1, ("sign",)), (0, ("bias",))])
+def test_faults_of_a_bias_that_hides_keys_are_named(sign, fault, remembered):
+    """Minus infinity is no number to be multiplied."""
+    verdict = check(partial(one_sided, sign=sign), "alibi", sides="one-sided", **ALIBI)
+    assert verdict.faults == fault, str(verdict)
+
+
+@pytest.mark.filterwarnings("error")
+def test_what_nothing_explains_is_said_without_a_warning(remembered):
+    """Of trials of wrong references, some of which divide 0 by 0."""
+    odd = partial(lines, bias=-1.7, by_positions=True)
+    verdict = check(lambda *a, **own: odd(*a, **own) ** 3, "alibi", **ALIBI)
+    assert verdict.faults == ("unknown",)
+
+
+def of_llama(q, k, cos, sin):
+    return q * cos, k * sin
+
+
+class Layer(torch.nn.Module):
+    def forward(self, x):
+        return x
+
+
+@pytest.mark.parametrize(
+    "kernel, name, call",
+    [
+        (of_llama, "rope", "kernel(x, positions)"),
+        (Layer(), "rope", "kernel(x, positions)"),
+        (lambda x: x, "mixed", "kernel(x, positions, frequencies=…)"),
+        (lambda q, k, v, at: q, "alibi", "kernel(q, k, v, positions, causal=…)"),
+    ],
+)
+def test_a_kernel_that_is_called_otherwise_is_told_how(kernel, name, call, remembered):
+    verdict = check(kernel, name, dtypes=["float64"])
+    assert verdict.faults == ("raises",) and verdict.says.endswith(call)
+
+
+@pytest.mark.parametrize("kernel", [lambda x, at: x + None, partial(int, 1)])
+def test_other_errors_of_type_say_nothing_of_the_call(kernel, remembered):
+    verdict = check(kernel, **HALF)
+    assert verdict.faults == ("raises",) and "it is called as" not in verdict.says
+
+
+def test_a_kernel_may_take_one_dtype_alone(remembered):
+    def single(x, positions):
+        if x.dtype != torch.float32:
+            raise TypeError("float32 alone")
+        return turned(x, positions)
+
+    verdict = check(single, **HALF)
+    assert verdict.ok and verdict.dtypes == ("float32",)
+    assert sum("is refused" in text for text in verdict.remarks) == 2
+    asked = check(single, **HALF, dtypes=["float64"])
+    assert asked.faults == ("raises",)
+
+
+@pytest.mark.parametrize(
+    "call, says",
+    [
+        (lambda: cases("ropes"), "no encoding 'ropes'"),
+        (lambda: cases(["rope"]), "no encoding"),
+        (lambda: cases("tape"), "layer to layer"),
+        (lambda: cases("cape"), "draws positions"),
+        (lambda: cases("rope", theta=1.0), "it has amplitude, base"),
+        (lambda: cases("rope", layout="halves"), "halves"),
+        (lambda: cases("rope", d=7), "7"),
+        (lambda: cases("rope", d=10**8), "at most 1024"),
+        (lambda: check(turned, "rope", layout="halves"), "halves"),
+        (lambda: check(None), "a function"),
+        (lambda: check(turned, tensors="jax"), "tensors"),
+        (lambda: check(turned, dtypes=["float8"]), "float8"),
+        (lambda: check(turned, tensors="numpy", dtypes=["bfloat16"]), "no bfloat16"),
+        (lambda: check(turned, angles="exact"), "exact"),
+        (lambda: save("rope", "rope.txt"), ".npz"),
+        (lambda: oracle.parsed(["half"]), "NAME=VALUE"),
+    ],
+)
+def test_bad_input_is_refused_in_words(call, says):
+    with pytest.raises(OracleError, match=says):
+        call()
+
+
+def test_kinds_that_serve_are_those_of_the_catalog():
+    assert {*KINDS} < {encoding.kind for encoding in CATALOG.values()}
+
+
+@pytest.mark.parametrize("name", ["axial", "kerple-log"])
+def test_the_file_is_read_with_numpy_alone(name, tmp_path, remembered):
+    options = options_of(name)
+    made = save(name, tmp_path / "cases.npz", **options)
+    with np.load(tmp_path / "cases.npz", allow_pickle=False) as file:
+        readme = json.loads(str(file["README"]))
+        arrays = {key: file[key] for key in file.files}
+    assert [case["id"] for case in readme["cases"]] == [case.id for case in made]
+    stems = {key.replace("NNN.", "") for key in readme["keys"]}
+    kinds = {stem.rpartition(".")[0] or stem for stem in stems}
+    for number, case in enumerate(made):
+        own = {k[4:]: a for k, a in arrays.items() if k.startswith(f"{number:03}.")}
+        assert {k.split(".")[0] for k in own} <= {k.split(".")[0] for k in kinds}
+        assert (own["expected"] == case.expected).all()
+        assert (own["bound.bfloat16"] == case.bound("bfloat16")).all()
+        for label, x in case.inputs.items():
+            assert (own[f"input.{label}"] == x).all()
+            assert (own[f"gradient.{label}"] == case.gradients[label]).all()
+        if "slope" in own:
+            slope = sum(
+                (own[f"direction.{n}"] * own[f"gradient.{n}"]).sum()
+                for n in case.inputs
+            )
+            assert abs(slope - own["slope"]) <= own["slope_bound.float64"]
+    assert [*tmp_path.iterdir()] == [tmp_path / "cases.npz"]
+
+
+def test_command_lines(tmp_path, capsys, monkeypatch, remembered):
+    out = str(tmp_path / "rope.npz")
+    assert oracle.main(["rope", "layout=half", "--out", out]) == 0
+    assert "9 cases" in capsys.readouterr().out
+    assert oracle.main(["ropes", "--out", out]) == 2
+    assert oracle.main(["rope", "--out", str(tmp_path / "none" / "x.npz")]) == 2
+    assert "Traceback" not in capsys.readouterr().err
+    (tmp_path / "somebodys.py").write_text(
+        "from posedu.torch import RoPE\n"
+        "def right(x, at): return RoPE(x.shape[-1], layout='half')(x, at)\n"
+        "def wrong(x, at): return right(x, at + 1)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    half = ["--encoding", "rope", "layout=half"]
+    assert package.main(["somebodys:right", *half]) == 0
+    assert package.main(["somebodys:wrong", *half, "--dtypes", "float64"]) == 1
+    assert "one too large" in capsys.readouterr().out
+    for wrong in (["somebodys:none"], ["nobodys:right"], ["right"], ["json:__name__"]):
+        assert package.main([*wrong, *half]) == 2
+    assert package.main(["somebodys:right", "--device", "nowhere"]) == 2
+    assert package.main(["somebodys:right", "device=cpu"]) == 2
+    assert package.main(["somebodys:right", "--encoding", "tape"]) == 2
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_the_reference_itself_is_no_kernel_of_a_mutant():
+    """A kernel of NumPy: what its tensors are is an option."""
+
+    def kernel(x, at):
+        return rope(x, at, layout="half").astype(x.dtype)
+
+    assert check(kernel, **HALF, tensors="numpy").ok
+
+    def hooks(heads):
+        return alibi(heads=heads, slopes="geometric")
+
+    def attention(q, k, v, at, causal):
+        heads = q.shape[1]
+        pairs = zip(q, k, v, at, strict=True)
+        return np.stack([attend(*t, hooks(heads), positions=p) for *t, p in pairs])
+
+    verdict = check(
+        attention, "alibi", tensors="numpy", slopes="authors", sides="causal"
+    )
+    assert verdict.faults == ("slopes",) and "geometric" in verdict.says

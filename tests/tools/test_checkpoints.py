@@ -1,0 +1,362 @@
+"""Checkpoints in another order of pairs: no logit moves, and nothing is guessed."""
+
+import json
+import os
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import torch
+from posedu.numpy.frequencies import frequencies
+from posedu.tools.checkpoints import (
+    Conversion,
+    ConvertError,
+    Pairs,
+    convert,
+    convert_file,
+)
+from posedu.torch import Attention, RoPE
+
+HALF, NEIGHBOURS = Pairs(layout="half"), Pairs(layout="interleaved")
+ORDERS = [
+    Pairs(layout=layout, clockwise=clockwise)
+    for layout in ("half", "interleaved")
+    for clockwise in (False, True)
+]
+D = 8
+EPS = torch.finfo(torch.float64).eps
+
+
+def layer(order, *, rotary_dim=None, kv_heads=2, bias=True, seed=0):
+    """Attention whose pairs are in this order; of a seed always the same numbers."""
+    sign = -1.0 if order.clockwise else 1.0
+    speeds = torch.tensor(sign * frequencies(rotary_dim or D))
+    rope = RoPE(D, layout=order.layout, frequencies=speeds, rotary_dim=rotary_dim)
+    torch.manual_seed(seed)
+    return Attention(
+        32, 4, kv_heads=kv_heads, bias=bias, encoding=rope, causal=True
+    ).double()
+
+
+def moved(source, target, how, **options):
+    """How far the output moves when converted weights are in the target's layer."""
+    x = torch.randn(2, 9, 32, generator=torch.Generator().manual_seed(1)).double()
+    old, new = layer(source, **options), layer(target, **options, seed=5)
+    new.load_state_dict(convert(old.state_dict(), how))
+    at = torch.arange(9) + 1000
+    return (old(x, at) - new(x, at)).abs().max().item() / old(x, at).abs().max().item()
+
+
+@pytest.mark.parametrize("rotary_dim", [None, 4])
+@pytest.mark.parametrize("target", ORDERS, ids=str)
+@pytest.mark.parametrize("source", ORDERS, ids=str)
+def test_no_logit_moves(source, target, rotary_dim):
+    """Grouped queries, biases, a part of the head: sums in another order, no more."""
+    how = Conversion(source=source, target=target, head_dim=D, width=rotary_dim)
+    assert moved(source, target, how, rotary_dim=rotary_dim) <= 64 * EPS
+    if source != target:
+        same = Conversion(source=source, target=source, head_dim=D, width=rotary_dim)
+        assert moved(source, target, same, rotary_dim=rotary_dim) > 1e-3
+
+
+def test_the_fault_of_grouped_queries_is_not_made():
+    """Keys permuted by the queries' heads: transformers 5.23.0's PermuteForRope."""
+    how = Conversion(source=HALF, target=NEIGHBOURS, head_dim=D)
+    state = layer(HALF).state_dict()
+    right = convert(state, how)
+    k = state["k.weight"]  # 2 heads of 8; taken for 4 heads of 4
+    wrong = k.unflatten(0, (4, 2, 2)).transpose(1, 2).flatten(0, 2)
+    assert not torch.equal(right["k.weight"], wrong)
+    new = layer(NEIGHBOURS)
+    new.load_state_dict({**right, "k.weight": wrong})
+    x = torch.randn(1, 9, 32).double()
+    assert (new(x) - layer(HALF)(x)).abs().max() > 1e-3
+
+
+@given(st.sampled_from(ORDERS), st.sampled_from(ORDERS), st.data())
+def test_there_and_back_is_where_it_was(source, target, data):
+    """To the last bit, and by way of any third order."""
+    head_dim = data.draw(st.integers(1, 12)) * 2
+    width = 2 * data.draw(st.integers(1, head_dim // 2))
+    turned = data.draw(st.sampled_from(["leading", "trailing"]))
+    sizes = dict(head_dim=head_dim, width=width, turned=turned)
+    rows = head_dim * data.draw(st.integers(1, 4))
+    state = {f"{n}_proj.weight": np.arange(3.0 * rows).reshape(rows, 3) for n in "qk"}
+
+    def step(one, other, given):
+        return convert(given, Conversion(source=one, target=other, **sizes))
+
+    there = step(source, target, state)
+    third = data.draw(st.sampled_from(ORDERS))
+    around = step(third, target, step(source, third, state))
+    for name, was in state.items():
+        np.testing.assert_array_equal(step(target, source, there)[name], was)
+        np.testing.assert_array_equal(around[name], there[name])
+        assert sorted(map(tuple, there[name])) == sorted(map(tuple, was))
+
+
+def test_what_is_permuted_and_what_is_not():
+    rows = {
+        "model.layers.0.self_attn.q_proj.weight": 16,
+        "model.layers.0.self_attn.k_proj.weight": 8,
+        "model.layers.0.self_attn.k_proj.bias": 8,
+        "model.layers.0.self_attn.q_norm.weight": 8,
+        "model.layers.0.self_attn.v_proj.weight": 8,
+        "model.layers.0.self_attn.o_proj.weight": 16,
+        "model.layers.0.mlp.up_proj.weight": 8,
+        "model.layers.0.input_layernorm.weight": 8,
+        "lm_head.weight": 8,
+    }
+    state = {name: np.arange(float(n)) for name, n in rows.items()}
+    how = Conversion(source=HALF, target=NEIGHBOURS, head_dim=8)
+    done = convert(state, how)
+    own = [0, 4, 1, 5, 2, 6, 3, 7]
+    changed = {name for name in rows if done[name] is not state[name]}
+    assert changed == {name for name in rows if re.search("[qk]_(proj|norm)", name)}
+    for name in changed:
+        heads = np.arange(rows[name] // 8)[:, None] * 8
+        assert done[name].tolist() == (heads + own).ravel().tolist()
+    assert [*done] == [*state]
+
+
+def test_latent_attention_turns_the_end_of_each_query_and_one_key():
+    state = {
+        "q_b_proj.weight": np.arange(12.0),  # 2 heads of 2 unturned and 4 turned
+        "kv_a_proj_with_mqa.weight": np.arange(9.0),  # 5 latent and 4 turned
+        "kv_b_proj.weight": np.arange(8.0),
+        "q_a_layernorm.weight": np.arange(6.0),
+    }
+    how = Conversion(
+        source=NEIGHBOURS, target=HALF, head_dim=6, width=4, turned="trailing"
+    )
+    done = convert(state, how)
+    assert done["q_b_proj.weight"].tolist() == [0, 1, 2, 4, 3, 5, 6, 7, 8, 10, 9, 11]
+    assert done["kv_a_proj_with_mqa.weight"].tolist() == [0, 1, 2, 3, 4, 5, 7, 6, 8]
+    assert all(
+        done[n] is state[n] for n in ("kv_b_proj.weight", "q_a_layernorm.weight")
+    )
+
+
+Q, K = np.zeros((16, 3)), np.zeros((8, 3))
+HOW = Conversion(source=HALF, target=NEIGHBOURS, head_dim=8)
+REFUSED = {
+    "nothing": ({}, "0 matrices of queries and 0 of keys among 0 names"),
+    "no keys": ({"q_proj.weight": Q}, "1 matrices of queries and 0 of keys"),
+    "a layer without keys": (
+        {"0.q_proj.weight": Q, "1.q_proj.weight": Q, "0.k_proj.weight": K},
+        "2 matrices of queries and 1 of keys",
+    ),
+    "fused": (
+        {"q_proj.weight": Q, "k_proj.weight": K, "h.0.attn.c_attn.weight": Q},
+        "c_attn.weight: queries, keys and values in one matrix",
+    ),
+    "an adapter": (
+        {"q_proj.weight": Q, "k_proj.weight": K, "q_proj.lora_B.weight": Q},
+        "lora_B.weight: of an adapter",
+    ),
+    "quantized": (
+        {"q_proj.weight": Q, "k_proj.weight": K, "k_proj.qweight": K},
+        "k_proj.qweight: of an adapter or of quantized",
+    ),
+    "scales of rows": (
+        {"q_proj.weight": Q, "k_proj.weight": K, "q_proj.weight_scale": Q[:, :1]},
+        "q_proj.weight_scale: of an adapter or of quantized",
+    ),
+    "two models": (
+        {
+            **{"text.layers.0.q_proj.weight": Q, "text.layers.0.k_proj.weight": K},
+            **{"eye.layers.0.q_proj.weight": Q, "eye.layers.0.k_proj.weight": K},
+        },
+        "queries and keys of several models (eye.layers, text.layers)",
+    ),
+    "no tensor": ({"q_proj.weight": 3}, "'q_proj.weight' is no name of a tensor"),
+    "no name": ({3: Q}, "3 is no name of a tensor"),
+    "no state dict": ([Q], "a state dict maps names to tensors"),
+    "no whole heads": (
+        {"q_proj.weight": Q, "k_proj.weight": np.zeros((12, 3))},
+        "k_proj.weight has 12 rows, which are no whole heads of 8",
+    ),
+    "a number": (
+        {"q_proj.weight": Q, "k_proj.weight": K, "k_proj.bias": np.array(1.0)},
+        "k_proj.bias has 0 rows",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_could_move_a_logit_is_refused(case, unchecked):
+    state, message = REFUSED[case]
+    with pytest.raises(ConvertError, match=re.escape(message)):
+        convert(state, HOW)
+
+
+def test_one_of_several_models_is_converted():
+    one = {"layers.0.q_proj.weight": Q, "layers.0.k_proj.weight": K}
+    both = {f"{of}.{name}": x for of in ("text", "eye") for name, x in one.items()}
+    found, alone = convert(both, replace(HOW, within="text.")), convert(one, HOW)
+    for name, tensor in one.items():
+        assert found[f"eye.{name}"] is tensor
+        np.testing.assert_array_equal(found[f"text.{name}"], alone[name])
+
+
+def test_queries_and_keys_by_their_whole_names():
+    rows = np.arange(16.0)[:, None]
+    state = {"self.query.weight": rows, "self.key.weight": rows[:8], "value": rows}
+    found = convert(state, HOW)
+    order = HOW.order(8, 0)
+    np.testing.assert_array_equal(found["self.key.weight"][:, 0], order)
+    np.testing.assert_array_equal(found["self.query.weight"][8:, 0], 8 + order)
+    assert found["value"] is rows
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: Pairs(layout="thirds"), "layout must be"),
+        (lambda: Pairs(layout="half", clockwise=1), "clockwise must be"),
+        (lambda: Conversion(source=HALF, target=HALF, head_dim=0), "head_dim must be"),
+        (
+            lambda: Conversion(source=HALF, target=HALF, head_dim=8, width=5),
+            "width must be",
+        ),
+        (
+            lambda: Conversion(source=HALF, target=HALF, head_dim=8, width=10),
+            "width must be at most head_dim = 8, got 10",
+        ),
+        (
+            lambda: Conversion(source=HALF, target=HALF, head_dim=8, turned="middle"),
+            "turned must be",
+        ),
+    ],
+)
+def test_what_is_no_conversion_is_refused(call, message, unchecked):
+    with pytest.raises((ValueError, TypeError), match=message):
+        call()
+
+
+# --- Files
+
+
+def written(path, tensors, **changes):
+    """A safetensors file of bf16 tensors, made here by the format's three lines."""
+    header, data = {"__metadata__": {"format": "pt"}}, b""
+    for name, tensor in tensors.items():
+        raw = tensor.contiguous().view(torch.uint8).numpy().tobytes()
+        header[name] = {
+            "dtype": "BF16",
+            "shape": list(tensor.shape),
+            "data_offsets": [len(data), len(data) + len(raw)],
+            **changes.get(name, {}),
+        }
+        data += raw
+    text = json.dumps(header).encode()
+    path.write_bytes(len(text).to_bytes(8, "little") + text + data)
+    return path
+
+
+def read(path):
+    """Its tensors, and its header as it stands."""
+    raw = path.read_bytes()
+    length = int.from_bytes(raw[:8], "little")
+    header = json.loads(raw[8 : 8 + length])
+    tensors = {}
+    for name, of in header.items():
+        if name != "__metadata__":
+            begin, end = (8 + length + n for n in of["data_offsets"])
+            flat = torch.frombuffer(bytearray(raw[begin:end]), dtype=torch.bfloat16)
+            tensors[name] = flat.view(of["shape"])
+    return tensors, header
+
+
+@pytest.fixture
+def state():
+    made = torch.Generator().manual_seed(0)
+    shapes = {
+        "k_proj.weight": (8, 3),
+        "v_proj.weight": (8, 3),
+        "q_proj.weight": (16, 3),
+    }
+    shapes["q_proj.bias"] = (16,)
+    return {
+        name: torch.randn(shape, generator=made).bfloat16()
+        for name, shape in shapes.items()
+    }
+
+
+def test_a_file_is_converted_as_its_tensors_are(tmp_path, state):
+    source = written(tmp_path / "old.safetensors", state)
+    target = tmp_path / "new.safetensors"
+    assert convert_file(source, target, HOW) == 3
+    found, header = read(target)
+    assert header == read(source)[1] and header["__metadata__"] == {"format": "pt"}
+    for name, expected in convert(state, HOW).items():
+        assert torch.equal(found[name], expected)
+    assert convert_file(str(source), str(source), HOW) == 3
+    assert source.read_bytes() == target.read_bytes()
+    assert sorted(os.listdir(tmp_path)) == ["new.safetensors", "old.safetensors"]
+
+
+def test_an_interrupted_file_is_as_it_was(tmp_path, state, monkeypatch):
+    source = written(tmp_path / "old.safetensors", state)
+    before = source.read_bytes()
+
+    def stopped(*arguments, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("posedu.tools.checkpoints.tqdm", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        convert_file(source, source, HOW)
+    assert source.read_bytes() == before
+    assert os.listdir(tmp_path) == ["old.safetensors"]
+
+
+BROKEN = {
+    "empty": lambda raw: b"",
+    "no header": lambda raw: raw[:5],
+    "a header longer than the file": lambda raw: b"\xff" * 8 + raw[8:],
+    "a header that is no JSON": lambda raw: raw[:8] + b"[" + raw[9:],
+    "cut off": lambda raw: raw[:-1],
+}
+
+
+def test_a_header_with_a_name_twice_is_refused(tmp_path, state):
+    path = written(tmp_path / "old.safetensors", state)
+    twice = path.read_bytes().replace(b"v_proj.weight", b"k_proj.weight")
+    path.write_bytes(twice)
+    with pytest.raises(ConvertError, match="a name stands twice"):
+        convert_file(path, path, HOW)
+    assert path.read_bytes() == twice
+
+
+@pytest.mark.parametrize("fault", BROKEN)
+def test_a_broken_file_is_refused(tmp_path, state, fault):
+    path = written(tmp_path / "old.safetensors", state)
+    path.write_bytes(BROKEN[fault](path.read_bytes()))
+    target = tmp_path / "new.safetensors"
+    with pytest.raises(ConvertError, match=r"old\.safetensors is no safetensors file"):
+        convert_file(path, target, HOW)
+    assert not target.exists()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"dtype": "I8"}, "k_proj.weight is I8: quantized weights have scales"),
+        ({"shape": [8, 4]}, "has not the bytes of its shape"),
+        ({"data_offsets": [0, 10**6]}, "lies outside"),
+        ({"data_offsets": [-2, 46]}, "lies outside"),
+        ({"data_offsets": [0]}, "is no safetensors file"),
+        ({"shape": [-8, -3]}, r"has the shape \[-8, -3\]"),
+        ({"shape": [8.0, 3]}, r"has the shape \[8.0, 3\]"),
+        ({"data_offsets": [0.0, 48.0]}, "offsets that are no whole numbers"),
+        ({"data_offsets": [2, 50]}, "overlaps another"),
+    ],
+)
+def test_a_header_that_lies_is_refused(tmp_path, state, changes, message):
+    path = written(tmp_path / "old.safetensors", state, **{"k_proj.weight": changes})
+    with pytest.raises(ConvertError, match=message):
+        convert_file(path, tmp_path / "new.safetensors", HOW)

@@ -1,0 +1,133 @@
+"""What the census says of families is whole, and agrees with what else is known."""
+
+import json
+import tomllib
+
+import pytest
+
+from posedu.tools.configs.families import family, model_types
+from support import ROOT
+
+DATA = ROOT / "book/data/census.json"
+SAID = json.loads(DATA.read_text("utf-8"))
+ROWS = SAID["rows"]
+ANSWERED = [row for row in ROWS if "layers" in row]
+LAYOUTS = {"half", "interleaved", "blocks", "other", ""}
+TRIALS = {"elsewhere", "padded", "padded and counted", "cached", "packed"}
+LEAST = {"asked": 213, "answered": 200}
+"""Families, as with transformers 5.23.0: a later census has no fewer."""
+OTHER_BASE = {
+    # The default configuration says another base than is taken where there is none.
+    "bailing_hybrid": 6e6,
+    "muse_spark_text": 5e5,
+    # Kinds of layers have bases of their own, and the one of the first was counted.
+    "deepseek_v4": 160_000.0,
+    "dots3_note_text": 50_000.0,
+    "laguna": 5e5,
+    "mellum": 5e5,
+    "zaya": 5e6,
+    # 21 of 42 columns, rounded up, and a head of 73: b^(−2p/21) and b^(−2p/73).
+    "glm4_moe": 1e4 ** (22 / 21),
+    "qwen3_omni_moe_text": 1e6 ** (74 / 73),
+    # The text of it; 1200 is of a module that turns by seconds.
+    "musicflamingo": 1e4,
+}
+"""Of families whose base is not the one that ``families.json`` has."""
+PATTERNS = tomllib.loads((DATA.parent / "layers.toml").read_text("utf-8"))["pattern"]
+EACH, ONE = (p for p in PATTERNS if "base" in p["name"])
+"""Families with a base for each type of layer, and with one base for all."""
+
+
+def folders(rows):
+    return {row["folder"] for row in rows}
+
+
+def turning(row):
+    return [layer for layer in row["layers"] if layer["turned"]]
+
+
+def test_every_family_has_layers_or_a_reason():
+    assert len({row["family"] for row in ROWS}) == len(ROWS)
+    assert {"date", "transformers", "torch", "seed"} <= SAID["made"].keys()
+    for row in ROWS:
+        if "layers" not in row:
+            assert row["reason"].strip(), row["family"]
+            continue
+        assert row["layers"] and row["model"], row["family"]
+        assert not row["alone"] or row["trials"] == {}
+        assert row["trials"].keys() <= TRIALS
+        for layer in row["layers"]:
+            assert layer["count"] > 0 and layer["layout"] in LAYOUTS
+            assert 0 <= layer["turned"] <= layer["of"] and layer["turned"] % 2 == 0
+            assert bool(layer["layout"]) <= bool(layer["turned"])
+
+
+def test_as_many_answered_as_were_aimed_at():
+    assert len(folders(ROWS)) >= LEAST["asked"]
+    assert len(folders(ANSWERED)) >= LEAST["answered"]
+
+
+def known(name):
+    """Rows of families of which ``families.json`` says this, too."""
+    return [
+        pytest.param(row, id=row["family"])
+        for row in ANSWERED
+        if row["family"] in model_types()
+        and getattr(family(row["family"]), name)
+        and turning(row)
+    ]
+
+
+@pytest.mark.parametrize("row", known("layout"))
+def test_layouts_agree_with_those_of_functions_alone(row):
+    """Of the whole model as of its rotary class, which another command measured."""
+    said = family(row["family"]).layout
+    assert said in {layer["layout"] for layer in turning(row)}
+    if not row["alone"]:
+        assert {layer["layout"] for layer in turning(row)} == {said}
+
+
+@pytest.mark.parametrize("row", known("base"))
+def test_bases_agree_with_those_of_the_code(row):
+    """Where frequencies are a geometric series, in at least one kind of layer."""
+    found = [layer["base"] for layer in turning(row) if layer["base"]]
+    if not found:
+        return
+    wanted = OTHER_BASE.get(row["family"], family(row["family"]).base)
+    assert any(abs(base / wanted - 1) < 2e-3 for base in found), (found, wanted)
+
+
+@pytest.mark.parametrize("name", OTHER_BASE)
+def test_exceptions_are_needed(name):
+    (row,) = [row for row in ANSWERED if row["family"] == name]
+    bases = [layer["base"] for layer in turning(row) if layer["base"]]
+    assert not any(abs(base / family(name).base - 1) < 2e-3 for base in bases)
+
+
+@pytest.mark.parametrize("name, base", [("llama", 5e5), ("gemma3_text", 3e5)])
+def test_another_base_would_be_seen(name, base, monkeypatch):
+    monkeypatch.setitem(OTHER_BASE, name, base)
+    (row,) = [row for row in ANSWERED if row["family"] == name]
+    with pytest.raises(AssertionError):
+        test_bases_agree_with_those_of_the_code(row)
+
+
+def several_bases(row):
+    """Whether geometric series of several bases turn in it."""
+    return len({layer["base"] for layer in turning(row)} - {None}) > 1
+
+
+@pytest.mark.parametrize("folder", sorted({*EACH["default"]} - {"dots3_note"}))
+def test_families_said_to_have_a_base_for_each_type_of_layer_do(folder):
+    """All but dots3_note, whose larger one is YaRN's and leaves no series."""
+    assert any(several_bases(row) for row in ANSWERED if row["folder"] == folder)
+
+
+@pytest.mark.parametrize("folder", EACH["configured"] + ONE["default"])
+def test_families_said_to_have_one_base_by_default_do(folder):
+    assert not any(several_bases(row) for row in ANSWERED if row["folder"] == folder)
+
+
+def test_no_whole_model_of_several_bases_is_forgotten():
+    whole = folders(r for r in ANSWERED if several_bases(r) and not r["alone"])
+    assert whole <= {*EACH["default"], "lfm3_vl"}
