@@ -8,7 +8,7 @@ LAYOUTS = ("interleaved", "half")
 SPACINGS = ("paper", "tensor2tensor")
 COORDINATES = ("index", "centers", "ends")
 ORDERS = ("concatenated", "alternating")
-SECTION_ORDERS = ("contiguous", "strided", "alternating")
+SECTION_ORDERS = ("sectioned", "interleaved", "alternating")
 AFTERS = ("largest", "grid")
 STRING_FORMS = ("cayley", "circulant")
 PADDINGS = ("identity", "ones")
@@ -396,7 +396,7 @@ def require_sections(sections: Sequence[int], order: str) -> tuple[int, ...]:
             f"all sections but the first must be equal where axes take turns, got "
             f"{counts}"
         )
-    if order == "strided":
+    if order == "interleaved":
         for axis, count in enumerate(others, start=1):
             room = len(range(axis, sum(counts), len(counts)))
             if count > room:

@@ -10,9 +10,9 @@ from importlib.util import find_spec
 import hypothesis
 import jaxtyping
 import pytest
+import torch
 from torch.nn.attention import flex_attention
 
-import torch
 from support.typechecking import annotated_functions, leave_unchecked
 
 jaxtyping.jaxtyped = annotated_functions

@@ -17,9 +17,9 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
+import torch
 from tqdm import tqdm
 
-import torch
 from posedu.book.provenance import file_label, provenance, same_making
 from posedu.book.timing import Timing, time_encoding
 from posedu.book.timing.peers import PEERS

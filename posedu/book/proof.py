@@ -20,9 +20,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
+import sympy as sp
 from sympy.matrices.expressions.matexpr import MatrixElement
 
-import sympy as sp
 from posedu.book.display import DisplayError, Table, changes, find, parse, sides
 from posedu.book.display.semantics import holds as relation_holds
 

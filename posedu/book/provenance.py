@@ -14,8 +14,8 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-
 import torch
+
 from posedu import __version__
 
 KEPT_MEMORY = MappingProxyType(

@@ -146,12 +146,12 @@ class RoPEScaling(Record):
 
     It has one implementation, in NumPy, which maps the frequencies of the pairs to others:
     ``f(frequencies, **options)``. RoPE takes the result in every implementation. ``options`` are
-    keywords to try it with. ``amplitude`` is the name of a function beside it, where
+    keywords to try it with. ``attention_factor`` is the name of a function beside it, where
     the method says what RoPE's cosines and sines are multiplied by.
     """
 
     options: tuple[Mapping[str, Any], ...]
-    amplitude: str = ""
+    attention_factor: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -39,13 +39,13 @@ ENCODINGS = (
             SpecialCase(
                 ATTENTION,
                 "all rows of the key table are equal and the value table is 0",
-                "eq-vectors-gauge",
+                "eq-relative-vectors-gauge",
             ),
             SpecialCase(
                 "t5",
                 "one feature of all queries is constant, of all keys 0, and the table "
                 "uses no other",
-                "eq-vectors-scalar",
+                "eq-relative-vectors-scalar",
             ),
         ),
         unit="1",
@@ -78,7 +78,7 @@ ENCODINGS = (
             SpecialCase(
                 "shaw",
                 "the farthest vector serves all that is beyond",
-                "eq-vectors-clip",
+                "eq-relative-vectors-clip",
             ),
         ),
         unit="1",
@@ -115,7 +115,7 @@ ENCODINGS = (
             SpecialCase(
                 "music-transformer",
                 "what is projected is the query over √d, for a table that heads share",
-                "eq-vectors-inkling",
+                "eq-relative-vectors-inkling",
             ),
         ),
         sizes=("heads", "d_model"),

@@ -104,8 +104,8 @@ ENCODINGS = (
         file="rotary.m_rope",
         module="MRoPE",
         variants=(
-            variant(sections=(2, 1, 1), order="contiguous", layout="half"),
-            variant(sections=(2, 1, 1), order="strided", layout="half"),
+            variant(sections=(2, 1, 1), order="sectioned", layout="half"),
+            variant(sections=(2, 1, 1), order="interleaved", layout="half"),
             variant(sections=(2, 1, 1), order="alternating", layout="interleaved"),
         ),
         chapter="multi-axis-rope",
@@ -119,7 +119,7 @@ ENCODINGS = (
             *("ERNIE 4.5-VL", "HunYuan-VL", "PaddleOCR-VL"),
         ),
         special_cases=(
-            SpecialCase("rope", "all coordinates are equal", "eq-several-text"),
+            SpecialCase("rope", "all coordinates are equal", "eq-multi-axis-text"),
         ),
         axes=3,
         unit="8",
@@ -512,9 +512,14 @@ ENCODINGS = (
         adopters=("DeepSeek-V4",),
         special_cases=(
             SpecialCase(
-                "rope", "only its weights are looked at", "eq-values-rope", kind="part"
+                "rope",
+                "only its weights are looked at",
+                "eq-rotated-values-rope",
+                kind="part",
             ),
-            SpecialCase(ATTENTION, "all positions equal", "eq-values-equal-positions"),
+            SpecialCase(
+                ATTENTION, "all positions equal", "eq-rotated-values-equal-positions"
+            ),
         ),
     ),
     EncodingRecord(
@@ -593,7 +598,7 @@ ROPE_SCALINGS = (
         file="rotary.yarn",
         chapter="context-extension",
         lab="context-extension",
-        amplitude="yarn_amplitude",
+        attention_factor="yarn_attention_factor",
         options=(
             {"factor": 4.0, "trained": 4096, "ramp": "turns"},
             {"factor": 4.0, "trained": 4096, "ramp": "index"},
@@ -624,7 +629,7 @@ ROPE_SCALINGS = (
         file="rotary.longrope",
         chapter="context-extension",
         lab="context-extension",
-        amplitude="longrope_amplitude",
+        attention_factor="longrope_attention_factor",
         options=tuple({"trained": 64, "length": n, **_LISTS} for n in (64, 65)),
         adopters=("Phi-3", "Phi-4-mini", "MiniCPM3"),
     ),

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+
 from posedu._arguments import require_choice
 from posedu._result_table import Folded, SavedTable
 from posedu.catalog import CATALOG, EncodingRecord

@@ -22,15 +22,15 @@ from functools import partial
 from types import MappingProxyType
 
 import numpy as np
-from jaxtyping import Bool, Float
-
 import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
 from posedu._arguments import require_choice
 from posedu.crosscheck import CrossCheck
 from posedu.crosscheck.common import CPU, DTYPES, Tally, roundoff, to_numpy
 from posedu.numpy.attention import Projections, attention, causal_mask, softmax
 from posedu.torch import Attention, KVCache
-from torch import Tensor
 
 Array = np.ndarray
 

@@ -42,9 +42,9 @@ from inspect import signature
 from types import SimpleNamespace
 
 import numpy as np
-
 import sympy as sp
 import torch
+
 from posedu.catalog import TOKENS, EncodingRecord, Variant
 from posedu.crosscheck.common import (
     CPU,
@@ -526,7 +526,7 @@ class _Layers(_Hooks):
     """An encoding whose positions go through two layers, which have the same tokens."""
 
     def input_shapes(self) -> dict[str, tuple[int, ...]]:
-        """Queries, keys and values, and what the perceptron says."""
+        """Queries, keys and values, and what the MLP says."""
         batch, n = len(self.shape.positions), self.shape.tokens
         return super().input_shapes() | {"fed": (batch, n, self.heads * self.d)}
 

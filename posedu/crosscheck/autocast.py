@@ -18,10 +18,11 @@ from contextlib import suppress
 from itertools import product
 from typing import Any
 
+import torch
+from torch import Tensor
 from torch.nn import Module, functional
 from torch.overrides import TorchFunctionMode
 
-import torch
 from posedu.catalog import EncodingRecord, Variant
 from posedu.crosscheck.common import (
     DEVIATIONS,
@@ -30,9 +31,8 @@ from posedu.crosscheck.common import (
     to_numpy,
     trains_flex,
 )
-from posedu.torch import Attention, Transformer
+from posedu.torch import Attention, Encoding, Transformer
 from posedu.torch.routes import ROUTES
-from torch import Tensor
 
 D, TOKENS = 8, 24
 SAMPLES = 8

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
-
 import sympy as sp
 import torch
 

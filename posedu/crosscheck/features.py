@@ -30,9 +30,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
-
 import sympy as sp
 import torch
+
 from posedu.catalog import EncodingRecord, Variant
 from posedu.crosscheck.common import (
     CPU,

@@ -8,13 +8,13 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+import torch
 from jaxtyping import Float
+from torch import Tensor
 from torch.nn import functional
 
-import torch
 from posedu._arguments import require_dimension
 from posedu.crosscheck.common import roundoff
-from torch import Tensor
 
 Ways = Callable[
     [Float[Tensor, "tokens"], int], Mapping[str, Float[Tensor, "rows tokens"]]

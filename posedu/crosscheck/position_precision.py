@@ -3,9 +3,9 @@
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
+import torch
 from jaxtyping import Float, Int
 
-import torch
 from posedu._arguments import require_dimension
 from posedu.crosscheck.common import to_numpy
 

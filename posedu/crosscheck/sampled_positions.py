@@ -14,8 +14,8 @@ a mean of n numbers, two sums and a product.
 from collections.abc import Iterator
 
 import numpy as np
-
 import torch
+
 from posedu.catalog import EncodingRecord, Variant
 from posedu.crosscheck.common import (
     CPU,

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 import numpy as np
-from jaxtyping import Float
-
 import torch
+from jaxtyping import Float
+from torch import Tensor
+
 from posedu._result_table import Table
 from posedu.crosscheck.common import roundoff, to_numpy
 from posedu.torch.stickbreaking import softplus
-from torch import Tensor
 
 Array = np.ndarray
 Form = Callable[[Tensor], Tensor]

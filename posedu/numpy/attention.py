@@ -114,7 +114,7 @@ class Hooks:
 
     Once for a model: ``locate`` (the positions), ``embed`` (the input vectors). In each
     layer of it: ``enter`` (the vectors), ``update`` (the positions, from the weights,
-    what they weighed and what the perceptron said). Inside attention: ``rotate``
+    what they weighed and what the MLP said). Inside attention: ``rotate``
     (queries and keys), ``values``, ``scale`` (what inner products are multiplied by),
     ``bias`` (added to them: one number, ``[queries, keys]`` for all heads or
     ``[heads, queries, keys]``), ``logits`` (in place of those three), ``weigh``,
@@ -356,14 +356,14 @@ def stack(
     mask: Bool[Array, "tokens tokens"] | None = None,
     hooks: Hooks | Sequence[Hooks] = SHUT,
 ) -> Float[Array, "tokens d_model"]:
-    """Layers of attention and perceptron, each added to the stream, without norms.
+    """Layers of attention and MLP, each added to the stream, without norms.
 
     Parameters
     ----------
     x, positions, mask
         As :func:`attention`.
     layers
-        Of each, the projections and the perceptron: a function of vectors.
+        Of each, the projections and the MLP: a function of vectors.
     hooks
         One encoding for all layers, or one for each; ``locate`` and ``embed`` are
         those of the first.
@@ -373,11 +373,11 @@ def stack(
     if layers:
         positions = hooks[0].locate(positions, x)
         x = hooks[0].embed(x, positions)
-    for (w, perceptron), own in zip(layers, hooks, strict=True):
+    for (w, MLP), own in zip(layers, hooks, strict=True):
         x = own.enter(x, positions)
         taken, heard = _layer(x, w, positions, mask, own)
         x = x + heard
-        fed = perceptron(x)
+        fed = MLP(x)
         x = x + fed
         positions = own.update(taken.weights, taken.tokens, fed)
     return x

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import sympy as sp
+
 from posedu.sympy._expressions import expressions
 
 Heads = tuple[sp.Matrix, ...]
@@ -223,23 +224,23 @@ def stack(
     hooks: Hooks | Sequence[Hooks] = SHUT,
     causal: bool = True,
 ) -> sp.Matrix:
-    """Layers of attention and perceptron, each added to the stream, without norms.
+    """Layers of attention and MLP, each added to the stream, without norms.
 
     Each layer has the projections of queries, keys and values, a matrix
     ``[d, d_model]`` for each head, that of the output ``[d_model, heads · d]``, and a
-    perceptron: a function of the stream. ``hooks`` are one encoding for all layers, or
+    MLP: a function of the stream. ``hooks`` are one encoding for all layers, or
     one for each. See :func:`posedu.numpy.attention.stack`.
     """
     positions = tuple(range(x.rows) if positions is None else positions)
     hooks = [hooks] * len(layers) if isinstance(hooks, Hooks) else hooks
     positions = hooks[0].locate(positions, x)
     x = hooks[0].embed(x, positions)
-    for (projections, w_o, perceptron), own in zip(layers, hooks, strict=True):
+    for (projections, w_o, MLP), own in zip(layers, hooks, strict=True):
         x = own.enter(x, positions)
         q, k, v = (tuple(x * m.T for m in heads) for heads in projections)
         taken = steps(q, k, v, own, positions=positions, x=x, causal=causal)
         x = x + sp.Matrix.hstack(*taken.out) * w_o.T
-        fed = perceptron(x)
+        fed = MLP(x)
         x = x + fed
         positions = own.update(taken.weights, taken.tokens, fed)
     return x

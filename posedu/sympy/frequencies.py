@@ -1,6 +1,7 @@
 """How fast each pair of features turns, over symbols."""
 
 import sympy as sp
+
 from posedu._arguments import (
     SPACINGS,
     require_base,

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import sympy as sp
+
 from posedu.sympy._expressions import expressions
 from posedu.sympy.attention import Heads, Hooks
 

@@ -3,12 +3,11 @@
 import math
 from collections.abc import Sequence
 
+import torch
 from jaxtyping import Float, Int, Shaped
+from torch import Tensor
 from torch._C import _functorch
 from torch.types import Device
-
-import torch
-from torch import Tensor
 
 Positions = Shaped[Tensor, "*rows_and_tokens"] | range | Sequence[object]
 

@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from jaxtyping import Bool, Float, Int
-
 import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
 from posedu._arguments import require_bool, require_dimension, require_heads
 from posedu.torch import routes
 from posedu.torch._autograd import lowered, without_autocast
@@ -18,7 +19,6 @@ from posedu.torch._tensors import (
 from posedu.torch.cache import KVCache
 from posedu.torch.encoding import LAYER_DOORS, MODEL_DOORS, Encoding, Sizes, Tokens
 from posedu.torch.routes import ROUTES, choose_route
-from torch import Tensor, nn
 
 __all__ = ["ROUTES", "Attention", "KVCache", "Steps", "attend", "steps"]
 

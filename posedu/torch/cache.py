@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from numbers import Integral, Real
 from typing import cast
 
-from jaxtyping import Float, Shaped
-
 import torch
+from jaxtyping import Float, Shaped
+from torch import Tensor
+
 from posedu._arguments import require_finite
 from posedu.torch._tensors import Positions, as_positions, require_positions
 from posedu.torch.encoding import Encoding
-from torch import Tensor
 
 
 class KVCache:

@@ -4,11 +4,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from jaxtyping import Bool, Float, Int, Shaped
-
 import torch
-from posedu.torch._tensors import Positions, split_exactly
+from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor, nn
+
+from posedu.torch._tensors import Positions, split_exactly
 
 MODEL_DOORS = ("locate", "embed", "enter", "update")
 LAYER_DOORS = (
@@ -330,7 +330,7 @@ class Encoding(nn.Module):
         tokens: Tokens,
         fed: Float[Tensor, "batch queries d_model"],
     ) -> Tensor:
-        """Positions for the next layer; ``fed`` is what the perceptron said."""
+        """Positions for the next layer; ``fed`` is what the MLP said."""
         return tokens.query_positions
 
     def forward(self, *inputs: Any, **options: Any) -> Any:

@@ -1,11 +1,11 @@
 """How fast each pair of features turns."""
 
+import torch
 from jaxtyping import Float
+from torch import Tensor
 from torch.types import Device
 
-import torch
 from posedu._arguments import SPACINGS, require_base, require_choice, require_dimension
-from torch import Tensor
 
 
 def frequencies(

@@ -1,12 +1,12 @@
 """No position at all: attention as it is, sharpened by a factor of each head."""
 
-from jaxtyping import Float
-
 import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
 from posedu._arguments import require_dimension, require_finite
 from posedu.torch._tensors import Positions
 from posedu.torch.encoding import Encoding
-from torch import Tensor, nn
 
 
 class NoPE(Encoding):

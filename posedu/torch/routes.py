@@ -3,17 +3,17 @@
 from collections.abc import Callable
 from functools import partial
 
+import torch
 from jaxtyping import Float
+from torch import Tensor
 from torch.compiler import is_compiling
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 from torch.nn.functional import scaled_dot_product_attention
 
-import torch
 from posedu._arguments import require_choice
 from posedu.torch.encoding import Encoding, ScoreMod, Tokens
 from posedu.torch.separable_bias import attend_folded
 from posedu.torch.toeplitz_bias import attend_by_distance
-from torch import Tensor
 
 ROUTES = ("folded", "sdpa", "flex", "eager", "fused")
 _OPEN = ("logits", "weigh", "mix", "update")  # hooks that only the eager route has

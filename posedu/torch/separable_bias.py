@@ -5,13 +5,13 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
+import torch
 from jaxtyping import Bool, Float
+from torch import Tensor
 from torch.nn.functional import pad, scaled_dot_product_attention
 
-import torch
 from posedu.torch._autograd import completed, keep, without_autocast
 from posedu.torch._tensors import may_look, split_exactly
-from torch import Tensor
 
 _ROWS = 128  # queries of a tile
 _LONG = 768  # queries from which on tiles pay on a CPU

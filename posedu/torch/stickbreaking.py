@@ -5,10 +5,11 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
+import torch
 from jaxtyping import Bool, Float
+from torch import Tensor, nn
 from torch.types import Device
 
-import torch
 from posedu._arguments import (
     REMAINDERS,
     require_bool,
@@ -19,7 +20,6 @@ from posedu._arguments import (
 from posedu.torch._autograd import completed, keep, without_autocast
 from posedu.torch._tensors import require_floats, require_shape
 from posedu.torch.encoding import Encoding, Tokens
-from torch import Tensor, nn
 
 
 def softplus(z: Tensor) -> Tensor:

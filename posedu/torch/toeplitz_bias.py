@@ -4,13 +4,13 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
+import torch
 from jaxtyping import Float
+from torch import Tensor
 from torch.nn import functional
 from torch.nn.functional import scaled_dot_product_attention
 
-import torch
 from posedu.torch._autograd import completed, keep, without_autocast
-from torch import Tensor
 
 _ROWS = 256  # queries of a tile
 

@@ -1,10 +1,11 @@
-"""A small transformer: attention and perceptrons, with a model's hooks open."""
+"""A small transformer: attention and MLPs, with a model's hooks open."""
 
 from collections.abc import Sequence
 from numbers import Integral
 from typing import Any, cast
 
 from jaxtyping import Bool, Float, Int, Shaped
+from torch import Tensor, nn
 
 from posedu._arguments import require_dimension
 from posedu.torch._tensors import Positions, as_positions, require_input
@@ -12,11 +13,10 @@ from posedu.torch.attention import Attention
 from posedu.torch.cache import KVCache
 from posedu.torch.encoding import LAYER_DOORS, Encoding, Sizes
 from posedu.torch.routes import choose_route
-from torch import Tensor, nn
 
 
 class Block(nn.Module):
-    """Attention, then a perceptron, each on the normalized stream and added to it.
+    """Attention, then an MLP, each on the normalized stream and added to it.
 
     The encoding of the layer is that of its attention; ``outer``, where it opens a
     model's hooks alone.
@@ -30,7 +30,7 @@ class Block(nn.Module):
         width = attention.d_model
         self.before_attention = nn.LayerNorm(width)
         self.attention = attention
-        self.perceptron = nn.Sequential(
+        self.MLP = nn.Sequential(
             nn.LayerNorm(width),
             nn.Linear(width, expansion * width),
             nn.GELU(),
@@ -68,14 +68,14 @@ class Block(nn.Module):
             cache=cache,
         )
         x = x + heard
-        fed = self.perceptron(x)
+        fed = self.MLP(x)
         if self.encoding.opens("update") and taken.weights is not None:
             positions = self.encoding.update(taken.weights, taken.tokens, fed)
         return x + fed, positions
 
 
 class Transformer(nn.Module):
-    """Layers of attention and perceptron (pre-norm), with a positional encoding.
+    """Layers of attention and MLP (pre-norm), with a positional encoding.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ class Transformer(nn.Module):
     kv_heads, bias, route
         As :class:`posedu.torch.attention.Attention`, for every layer.
     expansion
-        Width of the perceptron over d_model. Default 4 (arXiv 1706.03762 §3.3).
+        Width of the MLP over d_model. Default 4 (arXiv 1706.03762 §3.3).
 
     Raises
     ------

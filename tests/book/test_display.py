@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
+import sympy as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-import sympy as sp
 from posedu.book.display import DisplayError, changes, find, parse, sides
 from posedu.book.proof import ProofError, prove, prove_each, prove_sampled
 from posedu.sympy.attention import softmax

@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 import pytest
-
 import torch
+
 from posedu.book import gpu
 from posedu.book.timing import Timing, encodings, peers
 from posedu.catalog import CATALOG

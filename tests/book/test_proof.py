@@ -7,8 +7,8 @@ from itertools import permutations
 
 import numpy as np
 import pytest
-
 import sympy as sp
+
 from posedu.book.proof import Proof, ProofError, prove, prove_each, prove_sampled
 
 a, b, t = sp.symbols("a b t", real=True)

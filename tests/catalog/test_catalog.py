@@ -10,10 +10,10 @@ from itertools import chain
 
 import numpy as np
 import pytest
-
-import posedu
 import sympy as sp
 import torch
+
+import posedu
 from posedu import _arguments
 from posedu.catalog import (
     ATTENTION,
@@ -194,7 +194,7 @@ EVERY_RECORD = pytest.mark.parametrize("record", EVERY.values(), ids=EVERY)
 @EVERY_RECORD
 def test_records_are_filled(record):
     may_be_empty = {"function", "special_cases", "adopters", "axes", "sizes", "reach"}
-    may_be_empty |= {"treated", "arxiv", "url", "published", "amplitude"}
+    may_be_empty |= {"treated", "arxiv", "url", "published", "attention_factor"}
     pages = {"chapter", "lab"}
     for name in record.__dataclass_fields__.keys() - may_be_empty - pages:
         assert getattr(record, name) or name == "implementation_sizes", name

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-
 import torch
+
 from posedu.crosscheck import attention as crosschecked
 from posedu.crosscheck.attention import (
     CALLS,

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-
 import torch
+
 from posedu.catalog import CATALOG
 from posedu.crosscheck import (
     CrossCheck,

@@ -1,8 +1,8 @@
 """Errors of FoX's weights: within their bound in float32, and found where there are."""
 
 import pytest
-
 import torch
+
 from posedu.crosscheck.fox import weight_errors
 
 LENGTHS = (64, 256, 1024)

@@ -6,9 +6,9 @@ from functools import partial
 
 import numpy as np
 import pytest
-
 import sympy as sp
 import torch
+
 from posedu.numpy import absolute, attention, gated, rotary, stickbreaking
 from posedu.numpy.frequencies import frequencies as geometric
 from posedu.numpy.frequencies import wavelengths

@@ -6,9 +6,9 @@ What is called is found in the catalog: a new encoding is tested as soon as it i
 from contextlib import suppress
 
 import pytest
+import torch
 from torch.func import functional_call, grad, jvp, vmap
 
-import torch
 from posedu.catalog import CATALOG
 from posedu.torch import Attention, KVCache, Transformer
 from posedu.torch.routes import ROUTES

@@ -22,12 +22,12 @@ from functools import partial
 import jaxtyping
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import posedu.numpy
 import posedu.torch
-import torch
 from posedu.book import proof
 from posedu.book.exercises import sheet
 from posedu.catalog import CATALOG

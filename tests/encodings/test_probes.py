@@ -9,8 +9,8 @@ from dataclasses import fields, replace
 
 import numpy as np
 import pytest
-
 import torch
+
 from posedu.numpy import attention as reference
 from posedu.numpy import bias, gated, stickbreaking
 from posedu.sympy import attention as symbolic

@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 import scipy.linalg
-
 import torch
+
 from posedu.numpy import attention as reference
 from posedu.sympy.attention import stack as symbolic_stack
 from posedu.torch import KVCache, RoPE, Transformer, attend
@@ -60,8 +60,7 @@ class Case:
     def numpy(self, row, **options):
         hooks = [self.probe.numpy(**self.of_layer(n), **options) for n in range(LAYERS)]
         layers = [
-            (reference.Projections(w.q, w.k, w.v, w.o), w.perceptron)
-            for w in self.layers
+            (reference.Projections(w.q, w.k, w.v, w.o), w.MLP) for w in self.layers
         ]
         mask = reference.causal_mask(self.x.shape[1])
         positions = self.positions[row]
@@ -73,7 +72,7 @@ class Case:
             (
                 [tuple(to_sympy(w)) for w in (layer.q, layer.k, layer.v)],
                 to_sympy(layer.o.reshape(D_MODEL, -1)),
-                layer.perceptron,
+                layer.MLP,
             )
             for layer in self.layers
         ]
@@ -119,7 +118,7 @@ class Case:
 
 
 class Squares:
-    """A perceptron of NumPy and SymPy: (W x)²/8."""
+    """An MLP of NumPy and SymPy: (W x)²/8."""
 
     def __init__(self, weight):
         self.weight = weight
@@ -141,7 +140,7 @@ def layers_of(model):
         )
         o = own.o.weight.detach().numpy().reshape(D_MODEL, HEADS, -1)
         made.append(
-            Layer(q, k, v, o, called(block.before_attention), called(block.perceptron))
+            Layer(q, k, v, o, called(block.before_attention), called(block.MLP))
         )
     return made
 
@@ -311,7 +310,7 @@ def test_half_precision_is_close(name):
     """A path through a layer rounds 13 times, each time numbers like the output.
 
     On entering, in the norm, the projections, the hook, the logits, the weights, their
-    sum, the projection back, the stream, the perceptron's four, and the stream again.
+    sum, the projection back, the stream, the MLP's four, and the stream again.
     """
     case = Case(name)
     if name in ("cape", "tape"):  # the others' positions end, or grow without bound

@@ -5,8 +5,8 @@ Sources are issues of public repositories, lecture notes, and the papers' own sl
 
 import numpy as np
 import scipy.linalg
-
 import torch
+
 from posedu.numpy import rotary
 from posedu.numpy.frequencies import frequencies
 
@@ -820,12 +820,12 @@ def sampled_with_replacement(rng, tokens, limit):
 # M-RoPE: the axis of each pair, or of each feature in the half layout.
 
 
-def strided_to_the_end(sections):
+def interleaved_to_the_end(sections):
     """XPU-Forces/mojo_opset, pull request 276: 1::3 and 2::3, whatever sections say."""
     return np.arange(sum(sections)) % len(sections)
 
 
-def contiguous_for_strided(sections):
+def sectioned_for_interleaved(sections):
     """Qwen2-VL's order for Qwen3-VL's sections."""
     return np.repeat(np.arange(len(sections)), sections)
 
@@ -870,9 +870,9 @@ def moved_backwards(keys, old, new, turn):
     return turn(keys, old - new)
 
 
-def moved_with_the_amplitude(keys, old, new, turn, amplitude):
-    """The amplitude of cosines and sines once more, which the keys have already."""
-    return amplitude * turn(keys, new - old)
+def moved_with_the_attention_factor(keys, old, new, turn, attention_factor):
+    """The attention_factor of cosines and sines once more, which the keys have already."""
+    return attention_factor * turn(keys, new - old)
 
 
 # Self-Extend: offsets of queries i and keys j (datamllab/LongLM, commit cdbbb06).

@@ -582,6 +582,7 @@ def table(
 
 def write(rows: list[dict[str, str]], share: float, seed: int) -> None:
     import torch
+
     from posedu.book.provenance import provenance
 
     libraries = ("cosmic-ray", "coverage", "hypothesis", "pytest")

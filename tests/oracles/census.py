@@ -18,12 +18,12 @@ from io import StringIO
 from pathlib import Path
 from tokenize import NAME, generate_tokens
 
+import torch
 import transformers
 from tqdm import tqdm
 from transformers import models
 from transformers.models.auto import configuration_auto, modeling_auto
 
-import torch
 from posedu.tools.diagnose import diagnose, small
 from posedu.tools.diagnose.report import bases
 from posedu.tools.diagnose.rotary_modules import NAMED
@@ -160,7 +160,8 @@ def row(kind, folder, found, reason):
                 "clockwise": turning.clockwise,
                 "base": base and float(f"{base:.4g}"),
                 "proportional": [*fit] == ["proportional"],
-                "amplitude": layer.key.amplitude and round(layer.key.amplitude, 5),
+                "attention_factor": layer.key.attention_factor
+                and round(layer.key.attention_factor, 5),
                 "unexplained": turning.unexplained,
                 "moved": turning.moved,
             }

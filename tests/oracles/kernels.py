@@ -18,9 +18,9 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 
+import torch
 import transformers
 
-import torch
 from posedu.tools.kernels.check import check
 from support import ROOT
 
@@ -178,8 +178,8 @@ def rows():
     yield name, "cohere", cohere, "rope", NEIGHBOURS
     yield name, "ernie4_5", ernie, "rope", NEIGHBOURS
     yield name, "deepseek_v3", deepseek, "rope", NEIGHBOURS
-    yield name, "qwen2_vl", two, "m-rope", sections | dict(order="contiguous")
-    yield name, "qwen3_vl", three, "m-rope", sections | dict(order="strided")
+    yield name, "qwen2_vl", two, "m-rope", sections | dict(order="sectioned")
+    yield name, "qwen3_vl", three, "m-rope", sections | dict(order="interleaved")
     yield xt, "apply_rotary_pos_emb", of_x_transformers, "rope", NEIGHBOURS
     yield rt, "apply_rotary_emb", rotary_of_positions, "rope", NEIGHBOURS
     yield rt, "rotate_queries_or_keys", rotary_of_keys, "rope", NEIGHBOURS

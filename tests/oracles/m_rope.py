@@ -11,12 +11,11 @@ from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
+import torch
 import transformers
 from transformers.models.qwen2_5_omni import modeling_qwen2_5_omni as omni
 from transformers.models.qwen2_5_vl.modeling_qwen2_5_vl import Qwen2_5_VLModel
 from transformers.models.qwen2_vl.modeling_qwen2_vl import Qwen2VLModel
-
-import torch
 
 Qwen2_5OmniModel = omni.Qwen2_5OmniPreTrainedModelForConditionalGeneration
 HERE = Path(__file__).parent / "m-rope.json"
@@ -125,13 +124,13 @@ def main():
     if transformers.__version__ >= "5":
         known[transformers.__version__]["axes"] = {
             "qwen2_vl": axes(
-                [16, 24, 24], "contiguous", "qwen2_vl", "Qwen2VLRotaryEmbedding"
+                [16, 24, 24], "sectioned", "qwen2_vl", "Qwen2VLRotaryEmbedding"
             ),
             "qwen3_vl": axes(
-                [24, 20, 20], "strided", "qwen3_vl", "Qwen3VLTextRotaryEmbedding"
+                [24, 20, 20], "interleaved", "qwen3_vl", "Qwen3VLTextRotaryEmbedding"
             ),
             "qwen3_5": axes(
-                [11, 11, 10], "strided", "qwen3_5", "Qwen3_5TextRotaryEmbedding"
+                [11, 11, 10], "interleaved", "qwen3_5", "Qwen3_5TextRotaryEmbedding"
             ),
             "ernie4_5_vl_moe": axes(
                 [22, 22, 20],
@@ -141,7 +140,7 @@ def main():
             ),
             "hunyuan_vl": axes(
                 [16, 16, 16, 16],
-                "contiguous",
+                "sectioned",
                 "hunyuan_vl",
                 "HunYuanVLRotaryEmbedding",
             ),

@@ -17,11 +17,11 @@ import json
 import re
 from pathlib import Path
 
+import torch
 import transformers
 from tqdm import tqdm
 from transformers import CONFIG_MAPPING, models
 
-import torch
 from posedu.tools.diagnose.capture import Side
 from posedu.tools.diagnose.measurement import measure
 
@@ -81,7 +81,7 @@ def case(name, rotary, configurations):
                 "config_class": made.__name__,
                 "config": said,
                 "frequencies": {k: b.flatten().tolist() for k, b in buffers.items()},
-                "amplitudes": {
+                "attention_factors": {
                     k: getattr(
                         module,
                         f"{k}_attention_scaling" if k else "attention_scaling",

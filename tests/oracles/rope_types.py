@@ -7,11 +7,10 @@ that the tests do not.
 import json
 from pathlib import Path
 
+import torch
 import transformers
 from transformers import LlamaConfig
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
-
-import torch
 
 HERE = Path(__file__).parent
 LISTS = {
@@ -60,7 +59,7 @@ CASES = (
 
 
 def case(name, parameters, d, longest, length, base, layer_type=None):
-    """One configuration, its frequencies and its amplitude."""
+    """One configuration, its frequencies and its attention factor."""
     given = {"rope_theta": base, **parameters}
     config = LlamaConfig(
         hidden_size=4 * d,
@@ -70,7 +69,7 @@ def case(name, parameters, d, longest, length, base, layer_type=None):
         **({"layer_types": [layer_type] * 32} if layer_type else {}),
     )
     function = ROPE_INIT_FUNCTIONS[parameters["rope_type"]]
-    frequencies, amplitude = function(
+    frequencies, attention_factor = function(
         config, torch.device("cpu"), seq_len=length, layer_type=layer_type
     )
     return {
@@ -81,7 +80,7 @@ def case(name, parameters, d, longest, length, base, layer_type=None):
         "longest": longest,
         "length": length,
         "frequencies": frequencies.tolist(),
-        "amplitude": amplitude,
+        "attention_factor": attention_factor,
     }
 
 

@@ -6,8 +6,8 @@ in float64, counts too.
 """
 
 import numpy as np
-
 import torch
+
 from posedu.numpy import attention as reference
 from posedu.numpy import rotary
 

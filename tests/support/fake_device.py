@@ -3,11 +3,11 @@
 from contextlib import suppress
 
 import pytest
+import torch
 from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensorMode
 from torch.utils import backend_registration
 from torch.utils._python_dispatch import TorchDispatchMode
 
-import torch
 from posedu.catalog import CATALOG
 from posedu.torch import Attention, KVCache, RoPE, StickBreaking, Transformer
 

@@ -1,8 +1,7 @@
 """Small models broken by hand, each by one fault, for the tests of the diagnosis."""
 
-import torch.nn.functional as F
-
 import torch
+import torch.nn.functional as F
 from torch import nn
 
 CONFIG = {
@@ -28,7 +27,7 @@ class Attention(nn.Module):
         layout="half",
         width=None,
         sense=1,
-        amplitude=1.0,
+        attention_factor=1.0,
         cast="",
         rotates=True,
         keys=True,
@@ -39,7 +38,12 @@ class Attention(nn.Module):
         still=0,
     ):
         super().__init__()
-        self.heads, self.d, self.sense, self.amplitude = heads, d, sense, amplitude
+        self.heads, self.d, self.sense, self.attention_factor = (
+            heads,
+            d,
+            sense,
+            attention_factor,
+        )
         self.cast, self.rotates, self.keys = cast, rotates, keys
         self.permuted, self.product, self.slipped = permuted, product, slipped
         width = width or d
@@ -59,7 +63,10 @@ class Attention(nn.Module):
             return x
         at = positions.bfloat16() if self.cast == "positions" else positions
         angle = self.sense * at[:, None, :, None].float() * self.omega
-        cos, sin = self.amplitude * angle.cos(), self.amplitude * angle.sin()
+        cos, sin = (
+            self.attention_factor * angle.cos(),
+            self.attention_factor * angle.sin(),
+        )
         if self.cast == "table":
             cos, sin = cos.bfloat16().float(), sin.bfloat16().float()
         a, b = x[..., self.first], x[..., self.second]

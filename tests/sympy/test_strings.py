@@ -9,9 +9,9 @@ from dataclasses import replace
 from itertools import chain
 
 import pytest
+import sympy as sp
 
 import posedu.sympy
-import sympy as sp
 from posedu.book.proof import prove, prove_each
 from posedu.catalog import CATALOG
 from posedu.crosscheck.layers import follow

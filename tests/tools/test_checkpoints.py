@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-import torch
 from posedu.numpy.frequencies import frequencies
 from posedu.tools.checkpoints import (
     Conversion,

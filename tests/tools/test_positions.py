@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-import torch
 from posedu.numpy import rerotation, rope
 from posedu.tools import kept_tokens, packed_positions, padded_positions
 from posedu.torch import Attention, Learned, RoPE, Transformer

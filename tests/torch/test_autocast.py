@@ -4,9 +4,9 @@ from contextlib import nullcontext, suppress
 from dataclasses import replace
 
 import pytest
+import torch
 from torch.nn import functional
 
-import torch
 from posedu.catalog import CATALOG
 from posedu.crosscheck import autocast, crosscheck
 from posedu.crosscheck.autocast import numbers_of, reference, use

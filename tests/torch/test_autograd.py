@@ -1,10 +1,10 @@
 """Kernels with a gradient of their own have every other derivative too."""
 
 import pytest
+import torch
 from torch.autograd import forward_ad
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-import torch
 from posedu.torch import rotate_pairs, separable_bias, stickbreaking
 from posedu.torch.attention import attend
 from posedu.torch.bias import ALiBi

@@ -1,10 +1,10 @@
 """One graph for every length: ``torch.compile``, ``torch.export``, decoding steps."""
 
 import pytest
+import torch
 from torch._dynamo.testing import CompileCounter
 from torch.export import Dim, export
 
-import torch
 from posedu.catalog import CATALOG
 from posedu.torch import T5, ALiBi, Attention, FoX, KVCache, RoPE, Transformer
 from posedu.torch.stickbreaking import StickBreaking

@@ -8,11 +8,11 @@ import pickle
 
 import numpy as np
 import pytest
+import sympy as sp
+import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-import sympy as sp
-import torch
 from posedu.numpy import attention as reference
 from posedu.numpy import bias as biases
 from posedu.numpy import gated, stickbreaking
@@ -60,7 +60,7 @@ def made(seed=0):
     keys = dict(gates="keys", d_model=D_MODEL, gate_heads=HEADS)
     made = {
         "none": Encoding(),
-        "rope": RoPE(D, layout="half", frequencies=[-0.3], amplitude=1.3),
+        "rope": RoPE(D, layout="half", frequencies=[-0.3], attention_factor=1.3),
         "alibi": ALiBi(HEADS, slopes="authors"),
         "t5": T5(
             HEADS, bidirectional=False, buckets=4, distance=5, table=normal(HEADS, 4)

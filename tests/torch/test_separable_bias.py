@@ -4,10 +4,10 @@ import math
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import torch
 from posedu.torch import ALiBi, Attention, Encoding, FoX, attend
 from posedu.torch._tensors import split_exactly
 from posedu.torch.separable_bias import (

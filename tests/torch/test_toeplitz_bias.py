@@ -3,8 +3,8 @@
 from itertools import product
 
 import pytest
-
 import torch
+
 from posedu.book.timing import peak_memory
 from posedu.torch import (
     FIRE,

@@ -6,8 +6,8 @@ from collections import Counter
 
 import numpy as np
 import pytest
-
 import torch
+
 from posedu.numpy import absolute, bias, gated, rotary
 from posedu.numpy import attention as reference
 from posedu.torch import (
@@ -83,8 +83,8 @@ def normed(x, norm):
     return gain * (x - mean) / np.sqrt(variance + norm.eps) + shift
 
 
-def perceptron(block, x):
-    norm, up, _, down = block.perceptron
+def MLP(block, x):
+    norm, up, _, down = block.MLP
     (first, first_bias), (second, second_bias) = weights_of(up), weights_of(down)
     hidden = normed(x, norm) @ first.T + first_bias
     hidden = hidden * (1 + np.vectorize(math.erf)(hidden / math.sqrt(2))) / 2
@@ -119,7 +119,7 @@ def oracle(model, x, positions=None, *, hooks=reference.SHUT, first=None, masks=
             q, k, v, own, positions=positions, x=entering, mask=mask
         )
         x = x + np.einsum("mhd,hid->im", w.o, taken.out)
-        fed = perceptron(block, x)
+        fed = MLP(block, x)
         x = x + fed
         positions = own.update(taken.weights, taken.tokens, fed)
     return normed(x, model.norm)
@@ -632,10 +632,10 @@ def test_options_of_the_layers():
     (block,) = model.blocks
     attention = block.attention
     assert attention.q.bias is not None and attention.o.bias is not None
-    assert not attention.causal and block.perceptron[1].out_features == 3 * WIDTH
+    assert not attention.causal and block.MLP[1].out_features == 3 * WIDTH
     (default,) = model_of(layers=1).blocks
     assert default.attention.q.bias is None and default.attention.causal
-    assert default.perceptron[1].out_features == 4 * WIDTH
+    assert default.MLP[1].out_features == 4 * WIDTH
 
 
 def test_coordinates_reach_every_layer():
@@ -723,7 +723,7 @@ def test_a_block_adds_attention_then_a_perceptron_to_the_stream():
         mask=reference.causal_mask(TOKENS),
         hooks=ROTATE,
     )
-    close(out[0], seen + perceptron(block, seen), 10 * ATOL)
+    close(out[0], seen + MLP(block, seen), 10 * ATOL)
     assert torch.equal(after[0], positions)
     assert differs(block(x[None], positions.flip(0)[None])[0], out)
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise, product
 from typing import Any
 
+import sympy as sp
 from lark import Token, Tree
 
-import sympy as sp
 from posedu.book.display.grammar import DisplayError, parse
 
 Table = Mapping[str, Any]

@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
-
 import sympy as sp
 import torch
+
 from posedu.book.exercises.common_mistakes import diagnose, locate
 from posedu.book.exercises.values import article, equal, first_wrong, show, wrong_form
 

@@ -12,9 +12,9 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-
 import sympy as sp
 import torch
+
 from posedu.book.exercises.values import (
     agree,
     as_array,

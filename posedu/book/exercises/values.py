@@ -5,10 +5,9 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from sympy.matrices.expressions.matexpr import MatrixElement
-
 import sympy as sp
 import torch
+from sympy.matrices.expressions.matexpr import MatrixElement
 
 SHOWN = 16  # entries of an array that are shown in full
 

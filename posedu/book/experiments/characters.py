@@ -27,10 +27,11 @@ from types import MappingProxyType
 from typing import ClassVar
 
 import numpy as np
+import torch
 from jaxtyping import Float, Int
+from torch import Tensor, nn
 from torch.nn import functional
 
-import torch
 from posedu._arguments import require_choice, require_dimension, require_finite
 from posedu.book.experiments.runs import Run as AnyRun
 from posedu.book.experiments.runs import Runs, command, interval
@@ -56,7 +57,6 @@ from posedu.torch import (
     Sinusoidal,
     TransformerXL,
 )
-from torch import Tensor, nn
 
 KNOWN = "\n" + "".join(map(chr, range(32, 127)))
 CHARACTERS = len(KNOWN) + 1  # the last one stands for all others

@@ -20,9 +20,10 @@ from types import MappingProxyType
 from typing import ClassVar
 
 import numpy as np
-from jaxtyping import Float
-
 import torch
+from jaxtyping import Float
+from torch import Tensor
+
 from posedu._arguments import require_choice, require_dimension
 from posedu.book.experiments import characters, sequences
 from posedu.book.experiments.characters import (
@@ -40,9 +41,15 @@ from posedu.book.experiments.runs import command
 from posedu.book.experiments.training import CausalModel
 from posedu.book.provenance import keep_memory
 from posedu.numpy.frequencies import frequencies
-from posedu.numpy.rotary import llama3, ntk, ntk_dynamic, pi, yarn, yarn_amplitude
+from posedu.numpy.rotary import (
+    llama3,
+    ntk,
+    ntk_dynamic,
+    pi,
+    yarn,
+    yarn_attention_factor,
+)
 from posedu.torch import Encoding, LogN, RoPE
-from torch import Tensor
 
 FACTORS = (2, 4, 8)
 """Test lengths over the training length."""
@@ -88,10 +95,10 @@ class Method:
 def _rope(
     s: AnySettings,
     mapped: Float[np.ndarray, "pairs"] | None = None,
-    amplitude: float = 1.0,
+    attention_factor: float = 1.0,
 ) -> RoPE:
     own = None if mapped is None else torch.tensor(mapped)
-    return RoPE(s.d, layout="half", frequencies=own, amplitude=amplitude)
+    return RoPE(s.d, layout="half", frequencies=own, attention_factor=attention_factor)
 
 
 def _temperature(s: AnySettings, over: RoPE | None = None) -> LogN:
@@ -131,7 +138,7 @@ METHODS: Mapping[str, Method] = MappingProxyType(
             "YaRN without temperature", lambda s, f, n: _rope(s, _yarn(s, f))
         ),
         "yarn": Method(
-            "YaRN", lambda s, f, n: _rope(s, _yarn(s, f), yarn_amplitude(f))
+            "YaRN", lambda s, f, n: _rope(s, _yarn(s, f), yarn_attention_factor(f))
         ),
         "log-n": Method(
             "log-n temperature", lambda s, f, n: _temperature(s, over=_rope(s))

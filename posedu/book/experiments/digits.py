@@ -27,13 +27,14 @@ from pathlib import Path
 from types import MappingProxyType
 
 import numpy as np
+import torch
 from jaxtyping import Float, Int
 from scipy.special import stdtrit
 from sklearn.datasets import load_digits
 from sklearn.model_selection import StratifiedKFold
+from torch import Tensor, nn
 from torch.nn import functional
 
-import torch
 from posedu._arguments import require_choice, require_dimension, require_finite
 from posedu.book.experiments.runs import Run as AnyRun
 from posedu.book.experiments.runs import Runs, command, in_percent
@@ -53,7 +54,6 @@ from posedu.torch import (
     grid,
 )
 from posedu.torch.rotary import perturb
-from torch import Tensor, nn
 
 SIDE = 8
 FOLDS = 5

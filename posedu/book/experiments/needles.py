@@ -22,9 +22,9 @@ from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
+import torch
 from jaxtyping import Float
 
-import torch
 from posedu._arguments import require_choice, require_dimension
 from posedu.book.experiments import sequences
 from posedu.book.experiments.context_extension import (

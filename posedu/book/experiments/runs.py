@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+import torch
 from filelock import FileLock
 from jaxtyping import Float
 from joblib import Parallel, delayed, parallel_config
 from scipy.special import stdtrit
 from tqdm import tqdm
 
-import torch
 from posedu._arguments import require_finite
 from posedu._result_table import SavedTable, require_writable
 from posedu.book.provenance import provenance

@@ -25,17 +25,17 @@ from pathlib import Path
 from types import MappingProxyType
 
 import numpy as np
+import torch
 from jaxtyping import Float, Int
+from torch import Tensor, nn
 from torch.nn import functional
 
-import torch
 from posedu._arguments import require_choice, require_dimension
 from posedu.book.experiments.runs import Run as AnyRun
 from posedu.book.experiments.runs import Runs, command, in_percent, interval
 from posedu.book.experiments.training import CausalModel, optimization
 from posedu.book.provenance import keep_memory
 from posedu.torch import TAPE, CoPE, Encoding, FoX, RoPE, StickBreaking
-from torch import Tensor, nn
 
 IGNORED = -100  # the label of a token that nothing is asked of
 LETTERS = 8

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import matplotlib as mpl
 import numpy as np
-
 import torch
+
 from posedu._result_table import Table
 from posedu.book.experiments import comparisons
 from posedu.book.experiments.comparisons import Gap, gaps

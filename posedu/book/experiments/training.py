@@ -2,13 +2,13 @@
 
 from collections.abc import Callable, Sequence
 
+import torch
 from jaxtyping import Float, Int
+from torch import Tensor, nn
 from torch.optim import AdamW, Optimizer
 from torch.optim.lr_scheduler import LRScheduler, OneCycleLR
 
-import torch
 from posedu.torch import Encoding, Transformer
-from torch import Tensor, nn
 
 
 class CausalModel(nn.Module):

@@ -24,7 +24,7 @@ posedu.live("config", ({ find, numbers: { known, examples, inks, headings } }) =
       `${moving.length} of ${Math.floor(rope.head_dim / 2)}${dealt(rope)}`,
       `${short(moving[0], 4)} to ${short(moving.at(-1), 4)}`,
       trained(rope) ? `${turning(rope)} in ${trained(rope).toLocaleString("en")}` : "not said",
-      short(rope.amplitude, 6), rope.layout || "not said",
+      short(rope.attention_factor, 6), rope.layout || "not said",
     ];
   };
   const row = (texts) => {

@@ -78,7 +78,7 @@ EXAMPLES: Mapping[str, tuple[str, Mapping[str, Any]]] = {
 
 HEADINGS = (
     *("layers", "method", "base", "pairs that turn", "wavelengths"),
-    *("turn once in training", "amplitude", "layout"),
+    *("turn once in training", "attention_factor", "layout"),
 )
 
 
@@ -110,7 +110,7 @@ def known() -> dict[str, Any]:
 def config_page() -> Explorable:
     """A figure that reads a configuration of transformers as ``read_rope`` does.
 
-    Frequencies, turns within training, amplitude and warnings are computed by a script
+    Frequencies, turns within training, attention_factor and warnings are computed by a script
     in the page, which is held against :func:`posedu.tools.read_rope`; nothing of
     what is pasted leaves it.
     """
@@ -196,7 +196,7 @@ def rows(reading: Reading) -> list[list[str]]:
                 f"{len(moving)} of {rope.head_dim // 2}{_dealt(rope)}",
                 f"{_short(moving[0], 4)} to {_short(moving[-1], 4)}",
                 f"{(waves <= trained).sum()} in {trained:,}" if trained else "not said",
-                _short(rope.amplitude, 6),
+                _short(rope.attention_factor, 6),
                 rope.layout or "not said",
             ]
         )

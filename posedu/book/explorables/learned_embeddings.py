@@ -87,7 +87,7 @@ def letters() -> list[str]:
 def bound(d: int) -> float:
     """What no cosine of the other rows with one exceeds in 99 random tables of 100.
 
-    2 (n − 1) exp(−d ε²/2) = 1/100, and 1 at most. See ``eq-tables-cap``.
+    2 (n − 1) exp(−d ε²/2) = 1/100, and 1 at most. See ``eq-learned-cap``.
     """
     return min(1.0, math.sqrt(2 * math.log(2 * (LENGTH - 1) / CHANCE) / d))
 

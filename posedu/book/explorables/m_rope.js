@@ -1,11 +1,11 @@
 posedu.live("sections", ({ find }) => {
   const base = 1e6, pairs = 64, low = 2, width = 16;
   const sections = {
-    contiguous: [16, 24, 24], strided: [24, 20, 20], alternating: [20, 22, 22],
+    sectioned: [16, 24, 24], interleaved: [24, 20, 20], alternating: [20, 22, 22],
   };
   const owners = {
-    contiguous: (p, [t, h]) => p < t ? 0 : p < t + h ? 1 : 2,
-    strided: (p, own) => Math.floor(p / 3) < own[p % 3] ? p % 3 : 0,
+    sectioned: (p, [t, h]) => p < t ? 0 : p < t + h ? 1 : 2,
+    interleaved: (p, own) => Math.floor(p / 3) < own[p % 3] ? p % 3 : 0,
     alternating: (p, [, h, w]) => p < h + w ? 1 + p % 2 : 0,
   };
   const waves = Array.from({ length: pairs }, (_, p) => 2 * Math.PI * base ** (p / pairs));

@@ -14,8 +14,8 @@ D, BASE = 128, 1e6
 LOW, HIGH, AT = 2, 22, 6  # a span, in doublings
 WIDTH = 16  # of a doubling
 MODELS: Mapping[str, tuple[str, tuple[int, int, int]]] = {
-    "contiguous": ("contiguous, 16 + 24 + 24 (Qwen2-VL)", (16, 24, 24)),
-    "strided": ("strided, 24 + 20 + 20 (Qwen3-VL)", (24, 20, 20)),
+    "sectioned": ("sectioned, 16 + 24 + 24 (Qwen2-VL)", (16, 24, 24)),
+    "interleaved": ("interleaved, 24 + 20 + 20 (Qwen3-VL)", (24, 20, 20)),
     "alternating": ("alternating, 20 + 22 + 22 (ERNIE 4.5-VL)", (20, 22, 22)),
 }
 AXES = ("time", "rows", "columns")
@@ -60,8 +60,8 @@ def m_rope_explorable() -> Explorable:
             Slider("span", "steps", LOW, HIGH, AT, 1, f"{2**AT:,}"),
         ),
         said=said(first, AT),
-        caption="Every tick is a pair of one head. In contiguous order an axis has one "
-        "part of the wavelengths; in the strided one all axes have all parts, but for "
+        caption="Every tick is a pair of one head. In sectioned order an axis has one "
+        "part of the wavelengths; in the interleaved one all axes have all parts, but for "
         "the slowest pairs, which time has alone.",
     )
 

@@ -198,7 +198,7 @@ window.posedu.readRope = (() => {
       return {
         options: { factor, fast, slow, truncate: truncate !== false },
         trained,
-        amplitude: of.number("attention_factor", usual),
+        attention_factor: of.number("attention_factor", usual),
       };
     },
     llama3: (of) => {
@@ -230,7 +230,7 @@ window.posedu.readRope = (() => {
       }
       const usual = factor > 1 ? Math.sqrt(1 + Math.log(factor) / Math.log(trained)) : 1;
       of.stale();
-      return { options: lists, trained, amplitude: of.number("attention_factor", usual) };
+      return { options: lists, trained, attention_factor: of.number("attention_factor", usual) };
     },
     proportional: (of) => {
       const every = Math.floor(of.headDim / 2);
@@ -276,7 +276,7 @@ window.posedu.readRope = (() => {
     }
     const rope = {
       head_dim: of.headDim, width, base, method, options: {}, trained: null,
-      longest: of.longest, amplitude: 1, softmax: 1, layout, sections: [], order: "",
+      longest: of.longest, attention_factor: 1, softmax: 1, layout, sections: [], order: "",
     };
     const named = of.has("mrope_section") ? "mrope_section" : "xdrope_section";
     if (of.has(named)) {
@@ -286,7 +286,7 @@ window.posedu.readRope = (() => {
         throw new ConfigError(`${of.where}.${named} must add up to the ${Math.floor(width / 2)} ` +
           `pairs that turn, got ${repr(rope.sections)}: ${sum}`);
       }
-      rope.order = truthy(get(of.given, "mrope_interleaved")) ? "strided" : "contiguous";
+      rope.order = truthy(get(of.given, "mrope_interleaved")) ? "interleaved" : "sectioned";
     }
     Object.assign(rope, METHODS[method](of));
     const widest = Math.max(rope.head_dim, width);

@@ -59,7 +59,7 @@ def tape_explorable() -> Explorable:
 
 
 def drifted(layers: int, attended: float, key: float, shift: float) -> Drift:
-    """Where positions are after each layer; one head, whose perceptron is silent."""
+    """Where positions are after each layer; one head, whose MLP is silent."""
     moving = tape(
         D,
         layout="half",

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import torch
+
 from posedu.book.provenance import file_label, keep_memory
 from posedu.book.timing.encodings import time_encoding
 from posedu.book.timing.peers import PEERS

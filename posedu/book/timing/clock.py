@@ -7,7 +7,6 @@ from itertools import accumulate
 from typing import Any
 
 import numpy as np
-
 import torch
 
 Run = Callable[[], Any]

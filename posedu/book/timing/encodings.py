@@ -5,9 +5,10 @@ from collections.abc import Iterator, Sequence
 from itertools import product
 from pathlib import Path
 
+import torch
+from torch import Tensor
 from torch.nn import Module
 
-import torch
 from posedu._arguments import require_choice
 from posedu.book.timing.clock import Run
 from posedu.book.timing.results import Measurement, Timing, collect, compare
@@ -15,7 +16,6 @@ from posedu.book.timing.timed_calls import compiled, copy_of, with_gradient
 from posedu.catalog import CATALOG, EncodingRecord, Variant
 from posedu.torch import Attention, Sinusoidal, grid
 from posedu.torch._tensors import Positions
-from torch import Tensor
 
 
 def _is_rotation(entry: EncodingRecord) -> bool:
@@ -136,7 +136,7 @@ def time_encoding(
     ``[1, L, heads · d]``. Where positions are drawn, sinusoids of them are added to x:
     that has a time of its own, which ``sinusoidal`` tells. Where positions move from
     layer to layer, those of the next one are part of the result, and what attention
-    gathered stands for what the perceptron says. The limit of forward + backward is
+    gathered stands for what the MLP says. The limit of forward + backward is
     twice the copy, or bare attention with its own.
 
     Parameters

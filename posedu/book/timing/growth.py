@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 from tqdm import tqdm
 
-import torch
 from posedu._arguments import require_choice
 from posedu._result_table import Table
 from posedu.book import figures

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
-
 import torch
+
 from posedu.book.timing.clock import Run, alternate
 from posedu.book.timing.results import Spread
 

@@ -10,9 +10,9 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
+import torch
 from tqdm import tqdm
 
-import torch
 from posedu._arguments import require_dimension
 from posedu._result_table import SavedTable, require_writable
 from posedu.book import figures

@@ -3,11 +3,12 @@
 from collections.abc import Mapping, Sequence
 
 import torch
+from torch import Tensor
+
 from posedu.book.timing.clock import Run
 from posedu.book.timing.growth import Growth, time_growth
 from posedu.book.timing.timed_calls import copy_of, with_gradient
 from posedu.torch import Attention
-from torch import Tensor
 
 
 def products_of_attention(x: Tensor, heads: int, *, times: int = 1) -> Run:

@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 
 import torch
-from posedu.book.timing.clock import Run
 from torch import Tensor
+
+from posedu.book.timing.clock import Run
 
 
 def copy_of(*tensors: Tensor) -> Run:

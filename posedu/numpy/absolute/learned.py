@@ -40,7 +40,7 @@ def one_hot(
 
     Returns
     -------
-    float64 array with one more axis of size ``rows``. Equation ``def-tables-one-hot``.
+    float64 array with one more axis of size ``rows``. Equation ``def-learned-one-hot``.
 
     Raises
     ------
@@ -170,7 +170,7 @@ def embed_bert(
 
     Returns
     -------
-    float64 array like x. Equation ``def-tables-bert``.
+    float64 array like x. Equation ``def-learned-bert``.
 
     Raises
     ------
@@ -193,7 +193,7 @@ def cosine_bound(epsilon: float, *, rows: int, d: int) -> float:
     """At most how likely some two random rows have a cosine of size ε or more.
 
     rows (rows − 1) exp(−d ε²/2), which may exceed 1: a bound that says nothing then.
-    Equation ``eq-tables-union``.
+    Equation ``eq-learned-union``.
 
     Raises
     ------

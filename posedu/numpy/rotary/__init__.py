@@ -36,7 +36,7 @@ from posedu.numpy.rotary.gta import (
 from posedu.numpy.rotary.lerope import lerope
 from posedu.numpy.rotary.liere import liere
 from posedu.numpy.rotary.llama3 import llama3
-from posedu.numpy.rotary.longrope import longrope, longrope_amplitude
+from posedu.numpy.rotary.longrope import longrope, longrope_attention_factor
 from posedu.numpy.rotary.m_rope import (
     m_rope,
     m_rope_axes,
@@ -74,7 +74,7 @@ from posedu.numpy.rotary.string import (
 from posedu.numpy.rotary.tape import tape, tape_start, tape_update, turn_by_blocks
 from posedu.numpy.rotary.value_rotation import value_rotation
 from posedu.numpy.rotary.xpos import xpos, xpos_scales
-from posedu.numpy.rotary.yarn import yarn, yarn_amplitude
+from posedu.numpy.rotary.yarn import yarn, yarn_attention_factor
 
 __all__ = [
     "ap_generators",
@@ -105,7 +105,7 @@ __all__ = [
     "liere",
     "llama3",
     "longrope",
-    "longrope_amplitude",
+    "longrope_attention_factor",
     "m_rope",
     "m_rope_axes",
     "m_rope_frequencies",
@@ -142,5 +142,5 @@ __all__ = [
     "xpos",
     "xpos_scales",
     "yarn",
-    "yarn_amplitude",
+    "yarn_attention_factor",
 ]

@@ -67,7 +67,7 @@ def _divisors(
     return given
 
 
-def longrope_amplitude(factor: float, *, trained: float) -> float:
+def longrope_attention_factor(factor: float, *, trained: float) -> float:
     """What cosines and sines are multiplied by: √(1 + ln s/ln L), 1 for s ≤ 1.
 
     Of Phi-3's code; the ``attention_factor`` of transformers' configurations replaces

@@ -27,8 +27,8 @@ def m_rope_axes(sections: Sequence[int], *, order: str) -> Int[Array, "pairs"]:
     sections
         How many pairs look at each axis: time first, then rows and columns.
     order
-        ``"contiguous"``: the pairs of the first axis, then those of the next (Qwen2-VL;
-        HunYuan-VL with four axes). ``"strided"``: of N axes, axis a ≥ 1 has the pairs
+        ``"sectioned"``: the pairs of the first axis, then those of the next (Qwen2-VL;
+        HunYuan-VL with four axes). ``"interleaved"``: of N axes, axis a ≥ 1 has the pairs
         a, a + N, a + 2N, …, as many as its section says, and the first axis the rest
         (Qwen3-VL). ``"alternating"``: all but the first axis take turns, and the first
         has the last pairs (ERNIE 4.5-VL, whose configuration names it last).
@@ -43,7 +43,7 @@ def m_rope_axes(sections: Sequence[int], *, order: str) -> Int[Array, "pairs"]:
     sections = require_sections(sections, order)
     others = sections[1:]
     axes = np.zeros(sum(sections), dtype=np.int64)
-    if order == "contiguous":
+    if order == "sectioned":
         return np.repeat(np.arange(len(sections)), sections)
     if order == "alternating":
         axes[: sum(others)] = 1 + np.arange(sum(others)) % max(len(others), 1)

@@ -22,7 +22,7 @@ def rerotation(
 ) -> Float[Array, "*batch tokens d"]:
     """Keys as RoPE would have turned them at other positions: k ← R_Δ k.
 
-    Equation ``def-cache-rerotation``. An amplitude is in the keys already and is not
+    Equation ``def-cache-rerotation``. An attention_factor is in the keys already and is not
     applied again.
 
     Parameters

@@ -92,7 +92,7 @@ def rope(
     base: float = 10000.0,
     rotary_dim: int | None = None,
     frequencies: Float[Array, "pairs"] | Sequence[float] | None = None,
-    amplitude: float = 1.0,
+    attention_factor: float = 1.0,
 ) -> Float[Array, "*batch tokens d"]:
     """Turn each pair of features by position · ω_p: the hook ``rotate``.
 
@@ -109,7 +109,7 @@ def rope(
     frequencies
         Of the leading pairs, in place of those: what methods that lengthen the context
         change.
-    amplitude
+    attention_factor
         What the turned features are multiplied by (YaRN's attention factor, arXiv
         2309.00071 §3.4). Default 1.
 
@@ -121,7 +121,7 @@ def rope(
     ------
     TypeError, ValueError
         As :func:`rotation`; ``x`` not floating; shapes that do not match; frequencies
-        or an amplitude that are not finite.
+        or an attention factor that are not finite.
     """
     x = require_floats("x", x)
     if frequencies is not None:
@@ -135,7 +135,7 @@ def rope(
     a, b = pairs(r, layout=layout)
     omega = geometric(r, base=base) if frequencies is None else frequencies
     angle = align_positions(positions, x)[..., None] * omega
-    m = require_finite("amplitude", amplitude)
+    m = require_finite("attention_factor", attention_factor)
     y = x.copy()
     y[..., a] = m * (x[..., a] * np.cos(angle) - x[..., b] * np.sin(angle))
     y[..., b] = m * (x[..., a] * np.sin(angle) + x[..., b] * np.cos(angle))

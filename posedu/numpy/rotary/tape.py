@@ -1,4 +1,4 @@
-"""TAPE: positions that attention and perceptron move from layer to layer."""
+"""TAPE: positions that attention and MLP move from layer to layer."""
 
 import numpy as np
 from jaxtyping import Float, Shaped
@@ -69,7 +69,7 @@ def tape_update(
     blocks
         Of the layer, of any number of rows r.
     fed
-        What the layer's perceptron said.
+        What the layer's MLP said.
     mixing, attended, up, down, gate
         As :func:`tape`.
 
@@ -163,7 +163,7 @@ def tape(
         How much of what was heard is added. 0: nothing.
     up, down, gate
         The heads' blocks go up to ``width`` channels, each is multiplied by the SiLU of
-        a number that ``gate`` makes of the perceptron's output, and down they go again.
+        a number that ``gate`` makes of the MLP's output, and down they go again.
         Of the code, ``up`` starts at 0 and the width is four times the heads.
     base
         Of RoPE's frequencies. Default 10000.

@@ -36,7 +36,7 @@ def value_rotation(
 
     Returns
     -------
-    Hooks with ``rotate``, ``values`` and ``output``. Equation ``def-values``.
+    Hooks with ``rotate``, ``values`` and ``output``. Equation ``def-rotated-values``.
 
     Raises
     ------

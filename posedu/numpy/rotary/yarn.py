@@ -54,7 +54,7 @@ def yarn(
 
     Returns
     -------
-    float64 array ``[pairs]``. The temperature is :func:`yarn_amplitude`. Equations
+    float64 array ``[pairs]``. The temperature is :func:`yarn_attention_factor`. Equations
     ``def-yarn``, ``def-yarn-turns`` and ``def-yarn-index``.
 
     Raises
@@ -106,7 +106,7 @@ def _by_index(
     return 1 - np.clip((np.arange(len(omega)) - first) / (last - first), 0, 1)
 
 
-def yarn_amplitude(
+def yarn_attention_factor(
     factor: float, *, mscale: float = 1.0, mscale_all: float = 0.0
 ) -> float:
     """What cosines and sines are multiplied by: 0.1 ln s + 1 (arXiv 2309.00071 §3.4).
@@ -119,13 +119,13 @@ def yarn_amplitude(
     factor
         s, above 0.
     mscale, mscale_all
-        DeepSeek's pair: the amplitude is (0.1 mscale ln s + 1)/(0.1 mscale_all ln s +
+        DeepSeek's pair: the attention factor is (0.1 mscale ln s + 1)/(0.1 mscale_all ln s +
         1). Defaults: YaRN's own, 1 and 0.
 
     Raises
     ------
     TypeError, ValueError
-        A ``factor`` that is not above 0, numbers that are not finite, an amplitude
+        A ``factor`` that is not above 0, numbers that are not finite, an attention factor
         that is none.
     """
     growth = 0.1 * math.log(max(require_positive("factor", factor), 1))
@@ -133,7 +133,7 @@ def yarn_amplitude(
     below = require_finite("mscale_all", mscale_all) * growth + 1
     if min(above, below) <= 0:
         raise ValueError(
-            f"mscale = {mscale} and mscale_all = {mscale_all} leave no amplitude above "
+            f"mscale = {mscale} and mscale_all = {mscale_all} leave no attention factor above "
             f"0 for factor = {factor}"
         )
     return above / below

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
+import sympy as sp
 from sympy.simplify.fu import TR8
 
-import sympy as sp
 from posedu._arguments import require_bool
 from posedu.sympy._expressions import expression, matrix, one_expression
 
@@ -36,7 +36,7 @@ def mean_over_uniform(
 ) -> sp.Expr:
     """The mean of a function over a variable that is uniform in ±``bound``.
 
-    Integrated by SymPy; ``bound`` is positive. Equation ``eq-shaken-single``.
+    Integrated by SymPy; ``bound`` is positive. Equation ``eq-randomized-single``.
     """
     function, bound = expression("function", function), expression("bound", bound)
     if not isinstance(variable, sp.Symbol):

@@ -7,6 +7,7 @@ from math import factorial, prod
 from typing import Any
 
 import sympy as sp
+
 from posedu._arguments import FARTHEST, TABLEAUX, require_choice, require_dimension
 from posedu.sympy._expressions import expression, expressions, matrix
 from posedu.sympy.attention import Heads, Hooks

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from functools import cache
 
 import sympy as sp
+
 from posedu._arguments import AMPLITUDES, LAYOUTS, MEMBERS, TURNS, require_choice
 from posedu.sympy._expressions import expression, expressions, matrix
 from posedu.sympy.absolute.sinusoidal import stack_pairs

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import sympy as sp
+
 from posedu._arguments import TABLE_ENDS, require_choice, require_dimension
 from posedu.sympy._expressions import expression, matrix
 
@@ -12,7 +13,7 @@ Table = sp.Matrix | Sequence[Sequence[sp.Expr | float]]
 def one_hot(position: sp.Expr | float, rows: int, *, beyond: str) -> sp.Matrix:
     """The column with a 1 in the row of a position that has a value, rounded down.
 
-    Equation ``def-tables-one-hot``. See :func:`posedu.numpy.absolute.one_hot`.
+    Equation ``def-learned-one-hot``. See :func:`posedu.numpy.absolute.one_hot`.
     """
     rows = require_dimension("rows", rows, 1)
     require_choice("beyond", beyond, TABLE_ENDS)
@@ -57,7 +58,7 @@ def sphere_moment(k: int, d: sp.Expr) -> sp.Expr:
     """The mean of u₁²ᵏ over unit vectors u in d dimensions, by integration.
 
     u₁ has a density proportional to (1 − u₁²)^((d − 3)/2); both integrals are Beta
-    functions. Equation ``eq-tables-moments``.
+    functions. Equation ``eq-learned-moments``.
     """
     half, d = sp.Rational(1, 2), expression("d", d)
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import sympy as sp
+
 from posedu.sympy._expressions import matrix, one_expression
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import sympy as sp
+
 from posedu._arguments import require_dimension, require_pair, require_room
 from posedu.sympy._expressions import matrix
 
@@ -29,7 +30,7 @@ def order_statistic_mean(k: int, n: int, limit: int) -> sp.Expr:
     """The mean of the k-th smallest of n of 0 … limit − 1, k from 0, by counting.
 
     It is m in C(m, k) C(limit − 1 − m, n − 1 − k) of the C(limit, n) samples. Equation
-    ``eq-shaken-order-mean``.
+    ``eq-randomized-order-mean``.
     """
     n, limit = require_dimension("n", n, 1), require_dimension("limit", limit, 1)
     require_room(n, "limit", limit)
@@ -43,7 +44,7 @@ def gap_probability(gap: int, n: int, limit: int) -> sp.Expr:
     """How probable it is that two neighbors of a sample lie ``gap`` apart.
 
     C(limit − gap, n − 1) of C(limit, n) samples of n ≥ 2, none if the gap is above the
-    limit. Equation ``eq-shaken-gap``.
+    limit. Equation ``eq-randomized-gap``.
     """
     gap, n = require_dimension("gap", gap, 1), require_dimension("n", n, 1)
     if n < 2:

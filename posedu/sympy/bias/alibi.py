@@ -1,6 +1,7 @@
 """ALiBi over symbols."""
 
 import sympy as sp
+
 from posedu._arguments import SIDES, SLOPES, require_choice, require_dimension
 from posedu.sympy.attention import Heads, Hooks, Tokens
 

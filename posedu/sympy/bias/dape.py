@@ -5,6 +5,7 @@ from itertools import chain
 from typing import Any
 
 import sympy as sp
+
 from posedu._arguments import OVER, require_bool, require_choice, require_edges
 from posedu.sympy._expressions import expressions, matrix
 from posedu.sympy.attention import SHUT, Heads, Hooks, Tokens

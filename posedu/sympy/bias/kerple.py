@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import sympy as sp
+
 from posedu._arguments import KERPLE_SCALINGS, require_choice
 from posedu.sympy._expressions import expression, expressions
 from posedu.sympy.attention import Heads, Hooks, Tokens

@@ -1,6 +1,7 @@
 """Sandwich over symbols."""
 
 import sympy as sp
+
 from posedu._arguments import (
     DIAGONALS,
     require_choice,

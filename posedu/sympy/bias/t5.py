@@ -1,6 +1,7 @@
 """T5's relative bias over symbols."""
 
 import sympy as sp
+
 from posedu._arguments import require_buckets
 from posedu.sympy._expressions import expression, matrix
 from posedu.sympy.attention import Heads, Hooks, Tokens

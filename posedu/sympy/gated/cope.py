@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import sympy as sp
+
 from posedu._arguments import CONTEXT_GATES, SCALINGS, require_choice
 from posedu.sympy._expressions import expression, matrix
 from posedu.sympy.attention import Heads, Hooks, Tokens

@@ -1,6 +1,7 @@
 """DeBERTa over symbols."""
 
 import sympy as sp
+
 from posedu._arguments import INDICES, require_choice, require_span
 from posedu.sympy._expressions import expression, matrix
 from posedu.sympy.attention import Heads, Hooks, Tokens

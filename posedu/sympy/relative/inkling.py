@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import sympy as sp
+
 from posedu._arguments import DIVISORS, require_choice, require_limit
 from posedu.sympy._expressions import expression, expressions, matrix
 from posedu.sympy.attention import Heads, Hooks, Tokens

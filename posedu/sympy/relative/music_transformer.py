@@ -1,6 +1,7 @@
 """The Music Transformer's relative vectors over symbols, and its skew."""
 
 import sympy as sp
+
 from posedu._arguments import BEYONDS, require_choice
 from posedu.sympy._expressions import matrix
 from posedu.sympy.attention import Heads, Hooks, Tokens

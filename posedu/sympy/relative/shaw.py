@@ -1,6 +1,7 @@
 """Shaw's relative vectors over symbols."""
 
 import sympy as sp
+
 from posedu._arguments import require_reach
 from posedu.sympy._expressions import expression
 from posedu.sympy.attention import Heads, Hooks, Tokens

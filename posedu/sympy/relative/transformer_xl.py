@@ -1,6 +1,7 @@
 """Transformer-XL's four terms over symbols."""
 
 import sympy as sp
+
 from posedu._arguments import LAYOUTS, require_choice
 from posedu.sympy._expressions import expression, matrix
 from posedu.sympy.absolute.sinusoidal import sinusoidal

@@ -3,6 +3,7 @@
 from functools import cache
 
 import sympy as sp
+
 from posedu._arguments import FIRST_TOKENS, require_choice
 from posedu.sympy._expressions import matrix
 from posedu.sympy.attention import Heads, Hooks, Tokens

@@ -1,6 +1,7 @@
 """Axial RoPE over symbols."""
 
 import sympy as sp
+
 from posedu._arguments import ORDERS, require_choice, require_dimension
 from posedu.sympy.frequencies import frequencies
 from posedu.sympy.rotary.mixed import Position, mixed

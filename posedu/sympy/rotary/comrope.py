@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import sympy as sp
+
 from posedu._arguments import require_block, require_dimension
 from posedu.sympy._expressions import expressions, matrix
 from posedu.sympy.rotary.generators import require_block_size, turn_by_generators

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from math import isqrt
 
 import sympy as sp
+
 from posedu.sympy._expressions import expressions, matrix
 from posedu.sympy.rotary.mixed import Position
 from posedu.sympy.rotary.rope import rotation_2d

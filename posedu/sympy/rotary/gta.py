@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import sympy as sp
+
 from posedu._arguments import require_image_dim
 from posedu.sympy._expressions import expressions
 from posedu.sympy.attention import Heads, Hooks, by_token

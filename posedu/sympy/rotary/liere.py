@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import sympy as sp
+
 from posedu.sympy.rotary.generators import require_block_size, skew, turn_by_generators
 from posedu.sympy.rotary.mixed import Position
 

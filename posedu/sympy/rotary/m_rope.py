@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import sympy as sp
+
 from posedu._arguments import require_sections
 from posedu.sympy.frequencies import frequencies
 from posedu.sympy.rotary.mixed import Position, mixed
@@ -14,7 +15,7 @@ def m_rope_frequencies(
     """The frequency vectors of M-RoPE, one a row. Equation ``def-m-rope``."""
     sections = require_sections(sections, order)
     axes = range(len(sections))
-    if order == "contiguous":
+    if order == "sectioned":
         taken = [axis for axis in axes for _ in range(sections[axis])]
     elif order == "alternating":
         turns = [axis for _ in range(max(sections[1:], default=0)) for axis in axes[1:]]

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import sympy as sp
+
 from posedu.sympy._expressions import matrix
 from posedu.sympy.rotary.rope import rotation
 

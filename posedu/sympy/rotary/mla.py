@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import sympy as sp
+
 from posedu._arguments import require_dimension
 from posedu.sympy._expressions import matrix
 from posedu.sympy.attention import Heads, Hooks, attend, by_token

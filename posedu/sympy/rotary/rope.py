@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import sympy as sp
+
 from posedu._arguments import (
     LAYOUTS,
     require_choice,
@@ -62,18 +63,18 @@ def rope(
     base: sp.Expr | float = 10000,
     rotary_dim: int | None = None,
     frequencies: Sequence[sp.Expr | float] | None = None,
-    amplitude: sp.Expr | float = 1,
+    attention_factor: sp.Expr | float = 1,
 ) -> sp.Matrix:
     """The column ``x`` with its pairs turned: the hook ``rotate``.
 
-    ``frequencies`` take the place of base^(−2p/rotary_dim), ``amplitude`` multiplies
+    ``frequencies`` take the place of base^(−2p/rotary_dim), ``attention_factor`` multiplies
     what is turned.
     """
     if frequencies is not None:
         rotary_dim = _own_rotary_dim(frequencies, rotary_dim)
     r = require_rotary_dim(rotary_dim, x.rows)
     omega = geometric(r, base=base) if frequencies is None else frequencies
-    m = expression("amplitude", amplitude)
+    m = expression("attention_factor", attention_factor)
     turned = m * rotation(position, omega, layout=layout) * x[:r, :]
     return sp.Matrix.vstack(turned, x[r:, :])
 

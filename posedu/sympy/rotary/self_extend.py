@@ -1,6 +1,7 @@
 """Self-Extend and its kin over symbols."""
 
 import sympy as sp
+
 from posedu._arguments import LAYOUTS, require_choice, require_far
 from posedu.sympy._expressions import expression
 from posedu.sympy.attention import Heads, Hooks, Tokens

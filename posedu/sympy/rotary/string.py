@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import sympy as sp
+
 from posedu._arguments import STRING_FORMS, require_choice, require_dimension
 from posedu.sympy._expressions import expressions
 from posedu.sympy.rotary.generators import skew

@@ -3,6 +3,7 @@
 from functools import partial
 
 import sympy as sp
+
 from posedu._arguments import TURNED, require_choice, require_rotary_dim
 from posedu.sympy.attention import Hooks, by_token
 from posedu.sympy.rotary.rope import rope

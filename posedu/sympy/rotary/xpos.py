@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import sympy as sp
+
 from posedu.sympy._expressions import expression
 from posedu.sympy.attention import Heads, Hooks, by_token
 from posedu.sympy.rotary.rope import rope, stack_pairs

@@ -129,7 +129,7 @@ def read_gguf(config: Config) -> Reading:
                 remarks=remarks,
             )
         )
-        found[title] = replace(made, amplitude=more * made.amplitude)
+        found[title] = replace(made, attention_factor=more * made.attention_factor)
     return Reading(spelling="GGUF", family=family, kinds=found, remarks=tuple(remarks))
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from posedu.numpy.rotary import longrope_amplitude, yarn_amplitude
+from posedu.numpy.rotary import longrope_attention_factor, yarn_attention_factor
 from posedu.tools.configs._fields import (
     count,
     counts,
@@ -205,7 +205,7 @@ def _sections(of: Parameters, width: int) -> dict[str, Any]:
             f"{of.where}.{name} must add up to the {width // 2} pairs that turn, got "
             f"{list(sections)}: {sum(sections)}"
         )
-    order = "strided" if of.given.get("mrope_interleaved") else "contiguous"
+    order = "interleaved" if of.given.get("mrope_interleaved") else "sectioned"
     return {"sections": sections, "order": order}
 
 
@@ -253,7 +253,7 @@ def _yarn(of: Parameters) -> dict[str, Any]:
     if of.given.get("mscale") and of.given.get("mscale_all_dim"):
         scales["mscale"] = of.number("mscale")
         scales["mscale_all"] = of.number("mscale_all_dim")
-    usual = yarn_amplitude(factor, **scales)
+    usual = yarn_attention_factor(factor, **scales)
     if not 0 < usual < math.inf:
         raise ConfigError(f"{of.where}: mscale and mscale_all_dim are out of reach")
     return {
@@ -264,7 +264,7 @@ def _yarn(of: Parameters) -> dict[str, Any]:
             "truncate": truncate is not False,
         },
         "trained": trained,
-        "amplitude": of.number("attention_factor", usual),
+        "attention_factor": of.number("attention_factor", usual),
     }
 
 
@@ -297,12 +297,12 @@ def _longrope(of: Parameters) -> dict[str, Any]:
     factor = of.number("factor", (of.longest or trained) / trained)
     if factor > 1 and trained < 2:
         raise ConfigError(f"{of.where}: a training length of 1 has no logarithm")
-    usual = longrope_amplitude(factor, trained=trained) if factor > 1 else 1.0
+    usual = longrope_attention_factor(factor, trained=trained) if factor > 1 else 1.0
     _warn_of_stale_keys(of)
     return {
         "options": lists,
         "trained": trained,
-        "amplitude": of.number("attention_factor", usual),
+        "attention_factor": of.number("attention_factor", usual),
     }
 
 

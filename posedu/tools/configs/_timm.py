@@ -101,7 +101,7 @@ def read_timm(config: Config) -> Reading:
         base=base,
         layout="half" if half else "interleaved",
         sections=sections,
-        order="strided" if kind == "mrope" else "separate",
+        order="interleaved" if kind == "mrope" else "separate",
     )
     return Reading(
         spelling="timm",

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from posedu.numpy.rotary import yarn_amplitude
+from posedu.numpy.rotary import yarn_attention_factor
 from posedu.tools.configs._fields import count, features, first, mapping, number, shown
 from posedu.tools.configs._rope_parameters import Parameters, rope
 from posedu.tools.configs.families import Family
@@ -402,8 +402,8 @@ class _Part:
         if not latent or made.method != "yarn" or not own or plain:
             return 1.0
         own = number(f"{where}.mscale_all_dim", own)
-        amplitude = yarn_amplitude(made.options["factor"], mscale=own)
-        scale = amplitude * amplitude
+        attention_factor = yarn_attention_factor(made.options["factor"], mscale=own)
+        scale = attention_factor * attention_factor
         if not math.isfinite(scale):
             raise ConfigError(f"{where}.mscale_all_dim {own:g} is out of reach")
         self.remarks.append(

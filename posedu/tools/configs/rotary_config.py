@@ -13,7 +13,7 @@ from posedu.numpy.rotary import llama3, longrope, ntk, ntk_dynamic, pi, yarn
 
 BY_LENGTH = ("dynamic", "longrope")
 LARGEST_HEAD = 2**16  # features: a hundred times those of any model
-ORDERS = ("contiguous", "strided", "alternating", "separate")
+ORDERS = ("sectioned", "interleaved", "alternating", "separate")
 WARNING, NOTE = "warning", "note"
 
 
@@ -60,7 +60,7 @@ class RotaryConfig:
         The length of training that the method asks for, ``None`` where it asks none.
     longest
         ``max_position_embeddings``, ``None`` if it is not said.
-    amplitude
+    attention_factor
         What cosines and sines are multiplied by.
     softmax
         What the scale of the scores is multiplied by besides, 1 but for YaRN in latent
@@ -82,7 +82,7 @@ class RotaryConfig:
     options: Mapping[str, Any] = field(default_factory=dict)
     trained: int | None = None
     longest: int | None = None
-    amplitude: float = 1.0
+    attention_factor: float = 1.0
     softmax: float = 1.0
     layout: str = ""
     sections: tuple[int, ...] = ()
@@ -206,7 +206,7 @@ class Reading(Table):
         """A row for each kind of layer."""
         yield (
             *("layers", "method", "base", "pairs", "of", "fastest", "slowest"),
-            *("amplitude", "layout"),
+            *("attention_factor", "layout"),
         )
         for name, rope in self.kinds.items():
             count = self.layers.count(name)
@@ -224,7 +224,7 @@ class Reading(Table):
                 _pairs(rope, len(moving)),
                 str(rope.head_dim),
                 *(ends or ["", ""]),
-                f"{rope.amplitude:.6g}",
+                f"{rope.attention_factor:.6g}",
                 rope.layout or "not said",
             )
 

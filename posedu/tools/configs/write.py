@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from posedu.numpy.rotary import yarn_amplitude
+from posedu.numpy.rotary import yarn_attention_factor
 from posedu.tools.configs._transformers import SIDES, SUBCONFIG
 from posedu.tools.configs.rotary_config import ConfigError, Reading, RotaryConfig
 
@@ -100,7 +100,7 @@ def _parameters(rope: RotaryConfig) -> Config:
         raise ConfigError("that axes alternate is said by a family, not by a name")
     elif rope.sections:
         said["mrope_section"] = list(rope.sections)
-        said["mrope_interleaved"] = rope.order == "strided"
+        said["mrope_interleaved"] = rope.order == "interleaved"
     if rope.order != "separate" and rope.width != rope.head_dim:
         said["partial_rotary_factor"] = _share(rope)
     return said
@@ -123,7 +123,7 @@ def _yarn(rope: RotaryConfig) -> Config:
         "beta_fast": rope.options["fast"],
         "beta_slow": rope.options["slow"],
         "truncate": rope.options["truncate"],
-        "attention_factor": rope.amplitude,
+        "attention_factor": rope.attention_factor,
     }
 
 
@@ -141,7 +141,7 @@ def _longrope(rope: RotaryConfig) -> Config:
         "short_factor": list(rope.options["short"]),
         "long_factor": list(rope.options["long"]),
         "original_max_position_embeddings": rope.trained,
-        "attention_factor": rope.amplitude,
+        "attention_factor": rope.attention_factor,
     }
 
 
@@ -210,8 +210,8 @@ def _gguf(reading: Reading) -> Config:
         config["rope.scaling.original_context_length"] = rope.trained
         config["rope.scaling.yarn_beta_fast"] = rope.options["fast"]
         config["rope.scaling.yarn_beta_slow"] = rope.options["slow"]
-        own = yarn_amplitude(rope.options["factor"])  # which ggml multiplies by
-        config["rope.scaling.attn_factor"] = rope.amplitude / own
+        own = yarn_attention_factor(rope.options["factor"])  # which ggml multiplies by
+        config["rope.scaling.attn_factor"] = rope.attention_factor / own
     written = {f"{family}.{name}": value for name, value in config.items()}
     return {"general.architecture": family, **written}
 

@@ -12,6 +12,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import torch
+from torch import nn
+
 from posedu.tools.configs.read import read_rope
 from posedu.tools.configs.rotary_config import ConfigError, Reading, RotaryConfig
 from posedu.tools.diagnose.behavior import Trial, trials
@@ -36,7 +38,6 @@ from posedu.tools.diagnose.report import (
 )
 from posedu.tools.diagnose.rotary_modules import Alone, alone
 from posedu.tools.diagnose.small_model import small
-from torch import nn
 
 __all__ = [
     "Diagnosis",

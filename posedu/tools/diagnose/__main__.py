@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from posedu.tools.diagnose import Refused, as_json, diagnose, small
 from torch import nn
+
+from posedu.tools.diagnose import Refused, as_json, diagnose, small
 
 NEITHER = "neither a file or folder nor package.module:function"
 

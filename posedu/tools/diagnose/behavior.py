@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch import Tensor, nn
+
 from posedu.tools.diagnose.capture import evaluating
 from posedu.tools.diagnose.inputs import (
     Inputs,
@@ -14,7 +16,6 @@ from posedu.tools.diagnose.inputs import (
     some_tokens,
 )
 from posedu.tools.positions import packed_positions, padded_positions
-from torch import Tensor, nn
 
 LENGTH, SPLIT, ROWS = 12, 7, 4
 ROUNDOFFS = 4096

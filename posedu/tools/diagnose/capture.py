@@ -11,12 +11,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import torch
 import torch.nn.functional as F
 from jaxtyping import Float
-from torch.overrides import TorchFunctionMode
-
-import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 PRODUCTS = (
     *(torch.matmul, Tensor.matmul, Tensor.__matmul__, torch.bmm, Tensor.bmm),

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
+import torch
 from jaxtyping import Float, Int
 
-import torch
 from posedu.tools.diagnose.capture import Side
 
 ALONE = -1  # the partner of a feature that is not turned
@@ -35,11 +35,11 @@ class Turning:
         distance.
     eps
         Of the dtype of the features.
-    amplitude
+    attention_factor
         What the pairs are multiplied by; ``None`` if what they were before was not
         found.
     stretch
-        How far from the amplitude the lengths of the pairs go, relative to it.
+        How far from the attention factor the lengths of the pairs go, relative to it.
     off
         How far angles are from frequency · position, in radians, by position.
     positions
@@ -61,7 +61,7 @@ class Turning:
     frequencies: Float[np.ndarray, "pairs"]
     spread: float
     eps: float
-    amplitude: float | None
+    attention_factor: float | None
     stretch: float
     off: Mapping[int, float]
     positions: str
@@ -149,7 +149,7 @@ def measure(sides: Mapping[int, Side]) -> Turning:
         frequencies=frequencies,
         spread=(ROUNDOFFS * eps + max(off.values(), default=0)) / at[-1],
         eps=eps,
-        amplitude=middle if found else None,
+        attention_factor=middle if found else None,
         stretch=float(np.abs(lengths / middle - 1).max()) if lengths.size else 0.0,
         off=off,
         positions=rounded,
@@ -168,7 +168,7 @@ def _not_finite(d: int) -> Turning:
         frequencies=np.empty(0),
         spread=0.0,
         eps=0.0,
-        amplitude=None,
+        attention_factor=None,
         stretch=0.0,
         off={},
         positions="",

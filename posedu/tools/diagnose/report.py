@@ -6,9 +6,9 @@ from itertools import groupby
 from typing import Any
 
 import numpy as np
+import torch
 from jaxtyping import Float
 
-import torch
 from posedu._result_table import Table
 from posedu.tools.configs.rotary_config import Reading, RotaryConfig
 from posedu.tools.diagnose.behavior import Trial
@@ -104,7 +104,7 @@ class Diagnosis(Table):
         """A row for each run of layers that do the same."""
         yield (
             *("layers", "columns", "of", "layout", "base", "fastest", "slowest"),
-            "amplitude",
+            "attention_factor",
         )
         for cells, run in groupby(self.layers, key=_cells):
             names = [layer.name for layer in run]
@@ -132,7 +132,7 @@ def as_json(diagnosis: Diagnosis) -> dict[str, Any]:
                 "second": turning.second.tolist(),
                 "layout": turning.layout,
                 "frequencies": turning.frequencies.tolist(),
-                "amplitude": layer.key.amplitude,
+                "attention_factor": layer.key.attention_factor,
                 "permuted": turning.permuted,
                 "unexplained": turning.unexplained,
             }
@@ -453,16 +453,17 @@ def _of_config(layer: Layer) -> Iterator[Finding]:
             f"{rope.layout}.",
             "posedu.tools.convert changes the weights; or turn the other pairs.",
         )
-    found = layer.key.amplitude
+    found = layer.key.attention_factor
     scales = (1.0, q.d**-0.25)  # the root of that of scores, if both sides take it
     if found is not None and all(
-        abs(found / (scale * rope.amplitude) - 1) > COARSE + q.eps for scale in scales
+        abs(found / (scale * rope.attention_factor) - 1) > COARSE + q.eps
+        for scale in scales
     ):
         yield Finding(
             FAULT,
-            "amplitude",
+            "attention_factor",
             f"keys are multiplied by {found:.6g} as they turn, and the configuration "
-            f"says {rope.amplitude:.6g}.",
+            f"says {rope.attention_factor:.6g}.",
             "Multiply cosines and sines by it once, and the scores by nothing.",
         )
 
@@ -629,7 +630,7 @@ def _cells(layer: Layer) -> tuple[str, ...]:
     said = [_plain(base) for base in found.values()]
     if turning.width < turning.d:
         said = [f"{base}, {name}" for base, name in zip(said, found, strict=True)]
-    amplitude = layer.key.amplitude
+    attention_factor = layer.key.attention_factor
     return (
         f"{turning.columns[0]}–{turning.columns[-1]}: {turning.width}",
         str(turning.d),
@@ -637,5 +638,5 @@ def _cells(layer: Layer) -> tuple[str, ...]:
         " or ".join(dict.fromkeys(said)) or "no series",
         f"{omega.max():.4g}",
         f"{omega.min():.4g}",
-        "not seen" if amplitude is None else f"{amplitude:.5g}",
+        "not seen" if attention_factor is None else f"{attention_factor:.5g}",
     )

@@ -14,10 +14,10 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-
 import torch
-from posedu.tools.diagnose.capture import HEADS, Call, Side
 from torch import Tensor, nn
+
+from posedu.tools.diagnose.capture import HEADS, Call, Side
 
 NAMED = re.compile("Rotary|RoPE|RotaryConfig|ROPE|(?<![a-z])(rotary|rope)")
 SHAPES = ((1, 1), (3, 1, 1))

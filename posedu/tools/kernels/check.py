@@ -32,8 +32,8 @@ from inspect import signature
 from typing import Any
 
 import numpy as np
-
 import torch
+
 from posedu._arguments import require_choice
 from posedu.catalog import CATALOG
 from posedu.crosscheck.common import DTYPES, roundoff, to_numpy

@@ -15,9 +15,9 @@ from itertools import combinations, permutations
 from typing import Any
 
 import numpy as np
+import torch
 from scipy.optimize import least_squares
 
-import torch
 from posedu._arguments import LAYOUTS
 from posedu.catalog import CATALOG, EncodingRecord
 from posedu.crosscheck import attention_hooks
@@ -172,10 +172,15 @@ def _of_numbers(
         right = options.get("base", asked["base"].default)
         says = f"its base is {{:,.6g}}, not {right:,.6g}"
         yield Mutant("base", says, lambda r, b: r.told(base=b), _BASES)
-    if isinstance(options.get("amplitude", 1.0), float) and "amplitude" in asked:
-        right = options.get("amplitude", 1.0)
+    if (
+        isinstance(options.get("attention_factor", 1.0), float)
+        and "attention_factor" in asked
+    ):
+        right = options.get("attention_factor", 1.0)
         says = f"what turns is multiplied by {{:.6g}}, not {right:.6g}"
-        yield Mutant("amplitude", says, lambda r, c: r.told(amplitude=c), (1.0,))
+        yield Mutant(
+            "attention_factor", says, lambda r, c: r.told(attention_factor=c), (1.0,)
+        )
     yield Mutant(
         "scale of angles",
         "positions are multiplied by {:.6g}",
@@ -249,7 +254,7 @@ def _of_rotations(options: Mapping[str, Any]) -> Iterator[Mutant]:
     )
     if "layout" not in options:
         yield Mutant(
-            "amplitude",
+            "attention_factor",
             "its output is multiplied by {:.6g}",
             lambda r, c: r.giving(lambda y, x: c * y),
             (1.0,),
@@ -348,7 +353,7 @@ def _of_sums(d: int, options: Mapping[str, Any]) -> Iterator[Mutant]:
     """Those of what is added to a model's input."""
     scaled, own = _summed(lambda x, e, c: x + c * e), math.sqrt(d)
     says = "what is added is multiplied by {:.6g}"
-    yield Mutant("amplitude", says, scaled, (1.0,))
+    yield Mutant("attention_factor", says, scaled, (1.0,))
     for says, combine in (
         ("the input is multiplied by √d", lambda x, e: own * x + e),
         ("what is to be added takes the input's place", lambda x, e: e),
@@ -420,7 +425,7 @@ def _of_hooks(axes: int | None) -> Iterator[Mutant]:
     ):
         yield Mutant(name, says, _on_bias(partial(_times, sign)))
     for how, power in (("divided", -0.5), ("multiplied", 0.5)):
-        yield Mutant("amplitude", f"its bias is {how} by √d", _bias_times(power))
+        yield Mutant("attention_factor", f"its bias is {how} by √d", _bias_times(power))
     yield Mutant("heads", "heads are in reverse order", _on_bias(lambda b, d: b[::-1]))
     later = _on_bias(lambda b, d: np.concatenate((b[1:], b[-1:])))
     yield Mutant("heads", "each head has the bias of the next", later)
@@ -435,7 +440,7 @@ def _of_hooks(axes: int | None) -> Iterator[Mutant]:
             lambda r: r.opened(_hidden_by_positions),
         )
     yield Mutant(
-        "amplitude",
+        "attention_factor",
         "its bias is multiplied by {:.6g}",
         lambda r, c: _on_bias(lambda b, d: c * b)(r),
         tuple(np.geomspace(1 / 64, 64, 25)),

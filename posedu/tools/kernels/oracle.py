@@ -27,8 +27,8 @@ from typing import Any
 from uuid import uuid4
 
 import numpy as np
-
 import torch
+
 from posedu import __version__
 from posedu._arguments import require_dimension
 from posedu.catalog import CATALOG, EncodingRecord, Variant

@@ -3,9 +3,10 @@
 import math
 from typing import Any
 
-from jaxtyping import Float, Shaped
-
 import torch
+from jaxtyping import Float, Shaped
+from torch import Tensor
+
 from posedu._arguments import require_bool, require_not_negative, require_stretch
 from posedu.torch._tensors import (
     Positions,
@@ -22,7 +23,6 @@ from posedu.torch.absolute.sampled_positions import (
     require_sizes,
 )
 from posedu.torch.encoding import Encoding
-from torch import Tensor
 
 
 class CAPE(Moved):

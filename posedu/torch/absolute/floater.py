@@ -2,9 +2,10 @@
 
 import math
 
-from jaxtyping import Float
-
 import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
 from posedu._arguments import (
     FARTHEST,
     TABLEAUX,
@@ -23,7 +24,6 @@ from posedu.torch._tensors import (
     require_shape,
 )
 from posedu.torch.encoding import Encoding
-from torch import Tensor, nn
 
 STATES = ("q", "k", "v")
 

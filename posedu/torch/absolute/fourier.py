@@ -4,10 +4,11 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import torch
 from jaxtyping import Float, Shaped
+from torch import Tensor, nn
 from torch.types import Device
 
-import torch
 from posedu._arguments import (
     AMPLITUDES,
     LAYOUTS,
@@ -30,7 +31,6 @@ from posedu.torch._tensors import (
     require_positions,
 )
 from posedu.torch.encoding import Encoding
-from torch import Tensor, nn
 
 
 class FourierFeatures(Encoding):

@@ -1,10 +1,11 @@
 """Tables as modules: a vector for each position, learned or drawn."""
 
+import torch
 from jaxtyping import Float, Int
+from torch import Tensor, nn
 from torch.nn import functional
 from torch.types import Device
 
-import torch
 from posedu._arguments import (
     TABLE_ENDS,
     require_bool,
@@ -28,7 +29,6 @@ from posedu.torch._tensors import (
     require_shape,
 )
 from posedu.torch.encoding import Encoding
-from torch import Tensor, nn
 
 
 class Table(Encoding):
@@ -214,7 +214,7 @@ class BERTInput(nn.Module):
     """The input of BERT: positions and segments are added, then all is normalized.
 
     A part of a model, before its layers: ``Transformer(…)(bert_input(x, positions,
-    segments))``. Equation ``def-tables-bert``.
+    segments))``. Equation ``def-learned-bert``.
 
     Parameters
     ----------

@@ -2,9 +2,10 @@
 
 from typing import Any
 
-from jaxtyping import Int, Shaped
-
 import torch
+from jaxtyping import Int, Shaped
+from torch import Tensor
+
 from posedu._arguments import require_dimension, require_room
 from posedu.torch._tensors import (
     Positions,
@@ -20,7 +21,6 @@ from posedu.torch.absolute.sampled_positions import (
     require_sizes,
 )
 from posedu.torch.encoding import Encoding
-from torch import Tensor
 
 
 class PoSE(Moved):

@@ -2,9 +2,10 @@
 
 from typing import Any
 
-from jaxtyping import Int
-
 import torch
+from jaxtyping import Int
+from torch import Tensor
+
 from posedu._arguments import (
     SAMPLED_PER,
     require_choice,
@@ -25,7 +26,6 @@ from posedu.torch.absolute.sampled_positions import (
     require_sizes,
 )
 from posedu.torch.encoding import Encoding
-from torch import Tensor
 
 
 class Randomized(Moved):

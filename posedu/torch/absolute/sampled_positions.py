@@ -2,13 +2,13 @@
 
 from typing import Any
 
-from jaxtyping import Float, Shaped
-
 import torch
+from jaxtyping import Float, Shaped
+from torch import Tensor
+
 from posedu._arguments import require_count
 from posedu.torch._tensors import Positions
 from posedu.torch.encoding import Encoding, Sizes
-from torch import Tensor
 
 
 class Moved(Encoding):

@@ -1,9 +1,10 @@
 """Sinusoidal encodings as a module."""
 
+import torch
 from jaxtyping import Float
+from torch import Tensor
 from torch.types import Device
 
-import torch
 from posedu._arguments import (
     LAYOUTS,
     SPACINGS,
@@ -23,7 +24,6 @@ from posedu.torch._tensors import (
 )
 from posedu.torch.encoding import Encoding
 from posedu.torch.frequencies import frequencies
-from torch import Tensor
 
 
 class Sinusoidal(Encoding):

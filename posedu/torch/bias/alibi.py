@@ -1,13 +1,13 @@
 """ALiBi: logits fall with the distance, in each head by a slope of its own."""
 
+import torch
 from jaxtyping import Float, Shaped
+from torch import Tensor
 from torch.types import Device
 
-import torch
 from posedu._arguments import SIDES, SLOPES, require_choice, require_dimension
 from posedu.torch.bias.distance import ByDistance
 from posedu.torch.encoding import Tokens
-from torch import Tensor
 
 
 def alibi_slopes(

@@ -3,11 +3,12 @@
 from collections.abc import Mapping
 from typing import Any
 
+import torch
 from jaxtyping import Bool, Float, Shaped
+from torch import Tensor, nn
 from torch.nn.functional import leaky_relu, pad
 from torch.utils.checkpoint import checkpoint
 
-import torch
 from posedu._arguments import (
     LEAK,
     OVER,
@@ -20,7 +21,6 @@ from posedu.torch.bias.alibi import ALiBi
 from posedu.torch.bias.fire import FIRE
 from posedu.torch.bias.t5 import T5
 from posedu.torch.encoding import LAYER_DOORS, MODEL_DOORS, Encoding, Sizes, Tokens
-from torch import Tensor, nn
 
 _BIASES: dict[str, type[Encoding]] = dict(alibi=ALiBi, t5=T5, fire=FIRE)
 _SERVED = ("scale", "fold", "bias")

@@ -2,12 +2,12 @@
 
 from collections.abc import Callable
 
-from jaxtyping import Float, Shaped
-
 import torch
+from jaxtyping import Float, Shaped
+from torch import Tensor
+
 from posedu.torch.encoding import Encoding, ScoreMod, Tokens
 from posedu.torch.toeplitz_bias import toeplitz
-from torch import Tensor
 
 OfOffsets = Callable[[Tensor], Tensor]
 

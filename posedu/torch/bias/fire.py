@@ -1,8 +1,9 @@
 """FIRE: a small network of the distance, relative to the query's position."""
 
-from jaxtyping import Float, Shaped
-
 import torch
+from jaxtyping import Float, Shaped
+from torch import Tensor, nn
+
 from posedu._arguments import (
     ACTIVATIONS,
     LATER,
@@ -16,7 +17,6 @@ from posedu._arguments import (
 from posedu.torch._tensors import may_look
 from posedu.torch.encoding import Encoding, ScoreMod, Tokens
 from posedu.torch.toeplitz_bias import toeplitz
-from torch import Tensor, nn
 
 
 class FIRE(Encoding):

@@ -1,8 +1,9 @@
 """KERPLE: logits fall with the logarithm of the distance, or with a power of it."""
 
-from jaxtyping import Float, Shaped
-
 import torch
+from jaxtyping import Float, Shaped
+from torch import Tensor, nn
+
 from posedu._arguments import (
     KERPLE_SCALINGS,
     require_bool,
@@ -12,7 +13,6 @@ from posedu._arguments import (
 from posedu.torch._tensors import require_shape
 from posedu.torch.bias.distance import ByDistance, OfOffsets, matrix_by_distance
 from posedu.torch.encoding import Tokens
-from torch import Tensor, nn
 
 PerHead = Float[Tensor, "heads"]
 _LEAST = 0.01  # the authors' code lets nothing start or fall below

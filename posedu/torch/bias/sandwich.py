@@ -1,8 +1,9 @@
 """Sandwich: what sinusoidal encodings say of position alone, as a bias."""
 
-from jaxtyping import Float, Shaped
-
 import torch
+from jaxtyping import Float, Shaped
+from torch import Tensor
+
 from posedu._arguments import (
     DIAGONALS,
     require_choice,
@@ -11,7 +12,6 @@ from posedu._arguments import (
     require_positive,
 )
 from posedu.torch.bias.distance import ByDistance
-from torch import Tensor
 
 
 class Sandwich(ByDistance):

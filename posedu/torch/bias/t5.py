@@ -2,13 +2,13 @@
 
 import math
 
-from jaxtyping import Float, Int, Shaped
-
 import torch
+from jaxtyping import Float, Int, Shaped
+from torch import Tensor, nn
+
 from posedu._arguments import require_buckets, require_dimension
 from posedu.torch._tensors import require_position_dtype, require_shape
 from posedu.torch.bias.distance import ByDistance
-from torch import Tensor, nn
 
 
 def t5_buckets(

@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
-from jaxtyping import Bool, Float
-
 import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
 from posedu._arguments import (
     CONTEXT_GATES,
     SCALINGS,
@@ -15,7 +16,6 @@ from posedu._arguments import (
 from posedu.torch._autograd import completed, keep
 from posedu.torch._tensors import require_floats, require_input, require_shape
 from posedu.torch.encoding import Encoding, Sizes, Tokens
-from torch import Tensor, nn
 
 
 class CoPE(Encoding):

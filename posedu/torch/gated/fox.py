@@ -3,9 +3,10 @@
 import math
 from collections.abc import Mapping
 
-from jaxtyping import Float
-
 import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
 from posedu._arguments import (
     FORMS,
     GATES,
@@ -21,7 +22,6 @@ from posedu.torch._tensors import require_shape
 from posedu.torch.attention import Attention
 from posedu.torch.cache import KVCache
 from posedu.torch.encoding import Encoding, Tokens
-from torch import Tensor, nn
 
 
 class FoX(Encoding):

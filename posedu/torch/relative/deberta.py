@@ -2,10 +2,11 @@
 
 import math
 
+import torch
 from jaxtyping import Float, Int, Shaped
+from torch import Tensor, nn
 from torch.nn import functional
 
-import torch
 from posedu._arguments import (
     INDICES,
     require_bool,
@@ -17,7 +18,6 @@ from posedu.torch._tensors import require_position_dtype
 from posedu.torch.attention import Attention
 from posedu.torch.encoding import Encoding, ScoreMod, Tokens
 from posedu.torch.toeplitz_bias import skew
-from torch import Tensor, nn
 
 EPSILON = 1e-7  # of the norm
 

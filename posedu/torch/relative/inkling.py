@@ -1,8 +1,9 @@
 """Inkling's relative logits: each token mixes a few profiles of the distance."""
 
-from jaxtyping import Float, Shaped
-
 import torch
+from jaxtyping import Float, Shaped
+from torch import Tensor, nn
+
 from posedu._arguments import (
     DIVISORS,
     require_bool,
@@ -14,7 +15,6 @@ from posedu._arguments import (
 from posedu.torch._tensors import Positions, as_positions, require_input
 from posedu.torch.encoding import Tokens
 from posedu.torch.relative.offset_table import OffsetTable, trained_table
-from torch import Tensor, nn
 
 
 def log_temperature(

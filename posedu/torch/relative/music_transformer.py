@@ -1,6 +1,7 @@
 """The Music Transformer's relative vectors of keys, skewed to where they belong."""
 
 from jaxtyping import Float
+from torch import Tensor
 
 from posedu._arguments import (
     BEYONDS,
@@ -14,7 +15,6 @@ from posedu.torch.relative.offset_table import (
     optional_table,
     trained_table,
 )
-from torch import Tensor
 
 
 class MusicTransformer(OffsetTable):

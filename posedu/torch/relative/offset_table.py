@@ -2,15 +2,15 @@
 
 from typing import NamedTuple
 
+import torch
 from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
 from torch.compiler import is_compiling
 from torch.nn import functional
 
-import torch
 from posedu.torch._tensors import require_shape
 from posedu.torch.encoding import Encoding, ScoreMod, Tokens
 from posedu.torch.toeplitz_bias import skew, unskew
-from torch import Tensor, nn
 
 
 class Span(NamedTuple):

@@ -1,11 +1,11 @@
 """Shaw's relative vectors: one of each offset is added to keys, and one to values."""
 
 from jaxtyping import Float
+from torch import Tensor
 
 from posedu._arguments import require_bool, require_dimension, require_reach
 from posedu.torch.encoding import Tokens
 from posedu.torch.relative.offset_table import OffsetTable, optional_table
-from torch import Tensor
 
 
 class Shaw(OffsetTable):

@@ -1,8 +1,9 @@
 """Transformer-XL: four terms, of contents, of the distance, and of each alone."""
 
-from jaxtyping import Float, Shaped
-
 import torch
+from jaxtyping import Float, Shaped
+from torch import Tensor, nn
+
 from posedu._arguments import (
     LAYOUTS,
     require_choice,
@@ -13,7 +14,6 @@ from posedu.torch._tensors import angles, cos_sin
 from posedu.torch.encoding import Encoding, Tokens
 from posedu.torch.frequencies import frequencies
 from posedu.torch.toeplitz_bias import skew
-from torch import Tensor, nn
 
 
 class TransformerXL(Encoding):

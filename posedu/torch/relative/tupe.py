@@ -1,9 +1,10 @@
 """TUPE: positions correlate with positions alone, through maps of their own."""
 
+import torch
 from jaxtyping import Float, Int, Shaped
+from torch import Tensor, nn
 from torch.nn import functional
 
-import torch
 from posedu._arguments import (
     FIRST_TOKENS,
     require_bool,
@@ -15,7 +16,6 @@ from posedu.torch._tensors import may_look
 from posedu.torch.bias.t5 import t5_buckets
 from posedu.torch.encoding import Encoding, Tokens
 from posedu.torch.toeplitz_bias import toeplitz
-from torch import Tensor, nn
 
 
 class TUPE(Encoding):

@@ -1,9 +1,10 @@
 """Axial RoPE: each pair looks at one axis."""
 
+import torch
 from jaxtyping import Float
+from torch import Tensor
 from torch.types import Device
 
-import torch
 from posedu._arguments import (
     LAYOUTS,
     ORDERS,
@@ -14,7 +15,6 @@ from posedu._arguments import (
 from posedu.torch._tensors import cos_sin, in_float64
 from posedu.torch.frequencies import frequencies
 from posedu.torch.rotary.rotation import PairRotation
-from torch import Tensor
 
 
 def axial_frequencies(

@@ -1,10 +1,11 @@
 """ComRoPE: generators that commute."""
 
 import numpy as np
+import torch
 from jaxtyping import Float, Shaped
 from scipy.linalg import schur
+from torch import Tensor, nn
 
-import torch
 from posedu._arguments import (
     MULTIPLIERS,
     PERTURBATIONS,
@@ -17,7 +18,6 @@ from posedu.torch._tensors import require_floats, require_positions
 from posedu.torch.rotary.generators import BlockRotation
 from posedu.torch.rotary.mixed import MixedRoPE
 from posedu.torch.rotary.rotation import given_parameter, require_optional_heads
-from torch import Tensor, nn
 
 
 class ComRoPE(BlockRotation):

@@ -2,10 +2,11 @@
 
 import math
 
+import torch
 from jaxtyping import Float
+from torch import Tensor, nn
 from torch.types import Device
 
-import torch
 from posedu._arguments import (
     COEFFICIENTS,
     LAYOUTS,
@@ -26,7 +27,6 @@ from posedu.torch.rotary.rotation import (
     given_parameter,
     require_optional_heads,
 )
-from torch import Tensor, nn
 
 
 def kept_frequencies(

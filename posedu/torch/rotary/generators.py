@@ -2,10 +2,11 @@
 
 import math
 
+import torch
 from jaxtyping import Float, Shaped
+from torch import Tensor
 from torch.types import Device
 
-import torch
 from posedu.torch._tensors import (
     in_float64,
     may_look,
@@ -13,7 +14,6 @@ from posedu.torch._tensors import (
     require_position_dtype,
 )
 from posedu.torch.rotary.rotation import Rotation, rotate_blocks, rotate_pairs
-from torch import Tensor
 
 _CLOSED = 4  # the largest block whose exponential has a closed form here
 

@@ -1,11 +1,11 @@
 """Positions with several coordinates."""
 
+import torch
 from jaxtyping import Float
+from torch import Tensor
 from torch.types import Device
 
-import torch
 from posedu._arguments import COORDINATES, require_choice, require_dimension
-from torch import Tensor
 
 
 def grid(

@@ -2,17 +2,17 @@
 
 import math
 
+import torch
 from jaxtyping import Float
+from torch import Tensor
 from torch.types import Device
 
-import torch
 from posedu._arguments import require_dimension, require_image_dim
 from posedu.torch._autograd import without_autocast
 from posedu.torch._tensors import Positions, align_positions, cos_sin, in_float64
 from posedu.torch.encoding import Encoding
 from posedu.torch.rotary.generators import exponential, skew
 from posedu.torch.rotary.rotation import rotate_pairs
-from torch import Tensor
 
 AXES = 8
 

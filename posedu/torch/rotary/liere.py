@@ -2,13 +2,13 @@
 
 import math
 
-from jaxtyping import Float
-
 import torch
+from jaxtyping import Float
+from torch import Tensor
+
 from posedu._arguments import require_dimension, require_not_negative
 from posedu.torch.rotary.generators import BlockRotation, skew
 from posedu.torch.rotary.rotation import given_parameter, require_optional_heads
-from torch import Tensor
 
 
 class LieRE(BlockRotation):

@@ -4,10 +4,11 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import accumulate
 
+import torch
 from jaxtyping import Int
+from torch import Tensor
 from torch.types import Device
 
-import torch
 from posedu._arguments import (
     AFTERS,
     LAYOUTS,
@@ -20,7 +21,6 @@ from posedu._arguments import (
 from posedu.torch._tensors import cos_sin, in_float64
 from posedu.torch.frequencies import frequencies
 from posedu.torch.rotary.rotation import PairRotation
-from torch import Tensor
 
 
 class MRoPE(PairRotation):
@@ -37,7 +37,7 @@ class MRoPE(PairRotation):
     sections
         How many pairs look at each axis: time, rows and columns, or more axes.
     order
-        Which pairs they are: ``"contiguous"``, ``"strided"`` or ``"alternating"``; see
+        Which pairs they are: ``"sectioned"``, ``"interleaved"`` or ``"alternating"``; see
         :func:`posedu.numpy.rotary.m_rope_axes`.
     layout
         Which features form a pair. Qwen's is ``"half"``, ERNIE's ``"interleaved"``.
@@ -85,7 +85,7 @@ class MRoPE(PairRotation):
     def _axes(self) -> list[int]:
         """The axis of each pair."""
         pairs, others = range(sum(self.sections)), self.axes - 1
-        if self.order == "contiguous":
+        if self.order == "sectioned":
             ends = list(accumulate(self.sections))
             return [bisect_right(ends, p) for p in pairs]
         if self.order == "alternating":

@@ -2,10 +2,11 @@
 
 import math
 
+import torch
 from jaxtyping import Float
+from torch import Tensor
 from torch.types import Device
 
-import torch
 from posedu._arguments import LAYOUTS, require_choice, require_dimension
 from posedu.torch._tensors import cos_sin, in_float64
 from posedu.torch.frequencies import frequencies
@@ -14,7 +15,6 @@ from posedu.torch.rotary.rotation import (
     given_parameter,
     require_optional_heads,
 )
-from torch import Tensor
 
 
 class MixedRoPE(PairRotation):

@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping
 
-from jaxtyping import Bool, Float, Int
-
 import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
 from posedu._arguments import require_bool, require_dimension
 from posedu.torch._autograd import lowered, without_autocast
 from posedu.torch._tensors import Positions, as_positions, require_input
@@ -13,7 +14,6 @@ from posedu.torch.cache import KVCache
 from posedu.torch.encoding import Tokens, softmax
 from posedu.torch.rotary.rope import RoPE
 from posedu.torch.routes import choose_route
-from torch import Tensor, nn
 
 
 class MLA(Attention):

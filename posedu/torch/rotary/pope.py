@@ -2,16 +2,16 @@
 
 import math
 
+import torch
 from jaxtyping import Float
+from torch import Tensor, nn
 from torch.nn import functional
 
-import torch
 from posedu._arguments import require_base, require_dimension
 from posedu.torch._autograd import without_autocast
 from posedu.torch._tensors import Positions, align_positions, angles
 from posedu.torch.encoding import Encoding
 from posedu.torch.frequencies import frequencies
-from torch import Tensor, nn
 
 
 class PoPE(Encoding):

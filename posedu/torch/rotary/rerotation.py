@@ -3,16 +3,16 @@
 from collections.abc import Sequence
 
 from jaxtyping import Float
+from torch import Tensor
 
 from posedu.torch.rotary.rope import RoPE
-from torch import Tensor
 
 
 class Rerotation(RoPE):
     """Keys as RoPE would have turned them at other positions: k ← R_Δ k.
 
     Called with turned keys and how far each moves, its new position minus the old one.
-    An amplitude is in the keys already and is not applied again. Inside a layer it is
+    An attention_factor is in the keys already and is not applied again. Inside a layer it is
     RoPE itself, which moves everything from position 0. A cache is moved by
     :meth:`posedu.torch.cache.KVCache.move`. Equation ``def-cache-rerotation``.
 

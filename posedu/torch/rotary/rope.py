@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 from typing import Any
 
+import torch
 from jaxtyping import Float, Shaped
+from torch import Tensor
 from torch.types import Device
 
-import torch
 from posedu._arguments import (
     LAYOUTS,
     require_base,
@@ -19,7 +20,6 @@ from posedu._arguments import (
 from posedu.torch._tensors import angles, cos_sin
 from posedu.torch.frequencies import frequencies
 from posedu.torch.rotary.rotation import PairRotation
-from torch import Tensor
 
 
 class RoPE(PairRotation):
@@ -43,7 +43,7 @@ class RoPE(PairRotation):
     frequencies
         Angular frequencies of the leading pairs in place of those, ``[pairs]``: what
         methods that lengthen the context change.
-    amplitude
+    attention_factor
         What cosines and sines are multiplied by (YaRN's attention factor, arXiv
         2309.00071 §3.4). Default 1.
 
@@ -52,7 +52,7 @@ class RoPE(PairRotation):
     TypeError, ValueError
         ``d`` or ``rotary_dim`` odd, not positive or too large, unknown ``layout``,
         ``base`` not above 1, frequencies that are not finite or too many, an
-        ``amplitude`` that is not finite.
+        ``attention_factor`` that is not finite.
     """
 
     is_group = True
@@ -65,7 +65,7 @@ class RoPE(PairRotation):
         base: float = 10000.0,
         rotary_dim: int | None = None,
         frequencies: Float[Tensor, "pairs"] | Sequence[float] | None = None,
-        amplitude: float = 1.0,
+        attention_factor: float = 1.0,
     ):
         super().__init__()
         self.frequencies = None
@@ -77,7 +77,7 @@ class RoPE(PairRotation):
                 )
             rotary_dim = require_own_frequencies(own.tolist(), rotary_dim)
             self.frequencies = own
-        self.amplitude = require_finite("amplitude", amplitude)
+        self.attention_factor = require_finite("attention_factor", attention_factor)
         self.rotary_dim = require_rotary_dim(rotary_dim, d)
         self.d = d
         self.layout = require_choice("layout", layout, LAYOUTS)
@@ -99,14 +99,14 @@ class RoPE(PairRotation):
         self, positions: Tensor | range, dtype: torch.dtype, device: Device
     ) -> tuple[Tensor, Tensor]:
         cos, sin = self._table_of_shifts(positions, dtype, device)
-        if self.amplitude == 1:
+        if self.attention_factor == 1:
             return cos, sin
-        return self.amplitude * cos, self.amplitude * sin
+        return self.attention_factor * cos, self.attention_factor * sin
 
     def _table_of_shifts(
         self, shifts: Tensor | range, dtype: torch.dtype, device: Device
     ) -> tuple[Tensor, Tensor]:
-        """Without the amplitude, which turned keys have already."""
+        """Without the attention factor, which turned keys have already."""
         if self.frequencies is None:
             omega = frequencies(self.rotary_dim, base=self.base, device=device)
         else:
@@ -117,7 +117,9 @@ class RoPE(PairRotation):
         """Say the conventions when the module is printed."""
         given = f"base={self.base:g}"
         if self.frequencies is not None:
-            given = f"frequencies of its own, amplitude={self.amplitude:g}"
+            given = (
+                f"frequencies of its own, attention_factor={self.attention_factor:g}"
+            )
         return (
             f"{self.d}, layout={self.layout!r}, {given}, rotary_dim={self.rotary_dim}"
         )

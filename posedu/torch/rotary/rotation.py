@@ -3,10 +3,11 @@
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
+import torch
 from jaxtyping import Float, Shaped
+from torch import Tensor, nn
 from torch.types import Device
 
-import torch
 from posedu._arguments import LAYOUTS, require_choice, require_dimension
 from posedu.torch._autograd import without_autocast
 from posedu.torch._tensors import (
@@ -19,7 +20,6 @@ from posedu.torch._tensors import (
     require_positions,
 )
 from posedu.torch.encoding import Encoding, Sizes
-from torch import Tensor, nn
 
 _TILE = 1 << 17  # features turned at a time on a CPU: with their products, half of L2
 

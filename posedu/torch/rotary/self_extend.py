@@ -1,8 +1,9 @@
 """Self-Extend and its kin: far keys at offsets that training has seen."""
 
-from jaxtyping import Float
-
 import torch
+from jaxtyping import Float
+from torch import Tensor
+
 from posedu._arguments import (
     LAYOUTS,
     require_base,
@@ -14,7 +15,6 @@ from posedu.torch._tensors import angles, cos_sin
 from posedu.torch.encoding import Encoding, Tokens
 from posedu.torch.frequencies import frequencies
 from posedu.torch.rotary.rotation import rotate_pairs
-from torch import Tensor
 
 
 class SelfExtend(Encoding):

@@ -2,10 +2,11 @@
 
 import math
 
+import torch
 from jaxtyping import Float
+from torch import Tensor, nn
 from torch.types import Device
 
-import torch
 from posedu._arguments import (
     STRING_FORMS,
     require_choice,
@@ -21,7 +22,6 @@ from posedu.torch.rotary.rotation import (
     given_parameter,
     require_optional_heads,
 )
-from torch import Tensor, nn
 
 
 def _fourier_basis(d: int, device: Device) -> Float[Tensor, "d waves"]:

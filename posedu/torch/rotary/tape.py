@@ -1,9 +1,10 @@
-"""TAPE: positions that attention and perceptron move from layer to layer."""
-
-from jaxtyping import Float, Shaped
-from torch.nn import functional
+"""TAPE: positions that attention and MLP move from layer to layer."""
 
 import torch
+from jaxtyping import Float, Shaped
+from torch import Tensor, nn
+from torch.nn import functional
+
 from posedu._arguments import (
     LAYOUTS,
     MIXINGS,
@@ -16,7 +17,6 @@ from posedu.torch._tensors import Positions, angles, cos_sin, require_floats
 from posedu.torch.encoding import Encoding, Sizes, Tokens
 from posedu.torch.frequencies import frequencies
 from posedu.torch.rotary.rotation import rotate_pairs
-from torch import Tensor, nn
 
 
 class TAPE(Encoding):
@@ -35,7 +35,7 @@ class TAPE(Encoding):
     heads
         Of queries, and of keys: none are shared.
     d_model
-        Width of what the perceptron says.
+        Width of what the MLP says.
     layout
         ``"interleaved"`` or ``"half"`` (the authors' code).
     mixing
@@ -137,7 +137,7 @@ class TAPE(Encoding):
         tokens: Tokens,
         fed: Float[Tensor, "batch queries d_model"],
     ) -> Float[Tensor, "batch queries heads 2 pairs"]:
-        """Add what was heard, then mix the heads as the perceptron's output says.
+        """Add what was heard, then mix the heads as the MLP's output says.
 
         Equations ``def-tape-heard`` and ``def-tape-fed``, in float32 or better.
         """

@@ -1,17 +1,17 @@
 """Rotated values as a module."""
 
-from jaxtyping import Float
-
 import torch
+from jaxtyping import Float
+from torch import Tensor
+
 from posedu._arguments import TURNED, require_choice
 from posedu.torch._tensors import Positions
 from posedu.torch.rotary.rope import RoPE
 from posedu.torch.rotary.rotation import rotate_pairs
-from torch import Tensor
 
 
 class ValueRotation(RoPE):
-    """RoPE that turns values, too, and the output back. Equation ``def-values``.
+    """RoPE that turns values, too, and the output back. Equation ``def-rotated-values``.
 
     As DeepSeek-V4 has it, whose keys are its values; here they may differ.
 

@@ -2,10 +2,11 @@
 
 import math
 
+import torch
 from jaxtyping import Float
+from torch import Tensor
 from torch.types import Device
 
-import torch
 from posedu._arguments import (
     LAYOUTS,
     require_base,
@@ -23,7 +24,6 @@ from posedu.torch._tensors import (
 from posedu.torch.encoding import Encoding
 from posedu.torch.frequencies import frequencies
 from posedu.torch.rotary.rotation import rotate_pairs
-from torch import Tensor
 
 
 class XPos(Encoding):

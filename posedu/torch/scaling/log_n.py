@@ -2,14 +2,14 @@
 
 from typing import Any
 
-from jaxtyping import Float, Shaped
-
 import torch
+from jaxtyping import Float, Shaped
+from torch import Tensor, nn
+
 from posedu._arguments import require_dimension, require_growth
 from posedu.torch._tensors import Positions, align_positions, in_float64
 from posedu.torch.encoding import Encoding, Sizes
 from posedu.torch.rotary.rotation import Rotation
-from torch import Tensor, nn
 
 
 class LogN(Encoding):

@@ -8,12 +8,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import sympy as sp
+import torch
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import capture_output
 from nbformat.v4 import new_code_cell
 
-import sympy as sp
-import torch
 from posedu.book import exercises
 from posedu.book.exercises import checker, values
 from posedu.book.exercises.checker import draw
@@ -295,14 +295,16 @@ def _stale(omega, place, arrived, length, trained):
 
 
 def _fourier(x, b, unit, layout, first):
-    options = dict(unit=unit, layout=layout, first=first, amplitude="one")
+    options = dict(unit=unit, layout=layout, first=first, attention_factor="one")
     return absolute.fourier_features(x, b, **options)
 
 
 def _learned(x, w_r, w_1, b_1, w_2, b_2):
     x, *arrays = (t.numpy() for t in (x, w_r, w_1, b_1, w_2, b_2))
     names = "frequencies", "hidden_weight", "hidden_bias", "out_weight", "out_bias"
-    options = dict(unit="radians", layout="half", first="cos", amplitude="features")
+    options = dict(
+        unit="radians", layout="half", first="cos", attention_factor="features"
+    )
     nothing = np.zeros((len(x), x.shape[1] * len(b_2)))
     return absolute.embed_fourier_learned(
         nothing,
@@ -440,7 +442,9 @@ OURS = {
     "disentangled-attention-6": _tupe,
     "learned-biases-2": _fire,
     "learned-biases-5": _dape,
-    "multi-axis-rope-1": lambda sections: rotary.m_rope_axes(sections, order="strided"),
+    "multi-axis-rope-1": lambda sections: rotary.m_rope_axes(
+        sections, order="interleaved"
+    ),
     "multi-axis-rope-2": lambda parts: (
         rotary.m_rope_positions(parts, after="largest").max() + 1
     ),

@@ -6,8 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-
 import torch
+
 from posedu.book.experiments import characters
 from posedu.book.experiments.characters import (
     ALL,

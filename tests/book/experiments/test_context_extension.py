@@ -6,8 +6,8 @@ from dataclasses import replace
 from itertools import product
 
 import pytest
-
 import torch
+
 from posedu.book.experiments import characters, context_extension
 from posedu.book.experiments.characters import CHOOSING, standard_library
 from posedu.book.experiments.context_extension import (

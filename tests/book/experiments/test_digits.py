@@ -5,11 +5,11 @@ from dataclasses import replace
 import hypothesis
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-import torch
 from posedu.book.experiments import digits, training
 from posedu.book.experiments.digits import (
     ALL,

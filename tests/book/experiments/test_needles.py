@@ -5,8 +5,8 @@ import math
 from itertools import product
 
 import pytest
-
 import torch
+
 from posedu.book.experiments import needles, sequences
 from posedu.book.experiments.context_extension import FACTORS, METHODS, MODELS, TRIED
 from posedu.book.experiments.needles import (

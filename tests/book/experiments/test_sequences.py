@@ -15,12 +15,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 from torch.nn import functional
 
-import torch
 from posedu.book.experiments import runs, sequences, training
 from posedu.book.experiments.sequences import (
     ALL,

@@ -3,8 +3,8 @@
 from collections import Counter
 
 import pytest
-
 import torch
+
 from posedu.book.experiments import sequences_results as results
 from posedu.book.experiments.sequences import ARMS, METHOD, TASKS, Result, Run, Settings
 from support import ROOT

@@ -64,7 +64,7 @@ TYPES = {
     },
     "two types, unknown names": scaled(type="su", rope_type="default", fact=3),
     "mrope": scaled(type="mrope", mrope_section=[8, 12, 12]),
-    "strided": scaled(mrope_section=[8, 12, 12], mrope_interleaved=True),
+    "interleaved": scaled(mrope_section=[8, 12, 12], mrope_interleaved=True),
     "inside": {"text_config": scaled(), "vision_config": {**BASE, "rope_theta": 100.0}},
     "beside": {
         **scaled(full={"rope_theta": 10.0}),
@@ -171,7 +171,7 @@ REFUSED = {
     "one feature": {**scaled(), "head_dim": 1},
     "base 1": scaled(rope_theta=1),
     "share": scaled(rope_type="proportional", partial_rotary_factor=2.5),
-    "no amplitude": scaled(
+    "no attention factor": scaled(
         rope_type="yarn", factor=1e300, mscale=1e307, mscale_all_dim=1e307
     ),
     "latent": {
@@ -235,7 +235,7 @@ def difference(found, said):
         if (page is None) != (rope is None):
             return f"whether {kind} rotates"
         for key, value in (rope or {}).items():
-            near = {"frequencies": 1e-13, "amplitude": 1e-15}.get(key)
+            near = {"frequencies": 1e-13, "attention_factor": 1e-15}.get(key)
             alike = (
                 page[key] == value
                 if near is None
@@ -265,7 +265,7 @@ WRONG = {
         "(-2 * p / width)",
         "(-2 * p / rope.head_dim)",
     ),
-    "the amplitude squared": ("growth + 1;", "(growth + 1) ** 2;"),
+    "the attention factor squared": ("growth + 1;", "(growth + 1) ** 2;"),
     "the long list first": ("w / o.short[p]", "w / o.long[p]"),
     "the family's base forgotten": ("of.base || 10000", "10000"),
     "the base beside the object forgotten": ("given.rope_theta = base[1];", ""),

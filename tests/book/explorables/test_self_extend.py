@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-
 import torch
+
 from posedu.book.explorables import self_extend
 from posedu.torch import Attention, KVCache, NoPE
 from support.explorables import FRAGMENTS, close, numbers

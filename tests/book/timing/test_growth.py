@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-import torch
 from posedu.book.timing import (
     Growth,
     Spread,

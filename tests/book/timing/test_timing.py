@@ -10,9 +10,9 @@ from types import MappingProxyType, ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
+import torch
 from torch._dynamo.exc import TorchDynamoException
 
-import torch
 from posedu.book import provenance
 from posedu.book.timing import (
     Measurement,

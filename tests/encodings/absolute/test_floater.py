@@ -4,9 +4,9 @@ import math
 
 import numpy as np
 import pytest
-
 import sympy as sp
 import torch
+
 from mutants import encodings as mutants
 from posedu.numpy import attend, floater
 from posedu.numpy.absolute import flow, released_field, runge_kutta, sinusoidal

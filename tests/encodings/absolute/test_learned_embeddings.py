@@ -8,11 +8,11 @@ import tomllib
 
 import numpy as np
 import pytest
+import sympy as sp
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-import sympy as sp
-import torch
 from mutants import encodings as mutants
 from posedu.numpy import absolute
 from posedu.numpy.attention import Hooks, Projections, stack
@@ -205,7 +205,7 @@ def test_modules_of_a_model_add_their_tables_where_layers_begin():
         block.before_attention.register_forward_pre_hook(
             lambda _, given: seen.append(given[0].detach().clone())
         )
-        for p in (*block.attention.parameters(), *block.perceptron.parameters()):
+        for p in (*block.attention.parameters(), *block.MLP.parameters()):
             torch.nn.init.zeros_(p)
     x = torch.randn(1, 5, 4).double()
     model(x, range(1, 6))
@@ -376,7 +376,7 @@ def test_repr_says_the_conventions():
 
 
 def test_symbols_in_layers_that_forget():
-    """A perceptron takes position out of the stream; a layer's own table is there."""
+    """An MLP takes position out of the stream; a layer's own table is there."""
     p, r = sp.symbols("p0:2"), sp.symbols("r0:2")
     x = sp.Matrix([[sp.Symbol("a"), 0], [sp.Symbol("b"), 0]])
     silent = [[sp.zeros(2)]] * 3, sp.zeros(2)
@@ -411,7 +411,9 @@ T4 = dict(table=np.ones((5, 4)), beyond="raise")
 def test_positions_of_a_list_are_put_where_the_table_is(monkeypatch):
     made = []
     monkeypatch.setattr(
-        learned_module, "from_list", lambda p, device: made.append(device) or torch.tensor(p)
+        learned_module,
+        "from_list",
+        lambda p, device: made.append(device) or torch.tensor(p),
     )
     module = Random(4, 5)
     module.vectors([0, 1])

@@ -5,11 +5,12 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
 import sympy as sp
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import nn
+
 from mutants import encodings as mutants
 from posedu.numpy import attention as reference
 from posedu.numpy import bias as biases
@@ -31,7 +32,6 @@ from posedu.torch import (
 )
 from posedu.torch.encoding import softmax
 from support import bounds
-from torch import nn
 
 ROUTES = ("sdpa", "flex", "eager")
 FOLDED = ("folded", *ROUTES)

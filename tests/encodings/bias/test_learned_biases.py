@@ -4,10 +4,11 @@ import math
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch import nn
 
-import torch
 from mutants import encodings as mutants
 from posedu.book.timing import peak_memory
 from posedu.numpy import bias as reference
@@ -30,7 +31,6 @@ from posedu.torch import (
 from posedu.torch import attend as attend_torch
 from posedu.torch.bias import broken_lines, dape
 from posedu.torch.encoding import Tokens
-from torch import nn
 
 DOUBLE, CPU = torch.float64, torch.device("cpu")
 
@@ -283,7 +283,7 @@ def published_inputs(encoding, q, k):
 @pytest.mark.parametrize("name", ["alibi", "t5", "fire"])
 @pytest.mark.parametrize("residual", [True, False])
 def test_the_first_version_is_that_of_the_authors(name, residual):
-    """A perceptron of the last axis, once heads are moved there."""
+    """An MLP of the last axis, once heads are moved there."""
     encoding = made(name, residual=residual)
     q, k = normal(2, 3, 6, 4), normal(2, 3, 6, 4, seed=1)
     s, b = published_inputs(encoding, q, k)

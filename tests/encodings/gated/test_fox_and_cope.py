@@ -4,12 +4,12 @@ import math
 
 import numpy as np
 import pytest
+import sympy as sp
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-import sympy as sp
-import torch
 from posedu.numpy import gated as reference
 from posedu.numpy.attention import Tokens, softmax
 from posedu.numpy.attention import attend as attend_reference

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
+import sympy as sp
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-import sympy as sp
-import torch
 from posedu.numpy import attend as attend_reference
 from posedu.numpy import nope
 from posedu.numpy.attention import SHUT, causal_mask, steps

@@ -4,11 +4,11 @@ import math
 
 import numpy as np
 import pytest
+import sympy as sp
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-import sympy as sp
-import torch
 from mutants import encodings as mutants
 from posedu.book.timing import peak_memory
 from posedu.numpy import relative as reference

@@ -5,9 +5,9 @@ from itertools import product
 
 import numpy as np
 import pytest
-
 import sympy as sp
 import torch
+
 from mutants import encodings as mutants
 from posedu.book.timing import peak_memory
 from posedu.numpy import relative as reference

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
+import sympy as sp
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-import sympy as sp
-import torch
 from mutants import encodings as mutants
 from posedu.numpy import rotary
 from posedu.sympy import rotary as symbolic

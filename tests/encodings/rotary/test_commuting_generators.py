@@ -5,6 +5,8 @@ import math
 
 import numpy as np
 import pytest
+import sympy as sp
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.linalg import block_diag, expm
@@ -12,8 +14,6 @@ from scipy.stats import ortho_group
 
 import posedu.numpy
 import posedu.sympy
-import sympy as sp
-import torch
 from posedu.numpy import rotary as reference
 from posedu.sympy import rotary as symbolic
 from posedu.torch import (

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-import torch
 from mutants import encodings as mutants
 from posedu.numpy import rotary
 from posedu.torch import (

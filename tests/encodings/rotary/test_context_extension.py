@@ -16,7 +16,7 @@ from posedu.numpy.rotary import (
     lerope,
     llama3,
     longrope,
-    longrope_amplitude,
+    longrope_attention_factor,
     ntk,
     ntk_dynamic,
     p_rope,
@@ -25,7 +25,7 @@ from posedu.numpy.rotary import (
     riflex,
     rope,
     yarn,
-    yarn_amplitude,
+    yarn_attention_factor,
 )
 from support import ROOT
 
@@ -41,7 +41,7 @@ factors = st.floats(1, 64)
 
 
 def ours(case):
-    """Frequencies and amplitude of a configuration, by our functions."""
+    """Frequencies and attention factor of a configuration, by our functions."""
     given, omega = case["parameters"], frequencies(case["d"], base=case["base"])
     kind, factor = given["rope_type"], given.get("factor")
     if kind == "linear":
@@ -57,8 +57,8 @@ def ours(case):
     if kind == "longrope":
         lists = dict(short=given["short_factor"], long=given["long_factor"])
         lengths = dict(trained=given[TRAINED], length=case["length"])
-        amplitude = longrope_amplitude(factor, trained=given[TRAINED])
-        return longrope(omega, **lists, **lengths), amplitude
+        attention_factor = longrope_attention_factor(factor, trained=given[TRAINED])
+        return longrope(omega, **lists, **lengths), attention_factor
     scales = {"mscale": "mscale", "mscale_all": "mscale_all_dim"}
     names = {"fast": "beta_fast", "slow": "beta_slow", "truncate": "truncate"}
     options, own = (
@@ -66,16 +66,16 @@ def ours(case):
         for each in (names, scales)
     )
     mapped = yarn(omega, factor=factor, trained=given[TRAINED], ramp="index", **options)
-    return mapped, yarn_amplitude(factor, **own)
+    return mapped, yarn_attention_factor(factor, **own)
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_transformers_agrees(name):
     """Its numbers are float32: powers err by a few roundings of their exponents."""
     case = CASES[name]
-    mapped, amplitude = ours(case)
+    mapped, attention_factor = ours(case)
     np.testing.assert_allclose(mapped, case["frequencies"], rtol=1e-6, atol=0)
-    assert amplitude == pytest.approx(case["amplitude"], rel=1e-12)
+    assert attention_factor == pytest.approx(case["attention_factor"], rel=1e-12)
 
 
 @pytest.mark.parametrize("name", [n for n in CASES if n.startswith("yarn")])
@@ -221,17 +221,19 @@ def test_llama_3_keeps_what_turns_four_times():
 
 def test_yarn_s_temperature():
     """s = 16: 0.1 ln 16 + 1; logits get its square."""
-    assert yarn_amplitude(16.0) == pytest.approx(1.2772588722239782, rel=1e-15)
-    assert yarn_amplitude(1.0) == yarn_amplitude(0.5) == 1
-    assert yarn_amplitude(40.0, mscale=1.0, mscale_all=1.0) == 1
+    assert yarn_attention_factor(16.0) == pytest.approx(1.2772588722239782, rel=1e-15)
+    assert yarn_attention_factor(1.0) == yarn_attention_factor(0.5) == 1
+    assert yarn_attention_factor(40.0, mscale=1.0, mscale_all=1.0) == 1
     rng = np.random.default_rng(0)
     x = rng.normal(size=(2, 8))
     plain, hot = (
-        rope(x, np.array([3, 9]), layout="half", amplitude=a)
-        for a in (1.0, yarn_amplitude(16.0))
+        rope(x, np.array([3, 9]), layout="half", attention_factor=a)
+        for a in (1.0, yarn_attention_factor(16.0))
     )
     np.testing.assert_allclose(
-        hot[0] @ hot[1], plain[0] @ plain[1] * yarn_amplitude(16.0) ** 2, rtol=1e-14
+        hot[0] @ hot[1],
+        plain[0] @ plain[1] * yarn_attention_factor(16.0) ** 2,
+        rtol=1e-14,
     )
 
 
@@ -244,8 +246,8 @@ def test_longrope_changes_its_list_with_the_length():
     np.testing.assert_array_equal(longrope(omega, length=64, **sizes), omega)
     longer = longrope(omega, length=65, **sizes)
     np.testing.assert_array_equal(longer, omega / [1, 2, 4, 8])
-    assert longrope_amplitude(0.5, trained=64) == 1
-    assert longrope_amplitude(64.0, trained=64) == pytest.approx(math.sqrt(2))
+    assert longrope_attention_factor(0.5, trained=64) == 1
+    assert longrope_attention_factor(64.0, trained=64) == pytest.approx(math.sqrt(2))
 
 
 def test_the_first_tokens_of_longrope_s_paper_see_both_positions():
@@ -329,8 +331,8 @@ def test_the_argument_is_left_as_it_was(method):
     for options in method.options:
         method.implementation("numpy")(omega, **options)
     np.testing.assert_array_equal(omega, frequencies(8))
-    if method.amplitude:
-        assert callable(getattr(rotary, method.amplitude))
+    if method.attention_factor:
+        assert callable(getattr(rotary, method.attention_factor))
 
 
 W = frequencies(8)
@@ -376,7 +378,7 @@ REFUSED = {
         lambda: longrope(W, short=[1.0] * 4, long=[0.0] * 4, trained=8, length=8),
         "long must be 4 finite numbers above 0",
     ),
-    "a length of 1": (lambda: longrope_amplitude(2.0, trained=1), "above 1"),
+    "a length of 1": (lambda: longrope_attention_factor(2.0, trained=1), "above 1"),
     "a share above 1": (lambda: p_rope(W, share=1.5), "share must be from 0 to 1"),
     "turns too fast": (lambda: resonance(np.array([20.0])), "above 0 and below"),
     "a pair that is not there": (
@@ -388,7 +390,10 @@ REFUSED = {
         r"alpha must be \[4\]",
     ),
     "growth beyond floats": (lambda: lerope(W, alpha=np.full(4, 1e4)), "out of reach"),
-    "no amplitude": (lambda: yarn_amplitude(16.0, mscale=-9.0), "no amplitude"),
+    "no attention factor": (
+        lambda: yarn_attention_factor(16.0, mscale=-9.0),
+        "no attention factor",
+    ),
 }
 
 

@@ -5,11 +5,11 @@ from functools import partial
 
 import numpy as np
 import pytest
+import sympy as sp
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import sympy as sp
-import torch
 from mutants import encodings as mutants
 from posedu.numpy import rotary as reference
 from posedu.numpy.attention import attend as attend_reference

@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 import pytest
-
 import torch
+
 from posedu.catalog import ROPE_SCALINGS
 from posedu.numpy.frequencies import frequencies
 from posedu.numpy.rotary import pi, rope

@@ -4,10 +4,10 @@ import math
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-import torch
 from mutants import encodings as mutants
 from posedu.numpy import attend as attend_numpy
 from posedu.numpy import mla, rerotation, rope, self_extend
@@ -18,7 +18,7 @@ from posedu.numpy.rotary import (
     layout_permutation,
     ntk_dynamic,
     yarn,
-    yarn_amplitude,
+    yarn_attention_factor,
 )
 from posedu.sympy.rotary import extended_offset
 from posedu.torch import (
@@ -97,14 +97,15 @@ def test_wrong_moves_are_seen():
     np.testing.assert_allclose(moved, fresh, atol=1e-14)
 
 
-def test_an_amplitude_is_not_applied_again():
+def test_an_attention_factor_is_not_applied_again():
     at, shift = np.arange(5.0), np.full(5, 3.0)
     omega = yarn(frequencies(8), factor=4.0, trained=64, ramp="index")
-    amplitude = yarn_amplitude(factor=4.0)
+    attention_factor = yarn_attention_factor(factor=4.0)
     turns = dict(layout="half", frequencies=omega)
     keys = drawn(0, 5, 8)
     cached, fresh = (
-        rope(keys, p, **turns, amplitude=amplitude) for p in (at, at + shift)
+        rope(keys, p, **turns, attention_factor=attention_factor)
+        for p in (at, at + shift)
     )
     moved = rerotation(cached, shift, **turns)
     np.testing.assert_allclose(moved, fresh, atol=1e-14)
@@ -112,9 +113,13 @@ def test_an_amplitude_is_not_applied_again():
     def turn(x, p):
         return rope(x, p, **turns)
 
-    twice = mutants.moved_with_the_amplitude(cached, at, at + shift, turn, amplitude)
+    twice = mutants.moved_with_the_attention_factor(
+        cached, at, at + shift, turn, attention_factor
+    )
     assert np.abs(twice - fresh).max() > 0.1
-    encoding = RoPE(8, layout="half", frequencies=omega.tolist(), amplitude=amplitude)
+    encoding = RoPE(
+        8, layout="half", frequencies=omega.tolist(), attention_factor=attention_factor
+    )
     fast = encoding.moved(torch.tensor(cached)[None, None], torch.full((1, 5), 3))
     np.testing.assert_allclose(fast[0, 0].numpy(), fresh, atol=1e-14)
 
@@ -253,7 +258,7 @@ def test_what_looks_between_query_and_key_moves_its_positions_alone():
     [
         AxialRoPE(8, order="alternating", layout="half"),
         MixedRoPE(8, layout="half"),
-        MRoPE(8, sections=(2, 2), order="strided", layout="half"),
+        MRoPE(8, sections=(2, 2), order="interleaved", layout="half"),
     ],
 )
 def test_positions_of_several_coordinates(encoding):
@@ -301,8 +306,8 @@ SECTIONS = dict(sections=(2, 2), layout="half")
             AxialRoPE(8, order="alternating", layout="half", base=7.0),
         ),
         (
-            MRoPE(8, order="strided", **SECTIONS),
-            MRoPE(8, order="contiguous", **SECTIONS),
+            MRoPE(8, order="interleaved", **SECTIONS),
+            MRoPE(8, order="sectioned", **SECTIONS),
         ),
         (MixedRoPE(8, layout="half"), MixedRoPE(8, layout="interleaved")),
     ],

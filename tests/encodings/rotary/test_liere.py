@@ -4,11 +4,11 @@ import mpmath
 import numpy as np
 import pytest
 import scipy.linalg
+import sympy as sp
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import sympy as sp
-import torch
 from mutants import encodings as mutants
 from posedu.numpy import rotary
 from posedu.sympy import rotary as symbolic

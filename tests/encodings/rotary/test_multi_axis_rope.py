@@ -4,11 +4,11 @@ import json
 
 import numpy as np
 import pytest
+import sympy as sp
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-import sympy as sp
-import torch
 from mutants import encodings as mutants
 from posedu.numpy import rotary
 from posedu.sympy import rotary as symbolic
@@ -42,9 +42,9 @@ def within(actual, expected, atol):
 @st.composite
 def sharings(draw):
     """Sections and an order that can share pairs out so."""
-    order = draw(st.sampled_from(["contiguous", "strided", "alternating"]))
+    order = draw(st.sampled_from(["sectioned", "interleaved", "alternating"]))
     count = draw(st.integers(1, 4))
-    if order == "contiguous":
+    if order == "sectioned":
         sections = draw(st.lists(st.integers(0, 4), min_size=count, max_size=count))
     elif order == "alternating":
         own = draw(st.integers(0, 4))
@@ -65,9 +65,9 @@ def sharings(draw):
 
 def test_pairs_of_published_models_look_at_the_axes_that_transformers_gives_them():
     for model, order in (
-        ("qwen2_vl", "contiguous"),
-        ("qwen3_vl", "strided"),
-        ("qwen3_5", "strided"),
+        ("qwen2_vl", "sectioned"),
+        ("qwen3_vl", "interleaved"),
+        ("qwen3_5", "interleaved"),
     ):
         known = NEW["axes"][model]
         axes = rotary.m_rope_axes(known["sections"], order=order)
@@ -82,7 +82,7 @@ def test_the_port_of_hunyuan_gives_the_two_features_of_a_pair_different_axes():
     first, second = np.reshape(known["features"], (2, -1))
     assert (first != second).all()
     assert [*first, *second] == mutants.sections_of_features(known["sections"]).tolist()
-    axes = rotary.m_rope_axes(known["sections"], order="contiguous")
+    axes = rotary.m_rope_axes(known["sections"], order="sectioned")
     assert axes.tolist() == np.repeat(range(4), 16).tolist()
 
 
@@ -110,14 +110,14 @@ def test_each_axis_has_as_many_pairs_as_its_section_says(sharing):
 
 
 @pytest.mark.parametrize(
-    "version", [mutants.strided_to_the_end, mutants.contiguous_for_strided]
+    "version", [mutants.interleaved_to_the_end, mutants.sectioned_for_interleaved]
 )
 def test_other_orders_are_seen(version):
     sections = (24, 20, 20)
-    right = rotary.m_rope_axes(sections, order="strided")
+    right = rotary.m_rope_axes(sections, order="interleaved")
     assert (right != version(sections)).any()
     x = normal(0, 1, 128)
-    f = rotary.m_rope_frequencies(sections, order="strided")
+    f = rotary.m_rope_frequencies(sections, order="interleaved")
     other = f.sum(-1, keepdims=True) * (version(sections)[:, None] == np.arange(3))
     for at, same in ((5, 5, 5), True), ((5, 9, 2), False):
         one, two = (
@@ -164,7 +164,7 @@ def test_scores_see_the_offset_of_each_axis_alone(sharing, layout, data):
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_four_axes_and_an_axis_without_pairs(layout):
-    options = dict(sections=(1, 2, 0, 1), order="contiguous", layout=layout)
+    options = dict(sections=(1, 2, 0, 1), order="sectioned", layout=layout)
     x, at = normal(1, 2, 3, 10), normal(2, 2, 3, 4)
     module = MRoPE(10, **options)
     turned = module(torch.tensor(x), torch.tensor(at))
@@ -178,7 +178,7 @@ def test_four_axes_and_an_axis_without_pairs(layout):
 
 def test_doubled_sections_do_not_rotate():
     axes = mutants.sections_of_features((16,) * 4).reshape(2, -1)
-    omega = rotary.m_rope_frequencies((64,), order="contiguous")[:, 0]
+    omega = rotary.m_rope_frequencies((64,), order="sectioned")[:, 0]
 
     def length(at):
         a, b = np.array(at)[axes] * omega
@@ -423,7 +423,7 @@ def test_gradients_of_both_orders(form):
 
 
 ENCODINGS = {
-    "m-rope": lambda: MRoPE(8, sections=(2, 1, 1), order="strided", layout="half"),
+    "m-rope": lambda: MRoPE(8, sections=(2, 1, 1), order="interleaved", layout="half"),
     "cayley": lambda: STRING(8, form="cayley"),
     "circulant": lambda: STRING(8, form="circulant"),
 }
@@ -443,7 +443,7 @@ def test_a_cached_prefix_changes_nothing(name):
     torch.testing.assert_close(torch.cat(parts, 1), layer(x, at), rtol=0, atol=1e-13)
 
 
-SHARED = dict(order="strided", layout="half")
+SHARED = dict(order="interleaved", layout="half")
 Z = np.zeros((2, 8))
 REFUSED = {
     "no sections": (
@@ -480,7 +480,7 @@ REFUSED = {
     "another order": (
         lambda: rotary.m_rope_axes((2, 1, 1), order="interleaved"),
         ValueError,
-        "order must be 'contiguous' or",
+        "order must be 'sectioned' or",
     ),
     "too few features of the reference": (
         lambda: rotary.m_rope(Z, np.zeros((2, 3)), sections=(3, 2, 2), **SHARED),

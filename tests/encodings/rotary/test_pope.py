@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-import torch
 from mutants import encodings as mutants
 from posedu.numpy import attend as attend_numpy
 from posedu.numpy import pope, rope

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
+import sympy as sp
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-import sympy as sp
-import torch
 from mutants import encodings as mutants
 from posedu.numpy import rotary
 from posedu.numpy.frequencies import frequencies as geometric
@@ -373,7 +373,7 @@ def test_partial_rotary_squeezes_the_whole_spectrum():
     assert np.abs(mutants.exponent_over_d(x, positions, 4) - turned).max() > 0.1
 
 
-# Frequencies and an amplitude of one's own: YaRN, arXiv 2309.00071.
+# Frequencies and an attention factor of one's own: YaRN, arXiv 2309.00071.
 
 
 def yarn(d, factor, length, *, fast=32, slow=1, base=10000.0):
@@ -434,7 +434,7 @@ def test_yarn_is_the_same_in_both_fast_implementations_and_its_formula(
 ):
     d, r = 128, rotary_dim or 128
     omega, factor = yarn(r, 16, 4096)
-    options = dict(layout=layout, frequencies=omega, amplitude=factor)
+    options = dict(layout=layout, frequencies=omega, attention_factor=factor)
     x, positions = normal(0, 2, 5, d), np.array([0, 1, 4095, 40000, 65535])
     ours = rotary.rope(x, positions, **options)
     turn = factor * np.exp(1j * positions[:, None] * omega)
@@ -455,7 +455,7 @@ def test_yarn_is_the_same_in_both_fast_implementations_and_its_formula(
 def test_yarn_is_the_exact_implementation_s(layout):
     omega, factor = yarn(6, 16, 512)
     x = np.linspace(-1, 1, 8)
-    options = dict(layout=layout, amplitude=sp.Float(factor))
+    options = dict(layout=layout, attention_factor=sp.Float(factor))
     exact_omega = [sp.Rational(w) for w in omega]
     for position in (0, -7, 2**20, sp.Rational(5, 2)):
         exact = symbolic.rope(
@@ -463,7 +463,7 @@ def test_yarn_is_the_exact_implementation_s(layout):
         ).evalf(30)
         ours = rotary.rope(
             x[None], [float(position)], layout=layout, frequencies=omega,
-            amplitude=factor,
+            attention_factor=factor,
         )[0]  # fmt: skip
         atol = 2 * factor * roundoff(float(position), terms=4)
         close(ours, np.array(exact, dtype=float).ravel(), atol)
@@ -479,9 +479,9 @@ def test_yarn_s_scores_are_relative_and_its_factor_counts_twice():
         return np.matmul(next(turned), next(turned).T)
 
     plain = scores(0, frequencies=omega)
-    scaled = scores(0, frequencies=omega, amplitude=factor)
+    scaled = scores(0, frequencies=omega, attention_factor=factor)
     np.testing.assert_allclose(scaled, factor**2 * plain, rtol=0, atol=1e-13)
-    moved = scores(900, frequencies=omega, amplitude=factor)
+    moved = scores(900, frequencies=omega, attention_factor=factor)
     np.testing.assert_allclose(moved, scaled, rtol=0, atol=1e-11)
     assert np.abs(scaled - factor * plain).max() > 0.1, "on one side alone"
 
@@ -516,8 +516,8 @@ def test_given_frequencies_are_a_copy_that_no_cast_rounds():
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_gradients_with_an_amplitude(layout):
-    rope = RoPE(6, layout=layout, frequencies=[0.7, 0.1], amplitude=1.3)
+def test_gradients_with_an_attention_factor(layout):
+    rope = RoPE(6, layout=layout, frequencies=[0.7, 0.1], attention_factor=1.3)
     x = torch.tensor(normal(10, 3, 6), requires_grad=True)
     assert torch.autograd.gradcheck(lambda x: rope(x, range(3)), (x,))
 
@@ -532,9 +532,9 @@ BAD_FREQUENCIES = [
     ({"frequencies": [1.0] * 5}, ValueError, "at most d = 8, got 10"),
     ({"frequencies": [1.0], "rotary_dim": 4}, ValueError,
      "1 frequencies turn 2 features, got rotary_dim = 4"),
-    ({"amplitude": np.inf}, ValueError, "amplitude must be finite, got inf"),
-    ({"amplitude": "1"}, TypeError, "amplitude must be a number, got '1'"),
-    ({"amplitude": True}, TypeError, "amplitude must be a number, got True"),
+    ({"attention_factor": np.inf}, ValueError, "attention_factor must be finite, got inf"),
+    ({"attention_factor": "1"}, TypeError, "attention_factor must be a number, got '1'"),
+    ({"attention_factor": True}, TypeError, "attention_factor must be a number, got True"),
 ]  # fmt: skip
 
 
@@ -777,7 +777,7 @@ def test_rows_of_a_batch_may_have_positions_of_their_own():
     "layout, options",
     [
         ("half", {"rotary_dim": 4}),
-        ("interleaved", {"frequencies": [1.0, 0.3], "amplitude": 1.25}),
+        ("interleaved", {"frequencies": [1.0, 0.3], "attention_factor": 1.25}),
     ],
 )
 def test_compiled_is_the_same(layout, options):
@@ -801,6 +801,6 @@ def test_one_number_has_no_pairs(unchecked):
 def test_repr_says_the_conventions():
     text = repr(RoPE(8, layout="half", rotary_dim=4, base=500000))
     assert text == "RoPE(8, layout='half', base=500000, rotary_dim=4)"
-    text = repr(RoPE(8, layout="half", frequencies=[1.0], amplitude=1.25))
-    assert "frequencies of its own, amplitude=1.25, rotary_dim=2" in text
+    text = repr(RoPE(8, layout="half", frequencies=[1.0], attention_factor=1.25))
+    assert "frequencies of its own, attention_factor=1.25, rotary_dim=2" in text
     assert not list(RoPE(8, layout="half").state_dict())

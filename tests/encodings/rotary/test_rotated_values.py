@@ -4,13 +4,13 @@ import math
 
 import numpy as np
 import pytest
+import sympy as sp
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.linalg import block_diag, expm
 from scipy.spatial.transform import Rotation
 
-import sympy as sp
-import torch
 from mutants import encodings as mutants
 from posedu.numpy import attend as attend_numpy
 from posedu.numpy import gta, rope, value_rotation, xpos

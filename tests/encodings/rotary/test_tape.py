@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-
 import sympy as sp
 import torch
+
 from mutants import encodings as mutants
 from posedu.numpy import rotary as reference
 from posedu.numpy.attention import Projections, causal_mask, stack, steps

@@ -5,11 +5,11 @@ import tomllib
 
 import numpy as np
 import pytest
+import sympy as sp
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-import sympy as sp
-import torch
 from mutants import encodings as mutants
 from posedu.catalog import CATALOG
 from posedu.numpy import attend as attend_numpy

@@ -4,11 +4,11 @@ import math
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-import torch
 from posedu.book.timing import peak_memory
 from posedu.crosscheck import stickbreaking
 from posedu.numpy import stickbreaking as reference

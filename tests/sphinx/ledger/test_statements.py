@@ -56,10 +56,10 @@ def labels_of(root=ROOT):
 
 
 def named_in(folder=ROOT / "tests"):
-    """Every test function, as ``file::name``."""
+    """Every test function, as ``folder/file::name``."""
     return {
-        f"{file.name}::{node.name}"
-        for file in folder.glob("test_*.py")
+        f"{file.relative_to(folder).as_posix()}::{node.name}"
+        for file in folder.rglob("test_*.py")
         for node in ast.parse(file.read_text("utf-8")).body
         if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
     }

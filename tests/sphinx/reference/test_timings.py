@@ -4,6 +4,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import torch
+
 from posedu.book.timing import time_encoding
 from posedu.crosscheck import CrossCheck, Row
 from posedu_sphinx.reference import timings

@@ -4,15 +4,15 @@ import math
 from dataclasses import replace
 
 import numpy as np
-from torch.nn import functional
-
 import sympy as sp
 import torch
+from torch import nn
+from torch.nn import functional
+
 from posedu.numpy.attention import Hooks
 from posedu.sympy import attention as symbolic
 from posedu.torch import Encoding
 from support.probes.probe import Probe, by_loops, by_query
-from torch import nn
 
 # ALiBi (arXiv 2108.12409)
 

@@ -5,16 +5,16 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
-from torch.nn import functional
-
 import sympy as sp
 import torch
+from torch import nn
+from torch.nn import functional
+
 from posedu.numpy.attention import Hooks
 from posedu.sympy import attention as symbolic
 from posedu.torch import Encoding
 from posedu.torch.stickbreaking import stick_breaking_tiles
 from support.probes.probe import Probe, by_loops, sigmoid, wide
-from torch import nn
 
 # FoX: a gate of each token (arXiv 2503.02130)
 

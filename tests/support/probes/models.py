@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-from torch.nn import functional
-
 import sympy as sp
 import torch
+from torch import nn
+from torch.nn import functional
+
 from posedu.numpy.absolute.sinusoidal import sinusoidal
 from posedu.numpy.attention import Hooks
 from posedu.numpy.frequencies import frequencies
@@ -18,7 +19,6 @@ from posedu.sympy.absolute.sinusoidal import embed_sinusoidal
 from posedu.sympy.frequencies import frequencies as omega
 from posedu.torch import Encoding, RoPE, Sinusoidal
 from support.probes.probe import both, by_loops, per_token
-from torch import nn
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Layer:
     v: np.ndarray
     o: np.ndarray
     norm: Callable
-    perceptron: Callable
+    MLP: Callable
 
 
 def through(
@@ -70,7 +70,7 @@ def through(
         weights = by_loops(one_hot, mask, logit)
         out = by_loops(v, mask, logit, value)
         x = x + sum(out[h] @ layer.o[:, h].T for h in range(len(q)))
-        fed = layer.perceptron(x)
+        fed = layer.MLP(x)
         x = x + fed
         after(n, weights, fed)
     return x

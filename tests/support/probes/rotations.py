@@ -4,9 +4,10 @@ import math
 from functools import partial
 
 import numpy as np
-
 import sympy as sp
 import torch
+from torch import nn
+
 from posedu.numpy.attention import Hooks
 from posedu.numpy.rotary import rope
 from posedu.sympy import attention as symbolic
@@ -14,9 +15,8 @@ from posedu.sympy.attention import by_token
 from posedu.sympy.rotary import rope as symbolic_rope
 from posedu.torch import Encoding, RoPE
 from support.probes.probe import Probe, both, by_loops, per_token, turned
-from torch import nn
 
-# YaRN: a list of frequencies and an amplitude (arXiv 2309.00071, as its code has it)
+# YaRN: a list of frequencies and an attention factor (arXiv 2309.00071, as its code has it)
 
 
 def yarn(d, base, length, factor):
@@ -27,7 +27,9 @@ def yarn(d, base, length, factor):
     p = np.arange(d // 2)
     slowed = np.clip((p - low) / (high - low), 0, 1)
     omega = base ** (-2 * p / d) * (1 - slowed + slowed / factor)
-    options = dict(layout="half", frequencies=omega, amplitude=0.1 * np.log(factor) + 1)
+    options = dict(
+        layout="half", frequencies=omega, attention_factor=0.1 * np.log(factor) + 1
+    )
     turn = partial(rope, **options)
     return Hooks(
         rotate=lambda q, k, positions: (turn(q, positions), turn(k, positions))
@@ -45,7 +47,9 @@ def symbolic_yarn(d, base, length, factor):
         base ** sp.Rational(-2 * p, d) * (1 - s + s / factor)
         for p, s in enumerate(slowed)
     ]
-    options = dict(frequencies=omega, amplitude=sp.log(factor) / 10 + 1, layout="half")
+    options = dict(
+        frequencies=omega, attention_factor=sp.log(factor) / 10 + 1, layout="half"
+    )
     turn = partial(by_token, partial(symbolic_rope, **options))
     return symbolic.Hooks(rotate=both(turn))
 
@@ -58,8 +62,10 @@ class YaRN(RoPE):
         p = torch.arange(d // 2).double()
         slowed = ((p - low) / (high - low)).clamp(0, 1)
         omega = base ** (-2 * p / d) * (1 - slowed + slowed / factor)
-        amplitude = 0.1 * math.log(factor) + 1
-        super().__init__(d, layout="half", frequencies=omega, amplitude=amplitude)
+        attention_factor = 0.1 * math.log(factor) + 1
+        super().__init__(
+            d, layout="half", frequencies=omega, attention_factor=attention_factor
+        )
 
 
 class AmplitudeOnce(YaRN):
@@ -67,7 +73,7 @@ class AmplitudeOnce(YaRN):
 
     def __init__(self, d, base, length, factor):
         super().__init__(d, base, length, factor)
-        self.amplitude **= 0.5
+        self.attention_factor **= 0.5
 
 
 def yarn_oracle(q, k, v, positions, x, mask, d, base, length, factor):

@@ -77,10 +77,12 @@ def within(case, kind, rope):
 @pytest.mark.parametrize("name", CASES)
 def test_it_reads_what_each_class_of_transformers_computes(name):
     case = CASES[name]
-    for kind, amplitude in case["amplitudes"].items():
+    for kind, attention_factor in case["attention_factors"].items():
         rope = rope_of(case, kind)
         assert within(case, kind, rope)
-        assert rope.amplitude == pytest.approx(amplitude or 1.0, rel=1e-12)
+        assert rope.attention_factor == pytest.approx(
+            attention_factor or 1.0, rel=1e-12
+        )
 
 
 WRONG = {
@@ -150,7 +152,7 @@ def test_both_versions_say_the_same():
                 assert other is None
             else:
                 np.testing.assert_array_equal(one.frequencies(), other.frequencies())
-                assert one.amplitude == other.amplitude
+                assert one.attention_factor == other.attention_factor
     assert compared > 100
 
 
@@ -466,7 +468,7 @@ FOREIGN = {
             }
         },
     ),
-    "GGUF, an amplitude undone": (
+    "GGUF, an attention factor undone": (
         {
             **{"general.architecture": "x", "x.attention.key_length": 128},
             **{"x.rope.freq_base": 1e4, "x.rope.scaling.type": "yarn"},
@@ -520,7 +522,7 @@ def test_other_spellings_say_the_same(name):
     assert name.startswith(read.spelling)
     one, other = read.kinds["all"], read_rope(same).kinds["all"]
     np.testing.assert_array_equal(one.frequencies(), other.frequencies())
-    assert math.isclose(one.amplitude, other.amplitude, rel_tol=4e-16)
+    assert math.isclose(one.attention_factor, other.attention_factor, rel_tol=4e-16)
     assert one.head_dim == other.head_dim
 
 
@@ -529,7 +531,7 @@ def test_what_other_spellings_say_of_layouts():
         name: read_rope(c).kinds["all"].layout for name, (c, _) in FOREIGN.items()
     }
     assert layouts == {
-        **dict.fromkeys(("GGUF", "GGUF, YaRN", "GGUF, an amplitude undone"), ""),
+        **dict.fromkeys(("GGUF", "GGUF, YaRN", "GGUF, an attention factor undone"), ""),
         "Meta's params.json": "interleaved",
         **{"Megatron-LM": "half", "Megatron-LM, a part": "half"},
         **{"GPT-NeoX": "half", "ChatGLM": "interleaved"},
@@ -678,7 +680,7 @@ def same_rotations(one, other):
             continue
         lengths = (None, 10**7)
         same = [np.array_equal(a.frequencies(n), b.frequencies(n)) for n in lengths]
-        same.append(math.isclose(a.amplitude, b.amplitude, rel_tol=4e-16))
+        same.append(math.isclose(a.attention_factor, b.attention_factor, rel_tol=4e-16))
         same.append(a.softmax == b.softmax)
         told = [(r.head_dim, r.sections, r.order) for r in (a, b)]
         if not all(same) or told[0] != told[1]:
@@ -747,7 +749,7 @@ LATENT = {
 def test_latent_attention_scales_its_softmax_besides():
     """``yarn_apply_mscale`` of deepseek_v3 in transformers 5.23.0, and its like."""
     reading = read_rope(LATENT)
-    assert reading.kinds["all"].amplitude == 1
+    assert reading.kinds["all"].attention_factor == 1
     mscale = 0.1 * 1.0 * math.log(40) + 1.0
     assert reading.kinds["all"].softmax == pytest.approx(mscale * mscale, rel=1e-15)
     assert "the scale of its softmax by 1.87385 besides" in str(reading.remarks[0])
@@ -987,7 +989,9 @@ def test_whatever_it_is_it_is_read_or_refused(name, top, inner):
     for rope in said["kinds"].values():
         if rope is not None:
             assert np.isfinite(rope["frequencies"]).all()
-            assert math.isfinite(rope["amplitude"]) and rope["amplitude"] > 0
+            assert (
+                math.isfinite(rope["attention_factor"]) and rope["attention_factor"] > 0
+            )
 
 
 @settings(max_examples=200, suppress_health_check=[HealthCheck.too_slow])

@@ -4,16 +4,16 @@ import json
 
 import numpy as np
 import pytest
+import torch
 import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import nn
 
-import torch
 from posedu.tools.diagnose import Refused, diagnose, small
 from posedu.tools.diagnose.__main__ import main
 from posedu.tools.diagnose.report import as_json, bases, series
 from support.tiny_models import CONFIG, Attention, Configuration, Tiny, names
-from torch import nn
 
 
 class Counting(nn.Module):
@@ -77,7 +77,7 @@ def test_what_turns_is_measured(layout, width, product):
             omega = 1e4 ** (-np.arange(0, width, 2) / width)
             assert np.abs(side.frequencies / omega - 1).max() < 1e-4
             assert np.abs(side.frequencies - omega).max() < 4e-7
-            assert side.amplitude == pytest.approx(1, abs=1e-6)
+            assert side.attention_factor == pytest.approx(1, abs=1e-6)
     base, fastest = series(found.layers[0].query)
     assert base == pytest.approx(1e4, rel=1e-4) and fastest == pytest.approx(1)
     assert found.ok and {t.name: t.ok for t in found.trials} == {
@@ -123,7 +123,7 @@ BROKEN = {
     "table cast": (dict(cast="table"), "coarse table"),
     "positions cast": (dict(cast="positions"), "positions"),
     "frequencies cast": (dict(cast="frequencies"), "coarse frequencies"),
-    "amplitude": (dict(amplitude=1.2), "amplitude"),
+    "attention_factor": (dict(attention_factor=1.2), "attention_factor"),
     "queries alone": (dict(keys=False), "one side"),
     "width": (dict(width=16), "width"),
     "slower": (dict(doubled=0.25), "base"),
@@ -188,9 +188,9 @@ def test_layers_of_one_part_are_not_taken_for_those_of_another():
 
 
 def test_the_scale_of_scores_may_be_in_both_sides():
-    assert diagnose(Tiny(config=CONFIG, amplitude=32**-0.25)).ok
-    said = diagnose(Tiny(config=CONFIG, amplitude=32**-0.5))
-    assert names(said) == ["amplitude"]
+    assert diagnose(Tiny(config=CONFIG, attention_factor=32**-0.25)).ok
+    said = diagnose(Tiny(config=CONFIG, attention_factor=32**-0.5))
+    assert names(said) == ["attention_factor"]
 
 
 def test_a_layer_that_should_stand_still():
@@ -350,15 +350,21 @@ def test_a_model_that_counts_by_itself():
     layout=st.sampled_from(["half", "interleaved"]),
     width=st.sampled_from([8, 12, 24, 32]),
     sense=st.sampled_from([1, -1]),
-    amplitude=st.floats(0.5, 2),
+    attention_factor=st.floats(0.5, 2),
 )
-def test_any_rotation_is_found_again(base, layout, width, sense, amplitude):
-    own = dict(base=base, layout=layout, width=width, sense=sense, amplitude=amplitude)
+def test_any_rotation_is_found_again(base, layout, width, sense, attention_factor):
+    own = dict(
+        base=base,
+        layout=layout,
+        width=width,
+        sense=sense,
+        attention_factor=attention_factor,
+    )
     found = diagnose(Tiny(layers=[{}], **own), behavior=False).layers[0]
     omega = base ** (-np.arange(0, width, 2) / width)
     assert found.query.layout == layout and found.query.width == width
     assert np.abs(sense * found.query.frequencies - omega).max() < 1e-6
-    assert found.key.amplitude == pytest.approx(amplitude, rel=1e-5)
+    assert found.key.attention_factor == pytest.approx(attention_factor, rel=1e-5)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])

@@ -10,12 +10,12 @@ import types
 
 import numpy as np
 import pytest
-
 import torch
+from torch import nn
+
 from posedu.tools.diagnose import Refused, diagnose, small
 from posedu.tools.diagnose.report import series
 from support.tiny_models import CONFIG, Configuration, Tiny, names
-from torch import nn
 
 SOURCE = """
 import torch
@@ -122,7 +122,7 @@ def test_what_turns_is_measured_without_the_model(parts, fails):
     for side in (layer.query, layer.key):
         assert (side.layout, side.width, side.unexplained) == ("half", 32, 0)
         assert not side.clockwise and not side.permuted and not side.moved
-        assert side.amplitude == pytest.approx(1, abs=1e-6)
+        assert side.attention_factor == pytest.approx(1, abs=1e-6)
     assert series(layer.query) == pytest.approx((5e5, 1), rel=1e-4)
     assert found.ok and found.trials == ()
     (said,) = [f for f in found.findings if f.name == "alone"]

@@ -6,8 +6,8 @@ from functools import cache, partial
 
 import numpy as np
 import pytest
-
 import torch
+
 from posedu.catalog import CATALOG
 from posedu.crosscheck.common import parameters_of, rounded
 from posedu.numpy.attention import attend
@@ -25,10 +25,10 @@ pytestmark = pytest.mark.usefixtures("unchecked")
 HALF = dict(layout="half")
 FEATURES = [n for n, e in CATALOG.items() if e.kind == "features"]
 EVERY = ("sinusoidal", "rope", "axial", "m-rope")  # of the others, one of each name
-FEW = ("sign", "off by one", "axis order", "nothing", "amplitude")
+FEW = ("sign", "off by one", "axis order", "nothing", "attention_factor")
 INSIDE = ("alibi", "t5")
 SAME = ({"turns", "unit"}, {"nothing", "bias"}, {"members", "first"})
-NUMBERS = {"base": 500.0, "amplitude": 0.5, "scale of angles": 0.75}
+NUMBERS = {"base": 500.0, "attention_factor": 0.5, "scale of angles": 0.75}
 MADE = package._cases
 _cases = cache(lambda name, d, options: MADE(name, d, dict(options)))
 
@@ -265,9 +265,9 @@ def test_a_variant_that_a_kernel_refuses_is_not_the_one():
     assert check(shared, "mixed", layout="interleaved", dtypes=["float64"]).ok
 
 
-def test_given_frequencies_and_an_amplitude_are_held_and_their_loss_named():
+def test_given_frequencies_and_an_attention_factor_are_held_and_their_loss_named():
     slow = tuple(float(w) for w in 10000.0 ** (-np.arange(8) / 8) / 4)
-    options = dict(layout="half", frequencies=slow, amplitude=1.5)
+    options = dict(layout="half", frequencies=slow, attention_factor=1.5)
     given = dict(d=16, dtypes=["float64"], **options)
 
     def right(x, at):
@@ -279,7 +279,7 @@ def test_given_frequencies_and_an_amplitude_are_held_and_their_loss_named():
         return right(x, at) / 1.5
 
     verdict = check(plain, **given)
-    assert verdict.faults == ("amplitude",) and "1, not 1.5" in verdict.says
+    assert verdict.faults == ("attention_factor",) and "1, not 1.5" in verdict.says
 
     def unscaled(x, at):
         return 1.5 * turned(x, at)
@@ -476,7 +476,7 @@ def test_a_kernel_may_take_one_dtype_alone(remembered):
         (lambda: cases(["rope"]), "no encoding"),
         (lambda: cases("tape"), "layer to layer"),
         (lambda: cases("cape"), "draws positions"),
-        (lambda: cases("rope", theta=1.0), "it has amplitude, base"),
+        (lambda: cases("rope", theta=1.0), "it has attention_factor, base"),
         (lambda: cases("rope", layout="halves"), "halves"),
         (lambda: cases("rope", d=7), "7"),
         (lambda: cases("rope", d=10**8), "at most 1024"),

@@ -3,8 +3,8 @@
 import mpmath
 import numpy as np
 import pytest
-
 import torch
+
 from posedu.numpy import rotary as reference
 from posedu.torch import RoPE, rotate_pairs
 from posedu.torch._tensors import angles, cos_sin

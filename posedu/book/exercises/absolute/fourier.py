@@ -3,10 +3,10 @@
 import math
 
 import numpy as np
-from torch.nn.functional import gelu, relu
-
 import sympy as sp
 import torch
+from torch.nn.functional import gelu, relu
+
 from posedu.book.exercises.checker import Exercise, Misconception, Property, Sheet, draw
 
 # fourier-1: another distribution, another kernel

@@ -1,9 +1,9 @@
 """The exercises on tables of positions."""
 
 import numpy as np
-
 import sympy as sp
 import torch
+
 from posedu.book.exercises.checker import Exercise, Misconception, Property, Sheet, draw
 
 # learned-embeddings-1: which rows get a gradient

@@ -1,9 +1,9 @@
 """The exercises on shaken positions."""
 
 import numpy as np
-
 import sympy as sp
 import torch
+
 from posedu.book.exercises.checker import Exercise, Misconception, Property, Sheet, draw
 
 # randomized-positions-1: another law of shifts

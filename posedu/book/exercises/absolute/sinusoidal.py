@@ -1,9 +1,9 @@
 """The exercises on sinusoidal encodings."""
 
 import numpy as np
-
 import sympy as sp
 import torch
+
 from posedu.book.exercises.checker import Exercise, Misconception, Property, Sheet, draw
 from posedu.numpy import absolute
 from posedu.numpy.frequencies import frequencies as geometric

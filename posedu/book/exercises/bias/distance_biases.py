@@ -1,9 +1,9 @@
 """The exercises on biases of distance."""
 
 import numpy as np
-
 import sympy as sp
 import torch
+
 from posedu.book.exercises.checker import Exercise, Misconception, Property, Sheet, draw
 
 # distance-biases-1: the share of the far

@@ -1,10 +1,10 @@
 """The exercises on biases that are learned functions."""
 
 import numpy as np
-from torch.nn.functional import leaky_relu
-
 import sympy as sp
 import torch
+from torch.nn.functional import leaky_relu
+
 from posedu.book.exercises.checker import Exercise, Misconception, Property, Sheet, draw
 
 # learned-biases-1: the middle of the curve

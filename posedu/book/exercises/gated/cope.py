@@ -1,9 +1,9 @@
 """The exercises on CoPE."""
 
 import numpy as np
-
 import sympy as sp
 import torch
+
 from posedu.book.exercises.checker import Exercise, Misconception, Property, Sheet, draw
 
 # cope-1: all gates alike

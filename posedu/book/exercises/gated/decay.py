@@ -3,10 +3,10 @@
 import warnings
 
 import numpy as np
-from torch.nn.attention.flex_attention import flex_attention
-
 import sympy as sp
 import torch
+from torch.nn.attention.flex_attention import flex_attention
+
 from posedu.book.exercises.checker import Exercise, Misconception, Property, Sheet, draw
 from posedu.numpy.attention import softmax
 from posedu.numpy.gated.cope import contextual_positions

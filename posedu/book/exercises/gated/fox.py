@@ -4,9 +4,9 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-
 import sympy as sp
 import torch
+
 from posedu.book.exercises.checker import Exercise, Misconception, Property, Sheet, draw
 from posedu.numpy.attention import causal_mask, softmax
 from posedu.numpy.gated import forget_bias

@@ -1,9 +1,9 @@
 """The exercises on attention without positions."""
 
 import numpy as np
-
 import sympy as sp
 import torch
+
 from posedu.book.exercises.checker import Exercise, Misconception, Property, Sheet, draw
 
 # nope-1: the ruler

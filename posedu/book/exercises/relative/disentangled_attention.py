@@ -3,9 +3,9 @@
 import math
 
 import numpy as np
-
 import sympy as sp
 import torch
+
 from posedu.book.exercises.checker import Exercise, Misconception, Property, Sheet, draw
 
 # disentangled-attention-1: the column of a key

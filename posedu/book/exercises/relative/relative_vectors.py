@@ -3,9 +3,9 @@
 import math
 
 import numpy as np
-
 import sympy as sp
 import torch
+
 from posedu.book.exercises.checker import Exercise, Misconception, Property, Sheet, draw
 
 # relative-vectors-1: the row of a pair

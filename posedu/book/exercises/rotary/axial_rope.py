@@ -1,9 +1,9 @@
 """The exercises on RoPE with several coordinates: axial and mixed."""
 
 import numpy as np
-
 import sympy as sp
 import torch
+
 from posedu.book.exercises.checker import Exercise, Misconception, Property, Sheet, draw
 from posedu.numpy.rotary import axial, axial_frequencies, grid
 

@@ -1,10 +1,10 @@
 """The exercises on commuting generators."""
 
 import numpy as np
-from scipy.linalg import expm
-
 import sympy as sp
 import torch
+from scipy.linalg import expm
+
 from posedu.book.exercises.checker import Exercise, Misconception, Property, Sheet, draw
 
 

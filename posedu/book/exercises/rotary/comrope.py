@@ -1,8 +1,8 @@
 """The exercises on ComRoPE."""
 
 import numpy as np
-
 import torch
+
 from posedu.book.exercises.checker import Exercise, Misconception, Property, Sheet, draw
 
 # comrope-1: whose block is it

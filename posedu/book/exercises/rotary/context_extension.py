@@ -1,9 +1,9 @@
 """The exercises on maps of RoPE's frequencies."""
 
 import numpy as np
-
 import sympy as sp
 import torch
+
 from posedu.book.exercises.checker import Exercise, Misconception, Property, Sheet, draw
 
 # context-extension-1: the base that slows the last pair
@@ -387,7 +387,7 @@ The ramp $\gamma$ falls from 1 at $\lfloor D(32) \rfloor$ to 0 at $\lceil D(1) \
             _yarn(blend=lambda g, w, s: g * w),
         ),
         Misconception(
-            "With the amplitude",
+            "With the attention factor",
             "0.1 ln s + 1 multiplies cosines and sines, not frequencies.",
             _yarn(
                 blend=lambda g, w, s: ((1 - g) * w / s + g * w) * (0.1 * np.log(s) + 1)

@@ -1,8 +1,8 @@
 """The exercises on caches that move, far offsets and latent attention."""
 
 import numpy as np
-
 import torch
+
 from posedu.book.exercises.checker import Exercise, Misconception, Property, Sheet, draw
 
 # kv-cache-1: what is turned by what

@@ -3,11 +3,11 @@
 from itertools import pairwise
 
 import numpy as np
-
 import sympy as sp
 import torch
-from posedu.book.exercises.checker import Exercise, Misconception, Property, Sheet, draw
 from torch import Tensor
+
+from posedu.book.exercises.checker import Exercise, Misconception, Property, Sheet, draw
 
 # length-extrapolation-1: who completes a turn?
 
@@ -362,17 +362,17 @@ Three things can keep a pair from it: it knows its whole circle, it stands still
 # length-extrapolation-4: how often is the order kept?
 
 
-def kept(amplitudes, phases, omega, n):
+def kept(attention_factors, phases, omega, n):
     """The share of the offsets 0, …, n − 1 at which the difference is positive."""
     r = np.arange(n)[:, None]
-    difference = (amplitudes * np.cos(omega * r + phases)).sum(axis=1)
+    difference = (attention_factors * np.cos(omega * r + phases)).sum(axis=1)
     return (difference > 0).mean()
 
 
 def _kept(wave=np.cos, first=0, sign=1, of=lambda D: (D > 0).mean()):
-    def answer(amplitudes, phases, omega, n):
+    def answer(attention_factors, phases, omega, n):
         r = np.arange(first, n + first)[:, None]
-        return of((amplitudes * wave(omega * r + sign * phases)).sum(axis=1))
+        return of((attention_factors * wave(omega * r + sign * phases)).sum(axis=1))
 
     return answer
 
@@ -443,8 +443,8 @@ A column of offsets times a row of frequencies gives all angles at once.
             ).mean(),
         ),
         Misconception(
-            "The amplitudes are left out",
-            "A wave counts as much as its amplitude says.",
+            "The attention_factors are left out",
+            "A wave counts as much as its attention factor says.",
             lambda a, phi, w, n: (
                 np.cos(w * np.arange(n)[:, None] + phi).sum(axis=1) > 0
             ).mean(),

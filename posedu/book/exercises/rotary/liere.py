@@ -3,10 +3,10 @@
 import math
 
 import numpy as np
-from scipy.linalg import expm
-
 import sympy as sp
 import torch
+from scipy.linalg import expm
+
 from posedu.book.exercises.checker import Exercise, Misconception, Property, Sheet, draw
 from posedu.numpy.rotary import exponential, skew
 

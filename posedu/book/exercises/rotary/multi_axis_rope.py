@@ -1,15 +1,15 @@
 """The exercises on several coordinates in language models, and on STRING."""
 
 import numpy as np
-
 import torch
+
 from posedu.book.exercises.checker import Exercise, Misconception, Property, Sheet, draw
 
 # multi-axis-rope-1: whose pair is it
 
 
-def strided(sections):
-    """The axis of each pair in strided order: a list of integers."""
+def interleaved(sections):
+    """The axis of each pair in interleaved order: a list of integers."""
     count = len(sections)
     return [
         p % count if p // count < sections[p % count] else 0
@@ -36,7 +36,7 @@ STRIDED = Exercise(
     lines=5,
     statement=r"""
 `sections` says how many pairs look at each axis.
-Return the axis of each pair in *strided* order, as a list: of $N$ axes, axis $a \ge 1$ has the pairs $a, a + N, a + 2N, \dots$, as many as its section says, and axis 0 has all others.
+Return the axis of each pair in *interleaved* order, as a list: of $N$ axes, axis $a \ge 1$ has the pairs $a, a + N, a + 2N, \dots$, as many as its section says, and axis 0 has all others.
 """,
     hint=r"""
 Which axis would pair $p$ have if all sections were long enough, and how many pairs of that axis come before it?
@@ -50,12 +50,12 @@ Which axis would pair $p$ have if all sections were long enough, and how many pa
         ((9, 1, 3),),
         ((5, 2, 1, 1),),
     ),
-    solution=strided,
+    solution=interleaved,
     misconceptions=(
         Misconception(
-            "Contiguous for strided",
+            "Sectioned for interleaved",
             "So Qwen2-VL has it: first all pairs of one axis, then all of the next. In "
-            "strided order the axes are N pairs apart.",
+            "interleaved order the axes are N pairs apart.",
             lambda sections: np.repeat(range(len(sections)), sections).tolist(),
         ),
         Misconception(
@@ -66,7 +66,7 @@ Which axis would pair $p$ have if all sections were long enough, and how many pa
         Misconception(
             "The axes begin with 1",
             "Pair 0 belongs to axis 0, pair 1 to axis 1.",
-            lambda sections: [*strided(sections)[1:], 0],
+            lambda sections: [*interleaved(sections)[1:], 0],
         ),
         Misconception(
             "An axis's places are taken over by the next",
@@ -79,7 +79,7 @@ Which axis would pair $p$ have if all sections were long enough, and how many pa
             "What is left is axis 0's: time.",
             lambda sections: [
                 a if a or p // len(sections) < min(sections) else len(sections) - 1
-                for p, a in enumerate(strided(sections))
+                for p, a in enumerate(interleaved(sections))
             ],
         ),
         Misconception(
@@ -116,7 +116,7 @@ Which axis would pair $p$ have if all sections were long enough, and how many pa
         Misconception(
             "Axes are counted from 1",
             "Time is axis 0.",
-            lambda sections: [a + 1 for a in strided(sections)],
+            lambda sections: [a + 1 for a in interleaved(sections)],
         ),
     ),
 )
@@ -523,7 +523,7 @@ A pair that looks at another axis has not moved. Pair $p$ has the features $p$ a
             ),
         ),
         Misconception(
-            "Contiguous, by the counts",
+            "Sectioned, by the counts",
             "How many pairs an axis has does not say which.",
             lambda t: np.repeat(
                 range(len(t)), np.bincount(probed(t), minlength=len(t))

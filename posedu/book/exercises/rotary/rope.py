@@ -1,9 +1,9 @@
 """The exercises on RoPE."""
 
 import numpy as np
-
 import sympy as sp
 import torch
+
 from posedu.book.exercises.checker import Exercise, Misconception, Property, Sheet, draw
 from posedu.numpy.frequencies import frequencies
 from posedu.numpy.rotary import pairs
@@ -773,7 +773,7 @@ Once you believe that the score is such a wave, two offsets are enough to read o
         ),
         Misconception(
             "A is the product of the lengths",
-            "That is the amplitude of the wave. A is its value at offset 0.",
+            "That is the attention factor of the wave. A is its value at offset 0.",
             lambda q, k: (sp.sqrt(q.dot(q) * k.dot(k)), wave(q, k)[1]),
         ),
         Misconception(

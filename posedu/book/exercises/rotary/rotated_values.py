@@ -1,9 +1,9 @@
 """The exercises on rotated values, xPos and poses."""
 
 import numpy as np
-
 import sympy as sp
 import torch
+
 from posedu.book.exercises.checker import Exercise, Misconception, Property, Sheet, draw
 
 # rotated-values-1: what undoes a value's map

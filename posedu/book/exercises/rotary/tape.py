@@ -1,10 +1,10 @@
 """The exercises on positions that change from layer to layer."""
 
 import numpy as np
-from torch.nn import functional
-
 import sympy as sp
 import torch
+from torch.nn import functional
+
 from posedu.book.exercises.checker import Exercise, Misconception, Property, Sheet, draw
 
 # tape-1: what grows
@@ -24,7 +24,7 @@ GROWTH = Exercise(
     minutes=8,
     lines=1,
     statement=r"""
-On paper: one head, $C = (c)$, a silent perceptron, a causal mask.
+On paper: one head, $C = (c)$, a silent MLP, a causal mask.
 By which factor is the product $\Phi^\top \Phi$ of the first token's block with itself larger after `n` layers than in the first?
 Return a SymPy expression of `c` and `n`.
 How many layers double it at $c = 0.1$?
@@ -368,7 +368,7 @@ Two sums, one over keys and one over heads. Every letter that is summed stands i
 )
 
 
-# tape-4: what the perceptron does
+# tape-4: what the MLP does
 
 
 def mixed(z, y, up, down, gate):
@@ -413,12 +413,12 @@ def _entry_by_entry(z, y, up, down, gate):
 
 MIXED = Exercise(
     name="tape-4",
-    title="What the perceptron does",
+    title="What the MLP does",
     kind="NumPy",
     minutes=12,
     lines=3,
     statement=r"""
-Complex positions `z` of shape `[tokens, heads, pairs]`; `y` of shape `[tokens, d_model]` is what the perceptron said.
+Complex positions `z` of shape `[tokens, heads, pairs]`; `y` of shape `[tokens, d_model]` is what the MLP said.
 `up` `[width, heads]` takes the heads to channels, channel $w$ of token $i$ is multiplied by $\mathrm{SiLU}(G\, y_i)_w$, `down` `[heads, width]` takes them back, and the result is added to `z`. `gate` is $G$, `[width, d_model]`.
 Return the new positions.
 What would be lost if the SiLU were put on the channels?
@@ -573,7 +573,7 @@ STEP = Exercise(
     statement=r"""
 Generation with a cache: `cached` holds this layer's blocks of the tokens so far, `[tokens, heads, 2, pairs]`, oldest first; `new`, `[heads, 2, pairs]`, is that of the newest token.
 `logits`, `[heads, tokens + 1]`, are its products with all keys, its own last.
-Return its block for the next layer, before the perceptron: what its heads hear, mixed by `mixing` and added to `new`.
+Return its block for the next layer, before the MLP: what its heads hear, mixed by `mixing` and added to `new`.
 What has to be appended to the cache, and of which layer?
 """,
     hint=r"""

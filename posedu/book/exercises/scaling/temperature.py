@@ -1,9 +1,9 @@
 """The exercises on temperatures, and on what windows and full layers see."""
 
 import numpy as np
-
 import sympy as sp
 import torch
+
 from posedu.book.exercises.checker import Exercise, Misconception, Property, Sheet, draw
 
 # temperature-1: the temperature that keeps a weight

@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
+from torch import Tensor, nn
 from torch._dynamo.exc import TorchDynamoException
 from torch.nn.functional import scaled_dot_product_attention
 
-import torch
 from posedu._arguments import require_choice
 from posedu.book.timing.clock import Run
 from posedu.book.timing.peers import transformers, x_transformers
@@ -31,7 +32,6 @@ from posedu.numpy import attention as reference
 from posedu.torch import Encoding, attend
 from posedu.torch.encoding import Tokens
 from posedu.torch.routes import ROUTES, choose_route
-from torch import Tensor, nn
 
 QUERIES = 8  # whose rows of the result enter its error
 CHECKED = {"length": 1100, "d": 8, "heads": 3}  # longer than any of these looks

@@ -11,8 +11,9 @@ from itertools import product
 from pathlib import Path
 
 import numpy as np
-
 import torch
+from torch import Tensor
+
 from posedu._arguments import LAYOUTS
 from posedu.book.timing.clock import Run
 from posedu.book.timing.results import Measurement, Timing, collect, compare
@@ -20,7 +21,6 @@ from posedu.book.timing.timed_calls import compiled, copy_of
 from posedu.numpy import rotary
 from posedu.numpy.frequencies import frequencies as geometric
 from posedu.torch import RoPE, rotate_pairs
-from torch import Tensor
 
 FARTHEST = 2**20  # positions below it enter the error of a table
 

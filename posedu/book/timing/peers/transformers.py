@@ -8,10 +8,11 @@ and values as they are. What the library makes once for all layers lies ready.
 from typing import Any
 
 import torch
+from torch import Tensor, nn
+
 from posedu.book.timing.clock import Run
 from posedu.torch import T5, ALiBi, DeBERTa, Inkling, Shaw, TransformerXL
 from posedu.torch.encoding import Tokens
-from torch import Tensor, nn
 
 KERNELS = ("sdpa", "eager")  # the library's own names, its default first
 

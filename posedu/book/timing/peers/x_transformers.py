@@ -7,10 +7,11 @@ it keeps; logits are scaled as ours, by its keyword.
 
 from collections.abc import Callable
 
+from torch import Tensor, nn
+
 from posedu.book.timing.clock import Run
 from posedu.torch import T5, ALiBi, Encoding, Inkling
 from posedu.torch.encoding import Tokens
-from torch import Tensor, nn
 
 
 def alibi(encoding: ALiBi, tokens: Tokens) -> dict[str, Run]:
