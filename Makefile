@@ -2,9 +2,11 @@
 PYTHON ?= python3
 VENV := .venv
 RUN := PYTHONPATH=book/_ext $(VENV)/bin/python
+QUICK := tests/catalog tests/encodings tests/torch tests/sympy tests/project
 READY := $(VENV)/ready
 
-.PHONY: book serve test site coverage compiled mutants notebooks missing address lint clean
+.PHONY: book serve test quick lab new site coverage compiled mutants notebooks missing \
+	address lint clean
 
 book: $(READY)
 	$(RUN) -m posedu_sphinx.build
@@ -16,7 +18,19 @@ test: $(READY) book
 	$(RUN) -m posedu_sphinx.site.chromium
 	$(RUN) -m pytest tests -n 2 --dist worksteal
 	$(RUN) -m pytest -n 2 --dist loadfile --nbval-lax --nbval-current-env --nbval-cell-timeout 600 notebooks/*.ipynb notebooks/exercises/*.ipynb
+	$(RUN) -m posedu_sphinx.exercises.notebooks --solved
 	POSEDU_STRICT=1 $(RUN) -m pytest -n 2 --dist loadfile --nbval-lax --nbval-current-env --nbval-cell-timeout 600 notebooks/exercises/solved
+
+# What a contributor runs while writing: no build, no browser, nothing that takes long.
+quick: $(READY)
+	$(VENV)/bin/ruff check . && $(VENV)/bin/ruff format --check .
+	$(RUN) -m pytest $(QUICK) -n 2 --dist worksteal -m "not slow and not site" -q
+
+lab: $(READY)
+	$(RUN) -m posedu_sphinx.exercises.lab
+
+new: $(READY)
+	$(RUN) -m posedu_sphinx.new $(NAME) $(FAMILY)
 
 site: $(READY) book
 	$(RUN) -m posedu_sphinx.site.chromium
@@ -45,6 +59,7 @@ address: $(READY)
 
 lint: $(READY)
 	$(VENV)/bin/ruff check . && $(VENV)/bin/ruff format --check . && $(VENV)/bin/mypy
+	PYTHONPATH=book/_ext $(VENV)/bin/lint-imports
 
 clean:
 	rm -rf _build

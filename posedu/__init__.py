@@ -1,8 +1,15 @@
-"""How transformers know order: each encoding derived, stated, run and cross-checked.
+"""Positional encodings of transformers: derived, stated, run and cross-checked.
 
 An encoding has one name and three implementations, in files named after it:
-``posedu/sympy/<family>/<name>.py`` (exact), ``posedu/numpy/…`` (the float64 reference)
-and ``posedu/torch/…`` (modules to train with). Importing ``posedu`` loads none of them.
+``posedu/sympy/<family>/<name>.py`` (symbolic), ``posedu/numpy/…`` (the float64
+reference) and ``posedu/torch/…`` (PyTorch modules). ``import posedu`` loads none of
+them.
 """
 
-__version__ = "0.2.0"
+import sys
+
+from posedu._renamed import RenamedFinder
+
+__version__ = "0.3.0"
+
+sys.meta_path.append(RenamedFinder)

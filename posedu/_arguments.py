@@ -1,56 +1,120 @@
-"""What every implementation asks of its scalar arguments, with one wording for the errors."""
+"""Checks of scalar arguments and choices, shared by all implementations.
+
+A choice is a ``Literal``: the signatures name it for type checkers, and
+:func:`require_choice` reads the allowed values from it at run time.
+"""
 
 import math
 from collections.abc import Iterable, Sequence
 from numbers import Integral, Real
+from typing import Any, Literal, TypeVar, get_args
 
-LAYOUTS = ("interleaved", "half")
-SPACINGS = ("paper", "tensor2tensor")
-COORDINATES = ("index", "centers", "ends")
-ORDERS = ("concatenated", "alternating")
-SECTION_ORDERS = ("sectioned", "interleaved", "alternating")
-AFTERS = ("largest", "grid")
-STRING_FORMS = ("cayley", "circulant")
-PADDINGS = ("identity", "ones")
-MULTIPLIERS = ("per head", "shared")
-PERTURBATIONS = ("paper", "code")
-COEFFICIENTS = ("paper", "code")
-SERIES = ("tokens", "offset")
-REMAINDERS = ("drop", "own", "sink", "renormalize")
-GATES = ("learned", "independent", "fixed")
-OUTPUT_GATES = ("sigmoid", "silu")
-FORMS = ("difference", "key")
-CONTEXT_GATES = ("content", "values", "keys")
-SLOPES = ("authors", "geometric")
-SIDES = ("causal", "symmetric", "one-sided")
-SCALINGS = ("code", "bias unscaled", "paper")
-KERPLE_SCALINGS = ("code", "paper")
-DIAGONALS = ("kept", "zero")
-BEYONDS = ("zero", "clip")
-TABLE_ENDS = ("raise", "zero", "clip")
-DIVISORS = ("root", "width")
-FIRST_TOKENS = ("numbers", "rows", "tied")
-ROWS = ("paper", "microsoft", "transformers")
-INDICES = ("paper", "code")
-ACTIVATIONS = ("relu", "leaky")
-LATER = ("distance", "zero")
-OVER = ("alibi", "t5", "fire")
-EDGES = ("masked", "code")
-TABLEAUX = ("3/8", "classical")
-FARTHEST = 2**16  # how far from 0 a flow is followed, if nothing else is said
-RAMPS = ("turns", "index")
-GROWTHS = ("steps", "floor", "power", "learned")
-TURNS = ("turns", "radians")
-MEMBERS = ("cos", "sin")
-TURNED = ("leading", "trailing")
-AMPLITUDES = ("one", "pairs", "features")
-MIXINGS = ("heads", "row sums")
-SAMPLED_PER = ("sequence", "batch")
-FARS = ("grouped", "constant", "chunks")
-JOINS = ("floor", "exact")
+# Rotary and sinusoidal encodings: where the two features of a pair are stored.
+Layout = Literal["interleaved", "half"]
+LAYOUTS: tuple[Layout, ...] = get_args(Layout)
+
+# Sinusoidal: the frequencies of the paper or those of tensor2tensor.
+Spacing = Literal["paper", "tensor2tensor"]
+
+# Fourier features: unit of an angle, first function of a pair, length of the vector.
+AngleUnit = Literal["turns", "radians"]
+FirstFunction = Literal["cos", "sin"]
+FourierAmplitude = Literal["one", "pairs", "features"]
+
+# Learned absolute embeddings: what a position beyond the table gets.
+BeyondTable = Literal["raise", "zero", "clip"]
+
+# Randomized positions: what shares one draw.
+SampledPer = Literal["sequence", "batch"]
+
+# FLOATER: the Runge–Kutta method of order 4.
+Tableau = Literal["3/8", "classical"]
+
+# Axial RoPE: order of the axes' pairs, and where a patch is.
+AxisOrder = Literal["concatenated", "alternating"]
+GridCoordinates = Literal["index", "centers", "ends"]
+
+# M-RoPE: which pairs belong to which axis, and where text after a picture starts.
+SectionOrder = Literal["sectioned", "interleaved", "alternating"]
+TextStart = Literal["largest", "grid"]
+
+# STRING: how the generators are built.
+STRINGForm = Literal["cayley", "circulant"]
+
+# ComRoPE: multipliers to draw, and the noise of positions in training.
+ComRoPEMultipliers = Literal["per head", "shared"]
+ComRoPENoise = Literal["paper", "code"]
+
+# FoPE: pairs below the cut, distribution and sharing of the coefficients.
+FoPEPadding = Literal["identity", "ones"]
+FoPECoefficients = Literal["paper", "code"]
+FoPESeries = Literal["tokens", "offset"]
+
+# TAPE: how attention updates the positions.
+TAPEMixing = Literal["heads", "row sums"]
+
+# Rotated values: at which end of a head the rotated features are.
+RotatedEnd = Literal["leading", "trailing"]
+
+# YaRN: what the ramp between two kinds of pairs is linear in.
+YaRNRamp = Literal["turns", "index"]
+
+# Self-Extend and its kin: offsets of far keys, and where groups join the window.
+FarOffsets = Literal["grouped", "constant", "chunks"]
+GroupJoin = Literal["floor", "exact"]
+
+# Log-n temperature: what the temperature grows like.
+TemperatureGrowth = Literal["steps", "floor", "power", "learned"]
+
+# ALiBi: slopes of a number of heads that is no power of two, and biases of later keys.
+ALiBiSlopes = Literal["authors", "geometric"]
+ALiBiSides = Literal["causal", "symmetric", "one-sided"]
+
+# KERPLE: whether the bias is divided by √d like the logits.
+KERPLEScaling = Literal["code", "paper"]
+
+# Sandwich: the bias of a query and its own key.
+SandwichDiagonal = Literal["kept", "zero"]
+
+# FIRE: activation of the MLP, and biases of keys after their query.
+FIREActivation = Literal["relu", "leaky"]
+FIRELaterKeys = Literal["distance", "zero"]
+
+# DAPE: the bias below the MLP, and what a kernel reads beyond the last key.
+DAPEBias = Literal["alibi", "t5", "fire"]
+DAPEEdges = Literal["masked", "code"]
+
+# Music Transformer: logits of offsets beyond the table.
+BeyondOffsets = Literal["zero", "clip"]
+
+# Inkling: what products of queries and keys are divided by, √d or d.
+InklingDivisor = Literal["root", "width"]
+
+# TUPE: how the bias of the first token is untied from its position.
+TUPEFirstToken = Literal["numbers", "rows", "tied"]
+
+# DeBERTa: rows of the offsets, and the sign of the offset in position-to-content.
+DeBERTaRows = Literal["paper", "microsoft", "transformers"]
+DeBERTaIndex = Literal["paper", "code"]
+
+# FoX: source of the gates, formula of their sums, gate of the output of FoX (Pro).
+FoXGate = Literal["learned", "independent", "fixed"]
+FoXForm = Literal["difference", "key"]
+OutputGate = Literal["sigmoid", "silu"]
+
+# CoPE: what is divided by √d, and what the gates are computed from.
+CoPEScaling = Literal["code", "bias unscaled", "paper"]
+CoPEGates = Literal["content", "values", "keys"]
+
+# Stick-breaking: who gets the weight that no key took.
+Remainder = Literal["drop", "own", "sink", "renormalize"]
+
+FARTHEST = 2**16  # default of how far from 0 FLOATER integrates
 LEAK = 0.01  # PyTorch's slope of a leaky ReLU below 0
 LARGEST_SIZE = 2**31 - 1
-LEAST_TIME = 1e-30  # the bias of a gate that forgets faster is no float32
+LEAST_TIME = 1e-30  # float32 cannot hold the bias of a gate that forgets faster
+
+Choice = TypeVar("Choice")
 
 
 def require_dimension(name: str, value: int, multiple: int = 2) -> int:
@@ -77,16 +141,20 @@ def require_base(base: float) -> float:
     return float(base)
 
 
-def require_choice(name: str, value: str | None, choices: Sequence[str]) -> str:
-    """Return ``value`` if it is one of ``choices``, else raise."""
-    if not isinstance(value, str) or value not in choices:
-        allowed = " or ".join(repr(choice) for choice in choices)
-        raise ValueError(f"{name} must be {allowed}, got {value!r}")
+def require_choice(name: str, value: Choice, choices: Any) -> Choice:
+    """Return ``value`` if it is one of ``choices``, else raise.
+
+    ``choices`` is a ``Literal`` or a collection of strings.
+    """
+    allowed = get_args(choices) or choices
+    if not isinstance(value, str) or value not in allowed:
+        listed = " or ".join(repr(choice) for choice in allowed)
+        raise ValueError(f"{name} must be {listed}, got {value!r}")
     return value
 
 
 def require_rotary_dim(rotary_dim: int | None, d: int) -> int:
-    """Return how many of the ``d`` features rotate: all of them for ``None``."""
+    """Return the number of rotated features: all ``d`` of them for ``None``."""
     d = require_dimension("d", d)
     if rotary_dim is None:
         return d
@@ -187,7 +255,7 @@ def require_pair(name: str, value: int, pairs: int) -> int:
 
 
 def require_index(name: str, value: int) -> int:
-    """Return ``value``, from where an index counts, if it is 0 or 1, else raise."""
+    """Return ``value``, the first index of a count, if it is 0 or 1, else raise."""
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise TypeError(f"{name} must be an integer, got {value!r}")
     if value not in (0, 1):
@@ -196,7 +264,7 @@ def require_index(name: str, value: int) -> int:
 
 
 def require_times(shortest: float, longest: float) -> None:
-    """Raise unless two time scales are in order, and gates with them are numbers."""
+    """Raise unless two time scales are in order and no gate of theirs underflows."""
     require_finite("shortest", shortest)
     require_finite("longest", longest)
     if not LEAST_TIME <= shortest <= longest:
@@ -209,7 +277,7 @@ def require_times(shortest: float, longest: float) -> None:
 def require_own_frequencies(
     frequencies: Iterable[float], rotary_dim: int | None
 ) -> int:
-    """Return how many features turn by a list of frequencies, or raise."""
+    """Return the number of features that a list of frequencies rotates, or raise."""
     values = list(frequencies)
     if not values or not all(math.isfinite(w) for w in values):
         raise ValueError(f"frequencies must be finite numbers, got {frequencies}")
@@ -217,14 +285,14 @@ def require_own_frequencies(
         require_dimension("rotary_dim", rotary_dim) != 2 * len(values)
     ):
         raise ValueError(
-            f"{len(values)} frequencies turn {2 * len(values)} features, got "
+            f"{len(values)} frequencies rotate {2 * len(values)} features, got "
             f"rotary_dim = {rotary_dim}"
         )
     return 2 * len(values)
 
 
 def require_buckets(buckets: int, distance: int, bidirectional: bool) -> int:
-    """Return how many of T5's buckets hold one distance each on a side, or raise."""
+    """Return the number of T5's buckets on a side that hold one distance, or raise."""
     require_bool("bidirectional", bidirectional)
     require_dimension("buckets", buckets, 4 if bidirectional else 2)
     single = buckets // 4 if bidirectional else buckets // 2
@@ -236,9 +304,9 @@ def require_buckets(buckets: int, distance: int, bidirectional: bool) -> int:
     return single
 
 
-def require_span(span: int, rows: str, distance: int) -> int:
-    """Return the half of DeBERTa's rows that hold one offset each, or raise."""
-    require_choice("rows", rows, ROWS)
+def require_span(span: int, rows: DeBERTaRows, distance: int) -> int:
+    """Return half the number of DeBERTa's rows that hold one offset, or raise."""
+    require_choice("rows", rows, DeBERTaRows)
     if rows == "paper":
         return require_dimension("span", span, 1)
     single = require_dimension("span", span, 2) // 2
@@ -252,17 +320,17 @@ def require_span(span: int, rows: str, distance: int) -> int:
     return single
 
 
-def require_edges(edges: str | None, kernel: int) -> str | None:
-    """Return ``edges`` if a kernel of this width needs it, or has none, else raise."""
+def require_edges(edges: DAPEEdges | None, kernel: int) -> DAPEEdges | None:
+    """Return ``edges`` if a kernel of this width has such edges, else raise."""
     if kernel % 2 == 0:
         raise ValueError(f"kernel must be odd, got {kernel}")
     if kernel == 1 and edges is not None:
         raise ValueError(f"a kernel of 1 has no edges, got edges={edges!r}")
-    return None if kernel == 1 else require_choice("edges", edges, EDGES)
+    return None if kernel == 1 else require_choice("edges", edges, DAPEEdges)
 
 
 def require_heads(heads: int, kv_heads: int) -> int:
-    """Return how many query heads share one key-value head, or raise."""
+    """Return the number of query heads per key-value head, or raise."""
     require_dimension("heads", heads, 1)
     require_dimension("kv_heads", kv_heads, 1)
     if heads % kv_heads:
@@ -273,7 +341,7 @@ def require_heads(heads: int, kv_heads: int) -> int:
 
 
 def require_reach(past: int, future: int) -> int:
-    """Return how many offsets past, …, 0, …, −future are, or raise."""
+    """Return the number of offsets from ``past`` down to −``future``, or raise."""
     for name, reach in (("past", past), ("future", future)):
         if isinstance(reach, bool) or not isinstance(reach, Integral):
             raise TypeError(f"{name} must be an integer, got {reach!r}")
@@ -285,7 +353,7 @@ def require_reach(past: int, future: int) -> int:
 
 
 def require_limit(limit: float | None, has_scale: bool) -> None:
-    """Raise unless a largest norm is positive and comes with a scale, or neither."""
+    """Raise unless a norm limit and a scale are both given, or neither."""
     if (limit is not None) != has_scale:
         raise ValueError(
             f"limit and r_scale go together, got limit = {limit} and "
@@ -296,7 +364,7 @@ def require_limit(limit: float | None, has_scale: bool) -> None:
 
 
 def require_temperature(floor: float | None, alpha: float) -> None:
-    """Raise unless a floor of log-scaling is positive, or none, and alpha finite."""
+    """Raise unless ``floor`` is positive or ``None``, and ``alpha`` is finite."""
     require_finite("alpha", alpha)
     if floor is not None and require_not_negative("floor", floor) == 0:
         raise ValueError("floor must be positive, or None for no temperature, got 0")
@@ -311,19 +379,22 @@ def require_seed(seed: int) -> int:
     return int(seed)
 
 
+SHORTEST = 1e-250  # positions stay below 2^53, and 2^53 / 1e-250 is finite
+
+
 def require_growth(
-    growth: str,
+    growth: TemperatureGrowth,
     alpha: float | None,
     length: float | None,
     index_from: int,
     is_learned: bool,
 ) -> tuple[float, float]:
-    """Return α and L of a temperature, if it has what it grows by and no more."""
-    require_choice("growth", growth, GROWTHS)
+    """Return α and L of a temperature if exactly its own parameters are given."""
+    require_choice("growth", growth, TemperatureGrowth)
     require_index("index_from", index_from)
     if (growth == "learned") != is_learned:
         raise ValueError(
-            f"slope and offset are those of growth='learned', got growth={growth!r} "
+            f"slope and offset belong to growth='learned', got growth={growth!r} "
             f"{'with' if is_learned else 'without'} them"
         )
     if is_learned:
@@ -334,14 +405,24 @@ def require_growth(
         return 0.0, 1.0
     if alpha is None or length is None:
         raise ValueError(f"growth={growth!r} needs alpha and length")
-    return require_not_negative("alpha", alpha), require_positive("length", length)
+    span = require_positive("length", length)
+    if span < SHORTEST:
+        raise ValueError(
+            f"length must be at least {SHORTEST:.0e}, or positions divided by it are not "
+            f"finite; got {length}"
+        )
+    return require_not_negative("alpha", alpha), span
 
 
 def require_far(
-    far: str, window: int, group: int | None, chunk: int | None, join: str | None
+    far: FarOffsets,
+    window: int,
+    group: int | None,
+    chunk: int | None,
+    join: GroupJoin | None,
 ) -> None:
-    """Raise unless a map of far offsets has the sizes that it needs, and no others."""
-    require_choice("far", far, FARS)
+    """Raise unless ``far`` has the sizes that it needs, and no others."""
+    require_choice("far", far, FarOffsets)
     require_dimension("window", window, 1)
     sizes = {"group": group, "join": join, "chunk": chunk}
     wanted = {"grouped": ("group", "join"), "constant": (), "chunks": ("chunk",)}[far]
@@ -351,7 +432,7 @@ def require_far(
             raise ValueError(f"far={far!r} {needs} {name}, got {name}={value!r}")
     if group is not None:
         require_dimension("group", group, 1)
-        require_choice("join", join, JOINS)
+        require_choice("join", join, GroupJoin)
     if chunk is not None and require_dimension("chunk", chunk, 1) < window:
         raise ValueError(
             f"chunk must be at least the window of {window}, got chunk={chunk}"
@@ -361,20 +442,20 @@ def require_far(
 def require_block(block: int) -> int:
     """Return ``block`` if it is an even block size, else raise.
 
-    A skew matrix of odd size leaves one direction unturned.
+    A rotation of odd size leaves one direction fixed.
     """
     return require_dimension("block", block)
 
 
 def require_decay(gamma: float, scale_base: float, center: float) -> None:
-    """Raise unless powers of (2p/d + γ)/(1 + γ), over B, fall from a finite center."""
+    """Raise unless γ and B of xPos are positive and the center is finite."""
     require_positive("gamma", gamma)
     require_positive("scale_base", scale_base)
     require_finite("center", center)
 
 
 def require_image_dim(image_dim: int, d: int | None = None) -> int:
-    """Return ``image_dim`` if it is a multiple of 4, and not more than ``d`` is."""
+    """Return ``image_dim`` if it is a multiple of 4 and at most ``d``, else raise."""
     if require_count("image_dim", image_dim) % 4:
         raise ValueError(f"image_dim must be a multiple of 4, got {image_dim}")
     if d is not None and image_dim > require_dimension("d", d, 4):
@@ -382,9 +463,9 @@ def require_image_dim(image_dim: int, d: int | None = None) -> int:
     return int(image_dim)
 
 
-def require_sections(sections: Sequence[int], order: str) -> tuple[int, ...]:
-    """Return how many pairs each axis has, if pairs can be shared out so, or raise."""
-    require_choice("order", order, SECTION_ORDERS)
+def require_sections(sections: Sequence[int], order: SectionOrder) -> tuple[int, ...]:
+    """Return the number of pairs of each axis if ``order`` allows it, else raise."""
+    require_choice("order", order, SectionOrder)
     if isinstance(sections, str) or not isinstance(sections, Iterable):
         raise TypeError(f"sections must be a count for each axis, got {sections!r}")
     counts = tuple(require_count("a section", count) for count in sections)
@@ -393,7 +474,7 @@ def require_sections(sections: Sequence[int], order: str) -> tuple[int, ...]:
     others = counts[1:]
     if order == "alternating" and len({*others}) > 1:
         raise ValueError(
-            f"all sections but the first must be equal where axes take turns, got "
+            f"all sections but the first must be equal for order='alternating', got "
             f"{counts}"
         )
     if order == "interleaved":
@@ -401,8 +482,8 @@ def require_sections(sections: Sequence[int], order: str) -> tuple[int, ...]:
             room = len(range(axis, sum(counts), len(counts)))
             if count > room:
                 raise ValueError(
-                    f"in steps of {len(counts)} among {sum(counts)} pairs axis {axis} "
-                    f"has room for {room}, got sections {counts}"
+                    f"order='interleaved' leaves axis {axis} at most {room} of "
+                    f"{sum(counts)} pairs, got sections {counts}"
                 )
     return counts
 
@@ -410,7 +491,7 @@ def require_sections(sections: Sequence[int], order: str) -> tuple[int, ...]:
 def require_parts(
     parts: Sequence[int | Sequence[float]],
 ) -> list[int | tuple[int, int, int, float]]:
-    """Return text as a count and grids as (frames, rows, columns, pace), or raise."""
+    """Return text as a count and grids as (frames, rows, columns, step), or raise."""
     if isinstance(parts, str) or not isinstance(parts, Iterable):
         raise TypeError(f"parts must be counts and grids, got {parts!r}")
     exact: list[int | tuple[int, int, int, float]] = []
@@ -424,15 +505,26 @@ def require_parts(
         if len(part) not in (3, 4):
             raise ValueError(
                 "a picture or video must be (frames, rows, columns) or (frames, rows, "
-                f"columns, pace), got {part!r}"
+                f"columns, step), got {part!r}"
             )
         frames, rows, columns = (
             require_dimension(name, size, 1)  # type: ignore[arg-type]  # or refused
             for name, size in zip(("frames", "rows", "columns"), part, strict=False)
         )
-        pace = require_not_negative("pace", part[3] if len(part) == 4 else 1)
-        exact.append((frames, rows, columns, pace))
-        reach += max(frames * pace + 1, rows, columns)
+        step = require_not_negative("step", part[3] if len(part) == 4 else 1)
+        exact.append((frames, rows, columns, step))
+        reach += max(frames * step + 1, rows, columns)
     if reach > LARGEST_SIZE:
         raise ValueError(f"coordinates must be at most {LARGEST_SIZE}, got {reach:g}")
     return exact
+
+
+def require_output_gate(output_gate: OutputGate | None, is_weighted: bool) -> None:
+    """Raise unless FoX Pro's output gate is known, and has weights only if it is one."""
+    if output_gate is not None:
+        require_choice("output_gate", output_gate, OutputGate)
+    elif is_weighted:
+        raise ValueError(
+            "output_gate must be 'sigmoid' or 'silu' where out_gate_weight is given, "
+            "got None"
+        )

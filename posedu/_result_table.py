@@ -1,4 +1,4 @@
-"""Results as a table, in a terminal and on a page, and as a file."""
+"""Tables of results: as text, as HTML, and as a file."""
 
 import html
 import json
@@ -10,18 +10,18 @@ from uuid import uuid4
 
 
 class Table:
-    """What is printed as a caption and rows of cells, the head first."""
+    """A table with a caption and rows of cells, the head first."""
 
     def caption(self) -> str:
-        """What the table shows, and on what it was measured."""
+        """Return the caption: the contents, and the machine that measured them."""
         raise NotImplementedError
 
     def rows(self) -> Iterator[tuple[str, ...]]:
-        """The head, then the rows."""
+        """Yield the head, then the rows."""
         raise NotImplementedError
 
     def words(self) -> frozenset[str]:
-        """The heads of columns of words, which a narrow page may break into lines."""
+        """Return the heads of text columns, which a narrow page may wrap."""
         return frozenset()
 
     def __str__(self) -> str:
@@ -36,9 +36,9 @@ class Table:
     def _repr_html_(self) -> str:
         head, *rows = self.rows()
         cells = "".join(f'<th scope="col">{html.escape(c)}</th>' for c in head)
-        words = [name in self.words() for name in head]
+        is_text = [name in self.words() for name in head]
         body = "".join(
-            f"<tr>{''.join(_cell(*c) for c in zip(row, words, strict=True))}</tr>"
+            f"<tr>{''.join(_cell(*c) for c in zip(row, is_text, strict=True))}</tr>"
             for row in rows
         )
         return (
@@ -47,14 +47,14 @@ class Table:
         )
 
     def under(self, line: str) -> "Folded":
-        """The table folded under a line that says what came out."""
+        """Return the table folded under a line that states the result."""
         return Folded(line, self)
 
 
-def _cell(text: str, words: bool) -> str:
-    """A cell; one of words may also be broken where a name has an underscore."""
+def _cell(text: str, is_text: bool) -> str:
+    """Return an HTML cell; text may wrap after an underscore."""
     shown = html.escape(text)
-    if not words:
+    if not is_text:
         return f"<td>{shown}</td>"
     return f'<td class="posedu-words">{shown.replace("_", "_<wbr>")}</td>'
 
@@ -77,7 +77,7 @@ class Folded:
 
 
 def require_writable(path: str | Path) -> None:
-    """Raise OSError now if :meth:`SavedTable.save` would after hours of work."""
+    """Raise OSError now if :meth:`SavedTable.save` would raise it after the run."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.is_dir():
@@ -91,7 +91,7 @@ class SavedTable(Table):
     """A table that is a dataclass and can be written to a file."""
 
     def save(self, path: str | Path) -> None:
-        """Write as JSON, in one step: a reader never sees half a file."""
+        """Write the table as JSON, atomically: a reader never sees half a file."""
         path = Path(path)
         path.parent.mkdir(parents=True, exist_ok=True)
         part = path.with_name(f"{path.name}.{uuid4().hex}.part")

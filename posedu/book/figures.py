@@ -26,8 +26,8 @@ Array = np.ndarray
 # vision; the last three darkened, so that all are legible on white and on near-black.
 # Pages that define --posedu-0 … --posedu-5, as the book does in the dark, have brighter
 # ones there.
-COLOURS = ("#0072b2", "#d55e00", "#009e73", "#c0639b", "#2b93d1", "#b97a00")
-INKS = tuple(f"var(--posedu-{n}, {color})" for n, color in enumerate(COLOURS))
+COLORS = ("#0072b2", "#d55e00", "#009e73", "#c0639b", "#2b93d1", "#b97a00")
+INKS = tuple(f"var(--posedu-{n}, {color})" for n, color in enumerate(COLORS))
 DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 3)))
 DIVERGING = "RdBu_r"
 NO_FORMATS: Mapping[str, str] = MappingProxyType({})
@@ -39,7 +39,7 @@ _STYLE = {
     "axes.facecolor": "none",
     "axes.grid": True,
     "axes.labelcolor": _INK,
-    "axes.prop_cycle": mpl.cycler(color=COLOURS, linestyle=DASHES),
+    "axes.prop_cycle": mpl.cycler(color=COLORS, linestyle=DASHES),
     "axes.spines.right": False,
     "axes.spines.top": False,
     "axes.titlecolor": _INK,
@@ -101,7 +101,7 @@ def finish(figure: Canvas, *, caption: str, alt: str) -> Figure:
         figure.savefig(buffer, format="svg", metadata={"Date": None})
     svg = buffer.getvalue()
     svg = svg[svg.index("<svg") :].replace(_INK, "currentColor")
-    for color, ink in zip(COLOURS, INKS, strict=True):
+    for color, ink in zip(COLORS, INKS, strict=True):
         svg = svg.replace(color, ink)
     label = html.escape(alt, quote=True)
     svg = re.sub(

@@ -1,7 +1,7 @@
 """All that wants a GPU, in one command: checks and timings on it, as data to commit.
 
 ``python -m posedu.book.gpu`` holds the implementations of every catalog entry against each other on
-the device, in all the ways of :func:`posedu.crosscheck.crosscheck`, then times every
+the device, in all the modes of :func:`posedu.crosscheck.crosscheck`, then times every
 entry at its hook, and those that published libraries have beside them. Each part writes
 one file, ``crosscheck-NAME-DEVICE.json``, ``timing-…`` or ``peers-…``, and a part that
 fails is named without stopping the others. Called again, it goes on: what the same
@@ -24,7 +24,7 @@ from posedu.book.provenance import file_label, provenance, same_making
 from posedu.book.timing import Timing, time_encoding
 from posedu.book.timing.peers import PEERS
 from posedu.catalog import CATALOG
-from posedu.crosscheck import WAYS, CrossCheck, crosscheck
+from posedu.crosscheck import MODES, CrossCheck, crosscheck
 from posedu.crosscheck.common import compiled_dtypes
 
 SEED = 0
@@ -52,7 +52,7 @@ def check(
     result = CrossCheck(name, (), made=made)
     for way in ways:
         try:
-            found = crosscheck(name, ways=(way,), devices=(device,), seed=SEED)
+            found = crosscheck(name, modes=(way,), devices=(device,), seed=SEED)
         except Exception as error:
             result.failed[way] = _reason(error)
         else:
@@ -76,7 +76,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--device", choices=("cuda", "cpu"), help="default: cuda")
     parser.add_argument("--folder", help="default, of a GPU: book/data")
     parser.add_argument(
-        "--ways", nargs="+", choices=WAYS, default=WAYS, help="to check"
+        "--ways", nargs="+", choices=MODES, default=MODES, help="to check"
     )
     parser.add_argument("--lengths", type=int, nargs="+", default=[2048, 8192])
     parser.add_argument("--repeats", type=int, default=30)

@@ -1,6 +1,6 @@
-"""Every encoding of the book, once: what it is, where its implementations are, how it relates.
+"""The catalog: one record for each encoding, with its sources and implementations.
 
-A record stands in the module named after its family.
+A record is in the module named after the family of its encoding.
 """
 
 from posedu.catalog import (

@@ -1,6 +1,12 @@
 """Records of the absolute encodings."""
 
-from posedu.catalog.records import EncodingRecord, SpecialCase, variant
+from posedu.catalog.records import EncodingRecord, SpecialCase, Variant, variant
+
+
+def _groups(variant: Variant) -> int:
+    """Return the number of groups of coordinates of a variant."""
+    return int(variant.options["groups"])
+
 
 ENCODINGS = (
     EncodingRecord(
@@ -27,7 +33,7 @@ ENCODINGS = (
             SpecialCase(
                 "sandwich",
                 "nothing is projected and the terms that mix content and position are "
-                "left out, but for scale and index",
+                "left out, up to scale and index",
                 "eq-sandwich-position",
                 "part",
             ),
@@ -50,11 +56,11 @@ ENCODINGS = (
         module="Random",
         variants=(variant(module={"std": 1.0}, heads=1),),
         parameters="0",
-        cost="O(L d) once, at the input; a table of n d numbers is kept",
-        relative="no: all pairs of positions look alike",
+        cost="O(L d) once, at the input; a table of n d numbers is stored",
+        relative="no: all pairs of different positions have similar products",
         bounded="a vector for each position, and none beyond the table",
         sizes=("d_model", "tokens"),
-        unit="1",
+        unit=1,
     ),
     EncodingRecord(
         name="learned",
@@ -75,7 +81,7 @@ ENCODINGS = (
         ),
         parameters="n*D",
         cost="O(L d) once, at the input; a table of n d numbers is trained",
-        relative="no: positions are names, and any order of the rows serves as well",
+        relative="no: positions are labels, and any order of the rows works as well",
         bounded="a vector for each position, and none beyond the table",
         adopters=("ConvS2S", "BERT", "RoBERTa", "GPT-2", "GPT-3", "OPT", "ViT"),
         special_cases=(
@@ -87,13 +93,13 @@ ENCODINGS = (
             ),
             SpecialCase(
                 "random",
-                "no gradient reaches a row and no weight decays: it stays as drawn",
+                "no gradient or weight decay reaches a row: it keeps its first value",
                 "eq-learned-unseen",
                 "part",
             ),
         ),
         sizes=("d_model", "tokens"),
-        unit="1",
+        unit=1,
     ),
     EncodingRecord(
         name="learned-per-layer",
@@ -114,7 +120,7 @@ ENCODINGS = (
         ),
         parameters="n*D",
         cost="O(L d) a layer; a table of n d numbers is trained in each",
-        relative="no: positions are names, and any order of the rows serves as well",
+        relative="no: positions are labels, and any order of the rows works as well",
         bounded="a vector for each position and layer, and none beyond the tables",
         adopters=("Transformer-XL's attn_type=3",),
         special_cases=(
@@ -125,7 +131,7 @@ ENCODINGS = (
             ),
         ),
         sizes=("d_model", "tokens"),
-        unit="1",
+        unit=1,
     ),
     EncodingRecord(
         name="floater",
@@ -145,18 +151,18 @@ ENCODINGS = (
         parameters="2 * (d * h)**2 + 7 * d * h",
         cost="O(L d_model²) for each projection, in O(L) steps one after another",
         relative="no: each position has vectors of its own",
-        bounded="no: nothing keeps the flow near 0",
+        bounded="no: nothing bounds the solution of the equation",
         special_cases=(
             SpecialCase(
                 "sinusoidal",
-                "h turns each pair of features at its frequency and p(0) is PE(0); "
-                "only the vectors agree, which go to q, k and v of each layer",
+                "h rotates each pair of features at its frequency and p(0) is PE(0); "
+                "only the vectors agree: they go to q, k and v of each layer",
                 "eq-floater-sinusoid",
                 "part",
             ),
         ),
         sizes=("heads", "d"),
-        unit="1",
+        unit=1,
         reach=2,
     ),
     EncodingRecord(
@@ -174,7 +180,7 @@ ENCODINGS = (
                 unit="turns",
                 layout="half",
                 first="sin",
-                attention_factor="one",
+                amplitude="one",
                 module={"axes": 2, "sigma": 1.0},
                 heads=1,
             ),
@@ -182,7 +188,7 @@ ENCODINGS = (
                 unit="turns",
                 layout="interleaved",
                 first="cos",
-                attention_factor="pairs",
+                amplitude="pairs",
                 module={"axes": 2, "sigma": 0.5},
                 heads=1,
             ),
@@ -190,7 +196,7 @@ ENCODINGS = (
                 unit="radians",
                 layout="half",
                 first="cos",
-                attention_factor="features",
+                amplitude="features",
                 module={"axes": 2, "sigma": 1.0},
                 heads=1,
             ),
@@ -200,12 +206,12 @@ ENCODINGS = (
         parameters="0",
         cost="O(L d N) once, at the input",
         relative="its inner products are; a whole score only where it ignores content",
-        bounded="yes: |γ|² = d/2, 1 or 1/2, by the attention factor",
+        bounded="yes: |γ|² = d/2, 1 or 1/2, by the amplitude",
         special_cases=(
             SpecialCase(
                 "sinusoidal",
-                "positions are numbers, the frequencies its own in radians, sines "
-                "first, the attention factor 1",
+                "positions are numbers, the frequencies are its own in radians, sines "
+                "come first, the amplitude is 1",
                 "eq-fourier-sinusoidal",
             ),
         ),
@@ -228,7 +234,7 @@ ENCODINGS = (
                 unit="radians",
                 layout="half",
                 first="cos",
-                attention_factor="features",
+                amplitude="features",
                 module={"features": 4, "width": 3, "axes": 2, "sigma": 1.0},
                 heads=1,
             ),
@@ -237,7 +243,7 @@ ENCODINGS = (
                 unit="turns",
                 layout="interleaved",
                 first="sin",
-                attention_factor="one",
+                amplitude="one",
                 module={"features": 2, "width": 4, "axes": 2, "sigma": 0.5},
                 heads=1,
             ),
@@ -247,7 +253,7 @@ ENCODINGS = (
         parameters="features*N/(2*groups)+width*(features+1)+(width+1)*D/groups",
         cost="O(L (N features + features width + width d)) once, at the input",
         relative="no: its features' inner products are, before the network",
-        bounded="yes, as features are; how far, by the weights",
+        bounded="yes, since features are; the weights set the bound",
         special_cases=(
             SpecialCase(
                 "fourier-random",
@@ -258,7 +264,7 @@ ENCODINGS = (
         ),
         sizes=("d_model",),
         axes=2,
-        unit="groups",
+        unit=_groups,
     ),
     EncodingRecord(
         name="cape",
@@ -282,11 +288,11 @@ ENCODINGS = (
             ),
         ),
         parameters="0",
-        cost="O(L) in training, none at test; then that of what encodes the positions",
-        relative="no: shifts in training make a model rely less on where it starts",
-        bounded="as far as what encodes the positions is",
+        cost="O(L) in training, none at test; then the cost of encoding the positions",
+        relative="no: shifts in training make a model rely less on the first position",
+        bounded="as far as the encoding of the positions is",
         sizes=(),
-        unit="1",
+        unit=1,
     ),
     EncodingRecord(
         name="randomized",
@@ -304,11 +310,11 @@ ENCODINGS = (
             variant(module={"limit": 2**14, "per": "sequence"}),
         ),
         parameters="0",
-        cost="O(L_max log L_max) to draw; then that of what encodes the positions",
-        relative="no: only the order of positions tells distance",
-        bounded="positions stay below L_max, where training has been",
+        cost="O(L_max log L_max) to draw; then the cost of encoding the positions",
+        relative="no: only the order of positions shows distance",
+        bounded="positions stay below L_max, as in training",
         sizes=(),
-        unit="1",
+        unit=1,
     ),
     EncodingRecord(
         name="pose",
@@ -323,10 +329,10 @@ ENCODINGS = (
         module="PoSE",
         variants=(variant(module={"window": 2**14}),),
         parameters="0",
-        cost="O(L) in training, none at test; then that of what encodes the positions",
+        cost="O(L) in training, none at test; then the cost of encoding the positions",
         relative="within a chunk; across the skip, offsets are longer",
         bounded="positions stay below the window",
         sizes=(),
-        unit="1",
+        unit=1,
     ),
 )

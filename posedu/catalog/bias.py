@@ -1,4 +1,4 @@
-"""Records of the biases of distance."""
+"""Records of the additive relative biases."""
 
 from posedu.catalog.records import EncodingRecord, SpecialCase, variant
 
@@ -24,7 +24,7 @@ ENCODINGS = (
         bounded="yes: one number for all distances from the last bucket's on",
         adopters=("T5", "mT5", "ByT5", "Flan-T5", "UL2", "LongT5"),
         sizes=("heads",),
-        unit="1",
+        unit=1,
     ),
     EncodingRecord(
         name="alibi",
@@ -49,7 +49,7 @@ ENCODINGS = (
         adopters=("BLOOM", "MPT", "Falcon-RW", "Baichuan-13B", "JinaBERT"),
         sizes=("heads",),
         implementation_sizes=("heads",),
-        unit="1",
+        unit=1,
     ),
     EncodingRecord(
         name="kerple-log",
@@ -71,7 +71,7 @@ ENCODINGS = (
         relative="exactly",
         bounded="no: the bias falls without end",
         sizes=("heads",),
-        unit="1",
+        unit=1,
     ),
     EncodingRecord(
         name="kerple-power",
@@ -98,7 +98,7 @@ ENCODINGS = (
             ),
         ),
         sizes=("heads",),
-        unit="1",
+        unit=1,
     ),
     EncodingRecord(
         name="sandwich",
@@ -121,7 +121,7 @@ ENCODINGS = (
         bounded="yes: by width/2 over the head's ratio",
         sizes=("heads",),
         implementation_sizes=("heads",),
-        unit="1",
+        unit=1,
     ),
     EncodingRecord(
         name="fire",
@@ -143,7 +143,7 @@ ENCODINGS = (
         parameters="2+width*2+h*width+h",
         cost="O(L) a layer up to the threshold, O(L²) a head and layer beyond",
         relative="exactly up to the threshold; beyond it depends on the query, too",
-        bounded="yes: by the network on [0, 1]",
+        bounded="yes: by the MLP on [0, 1]",
         chapter="learned-biases",
         lab="distance-biases",
         special_cases=(
@@ -159,12 +159,12 @@ ENCODINGS = (
             ),
             SpecialCase(
                 "t5",
-                "the curve goes through T5's table, up to the threshold; but for √d",
+                "the curve goes through T5's table, up to the threshold; up to √d",
                 "eq-fire-table",
             ),
         ),
         sizes=("heads",),
-        unit="1",
+        unit=1,
     ),
     EncodingRecord(
         name="dape",
@@ -204,8 +204,8 @@ ENCODINGS = (
         ),
         parameters="2*h*width+width+h*width+h",
         cost="O(L² width) a head and layer",
-        relative="no: what it adds depends on the content of all heads",
-        bounded="no: it grows with the bias that it reads",
+        relative="no: the bias depends on the content of all heads",
+        bounded="no: it grows with the bias below it",
         chapter="learned-biases",
         lab="distance-biases",
         special_cases=(
@@ -213,6 +213,6 @@ ENCODINGS = (
             SpecialCase("fire", "over FIRE, the last weights are 0", "eq-dape-off"),
         ),
         sizes=("heads",),
-        unit="1",
+        unit=1,
     ),
 )

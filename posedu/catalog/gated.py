@@ -30,7 +30,7 @@ ENCODINGS = (
             SpecialCase(ATTENTION, "all gates go to 1", "eq-fox-open", kind="limit"),
         ),
         sizes=("d_model", "heads"),
-        unit="1",
+        unit=1,
     ),
     EncodingRecord(
         name="fox-pro",
@@ -63,13 +63,13 @@ ENCODINGS = (
         lab="fox",
         parameters="5*(h*d)**2+3*h**2*d+h+3*h*d",
         cost="O(L²) a head and layer for the bias, O(L h² d²) for the output gate",
-        relative="at equal gates, but for the shift of keys and values",
+        relative="at equal gates, except for the shift of keys and values",
         bounded="no: the bias has no lower bound",
         special_cases=(
             SpecialCase("fox", "every part is switched off", "eq-fox-pro-off"),
         ),
         sizes=("d_model", "heads"),
-        unit="1",
+        unit=1,
     ),
     EncodingRecord(
         name="cope",
@@ -108,6 +108,6 @@ ENCODINGS = (
             ),
             SpecialCase(ATTENTION, "the table is 0", "eq-cope-nope"),
         ),
-        unit="1",
+        unit=1,
     ),
 )

@@ -21,11 +21,11 @@ ENCODINGS = (
         lab="nope",
         parameters="0",
         cost="none; with a factor, one product for each feature of a query",
-        relative="needs no position: causal layers tell early from late by the keys "
-        "that they see",
-        bounded="yes: logits know no position",
+        relative="needs no position: causal layers tell early from late tokens by the "
+        "number of visible keys",
+        bounded="yes: logits do not depend on positions",
         adopters=(
-            "Command A (layers of full attention)",
+            "Command A (global-attention layers)",
             "Llama 4 (every fourth layer)",
             "SmolLM3 (every fourth layer)",
         ),
@@ -33,13 +33,13 @@ ENCODINGS = (
             SpecialCase(ATTENTION, "the factor is 1", "eq-nope-plain"),
             SpecialCase(
                 "alibi",
-                "a layer below has written positions into the vectors: these are the "
-                "weights of ALiBi",
+                "a layer below has written positions into the vectors: then its "
+                "weights are those of ALiBi",
                 "eq-nope-alibi",
                 kind="part",
             ),
         ),
         sizes=(),
-        unit="1",
+        unit=1,
     ),
 )

@@ -1,62 +1,60 @@
-"""What a record of the catalog says of an encoding, and what follows from that."""
+"""The records of the catalog: their fields, and what follows from them."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal
+
+from posedu._arguments import require_choice
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
-ATTENTION = "attention"  # no encoding at all: the root of the map of special cases
+ATTENTION = "attention"  # attention without an encoding: the root of the special cases
 IMPLEMENTATIONS = ("numpy", "sympy", "torch")
-_TABLES = (
-    *("npos", "buckets", "past", "future", "extent", "d_rel", "span", "width"),
-    *("features", "groups"),
-    *("latent", "q_latent", "rotary"),
-)
-TOKENS = 64  # for how many positions a table is made, if nothing else is said
-CASES = ("is", "limit", "part")  # how far one encoding becomes another
+TOKENS = 64  # default number of positions of a table
+Closeness = Literal["is", "limit", "part"]  # of one encoding to another
 
 
 @dataclass(frozen=True)
 class SpecialCase:
-    """An encoding becomes the encoding ``of`` where ``when`` holds: claim ``proof``.
+    """A claim: an encoding becomes the encoding ``of`` where ``when`` holds.
 
-    ``kind`` says how far: it ``"is"`` the other there, it comes as near as one likes,
-    in the ``"limit"``, or one ``"part"`` of the two agrees.
+    ``proof`` is the label of the equation that is proved. ``kind`` says how closely:
+    the encoding ``"is"`` the other one there, comes as near as one likes in the
+    ``"limit"``, or agrees with it in one ``"part"``.
     """
 
     of: str
     when: str
     proof: str
-    kind: str = "is"
+    kind: Closeness = "is"
 
     def __post_init__(self) -> None:
-        if self.kind not in CASES:
-            raise ValueError(f"kind is one of {CASES}, got {self.kind!r}")
+        require_choice("kind", self.kind, Closeness)
 
 
 @dataclass(frozen=True)
 class Variant:
     """One way to call the implementations of an encoding.
 
-    ``options`` are keywords of all implementations, ``module`` those of the PyTorch module alone,
-    ``sizes`` the sizes that this module is given besides the record's: ``heads`` for
-    parameters of each head. ``parameters`` says how many are trained where the record's
-    formula does not. ``exact`` tells whether the symbolic implementation has it, ``heads`` how
-    many heads show what is special about it.
+    ``options`` are keywords of all implementations, ``module`` those of the PyTorch
+    module alone. ``sizes`` are the sizes that this module is given besides the
+    record's: ``heads`` where each head has its own parameters. ``parameters`` is the
+    formula for the number of trained parameters where the record's does not hold.
+    ``has_symbolic`` is false where the symbolic implementation lacks the variant.
+    ``heads`` is the number of heads that tools try it with.
     """
 
     options: Mapping[str, Any]
     module: Mapping[str, Any]
     sizes: tuple[str, ...] = ()
     parameters: str | None = None
-    exact: bool = True
+    has_symbolic: bool = True
     heads: int = 2
 
     @property
     def keywords(self) -> dict[str, Any]:
-        """All options by name, those of the module alone last."""
+        """Return all options by name, those of the module alone last."""
         return {**self.options, **self.module}
 
 
@@ -64,30 +62,31 @@ def variant(
     *sizes: str,
     module: Mapping[str, Any] = NOTHING,
     parameters: str | None = None,
-    exact: bool = True,
+    has_symbolic: bool = True,
     heads: int = 2,
     **options: Any,
 ) -> Variant:
-    """Write a :class:`Variant` as it is called: options are keywords."""
+    """Make a :class:`Variant` from a call's arguments: options are keywords."""
     return Variant(
         MappingProxyType(options),
         MappingProxyType(dict(module)),
         sizes,
         parameters,
-        exact,
+        has_symbolic,
         heads,
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Record:
-    """What every record says.
+    """The fields that records of encodings and of RoPE scalings share.
 
-    ``file`` is where the implementations are, from the folder of an implementation on: ``"rotary.rope"`` is
-    ``posedu/numpy/rotary/rope.py`` and its kin. ``function`` is their name there, if it
-    is not the record's. ``chapter`` and ``lab`` are names of files without folder and
-    ending, empty until the book has them; ``treated`` is the label of an equation by
-    which another chapter states what has none of its own.
+    ``file`` is the module of the implementations, as a path in the package of each:
+    ``"rotary.rope"`` is ``posedu/numpy/rotary/rope.py`` and its counterparts.
+    ``function`` is the name of the function there, if it is not the record's.
+    ``chapter`` and ``lab`` are names of files without folder and ending, empty until
+    the book has them. ``treated`` is the label of an equation with which another
+    chapter states an encoding that has no chapter of its own.
     """
 
     name: str
@@ -106,32 +105,32 @@ class Record:
 
     @property
     def family(self) -> str:
-        """The folder that it stands in, in each implementation and in the book."""
+        """The folder of the encoding in each implementation and in the book."""
         return self.file.partition(".")[0]
 
     @property
     def year(self) -> int:
-        """When it was published first: its arXiv identifier says so, if it has one."""
+        """The year of first publication, from the arXiv identifier if there is one."""
         return self.published or 2000 + int(self.arxiv[:2])
 
     @property
     def source(self) -> str:
-        """Where it was published."""
+        """The address of the publication."""
         return self.url or f"https://arxiv.org/abs/{self.arxiv}"
 
     @property
     def page(self) -> str:
-        """The chapter, as the book's contents have it, or nothing."""
+        """The chapter's path in the book's contents, or an empty string."""
         return f"book/{self.family}/{self.chapter}" if self.chapter else ""
 
     @property
     def notebook(self) -> str:
-        """The lab, as the book's contents have it, or nothing."""
+        """The lab's path in the book's contents, or an empty string."""
         return f"notebooks/{self.lab}" if self.lab else ""
 
     @property
     def exercises(self) -> str:
-        """The learner's notebook, as the book's contents have it, or nothing."""
+        """The path of the learner's notebook in the contents, or an empty string."""
         return f"notebooks/exercises/{self.chapter}" if self.chapter else ""
 
     def implementation(self, implementation: str) -> Any:
@@ -142,12 +141,13 @@ class Record:
 
 @dataclass(frozen=True, kw_only=True)
 class RoPEScaling(Record):
-    """A method that changes RoPE's frequencies and nothing else.
+    """A RoPE scaling method: it changes RoPE's frequencies and nothing else.
 
-    It has one implementation, in NumPy, which maps the frequencies of the pairs to others:
-    ``f(frequencies, **options)``. RoPE takes the result in every implementation. ``options`` are
-    keywords to try it with. ``attention_factor`` is the name of a function beside it, where
-    the method says what RoPE's cosines and sines are multiplied by.
+    Its one implementation is a NumPy function ``f(frequencies, **options)`` that
+    returns other frequencies, which RoPE takes in every implementation. ``options`` are
+    keywords to try it with. ``attention_factor`` is the name of the function in the
+    same file that computes the factor of RoPE's cosines and sines, if the method has
+    one.
     """
 
     options: tuple[Mapping[str, Any], ...]
@@ -156,39 +156,43 @@ class RoPEScaling(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class EncodingRecord(Record):
-    """One encoding, whose three implementations :meth:`implementation` loads.
+    """The record of one encoding; :meth:`implementation` loads its implementations.
 
-    The implementations take the same keywords: the options of a variant, and the parameters by
-    the names that the PyTorch module has for them ("." becomes "_"). ``module`` is the
-    class in PyTorch. ``kind`` says what the implementations are:
+    The implementations take the same keywords: the options of a variant, and the
+    parameters by the names that they have in the PyTorch module ("." becomes "_").
+    ``module`` is the class in PyTorch. ``kind`` is the kind of the implementations:
 
     ``"features"``
         Functions of features and positions: NumPy ``f(x, positions, **keywords)``,
         SymPy ``f(column, position, **keywords)``, ``module(x, positions)``.
     ``"hooks"``
         NumPy and SymPy ``f(**keywords)`` return ``Hooks``, the module is an
-        ``EncodingRecord``; each goes to its implementation's ``attend``.
+        ``Encoding``; each is an argument of its implementation's ``attend``.
     ``"layers"``
-        As ``"hooks"``, but they move positions from one layer to the next: implementations need
-        more than one, and a model's hook ``locate``.
+        As ``"hooks"``, but each layer changes the positions of the next: the
+        implementations need several layers, and a model's hook ``locate``.
     ``"positions"``
-        Functions of positions and of numbers drawn for them: NumPy and SymPy
+        Functions of positions and of random numbers: NumPy and SymPy
         ``f(positions, **draws, **keywords)``, ``module.place(positions, **draws)``.
-        The module's ``draw(rows, tokens)`` draws them, its hook ``locate`` does both.
-        What encodes the positions is another encoding.
+        The module's ``draw(rows, tokens)`` samples the numbers; its hook ``locate``
+        does both. Another encoding encodes the positions.
     ``"block"``
         A whole attention block: ``f(x, **keywords)`` and ``module(x)``.
 
-    ``sizes`` names what the module's constructor needs (``d``, ``heads``, ``d_model``,
-    ``tokens`` where positions are the rows of a table),
-    ``implementation_sizes`` those that the other two implementations take too. ``axes`` is the number of
-    coordinates of a position, ``None`` for one that is a plain number.
+    ``sizes`` are the sizes that the module's constructor takes (``d``, ``heads``,
+    ``d_model``, ``tokens`` where positions are rows of a table),
+    ``implementation_sizes`` those that the other two implementations take. ``axes`` is
+    the number of coordinates of a position, ``None`` for a position that is a number.
 
-    ``reach`` is how far from 0 tools try it where its time goes with the position, or
-    its angles round by more than is counted; ``None`` elsewhere.
+    ``reach`` is the largest position that tools try where the running time grows with
+    the position, or where angles are rounded by more than the bounds count; ``None``
+    elsewhere.
 
-    ``parameters`` (the trained ones of a layer) and ``unit`` (what d must be a multiple
-    of) are formulas, see :meth:`evaluate`.
+    ``parameters`` is the formula for the number of trained parameters of a layer, for
+    readers; :meth:`trained` counts them. Its letters are d, the heads h (1 where they
+    share parameters), the width of the model D, the axes N, the block size b, the rows
+    n of a table of positions, and options by their names. ``unit`` is the number that d
+    must be a multiple of, or a function of the variant that returns it.
     """
 
     module: str
@@ -202,12 +206,12 @@ class EncodingRecord(Record):
     sizes: tuple[str, ...] = ("d",)
     implementation_sizes: tuple[str, ...] = ()
     axes: int | None = None
-    unit: str = "2"
+    unit: int | Callable[[Variant], int] = 2
     reach: float | None = None
 
     @property
     def of_model(self) -> bool:
-        """Whether it acts on a model's input or between layers, not within one."""
+        """True if it acts on a model's input or between layers, not within a layer."""
         return self.hooks in (("embed",), ("enter",)) or self.kind in (
             "layers",
             "positions",
@@ -215,7 +219,7 @@ class EncodingRecord(Record):
 
     @property
     def learned(self) -> bool:
-        """Whether its first variant has trained parameters."""
+        """True if its first variant has trained parameters."""
         return (self.variants[0].parameters or self.parameters) != "0"
 
     def implementation(self, implementation: str) -> Any:
@@ -224,51 +228,34 @@ class EncodingRecord(Record):
             return getattr(import_module(f"posedu.torch.{self.file}"), self.module)
         return super().implementation(implementation)
 
-    def evaluate(
-        self, formula: str, variant: Variant, *, d: int = 0, heads: int = 1
-    ) -> int:
-        """The value of a formula of this record for a layer of these sizes.
-
-        Its letters: d, the heads h (1 where they share parameters), the width of the
-        model D, the axes N, the block size b, the tokens n of a table of positions, and
-        the sizes of other tables by their names.
-        """
-        own = {"heads", "gate_heads"} & {*self.sizes, *variant.sizes}
-        given = variant.keywords
-        sizes = {"d": d, "h": heads if own else 1, "N": self.axes or 1}
-        sizes["D"] = heads * d
-        sizes |= {"b": given.get("block", 2), "n": TOKENS}
-        sizes |= {name: given.get(name, 0) for name in _TABLES}
-        return int(eval(formula, {"__builtins__": {}}, sizes))
-
     def rows(self, variant: Variant) -> int | None:
-        """How many positions its table has, if others are refused."""
+        """Return the number of rows of a table that refuses positions beyond it."""
         refuses = variant.options.get("beyond", "raise") == "raise"
         return TOKENS if "tokens" in self.sizes and refuses else None
 
     def divisor(self, variant: Variant) -> int:
-        """What a head dimension must be a multiple of."""
-        return self.evaluate(self.unit, variant)
+        """Return the number that a head dimension must be a multiple of."""
+        return self.unit(variant) if callable(self.unit) else self.unit
 
     def trained(self, variant: Variant, *, d: int, heads: int) -> int:
-        """How many parameters a layer of these sizes trains."""
-        formula = variant.parameters or self.parameters
-        return self.evaluate(formula, variant, d=d, heads=heads)
+        """Count the trained parameters of a layer of these sizes."""
+        module = self.make(variant, d=d, heads=heads)
+        return sum(p.numel() for p in module.parameters() if p.requires_grad)
 
     def label(self, variant: Variant) -> str:
-        """The name and the options."""
+        """Return the name and the options, for tables."""
         own = ("own " + name for name in variant.sizes if name == "heads")
         return ", ".join((self.name, *map(str, variant.keywords.values()), *own))
 
     def make(
         self, variant: Variant, *, d: int, heads: int, tokens: int = TOKENS
     ) -> Any:
-        """The PyTorch module of a variant, for a layer of these sizes."""
+        """Make the PyTorch module of a variant for a layer of these sizes."""
         sizes = _sizes((*self.sizes, *variant.sizes), d, heads, tokens)
         return self.implementation("torch")(**sizes, **variant.keywords)
 
     def keywords(self, variant: Variant, *, d: int, heads: int) -> dict[str, Any]:
-        """What the other two implementations are given besides parameters."""
+        """Return the keywords of the other two implementations besides parameters."""
         return _sizes(self.implementation_sizes, d, heads) | dict(variant.options)
 
 

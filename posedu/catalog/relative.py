@@ -1,4 +1,4 @@
-"""Records of the encodings whose offsets have vectors."""
+"""Records of relative position vectors and disentangled attention."""
 
 from posedu.catalog.records import ATTENTION, EncodingRecord, SpecialCase, variant
 
@@ -48,7 +48,7 @@ ENCODINGS = (
                 "eq-relative-vectors-scalar",
             ),
         ),
-        unit="1",
+        unit=1,
     ),
     EncodingRecord(
         name="music-transformer",
@@ -60,28 +60,28 @@ ENCODINGS = (
         file="relative.music_transformer",
         module="MusicTransformer",
         variants=(
-            variant("heads", beyond="zero", module={"extent": 4}),
-            variant(beyond="clip", module={"extent": 3}),
+            variant("heads", beyond="zero", module={"table_length": 4}),
+            variant(beyond="clip", module={"table_length": 3}),
             variant(
                 beyond="zero",
-                module={"extent": 2, "values": True},
-                parameters="2*extent*d",
+                module={"table_length": 2, "values": True},
+                parameters="2*table_length*d",
             ),
         ),
         chapter="relative-vectors",
         lab="relative-vectors",
-        parameters="h*extent*d",
-        cost="O(L extent d + L²) a head and layer",
+        parameters="h*table_length*d",
+        cost="O(L table_length d + L²) a head and layer",
         relative="exactly",
-        bounded="yes: beyond the table nothing, or one vector for all distances",
+        bounded="yes: beyond the table no vector, or one for all distances",
         special_cases=(
             SpecialCase(
                 "shaw",
-                "the farthest vector serves all that is beyond",
+                "the farthest vector serves all farther offsets",
                 "eq-relative-vectors-clip",
             ),
         ),
-        unit="1",
+        unit=1,
     ),
     EncodingRecord(
         name="inkling",
@@ -94,32 +94,32 @@ ENCODINGS = (
         file="relative.inkling",
         module="Inkling",
         variants=(
-            variant(divisor="width", module={"extent": 4, "d_rel": 3}),
+            variant(divisor="width", module={"table_length": 4, "d_rel": 3}),
             variant(
                 divisor="root",
                 limit=1.5,
                 floor=2.5,
                 alpha=0.5,
-                module={"extent": 3, "d_rel": 2, "r_bias": True},
-                parameters="h*h*d*d_rel+2*h*d_rel+d_rel*extent",
+                module={"table_length": 3, "d_rel": 2, "r_bias": True},
+                parameters="h*h*d*d_rel+2*h*d_rel+d_rel*table_length",
             ),
         ),
         chapter="relative-vectors",
         lab="relative-vectors",
-        parameters="h*h*d*d_rel+d_rel*extent",
-        cost="O(L d_rel (h d + extent) + L²) a head and layer",
+        parameters="h*h*d*d_rel+d_rel*table_length",
+        cost="O(L d_rel (h d + table_length) + L²) a head and layer",
         relative="exactly; a temperature depends on the query's position",
-        bounded="yes: 0 from the extent on",
+        bounded="yes: 0 from the table length on",
         adopters=("Inkling", "Inkling-2"),
         special_cases=(
             SpecialCase(
                 "music-transformer",
-                "what is projected is the query over √d, for a table that heads share",
+                "the query over √d is projected, for a table that heads share",
                 "eq-relative-vectors-inkling",
             ),
         ),
         sizes=("heads", "d_model"),
-        unit="1",
+        unit=1,
     ),
     EncodingRecord(
         name="transformer-xl",
@@ -143,7 +143,7 @@ ENCODINGS = (
         adopters=("XLNet",),
         special_cases=(SpecialCase(ATTENTION, "W_R and u are 0", "eq-xl-nope"),),
         sizes=("d", "heads", "d_model"),
-        unit="1",
+        unit=1,
     ),
     EncodingRecord(
         name="tupe",
@@ -172,7 +172,7 @@ ENCODINGS = (
             ),
         ),
         parameters="n*h*d+2*(h*d)**2+2*h",
-        cost="O(L² d) a head for the bias, whatever the batch",
+        cost="O(L² d) a head for the bias, for any batch size",
         relative="no: a table of positions; TUPE-R adds a bias of the offset",
         bounded="a vector for each position, and none beyond the table",
         special_cases=(
@@ -183,7 +183,7 @@ ENCODINGS = (
             ),
         ),
         sizes=("d", "heads", "d_model", "tokens"),
-        unit="1",
+        unit=1,
     ),
     EncodingRecord(
         name="deberta",
@@ -230,6 +230,6 @@ ENCODINGS = (
             ),
         ),
         sizes=("d", "heads", "d_model"),
-        unit="1",
+        unit=1,
     ),
 )

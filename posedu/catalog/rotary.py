@@ -5,8 +5,20 @@ from posedu.catalog.records import (
     EncodingRecord,
     RoPEScaling,
     SpecialCase,
+    Variant,
     variant,
 )
+
+
+def _block(variant: Variant) -> int:
+    """Return the block size of a variant."""
+    return int(variant.options["block"])
+
+
+def _block_per_axis(variant: Variant) -> int:
+    """Return the size of two blocks, one for each axis."""
+    return 2 * _block(variant)
+
 
 ENCODINGS = (
     EncodingRecord(
@@ -27,7 +39,7 @@ ENCODINGS = (
         parameters="0",
         cost="O(L d) a head and layer, for queries and keys",
         relative="exactly",
-        bounded="yes: norms are kept",
+        bounded="yes: norms are preserved",
         adopters=(
             *("Llama 1–4", "Mistral", "Qwen", "Gemma", "GPT-NeoX", "OLMo", "PaLM"),
         ),
@@ -60,11 +72,11 @@ ENCODINGS = (
         parameters="0",
         cost="O(L d) a head and layer, for queries and keys",
         relative="exactly",
-        bounded="yes: norms are kept",
+        bounded="yes: norms are preserved",
         adopters=("RoPE-ViT", "EVA-02", "Qwen2-VL's image encoder", "DINOv3"),
         special_cases=(SpecialCase("rope", "there is one axis", "eq-axial-rope"),),
         axes=2,
-        unit="2*N",
+        unit=4,
     ),
     EncodingRecord(
         name="mixed",
@@ -84,7 +96,7 @@ ENCODINGS = (
         parameters="h*N*d/2",
         cost="O(L d N) a head and layer, for queries and keys",
         relative="exactly",
-        bounded="yes: norms are kept",
+        bounded="yes: norms are preserved",
         adopters=("RoPE-ViT",),
         special_cases=(
             SpecialCase(
@@ -92,7 +104,7 @@ ENCODINGS = (
             ),
         ),
         axes=2,
-        unit="4",
+        unit=4,
     ),
     EncodingRecord(
         name="m-rope",
@@ -113,7 +125,7 @@ ENCODINGS = (
         parameters="0",
         cost="O(L d) a head and layer, for queries and keys",
         relative="exactly",
-        bounded="yes: norms are kept",
+        bounded="yes: norms are preserved",
         adopters=(
             *("Qwen2-VL", "Qwen2.5-VL", "Qwen3-VL", "Qwen3.5", "GLM-4V"),
             *("ERNIE 4.5-VL", "HunYuan-VL", "PaddleOCR-VL"),
@@ -122,7 +134,7 @@ ENCODINGS = (
             SpecialCase("rope", "all coordinates are equal", "eq-multi-axis-text"),
         ),
         axes=3,
-        unit="8",
+        unit=8,
     ),
     EncodingRecord(
         name="string",
@@ -143,10 +155,10 @@ ENCODINGS = (
         cost="O(L d²) a head and layer with Cayley's basis, O(L d) once it is part of "
         "W_q and W_k; circulant O(L d log d)",
         relative="exactly",
-        bounded="yes: norms are kept",
+        bounded="yes: norms are preserved",
         special_cases=(SpecialCase("mixed", "Cayley, with S = 0", "eq-string-mixed"),),
         axes=2,
-        unit="2*N",
+        unit=4,
     ),
     EncodingRecord(
         name="liere",
@@ -161,14 +173,14 @@ ENCODINGS = (
             variant("heads", block=2),
             variant(block=3),
             variant("heads", block=4),
-            variant(block=8, exact=False),
+            variant(block=8, has_symbolic=False),
         ),
         chapter="liere",
         lab="axial-rope",
         parameters="h*N*d*(b-1)/2",
         cost="O(L d b) a head and layer, and O(L d b²) for the exponentials",
         relative="only where the generators commute",
-        bounded="yes: norms are kept",
+        bounded="yes: norms are preserved",
         special_cases=(
             SpecialCase("mixed", "blocks are 2 × 2", "eq-liere-mixed"),
             SpecialCase(
@@ -183,7 +195,7 @@ ENCODINGS = (
             ),
         ),
         axes=2,
-        unit="b",
+        unit=_block,
     ),
     EncodingRecord(
         name="comrope-ap",
@@ -197,7 +209,7 @@ ENCODINGS = (
         variants=(
             variant(block=2),
             variant("heads", block=4),
-            variant("heads", block=8, exact=False),
+            variant("heads", block=8, has_symbolic=False),
         ),
         chapter="comrope",
         lab="axial-rope",
@@ -205,16 +217,16 @@ ENCODINGS = (
         cost="O(L d b) a head and layer, and O(L d b²) for the exponentials; "
         "O(L d) as RoPE-Mixed in a fixed basis",
         relative="exactly",
-        bounded="yes: norms are kept",
+        bounded="yes: norms are preserved",
         special_cases=(
             SpecialCase(
                 "axial",
-                "blocks are 2 × 2 and turn by axial RoPE's frequencies",
+                "blocks are 2 × 2 and rotate by axial RoPE's frequencies",
                 "eq-comrope-axial",
             ),
         ),
         axes=2,
-        unit="N*b",
+        unit=_block_per_axis,
     ),
     EncodingRecord(
         name="comrope-ld",
@@ -233,7 +245,7 @@ ENCODINGS = (
                 module={"multipliers": "shared"},
                 parameters="h*d*b+N*d/b",
             ),
-            variant(block=8, exact=False, module={"multipliers": "per head"}),
+            variant(block=8, has_symbolic=False, module={"multipliers": "per head"}),
         ),
         chapter="comrope",
         lab="axial-rope",
@@ -241,7 +253,7 @@ ENCODINGS = (
         cost="O(L d b) a head and layer, and O(L d b²) for the exponentials; "
         "O(L d) as RoPE-Mixed in a fixed basis",
         relative="exactly",
-        bounded="yes: norms are kept",
+        bounded="yes: norms are preserved",
         special_cases=(
             SpecialCase(
                 "mixed",
@@ -250,7 +262,7 @@ ENCODINGS = (
             ),
         ),
         axes=2,
-        unit="b",
+        unit=_block,
     ),
     EncodingRecord(
         name="fope",
@@ -282,7 +294,7 @@ ENCODINGS = (
         parameters="0",
         cost="O(L d) a head and layer, and O(L d²) for the series",
         relative="no, unless each pair is a single wave",
-        bounded="no: norms are not kept",
+        bounded="no: norms are not preserved",
         special_cases=(
             SpecialCase(
                 "rope",
@@ -339,7 +351,7 @@ ENCODINGS = (
         relative="exactly",
         bounded="no: softplus has no upper bound",
         sizes=("d", "heads"),
-        unit="1",
+        unit=1,
     ),
     EncodingRecord(
         name="rerotation",
@@ -356,12 +368,12 @@ ENCODINGS = (
         parameters="0",
         cost="O(L d) a key head and layer, one pass over the cached keys",
         relative="exactly: shifts add up",
-        bounded="yes: norms are kept",
+        bounded="yes: norms are preserved",
         adopters=("llama.cpp", "LMCache", "MemOS", "OpenVINO"),
         special_cases=(
             SpecialCase(
                 "rope",
-                "keys are unturned: all moves start at position 0",
+                "keys are not yet rotated: all shifts start at position 0",
                 "eq-cache-rope",
             ),
         ),
@@ -387,8 +399,8 @@ ENCODINGS = (
         ),
         parameters="0",
         cost="O(L² d) a head and layer, two or three products in place of one",
-        relative="constant far offsets: exactly; grouped: for moves by whole groups; "
-        "chunks: for moves by whole chunks",
+        relative="constant far offsets: exactly; grouped: for shifts by whole groups; "
+        "chunks: for shifts by whole chunks",
         bounded="offsets: yes for constant and chunks, (i − j) / G for grouped",
         special_cases=(
             SpecialCase("rope", "no key is as far as the window", "eq-cache-near"),
@@ -424,10 +436,10 @@ ENCODINGS = (
         parameters="h*d*(2*latent+h*d)+(h*d)*(latent+rotary)+latent+h*d*h*(d+rotary)",
         cost="O(L² (d + r)) a head and layer; a cache of latent + r numbers a token",
         relative="exactly, for given layer inputs",
-        bounded="yes: norms of what turns are kept",
+        bounded="yes: norms of rotated features are preserved",
         sizes=("d_model", "heads"),
         implementation_sizes=("heads",),
-        unit="2",
+        unit=2,
         reach=64,
         adopters=("DeepSeek-V2", "DeepSeek-V3", "MiniCPM3", "Mistral 4"),
     ),
@@ -452,7 +464,7 @@ ENCODINGS = (
         chapter="tape",
         lab="tape",
         parameters="9*h**2+4*h**2*d",
-        cost="O(L² d) a head and layer, for what positions hear",
+        cost="O(L² d) a head and layer, for the weighted sums of blocks",
         relative="exactly",
         bounded="no: blocks grow from layer to layer",
         special_cases=(SpecialCase("rope", "attended and up are 0", "eq-tape-rope"),),
@@ -501,19 +513,19 @@ ENCODINGS = (
         chapter="rotated-values",
         lab="rotated-values",
         variants=(
-            variant(layout="interleaved", turned="trailing"),
-            variant(layout="half", turned="leading", base=100.0),
-            variant(layout="interleaved", turned="trailing", rotary_dim=2),
+            variant(layout="interleaved", rotated="trailing"),
+            variant(layout="half", rotated="leading", base=100.0),
+            variant(layout="interleaved", rotated="trailing", rotary_dim=2),
         ),
         parameters="0",
         cost="O(L d) a head and layer, for queries, keys, values and output",
-        relative="exactly, in what is gathered, too",
-        bounded="yes: norms are kept",
+        relative="exactly, the output too",
+        bounded="yes: norms are preserved",
         adopters=("DeepSeek-V4",),
         special_cases=(
             SpecialCase(
                 "rope",
-                "only its weights are looked at",
+                "only its weights are compared",
                 "eq-rotated-values-rope",
                 kind="part",
             ),
@@ -536,18 +548,18 @@ ENCODINGS = (
         variants=(variant(image_dim=0), variant(image_dim=4)),
         parameters="0",
         cost="O(L d) a head and layer, for queries, keys, values and output",
-        relative="exactly, in what is gathered, too",
+        relative="exactly, the output too",
         bounded="no: a translation has no upper bound",
         special_cases=(
             SpecialCase(
                 "value-rotation",
-                "no feature looks at the camera, v is 0 and u counts the tokens",
+                "no feature is for the camera, v is 0 and u counts the tokens",
                 "eq-gta-values",
             ),
             SpecialCase(ATTENTION, "all poses equal", "eq-gta-equal-poses"),
         ),
         axes=8,
-        unit="4",
+        unit=4,
         reach=0.75,
     ),
 )

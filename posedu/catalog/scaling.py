@@ -1,4 +1,4 @@
-"""Records of what scales logits by position."""
+"""Records of encodings that scale logits by position."""
 
 from posedu.catalog.records import EncodingRecord, variant
 
@@ -25,7 +25,7 @@ ENCODINGS = (
         relative="no: a query's scores grow with its position",
         bounded="no: τ grows without end, like ln i or a small power of i",
         sizes=(),
-        unit="1",
+        unit=1,
         adopters=(
             "Llama 4",
             "Ministral 3",

@@ -34,13 +34,13 @@ ENCODINGS = (
         special_cases=(
             SpecialCase(
                 "alibi",
-                "its logits are equal and its weights renormalized: these are the "
+                "its logits are equal and its weights renormalized: then they are the "
                 "weights of ALiBi at equal contents",
                 "eq-stick-alibi",
                 kind="part",
             ),
         ),
         sizes=(),
-        unit="1",
+        unit=1,
     ),
 )

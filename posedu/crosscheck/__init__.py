@@ -1,4 +1,4 @@
-"""Hold the three implementations of an encoding against each other, forward and backward."""
+"""Compare the three implementations of an encoding, forward and backward."""
 
 import json
 from collections.abc import Callable, Iterator, Sequence
@@ -12,17 +12,27 @@ from posedu._arguments import require_choice
 from posedu._result_table import Folded, SavedTable
 from posedu.catalog import CATALOG, EncodingRecord
 from posedu.crosscheck import attention_hooks, autocast, features, sampled_positions
-from posedu.crosscheck.common import Row, Tally, present
+from posedu.crosscheck.common import Row, Tally, available_devices
 
-__all__ = ["WAYS", "CrossCheck", "Row", "crosscheck"]
+__all__ = ["MODES", "CrossCheck", "Row", "crosscheck"]
 
 
 @dataclass
 class CrossCheck(SavedTable):
-    """What was compared, shown as a table.
+    """The rows of a comparison, shown as a table.
 
-    ``made`` says on what, and ``failed`` which ways could not be tried and why, in a
-    result that is to be kept.
+    Parameters
+    ----------
+    name
+        The catalog entry, or ``"attention"``.
+    results
+        One row for each pair of implementations, pass, device and dtype.
+    redrawn
+        How many inputs were next to a kink and were drawn again.
+    made
+        In a saved result: its device, versions and date.
+    failed
+        In a saved result: each mode that raised an error, and the error.
     """
 
     name: str
@@ -33,34 +43,37 @@ class CrossCheck(SavedTable):
 
     @property
     def ok(self) -> bool:
-        """Whether every comparison held; no comparison is no agreement."""
+        """True if there is at least one comparison and every one held."""
         held = bool(self.results) and all(row.ok for row in self.results)
         return held and not self.failed
 
     @property
     def title(self) -> str:
-        """Whose implementations they are."""
+        """The encoding's title in the catalog."""
         return CATALOG[self.name].title if self.name in CATALOG else self.name
 
     def verdict(self) -> Folded:
-        """In a line: whether all held, and how close it was; the table opens under it.
+        """One line that says whether all rows held, with the table folded under it.
 
-        A comparison that used nearly all of its bound holds as well as one of a tenth.
+        The line gives the largest used share of a bound. A comparison that uses nearly
+        all of its bound holds as well as one that uses a tenth.
         """
         cases = sum(row.cases for row in self.results)
         fullest = max((row.used for row in self.results), default=0.0)
         if self.ok:
-            found = f"✓ The implementations of {self.title} agree: of {cases} comparisons none"
-            found += f" uses more than {fullest:.0%} of its bound."
+            line = (
+                f"✓ The implementations of {self.title} agree: of {cases} comparisons"
+            )
+            line += f" none uses more than {fullest:.0%} of its bound."
         else:
             outside = sum(not row.ok for row in self.results) + len(self.failed)
-            found = f"✗ The implementations of {self.title} do not agree: {outside} of"
-            found += f" {len(self.results) + len(self.failed)} rows did not hold."
-        return self.under(found)
+            line = f"✗ The implementations of {self.title} do not agree: {outside} of"
+            line += f" {len(self.results) + len(self.failed)} rows did not hold."
+        return self.under(line)
 
     @classmethod
     def load(cls, path: str | Path) -> "CrossCheck":
-        """Read what :meth:`save` wrote."""
+        """Read a file that :meth:`save` wrote."""
         stored = json.loads(Path(path).read_text())
         rows = tuple(Row(**row) for row in stored.pop("results"))
         return cls(**stored, results=rows)
@@ -76,16 +89,16 @@ class CrossCheck(SavedTable):
     )
 
     def caption(self) -> str:
-        """Whose implementations they are, on what, and how many inputs were next to a kink."""
-        text = f"Implementations of {self.title} held against each other"
+        """The encoding, the redrawn inputs, the device and the failed modes."""
+        text = f"Implementations of {self.title} compared with each other"
         if self.redrawn:
             text += f"; {self.redrawn} inputs next to a kink were drawn again"
         if self.made:
             made = self.made
             text += f"; {made['device']}, torch {made['versions']['torch']}, "
             text += made["date"]
-        for way, reason in self.failed.items():
-            text += f"; {way} failed ({reason})"
+        for mode, reason in self.failed.items():
+            text += f"; {mode} failed ({reason})"
         return text
 
     def rows(self) -> Iterator[tuple[str, ...]]:
@@ -104,64 +117,70 @@ class CrossCheck(SavedTable):
             )
 
 
-WAYS = ("eager", "compiled", "flex", "autocast")
+MODES = ("eager", "compiled", "flex", "autocast")
+"""How the PyTorch implementation can be run."""
 
 
 def crosscheck(
     name: str,
     *,
-    ways: Sequence[str] = ("eager",),
+    modes: Sequence[str] = ("eager",),
     devices: Sequence[torch.device] | None = None,
     seed: int = 0,
 ) -> CrossCheck:
-    """Compare the implementations of a catalog entry on every variant, dtype and device.
+    """Compare the implementations of an encoding on every variant, dtype and device.
 
-    Encodings that move positions are compared by ``posedu.crosscheck.sampled_positions``, those
-    that change features token by token by
-    ``posedu.crosscheck.features``, those that act inside attention by
-    ``posedu.crosscheck.attention_hooks``, which say on what and how their bounds are derived;
-    layers under autocast by ``posedu.crosscheck.autocast``.
+    Four modules do the work, and each documents its inputs and the derivation of its
+    bounds: ``posedu.crosscheck.sampled_positions`` for encodings that sample positions,
+    ``posedu.crosscheck.features`` for encodings that change features token by token,
+    ``posedu.crosscheck.attention_hooks`` for encodings that act inside attention, and
+    ``posedu.crosscheck.autocast`` for layers under autocast.
 
     Parameters
     ----------
     name
         A key of ``posedu.catalog.CATALOG``.
-    ways
-        How the PyTorch implementation is called: ``"eager"``; ``"compiled"`` by
+    modes
+        How the PyTorch implementation is run: ``"eager"``; ``"compiled"`` by
         ``torch.compile(fullgraph=True)``, for d = 64 (rounded up) and five integer
         positions, in float32 and bfloat16; with compiled FlexAttention (``"flex"``),
-        where it serves and has gradients, on a GPU; under ``"autocast"`` to bfloat16
-        and float16. Each comparison of a compiled implementation costs a compilation.
+        where it serves the encoding and has gradients, on a GPU; under ``"autocast"``
+        to bfloat16 and float16. Each comparison of a compiled implementation costs a
+        compilation.
     devices
-        The CPU, and the GPU where there is one, if not given. The symbolic implementation takes
-        part where the CPU is among them.
+        Default: the CPU, and the GPU where there is one. The symbolic implementation
+        takes part if the CPU is among the devices.
     seed
-        Of the random inputs, parameters and gradients.
+        Seed of the random inputs, parameters and gradients.
 
     Raises
     ------
     KeyError
-        For a name that the catalog lacks.
+        The catalog has no such name.
     ValueError
-        For an unknown way.
+        A mode is unknown.
     """
     if not isinstance(name, str) or name not in CATALOG:
-        raise KeyError(f"no encoding {name!r}; there are {', '.join(CATALOG)}")
-    for way in ways:
-        require_choice("ways", way, WAYS)
+        raise KeyError(
+            f"`name` must be an encoding of the catalog, got {name!r}; "
+            f"choose one of {', '.join(CATALOG)}"
+        )
+    for mode in modes:
+        require_choice("modes", mode, MODES)
     encoding = CATALOG[name]
-    compare = _by_way(encoding)
+    compare = _comparisons(encoding)
+    devices = devices or available_devices()
     tally = Tally()
-    for way in ways:
+    for mode in modes:
         for variant in encoding.variants:
-            if way in compare:
-                compare[way](tally, encoding, variant, devices or present(), seed)
+            if mode in compare:
+                compare[mode](tally, encoding, variant, devices, seed)
     return CrossCheck(name, tally.rows(), tally.redrawn)
 
 
-def _by_way(encoding: EncodingRecord) -> dict[str, Callable[..., None]]:
-    """What compares the implementations of an encoding, by the ways that it has."""
-    if encoding.kind == "positions":  # which autocast never touches
+def _comparisons(encoding: EncodingRecord) -> dict[str, Callable[..., None]]:
+    """The comparison to run for an encoding in each mode that it has."""
+    if encoding.kind == "positions":  # Autocast does not touch positions.
         return {
             "eager": sampled_positions.compare,
             "compiled": sampled_positions.compare_compiled,

@@ -1,18 +1,18 @@
-r"""Attention without an encoding: its fast implementation within a guaranteed bound.
+r"""Comparison of attention without an encoding, within a guaranteed bound.
 
-Two computations of one formula never agree to the last bit; here it is known how far
-apart they may be. Every number carries a bound on its own error, a :class:`Ball`,
+Two computations of one formula never agree to the last bit. This module knows how far
+apart they may be: every number carries a bound on its own error, a :class:`Ball`,
 through attention and through its derivative. A sum of n products, in any order, is off
-by at most γₙ = n u / (1 − n u) times the sum of their sizes, u the unit roundoff. So
-the bound holds whatever a route sums first. It lets every rounding go the wrong way,
-which none does: where :mod:`posedu.crosscheck.attention_hooks` trusts a bound that is
+by at most γₙ = n u / (1 − n u) times the sum of their sizes, where u is the unit
+roundoff. So the bound holds whatever a route sums first. It lets every rounding go the
+wrong way, which never happens: the bound of :mod:`posedu.crosscheck.attention_hooks` is
 statistical, this one is certain, and generous.
 
-The derivative is written by hand. For a gradient g of the output, and z̄ for the one
-that arrives at z: v̄ⱼ = Σᵢ aᵢⱼ m̄ᵢ and āᵢⱼ = m̄ᵢ · vⱼ; through the softmax
+The derivative is written by hand. Let g be the gradient of the output, and z̄ the
+gradient that arrives at z. Then v̄ⱼ = Σᵢ aᵢⱼ m̄ᵢ and āᵢⱼ = m̄ᵢ · vⱼ; through the softmax
 s̄ᵢⱼ = aᵢⱼ (āᵢⱼ − Σₗ aᵢₗ āᵢₗ); then q̄ᵢ = Σⱼ s̄ᵢⱼ kⱼ / √d and k̄ⱼ = Σᵢ s̄ᵢⱼ qᵢ / √d. Fused
 kernels compute the inner sum as m̄ᵢ · mᵢ, the same number with another error; the ball
-takes in both.
+contains both.
 """
 
 import warnings
@@ -40,25 +40,25 @@ ROUTES = ("sdpa", "eager", "flex")
 
 @dataclass(frozen=True)
 class Ball:
-    """Numbers, each with a bound on how far off it may be."""
+    """Numbers, each with a bound on its error."""
 
     value: Array
     error: Array
 
 
 def exact(value: Array) -> Ball:
-    """Numbers that are what they are."""
+    """Return numbers with error 0."""
     return Ball(value, np.zeros_like(value))
 
 
-class Balls:
-    """Sums of products, and the softmax, in a dtype of unit roundoff ``u``."""
+class BallArithmetic:
+    """Ball arithmetic in a dtype of unit roundoff ``u``."""
 
     def __init__(self, u: float):
         self.u = u
 
     def gamma(self, n: int) -> float:
-        """γₙ: what n roundings come to, at the worst."""
+        """Return γₙ, the largest relative error of n roundings."""
         return n * self.u / (1 - n * self.u)
 
     def einsum(self, equation: str, a: Ball, b: Ball) -> Ball:
@@ -66,25 +66,27 @@ class Balls:
         value = np.einsum(equation, a.value, b.value)
         ones = np.ones_like(a.value), np.ones_like(b.value)
         terms = int(np.einsum(equation, *ones).max(initial=0))
-        far = abs(a.value) + a.error, abs(b.value) + b.error
-        error = np.einsum(equation, far[0], b.error)
+        largest = abs(a.value) + a.error, abs(b.value) + b.error
+        error = np.einsum(equation, largest[0], b.error)
         error += np.einsum(equation, a.error, abs(b.value))
-        return Ball(value, error + self.gamma(terms + 1) * np.einsum(equation, *far))
+        rounding = self.gamma(terms + 1) * np.einsum(equation, *largest)
+        return Ball(value, error + rounding)
 
     def add(self, a: Ball, b: Ball) -> Ball:
-        """Sums of two."""
+        """Sums of two balls."""
         value, error = a.value + b.value, a.error + b.error
         return Ball(value, error + self.u * (abs(value) + error))
 
     def scale(self, a: Ball, factor: float) -> Ball:
-        """Multiples, by a factor that is rounded itself."""
+        """Multiples of a ball by a factor that is rounded itself."""
         value, error = factor * a.value, abs(factor) * a.error
         return Ball(value, error + 2 * self.u * (abs(value) + error))
 
     def softmax(self, logits: Ball, mask: Bool[Array, "queries keys"]) -> Ball:
-        """If logits are off by E, weights are off by a factor of at most e^2E.
+        """Softmax weights of the logits.
 
-        The roundings of difference, exponential, sum and quotient are added to E.
+        If logits are off by E, weights are off by a factor of at most e^2E. The
+        roundings of difference, exponential, sum and quotient are added to E.
         """
         off = np.where(mask, logits.error, 0).max(-1, keepdims=True)
         size = np.where(mask, abs(logits.value), 0).max(-1, keepdims=True)
@@ -100,11 +102,11 @@ def layer_and_gradient(
     mask: Bool[Array, "tokens tokens"],
     u: float,
 ) -> tuple[Ball, Ball]:
-    """Attention's output for x, and the gradient of g · output in x.
+    """Return attention's output for x, and the gradient of g · output in x.
 
-    The values are computed in float64, the errors those of unit roundoff ``u``.
+    The values are computed in float64; the errors are those of unit roundoff ``u``.
     """
-    at = Balls(u)
+    at = BallArithmetic(u)
     group = len(w.q) // len(w.k)
     x, g, w_q, w_o = exact(x), exact(g), exact(w.q), exact(w.o)
     w_k, w_v = exact(w.k.repeat(group, 0)), exact(w.v.repeat(group, 0))
@@ -133,7 +135,7 @@ def layer_and_gradient(
 
 @dataclass(frozen=True)
 class Call:
-    """A way to call the module, and the mask that it is for the reference."""
+    """A call of the module, and the equivalent mask for the reference."""
 
     run: Callable[[Attention, Tensor], Tensor]
     mask: Bool[Array, "tokens tokens"]
@@ -172,7 +174,7 @@ CALLS = MappingProxyType(
         "padding": Call(_padded, _EVERYTHING & ~np.array(_PADDING), causal=False),
     }
 )
-WRONG = MappingProxyType({"mask off by one": Call(_plain, np.tril(_EVERYTHING, 1))})
+MUTANTS = MappingProxyType({"mask off by one": Call(_plain, np.tril(_EVERYTHING, 1))})
 
 
 def crosscheck_attention(
@@ -185,34 +187,34 @@ def crosscheck_attention(
 ) -> CrossCheck:
     """Compare attention's module with the reference, output and gradient, on the CPU.
 
-    Nine tokens, four query heads that share two key heads, weights and inputs at
-    random, for every route, dtype and call.
+    The layer has nine tokens, four query heads that share two key heads, and random
+    weights and inputs. Every route, dtype and call is compared.
 
     Parameters
     ----------
     routes
-        Of :class:`posedu.torch.attention.Attention`. FlexAttention has no gradient on a
-        CPU, so only its output is compared.
+        Routes of :class:`posedu.torch.attention.Attention`. FlexAttention has no
+        gradient on a CPU, so only its output is compared.
     calls
-        Each is one mask for the reference: ``"no mask"``; ``"causal"``, also with a
-        cache in ``"cache, two pieces"`` and ``"cache, one by one"``; ``"packed"``, two
-        sequences in a row; ``"padding"`` at the end. ``"mask off by one"`` gives the
-        reference another mask than the module, and does not agree.
+        Each call is one mask for the reference: ``"no mask"``; ``"causal"``, also with
+        a cache in ``"cache, two pieces"`` and ``"cache, one by one"``; ``"packed"``,
+        two sequences in a row; ``"padding"`` at the end. ``"mask off by one"`` is a
+        mutant: the reference gets another mask than the module, and they do not agree.
     dtypes
-        Of the layer.
+        Dtypes of the layer.
     compiled
         Whether the layer is compiled, as one graph.
     seed
-        Of weights, inputs and gradients.
+        Seed of the weights, inputs and gradients.
 
     Raises
     ------
     ValueError
-        An unknown route or call.
+        A route or call is unknown.
     """
     for route in routes:
         require_choice("routes", route, ROUTES)
-    known = {**CALLS, **WRONG}
+    known = {**CALLS, **MUTANTS}
     for call in calls:
         require_choice("calls", call, tuple(known))
     tally = Tally()
@@ -229,7 +231,7 @@ def crosscheck_attention(
 def _compare(
     tally: Tally, route: str, dtype: torch.dtype, call: Call, compiled: bool
 ) -> None:
-    """Take in one call of one layer, and the gradient where the route has one."""
+    """Compare one call of one layer, and its gradient where the route has one."""
     layer = Attention(
         D_MODEL, HEADS, kv_heads=KV_HEADS, causal=call.causal, route=route
     ).to(dtype)
@@ -238,27 +240,24 @@ def _compare(
     x.requires_grad_(route != "flex")
     with torch.set_grad_enabled(x.requires_grad):
         out = call.run(module, x)
-    found = [out]
+    computed = [out]
     if x.requires_grad:
-        found += torch.autograd.grad(out, x, g)
+        computed += torch.autograd.grad(out, x, g)
 
     x, g, w = to_numpy(x)[0], to_numpy(g)[0], _projections(layer)
     y, slope = layer_and_gradient(x, w, g, call.mask, roundoff(torch.float64))
     y = Ball(attention(x, w, mask=call.mask), y.error)
-    rough = layer_and_gradient(x, w, g, call.mask, roundoff(dtype))
-    implementations = (
-        f"numpy–torch {route}, compiled" if compiled else f"numpy–torch {route}"
-    )
-    whats = "forward", "gradient"
-    for got, what, sure, loose in zip(found, whats, (y, slope), rough, strict=False):
-        bound = loose.error + sure.error
-        tally.add(
-            implementations, what, CPU, dtype, "x", to_numpy(got)[0], sure.value, bound
-        )
+    in_dtype = layer_and_gradient(x, w, g, call.mask, roundoff(dtype))
+    implementations = f"numpy–torch {route}" + (", compiled" if compiled else "")
+    passes = zip(("forward", "gradient"), computed, (y, slope), in_dtype, strict=False)
+    for what, tensor, reference, rounded in passes:
+        bound = rounded.error + reference.error
+        found = to_numpy(tensor)[0]
+        tally.add(implementations, what, CPU, dtype, "x", found, reference.value, bound)
 
 
 def _projections(layer: Attention) -> Projections:
-    """The layer's weights as the reference wants them."""
+    """The layer's weights in the form that the reference takes."""
 
     def by_heads(linear: torch.nn.Linear, axis: int) -> Array:
         return to_numpy(linear.weight.unflatten(axis, (-1, layer.d)))

@@ -1,35 +1,37 @@
-"""The implementations of an encoding that acts inside attention, or is a block of it.
+"""Comparison of an encoding that acts inside attention, or is an attention block.
 
-The three implementations attend with the same queries, keys, values, positions and parameters,
-drawn at random as the coarsest dtype holds them, so that all compute with the same
-numbers: up to twelve tokens, d in 1 … 16; positions 0, 1, …, far from 0, negative,
-real, of each row its own; grouped queries; small logits and, in float32 and wider,
-large ones. PyTorch takes every route that serves the encoding; on a CPU FlexAttention
-has no gradient and is no kernel, and takes part in float64. Where positions move from
-layer to layer there are two layers, of the same tokens, and the result is the second's.
-The symbolic implementation, evaluated to 40 digits, takes part up to three tokens.
+The three implementations attend with the same queries, keys, values, positions and
+parameters. These are drawn at random and rounded to the coarsest dtype, so that all
+implementations compute with the same numbers: up to twelve tokens, d in 1 … 16;
+positions 0, 1, …, far from 0, negative, real, different in each row; grouped queries;
+small logits and, in float32 and wider, large ones. PyTorch takes every route that
+serves the encoding; on a CPU FlexAttention has no gradient and no kernel, and takes
+part in float64. Where positions change from layer to layer there are two layers of the
+same tokens, and the result is the second layer's. The symbolic implementation,
+evaluated to 40 digits, takes part for up to three tokens.
 
 The model of rounding is statistical. The reference runs unmodified on numbers that
 round at random after every operation (:mod:`posedu.crosscheck.rounding`), by relative
-errors up to u: of the dtype for matrix products and for what passes a hook, which a
-route may store in it, of float32 for all other operations in bfloat16. In a block,
-which may keep everything in the dtype, all but sums on the way are of the dtype. A sum
-of n terms rounds n − 1 times, relative to the sum of their absolute values. Positions
-and parameters are exact. The bound is 8 standard deviations of 16 such runs, entry by
-entry: independent errors add in squares, and a normal one exceeds it once in two
-million.
+errors up to u. For matrix products and for the results of hooks, which a route may
+store in the dtype, u is the dtype's unit roundoff; for all other operations in bfloat16
+it is float32's. A block may keep everything in the dtype, so there u is the dtype's
+for everything but the sums on the way. A sum of n terms rounds n − 1 times, relative to
+the sum of their absolute values. Positions and parameters are exact. The bound is 8
+standard deviations of 16 such runs, entry by entry: independent errors add in squares,
+and a normal one exceeds it once in two million.
 
 Gradients are compared as slopes of ⟨upstream, result⟩: for each tensor along the
-gradient itself, and for all inputs and all parameters at once by random amounts in its
-sense. Nothing cancels there, and so a wrong factor shows, or any other error. The
-reference's slope is an eighth-order central difference, whose error is estimated by
-doubling its step. Its spread is that of the slopes of runs whose random errors stay the
-same along the line: each factor of the chain rule is then off by a rounding of its own.
-The symbolic slope is a difference over 10⁻¹², at 40 digits.
+gradient itself, and for all inputs and all parameters at once along random amounts with
+the signs of the gradient. Nothing cancels there, so a wrong factor shows, or any other
+error. The reference's slope is an eighth-order central difference, whose error is
+estimated by doubling its step. The spread of the slope is that of runs whose random
+errors stay the same along the line: each factor of the chain rule is then off by a
+rounding of its own. The symbolic slope is a difference over 10⁻¹², at 40 digits.
 
-At a kink (CoPE's whole positions) a slope means nothing. Inputs for which any of these
-runs decides otherwise than the exact one, at twice u in bfloat16, are drawn again, and
-counted; a direction is shortened until no step of the difference crosses a kink.
+At a kink (CoPE's whole positions) a slope means nothing. Inputs for which the decisions
+of any of these runs differ from those of the exact run, at twice u in bfloat16, are
+drawn again, and counted. A direction is shortened until no step of the difference
+crosses a kink.
 """
 
 import math
@@ -59,14 +61,14 @@ from posedu.crosscheck.common import (
     compiled_dtypes,
     difference,
     parameters_of,
+    points_of,
     rounded,
     roundoff,
-    spread,
     to_numpy,
     trains_flex,
 )
-from posedu.crosscheck.layers import follow
-from posedu.crosscheck.rounding import Arithmetic, rounding_kept
+from posedu.crosscheck.layers import run_layers
+from posedu.crosscheck.rounding import Arithmetic
 from posedu.numpy.attention import attend, causal_mask
 from posedu.numpy.attention import steps as reference_steps
 from posedu.sympy.attention import Heads, Hooks, Tokens
@@ -74,14 +76,14 @@ from posedu.sympy.attention import attend as attend_exactly
 from posedu.sympy.attention import logits as exact_logits
 from posedu.sympy.attention import steps as exact_steps
 from posedu.torch import routes
-from posedu.torch.attention import attend as attend_fast
-from posedu.torch.attention import steps as fast_steps
+from posedu.torch.attention import attend as attend_torch
+from posedu.torch.attention import steps as torch_steps
 
 WIDE = (torch.float64, torch.float32)
-EXACT_SIZES = (1, 4)  # their roots are numbers at once
+EXACT_SIZES = (1, 4)  # Their square roots are rational.
 LONGEST_EXACT = 3
-LONGEST, SHORTEST = 2.0**-2, 2.0**-8  # of a direction
-LARGE = 2.0**-20  # errors in which float64's own drown
+LONGEST, SHORTEST = 2.0**-2, 2.0**-8  # lengths of a direction
+LARGE = 2.0**-20  # Errors of this size hide the roundings of float64 itself.
 DRAWS = 1000
 FLOAT32 = roundoff(torch.float32) / roundoff(torch.bfloat16)
 
@@ -90,10 +92,10 @@ Arrays = dict[str, np.ndarray]
 
 @dataclass(frozen=True)
 class Shape:
-    """What to draw: the head dimension and, for each row, the positions.
+    """Sizes of a case to draw: the head dimension and the positions of each row.
 
     ``slopes`` are compared for ``"each"`` tensor, or for ``"all"`` at once. Where
-    queries are grouped, ``group`` of them share a key, all heads if it is ``None``.
+    queries are grouped, ``group`` of them share a key; if it is ``None``, all heads do.
     """
 
     d: int
@@ -106,12 +108,12 @@ class Shape:
 
     @property
     def tokens(self) -> int:
-        """Of each row."""
+        """Number of tokens in a row."""
         return len(self.positions[0])
 
     @property
     def is_exact(self) -> bool:
-        """Whether 40 digits of it take seconds."""
+        """True if the case is small enough to be computed to 40 digits in seconds."""
         return self.d in EXACT_SIZES and 0 < self.tokens <= LONGEST_EXACT
 
 
@@ -142,10 +144,10 @@ def compare(
 ) -> None:
     """Compare one variant's implementations on every shape."""
     for number, shape in enumerate(SHAPES):
-        case = drawn(tally, encoding, variant, shape, seed + DRAWS * number)
+        case = draw_case(tally, encoding, variant, shape, seed + DRAWS * number)
         for device in devices:
             _compare(tally, case, case.routes(device), device, shape.dtypes)
-        if variant.exact and shape.is_exact and CPU in devices:
+        if variant.has_symbolic and shape.is_exact and CPU in devices:
             _compare_exact(tally, case)
 
 
@@ -156,8 +158,8 @@ def compare_compiled(
     devices: Devices,
     seed: int,
 ) -> None:
-    """Compare the first route that serves, compiled."""
-    case = drawn(tally, encoding, variant, COMPILED_SHAPE, seed)
+    """Compare the first route that serves the encoding, compiled."""
+    case = draw_case(tally, encoding, variant, COMPILED_SHAPE, seed)
     for device in devices:
         route, call = next(iter(case.routes(device).items()))
         _compare_compiled(tally, case, route, call, device)
@@ -170,11 +172,11 @@ def compare_flex(
     devices: Devices,
     seed: int,
 ) -> None:
-    """Compare FlexAttention, compiled, where it serves and has gradients."""
+    """Compare compiled FlexAttention where it serves the encoding and has gradients."""
     able = [device for device in devices if trains_flex(device)]
     if not able:
         return
-    case = drawn(tally, encoding, variant, FLEX_SHAPE, seed)
+    case = draw_case(tally, encoding, variant, FLEX_SHAPE, seed)
     for device in able:
         if "flex" in (calls := case.routes(device)):
             _compare_compiled(tally, case, "flex", calls["flex"], device)
@@ -189,11 +191,11 @@ def _compare_compiled(
 
 
 class Crossing(Exception):
-    """A run decided otherwise at a kink."""
+    """A run whose decisions at a kink differ from those of the exact run."""
 
 
-def drawn(tally: Tally, encoding, variant, shape, seed: int) -> "Case":
-    """A case away from kinks."""
+def draw_case(tally: Tally, encoding, variant, shape, seed: int) -> "Case":
+    """Draw and measure a case that is not next to a kink."""
     kind = {"block": _Block, "hooks": _Hooks, "layers": _Layers}[encoding.kind]
     for attempt in range(DRAWS):
         case = kind(encoding, variant, shape, seed + attempt)
@@ -208,7 +210,7 @@ def drawn(tally: Tally, encoding, variant, shape, seed: int) -> "Case":
 
 @dataclass(frozen=True)
 class Line:
-    """The reference's slope along a direction, what it may be off by, its spread."""
+    """The reference's slope along a direction, the slope's error and its spread."""
 
     what: str
     tensor: str
@@ -218,22 +220,23 @@ class Line:
     spread: Mapping[torch.dtype, float]
 
     def along(self, gradients: Arrays) -> float:
-        """The slope along the direction, of gradients to each tensor."""
+        """Return the slope along the direction that gradients to each tensor give."""
         return sum((gradients[n] * v).sum() for n, v in self.direction.items())
 
     def bound(self, dtype: torch.dtype) -> float:
-        """What an implementation's slope may be off by."""
-        trusted = DEVIATIONS * roundoff(dtype) * self.spread[dtype]
-        return trusted + self.error + torch.finfo(dtype).tiny
+        """Return the error that an implementation's slope may have."""
+        rounding = DEVIATIONS * roundoff(dtype) * self.spread[dtype]
+        return rounding + self.error + torch.finfo(dtype).tiny
 
 
 class Case:
     """Numbers for one variant, its three implementations, and the reference's results.
 
-    A subclass says how the implementations are called.
+    A subclass defines how the implementations are called.
     """
 
-    is_coarse = False  # whether all may be kept in the dtype, not what is stored alone
+    is_coarse = False
+    """True if all intermediate results, not just stored ones, may be in the dtype."""
 
     def __init__(
         self, encoding: EncodingRecord, variant: Variant, shape: Shape, seed: int
@@ -243,7 +246,7 @@ class Case:
         self.encoding, self.variant, self.shape = encoding, variant, shape
         self.heads = variant.heads
         self.positions = shape.positions
-        if "tokens" in encoding.sizes:  # the rows of a table
+        if "tokens" in encoding.sizes:  # A table has rows for these positions only.
             self.positions = tuple(
                 tuple(p % TOKENS for p in row) for row in shape.positions
             )
@@ -254,7 +257,7 @@ class Case:
             )
         if encoding.axes is not None:
             rows = (np.array(row) / encoding.axes for row in self.positions)
-            points = (spread(row, encoding.axes).tolist() for row in rows)
+            points = (points_of(row, encoding.axes).tolist() for row in rows)
             self.positions = tuple(tuple(map(tuple, row)) for row in points)
         unit = encoding.divisor(variant)
         self.d = -(-shape.d // unit) * unit
@@ -271,22 +274,22 @@ class Case:
         self.inputs[next(iter(self.inputs))] *= shape.size
         self.values = self.inputs | self.parameters
         self.keywords = encoding.keywords(variant, d=self.d, heads=self.heads)
-        self._rested: dict[tuple, np.ndarray] = {}
+        self._at_start: dict[tuple, np.ndarray] = {}
 
     def input_shapes(self) -> dict[str, tuple[int, ...]]:
-        """The inputs by name."""
+        """Shapes of the inputs, by name."""
         raise NotImplementedError
 
     def routes(self, device: torch.device) -> dict[str, Callable]:
-        """The PyTorch implementation by every route that serves: functions of the inputs."""
+        """The PyTorch implementation as functions of the inputs, one for each route."""
         raise NotImplementedError
 
     def reference_row(self, values: Arrays, row: int, arithmetic: Arithmetic):
-        """The NumPy implementation on one sequence."""
+        """Run the NumPy implementation on one sequence."""
         raise NotImplementedError
 
     def exact_row(self, values: Arrays, row: int):
-        """The symbolic implementation on one sequence."""
+        """Run the symbolic implementation on one sequence."""
         raise NotImplementedError
 
     def _draw(self, *shape: int) -> np.ndarray:
@@ -294,35 +297,33 @@ class Case:
         return rounded(self.rng.normal(size=shape), coarsest)
 
     def reference(self, values: Arrays, arithmetic: Arithmetic) -> np.ndarray:
-        """The NumPy implementation; raises if it decides otherwise than before at a kink."""
+        """Run the NumPy implementation; raise if its decisions at kinks change."""
         rows = range(len(self.shape.positions))
-        with rounding_kept():
-            out = [np.asarray(self.reference_row(values, n, arithmetic)) for n in rows]
+        out = [np.asarray(self.reference_row(values, n, arithmetic)) for n in rows]
         if arithmetic.decisions != self.decisions:
             raise Crossing
         return np.stack(out)
 
     def exact(self, values: Arrays) -> np.ndarray:
-        """The symbolic implementation to 40 digits."""
+        """Run the symbolic implementation to 40 digits."""
         rows = [self.exact_row(values, n) for n in range(len(self.shape.positions))]
         return np.vectorize(lambda e: sp.N(e, DIGITS), otypes=[object])(np.array(rows))
 
-    def changed(
+    def with_implementation(
         self, implementation: Callable, keywords: Arrays, positions: np.ndarray
     ) -> "Case":
-        """The same numbers for another NumPy implementation, still to be measured."""
+        """Return a case of the same numbers for another NumPy implementation."""
         other = copy(self)
         other.encoding = SimpleNamespace(
             implementation=lambda _: implementation, axes=self.encoding.axes
         )
-        other.keywords, other.positions, other._rested = keywords, positions, {}
+        other.keywords, other.positions, other._at_start = keywords, positions, {}
         return other
 
-    def evaluated(self) -> np.ndarray:
-        """The NumPy implementation's result alone."""
+    def evaluate(self) -> np.ndarray:
+        """Run the NumPy implementation without errors and without measuring them."""
         rows = range(len(self.shape.positions))
-        with rounding_kept():
-            out = [self.reference_row(self.values, n, Arithmetic()) for n in rows]
+        out = [self.reference_row(self.values, n, Arithmetic()) for n in rows]
         return np.stack([np.asarray(row) for row in out])
 
     def measure(self) -> None:
@@ -330,28 +331,29 @@ class Case:
         exact = Arithmetic()
         self.decisions = exact.decisions
         self.expected = self.reference(self.values, exact)
-        self.spread = self._spread(self._at_rest)
+        self.spread = self._spread(self._start)
         self.upstream = self._draw(*self.expected.shape)
         if self.shape.slopes != "none":
-            product = self._spread(lambda a: self._sum(self._at_rest(a)))
+            product = self._spread(lambda a: self._sum(self._start(a)))
             own = DEVIATIONS * roundoff(torch.float64) * MAGNIFIED
             self.own_error = own * float(product[torch.float64])
         self.lines = [*self._lines()] if self.shape.slopes != "none" else []
 
     def bound(self, dtype: torch.dtype) -> np.ndarray:
-        """What an implementation may be off by, entry by entry."""
+        """Return the error that an implementation may have, entry by entry."""
         own = roundoff(torch.float64) * self.spread[torch.float64]
-        trusted = roundoff(dtype) * self.spread[dtype] + own
-        return DEVIATIONS * trusted + torch.finfo(dtype).tiny
+        deviation = roundoff(dtype) * self.spread[dtype] + own
+        return DEVIATIONS * deviation + torch.finfo(dtype).tiny
 
     def _spread(self, run: Callable[[Arithmetic], np.ndarray]) -> dict:
-        """By dtype, the standard deviation of a run for errors of 1 in place of u.
+        """Standard deviations of a run, for errors of size 1 in place of u, by dtype.
 
-        Errors are twice u in bfloat16, and else so large that float64's own drown.
+        Errors are twice u in bfloat16, and otherwise so large that they hide the
+        roundings of float64 itself.
         """
         exact = run(Arithmetic())
 
-        def of(amount: float, summed: float) -> np.ndarray:
+        def deviation(amount: float, summed: float) -> np.ndarray:
             amounts = amount, amount if self.is_coarse else summed, summed
             runs = [run(Arithmetic(*amounts, n)) for n in range(SAMPLES)]
             errors = (np.stack(runs) - exact) / amount
@@ -361,25 +363,25 @@ class Case:
         for dtype in self.shape.dtypes:
             if dtype not in WIDE:
                 amount = 2 * roundoff(dtype)
-                spread[dtype] = of(amount, amount * FLOAT32)
-        spread[torch.float32] = spread[torch.float64] = of(LARGE, LARGE)
+                spread[dtype] = deviation(amount, amount * FLOAT32)
+        spread[torch.float32] = spread[torch.float64] = deviation(LARGE, LARGE)
         return spread
 
     def _product(self, line: Arrays, t: float, arithmetic: Arithmetic) -> float:
         """⟨upstream, result⟩ at a place on the line."""
-        moved = self.values | {n: self.values[n] + t * v for n, v in line.items()}
-        return self._sum(self.reference(moved, arithmetic))
+        shifted = self.values | {n: self.values[n] + t * v for n, v in line.items()}
+        return self._sum(self.reference(shifted, arithmetic))
 
     def _sum(self, result: np.ndarray) -> float:
         """⟨upstream, result⟩."""
         return float((result * self.upstream).sum())
 
-    def _at_rest(self, arithmetic: Arithmetic) -> np.ndarray:
-        """The reference where every line starts, once for the same errors."""
-        if arithmetic.key not in self._rested:
-            rested = self.reference(self.values, arithmetic.again())
-            self._rested[arithmetic.key] = rested
-        return self._rested[arithmetic.key]
+    def _start(self, arithmetic: Arithmetic) -> np.ndarray:
+        """The reference at the start of all lines, cached for the same errors."""
+        if arithmetic.key not in self._at_start:
+            result = self.reference(self.values, arithmetic.again())
+            self._at_start[arithmetic.key] = result
+        return self._at_start[arithmetic.key]
 
     def _lines(self) -> Iterator[Line]:
         kinds = {"gradient": list(self.inputs), "parameters": self.trained}
@@ -391,12 +393,12 @@ class Case:
                 yield self._line(what, tensor, towards)
 
     def _random(self, gradient: np.ndarray) -> np.ndarray:
-        """Random amounts, in the sense of the gradient where it has one."""
+        """Random amounts with the signs of the gradient where it is not 0."""
         amounts = self.rng.normal(size=gradient.shape)
         return np.where(gradient == 0, amounts, np.abs(amounts) * np.sign(gradient))
 
     def _line(self, what: str, tensor: str, towards: Arrays) -> Line:
-        """Towards the given direction, or at random if that is 0."""
+        """A line along the given direction, or along a random one if that is 0."""
         if not any(v.any() for v in towards.values()):
             towards = {n: self._random(v) for n, v in towards.items()}
         length = np.sqrt(sum((v**2).sum() for v in towards.values()))
@@ -411,8 +413,9 @@ class Case:
                 if sum((v**2).sum() for v in line.values()) < SHORTEST**2:
                     raise
 
-        def rounded_slope(a: Arithmetic) -> float:  # with the same errors at both ends
-            return (at(STEP, a.again()) - self._sum(self._at_rest(a))) / STEP
+        def rounded_slope(a: Arithmetic) -> float:
+            """The slope between two ends with the same errors."""
+            return (at(STEP, a.again()) - self._sum(self._start(a))) / STEP
 
         spread = self._spread(rounded_slope)
         return Line(what, tensor, line, slope, error + self.own_error, spread)
@@ -420,7 +423,7 @@ class Case:
     def run(
         self, route: Callable, dtype: torch.dtype, device: str | torch.device = "cpu"
     ) -> tuple[np.ndarray, Arrays | None]:
-        """The PyTorch implementation's result, and its gradients if the route has them."""
+        """Return PyTorch's result, and its gradients if the route has them."""
         self.module.to(device=device, dtype=dtype)
         leaves = {
             name: torch.tensor(v, dtype=dtype, device=device).requires_grad_()
@@ -428,7 +431,7 @@ class Case:
         }
         try:
             out = route(leaves)
-        except NotImplementedError:  # FlexAttention on a CPU
+        except NotImplementedError:  # FlexAttention has no gradients on a CPU.
             with torch.no_grad():
                 detached = {name: leaf.detach() for name, leaf in leaves.items()}
                 return to_numpy(route(detached)), None
@@ -446,10 +449,10 @@ class Case:
 
 
 class _Hooks(Case):
-    """An encoding inside ``attend``."""
+    """A case of an encoding that acts inside ``attend``."""
 
     def input_shapes(self) -> dict[str, tuple[int, ...]]:
-        """Queries, keys and values, and x where it is looked at."""
+        """Shapes of queries, keys and values, and of x where the encoding needs it."""
         batch, n, d = len(self.shape.positions), self.shape.tokens, self.d
         shapes = {"q": (batch, self.heads, n, d)}
         shapes |= dict.fromkeys("kv", (batch, self.heads // self._group, n, d))
@@ -467,15 +470,16 @@ class _Hooks(Case):
 
     @property
     def attention(self) -> dict[str, bool]:
-        """Whether no query sees a later key."""
+        """Keywords of ``attend``: whether attention is causal."""
         return {"causal": self.module.needs_causal or self.shape.is_grouped}
 
     def routes(self, device: torch.device) -> dict[str, Callable]:
-        """PyTorch's ``attend``."""
+        """PyTorch's ``attend``, by every route that serves the encoding."""
         served = [r for r in routes.ROUTES if self._serves(r)]
         if not (self.shape.is_grouped or trains_flex(device)):
-            served = [r for r in served if r != "flex"]  # whose tracing takes seconds
-        return {route: partial(self._fast, route=route) for route in served}
+            # Tracing FlexAttention takes seconds.
+            served = [r for r in served if r != "flex"]
+        return {route: partial(self._attend_torch, route=route) for route in served}
 
     def _serves(self, route: str) -> bool:
         try:
@@ -483,12 +487,17 @@ class _Hooks(Case):
         except ValueError:
             return False
 
-    def _fast(self, leaves: Mapping[str, torch.Tensor], *, route: str) -> torch.Tensor:
+    def _attend_torch(
+        self, leaves: Mapping[str, torch.Tensor], *, route: str
+    ) -> torch.Tensor:
         q, k, v = (leaves[name] for name in "qkv")
         shape = (*q.shape[::2], *self._axes)
         positions = torch.tensor(np.array(self.positions), device=q.device)
-        return attend_fast(
-            *(q, k, v, self.module),
+        return attend_torch(
+            q,
+            k,
+            v,
+            self.module,
             positions=positions.reshape(shape),
             x=leaves.get("x"),
             route=route,
@@ -496,25 +505,31 @@ class _Hooks(Case):
         )
 
     def reference_row(self, values: Arrays, row: int, arithmetic: Arithmetic):
-        """NumPy's ``attend``."""
+        """Run NumPy's ``attend``."""
         exact = arithmetic.exact
         parameters = {n: exact.wrap(values[n]) for n in self.parameters}
         hooks = self.encoding.implementation("numpy")(**self.keywords, **parameters)
         q, k, v = (arithmetic.wrap(values[name][row]) for name in "qkv")
         return attend(
-            *(q, k, v, arithmetic.hooks(hooks)),
+            q,
+            k,
+            v,
+            arithmetic.hooks(hooks),
             positions=np.array(self.positions[row]).reshape(-1, *self._axes),
             x=arithmetic.wrap(values["x"][row]) if "x" in values else None,
             **self.attention,
         )
 
     def exact_row(self, values: Arrays, row: int):
-        """SymPy's ``attend``, with logits that are numbers already: it is faster."""
+        """Run SymPy's ``attend``; evaluating the logits first makes it faster."""
         parameters = {n: _symbolic(values[n]) for n in self.parameters}
         hooks = self.encoding.implementation("sympy")(**self.keywords, **parameters)
-        hooks = replace(hooks, logits=partial(_evaluated, hooks))
+        hooks = replace(hooks, logits=partial(_evaluated_logits, hooks))
+        q, k, v = (_symbolic(values[name][row]) for name in "qkv")
         return attend_exactly(
-            *(_symbolic(values[name][row]) for name in "qkv"),
+            q,
+            k,
+            v,
             hooks,
             positions=[_rational(p) for p in self.positions[row]],
             x=_symbolic(values["x"][row]) if "x" in values else None,
@@ -523,61 +538,70 @@ class _Hooks(Case):
 
 
 class _Layers(_Hooks):
-    """An encoding whose positions go through two layers, which have the same tokens."""
+    """A case of an encoding whose positions change from layer to layer."""
 
     def input_shapes(self) -> dict[str, tuple[int, ...]]:
-        """Queries, keys and values, and what the MLP says."""
+        """Shapes of queries, keys and values, and of the MLP output."""
         batch, n = len(self.shape.positions), self.shape.tokens
-        return super().input_shapes() | {"fed": (batch, n, self.heads * self.d)}
+        of_layer = (batch, n, self.heads * self.d)
+        return super().input_shapes() | {"mlp_output": of_layer}
 
     @property
     def _group(self) -> int:
         return 1
 
-    def _fast(self, leaves: Mapping[str, torch.Tensor], *, route: str) -> torch.Tensor:
+    def _attend_torch(
+        self, leaves: Mapping[str, torch.Tensor], *, route: str
+    ) -> torch.Tensor:
         positions = torch.tensor(self.positions, device=leaves["q"].device)
-        given = (leaves[name] for name in ("q", "k", "v", "fed"))
-        return follow(
-            *(fast_steps, self.module, *given, positions),
+        return run_layers(
+            torch_steps,
+            self.module,
+            leaves["q"],
+            leaves["k"],
+            leaves["v"],
+            leaves["mlp_output"],
+            positions,
             route=route,
             **self.attention,
         )
 
     def reference_row(self, values: Arrays, row: int, arithmetic: Arithmetic):
-        """NumPy's ``steps``, twice."""
+        """Run NumPy's ``steps`` twice."""
         parameters = {n: arithmetic.exact.wrap(values[n]) for n in self.parameters}
         hooks = self.encoding.implementation("numpy")(**self.keywords, **parameters)
         mask = causal_mask(self.shape.tokens) if self.shape.is_grouped else None
-        given = (arithmetic.wrap(values[n][row]) for n in ("q", "k", "v", "fed"))
+        given = (arithmetic.wrap(values[n][row]) for n in ("q", "k", "v", "mlp_output"))
         positions = np.array(self.positions[row])
         hooks = arithmetic.hooks(hooks)
-        return follow(reference_steps, hooks, *given, positions, mask=mask)
+        return run_layers(reference_steps, hooks, *given, positions, mask=mask)
 
     def exact_row(self, values: Arrays, row: int):
-        """SymPy's ``steps``, twice, with numbers at every hook."""
+        """Run SymPy's ``steps`` twice, with numbers at every hook."""
         parameters = {n: _symbolic(values[n]) for n in self.parameters}
         hooks = self.encoding.implementation("sympy")(**self.keywords, **parameters)
         start = hooks.locate
         hooks = replace(
             hooks,
-            logits=partial(_evaluated, hooks),
+            logits=partial(_evaluated_logits, hooks),
             locate=lambda at, x: tuple(b.evalf(DIGITS) for b in start(at, x)),
         )
-        given = (_symbolic(values[name][row]) for name in ("q", "k", "v", "fed"))
+        given = (_symbolic(values[name][row]) for name in ("q", "k", "v", "mlp_output"))
         positions = [sp.Rational(p) for p in self.positions[row]]
-        return follow(exact_steps, hooks, *given, positions, **self.attention)
+        return run_layers(exact_steps, hooks, *given, positions, **self.attention)
 
 
 class _Block(Case):
-    """A whole attention block, which may keep all that it computes in the dtype.
+    """A case of a whole attention block.
 
-    Its implementations are given positions where they take them.
+    A block may keep every intermediate result in the dtype. Its implementations are
+    given positions if they take them.
     """
 
     is_coarse = True
 
     def input_shapes(self) -> dict[str, tuple[int, ...]]:
-        """The block's input alone."""
+        """Shape of the block's input, which is the only one."""
         batch, n = len(self.shape.positions), self.shape.tokens
         return {"x": (batch, n, self.heads * self.d)}
 
@@ -586,7 +610,7 @@ class _Block(Case):
         served = {routes.choose_route(self.module.encoding, None): None, "eager": None}
         at = (torch.tensor(self.positions, device=device),)
         at = at if self._takes_positions else ()
-        return {route: partial(self._fast, at, route=route) for route in served}
+        return {route: partial(self._run_block, at, route=route) for route in served}
 
     @property
     def _takes_positions(self) -> bool:
@@ -594,14 +618,14 @@ class _Block(Case):
             "positions" in signature(self.encoding.implementation("numpy")).parameters
         )
 
-    def _fast(
+    def _run_block(
         self, at: tuple[torch.Tensor, ...], leaves: dict[str, torch.Tensor], route: str
     ) -> torch.Tensor:
         self.module.route = route
         return self.module(leaves["x"], *at)
 
     def reference_row(self, values: Arrays, row: int, arithmetic: Arithmetic):
-        """The reference on one sequence."""
+        """Run the reference on one sequence."""
         given = {n: values[n] for n in self.parameters} | self.keywords
         if self._takes_positions:
             given["positions"] = np.array(self.positions[row])
@@ -610,7 +634,7 @@ class _Block(Case):
         )
 
     def exact_row(self, values: Arrays, row: int):
-        """The symbolic implementation on one sequence, at positions of 40 digits."""
+        """Run the symbolic implementation on one sequence at 40-digit positions."""
         given = {n: _symbolic(values[n]) for n in self.parameters} | self.keywords
         if self._takes_positions:
             given["positions"] = _symbolic(np.array(self.positions[row]))
@@ -619,20 +643,20 @@ class _Block(Case):
         )
 
 
-def _evaluated(hooks: Hooks, tokens: Tokens) -> Heads:
-    """The logits of symbolic hooks, as numbers."""
+def _evaluated_logits(hooks: Hooks, tokens: Tokens) -> Heads:
+    """Logits of symbolic hooks, evaluated to numbers."""
     return tuple(matrix.evalf(DIGITS) for matrix in exact_logits(tokens, hooks))
 
 
 def _rational(position: float | tuple[float, ...]):
-    """A position, or one for each coordinate."""
+    """A position, or each of its coordinates, as rationals."""
     if isinstance(position, tuple):
         return [sp.Rational(p) for p in position]
     return sp.Rational(position)
 
 
 def _symbolic(value: np.ndarray):
-    """A matrix of 40-digit numbers; a list of them, or of numbers."""
+    """Convert arrays of 1, 2 or 3 axes to lists or matrices of 40-digit numbers."""
     if value.ndim == 1:
         return [sp.Float(x, DIGITS) for x in value]
     if value.ndim == 3:
@@ -650,9 +674,9 @@ def _compare(
     for dtype in dtypes:
         for label, call in calls.items():
             if label == "flex" and not trains_flex(device) and dtype != torch.float64:
-                continue  # each is traced, which takes as long as all the rest
+                continue  # Each is traced, which takes as long as all the rest.
             where = (f"numpy–torch {label}", device, dtype)
-            with warnings.catch_warnings():  # compared in the open, which is meant
+            with warnings.catch_warnings():  # FlexAttention is run eagerly on purpose.
                 warnings.filterwarnings("ignore", "flex_attention called without")
                 found = case.run(call, dtype, device)
             _compare_one(tally, case, where, *found)
@@ -672,11 +696,11 @@ def _compare_one(
         tally.add(*key, line.along(slopes), line.slope, line.bound(dtype))
 
 
-def _moved(values: Arrays, line: Line, t: sp.Rational) -> Arrays:
-    """A place on the line, of 40-digit numbers."""
+def _shifted(values: Arrays, line: Line, t: sp.Rational) -> Arrays:
+    """The values at a place on the line, as 40-digit numbers."""
     number = np.vectorize(lambda x: sp.Float(float(x), DIGITS), otypes=[object])
-    moved = {n: number(values[n]) + t * number(v) for n, v in line.direction.items()}
-    return values | moved
+    shifted = {n: number(values[n]) + t * number(v) for n, v in line.direction.items()}
+    return values | shifted
 
 
 def _compare_exact(tally: Tally, case: Case) -> None:
@@ -690,7 +714,7 @@ def _compare_exact(tally: Tally, case: Case) -> None:
     for line in case.lines:
         if line.tensor != "all":
             continue
-        ends = [case.exact(_moved(case.values, line, s * step)) for s in (-1, 1)]
+        ends = [case.exact(_shifted(case.values, line, s * step)) for s in (-1, 1)]
         slope = ((ends[1] - ends[0]) * case.upstream).sum() / (2 * step)
         key = ("sympy–numpy", line.what, *where, "all")
         tally.add(*key, float(slope), line.slope, line.error)

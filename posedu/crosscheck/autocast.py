@@ -1,15 +1,15 @@
-"""An encoding under autocast, in a layer, against the same layer in float64.
+"""Comparison of a layer with an encoding under autocast with the same layer in float64.
 
 The layer takes every route that serves the encoding (FlexAttention has no gradient on a
 CPU), with logits a few units wide. The bound is derived, not tuned: the unit roundoff u
-of the dtype is carried through the layer by computing it in the open with every
+of the dtype is carried through the layer by running it by the route "eager" with every
 rounding that autocast makes of weights, inputs and products (:class:`Rounded`), each as
 large as it can be, up or down at random. The bound of an entry is 8 root mean squares
-of what such runs are off by: independent errors add in squares, and a normal one passes
-8 deviations once in 10^15. That roundings are as large as they can be triples their
-variance, which covers the few that a kernel makes elsewhere and what is uncertain about
-so few samples. All else is float32: a sum of n numbers of size one is off by n² u at
-most.
+of the errors of such runs: independent errors add in squares, and a normal one exceeds
+8 deviations once in 10^15. Taking roundings as large as they can be triples their
+variance, which covers the few that a kernel makes elsewhere and the uncertainty of so
+few samples. Everything else is float32: a sum of n numbers of size one is off by at
+most n² u.
 """
 
 import copy
@@ -39,7 +39,7 @@ SAMPLES = 8
 DTYPES = (torch.bfloat16, torch.float16)
 
 Numbers = tuple[Tensor, Tensor, Tensor]
-"""Input, positions, upstream gradient."""
+"""The input, the positions and the upstream gradient."""
 
 
 def compare(
@@ -50,12 +50,13 @@ def compare(
     seed: int,
 ) -> None:
     """Compare every route that serves one variant."""
-    known: dict[tuple, tuple] = {}  # the layers of a variant differ in their route
+    # The layers of a variant differ in their route alone, so they share a reference.
+    known: dict[tuple, tuple] = {}
     for layer in layers(encoding, variant, seed):
         route = getattr(layer, "route", "eager")
         able = [d for d in devices if route != "flex" or trains_flex(d)]
         stored = route == "sdpa" and not {"fold", "bias"}.isdisjoint(encoding.hooks)
-        x, positions, upstream = numbers_of(layer, encoding.axes, seed=seed)
+        x, positions, upstream = draw_numbers(layer, encoding.axes, seed=seed)
         if encoding.reach is not None and encoding.axes is not None:
             positions = positions.double().fmod(encoding.reach)
         numbers = x, positions, upstream
@@ -64,18 +65,21 @@ def compare(
             key = stored, dtype
             if key not in known:
                 known[key] = reference(layer, numbers, dtype, stored=stored)
-            found = use(layer, numbers, dtype, device)
+            found = run_under_autocast(layer, numbers, dtype, device)
             for name, *compared in zip(names, found, *known[key], strict=True):
                 what = {"out": "forward", "x": "gradient"}.get(name, "parameters")
                 tally.add(
                     f"float64–autocast {route}",
-                    *(what, device, dtype, name),
+                    what,
+                    device,
+                    dtype,
+                    name,
                     *map(to_numpy, compared),
                 )
 
 
 def layers(encoding: EncodingRecord, variant: Variant, seed: int) -> Iterator[Module]:
-    """A layer for every route that serves a variant, or what has no routes."""
+    """Yield a layer for every route that serves a variant, or one without routes."""
     for route in ROUTES[:1] if encoding.of_model else ROUTES:
         torch.manual_seed(seed)
         with suppress(ValueError):
@@ -96,10 +100,10 @@ def _layer(encoding: EncodingRecord, variant: Variant, route: str) -> Module:
     return Attention(heads * d, heads, encoding=module, route=route, causal=causal)
 
 
-def numbers_of(
+def draw_numbers(
     layer: Module, axes: int | None = None, tokens: int = TOKENS, seed: int = 0
 ) -> Numbers:
-    """Draw parameters of which logits are a few units wide, and the numbers."""
+    """Draw parameters that make logits a few units wide, and the layer's input."""
     torch.manual_seed(seed)
     with torch.no_grad():
         for _, p in _trained(layer):
@@ -117,9 +121,10 @@ def _trained(layer: Module) -> list[tuple[str, torch.nn.Parameter]]:
 def reference(
     layer: Module, numbers: Numbers, dtype: torch.dtype, *, stored: bool
 ) -> tuple[list[Tensor], list[Tensor]]:
-    """What :func:`use` gives in float64, and the bounds of what it gives in ``dtype``.
+    """Return results in float64, and bounds on the errors under autocast to ``dtype``.
 
-    ``stored`` is explained at :class:`Rounded`.
+    The results are those of :func:`run_under_autocast`. ``stored`` is explained at
+    :class:`Rounded`.
     """
     exact = copy.deepcopy(layer).cpu().double()
     for part in exact.modules():
@@ -137,10 +142,10 @@ def reference(
     return expected, [DEVIATIONS * square.sqrt() + float32 for square in squares]
 
 
-def use(
+def run_under_autocast(
     layer: Module, numbers: Numbers, dtype: torch.dtype, device: torch.device
 ) -> list[Tensor]:
-    """The result under autocast, and the gradients of input and parameters."""
+    """Return the result under autocast, and the gradients of input and parameters."""
     return _run(layer.to(device), *(t.to(device) for t in numbers), dtype=dtype)
 
 
@@ -160,14 +165,14 @@ def _run(
 
 
 class _Rounding(torch.autograd.Function):
-    """A number and its gradient, off at random.
+    """Add a random error to a number and to its gradient.
 
-    By u times its size and half of the smallest number, up or down.
+    The error is u times the number's size plus half of the smallest number, up or down.
     """
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, dtype: torch.dtype) -> Tensor:
-        """Round ``x``."""
+        """Round ``x`` at random."""
         ctx.dtype = dtype
         info = torch.finfo(dtype)
         sign = 2.0 * torch.randint(0, 2, x.shape) - 1
@@ -176,7 +181,7 @@ class _Rounding(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        """Round the gradient."""
+        """Round the gradient at random."""
         return _Rounding.apply(gradient, ctx.dtype), None
 
 
@@ -193,14 +198,14 @@ _EXACT = (
 
 
 class Rounded(TorchFunctionMode):
-    """float64 with the roundings that autocast to ``dtype`` makes, at random.
+    """Arithmetic in float64 with the roundings of autocast to ``dtype``, at random.
 
-    Off by u are the operands and results of products, among them the weights, and the
-    results of the steps between projections and attention. Nothing is in the hooks
-    that compute with angles, tables, gates, their sums and what they count: all that is
-    float32 or better under autocast too, but for the weights that positions are moved
-    by. ``stored``: the bias is an argument of a
-    kernel, which takes it in its dtype.
+    Operands and results of products (weights among them) are off by u, and so are the
+    results of the steps between projections and attention. The hooks that compute with
+    angles, tables, gates, their sums and counts are exact: all of that is float32 or
+    better under autocast, too. The exception are the attention weights that a layer's
+    positions are updated with. If ``stored``, the bias is the argument of a kernel,
+    which takes it in its dtype.
     """
 
     def __init__(self, layer: Module, dtype: torch.dtype, *, stored: bool):
@@ -208,17 +213,17 @@ class Rounded(TorchFunctionMode):
         self.dtype, self.depth = dtype, 0
         for encoding in layer.modules():
             if isinstance(encoding, Encoding):
-                own = ("logits",) if encoding.opens("logits") else ()
+                own = ("logits",) if encoding.uses("logits") else ()
                 for name in (*_EXACT, *own):
                     if hasattr(encoding, name):
-                        hook = self._exactly(getattr(encoding, name))
+                        hook = self._without_rounding(getattr(encoding, name))
                         if name == "bias" and stored:
-                            hook = self._storing(hook)
+                            hook = self._with_rounded_bias(hook)
                         if name == "update":
-                            hook = self._given_weights(hook)
+                            hook = self._with_rounded_weights(hook)
                         setattr(encoding, name, hook)
 
-    def _exactly(self, hook: Callable) -> Callable:
+    def _without_rounding(self, hook: Callable) -> Callable:
         def run(*args, **options):
             self.depth += 1
             try:
@@ -228,25 +233,28 @@ class Rounded(TorchFunctionMode):
 
         return run
 
-    def _storing(self, hook: Callable) -> Callable:
-        """The hook's bias less its largest of a row, which no weight depends on."""
+    def _with_rounded_bias(self, hook: Callable) -> Callable:
+        """The hook with its bias rounded after the row's largest entry is subtracted.
+
+        Weights do not depend on a constant that is subtracted from a row.
+        """
 
         def run(tokens):
             bias = hook(tokens)
             hidden = bias.masked_fill(~tokens.mask, -torch.inf)
-            return self._off(bias - hidden.detach().amax(-1, keepdim=True))
+            return self._rounded(bias - hidden.detach().amax(-1, keepdim=True))
 
         return run
 
-    def _given_weights(self, hook: Callable) -> Callable:
-        """The hook, given weights as attention keeps them."""
+    def _with_rounded_weights(self, hook: Callable) -> Callable:
+        """The hook, given attention weights that are rounded to the dtype."""
 
-        def run(weights, tokens, fed):
-            return hook(self._off(weights), tokens, fed)
+        def run(weights, tokens, mlp_output):
+            return hook(self._rounded(weights), tokens, mlp_output)
 
         return run
 
-    def _off(self, x: Any) -> Any:
+    def _rounded(self, x: Any) -> Any:
         is_number = isinstance(x, Tensor) and x.is_floating_point()
         return _Rounding.apply(x, self.dtype) if is_number else x
 
@@ -256,5 +264,5 @@ class Rounded(TorchFunctionMode):
         if self.depth or function not in (*_PRODUCTS, *_STEPS):
             return function(*args, **(kwargs or {}))
         if function in _PRODUCTS:
-            args = [self._off(x) for x in args]
-        return self._off(function(*args, **(kwargs or {})))
+            args = [self._rounded(x) for x in args]
+        return self._rounded(function(*args, **(kwargs or {})))

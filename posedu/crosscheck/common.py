@@ -1,4 +1,4 @@
-"""What both kinds of comparison use: the tally, devices, dtypes, differences."""
+"""Helpers of all comparisons: the tally, devices, dtypes, differences."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,24 +11,26 @@ import torch
 DTYPES = (torch.float64, torch.float32, torch.bfloat16)
 CPU = torch.device("cpu")
 Number = TypeVar("Number", float, np.ndarray)
-DIGITS = 40  # of the symbolic implementation's arithmetic
+DIGITS = 40
+"""Decimal digits of the symbolic implementation's arithmetic."""
 
 Devices = Sequence[torch.device]
 
-# The eighth-order central difference, and how it magnifies independent errors.
+# The eighth-order central difference, and the factor by which it magnifies independent
+# errors.
 STEP = 2.0**-5
 WEIGHTS = ((1, 4 / 5), (2, -1 / 5), (3, 4 / 105), (4, -1 / 280))
 MAGNIFIED = (2 * sum(weight**2 for _, weight in WEIGHTS)) ** 0.5 / STEP
 
-# What is trusted of a random error: at 16 samples Student's t exceeds it in one case of
-# two million.
+# A random error is taken to be at most 8 sample deviations: at 16 samples Student's t
+# exceeds 8 in one case of two million.
 SAMPLES = 16
 DEVIATIONS = 8
 
 
 @dataclass(frozen=True)
 class Row:
-    """One comparison: its largest error as a fraction of the bound at that entry."""
+    """One comparison: its largest error, and its largest used share of a bound."""
 
     implementations: str
     what: str
@@ -40,12 +42,12 @@ class Row:
 
     @property
     def ok(self) -> bool:
-        """Whether every entry stayed within its bound."""
+        """True if every entry stayed within its bound."""
         return self.used <= 1
 
 
 class Tally:
-    """The worst of every kind of comparison, and how many inputs were redrawn."""
+    """Largest errors of each kind of comparison, and the number of redrawn inputs."""
 
     def __init__(self):
         self.worst: dict[tuple[str, str, str, str], list[float]] = {}
@@ -54,7 +56,7 @@ class Tally:
     def add(
         self, implementations, what, device, dtype, tensor, left, right, bound
     ) -> None:
-        """Take one comparison in: the result, or the gradient to the named tensor."""
+        """Add one comparison: of the result, or of the gradient to the named tensor."""
         where = (str(device), str(dtype).removeprefix("torch."))
         worst = self.worst.setdefault((implementations, what, *where), [0, 0.0, 0.0])
         worst[0] += 1
@@ -66,23 +68,23 @@ class Tally:
         worst[2] = max(worst[2], float((error / bound).max()))
 
     def rows(self) -> tuple[Row, ...]:
-        """What was worst of every kind."""
+        """One row for each kind of comparison, with its largest errors."""
         return tuple(Row(*key, *values) for key, values in self.worst.items())
 
 
-def present() -> list[torch.device]:
-    """The CPU, and the GPU where there is one."""
+def available_devices() -> list[torch.device]:
+    """Return the CPU, and the GPU where there is one."""
     gpus = [torch.device("cuda")] if torch.cuda.is_available() else []
     return [CPU, *gpus]
 
 
 def trains_flex(device: torch.device) -> bool:
-    """Whether FlexAttention has gradients there."""
+    """Return whether FlexAttention has gradients on a device."""
     return device.type == "cuda"
 
 
 def compiled_dtypes(device: torch.device) -> tuple[torch.dtype, ...]:
-    """What is compiled there: a GPU that emulates bfloat16 has no compiler for it."""
+    """Dtypes to compile for; a GPU that emulates bfloat16 has no compiler for it."""
     emulates = device.type == "cuda" and not torch.cuda.is_bf16_supported(
         including_emulation=False
     )
@@ -90,33 +92,32 @@ def compiled_dtypes(device: torch.device) -> tuple[torch.dtype, ...]:
 
 
 def to_numpy(x: torch.Tensor) -> np.ndarray:
-    """Its values in float64."""
+    """Return the values of a tensor in float64."""
     return x.detach().cpu().double().numpy()
 
 
 def rounded(x: np.ndarray, dtype: torch.dtype) -> np.ndarray:
-    """``x`` as the dtype holds it, so that both implementations get the same numbers."""
+    """Round ``x`` to a dtype, so that both implementations get the same numbers."""
     return torch.tensor(x).to(dtype).double().numpy()
 
 
 def roundoff(dtype: torch.dtype) -> float:
-    """The unit roundoff u."""
+    """Return the unit roundoff u of a dtype."""
     return torch.finfo(dtype).eps / 2
 
 
 def parameters_of(module: torch.nn.Module) -> dict[str, torch.Tensor]:
-    """Its parameters and fixed numbers, under the names of the other implementations."""
+    """Parameters and buffers, by the names that the other implementations use."""
     named = [*module.named_parameters(), *module.named_buffers()]
     return {n.replace(".", "_"): p for n, p in named}
 
 
 def difference(product: Callable[[float], Number]) -> tuple[Number, Number]:
-    """The slope of a smooth function at 0, and what the difference may be off by.
+    """Estimate the slope of a smooth function at 0, and the error of the estimate.
 
-    Of a number, or of each entry of an array.
-
-    Doubling the step of an eighth-order difference multiplies its error by about 256;
-    a 64th of what that changes is allowed for the error itself.
+    The function may return a number or an array; an array has a slope for each entry.
+    Doubling the step of an eighth-order difference multiplies its error by about 256.
+    The error of the estimate is taken to be a 64th of the change that doubling makes.
     """
     steps = [n for n, _ in WEIGHTS]
     places = {sign * m * n for sign in (-1, 1) for m in (1, 2) for n in steps}
@@ -128,15 +129,18 @@ def difference(product: Callable[[float], Number]) -> tuple[Number, Number]:
     return slope(1), abs(slope(2) - slope(1)) / 64
 
 
-def exactly(value):
-    """A number as a rational, an array as nested tuples of them."""
+def as_rationals(value):
+    """Return a number as a rational, an array as nested tuples of rationals."""
     if isinstance(value, np.ndarray) and value.ndim:
-        return tuple(exactly(item) for item in value)
+        return tuple(as_rationals(item) for item in value)
     return sp.Rational(float(value))
 
 
-def spread(line: np.ndarray, axes: int | None) -> np.ndarray:
-    """Positions on a line, or points whose coordinates are that line, turned about."""
+def points_of(line: np.ndarray, axes: int | None) -> np.ndarray:
+    """Return positions on a line, or points with ``axes`` coordinates made of them.
+
+    The coordinates are the line, reversed, scaled and rolled, so that they differ.
+    """
     if axes is None:
         return line
     return np.stack([np.roll(line[::-1] * (1 - k), k) for k in range(axes)], -1)

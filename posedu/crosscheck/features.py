@@ -1,29 +1,32 @@
-"""The implementations of an encoding that changes features, token by token.
+"""Comparison of an encoding that changes features token by token.
 
 Inputs are random, adversarial (values of very different size, equal members of a
 pair, zeros) and edge cases (no token, one token, positions far from 0, negative,
-real, repeated), for d in 1 … 128 as far as d may be that. Trainable parameters are
-those that the PyTorch implementation draws. The symbolic implementation, evaluated to 40 digits, takes part
-for d ≤ 4 and blocks of at most 4 features.
+real, repeated), for d in 1 … 128 as far as the encoding allows. Trainable parameters
+are those that the PyTorch implementation draws. The symbolic implementation, evaluated
+to 40 digits, takes part for d ≤ 4 and blocks of at most 4 features.
 
-The bound at each entry is derived, not tuned. What the implementations do to a token is affine,
-so unit steps give the reference's matrix T and what is added. With u the unit roundoff
-and b the most features that a row of T mixes, the bound is
-``(|T| |x| + |added|) ((b + 2) u_table + 2 u_out) + turn · mixed``: the products with a
-table of its dtype, their sums and its own rounding are b + 2 roundings, the result's
-the last. ``mixed`` is the sum of ``|x|`` over the features of a row, and 1 more where
-something is added; ``turn`` the error of the float64 angle or exponential,
-``8 b u₆₄ (1 + reach)``: a few roundings for each feature of a block, each of which
-moves T as if position or parameters were off by u. ``reach`` is how fast that is: the
-largest change of an entry when the reference is run with every position off by a small
-part of it, up or down at random, and the same for parameters, which could cancel.
+The bound at each entry is derived, not tuned. The map of a token is affine, so unit
+steps give the reference's matrix T and its added vector. With u the unit roundoff and b
+the largest number of features that a row of T mixes, the bound is
+``(|T| |x| + |added|) ((b + 2) u_table + 2 u_out) + angle_error · mixed``. The products
+with a table of its dtype, their sums and the rounding of the table are b + 2 roundings,
+and the result is rounded last. ``mixed`` is the sum of ``|x|`` over the features of a
+row, and 1 more where something is added. ``angle_error`` is the error of the float64
+angle or exponential, ``8 b u₆₄ (1 + sensitivity)``: a few roundings for each feature of
+a block, each of which changes T as if position or parameters were off by u.
+``sensitivity`` is the rate of that change: the largest change of an entry when the
+reference is run with every position off by a small part of itself, up or down at
+random, relative to that part; and the same for parameters, whose change could cancel
+that of positions.
 
-Gradients with respect to parameters are slopes along the gradient to each of them and
-along a random direction of all, so scaled that for each unit step no entry of T or of
-what is added changes by more than 1, and shortened until doubling the step of the
-reference's difference, an eighth-order central one, changes the slope of no entry of
-the result by more than rounding does. What the difference is then off by is estimated
-by doubling the step, and 67 times the reference's own error is added.
+Gradients with respect to parameters are compared as slopes along the gradient to each
+of them and along a random direction of all. A direction is scaled so that for each unit
+step no entry of T or of the added vector changes by more than 1. It is shortened until
+doubling the step of the reference's difference, an eighth-order central one, changes
+the slope of no entry of the result by more than rounding does. The remaining error of
+the difference is estimated by doubling the step, and 67 times the reference's own error
+is added.
 """
 
 from collections.abc import Iterator
@@ -40,24 +43,26 @@ from posedu.crosscheck.common import (
     DTYPES,
     Devices,
     Tally,
+    as_rationals,
     compiled_dtypes,
     difference,
-    exactly,
     parameters_of,
+    points_of,
     rounded,
     roundoff,
-    spread,
     to_numpy,
 )
 from posedu.torch import grid
 
-SIZES = (1, 2, 64, 128)  # head dimensions to try, each rounded up to what d may be
-HEADS = 2  # of an encoding with parameters of each
-LARGEST_EXACT = 4  # exact values up to this d, or the smallest that there is
+SIZES = (1, 2, 64, 128)  # head dimensions, each rounded up to one that is allowed
+HEADS = 2  # for encodings with parameters for each head
+LARGEST_EXACT = (
+    4  # largest d of the symbolic implementation, unless the least is larger
+)
 COMPILED_SIZE = 64
 
-_OFF = 2.0**-32  # by what positions and parameters are off to see how T moves
-_SHORTENED = 10  # how often a line may be shortened that bends
+_PERTURBATION = 2.0**-32  # relative, of positions and parameters
+_MOST_SHORTENINGS = 10  # of a line that bends
 _TRIES = 4
 
 
@@ -72,7 +77,7 @@ def compare(
     for d in _sizes(encoding, variant):
         pair = Pair(encoding, variant, d, seed)
         for case in _cases(pair, seed):
-            at = At(pair, case[1])
+            at = ReferenceAt(pair, case[1])
             if pair.has_exact and CPU in devices:
                 _compare_exact(tally, at, case)
             _compare(tally, at, case, devices)
@@ -86,25 +91,25 @@ def compare_compiled(
     seed: int,
 ) -> None:
     """Compare the compiled module, for d = 64 (rounded up) and five tokens."""
-    torch.compiler.reset()  # or its limit of recompilations is soon reached
+    torch.compiler.reset()  # Otherwise the limit of recompilations is soon reached.
     unit = encoding.divisor(variant)
     pair = Pair(encoding, variant, -(-COMPILED_SIZE // unit) * unit, seed)
     case = next(_cases(pair, seed))
-    _compare(tally, At(pair, case[1]), case, devices, compiled=True)
+    _compare(tally, ReferenceAt(pair, case[1]), case, devices, compiled=True)
 
 
 def ordinary_error(
     encoding: EncodingRecord, *, d: int = 48, heads: int = 2, seed: int = 0
 ) -> float:
-    """How far the fast implementation is from the reference at most, where nothing is hard.
+    """Return the largest difference of PyTorch from the reference on ordinary inputs.
 
-    Standard normal features in float64, at positions 0 … 14 or the cells of a 5 × 3
-    grid between 0 and 1, of every variant.
+    Inputs are standard normal features in float64, at positions 0 … 14 or at the cells
+    of a 5 × 3 grid between 0 and 1, for every variant.
 
     Raises
     ------
     ValueError
-        An encoding that acts inside attention.
+        The encoding acts inside attention.
     """
     if encoding.kind != "features":
         raise ValueError(f"{encoding.title} does not change features token by token")
@@ -147,18 +152,18 @@ class Pair:
         self.shared_ndim = {n: p.ndim for n, p in parameters_of(shared).items()}
         self.options = encoding.keywords(variant, d=d, heads=self.heads or 1)
         exact_up_to = max(LARGEST_EXACT, encoding.divisor(variant))
-        self.has_exact = variant.exact and d <= exact_up_to
-        self.has_rows = "tokens" in encoding.sizes  # of a table, by position
+        self.has_exact = variant.has_symbolic and d <= exact_up_to
+        self.has_rows = "tokens" in encoding.sizes  # A table has a row by position.
         self.rows = encoding.rows(variant)
         self.exact_maps: dict = {}
 
     def forward(self, x, positions, parameters=None):
-        """The reference."""
+        """Run the reference."""
         parameters = self.parameters if parameters is None else parameters
         return self.implementation(x, positions, **self.options, **parameters)
 
     def affine(self, positions, parameters=None):
-        """T of every token and what is added: exact, by unit steps."""
+        """Return T of every token and the added vector, both exact, by unit steps."""
         own = () if self.heads is None else (self.heads,)
         shape = (*own, len(positions), self.d)
         steps = np.eye(self.d + 1, self.d).reshape(-1, *[1] * (len(shape) - 1), self.d)
@@ -167,25 +172,29 @@ class Pair:
         return np.stack(columns, -1) - added[..., None], added
 
     def exact(self, x, positions, gradient):
-        """Result and gradient of the symbolic implementation, evaluated token by token."""
+        """Return the symbolic implementation's result and gradient, token by token."""
         forward, backward = np.empty(x.shape), np.empty(x.shape)
         for place in np.ndindex(x.shape[:-1]):
             head = None if self.heads is None else place[0]
-            jacobian, at_zero = self._exact_map(exactly(positions[place[-1]]), head)
-            token, slope = (sp.Matrix(exactly(t[place])) for t in (x, gradient))
+            position = as_rationals(positions[place[-1]])
+            jacobian, at_zero = self._exact_map(position, head)
+            token, slope = (sp.Matrix(as_rationals(t[place])) for t in (x, gradient))
             forward[place] = [float(e) for e in jacobian * token + at_zero]
             backward[place] = [float(e) for e in jacobian.T * slope]
         return forward, backward
 
     def _exact_map(self, position, head):
-        """The symbolic implementation at a position, as a matrix and what is added to it."""
+        """The symbolic implementation at a position, as matrix and added vector."""
         if (position, head) not in self.exact_maps:
-            parameters = {n: exactly(self._of_head(n, head)) for n in self.parameters}
+            parameters = {
+                name: as_rationals(self._of_head(name, head))
+                for name in self.parameters
+            }
             column = sp.Matrix(sp.symbols(f"x:{self.d}", real=True))
-            turned = self.encoding.implementation("sympy")(
+            result = self.encoding.implementation("sympy")(
                 column, position, **self.options, **parameters
             )
-            jacobian, minus = sp.linear_eq_to_matrix(list(turned), list(column))
+            jacobian, minus = sp.linear_eq_to_matrix(list(result), list(column))
             exact = jacobian.evalf(DIGITS), -minus.evalf(DIGITS)
             self.exact_maps[position, head] = exact
         return self.exact_maps[position, head]
@@ -195,48 +204,50 @@ class Pair:
         return value[head] if value.ndim > self.shared_ndim[name] else value
 
 
-class At:
-    """The reference at some positions: what it does to tokens, and its errors."""
+class ReferenceAt:
+    """The reference at some positions: its affine map of each token, and its errors."""
 
     def __init__(self, pair: Pair, positions: np.ndarray):
         self.pair, self.positions = pair, positions
         self.t, self.added = pair.affine(positions)
-        both = self._moves("positions"), self._moves("parameters")
-        moved = np.any([m[0] != 0 for moves in both for m in moves], axis=0)
-        self.is_mixed = (self.t != 0) | moved
+        both = self._changes("positions"), self._changes("parameters")
+        changed = np.any([m[0] != 0 for changes in both for m in changes], axis=0)
+        self.is_mixed = (self.t != 0) | changed
         self.mixing = int(self.is_mixed.sum(-1).max(initial=1))
-        reach = sum(np.max([_most(*m) for m in moves], axis=0) for moves in both)
-        turn = 8 * self.mixing * roundoff(torch.float64) * (1 + reach / _OFF)
-        self.turn = turn[..., None]
+        largest = sum(
+            np.max([_largest_entry(*m) for m in changes], axis=0) for changes in both
+        )
+        sensitivity = largest / _PERTURBATION
+        angle_error = 8 * self.mixing * roundoff(torch.float64) * (1 + sensitivity)
+        self.angle_error = angle_error[..., None]
 
-    def _moves(self, what: str):
-        """What a small random part of all positions, or of all parameters, changes."""
+    def _changes(self, what: str):
+        """Changes of T and of the added vector by errors of positions or parameters."""
         parameters, positions = self.pair.parameters, self.positions
         if what == "parameters" and not parameters:
             return [(np.zeros_like(self.t), np.zeros_like(self.added))]
 
-        def off(value):
-            return value * (
-                1 + _OFF * self.pair.rng.choice((-1.0, 1.0), np.shape(value))
-            )
+        def perturbed(value):
+            signs = self.pair.rng.choice((-1.0, 1.0), np.shape(value))
+            return value * (1 + _PERTURBATION * signs)
 
-        moves = []
+        changes = []
         for _ in range(_TRIES):
             if what == "parameters":
-                parameters = {n: off(p) for n, p in self.pair.parameters.items()}
+                parameters = {n: perturbed(p) for n, p in self.pair.parameters.items()}
             elif not self.pair.has_rows:
-                positions = off(self.positions)
+                positions = perturbed(self.positions)
             t, added = self.pair.affine(positions, parameters)
-            moves.append((t - self.t, added - self.added))
-        return moves
+            changes.append((t - self.t, added - self.added))
+        return changes
 
     def forward(self, x):
-        """The reference's result, and the size of what it adds up."""
+        """Return the reference's result, and the sizes of the terms that it sums."""
         out = np.einsum("...ij,...j->...i", self.t, x) + self.added
         return out, self._sizes(x, self.t, self.is_mixed, self.added)
 
     def backward(self, gradient):
-        """Its gradient to x, likewise."""
+        """Return the reference's gradient to x, and the sizes of the summed terms."""
         t, is_mixed = self.t.swapaxes(-1, -2), self.is_mixed.swapaxes(-1, -2)
         out = np.einsum("...ij,...j->...i", t, gradient)
         return out, self._sizes(gradient, t, is_mixed, np.zeros_like(out))
@@ -244,24 +255,27 @@ class At:
     @staticmethod
     def _sizes(x, t, is_mixed, added):
         products = np.einsum("...ij,...j->...i", np.abs(t), np.abs(x)) + np.abs(added)
-        turned = np.einsum("...ij,...j->...i", is_mixed, np.abs(x)) + (added != 0)
-        return products, turned
+        mixed = np.einsum("...ij,...j->...i", is_mixed, np.abs(x)) + (added != 0)
+        return products, mixed
 
     def bound(self, sizes, dtype, angles=torch.float64, tables=None):
-        """What an implementation may be off by whose angles, and tables, are of these dtypes."""
-        products, turned = sizes
+        """Return the error that an implementation may have.
+
+        ``angles`` and ``tables`` are the dtypes of its angles and tables.
+        """
+        products, mixed = sizes
         u_table = roundoff(tables or torch.promote_types(dtype, torch.float32))
         roundings = (self.mixing + 2) * u_table + 2 * roundoff(dtype)
-        turn = self.turn * (roundoff(angles) / roundoff(torch.float64))
-        return products * roundings + turned * turn + torch.finfo(dtype).tiny
+        angle_error = self.angle_error * (roundoff(angles) / roundoff(torch.float64))
+        return products * roundings + mixed * angle_error + torch.finfo(dtype).tiny
 
 
-def _most(t: np.ndarray, added: np.ndarray) -> np.ndarray:
-    """The largest entry of each token."""
+def _largest_entry(t: np.ndarray, added: np.ndarray) -> np.ndarray:
+    """The largest entry of T and of the added vector, for each token."""
     return np.maximum(np.abs(t).max((-2, -1)), np.abs(added).max(-1))
 
 
-def _compare_exact(tally: Tally, at: At, case) -> None:
+def _compare_exact(tally: Tally, at: ReferenceAt, case) -> None:
     x, positions, gradient = case
     exact, exact_back = at.pair.exact(x, positions, gradient)
     where = ("cpu", torch.float64)
@@ -273,7 +287,7 @@ def _compare_exact(tally: Tally, at: At, case) -> None:
 
 
 def _compare(
-    tally: Tally, at: At, case, devices: Devices, *, compiled: bool = False
+    tally: Tally, at: ReferenceAt, case, devices: Devices, *, compiled: bool = False
 ) -> None:
     x, _, gradient = case
     implementations = "numpy–torch.compile" if compiled else "numpy–torch"
@@ -282,14 +296,14 @@ def _compare(
     for device in devices:
         for dtype in compiled_dtypes(device) if compiled else DTYPES:
             where = (implementations, device, dtype)
-            slopes = _compare_fast(tally, at, given[dtype], where, compiled)
+            slopes = _compare_torch(tally, at, given[dtype], where, compiled)
             if slopes and x.size:
                 lines = lines or _lines(at, slopes, given)
                 _compare_slopes(tally, at, lines, slopes, given[dtype], where)
 
 
-def _compare_fast(tally, at, given, where, compiled) -> dict[str, np.ndarray]:
-    """Compare result and gradient to x; return those to the parameters."""
+def _compare_torch(tally, at, given, where, compiled) -> dict[str, np.ndarray]:
+    """Compare result and gradient to x; return the gradients to the parameters."""
     pair, (implementations, device, dtype), (x, gradient) = at.pair, where, given
     wide = torch.promote_types(dtype, torch.float32)
     module = pair.module.to(device=device, dtype=wide)
@@ -313,14 +327,14 @@ def _compare_fast(tally, at, given, where, compiled) -> dict[str, np.ndarray]:
 class _Line:
     """A direction of the parameters, and the reference's slope along it.
 
-    For the inputs of each dtype, with what the slope may be off by.
+    ``slopes`` holds the slope and its error for the inputs of each dtype.
     """
 
     direction: dict[str, np.ndarray]
     slopes: dict[torch.dtype, tuple[float, float]]
 
 
-def _lines(at: At, gradients, given) -> dict[str, _Line]:
+def _lines(at: ReferenceAt, gradients, given) -> dict[str, _Line]:
     """Directions of the parameters along which T changes by 1 at most."""
     pair = at.pair
     everywhere = {n: pair.rng.normal(size=g.shape) for n, g in gradients.items()}
@@ -330,85 +344,90 @@ def _lines(at: At, gradients, given) -> dict[str, _Line]:
     return {n: _Line(line, _slopes(at, line, given)) for n, line in scaled.items()}
 
 
-def _slopes(at: At, line, given) -> dict[torch.dtype, tuple[float, float]]:
-    """Of the inputs of all dtypes at once: what costs is the table, not the product."""
+def _slopes(at: ReferenceAt, line, given) -> dict[torch.dtype, tuple[float, float]]:
+    """Slopes for the inputs of each dtype, and their errors.
+
+    All dtypes are computed at once, since the cost is in the table, not the product.
+    """
     pair = at.pair
     x, gradient = (np.stack(each) for each in zip(*given.values(), strict=True))
 
     def products(t):
-        moved = {n: pair.parameters[n] + t * v for n, v in line.items()}
-        out = pair.forward(x, at.positions, pair.parameters | moved)
+        shifted = {n: pair.parameters[n] + t * v for n, v in line.items()}
+        out = pair.forward(x, at.positions, pair.parameters | shifted)
         return (out * gradient).reshape(len(x), -1).sum(-1)
 
     slopes, errors = difference(products)
     return dict(zip(given, zip(slopes, errors, strict=True), strict=True))
 
 
-def _scaled(at: At, x: np.ndarray, line):
-    """No two tensors' effects cancel in the speed: together they may be quadratic.
+def _scaled(at: ReferenceAt, x: np.ndarray, line):
+    """The line, scaled to speed 1 and shortened until it is nearly straight.
 
-    Where it is slow for a moment, as a wave at its top, a line may turn fast nearby;
-    and an entry may turn faster than those that change most. So the line is shortened
-    until no entry's difference shows that it bends.
+    The speeds of tensors are added, so that no two cancel: together their effects may
+    be quadratic. Where the speed is small at one point, as at the top of a wave, the
+    line may bend nearby; and an entry may bend more than those that change most. So the
+    line is shortened until no entry's difference shows that it bends.
     """
     speed = max(sum(_speed(at, name, v) for name, v in line.items()), 1e-300)
     scaled = {name: v / speed for name, v in line.items()}
-    for _ in range(_SHORTENED):
+    for _ in range(_MOST_SHORTENINGS):
         bend = _bend(at, x, scaled)
         if bend <= 1:
             break
-        by = min(0.5, bend ** (-1 / 9))  # the difference of a slope has h⁸ in it
+        by = min(0.5, bend ** (-1 / 9))  # The error of the difference grows with h⁸.
         scaled = {name: by * v for name, v in scaled.items()}
     return scaled
 
 
-def _bend(at: At, x: np.ndarray, line: dict[str, np.ndarray]) -> float:
-    """How much doubling the step changes a slope, over the roundings of all its ends.
+def _bend(at: ReferenceAt, x: np.ndarray, line: dict[str, np.ndarray]) -> float:
+    """Change of a slope by doubling the step, relative to the roundings of its ends.
 
-    The most for any entry of the result. Where this is at most 1, the slope is off by
-    less than these roundings, unless both steps are wrong by the same.
+    It is the largest for any entry of the result. If it is at most 1, the slope is off
+    by less than these roundings, unless both steps are wrong by the same amount.
     """
     pair = at.pair
 
     def result(t):
-        moved = {n: pair.parameters[n] + t * v for n, v in line.items()}
-        return pair.forward(x, at.positions, pair.parameters | moved)
+        shifted = {n: pair.parameters[n] + t * v for n, v in line.items()}
+        return pair.forward(x, at.positions, pair.parameters | shifted)
 
     change = 64 * difference(result)[1]
-    products, turned = at.forward(x)[1]
-    roundings = products * (at.mixing + 4) * roundoff(torch.float64) + turned * at.turn
+    products, mixed = at.forward(x)[1]
+    roundings = products * (at.mixing + 4) * roundoff(torch.float64)
+    roundings = roundings + mixed * at.angle_error
     allowed = 2 * 67 * roundings + torch.finfo(torch.float64).tiny
     return float((change / allowed).max())
 
 
-def _speed(at: At, name: str, direction: np.ndarray) -> float:
-    """The fastest change of an entry of T, or of what is added, by one parameter."""
+def _speed(at: ReferenceAt, name: str, direction: np.ndarray) -> float:
+    """The fastest change of an entry of T, or of the added vector, by one parameter."""
     size = np.abs(direction).max()
-    moved = {name: at.pair.parameters[name] + _OFF * direction / size}
-    t, added = at.pair.affine(at.positions, at.pair.parameters | moved)
-    most = max(np.abs(t - at.t).max(), np.abs(added - at.added).max())
-    return float(most) * size / _OFF
+    shifted = {name: at.pair.parameters[name] + _PERTURBATION * direction / size}
+    t, added = at.pair.affine(at.positions, at.pair.parameters | shifted)
+    largest = max(np.abs(t - at.t).max(), np.abs(added - at.added).max())
+    return float(largest) * size / _PERTURBATION
 
 
 def _compare_slopes(tally, at, lines, slopes, given, where) -> None:
-    """The slope along each direction, twice."""
+    """Compare PyTorch's slope along each direction with the reference's."""
     (implementations, device, dtype), (x, gradient) = where, given
-    products, turned = at.forward(x)[1]
-    size = (np.abs(gradient) * (products + turned)).sum()
-    turn, u_64 = float(at.turn.max()), roundoff(torch.float64)
+    products, mixed = at.forward(x)[1]
+    size = (np.abs(gradient) * (products + mixed)).sum()
+    angle_error, u_64 = float(at.angle_error.max()), roundoff(torch.float64)
     u = roundoff(torch.promote_types(dtype, torch.float32))
-    fast = turn + (at.mixing + 4 + x.size) * u
-    reference = 67 * (turn + (at.mixing + 4) * u_64)
+    of_torch = angle_error + (at.mixing + 4 + x.size) * u
+    of_reference = 67 * (angle_error + (at.mixing + 4) * u_64)
     for tensor, line in lines.items():
         expected, error = line.slopes[dtype]
-        bound = size * (fast + reference) + error + torch.finfo(dtype).tiny
+        bound = size * (of_torch + of_reference) + error + torch.finfo(dtype).tiny
         given_slope = sum((slopes[n] * v).sum() for n, v in line.direction.items())
         key = (implementations, "parameters", device, dtype, tensor)
         tally.add(*key, given_slope, expected, bound)
 
 
 def _sizes(encoding: EncodingRecord, variant: Variant) -> list[int]:
-    """The head dimensions of ``SIZES``, each rounded up to a multiple of the unit."""
+    """Head dimensions of ``SIZES``, each rounded up to a multiple of the unit."""
     unit = encoding.divisor(variant)
     return sorted({-(-size // unit) * unit for size in SIZES} | {2 * unit})
 
@@ -426,11 +445,11 @@ def _cases(pair: Pair, seed: int) -> Iterator[tuple[np.ndarray, ...]]:
         np.array([0.5, -2.25, 1e3 + 1 / 3]),
     )
     for line in lines:
-        positions = spread(line, pair.encoding.axes)
+        positions = points_of(line, pair.encoding.axes)
         positions = positions if pair.rows is None else positions % pair.rows
         shape = (*own, len(line), pair.d)
         yield rng.normal(size=shape), positions, rng.normal(size=shape)
-    positions = spread(lines[0], pair.encoding.axes)
+    positions = points_of(lines[0], pair.encoding.axes)
     shape = (*own, len(lines[0]), pair.d)
     for x in (
         np.zeros(shape),

@@ -1,7 +1,7 @@
-"""Where a cumulative sum of log gates loses its digits, as weights of a softmax show.
+"""Error of FoX's softmax weights from rounding the cumulative sum of log gates.
 
-FoX adds c_i − c_j to the logits. The sum c grows like the length and its rounding with
-it, while what matters are differences between neighbors.
+FoX adds c_i − c_j to the logits. The sum c grows like the length, and its rounding
+error grows with it, while the weights depend on differences between neighbors.
 """
 
 import math
@@ -16,25 +16,31 @@ from torch.nn import functional
 from posedu._arguments import require_dimension
 from posedu.crosscheck.common import roundoff
 
-Ways = Callable[
+BiasMethods = Callable[
     [Float[Tensor, "tokens"], int], Mapping[str, Float[Tensor, "rows tokens"]]
 ]
+"""A function from the log gates and a number of rows to the bias of the last rows,
+computed by several methods, by name."""
 
 
 @dataclass(frozen=True)
 class WeightErrors:
-    """Largest error of a weight by way and length, and how far c has fallen there."""
+    """Largest error of a weight, by method and length.
+
+    ``sizes`` holds −c of the last token at each length.
+    """
 
     lengths: tuple[int, ...]
     sizes: tuple[float, ...]
     errors: Mapping[str, tuple[float, ...]]
 
     def bounds(self) -> tuple[float, ...]:
-        """What a way may be off that rounds to float32 alone, at each length.
+        """Error bound of a method whose only roundings are to float32, by length.
 
-        Each of L additions rounds c by u times its size at most, and a bias is a
-        difference of two of them, rounded itself; 10 u are for logits, of which 5 is a
-        large one. An error δ of every logit changes a weight by at most e^2δ − 1.
+        Each of L additions rounds c by at most u times its size, and a bias is a
+        rounded difference of two such sums. 10 u are allowed for the logits, of which
+        5 is a large one. An error δ of every logit changes a weight by at most
+        e^2δ − 1.
         """
         u = roundoff(torch.float32)
         return tuple(
@@ -44,33 +50,34 @@ class WeightErrors:
 
 
 def weight_errors(
-    ways: Ways, lengths: Sequence[int], *, gate_bias: float, rows: int = 64
+    methods: BiasMethods, lengths: Sequence[int], *, gate_bias: float, rows: int = 64
 ) -> WeightErrors:
-    """Errors of the last ``rows`` of FoX's weights, beside c and softmax in float64.
+    """Measure the errors of the last ``rows`` of FoX's weights.
 
-    Gates are sigmoids of ``gate_bias`` and a standard normal number, their logarithms
-    float32; the logits are standard normal, of a seed that is the length.
+    The weights are compared with c and softmax in float64. Gates are sigmoids of
+    ``gate_bias`` plus a standard normal number, and their logarithms are float32. The
+    logits are standard normal. The seed is the length.
 
     Parameters
     ----------
-    ways
-        Given the log gates and ``rows``, the bias of the last rows, computed in several
-        ways.
+    methods
+        Function of the log gates and ``rows`` that returns the bias of the last rows,
+        computed by several methods, by name.
     lengths
         Numbers of tokens, each at least ``rows``.
     gate_bias
-        At which σ(gate_bias) the gates start: 0 in the paper, 5 elsewhere.
+        The gates start at σ(gate_bias): 0 in the paper, 5 elsewhere.
     rows
-        How many queries are looked at.
+        Number of queries to measure.
 
     Raises
     ------
     ValueError
-        A length that is shorter than ``rows``.
+        A length is shorter than ``rows``.
     """
     require_dimension("rows", rows, 1)
     if min(lengths) < rows:
-        raise ValueError(f"lengths must be at least {rows} rows, got {[*lengths]}")
+        raise ValueError(f"`lengths` must be at least {rows} rows, got {[*lengths]}")
     sizes = []
     errors: dict[str, list[float]] = {}
     for length in lengths:
@@ -80,14 +87,14 @@ def weight_errors(
         logits = torch.randn(rows, length, generator=generator)
         c = log_gates.double().cumsum(0)
         true = _weights(logits.double(), c[-rows:, None] - c)
-        for way, bias in ways(log_gates, rows).items():
+        for method, bias in methods(log_gates, rows).items():
             error = (_weights(logits, bias) - true).abs().max().item()
-            errors.setdefault(way, []).append(error)
+            errors.setdefault(method, []).append(error)
         sizes.append(-c[-1].item())
     return WeightErrors(
         tuple(lengths),
         tuple(sizes),
-        {way: tuple(values) for way, values in errors.items()},
+        {method: tuple(values) for method, values in errors.items()},
     )
 
 

@@ -1,28 +1,29 @@
-"""Positions that move from layer to layer, followed in any of the three implementations."""
+"""Layers whose positions change from one to the next, in any implementation."""
 
 from collections.abc import Callable
 from typing import Any
 
 
-def follow(
+def run_layers(
     steps: Callable[..., Any],
     hooks: Any,
     q: Any,
     k: Any,
     v: Any,
-    fed: Any,
+    mlp_output: Any,
     positions: Any,
     *,
     layers: int = 2,
     **options: Any,
 ) -> Any:
-    """What the last of some layers gathers.
+    """Return the attention output of the last of some layers.
 
-    ``steps`` is that of an implementation and ``hooks`` what it is given there. All layers have
-    the same queries, keys, values, and the same to say: positions alone go on.
+    ``steps`` is the attention of one implementation, and ``hooks`` is the encoding in
+    that implementation. All layers have the same queries, keys, values and MLP output,
+    so that a layer differs from the one before by its positions alone.
     """
-    positions = hooks.locate(positions, fed)
+    positions = hooks.locate(positions, mlp_output)
     for _ in range(layers - 1):
-        taken = steps(q, k, v, hooks, positions=positions, **options)
-        positions = hooks.update(taken.weights, taken.tokens, fed)
+        result = steps(q, k, v, hooks, positions=positions, **options)
+        positions = hooks.update(result.weights, result.tokens, mlp_output)
     return steps(q, k, v, hooks, positions=positions, **options).out

@@ -1,4 +1,4 @@
-"""Where precision goes: errors of tables of cosines and sines, by position."""
+"""Errors of tables of cosines and sines, by position."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -13,36 +13,38 @@ Array = np.ndarray
 
 
 def error_by_position(
-    ways: Mapping[str, Callable[[Int[torch.Tensor, "at"]], torch.Tensor]],
+    tables: Mapping[str, Callable[[Int[torch.Tensor, "at"]], torch.Tensor]],
     exact: Callable[[Int[Array, "at"]], Float[Array, "at features"]],
     limits: Sequence[int] | Int[Array, "limits"],
     *,
     window: int = 512,
 ) -> dict[str, Float[Array, "limits"]]:
-    """The largest error of each way over the ``window`` positions before each limit.
+    """Return each table's largest error in a window of positions before each limit.
 
     Parameters
     ----------
-    ways
-        By name, what makes a table ``[positions, features]`` of integer positions.
+    tables
+        Functions by name, each from integer positions to a table
+        ``[positions, features]``.
     exact
-        The same table in float64, from NumPy's positions.
+        Function from NumPy positions to the same table in float64.
     limits
-        Where to look: positions from ``limit - window`` (at least 0) to ``limit - 1``.
+        A window holds the positions from ``limit - window`` (at least 0) to
+        ``limit - 1``.
     window
-        Positions at each place.
+        Number of positions in a window.
 
     Raises
     ------
     TypeError, ValueError
-        Limits or a window that are not positive integers.
+        A limit or the window is not a positive integer.
     """
     require_dimension("window", window, 1)
-    errors: dict[str, list[float]] = {name: [] for name in ways}
+    errors: dict[str, list[float]] = {name: [] for name in tables}
     for limit in limits:
         end = require_dimension("limit", limit, 1)
         at = torch.arange(max(0, end - window), end)
         truth = exact(at.numpy())
-        for name, way in ways.items():
-            errors[name].append(np.abs(to_numpy(way(at)) - truth).max())
-    return {name: np.array(found) for name, found in errors.items()}
+        for name, table in tables.items():
+            errors[name].append(np.abs(to_numpy(table(at)) - truth).max())
+    return {name: np.array(by_limit) for name, by_limit in errors.items()}

@@ -1,30 +1,27 @@
-"""Rounding at random: how much a result and its gradient move with the last digits.
+"""Random rounding: the error that roundings cause in a result and its gradient.
 
-The reference implementation runs unmodified, on arrays of :class:`Rounded` numbers. Every
-operation on them is followed by a rounding, a random relative error; the spread of the
-results over several runs is the error that such roundings cause, whatever the formula.
-What follows from exact numbers alone is exact, and rounded as it is added to others.
-A gradient's is found in the same way: with the errors of a run held fixed, the result
-is a smooth function, whose slope has each factor of the chain rule off by a rounding.
+The reference implementation runs unmodified, on arrays of :class:`Rounded` numbers.
+Every operation on them is followed by a rounding, a random relative error. The spread
+of the results over several runs is the error that such roundings cause, whatever the
+formula. Results of exact numbers alone are exact, and are rounded when they are added
+to others. The error of a gradient is found in the same way: with the errors of a run
+held fixed, the result is a smooth function, and its slope has each factor of the chain
+rule off by a rounding.
 
-An array also remembers what it decided where a function has a kink: which whole numbers
-lie below and above, which of two is the lesser. A run that decides otherwise than the
-exact one is on the other side of a kink.
+An array also records its decisions where a function has a kink: which whole numbers lie
+below and above, which of two numbers is the lesser. A run whose decisions differ from
+those of the exact run is on the other side of a kink.
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 
-from posedu.numpy import _arrays
 from posedu.numpy.attention import Hooks
 
-STORED_DOORS = ("rotate", "values", "bias", "logits", "weigh", "mix", "output")
+STORED_HOOKS = ("rotate", "values", "bias", "logits", "weigh", "mix", "output")
 
 _DECIDING = {np.floor, np.ceil, np.rint, np.sign, np.isfinite} | {
     *(np.less, np.less_equal, np.greater, np.greater_equal, np.equal, np.not_equal)
@@ -32,18 +29,20 @@ _DECIDING = {np.floor, np.ceil, np.rint, np.sign, np.isfinite} | {
 _CHOOSING = {np.minimum, np.maximum}
 _SUMMING = {np.einsum, np.cumsum, np.sum}
 _MOVING = {np.where, np.concatenate, np.moveaxis, np.take_along_axis, np.tril} | {
-    *(np.broadcast_to, np.repeat, np.swapaxes, np.reshape, np.stack, np.max)
+    *(np.broadcast_to, np.repeat, np.swapaxes, np.reshape, np.stack, np.max),
+    np.asarray,
 }
 _EXACT = {np.negative, np.absolute, np.conjugate} | _DECIDING | _CHOOSING
 
 
 class Arithmetic:
-    """How large the errors of roundings are, and which they were.
+    """The sizes of rounding errors, the random errors, and the decisions at kinks.
 
-    ``stored`` is that of what passes a hook and of matrix products, which an implementation may
-    keep in the dtype of the activations (its weights, the bias of the route "sdpa"),
-    ``summed`` that of partial sums, relative to the sum of absolute values, and
-    ``inner`` that of all other operations. ``decisions`` are those at kinks.
+    ``stored`` is the relative error of results of hooks and of matrix products, which
+    an implementation may keep in the dtype of the activations (its weights, the bias of
+    the route "sdpa"). ``summed`` is the error of partial sums, relative to the sum of
+    absolute values. ``inner`` is the relative error of all other operations.
+    ``decisions`` are the decisions at kinks, in order.
     """
 
     def __init__(
@@ -60,28 +59,28 @@ class Arithmetic:
 
     @property
     def key(self) -> tuple[float, float, float, int]:
-        """What its errors are drawn from."""
+        """The sizes and the seed, from which all errors follow."""
         return self.stored, self.inner, self.summed, self.seed
 
     @property
     def exact(self) -> "Arithmetic":
-        """Without errors; what is decided there counts as decided here."""
+        """Arithmetic without errors, which records its decisions in this one."""
         exact = Arithmetic()
         exact.decisions = self.decisions
         return exact
 
     def again(self) -> "Arithmetic":
-        """The same errors once more, from the first on."""
+        """Return arithmetic that makes the same errors again, from the first on."""
         return Arithmetic(*self.key)
 
     def wrap(self, x: np.ndarray | np.generic) -> "Rounded":
-        """The same numbers, on which operations round from now on."""
+        """Return the same numbers as an array whose operations round."""
         wrapped = np.asarray(x).view(Rounded)
         wrapped.arithmetic = self
         return wrapped
 
     def errors(self, size: np.ndarray, amount: float) -> np.ndarray | float:
-        """An error of each number of this size."""
+        """Draw an error for each number of these sizes."""
         if amount == 0:
             return 0.0
         drawn = self._rng.uniform(-amount, amount, np.shape(size))
@@ -90,9 +89,11 @@ class Arithmetic:
     def errors_of_sums(
         self, function: Callable, given: Any, options: dict[str, Any]
     ) -> np.ndarray | float:
-        """Those of n terms: n − 1 partial sums, none above the sum of absolute values.
+        """Draw the errors of sums.
 
-        Each rounds for itself, and their errors add in squares, whatever the order.
+        A sum of n terms has n − 1 partial sums, none of which exceeds the sum of
+        absolute values. Each rounds independently, and their errors add in squares,
+        whatever the order.
         """
         if self.summed == 0:
             return 0.0
@@ -101,7 +102,10 @@ class Arithmetic:
         return self.errors(size * np.sqrt(np.maximum(terms - 1, 0)), self.summed)
 
     def errors_of_known(self, x: "Rounded") -> np.ndarray | float:
-        """A rounding of what is exact here, for an implementation has to compute it, too."""
+        """Draw a rounding of numbers that are exact in this model.
+
+        An implementation has to compute these numbers, too, and rounds them.
+        """
         if self.inner == 0 or x.arithmetic.key == self.key or not _is_inexact(x):
             return 0.0
         size = np.abs(x.view(np.ndarray))
@@ -109,24 +113,30 @@ class Arithmetic:
         return np.where(np.isfinite(size), size, 0.0) * drawn
 
     def store(self, x: Any) -> Any:
-        """Round what passes a hook; a pair of arrays, each."""
+        """Round the result of a hook; of a pair of arrays, each of the two."""
         if isinstance(x, tuple):
             return tuple(map(self.store, x))
         x = np.asarray(x)
         return self.wrap(x + self.errors(x, self.stored))
 
     def hooks(self, hooks: Hooks) -> Hooks:
-        """The same hooks, and what passes them is stored."""
+        """Return the same hooks with their results rounded by :meth:`store`."""
 
         def storing(hook: Callable) -> Callable:
             return lambda *arguments: self.store(hook(*arguments))
 
-        opened = {name: getattr(hooks, name) for name in STORED_DOORS}
-        return replace(hooks, **{n: storing(d) for n, d in opened.items() if d})
+        stored = {name: getattr(hooks, name) for name in STORED_HOOKS}
+        return replace(
+            hooks, **{n: storing(hook) for n, hook in stored.items() if hook}
+        )
 
 
 class Rounded(np.ndarray):
-    """Numbers on which every operation rounds as their ``arithmetic`` says."""
+    """An array whose operations round as its ``arithmetic`` says.
+
+    It passes through the reference's checks of arguments, which call
+    ``np.asarray(x, like=x)``.
+    """
 
     arithmetic: Arithmetic
 
@@ -188,7 +198,7 @@ def _leaves(tree: Any) -> Iterator[Any]:
 
 
 def _arithmetic(leaves) -> Arithmetic:
-    """That of the operands; of what is exact and what is not, the latter's."""
+    """The arithmetic of the operands; of exact and inexact ones, the inexact one's."""
     first, *others = [x.arithmetic for x in leaves if isinstance(x, Rounded)]
     if all(other is first for other in others):
         return first
@@ -214,14 +224,3 @@ def _wrapped(arithmetic: Arithmetic, result: Any) -> Any:
 
 def _is_inexact(result: Any) -> bool:
     return isinstance(result, np.ndarray | np.generic) and result.dtype.kind in "fc"
-
-
-_KEEPING = SimpleNamespace(**{n: getattr(np, n) for n in dir(np) if n[0] != "_"})
-_KEEPING.asarray = np.asanyarray
-
-
-@contextmanager
-def rounding_kept() -> Iterator[None]:
-    """Let the reference's checks of its arguments keep the class of an array."""
-    with patch.object(_arrays, "np", _KEEPING):
-        yield

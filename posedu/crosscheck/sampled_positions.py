@@ -1,14 +1,15 @@
-"""The implementations of an encoding that moves positions, by the same draws.
+"""Comparison of the implementations of an encoding that samples positions.
 
-The PyTorch implementation draws; the other two are given its numbers. Positions are a line, rows
-of their own, none and one, far from 0 and real where the encoding takes them. The
-module is cast to each dtype, which must change nothing: positions are float64 or
-integers in any model. There is no gradient to compare, positions being data.
+The PyTorch implementation draws random numbers, and the other two are given the same
+ones. Positions are one line, rows of their own, no token and one token; far from 0 and
+real where the encoding takes such positions. The module is cast to each dtype, which
+must change nothing, since positions are float64 or integers in any model. There is no
+gradient to compare, since positions are data.
 
-Integers must agree but for the rounding of one sum. Where draws are real, the bound is
-``(n + 8) u`` for n tokens, times what the reference's result moves when all positions
-and draws are off by a small part of them, up or down at random: each implementation takes at most
-a mean of n numbers, two sums and a product.
+Integers must agree up to the rounding of one sum. Where draws are real, the bound is
+``(n + 8) u`` for n tokens, times the relative change of the reference's result when all
+positions and draws are off by a small part of themselves, up or down at random: each
+implementation computes at most a mean of n numbers, two sums and a product.
 """
 
 from collections.abc import Iterator
@@ -22,14 +23,14 @@ from posedu.crosscheck.common import (
     DTYPES,
     Devices,
     Tally,
+    as_rationals,
     compiled_dtypes,
-    exactly,
     roundoff,
     to_numpy,
 )
 
 ROWS = 2
-_OFF = 2.0**-32  # by what draws are off to see how places move
+_PERTURBATION = 2.0**-32  # relative, of positions and draws
 _TRIES = 8
 
 
@@ -52,7 +53,7 @@ def compare_compiled(
     devices: Devices,
     seed: int,
 ) -> None:
-    """Compare the compiled module, for five tokens."""
+    """Compare the compiled module, on five tokens."""
     torch.compiler.reset()
     line = np.arange(5)
     _compare(tally, encoding, variant, line, devices, seed, compiled=True)
@@ -98,13 +99,14 @@ def _array(t: torch.Tensor) -> np.ndarray:
 
 
 def _exact(encoding, positions, given, options, shape) -> np.ndarray:
-    """The symbolic implementation, a row after another."""
+    """Result of the symbolic implementation, computed row by row."""
     out, implementation = np.empty(shape), encoding.implementation("sympy")
     for row in range(len(out)):
         line = positions if positions.ndim == 1 else positions[row % len(positions)]
         own = {n: t[row % len(t)] for n, t in given.items()}
-        draws = {n: exactly(t) for n, t in own.items()}
-        out[row] = [float(e) for e in implementation(exactly(line), **draws, **options)]
+        draws = {n: as_rationals(t) for n, t in own.items()}
+        exact_row = implementation(as_rationals(line), **draws, **options)
+        out[row] = [float(e) for e in exact_row]
     return out
 
 
@@ -113,12 +115,13 @@ def _bound(implementation, positions, given, options, expected) -> np.ndarray:
     bound = u * np.abs(expected) + np.finfo(float).tiny
     if not any(np.issubdtype(t.dtype, np.floating) for t in given.values()):
         return bound
-    rng, moved = np.random.default_rng(0), np.zeros(expected.shape)
+    rng, change = np.random.default_rng(0), np.zeros(expected.shape)
     for _ in range(_TRIES):
         at, *draws = (
-            t * (1 + _OFF * rng.choice((-1.0, 1.0), t.shape))
+            t * (1 + _PERTURBATION * rng.choice((-1.0, 1.0), t.shape))
             for t in (positions, *given.values())
         )
-        off = implementation(at, **dict(zip(given, draws, strict=True)), **options)
-        moved = np.maximum(moved, np.abs(off - expected))
-    return bound + (positions.shape[-1] + 8) * u / _OFF * moved
+        perturbed = dict(zip(given, draws, strict=True))
+        result = implementation(at, **perturbed, **options)
+        change = np.maximum(change, np.abs(result - expected))
+    return bound + (positions.shape[-1] + 8) * u / _PERTURBATION * change

@@ -1,8 +1,8 @@
-r"""What a softplus costs a stick: its published forms, their errors, a row's bound.
+r"""Errors of published softplus forms in stick-breaking attention, and a row's bound.
 
-The weights of a row and its remainder make exactly one. In log space a weight is
+The weights of a row and its remainder add up to exactly one. In log space a weight is
 :math:`e^{z - \sum}`, with a sum whose first term is nearly z again when the logit is
-large: what is not the same number on both sides does not cancel.
+large. The two cancel only if they are computed as the same number.
 """
 
 import math
@@ -27,23 +27,23 @@ LOG2_E = math.log2(math.e)
 
 
 def as_written(z: Tensor) -> Tensor:
-    """log(1 + e^z), and nothing else."""
+    """Return log(1 + e^z), computed as it is written."""
     return (1 + z.exp()).log()
 
 
 def cut(z: Tensor) -> Tensor:
-    """:func:`as_written`, and z itself above 15."""
+    """Return :func:`as_written`, and z itself above 15."""
     return torch.where(z > CUT, z, as_written(z))
 
 
 def cut_in_base_2(z: Tensor) -> Tensor:
-    """In base 2, and cut at 15 there, which is 15 ln 2 in z: the published kernel's."""
+    """Return the published kernel's softplus: in base 2, cut at 15, or z = 15 ln 2."""
     s = z * LOG2_E
     return torch.where(s > CUT, s, (1 + s.exp2()).log2()) / LOG2_E
 
 
 def stored_in_bfloat16(form: Form) -> Form:
-    """A form whose results are rounded to bfloat16 before they are summed."""
+    """Return a form whose results are rounded to bfloat16 before they are summed."""
     return lambda z: form(z).bfloat16().float()
 
 
@@ -60,9 +60,9 @@ FORMS: Mapping[str, Form] = MappingProxyType(
 
 
 def softplus_error(form: Form, z: Float[Tensor, "logits"]) -> Float[Array, "logits"]:
-    """How far a form is from log(1 + e^z), relative.
+    """Return the relative error of a form of log(1 + e^z).
 
-    1 where nothing is left of it, infinite where it is.
+    The error is 1 where the form underflows to 0, and infinite where it is infinite.
     """
     true = np.logaddexp(0, to_numpy(z))
     return np.abs(to_numpy(form(z)) - true) / true
@@ -70,10 +70,11 @@ def softplus_error(form: Form, z: Float[Tensor, "logits"]) -> Float[Array, "logi
 
 @dataclass(frozen=True)
 class Sticks(Table):
-    """Rows of random logits, ever larger, broken by each form.
+    """Errors of stick-breaking weights by each form of softplus, by size of the logits.
 
-    ``weight`` holds for each form the largest error of a weight, ``excess`` the largest
-    sum of a row's weights less 1, both ``[sizes]``; ``bound`` is :func:`row_bound`.
+    ``weight`` holds the largest error of a weight for each form, and ``excess`` the
+    largest sum of a row's weights minus 1, both ``[sizes]``. ``bound`` is
+    :func:`row_bound`.
     """
 
     sizes: Float[Array, "sizes"]
@@ -82,18 +83,18 @@ class Sticks(Table):
     bound: Float[Array, "sizes"]
 
     def caption(self) -> str:
-        """By which form rows are the longest, and how long."""
+        """The form whose rows add up to the most, and that sum."""
         longest = max(self.excess, key=lambda form: self.excess[form].max())
         return (
-            f"Logits up to ±{self.sizes.max():.0f}, against float64. By the form "
-            f"“{longest}” the weights of a row come to as much as "
-            f"{1 + self.excess[longest].max():.2f} sticks; by log1p they stay within "
+            f"Logits up to ±{self.sizes.max():.0f}, compared with float64. With the "
+            f"form “{longest}” the weights of a row add up to as much as "
+            f"{1 + self.excess[longest].max():.2f} sticks; with log1p they stay within "
             f"a bound of {self.bound.max():.0e}."
         )
 
     def rows(self) -> Iterator[tuple[str, ...]]:
         """A row for each form."""
-        yield "softplus", "largest error of a weight", "largest sum of a row, less 1"
+        yield "softplus", "largest error of a weight", "largest sum of a row, minus 1"
         for form in self.weight:
             worst = self.weight[form].max(), self.excess[form].max()
             yield form, *(f"{value:.1e}" for value in worst)
@@ -102,9 +103,9 @@ class Sticks(Table):
 def break_sticks(
     sizes: Float[Array, "sizes"], *, rows: int = 256, keys: int = 256, seed: int = 0
 ) -> Sticks:
-    """Break rows of one pattern of logits by every form, at each size of the largest.
+    """Compute stick-breaking weights with every form, at each size of the logits.
 
-    Uniform in ± the size, in float32.
+    The logits are one pattern, uniform in ± the size, in float32.
     """
     generator = torch.Generator().manual_seed(seed)
     pattern = 2 * torch.rand(rows, keys, generator=generator) - 1
@@ -122,21 +123,22 @@ def break_sticks(
 
 
 def row_errors(form: Form, logits: Float[Tensor, "rows keys"]) -> tuple[float, float]:
-    """The largest error of a weight, and the largest sum of a row's weights less 1.
+    """Return the largest error of a weight, and the largest row sum minus 1.
 
-    Of rows whose sticks pass every key, against float64.
+    Every key of a row takes part, and float64 is the truth.
     """
     weights = to_numpy((logits - _summed_outwards(form(logits))).exp())
     true, _ = _true(logits)
-    wrong = np.abs(weights - true).max()
-    return float(wrong), float(weights.sum(-1).max() - 1)
+    error = np.abs(weights - true).max()
+    return float(error), float(weights.sum(-1).max() - 1)
 
 
 def row_bound(logits: Float[Tensor, "rows keys"]) -> float:
-    """By how much ``"log1p"`` may be off, the weights of a row together.
+    """Return the bound on the summed errors of a row's weights with ``"log1p"``.
 
-    As ``eq-stick-bound``: each softplus is good to 4u of itself, each addition to u of
-    the sum so far, the difference to u, the exponential to 2u.
+    The derivation is that of ``eq-stick-bound``: each softplus is off by at most 4u of
+    itself, each addition by u of the sum so far, the difference by u, and the
+    exponential by 2u.
     """
     true, spent = _true(logits)
     passed = np.arange(logits.shape[-1], 0, -1)
@@ -148,12 +150,12 @@ def row_bound(logits: Float[Tensor, "rows keys"]) -> float:
 def _true(
     logits: Float[Tensor, "rows keys"],
 ) -> tuple[Float[Array, "rows keys"], Float[Array, "rows keys"]]:
-    """The weights, and what is spent when a key has had its share, in float64."""
+    """The weights, and the summed softplus up to and with each key, in float64."""
     z = logits.double()
     spent = _summed_outwards(torch.logaddexp(z, torch.zeros_like(z)))
     return to_numpy((z - spent).exp()), to_numpy(spent)
 
 
 def _summed_outwards(costs: Float[Tensor, "rows keys"]) -> Float[Tensor, "rows keys"]:
-    """The costs of each key and of those after it."""
+    """Sums of the softplus of each key and of all keys after it."""
     return costs.flip(-1).cumsum(-1).flip(-1)

@@ -1,4 +1,4 @@
-"""The reference implementation: float64 NumPy, as close to the printed formula as code can be."""
+"""The reference implementation: float64 NumPy, close to the printed formulas."""
 
 from posedu.numpy.absolute.cape import cape
 from posedu.numpy.absolute.floater import floater

@@ -1,4 +1,4 @@
-"""What the reference functions ask of their array arguments."""
+"""Checks of the array arguments of the reference functions."""
 
 from collections.abc import Sequence
 
@@ -10,11 +10,14 @@ Positions = Num[np.ndarray, "*tokens"] | Sequence[object] | Number
 
 
 def as_array(name: str, given: object) -> np.ndarray:
-    """Return ``given`` as an array, or raise if it would lose something as one."""
+    """Return ``given`` as an array, or raise if an array cannot hold it exactly."""
     if isinstance(given, np.ma.MaskedArray):
         raise TypeError(f"{name} must have no mask of its own; give {name}.filled(…)")
+    # A subclass with its own `__array_function__` decides what it becomes (NEP 35), as
+    # the arrays of posedu.crosscheck.rounding do; any other becomes a plain array.
+    like = given if isinstance(given, np.ndarray) else None
     try:
-        return np.asarray(given)
+        return np.asarray(given, like=like)
     except (TypeError, ValueError, RuntimeError) as error:
         raise ValueError(f"{name} must be an array, but {error}") from None
 
@@ -76,7 +79,7 @@ def require_mask(mask: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     mask = as_array("mask", mask)
     if mask.dtype != bool:
         raise TypeError(
-            f"mask must be boolean, true where a key is seen, got dtype {mask.dtype}"
+            f"mask must be boolean, true where a key is visible, got dtype {mask.dtype}"
         )
     if mask.shape != shape:
         raise ValueError(f"mask must be {list(shape)}, got shape {list(mask.shape)}")

@@ -1,4 +1,4 @@
-"""Attention, written once, with every place where an encoding may act left open."""
+"""Attention with hooks: the points where an encoding may act."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -35,11 +35,11 @@ class Projections:
 
 @dataclass(frozen=True)
 class Tokens:
-    """What the hooks between queries and keys may look at.
+    """The arguments of the hooks between queries and keys.
 
     ``q`` and ``k`` are as the hook ``rotate`` left them and ``v`` as ``values`` did,
     one of ``k`` and ``v`` for each head of ``q``; ``d`` is the head dimension before.
-    ``mask`` is true where query i may look at key j. ``x`` is the layer's input,
+    ``mask`` is true where query i may attend to key j. ``x`` is the layer's input,
     ``None`` where it was not given.
     """
 
@@ -54,7 +54,7 @@ class Tokens:
 
     @property
     def distances(self) -> Float[Array, "queries keys"]:
-        """The offsets, for an encoding whose positions are numbers.
+        """The offsets, for an encoding with one number as position.
 
         Raises
         ------
@@ -95,7 +95,7 @@ def softmax(
 def weigh(
     logits: Float[Array, "heads queries keys"], tokens: Tokens
 ) -> Float[Array, "heads queries keys"]:
-    """:func:`softmax` over the keys that a query may look at."""
+    """:func:`softmax` over the keys that a query may attend to."""
     return softmax(logits, np.broadcast_to(tokens.mask, logits.shape))
 
 
@@ -110,15 +110,15 @@ def mix(
 
 @dataclass(frozen=True)
 class Hooks:
-    """Where an encoding may act; each hook is shut unless a function is given.
+    """The points where an encoding may act; a hook does nothing by default.
 
     Once for a model: ``locate`` (the positions), ``embed`` (the input vectors). In each
-    layer of it: ``enter`` (the vectors), ``update`` (the positions, from the weights,
-    what they weighed and what the MLP said). Inside attention: ``rotate``
-    (queries and keys), ``values``, ``scale`` (what inner products are multiplied by),
-    ``bias`` (added to them: one number, ``[queries, keys]`` for all heads or
-    ``[heads, queries, keys]``), ``logits`` (in place of those three), ``weigh``,
-    ``mix`` and ``output``. ``needs_causal`` says that no key may be after its query.
+    layer of it: ``enter`` (the vectors), ``update`` (the positions, from the
+    weights, their tokens and the MLP output). Inside attention: ``rotate`` (queries and
+    keys), ``values``, ``scale`` (the factor of inner products), ``bias`` (added to
+    them: one number, ``[queries, keys]`` for all heads or ``[heads, queries, keys]``),
+    ``logits`` (in place of scaled products and bias), ``weigh``, ``mix`` and
+    ``output``. With ``needs_causal`` no key may come after its query.
     """
 
     locate: Callable[[Array, Array], Array] = lambda positions, x: positions
@@ -134,24 +134,26 @@ class Hooks:
     weigh: Callable[[Array, Tokens], Array] = weigh
     mix: Callable[[Array, Array, Tokens], Array] = mix
     output: Callable[[Array, Array], Array] = lambda out, positions: out
-    update: Callable[[Array, Tokens, Array], Array] = lambda weights, tokens, fed: (
-        tokens.query_positions
+    update: Callable[[Array, Tokens, Array], Array] = (
+        lambda weights, tokens, mlp_output: tokens.query_positions
     )
     needs_causal: bool = False
 
 
-SHUT = Hooks()
+NO_HOOKS = Hooks()
 
 
 def require_input(name: str, tokens: Tokens) -> Float[Array, "tokens d_model"]:
     """Return the layer's input, or raise if it was not given to attention."""
     if tokens.x is None:
-        raise ValueError(f"{name} looks at the layer's input: give attention x")
+        raise ValueError(f"{name} needs the layer's input: give attention x")
     return tokens.x
 
 
-def logits(tokens: Tokens, hooks: Hooks = SHUT) -> Float[Array, "heads queries keys"]:
-    """Scaled inner products and bias, or what the hook ``logits`` has in their place.
+def logits(
+    tokens: Tokens, hooks: Hooks = NO_HOOKS
+) -> Float[Array, "heads queries keys"]:
+    """Scaled inner products and bias, or the result of the hook ``logits``.
 
     Raises
     ------
@@ -177,7 +179,7 @@ def causal_mask(tokens: int) -> Bool[Array, "tokens tokens"]:
 
 
 class Steps(NamedTuple):
-    """What attention computes on its way."""
+    """The intermediate results of attention."""
 
     tokens: Tokens
     logits: Float[Array, "heads tokens tokens"]
@@ -189,13 +191,13 @@ def steps(
     q: Float[Array, "heads tokens d"],
     k: Float[Array, "kv_heads tokens d"],
     v: Float[Array, "kv_heads tokens d_v"],
-    hooks: Hooks = SHUT,
+    hooks: Hooks = NO_HOOKS,
     *,
     positions: Positions | None = None,
     x: Float[Array, "tokens d_model"] | None = None,
     mask: Bool[Array, "tokens tokens"] | None = None,
 ) -> Steps:
-    """Attention without projections, and what it computes on its way.
+    """Attention without projections, with its intermediate results.
 
     Parameters
     ----------
@@ -203,14 +205,14 @@ def steps(
         Of one sequence, any float dtype; computed in float64. With fewer key-value
         heads than heads, each serves a group of neighbors.
     hooks
-        The encoding; all hooks shut by default.
+        The encoding; by default no hook does anything.
     positions
         Finite reals, ``[tokens]``, or ``[tokens, *axes]`` for an encoding that wants
         more than a number. Default 0, 1, 2, …
     x
-        The layer's input, for encodings that look at it.
+        The layer's input, for encodings that need it.
     mask
-        True where query i may look at key j; :func:`causal_mask` or ``None`` for all.
+        True where query i may attend to key j; :func:`causal_mask`, or ``None``: all.
 
     Raises
     ------
@@ -254,18 +256,18 @@ def steps(
 
     q, k = hooks.rotate(q, k, positions)
     k, v = k.repeat(group, axis=0), hooks.values(v, positions).repeat(group, axis=0)
-    seen = Tokens(q, k, v, d, positions, positions, mask, x)
-    scores = logits(seen, hooks)
-    weights = hooks.weigh(scores, seen)
-    out = hooks.output(hooks.mix(weights, v, seen), positions)
-    return Steps(seen, scores, weights, out)
+    tokens = Tokens(q, k, v, d, positions, positions, mask, x)
+    scores = logits(tokens, hooks)
+    weights = hooks.weigh(scores, tokens)
+    out = hooks.output(hooks.mix(weights, v, tokens), positions)
+    return Steps(tokens, scores, weights, out)
 
 
 def attend(
     q: Float[Array, "heads tokens d"],
     k: Float[Array, "kv_heads tokens d"],
     v: Float[Array, "kv_heads tokens d_v"],
-    hooks: Hooks = SHUT,
+    hooks: Hooks = NO_HOOKS,
     *,
     positions: Positions | None = None,
     x: Float[Array, "tokens d_model"] | None = None,
@@ -288,7 +290,7 @@ def attention(
     positions: Positions | None = None,
     *,
     mask: Bool[Array, "tokens tokens"] | None = None,
-    hooks: Hooks = SHUT,
+    hooks: Hooks = NO_HOOKS,
 ) -> Float[Array, "tokens d_model"]:
     """Multi-head attention over one sequence (arXiv 1706.03762 §3.2.2).
 
@@ -302,10 +304,10 @@ def attention(
         Integers or finite reals, ``[tokens]``; ``[tokens, axes]`` for an encoding of
         several coordinates. Default 0, 1, 2, …
     mask
-        True where query i may look at key j; :func:`causal_mask` or ``None`` for all.
+        True where query i may attend to key j; :func:`causal_mask`, or ``None``: all.
     hooks
-        The encoding; all hooks shut by default. ``locate``, ``embed``, ``enter`` and
-        ``update`` are a model's: see :func:`stack`.
+        The encoding; by default no hook does anything. ``locate``, ``embed``,
+        ``enter`` and ``update`` are a model's: see :func:`stack`.
 
     Returns
     -------
@@ -327,7 +329,7 @@ def _layer(
     mask: Array | None,
     hooks: Hooks,
 ) -> tuple[Steps, Array]:
-    """The steps of a layer and its output."""
+    """Return the intermediate results of a layer and its output."""
     x = require_floats("x", x)
     if x.ndim != 2:
         raise ValueError(f"x must be [tokens, d_model], got shape {list(x.shape)}")
@@ -344,8 +346,8 @@ def _layer(
                 f"and x of shape {list(x.shape)}, got shape {list(given)}"
             )
     q, k, v = (np.einsum("hdm,im->hid", m, x) for m in (w.q, w.k, w.v))
-    taken = steps(q, k, v, hooks, positions=positions, x=x, mask=mask)
-    return taken, np.einsum("mhd,hid->im", w.o, taken.out)
+    results = steps(q, k, v, hooks, positions=positions, x=x, mask=mask)
+    return results, np.einsum("mhd,hid->im", w.o, results.out)
 
 
 def stack(
@@ -354,7 +356,7 @@ def stack(
     positions: Positions | None = None,
     *,
     mask: Bool[Array, "tokens tokens"] | None = None,
-    hooks: Hooks | Sequence[Hooks] = SHUT,
+    hooks: Hooks | Sequence[Hooks] = NO_HOOKS,
 ) -> Float[Array, "tokens d_model"]:
     """Layers of attention and MLP, each added to the stream, without norms.
 
@@ -375,9 +377,9 @@ def stack(
         x = hooks[0].embed(x, positions)
     for (w, MLP), own in zip(layers, hooks, strict=True):
         x = own.enter(x, positions)
-        taken, heard = _layer(x, w, positions, mask, own)
-        x = x + heard
-        fed = MLP(x)
-        x = x + fed
-        positions = own.update(taken.weights, taken.tokens, fed)
+        results, attention_output = _layer(x, w, positions, mask, own)
+        x = x + attention_output
+        mlp_output = MLP(x)
+        x = x + mlp_output
+        positions = own.update(results.weights, results.tokens, mlp_output)
     return x

@@ -1,16 +1,16 @@
-"""How fast each pair of features turns."""
+"""Angular frequencies of the pairs of features."""
 
 import numpy as np
 from jaxtyping import Float
 
-from posedu._arguments import SPACINGS, require_base, require_choice, require_dimension
+from posedu._arguments import Spacing, require_base, require_choice, require_dimension
 from posedu.numpy._arrays import require_floats
 
 Array = np.ndarray
 
 
 def frequencies(
-    d: int, *, base: float = 10000.0, spacing: str = "paper"
+    d: int, *, base: float = 10000.0, spacing: Spacing = "paper"
 ) -> Float[Array, "pairs"]:
     """Angular frequencies ω_p of the d/2 pairs, fastest first.
 
@@ -37,22 +37,22 @@ def frequencies(
     d = require_dimension("d", d)
     base = require_base(base)
     p = np.arange(d // 2)
-    if require_choice("spacing", spacing, SPACINGS) == "paper":
+    if require_choice("spacing", spacing, Spacing) == "paper":
         return base ** (-2 * p / d)
     return base ** (-p / max(d // 2 - 1, 1))
 
 
 def wavelengths(
-    d: int, *, base: float = 10000.0, spacing: str = "paper"
+    d: int, *, base: float = 10000.0, spacing: Spacing = "paper"
 ) -> Float[Array, "pairs"]:
-    """Positions that each pair takes for one full turn, 2π/ω_p, shortest first.
+    """The period of each pair in positions, 2π/ω_p, shortest first.
 
     Arguments and errors as :func:`frequencies`. Equation ``def-wavelength``.
     """
     return 2 * np.pi / frequencies(d, base=base, spacing=spacing)
 
 
-def require_speeds(frequencies: Float[Array, "pairs"]) -> Float[Array, "pairs"]:
+def require_frequencies(frequencies: Float[Array, "pairs"]) -> Float[Array, "pairs"]:
     """Return frequencies in float64 if they are a row of finite floats, else raise."""
     omega = require_floats("frequencies", frequencies)
     if omega.ndim != 1 or not len(omega):
@@ -64,7 +64,7 @@ def require_speeds(frequencies: Float[Array, "pairs"]) -> Float[Array, "pairs"]:
 
 def require_grid(frequencies: Float[Array, "pairs"]) -> Float[Array, "pairs"]:
     """Return frequencies that fall by one ratio, two or more, else raise."""
-    omega = require_speeds(frequencies)
+    omega = require_frequencies(frequencies)
     if len(omega) < 2 or not (omega > 0).all() or omega[0] <= omega[1]:
         raise ValueError(f"frequencies must be two or more that fall, got {omega}")
     steps = np.diff(np.log(omega))
@@ -73,8 +73,8 @@ def require_grid(frequencies: Float[Array, "pairs"]) -> Float[Array, "pairs"]:
     return omega
 
 
-def require_mapped(frequencies: Float[Array, "pairs"]) -> Float[Array, "pairs"]:
-    """Return what a map made of frequencies if it is finite, else raise."""
+def require_scaled(frequencies: Float[Array, "pairs"]) -> Float[Array, "pairs"]:
+    """Return scaled frequencies if they are finite, else raise."""
     if not np.isfinite(frequencies).all():
         raise ValueError(
             f"these frequencies and arguments are out of reach: {frequencies}"

@@ -1,4 +1,4 @@
-"""No position at all: attention as it is, sharpened by a factor of each head."""
+"""NoPE: attention without positions, with an optional factor of the logits."""
 
 import numpy as np
 from jaxtyping import Float
@@ -16,9 +16,9 @@ def nope(*, factor: Float[Array, "heads"] | float = 1.0) -> Hooks:
     Parameters
     ----------
     factor
-        What logits are multiplied by besides 1/√d: λ √d of arXiv 2404.12224. 1 is
-        plain attention, more is sharper, 0 looks at all keys alike. One number is the
-        paper's uniform scale, ``[heads]`` its scale of each head. Default 1.
+        The factor of the logits besides 1/√d: λ √d of arXiv 2404.12224. 1 is
+        plain attention, more is sharper, 0 gives all keys equal weights. One number is
+        the paper's uniform scale, ``[heads]`` its scale of each head. Default 1.
 
     Returns
     -------

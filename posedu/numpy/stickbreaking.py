@@ -1,9 +1,9 @@
-"""Stick-breaking attention: each key takes its share of what nearer keys left."""
+"""Stick-breaking attention: each key takes a share of what nearer keys leave."""
 
 import numpy as np
 from jaxtyping import Bool, Float
 
-from posedu._arguments import REMAINDERS, require_bool, require_choice
+from posedu._arguments import Remainder, require_bool, require_choice
 from posedu.numpy._arrays import require_floats, require_mask
 from posedu.numpy.attention import Hooks, Tokens
 
@@ -48,7 +48,7 @@ def break_stick(
 
     Returns
     -------
-    Weights, zero where a key is not before its query, and what is left of the stick,
+    Weights, zero where a key is not before its query, and the rest of the stick,
     ∏ (1 − β_ij). Together a row makes 1.
 
     Raises
@@ -104,17 +104,17 @@ def _require_logits(
 def stick_breaking(
     *,
     attend_current: bool,
-    remainder: str,
+    remainder: Remainder,
     sink: Float[Array, "heads d_v"] | None = None,
 ) -> Hooks:
-    """Attention that breaks sticks, as hooks; it needs no position and knows order.
+    """Stick-breaking attention as hooks; it knows order without positions.
 
     Parameters
     ----------
     attend_current
         See :func:`break_stick`.
     remainder
-        What becomes of the rest of the stick. ``"drop"``: nothing (the paper's
+        Use of the rest of the stick. ``"drop"``: none (the paper's
         formula). ``"own"``: it goes to the query's own value (the authors' tests).
         ``"sink"``: it goes to a learned vector of each head (their language models).
         ``"renormalize"``: the weights are divided by their sum (geometric attention,
@@ -132,7 +132,7 @@ def stick_breaking(
         Unknown ``remainder``, a ``sink`` that is missing or not wanted.
     """
     require_bool("attend_current", attend_current)
-    require_choice("remainder", remainder, REMAINDERS)
+    require_choice("remainder", remainder, Remainder)
     if (sink is not None) != (remainder == "sink"):
         raise ValueError(
             f"sink is for remainder='sink' and needed there, got remainder="
@@ -142,9 +142,9 @@ def stick_breaking(
     def weigh(
         logits: Float[Array, "heads queries keys"], tokens: Tokens
     ) -> Float[Array, "heads queries columns"]:
-        seen = np.broadcast_to(tokens.mask, logits.shape)
+        mask = np.broadcast_to(tokens.mask, logits.shape)
         weights, log_rest = break_stick_log(
-            logits, attend_current=attend_current, mask=seen
+            logits, attend_current=attend_current, mask=mask
         )
         rest = np.exp(log_rest)[..., None]
         if remainder == "own":

@@ -1,4 +1,4 @@
-"""The symbolic implementation: small exact matrices, for the proofs in the chapters and tests."""
+"""The symbolic implementation: small exact matrices, for proofs and tests."""
 
 from posedu.sympy.absolute.cape import cape
 from posedu.sympy.absolute.floater import floater

@@ -1,4 +1,4 @@
-"""What the symbolic functions ask of their arguments."""
+"""Checks of the arguments of the symbolic functions."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -7,7 +7,7 @@ import sympy as sp
 
 
 def expression(name: str, value: Any) -> sp.Expr:
-    """``value`` as SymPy has it. Strings are refused: SymPy would run them as code."""
+    """Return ``value`` as an expression; refuse strings, which SymPy would run."""
     try:
         return sp.sympify(value, strict=True)
     except sp.SympifyError:
@@ -17,7 +17,7 @@ def expression(name: str, value: Any) -> sp.Expr:
 
 
 def expressions(name: str, values: Any) -> Any:
-    """Nested lists of :func:`expression`; an expression or a matrix as it is."""
+    """Return nested lists of :func:`expression`; keep an expression or a matrix."""
     if isinstance(values, str) or not isinstance(values, Iterable | sp.MatrixBase):
         return expression(name, values)
     if isinstance(values, sp.Basic | sp.MatrixBase):
@@ -26,7 +26,7 @@ def expressions(name: str, values: Any) -> Any:
 
 
 def one_expression(name: str, value: Any) -> sp.Expr:
-    """``value``, or the one entry of a sequence, as SymPy has it."""
+    """Return ``value``, or the one entry of a sequence, as an expression."""
     entries = list(sp.Matrix([expressions(name, value)]))
     if len(entries) != 1:
         raise ValueError(f"{name} must be one number, got {len(entries)}")

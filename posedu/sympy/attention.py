@@ -1,4 +1,4 @@
-"""Attention over symbols: a few tokens, exact weights, every hook open."""
+"""Attention over symbols, with hooks: a few tokens, exact weights."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,11 +14,12 @@ Heads = tuple[sp.Matrix, ...]
 
 @dataclass(frozen=True)
 class Tokens:
-    """What the hooks between queries and keys may look at; tokens are rows.
+    """The arguments of the hooks between queries and keys; tokens are rows.
 
     ``q`` and ``k`` are as the hook ``rotate`` left them and ``v`` as ``values`` did,
-    ``d`` is the head dimension before. ``seen[i]`` lists the keys that query i may look
-    at, oldest first. ``x`` is the layer's input, ``None`` where it was not given.
+    ``d`` is the head dimension before. ``visible[i]`` lists the keys that query i may
+    attend to, oldest first. ``x`` is the layer's input, ``None`` where it was not
+    given.
     """
 
     q: Heads
@@ -26,13 +27,13 @@ class Tokens:
     v: Heads
     d: int
     positions: tuple[Any, ...]
-    seen: tuple[tuple[int, ...], ...]
+    visible: tuple[tuple[int, ...], ...]
     x: sp.Matrix | None = None
 
     def pairs(self, entry: Callable[[int, int], sp.Expr]) -> sp.Matrix:
-        """The matrix of ``entry(i, j)``, 0 where query i may not look at key j."""
-        n = len(self.seen)
-        return sp.Matrix(n, n, lambda i, j: entry(i, j) if j in self.seen[i] else 0)
+        """The matrix of ``entry(i, j)``, 0 where query i may not attend to key j."""
+        n = len(self.visible)
+        return sp.Matrix(n, n, lambda i, j: entry(i, j) if j in self.visible[i] else 0)
 
     def by_head(self, entry: Callable[[int, int, int], sp.Expr]) -> Heads:
         """The matrix of ``entry(h, i, j)`` of each head, as :meth:`pairs`."""
@@ -53,7 +54,7 @@ def softmax(row: Sequence[sp.Expr]) -> sp.Matrix:
 
 
 def weigh(logits: Heads, tokens: Tokens) -> Heads:
-    """:func:`softmax` over the keys that a query may look at."""
+    """:func:`softmax` over the keys that a query may attend to."""
     return tuple(by_row(matrix, tokens, softmax) for matrix in logits)
 
 
@@ -62,9 +63,9 @@ def by_row(
     tokens: Tokens,
     weights: Callable[[list[sp.Expr]], Sequence[sp.Expr]],
 ) -> sp.Matrix:
-    """Apply ``weights`` to the logits of each row's seen keys; the others get 0."""
+    """Apply ``weights`` to the logits of each row's visible keys; others get 0."""
     filled = sp.zeros(*logits.shape)
-    for i, keys in enumerate(tokens.seen):
+    for i, keys in enumerate(tokens.visible):
         row = weights([logits[i, j] for j in keys]) if keys else []
         for j, weight in zip(keys, row, strict=True):
             filled[i, j] = weight
@@ -78,11 +79,11 @@ def mix(weights: Heads, v: Heads, tokens: Tokens) -> Heads:
 
 @dataclass(frozen=True)
 class Hooks:
-    """Where an encoding may act; see :class:`posedu.numpy.attention.Hooks`.
+    """The points where an encoding may act; see :class:`posedu.numpy.attention.Hooks`.
 
     All arrays of heads are a matrix for each; :func:`by_token` turns a function of one
     token's column into one of them. ``heads`` is their number where it matters,
-    ``needs_causal`` says that no key may be after its query.
+    With ``needs_causal`` no key may come after its query.
     """
 
     locate: Callable = lambda positions, x: positions
@@ -96,16 +97,16 @@ class Hooks:
     weigh: Callable[[Heads, Tokens], Heads] = weigh
     mix: Callable[[Heads, Heads, Tokens], Heads] = mix
     output: Callable = lambda out, positions: out
-    update: Callable = lambda weights, tokens, fed: tokens.positions
+    update: Callable = lambda weights, tokens, mlp_output: tokens.positions
     heads: int | None = None
     needs_causal: bool = False
 
 
-SHUT = Hooks()
+NO_HOOKS = Hooks()
 
 
-def logits(tokens: Tokens, hooks: Hooks = SHUT) -> Heads:
-    """Scaled inner products and bias, or what the hook ``logits`` has in their place.
+def logits(tokens: Tokens, hooks: Hooks = NO_HOOKS) -> Heads:
+    """Scaled inner products and bias, or the result of the hook ``logits``.
 
     Raises
     ------
@@ -125,7 +126,7 @@ def logits(tokens: Tokens, hooks: Hooks = SHUT) -> Heads:
 
 
 class Steps(NamedTuple):
-    """What attention computes on its way, for each head."""
+    """The intermediate results of attention, for each head."""
 
     tokens: Tokens
     logits: Heads
@@ -137,13 +138,13 @@ def steps(
     q: Sequence[sp.Matrix],
     k: Sequence[sp.Matrix],
     v: Sequence[sp.Matrix],
-    hooks: Hooks = SHUT,
+    hooks: Hooks = NO_HOOKS,
     *,
     positions: Sequence | None = None,
     x: sp.Matrix | None = None,
     causal: bool = True,
 ) -> Steps:
-    """Attention without projections, and what it computes on its way.
+    """Attention without projections, with its intermediate results.
 
     With fewer keys and values than queries, each serves a group of neighboring heads.
     ``positions`` default to 0, 1, 2, …
@@ -164,8 +165,8 @@ def steps(
     q, k = hooks.rotate(tuple(q), tuple(k), positions)
     v = hooks.values(tuple(v), positions)
     k, v = (tuple(m for m in t for _ in range(group)) for t in (k, v))
-    seen = tuple(tuple(range(i + 1 if causal else n)) for i in range(n))
-    tokens = Tokens(q, k, v, d, positions, seen, x)
+    visible = tuple(tuple(range(i + 1 if causal else n)) for i in range(n))
+    tokens = Tokens(q, k, v, d, positions, visible, x)
     scores = logits(tokens, hooks)
     weights = hooks.weigh(scores, tokens)
     out = hooks.output(hooks.mix(weights, v, tokens), positions)
@@ -191,7 +192,7 @@ def attend(
     q: Sequence[sp.Matrix],
     k: Sequence[sp.Matrix],
     v: Sequence[sp.Matrix],
-    hooks: Hooks = SHUT,
+    hooks: Hooks = NO_HOOKS,
     *,
     positions: Sequence | None = None,
     x: sp.Matrix | None = None,
@@ -205,13 +206,13 @@ def attend(
 
 
 def by_token(
-    turn: Callable[[sp.Matrix, Any], sp.Matrix],
+    function: Callable[[sp.Matrix, Any], sp.Matrix],
     heads: Heads,
     positions: Sequence,
 ) -> Heads:
-    """Give each token's features, as a column, and its position to ``turn``."""
+    """Apply ``function`` to each token's features, a column, and its position."""
     return tuple(
-        sp.Matrix.vstack(*(turn(m[i, :].T, t).T for i, t in enumerate(positions)))
+        sp.Matrix.vstack(*(function(m[i, :].T, t).T for i, t in enumerate(positions)))
         for m in heads
     )
 
@@ -221,7 +222,7 @@ def stack(
     layers: Sequence[tuple[Sequence[Sequence[sp.Matrix]], sp.Matrix, Callable]],
     positions: Sequence | None = None,
     *,
-    hooks: Hooks | Sequence[Hooks] = SHUT,
+    hooks: Hooks | Sequence[Hooks] = NO_HOOKS,
     causal: bool = True,
 ) -> sp.Matrix:
     """Layers of attention and MLP, each added to the stream, without norms.
@@ -238,11 +239,11 @@ def stack(
     for (projections, w_o, MLP), own in zip(layers, hooks, strict=True):
         x = own.enter(x, positions)
         q, k, v = (tuple(x * m.T for m in heads) for heads in projections)
-        taken = steps(q, k, v, own, positions=positions, x=x, causal=causal)
-        x = x + sp.Matrix.hstack(*taken.out) * w_o.T
-        fed = MLP(x)
-        x = x + fed
-        positions = own.update(taken.weights, taken.tokens, fed)
+        results = steps(q, k, v, own, positions=positions, x=x, causal=causal)
+        x = x + sp.Matrix.hstack(*results.out) * w_o.T
+        mlp_output = MLP(x)
+        x = x + mlp_output
+        positions = own.update(results.weights, results.tokens, mlp_output)
     return x
 
 
@@ -260,7 +261,7 @@ def attention(
     ``w_q``, ``w_k`` and ``w_v`` are ``[d, d_model]``; ``bias`` is ``[queries, keys]``
     and added to the scaled logits.
     """
-    hooks = SHUT if bias is None else Hooks(bias=lambda tokens: (bias,))
+    hooks = NO_HOOKS if bias is None else Hooks(bias=lambda tokens: (bias,))
     q, k, v = ((x * w.T,) for w in (w_q, w_k, w_v))
     return attend(q, k, v, hooks, x=x, causal=causal)[0]
 

@@ -1,25 +1,20 @@
-"""How fast each pair of features turns, over symbols."""
+"""Angular frequencies of the pairs of features, over symbols."""
 
 import sympy as sp
 
-from posedu._arguments import (
-    SPACINGS,
-    require_base,
-    require_choice,
-    require_dimension,
-)
+from posedu._arguments import Spacing, require_base, require_choice, require_dimension
 from posedu.sympy._expressions import expression
 
 
 def frequencies(
-    d: int, *, base: sp.Expr | float = 10000, spacing: str = "paper"
+    d: int, *, base: sp.Expr | float = 10000, spacing: Spacing = "paper"
 ) -> list[sp.Expr]:
     """The exact frequencies ω_p of the d/2 pairs. Equation ``def-frequencies``."""
     d = require_dimension("d", d)
     exact = expression("base", base)
     if not exact.free_symbols:
         require_base(float(exact) if isinstance(base, sp.Expr) else base)
-    if require_choice("spacing", spacing, SPACINGS) == "paper":
+    if require_choice("spacing", spacing, Spacing) == "paper":
         steps = d
     else:
         steps = max(d - 2, 1)

@@ -1,4 +1,4 @@
-"""No position at all, over symbols."""
+"""NoPE over symbols."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import sympy as sp
 
-from posedu._arguments import REMAINDERS, require_bool, require_choice
+from posedu._arguments import Remainder, require_bool, require_choice
 from posedu.sympy._expressions import expression, matrix
 from posedu.sympy.attention import Heads, Hooks, Tokens
 
@@ -45,15 +45,15 @@ def break_stick_log(logits: Sequence[sp.Expr]) -> tuple[sp.Matrix, sp.Expr]:
 def stick_breaking(
     *,
     attend_current: bool,
-    remainder: str,
+    remainder: Remainder,
     sink: sp.Matrix | None = None,
 ) -> Hooks:
-    """Attention that breaks sticks, as hooks; ``sink`` has a row for each head.
+    """Stick-breaking attention as hooks; ``sink`` has a row for each head.
 
     See ``def-stick-attention``.
     """
     require_bool("attend_current", attend_current)
-    require_choice("remainder", remainder, REMAINDERS)
+    require_choice("remainder", remainder, Remainder)
     if (sink is not None) != (remainder == "sink"):
         raise ValueError(
             f"sink is for remainder='sink' and needed there, got {remainder!r}"
@@ -62,8 +62,8 @@ def stick_breaking(
     def stick(logits: sp.Matrix, tokens: Tokens) -> sp.Matrix:
         columns = tokens.k[0].rows
         filled = sp.zeros(logits.rows, columns + (remainder == "sink"))
-        for i, seen in enumerate(tokens.seen):
-            keys = [j for j in seen if attend_current or j != i]
+        for i, visible in enumerate(tokens.visible):
+            keys = [j for j in visible if attend_current or j != i]
             weights, rest = break_stick([sigmoid(logits[i, j]) for j in keys])
             for j, weight in zip(keys, weights, strict=True):
                 filled[i, j] = weight

@@ -1,4 +1,4 @@
-"""Practice: what a model's configuration says of its rotations, and its weights."""
+"""Tools for configurations, checkpoints and positions of models."""
 
 from posedu.tools.checkpoints import (
     Conversion,

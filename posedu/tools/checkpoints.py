@@ -1,9 +1,9 @@
-"""Checkpoints from one order of pairs to another, and no logit moves.
+"""Conversion of checkpoints between layouts of pairs, which keeps all logits.
 
-Which two features of a head are a pair, and which way it turns, is a matter of the
-order of the rows of W_q and W_k: a rotation by −θ of (a, b) is one by θ of (b, a). So
-a conversion permutes rows within each head, of queries and of keys alike, of their
-biases and of the weights that normalize them. No number changes.
+The order of the rows of W_q and W_k determines which two features of a head form a pair
+and the direction of its rotation: a rotation of (a, b) by −θ is a rotation of (b, a) by
+θ. So a conversion permutes rows within each head of queries and keys, of their biases
+and of the weights of their norms. No number changes.
 """
 
 import json
@@ -20,245 +20,254 @@ from jaxtyping import Int
 from tqdm import tqdm
 
 from posedu._arguments import (
-    LAYOUTS,
-    TURNED,
+    Layout,
+    RotatedEnd,
     require_bool,
     require_choice,
     require_dimension,
 )
 from posedu.numpy.rotary import pairs
-from posedu.tools.configs._fields import shown
+from posedu.tools.configs._fields import short_repr
 
 NAMED = r"(^|[._])([qk]|q_b|wq|wk|w_q|w_k|query|key)(_proj|_norm|_layernorm|)\."
-"""Names of what has rows for every head: projections, and their norms."""
+"""Names of tensors with rows for every head: projections and their norms."""
 PER_HEAD = NAMED + "(weight|bias)$"
 PROJECTIONS = {
     "q": r"(^|[._])(q|q_b|w_?q|query)(_proj|)\.",
     "k": r"(^|[._])(k|w_?k|kv_a|key)(_proj|_proj_with_mqa|)\.",
 }
 SHARED = r"(^|\.)kv_a_proj_with_mqa\.(weight|bias)$"
-"""Names of what ends with rows of one key for all heads, as in latent attention."""
+"""Names of tensors that end with rows of one key for all heads, in latent attention."""
 FUSED = r"(qkv|query_key_value|c_attn|Wqkv|in_proj)"
 LAYER = r"\.\d+\."
 FLOATS = ("F64", "F32", "F16", "BF16")
 BYTES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2}
-LARGEST_HEADER = 10**8  # bytes, as the safetensors library has it
+LARGEST_HEADER = 10**8  # bytes, the limit of the safetensors library
 
 
 class ConvertError(ValueError):
-    """A checkpoint whose conversion could move a logit, and why."""
+    """A checkpoint whose conversion could change a logit, and the reason."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Pairs:
-    """How the turning features of a head are paired, and which way they turn.
+    """The pairs of a head's rotated features, and the direction of rotation.
 
     Parameters
     ----------
     layout
-        ``"half"``: feature p with feature p + w/2 of the w that turn;
-        ``"interleaved"``: neighbors.
+        ``"half"``: feature p pairs with feature p + w/2 of the w rotated features;
+        ``"interleaved"``: neighbors form a pair.
     clockwise
-        Whether positive positions turn (a, b) to (a cos + b sin, …), the other way than
-        RoFormer and transformers. Default no.
+        Whether positive positions rotate (a, b) to (a cos + b sin, …), opposite to
+        RoFormer and transformers. Default: no.
 
     Raises
     ------
     ValueError, TypeError
-        An unknown layout, a ``clockwise`` that is no boolean.
+        The layout is unknown, or ``clockwise`` is not a boolean.
     """
 
-    layout: str
+    layout: Layout
     clockwise: bool = False
 
     def __post_init__(self) -> None:
-        require_choice("layout", self.layout, LAYOUTS)
+        require_choice("layout", self.layout, Layout)
         require_bool("clockwise", self.clockwise)
 
     def features(self, width: int) -> Int[np.ndarray, "two pairs"]:
-        """The two features of every pair, first the one that turns to the other."""
+        """Return the two features of every pair; the first is rotated to the second."""
         both = np.stack(pairs(width, layout=self.layout))
         return both[::-1] if self.clockwise else both
 
 
 @dataclass(frozen=True, kw_only=True)
 class Conversion:
-    """From one order of pairs to another, for heads of one kind.
+    """A conversion between layouts of pairs, for heads of one kind.
 
     Parameters
     ----------
     source, target
-        How features are paired now, and how they are to be.
+        The pairs of the checkpoint, and the pairs that it should have.
     head_dim
-        Features of a head of queries and keys. The number of heads does not matter, so
-        that of keys may be another.
+        Head dimension of queries and keys. The number of heads does not matter, and
+        keys may have fewer heads.
     width
-        How many of them turn. Default: all.
-    turned
-        Which of them: ``"leading"`` (default) or ``"trailing"``, as in latent
-        attention.
+        Number of rotated features. Default: all.
+    rotated
+        Which features are rotated: ``"leading"`` (default) or ``"trailing"``, as in
+        latent attention.
     within
-        What the names begin with that are converted, as ``"model.language_model."``;
-        the others stay. Default: all.
+        Prefix of the names to convert, such as ``"model.language_model."``; other
+        tensors stay as they are. Default: all names.
 
     Raises
     ------
     ValueError, TypeError
-        Numbers that are not positive, not even or too large; unknown ``turned``.
+        A number is not positive, not even or too large, or ``rotated`` is unknown.
     """
 
     source: Pairs
     target: Pairs
     head_dim: int
     width: int | None = None
-    turned: str = "leading"
+    rotated: RotatedEnd = "leading"
     within: str = ""
 
     def __post_init__(self) -> None:
         require_dimension("head_dim", self.head_dim, 1)
-        require_dimension("width", self.turning, 2)
-        require_choice("turned", self.turned, TURNED)
+        require_dimension("width", self.rotated_width, 2)
+        require_choice("rotated", self.rotated, RotatedEnd)
         if not isinstance(self.within, str):
-            raise TypeError(f"within must be text, got {self.within!r}")
-        if self.turning > self.head_dim:
+            raise TypeError(f"`within` must be text, got {self.within!r}")
+        if self.rotated_width > self.head_dim:
             raise ValueError(
-                f"width must be at most head_dim = {self.head_dim}, got {self.turning}"
+                f"`width` must be at most head_dim = {self.head_dim}, got "
+                f"{self.rotated_width}"
             )
 
     @property
-    def turning(self) -> int:
-        """How many features turn."""
+    def rotated_width(self) -> int:
+        """The number of rotated features."""
         return self.head_dim if self.width is None else self.width
 
     def order(self, features: int, start: int) -> Int[np.ndarray, "features"]:
-        """Of so many features, which turn from ``start`` on: where each comes from."""
-        found = np.arange(features)
-        here, there = (p.features(self.turning) for p in (self.source, self.target))
-        found[start + there] = start + here
-        return found
+        """Return the source index of each feature, if rotation begins at ``start``."""
+        source = np.arange(features)
+        here, there = (
+            p.features(self.rotated_width) for p in (self.source, self.target)
+        )
+        source[start + there] = start + here
+        return source
 
     def rows(self, name: str, count: int) -> Int[np.ndarray, "rows"] | None:
-        """Where the rows of a tensor come from; ``None`` where they stay.
+        """Return the source index of each row of a tensor, ``None`` if rows stay.
 
         Raises
         ------
         ConvertError
-            A name of which it cannot be told, or rows that are not whole heads.
+            The name does not determine the order of rows, or rows are not whole heads.
         """
         if not name.startswith(self.within):
             return None
         if re.search(FUSED, name) and not re.search(PER_HEAD, name):
             raise ConvertError(
-                f"{name}: queries, keys and values in one matrix, in an order that "
-                "libraries disagree on; split it first"
+                f"{name} has queries, keys and values in one matrix, whose order "
+                "differs between libraries; split it first"
             )
         concerns = re.search(PER_HEAD, name), re.search(SHARED, name)
         if not any(concerns):
             if re.search(NAMED, name):
                 raise ConvertError(
-                    f"{name}: of an adapter or of quantized weights, with an order of "
-                    "its own; merge it first"
+                    f"{name} belongs to an adapter or to quantized weights, whose "
+                    "order is their own; merge them first"
                 )
             return None
         if concerns[1]:
-            if count < self.turning:
+            if count < self.rotated_width:
                 raise ConvertError(
-                    f"{name} has {count} rows, fewer than the {self.turning} that turn"
+                    f"{name} must have at least {self.rotated_width} rows, the rotated "
+                    f"ones, got {count}"
                 )
-            return self.order(count, count - self.turning)
+            return self.order(count, count - self.rotated_width)
         if not count or count % self.head_dim:
             raise ConvertError(
-                f"{name} has {count} rows, which are no whole heads of {self.head_dim}"
+                f"{name} must have whole heads of {self.head_dim} rows, got {count}"
             )
-        start = 0 if self.turned == "leading" else self.head_dim - self.turning
+        start = 0 if self.rotated == "leading" else self.head_dim - self.rotated_width
         own = self.order(self.head_dim, start)
         heads = np.arange(count // self.head_dim)[:, None] * self.head_dim
         return (heads + own).ravel()
 
 
-def convert(state: Mapping[str, Any], how: Conversion) -> dict[str, Any]:
-    """A state dict with its pairs in another order.
+def convert(state: Mapping[str, Any], conversion: Conversion) -> dict[str, Any]:
+    """Return a state dict with its pairs in another layout.
 
     Parameters
     ----------
     state
         Arrays or tensors by name, of any dtype, on any device. Matrices have a row for
-        each output, as in PyTorch. Not changed.
-    how
-        From which order to which.
+        each output, as in PyTorch. The state dict is not changed.
+    conversion
+        The layouts of pairs before and after.
 
     Returns
     -------
     dict
-        The same names. What is not permuted is the same object; what is, a copy.
+        The same names. Tensors that are not permuted are the same objects, and permuted
+        ones are copies.
 
     Raises
     ------
     ConvertError
-        There are no queries or no keys among the names, or a tensor of which it cannot
-        be told whether it would be right.
+        There are no queries or no keys among the names, or the order of a tensor's rows
+        is not known.
     """
     if not isinstance(state, Mapping):
-        raise ConvertError(f"a state dict maps names to tensors, got {shown(state)}")
+        raise ConvertError(
+            f"`state` must map names to tensors, got {short_repr(state)}"
+        )
     wrong = [
         name
         for name, tensor in state.items()
         if not (isinstance(name, str) and hasattr(tensor, "shape"))
     ]
     if wrong:
-        raise ConvertError(f"{shown(wrong[0])} is no name of a tensor")
-    plan = dict(
-        _plan({name: tuple(tensor.shape) for name, tensor in state.items()}, how)
-    )
+        raise ConvertError(
+            f"`state` must map names to tensors, {short_repr(wrong[0])} does not"
+        )
+    shapes = {name: tuple(tensor.shape) for name, tensor in state.items()}
+    plan = dict(_plan(shapes, conversion))
     return {
         name: state[name] if rows is None else state[name][rows]
         for name, rows in plan.items()
     }
 
 
-def convert_file(source: str | Path, target: str | Path, how: Conversion) -> int:
+def convert_file(source: str | Path, target: str | Path, conversion: Conversion) -> int:
     """Convert a safetensors file, one tensor at a time.
 
-    Nothing is loaded as a number, so every dtype of floats is as it was to the last
-    bit, and no more memory is taken than one tensor needs. The new file is there when
-    it is whole, or not at all.
+    Tensors are moved as bytes, so floats of every dtype keep every bit, and memory is
+    needed for one tensor only. The new file is written completely or not at all.
 
     Parameters
     ----------
     source, target
         Two paths; ``target`` is replaced if it exists, and may be ``source``.
-    how
-        From which order to which.
+    conversion
+        The layouts of pairs before and after.
 
     Returns
     -------
     int
-        How many tensors were permuted.
+        The number of permuted tensors.
 
     Raises
     ------
     ConvertError
-        As :func:`convert`; a file that is not of the format; queries or keys that are
-        no floats.
+        As :func:`convert`; the file is not in the format, or queries or keys are not
+        floats.
     OSError
-        A file that cannot be read or written.
+        A file cannot be read or written.
     """
     source, target = Path(source), Path(target)
     header, start = _header(source)
     shapes = {name: tuple(of["shape"]) for name, of in header.items()}
-    moved = {name: rows for name, rows in _plan(shapes, how) if rows is not None}
-    for name in moved:
+    permuted = {
+        name: rows for name, rows in _plan(shapes, conversion) if rows is not None
+    }
+    for name in permuted:
         if header[name]["dtype"] not in FLOATS:
             raise ConvertError(
-                f"{name} is {header[name]['dtype']}: quantized weights have scales "
-                "that would have to move, too"
+                f"{name} must be of floats, got {header[name]['dtype']}: quantized "
+                "weights have scales that would have to be permuted, too"
             )
     with NamedTemporaryFile(dir=target.parent, delete=False) as made:
         try:
             with source.open("rb") as file:
                 while part := file.read(2**24):
                     made.write(part)
-            for name, rows in tqdm(moved.items(), unit="tensor"):
+            for name, rows in tqdm(permuted.items(), unit="tensor"):
                 begin, end = header[name]["data_offsets"]
                 with source.open("rb") as file:
                     file.seek(start + begin)
@@ -271,15 +280,16 @@ def convert_file(source: str | Path, target: str | Path, how: Conversion) -> int
             made.close()
             os.unlink(made.name)
             raise
-    return len(moved)
+    return len(permuted)
 
 
 def _plan(
-    shapes: Mapping[str, tuple[int, ...]], how: Conversion
+    shapes: Mapping[str, tuple[int, ...]], conversion: Conversion
 ) -> Iterator[tuple[str, Int[np.ndarray, "rows"] | None]]:
-    """Each name and where its rows come from."""
+    """Each name, and the source indices of its rows."""
     plan = {
-        name: how.rows(name, shape[0] if shape else 0) for name, shape in shapes.items()
+        name: conversion.rows(name, shape[0] if shape else 0)
+        for name, shape in shapes.items()
     }
     found = {
         letter: [
@@ -293,29 +303,31 @@ def _plan(
     }
     if not found["q"] or len(found["q"]) != len(found["k"]):
         raise ConvertError(
-            f"{len(found['q'])} matrices of queries and {len(found['k'])} of keys "
-            f"among {len(plan)} names, as in model.layers.0.self_attn.q_proj.weight; "
-            "one without the other would move every logit"
+            "there must be as many matrices of queries as of keys, such as "
+            "model.layers.0.self_attn.q_proj.weight, since converting one without the "
+            f"other would change every logit; got {len(found['q'])} matrices of "
+            f"queries and {len(found['k'])} of keys among {len(plan)} names"
         )
     names = (name for name in found["q"] if re.search(LAYER, name))
     towers = {re.split(LAYER, name)[0] for name in names}
     if len(towers) > 1:
         raise ConvertError(
-            f"queries and keys of several models ({', '.join(sorted(towers)[:3])}), "
-            "whose heads may differ: say within which names, and convert them one by "
-            "one"
+            f"there are queries and keys of several models "
+            f"({', '.join(sorted(towers)[:3])}), whose heads may differ: give a prefix "
+            "as `within`, and convert them one by one"
         )
     yield from plan.items()
 
 
 def _header(path: Path) -> tuple[dict[str, Any], int]:
-    """The tensors of a safetensors file, and where their bytes begin."""
+    """The tensors of a safetensors file, and the offset of their bytes."""
     size = path.stat().st_size
     with path.open("rb") as file:
         length = int.from_bytes(file.read(8), "little")
         if size < 8 or not 0 < length <= min(size - 8, LARGEST_HEADER):
             raise ConvertError(
-                f"{path.name} is no safetensors file: its header's length"
+                f"{path.name} is not a safetensors file: the length of its header is "
+                "wrong"
             )
         try:
             header = json.loads(file.read(length), object_pairs_hook=_unique)
@@ -325,16 +337,16 @@ def _header(path: Path) -> tuple[dict[str, Any], int]:
                 begin, end = _offsets((name, of))
                 bytes_each = BYTES.get(of["dtype"])
                 if any(type(n) is not int or n < 0 for n in of["shape"]):
-                    raise ValueError(f"{name} has the shape {shown(of['shape'])}")
+                    raise ValueError(f"{name} has the shape {short_repr(of['shape'])}")
                 if not 0 <= begin <= end <= size - 8 - length:
-                    raise ValueError(f"{name} lies outside")
+                    raise ValueError(f"{name} lies outside the file")
                 if begin < last:
-                    raise ValueError(f"{name} overlaps another")
+                    raise ValueError(f"{name} overlaps another tensor")
                 last = end
                 if bytes_each and end - begin != bytes_each * np.prod(
                     of["shape"], dtype=object
                 ):
-                    raise ValueError(f"{name} has not the bytes of its shape")
+                    raise ValueError(f"the bytes of {name} do not fit its shape")
         except (
             ValueError,
             KeyError,
@@ -343,23 +355,23 @@ def _header(path: Path) -> tuple[dict[str, Any], int]:
             RecursionError,
         ) as error:
             raise ConvertError(
-                f"{path.name} is no safetensors file: {error}"
+                f"{path.name} is not a safetensors file: {error}"
             ) from error
     return header, 8 + length
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object of JSON, no name of which stands twice."""
+    """A JSON object; raise if a name is given twice."""
     found = dict(pairs)
     if len(found) < len(pairs):
-        raise ValueError("a name stands twice")
+        raise ValueError("a name is given twice")
     return found
 
 
 def _offsets(tensor: tuple[str, Any]) -> tuple[int, int]:
-    """Where the bytes of a tensor begin and end."""
+    """The offsets at which the bytes of a tensor begin and end."""
     name, of = tensor
     begin, end = of["data_offsets"]
     if type(begin) is not int or type(end) is not int:
-        raise ValueError(f"{name} has offsets that are no whole numbers")
+        raise ValueError(f"{name} has offsets that are not whole numbers")
     return begin, end

@@ -1,7 +1,6 @@
-"""Positions of tokens that are padded, packed, or left over in a cache.
+"""Positions of padded tokens, packed sequences and cached tokens.
 
-Those of text with pictures and videos are
-:func:`posedu.numpy.rotary.m_rope_positions`.
+For text with images and videos see :func:`posedu.numpy.rotary.m_rope_positions`.
 """
 
 from collections.abc import Sequence
@@ -10,18 +9,18 @@ import numpy as np
 from jaxtyping import Bool, Int
 
 from posedu._arguments import require_count
-from posedu.tools.configs._fields import shown
+from posedu.tools.configs._fields import short_repr
 
 
 def padded_positions(
     mask: Bool[np.ndarray, "rows tokens"],
 ) -> Int[np.ndarray, "rows tokens"]:
-    """Positions that count the real tokens of each row, from 0.
+    """Return positions that count the real tokens of each row, from 0.
 
     Parameters
     ----------
     mask
-        True at real tokens, on whichever side the padding is, and in between.
+        True at real tokens. Padding may be on either side, or in between.
 
     Returns
     -------
@@ -31,44 +30,44 @@ def padded_positions(
     Raises
     ------
     TypeError, ValueError
-        A mask that is not of booleans, or not of two axes.
+        The mask is not boolean, or does not have two axes.
     """
     mask = np.asarray(mask)
     if mask.dtype != bool:
         raise TypeError(
-            f"mask must be of booleans, True at real tokens, got {mask.dtype}"
+            f"`mask` must be boolean, True at real tokens, got dtype {mask.dtype}"
         )
     if mask.ndim != 2:
-        raise ValueError(f"mask must be [rows, tokens], got shape {list(mask.shape)}")
+        raise ValueError(f"`mask` must be [rows, tokens], got shape {list(mask.shape)}")
     return np.maximum(mask.cumsum(-1) - 1, 0)
 
 
 def packed_positions(
     cu_seqlens: Sequence[int] | Int[np.ndarray, "texts_and_one"],
 ) -> tuple[Int[np.ndarray, "tokens"], Int[np.ndarray, "tokens"]]:
-    """Positions in texts that stand one behind the other, and which text it is.
+    """Return positions in packed sequences, and the number of each token's sequence.
 
     Parameters
     ----------
     cu_seqlens
-        Where each text begins, from 0, and at last where the last one ends: cumulated
-        lengths, as kernels for lengths that vary take them.
+        Cumulative lengths, as kernels for sequences of varying length take them: the
+        start of each sequence, from 0, and the end of the last one.
 
     Returns
     -------
     positions, segments
-        int64 arrays ``[tokens]``: each text's from 0 on, and its number, for the
-        argument ``segments`` of attention, without which it would look into its
-        neighbors.
+        int64 arrays ``[tokens]``: positions from 0 on in each sequence, and the number
+        of the sequence. Attention takes the latter as ``segments``; without it a
+        sequence would attend to its neighbors.
 
     Raises
     ------
     TypeError, ValueError
-        What are no whole numbers, do not begin with 0, or fall.
+        The lengths are not whole numbers, do not begin with 0, or decrease.
     """
     ends = np.asarray(cu_seqlens)
     if ends.dtype.kind not in "iu":
-        raise TypeError(f"cu_seqlens must be whole numbers, got {ends.dtype}")
+        raise TypeError(f"`cu_seqlens` must be whole numbers, got dtype {ends.dtype}")
     if (
         ends.ndim != 1
         or not len(ends)
@@ -76,8 +75,8 @@ def packed_positions(
         or (np.diff(ends.astype(int)) < 0).any()
     ):
         raise ValueError(
-            "cu_seqlens must begin with 0 and not fall, one number more than there are "
-            f"texts, got {shown(cu_seqlens)}"
+            "`cu_seqlens` must begin with 0 and not decrease, with one number more "
+            f"than there are sequences, got {short_repr(cu_seqlens)}"
         )
     ends = ends.astype(np.int64)
     segments = np.repeat(np.arange(len(ends) - 1), np.diff(ends))
@@ -87,26 +86,26 @@ def packed_positions(
 def kept_tokens(
     count: int, *, sinks: int, window: int
 ) -> tuple[Int[np.ndarray, "kept"], Int[np.ndarray, "kept"]]:
-    """Which tokens a cache of sinks and a window keeps, and how far each moves.
+    """Return the tokens that a cache of sinks and a window keeps, and their shifts.
 
     Parameters
     ----------
     count
-        Tokens so far.
+        Number of tokens so far.
     sinks, window
-        How many of the first and of the last are kept.
+        Numbers of first and of last tokens to keep.
 
     Returns
     -------
     kept, shifts
-        int64 arrays: the indices of those that stay, in order, and the shift that
-        brings each to its place among them, at most 0, for
-        :func:`posedu.numpy.rotary.rerotation`. Where all fit, nothing moves.
+        int64 arrays: the indices of the kept tokens, in order, and the shift of each to
+        its new position, at most 0, for :func:`posedu.numpy.rotary.rerotation`. If all
+        tokens fit, all shifts are 0.
 
     Raises
     ------
     ValueError, TypeError
-        Numbers that are no whole numbers or below 0.
+        A number is not a whole number or is below 0.
     """
     for name, value in (("count", count), ("sinks", sinks), ("window", window)):
         require_count(name, value)

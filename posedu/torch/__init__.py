@@ -1,4 +1,4 @@
-"""The fast implementation: modules to train with, on CPU and GPU."""
+"""PyTorch implementations: modules to train with, on CPU and GPU."""
 
 from posedu.torch.absolute.cape import CAPE
 from posedu.torch.absolute.floater import FLOATER
@@ -16,6 +16,7 @@ from posedu.torch.attention import Attention, KVCache, attend
 from posedu.torch.bias import DAPE, FIRE, T5, ALiBi, KERPLELog, KERPLEPower, Sandwich
 from posedu.torch.encoding import Encoding, Tokens
 from posedu.torch.gated import CoPE, FoX, FoXPro
+from posedu.torch.language_model import LanguageModel
 from posedu.torch.nope import NoPE
 from posedu.torch.relative import (
     TUPE,
@@ -82,6 +83,7 @@ __all__ = [
     "KERPLELog",
     "KERPLEPower",
     "KVCache",
+    "LanguageModel",
     "Learned",
     "LearnedPerLayer",
     "LieRE",

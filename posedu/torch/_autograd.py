@@ -1,4 +1,4 @@
-"""What kernels of one's own need: no autocast inside, and every kind of derivative."""
+"""Helpers for custom autograd functions: autocast, and all kinds of derivatives."""
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -9,7 +9,7 @@ from torch import Tensor
 
 
 def autocast_dtype(x: Tensor) -> torch.dtype | None:
-    """What autocast lowers products on the device of ``x`` to, if it is on there."""
+    """Return the dtype of autocast on the device of ``x``, ``None`` if it is off."""
     kind = x.device.type
     if torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind):
         return torch.get_autocast_dtype(kind)
@@ -17,14 +17,14 @@ def autocast_dtype(x: Tensor) -> torch.dtype | None:
 
 
 def without_autocast(x: Tensor) -> AbstractContextManager[object]:
-    """A context where products on the device of ``x`` keep the dtypes of their code."""
+    """Return a context without autocast on the device of ``x``."""
     if autocast_dtype(x) is None:
         return nullcontext()
     return torch.autocast(x.device.type, enabled=False)
 
 
 def lowered(*tensors: Tensor) -> tuple[Tensor, ...]:
-    """The tensors as autocast gives them to a product: float64 stays what it is."""
+    """Return the tensors in the dtype of autocast, except those in float64."""
     dtype = autocast_dtype(tensors[0])
     if dtype is None:
         return tensors
@@ -32,66 +32,68 @@ def lowered(*tensors: Tensor) -> tuple[Tensor, ...]:
 
 
 def keep(ctx: Any, inputs: Sequence[object], *outputs: Tensor) -> None:
-    """Save what :func:`completed` wants of a function: its inputs; and ``outputs``."""
+    """Save a function's inputs, as :func:`completed` needs them, and ``outputs``."""
     tensors = [t for t in inputs if isinstance(t, Tensor)]
-    ctx.others = [None if isinstance(t, Tensor) else t for t in inputs]
-    ctx.places = [n for n, t in enumerate(inputs) if isinstance(t, Tensor)]
+    ctx.other_inputs = [None if isinstance(t, Tensor) else t for t in inputs]
+    ctx.tensor_indices = [n for n, t in enumerate(inputs) if isinstance(t, Tensor)]
     ctx.save_for_backward(*tensors, *outputs)
     ctx.save_for_forward(*tensors)
 
 
 def completed(
-    open_form: Callable[..., Any],
+    reference: Callable[..., Any],
 ) -> Callable[[type[torch.autograd.Function]], type[torch.autograd.Function]]:
-    """Give a function with a gradient of its own all the derivatives that it lacks.
+    """Add all further derivatives to an autograd function that has a gradient.
 
-    They are those of ``open_form``, which computes the same from the same arguments by
-    operations that PyTorch differentiates. It takes over where a gradient is itself to
-    be differentiated (``create_graph=True`` and ``torch.func``), in forward mode and
-    under ``torch.vmap``; it may need the memory that the kernel saves. The function
-    saves its inputs by :func:`keep`.
+    ``reference`` computes the same function of the same arguments by operations that
+    PyTorch differentiates. It is used for derivatives of the gradient
+    (``create_graph=True`` and ``torch.func``), in forward mode, and under
+    ``torch.vmap``; it may need the memory that the kernel saves. The autograd function
+    must save its inputs by :func:`keep`.
     """
 
-    def at(ctx: Any, places: Sequence[int]) -> tuple[Callable[..., Any], list[Tensor]]:
-        """``open_form`` as a function of some of its arguments, and these."""
-        given = list(ctx.others)
-        for n, t in zip(ctx.places, ctx.saved_tensors, strict=False):
-            given[n] = t
+    def restricted(
+        ctx: Any, indices: Sequence[int]
+    ) -> tuple[Callable[..., Any], list[Tensor]]:
+        """Return ``reference`` as a function of some arguments, and their values."""
+        inputs = list(ctx.other_inputs)
+        for n, t in zip(ctx.tensor_indices, ctx.saved_tensors, strict=False):
+            inputs[n] = t
 
         def run(*chosen: Tensor) -> Any:
-            every = list(given)
-            for n, t in zip(places, chosen, strict=True):
-                every[n] = t
-            return open_form(*every)
+            arguments = list(inputs)
+            for n, t in zip(indices, chosen, strict=True):
+                arguments[n] = t
+            return reference(*arguments)
 
-        return run, [given[n] for n in places]
+        return run, [inputs[n] for n in indices]
 
     def complete(kernel: type[torch.autograd.Function]) -> type:
-        own = kernel.backward
+        own_backward = kernel.backward
 
         def backward(ctx: Any, *gradients: Tensor) -> Any:
             if not torch.is_grad_enabled():
-                return own(ctx, *gradients)
-            places = [n for n, needed in enumerate(ctx.needs_input_grad) if needed]
-            run, given = at(ctx, places)
-            pull = torch.func.vjp(run, *given)[1]
-            found = pull(gradients if len(gradients) > 1 else gradients[0])
-            every: list[Tensor | None] = [None] * len(ctx.others)
-            for n, t in zip(places, found, strict=True):
-                every[n] = t
-            return tuple(every)
+                return own_backward(ctx, *gradients)
+            indices = [n for n, needed in enumerate(ctx.needs_input_grad) if needed]
+            run, inputs = restricted(ctx, indices)
+            vjp = torch.func.vjp(run, *inputs)[1]
+            found = vjp(gradients if len(gradients) > 1 else gradients[0])
+            of_inputs: list[Tensor | None] = [None] * len(ctx.other_inputs)
+            for n, t in zip(indices, found, strict=True):
+                of_inputs[n] = t
+            return tuple(of_inputs)
 
         def jvp(ctx: Any, *tangents: Tensor | None) -> Any:
-            """Twice in reverse, for tangents of tangents are refused by PyTorch."""
-            moved = {n: t for n, t in enumerate(tangents) if t is not None}
-            run, given = at(ctx, list(moved))
-            out, pull = torch.func.vjp(run, *given)[:2]
-            upstream = torch.utils._pytree.tree_map(torch.zeros_like, out)
-            push = torch.func.vjp(pull, upstream)[1]
-            return push(tuple(moved.values()))[0]
+            """Return the JVP as a VJP of a VJP: PyTorch refuses nested tangents."""
+            directions = {n: t for n, t in enumerate(tangents) if t is not None}
+            run, inputs = restricted(ctx, list(directions))
+            out, vjp = torch.func.vjp(run, *inputs)[:2]
+            zeros = torch.utils._pytree.tree_map(torch.zeros_like, out)
+            transposed = torch.func.vjp(vjp, zeros)[1]
+            return transposed(tuple(directions.values()))[0]
 
         def vmap(info: Any, in_dims: tuple[Any, ...], *inputs: Any) -> Any:
-            out = torch.vmap(open_form, in_dims)(*inputs)
+            out = torch.vmap(reference, in_dims)(*inputs)
             return out, (0,) * len(out) if isinstance(out, tuple) else 0
 
         methods = {

@@ -1,7 +1,8 @@
-"""Follow a flow step by step, forward and back, as one operation for a compiler.
+"""Runge–Kutta solution of FLOATER's neural ODE and its gradient, as one operation.
 
-How many steps there are only the positions say, and so no compiler can unroll them: to
-it the loop is a custom operation, which has a gradient of its own, that of the steps.
+The number of steps depends on the values of the positions, so that no compiler can
+unroll the loop. The loop is therefore a custom operation whose gradient is that of the
+steps.
 """
 
 from collections.abc import Sequence
@@ -10,8 +11,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-# Of each tableau the places of the stages, what each stage adds of the slopes before,
-# and the weights of the slopes.
+# Butcher tableaux: the nodes of the stages, the coefficients of earlier slopes in each
+# stage, and the weights of the slopes.
 _TABLEAUX = {
     "classical": (
         (0.0, 0.5, 0.5, 1.0),
@@ -24,10 +25,10 @@ _TABLEAUX = {
         (1 / 8, 3 / 8, 3 / 8, 1 / 8),
     ),
 }
-_CHUNK = 64  # steps whose stages are kept at once on the way back
+_CHUNK = 64  # steps whose stages the backward keeps in memory at once
 
 
-def flow(
+def integrate(
     start: Tensor,
     field: Sequence[Tensor],
     positions: Tensor,
@@ -38,25 +39,26 @@ def flow(
     farthest: int,
     largest: float,
 ) -> Tensor:
-    """P at each position: float64 ``[*positions, states, width]``. ``def-floater``.
+    """Return P at each position, float64 ``[*positions, states, width]``.
 
-    ``field`` are the inner weights and biases, then the outer ones.
+    Equation ``def-floater``. ``field`` are the inner weights and biases, then the outer
+    ones.
 
     Raises
     ------
     ValueError
-        A position farther than ``farthest``; a flow that is not finite, or larger than
-        ``largest``, at one of them.
+        A position beyond ``farthest``; a solution that at one of the positions is not
+        finite or larger than ``largest``.
     """
     wide = [t.to(torch.float64) for t in (start, *field)]
-    out = _follow(
+    out = _integrate(
         *wide, positions.flatten(), tableau, delta / steps, steps, farthest, largest
     )
     return out.unflatten(0, positions.shape)
 
 
 class _Net(NamedTuple):
-    """The field, as it multiplies rows: ``a`` and ``b`` without the time's weights."""
+    """Weights of the field, transposed; those of the time are separate."""
 
     a: Tensor
     a_time: Tensor
@@ -67,7 +69,7 @@ class _Net(NamedTuple):
 
 
 class _Stage(NamedTuple):
-    """What a stage of a step read and what its hidden units were."""
+    """Inputs and hidden units of a stage of a step."""
 
     time: Tensor
     y: Tensor
@@ -83,22 +85,23 @@ def _net(inner: Tensor, inner_bias: Tensor, outer: Tensor, outer_bias: Tensor) -
 def _step(
     net: _Net, time: Tensor, p: Tensor, step: Tensor, tableau: str
 ) -> tuple[Tensor, list[_Stage]]:
-    """One step, and the stages of it."""
+    """Return the state after a step, and the stages of the step."""
     places, rows, weights = _TABLEAUX[tableau]
     stages: list[_Stage] = []
     slopes: list[Tensor] = []
     for place, row in zip(places, rows, strict=True):
-        y = _moved(p, step, row, slopes)
+        y = _advanced(p, step, row, slopes)
         now = torch.add(time, step, alpha=place)
         hidden = (y @ net.a + torch.addcmul(net.a_bias, now, net.a_time)).relu()
         slopes.append(hidden @ net.b + torch.addcmul(net.b_bias, now, net.b_time))
         stages.append(_Stage(now, y, hidden))
-    return _moved(p, step, weights, slopes), stages
+    return _advanced(p, step, weights, slopes), stages
 
 
-def _moved(
+def _advanced(
     p: Tensor, step: Tensor, weights: Sequence[float], slopes: list[Tensor]
 ) -> Tensor:
+    """Return the state plus the weighted slopes times the step."""
     for weight, slope in zip(weights, slopes, strict=True):
         if weight:
             p = torch.addcmul(p, step, slope, value=weight)
@@ -106,15 +109,15 @@ def _moved(
 
 
 class _Sums:
-    """The gradients of the field's parameters, a sum over all stages."""
+    """Gradients of the field's parameters, summed over all stages."""
 
     def __init__(self, net: _Net):
         self.net = net
         self.totals = [torch.zeros_like(t) for t in net]
 
     def add(self, stages: list[_Stage], to_slopes: Sequence[Tensor]) -> None:
-        """The shares of stages, from the gradients to their slopes."""
-        times, y, hidden = map(_rows, zip(*map(_alike, stages), strict=True))
+        """Add the contributions of stages, given the gradients of their slopes."""
+        times, y, hidden = map(_rows, zip(*map(_with_times, stages), strict=True))
         slope = _rows(to_slopes)
         z = (slope @ self.net.b.T) * (hidden > 0)
         to_inner = y.T @ z, times[:, 0] @ z, z.sum(0)
@@ -123,7 +126,7 @@ class _Sums:
         self.totals = [t + s for t, s in zip(self.totals, sums, strict=True)]
 
     def finished(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """As the parameters are shaped."""
+        """Return the gradients in the shapes of the parameters."""
         a, a_time, a_bias, b, b_time, b_bias = self.totals
         inner = torch.cat((a.T, a_time[:, None]), 1)
         return inner, a_bias, torch.cat((b.T, b_time[:, None]), 1), b_bias
@@ -133,17 +136,17 @@ def _rows(tensors: Sequence[Tensor]) -> Tensor:
     return torch.cat([t.flatten(0, -2) for t in tensors])
 
 
-def _alike(stage: _Stage) -> _Stage:
-    """With a time for each state."""
+def _with_times(stage: _Stage) -> _Stage:
+    """Return the stage with a time for each state."""
     return stage._replace(time=stage.time.expand(*stage.y.shape[:-1], 1))
 
 
 def _step_back(
     net: _Net, step: Tensor, tableau: str, is_on: Sequence[Tensor], g: Tensor
 ) -> tuple[Tensor, list[Tensor]]:
-    """The gradients to where a step started and to its slopes, from that to its end.
+    """Return the gradients of a step's start and of its slopes, given that of its end.
 
-    ``is_on`` says for each stage which hidden units are above 0.
+    ``is_on`` is true for the hidden units of each stage that are above 0.
     """
     _, rows, weights = _TABLEAUX[tableau]
     to_slopes = [weight * (step * g) for weight in weights]
@@ -157,7 +160,7 @@ def _step_back(
 
 
 class _Places(NamedTuple):
-    """Where positions lie: the last node before each, and the rest of a step."""
+    """Grid node before each position, and the rest of a step to the position."""
 
     last: dict[int, int]
     node: Tensor
@@ -182,7 +185,7 @@ def _places(positions: Tensor, step: float, steps: int) -> _Places:
 def _nodes(
     net: _Net, start: Tensor, last: dict[int, int], step: float, tableau: str
 ) -> Tensor:
-    """The states at the multiples of ``step`` from 0 on, then from 0 back."""
+    """Return the states at the multiples of ``step``: 0, 1, … and then 0, −1, …."""
     nodes = []
     for direction, count in last.items():
         own, p = start.new_tensor(direction * step), start
@@ -193,8 +196,8 @@ def _nodes(
     return torch.stack(nodes)
 
 
-@torch.library.custom_op("posedu::flow", mutates_args=())
-def _follow(
+@torch.library.custom_op("posedu::integrate_ode", mutates_args=())
+def _integrate(
     start: Tensor,
     inner: Tensor,
     inner_bias: Tensor,
@@ -212,8 +215,8 @@ def _follow(
     far = positions.abs().max().item()
     if not far <= farthest:
         raise ValueError(
-            f"positions must be at most farthest = {farthest} in size, for the flow "
-            f"is followed step by step; got {far:g}"
+            f"positions must be at most farthest = {farthest} in size, since the ODE "
+            f"is solved step by step from 0; got {far:g}"
         )
     net = _net(inner, inner_bias, outer, outer_bias)
     at = _places(positions, step, steps)
@@ -222,19 +225,19 @@ def _follow(
     size = out.abs().max().item()
     if not size <= largest:
         raise ValueError(
-            f"the flow must stay below {largest:.3g} for this dtype, got {size:.3g} "
-            "before the farthest position; give a smaller delta"
+            f"the solution must stay below {largest:.3g} for this dtype, got "
+            f"{size:.3g} before the farthest position; give a smaller delta"
         )
     return out
 
 
-@_follow.register_fake
+@_integrate.register_fake
 def _(start: Tensor, *others: Any) -> Tensor:
     return start.new_empty(others[4].shape[0], *start.shape)
 
 
-@torch.library.custom_op("posedu::flow_back", mutates_args=())
-def _follow_back(
+@torch.library.custom_op("posedu::integrate_ode_backward", mutates_args=())
+def _integrate_back(
     gradient: Tensor,
     start: Tensor,
     inner: Tensor,
@@ -266,18 +269,18 @@ def _follow_back(
             time = own * torch.arange(begin, end, device=start.device)[:, None, None]
             _, stages = _step(net, time, nodes[first:][begin:end], own, tableau)
             each_on = zip(*((s.hidden > 0).unbind() for s in stages), strict=True)
-            shares = []
+            of_slopes = []
             for n, on in reversed([*enumerate(each_on, first + begin)]):
                 g, to_slopes = _step_back(net, own, tableau, on, g)
                 g = to_nodes[n] + g
-                shares.append(torch.stack(to_slopes))
-            sums.add(stages, torch.stack(shares[::-1], 1).unbind())
+                of_slopes.append(torch.stack(to_slopes))
+            sums.add(stages, torch.stack(of_slopes[::-1], 1).unbind())
         to_start = to_start + g
         first += count + 1
     return to_start, *sums.finished()
 
 
-@_follow_back.register_fake
+@_integrate_back.register_fake
 def _(gradient: Tensor, *others: Any) -> tuple[Tensor, ...]:
     return tuple(torch.empty_like(t) for t in others[:5])
 
@@ -288,15 +291,15 @@ def _keep(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
 
 
 def _pull(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-    found = _follow_back(gradient, *ctx.saved_tensors, *ctx.options)
+    found = _integrate_back(gradient, *ctx.saved_tensors, *ctx.options)
     return *found, *[None] * 6
 
 
 def _refuse(ctx: Any, *gradients: Tensor) -> None:
     raise NotImplementedError(
-        "FLOATER has no second derivative: do without create_graph=True"
+        "FLOATER has no second derivative: call without create_graph=True"
     )
 
 
-_follow.register_autograd(_pull, setup_context=_keep)
-_follow_back.register_autograd(_refuse)
+_integrate.register_autograd(_pull, setup_context=_keep)
+_integrate_back.register_autograd(_refuse)

@@ -1,4 +1,4 @@
-"""What the modules ask of their tensor arguments, and tables of cosines and sines."""
+"""Checks of tensor arguments, positions as tensors, tables of cosines and sines."""
 
 import math
 from collections.abc import Sequence
@@ -11,9 +11,9 @@ from torch.types import Device
 
 Positions = Shaped[Tensor, "*rows_and_tokens"] | range | Sequence[object]
 
-# Below which positions of a dtype are exact, angles being float64: none for what ends
-# before.
-_REACH = {
+# Absolute positions below this are exact, given float64 angles; ``None``: all values
+# of the dtype are.
+_EXACT_BELOW = {
     torch.float64: 2**53,
     torch.float32: 2**24,
     torch.int64: 2**53,
@@ -52,22 +52,26 @@ def require_shape(name: str, x: Tensor, shape: tuple[int, ...]) -> None:
 
 
 def require_all_finite(name: str, x: Tensor) -> None:
-    """Raise unless the numbers of ``x`` are finite, as far as they are on a CPU."""
+    """Raise if ``x`` is on a CPU and has a number that is not finite."""
     if x.is_cpu and not x.isfinite().all():
         raise ValueError(f"{name} must be finite")
 
 
 def may_look(x: Tensor) -> bool:
-    """Whether its values can be looked at.
+    """Return whether values of ``x`` can be read at no cost: on a CPU.
 
-    They can on a CPU, where nobody waits for them, but neither under ``torch.compile``
-    nor in what ``torch.vmap`` has batched.
+    On another device the program would wait for them.
     """
-    return x.is_cpu and not torch.compiler.is_compiling() and not _is_batched(x)
+    return x.is_cpu and can_read(x)
+
+
+def can_read(x: Tensor) -> bool:
+    """Return whether values of ``x`` exist: not on "meta", under compile or vmap."""
+    return not (x.is_meta or torch.compiler.is_compiling() or _is_batched(x))
 
 
 def is_transformed(x: Tensor) -> bool:
-    """Whether ``torch.func`` batches it, or differentiates with respect to it."""
+    """Return whether ``torch.func`` batches ``x`` or differentiates by it."""
     if torch.compiler.is_compiling() or not _functorch.is_functorch_wrapped_tensor(x):
         return False
     return x.requires_grad or _is_batched(x)
@@ -82,8 +86,8 @@ def _is_batched(x: Tensor) -> bool:
 def require_positions(positions: Tensor | range, like: Tensor | None = None) -> None:
     """Raise unless ``positions`` are exact, finite and on the device of ``like``.
 
-    Exact is below 2⁵³ (2²⁴ for float32), where a float holds every integer. Values are
-    looked at where they can be (:func:`may_look`).
+    Positions are exact below 2⁵³ (2²⁴ for float32), where a float holds every integer.
+    Values are checked on a CPU only (:func:`may_look`).
     """
     if isinstance(positions, range):
         _require_exact_range(positions)
@@ -95,16 +99,16 @@ def require_positions(positions: Tensor | range, like: Tensor | None = None) -> 
             "move one of them"
         )
     dtype = positions.dtype
-    reach = _REACH[dtype]
-    if reach is None or not may_look(positions):
+    limit = _EXACT_BELOW[dtype]
+    if limit is None or not may_look(positions):
         return
-    exact = (-reach < positions) & (positions < reach)
+    exact = (-limit < positions) & (positions < limit)
     if not exact.all():
         bad = positions[~exact][0].item()
         if not math.isfinite(bad):
             raise ValueError(f"positions must be finite, got {bad}")
         raise ValueError(
-            f"positions of {dtype} must be below {reach} in size to be exact, got {bad}"
+            f"positions of {dtype} must be below {limit} in size to be exact, got {bad}"
         )
 
 
@@ -120,7 +124,7 @@ def require_position_dtype(name: str, positions: Tensor) -> None:
             f"{name} are {dtype}, which holds integers exactly only up to "
             f"{2 / torch.finfo(dtype).eps:.0f}; give integers, float32 or float64"
         )
-    if dtype not in _REACH:
+    if dtype not in _EXACT_BELOW:
         raise TypeError(f"{name} must be real numbers, got {dtype}")
     if positions.layout != torch.strided:
         raise TypeError(f"{name} must be dense, got {positions.layout}")
@@ -162,17 +166,17 @@ def as_positions(
     start: int,
     reader: str,
 ) -> Shaped[Tensor, "rows tokens *position"]:
-    """Positions as int64 or float64, ``[1 or batch, tokens, *shape]``.
+    """Return positions as int64 or float64, ``[1 or batch, tokens, *shape]``.
 
-    ``like`` is ``[batch, …, tokens, d]``; ``shape`` are the axes of one position,
-    ``None`` where any will do. Default positions count on from ``start``, unless
-    ``reader``, an encoding's name, wants more than a number of them.
+    ``like`` is ``[batch, …, tokens, d]``; ``shape`` is the shape of one position,
+    ``None`` where any is accepted. Default positions count on from ``start``; an
+    encoding (its name is ``reader``) whose positions have several coordinates has none.
 
     Raises
     ------
     TypeError, ValueError
-        What is not finite, not exact, on another device or of another shape; none
-        where they are needed.
+        Positions that are not finite, not exact, on another device or of another
+        shape; none where there is no default.
     """
     if positions is None:
         if shape:
@@ -208,7 +212,7 @@ def as_positions(
 
 
 def from_list(positions: Positions, device: Device) -> Tensor | range:
-    """A list of integers or reals as an exact tensor; a tensor or range as it is."""
+    """Return a list of numbers as an exact tensor, a tensor or range unchanged."""
     if isinstance(positions, Tensor | range):
         return positions
     if isinstance(positions, str) or not isinstance(positions, Sequence):
@@ -228,7 +232,7 @@ def from_list(positions: Positions, device: Device) -> Tensor | range:
 
 
 def length(positions: range) -> int:
-    """``len``, by arithmetic that ``torch.compile`` can trace for changing ends."""
+    """Return ``len(positions)``, by arithmetic that ``torch.compile`` can trace."""
     return max(0, -((positions.start - positions.stop) // positions.step))
 
 
@@ -264,21 +268,21 @@ def align_positions(
 def angles(
     positions: Shaped[Tensor, "..."] | range, frequencies: Float[Tensor, "*heads pairs"]
 ) -> Float[Tensor, "*rows tokens pairs"]:
-    """Position · frequency in float64, one number times ``[pairs]``."""
+    """Return position · frequency in float64, for each position and frequency."""
     return in_float64(positions, frequencies.device)[..., None] * frequencies
 
 
 def in_float64(
     positions: Shaped[Tensor, "..."] | range, device: Device
 ) -> Float[Tensor, "..."]:
-    """A range on ``device``, a tensor where it is."""
+    """Return positions in float64; a range is put on ``device``."""
     if isinstance(positions, range):
         positions = as_tensor(positions, device)
     return positions.to(torch.float64)
 
 
 def as_tensor(positions: range, device: Device) -> Int[Tensor, "tokens"]:
-    """A range on ``device``; an empty one too, which ``torch.arange`` may refuse."""
+    """Return a range, which may be empty, as a tensor on ``device``."""
     steps = torch.arange(length(positions), device=device)
     return positions.start + positions.step * steps
 
@@ -286,10 +290,10 @@ def as_tensor(positions: range, device: Device) -> Int[Tensor, "tokens"]:
 def cos_sin(
     angle: Float[Tensor, "*rows tokens pairs"], dtype: torch.dtype
 ) -> tuple[Float[Tensor, "*rows tokens pairs"], Float[Tensor, "*rows tokens pairs"]]:
-    """Cosine and sine of float64 angles, in ``dtype``.
+    """Return cosine and sine of float64 angles, in ``dtype``.
 
-    Up to position 2²⁰ a float32 result is the true value but for its own rounding,
-    at most 2⁻²⁵, and 10⁻⁹ for the angle; a product in float32 would be off by 6e-2.
+    Up to position 2²⁰ a float32 result differs from the true value by its own rounding,
+    at most 2⁻²⁵, and by 10⁻⁹ for the angle; angles in float32 would be off by 6e-2.
     """
     return angle.cos().to(dtype), angle.sin().to(dtype)
 
@@ -297,10 +301,10 @@ def cos_sin(
 def split_exactly(
     t: Float[Tensor, "*rows n"], dtype: torch.dtype, pieces: int
 ) -> list[Float[Tensor, "*rows n"]]:
-    """Pieces in ``dtype`` whose sum is ``t``, the largest first.
+    """Split ``t`` into pieces in ``dtype`` whose sum is ``t``, the largest first.
 
-    All but the last of a row are multiples of one power of 2, so that their
-    differences are exact. The gradient flows through the last alone.
+    In every piece but the last, the numbers of a row are multiples of one power of 2,
+    so that their differences are exact. The gradient flows through the last piece only.
     """
     if t.numel() == 0:
         return [t.to(dtype)] * pieces
@@ -317,15 +321,15 @@ def split_exactly(
     return [*parts, rest.to(dtype)]
 
 
-def drawn_normal(
+def seeded_normal(
     shape: tuple[int, ...], deviation: float, seed: int
 ) -> Float[Tensor, "*shape"]:
-    """Normal numbers of a seed, the same on every device, in float32.
+    """Draw normal numbers by a seed, the same on every device, in float32.
 
     Raises
     ------
     ValueError
-        A deviation so large that one of them is no float32.
+        A deviation so large that a number may overflow float32.
     """
     if deviation > torch.finfo(torch.float32).max / 16:  # no normal number is above 16
         raise ValueError(

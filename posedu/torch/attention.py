@@ -1,13 +1,19 @@
-"""Attention as a function and as a module, with every hook open to an encoding."""
+"""Attention as a function and as a module, which call the hooks of an encoding."""
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from posedu._arguments import require_bool, require_dimension, require_heads
+from posedu._arguments import (
+    require_bool,
+    require_choice,
+    require_dimension,
+    require_heads,
+    require_positive,
+)
 from posedu.torch import routes
 from posedu.torch._autograd import lowered, without_autocast
 from posedu.torch._tensors import (
@@ -17,14 +23,26 @@ from posedu.torch._tensors import (
     require_input,
 )
 from posedu.torch.cache import KVCache
-from posedu.torch.encoding import LAYER_DOORS, MODEL_DOORS, Encoding, Sizes, Tokens
-from posedu.torch.routes import ROUTES, choose_route
+from posedu.torch.encoding import LAYER_HOOKS, MODEL_HOOKS, Encoding, Sizes, Tokens
+from posedu.torch.routes import ROUTES, Route, choose_route
 
-__all__ = ["ROUTES", "Attention", "KVCache", "Steps", "attend", "steps"]
+__all__ = [
+    "QK_NORMS",
+    "ROUTES",
+    "Attention",
+    "KVCache",
+    "QKNorm",
+    "Steps",
+    "attend",
+    "steps",
+]
+
+QKNorm = Literal["head", "projection", "after"]
+QK_NORMS: tuple[QKNorm, ...] = get_args(QKNorm)
 
 
 class Steps(NamedTuple):
-    """What attention gathered, from what, and by what weights (route "eager" only)."""
+    """Output, inputs and weights (route "eager" only) of attention."""
 
     out: Float[Tensor, "batch heads queries d_v"]
     tokens: Tokens
@@ -44,7 +62,7 @@ def attend(
     key_padding_mask: Bool[Tensor, "batch keys"] | None = None,
     segments: Int[Tensor, "batch tokens"] | None = None,
     cache: KVCache | None = None,
-    route: str | None = "eager",
+    route: Route | None = "eager",
 ) -> Float[Tensor, "batch heads tokens d_v"]:
     """Attention without projections: the output of :func:`steps`.
 
@@ -76,19 +94,19 @@ def steps(
     key_padding_mask: Bool[Tensor, "batch keys"] | None = None,
     segments: Int[Tensor, "batch tokens"] | None = None,
     cache: KVCache | None = None,
-    route: str | None = "eager",
+    route: Route | None = "eager",
 ) -> Steps:
-    """Attention without projections, and what it computes on its way.
+    """Attention without projections, with its intermediate results.
 
     Parameters
     ----------
     q, k, v
-        Of the new tokens. With fewer key-value heads than heads, each serves a group of
-        neighbors (grouped queries, arXiv 2305.13245).
+        Queries, keys and values of the new tokens. With fewer key-value heads than
+        heads, each serves a group of neighbors (grouped queries, arXiv 2305.13245).
     encoding
         The module whose hooks are used; default none (NoPE).
     x
-        The layer's input, for encodings that look at it.
+        The layer's input, for encodings that need it.
     positions, key_padding_mask, segments, cache
         As :meth:`Attention.forward`.
     causal, window, route
@@ -97,19 +115,17 @@ def steps(
     Raises
     ------
     TypeError, ValueError
-        Shapes, dtypes or devices that do not fit, an encoding that needs something else
-        of a layer.
+        Shapes, dtypes or devices that do not match, an encoding whose needs the layer
+        does not fulfil.
     """
     encoding = _require_encoding(encoding)
     require_bool("causal", causal)
     _require_projected(q, k, v, x)
-    given = None if x is None else x.shape[-1]
+    d_model = None if x is None else x.shape[-1]
     group = require_heads(q.shape[1], k.shape[1])
-    encoding.require(Sizes(q.shape[1], k.shape[1], q.shape[3], given, causal))
+    encoding.require(Sizes(q.shape[1], k.shape[1], q.shape[3], d_model, causal))
     if encoding.needs_x and x is None:
-        raise ValueError(
-            f"{type(encoding).__name__} looks at the layer's input: give x"
-        )
+        raise ValueError(f"{type(encoding).__name__} needs the layer's input: give x")
     require_masks(q, key_padding_mask, segments, window, cache)
     return _steps(
         (q, k, v),
@@ -138,38 +154,43 @@ def _steps(
     padding: Tensor | None,
     segments: Tensor | None,
     cache: KVCache | None,
-    route: str,
+    route: Route,
     memory: Mapping[str, Tensor] | None = None,
+    norm_eps: float | None = None,
 ) -> Steps:
-    """Attend, all arguments being right; the cache grows when all is done.
+    """Attend, given valid arguments; append to the cache at the end.
 
-    Autocast ends with the projections: from there on dtypes are those of the code.
+    Autocast applies to the projections only: all else keeps the dtypes of the code.
+    With ``norm_eps``, rotated queries and keys are normalized before keys are cached.
     """
     q, k, v = lowered(*projected)
     d = q.shape[-1]
-    name = type(encoding).__name__
     consecutive = positions is None and (cache is None or cache.consecutive)
     positions = as_positions(
         positions,
         encoding.position_shape if encoding.needs_positions else None,
         q,
         start=0 if cache is None else cache.count,
-        reader=name,
+        reader=type(encoding).__name__,
     )
     memory = dict(memory or {})
     if x is not None:
         memory |= encoding.remember(x)
     with without_autocast(q):
         q, k = encoding.rotate(q, k, positions)
+        if norm_eps is not None:
+            q, k = (
+                nn.functional.rms_norm(t, t.shape[-1:], eps=norm_eps) for t in (q, k)
+            )
         v = encoding.values(v, positions)
-        key_positions, grown = positions, None
+        key_positions, extended = positions, None
         if cache is not None:
-            grown = cache.joined(k, v, positions, memory, name, encoding.turning)
-            grown.consecutive = consecutive
-            (k, v, key_positions), memory = grown.held, grown.memory
+            extended = cache.appended(k, v, positions, memory, encoding)
+            extended.consecutive = consecutive
+            (k, v, key_positions), memory = extended.entries, extended.memory
         if group > 1:
             k, v = (t.repeat_interleave(group, 1) for t in (k, v))
-        seen = Tokens(
+        tokens = Tokens(
             q=q,
             k=k,
             v=v,
@@ -186,13 +207,13 @@ def _steps(
         )
         weights = None
         if route == "eager":
-            out, weights = routes.eager(encoding, seen)
+            out, weights = routes.eager(encoding, tokens)
         else:
-            out = routes.BY_NAME[route](encoding, seen)
+            out = routes.BY_NAME[route](encoding, tokens)
         out = encoding.output(out, positions)
-    if cache is not None and grown is not None:
-        cache.take(grown)
-    return Steps(out, seen, weights)
+    if cache is not None and extended is not None:
+        cache.copy_from(extended)
+    return Steps(out, tokens, weights)
 
 
 class Attention(nn.Module):
@@ -213,27 +234,43 @@ class Attention(nn.Module):
         The module whose hooks are used; default none (NoPE). One that acts on a model's
         input alone belongs to :class:`posedu.torch.transformer.Transformer`.
     causal
-        Whether a query may look only at itself and earlier tokens. Default true.
+        Whether a query attends only to itself and to earlier tokens. Default true.
         "Earlier" is the order in the sequence, whatever the positions are.
     window
-        How many of the newest keys a query may look at, itself included; default all.
+        How many of the newest keys a query may attend to, its own included. Default
+        all.
     bias
         Whether the projections have biases. Default false.
+    qk_norm
+        RMS norm of queries and keys. ``"head"``: of each head, before the rotation,
+        with a gain for each of the d features (Qwen 3; Gemma 3, whose gain is 1 plus
+        its weight). ``"projection"``: of all heads together, before the rotation, with
+        a gain for each feature of the projection (OLMo 2). ``"after"``: of each head,
+        after the hook ``rotate``, without gains (Llama 4); factors that the hook puts
+        on queries and keys (an attention factor, a temperature) are lost then. A cache
+        holds the normalized keys. Default ``None``: no norm.
+    qk_norm_eps
+        ε of this norm, x / √(mean(x²) + ε). Default 1e−6 (Qwen 3, Gemma 3, OLMo 2);
+        Llama 4 has 1e−5.
     route
-        ``"folded"``: the encoding's bias as more features of queries and keys, O(L)
-        memory; for those that open ``fold``. ``"sdpa"``:
+        ``"folded"``: the encoding's bias as further features of queries and keys, O(L)
+        memory; for encodings that use ``fold``. ``"sdpa"``:
         ``scaled_dot_product_attention``. ``"flex"``: FlexAttention, which fuses a
         ``score_mod`` under ``torch.compile``; on a CPU it has no gradient.
-        ``"eager"``: every step in the open, for every encoding. ``"fused"``: the
-        encoding's own kernel, for those that open ``attend``. Default: the first of
-        folded, sdpa and eager that can serve the encoding.
+        ``"eager"``: logits, weights and output as separate tensors, for every encoding.
+        ``"fused"``: the encoding's own kernel, for encodings that use ``attend``.
+        Default: the first of folded, sdpa and eager that can serve the encoding.
 
     Raises
     ------
     TypeError, ValueError
-        Sizes that are not positive integers or do not divide; an encoding that needs
-        something else of a layer, or that the route cannot serve.
+        Sizes that are not positive integers or do not divide; an unknown ``qk_norm``;
+        an encoding whose needs the layer does not fulfil, or that the route cannot
+        serve.
     """
+
+    qk_norm: QKNorm | None = None
+    qk_norm_eps = 1e-6
 
     def __init__(
         self,
@@ -246,7 +283,9 @@ class Attention(nn.Module):
         causal: bool = True,
         window: int | None = None,
         bias: bool = False,
-        route: str | None = None,
+        qk_norm: QKNorm | None = None,
+        qk_norm_eps: float = 1e-6,
+        route: Route | None = None,
     ):
         super().__init__()
         self.d_model = require_dimension("d_model", d_model, 1)
@@ -269,6 +308,18 @@ class Attention(nn.Module):
         self.k = nn.Linear(d_model, self.kv_heads * self.d, bias=bias)
         self.v = nn.Linear(d_model, self.kv_heads * self.d, bias=bias)
         self.o = nn.Linear(heads * self.d, d_model, bias=bias)
+        self.qk_norm_eps = require_positive("qk_norm_eps", qk_norm_eps)
+        self.q_norm = self.k_norm = None
+        if qk_norm is not None:
+            self.qk_norm = require_choice("qk_norm", qk_norm, QKNorm)
+        if qk_norm in ("head", "projection"):
+            is_of_all = qk_norm == "projection"
+            q_width, k_width = (
+                count * self.d if is_of_all else self.d
+                for count in (heads, self.kv_heads)
+            )
+            self.q_norm = nn.RMSNorm(q_width, eps=self.qk_norm_eps)
+            self.k_norm = nn.RMSNorm(k_width, eps=self.qk_norm_eps)
 
     def forward(
         self,
@@ -284,7 +335,7 @@ class Attention(nn.Module):
         Parameters
         ----------
         x
-            One vector a token.
+            One vector for each token.
         positions
             A range, a list, ``[tokens]`` or ``[batch, tokens]``; integers or reals in
             any order. Default: 0, 1, 2, … counted on from the cache. An encoding of
@@ -292,17 +343,17 @@ class Attention(nn.Module):
             ``[batch, tokens, axes]``.
         key_padding_mask
             True where a key is padding, to be ignored (PyTorch's convention), for all
-            keys including the cached ones. A query left with no key gives zeros
-            before the output projection.
+            keys including the cached ones. A query without any key gives zeros before
+            the output projection.
         segments
-            For packed sequences: a token sees only tokens of its own number.
+            For packed sequences: a token attends only to tokens of its own number.
         cache
-            What this layer has already seen; the new tokens are appended.
+            Keys and values of this layer's earlier tokens; the new tokens are appended.
 
         Raises
         ------
         TypeError, ValueError
-            Shapes, dtypes or devices that do not fit; ``segments`` with a cache.
+            Shapes, dtypes or devices that do not match; ``segments`` with a cache.
         """
         return self.steps(
             x,
@@ -321,11 +372,11 @@ class Attention(nn.Module):
         segments: Int[Tensor, "batch tokens"] | None = None,
         cache: KVCache | None = None,
     ) -> tuple[Float[Tensor, "batch tokens d_model"], Steps]:
-        """As :meth:`forward`, and what was computed on the way."""
+        """Return the result of :meth:`forward` and its intermediate results."""
         require_input(x, self.d_model, self.q.weight)
         require_masks(x, key_padding_mask, segments, self.window, cache)
         q, k, v, memory = self.project(x, key_padding_mask, segments, cache)
-        taken = _steps(
+        steps = _steps(
             (q, k, v),
             self.encoding,
             positions,
@@ -338,8 +389,9 @@ class Attention(nn.Module):
             cache=cache,
             route=self.route,
             memory=memory,
+            norm_eps=self.qk_norm_eps if self.qk_norm == "after" else None,
         )
-        return self.finish(taken.out, x), taken
+        return self.finish(steps.out, x), steps
 
     def project(
         self,
@@ -353,18 +405,32 @@ class Attention(nn.Module):
         Float[Tensor, "batch kv_heads tokens d"],
         Mapping[str, Tensor],
     ]:
-        """Queries, keys and values of the new tokens, and what to remember of them."""
-        q = self.q(x).unflatten(-1, (self.heads, self.d)).transpose(1, 2)
-        k = self.k(x).unflatten(-1, (self.kv_heads, self.d)).transpose(1, 2)
+        """Return queries, keys, values and per-token state to cache of new tokens."""
+        q, k = self.q(x), self.k(x)
+        if self.qk_norm == "projection":
+            q, k = self._normalized(q, k)
+        q = q.unflatten(-1, (self.heads, self.d)).transpose(1, 2)
+        k = k.unflatten(-1, (self.kv_heads, self.d)).transpose(1, 2)
         v = self.v(x).unflatten(-1, (self.kv_heads, self.d)).transpose(1, 2)
+        if self.qk_norm == "head":
+            q, k = self._normalized(q, k)
         return q, k, v, {}
+
+    def _normalized(self, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
+        """Return queries and keys after the norms that have gains.
+
+        Autocast lowers projections but not gains, whose dtype the norm then has.
+        """
+        assert self.q_norm is not None and self.k_norm is not None
+        dtype = self.q_norm.weight.dtype
+        return self.q_norm(q.to(dtype)), self.k_norm(k.to(dtype))
 
     def finish(
         self,
         out: Float[Tensor, "batch heads tokens d"],
         x: Float[Tensor, "batch tokens d_model"],
     ) -> Float[Tensor, "batch tokens d_model"]:
-        """The layer's output from what its heads gathered."""
+        """Project the outputs of the heads to the layer's output."""
         return self.o(out.transpose(1, 2).flatten(2))
 
 
@@ -374,12 +440,12 @@ def _require_encoding(encoding: Encoding | None) -> Encoding:
         return Encoding()
     if not isinstance(encoding, Encoding):
         raise TypeError(f"encoding must be an Encoding module, got {encoding!r}")
-    opened = [hook for hook in MODEL_DOORS if encoding.opens(hook)]
-    if opened and not any(map(encoding.opens, LAYER_DOORS)):
-        name = type(encoding).__name__
+    model_hooks = [hook for hook in MODEL_HOOKS if encoding.uses(hook)]
+    if model_hooks and not any(map(encoding.uses, LAYER_HOOKS)):
+        name, hook = type(encoding).__name__, model_hooks[0]
         raise ValueError(
-            f"{name} opens the hook {opened[0]!r} of a model, not of a layer: give it "
-            f"to Transformer, or use x = encoding.{opened[0]}(x, positions) yourself"
+            f"{name} uses the hook {hook!r} of a model, not of a layer: give it to "
+            f"Transformer, or call x = encoding.{hook}(x, positions) yourself"
         )
     return encoding
 

@@ -1,4 +1,4 @@
-"""What a layer remembers of the tokens that it has seen."""
+"""The key-value cache of an attention layer."""
 
 from collections.abc import Mapping
 from numbers import Integral, Real
@@ -9,20 +9,44 @@ from jaxtyping import Float, Shaped
 from torch import Tensor
 
 from posedu._arguments import require_finite
-from posedu.torch._tensors import Positions, as_positions, require_positions
-from posedu.torch.encoding import Encoding
+from posedu.torch._tensors import (
+    Positions,
+    as_positions,
+    can_read,
+    require_positions,
+)
+from posedu.torch.encoding import Encoding, Identity
+
+# The smallest and the largest value of each number that fixes the rotation of keys.
+Ranges = tuple[tuple[Tensor, Tensor], ...]
 
 
 class KVCache:
-    """Keys, values and positions of the tokens that a layer has already seen.
+    """Keys, values and positions of the tokens that a layer has already processed.
 
-    Give one cache to each layer; every call of the layer appends to it, or leaves it as
-    it was if the call is refused. Keys are kept as the encoding left them (with RoPE:
-    rotated), and with them what the encoding wants remembered of each token.
-    ``count`` is how many tokens were ever seen, from which default positions go on;
-    ``consecutive`` whether the positions so far were all of these; ``turned_by`` the
-    maps from positions to angles by which keys were turned, in words; ``entered`` the
-    encoding of a model that has put positions into the layer's input, if there is one.
+    Give one cache to each layer. Every call of the layer appends to its cache; a
+    refused call leaves the cache as it was. The cache holds keys as the encoding
+    returned them (with RoPE: rotated), and the per-token state that the encoding's
+    ``remember`` returns.
+
+    The cache also records which encoding rotated its keys, since only that encoding
+    may move them. It holds no module and no parameter, but:
+
+    - ``identity``, the :class:`~posedu.torch.encoding.Identity` of the encoding, which
+      ``copy.deepcopy`` of a model preserves; ``None`` for an empty cache and for keys
+      of several encodings;
+    - ``rotation``, copies of the numbers that fix the encoding's angles
+      (:meth:`~posedu.torch.encoding.Encoding.rotation_state`), the smallest and largest
+      value of each over all calls; ``None`` where their shapes changed.
+
+    A copy of the cache, and a copy of the model, may thus be used in place of the
+    original for as long as the angles are equal. A cache and a model that are saved in
+    one file also fit each other when they are loaded.
+
+    ``count`` is the number of tokens that were ever appended; default positions go on
+    from there. ``consecutive`` is true while every position was a default one.
+    ``encoding_name`` is the class of the layer's encoding. ``input_encoding`` is the
+    class of the encoding that put positions into the layer's input, if a model has one.
     """
 
     def __init__(self) -> None:
@@ -30,74 +54,80 @@ class KVCache:
         self.v: Float[Tensor, "batch kv_heads keys d_v"] | None = None
         self.positions: Shaped[Tensor, "rows keys *position"] | None = None
         self.memory: dict[str, Shaped[Tensor, "batch keys *features"]] = {}
-        self.owner: str | None = None
         self.count = 0
         self.consecutive = True
-        self.turned_by: tuple[str, ...] = ()
-        self.entered: str | None = None
+        self.encoding_name: str | None = None
+        self.identity: Identity | None = None
+        self.rotation: Ranges | None = None
+        self.input_encoding: str | None = None
 
     def __len__(self) -> int:
-        """How many tokens are remembered."""
+        """Return the number of cached tokens."""
         return 0 if self.k is None else self.k.shape[-2]
 
     @property
-    def held(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Keys, values and positions of a cache that holds some."""
+    def entries(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Keys, values and positions; refused if the cache is empty."""
         if self.k is None or self.v is None or self.positions is None:
             raise ValueError("the cache is empty")
         return self.k, self.v, self.positions
 
-    def joined(
+    def appended(
         self,
         k: Tensor,
         v: Tensor,
         positions: Tensor,
         memory: Mapping[str, Tensor],
-        owner: str,
-        turning: str = "",
+        encoding: Encoding,
     ) -> "KVCache":
-        """Return a cache of these tokens after those remembered; this one is as before.
+        """Return a new cache of the cached tokens and these; leave this one unchanged.
 
         Raises
         ------
         ValueError
-            Keys, values or what is remembered of another shape, dtype or device, or the
-            cache of a layer with another encoding.
+            Keys, values or per-token state of another shape, dtype or device; an
+            encoding of another class than that of the cached keys.
         """
-        grown = KVCache()
-        grown.owner, grown.count = owner, self.count + k.shape[-2]
-        grown.entered = self.entered
-        turned_by = self.turned_by if len(self) else ()
-        known = turning in turned_by
-        grown.turned_by = turned_by if known else (*turned_by, turning)
+        name, state = type(encoding).__name__, encoding.rotation_state()
+        extended = KVCache()
+        extended.encoding_name, extended.count = name, self.count + k.shape[-2]
+        extended.input_encoding = self.input_encoding
+        if len(self) == 0:
+            extended.identity = encoding.identity
+            extended.rotation = tuple(_first_range(t) for t in state)
         if self.k is None:
-            grown.k, grown.v = k.clone(), v.clone()
-            grown.positions = positions.clone()
-            grown.memory = {name: new.clone() for name, new in memory.items()}
-            return grown
-        if owner != self.owner:
+            extended.k, extended.v = k.clone(), v.clone()
+            extended.positions = positions.clone()
+            extended.memory = {name: new.clone() for name, new in memory.items()}
+            return extended
+        if name != self.encoding_name:
             raise ValueError(
-                f"the cache is that of a layer with {self.owner}, not {owner}"
+                f"the cache belongs to a layer with {self.encoding_name}, not {name}"
             )
-        held_k, held_v, held_positions = self.held
-        _require_alike("keys of [batch, kv_heads, d]", held_k, k, 2)
-        _require_alike("values of [batch, kv_heads, d]", held_v, v, 2)
+        cached_k, cached_v, cached_positions = self.entries
+        _require_alike("keys of [batch, kv_heads, d]", cached_k, k, 2)
+        _require_alike("values of [batch, kv_heads, d]", cached_v, v, 2)
         if memory.keys() != self.memory.keys():
             raise ValueError(
                 f"the cache holds {[*self.memory]} of each token besides keys and "
-                f"values, the layer wants {[*memory]}"
+                f"values, the layer needs {[*memory]}"
             )
-        rows = max(len(held_positions), len(positions))
-        both = (p.expand(rows, *p.shape[1:]) for p in (held_positions, positions))
-        grown.k, grown.v = torch.cat((held_k, k), -2), torch.cat((held_v, v), -2)
-        grown.positions = torch.cat((*both,), 1)
-        grown.memory = {name: self.after(name, new) for name, new in memory.items()}
-        return grown
+        rows = max(len(cached_positions), len(positions))
+        both = (p.expand(rows, *p.shape[1:]) for p in (cached_positions, positions))
+        extended.k = torch.cat((cached_k, k), -2)
+        extended.v = torch.cat((cached_v, v), -2)
+        extended.positions = torch.cat((*both,), 1)
+        extended.memory = {name: self.extended(name, t) for name, t in memory.items()}
+        if len(self):
+            is_same = self.identity is encoding.identity
+            extended.identity = encoding.identity if is_same else None
+            extended.rotation = _widened(self.rotation, state)
+        return extended
 
-    def after(
+    def extended(
         self, name: str, new: Shaped[Tensor, "batch tokens *features"]
     ) -> Shaped[Tensor, "batch keys *features"]:
-        """What is remembered by ``name``, and then ``new``.
+        """Return the cached ``name`` with ``new`` appended.
 
         Raises
         ------
@@ -109,133 +139,146 @@ class KVCache:
         _require_alike(name, self.memory[name], new, 1)
         return torch.cat((self.memory[name], new), 1)
 
-    def take(self, other: "KVCache") -> None:
-        """Remember what ``other`` does."""
+    def copy_from(self, other: "KVCache") -> None:
+        """Replace the contents by those of ``other``, without copying tensors."""
         self.__dict__.update(other.__dict__)
 
     def crop(self, start: int | None = None, stop: int | None = None) -> None:
         """Keep tokens ``start`` … ``stop`` − 1 only, counted as in a slice.
 
-        ``crop(-400)`` keeps the newest 400 (Transformer-XL's memory), ``crop(0, 10)``
-        the first 10: what comes next then goes on after those.
+        ``crop(-400)`` keeps the newest 400 (Transformer-XL's memory). ``crop(0, 10)``
+        keeps the first 10; default positions of later tokens then go on from 10.
         """
         if self.k is None:
             return
         kept = slice(start, stop)
         self.count -= len(self) - kept.indices(len(self))[1]
-        k, v, positions = self.held
+        k, v, positions = self.entries
         self.k, self.v = k[:, :, kept], v[:, :, kept]
         self.positions = positions[:, kept]
         self.memory = {name: t[:, kept] for name, t in self.memory.items()}
 
     def move(self, encoding: Encoding, shifts: float | Positions) -> None:
-        """Put what is remembered elsewhere, each token ``shifts`` further on.
+        """Move the cached tokens to other positions, each by its own shift.
 
-        Keys are turned once more, in one pass from the old tensor to a new one, so that
-        a fork of the cache keeps its own. Equation ``def-cache-rerotation``.
+        Keys are rotated once more, in one pass from the old tensor to a new one, so
+        that a copy of the cache keeps its own. Equation ``def-cache-rerotation``.
 
-        Above the first layer that is a run at the new positions only if all earlier
-        tokens move alike (``thm-cache-stack``) and nothing else knows where the text
-        stands; under a :class:`LogN` queries do, and it is not.
+        Above the first layer, the result equals a run at the new positions only if all
+        earlier tokens move by the same shift (``thm-cache-stack``) and nothing else
+        depends on absolute positions. Under a :class:`LogN` the queries do depend on
+        them, and the result differs.
 
         Parameters
         ----------
         encoding
-            That of the layer whose cache it is.
+            The encoding of the layer that filled the cache: the module itself, or a
+            deep copy of it whose angles are equal.
         shifts
-            One number for all tokens; default positions go on that much later, too, if
-            it is an integer. Or ``[tokens]`` or ``[batch, tokens]``, new positions
-            minus old ones, with an axis of coordinates where positions have several:
-            give the positions of later tokens yourself then.
+            New positions minus old ones. One number for all tokens; if it is an
+            integer, default positions of later tokens are shifted, too. Or ``[tokens]``
+            or ``[batch, tokens]``, with a last axis of coordinates where positions have
+            several; give the positions of later tokens yourself then.
 
         Raises
         ------
         TypeError, ValueError
-            The encoding of another layer, one whose keys cannot be moved, or with other
-            angles than those by which they were turned (frequencies that depend on the
-            length); a model whose input holds positions; shifts of another shape, not
-            finite, or not exact, or to positions that are not.
+            Another encoding than the one that rotated the keys; keys that were rotated
+            by different angles, since the encoding was replaced or its frequencies
+            changed between calls (dynamic NTK, LongRoPE, a training step); keys that
+            cannot be moved; a model whose input holds positions; shifts of another
+            shape, not finite or not exact, or that lead to such positions. Angles are
+            compared outside ``torch.compile`` only.
         """
-        self._require_turned_by(encoding)
+        self._require_rotated_by(encoding)
         if isinstance(shifts, Real):
             _require_exact(shifts)
         elif shifts is None:
             raise TypeError("shifts must be given, got none")
-        whole = int(shifts) if isinstance(shifts, Integral) else None
+        common_shift = int(shifts) if isinstance(shifts, Integral) else None
         if self.k is not None:
-            k, _, positions = self.held
-            by = _as_shifts(encoding, shifts, k)
-            there = positions + by
-            require_positions(there)
-            self.k, self.positions = encoding.moved(k, by), there
-            self.consecutive = self.consecutive and whole is not None
-        self.count += whole or 0
+            k, _, positions = self.entries
+            shift_of_key = _as_shifts(encoding, shifts, k)
+            new_positions = positions + shift_of_key
+            require_positions(new_positions)
+            self.k, self.positions = encoding.move_keys(k, shift_of_key), new_positions
+            self.consecutive = self.consecutive and common_shift is not None
+        self.count += common_shift or 0
 
     def drop(self, encoding: Encoding, start: int, stop: int) -> None:
-        """Forget tokens ``start`` … ``stop`` − 1, and close the gap.
+        """Drop tokens ``start`` … ``stop`` − 1, and close the gap.
 
-        Later ones, and those to come, are put as many positions nearer as were dropped.
+        Later tokens, cached or new, move back by as many positions as were dropped.
         ``drop(encoding, 4, -1020)`` keeps four sinks and a window (arXiv 2309.17453).
-        Copies like :meth:`move`; what is kept in place is not turned.
+        Like :meth:`move`, this copies; keys before the gap are not rotated.
 
         Raises
         ------
         TypeError, ValueError
             As :meth:`move`; positions of several coordinates.
         """
-        self._require_turned_by(encoding)
+        self._require_rotated_by(encoding)
         if self.k is None:
             return
         start, stop, _ = slice(start, stop).indices(len(self))
-        k, v, positions = self.held
+        k, v, positions = self.entries
         gap = max(0, stop - start)
-        by = _as_shifts(encoding, -gap, k[:, :, start + gap :])
-        moved = encoding.moved(k[:, :, start + gap :], by)
-        self.k = torch.cat((k[:, :, :start], moved), -2)
+        later_keys = k[:, :, start + gap :]
+        shift_of_key = _as_shifts(encoding, -gap, later_keys)
+        moved_keys = encoding.move_keys(later_keys, shift_of_key)
+        self.k = torch.cat((k[:, :, :start], moved_keys), -2)
         self.v = torch.cat((v[:, :, :start], v[:, :, start + gap :]), -2)
-        after = positions[:, start + gap :] + by
-        self.positions = torch.cat((positions[:, :start], after), 1)
+        moved_positions = positions[:, start + gap :] + shift_of_key
+        self.positions = torch.cat((positions[:, :start], moved_positions), 1)
         self.memory = {
             name: torch.cat((t[:, :start], t[:, start + gap :]), 1)
             for name, t in self.memory.items()
         }
         self.count -= gap
 
-    def _require_turned_by(self, encoding: Encoding) -> None:
-        """Raise unless an encoding is the one by which all the keys were turned."""
+    def _require_rotated_by(self, encoding: Encoding) -> None:
+        """Raise unless an encoding rotated all the keys, by the angles it has now."""
         if not isinstance(encoding, Encoding):
             raise TypeError(
                 f"encoding must be that of the layer, got {type(encoding).__name__}"
             )
-        if self.entered is not None:
+        if self.input_encoding is not None:
             raise ValueError(
-                f"{self.entered} puts positions into the layer's input, where they do "
-                "not move: compute keys and values anew"
+                f"{self.input_encoding} puts positions into the layer's input, where "
+                "they cannot be moved: compute keys and values anew"
             )
-        owner, turning = type(encoding).__name__, encoding.turning
-        if self.owner not in (None, owner):
+        name = type(encoding).__name__
+        if self.encoding_name not in (None, name):
             raise ValueError(
-                f"the cache is that of a layer with {self.owner}, not {owner}"
+                f"the cache belongs to a layer with {self.encoding_name}, not {name}"
             )
-        others = [other for other in self.turned_by if other != turning]
-        if others:
+        if len(self) == 0:
+            return
+        if self.identity is not None and self.identity is not encoding.identity:
             raise ValueError(
-                f"keys were turned by {_short(others[0])}, {owner} turns by "
-                f"{_short(turning)}: where angles depend on the length (dynamic NTK, "
-                "LongRoPE), turned keys cannot be moved; compute them anew"
+                f"the keys were rotated by another {name} module, whose angles may "
+                "differ: give the encoding of the layer that filled the cache"
+            )
+        if self.identity is None or not _is_constant(
+            self.rotation, encoding.rotation_state()
+        ):
+            raise ValueError(
+                f"the angles of {name} changed after keys were cached (its frequencies "
+                "depend on the length, as in dynamic NTK and LongRoPE, or it was "
+                "trained or replaced): such keys cannot be moved; compute them anew"
             )
 
     def detach(self) -> None:
-        """Let no gradient flow into what is remembered."""
+        """Let no gradient flow into the cached tensors."""
         if self.k is not None:
-            self.k, self.v, self.positions = (t.detach() for t in self.held)
+            self.k, self.v, self.positions = (t.detach() for t in self.entries)
             self.memory = {name: t.detach() for name, t in self.memory.items()}
 
 
 def _as_shifts(
     encoding: Encoding, shifts: float | Positions, k: Tensor
 ) -> Shaped[Tensor, "rows keys *position"]:
-    """One shift for each key, of as many coordinates as a position has."""
+    """Return one shift for each key, of as many coordinates as a position has."""
     shape, name = encoding.position_shape, type(encoding).__name__
     if not isinstance(shifts, Real):
         return as_positions(cast(Positions, shifts), shape, k, start=0, reader=name)
@@ -250,7 +293,7 @@ def _as_shifts(
 
 
 def _require_exact(shift: float) -> None:
-    """Raise unless one shift for all is a finite number that a float64 holds."""
+    """Raise unless a shift of all tokens is finite and exact in float64."""
     too_large = isinstance(shift, Integral) and abs(shift) >= 2**53
     if too_large or abs(require_finite("shifts", shift)) >= 2**53:
         raise ValueError(
@@ -258,21 +301,53 @@ def _require_exact(shift: float) -> None:
         )
 
 
-def _short(turning: str) -> str:
-    return turning if len(turning) <= 100 else f"{turning[:99]}…"
+def _first_range(t: Tensor) -> tuple[Tensor, Tensor]:
+    """Return a copy of ``t`` as the smallest and the largest value so far."""
+    value = t.detach().clone()
+    return value, value
 
 
-def _require_alike(what: str, held: Tensor, given: Tensor, tokens: int) -> None:
-    """Raise unless two tensors differ in nothing but their axis of tokens."""
-    if _kind(held, tokens) != _kind(given, tokens):
-        old, *of_old = _kind(held, tokens)
-        new, *of_new = _kind(given, tokens)
+def _widened(old: Ranges | None, state: tuple[Tensor, ...]) -> Ranges | None:
+    """Return the ranges that also cover ``state``, ``None`` if shapes changed.
+
+    A range is widened in place of a comparison, for which a device would have to wait
+    and a compiler could not trace the branch.
+    """
+    if old is None or [low.shape for low, _ in old] != [t.shape for t in state]:
+        return None
+    return tuple(
+        (torch.minimum(low, t), torch.maximum(high, t))
+        for (low, high), t in zip(old, (t.detach() for t in state), strict=True)
+    )
+
+
+def _is_constant(rotation: Ranges | None, state: tuple[Tensor, ...]) -> bool:
+    """Return whether ``state`` is all that the ranges cover, as far as can be read."""
+    if rotation is None or len(rotation) != len(state):
+        return False
+    for (low, high), t in zip(rotation, state, strict=True):
+        if low.shape != t.shape:
+            return False
+        if can_read(low) and can_read(t):
+            now = t.detach().to(low)
+            if not (torch.equal(low, high) and torch.equal(low, now)):
+                return False
+    return True
+
+
+def _require_alike(name: str, cached: Tensor, new: Tensor, token_axis: int) -> None:
+    """Raise unless two tensors differ in nothing but the number of tokens."""
+    if _kind(cached, token_axis) != _kind(new, token_axis):
+        old_shape, old_dtype, old_device = _kind(cached, token_axis)
+        shape, dtype, device = _kind(new, token_axis)
         raise ValueError(
-            f"the cache holds {what} = {list(old)}, {of_old[0]} on {of_old[1]}; got "
-            f"{list(new)}, {of_new[0]} on {of_new[1]}"
+            f"the cache holds {name} = {list(old_shape)}, {old_dtype} on {old_device}; "
+            f"got {list(shape)}, {dtype} on {device}"
         )
 
 
-def _kind(t: Tensor, tokens: int) -> tuple[tuple[int, ...], torch.dtype, torch.device]:
-    """Shape without the axis of tokens, dtype and device."""
-    return (*t.shape[:tokens], *t.shape[tokens + 1 :]), t.dtype, t.device
+def _kind(
+    t: Tensor, token_axis: int
+) -> tuple[tuple[int, ...], torch.dtype, torch.device]:
+    """Return the shape without the token axis, the dtype and the device."""
+    return (*t.shape[:token_axis], *t.shape[token_axis + 1 :]), t.dtype, t.device

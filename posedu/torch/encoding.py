@@ -1,4 +1,4 @@
-"""The hooks through which an encoding acts on attention, all shut by default."""
+"""Hooks through which an encoding acts on attention; by default each does nothing."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -10,17 +10,20 @@ from torch import Tensor, nn
 
 from posedu.torch._tensors import Positions, split_exactly
 
-MODEL_DOORS = ("locate", "embed", "enter", "update")
-LAYER_DOORS = (
+MODEL_HOOKS = ("locate", "embed", "enter", "update")
+LAYER_HOOKS = (
     *("rotate", "values", "scale", "fold", "bias"),
     *("logits", "weigh", "mix", "output"),
 )
+# Methods that serve a cache or one route, and that need no position.
+OTHER_HOOKS = ("remember", "move_keys", "by_distance", "score_mod", "attend")
+_HOOKS = (*MODEL_HOOKS, *LAYER_HOOKS, *OTHER_HOOKS)
 
 ScoreMod = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]
 
 
 class Sizes(NamedTuple):
-    """What a layer is like. ``d_model`` is ``None`` where no layer is there yet."""
+    """Sizes of an attention layer. ``d_model`` is ``None`` outside a layer."""
 
     heads: int
     kv_heads: int
@@ -31,15 +34,15 @@ class Sizes(NamedTuple):
 
 @dataclass(frozen=True)
 class Tokens:
-    """What the hooks between queries and keys may look at.
+    """The inputs of the hooks between queries and keys.
 
-    ``q`` and ``k`` are as the hook ``rotate`` left them and ``v`` as ``values`` did,
-    one of ``k`` and ``v`` for each head of ``q``; ``d`` is the head dimension before.
-    Keys, key positions and ``memory`` (what the encoding's own ``remember`` made of
-    each token) include what a cache holds; the last query stands at the last key.
-    Positions are ``[1 or batch, tokens, *position]``; ``consecutive`` says that each is
-    known to be one more than the one before. ``x`` are the layer's new input vectors,
-    ``None`` where they were not given.
+    ``q`` and ``k`` are the results of the hook ``rotate`` and ``v`` that of ``values``,
+    with as many heads of ``k`` and ``v`` as of ``q``; ``d`` is the head dimension
+    before ``rotate``. Keys, values, key positions and ``memory`` (the per-token state
+    that the encoding's ``remember`` returned) include those of the cache; the last
+    query belongs to the last key. Positions are ``[1 or batch, tokens, *position]``;
+    ``consecutive`` is true if each is known to be the one before plus 1. ``x`` is the
+    layer's input for the new tokens, ``None`` if it was not given.
     """
 
     q: Float[Tensor, "batch heads queries features"]
@@ -65,13 +68,13 @@ class Tokens:
 
     @property
     def is_limited(self) -> bool:
-        """Whether the mask is more than causality or nothing."""
+        """True if the mask hides more than later keys."""
         limited = self.padding is not None or self.segments is not None
         return limited or (self.window is not None and self.window < self.k.shape[2])
 
     @property
     def is_plain(self) -> bool:
-        """Whether the mask is nothing but causality of a square, or nothing at all."""
+        """True if the mask hides nothing, or the later keys of a square alone."""
         queries, keys = self.q.shape[2], self.k.shape[2]
         return not self.is_limited and (
             not self.causal or queries == keys or queries == 1
@@ -79,12 +82,12 @@ class Tokens:
 
     @property
     def is_open(self) -> bool:
-        """Whether every query may look at every key."""
+        """True if every query may attend to every key."""
         return self.is_plain and (not self.causal or self.q.shape[2] == 1)
 
     @property
     def mask(self) -> Bool[Tensor, "rows 1 queries keys"]:
-        """True where a query may look at a key."""
+        """True where a query may attend to a key."""
         queries, keys = self.q.shape[2], self.k.shape[2]
         mask = torch.ones(1, 1, queries, keys, dtype=torch.bool, device=self.q.device)
         if self.causal:
@@ -103,9 +106,10 @@ class Tokens:
     def running_sum(
         self, amounts: Float[Tensor, "batch keys heads"]
     ) -> Float[Tensor, "batch heads keys"]:
-        """Sums over the tokens up to each, in float64; padding adds nothing.
+        """Cumulative sums over the tokens, in float64; padding adds nothing.
 
-        With segments, differences within one are sums over its own tokens alone.
+        With segments, a difference of two sums within a segment is a sum over tokens of
+        this segment alone.
         """
         amounts = amounts.to(torch.float64)
         if self.padding is not None:
@@ -121,27 +125,43 @@ def softmax(
     logits: Float[Tensor, "batch heads queries keys"],
     mask: Bool[Tensor, "#batch #heads queries keys"],
 ) -> Float[Tensor, "batch heads queries keys"]:
-    """Weights proportional to exp(logit) over the keys that ``mask`` allows.
+    """Return weights proportional to exp(logit) over the keys that ``mask`` allows.
 
-    A row with no allowed key, or none of a logit above −∞, gets zeros. Equation
+    A row without an allowed key, or whose logits are all −∞, gets zeros. Equation
     ``def-softmax``.
     """
     hidden = ~mask | (logits == -torch.inf)
     return logits.masked_fill(hidden, -torch.inf).softmax(-1).masked_fill(hidden, 0.0)
 
 
+class Identity:
+    """Identity of an encoding, to compare with ``is``; a copy is the same object.
+
+    A deep copy of an encoding thus has the identity of the original. Pickling keeps it
+    within one file: an encoding and a cache that are saved together still match.
+    """
+
+    def __copy__(self) -> "Identity":
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Identity":
+        return self
+
+
 class Encoding(nn.Module):
-    """A positional encoding: a module that overrides the hooks it opens.
+    """A positional encoding: a module that overrides the hooks that it uses.
 
-    With nothing overridden it is no encoding at all (NoPE). What it needs of a layer
-    it says in its attributes, which :meth:`require` compares: ``heads``, ``d`` and
+    With no hook overridden it is no encoding at all (NoPE). Its attributes state what
+    it needs of a layer, and :meth:`require` compares them: ``heads``, ``d`` and
     ``d_model`` where they matter, ``needs_causal``, ``needs_x`` (the layer's input).
-    ``position_shape`` are the axes of one position as layers see it: ``()`` for a
-    number.
+    ``position_shape`` is the shape of one position in the layers: ``()`` for a number.
 
-    A model (:class:`posedu.torch.transformer.Transformer`) opens the hooks ``locate``
-    and ``embed`` once, ``enter`` and ``update`` in each layer; all others are opened by
-    each attention layer.
+    ``hooks`` are the names of the hooks that the encoding uses: those that its class
+    overrides. A constructor may remove some, where a class has several forms.
+
+    A model (:class:`posedu.torch.transformer.Transformer`) calls the hooks ``locate``
+    and ``embed`` once, ``enter`` and ``update`` in each layer; each attention layer
+    calls all others.
     """
 
     heads: int | None = None
@@ -150,20 +170,30 @@ class Encoding(nn.Module):
     position_shape: tuple[int, ...] = ()
     needs_causal = False
     needs_x = False
-    turning = ""  # what angles a position has, where another module may differ
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.hooks = frozenset(name for name in _HOOKS if _overrides(type(self), name))
+        self.identity = Identity()
+
+    def uses(self, hook: str) -> bool:
+        """Return whether this encoding uses the named hook."""
+        if hook not in _HOOKS:
+            raise ValueError(f"hook must be one of {', '.join(_HOOKS)}, got {hook!r}")
+        return hook in self.hooks
 
     @property
     def needs_positions(self) -> bool:
-        """Whether a layer's hooks look at positions."""
-        return any(map(self.opens, LAYER_DOORS))
+        """True if a hook of the layers reads positions."""
+        return any(map(self.uses, LAYER_HOOKS))
 
     @property
     def given_shape(self) -> tuple[int, ...]:
-        """The axes of one position as a model is given it."""
-        return () if self.opens("locate") else self.position_shape
+        """Shape of one position as it is given to a model."""
+        return () if self.uses("locate") else self.position_shape
 
     def require(self, layer: Sizes) -> None:
-        """Raise unless a layer gives what this encoding needs.
+        """Raise unless a layer fulfils the needs of this encoding.
 
         Raises
         ------
@@ -188,19 +218,19 @@ class Encoding(nn.Module):
         positions: Shaped[Tensor, "rows tokens *position"],
         x: Float[Tensor, "batch tokens d_model"],
     ) -> Tensor:
-        """What the layers of a model are given as positions of its input ``x``."""
+        """Return the positions for the layers of a model with the input ``x``."""
         return positions
 
     def embed(
         self, x: Float[Tensor, "batch tokens d_model"], positions: Positions
     ) -> Float[Tensor, "batch tokens d_model"]:
-        """Change the input vectors of a model."""
+        """Change the input vectors of a model, once, before its first layer."""
         return x
 
     def enter(
         self, x: Float[Tensor, "batch tokens d_model"], positions: Tensor
     ) -> Float[Tensor, "batch tokens d_model"]:
-        """Change the vectors that come to each layer."""
+        """Change the hidden states at the entry of each layer."""
         return x
 
     def rotate(
@@ -212,7 +242,7 @@ class Encoding(nn.Module):
         Float[Tensor, "batch heads tokens features"],
         Float[Tensor, "batch kv_heads tokens features"],
     ]:
-        """Change queries and keys, each by its own position."""
+        """Rotate, or otherwise change, queries and keys, each by its own position."""
         return q, k
 
     def values(
@@ -224,17 +254,28 @@ class Encoding(nn.Module):
     def remember(
         self, x: Float[Tensor, "batch tokens d_model"]
     ) -> Mapping[str, Shaped[Tensor, "batch tokens *features"]]:
-        """What later queries will want to know of these tokens, besides k and v."""
+        """Per-token state to cache besides k and v."""
         return {}
 
-    def moved(
+    def rotation_state(self) -> tuple[Tensor, ...]:
+        """Return the numbers that fix the angles of cached keys.
+
+        A cache compares them, since it may move its keys only by the angles by which
+        they were rotated. By default: parameters and buffers of an encoding that
+        overrides ``move_keys``.
+        """
+        if not self.uses("move_keys"):
+            return ()
+        return (*self.parameters(), *self.buffers())
+
+    def move_keys(
         self,
         k: Float[Tensor, "batch kv_heads keys features"],
         shifts: Shaped[Tensor, "rows keys *position"],
     ) -> Float[Tensor, "batch kv_heads keys features"]:
-        """Cached keys as they would be at other positions, each by its own shift.
+        """Return cached keys as they would be at other positions, by a shift of each.
 
-        Where positions enter between query and key alone, the keys stay what they are.
+        Keys into which no position enters are returned as they are.
 
         Raises
         ------
@@ -242,15 +283,15 @@ class Encoding(nn.Module):
             An encoding whose keys hold their positions in a way that cannot be undone.
         """
         inside = ("rotate", "values") if self.needs_positions else ()
-        for hook in filter(self.opens, (*MODEL_DOORS, *inside)):
+        for hook in filter(self.uses, (*MODEL_HOOKS, *inside)):
             raise ValueError(
                 f"{type(self).__name__} puts positions into keys and values (the hook "
-                f"{hook!r}) and does not say how they move: compute them anew"
+                f"{hook!r}) and has no move_keys to move them: compute them anew"
             )
         return k
 
     def scale(self, d: int) -> float:
-        """What inner products are multiplied by, for a head dimension d."""
+        """Return the factor of the inner products, for a head dimension d."""
         return d**-0.5
 
     def fold(
@@ -259,14 +300,14 @@ class Encoding(nn.Module):
         tuple[Float[Tensor, "rows heads queries"], Float[Tensor, "key_rows heads keys"]]
         | None
     ):
-        """Numbers of each query and of each key, in float64, whose sums are the bias.
+        """Return a bias as a float64 number of each query plus one of each key.
 
-        An encoding that has them needs no ``bias`` and no ``score_mod``.
+        An encoding with such a bias needs no ``bias`` and no ``score_mod``.
         """
         return None
 
     def bias(self, tokens: Tokens) -> Float[Tensor, "rows #heads queries keys"] | None:
-        """A term to add to the scaled logits, or ``None``."""
+        """Return a term to add to the scaled logits, or ``None``."""
         summands = self.fold(tokens)
         if summands is None:
             return None
@@ -275,11 +316,11 @@ class Encoding(nn.Module):
         return (a[..., :, None] + c[..., None, :]) + (b[..., :, None] + d[..., None, :])
 
     def by_distance(self, tokens: Tokens) -> Float[Tensor, "heads offsets"] | None:
-        """The bias of the offsets from the largest down, where that is all it is."""
+        """Return the bias by offset, the largest first, if no more decides the bias."""
         return None
 
     def score_mod(self, tokens: Tokens) -> ScoreMod | None:
-        """The bias as a FlexAttention ``score_mod``, or ``None`` to use ``bias``."""
+        """Return the bias as FlexAttention's ``score_mod``; ``None``: use ``bias``."""
         summands = self.fold(tokens)
         if summands is None:
             return None
@@ -294,7 +335,7 @@ class Encoding(nn.Module):
         )
 
     def logits(self, tokens: Tokens) -> Float[Tensor, "batch heads queries keys"]:
-        """Scaled inner products and bias."""
+        """Return the scaled inner products plus the bias."""
         products = tokens.q @ tokens.k.mT * self.scale(tokens.d)
         bias = self.bias(tokens)
         return products if bias is None else products + bias
@@ -317,35 +358,36 @@ class Encoding(nn.Module):
     def output(
         self, out: Float[Tensor, "batch heads tokens d_v"], positions: Positions
     ) -> Float[Tensor, "batch heads tokens d_v"]:
-        """Change what was gathered, by the query's position."""
+        """Change the attention output, by the query's position."""
         return out
 
     def attend(self, tokens: Tokens) -> Float[Tensor, "batch heads queries d_v"]:
-        """Attend by a kernel of the encoding's own, for the route "fused"."""
+        """Attend by the encoding's own kernel, for the route "fused"."""
         raise NotImplementedError
 
     def update(
         self,
         weights: Float[Tensor, "batch heads queries keys"],
         tokens: Tokens,
-        fed: Float[Tensor, "batch queries d_model"],
+        mlp_output: Float[Tensor, "batch queries d_model"],
     ) -> Tensor:
-        """Positions for the next layer; ``fed`` is what the MLP said."""
+        """Return the positions for the next layer."""
         return tokens.query_positions
 
     def forward(self, *inputs: Any, **options: Any) -> Any:
-        """Refuse: attention is a layer's business, or that of :func:`attend`."""
+        """Refuse the call: only a layer or :func:`attend` can use an encoding."""
         raise TypeError(
             f"{type(self).__name__} is no function of tensors: give it to "
             "posedu.torch.attend(q, k, v, encoding) or to a layer"
         )
 
     def register_parameter(self, name: str, param: nn.Parameter | None) -> None:
-        """As every module's, but not under the name of a hook."""
-        if name in (*MODEL_DOORS, *LAYER_DOORS, "remember", "score_mod", "attend"):
+        """Register a parameter, unless its name is that of a hook."""
+        if name in _HOOKS:
             raise AttributeError(f"{name!r} is a hook: give the parameter another name")
         super().register_parameter(name, param)
 
-    def opens(self, hook: str) -> bool:
-        """Whether this encoding opens the named hook."""
-        return getattr(type(self), hook) is not getattr(Encoding, hook)
+
+def _overrides(kind: type[Encoding], hook: str) -> bool:
+    """Return whether a class overrides a hook."""
+    return getattr(kind, hook) is not getattr(Encoding, hook)

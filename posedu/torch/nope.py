@@ -1,4 +1,4 @@
-"""No position at all: attention as it is, sharpened by a factor of each head."""
+"""NoPE: attention without positions, with an optional factor for each head."""
 
 import torch
 from jaxtyping import Float
@@ -10,25 +10,26 @@ from posedu.torch.encoding import Encoding
 
 
 class NoPE(Encoding):
-    """Attention without positions (NoPE, arXiv 2203.16634), for every route.
+    """Attention without positions (NoPE, arXiv 2203.16634).
 
-    Queries are multiplied by the factor, so that a kernel sees nothing new. Equation
+    The factor multiplies the queries, so that every route can serve it. Equation
     ``def-nope``.
 
     Parameters
     ----------
     factor
-        What logits are multiplied by besides 1/√d: λ √d of arXiv 2404.12224. 1 is
-        plain attention, more is sharper, 0 looks at all keys alike. Default 1.
+        Factor of the logits besides 1/√d: λ √d of arXiv 2404.12224. 1 is plain
+        attention; a larger factor makes weights sharper; 0 makes all weights equal.
+        Default 1.
     heads
-        Query heads, for a trained factor of each, which starts at ``factor`` (the
-        paper's head-based scale; its code starts at 1.6). Nothing holds it above 1:
-        where the paper's bound is wanted, clamp it after every step, as its code does.
+        Query heads, for one trained factor each, which starts at ``factor`` (the
+        paper's head-based scale; its code starts at 1.6). The factor may fall below 1:
+        for the paper's bound, clamp it after every step, as its code does.
 
     Raises
     ------
     TypeError, ValueError
-        A ``factor`` that is not finite, ``heads`` no positive integer.
+        A ``factor`` that is not finite; ``heads`` that is no positive integer.
     """
 
     factor: float | Float[Tensor, "heads"]
@@ -55,12 +56,12 @@ class NoPE(Encoding):
         Float[Tensor, "batch heads tokens d"],
         Float[Tensor, "batch kv_heads tokens d"],
     ]:
-        """Multiply the queries; keys stay as they are. Equation ``eq-nope-hook``."""
+        """Multiply the queries by the factor. Equation ``eq-nope-hook``."""
         factor = self.factor
         if isinstance(factor, Tensor):
             return (q * factor[:, None, None]).to(q.dtype), k
         return (q if factor == 1 else q * factor), k
 
     def extra_repr(self) -> str:
-        """Say the factor, or how many are trained, when the module is printed."""
+        """Return the factor or the number of trained ones, for the printed module."""
         return f"factor={self.factor}" if self.heads is None else f"heads={self.heads}"

@@ -1,4 +1,4 @@
-"""Stick-breaking attention: in the open, and in tiles with O(L) memory."""
+"""Stick-breaking attention: with all logits at once, and in tiles with O(L) memory."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.types import Device
 
 from posedu._arguments import (
-    REMAINDERS,
+    Remainder,
     require_bool,
     require_choice,
     require_dimension,
@@ -23,10 +23,10 @@ from posedu.torch.encoding import Encoding, Tokens
 
 
 def softplus(z: Tensor) -> Tensor:
-    """log(1 + e^z), never cut where the cut could be seen.
+    """Return log(1 + e^z), exact to the rounding of float64.
 
-    PyTorch's own returns z above its threshold, 20 by default, which float64 sees: the
-    error there is e^−20. At 40 it is below the unit roundoff of float64.
+    PyTorch's function returns z above a threshold, 20 by default, where the error e^−20
+    is visible in float64. At 40 the error is below the unit roundoff of float64.
     """
     return nn.functional.softplus(z, threshold=40.0)
 
@@ -34,7 +34,7 @@ def softplus(z: Tensor) -> Tensor:
 def earlier(
     queries: int, keys: int, *, attend_current: bool, device: Device = None
 ) -> Bool[Tensor, "queries keys"]:
-    """True where key j comes before query i, or is its own token if wanted."""
+    """Return true where key j comes before query i, or, if asked for, is its own."""
     require_bool("attend_current", attend_current)
     if queries > keys:
         raise ValueError(
@@ -50,7 +50,7 @@ def break_stick_log(
     attend_current: bool,
     mask: Bool[Tensor, "*#rows queries keys"] | None = None,
 ) -> tuple[Float[Tensor, "*rows queries keys"], Float[Tensor, "*rows queries"]]:
-    """Weights and the logarithm of the remainder, in log space.
+    """Return the weights and the logarithm of the remainder, in log space.
 
     Computed in float32 or float64; see
     :func:`posedu.numpy.stickbreaking.break_stick_log`. Equation ``eq-stick-log``.
@@ -78,15 +78,17 @@ def stick_breaking_tiles(
 ) -> tuple[
     Float[Tensor, "batch heads queries d_v"], Float[Tensor, "batch heads queries"]
 ]:
-    """Output and logarithm of the remainder, in tiles from the diagonal outwards.
+    """Return the output and the logarithm of the remainder, computed in tiles.
 
-    Nothing of size queries × keys is kept: a row's state is one number, the logarithm
-    of the stick that is left. Products and sums are float32 (float64 for float64).
+    Tiles go from the diagonal to older keys. No tensor has queries × keys numbers: the
+    state of a row is one number, the logarithm of the remaining stick. Products and
+    sums are float32 (float64 for float64).
 
     Parameters
     ----------
     q, k, v
-        With fewer key-value heads than heads, each serves neighboring heads.
+        Queries, keys and values. With fewer key-value heads than heads, each serves
+        neighboring heads.
     attend_current
         See :func:`posedu.numpy.stickbreaking.break_stick`.
     key_padding_mask
@@ -94,14 +96,14 @@ def stick_breaking_tiles(
     block
         Queries and keys of a tile.
     stop
-        Where the stick left is at most this for every query of a tile, older keys are
-        not looked at. The output is then off by at most ``stop`` times the longest
-        value (``eq-stick-stop``). Default 0: every key is looked at.
+        Older keys are skipped once the remaining stick of every query of a tile is at
+        most this. The error of the output is then at most ``stop`` times the longest
+        value (``eq-stick-stop``). Default 0: no key is skipped.
 
     Raises
     ------
     TypeError, ValueError
-        Shapes that do not fit, more queries than keys, a mask of another shape or
+        Shapes that do not match, more queries than keys, a mask of another shape or
         type, a ``stop`` outside [0, 1).
     """
     for name, t in (("q", q), ("k", k), ("v", v)):
@@ -139,13 +141,13 @@ def stick_breaking_tiles(
     group = q.shape[1] // max(1, k.shape[1])
     k, v = (t.repeat_interleave(group, 1) if group > 1 else t for t in (k, v))
     is_compiling = torch.compiler.is_compiling()
-    walk = _outwards_compiled if is_compiling else _StickBreaking.apply
-    out, log_rest = walk(q, k, v, key_padding_mask, attend_current, block, stop)
+    attend = _outwards_compiled if is_compiling else _StickBreaking.apply
+    out, log_rest = attend(q, k, v, key_padding_mask, attend_current, block, stop)
     return out.to(q.dtype), log_rest
 
 
 class _Tiles:
-    """Which tile comes when, and which of its keys are seen. Keys run backwards."""
+    """The order of the tiles and the mask of each. Keys are counted backwards."""
 
     def __init__(
         self,
@@ -162,25 +164,25 @@ class _Tiles:
         self.longest = -math.log(stop) if stop else math.inf
 
     def rows(self) -> Iterator[tuple[slice, int]]:
-        """The query blocks, the first key (counted backwards) that each may see."""
+        """Yield the query blocks, each with its first key (counted backwards)."""
         for start in range(0, self.queries, self.block):
             end = min(start + self.block, self.queries)
             newest = self.queries - end + self.own
             yield slice(start, end), newest
 
     def columns(self, newest: int) -> Iterator[slice]:
-        """The key blocks of a query block, from its newest key outwards."""
+        """Yield the key blocks of a query block, the newest first."""
         for start in range(newest, self.keys, self.block):
             yield slice(start, min(start + self.block, self.keys))
 
     def are_done(self, used: Tensor) -> bool:
-        """Whether so little of every stick is left that older keys do not matter."""
+        """Return whether every remaining stick is at most ``stop``."""
         return bool(
             self.longest < math.inf and used.numel() and used.min() >= self.longest
         )
 
     def hide(self, z: Tensor, rows: slice, columns: slice) -> Tensor:
-        """Logits of keys that are not before their query, or padding, become −∞."""
+        """Set the logits of later keys and of padding to −∞."""
         queries = torch.arange(rows.start, rows.stop, device=z.device)[:, None]
         backwards = torch.arange(columns.start, columns.stop, device=z.device)
         if columns.start < self.queries - 1 - rows.start + self.own:
@@ -201,7 +203,7 @@ def _outwards(
     block: int,
     stop: float,
 ) -> tuple[Tensor, Tensor]:
-    """What is gathered, in float32 or better, and the logarithm of the remainder."""
+    """Return the output, in float32 or better, and the logarithm of the remainder."""
     tiles = _Tiles(q.shape[2], k.shape[2], attend_current, padding, block, stop)
     wide = torch.promote_types(q.dtype, torch.float32)
     scale = 1 / math.sqrt(q.shape[-1])
@@ -236,13 +238,13 @@ def _back_outwards(
     d_out: Tensor,
     d_log_rest: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The gradients of q, k and v from those of the results: the same walk."""
+    """Return the gradients of q, k and v, by the same tiles in the same order."""
     tiles = _Tiles(q.shape[2], k.shape[2], attend_current, padding, block, stop)
     wide = out.dtype
     scale = 1 / math.sqrt(q.shape[-1])
     k_back, v_back = k.flip(2).to(wide), v.flip(2).to(wide)
     d_q, d_k, d_v = torch.zeros_like(q, dtype=wide), 0 * k_back, 0 * v_back
-    # What all keys of a row share in: ⟨do, o⟩ and the gradient of the remainder
+    # The part of the gradient that all keys of a row share: ⟨do, o⟩ + d log remainder.
     shared = (d_out * out).sum(-1) + d_log_rest
     with without_autocast(q):
         for rows, newest in tiles.rows():
@@ -254,9 +256,9 @@ def _back_outwards(
                 z = tiles.hide(q_rows @ k_back[:, :, columns].mT, rows, columns)
                 total = softplus(z).cumsum(-1).add_(used)
                 weights = (z - total).exp_()
-                taken = weights * (d_rows @ v_back[:, :, columns].mT)
-                newer = taken.cumsum(-1)
-                d_z = taken - z.sigmoid() * (older - newer + taken)
+                own = weights * (d_rows @ v_back[:, :, columns].mT)
+                newer = own.cumsum(-1)
+                d_z = own - z.sigmoid() * (older - newer + own)
                 d_q[:, :, rows] += d_z @ k_back[:, :, columns] * scale
                 d_k[:, :, columns] += d_z.mT @ q_rows
                 d_v[:, :, columns] += weights.mT @ d_rows
@@ -268,7 +270,7 @@ def _back_outwards(
     return d_q, d_k, d_v
 
 
-def _in_the_open(
+def _without_tiles(
     q: Tensor,
     k: Tensor,
     v: Tensor,
@@ -277,7 +279,7 @@ def _in_the_open(
     block: int,
     stop: float,
 ) -> tuple[Tensor, Tensor]:
-    """As :func:`_outwards`, by operations that PyTorch differentiates."""
+    """Compute :func:`_outwards` by operations that PyTorch differentiates."""
     wide = torch.promote_types(q.dtype, torch.float32)
     with without_autocast(q):
         logits = q.to(wide) @ k.to(wide).mT / math.sqrt(q.shape[-1])
@@ -290,39 +292,39 @@ def _in_the_open(
         return weights @ v.to(wide), log_rest
 
 
-def _remember(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
     keep(ctx, inputs, output[0])
     ctx.options = inputs[4:]
 
 
-def _walk_back(
-    walk: Callable[..., tuple[Tensor, Tensor, Tensor]],
+def _backward(
+    back_outwards: Callable[..., tuple[Tensor, Tensor, Tensor]],
     ctx: Any,
     d_out: Tensor,
     d_log_rest: Tensor,
 ) -> tuple[Tensor | None, ...]:
     q, k, v, *padding, out = ctx.saved_tensors
-    where = padding[0] if padding else None
-    gradients = walk(q, k, v, where, *ctx.options, out, d_out, d_log_rest)
+    mask = padding[0] if padding else None
+    gradients = back_outwards(q, k, v, mask, *ctx.options, out, d_out, d_log_rest)
     return *gradients, None, None, None, None
 
 
-@completed(_in_the_open)
+@completed(_without_tiles)
 class _StickBreaking(torch.autograd.Function):
-    """Forward and backward both walk outwards and recompute the logits of a tile."""
+    """Stick-breaking in tiles: the backward recomputes the logits of each tile."""
 
     @staticmethod
     def forward(*inputs: Any) -> tuple[Tensor, Tensor]:
         return _outwards(*inputs)
 
-    setup_context = staticmethod(_remember)
+    setup_context = staticmethod(_save)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        return _walk_back(_back_outwards, ctx, *gradients)
+        return _backward(_back_outwards, ctx, *gradients)
 
 
-# Opaque to a compiler, which would unroll the tiles of each length anew.
+# Custom operations, since a compiler would unroll the loop over tiles for each length.
 _outwards_compiled = torch.library.custom_op(
     "posedu::stick_breaking", _outwards, mutates_args=()
 )
@@ -330,7 +332,7 @@ _back_outwards_compiled = torch.library.custom_op(
     "posedu::stick_breaking_backward", _back_outwards, mutates_args=()
 )
 _outwards_compiled.register_autograd(
-    partial(_walk_back, _back_outwards_compiled), setup_context=_remember
+    partial(_backward, _back_outwards_compiled), setup_context=_save
 )
 
 
@@ -349,33 +351,34 @@ def _(
 
 
 class StickBreaking(Encoding):
-    """Stick-breaking attention (arXiv 2410.17980): order without any position.
+    """Stick-breaking attention (arXiv 2410.17980), which needs no positions.
 
-    It takes the place of the softmax. Routes ``"eager"`` (default) and ``"fused"``, the
-    second in tiles with O(L) memory.
+    It replaces the softmax. Routes: ``"eager"`` (default) and ``"fused"``, which works
+    in tiles with O(L) memory.
 
     Parameters
     ----------
     attend_current
         Whether the stick starts at the query's own key. The paper's formula: no.
     remainder
-        What becomes of the rest of the stick: ``"drop"`` (the paper's formula),
-        ``"own"``, ``"sink"`` or ``"renormalize"``; see
+        Use of the remaining stick: ``"drop"`` (the paper's formula), ``"own"``,
+        ``"sink"`` or ``"renormalize"``; see
         :func:`posedu.numpy.stickbreaking.stick_breaking`.
     heads, d
         Needed for ``"sink"``, whose vectors ``[heads, d]`` are trained.
     sink
-        Where those start. Default: zeros.
+        Initial sink vectors. Default: zeros.
     stop
-        See :func:`stick_breaking_tiles`; on the route ``"fused"``. What is not looked
-        at counts as remainder, so that the output is off by at most ``stop`` times the
-        distance of a value from what gets the rest (``eq-stick-stop``).
+        See :func:`stick_breaking_tiles`; for the route ``"fused"``. The weights of
+        skipped keys go to the remainder, so that the error of the output is at most
+        ``stop`` times the distance of a value from the vector that the remainder
+        weighs (``eq-stick-stop``).
 
     Raises
     ------
     TypeError, ValueError
-        Unknown ``remainder``; ``heads`` and ``d`` missing or not wanted; a ``sink`` of
-        another shape.
+        Unknown ``remainder``; ``heads`` and ``d`` missing, or given without a sink; a
+        ``sink`` of another shape.
     """
 
     needs_causal = True
@@ -385,7 +388,7 @@ class StickBreaking(Encoding):
         self,
         *,
         attend_current: bool,
-        remainder: str,
+        remainder: Remainder,
         heads: int | None = None,
         d: int | None = None,
         sink: Float[Tensor, "heads d"] | None = None,
@@ -393,7 +396,7 @@ class StickBreaking(Encoding):
     ):
         super().__init__()
         self.attend_current = require_bool("attend_current", attend_current)
-        self.remainder = require_choice("remainder", remainder, REMAINDERS)
+        self.remainder = require_choice("remainder", remainder, Remainder)
         if require_finite("stop", stop) < 0 or stop >= 1:
             raise ValueError(f"stop must be in [0, 1), got {stop}")
         self.stop = stop
@@ -414,9 +417,9 @@ class StickBreaking(Encoding):
     def weigh(
         self, logits: Float[Tensor, "batch heads queries keys"], tokens: Tokens
     ) -> Float[Tensor, "batch heads queries columns"]:
-        """Break the stick of every row; what is left goes where ``remainder`` says.
+        """Break the stick of every row, and use the rest as ``remainder`` says.
 
-        With ``"sink"`` the remainder is the weight of one more key, the last.
+        With ``"sink"`` the rest is the weight of one more key, the last.
         """
         weights, log_rest = break_stick_log(
             logits, attend_current=self.attend_current, mask=tokens.mask
@@ -440,7 +443,7 @@ class StickBreaking(Encoding):
         v: Float[Tensor, "batch heads keys d_v"],
         tokens: Tokens,
     ) -> Float[Tensor, "batch heads queries d_v"]:
-        """Combine the values, with the sink as one more."""
+        """Combine the values, and the sink as a further value, by the weights."""
         if self.remainder == "sink":
             sink = self._sink_for(v)[:, None].expand(len(v), -1, 1, -1)
             v = torch.cat((v, sink), -2)
@@ -454,7 +457,7 @@ class StickBreaking(Encoding):
         return self.sink.to(v.dtype)
 
     def attend(self, tokens: Tokens) -> Float[Tensor, "batch heads queries d_v"]:
-        """The same in tiles; equal to the eager route but for rounding."""
+        """Attend in tiles; equal to the eager route up to rounding."""
         q, v = tokens.q, tokens.v
         out, log_rest = stick_breaking_tiles(
             q,
@@ -475,5 +478,5 @@ class StickBreaking(Encoding):
         return out.to(q.dtype)
 
     def extra_repr(self) -> str:
-        """Say the conventions when the module is printed."""
+        """Return the conventions, for the printed module."""
         return f"attend_current={self.attend_current}, remainder={self.remainder!r}"

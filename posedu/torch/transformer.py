@@ -1,4 +1,4 @@
-"""A small transformer: attention and MLPs, with a model's hooks open."""
+"""A small transformer of attention and MLPs, which calls the hooks of a model."""
 
 from collections.abc import Sequence
 from numbers import Integral
@@ -9,17 +9,17 @@ from torch import Tensor, nn
 
 from posedu._arguments import require_dimension
 from posedu.torch._tensors import Positions, as_positions, require_input
-from posedu.torch.attention import Attention
+from posedu.torch.attention import Attention, QKNorm
 from posedu.torch.cache import KVCache
-from posedu.torch.encoding import LAYER_DOORS, Encoding, Sizes
-from posedu.torch.routes import choose_route
+from posedu.torch.encoding import LAYER_HOOKS, Encoding, Sizes
+from posedu.torch.routes import Route, choose_route
 
 
 class Block(nn.Module):
-    """Attention, then an MLP, each on the normalized stream and added to it.
+    """Attention, then an MLP, each of the normalized hidden states and added to them.
 
-    The encoding of the layer is that of its attention; ``outer``, where it opens a
-    model's hooks alone.
+    The encoding of the layer is that of its attention, or ``outer`` where that is an
+    encoding which uses hooks of a model only.
     """
 
     def __init__(
@@ -55,23 +55,23 @@ class Block(nn.Module):
         Float[Tensor, "batch tokens d_model"],
         Shaped[Tensor, "next_rows tokens *position"],
     ]:
-        """Add what the layer has to say; also the positions for the next one.
+        """Apply attention and MLP; return hidden states and the next layer's positions.
 
-        ``counted`` says that ``positions`` are those that attention has by default.
+        ``counted`` is true if ``positions`` are the default positions of attention.
         """
         x = self.encoding.enter(x, positions)
-        heard, taken = self.attention.steps(
+        attention_output, steps = self.attention.steps(
             self.before_attention(x),
             None if counted else positions,
             key_padding_mask=key_padding_mask,
             segments=segments,
             cache=cache,
         )
-        x = x + heard
-        fed = self.MLP(x)
-        if self.encoding.opens("update") and taken.weights is not None:
-            positions = self.encoding.update(taken.weights, taken.tokens, fed)
-        return x + fed, positions
+        x = x + attention_output
+        mlp_output = self.MLP(x)
+        if self.encoding.uses("update") and steps.weights is not None:
+            positions = self.encoding.update(steps.weights, steps.tokens, mlp_output)
+        return x + mlp_output, positions
 
 
 class Transformer(nn.Module):
@@ -82,31 +82,35 @@ class Transformer(nn.Module):
     d_model, heads
         As :class:`posedu.torch.attention.Attention`.
     layers
-        How many.
+        Number of layers.
     encoding
-        One for all layers, which then share its parameters, or one for each, ``None``
-        for a layer without. Default none.
+        One for all layers, which then share its parameters, or a list of one for each
+        layer, with ``None`` for a layer without encoding. Default none.
     input
-        The encoding whose hooks ``locate`` and ``embed`` act once, on positions and
-        vectors as they come in. Default: ``encoding``, if it is one for all. Where
-        positions move from layer to layer, the first of several of one class.
+        The encoding whose hooks ``locate`` and ``embed`` act once, on the positions and
+        the input of the model. Default: ``encoding``, if it is one for all layers.
+        Where layers update positions (TAPE): the first of several of one class.
     causal
-        A decoder, where a token sees only itself and earlier ones (default), or an
-        encoder.
+        Whether a token attends only to itself and earlier tokens (a decoder, default)
+        or to all (an encoder).
     window
-        How many of the newest keys a query may look at: one number for all layers, or
-        one for each. Default ``None``: all.
-    kv_heads, bias, route
-        As :class:`posedu.torch.attention.Attention`, for every layer.
+        How many of the newest keys a query may attend to: one number for all layers, or
+        a list of one for each. Default ``None``: all.
+    qk_norm
+        As for :class:`posedu.torch.attention.Attention`: one for all layers, or a list
+        of one for each. Default ``None``: no norm.
+    kv_heads, bias, qk_norm_eps, route
+        As for :class:`posedu.torch.attention.Attention`, in every layer.
     expansion
         Width of the MLP over d_model. Default 4 (arXiv 1706.03762 §3.3).
 
     Raises
     ------
     TypeError, ValueError
-        As :class:`posedu.torch.attention.Attention`; encodings or windows that are not
-        as many as the layers; encodings that disagree on what a position is; one of a
-        layer that would act on the input of the model, or an ``input`` that would not.
+        As :class:`posedu.torch.attention.Attention`; encodings, windows or norms that
+        are not as many as the layers; encodings whose positions have different shapes;
+        an encoding of a layer that uses ``locate`` or ``embed``, or an ``input`` that
+        uses neither.
     """
 
     def __init__(
@@ -121,7 +125,9 @@ class Transformer(nn.Module):
         window: int | Sequence[int | None] | None = None,
         kv_heads: int | None = None,
         bias: bool = False,
-        route: str | None = None,
+        qk_norm: QKNorm | Sequence[QKNorm | None] | None = None,
+        qk_norm_eps: float = 1e-6,
+        route: Route | None = None,
         expansion: int = 4,
     ):
         super().__init__()
@@ -138,13 +144,16 @@ class Transformer(nn.Module):
         if isinstance(window, Integral | None):
             window = [window] * layers
         windows = _one_for_each("windows", window, layers)
+        if isinstance(qk_norm, str | None):
+            qk_norm = [qk_norm] * layers
+        norms = _one_for_each("qk_norms", qk_norm, layers)
         _require_places(input, encodings)
         self.d_model = d_model
         self.positions_of, self.position_shape = _kind_of_positions(input, encodings)
         self.input = Encoding() if input is None else input
         self.blocks = nn.ModuleList()
-        for own, width in zip(encodings, windows, strict=True):
-            is_inner = any(map(own.opens, LAYER_DOORS))
+        for own, width, norm in zip(encodings, windows, norms, strict=True):
+            is_inner = any(map(own.uses, LAYER_HOOKS))
             attention = Attention(
                 d_model,
                 heads,
@@ -153,9 +162,11 @@ class Transformer(nn.Module):
                 causal=causal,
                 window=width,
                 bias=bias,
+                qk_norm=norm,
+                qk_norm_eps=qk_norm_eps,
                 route=choose_route(own, route),
             )
-            is_outer = not is_inner and (own.opens("enter") or own.opens("update"))
+            is_outer = not is_inner and (own.uses("enter") or own.uses("update"))
             outer = own if is_outer else None
             self.blocks.append(Block(attention, expansion=expansion, outer=outer))
         self.norm = nn.LayerNorm(d_model)
@@ -172,42 +183,42 @@ class Transformer(nn.Module):
         segments: Int[Tensor, "batch tokens"] | None = None,
         caches: Sequence[KVCache] | None = None,
     ) -> Float[Tensor, "batch tokens d_model"]:
-        """What the layers make of ``x``, normalized.
+        """Return the normalized output of the layers for the input ``x``.
 
         Parameters
         ----------
         x
-            One vector a token.
+            One vector for each token.
         positions, key_padding_mask, segments
             As :meth:`posedu.torch.attention.Attention.forward`.
         caches
-            What each layer has already seen, one for each: :meth:`caches`. A refused
-            call leaves all of them as they were.
+            One cache of earlier tokens for each layer: :meth:`caches`. A refused call
+            leaves all of them as they were.
 
         Raises
         ------
         TypeError, ValueError
             As :meth:`posedu.torch.attention.Attention.forward`; caches that are not as
-            many as the layers, one for two layers, or of layers that have seen
-            different numbers of tokens.
+            many as the layers, one for two layers, or of different numbers of tokens.
         """
         first = cast(Block, self.blocks[0])
         require_input(x, self.d_model, first.attention.q.weight)
         layers = len(self.blocks)
-        held = [] if caches is None else _require_caches(caches, layers)
-        grown = [KVCache() for _ in held]
-        for new, old in zip(grown, held, strict=True):
-            new.take(old)
-        start = held[0].count if held else 0
-        counted = positions is None and not self.input.opens("locate")
+        given = [] if caches is None else _require_caches(caches, layers)
+        extended = [KVCache() for _ in given]
+        for new, old in zip(extended, given, strict=True):
+            new.copy_from(old)
+        start = given[0].count if given else 0
+        counted = positions is None and not self.input.uses("locate")
         positions = as_positions(
             positions, self.position_shape, x, start=start, reader=self.positions_of
         )
         positions = self.input.locate(positions, x)
         x = self.input.embed(x, positions)
-        entered = type(self.input).__name__ if self.input.opens("embed") else None
-        own: Sequence[KVCache | None] = grown or [None] * layers
-        for module, cache in zip(self.blocks, own, strict=True):
+        is_embedded = self.input.uses("embed")
+        input_encoding = type(self.input).__name__ if is_embedded else None
+        cache_of_layer: Sequence[KVCache | None] = extended or [None] * layers
+        for module, cache in zip(self.blocks, cache_of_layer, strict=True):
             block = cast(Block, module)
             x, positions = block(
                 x,
@@ -217,13 +228,13 @@ class Transformer(nn.Module):
                 segments=segments,
                 cache=cache,
             )
-            counted = counted and not block.encoding.opens("update")
-            if block.encoding.opens("enter"):
-                entered = type(block.encoding).__name__
+            counted = counted and not block.encoding.uses("update")
+            if block.encoding.uses("enter"):
+                input_encoding = type(block.encoding).__name__
             if cache is not None:
-                cache.entered = entered
-        for new, old in zip(grown, held, strict=True):
-            old.take(new)
+                cache.input_encoding = input_encoding
+        for new, old in zip(extended, given, strict=True):
+            old.copy_from(new)
         return self.norm(x)
 
     def caches(self) -> list[KVCache]:
@@ -232,11 +243,12 @@ class Transformer(nn.Module):
 
 
 def _acts_on_input(encoding: Encoding) -> bool:
-    return encoding.opens("embed") or encoding.opens("locate")
+    """Return whether an encoding uses the hooks of a model's input."""
+    return encoding.uses("embed") or encoding.uses("locate")
 
 
 def _require_places(input: Encoding | None, encodings: list[Encoding]) -> None:
-    """Raise unless each encoding stands where all its hooks are."""
+    """Raise unless each encoding is given where its hooks are called."""
     for own in (*encodings, input):
         if not isinstance(own, Encoding | None):
             raise TypeError(f"an encoding must be an Encoding module, got {own!r}")
@@ -246,7 +258,7 @@ def _require_places(input: Encoding | None, encodings: list[Encoding]) -> None:
             "encoding="
         )
     for own in encodings:
-        is_later = type(own) is type(input) and own.opens("update")
+        is_later = type(own) is type(input) and own.uses("update")
         if own is not input and _acts_on_input(own) and not is_later:
             raise ValueError(
                 f"{type(own).__name__} of a layer acts on the input of the model: give "
@@ -257,11 +269,12 @@ def _require_places(input: Encoding | None, encodings: list[Encoding]) -> None:
 def _kind_of_positions(
     input: Encoding | None, encodings: list[Encoding]
 ) -> tuple[str, tuple[int, ...] | None]:
-    """Which encoding looks at positions and the shape that it is given of one.
+    """Return the name of the encoding that reads positions, and the shape of one.
 
-    ``None`` where none looks. All must want the same in the layers.
+    The shape is ``None`` if no encoding reads them. All encodings must agree on the
+    shape of a position in the layers.
     """
-    readers = [e for e in encodings if e.needs_positions or e.opens("enter")]
+    readers = [e for e in encodings if e.needs_positions or e.uses("enter")]
     if input is not None:
         readers.insert(0, input)
     if not readers:
@@ -270,14 +283,15 @@ def _kind_of_positions(
     for other in readers:
         if other.position_shape != first.position_shape:
             raise ValueError(
-                "the encodings of a model must agree on what a position is: that of "
-                f"{type(first).__name__} has the shape {list(first.position_shape)}, "
-                f"that of {type(other).__name__} {list(other.position_shape)}"
+                "the encodings of a model must agree on the shape of a position: that "
+                f"of {type(first).__name__} is {list(first.position_shape)}, that of "
+                f"{type(other).__name__} {list(other.position_shape)}"
             )
     return type(first).__name__, first.given_shape
 
 
 def _require_caches(caches: Sequence[KVCache], layers: int) -> list[KVCache]:
+    """Return the caches if there is a separate one for each layer, or raise."""
     caches = _one_for_each("caches", caches, layers)
     for cache in caches:
         if not isinstance(cache, KVCache):
@@ -286,12 +300,14 @@ def _require_caches(caches: Sequence[KVCache], layers: int) -> list[KVCache]:
         raise ValueError("each layer needs a cache of its own, got one for two layers")
     counts = [cache.count for cache in caches]
     if any(count != counts[0] for count in counts):
-        raise ValueError(f"the caches of a model must be equally far, got {counts}")
+        raise ValueError(
+            f"the caches of a model must hold equally many tokens, got {counts}"
+        )
     return caches
 
 
 def _one_for_each(name: str, given: object, layers: int) -> list[Any]:
-    """``given`` as a list, if it has one for each layer, else raise."""
+    """Return ``given`` as a list, if it has one for each layer, or raise."""
     if not isinstance(given, Sequence | nn.ModuleList) or isinstance(given, str):
         raise TypeError(f"{name} must be a list, one for each layer, got {given!r}")
     if len(given) != layers:

@@ -130,11 +130,11 @@ def test_every_series_is_legible_in_both_themes():
     """WCAG asks for 3 : 1; the pale blue and orange of Okabe and Ito have 2.3."""
     css = Path("book/_static/chapter.css")
     dark = re.findall(r"--posedu-\d: (#\w{6});", (ROOT / css).read_text())
-    assert len(dark) == len(figures.COLOURS)
+    assert len(dark) == len(figures.COLORS)
     for paper, series in (
-        ("#ffffff", figures.COLOURS),
-        ("#f3f4f5", figures.COLOURS),
-        ("#14181e", figures.COLOURS),  # in a notebook, which sets no variables
+        ("#ffffff", figures.COLORS),
+        ("#f3f4f5", figures.COLORS),
+        ("#14181e", figures.COLORS),  # in a notebook, which sets no variables
         ("#14181e", dark),
         ("#222832", dark),
     ):
@@ -145,7 +145,7 @@ def test_every_series_is_legible_in_both_themes():
 def test_series_take_the_page_s_colors():
     _, two, *_ = drawn()
     for n in (0, 1):
-        assert f"var(--posedu-{n}, {figures.COLOURS[n]})" in two.svg
+        assert f"var(--posedu-{n}, {figures.COLORS[n]})" in two.svg
 
 
 def test_a_table_says_what_it_shows():

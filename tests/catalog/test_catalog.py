@@ -7,6 +7,7 @@ import subprocess
 import sys
 from importlib import import_module
 from itertools import chain
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -21,14 +22,15 @@ from posedu.catalog import (
     FAMILIES,
     IMPLEMENTATIONS,
     ROPE_SCALINGS,
+    TOKENS,
     SpecialCase,
 )
 from posedu.crosscheck import features
 from posedu.crosscheck.common import parameters_of, to_numpy
-from posedu.crosscheck.layers import follow
+from posedu.crosscheck.layers import run_layers
 from posedu.numpy.attention import attend, steps
 from posedu.torch import Attention, Encoding
-from posedu.torch.encoding import LAYER_DOORS, MODEL_DOORS
+from posedu.torch.encoding import LAYER_HOOKS, MODEL_HOOKS
 
 HEADS = 2
 RECORDS = pytest.mark.parametrize("encoding", CATALOG.values(), ids=CATALOG)
@@ -59,8 +61,8 @@ def arrays(module):
     return {name: to_numpy(p) for name, p in parameters_of(module).items()}
 
 
-def drawn(module, tokens):
-    """Numbers for the positions of two sequences."""
+def draws(module, tokens):
+    """Random numbers for the positions of two sequences."""
     return {n: t.numpy() for n, t in module.draw(2, tokens).items()}
 
 
@@ -82,13 +84,13 @@ def reference(encoding, variant, d, heads):
     if encoding.kind == "features":
         return implementation(*tokens(encoding, variant, d), **keywords)
     if encoding.kind == "positions":
-        return implementation(np.arange(4), **drawn(module, 4), **keywords)
+        return implementation(np.arange(4), **draws(module, 4), **keywords)
     q, k, v = rng.normal(size=(3, heads, 4, d))
     x = rng.normal(size=(4, heads * d))
     if encoding.kind == "block":
         return implementation(x, **keywords)
     if encoding.kind == "layers":
-        return follow(steps, implementation(**keywords), q, k, v, x, np.arange(4))
+        return run_layers(steps, implementation(**keywords), q, k, v, x, np.arange(4))
     at = np.arange(4) if encoding.axes is None else rng.normal(size=(4, encoding.axes))
     options = dict(x=x, causal=module.needs_causal, positions=at)
     return attend(q, k, v, implementation(**keywords), **options)
@@ -103,13 +105,13 @@ def test_three_implementations_take_each_variant_and_agree(encoding, variant):
     expected = pair.forward(x, positions)
     fast = pair.module.double()(torch.tensor(x), torch.tensor(positions)).detach()
     np.testing.assert_allclose(fast.numpy(), expected, rtol=0, atol=1e-13)
-    if variant.exact:
+    if variant.has_symbolic:
         exact, _ = pair.exact(x, positions, x)
         np.testing.assert_allclose(exact, expected, rtol=0, atol=1e-13)
 
 
 @variants_of("positions")
-def test_three_implementations_put_tokens_in_the_same_places(encoding, variant):
+def test_three_implementations_return_the_same_positions(encoding, variant):
     module = make(encoding, variant, 2)
     draws = module.draw(2, 4)
     given = {name: t.numpy() for name, t in draws.items()}
@@ -139,11 +141,11 @@ def modules_of_posedu():
 
 
 def test_every_choice_of_every_option_is_in_some_variant(monkeypatch):
-    offered, taken = {}, {}
+    offered, used = {}, {}
 
     def noting(name, value, choices):
-        offered.setdefault(name, set()).update(choices)
-        taken.setdefault(name, set()).add(value)
+        offered.setdefault(name, set()).update(get_args(choices) or choices)
+        used.setdefault(name, set()).add(value)
         return require_choice(name, value, choices)
 
     require_choice = _arguments.require_choice
@@ -155,26 +157,45 @@ def test_every_choice_of_every_option_is_in_some_variant(monkeypatch):
             reference(encoding, variant, 48, variant.heads)
     assert {"layout", "series", "coefficients", "gate", "form"} <= offered.keys()
     assert {"gates", "scaling", "remainder", "slopes", "sides"} <= offered.keys()
-    missing = {name: offered[name] - taken[name] for name in offered}
+    missing = {name: offered[name] - used[name] for name in offered}
     assert {name: values for name, values in missing.items() if values} == {}
 
 
 @RECORDS
-def test_hooks_are_those_that_the_module_opens(encoding):
+def test_hooks_are_those_that_the_module_uses(encoding):
     module = make(encoding, encoding.variants[0], 48)
     if isinstance(module, Attention):  # a whole block
         module = module.encoding
     assert isinstance(module, Encoding)
-    assert encoding.hooks == tuple(filter(module.opens, (*MODEL_DOORS, *LAYER_DOORS)))
+    assert encoding.hooks == tuple(filter(module.uses, (*MODEL_HOOKS, *LAYER_HOOKS)))
+
+
+def evaluate(formula, encoding, variant, d):
+    """The value of a displayed formula, with the letters that the records document."""
+    own = {"heads", "gate_heads"} & {*encoding.sizes, *variant.sizes}
+    letters = {"d": d, "h": HEADS if own else 1, "D": HEADS * d, "n": TOKENS}
+    letters |= {"N": encoding.axes, "b": variant.keywords.get("block")}
+    numbers = {**variant.keywords, **letters}
+    known = {n: sp.Integer(v) for n, v in numbers.items() if isinstance(v, int)}
+    return sp.sympify(formula, locals=known)
 
 
 @variants_of(*KINDS)
-def test_claims_about_parameters_are_true(encoding, variant):
-    module = make(encoding, variant, 48)
-    trained = sum(p.numel() for p in module.parameters() if p.requires_grad)
-    assert encoding.trained(variant, d=48, heads=HEADS) == trained
+def test_the_displayed_number_of_parameters_is_the_module_s(encoding, variant):
+    trained = encoding.trained(variant, d=48, heads=HEADS)
+    formula = variant.parameters or encoding.parameters
+    assert evaluate(formula, encoding, variant, 48) == trained
     if variant is encoding.variants[0]:
         assert encoding.learned == (trained > 0)
+
+
+def test_trained_parameters_are_those_that_require_a_gradient():
+    encoding = CATALOG["learned"]
+    [module, *_] = (encoding.make(v, d=48, heads=HEADS) for v in encoding.variants)
+    assert encoding.trained(encoding.variants[0], d=48, heads=HEADS) == 64 * 96
+    assert sum(p.numel() for p in module.parameters()) == 64 * 96
+    frozen = CATALOG["random"]
+    assert frozen.trained(frozen.variants[0], d=48, heads=HEADS) == 0
 
 
 @variants_of("features")
@@ -211,7 +232,7 @@ def test_a_name_is_one_record_s():
 
 @EVERY_RECORD
 def test_a_record_and_its_file_are_named_alike(record):
-    """Know the name, and you know the file: what follows a hyphen is a kind of it."""
+    """The file has the record's name; the part after a hyphen names a variant of it."""
     folder, _, file = record.file.partition(".")
     named = record.name.partition("-")[0], record.name.replace("-", "_")
     shared = sum(other.file == record.file for other in EVERY.values()) > 1
@@ -238,8 +259,8 @@ def test_special_cases_point_at_encodings(encoding):
         assert case.proof.startswith("eq-") and case.when
 
 
-def test_a_special_case_is_of_a_known_kind():
-    with pytest.raises(ValueError, match=r"kind is one of .* got 'almost'"):
+def test_a_special_case_is_of_a_known_kind(unchecked):
+    with pytest.raises(ValueError, match=r"kind must be 'is' or .* got 'almost'"):
         SpecialCase("rope", "something holds", "eq-x", kind="almost")
 
 
@@ -260,6 +281,15 @@ def test_importing_is_cheap(module):
     assert run.stdout.strip() == "set()"
 
 
+@pytest.mark.parametrize("module", ["posedu.numpy", "posedu.torch"])
+def test_importing_the_implementations_leaves_scipy_alone(module):
+    code = f"import sys, {module}; print('scipy.linalg' in sys.modules)"
+    run = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert run.stdout.strip() == "False"
+
+
 @pytest.mark.parametrize(
     "implementation, others",
     [
@@ -268,7 +298,7 @@ def test_importing_is_cheap(module):
         ("torch", {"posedu.numpy", "posedu.sympy"}),
     ],
 )
-def test_implementations_know_nothing_of_each_other(implementation, others):
+def test_implementations_import_no_other_implementation(implementation, others):
     families = sorted({e.family for e in CATALOG.values()})
     modules = ", ".join(f"posedu.{implementation}.{family}" for family in families)
     code = f"import sys, {modules}; print(*sorted({others!r} & set(sys.modules)))"
@@ -279,7 +309,7 @@ def test_implementations_know_nothing_of_each_other(implementation, others):
 
 
 @pytest.mark.parametrize("name", CATALOG)
-def test_what_the_implementations_take_for_granted_is_the_same(name):
+def test_defaults_of_the_implementations_agree(name):
     reference, *others = (
         {
             parameter.name: parameter.default
@@ -302,14 +332,14 @@ DEFAULTS = {  # of modules alone
     "t5": {"buckets": 32},
     "fire": {"width": 32, "c": 0.1},  # arXiv 2310.04418, its listing
     "dape": {"width": 32},  # arXiv 2405.14722
-    "inkling": {"extent": 1024, "d_rel": 16},  # transformers 5.23.0
+    "inkling": {"table_length": 1024, "d_rel": 16},  # transformers 5.23.0
     "tupe": {"buckets": 32, "distance": 128},  # arXiv 2006.15595, its code
     "fope": {"sigma": 0.3},  # arXiv 2412.17739, its code
 }
 
 
 @pytest.mark.parametrize("name", DEFAULTS)
-def test_modules_take_for_granted_what_was_published(name):
+def test_defaults_of_modules_are_the_published_ones(name):
     parameters = inspect.signature(CATALOG[name].implementation("torch")).parameters
     assert {p: parameters[p].default for p in DEFAULTS[name]} == DEFAULTS[name]
 

@@ -1,4 +1,4 @@
-"""Attention's two implementations within a bound that is guaranteed, and what it refuses."""
+"""Attention's two implementations agree within a guaranteed bound; faults exceed it."""
 
 from dataclasses import replace
 
@@ -9,7 +9,7 @@ import torch
 from posedu.crosscheck import attention as crosschecked
 from posedu.crosscheck.attention import (
     CALLS,
-    Balls,
+    BallArithmetic,
     crosscheck_attention,
     exact,
     layer_and_gradient,
@@ -38,7 +38,7 @@ def test_the_implementations_agree_in_every_call_and_dtype():
         assert crosscheck_attention(("sdpa",), ("causal",)).ok
         first = torch.rand(1)
         torch.manual_seed(5)
-        assert first == torch.rand(1)  # nobody else's random numbers are drawn
+        assert first == torch.rand(1)  # The global generator is left as it was.
 
 
 def test_flex_has_an_output_alone_on_a_cpu():
@@ -53,7 +53,7 @@ def test_a_mask_that_is_off_by_one_hides_in_bfloat16_alone():
         assert row.ok == (row.dtype == "bfloat16")
 
 
-FAULTS = {
+MUTANTS = {
     "output": ("forward", lambda y, dx: (1.0001 * y, dx)),
     "shifted": ("forward", lambda y, dx: (y.roll(1, 1), dx)),
     "gradient": ("gradient", lambda y, dx: (y, 0.999 * dx)),
@@ -61,21 +61,21 @@ FAULTS = {
 }
 
 
-@pytest.mark.parametrize("name", FAULTS)
-def test_a_fault_is_refused_where_it_is(name, monkeypatch):
-    what, fault = FAULTS[name]
+@pytest.mark.parametrize("name", MUTANTS)
+def test_a_mutant_is_rejected_where_it_is_wrong(name, monkeypatch):
+    what, mutate = MUTANTS[name]
 
-    class Faulty(torch.autograd.Function):
+    class Mutant(torch.autograd.Function):
         @staticmethod
         def forward(ctx, y):
-            return fault(y, y)[0]
+            return mutate(y, y)[0]
 
         @staticmethod
         def backward(ctx, g):
-            return fault(g, g)[1]
+            return mutate(g, g)[1]
 
     def run(layer, x):
-        return Faulty.apply(layer(x))
+        return Mutant.apply(layer(x))
 
     calls = {**CALLS, "causal": replace(CALLS["causal"], run=run)}
     monkeypatch.setattr(crosschecked, "CALLS", calls)
@@ -101,7 +101,7 @@ def in_float32(x):
 
 
 def test_balls_hold_what_float32_makes_of_each_operation():
-    rng, at = np.random.default_rng(2), Balls(U32)
+    rng, at = np.random.default_rng(2), BallArithmetic(U32)
     a, b = (in_float32(rng.normal(size=(4, 16))).astype(float) for _ in "ab")
     mask = rng.random((4, 16)) < 0.7
     steps = {
@@ -119,20 +119,20 @@ def test_balls_hold_what_float32_makes_of_each_operation():
     for name, (ball, rounded) in steps.items():
         error = abs(rounded.astype(float) - ball.value)
         assert (error <= ball.error).all(), name
-        assert error.max() > 1e-3 * ball.error.max(), name  # it says something
+        assert error.max() > 1e-3 * ball.error.max(), name  # The bound is not vacuous.
     assert at.gamma(3) == pytest.approx(3 * U32, rel=1e-6)
 
 
 def test_balls_carry_errors_on():
-    at, a = Balls(0.0), exact(np.array([[3.0, -2.0]]))
+    at, a = BallArithmetic(0.0), exact(np.array([[3.0, -2.0]]))
     off = replace(a, error=np.array([[0.5, 0.25]]))
     np.testing.assert_array_equal(at.add(off, off).error, [[1, 0.5]])
     np.testing.assert_array_equal(at.scale(off, -2.0).error, [[1, 0.5]])
     # |3 ± ½|² is at most 9 + 3.25, |2 ± ¼|² at most 4 + 1.0625
     product = at.einsum("ij,ij->i", off, off)
     np.testing.assert_allclose(product.error, [3.25 + 1.0625])
-    moved = softmax(np.array([[3.5, -2.25]])) - softmax(a.value)
-    assert (abs(moved) <= at.softmax(off, np.ones((1, 2), bool)).error).all()
+    change = softmax(np.array([[3.5, -2.25]])) - softmax(a.value)
+    assert (abs(change) <= at.softmax(off, np.ones((1, 2), bool)).error).all()
 
 
 def test_unknown_routes_and_calls_are_refused():

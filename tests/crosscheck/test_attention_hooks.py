@@ -1,4 +1,4 @@
-"""Implementations inside attention agree on every route, and no row accepts a fault."""
+"""Implementations inside attention agree by every route; every row rejects mutants."""
 
 import pytest
 
@@ -10,10 +10,10 @@ pytestmark = pytest.mark.usefixtures("unchecked", "traced")
 
 
 @pytest.mark.parametrize(**mutants.variants_of("hooks", "layers", "block"))
-def test_the_implementations_agree_and_every_row_rejects_faults(
+def test_the_implementations_agree_and_every_row_rejects_mutants(
     name, variant, monkeypatch
 ):
-    result, missed = mutants.committed(name, variant, monkeypatch)
+    result, missed = mutants.crosscheck_with_mutants(name, variant, monkeypatch)
     trained = variant.parameters or CATALOG[name].parameters
     mutants.require_agreement(result, missed, variant, trained != "0")
     routes = {

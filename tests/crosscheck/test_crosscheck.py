@@ -1,4 +1,4 @@
-"""The cross-check refuses published wrong versions of the implementations."""
+"""The cross-check rejects published mutants of the implementations."""
 
 import subprocess
 import sys
@@ -19,7 +19,7 @@ from posedu.crosscheck import (
 )
 from posedu.crosscheck.common import CPU, Tally, compiled_dtypes, difference
 from posedu.crosscheck.position_precision import error_by_position
-from posedu.crosscheck.rounding import Arithmetic, rounding_kept
+from posedu.crosscheck.rounding import Arithmetic
 from posedu.numpy.attention import Hooks, attend
 from posedu.numpy.gated import cope, forget_bias, log_gates
 from posedu.numpy.rotary import rope
@@ -27,8 +27,8 @@ from posedu.torch import FoX, RoPE, StickBreaking, rotate_pairs
 
 pytestmark = pytest.mark.usefixtures("traced")
 
-# A compiler takes seconds for each variant: one of every record is enough for what the
-# implementations share, and each module's own tests compile what is its own.
+# A compiler takes seconds for each variant. One variant of every record is enough for
+# the code that encodings share, and each module's tests compile its own code.
 COMPILING = """
 import functools, os
 from dataclasses import replace
@@ -39,7 +39,7 @@ from posedu.crosscheck import crosscheck
 torch.compile = functools.partial(torch.compile, backend=os.environ["POSEDU_COMPILER"])
 for name, record in CATALOG.items():
     CATALOG[name] = replace(record, variants=record.variants[:1])
-    result = crosscheck(name, ways=("compiled",))
+    result = crosscheck(name, modes=("compiled",))
     assert result.ok, str(result)
     assert all("compile" in row.implementations for row in result.results), name
     print(name)
@@ -48,19 +48,20 @@ for name, record in CATALOG.items():
 
 @pytest.mark.slow
 def test_the_compiled_implementations_agree():
-    # Not even unchecked can the compiler look through the checks of a kernel's class.
+    # The compiler cannot trace the run-time checks of a kernel's class, so this runs in
+    # a process without them.
     command = [sys.executable, "-c", COMPILING]
     run = subprocess.run(command, capture_output=True, text=True)
     assert run.returncode == 0, run.stdout + run.stderr
     assert run.stdout.split() == [*CATALOG]
 
 
-def failures(name, implementation, wrong, monkeypatch):
-    """The rows that a wrong implementation fails, for the record's first variant."""
+def failures(name, implementation, mutant, monkeypatch):
+    """The rows that a mutant fails, for the record's first variant."""
     monkeypatch.setattr(features, "SIZES", (4,))
     record = replace(CATALOG[name], variants=CATALOG[name].variants[:1])
     right = record.implementation(implementation)
-    monkeypatch.setattr(sys.modules[right.__module__], right.__name__, wrong)
+    monkeypatch.setattr(sys.modules[right.__module__], right.__name__, mutant)
     monkeypatch.setitem(CATALOG, name, record)
     result = crosscheck(name)
     assert result.ok == (not any(not row.ok for row in result.results))
@@ -81,7 +82,7 @@ def other_layout(x, positions, *, layout):
 
 
 class Float32Angles(RoPE):
-    """The published way: position times inverse frequency in float32."""
+    """Published mutant: position times inverse frequency in float32."""
 
     def forward(self, x, positions):
         omega = self.base ** (-2 * torch.arange(self.d // 2) / self.d)
@@ -93,14 +94,14 @@ class Float32Angles(RoPE):
 
 
 class Detached(RoPE):
-    """The right values, and no gradient to the input."""
+    """Mutant with the right values and no gradient to the input."""
 
     def forward(self, x, positions):
         return super().forward(x, positions).detach() + 0 * x
 
 
 @pytest.mark.parametrize(
-    ("implementation", "wrong", "caught"),
+    ("implementation", "mutant", "caught"),
     [
         ("numpy", backwards, ("sympy–numpy", "forward", "float64")),
         ("numpy", other_layout, ("sympy–numpy", "gradient", "float64")),
@@ -108,15 +109,15 @@ class Detached(RoPE):
         ("torch", Detached, ("numpy–torch", "gradient", "bfloat16")),
     ],
 )
-def test_a_wrong_implementation_is_caught(implementation, wrong, caught, monkeypatch):
-    result, failed = failures("rope", implementation, wrong, monkeypatch)
+def test_a_mutant_is_caught(implementation, mutant, caught, monkeypatch):
+    result, failed = failures("rope", implementation, mutant, monkeypatch)
     assert caught in failed, str(result)
     assert "✗ outside" in str(result)
     assert "✗ outside" in result._repr_html_()
 
 
 def reversed_stick(*, attend_current, **options):
-    """The published mistake: older keys break the stick first."""
+    """Published mutant: older keys break the stick first."""
 
     def weigh(logits, tokens):
         seen = np.broadcast_to(tokens.mask, logits.shape)
@@ -131,7 +132,7 @@ def reversed_stick(*, attend_current, **options):
 
 
 def scaled_gates(*, gate_weight, gate_bias, form):
-    """D over √d, as a published hybrid has it."""
+    """Published mutant: the bias divided by √d, as in a published hybrid."""
 
     def bias(tokens):
         gates = log_gates(tokens.x, gate_weight, gate_bias)
@@ -141,19 +142,19 @@ def scaled_gates(*, gate_weight, gate_bias, form):
 
 
 def swapped_ends(*, table, **options):
-    """The fraction weighs the floor."""
+    """Mutant: the fraction weighs the floor."""
     return cope(table=table[..., ::-1], **options)
 
 
 class NoGradientToGates(FoX):
-    """The right values, and gates that learn nothing."""
+    """Mutant with the right values and gates without gradient."""
 
     def log_gates(self, x):
         return super().log_gates(x).detach() + 0 * self.gate_bias * x.sum()
 
 
 class LowPrecisionSums(FoX):
-    """Cumulative sums in bf16, which holds no more than eight bits of them."""
+    """Mutant: cumulative sums in bf16, which keeps eight bits of them."""
 
     def fold(self, tokens):
         c = tokens.memory["log_gates"].bfloat16().cumsum(1).mT.double()
@@ -161,7 +162,7 @@ class LowPrecisionSums(FoX):
 
 
 class CutAtFifteenHalves(StickBreaking):
-    """Softplus cut where float32 sees it."""
+    """Mutant: softplus is cut at 7.5, where float32 shows the difference."""
 
     def weigh(self, logits, tokens):
         z = logits
@@ -173,22 +174,22 @@ class CutAtFifteenHalves(StickBreaking):
 
 
 class CoarseKeys(FoX):
-    """Keys that pass through bf16 in every dtype."""
+    """Mutant: keys pass through bf16 in every dtype."""
 
     def rotate(self, q, k, positions):
         return q, k.bfloat16().to(k.dtype)
 
 
 class ShiftedGradient(FoX):
-    """The right values, and queries that get their neighbors' gradients."""
+    """Mutant with the right values; each query gets its neighbor's gradient."""
 
     def rotate(self, q, k, positions):
-        moved = q.roll(1, -2)
-        return q.detach() + moved - moved.detach(), k
+        neighbors = q.roll(1, -2)
+        return q.detach() + neighbors - neighbors.detach(), k
 
 
 @pytest.mark.parametrize(
-    ("name", "implementation", "wrong", "caught"),
+    ("name", "implementation", "mutant", "caught"),
     [
         (
             "stickbreaking",
@@ -210,12 +211,12 @@ class ShiftedGradient(FoX):
         ("cope", "numpy", swapped_ends, ("sympy–numpy", "forward", "float64")),
     ],
 )
-def test_a_wrong_implementation_inside_attention_is_caught(
-    name, implementation, wrong, caught, monkeypatch, unchecked
+def test_a_mutant_inside_attention_is_caught(
+    name, implementation, mutant, caught, monkeypatch, unchecked
 ):
     small, large = attention_hooks.SHAPES[0], attention_hooks.SHAPES[3]
     monkeypatch.setattr(attention_hooks, "SHAPES", (small, large))
-    result, failed = failures(name, implementation, wrong, monkeypatch)
+    result, failed = failures(name, implementation, mutant, monkeypatch)
     assert caught in failed, str(result)
 
 
@@ -226,8 +227,7 @@ def test_a_kink_is_noticed_and_the_input_drawn_again():
 
     def decisions(q, **amounts):
         arithmetic = Arithmetic(**amounts)
-        with rounding_kept():
-            attend(*map(arithmetic.wrap, (q, k, v)), arithmetic.hooks(hooks))
+        attend(*map(arithmetic.wrap, (q, k, v)), arithmetic.hooks(hooks))
         return arithmetic.decisions
 
     assert decisions(q) == decisions(q, stored=1e-9, inner=1e-9, summed=1e-9)
@@ -235,7 +235,7 @@ def test_a_kink_is_noticed_and_the_input_drawn_again():
     tally = Tally()
     record = CATALOG["cope"]
     shape = replace(attention_hooks.SHAPES[2], slopes="none")
-    attention_hooks.drawn(tally, record, record.variants[2], shape, 0)
+    attention_hooks.draw_case(tally, record, record.variants[2], shape, 0)
     assert tally.redrawn
     text = CrossCheck("cope", (), tally.redrawn).caption()
     assert f"{tally.redrawn} inputs next to a kink were drawn again" in text
@@ -245,11 +245,10 @@ def test_rounding_leaves_the_reference_as_it_is():
     rng = np.random.default_rng(0)
     q, k, v = rng.normal(size=(3, 2, 5, 4))
     exact, rough = Arithmetic(), Arithmetic(stored=1e-3)
-    with rounding_kept():
-        same = attend(*map(exact.wrap, (q, k, v)), exact.hooks(Hooks()))
-        other = attend(*map(rough.wrap, (q, k, v)), rough.hooks(Hooks()))
-        again = rough.again()
-        repeated = attend(*map(again.wrap, (q, k, v)), again.hooks(Hooks()))
+    same = attend(*map(exact.wrap, (q, k, v)), exact.hooks(Hooks()))
+    other = attend(*map(rough.wrap, (q, k, v)), rough.hooks(Hooks()))
+    again = rough.again()
+    repeated = attend(*map(again.wrap, (q, k, v)), again.hooks(Hooks()))
     expected = attend(q, k, v)
     assert (np.asarray(same) == expected).all()
     assert (np.asarray(other) == repeated).all()
@@ -261,12 +260,12 @@ def test_errors_are_uniform_independent_and_relative_to_what_is_summed():
     errors = np.asarray(x * 2 * 3 * 5 * 7) / 210 - 1
     assert errors.std() == pytest.approx(1e-6 * np.sqrt(4 / 3), rel=0.05)
     summed = Arithmetic(summed=1e-6).wrap(np.tile([1.0, -1.0], (10_000, 50)))
-    errors = np.asarray(summed.sum(-1))  # of 100 numbers that cancel
+    errors = np.asarray(summed.sum(-1))  # Each sum is of 100 numbers that cancel.
     assert errors.std() == pytest.approx(100e-6 * np.sqrt(99 / 3), rel=0.05)
 
 
 def test_the_error_of_a_sum_covers_sums_one_after_another():
-    """As compiled kernels add: with one rounding in all, it came to six times that."""
+    """As compiled kernels add: a bound of one rounding in all was exceeded sixfold."""
     n, rng = 128, np.random.default_rng(0)
     terms = rng.uniform(0.5, 1, (2000, n)).astype(np.float32)
     inputs = Arithmetic(summed=2.0**-24).wrap(terms.astype(float))
@@ -290,16 +289,16 @@ def test_a_difference_knows_its_error():
     for f, slope in ((np.exp, 1.0), (lambda t: np.sin(8 * t), 8.0)):
         value, error = difference(f)
         assert abs(value - slope) < error + 1e-13
-    _, error = difference(lambda t: abs(t - 0.1))  # a kink within its reach
+    _, error = difference(lambda t: abs(t - 0.1))  # There is a kink within the step.
     assert error > 1e-3
 
 
-def test_a_line_along_which_a_wave_turns_fast_is_shortened(monkeypatch):
-    # Of these draws a wave stands at its top, where its speed and its bend are small: a
-    # row was 117 times its bound, for the difference was wrong, and not the implementations.
+def test_a_line_along_which_a_wave_bends_is_shortened(monkeypatch):
+    # In these draws a wave is at its top, where its speed and its bend are small. A row
+    # was 117 times its bound: the difference was wrong, the implementations were right.
     monkeypatch.setattr(features, "SIZES", (1,))
     record = CATALOG["fourier-learned"]
-    variants = tuple(replace(each, exact=False) for each in record.variants)
+    variants = tuple(replace(each, has_symbolic=False) for each in record.variants)
     record = replace(record, variants=variants)
     monkeypatch.setitem(CATALOG, "fourier-learned", record)
     result = crosscheck("fourier-learned", seed=20)
@@ -313,15 +312,15 @@ def test_nothing_compared_is_no_agreement():
 def test_the_verdict_is_a_line_over_the_table():
     row = Row("numpy–torch", "forward", "cpu", "float64", 7, 1e-16, 0.25)
     rows = row, replace(row, what="gradient", used=0.5)
-    said = CrossCheck("rope", rows).verdict()
-    assert said.line.startswith(
+    verdict = CrossCheck("rope", rows).verdict()
+    assert verdict.line.startswith(
         "✓ The implementations of RoPE agree: of 14 comparisons none"
     )
-    assert "50%" in said.line and "forward" in str(said.table)
-    wrong = CrossCheck(
+    assert "50%" in verdict.line and "forward" in str(verdict.table)
+    failing = CrossCheck(
         "attention", (row, replace(row, used=2.0)), failed={"flex": "no"}
     )
-    assert wrong.verdict().line == (
+    assert failing.verdict().line == (
         "✗ The implementations of attention do not agree: 2 of 3 rows did not hold."
     )
     assert CrossCheck("rope", ()).verdict().line.startswith("✗")
@@ -334,11 +333,11 @@ def test_nan_is_outside_every_bound():
     assert isinstance(row, Row) and not row.ok
 
 
-def test_unknown_names_and_ways_are_refused():
+def test_unknown_names_and_modes_are_refused():
     with pytest.raises(KeyError, match="ropes"):
         crosscheck("ropes")
     with pytest.raises(ValueError, match=r"'eager' or .*got 'fast'"):
-        crosscheck("rope", ways=("fast",))
+        crosscheck("rope", modes=("fast",))
 
 
 def test_a_result_is_saved_and_loaded_and_what_failed_is_no_agreement(tmp_path):
@@ -352,7 +351,7 @@ def test_a_result_is_saved_and_loaded_and_what_failed_is_no_agreement(tmp_path):
 
 
 def pretend_to_train_flex(monkeypatch):
-    """FlexAttention's gradients are the same code on a CPU, behind a refusal."""
+    """Remove FlexAttention's refusal of gradients on a CPU, whose code is the same."""
     for module in (attention_hooks, autocast):
         monkeypatch.setattr(module, "trains_flex", lambda device: True)
     flex_attention = sys.modules["torch.nn.attention.flex_attention"]
@@ -371,7 +370,7 @@ def test_flex_attention_s_gradients_are_compared_where_it_has_any(
     record = CATALOG["fox"]
     variants = record.variants[:1]
     monkeypatch.setitem(CATALOG, "fox", replace(record, variants=variants))
-    result = crosscheck("fox", ways=("eager", "autocast"), devices=[CPU])
+    result = crosscheck("fox", modes=("eager", "autocast"), devices=[CPU])
     assert result.ok, str(result)
     compared = {
         (r.implementations, r.what)
@@ -390,20 +389,20 @@ def test_compiled_flex_attention_is_compared_where_it_has_gradients(
 ):
     asked, compile = [], torch.compile
 
-    def compile_not(run, **given):  # FlexAttention calls it, too
-        if given != {"fullgraph": True}:
+    def count_calls(run, **given):
+        if given != {"fullgraph": True}:  # FlexAttention calls torch.compile, too.
             return compile(run, **given)
         asked.append(run)
         return run
 
-    monkeypatch.setattr(torch, "compile", compile_not)
+    monkeypatch.setattr(torch, "compile", count_calls)
     record = CATALOG["alibi"]
     variants = record.variants[:1]
     monkeypatch.setitem(CATALOG, "alibi", replace(record, variants=variants))
-    assert crosscheck("alibi", ways=("flex",), devices=[CPU]).results == ()
-    assert crosscheck("rope", ways=("flex",), devices=[CPU]).results == ()
+    assert crosscheck("alibi", modes=("flex",), devices=[CPU]).results == ()
+    assert crosscheck("rope", modes=("flex",), devices=[CPU]).results == ()
     pretend_to_train_flex(monkeypatch)
-    result = crosscheck("alibi", ways=("flex",), devices=[CPU])
+    result = crosscheck("alibi", modes=("flex",), devices=[CPU])
     assert result.ok and len(asked) == 1, str(result)
     compared = {(r.implementations, r.what, r.dtype) for r in result.results}
     assert compared == {
@@ -429,11 +428,11 @@ def test_the_error_near_a_position_is_the_largest_of_its_window():
     def off_at_9(at):
         return torch.from_numpy(exact(at.numpy()) + 0.5 * (at.numpy() == 9)[:, None])
 
-    ways = {"right": lambda at: torch.stack([at, -at], 1), "off at 9": off_at_9}
-    found = error_by_position(ways, exact, [4, 9, 10, 13, 14], window=4)
+    tables = {"right": lambda at: torch.stack([at, -at], 1), "off at 9": off_at_9}
+    found = error_by_position(tables, exact, [4, 9, 10, 13, 14], window=4)
     assert found["right"].tolist() == [0] * 5
     assert found["off at 9"].tolist() == [0, 0, 0.5, 0.5, 0]
-    assert error_by_position(ways, exact, [2])["right"].tolist() == [0]
+    assert error_by_position(tables, exact, [2])["right"].tolist() == [0]
     for wrong in (dict(limits=[0]), dict(limits=[8], window=0)):
         with pytest.raises(ValueError, match=r"(limit|window) must be a positive"):
-            error_by_position(ways, exact, **wrong)
+            error_by_position(tables, exact, **wrong)

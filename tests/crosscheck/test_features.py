@@ -1,4 +1,4 @@
-"""Implementations that change features agree, and no row of the comparison accepts a fault."""
+"""Implementations that change features agree, and every row rejects mutants."""
 
 import pytest
 
@@ -10,18 +10,18 @@ pytestmark = pytest.mark.usefixtures("unchecked")
 
 
 @pytest.mark.parametrize(**mutants.variants_of("features"))
-def test_the_implementations_agree_and_every_row_rejects_faults(
+def test_the_implementations_agree_and_every_row_rejects_mutants(
     name, variant, monkeypatch
 ):
-    result, missed = mutants.committed(name, variant, monkeypatch)
+    result, missed = mutants.crosscheck_with_mutants(name, variant, monkeypatch)
     mutants.require_agreement(result, missed, variant, CATALOG[name].learned)
-    exact = {"sympy–numpy"} if variant.exact else set()
+    exact = {"sympy–numpy"} if variant.has_symbolic else set()
     assert {row.implementations for row in result.results} == {"numpy–torch"} | exact
     assert all(row.cases >= 9 for row in result.results)
 
 
 @pytest.mark.parametrize("name", ["mixed", "fope"])
-def test_ordinary_features_agree_and_a_fault_is_seen(name, monkeypatch):
+def test_ordinary_features_agree_and_a_mutant_is_seen(name, monkeypatch):
     encoding = CATALOG[name]
     assert ordinary_error(encoding) < 1e-12
     right = encoding.implementation("numpy")
@@ -36,6 +36,6 @@ def test_ordinary_features_agree_and_a_fault_is_seen(name, monkeypatch):
     assert ordinary_error(encoding) > 0.1
 
 
-def test_what_acts_inside_attention_has_no_features_of_its_own():
+def test_an_encoding_inside_attention_has_no_ordinary_error():
     with pytest.raises(ValueError, match="ALiBi does not change features"):
         ordinary_error(CATALOG["alibi"])

@@ -1,4 +1,4 @@
-"""Errors of FoX's weights: within their bound in float32, and found where there are."""
+"""Errors of FoX's weights stay within their bound in float32, and exceed it in bf16."""
 
 import pytest
 import torch
@@ -8,7 +8,7 @@ from posedu.crosscheck.fox import weight_errors
 LENGTHS = (64, 256, 1024)
 
 
-def ways(log_gates, rows):
+def methods(log_gates, rows):
     c, true = log_gates.cumsum(0), log_gates.double().cumsum(0)
     steps = torch.arange(len(c))
     return {
@@ -23,14 +23,14 @@ def ways(log_gates, rows):
 
 @pytest.mark.parametrize("gate_bias", [0.0, 5.0])
 def test_float32_keeps_its_bound_and_bf16_does_not(gate_bias):
-    found = weight_errors(ways, LENGTHS, gate_bias=gate_bias)
+    found = weight_errors(methods, LENGTHS, gate_bias=gate_bias)
     for n, bound in enumerate(found.bounds()):
-        for way in ("difference", "key"):
-            assert 0 < found.errors[way][n] <= bound
+        for method in ("difference", "key"):
+            assert 0 < found.errors[method][n] <= bound
         assert found.errors["bf16"][n] > found.errors["difference"][n]
-        # what remains are the logits, of 24 bits, and a softmax of float64
+        # Only the logits, of 24 bits, and the softmax, in float64, are rounded here.
         assert found.errors["float64"][n] < 1e-15
-        # one term for a whole row cancels in its softmax
+        # A constant for a whole row cancels in its softmax.
         assert found.errors["key, float64"][n] < 1e-10
         assert found.errors["one gate late"][n] > 1e-3
     assert found.errors["bf16"][-1] > found.bounds()[-1]
@@ -39,10 +39,10 @@ def test_float32_keeps_its_bound_and_bf16_does_not(gate_bias):
 def test_c_falls_by_the_mean_log_gate_of_a_token():
     """E softplus(z) of a standard normal z is 0.806; of z − 5 it is 0.011."""
     for gate_bias, each in ((0.0, 0.806), (5.0, 0.011)):
-        found = weight_errors(ways, (4096,), gate_bias=gate_bias)
+        found = weight_errors(methods, (4096,), gate_bias=gate_bias)
         assert found.sizes[0] == pytest.approx(4096 * each, rel=0.05)
 
 
-def test_no_row_lies_before_the_first():
+def test_a_length_shorter_than_the_rows_is_refused():
     with pytest.raises(ValueError, match=r"at least 64 rows, got \[32, 128\]"):
-        weight_errors(ways, (32, 128), gate_bias=0.0)
+        weight_errors(methods, (32, 128), gate_bias=0.0)

@@ -1,4 +1,4 @@
-"""Implementations that move positions agree, and no row of the comparison accepts a fault."""
+"""Implementations that sample positions agree, and every row rejects mutants."""
 
 import pytest
 
@@ -8,13 +8,16 @@ pytestmark = pytest.mark.usefixtures("unchecked")
 
 
 @pytest.mark.parametrize(**mutants.variants_of("positions"))
-def test_the_implementations_agree_and_every_row_rejects_faults(
+def test_the_implementations_agree_and_every_row_rejects_mutants(
     name, variant, monkeypatch
 ):
-    result, missed = mutants.committed(name, variant, monkeypatch)
+    result, missed = mutants.crosscheck_with_mutants(name, variant, monkeypatch)
     assert result.ok, str(result)
     assert missed == {}
     rows = {(row.implementations, row.what, row.dtype) for row in result.results}
-    fast = {("numpy–torch", "forward", t) for t in ("float64", "float32", "bfloat16")}
-    assert rows == fast | {("sympy–numpy", "forward", "float64")}
+    of_torch = {
+        ("numpy–torch", "forward", dtype)
+        for dtype in ("float64", "float32", "bfloat16")
+    }
+    assert rows == of_torch | {("sympy–numpy", "forward", "float64")}
     assert all(row.cases >= 5 for row in result.results)

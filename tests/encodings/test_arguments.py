@@ -1,14 +1,17 @@
 """Bad input, from a table: each message says what was given and what is needed."""
 
+import ast
 import inspect
 import math
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
 import sympy as sp
 import torch
 
+import posedu
 from posedu.numpy import absolute, attention, gated, rotary, stickbreaking
 from posedu.numpy.frequencies import frequencies as geometric
 from posedu.numpy.frequencies import wavelengths
@@ -543,7 +546,7 @@ before, after = (torch.from_numpy(shared[n : n + 24]).view(3, 8) for n in (0, 8)
 call = partial(rotate_pairs, before, t4, t4, out=after, **half)
 bad("rotate_pairs through NumPy", ValueError, ("share memory with x",), call)
 call = partial(rotate_pairs, t8, t4, t4, out=torch.zeros(1, 8).expand(3, 8), **half)
-bad("rotate_pairs into one row", ValueError, ("a place for each number",), call)
+bad("rotate_pairs into one row", ValueError, ("memory for each of its numbers",), call)
 
 table_34, one = np.ones((4, 3)), np.ones((1, 1))
 for at in (-0.5, 2.5, math.nan):
@@ -665,6 +668,34 @@ def test_numbers_of_every_kind_are_numbers():
         assert absolute.offset_matrix(position, 4, **half).shape == (4, 4)
     for x in (np.ones((1, 4), np.float16), np.ones((1, 4), np.longdouble), [[1.0] * 4]):
         assert rotary.rope(x, [3], **half).dtype == np.float64
+
+
+def functions(*packages):
+    """The syntax tree of every function in the packages of implementations."""
+    for package in packages:
+        for path in sorted((Path(posedu.__file__).parent / package).rglob("*.py")):
+            for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+                if isinstance(node, ast.FunctionDef):
+                    yield path, node
+
+
+def test_choices_are_annotated_as_the_literals_that_they_are_checked_against():
+    """A plain ``str`` would let a type checker pass a misspelled choice."""
+    checked = 0
+    for path, function in functions("numpy", "sympy", "torch"):
+        arguments = [*function.args.args, *function.args.kwonlyargs]
+        annotated = {a.arg: ast.unparse(a.annotation or a) for a in arguments}
+        for call in ast.walk(function):
+            if (
+                isinstance(call, ast.Call)
+                and ast.unparse(call.func) == "require_choice"
+            ):
+                value, literal = map(ast.unparse, call.args[1:])
+                if value in annotated:
+                    words = annotated[value].split(" | ")
+                    assert literal in words, f"{path}: {function.name}, {value}"
+                    checked += 1
+    assert checked > 100
 
 
 PUBLIC = [

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.usefixtures("unchecked")
 D, TOKENS = 8, 7
 ATOL = 1e-11  # thousands of roundings of float64 numbers of size one
 DRAWN = {"randomized"}  # a sample for each call, as many numbers as it has tokens
-NEIGHBOURS = {"dape"}  # reads the logits of the keys beside a key, wherever they stand
+NEIGHBORS = {"dape"}  # reads the logits of the keys beside a key, wherever they stand
 
 
 def normal(*shape, seed=0):
@@ -88,7 +88,7 @@ def test_hidden_tokens_and_other_sequences_are_as_if_absent(entry, variant, rout
     hidden = torch.zeros(2, TOKENS, dtype=torch.bool)
     hidden[0, [0, 3]] = hidden[1, [2, 6]] = True
     packed = torch.tensor([[0, 1, 0, 0, 1, 1, 0], [5] * TOKENS])
-    if entry.name in NEIGHBOURS:
+    if entry.name in NEIGHBORS:
         hidden[:], packed = torch.arange(TOKENS) < 2, packed.sort(-1).values
     alone = torch.zeros_like(packed)
     for padding, segments in ((hidden, None), (None, packed), (hidden, packed)):
@@ -202,7 +202,7 @@ def test_second_derivatives_are_right_or_refused(entry, variant):
     torch.testing.assert_close(found, expected, **NEAR)
 
 
-OUTSIDE = {"floater": "FLOATER follows its flow outside torch.func"}
+OUTSIDE = {"floater": "FLOATER integrates outside torch.func"}
 
 
 @each_variant

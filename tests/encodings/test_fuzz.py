@@ -32,7 +32,7 @@ from posedu.book import proof
 from posedu.book.exercises import sheet
 from posedu.catalog import CATALOG
 from posedu.crosscheck import crosscheck
-from posedu.crosscheck.layers import follow
+from posedu.crosscheck.layers import run_layers
 from posedu.numpy import attention as reference
 from posedu.torch import Attention, KVCache, Transformer, attend
 from posedu.torch._tensors import as_positions
@@ -473,7 +473,7 @@ class Case:
             rows = as_positions(
                 given["positions"], (), given["q"], start=0, reader="TAPE"
             )
-            return follow(steps, module, *named, rows)
+            return run_layers(steps, module, *named, rows)
         rest = {name: given[name] for name in ("positions", "x")}
         return attend(*(given[name] for name in "qkv"), module, **rest)
 
@@ -495,7 +495,7 @@ class Case:
                 named = (given[name][row] for name in ("q", "k", "v", "fed"))
                 mask = reference.causal_mask(self.tokens)
                 step = partial(reference.steps, mask=mask)
-                out.append(follow(step, hooks, *named, positions))
+                out.append(run_layers(step, hooks, *named, positions))
                 continue
             q, k, v, x = (given[name][row] for name in "qkvx")
             out.append(reference.attend(q, k, v, hooks, x=x, positions=positions))

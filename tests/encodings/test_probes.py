@@ -29,7 +29,7 @@ from posedu.torch import (
     attend,
 )
 from posedu.torch.attention import ROUTES, choose_route
-from posedu.torch.encoding import LAYER_DOORS, MODEL_DOORS
+from posedu.torch.encoding import LAYER_HOOKS, MODEL_HOOKS
 from support.probes import PROBES
 from support.probes.probe import evaluated, lines_of_code, to_sympy, to_torch
 
@@ -219,10 +219,10 @@ def test_each_open_hook_matters(name):
     case = Case(name, tokens=3, reals=True)
     hooks, exact = case.probe.numpy(**case.parameters), case.probe.sympy(**case.exact())
     expected = case.oracle()
-    for wrong in with_a_hook_shut(hooks, reference.SHUT):
+    for wrong in with_a_hook_shut(hooks, reference.NO_HOOKS):
         with pytest.raises(AssertionError):
             close(case.numpy(hooks=wrong), expected)
-    for wrong in with_a_hook_shut(exact, symbolic.SHUT):
+    for wrong in with_a_hook_shut(exact, symbolic.NO_HOOKS):
         with pytest.raises(AssertionError):
             close(case.sympy(hooks=wrong), expected[0])
 
@@ -512,7 +512,7 @@ def test_half_precision_is_close_enough_to_tell_a_wrong_version(name):
 # Names
 
 
-@pytest.mark.parametrize("hook", (*MODEL_DOORS, *LAYER_DOORS))
+@pytest.mark.parametrize("hook", (*MODEL_HOOKS, *LAYER_HOOKS))
 def test_a_parameter_cannot_have_the_name_of_a_hook(hook):
     encoding, table = Encoding(), torch.nn.Parameter(torch.zeros(2))
     with pytest.raises(AttributeError, match=f"'{hook}' is a hook: .* another name"):

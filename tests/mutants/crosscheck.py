@@ -1,4 +1,4 @@
-"""Faults that every row of a cross-check must reject, and a tally that commits them."""
+"""Mutants that every row of a cross-check must reject, and a tally that tries them."""
 
 from dataclasses import replace
 
@@ -9,47 +9,56 @@ from posedu.catalog import CATALOG
 from posedu.crosscheck import crosscheck
 from posedu.crosscheck.common import Tally
 
-FAULTS = {"doubled": 2.0, "flipped": -1.0, "10 % too large": 1.1, "10 % too small": 0.9}
+MUTANTS = {
+    "doubled": 2.0,
+    "flipped": -1.0,
+    "10 % too large": 1.1,
+    "10 % too small": 0.9,
+}
+"""Factors of a result or gradient."""
 
-UNSEEN = {"fire": "out_bias", "dape": "out_bias"}  # the same for all keys of a query
+UNSEEN = {"fire": "out_bias", "dape": "out_bias"}
+"""Parameters that add the same for all keys of a query, which no weight shows."""
 
 
-class FaultyTally(Tally):
-    """Also what each comparison would have said of faulty results and gradients.
+class MutantTally(Tally):
+    """A tally that also compares each mutant of every result and gradient.
 
-    ``noticed`` holds, for each row, tensor and fault, the largest part of the bound
-    that the fault used.
+    ``used_by_mutants`` holds the largest share of the bound that a mutant used, for
+    each row, tensor and mutant.
     """
 
-    noticed: dict
+    used_by_mutants: dict
 
     def __init__(self):
         super().__init__()
-        type(self).noticed = {}
+        type(self).used_by_mutants = {}
 
     def add(self, implementations, what, device, dtype, tensor, left, right, bound):
-        """Compare, and compare the fault."""
+        """Add a comparison, and compare its mutants."""
         super().add(implementations, what, device, dtype, tensor, left, right, bound)
         if not np.any(left) and not np.any(right):
-            return  # a tensor that nothing depends on: no factor is a fault
-        for fault, factor in FAULTS.items():
-            key = (implementations, what, str(dtype), tensor, fault)
+            return  # Nothing depends on this tensor, so a factor changes nothing.
+        for mutant, factor in MUTANTS.items():
+            key = (implementations, what, str(dtype), tensor, mutant)
             used = np.max(np.abs(factor * left - right) / bound, initial=0.0)
-            self.noticed[key] = max(self.noticed.get(key, 0.0), float(used))
+            largest = max(self.used_by_mutants.get(key, 0.0), float(used))
+            self.used_by_mutants[key] = largest
 
 
-def committed(name, variant, monkeypatch):
-    """The cross-check of one variant, and the faults that it does not reject."""
+def crosscheck_with_mutants(name, variant, monkeypatch):
+    """The cross-check of one variant, and the mutants that it does not reject."""
     record = replace(CATALOG[name], variants=(variant,))
     monkeypatch.setitem(CATALOG, name, record)
-    monkeypatch.setattr(package, "Tally", FaultyTally)
+    monkeypatch.setattr(package, "Tally", MutantTally)
     result = crosscheck(name)
-    missed = {key: used for key, used in FaultyTally.noticed.items() if used <= 1}
+    used = MutantTally.used_by_mutants
+    missed = {key: share for key, share in used.items() if share <= 1}
     return result, {k: used for k, used in missed.items() if k[3] != UNSEEN.get(name)}
 
 
 def variants_of(*kinds):
-    """The variants of these kinds, with names for the tests."""
+    """Arguments of ``parametrize``: the variants of these kinds, with names."""
     records = [e for e in CATALOG.values() if e.kind in kinds]
     chosen = [(e.name, v) for e in records for v in e.variants]
     names = [" ".join(map(str, (n, *v.keywords.values(), *v.sizes))) for n, v in chosen]
@@ -57,11 +66,12 @@ def variants_of(*kinds):
 
 
 def require_agreement(result, missed, variant, learned):
-    """Assert that all rows are there, hold, and miss no fault."""
+    """Assert that all rows are there, hold, and reject every mutant."""
     assert result.ok, str(result)
     assert missed == {}
     rows = result.results
     assert {row.dtype for row in rows} == {"float64", "float32", "bfloat16"}
     trained = {"parameters"} if learned else set()
     assert {row.what for row in rows} == {"forward", "gradient"} | trained
-    assert variant.exact or "sympy–numpy" not in {row.implementations for row in rows}
+    implementations = {row.implementations for row in rows}
+    assert variant.has_symbolic or "sympy–numpy" not in implementations

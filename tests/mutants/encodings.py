@@ -683,7 +683,7 @@ def xpos_keys_shrink_too(q, k, positions):
 
 
 def xpos_center_of_each(q, k, positions):
-    """Queries centerd at their middle, keys at 0."""
+    """Queries centered at their middle, keys at 0."""
     power = np.repeat(_xpos_power(positions, q.shape[-1]), 2, -1)
     middle = np.repeat(_xpos_power(positions - positions.mean(), q.shape[-1]), 2, -1)
     return _xpos(q, k, positions, middle, 1 / power)

@@ -587,9 +587,17 @@ def write(rows: list[dict[str, str]], share: float, seed: int) -> None:
 
     libraries = ("cosmic-ray", "coverage", "hypothesis", "pytest")
     made = provenance(torch.device("cpu"), seed, libraries) | {"share": share}
-    lines = ",\n".join(json.dumps(row, ensure_ascii=False) for row in rows)
-    text = f'{{"made": {json.dumps(made)},\n"mutants": [\n{lines}\n]}}\n'
-    TABLE.write_text(text, "utf-8")
+    table = {"made": made, **summary(rows)}
+    TABLE.write_text(json.dumps(table, indent=1, ensure_ascii=False) + "\n", "utf-8")
+
+
+def summary(rows: list[dict[str, str]]) -> dict[str, object]:
+    """Count the outcomes of each file, and keep the rows that no test noticed."""
+    counts: dict[str, Counter[str]] = defaultdict(Counter)
+    for row in rows:
+        counts[row["file"]][row["outcome"]] += 1
+    kept = [row for row in rows if row["outcome"] in ("survived", "equivalent")]
+    return {"outcomes": counts, "unnoticed": kept}
 
 
 def main() -> None:

@@ -163,7 +163,7 @@ def row(kind, folder, found, reason):
                 "attention_factor": layer.key.attention_factor
                 and round(layer.key.attention_factor, 5),
                 "unexplained": turning.unexplained,
-                "moved": turning.moved,
+                "moved": turning.is_absolute,
             }
         )
         layers.setdefault(key, []).append(layer.name)

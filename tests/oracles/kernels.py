@@ -21,7 +21,7 @@ from types import ModuleType
 import torch
 import transformers
 
-from posedu.tools.kernels.check import check
+from posedu.tools.kernels import check_kernel
 from support import ROOT
 
 DATA = ROOT / "book/data/kernels.json"
@@ -30,7 +30,7 @@ LIBRARIES = (
     "torch",
 )
 D = 16
-HALF, NEIGHBOURS = dict(layout="half"), dict(layout="interleaved")
+HALF, NEIGHBORS = dict(layout="half"), dict(layout="interleaved")
 FLUX = dict(order="concatenated", layout="interleaved", base=10000.0)
 
 
@@ -172,35 +172,35 @@ def rows():
     sections = dict(sections=(3, 3, 2), layout="half")
     name, rt, xt = "transformers", "rotary-embedding-torch", "x-transformers"
     yield name, "llama", llama, "rope", HALF
-    yield name, "gptj", gpt_j, "rope", NEIGHBOURS
+    yield name, "gptj", gpt_j, "rope", NEIGHBORS
     yield name, "gpt_neox", neox, "rope", HALF | dict(rotary_dim=4)
-    yield name, "glm", glm, "rope", NEIGHBOURS | dict(rotary_dim=8)
-    yield name, "cohere", cohere, "rope", NEIGHBOURS
-    yield name, "ernie4_5", ernie, "rope", NEIGHBOURS
-    yield name, "deepseek_v3", deepseek, "rope", NEIGHBOURS
+    yield name, "glm", glm, "rope", NEIGHBORS | dict(rotary_dim=8)
+    yield name, "cohere", cohere, "rope", NEIGHBORS
+    yield name, "ernie4_5", ernie, "rope", NEIGHBORS
+    yield name, "deepseek_v3", deepseek, "rope", NEIGHBORS
     yield name, "qwen2_vl", two, "m-rope", sections | dict(order="sectioned")
     yield name, "qwen3_vl", three, "m-rope", sections | dict(order="interleaved")
-    yield xt, "apply_rotary_pos_emb", of_x_transformers, "rope", NEIGHBOURS
-    yield rt, "apply_rotary_emb", rotary_of_positions, "rope", NEIGHBOURS
-    yield rt, "rotate_queries_or_keys", rotary_of_keys, "rope", NEIGHBOURS
+    yield xt, "apply_rotary_pos_emb", of_x_transformers, "rope", NEIGHBORS
+    yield rt, "apply_rotary_emb", rotary_of_positions, "rope", NEIGHBORS
+    yield rt, "rotate_queries_or_keys", rotary_of_keys, "rope", NEIGHBORS
     for half in (False, True):
-        layout = HALF if half else NEIGHBOURS
+        layout = HALF if half else NEIGHBORS
         function = f"apply_rot_embed, half={half}"
         yield "timm", function, partial(timm_turned, half=half), "rope", layout
-    yield "timm", "get_mixed_freqs", timm_mixed, "mixed", NEIGHBOURS
+    yield "timm", "get_mixed_freqs", timm_mixed, "mixed", NEIGHBORS
     real = partial(by_rows, diffusers_line)
     halves = partial(by_rows, partial(diffusers_line, repeat=False, unbind=-2))
-    yield "diffusers", "apply_rotary_emb, neighbors", real, "rope", NEIGHBOURS
+    yield "diffusers", "apply_rotary_emb, neighbors", real, "rope", NEIGHBORS
     yield "diffusers", "apply_rotary_emb, halves", halves, "rope", HALF
     turned = partial(by_rows, diffusers_complex)
-    yield "diffusers", "apply_rotary_emb, complex", turned, "rope", NEIGHBOURS
+    yield "diffusers", "apply_rotary_emb, complex", turned, "rope", NEIGHBORS
     yield "diffusers", "FluxPosEmbed", partial(by_rows, flux), "axial", FLUX
 
 
 def verdict(library, function, kernel, encoding, options):
     """What is said with angles in float64, and in float32."""
-    strict = check(kernel, encoding, d=D, **options)
-    allowed = check(kernel, encoding, d=D, angles="float32", **options)
+    strict = check_kernel(kernel, encoding, d=D, **options)
+    allowed = check_kernel(kernel, encoding, d=D, angles="float32", **options)
     print(library, function, strict, "float32:", allowed, "", sep="\n")
     return {
         "library": library,
@@ -208,11 +208,11 @@ def verdict(library, function, kernel, encoding, options):
         "encoding": encoding,
         "options": options,
         "faults": strict.faults,
-        "says": strict.says,
-        "far": [place for place in strict.places if "10^6" in place],
+        "says": strict.message,
+        "far": [line for line in strict.failures if "10^6" in line],
         "right_with_float32_angles": allowed.ok,
         "faults_with_float32_angles": allowed.faults,
-        "says_with_float32_angles": allowed.says,
+        "says_with_float32_angles": allowed.message,
         "remarks": allowed.remarks,
     }
 

@@ -68,14 +68,26 @@ def test_the_pythons_are_listed_once_and_start_at_the_lowest():
     assert not [python for python in pythons[1:] if python in elsewhere + WORKFLOW]
 
 
-def test_the_readme_s_example_runs():
-    (example,) = re.findall(r"```python\n(.*?)```", README, re.S)
+PROGRAMS = re.findall(r"```python\n(.*?)```", README, re.S)
+SHAPES = {
+    "loss": (),
+    "long": (1, 1024, 1000),
+    "sampled": (1, 48),
+    "y": (2, 8, 128, 64),
+    "classes": (2, 10),
+}
+
+
+@pytest.mark.parametrize(("program", "name"), zip(PROGRAMS, SHAPES, strict=True))
+def test_the_programs_of_the_readme_run(program, name):
     scope = {}
-    exec(example, scope)
-    assert scope["y"].shape == (1, 128, 512)
+    exec(program, scope)
+    assert scope[name].shape == SHAPES[name]
+    assert scope[name].isfinite().all()
+    assert len(program.splitlines()) <= 20
 
 
-@pytest.mark.parametrize("target", ["book", "test", "serve", "address", "notebooks"])
+@pytest.mark.parametrize("target", ["book", "test", "serve", "quick", "lab", "new", "address", "notebooks"])
 def test_every_target_that_is_promised_exists(target):
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     assert re.search(rf"^{target}:", makefile, re.M)

@@ -1,4 +1,4 @@
-"""Tables show what they are given as text, whatever is in it."""
+"""Tables show their contents as text, never as markup."""
 
 import pytest
 
@@ -20,14 +20,14 @@ class Shown(Table):
 
 
 @pytest.mark.parametrize("where", ["caption", "head", "cell"])
-def test_markup_is_shown_and_not_obeyed(where):
+def test_markup_is_shown_as_text(where):
     table = Shown(**{where: MARKUP})
     page = table._repr_html_()
     assert "<b>" not in page and "&lt;b&gt;x&lt;/b&gt; &amp; " in page
     assert MARKUP in str(table)
 
 
-def test_a_folded_table_is_found_under_its_line():
+def test_a_folded_table_is_under_its_line():
     folded = Shown(cell="inside").under(MARKUP)
     page = folded._repr_html_()
     line, _, below = page.partition("</summary>")

@@ -16,7 +16,7 @@ ROPE = CATALOG["rope"]
 @pytest.fixture
 def tree(tmp_path):
     """A copy of what the command looks at."""
-    for folder in ("book", "notebooks"):
+    for folder in ("book", "notebooks", "tests/encodings", "posedu/book/explorables"):
         unread = shutil.ignore_patterns("_ext", "_static", "solved")
         shutil.copytree(ROOT / folder, tmp_path / folder, ignore=unread)
     shutil.copy(ROOT / "_toc.yml", tmp_path)
@@ -56,6 +56,8 @@ def test_what_is_taken_out_is_lacking(room, path, text, tree):
         (["errata"], "book/rotary/rope-practice.md"),
         (["lab"], "notebooks/rope.ipynb"),
         (["exercises"], "notebooks/exercises/rope.ipynb"),
+        (["tests"], "tests/encodings/rotary/test_rope.py"),
+        (["figure"], "posedu/book/explorables/rope.py"),
         (["timing"], "book/data/timing-rope-cpu.json"),
         (["errata"], "book/rotary/errata.md"),
     ],
@@ -66,18 +68,19 @@ def test_what_is_deleted_is_lacking(rooms, path, tree):
 
 
 def test_a_lab_that_does_not_use_the_encoding_is_not_its_lab(tree):
-    lab = tree / "notebooks" / "rotary.ipynb"
+    lab = tree / "notebooks" / "rope.ipynb"
     shutil.copy(tree / "notebooks" / "stickbreaking.ipynb", lab)
     assert missing(ROPE, tree) == ["lab"]
 
 
 def test_a_record_without_pages_or_variants_lacks_them():
     bare = replace(ROPE, name="new", function="rope", chapter="", lab="", variants=())
-    rooms = set(ROOMS) - {"implementations", "claims"}
+    found = {"implementations", "claims", "tests", "figure"}  # by the file rope.py
+    rooms = set(ROOMS) - found
     assert set(missing(bare)) == rooms
 
 
-def test_a_implementation_that_is_not_exported_is_lacking(monkeypatch):
+def test_an_implementation_that_is_not_exported_is_lacking(monkeypatch):
     monkeypatch.delattr("posedu.torch.RoPE")
     monkeypatch.setattr("posedu.torch.__all__", ["Attention"])
     assert "implementations" in missing(ROPE)

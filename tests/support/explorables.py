@@ -26,6 +26,11 @@ READ = """(figure) => {
     chosen: all("select").map((s) => s.value),
     outputs: Object.fromEntries(all("output").map((o) => [o.className, o.textContent])),
     summary: figure.querySelector(".summary").textContent,
+    kept: all(".kept path").map((p) => p.getAttribute("opacity")),
+    cut: all(".cut").map((g) => [...g.children].map(
+      (c) => c.getAttribute("d") ?? c.textContent)),
+    bars: all("g.bars path").map((p) => p.getAttribute("d")),
+    heights: all(".heights text").map((t) => t.textContent),
   };
 }"""
 
@@ -33,6 +38,24 @@ READ = """(figure) => {
 def read(page):
     """What a page's explorable shows: paths and outputs by class, and its summary."""
     return page.locator("figure").evaluate(READ)
+
+
+def summary_of(page):
+    """The summary of a page's explorable, as it is shown."""
+    return page.locator(".summary").inner_text()
+
+
+def points_of(page, selector):
+    """The points of a path, ``[points, 2]``."""
+    d = page.locator(selector).get_attribute("d")
+    return np.array(numbers(d.replace("M", " ").replace("L", " "))).reshape(-1, 2)
+
+
+def set_slider(page, name, value):
+    """Move a slider to a value, as its reader does."""
+    page.locator(f'input[name="{name}"]').evaluate(
+        "(e, v) => { e.value = v; e.dispatchEvent(new Event('input')); }", value
+    )
 
 
 def numbers(text):

@@ -2,6 +2,8 @@
 
 import functools
 import inspect
+import types
+from typing import Literal, Union, get_args, get_origin
 
 import jaxtyping
 from beartype import BeartypeConf, beartype
@@ -19,7 +21,7 @@ def annotated_functions(made=None, **options):
     """As ``jaxtyped``, which the import hook puts on every function, save those with
     nothing to check, those inside others, which it would compile at each call, and
     private ones and those of private modules, which public ones call with what was
-    checked: most calls of all."""
+    checked: most calls of all. A ``Literal`` is checked as a ``str``."""
     if made is None:
         return functools.partial(annotated_functions, **options)
     if inspect.isfunction(made):
@@ -29,7 +31,23 @@ def annotated_functions(made=None, **options):
         private = private or made.__module__ in INSIDES
         if inner or private or not made.__annotations__:
             return made
+        for name, annotation in made.__annotations__.items():
+            made.__annotations__[name] = _without_choices(annotation)
     return every_function(made, **options)
+
+
+def _without_choices(annotation):
+    """The annotation with ``str`` for each ``Literal`` of strings.
+
+    posedu refuses an unknown choice itself, in words that tests expect.
+    """
+    arguments = get_args(annotation)
+    if get_origin(annotation) is Literal:
+        is_choice = all(isinstance(value, str) for value in arguments)
+        return str if is_choice else annotation
+    if get_origin(annotation) in (types.UnionType, Union):
+        return Union[tuple(map(_without_choices, arguments))]  # noqa: UP007
+    return annotation
 
 
 def leave_unchecked(monkeypatch):

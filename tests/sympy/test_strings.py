@@ -14,7 +14,7 @@ import sympy as sp
 import posedu.sympy
 from posedu.book.proof import prove, prove_each
 from posedu.catalog import CATALOG
-from posedu.crosscheck.layers import follow
+from posedu.crosscheck.layers import run_layers
 from posedu.sympy.attention import attend, steps
 
 CODE = "__import__('os').environ.__setitem__('POSEDU_RAN', '1')"
@@ -64,7 +64,7 @@ def call(encoding, given, d, positions=(0, 1)):
     heads = (sp.ones(2, d),) * 2
     if encoding.kind == "layers":
         places = heads, heads, heads, sp.ones(2, 2 * d), positions
-        return follow(steps, implementation(**given), *places)
+        return run_layers(steps, implementation(**given), *places)
     if encoding.kind == "hooks":
         if encoding.axes is not None:
             positions = [[at] * encoding.axes for at in positions]

@@ -1,4 +1,4 @@
-"""Checkpoints in another order of pairs: no logit moves, and nothing is guessed."""
+"""Converted checkpoints keep every logit, and unknown orders are refused."""
 
 import json
 import os
@@ -21,7 +21,7 @@ from posedu.tools.checkpoints import (
 )
 from posedu.torch import Attention, RoPE
 
-HALF, NEIGHBOURS = Pairs(layout="half"), Pairs(layout="interleaved")
+HALF, NEIGHBORS = Pairs(layout="half"), Pairs(layout="interleaved")
 ORDERS = [
     Pairs(layout=layout, clockwise=clockwise)
     for layout in ("half", "interleaved")
@@ -32,7 +32,7 @@ EPS = torch.finfo(torch.float64).eps
 
 
 def layer(order, *, rotary_dim=None, kv_heads=2, bias=True, seed=0):
-    """Attention whose pairs are in this order; of a seed always the same numbers."""
+    """Attention with these pairs, and with numbers that follow from the seed."""
     sign = -1.0 if order.clockwise else 1.0
     speeds = torch.tensor(sign * frequencies(rotary_dim or D))
     rope = RoPE(D, layout=order.layout, frequencies=speeds, rotary_dim=rotary_dim)
@@ -42,11 +42,11 @@ def layer(order, *, rotary_dim=None, kv_heads=2, bias=True, seed=0):
     ).double()
 
 
-def moved(source, target, how, **options):
-    """How far the output moves when converted weights are in the target's layer."""
+def output_change(source, target, conversion, **options):
+    """The relative change of the output with converted weights in target's layer."""
     x = torch.randn(2, 9, 32, generator=torch.Generator().manual_seed(1)).double()
     old, new = layer(source, **options), layer(target, **options, seed=5)
-    new.load_state_dict(convert(old.state_dict(), how))
+    new.load_state_dict(convert(old.state_dict(), conversion))
     at = torch.arange(9) + 1000
     return (old(x, at) - new(x, at)).abs().max().item() / old(x, at).abs().max().item()
 
@@ -54,36 +54,38 @@ def moved(source, target, how, **options):
 @pytest.mark.parametrize("rotary_dim", [None, 4])
 @pytest.mark.parametrize("target", ORDERS, ids=str)
 @pytest.mark.parametrize("source", ORDERS, ids=str)
-def test_no_logit_moves(source, target, rotary_dim):
-    """Grouped queries, biases, a part of the head: sums in another order, no more."""
-    how = Conversion(source=source, target=target, head_dim=D, width=rotary_dim)
-    assert moved(source, target, how, rotary_dim=rotary_dim) <= 64 * EPS
+def test_no_logit_changes(source, target, rotary_dim):
+    """With grouped queries, biases and partial rotation, only sums are reordered."""
+    conversion = Conversion(source=source, target=target, head_dim=D, width=rotary_dim)
+    assert output_change(source, target, conversion, rotary_dim=rotary_dim) <= 64 * EPS
     if source != target:
-        same = Conversion(source=source, target=source, head_dim=D, width=rotary_dim)
-        assert moved(source, target, same, rotary_dim=rotary_dim) > 1e-3
+        identity = Conversion(
+            source=source, target=source, head_dim=D, width=rotary_dim
+        )
+        assert output_change(source, target, identity, rotary_dim=rotary_dim) > 1e-3
 
 
-def test_the_fault_of_grouped_queries_is_not_made():
-    """Keys permuted by the queries' heads: transformers 5.23.0's PermuteForRope."""
-    how = Conversion(source=HALF, target=NEIGHBOURS, head_dim=D)
+def test_a_published_mutant_of_grouped_queries_changes_logits():
+    """transformers 5.23.0's PermuteForRope permutes keys by the queries' heads."""
+    conversion = Conversion(source=HALF, target=NEIGHBORS, head_dim=D)
     state = layer(HALF).state_dict()
-    right = convert(state, how)
-    k = state["k.weight"]  # 2 heads of 8; taken for 4 heads of 4
+    right = convert(state, conversion)
+    k = state["k.weight"]  # 2 heads of 8 are permuted as 4 heads of 4.
     wrong = k.unflatten(0, (4, 2, 2)).transpose(1, 2).flatten(0, 2)
     assert not torch.equal(right["k.weight"], wrong)
-    new = layer(NEIGHBOURS)
+    new = layer(NEIGHBORS)
     new.load_state_dict({**right, "k.weight": wrong})
     x = torch.randn(1, 9, 32).double()
     assert (new(x) - layer(HALF)(x)).abs().max() > 1e-3
 
 
 @given(st.sampled_from(ORDERS), st.sampled_from(ORDERS), st.data())
-def test_there_and_back_is_where_it_was(source, target, data):
-    """To the last bit, and by way of any third order."""
+def test_a_conversion_and_its_inverse_change_nothing(source, target, data):
+    """They keep every bit, also by way of any third layout."""
     head_dim = data.draw(st.integers(1, 12)) * 2
     width = 2 * data.draw(st.integers(1, head_dim // 2))
-    turned = data.draw(st.sampled_from(["leading", "trailing"]))
-    sizes = dict(head_dim=head_dim, width=width, turned=turned)
+    rotated = data.draw(st.sampled_from(["leading", "trailing"]))
+    sizes = dict(head_dim=head_dim, width=width, rotated=rotated)
     rows = head_dim * data.draw(st.integers(1, 4))
     state = {f"{n}_proj.weight": np.arange(3.0 * rows).reshape(rows, 3) for n in "qk"}
 
@@ -99,7 +101,7 @@ def test_there_and_back_is_where_it_was(source, target, data):
         assert sorted(map(tuple, there[name])) == sorted(map(tuple, was))
 
 
-def test_what_is_permuted_and_what_is_not():
+def test_projections_and_norms_of_queries_and_keys_are_permuted():
     rows = {
         "model.layers.0.self_attn.q_proj.weight": 16,
         "model.layers.0.self_attn.k_proj.weight": 8,
@@ -112,8 +114,8 @@ def test_what_is_permuted_and_what_is_not():
         "lm_head.weight": 8,
     }
     state = {name: np.arange(float(n)) for name, n in rows.items()}
-    how = Conversion(source=HALF, target=NEIGHBOURS, head_dim=8)
-    done = convert(state, how)
+    conversion = Conversion(source=HALF, target=NEIGHBORS, head_dim=8)
+    done = convert(state, conversion)
     own = [0, 4, 1, 5, 2, 6, 3, 7]
     changed = {name for name in rows if done[name] is not state[name]}
     assert changed == {name for name in rows if re.search("[qk]_(proj|norm)", name)}
@@ -123,17 +125,17 @@ def test_what_is_permuted_and_what_is_not():
     assert [*done] == [*state]
 
 
-def test_latent_attention_turns_the_end_of_each_query_and_one_key():
+def test_latent_attention_rotates_the_end_of_each_query_and_one_key():
     state = {
-        "q_b_proj.weight": np.arange(12.0),  # 2 heads of 2 unturned and 4 turned
-        "kv_a_proj_with_mqa.weight": np.arange(9.0),  # 5 latent and 4 turned
+        "q_b_proj.weight": np.arange(12.0),  # 2 heads of 2 unrotated and 4 rotated
+        "kv_a_proj_with_mqa.weight": np.arange(9.0),  # 5 latent and 4 rotated
         "kv_b_proj.weight": np.arange(8.0),
         "q_a_layernorm.weight": np.arange(6.0),
     }
-    how = Conversion(
-        source=NEIGHBOURS, target=HALF, head_dim=6, width=4, turned="trailing"
+    conversion = Conversion(
+        source=NEIGHBORS, target=HALF, head_dim=6, width=4, rotated="trailing"
     )
-    done = convert(state, how)
+    done = convert(state, conversion)
     assert done["q_b_proj.weight"].tolist() == [0, 1, 2, 4, 3, 5, 6, 7, 8, 10, 9, 11]
     assert done["kv_a_proj_with_mqa.weight"].tolist() == [0, 1, 2, 3, 4, 5, 7, 6, 8]
     assert all(
@@ -142,9 +144,9 @@ def test_latent_attention_turns_the_end_of_each_query_and_one_key():
 
 
 Q, K = np.zeros((16, 3)), np.zeros((8, 3))
-HOW = Conversion(source=HALF, target=NEIGHBOURS, head_dim=8)
+HOW = Conversion(source=HALF, target=NEIGHBORS, head_dim=8)
 REFUSED = {
-    "nothing": ({}, "0 matrices of queries and 0 of keys among 0 names"),
+    "nothing": ({}, "got 0 matrices of queries and 0 of keys among 0 names"),
     "no keys": ({"q_proj.weight": Q}, "1 matrices of queries and 0 of keys"),
     "a layer without keys": (
         {"0.q_proj.weight": Q, "1.q_proj.weight": Q, "0.k_proj.weight": K},
@@ -152,19 +154,19 @@ REFUSED = {
     ),
     "fused": (
         {"q_proj.weight": Q, "k_proj.weight": K, "h.0.attn.c_attn.weight": Q},
-        "c_attn.weight: queries, keys and values in one matrix",
+        "c_attn.weight has queries, keys and values in one matrix",
     ),
     "an adapter": (
         {"q_proj.weight": Q, "k_proj.weight": K, "q_proj.lora_B.weight": Q},
-        "lora_B.weight: of an adapter",
+        "lora_B.weight belongs to an adapter",
     ),
     "quantized": (
         {"q_proj.weight": Q, "k_proj.weight": K, "k_proj.qweight": K},
-        "k_proj.qweight: of an adapter or of quantized",
+        "k_proj.qweight belongs to an adapter or to quantized",
     ),
     "scales of rows": (
         {"q_proj.weight": Q, "k_proj.weight": K, "q_proj.weight_scale": Q[:, :1]},
-        "q_proj.weight_scale: of an adapter or of quantized",
+        "q_proj.weight_scale belongs to an adapter or to quantized",
     ),
     "two models": (
         {
@@ -173,22 +175,25 @@ REFUSED = {
         },
         "queries and keys of several models (eye.layers, text.layers)",
     ),
-    "no tensor": ({"q_proj.weight": 3}, "'q_proj.weight' is no name of a tensor"),
-    "no name": ({3: Q}, "3 is no name of a tensor"),
-    "no state dict": ([Q], "a state dict maps names to tensors"),
+    "no tensor": (
+        {"q_proj.weight": 3},
+        "must map names to tensors, 'q_proj.weight' does not",
+    ),
+    "no name": ({3: Q}, "must map names to tensors, 3 does not"),
+    "no state dict": ([Q], "`state` must map names to tensors, got"),
     "no whole heads": (
         {"q_proj.weight": Q, "k_proj.weight": np.zeros((12, 3))},
-        "k_proj.weight has 12 rows, which are no whole heads of 8",
+        "k_proj.weight must have whole heads of 8 rows, got 12",
     ),
     "a number": (
         {"q_proj.weight": Q, "k_proj.weight": K, "k_proj.bias": np.array(1.0)},
-        "k_proj.bias has 0 rows",
+        "k_proj.bias must have whole heads of 8 rows, got 0",
     ),
 }
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_could_move_a_logit_is_refused(case, unchecked):
+def test_a_state_dict_of_unknown_order_is_refused(case, unchecked):
     state, message = REFUSED[case]
     with pytest.raises(ConvertError, match=re.escape(message)):
         convert(state, HOW)
@@ -225,15 +230,15 @@ def test_queries_and_keys_by_their_whole_names():
         ),
         (
             lambda: Conversion(source=HALF, target=HALF, head_dim=8, width=10),
-            "width must be at most head_dim = 8, got 10",
+            "`width` must be at most head_dim = 8, got 10",
         ),
         (
-            lambda: Conversion(source=HALF, target=HALF, head_dim=8, turned="middle"),
-            "turned must be",
+            lambda: Conversion(source=HALF, target=HALF, head_dim=8, rotated="middle"),
+            "rotated must be",
         ),
     ],
 )
-def test_what_is_no_conversion_is_refused(call, message, unchecked):
+def test_arguments_that_are_no_conversion_are_refused(call, message, unchecked):
     with pytest.raises((ValueError, TypeError), match=message):
         call()
 
@@ -242,7 +247,7 @@ def test_what_is_no_conversion_is_refused(call, message, unchecked):
 
 
 def written(path, tensors, **changes):
-    """A safetensors file of bf16 tensors, made here by the format's three lines."""
+    """Write a safetensors file of bf16 tensors."""
     header, data = {"__metadata__": {"format": "pt"}}, b""
     for name, tensor in tensors.items():
         raw = tensor.contiguous().view(torch.uint8).numpy().tobytes()
@@ -259,7 +264,7 @@ def written(path, tensors, **changes):
 
 
 def read(path):
-    """Its tensors, and its header as it stands."""
+    """The tensors and the header of a safetensors file."""
     raw = path.read_bytes()
     length = int.from_bytes(raw[:8], "little")
     header = json.loads(raw[8 : 8 + length])
@@ -300,7 +305,9 @@ def test_a_file_is_converted_as_its_tensors_are(tmp_path, state):
     assert sorted(os.listdir(tmp_path)) == ["new.safetensors", "old.safetensors"]
 
 
-def test_an_interrupted_file_is_as_it_was(tmp_path, state, monkeypatch):
+def test_an_interrupted_conversion_leaves_the_file_unchanged(
+    tmp_path, state, monkeypatch
+):
     source = written(tmp_path / "old.safetensors", state)
     before = source.read_bytes()
 
@@ -327,7 +334,7 @@ def test_a_header_with_a_name_twice_is_refused(tmp_path, state):
     path = written(tmp_path / "old.safetensors", state)
     twice = path.read_bytes().replace(b"v_proj.weight", b"k_proj.weight")
     path.write_bytes(twice)
-    with pytest.raises(ConvertError, match="a name stands twice"):
+    with pytest.raises(ConvertError, match="a name is given twice"):
         convert_file(path, path, HOW)
     assert path.read_bytes() == twice
 
@@ -337,7 +344,9 @@ def test_a_broken_file_is_refused(tmp_path, state, fault):
     path = written(tmp_path / "old.safetensors", state)
     path.write_bytes(BROKEN[fault](path.read_bytes()))
     target = tmp_path / "new.safetensors"
-    with pytest.raises(ConvertError, match=r"old\.safetensors is no safetensors file"):
+    with pytest.raises(
+        ConvertError, match=r"old\.safetensors is not a safetensors file"
+    ):
         convert_file(path, target, HOW)
     assert not target.exists()
 
@@ -345,18 +354,21 @@ def test_a_broken_file_is_refused(tmp_path, state, fault):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"dtype": "I8"}, "k_proj.weight is I8: quantized weights have scales"),
-        ({"shape": [8, 4]}, "has not the bytes of its shape"),
+        (
+            {"dtype": "I8"},
+            "k_proj.weight must be of floats, got I8: quantized weights have",
+        ),
+        ({"shape": [8, 4]}, "bytes of k_proj.weight do not fit its shape"),
         ({"data_offsets": [0, 10**6]}, "lies outside"),
         ({"data_offsets": [-2, 46]}, "lies outside"),
-        ({"data_offsets": [0]}, "is no safetensors file"),
+        ({"data_offsets": [0]}, "is not a safetensors file"),
         ({"shape": [-8, -3]}, r"has the shape \[-8, -3\]"),
         ({"shape": [8.0, 3]}, r"has the shape \[8.0, 3\]"),
-        ({"data_offsets": [0.0, 48.0]}, "offsets that are no whole numbers"),
+        ({"data_offsets": [0.0, 48.0]}, "offsets that are not whole numbers"),
         ({"data_offsets": [2, 50]}, "overlaps another"),
     ],
 )
-def test_a_header_that_lies_is_refused(tmp_path, state, changes, message):
+def test_a_wrong_header_is_refused(tmp_path, state, changes, message):
     path = written(tmp_path / "old.safetensors", state, **{"k_proj.weight": changes})
     with pytest.raises(ConvertError, match=message):
         convert_file(path, tmp_path / "new.safetensors", HOW)

@@ -1,4 +1,4 @@
-"""Positions of what is padded, packed and left over, held against loops and models."""
+"""Positions of padded, packed and cached tokens agree with loops and models."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ def test_real_tokens_are_counted(rows):
 
 
 def test_padding_on_the_left_changes_nothing():
-    """Of a model with a table, where wrong positions are other rows."""
+    """The model has a table, in which wrong positions are other rows."""
     torch.manual_seed(0)
     model = Transformer(16, 2, 2, input=Learned(16, 20, beyond="raise")).double()
     x = torch.randn(1, 6, 16, dtype=torch.float64)
@@ -62,7 +62,7 @@ def test_sinks_and_a_window(count, sinks, window):
     assert len(kept) == min(count, sinks + window)
 
 
-def test_moved_keys_are_those_of_their_new_places():
+def test_rerotated_keys_are_those_of_their_new_positions():
     k = np.random.default_rng(0).normal(size=(40, 8))
     cached = rope(k, np.arange(40), layout="half")
     kept, shifts = kept_tokens(40, sinks=4, window=9)
@@ -74,22 +74,22 @@ def test_moved_keys_are_those_of_their_new_places():
 REFUSED = {
     "a mask of numbers": (
         lambda: padded_positions(np.ones((1, 3))),
-        "mask must be of booleans, True at real tokens, got float64",
+        "`mask` must be boolean, True at real tokens, got dtype float64",
     ),
     "a mask of one row": (
         lambda: padded_positions(np.ones(3, dtype=bool)),
-        r"mask must be \[rows, tokens\], got shape \[3\]",
+        r"`mask` must be \[rows, tokens\], got shape \[3\]",
     ),
     "lengths in place of ends": (
         lambda: packed_positions([3, 5]),
-        r"must begin with 0 and not fall, .* got \[3, 5\]",
+        r"must begin with 0 and not decrease, .* got \[3, 5\]",
     ),
     "ends that fall": (lambda: packed_positions([0, 5, 3]), "must begin with 0"),
     "no ends": (lambda: packed_positions(np.array([], dtype=int)), "must begin with 0"),
     "ends of a batch": (lambda: packed_positions([[0, 3]]), "must begin with 0"),
     "ends that are no whole numbers": (
         lambda: packed_positions([0.0, 2.5]),
-        "cu_seqlens must be whole numbers, got float64",
+        "`cu_seqlens` must be whole numbers, got dtype float64",
     ),
     "a count below 0": (lambda: kept_tokens(-1, sinks=0, window=0), "count"),
     "half a window": (lambda: kept_tokens(3, sinks=0, window=0.5), "window"),
@@ -97,7 +97,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_says_no_positions_is_refused(case, unchecked):
+def test_arguments_that_give_no_positions_are_refused(case, unchecked):
     call, message = REFUSED[case]
     with pytest.raises((TypeError, ValueError), match=message):
         call()

@@ -9,7 +9,7 @@ from torch.nn import functional
 
 from posedu.catalog import CATALOG
 from posedu.crosscheck import autocast, crosscheck
-from posedu.crosscheck.autocast import numbers_of, reference, use
+from posedu.crosscheck.autocast import draw_numbers, reference, run_under_autocast
 from posedu.crosscheck.common import CPU
 from posedu.torch import (
     Attention,
@@ -41,7 +41,7 @@ def test_every_encoding_is_as_exact_as_its_products(case, monkeypatch):
     monkeypatch.setitem(CATALOG, entry.name, record)
     dtypes = autocast.DTYPES if variant is entry.variants[0] else autocast.DTYPES[:1]
     monkeypatch.setattr(autocast, "DTYPES", dtypes)
-    result = crosscheck(entry.name, ways=("autocast",))
+    result = crosscheck(entry.name, modes=("autocast",))
     assert result.ok, str(result)
     assert {row.dtype for row in result.results} == {str(t)[6:] for t in dtypes}
     trained = {"parameters"} if not entry.of_model else set()
@@ -50,7 +50,7 @@ def test_every_encoding_is_as_exact_as_its_products(case, monkeypatch):
 
 def used(layer, numbers, expected, bounds):
     """The largest error under autocast as a part of its bound."""
-    found = use(layer, numbers, torch.bfloat16, CPU)
+    found = run_under_autocast(layer, numbers, torch.bfloat16, CPU)
     return max(
         ((a.double() - b).abs() / bound).max().item()
         for a, b, bound in zip(found, expected, bounds, strict=True)
@@ -84,7 +84,7 @@ def sticks():
     """Long logits: where the backward pass forms others, weights are no weights."""
     encoding = StickBreaking(attend_current=False, remainder="drop")
     layer = Attention(32, 2, encoding=encoding, route="fused")
-    numbers = numbers_of(layer, tokens=64)
+    numbers = draw_numbers(layer, tokens=64)
     with torch.no_grad():
         layer.q.weight *= 2
         layer.k.weight *= 2
@@ -96,7 +96,7 @@ def counted():
     largest = 257  # bfloat16 has 256 and 258
     table = torch.randn(8, 1) * torch.arange(largest + 1) / largest
     layer = Attention(16, 2, encoding=CoPE(8, npos=largest + 1, scaling="code"))
-    x, positions, upstream = numbers_of(layer, tokens=300)
+    x, positions, upstream = draw_numbers(layer, tokens=300)
     with torch.no_grad():
         layer.encoding.table.copy_(table)
         layer.k.weight.copy_(layer.q.weight)
@@ -106,13 +106,13 @@ def counted():
 def keyed():
     """The form of FoX whose bias grows with the length."""
     layer = Attention(16, 2, encoding=FoX(16, 2, form="key"), route="sdpa")
-    return layer, numbers_of(layer, tokens=64)
+    return layer, draw_numbers(layer, tokens=64)
 
 
 def normed():
     """Queries that a gain makes float32 again, with the bias among their features."""
     layer = FoXPro(16, 2, route="folded")
-    return layer, numbers_of(layer, tokens=64)
+    return layer, draw_numbers(layer, tokens=64)
 
 
 FAULTS = {

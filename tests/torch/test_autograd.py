@@ -79,7 +79,13 @@ def counted(values, logits):
 
 
 FUNCTIONS = {
-    "turn": (rotation._Turn, turn, turned, (HEADS[0], normal(3, TOKENS, D // 2)), (0,)),
+    "turn": (
+        rotation._PairRotation,
+        turn,
+        turned,
+        (HEADS[0], normal(3, TOKENS, D // 2)),
+        (0,),
+    ),
     "tiles": (
         separable_bias._Tiles,
         tiled,
@@ -138,7 +144,7 @@ def test_a_gradient_without_a_derivative_is_seen(name, monkeypatch):
     right = function.backward
 
     def once(ctx, *gradients):
-        """As with ``once_differentiable``, whose node ``autograd.grad`` leaves out."""
+        """Detach the gradients: a mutant without second derivatives."""
         return tuple(t if t is None else t.detach() for t in right(ctx, *gradients))
 
     monkeypatch.setattr(function, "backward", staticmethod(once))

@@ -2,11 +2,21 @@
 
 import pytest
 import torch
+from torch._dynamo.exc import Unsupported
 from torch._dynamo.testing import CompileCounter
 from torch.export import Dim, export
 
 from posedu.catalog import CATALOG
-from posedu.torch import T5, ALiBi, Attention, FoX, KVCache, RoPE, Transformer
+from posedu.torch import (
+    T5,
+    ALiBi,
+    Attention,
+    FoX,
+    KVCache,
+    MixedRoPE,
+    RoPE,
+    Transformer,
+)
 from posedu.torch.stickbreaking import StickBreaking
 
 HEADS, D = 2, 8
@@ -131,7 +141,7 @@ def test_an_exported_program_takes_every_length(name):
 
 
 def decoding(model, caches):
-    """How many graphs there were after the prompt and after each later token."""
+    """Return the number of graphs after the prompt and after each later token."""
     compiled, counter = graphs(model)
     x = torch.randn(2, 9, model.d_model)
     out, counts = [], []
@@ -155,3 +165,59 @@ def test_decoding_steps_share_a_graph():
 def test_decoding_steps_of_a_model_share_a_graph():
     model = Transformer(HEADS * D, HEADS, 1, encoding=RoPE(D, layout="half"))
     assert decoding(model, {"caches": model.caches()}) == [1, 2, 3, 3, 3]
+
+
+TRAINED = {
+    "given": lambda: RoPE(D, layout="half", frequencies=[1.0, 0.3, 0.1, 0.01]),
+    "trained": lambda: MixedRoPE(D, layout="half", frequencies=torch.rand(D // 2, 1)),
+}
+
+
+@pytest.mark.parametrize("case", TRAINED)
+def test_a_compiled_layer_says_by_which_angles_keys_were_rotated(case):
+    """The cache knows them, whatever part of it was filled by a compiled layer."""
+    model = Attention(HEADS * D, HEADS, encoding=TRAINED[case]())
+    encoding, cache = model.encoding, KVCache()
+    shape = encoding.position_shape
+    compiled, counter = graphs(model)
+    counts = []
+    with torch.no_grad():
+        for start, stop in ((0, 5), *((n, n + 1) for n in range(5, 9))):
+            at = torch.arange(start, stop).reshape(-1, *(1 for _ in shape))
+            run = model if start == 6 else compiled
+            run(torch.randn(2, stop - start, model.d_model), at, cache=cache)
+            counts.append(counter.frame_count)
+        assert counts[-1] == counts[-2] <= 3
+        shifts = torch.ones(9, *shape, dtype=torch.int64)
+        cache.move(encoding, shifts)
+        encoding.frequencies.mul_(2)
+        with pytest.raises(ValueError, match=r"angles of .* changed"):
+            cache.move(encoding, shifts)
+        encoding.frequencies.div_(2)
+        cache.move(encoding, shifts)
+        encoding.frequencies.mul_(2)
+        compiled(torch.randn(2, 1, model.d_model), at, cache=cache)
+        with pytest.raises(ValueError, match=r"angles of .* changed"):
+            cache.move(encoding, torch.ones(10, *shape, dtype=torch.int64))
+
+
+def test_a_compiled_layer_tells_its_cache_from_anothers():
+    """Also by a graph that was made for its own cache, of the same shapes."""
+    one, other = (
+        Attention(HEADS * D, HEADS, encoding=RoPE(D, layout="half")) for _ in range(2)
+    )
+    x = torch.randn(2, 3, HEADS * D)
+    caches = [KVCache(), KVCache()]
+    with torch.no_grad():
+        compiled, _ = graphs(other)
+        for _ in range(3):
+            one(x, cache=caches[0])
+            compiled(x, cache=caches[1])
+        compiled(x, cache=caches[0])
+    caches[1].move(other.encoding, 1)
+    for encoding in (one.encoding, other.encoding):
+        with pytest.raises(ValueError, match="trained or replaced"):
+            caches[0].move(encoding, 1)
+    layer = graphs(Attention(HEADS * D, HEADS, encoding=FoX(HEADS * D, HEADS)))[0]
+    with pytest.raises(Unsupported, match="belongs to a layer with RoPE, not FoX"):
+        layer(x, cache=caches[0])

@@ -1,4 +1,4 @@
-"""What a device would suffer from is looked for in a process of its own.
+"""Run the checks of a device that is not there in a separate process.
 
 PyTorch makes its queues for backward passes at the first one of a process, for the
 devices that there are then; a pretended one must be there before.

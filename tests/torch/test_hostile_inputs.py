@@ -80,10 +80,12 @@ def made(seed=0):
             key_table=normal(HEADS, 4, D),
             value_table=normal(HEADS, 4, D),
         ),
-        "music": MusicTransformer(D, extent=3, beyond="zero", key_table=normal(3, D)),
+        "music": MusicTransformer(
+            D, table_length=3, beyond="zero", key_table=normal(3, D)
+        ),
         "music values": MusicTransformer(
             D,
-            extent=2,
+            table_length=2,
             beyond="clip",
             values=True,
             key_table=normal(2, D),
@@ -93,10 +95,10 @@ def made(seed=0):
             HEADS,
             D_MODEL,
             divisor="root",
-            extent=3,
+            table_length=3,
             d_rel=2,
             floor=2.0,
-            profiles=normal(2, 3),
+            distance_basis=normal(2, 3),
         ),
         "xl": TransformerXL(D, HEADS, 6, layout="half"),
         "xl clamped": TransformerXL(D, HEADS, 6, layout="interleaved", clamp=2),
@@ -311,7 +313,7 @@ D_BLOCK = 8
 
 
 def off_by_roundings(run, x):
-    """What a run in float64 may be off by, in the norm: two such differ by twice it.
+    """Return the error bound, in the norm, of a run in float64; two differ by twice it.
 
     It is right for an input off by 64 u, as many roundings as there are from x to the
     output: eight products and sums of up to 8 terms. Four inputs off at random are
@@ -330,7 +332,7 @@ def off_by_roundings(run, x):
 @given(seeds, st.sampled_from(["left", "right", "middle", "any"]), st.booleans())
 @settings(max_examples=5, derandomize=True)
 def test_a_block_with_padding_or_packing_is_separate_runs(name, seed, where, pack):
-    """What is hidden is shifted into no key, and its gates count for no one."""
+    """Hidden tokens are shifted into no key, and their gates count for none."""
     module, normal = block(name, seed), numbers(seed + 1)
     x, n = normal(2, 7, D_BLOCK), torch.arange(7)
     hidden = {
@@ -502,7 +504,7 @@ def test_sums_beyond_the_largest_float16_are_folded(strength):
 @pytest.mark.parametrize("d", [8, 16, 32])
 @pytest.mark.parametrize("padded", [False, True])
 def test_large_sums_cancel_in_gradients_too(d, padded):
-    """Of old tokens, whose gates hardly forget, under young ones that forget all."""
+    """Old tokens, whose gates hardly forget, come before new ones that forget all."""
     normal, n = numbers(11), 200
     encoding = FoX(1, 1, gate_weight=torch.ones(1, 1))
     x = torch.where(torch.arange(n) < n // 2, 9.0, -500.0)[None, :, None].double()
@@ -564,7 +566,7 @@ def cope(gates):
 
 
 def is_own(last) -> bool:
-    """Whether an error was raised by posedu, not met by something inside."""
+    """Return whether an error was raised by posedu, not by a library below it."""
     raised = str(last.statement).lstrip().startswith("raise")
     return raised and "posedu" in str(last.path)
 
@@ -687,7 +689,7 @@ def matrices(heads=2, tokens=3):
     return [sp.Matrix(tokens, 2, lambda i, j, h=h: i - j + h) for h in range(heads)]
 
 
-def over_symbols(hooks=symbolic.SHUT, q=2, k=2, v=2, keys=3, **options):
+def over_symbols(hooks=symbolic.NO_HOOKS, q=2, k=2, v=2, keys=3, **options):
     return symbolic.attend(
         matrices(q), matrices(k, keys), matrices(v, keys), hooks, **options
     )

@@ -59,7 +59,7 @@ def roundoff(q, k, v, bias_range, scale, dtype):
 
 
 def tiles(q, k, v, of_queries, of_keys, *, scale, causal):
-    """By tiles, which take no number of the query and are causal."""
+    """Attend by tiles, which are causal and need no query terms."""
     assert causal
     return by_tiles(q, k, v, of_keys, scale=scale)
 
@@ -84,7 +84,7 @@ def test_both_forms_are_exact_to_rounding_where_sums_are_large(form, slope, dtyp
 
 
 def test_a_sum_in_the_dtype_itself_is_far_off():
-    """What the pieces are for: one bf16 feature, or c_j in one piece."""
+    """One bf16 feature, or c_j in one piece, is not enough."""
     n, d = 300, 16
     q, k, v = (normal(s, 1, 2, n, d).bfloat16() for s in range(3))
     c, minus = falling(3, 2, n, 0.7)

@@ -100,7 +100,9 @@ def projections(layer):
     return reference.Projections(q, k, v, o)
 
 
-def oracle(model, x, positions=None, *, hooks=reference.SHUT, first=None, masks=None):
+def oracle(
+    model, x, positions=None, *, hooks=reference.NO_HOOKS, first=None, masks=None
+):
     """The model on one sequence; ``hooks`` and ``masks`` one for all layers or each."""
     n, layers = len(x), len(model.blocks)
     hooks = [hooks] * layers if isinstance(hooks, reference.Hooks) else hooks
@@ -126,7 +128,7 @@ def oracle(model, x, positions=None, *, hooks=reference.SHUT, first=None, masks=
 
 
 class EveryHook(Encoding):
-    """Opens all hooks, and counts how often each is passed."""
+    """An encoding that uses all hooks, and counts their calls."""
 
     def __init__(self):
         super().__init__()
@@ -186,7 +188,7 @@ class EveryHook(Encoding):
         return seen + fed.double().mean(-1)
 
 
-EVERY_DOOR = reference.Hooks(
+EVERY_HOOK = reference.Hooks(
     locate=lambda p, x: p / 2,
     embed=lambda x, p: x + np.sin(p)[:, None],
     enter=lambda x, p: x * (2 + np.cos(p)[:, None]),
@@ -257,20 +259,20 @@ KINDS = {  # options of the model, and of the oracle
     "alibi": (lambda: {"encoding": alibi()}, {"hooks": alibi_hooks()}),
     "sinusoidal": (
         lambda: {"encoding": Sinusoidal(WIDTH, **HALF)},
-        {"hooks": reference.SHUT, "first": SINUSOIDAL},
+        {"hooks": reference.NO_HOOKS, "first": SINUSOIDAL},
     ),
     "entering": (lambda: {"encoding": Entering()}, {"hooks": ENTERING}),
-    "every hook": (lambda: {"encoding": EveryHook()}, {"hooks": EVERY_DOOR}),
+    "every hook": (lambda: {"encoding": EveryHook()}, {"hooks": EVERY_HOOK}),
     "one each": (
         lambda: {"encoding": [rope(), None, alibi()]},
-        {"hooks": [ROTATE, reference.SHUT, alibi_hooks()]},
+        {"hooks": [ROTATE, reference.NO_HOOKS, alibi_hooks()]},
     ),
     "input and layers": (
         lambda: {
             "input": Sinusoidal(WIDTH, **HALF),
             "encoding": [None, fox(), Entering()],
         },
-        {"first": SINUSOIDAL, "hooks": [reference.SHUT, fox_hooks(), ENTERING]},
+        {"first": SINUSOIDAL, "hooks": [reference.NO_HOOKS, fox_hooks(), ENTERING]},
     ),
 }
 ENCODERS = {
@@ -321,7 +323,7 @@ def test_it_is_what_numpy_says(name, options, expected, causal, places):
 
 def test_a_list_of_positions_reaches_the_hooks_of_numpy_as_an_array():
     layers = [(projections(b.attention), np.zeros_like) for b in model_of().blocks]
-    hooks = reference.Hooks(locate=EVERY_DOOR.locate, embed=EVERY_DOOR.embed)
+    hooks = reference.Hooks(locate=EVERY_HOOK.locate, embed=EVERY_HOOK.embed)
     x, places = tokens_of()[0].numpy(), [*range(3, 3 + TOKENS)]
     listed, given = (
         reference.stack(x, layers, p, hooks=hooks) for p in (places, np.array(places))
@@ -357,7 +359,7 @@ def test_hooks_of_a_model_are_passed_once_and_those_of_a_layer_in_each(as_input)
 def test_one_each_that_is_the_input_too_acts_on_it_once():
     encoding, x = EveryHook(), tokens_of()
     model = model_of(encoding=[encoding] * 3, input=encoding)
-    close(model(x)[0], oracle(model, x[0].numpy(), hooks=EVERY_DOOR))
+    close(model(x)[0], oracle(model, x[0].numpy(), hooks=EVERY_HOOK))
 
 
 def test_embedding_in_every_layer_is_seen():
@@ -383,7 +385,7 @@ def test_a_layer_without_an_encoding_does_not_get_its_neighbors():
 def test_what_an_input_does_in_layers_is_the_layers_own_affair():
     everywhere, x = EveryHook(), tokens_of()
     model = model_of(input=everywhere)
-    first = reference.Hooks(locate=EVERY_DOOR.locate, embed=EVERY_DOOR.embed)
+    first = reference.Hooks(locate=EVERY_HOOK.locate, embed=EVERY_HOOK.embed)
     close(model(x)[0], oracle(model, x[0].numpy(), first=first))
     assert everywhere.passed == {"locate": 1, "embed": 1}
 
@@ -396,7 +398,7 @@ def test_an_update_without_a_layers_hook_still_has_weights():
         def update(self, weights, tokens, fed):
             return EveryHook().update(weights, tokens, fed)
 
-    hooks = reference.Hooks(enter=ENTERING.enter, update=EVERY_DOOR.update)
+    hooks = reference.Hooks(enter=ENTERING.enter, update=EVERY_HOOK.update)
     model, x = model_of(encoding=Drifting()), tokens_of()
     close(model(x)[0], oracle(model, x[0].numpy(), hooks=hooks))
 
@@ -646,7 +648,7 @@ def test_coordinates_reach_every_layer():
     for tokens in (TOKENS, 2):  # two tokens of two coordinates are not two rows
         x, places = tokens_of(tokens=tokens), normal(3, tokens, 2)
         model = model_of(encoding=[axial(), None, axial()])
-        each = [hooks, reference.SHUT, hooks]
+        each = [hooks, reference.NO_HOOKS, hooks]
         expected = oracle(model, x[0].numpy(), places, hooks=each)
         close(model(x, torch.tensor(places))[0], expected)
     with pytest.raises(ValueError, match=r"AxialRoPE needs positions \[2, 2\] or"):
@@ -709,7 +711,7 @@ def test_compiled_is_the_same(name):
         close(*grads, atol=100 * ATOL)
 
 
-def test_a_block_adds_attention_then_a_perceptron_to_the_stream():
+def test_a_block_adds_attention_then_an_MLP_to_the_stream():
     block = Block(Attention(WIDTH, HEADS, encoding=rope()), expansion=2).double()
     for weight in block.parameters():
         torch.nn.init.normal_(weight)
@@ -811,12 +813,12 @@ BAD = {
     "axes": (
         build(encoding=[rope(), axial()]),
         ValueError,
-        r"agree .* RoPE has the shape \[\], that of AxialRoPE \[2\]",
+        r"agree .* RoPE is \[\], that of AxialRoPE \[2\]",
     ),
     "axes of input": (
         build(encoding=axial(), input=sinusoidal()),
         ValueError,
-        r"agree .* Sinusoidal has the shape \[\], that of AxialRoPE \[2\]",
+        r"agree .* Sinusoidal is \[\], that of AxialRoPE \[2\]",
     ),
     "no window": (build(window=0), ValueError, "window must be a positive"),
     "windows": (build(window=[1]), ValueError, "2 layers need as many windows, got 1"),
@@ -857,7 +859,7 @@ BAD = {
     "one cache": (call(caches=[KVCache()]), ValueError, "as many caches, got 1"),
     "no cache": (call(caches=[None] * 2), TypeError, "a KVCache, got NoneType"),
     "shared cache": (call(caches=two_of_one()), ValueError, "a cache of its own"),
-    "uneven": (call(caches=uneven()), ValueError, r"equally far, got \[0, 3\]"),
+    "uneven": (call(caches=uneven()), ValueError, r"equally many tokens, got \[0, 3\]"),
     "segments cached": (
         call(segments=torch.zeros(1, 3).long(), caches=[KVCache(), KVCache()]),
         ValueError,

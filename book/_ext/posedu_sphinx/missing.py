@@ -20,7 +20,7 @@ LABEL = re.compile(r"``((?:def|eq)-[\w-]+)``")
 
 
 def missing(record, root=ROOT):
-    """The rooms of the house in which this record is not found yet."""
+    """The rooms in which this record is not found by its name yet."""
     return [room for room, lacks in ROOMS.items() if lacks(record, root)]
 
 
@@ -64,6 +64,26 @@ def _exercises(record, root):
     return record.chapter not in exercises.sheets() or _page(
         record.exercises, root, ".ipynb"
     )
+
+
+def _tests(record, root):
+    """Whether no file of tests is named after the record or its chapter."""
+    folder = root / "tests" / "encodings" / record.family
+    return not any((folder / f"test_{name}.py").exists() for name in _names(record))
+
+
+def _figure(record, root):
+    """Whether no explorable is named after the chapter or a record in it."""
+    folder = root / "posedu" / "book" / "explorables"
+    inside = [one for one in RECORDS.values() if one.page == record.page]
+    names = {name for one in (record, *inside) for name in _names(one)}
+    return not any((folder / f"{name}.py").exists() for name in names)
+
+
+def _names(record):
+    """The names by which files of a record are found: its own, and its chapter's."""
+    own = (record.name, record.file.rpartition(".")[2], record.chapter)
+    return {name.replace("-", "_") for name in own if name}
 
 
 def _timing(record, root):
@@ -111,6 +131,8 @@ ROOMS = {
     "chapter": _chapter,
     "lab": _lab,
     "exercises": _exercises,
+    "tests": _tests,
+    "figure": _figure,
     "timing": _timing,
     "gpu": _gpu,
     "claims": _claims,

@@ -1,8 +1,8 @@
-"""Check exercise answers, offline, naming the misconception behind a wrong one.
+"""Exercises of the book, and a checker of answers that works offline.
 
-``check("rope-1", turn)`` says that the answer is correct, still open, or what is
-wrong with it: the property it breaks with the smallest counter-example, or the
-well-known mistake that it makes. It never shows the solution.
+``check("rope-1", rotate)`` replies that the function ``rotate`` is correct or still
+open, or what is wrong with it: the well-known mistake that it makes or the property
+that it breaks, with the smallest failing input. It never shows the solution.
 """
 
 from posedu.book.exercises.checker import (

@@ -1,4 +1,4 @@
-"""The exercise checker; the exercises stand in the folders beside it."""
+"""Exercise checker; each family's exercises are in the folder of that name."""
 
 import copy
 import functools
@@ -17,10 +17,23 @@ import sympy as sp
 import torch
 
 from posedu.book.exercises.common_mistakes import diagnose, locate
-from posedu.book.exercises.values import article, equal, first_wrong, show, wrong_form
+from posedu.book.exercises.values import (
+    equal,
+    first_wrong,
+    has_symbols,
+    show,
+    show_briefly,
+    type_in_words,
+    wrong_form,
+)
 
-STRICT = "POSEDU_STRICT"  # where this is "1" an answer that is not correct raises
+# If this environment variable is "1", check raises for an answer that is not correct.
+STRICT = "POSEDU_STRICT"
 OPEN = "open, not answered yet"
+CALLS_SHOWN = 3  # of those that a property makes
+CASE_LENGTH = 500  # characters of a case that is shown in full
+CALL_LENGTH = 120  # characters of each further input
+ARGUMENT_LENGTH = 40  # characters of an argument where the case is too long
 
 Answer = Callable[..., Any]
 Kind = Literal["by hand", "SymPy", "NumPy", "PyTorch", "experiment"]
@@ -28,7 +41,11 @@ Kind = Literal["by hand", "SymPy", "NumPy", "PyTorch", "experiment"]
 
 @dataclass(frozen=True)
 class Misconception:
-    """A wrong answer that people give, as code, and what to tell them."""
+    """A wrong answer that people give, as code, and the reply to it.
+
+    The reply begins "name. message": ``name`` says in plain words what the learner
+    believes or has done, ``message`` why that is wrong.
+    """
 
     name: str
     message: str
@@ -37,10 +54,10 @@ class Misconception:
 
 @dataclass(frozen=True)
 class Property:
-    """Something a right answer has: ``holds(answer, *case)``.
+    """A property of every right answer: ``holds(answer, *case)`` is true.
 
-    It may ask the answer for other inputs than the case's: a learner is told those for
-    which it was asked.
+    ``holds`` may call the answer with other inputs than the case's. The reply shows the
+    inputs with which it was called.
     """
 
     says: str
@@ -52,9 +69,9 @@ class Exercise:
     """One exercise, from which its page and both its notebooks are made.
 
     ``statement`` and ``hint`` are Markdown. ``solution`` is a function of its module;
-    its signature and docstring are what the learner starts from. ``cases`` are tuples
-    of arguments, smallest first, since the first failing one is shown. ``tolerance`` is
-    the largest absolute difference accepted between floats.
+    the learner starts from its signature and docstring. ``cases`` are tuples of
+    arguments, smallest first, since the reply shows the first failing one.
+    ``tolerance`` is the largest absolute difference accepted between floats.
     """
 
     name: str
@@ -73,7 +90,7 @@ class Exercise:
 
 @dataclass(frozen=True)
 class Sheet:
-    """The exercises of a chapter, in order; ``conventions`` are Markdown."""
+    """Exercises of a chapter, in order; ``conventions`` are Markdown."""
 
     title: str
     conventions: str
@@ -82,7 +99,10 @@ class Sheet:
 
 @dataclass(frozen=True)
 class Result:
-    """What :func:`check` found; ``shown`` is the run of a cell that has printed it."""
+    """Verdict of :func:`check` on an answer.
+
+    ``shown`` is the execution count of the notebook cell that has displayed it.
+    """
 
     status: Literal["correct", "open", "wrong"]
     exercise: str
@@ -94,13 +114,13 @@ class Result:
         return f"{sign} {self.exercise}: {self.message}"
 
     def mimebundle(self) -> dict[str, str]:
-        """The verdict as a notebook shows it, in text and in HTML."""
-        text = html.escape(repr(self))
+        """Return the verdict as a notebook displays it, in text and in HTML."""
+        text = html.escape(repr(self)).replace("\n", "<br>")
         paragraph = f'<p class="posedu-{self.status}">{text}</p>'
         return {"text/html": paragraph, "text/plain": repr(self)}
 
     def _ipython_display_(self) -> None:
-        """Show the verdict, but not twice where a cell ends with its check."""
+        """Display the verdict, but only once if a cell ends with its check."""
         from IPython.display import display
 
         if self.shown is None or self.shown != _notebook().execution_count:
@@ -109,7 +129,10 @@ class Result:
 
 @functools.cache
 def sheets() -> Mapping[str, str]:
-    """The module that holds each sheet: chapter ``fope`` has the one named ``fope``."""
+    """Return the module of each chapter's sheet.
+
+    The sheet of chapter ``learned-biases`` is in the module ``learned_biases``.
+    """
     folders = importlib.import_module("posedu.book.exercises").__path__
     found = pkgutil.walk_packages(folders, "posedu.book.exercises.")
     inside = [module.name for module in found if module.name.count(".") == 4]
@@ -117,20 +140,22 @@ def sheets() -> Mapping[str, str]:
 
 
 def sheet(chapter: str) -> Sheet:
-    """The exercises of a chapter.
+    """Return the exercises of a chapter.
 
     Raises
     ------
     KeyError
-        For a chapter that has none.
+        If the chapter has none.
     """
     if chapter not in sheets():
-        raise KeyError(f"no exercises on {chapter!r}; there are {', '.join(sheets())}")
+        raise KeyError(
+            f"there are no exercises on {chapter!r}, only on {', '.join(sheets())}"
+        )
     return importlib.import_module(sheets()[chapter]).SHEET
 
 
 def draw(*shape: int, seed: int = 0) -> np.ndarray:
-    """Normal numbers that depend on nothing but shape and seed."""
+    """Draw standard normal numbers that depend on shape and seed alone."""
     return np.random.default_rng((seed, *shape)).normal(size=shape)
 
 
@@ -142,12 +167,12 @@ def check(name: Any, answer: Any) -> Result:
     name
         The exercise, ``"<chapter>-<number>"``.
     answer
-        The learner's function. One that raises ``NotImplementedError`` is open.
+        The learner's function. If it raises ``NotImplementedError``, it is open.
 
     Raises
     ------
     KeyError
-        For an exercise that does not exist.
+        If there is no such exercise.
     AssertionError
         If the environment variable ``POSEDU_STRICT`` is 1 and the answer is not right.
     """
@@ -158,115 +183,144 @@ def check(name: Any, answer: Any) -> Result:
     if notebook:
         result._ipython_display_()
         return replace(result, shown=notebook.execution_count)
-    if not hasattr(sys, "ps1"):  # a prompt shows by itself what a call returns
+    if not hasattr(sys, "ps1"):  # an interactive prompt shows the returned value itself
         print(result)
     return result
 
 
 def _notebook() -> Any:
-    """The running IPython, or nothing."""
+    """Return the running IPython, or None."""
     ipython = sys.modules.get("IPython")
     return ipython and ipython.get_ipython()
 
 
 def judge(name: Any, answer: Any) -> Result:
     """Check a learner's function as :func:`check` does, and print nothing."""
-    swapped = isinstance(answer, str) and not isinstance(name, str)
-    if not swapped and not isinstance(name, str):
-        raise KeyError(f"an exercise has a name like 'rope-1', not {show(name)}")
-    exercise = find(answer if swapped else name)
-    if swapped:
-        status, message = "wrong", "the name comes first, and then the function"
+    is_swapped = isinstance(answer, str) and not isinstance(name, str)
+    if not is_swapped and not isinstance(name, str):
+        raise KeyError(
+            "the first argument must be the name of an exercise, like 'rope-1', "
+            f"got {show(name)}"
+        )
+    exercise = find(answer if is_swapped else name)
+    if is_swapped:
+        status = "wrong"
+        message = f'Call check("{exercise.name}", function): the name comes first.'
     else:
         status, message = verdict(exercise, answer)
     return Result(status, f"{exercise.name} ({exercise.title})", message)
 
 
 def find(name: str) -> Exercise:
-    """The exercise of this name.
+    """Return the exercise of this name.
 
     Raises
     ------
     KeyError
-        For one that does not exist.
+        If there is no such exercise.
     """
     known = {e.name: e for e in sheet(name.rpartition("-")[0]).exercises}
     if name not in known:
-        raise KeyError(f"there is no exercise {name!r}; there are {', '.join(known)}")
+        raise KeyError(f"there is no exercise {name!r}, only {', '.join(known)}")
     return known[name]
 
 
 def verdict(exercise: Exercise, answer: Any) -> tuple[str, str]:
-    """The status of an answer, and what to tell who gave it."""
+    """Return the status of an answer, and the reply to its author.
+
+    The first line of a reply names what is wrong. Where a value is wrong, the last line
+    shows the smallest failing input, what the answer gives there and what is right.
+    """
     complaint = _wrong_signature(exercise, answer)
     if complaint:
         return "wrong", complaint
     given = []
     for case in exercise.cases:
-        result, complaint = _ask(answer, case)
+        result, complaint = _call(answer, case)
         if complaint == OPEN:
             return "open", OPEN
         if complaint:
-            return "wrong", f"{complaint}{_for(exercise, case)}"
+            return "wrong", f"{complaint}{_input_line(exercise, case)}"
         given.append(result)
     wanted = [exercise.solution(*copy.deepcopy(case)) for case in exercise.cases]
     for case, got, want in zip(exercise.cases, given, wanted, strict=True):
         complaint = wrong_form(got, want)
         if complaint:
-            return "wrong", f"{complaint}{_for(exercise, case)}"
-    if all(equal(g, w, exercise.tolerance) for g, w in zip(given, wanted, strict=True)):
+            return "wrong", f"{complaint}{_input_line(exercise, case)}"
+    pairs = zip(given, wanted, strict=True)
+    is_right = [equal(got, want, exercise.tolerance) for got, want in pairs]
+    if all(is_right):
         return "correct", "correct"
-    named = diagnose(exercise, given, wanted) or _broken(exercise, answer)
-    return "wrong", named or _not_right(exercise, given, wanted)
+    first = is_right.index(False)
+    failing = exercise.cases[first]
+    fault = diagnose(exercise, given, wanted)
+    fault = fault or _broken_property(exercise, answer, failing)
+    fault = fault or f"Not the right value. {locate(exercise, given, wanted)}".rstrip()
+    shown = _comparison(exercise, failing, given[first], wanted[first])
+    return "wrong", f"{fault}\n{shown}"
 
 
-def _ask(answer: Answer, case: tuple) -> tuple[Any, str]:
-    """What an answer returns for a case, or what is wrong with asking it."""
+def _call(answer: Answer, case: tuple) -> tuple[Any, str]:
+    """Return an answer's result for a case, or what goes wrong in the call."""
     arguments = copy.deepcopy(case)
     try:
         result = answer(*arguments)
     except (Exception, SystemExit) as error:
         if isinstance(error, NotImplementedError) and not error.args:
             return None, OPEN
-        said = str(error).partition("\n")[0]
-        return None, f"raises {type(error).__name__}{': ' if said else ''}{said}"
+        return None, f"Your answer raises {_describe_error(error)}."
     if not all(map(_unchanged, arguments, case)):
-        return None, "changes its input in place"
+        return None, "Your answer changes its input in place; work on a copy of it."
     return result, ""
 
 
-def _not_right(exercise: Exercise, given: list, wanted: list) -> str:
-    """The first case that is wrong, the result, and where that is wrong."""
-    tolerance, results = exercise.tolerance, zip(given, wanted, strict=True)
-    first = [equal(g, w, tolerance) for g, w in results].index(False)
-    got, shown = given[first], _show_case(exercise, exercise.cases[first])
-    message = (
-        f"not the right value{' for ' if shown else ''}{shown}: yours is {show(got)}"
+def _describe_error(error: BaseException) -> str:
+    text = str(error).partition("\n")[0].rstrip(".")
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def _comparison(exercise: Exercise, case: tuple, got: Any, want: Any) -> str:
+    """Return the line that shows a failing input, the answer there and what is right.
+
+    The right value is left out where it would be the solution: if there are no
+    arguments, or if they are symbols.
+    """
+    shown = _show_case(exercise, case)
+    subject = f"For {shown} your answer" if shown else "Your answer"
+    is_solution = not case or any(map(has_symbols, (*case, want)))
+    place, got, want = first_wrong(got, want, exercise.tolerance)
+    given, right = show_briefly(got), show_briefly(want)
+    if given == right and isinstance(got, float):  # they differ in later digits
+        given, right = repr(float(got)), repr(float(want))
+    return (
+        f"{subject} gives {given}{place}{'' if is_solution else f'; right is {right}'}."
     )
-    where = first_wrong(got, wanted[first], tolerance)
-    return f"{message}{where}. {locate(exercise, given, wanted)}".rstrip(". ")
 
 
 def _wrong_signature(exercise: Exercise, answer: Any) -> str:
-    """Why an answer cannot be asked at all, or nothing."""
+    """Return why an answer cannot be called at all, or an empty string."""
     if not callable(answer):
-        return f"{article(answer)} is given; the function itself is wanted"
+        return (
+            f"You gave {type_in_words(answer)}; give the function itself, "
+            "without calling it."
+        )
     try:
         signature = inspect.signature(answer)
-    except (TypeError, ValueError):  # some built-in functions tell nothing
+    except (TypeError, ValueError):  # some built-in functions have no signature
         return ""
     given, wanted = list(signature.parameters), _parameters(exercise)
+    taken, needed = ", ".join(given), ", ".join(wanted)
     try:
         signature.bind(*wanted)
     except TypeError:
-        return f"takes ({', '.join(given)}); it is called with ({', '.join(wanted)})"
+        return f"Your function takes ({taken}); it is called with ({needed})."
     if given != wanted and sorted(given) == sorted(wanted):
-        return f"takes ({', '.join(given)}); the order ({', '.join(wanted)}) is wanted"
+        return f"Your function takes ({taken}); it must take ({needed}), in this order."
     return ""
 
 
 def _parameters(exercise: Exercise) -> list[str]:
-    """The names of what the cases give a value."""
+    """Return the names of the parameters to which the cases give values."""
     names = inspect.signature(exercise.solution).parameters
     return list(names)[: len(exercise.cases[0])]
 
@@ -277,38 +331,75 @@ def _unchanged(after: Any, before: Any) -> bool:
     return True
 
 
-def _broken(exercise: Exercise, answer: Answer) -> str:
-    """The first property that does not hold, with what the answer was asked for."""
+def _broken_property(exercise: Exercise, answer: Answer, failing: tuple) -> str:
+    """Return the first property that does not hold, and the calls that show it.
+
+    Calls with the ``failing`` case are left out, since the reply shows it anyway.
+    """
     for rule in exercise.properties:
         for case in exercise.cases:
-            holds, asked = _holds(rule, answer, case)
+            holds, calls = _holds(rule, answer, case)
             if not holds:
-                shown = {_show_case(exercise, arguments): None for arguments in asked}
-                if not exercise.cases[0]:
-                    return f"this does not hold for yours: {rule.says}"
-                return f"{rule.says}, but not for {' and '.join(shown)}"
+                shown = [
+                    f"For {inputs} your answer {result}."
+                    for inputs, result in _show_calls(exercise, calls)
+                    if inputs != _show_case(exercise, failing, CALL_LENGTH)
+                ]
+                text = f"This property does not hold for your answer: {rule.says}."
+                return "\n".join([text, *shown[-CALLS_SHOWN:]])
     return ""
 
 
 def _holds(rule: Property, answer: Answer, case: tuple) -> tuple[bool, list[tuple]]:
-    """Whether an answer has a property, and the inputs that it was asked for."""
-    asked = []
+    """Return whether an answer has a property, and its calls.
+
+    A call is the arguments with the result, or with the exception that was raised.
+    """
+    calls: list[tuple] = []
 
     def recorded(*arguments: Any) -> Any:
-        asked.append(copy.deepcopy(arguments))
-        return answer(*arguments)
+        case = copy.deepcopy(arguments)
+        try:
+            result = answer(*arguments)
+        except (Exception, SystemExit) as error:
+            calls.append((case, error))
+            raise
+        calls.append((case, result))
+        return result
 
     try:
-        return bool(rule.holds(recorded, *copy.deepcopy(case))), asked
-    except (Exception, SystemExit):  # off the cases, it may return or raise anything
-        return False, asked or [case]
+        return bool(rule.holds(recorded, *copy.deepcopy(case))), calls
+    except (Exception, SystemExit):  # outside the cases an answer may do anything
+        return False, calls
 
 
-def _for(exercise: Exercise, case: Iterable[Any]) -> str:
+def _show_calls(exercise: Exercise, calls: list[tuple]) -> list[tuple[str, str]]:
+    """Return the different inputs with which an answer was called, and its results."""
+    if not exercise.cases[0]:
+        return []
+    shown = [
+        (
+            _show_case(exercise, case, CALL_LENGTH),
+            f"raises {_describe_error(result)}"
+            if isinstance(result, BaseException)
+            else f"gives {show_briefly(result)}",
+        )
+        for case, result in calls
+    ]
+    return list(dict.fromkeys(shown))
+
+
+def _input_line(exercise: Exercise, case: Iterable[Any]) -> str:
     shown = _show_case(exercise, case)
-    return f" — for {shown}" if shown else ""
+    return f"\nThe input was {shown}." if shown else ""
 
 
-def _show_case(exercise: Exercise, case: Iterable[Any]) -> str:
+def _show_case(
+    exercise: Exercise, case: Iterable[Any], longest: int = CASE_LENGTH
+) -> str:
+    """Return the arguments of a case, large ones by their shapes if it is too long."""
     names = inspect.signature(exercise.solution).parameters
-    return ", ".join(f"{n} = {show(v)}" for n, v in zip(names, case, strict=False))
+    pairs = list(zip(names, case, strict=False))
+    full = ", ".join(f"{n} = {show_briefly(v, longest)}" for n, v in pairs)
+    short = ", ".join(f"{n} = {show_briefly(v, ARGUMENT_LENGTH)}" for n, v in pairs)
+    return full if len(full) <= longest else short

@@ -1,6 +1,6 @@
-"""What went wrong with a result: a known misconception, or a slip of any exercise.
+"""Diagnosis of a wrong result: a known misconception, or a slip of any exercise.
 
-A slip is found by comparison alone: the learner's results are the right ones after some
+A slip is found by comparison alone. The learner's results are the right ones after some
 operation, or the right ones for other arguments, or the same for all arguments.
 """
 
@@ -21,7 +21,7 @@ from posedu.book.exercises.values import (
     differs,
     free_symbols,
     show,
-    somewhere,
+    value_at,
 )
 
 if TYPE_CHECKING:
@@ -29,14 +29,15 @@ if TYPE_CHECKING:
 
 Array = np.ndarray
 Place = tuple[int, int]  # a case, and a part of its result
-Pairs = list[tuple[Array, Array]]  # what is given and what is wanted, case by case
+Pairs = list[tuple[Array, Array]]  # the given and the right result of each case
 
 
 def diagnose(exercise: "Exercise", given: list[Any], wanted: list[Any]) -> str:
-    """The name of what went wrong, and what to say about it, or nothing."""
+    """Return the mistake behind the results and its explanation, or an empty string."""
     found = Diagnosis(exercise, given, wanted)
     with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")  # they would be about what nobody wrote
+        # Warnings would be about code that the learner has not written.
+        warnings.simplefilter("ignore")
         return (
             found.misconception(found.everywhere)
             or found.strange_number()
@@ -50,13 +51,13 @@ def diagnose(exercise: "Exercise", given: list[Any], wanted: list[Any]) -> str:
 
 
 def locate(exercise: "Exercise", given: list[Any], wanted: list[Any]) -> str:
-    """How near results are that nothing else is known of, or where they are wrong."""
+    """Return how near unexplained results are, or which region of them is wrong."""
     found = Diagnosis(exercise, given, wanted)
     return ("" if found.is_exact() else found.relation(NEARLY)) or found.region()
 
 
 def parts(result: Any, want: Any) -> list[Array]:
-    """The arrays that a result consists of: one for each entry of a tuple."""
+    """Return the arrays of a result: one for each entry of a tuple."""
     if isinstance(want, list) and all(as_array(w).ndim == 0 for w in want):
         return [as_array(list(result))]
     if isinstance(want, tuple | list):
@@ -66,9 +67,9 @@ def parts(result: Any, want: Any) -> list[Array]:
 
 
 class Diagnosis:
-    """The learner's results beside the right ones.
+    """Comparison of the learner's results with the right ones.
 
-    Slips are looked for in the first part of the results that is wrong anywhere.
+    Slips are looked for in the first part of the results that is wrong in any case.
     """
 
     def __init__(self, exercise: "Exercise", given: list[Any], wanted: list[Any]):
@@ -81,84 +82,92 @@ class Diagnosis:
             for part in range(len(results))
         ]
         wrong = [
-            (c, p) for c, p in self.everywhere if not self._is(self.wanted[c], c, p)
+            (c, p)
+            for c, p in self.everywhere
+            if not self._is_given(self.wanted[c], c, p)
         ]
         self.number = min(part for _, part in wrong)
         self.wrong = [place for place in wrong if place[1] == self.number]
         self.part = [place for place in self.everywhere if place[1] == self.number]
 
-    def _is(self, results: list[Array], case: int, part: int) -> bool:
-        """Whether a part of the results of a case is the learner's."""
+    def _is_given(self, results: list[Array], case: int, part: int) -> bool:
+        """Return whether the learner gave this part of a case's results."""
         got, tolerance = self.given[case][part], self.exercise.tolerance
         return len(results) > part and agree(got, results[part], tolerance)
 
-    def _comes_of(self, answer: Callable[..., Any], places: list[Place]) -> bool:
-        """Whether an answer gives the learner's results in these places."""
+    def _comes_from(self, answer: Callable[..., Any], places: list[Place]) -> bool:
+        """Return whether an answer gives the learner's results in these places."""
         found: dict[int, list[Array]] = {}
         for case, part in places:
             if case not in found:
                 arguments = copy.deepcopy(self.exercise.cases[case])
                 try:
                     found[case] = parts(answer(*arguments), self.results[case])
-                except Exception:  # it may not exist for this case
+                except Exception:  # the answer may not be defined for this case
                     return False
-            if not self._is(found[case], case, part):
+            if not self._is_given(found[case], case, part):
                 return False
         return True
 
     def _pairs(self) -> Pairs:
         return [(self.given[c][p], self.wanted[c][p]) for c, p in self.part]
 
-    def _say(self, name: str, message: str) -> str:
+    def _reply(self, name: str, message: str) -> str:
         several = len(self.wanted[0]) > 1
         return f"{f'Result {self.number}: ' if several else ''}{name}. {message}"
 
     def misconception(self, places: list[Place]) -> str:
-        """A misconception of the exercise that gives the learner's results there."""
+        """Return the misconception that gives the learner's results in these places."""
         for known in self.exercise.misconceptions:
-            if self._comes_of(known.answer, places):
+            if self._comes_from(known.answer, places):
                 return f"{known.name}. {known.message}"
         return ""
 
     def strange_number(self) -> str:
-        """NaN, infinities or decimals that the right result does not have."""
+        """Return a reply on NaN, infinities or decimals that the right result lacks."""
         if any(_are_decimals(got, want) for got, want in self._pairs()):
-            return self._say("There are decimals in it", _DECIMALS)
+            return self._reply("Your answer has decimals", _DECIMALS)
         for got, want in self._pairs():
             if want.dtype.kind == "f" and got.dtype.kind == "f":
                 if np.isnan(got).any():
-                    return self._say("There is NaN in it", _NAN)
+                    return self._reply("Your answer contains NaN", _NAN)
                 if np.isinf(got).any() and np.isfinite(want).all():
-                    return self._say("There is an infinity in it", _INFINITY)
+                    return self._reply("Your answer contains an infinity", _INFINITY)
         return ""
 
     def not_whole(self) -> str:
-        """Numbers with decimals where all that is wanted are whole ones."""
+        """Return a reply on decimals where whole numbers are asked for."""
         if all(want.dtype.kind in "iu" for _, want in self._pairs()) and any(
             got.dtype.kind == "f" and (got % 1).any() for got, _ in self._pairs()
         ):
-            return self._say("Not a whole number", "Which way must yours be rounded?")
+            return self._reply(
+                "Your answer is not a whole number",
+                "Must it be rounded up, down or to the nearest one?",
+            )
         return ""
 
     def operation(self) -> str:
-        """An operation that makes the learner's results of the right ones."""
+        """Return the operation that turns the right results into the learner's."""
         tolerance = self.exercise.tolerance
         for name, message, operation in OPERATIONS:
             try:
                 made = [as_array(operation(want)) for _, want in self._pairs()]
-            except (TypeError, ValueError):  # there is none for these entries
+            except (
+                TypeError,
+                ValueError,
+            ):  # the operation is not defined for these entries
                 continue
             pairs = zip((got for got, _ in self._pairs()), made, strict=True)
             if all(agree(got, other, tolerance) for got, other in pairs):
-                return self._say(name, message)
+                return self._reply(name, message)
         return ""
 
     def other_argument(self) -> str:
-        """Other arguments for which the learner's results are the right ones."""
+        """Return the change of arguments that makes the learner's results right."""
         results = [self.given[case][part] for case, part in self.part]
         if len(results) > 1 and all(agree(r, results[0], 0.0) for r in results):
-            return self._say(
-                "The same result for every input",
+            return self._reply(
+                "Your answer is the same for every input",
                 "On which of the arguments must it depend?",
             )
         for name, message, change in self._changes():
@@ -166,50 +175,50 @@ class Diagnosis:
             def answer(*case: Any, change: Callable[..., Any] = change) -> Any:
                 return change(case)
 
-            if self._comes_of(answer, self.part):
-                return self._say(name, message)
+            if self._comes_from(answer, self.part):
+                return self._reply(name, message)
         return ""
 
     def _changes(self) -> Iterator[tuple[str, str, Callable[[tuple], Any]]]:
-        """Names, messages and answers to a case that has been changed."""
+        """Yield a name, a message and an answer for each change of the arguments."""
         solution, cases = self.exercise.solution, self.exercise.cases
         names = list(inspect.signature(solution).parameters)[: len(cases[0])]
         several = len(self.wanted[0])
         for n, name in enumerate(names):
             yield (
-                f"This is `{name}` itself",
-                "It comes back as it was given.",
+                f"Your answer is `{name}` itself",
+                "The argument is returned as it was given.",
                 lambda case, n=n: [case[n]] * several if several > 1 else case[n],
             )
         for (a, first_name), (b, second_name) in combinations(enumerate(names), 2):
             yield (
-                f"`{first_name}` and `{second_name}` are exchanged",
-                "Yours would be right if each stood in the place of the other.",
+                f"Your answer exchanges `{first_name}` and `{second_name}`",
+                "It would be right if each stood in the place of the other.",
                 lambda case, a=a, b=b: solution(*_with(case, {a: case[b], b: case[a]})),
             )
         for n, name in enumerate(names):
             for value in _options(case[n] for case in cases):
                 yield (
-                    f"`{name}` is ignored",
-                    f"Whatever is asked for, this is the result of {show(value)}.",
+                    f"Your answer ignores `{name}`",
+                    f"Whatever `{name}` is, the result is that of {show(value)}.",
                     lambda case, n=n, value=value: solution(*_with(case, {n: value})),
                 )
             for shape, change in CHANGES:
                 other = shape.format(f"`{name}`")
                 yield (
-                    f"This is right for {other}",
-                    f"Somewhere {other} takes the place of `{name}`.",
+                    f"Your answer is right for {other}",
+                    f"Somewhere your code uses {other} in place of `{name}`.",
                     lambda case, n=n, change=change: solution(
                         *_with(case, {n: change(case[n])})
                     ),
                 )
 
     def is_exact(self) -> bool:
-        """Whether the right results are SymPy's."""
+        """Return whether the right results are SymPy expressions."""
         return any(want.dtype.kind == "O" for _, want in self._pairs())
 
     def _plain_pairs(self) -> Pairs:
-        """The pairs as numbers, without axes of length 1, if all have a value."""
+        """Return the pairs as numbers, without axes of length 1, or none of them."""
         arrays = [array for pair in self._pairs() for array in pair]
         exact = [array for array in arrays if array.dtype.kind == "O"]
         symbols = free_symbols(entry for array in exact for entry in array.flat)
@@ -222,60 +231,60 @@ class Diagnosis:
         return [(np.squeeze(got), np.squeeze(want)) for got, want in pairs]
 
     def relation(self, relations: "Relations") -> str:
-        """How the learner's results are related to the right ones."""
+        """Return how the learner's results are related to the right ones."""
         pairs = self._plain_pairs()
         if not pairs or any(want.dtype.kind == "b" for _, want in pairs):
             return ""
         for name, message, related in relations:
             if related(pairs, self.exercise.tolerance):
-                return self._say(name, message)
+                return self._reply(name, message)
         return ""
 
     def region(self) -> str:
-        """The one region to which all wrong entries belong."""
+        """Return the region to which all wrong entries belong."""
         pairs, tolerance = self._plain_pairs(), self.exercise.tolerance
         for name, mask in REGIONS if pairs else ():
             if all(_is_wrong_in(mask, got, want, tolerance) for got, want in pairs):
-                return self._say(
-                    f"Only {name} is wrong", "Everywhere else your numbers are right."
+                return self._reply(
+                    f"Only {name} is wrong", "All your other numbers are right."
                 )
         return ""
 
 
 _DECIMALS = (
-    "Up to rounding it is right, but SymPy's results are to be exact: "
+    "Up to rounding it is right, but results in SymPy must be exact: "
     "`sp.Rational(1, 3)` for 1/3, `sp.Integer(2)` for 2.0, `sp.pi`, `sp.sqrt`."
 )
 _NAN = (
-    "It comes of 0/0, of 0 · ∞, of ∞ − ∞ or of the logarithm or root of a negative "
-    "number: where do you do that?"
+    "NaN comes from 0/0, 0 · ∞, ∞ − ∞, or the logarithm or root of a negative number. "
+    "Where does your code compute one of these?"
 )
 _INFINITY = (
-    "It comes of a division by 0, of log 0 or of the exponential of a large number: "
-    "where do you do that?"
+    "It comes from a division by 0, from log 0 or from the exponential of a large "
+    "number. Where does your code compute one of these?"
 )
 
 
 def _valued(array: Array, symbols: list[sp.Expr]) -> Array | None:
-    """Plain numbers, or expressions at one choice of their symbols."""
+    """Return plain numbers; expressions are evaluated at one choice of symbols."""
     if array.dtype.kind != "O":
         return array
-    values = [somewhere(sp.sympify(entry), symbols=symbols) for entry in array.flat]
+    values = [value_at(sp.sympify(entry), symbols=symbols) for entry in array.flat]
     if any(value is None or abs(value.imag) > 1e-9 for value in values):
         return None
     return np.array([value.real for value in values]).reshape(array.shape)
 
 
 def _are_decimals(got: Array, want: Array) -> bool:
-    """Whether these are exact results, rounded."""
+    """Return whether these are the exact results as rounded decimals."""
     if want.dtype.kind != "O":
         return False
     try:
         pairs = [
             tuple(map(sp.sympify, p)) for p in zip(got.flat, want.flat, strict=True)
         ]
-        values = [somewhere(g - w) for g, w in pairs]
-    except (TypeError, sp.SympifyError):  # no expressions
+        values = [value_at(g - w) for g, w in pairs]
+    except (TypeError, sp.SympifyError):  # not expressions
         return False
     near = all(value is not None and abs(value) < 1e-6 for value in values)
     return near and any(g.has(sp.Float) and not w.has(sp.Float) for g, w in pairs)
@@ -286,7 +295,7 @@ def _with(case: tuple, changed: dict[int, Any]) -> tuple:
 
 
 def _options(values: Iterator[Any]) -> list[Any]:
-    """The different values of an argument that chooses between a few."""
+    """Return the different values of an argument that chooses between a few."""
     kinds = str | bool | torch.dtype
     found = dict.fromkeys(v for v in values if isinstance(v, kinds))
     return list(found) if len(found) > 1 else []
@@ -296,18 +305,18 @@ def _options(values: Iterator[Any]) -> list[Any]:
 
 
 def _only(condition: Callable[[Any], bool], change: Callable[[Any], Any]) -> Any:
-    """The change, for what it makes sense for."""
+    """Return the change, restricted to arguments that meet the condition."""
 
     def changed(x: Any) -> Any:
         if not condition(x):
-            raise TypeError("no such change")
+            raise TypeError("this change is not defined for this argument")
         return change(x)
 
     return changed
 
 
 def _is_whole(x: Array) -> bool:
-    """Whether an array holds whole numbers; off by one is no slip of others."""
+    """Return whether an array holds whole numbers, which alone can be off by one."""
     return x.dtype.kind == "i" or all(getattr(e, "is_integer", False) for e in x.flat)
 
 
@@ -326,13 +335,13 @@ def _flipped(axis: int) -> Callable[[Array], Array]:
 
 OPERATIONS: tuple[tuple[str, str, Callable[[Array], Array]], ...] = (
     (
-        "Every sign is reversed",
-        "Your numbers are minus the right ones.",
+        "Your answer has every sign reversed",
+        "Its numbers are minus the right ones.",
         np.negative,
     ),
     (
-        "True and False are exchanged",
-        "Yours is the opposite everywhere.",
+        "Your answer exchanges True and False",
+        "It is the opposite of the right one everywhere.",
         _only(lambda x: x.dtype.kind == "b", np.logical_not),
     ),
     (
@@ -346,46 +355,54 @@ OPERATIONS: tuple[tuple[str, str, Callable[[Array], Array]], ...] = (
         _only(_is_whole, lambda x: x - 1),
     ),
     (
-        "This is the complement",
-        "Yours is 1 minus the right result: what is left for what is taken, or the "
-        "other way round.",
+        "Your answer is the complement",
+        "It is 1 minus the right result, like the part that is left in place of the "
+        "part that is taken.",
         lambda x: 1 - x,
     ),
     (
-        "This is upside down",
-        "Yours is 1 divided by the right result.",
+        "Your answer is upside down",
+        "It is 1 divided by the right result.",
         lambda x: 1 / x,
     ),
-    ("This is the square", "The right result has another power.", lambda x: x**2),
     (
-        "This is the square root",
-        "The right result has another power.",
+        "Your answer is squared",
+        "It is the square of the right result.",
+        lambda x: x**2,
+    ),
+    (
+        "Your answer is a square root",
+        "It is the root of the right result.",
         _entrywise(np.sqrt, sp.sqrt),
     ),
     (
-        "This is the logarithm",
-        "Yours is the logarithm of the right result.",
+        "Your answer is a logarithm",
+        "It is the logarithm of the right result.",
         _entrywise(np.log, sp.log),
     ),
     (
-        "This is the exponential",
-        "The right result is in the exponent of yours.",
+        "Your answer is an exponential",
+        "The right result is in its exponent.",
         _entrywise(np.exp, sp.exp),
     ),
-    ("The sign is lost", "These are absolute values.", abs),
     (
-        "This is transposed",
+        "Your answer has lost the sign",
+        "It consists of the absolute values of the right result.",
+        abs,
+    ),
+    (
+        "Your answer is transposed",
         "Rows and columns have changed places.",
         lambda x: x.swapaxes(-1, -2),
     ),
     (
-        "The order is reversed",
-        "The right entries, the last one first.",
+        "Your answer is in reverse order",
+        "It has the right entries, but the last one comes first.",
         _flipped(-1),
     ),
     (
-        "The rows are in reverse order",
-        "The right rows, the last one first.",
+        "Your answer has its rows in reverse order",
+        "They are the right rows, but the last one comes first.",
         _flipped(0),
     ),
 )
@@ -404,7 +421,7 @@ def _is_numeric(x: Any) -> bool:
 
 
 def _counts(x: Any) -> bool:
-    """Whether a value counts something."""
+    """Return whether a value is a count or an index."""
     if isinstance(x, np.ndarray):
         return x.dtype.kind == "i"
     if isinstance(x, torch.Tensor):
@@ -461,11 +478,11 @@ CHANGES: tuple[tuple[str, Callable[[Any], Any]], ...] = (
 )
 
 
-# Relations of what is given and what is wanted.
+# Relations between the given and the right results.
 
 
 def _factors(pairs: Pairs, tolerance: float) -> list[float] | None:
-    """By which factor each case is too large, where it is one for all its entries."""
+    """Return the factor by which each case is off, if all its entries share one."""
     found = []
     for got, want in pairs:
         largest = abs(want).argmax() if want.size else 0
@@ -503,7 +520,7 @@ def _constant_by_case(pairs: Pairs, tolerance: float) -> bool:
 
 
 def _moved(by: int) -> Callable[[Pairs, float], bool]:
-    """Whether everything stands this many places further along an axis."""
+    """Return a test that everything is shifted by this much along an axis."""
 
     def related(pairs: Pairs, tolerance: float) -> bool:
         for axis in range(-max(want.ndim for _, want in pairs), 0):
@@ -530,7 +547,7 @@ def _rearranged(pairs: Pairs, tolerance: float) -> bool:
 
 
 def _within(share: float) -> Callable[[Pairs, float], bool]:
-    """Whether no entry is off by more than this share of the largest."""
+    """Return a test that no entry is off by more than this share of the largest."""
 
     def related(pairs: Pairs, tolerance: float) -> bool:
         return all(
@@ -546,9 +563,9 @@ Relations = tuple[tuple[str, str, Callable[[Pairs, float], bool]], ...]
 
 ROUNDED: Relations = (
     (
-        "Right to about six digits",
-        "So many float32 has: is something rounded to it on the way, or a small number "
-        "added?",
+        "Your answer is right to about six digits only",
+        "float32 has that many. Is something rounded to float32 on the way, or is a "
+        "small number added?",
         _within(1e-5),
     ),
 )
@@ -561,7 +578,7 @@ RELATIONS: Relations = (
     ),
     (
         "A factor is wrong that depends on the input",
-        "In each case your numbers are the right ones times one number: look for a "
+        "For each input your numbers are the right ones times one number. Look for a "
         "division by a size, a root or a sum that is missing or too many.",
         _factor_by_case,
     ),
@@ -572,32 +589,32 @@ RELATIONS: Relations = (
     ),
     (
         "A constant is added that depends on the input",
-        "In each case your numbers are off by one amount.",
+        "For each input all your numbers are off by one amount.",
         _constant_by_case,
     ),
     (
         "Everything stands one place too late",
-        "The right numbers, moved by one along an axis.",
+        "Your numbers are the right ones, shifted by one along an axis.",
         _moved(1),
     ),
     (
         "Everything stands one place too early",
-        "The right numbers, moved by one along an axis.",
+        "Your numbers are the right ones, shifted by one along an axis.",
         _moved(-1),
     ),
     (
         "The right numbers in the wrong places",
-        "Nothing is missing and nothing too many; look at the order of the axes and at "
-        "what comes first in each.",
+        "No number is missing and none is too many. Look at the order of the axes, and "
+        "at what comes first along each.",
         _rearranged,
     ),
 )
 
 NEARLY: Relations = (
     (
-        "Right to about two digits",
-        "So many bf16 has: something is rounded to 16 bits on the way, or a small "
-        "constant is wrong, or stands in the wrong place.",
+        "Your answer is right to about two digits only",
+        "bf16 has that many. Something is rounded to 16 bits on the way, or a small "
+        "constant is wrong or stands in the wrong place.",
         _within(0.02),
     ),
 )
@@ -634,8 +651,8 @@ REGIONS: tuple[tuple[str, Callable[[tuple[int, ...]], Array]], ...] = (
     ("the first column", _matrix(lambda i, j, shape: j == 0)),
     ("the last column", _matrix(lambda i, j, shape: j == shape[1] - 1)),
     ("the diagonal", _matrix(lambda i, j, shape: i == j)),
-    ("what stands above the diagonal", _matrix(lambda i, j, shape: j > i)),
-    ("what stands below the diagonal", _matrix(lambda i, j, shape: j < i)),
+    ("the part above the diagonal", _matrix(lambda i, j, shape: j > i)),
+    ("the part below the diagonal", _matrix(lambda i, j, shape: j < i)),
 )
 
 

@@ -1,4 +1,4 @@
-"""What an answer may return: its form, whether two agree, how one is shown."""
+"""Results of answers: their form, comparison of two, how one is shown."""
 
 from collections.abc import Iterable
 from fractions import Fraction
@@ -13,9 +13,9 @@ SHOWN = 16  # entries of an array that are shown in full
 
 
 def wrong_form(got: Any, want: Any) -> str:
-    """What is wrong with the type, length, shape or dtype of a result, or nothing."""
+    """Return what is wrong with a result's type, length, shape or dtype, or ''."""
     if got is None:
-        return "returns nothing: is there a `return`?"
+        return "Your answer returns None: is a `return` missing?"
     if isinstance(want, tuple | list):
         return _wrong_sequence(got, want)
     if isinstance(want, sp.MatrixBase):
@@ -25,51 +25,55 @@ def wrong_form(got: Any, want: Any) -> str:
     if isinstance(want, np.ndarray):
         return _wrong_array(got, want)
     if isinstance(want, bool | np.bool_):
-        right, wanted = isinstance(got, bool | np.bool_), "True or False"
+        right, needed = isinstance(got, bool | np.bool_), "True or False"
     elif isinstance(want, str):
-        right, wanted = isinstance(got, str), "a string"
+        right, needed = isinstance(got, str), "a string"
     elif isinstance(want, sp.Expr):
-        right, wanted = is_expression(scalar(got)), "one number or expression"
+        right, needed = is_expression(scalar(got)), "one number or expression"
     else:
-        right, wanted = is_number(scalar(got)), "one number"
-    return "" if right else f"returns {article(got)}; {wanted} is wanted"
+        right, needed = is_number(scalar(got)), "one number"
+    return "" if right else _returns(type_in_words(got), needed)
+
+
+def _returns(given: str, needed: str) -> str:
+    return f"Your answer returns {given}; it must return {needed}."
 
 
 def _wrong_sequence(got: Any, want: tuple | list) -> str:
     if not isinstance(got, tuple | list):
-        return f"returns {article(got)}; a tuple or list of {len(want)} is wanted"
+        return _returns(type_in_words(got), f"a tuple or list of {len(want)}")
     if len(got) != len(want):
-        return f"returns {len(got)} results; {len(want)} are wanted"
+        return _returns(f"{len(got)} results", f"{len(want)}")
     return next(filter(None, map(wrong_form, got, want)), "")
 
 
 def _wrong_matrix(got: Any, want: sp.MatrixBase) -> str:
     if not isinstance(got, sp.MatrixBase):
-        return f"returns {article(got)}; a SymPy matrix is wanted"
+        return _returns(type_in_words(got), "a SymPy matrix")
     if got.shape != want.shape:
-        return f"returns shape {got.shape}; {want.shape} is wanted"
+        return _returns(f"shape {got.shape}", f"shape {want.shape}")
     return ""
 
 
 def _wrong_tensor(got: Any, want: torch.Tensor) -> str:
     if type(got) not in (torch.Tensor, torch.nn.Parameter):
-        return f"returns {article(got)}; a torch.Tensor is wanted"
+        return _returns(type_in_words(got), "a torch.Tensor")
     if not _is_filled(got):
-        return "returns a sparse, nested or meta tensor; a plain one is wanted"
+        return _returns("a sparse, nested or meta tensor", "a dense one")
     if got.shape != want.shape:
-        return f"returns shape {list(got.shape)}; {list(want.shape)} is wanted"
+        return _returns(f"shape {list(got.shape)}", f"shape {list(want.shape)}")
     same = got.dtype == want.dtype
-    return "" if same else f"returns {got.dtype}; {want.dtype} is wanted"
+    return "" if same else _returns(f"{got.dtype}", f"{want.dtype}")
 
 
 def _wrong_array(got: Any, want: np.ndarray) -> str:
     if type(got) is not np.ndarray:
-        return f"returns {article(got)}; a NumPy array is wanted"
+        return _returns(type_in_words(got), "a NumPy array")
     if got.shape != want.shape:
-        return f"returns shape {list(got.shape)}; {list(want.shape)} is wanted"
+        return _returns(f"shape {list(got.shape)}", f"shape {list(want.shape)}")
     exact = want.dtype.kind in "fc"  # the size of an integer does not matter
     same = got.dtype.kind == want.dtype.kind and not (exact and got.dtype != want.dtype)
-    return "" if same else f"returns dtype {got.dtype}; {want.dtype} is wanted"
+    return "" if same else _returns(f"dtype {got.dtype}", f"dtype {want.dtype}")
 
 
 def _is_filled(x: torch.Tensor) -> bool:
@@ -77,7 +81,7 @@ def _is_filled(x: torch.Tensor) -> bool:
 
 
 def scalar(value: Any) -> Any:
-    """The number in an array or a tensor without axes; anything else as it is."""
+    """Return the number in an array or tensor without axes; anything else as it is."""
     if type(value) in (torch.Tensor, torch.nn.Parameter) and _is_filled(value):
         return value.detach().item() if not value.ndim else value
     if isinstance(value, np.generic) or type(value) is np.ndarray:
@@ -86,39 +90,39 @@ def scalar(value: Any) -> Any:
 
 
 def is_number(value: Any) -> bool:
-    """Whether a value is a real number, which NaN and the infinities count for."""
+    """Return whether a value is a real number; NaN and the infinities count as such."""
     if isinstance(value, bool) or not isinstance(
         value, int | float | Fraction | sp.Expr
     ):
         return False
     try:
         float(value)
-    except (TypeError, OverflowError):  # symbols, complex numbers, what has no float
+    except (TypeError, OverflowError):  # symbols, complex numbers, too large integers
         return False
     return True
 
 
 def is_expression(value: Any) -> bool:
-    """Whether a value is a number or something that SymPy reckons with like one."""
+    """Return whether a value is a number or a scalar SymPy expression."""
     if isinstance(value, sp.Expr):
         return not value.is_Matrix
     return isinstance(value, complex) or is_number(value)
 
 
 def equal(got: Any, want: Any, tolerance: float) -> bool:
-    """Whether two results of the same form agree; NaN agrees with nothing."""
+    """Return whether two results of the same form agree; NaN equals only NaN."""
     if isinstance(want, tuple | list):
         return all(equal(g, w, tolerance) for g, w in zip(got, want, strict=True))
     return agree(as_array(got), as_array(want), tolerance)
 
 
 def agree(got: np.ndarray, want: np.ndarray, tolerance: float) -> bool:
-    """Whether two arrays have one shape and agree everywhere."""
+    """Return whether two arrays have the same shape and agree everywhere."""
     return got.shape == want.shape and not differs(got, want, tolerance).any()
 
 
 def differs(got: np.ndarray, want: np.ndarray, tolerance: float) -> np.ndarray:
-    """Where two arrays of one shape differ."""
+    """Return a mask of the entries in which two arrays of the same shape differ."""
     if want.dtype.kind == "O":
         found = [not _same(g, w) for g, w in zip(got.flat, want.flat, strict=True)]
         return np.array(found, dtype=bool).reshape(want.shape)
@@ -132,7 +136,7 @@ def differs(got: np.ndarray, want: np.ndarray, tolerance: float) -> np.ndarray:
 
 
 def _same(got: Any, want: Any) -> bool:
-    """Whether two entries are equal expressions, and both exact or neither."""
+    """Return whether two entries are equal expressions, and both exact or neither."""
     if not is_expression(scalar(got)) or not is_expression(scalar(want)):
         return False
     got, want = sp.sympify(got), sp.sympify(want)
@@ -140,14 +144,14 @@ def _same(got: Any, want: Any) -> bool:
 
 
 def numbers(array: np.ndarray) -> np.ndarray | None:
-    """An array of plain numbers, where that is what it holds."""
+    """Return an array of plain numbers, or None if its entries are no numbers."""
     if array.dtype.kind != "O":
         return array
     return array.astype(float) if all(map(is_number, array.flat)) else None
 
 
 def as_array(value: Any) -> np.ndarray:
-    """A number, an expression, a matrix, a tensor or a list of numbers as an array."""
+    """Convert a number, expression, matrix, tensor or list of numbers to an array."""
     if isinstance(value, torch.Tensor):
         value = value.detach().cpu().resolve_conj().resolve_neg()
         return (value.double() if value.is_floating_point() else value).numpy()
@@ -159,14 +163,14 @@ def as_array(value: Any) -> np.ndarray:
 
 
 def vanishes(expression: sp.Expr) -> bool:
-    """Whether an expression is zero, to 30 digits wherever it is evaluated.
+    """Return whether an expression is zero, to 30 digits wherever it is evaluated.
 
     Its symbols get positive numbers and, unless they are positive, negative ones.
-    Simplification is left with what has no value.
+    An expression that cannot be evaluated is simplified instead.
     """
     symbols = free_symbols([expression])
     for point in range(6) if expression != 0 else ():
-        value = somewhere(expression, point, symbols)
+        value = value_at(expression, point, symbols)
         if value is None:
             break
         if not (abs(value.real) <= 1e-30 and abs(value.imag) <= 1e-30):  # or NaN
@@ -178,21 +182,21 @@ def vanishes(expression: sp.Expr) -> bool:
 
 
 def free_symbols(expressions: Iterable[Any]) -> list[sp.Expr]:
-    """What stands for a number in any of these expressions, in order."""
+    """Return the symbols and matrix entries in any of these expressions, sorted."""
     found = (sp.sympify(e).atoms(sp.Symbol, MatrixElement) for e in expressions)
     return sorted(set().union(*found), key=str)
 
 
-def somewhere(
+def value_at(
     expression: sp.Expr, point: int = 0, symbols: list[sp.Expr] | None = None
 ) -> complex | None:
-    """The value of an expression for one choice of its symbols, if it has any.
+    """Return the value of an expression for one choice of its symbols, or None.
 
-    Expressions that are to be compared are given the ``symbols`` of them all.
+    To compare several expressions, give each the ``symbols`` of them all.
     """
     numbers = {}
     for n, name in enumerate(symbols or free_symbols([expression])):
-        # never a whole number, where logarithms and quotients may have no value
+        # Never an integer, at which logarithms and quotients may have no value.
         number = sp.Rational(20 * n + 30 * point + 21, 10 * n + 20 * point + 50)
         numbers[name] = -number if point % 2 and not name.is_positive else number
     try:
@@ -201,45 +205,70 @@ def somewhere(
         return None
 
 
-def first_wrong(got: Any, want: Any, tolerance: float) -> str:
-    """Where a result of several numbers is wrong first, and what stands there."""
+def has_symbols(value: Any) -> bool:
+    """Return whether a value contains SymPy symbols."""
+    if isinstance(value, tuple | list):
+        return any(map(has_symbols, value))
+    return isinstance(value, sp.Basic | sp.MatrixBase) and bool(value.free_symbols)
+
+
+def first_wrong(got: Any, want: Any, tolerance: float) -> tuple[str, Any, Any]:
+    """Return where a wrong result is wrong first, what is there and what is right."""
     if isinstance(want, tuple | list):
         for n, (g, w) in enumerate(zip(got, want, strict=True)):
             if not equal(g, w, tolerance):
-                inside = first_wrong(g, w, tolerance)
-                return f", wrong first in result {n}, {show(g)}{inside}"
-    found, wanted = as_array(got), as_array(want)
-    if not wanted.ndim:
-        return ""
-    index = np.argwhere(differs(found, wanted, tolerance))[0].tolist()
-    return f", wrong first at index {index}, {show(found[tuple(index)])}"
+                place, g, w = first_wrong(g, w, tolerance)
+                return f" in result {n}{place.replace(' in result', ', entry')}", g, w
+    found, right = as_array(got), as_array(want)
+    if not right.ndim:
+        return "", got, want
+    index = np.argwhere(differs(found, right, tolerance))[0].tolist()
+    return f" at index {index}", found[tuple(index)], right[tuple(index)]
 
 
-def article(value: Any) -> str:
-    """The type of a value in words."""
+def type_in_words(value: Any) -> str:
+    """Return the type of a value with its article: "a list", "an ndarray"."""
     if isinstance(value, sp.Expr) and not value.is_Matrix:
         return "a SymPy expression"
     name = type(value).__name__
     return f"{'an' if name[0] in 'aeiou' or name == 'ndarray' else 'a'} {name}"
 
 
-def show(value: Any) -> str:
-    """A value in a line; of a large array its corners and its shape."""
+def show_briefly(value: Any, longest: int = 120) -> str:
+    """Return a value in at most so many characters: a long array by its shape."""
+    text = show(value)
+    if len(text) <= longest:
+        return text
+    if isinstance(value, np.ndarray | torch.Tensor):
+        corners = show(value, shown=1)
+        kind = f"{type_in_words(value)} of shape {list(value.shape)}"
+        return corners if len(corners) <= longest else kind
+    if isinstance(value, sp.MatrixBase):
+        return f"a matrix of shape {value.shape}"
+    return f"{text[: longest - 1]}…"
+
+
+def show(value: Any, shown: int = SHOWN) -> str:
+    """Return a value in a line; an array of more entries by its corners and shape."""
     if isinstance(value, torch.Tensor):
+        if not _is_filled(value):
+            return "a sparse, nested or meta tensor"
         value = as_array(value)
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, float):
         return f"{value:.6g}"
+    if isinstance(value, str):
+        return repr(value)
     if isinstance(value, np.ndarray):
         edge = 2 if value.ndim == 1 else 1
         text = np.array2string(
-            value, precision=4, separator=", ", threshold=SHOWN, edgeitems=edge
+            value, precision=4, separator=", ", threshold=shown, edgeitems=edge
         )
-        shape = f" of shape {list(value.shape)}" if value.size > SHOWN else ""
+        shape = f" of shape {list(value.shape)}" if value.size > shown else ""
         return " ".join(text.split()) + shape
     if isinstance(value, tuple | list):
-        inside = ", ".join(map(show, value))
+        inside = ", ".join(show(entry, shown) for entry in value)
         return f"({inside})" if isinstance(value, tuple) else f"[{inside}]"
     if isinstance(value, sp.MatrixBase):
         return str(value.tolist())

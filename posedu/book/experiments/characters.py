@@ -148,8 +148,8 @@ def _rows(s: Settings) -> int:
 
 
 def _floater(s: Settings, first: Encoding | None = None) -> FLOATER:
-    flow = first.flow if isinstance(first, FLOATER) else None
-    return FLOATER(s.heads, s.d, tableau="3/8", delta=0.1, steps=1, flow=flow)
+    field = first.field if isinstance(first, FLOATER) else None
+    return FLOATER(s.heads, s.d, tableau="3/8", delta=0.1, steps=1, field=field)
 
 
 def _sinusoidal(s: Settings) -> Sinusoidal:

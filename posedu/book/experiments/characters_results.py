@@ -15,7 +15,7 @@ from posedu.book.experiments import comparisons
 from posedu.book.experiments.characters import ABSOLUTE, ALL, ARMS, CLIPS, RATES, Result
 from posedu.book.experiments.comparisons import Gap, gaps
 from posedu.book.experiments.runs import interval
-from posedu.book.figures import COLOURS, DASHES, Figure, canvas, finish, table
+from posedu.book.figures import COLORS, DASHES, Figure, canvas, finish, table
 
 NOTICED = 0.02  # bits; of smaller differences nothing is said
 BROKEN = 1.0  # bits; who loses more has lost the thread
@@ -90,7 +90,7 @@ def overview(result: Result) -> Figure:
                 means,
                 ms=4,
                 marker="os^Dvp"[n],
-                color=COLOURS[n],
+                color=COLORS[n],
                 linestyle=DASHES[n],
                 label=ARMS[name].title,
             )

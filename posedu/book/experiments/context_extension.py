@@ -387,8 +387,8 @@ def experiment(
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the experiment, or the rest of it, and print a table of bits."""
     return command(
-        "stretched",
-        "Stretch a small model of characters by each method.",
+        "context-extension",
+        "Extend the context of a small model of characters by each method.",
         choices={"models": MODELS},
         seeds=5,
         length="steps",

@@ -20,7 +20,7 @@ from posedu.book.experiments.context_extension import (
     label,
 )
 from posedu.book.experiments.runs import interval
-from posedu.book.figures import COLOURS, DASHES, Figure, canvas, finish, table
+from posedu.book.figures import COLORS, DASHES, Figure, canvas, finish, table
 
 SIGNS = {"agrees": "✓", "cannot tell": "?", "contradicted": "✗"}
 MODEL_TITLES = {"rope": "RoPE", "windows": "windows and layers without rotation"}
@@ -76,7 +76,7 @@ def overview(result: Result) -> Figure:
                 means,
                 ms=4,
                 marker="os^Dvp*h"[n],
-                color=(*COLOURS, "gray", "gray")[n],
+                color=(*COLORS, "gray", "gray")[n],
                 linestyle=DASHES[n % len(DASHES)],
                 label=title(arm),
             )

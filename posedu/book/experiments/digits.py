@@ -300,7 +300,7 @@ class TinyViT(nn.Module):
     def __init__(self, encodings: Sequence[Encoding | None], settings: Settings):
         super().__init__()
         first = encodings[0]
-        acts_on_input = first is not None and first.opens("embed")
+        acts_on_input = first is not None and first.uses("embed")
         width = settings.heads * settings.d
         self.pixel = nn.Linear(1, width)
         self.class_token = nn.Parameter(torch.zeros(width))

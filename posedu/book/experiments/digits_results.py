@@ -23,7 +23,7 @@ from posedu.book.experiments.digits import (
     Result,
     interval,
 )
-from posedu.book.figures import COLOURS, Figure, canvas, finish, table
+from posedu.book.figures import COLORS, Figure, canvas, finish, table
 
 HERE = "8 × 8"  # the view of training
 ROTATIONS = ("axial", "mixed", "liere", "comrope-ap", "comrope-ld", *FURTHER)
@@ -105,7 +105,7 @@ def views(result: Result) -> Figure:
                 np.arange(len(names)) + 0.22 * (n - 1),
                 xerr=half,
                 marker="os^"[n],
-                color=COLOURS[n],
+                color=COLORS[n],
                 linestyle="",
                 ms=5,
                 label=sizes[n],

@@ -23,7 +23,7 @@ from posedu.book.experiments.context_extension_results import (
 )
 from posedu.book.experiments.needles import FACTS, LETTERS, Result
 from posedu.book.experiments.runs import interval
-from posedu.book.figures import COLOURS, DASHES, Figure, canvas, finish, table
+from posedu.book.figures import COLORS, DASHES, Figure, canvas, finish, table
 
 EXPECTED = tuple(e for e in context_extension_results.EXPECTED if e.how == "plain")
 """Those that say something of a model that is not tuned."""
@@ -46,7 +46,7 @@ def overview(result: Result) -> Figure:
             means,
             ms=4,
             marker="os^Dvp*h"[n],
-            color=(*COLOURS, "gray", "gray")[n],
+            color=(*COLORS, "gray", "gray")[n],
             linestyle=DASHES[n % len(DASHES)],
             label=title(arm),
         )

@@ -24,7 +24,7 @@ from posedu.book.experiments.sequences import (
     Result,
     interval,
 )
-from posedu.book.figures import COLOURS, DASHES, Figure, canvas, finish, table
+from posedu.book.figures import COLORS, DASHES, Figure, canvas, finish, table
 
 NOTICED = 1.0  # points; of smaller differences nothing is said
 CEILING = 0.99  # with every seed above it there is nothing to win
@@ -389,7 +389,7 @@ def _style(name: str) -> dict:
     """Color, dash, marker and label of an encoding; gray is none."""
     n = [*ARMS].index(name) - 1
     return {
-        "color": (*COLOURS, "gray")[n],
+        "color": (*COLORS, "gray")[n],
         "linestyle": (*DASHES, (0, (8, 2)))[n],
         "marker": "os^Dvp*"[n],
         "label": ARMS[name].title,

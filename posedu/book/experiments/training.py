@@ -38,8 +38,8 @@ class CausalModel(nn.Module):
         encodings = [make() for _ in range(layers)]
         torch.manual_seed(seed)
         first = encodings[0]
-        moves = first.opens("update")
-        acts_on_input = first.opens("embed")
+        moves = first.uses("update")
+        acts_on_input = first.uses("embed")
         self.embedding = nn.Embedding(tokens, heads * d)
         self.trunk = Transformer(
             heads * d,

@@ -1,4 +1,4 @@
-posedu.live("patches", ({ figure, find, numbers }) => {
+posedu.live("axial", ({ figure, find, numbers }) => {
   const patches = [...figure.querySelectorAll(".patch")];
   const { inks } = numbers;
   const [column, row] = ["column", "row"].map((name) => find(`input[name="${name}"]`));

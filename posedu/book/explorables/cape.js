@@ -1,4 +1,4 @@
-posedu.live("shaken", ({ find, numbers: signs }) => {
+posedu.live("cape", ({ find, numbers: signs }) => {
   const x = (at) => (128 + 12.5 * at).toFixed(2);
   const signed = (number) =>
     number.toFixed(2).replace("-0.00", "0.00").replace("-", "−");

@@ -1,4 +1,4 @@
-posedu.live("planes", ({ figure, numbers }) => {
+posedu.live("comrope", ({ figure, numbers }) => {
   const clocks = [...figure.querySelectorAll(".clock")];
   const written = (angle) =>
     `${(angle * 180 / Math.PI).toFixed(0)}°`.replace("-", "−");

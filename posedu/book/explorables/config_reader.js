@@ -1,4 +1,4 @@
-posedu.live("config", ({ find, numbers: { known, examples, inks, headings } }) => {
+posedu.live("config_reader", ({ find, numbers: { known, examples, inks, headings } }) => {
   const text = find("textarea"), select = find("select"), LARGEST = 2 ** 24;
   const MOST = 100;
   const short = (x, digits) => Number(x.toPrecision(digits)).toLocaleString(
@@ -9,38 +9,38 @@ posedu.live("config", ({ find, numbers: { known, examples, inks, headings } }) =
     `M${(46 + 340 * (all.length > 1 ? p / (all.length - 1) : 0)).toFixed(1)},` +
     `${y(wave).toFixed(1)}h.01`).join("");
   const trained = (rope) => rope.trained ?? rope.longest;
-  const turning = (rope) => waves(rope).filter((wave) => wave <= trained(rope)).length;
+  const fullTurns = (rope) => waves(rope).filter((wave) => wave <= trained(rope)).length;
 
-  const dealt = ({ order, sections }) =>
+  const bySection = ({ order, sections }) =>
     sections.length ? `; ${order} ${sections.join(", ")}` : "";
 
   const cells = (name, rope, layers) => {
     const many = layers.filter((kind) => kind === name).length;
     const who = many ? `${name} (${many})` : name;
     if (!rope) return [who, "no rotation", "", "", "", "", "", ""];
-    const moving = waves(rope).filter(Number.isFinite);
+    const rotated = waves(rope).filter(Number.isFinite);
     return [
       who, rope.method, short(rope.base, 10),
-      `${moving.length} of ${Math.floor(rope.head_dim / 2)}${dealt(rope)}`,
-      `${short(moving[0], 4)} to ${short(moving.at(-1), 4)}`,
-      trained(rope) ? `${turning(rope)} in ${trained(rope).toLocaleString("en")}` : "not said",
-      short(rope.attention_factor, 6), rope.layout || "not said",
+      `${rotated.length} of ${Math.floor(rope.head_dim / 2)}${bySection(rope)}`,
+      `${short(rotated[0], 4)} to ${short(rotated.at(-1), 4)}`,
+      trained(rope) ? `${fullTurns(rope)} in ${trained(rope).toLocaleString("en")}` : "not given",
+      short(rope.attention_factor, 6), rope.layout || "not given",
     ];
   };
   const row = (texts) => {
     const tr = document.createElement("tr");
-    texts.forEach((said, n) => {
+    texts.forEach((content, n) => {
       const cell = document.createElement(n ? "td" : "th");
       if (n) cell.dataset.head = headings[n];
       else cell.scope = "row";
-      cell.textContent = said;
+      cell.textContent = content;
       tr.append(cell);
     });
     return tr;
   };
-  const item = (said) => {
+  const item = (content) => {
     const li = document.createElement("li");
-    li.textContent = said;
+    li.textContent = content;
     return li;
   };
   const draw = ({ kinds, layers, remarks }) => {
@@ -53,17 +53,20 @@ posedu.live("config", ({ find, numbers: { known, examples, inks, headings } }) =
     });
     find("tbody").replaceChildren(
       ...Object.entries(kinds).map(([name, rope]) => row(cells(name, rope, layers))));
-    find("ul").replaceChildren(...remarks.map(({ level, text: said }) => item(`${level}: ${said}`)));
+    find("ul").replaceChildren(
+      ...remarks.map(({ level, text: remark }) => item(`${level}: ${remark}`)));
     find("pre").textContent = ropes.map(([name, rope]) =>
       `${name}\n${rope.frequencies.map((w) => String(w)).join("\n")}`).join("\n\n");
   };
   const read = () => {
-    if (text.value.length > LARGEST) throw new Error("this is longer than any configuration");
+    if (text.value.length > LARGEST) {
+      throw new Error(`the text must have at most ${LARGEST} characters`);
+    }
     let config;
     try {
       config = JSON.parse(text.value);
     } catch (error) {
-      throw new Error(`this is no JSON: ${error.message}`);
+      throw new Error(`the text is not JSON: ${error.message}`);
     }
     return posedu.readRope(config, known);
   };
@@ -74,19 +77,19 @@ posedu.live("config", ({ find, numbers: { known, examples, inks, headings } }) =
     try {
       const reading = read();
       const kinds = Object.keys(reading.kinds).length;
-      if (kinds > MOST) throw new Error("these are more kinds of layers than any model has");
+      if (kinds > MOST) throw new Error(`there must be at most ${MOST} kinds of layers`);
       draw(reading);
       const warnings = reading.remarks.filter(({ level }) => level === "warning").length;
       return {
-        summary: `Spelled as ${reading.spelling}` +
-          `${reading.family ? `, of ${reading.family}` : ""}: ${kinds} ` +
+        summary: `Format: ${reading.format}` +
+          `${reading.family ? `, family ${reading.family}` : ""}; ${kinds} ` +
           `kind${kinds === 1 ? "" : "s"} of layers, ${warnings} ` +
           `warning${warnings === 1 ? "" : "s"}.`,
       };
     } catch (error) {
       draw({ kinds: {}, layers: [], remarks: [] });
       const deep = error instanceof RangeError;
-      return { summary: `Not read: ${deep ? "this is nested too deeply" : error.message}.` };
+      return { summary: `Not read: ${deep ? "the text is nested too deeply" : error.message}.` };
     }
   };
 });

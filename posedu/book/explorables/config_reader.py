@@ -1,4 +1,4 @@
-"""A page that reads a pasted config.json, in the reader's own browser."""
+"""Explorable that reads a pasted config.json in the browser."""
 
 import html
 import json
@@ -12,7 +12,7 @@ from jaxtyping import Float
 from posedu.book.explorables.frame import Choice, Explorable, Text, explorable
 from posedu.book.figures import INKS
 from posedu.tools.configs import _rope_parameters, _transformers, families
-from posedu.tools.configs.read import read_rope
+from posedu.tools.configs.read import SHOWN_KEYS, SUPPORTED, read_rope
 from posedu.tools.configs.rotary_config import Reading, RotaryConfig
 
 EXAMPLES: Mapping[str, tuple[str, Mapping[str, Any]]] = {
@@ -34,7 +34,7 @@ EXAMPLES: Mapping[str, tuple[str, Mapping[str, Any]]] = {
         },
     ),
     "two": (
-        "two bases, by the kind of layer",
+        "two bases, by kind of layer",
         {
             "model_type": "gemma3_text",
             "head_dim": 256,
@@ -51,7 +51,7 @@ EXAMPLES: Mapping[str, tuple[str, Mapping[str, Any]]] = {
         },
     ),
     "lost": (
-        "a base that some libraries lose",
+        "a base that some libraries ignore",
         {
             "model_type": "qwen2",
             "hidden_size": 3584,
@@ -63,7 +63,7 @@ EXAMPLES: Mapping[str, tuple[str, Mapping[str, Any]]] = {
         },
     ),
     "partial": (
-        "no base, a part of each head",
+        "no base, partial rotation",
         {
             "hidden_size": 2560,
             "num_attention_heads": 32,
@@ -74,16 +74,22 @@ EXAMPLES: Mapping[str, tuple[str, Mapping[str, Any]]] = {
         },
     ),
 }
-"""What the page shows first, and to try: titles and configurations."""
+"""Titles and configurations to try; the page shows the first one."""
 
 HEADINGS = (
-    *("layers", "method", "base", "pairs that turn", "wavelengths"),
-    *("turn once in training", "attention_factor", "layout"),
+    "layers",
+    "method",
+    "base",
+    "rotated pairs",
+    "wavelengths",
+    "full turn in training",
+    "attention factor",
+    "layout",
 )
 
 
 def known() -> dict[str, Any]:
-    """The tables by which configurations are read, for the page's script."""
+    """Return the tables by which configurations are read, for the page's script."""
     return {
         "aliases": _rope_parameters.ALIASES,
         "parameters": sorted(_rope_parameters.KNOWN),
@@ -100,6 +106,8 @@ def known() -> dict[str, Any]:
         "text": _transformers.TEXT,
         "sides": _transformers.SIDES,
         "plainScales": _transformers.PLAIN_SCALES,
+        "shownKeys": SHOWN_KEYS,
+        "supported": SUPPORTED,
         "families": {
             name: {k: v for k, v in vars(families.family(name)).items() if v}
             for name in sorted(families.model_types())
@@ -108,11 +116,11 @@ def known() -> dict[str, Any]:
 
 
 def config_page() -> Explorable:
-    """A figure that reads a configuration of transformers as ``read_rope`` does.
+    """Return the explorable, which reads a configuration as ``read_rope`` does.
 
-    Frequencies, turns within training, attention_factor and warnings are computed by a script
-    in the page, which is held against :func:`posedu.tools.read_rope`; nothing of
-    what is pasted leaves it.
+    A script in the page computes frequencies, full turns within training, the attention
+    factor and warnings. Tests compare it with :func:`posedu.tools.read_rope`. Pasted
+    text does not leave the page.
     """
     (first, (_, config)), *_ = EXAMPLES.items()
     reading = read_rope(config)
@@ -125,8 +133,8 @@ def config_page() -> Explorable:
         for n, ink in enumerate(INKS)
     )
     marks = "".join(
-        f'<text x="40" y="{_y(10.0**n) + 4:.0f}" style="text-anchor:end">{said}</text>'
-        for n, said in ((1, "10"), (3, "1000"), (5, "10⁵"), (7, "10⁷"), (9, "∞"))
+        f'<text x="40" y="{_y(10.0**n) + 4:.0f}" style="text-anchor:end">{label}</text>'
+        for n, label in ((1, "10"), (3, "1000"), (5, "10⁵"), (7, "10⁷"), (9, "∞"))
     )
     heads = "".join(f'<th scope="col">{title}</th>' for title in HEADINGS)
     body = "".join(
@@ -142,19 +150,19 @@ def config_page() -> Explorable:
     )
     remarks = "".join(f"<li>{html.escape(str(r))}</li>" for r in reading.remarks)
     below = f"""<svg class="plot" viewBox="0 0 400 196" role="img" aria-label="A dot for
- each pair, the fastest to the left: upwards its wavelength. A line in the color of the
- dots is the length of training.">
-{marks}<text x="216" y="190">pairs, fastest first; upwards: tokens in a turn</text>
+ each pair, with the highest frequency on the left; the height is its wavelength. A line
+ in the color of the dots is the training length.">
+{marks}<text x="216" y="190">pairs, by frequency; height: tokens in a full turn</text>
 {paths}</svg>
 <style>{_file("config_reader.css")}</style>
 <div class="kinds" tabindex="0" role="region" aria-label="Kinds of layers">
 <table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table></div>
 <ul>{remarks}</ul>
 <details><summary>Every frequency, in radians per position</summary>
-<pre>{_all(reading)}</pre></details>
+<pre>{_frequencies(reading)}</pre></details>
 """
     return explorable(
-        "config",
+        "config_reader",
         "",
         (
             Choice(
@@ -162,9 +170,10 @@ def config_page() -> Explorable:
             ),
             Text("config", "config.json", _text(first)),
         ),
-        said=said(reading),
-        caption="A pair above the line does not complete a turn within the length of "
-        "training. What you paste is read in this page and sent nowhere.",
+        said=summary(reading),
+        caption="A pair above the line does not complete a full turn within the "
+        "training length. The text that you paste is read in this page and sent "
+        "nowhere.",
         numbers={
             "known": known(),
             "examples": {name: _text(name) for name in EXAMPLES},
@@ -177,7 +186,7 @@ def config_page() -> Explorable:
 
 
 def rows(reading: Reading) -> list[list[str]]:
-    """The cells of the page's table, a row for each kind of layer."""
+    """Return the cells of the page's table, a row for each kind of layer."""
     found = []
     for name, rope in reading.kinds.items():
         many = reading.layers.count(name)
@@ -186,41 +195,43 @@ def rows(reading: Reading) -> list[list[str]]:
             found.append([who, "no rotation", *[""] * 6])
             continue
         waves = wavelengths(rope)
-        moving = waves[np.isfinite(waves)]
+        rotated = waves[np.isfinite(waves)]
         trained = rope.trained or rope.longest
         found.append(
             [
                 who,
                 rope.method,
                 _short(rope.base, 10),
-                f"{len(moving)} of {rope.head_dim // 2}{_dealt(rope)}",
-                f"{_short(moving[0], 4)} to {_short(moving[-1], 4)}",
-                f"{(waves <= trained).sum()} in {trained:,}" if trained else "not said",
+                f"{len(rotated)} of {rope.head_dim // 2}{_sections(rope)}",
+                f"{_short(rotated[0], 4)} to {_short(rotated[-1], 4)}",
+                f"{(waves <= trained).sum()} in {trained:,}"
+                if trained
+                else "not given",
                 _short(rope.attention_factor, 6),
-                rope.layout or "not said",
+                rope.layout or "not given",
             ]
         )
     return found
 
 
-def said(reading: Reading) -> str:
-    """What is read, in a sentence."""
+def summary(reading: Reading) -> str:
+    """Return the format, the family and the numbers of kinds and warnings, in words."""
     kinds, warnings = len(reading.kinds), len(reading.warnings)
-    of = f", of {reading.family}" if reading.family else ""
+    family = f", family {reading.family}" if reading.family else ""
     return (
-        f"Spelled as {reading.spelling}{of}: {kinds} kind{'s' * (kinds != 1)} of "
+        f"Format: {reading.format}{family}; {kinds} kind{'s' * (kinds != 1)} of "
         f"layers, {warnings} warning{'s' * (warnings != 1)}."
     )
 
 
 def wavelengths(rope: RotaryConfig) -> Float[np.ndarray, "pairs"]:
-    """Tokens in which a pair turns once; infinity where it stands still."""
+    """Return the tokens in a full turn of each pair; infinity at frequency 0."""
     with np.errstate(divide="ignore"):
         return 2 * np.pi / rope.frequencies()
 
 
 def dots(rope: RotaryConfig) -> str:
-    """The path of a kind's pairs."""
+    """Return the SVG path of a kind's pairs."""
     waves = wavelengths(rope)
     last = max(len(waves) - 1, 1)
     return "".join(
@@ -228,14 +239,14 @@ def dots(rope: RotaryConfig) -> str:
     )
 
 
-def _dealt(rope: RotaryConfig) -> str:
-    """How pairs are dealt out to several coordinates of a position."""
+def _sections(rope: RotaryConfig) -> str:
+    """The order and numbers of pairs by coordinate, if there are several."""
     counts = ", ".join(map(str, rope.sections))
     return f"; {rope.order} {counts}" if counts else ""
 
 
 def _short(x: float, digits: int) -> str:
-    """To so many digits, thousands apart."""
+    """A number with some digits and separators of thousands."""
     return f"{float(f'{x:.{digits}g}'):,.12g}"
 
 
@@ -248,13 +259,13 @@ def _y(wave: float) -> float:
     return 172 - 18 * float(np.clip(np.log10(wave), 0.5, 9))
 
 
-def _all(reading: Reading) -> str:
-    said = (
+def _frequencies(reading: Reading) -> str:
+    blocks = (
         "\n".join([name, *map(repr, rope.frequencies().tolist())])
         for name, rope in reading.kinds.items()
         if rope is not None
     )
-    return html.escape("\n\n".join(said))
+    return html.escape("\n\n".join(blocks))
 
 
 def _text(example: str) -> str:

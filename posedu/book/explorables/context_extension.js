@@ -1,4 +1,4 @@
-posedu.live("slower", ({ find }) => {
+posedu.live("context_extension", ({ find }) => {
   const trained = 4096, share = 0.75, floor = -6, turn = 2 * Math.PI;
   const turns = (w) => trained * w / turn;
   const clip = (x) => Math.min(Math.max(x, 0), 1);

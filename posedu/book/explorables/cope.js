@@ -1,4 +1,4 @@
-posedu.live("counts", ({ find, numbers: reads }) => {
+posedu.live("cope", ({ find, numbers: reads }) => {
   const bars = [...find(".bars").children];
   const heights = [...find(".heights").children];
   const buttons = bars.map((_, j) => find(`button[name="gate${j}"]`));

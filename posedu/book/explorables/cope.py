@@ -11,7 +11,7 @@ Array = np.ndarray
 
 WORDS = ["Go", ".", "Run", ".", "Stop", "right", "now"]
 READS = (0.0, 0.0, 1.0, 0.0, 0.0)  # u: the query looks for position 2
-SHUT = -40.0  # a logit at which a gate is 0 to the last digit, and 1 at 40
+NO_HOOKS = -40.0  # a logit at which a gate is 0 to the last digit, and 1 at 40
 BAR, DOT = INKS[:2]
 
 
@@ -47,7 +47,7 @@ def cope_explorable() -> Explorable:
 
 def _positions(gates: Bool[Array, "keys"]) -> Float[Array, "keys"]:
     """Of the last query's keys."""
-    logits = np.tile(np.where(gates, -SHUT, SHUT), (len(gates), 1))
+    logits = np.tile(np.where(gates, -NO_HOOKS, NO_HOOKS), (len(gates), 1))
     return contextual_positions(logits, largest=len(READS) - 1)[-1]
 
 

@@ -1,4 +1,4 @@
-posedu.live("paths", ({ find, numbers }) => {
+posedu.live("decay", ({ find, numbers }) => {
   const { words, slope, steps, logits } = numbers;
   const equal = Math.log(Math.expm1(slope));
   const last = words.length - 1;

@@ -1,8 +1,8 @@
-posedu.live("terms", ({ figure, find, numbers }) => {
+posedu.live("disentangled_attention", ({ figure, find, numbers }) => {
   const { full, less, names, terms } = numbers;
   const methods = [...find("select").options];
   const panels = [...figure.querySelectorAll(".panel")];
-  const at = (term, start) => term && (term.length > 1 ? term[start] : term[0]);
+  const at = (t, start) => t && t[t.length > 1 ? start : 0];
   const sum = (maps) => maps[0].map((_, c) => maps.reduce((s, m) => s + (m ? m[c] : 0), 0));
   const paint = (panel, values, moved) => {
     const cells = [...panel.children];

@@ -1,4 +1,4 @@
-posedu.live("reach", ({ find }) => {
+posedu.live("distance_biases", ({ find }) => {
   const longest = 2 ** 16;
   const sums = (weight) => {
     const all = new Float64Array(longest);

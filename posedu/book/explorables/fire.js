@@ -1,4 +1,4 @@
-posedu.live("stretch", ({ find }) => {
+posedu.live("fire", ({ find }) => {
   const c = 0.1;
   const curve = [[0, 0], [0.5, -0.2], [0.7, -0.75], [0.85, -0.55], [1, -1]];
   const distances = [...new Set(

@@ -1,4 +1,4 @@
-posedu.live("orbit", ({ find }) => {
+posedu.live("floater", ({ find }) => {
   const last = 24;
   const dots = (pairs) =>
     pairs.map(([x, y]) => `M${x.toFixed(3)},${y.toFixed(3)}h.001`).join("");

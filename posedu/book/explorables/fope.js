@@ -1,4 +1,4 @@
-posedu.live("waves", ({ find }) => {
+posedu.live("fope", ({ find }) => {
   const places = Array.from({ length: 161 }, (_, n) => n / 4);
   const slow = 10 ** -0.5;
 

@@ -1,4 +1,4 @@
-posedu.live("bandwidth", ({ find, numbers: normal }) => {
+posedu.live("fourier", ({ find, numbers: normal }) => {
   const ridge = 1e-3;
   const steps = (count, at) => Array.from({ length: count }, (_, n) => at(n));
   const offsets = steps(81, (n) => (n - 40) / 80);

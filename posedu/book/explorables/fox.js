@@ -1,4 +1,4 @@
-posedu.live("gates", ({ find, numbers: words }) => {
+posedu.live("fox", ({ find, numbers: words }) => {
   const n = words.length;
   const cells = [...find(".kept").children];
   const percent = (x) => `${(100 * x).toFixed(1)} %`;

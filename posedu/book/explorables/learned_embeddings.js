@@ -1,4 +1,4 @@
-posedu.live("rows", ({ find, numbers: { table, order } }) => {
+posedu.live("learned_embeddings", ({ find, numbers: { table, order } }) => {
   const length = table.length;
   const random = table.map((row) => [...row].map((c) => c.charCodeAt(0) - 94));
   const chance = 0.01;

@@ -1,4 +1,4 @@
-posedu.live("unseen", ({ find }) => {
+posedu.live("length_extrapolation", ({ find }) => {
   const pairs = Array.from({ length: 32 }, (_, p) => p);
   const bars = (low, high) => pairs.filter((p) => high[p] > low[p])
     .map((p) => `M${p + 0.5},${low[p].toFixed(4)}V${high[p].toFixed(4)}`).join("");

@@ -1,4 +1,4 @@
-posedu.live("sphere", ({ find, numbers }) => {
+posedu.live("liere", ({ find, numbers }) => {
   const { eye, start, steps, spins } = numbers;
   const dot = (a, b) => a.reduce((sum, value, n) => sum + value * b[n], 0);
   const cross = (a, b) => [0, 1, 2].map((n) =>

@@ -1,4 +1,4 @@
-posedu.live("sections", ({ find }) => {
+posedu.live("m_rope", ({ find }) => {
   const base = 1e6, pairs = 64, low = 2, width = 16;
   const sections = {
     sectioned: [16, 24, 24], interleaved: [24, 20, 20], alternating: [20, 22, 22],

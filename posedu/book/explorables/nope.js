@@ -1,4 +1,4 @@
-posedu.live("ruler", ({ find }) => {
+posedu.live("nope", ({ find }) => {
   const gap = 4, doublings = 13;
   const counts = [...new Set(
     Array.from({ length: 4 * doublings + 1 }, (_, n) => Math.round(2 ** (n / 4)))

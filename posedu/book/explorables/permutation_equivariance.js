@@ -1,4 +1,4 @@
-posedu.live("order", ({ figure, find, numbers }) => {
+posedu.live("permutation_equivariance", ({ figure, find, numbers }) => {
   const dials = (row) => [...figure.querySelectorAll(`.${row} .dial`)];
   const part = (dial, name) => dial.querySelector(`.${name}`);
   const [before, after] = [dials("before"), dials("after")];

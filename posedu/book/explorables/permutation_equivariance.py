@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float
 
 from posedu.book.explorables.frame import Choice, Explorable, Reveal, explorable
-from posedu.book.figures import COLOURS
+from posedu.book.figures import COLORS
 from posedu.numpy.absolute.sinusoidal import sinusoidal
 from posedu.numpy.attention import Projections, attention
 
@@ -18,7 +18,7 @@ Array = np.ndarray
 
 WORDS = {"dog": (1.5, 0.0), "bites": (-0.5, 1.0), "man": (1.0, 1.5)}
 BEFORE, AFTER = (0, 1, 2), (2, 1, 0)  # the second is drawn where scripts do not run
-INKS = (*COLOURS[:3], "currentColor")  # of the words and of the mean
+INKS = (*COLORS[:3], "currentColor")  # of the words and of the mean
 X = (52, 144, 236, 346)  # of the positions and the mean
 TOP, BOTTOM, RADIUS = 86, 228, 41  # of the two rows of dials
 LONGEST = 2.8  # output that fits

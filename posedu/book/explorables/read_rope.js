@@ -1,6 +1,6 @@
-// posedu.readRope(config, known): what posedu.tools.read_rope says of a config.json of
-// transformers, in the form of as_json; `known` are the tables of posedu.book.explorables.config_reader.
-// It throws an Error with the same words.
+// posedu.readRope(config, known): the result of posedu.tools.read_rope for a config.json of
+// transformers, in the form of as_json. `known` holds the tables of
+// posedu.book.explorables.config_reader. It throws an Error with the same message.
 window.posedu.readRope = (() => {
   class ConfigError extends Error {}
   const [LARGEST, LARGEST_HEAD] = [2 ** 31, 2 ** 16];
@@ -14,7 +14,7 @@ window.posedu.readRope = (() => {
   const truthy = (v) => Boolean(v) && !(Array.isArray(v) && !v.length)
     && !(isObject(v) && !Object.keys(v).length);
 
-  // Values as Python writes them
+  // Values as Python prints them
   const repr = (v) => {
     if (v === null || v === undefined) return "None";
     if (v === true || v === false) return v ? "True" : "False";
@@ -28,7 +28,7 @@ window.posedu.readRope = (() => {
     }
     return String(v);
   };
-  const shown = (v) => {
+  const shortRepr = (v) => {
     const text = repr(v);
     return text.length <= 60 ? text : `${text.slice(0, 57)}…`;
   };
@@ -39,27 +39,27 @@ window.posedu.readRope = (() => {
     return `${mantissa}e${sign}${String(Math.abs(exponent)).padStart(2, "0")}`;
   };
 
-  // Values that are taken, or refused with their names
+  // Validated values; errors name the key
   const NUMBER = /^\s*[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?\s*$/i;
   const number = (name, v) => {
     if (typeof v !== "number" && !(typeof v === "string" && NUMBER.test(v))) {
-      throw new ConfigError(`${name} must be a number, got ${shown(v)}`);
+      throw new ConfigError(`${name} must be a number, got ${shortRepr(v)}`);
     }
     const found = Number(v);
     if (!Number.isFinite(found) || found <= 0) {
-      throw new ConfigError(`${name} must be finite and above 0, got ${shown(v)}`);
+      throw new ConfigError(`${name} must be finite and above 0, got ${shortRepr(v)}`);
     }
     return found;
   };
   const count = (name, v) => {
     const found = number(name, v);
     if (!Number.isInteger(found) || found > LARGEST) {
-      throw new ConfigError(`${name} must be a whole number up to 2^31, got ${shown(v)}`);
+      throw new ConfigError(`${name} must be a whole number up to 2^31, got ${shortRepr(v)}`);
     }
     return found;
   };
   const list = (name, v, each, what) => {
-    if (!Array.isArray(v)) throw new ConfigError(`${name} must be a list of ${what}, got ${shown(v)}`);
+    if (!Array.isArray(v)) throw new ConfigError(`${name} must be a list of ${what}, got ${shortRepr(v)}`);
     return v.map((e, n) => each(`${name}[${n}]`, e));
   };
   const features = (headDim, share) => Math.floor(Math.min(headDim * share, LARGEST));
@@ -95,7 +95,7 @@ window.posedu.readRope = (() => {
     llama3: (all, o, trained) =>
       blend(all, o.factor, byTurns(all, { trained, fast: o.high, slow: o.low })),
     longrope: (all, o) => all.map((w, p) => w / o.short[p]),
-    proportional: (all, o) => all.map((w, p) => p < o.turning ? w / o.factor : 0),
+    proportional: (all, o) => all.map((w, p) => p < o.rotated_pairs ? w / o.factor : 0),
   };
   const plain = (rope, width) =>
     Array.from({ length: Math.ceil(width / 2) }, (_, p) => rope.base ** (-2 * p / width));
@@ -121,21 +121,21 @@ window.posedu.readRope = (() => {
     say(level, text) { this.remarks.push({ level, text: this.where + text }); }
     warn(text) { this.say("warning", text); }
     note(text) { this.say("note", text); }
-    today(said) { return get(this.known.aliases, said) ?? said; }
+    current(type) { return get(this.known.aliases, type) ?? type; }
     get type() {
-      const said = get(this.given, "rope_type") ?? get(this.given, "type") ?? "default";
-      if (typeof said !== "string" || !Object.hasOwn(METHODS, this.today(said))) {
+      const type = get(this.given, "rope_type") ?? get(this.given, "type") ?? "default";
+      if (typeof type !== "string" || !Object.hasOwn(METHODS, this.current(type))) {
         throw new ConfigError(`${this.where}.rope_type must be one of ` +
-          `${Object.keys(METHODS).join(", ")}, got ${shown(said)}`);
+          `${Object.keys(METHODS).join(", ")}, got ${shortRepr(type)}`);
       }
-      return said;
+      return type;
     }
     get method() {
-      const said = this.today(this.type);
-      return said === "dynamic" && this.has("alpha") ? "ntk" : said;
+      const current = this.current(this.type);
+      return current === "dynamic" && this.has("alpha") ? "ntk" : current;
     }
     get share() { return this.number("partial_rotary_factor", 1); }
-    get turning() {
+    get rotatedWidth() {
       if (this.width !== null) return this.width;
       return features(this.headDim, this.method === "proportional" ? 1 : this.share);
     }
@@ -143,15 +143,15 @@ window.posedu.readRope = (() => {
       const name = "original_max_position_embeddings";
       if (this.has(name)) return count(`${this.where}.${name}`, this.given[name]);
       if (this.longest === null) {
-        throw new ConfigError(`${this.where}: ${this.type} needs ${name}, the length of ` +
-          "training, and there is no max_position_embeddings to take instead");
+        throw new ConfigError(`${this.where}: ${this.type} needs ${name}, the training ` +
+          "length, and there is no max_position_embeddings to use instead");
       }
       return this.longest;
     }
-    stale() {
-      this.warn(`: under ${shown(this.type)} the frequencies change with the length of the ` +
-        "text, so cached keys that were rotated before are wrong afterwards; transformers " +
-        "5.23 keeps them");
+    warnOfStaleKeys() {
+      this.warn(`: under ${shortRepr(this.type)} the frequencies change with the length of ` +
+        "the text, so keys that were cached before a change are rotated by the wrong " +
+        "angles; transformers 5.23 keeps them");
     }
   }
 
@@ -160,8 +160,8 @@ window.posedu.readRope = (() => {
     linear: (of) => ({ options: { factor: of.number("factor") } }),
     ntk: (of) => {
       const alpha = of.number("alpha");
-      of.note(` has alpha ${general(alpha)}: the base is multiplied by alpha^(d/(d−2)) once ` +
-        "and for all (HunYuan), whatever the type is called");
+      of.note(` has alpha ${general(alpha)}: the base is multiplied by alpha^(d/(d−2)) for ` +
+        "texts of any length (HunYuan), whatever the type is named");
       return { options: { factor: alpha } };
     },
     dynamic: (of) => {
@@ -169,10 +169,10 @@ window.posedu.readRope = (() => {
         throw new ConfigError(`${of.where}: dynamic needs max_position_embeddings`);
       }
       if (of.has("original_max_position_embeddings")) {
-        of.warn(".original_max_position_embeddings is not looked at under 'dynamic' by " +
-          "transformers: max_position_embeddings counts as trained");
+        of.warn(".original_max_position_embeddings is ignored by transformers under " +
+          "'dynamic': max_position_embeddings is the training length");
       }
-      of.stale();
+      of.warnOfStaleKeys();
       return { options: { factor: of.number("factor") }, trained: of.longest };
     },
     yarn: (of) => {
@@ -180,37 +180,38 @@ window.posedu.readRope = (() => {
       const factor = of.number("factor", of.longest && of.longest / trained);
       const [fast, slow] = [of.number("beta_fast", 32), of.number("beta_slow", 1)];
       if (fast < slow) {
-        throw new ConfigError(`${of.where}: beta_fast ${general(fast)} is below beta_slow ` +
-          general(slow));
+        throw new ConfigError(`${of.where}: beta_fast must be at least beta_slow, got ` +
+          `${general(fast)} and ${general(slow)}`);
       }
       const truncate = get(of.given, "truncate");
       if (truncate !== null && typeof truncate !== "boolean") {
-        throw new ConfigError(`${of.where}.truncate must be true or false, got ${shown(truncate)}`);
+        throw new ConfigError(`${of.where}.truncate must be true or false, got ${shortRepr(truncate)}`);
       }
       const both = truthy(get(of.given, "mscale")) && truthy(get(of.given, "mscale_all_dim"));
       const growth = 0.1 * Math.log(Math.max(factor, 1));
-      const usual = both
+      const byDefault = both
         ? (of.number("mscale") * growth + 1) / (of.number("mscale_all_dim") * growth + 1)
         : growth + 1;
-      if (!(usual > 0 && usual < Infinity)) {
-        throw new ConfigError(`${of.where}: mscale and mscale_all_dim are out of reach`);
+      if (!(byDefault > 0 && byDefault < Infinity)) {
+        throw new ConfigError(`${of.where}: mscale and mscale_all_dim must give an attention ` +
+          "factor that is finite and above 0");
       }
       return {
         options: { factor, fast, slow, truncate: truncate !== false },
         trained,
-        attention_factor: of.number("attention_factor", usual),
+        attention_factor: of.number("attention_factor", byDefault),
       };
     },
     llama3: (of) => {
       const [low, high] = [of.number("low_freq_factor"), of.number("high_freq_factor")];
       if (high < low) {
-        throw new ConfigError(`${of.where}: high_freq_factor ${general(high)} is below ` +
-          `low_freq_factor ${general(low)}`);
+        throw new ConfigError(`${of.where}: high_freq_factor must be at least ` +
+          `low_freq_factor, got ${general(high)} and ${general(low)}`);
       }
       return { options: { factor: of.number("factor"), low, high }, trained: of.trained };
     },
     longrope: (of) => {
-      const pairs = Math.ceil(of.turning / 2);
+      const pairs = Math.ceil(of.rotatedWidth / 2);
       const lists = {};
       for (const name of ["short", "long"]) {
         const where = `${of.where}.${name}_factor`;
@@ -226,49 +227,52 @@ window.posedu.readRope = (() => {
       const trained = of.trained;
       const factor = of.number("factor", (of.longest || trained) / trained);
       if (factor > 1 && trained < 2) {
-        throw new ConfigError(`${of.where}: a training length of 1 has no logarithm`);
+        throw new ConfigError(`${of.where}: the training length must be above 1, since ` +
+          `${of.type} divides by its logarithm`);
       }
-      const usual = factor > 1 ? Math.sqrt(1 + Math.log(factor) / Math.log(trained)) : 1;
-      of.stale();
-      return { options: lists, trained, attention_factor: of.number("attention_factor", usual) };
+      const byDefault = factor > 1 ? Math.sqrt(1 + Math.log(factor) / Math.log(trained)) : 1;
+      of.warnOfStaleKeys();
+      const attentionFactor = of.number("attention_factor", byDefault);
+      return { options: lists, trained, attention_factor: attentionFactor };
     },
     proportional: (of) => {
-      const every = Math.floor(of.headDim / 2);
-      const turning = Math.floor(features(of.headDim, of.share) / 2);
-      if (!(turning > 0 && turning <= every)) {
-        throw new ConfigError(`${of.where}.partial_rotary_factor must leave 1 to ${every} pairs ` +
-          `that turn, got ${general(of.share)}: ${turning}`);
+      const pairs = Math.floor(of.headDim / 2);
+      const rotated = Math.floor(features(of.headDim, of.share) / 2);
+      if (!(rotated > 0 && rotated <= pairs)) {
+        throw new ConfigError(`${of.where}.partial_rotary_factor must give 1 to ${pairs} ` +
+          `rotated pairs, got ${general(of.share)}, which gives ${rotated}`);
       }
-      if (turning < every) {
-        of.note(`: proportional is not partial. ${turning} of ${every} pairs turn, with the ` +
-          "frequencies that they have in the whole head");
+      if (rotated < pairs) {
+        of.note(`: 'proportional' is not partial rotation. ${rotated} of ${pairs} pairs are ` +
+          "rotated, with the frequencies that they have in the whole head");
       }
-      return { options: { turning, factor: of.number("factor", 1) } };
+      return { options: { rotated_pairs: rotated, factor: of.number("factor", 1) } };
     },
   };
 
   const makeRope = (of, layout = "") => {
-    const { method, turning: width } = of;
+    const { method, rotatedWidth: width } = of;
     for (const name of Object.keys(of.given).sort()) {
       if (!of.known.parameters.includes(name)) {
-        of.warn(`.${name} is no parameter of rotation: ignored`);
+        of.warn(`.${name} is not a RoPE parameter and is ignored`);
       }
     }
     const [now, old] = [get(of.given, "rope_type"), get(of.given, "type")];
     if (now !== null && old !== null && now !== old) {
-      of.warn(` has the types ${shown(now)} (rope_type) and ${shown(old)} (type): the first ` +
-        "one holds");
+      of.warn(` has rope_type ${shortRepr(now)} and type ${shortRepr(old)}: the first is used`);
     }
     if (of.type === "mrope") {
-      of.warn(" has the type 'mrope', which is none: Qwen2-VL's class reads it as 'default' " +
-        "with sections, a plain model of transformers 5.23 fails with KeyError when it is built");
+      of.warn(" has the type 'mrope', which transformers does not define: Qwen2-VL's class " +
+        "reads it as 'default' with sections, and other models of transformers 5.23 raise " +
+        "KeyError when they are built");
     }
     if (width < 2) {
-      throw new ConfigError(`${of.where}: of ${of.headDim} features of a head ${width} turn, no pair`);
+      throw new ConfigError(`${of.where}: at least 2 of the ${of.headDim} features of a head ` +
+        `must be rotated, got ${width}`);
     }
     if (!of.has("rope_theta") && !of.base) {
-      of.warn(" does not say rope_theta, the base: 10000 is taken, which is what most " +
-        "libraries do without a word");
+      of.warn(" does not give rope_theta, the base: 10000 is used, as most libraries do " +
+        "without a warning");
     }
     const base = of.number("rope_theta", of.base || 10000);
     if (base <= 1) {
@@ -284,71 +288,73 @@ window.posedu.readRope = (() => {
       const sum = rope.sections.reduce((a, b) => a + b, 0);
       if (sum !== Math.floor(width / 2)) {
         throw new ConfigError(`${of.where}.${named} must add up to the ${Math.floor(width / 2)} ` +
-          `pairs that turn, got ${repr(rope.sections)}: ${sum}`);
+          `rotated pairs, got ${repr(rope.sections)}, which add up to ${sum}`);
       }
       rope.order = truthy(get(of.given, "mrope_interleaved")) ? "interleaved" : "sectioned";
     }
     Object.assign(rope, METHODS[method](of));
     const widest = Math.max(rope.head_dim, width);
     if (widest > LARGEST_HEAD) {
-      throw new ConfigError(`a head of ${general(widest)} features is wider than that of any model, at ` +
-        `most ${LARGEST_HEAD}`);
+      throw new ConfigError(`a head must have at most ${LARGEST_HEAD} features, got ` +
+        general(widest));
     }
     return rope;
   };
 
-  // A configuration of transformers without those inside it
+  // A configuration of transformers without its sub-configurations
   class Part {
     constructor(name, config, family, remarks, known) {
       Object.assign(this, { name, config, family, remarks, known });
       this.prefix = name && `${name}.`;
-      this.still = has(config, "sliding_window") ? this.family.still || [] : [];
+      this.unrotated = has(config, "sliding_window")
+        ? this.family.unrotated_layer_types || [] : [];
     }
     warn(text) { this.remarks.push({ level: "warning", text: this.prefix + text }); }
     title(kind) {
       if (!this.name) return kind;
       return kind === "all" ? this.name : `${this.name}: ${kind}`;
     }
-    given(quiet = false) {
+    ropeObject(quiet = false) {
       const [now, old] = ["rope_parameters", "rope_scaling"].map((n) => get(this.config, n));
       if (!quiet && now !== null && old !== null && !same(now, old)) {
-        this.warn("rope_parameters and rope_scaling are both there and differ: transformers 5 " +
-          "takes rope_scaling, version 4 knows nothing else; rope_parameters is taken here");
+        this.warn("rope_parameters and rope_scaling are both given and differ: transformers 5 " +
+          "uses rope_scaling, and version 4 knows no other; rope_parameters is used here");
       }
       const where = now === null && old !== null ? "rope_scaling" : "rope_parameters";
-      const said = truthy(now ?? old) ? now ?? old : {};
-      if (!isObject(said)) {
-        throw new ConfigError(`${this.prefix}${where} must be an object, got ${shown(said)}`);
+      const given = truthy(now ?? old) ? now ?? old : {};
+      if (!isObject(given)) {
+        throw new ConfigError(`${this.prefix}${where} must be a JSON object, got ` +
+          shortRepr(given));
       }
-      return [{ ...said }, where];
+      return [{ ...given }, where];
     }
     read() {
-      const [given, where] = this.given();
-      if (!Object.keys(given).length && this.family.completes) {
-        this.warn(`${where} is left out, for which this family's class has more than a base, ` +
-          "not known here: give the configuration that transformers completed, " +
+      const [given, where] = this.ropeObject();
+      if (!Object.keys(given).length && this.family.class_fills_defaults) {
+        this.warn(`${where} is missing, and this family's class fills in more than a base, ` +
+          "which is not known here: give the configuration that transformers completes, " +
           "AutoConfig.from_pretrained(folder)");
       }
       let layers = this.layers();
-      const named = this.nested(given, layers);
-      if (this.standsStill()) return [{ [this.title("all")]: null }, []];
-      const names = Object.keys(named);
+      const byKind = this.byKind(given, layers);
+      if (this.isUnrotated()) return [{ [this.title("all")]: null }, []];
+      const names = Object.keys(byKind);
       if (names.length === 1 && names[0] === "all") {
         layers = layers.map((kind) => kind === "none" ? kind : "all");
       } else if (!layers.every((kind) => kind === "none" || names.includes(kind))) {
         layers = [];
       }
-      const kinds = Object.create(null);  // a kind may have any name, __proto__ too
+      const kinds = Object.create(null);  // A kind may have any name, also __proto__.
       for (const kind of names) {
         const here = `${this.prefix}${where}${kind === "all" ? "" : `.${kind}`}`;
-        const rotates = named[kind] !== null && !this.still.includes(kind);
-        kinds[this.title(kind)] = rotates ? this.rope(here, named[kind], kind, layers) : null;
+        const rotates = byKind[kind] !== null && !this.unrotated.includes(kind);
+        kinds[this.title(kind)] = rotates ? this.rope(here, byKind[kind], kind, layers) : null;
       }
       if (layers.includes("none")) kinds[this.title("none")] = null;
       return [kinds, layers.map((kind) => this.title(kind))];
     }
     temperature() {
-      const [given, where] = this.given(true);
+      const [given, where] = this.ropeObject(true);
       if (truthy(get(this.config, "attn_temperature_tuning"))) {
         return {
           growth: "steps", index_from: 1, layers: this.title("none"),
@@ -364,40 +370,43 @@ window.posedu.readRope = (() => {
         length: number(`${where}.${name}`, get(given, name)),
       };
     }
-    nested(given, layers) {
+    byKind(given, layers) {
       const inner = Object.keys(given).filter((k) => isObject(given[k]));
       const absent = Object.keys(given).filter((k) => given[k] === null && layers.includes(k));
       const local = first(this.config, this.known.local)?.[1] ?? get(this.family, "local");
       if (!inner.length) this.compare(given);
-      let named;
+      let byKind;
       if (inner.length || (absent.length && absent.length === Object.keys(given).length)) {
         for (const name of Object.keys(given).sort()) {
           if (!inner.includes(name) && !absent.includes(name) && given[name] !== null) {
-            this.warn(`rope_parameters.${name} stands beside kinds of layers: ignored`);
+            this.warn(`rope_parameters.${name} is ignored, since rope_parameters has an ` +
+              "object for each kind of layer");
           }
         }
-        named = Object.fromEntries(Object.entries(given)
+        byKind = Object.fromEntries(Object.entries(given)
           .filter(([k]) => inner.includes(k) || absent.includes(k))
           .map(([k, v]) => [k, v && { ...v }]));
       } else if (local !== null) {
-        named = { full_attention: given, sliding_attention: { rope_theta: local } };
-        const above = first(this.config, ["global_rope_theta"]);
-        if (above !== null && !Object.hasOwn(given, "rope_theta")) given.rope_theta = above[1];
-      } else if (this.still.some((kind) => layers.includes(kind))) {
-        named = Object.fromEntries(layers.map((kind) => [kind, { ...given }]));
+        byKind = { full_attention: given, sliding_attention: { rope_theta: local } };
+        const globalBase = first(this.config, ["global_rope_theta"]);
+        if (globalBase !== null && !Object.hasOwn(given, "rope_theta")) {
+          given.rope_theta = globalBase[1];
+        }
+      } else if (this.unrotated.some((kind) => layers.includes(kind))) {
+        byKind = Object.fromEntries(layers.map((kind) => [kind, { ...given }]));
       } else {
-        named = { all: given };
+        byKind = { all: given };
       }
-      for (const ofKind of Object.values(named)) {
+      for (const ofKind of Object.values(byKind)) {
         if (ofKind !== null) this.complete(ofKind);
       }
-      return named;
+      return byKind;
     }
     compare(given) {
       const base = first(this.config, this.known.bases), own = get(given, "rope_theta");
       if (base !== null && own !== null && own !== base[1]) {
-        this.warn(`${base[0]} is ${shown(base[1])}, that of rope_parameters ${shown(own)}: ` +
-          "the latter holds");
+        this.warn(`${base[0]} is ${shortRepr(base[1])}, but rope_parameters.rope_theta is ` +
+          `${shortRepr(own)}, which is used`);
       }
     }
     complete(given) {
@@ -413,13 +422,16 @@ window.posedu.readRope = (() => {
         if (has(this.config, name) && !Object.hasOwn(given, name)) given[name] = this.config[name];
       }
     }
-    standsStill() {
-      const name = "position_embedding_type", asked = this.family.asks;
-      const said = get(this.config, name), isOther = Boolean(asked) && said !== asked;
+    isUnrotated() {
+      const name = "position_embedding_type";
+      const required = this.family.required_embedding_type, own = get(this.config, name);
+      const isOther = Boolean(required) && own !== required;
       const note = (text) => this.remarks.push({ level: "note", text: this.prefix + text });
-      if (isOther) note(`${name} is ${shown(said)}, not ${shown(asked)}: nothing rotates`);
+      if (isOther) {
+        note(`${name} is ${shortRepr(own)}, not ${shortRepr(required)}: no layer is rotated`);
+      }
       if (get(this.config, "alibi") !== true) return isOther;
-      note("alibi is true: nothing rotates");
+      note("alibi is true: no layer is rotated");
       return true;
     }
     pattern() {
@@ -429,18 +441,18 @@ window.posedu.readRope = (() => {
         Object.hasOwn(this.config, name) ? name : "pattern");
       if (depth === null || !has(this.config, "sliding_window") || !truthy(pattern)) return null;
       const layers = Math.min(count(this.prefix + depth[0], depth[1]), this.known.mostLayers);
-      let isNear = (n) => pattern[n % pattern.length] === "L";
+      let isLocal = (n) => pattern[n % pattern.length] === "L";
       if (typeof pattern !== "string" || /[^LG]/.test(pattern)) {
         const every = count(`${this.prefix}sliding_window_pattern`, pattern);
-        isNear = (n) => (n + 1) % every !== 0;
+        isLocal = (n) => (n + 1) % every !== 0;
       }
       return Array.from({ length: layers }, (_, n) =>
-        isNear(n) ? "sliding_attention" : "full_attention");
+        isLocal(n) ? "sliding_attention" : "full_attention");
     }
     layers() {
-      const [said, bases, marks] = ["layer_types", "layer_rope_theta", "no_rope_layers"].map(
+      const [own, bases, marks] = ["layer_types", "layer_rope_theta", "no_rope_layers"].map(
         (name) => get(this.config, name));
-      const types = said ?? this.pattern();
+      const types = own ?? this.pattern();
       let layers = [];
       if (Array.isArray(types) && types.every((t) => typeof t === "string")) layers = types;
       else if (Array.isArray(marks) && marks.length) layers = marks.map(() => "all");
@@ -471,17 +483,17 @@ window.posedu.readRope = (() => {
     }
     softmax(where, given, made) {
       const own = get(given, "mscale_all_dim");
-      const plain = this.known.plainScales.includes(get(this.config, "model_type"));
-      if (!has(this.config, "qk_rope_head_dim") || made.method !== "yarn" || !truthy(own) || plain) {
-        return 1;
-      }
+      const isPlain = this.known.plainScales.includes(get(this.config, "model_type"));
+      const isLatent = has(this.config, "qk_rope_head_dim");
+      if (!isLatent || made.method !== "yarn" || !truthy(own) || isPlain) return 1;
       const growth = 0.1 * Math.log(Math.max(made.options.factor, 1));
       const scale = (number(`${where}.mscale_all_dim`, own) * growth + 1) ** 2;
       if (!Number.isFinite(scale)) {
-        throw new ConfigError(`${where}.mscale_all_dim ${general(Number(own))} is out of reach`);
+        throw new ConfigError(`${where}.mscale_all_dim must give a finite scale of scores, ` +
+          `got ${general(Number(own))}`);
       }
       this.remarks.push({ level: "note", text: `${where}.mscale_all_dim: latent attention of ` +
-        `transformers 5.23 multiplies the scale of its softmax by ${general(scale)} besides` });
+        `transformers 5.23 also multiplies the scale of its softmax by ${general(scale)}` });
       return scale;
     }
     headDim(kind, layers) {
@@ -513,16 +525,16 @@ window.posedu.readRope = (() => {
       if (!has(this.config, "rope_parameters")) return width;
       const share = Object.hasOwn(given, "partial_rotary_factor") ? given.partial_rotary_factor : 1;
       if (typeof share !== "number") return null;
-      const turning = features(headDim, share);
-      if (turning !== width) {
-        this.warn(`${found[0]} is ${width}, which transformers 5 does not look at: ` +
-          `${turning} features turn by partial_rotary_factor`);
+      const rotated = features(headDim, share);
+      if (rotated !== width) {
+        this.warn(`${found[0]} is ${width}, which transformers 5 ignores: ` +
+          `partial_rotary_factor gives ${rotated} rotated features`);
       }
       return null;
     }
     layout() {
-      const said = get(this.config, "rope_interleave");
-      if (typeof said === "boolean") return said ? "interleaved" : "half";
+      const isInterleaved = get(this.config, "rope_interleave");
+      if (typeof isInterleaved === "boolean") return isInterleaved ? "interleaved" : "half";
       return this.family.layout || "";
     }
   }
@@ -544,52 +556,53 @@ window.posedu.readRope = (() => {
     || first(config, ["qk_rope_head_dim", ...known.headDims]) !== null;
 
   const familyOfPart = (whole, name, part, known) => {
-    const [named, said] = [whole, part].map((config) => get(config, "model_type"));
-    const { text } = familyOf(named, known);
+    const [outer, own] = [whole, part].map((config) => get(config, "model_type"));
+    const { text } = familyOf(outer, known);
     const isText = name === known.text || (!name && !Object.hasOwn(whole, known.text));
-    return familyOf(text && isText && [null, named].includes(said) ? text : said, known);
+    return familyOf(text && isText && [null, outer].includes(own) ? text : own, known);
   };
-  const whyNothing = (every, known) => {
-    const bare = every.filter(([, , family]) => family.base).map(([name, part]) =>
+  const noRopeMessage = (every, known) => {
+    const incomplete = every.filter(([, , family]) => family.base).map(([name, part]) =>
       (name || "this configuration")
       + (has(part, "model_type") ? ` (${part.model_type})` : ""));
-    if (bare.length) {
-      return `the width of heads is left to the class by ${bare.join(", ")}: give the ` +
-        "configuration that transformers completed, AutoConfig.from_pretrained(folder)";
+    if (incomplete.length) {
+      return `the head dimension is left to the class in ${incomplete.join(", ")}: give the ` +
+        "configuration that transformers completes, AutoConfig.from_pretrained(folder)";
     }
-    if (every[0][2].plain) {
-      return "nothing in this configuration is about rotation, nor is the code of " +
-        `${get(every[0][1], "model_type")} in transformers: its positions come in otherwise`;
+    if (every[0][2].no_rotation) {
+      return "this configuration has no RoPE parameters, and the code of " +
+        `${get(every[0][1], "model_type")} in transformers has no rotation: it encodes ` +
+        "positions in another way";
     }
-    return "nothing in this configuration is about rotation: none of " +
+    return "this configuration has no RoPE parameters: none of " +
       [...known.bases, "rope_parameters", "rope_scaling"].join(", ");
   };
 
   const readTransformers = (config, known) => {
-    const says = ["rope_parameters", "rope_scaling", ...known.bases, ...known.local];
+    const keys = ["rope_parameters", "rope_scaling", ...known.bases, ...known.local];
     const remarks = [];
     const every = [["", config], ...parts(config, known)].map(
       ([name, part]) => [name, part, familyOfPart(config, name, part, known)]);
-    let told = every.filter(([, part, family]) => says.some((name) => has(part, name))
+    let withRope = every.filter(([, part, family]) => keys.some((name) => has(part, name))
       || (family.base && (family.head_dim || hasHeads(part, known))));
-    if (told.length > 1 && told[0][0] === "" && !hasHeads(config, known)) {
-      told = told.slice(1);
-      remarks.push({ level: "warning", text: "what stands beside the parts is no part's, for " +
-        "it has no heads: ignored" });
+    if (withRope.length > 1 && withRope[0][0] === "" && !hasHeads(config, known)) {
+      withRope = withRope.slice(1);
+      remarks.push({ level: "warning", text: "RoPE parameters outside the sub-configurations " +
+        "are ignored, since the outer configuration has no heads" });
     }
-    if (!told.length) throw new ConfigError(whyNothing(every, known));
+    if (!withRope.length) throw new ConfigError(noRopeMessage(every, known));
     let [kinds, layers, temperature] = [{}, [], null];
-    for (const [name, part, of] of told) {
+    for (const [name, part, of] of withRope) {
       const own = new Part(name, part, of, remarks, known);
       const [found, ofLayers] = own.read();
       kinds = { ...kinds, ...found };
       layers = layers.length ? layers : ofLayers;
       temperature ??= own.temperature();
     }
-    const isNew = told.some(([, part]) => Object.hasOwn(part, "rope_parameters"));
+    const isNew = withRope.some(([, part]) => Object.hasOwn(part, "rope_parameters"));
     const family = get(config, "model_type");
     return {
-      spelling: `transformers ${isNew ? 5 : 4}`,
+      format: `transformers ${isNew ? 5 : 4}`,
       family: typeof family === "string" ? family : "", layers, temperature, kinds, remarks,
     };
   };
@@ -602,7 +615,7 @@ window.posedu.readRope = (() => {
       || (has("architecture") && (has("pretrained_cfg") || has("model_args")))],
     ["a transformer of diffusers",
       (has) => ["axes_dims_rope", "rope_axes_dim", "axes_dims"].some(has)],
-    ["a ChatGLM with code of its own",
+    ["a ChatGLM whose code is in its repository",
       (has, config) => config.model_type === "chatglm" || has("rope_ratio")],
     ["Meta's params.json", (has) => has("dim") && has("n_heads") && !has("model_type")],
     ["GPT-NeoX's arguments",
@@ -612,20 +625,24 @@ window.posedu.readRope = (() => {
 
   return (config, known) => {
     if (!isObject(config)) {
-      throw new ConfigError(`a configuration is an object {…}, got ${shown(config)}`);
+      throw new ConfigError(`the configuration must be a JSON object {…}, got ` +
+        shortRepr(config));
     }
-    const spelling = FOREIGN.find(([, is]) => is((name) => Object.hasOwn(config, name), config));
-    if (spelling) {
-      throw new ConfigError(`this is ${spelling[0]}: python -m posedu.tools reads it, this ` +
+    const format = FOREIGN.find(([, is]) => is((name) => Object.hasOwn(config, name), config));
+    if (format) {
+      throw new ConfigError(`this is ${format[0]}: python -m posedu.tools reads it, this ` +
         "page reads the config.json of transformers");
     }
     const own = [...known.bases, ...known.shares, "rope_parameters", "rope_scaling", "model_type"];
     if (!Object.keys(config).length) {
-      throw new ConfigError("an empty object: a whole config.json is needed");
+      throw new ConfigError("the configuration is empty; give a whole config.json");
     }
     if (!own.some((name) => Object.hasOwn(config, name)) && !parts(config, known).length) {
-      const found = Object.keys(config).slice(0, 6).map(shown).join(", ");
-      throw new ConfigError(`no spelling of rotations is known that begins with ${found}`);
+      const keys = Object.keys(config).map(shortRepr);
+      const some = keys.slice(0, known.shownKeys);
+      if (keys.length > some.length) some.push("…");
+      throw new ConfigError(`config format not recognized (top-level keys: ${some.join(", ")}); ` +
+        `supported: ${known.supported}`);
     }
     const reading = readTransformers(config, known);
     const seen = new Set();

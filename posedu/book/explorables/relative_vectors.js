@@ -1,4 +1,4 @@
-posedu.live("vectors", ({ find, numbers: { rows, keys, size, shift } }) => {
+posedu.live("relative_vectors", ({ find, numbers: { rows, keys, size, shift } }) => {
   const near = rows.length - 1;
   const arrows = [...find(".rows").children];
   const names = [...find(".names").children];

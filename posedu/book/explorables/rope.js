@@ -1,4 +1,4 @@
-posedu.live("dials", ({ figure, find }) => {
+posedu.live("rope", ({ figure, find }) => {
   const clocks = [...figure.querySelectorAll(".clock")];
   const longest = Number(find('input[name="offset"]').max);
 

@@ -1,4 +1,4 @@
-posedu.live("turned", ({ find, figure }) => {
+posedu.live("rotated_values", ({ find, figure }) => {
   const values = [[0.9, 0.1], [0.3, 0.8], [-0.2, 0.7], [0.8, -0.5]];
   const weights = [0.1, 0.2, 0.3, 0.4];
   const turn = ([x, y], angle) => {

@@ -1,4 +1,4 @@
-posedu.live("far", ({ find }) => {
+posedu.live("self_extend", ({ find }) => {
   const trained = 24;
   const offsets = (way, n, window, size) => {
     const keys = Array.from({ length: n }, (_, key) => key), last = n - 1;

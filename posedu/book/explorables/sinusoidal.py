@@ -3,7 +3,7 @@
 import numpy as np
 
 from posedu.book.explorables.frame import Explorable, Slider, explorable
-from posedu.book.figures import COLOURS
+from posedu.book.figures import COLORS
 from posedu.numpy.absolute.sinusoidal import sinusoidal
 from posedu.numpy.frequencies import frequencies, wavelengths
 
@@ -34,8 +34,8 @@ def sinusoidal_explorable() -> Explorable:
         f"{turning} of {PAIRS} pairs. At position {POSITION} their hands stand at "
         f"{angles[0]:.1f}° and {angles[-1]:.1f}°.",
         caption=f"The table for d = {D}: of each pair the sine above and the cosine "
-        f'below, <span style="color:{COLOURS[1]}">▬</span> up to 1, '
-        f'<span style="color:{COLOURS[0]}">▬</span> down to −1. One column is the '
+        f'below, <span style="color:{COLORS[1]}">▬</span> up to 1, '
+        f'<span style="color:{COLORS[0]}">▬</span> down to −1. One column is the '
         "vector of one position; at the right stand its hands. A larger base stretches "
         "every wavelength but the first.",
     )
@@ -52,7 +52,7 @@ def _picture(waves: list[str]) -> str:
                 runs[shade] += f"M{start},{y}h{end - start}"
     cells = "".join(
         f'<path class="shade" data-shade="{shade}" d="{runs[shade]}"'
-        f' stroke="{COLOURS[shade > 0]}" stroke-opacity="{abs(shade) / LEVELS:g}"'
+        f' stroke="{COLORS[shade > 0]}" stroke-opacity="{abs(shade) / LEVELS:g}"'
         ' style="stroke-width:2;vector-effect:none"/>'
         for shade in _shades()
     )

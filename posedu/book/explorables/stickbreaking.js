@@ -1,4 +1,4 @@
-posedu.live("stick", ({ figure, find }) => {
+posedu.live("stickbreaking", ({ figure, find }) => {
   const keys = figure.querySelectorAll(".controls input").length;
   const [stickPieces, stickNames, meanPieces, meanNames] =
     [...figure.querySelectorAll(".cut")].map((group) => [...group.children]);

@@ -1,4 +1,4 @@
-posedu.live("drift", ({ figure, find }) => {
+posedu.live("tape", ({ figure, find }) => {
   const frequencies = [1, 0.25];
   const tokens = [0, 1, 2, 3];
   const ways = [...figure.querySelectorAll(".way")];

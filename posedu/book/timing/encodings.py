@@ -108,7 +108,7 @@ def _attention(
     (x,) = inputs
     attention = encoding
     if not isinstance(encoding, Attention):
-        has_kernel = encoding is not None and encoding.opens("attend")
+        has_kernel = encoding is not None and encoding.uses("attend")
         route = "fused" if has_kernel else None  # the best that serves
         attention = Attention(x.shape[-1], heads, encoding=encoding, route=route)
     attention.to(device=x.device, dtype=x.dtype)

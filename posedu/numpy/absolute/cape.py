@@ -22,10 +22,10 @@ def cape(
     scale: Number | Float[Array, "rows 1"],
     normalize: bool,
 ) -> Float[Array, "*rows tokens"]:
-    """λ (τ + Δ + ε) for positions τ and numbers that were drawn for them.
+    """Augmented positions λ (τ + Δ + ε), for positions τ and random Δ, ε and λ.
 
     arXiv 2106.03143. It is for training: without draws, shift and jitter are 0
-    and the scale is 1. What encodes the result is another's business; the paper takes
+    and the scale is 1. Another encoding encodes the result; the paper takes
     sinusoids.
 
     Parameters
@@ -39,7 +39,7 @@ def cape(
     scale
         λ: positive; one number, or one of each sequence, ``[rows, 1]``.
     normalize
-        Whether a sequence's mean position is taken off first.
+        Whether a sequence's mean position is subtracted first.
 
     Returns
     -------
@@ -48,8 +48,8 @@ def cape(
     Raises
     ------
     TypeError, ValueError
-        What is not finite or in half precision; a scale that is not positive; shapes
-        that do not fit.
+        Numbers that are not finite or in half precision; a scale that is not positive;
+        shapes that do not fit.
     """
     tau, delta, epsilon, factor = (
         require_positions(given, name)
@@ -77,7 +77,7 @@ def draw_cape(
     max_jitter: float,
     max_scale: float,
 ) -> dict[str, Float[Array, "rows _"]]:
-    """Draw what :func:`cape` is given in training, for each row of a batch.
+    """Draw the random arguments of :func:`cape` in training, for each row of a batch.
 
     Δ is uniform in ±``max_shift`` and ln λ in ±ln ``max_scale``, one of each row; ε is
     uniform in ±``max_jitter``, one of each token. The paper's jitter is given in steps:

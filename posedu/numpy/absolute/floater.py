@@ -1,4 +1,4 @@
-"""FLOATER: vectors of positions that flow along a learned differential equation."""
+"""FLOATER: position vectors that solve a learned differential equation."""
 
 from collections.abc import Callable
 
@@ -7,7 +7,7 @@ from jaxtyping import Float
 
 from posedu._arguments import (
     FARTHEST,
-    TABLEAUX,
+    Tableau,
     require_choice,
     require_dimension,
     require_positive,
@@ -30,12 +30,12 @@ def runge_kutta(
     p: Float[Array, "*states width"],
     step: Array | float,
     *,
-    tableau: str,
+    tableau: Tableau,
 ) -> Float[Array, "*states width"]:
-    """One step of the Runge–Kutta method of order four, from ``time`` on.
+    """Take one step of the Runge–Kutta method of order four, from ``time`` on.
 
     ``"classical"`` has its stages at 0, 1/2, 1/2 and 1, ``"3/8"`` at 0, 1/3, 2/3 and
-    1: what torchdiffeq, and so the code of arXiv 2003.09229, calls "rk4". Equation
+    1: torchdiffeq, and so the code of arXiv 2003.09229, calls it "rk4". Equation
     ``def-floater-step``.
 
     Raises
@@ -44,7 +44,7 @@ def runge_kutta(
         Unknown ``tableau``.
     """
     a = h(time, p)
-    if require_choice("tableau", tableau, TABLEAUX) == "classical":
+    if require_choice("tableau", tableau, Tableau) == "classical":
         b = h(time + step / 2, p + step / 2 * a)
         c = h(time + step / 2, p + step / 2 * b)
         d = h(time + step, p + step * c)
@@ -60,16 +60,16 @@ def flow(
     start: Float[Array, "*states width"],
     positions: Positions,
     *,
-    tableau: str,
+    tableau: Tableau,
     delta: float,
     steps: int = 5,
     farthest: int = FARTHEST,
 ) -> Float[Array, "*tokens_and_states width"]:
-    """Follow p' = h(t, p) from ``start`` at position 0 to each position.
+    """Integrate p' = h(t, p) from ``start`` at position 0 to each position.
 
     Position i is the time ``i · delta``. The solver takes ``steps`` steps of equal
     length from a whole position to the next, whatever positions are asked for, and
-    part of one to a position between: what a position gets depends on nothing else.
+    part of one to a position between: a position's vector depends on nothing else.
     Before 0 it goes backwards. Equation ``def-floater``.
 
     Parameters
@@ -94,7 +94,7 @@ def flow(
     TypeError, ValueError
         ``start`` that holds no floats or is one number, positions not finite or too
         far, ``delta`` not positive, ``steps`` or ``farthest`` not a positive integer,
-        unknown ``tableau``; a flow that grows out of float64 before the farthest
+        unknown ``tableau``; a solution that overflows float64 before the farthest
         position.
     """
     start = require_floats("start", start)
@@ -103,30 +103,30 @@ def flow(
             f"start must be [..., width], not empty, got shape {list(start.shape)}"
         )
     positions = require_positions(positions)
-    require_choice("tableau", tableau, TABLEAUX)
+    require_choice("tableau", tableau, Tableau)
     require_positive("delta", delta)
     require_dimension("steps", steps, 1)
     require_dimension("farthest", farthest, 1)
     if np.abs(positions).max(initial=0) > farthest:
         raise ValueError(
-            f"positions must be at most farthest = {farthest} in size, for the flow "
-            f"is followed step by step; got {np.abs(positions).max():g}"
+            f"positions must be at most farthest = {farthest} in size, since the "
+            f"equation is integrated step by step; got {np.abs(positions).max():g}"
         )
 
     with np.errstate(over="ignore", invalid="ignore"):
-        out = _followed(h, start, positions, tableau, delta / steps, steps)
+        out = _solution(h, start, positions, tableau, delta / steps, steps)
     if not np.isfinite(out).all():
         raise ValueError(
-            "the flow grows out of float64 before the farthest position; give a "
+            "the solution overflows float64 before the farthest position; give a "
             f"smaller delta, got {delta:g}"
         )
     return out
 
 
-def _followed(
-    h: Field, start: Array, positions: Array, tableau: str, step: float, steps: int
+def _solution(
+    h: Field, start: Array, positions: Array, tableau: Tableau, step: float, steps: int
 ) -> Array:
-    """Node by node in both directions from 0, then part of a step from the last."""
+    """Integrate in whole steps both ways from 0, then by part of a step."""
     count = np.abs(positions) * steps
     whole = np.floor(count)
     sign = np.where(positions < 0, -1, 1)
@@ -151,9 +151,9 @@ def released_field(
     outer: Float[Array, "width hidden_and_time"],
     outer_bias: Float[Array, "width"],
 ) -> Field:
-    """The h of the code of arXiv 2003.09229: one hidden layer of ReLUs.
+    """The field h of the code of arXiv 2003.09229: one hidden layer of ReLUs.
 
-    Both layers read the time beside their features, as the last. Equation
+    Both layers read the time as one more feature, the last. Equation
     ``def-floater-field``.
 
     Raises
@@ -187,16 +187,16 @@ def released_field(
 def floater(
     *,
     start: Float[Array, "3 width"],
-    flow_inner: Float[Array, "hidden width_and_time"],
-    flow_inner_bias: Float[Array, "hidden"],
-    flow_outer: Float[Array, "width hidden_and_time"],
-    flow_outer_bias: Float[Array, "width"],
-    tableau: str,
+    field_inner: Float[Array, "hidden width_and_time"],
+    field_inner_bias: Float[Array, "hidden"],
+    field_outer: Float[Array, "width hidden_and_time"],
+    field_outer_bias: Float[Array, "width"],
+    tableau: Tableau,
     delta: float,
     steps: int = 5,
     farthest: int = FARTHEST,
 ) -> Hooks:
-    """A layer's queries, keys and values, each plus a vector that flows, as hooks.
+    """FLOATER as hooks: queries, keys and values plus vectors that solve the equation.
 
     In its compatible form the paper adds them as biases of the three projections (arXiv
     2003.09229): each projection of each layer has its own p(0), all share h.
@@ -207,7 +207,7 @@ def floater(
         p(0) of queries, keys and values, one after another; ``width`` is that of all
         heads of the layer together. Keys and values of fewer heads get the first of
         its features.
-    flow_inner, flow_inner_bias, flow_outer, flow_outer_bias
+    field_inner, field_inner_bias, field_outer, field_outer_bias
         Of h: see :func:`released_field`.
     tableau, delta, steps, farthest
         See :func:`flow`.
@@ -221,14 +221,14 @@ def floater(
     TypeError, ValueError
         As :func:`flow` and :func:`released_field`; a layer of another width.
     """
-    h = released_field(flow_inner, flow_inner_bias, flow_outer, flow_outer_bias)
+    h = released_field(field_inner, field_inner_bias, field_outer, field_outer_bias)
     start = require_floats("start", start)
-    if start.shape != (3, flow_outer_bias.size):
+    if start.shape != (3, field_outer_bias.size):
         raise ValueError(
-            f"start must be [3, {flow_outer_bias.size}] like h, got shape "
+            f"start must be [3, {field_outer_bias.size}] like h, got shape "
             f"{list(start.shape)}"
         )
-    require_choice("tableau", tableau, TABLEAUX)
+    require_choice("tableau", tableau, Tableau)
     require_positive("delta", delta)
     require_dimension("steps", steps, 1)
     require_dimension("farthest", farthest, 1)
@@ -258,15 +258,15 @@ def floater(
                 f"got shape {list(start.shape)}"
             )
         p = at(slice(0, 2), positions)
-        return _moved(q, p[:, 0]), _moved(k, p[:, 1])
+        return _with_vectors(q, p[:, 0]), _with_vectors(k, p[:, 1])
 
     def values(v: Array, positions: Positions) -> Array:
-        return _moved(v, at(slice(2, 3), positions)[:, 0])
+        return _with_vectors(v, at(slice(2, 3), positions)[:, 0])
 
     return Hooks(rotate=rotate, values=values)
 
 
-def _moved(
+def _with_vectors(
     x: Float[Array, "heads tokens d"], p: Float[Array, "tokens width"]
 ) -> Float[Array, "heads tokens d"]:
     heads, tokens, d = x.shape

@@ -6,10 +6,10 @@ import numpy as np
 from jaxtyping import Float
 
 from posedu._arguments import (
-    AMPLITUDES,
-    LAYOUTS,
-    MEMBERS,
-    TURNS,
+    AngleUnit,
+    FirstFunction,
+    FourierAmplitude,
+    Layout,
     require_choice,
     require_positive,
 )
@@ -28,10 +28,10 @@ def fourier_features(
     positions: Positions,
     frequencies: Float[Array, "pairs"] | Float[Array, "pairs axes"],
     *,
-    unit: str,
-    layout: str,
-    first: str,
-    amplitude: str,
+    unit: AngleUnit,
+    layout: Layout,
+    first: FirstFunction,
+    amplitude: FourierAmplitude,
 ) -> Float[Array, "*rows features"]:
     """Features γ of each position: cos and sin of 2π b · x for every row b of B.
 
@@ -47,7 +47,7 @@ def fourier_features(
         B: a number for each pair where positions are numbers, a vector for each where
         they are points.
     unit
-        What a frequency counts for each step of 1. ``"turns"``: the angle is 2π b · x
+        Unit of a frequency, per step of 1. ``"turns"``: the angle is 2π b · x
         (Tancik). ``"radians"``: it is b · x (Li).
     layout
         ``"half"``: all of one kind, then all of the other (the code of both).
@@ -56,7 +56,7 @@ def fourier_features(
         Which member of a pair comes first: ``"cos"`` (the papers) or ``"sin"``
         (Tancik's code).
     amplitude
-        What all features are multiplied by: ``"one"``: 1. ``"pairs"``: 1/√m for m
+        The factor of all features: ``"one"``: 1. ``"pairs"``: 1/√m for m
         pairs, so that vectors have length 1. ``"features"``: 1/√(2m) (Li), so that
         they have length 1/√2.
 
@@ -78,11 +78,11 @@ def fourier_features(
             f"got shape {list(positions.shape)}"
         )
     products = positions[..., None] * f if f.ndim == 1 else positions @ f.T
-    turn = 2 * np.pi if require_choice("unit", unit, TURNS) == "turns" else 1
-    members = [np.cos(turn * products), np.sin(turn * products)]
-    if require_choice("first", first, MEMBERS) == "sin":
+    radians = 2 * np.pi if require_choice("unit", unit, AngleUnit) == "turns" else 1
+    members = [np.cos(radians * products), np.sin(radians * products)]
+    if require_choice("first", first, FirstFunction) == "sin":
         members.reverse()
-    is_half = require_choice("layout", layout, LAYOUTS) == "half"
+    is_half = require_choice("layout", layout, Layout) == "half"
     pairs = np.stack(members, -2 if is_half else -1)
     features = pairs.reshape(*products.shape[:-1], 2 * len(f))
     return features / _divisor(amplitude, len(f))
@@ -93,10 +93,10 @@ def embed_fourier_random(
     positions: Positions,
     *,
     frequencies: Float[Array, "pairs"] | Float[Array, "pairs axes"],
-    unit: str,
-    layout: str,
-    first: str,
-    amplitude: str,
+    unit: AngleUnit,
+    layout: Layout,
+    first: FirstFunction,
+    amplitude: FourierAmplitude,
 ) -> Float[Array, "*batch tokens d"]:
     """Add to each input vector the features of its position: the hook ``embed``.
 
@@ -126,12 +126,12 @@ def embed_fourier_learned(
     out_weight: Float[Array, "own width"],
     out_bias: Float[Array, "own"],
     groups: int,
-    unit: str,
-    layout: str,
-    first: str,
-    amplitude: str,
+    unit: AngleUnit,
+    layout: Layout,
+    first: FirstFunction,
+    amplitude: FourierAmplitude,
 ) -> Float[Array, "*batch tokens d"]:
-    """Add W₂ GELU(W₁ γ + b₁) + b₂, for each group of coordinates its own part of d.
+    """Add W₂ GELU(W₁ γ + b₁) + b₂; each group of coordinates fills a part of d.
 
     arXiv 2106.02795 Eq. 6 and Algorithm 1. The groups share all parameters; of a
     position's coordinates the first ``axes`` are those of the first group.
@@ -196,7 +196,7 @@ def embed_fourier_learned(
 
 
 def require_groups(groups: int, frequencies: Float[Array, "..."]) -> None:
-    """Raise unless positions of these frequencies can have so many groups."""
+    """Raise unless ``groups`` divides the coordinates of the positions."""
     if isinstance(groups, bool) or not isinstance(groups, int | np.integer):
         raise TypeError(f"groups must be an integer, got {groups!r}")
     if groups < 1 or (groups > 1 and frequencies.ndim == 1):
@@ -207,18 +207,20 @@ def require_groups(groups: int, frequencies: Float[Array, "..."]) -> None:
 
 
 def gelu(z: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
-    """Z Φ(z), with Φ the normal distribution function. Equation ``def-fourier-gelu``.
+    """The GELU z Φ(z), with the normal distribution function Φ.
 
-    ``z`` are floats of any shape; what holds none raises a ``TypeError``.
+    Equation ``def-fourier-gelu``.
+
+    ``z`` holds floats of any shape; other arrays raise a ``TypeError``.
     """
     z = require_floats("z", z)
     return np.asarray(z * (1 + _ERF(z / np.sqrt(2))) / 2)
 
 
 def gaussian_kernel(
-    offsets: Positions, *, sigma: float, unit: str
+    offsets: Positions, *, sigma: float, unit: AngleUnit
 ) -> Float[Array, "*shape"]:
-    """What cos 2π b · r is on average over b ~ N(0, σ²): exp(−2π²σ²r²).
+    """The mean of cos 2π b · r over b ~ N(0, σ²): exp(−2π²σ²r²).
 
     Parameters
     ----------
@@ -239,9 +241,9 @@ def gaussian_kernel(
         ``sigma`` not positive, offsets not finite, unknown ``unit``.
     """
     require_positive("sigma", sigma)
-    turn = 2 * np.pi if require_choice("unit", unit, TURNS) == "turns" else 1
+    radians = 2 * np.pi if require_choice("unit", unit, AngleUnit) == "turns" else 1
     r = require_positions(offsets, "offsets")
-    return np.asarray(np.exp(-((turn * sigma * r) ** 2) / 2))
+    return np.asarray(np.exp(-((radians * sigma * r) ** 2) / 2))
 
 
 def _require_frequencies(frequencies: Array) -> Array:
@@ -253,7 +255,7 @@ def _require_frequencies(frequencies: Array) -> Array:
     return require_positions(f, "frequencies")
 
 
-def _divisor(amplitude: str, pairs: int) -> float:
-    """What features are divided by."""
-    require_choice("amplitude", amplitude, AMPLITUDES)
+def _divisor(amplitude: FourierAmplitude, pairs: int) -> float:
+    """Return the divisor of the features."""
+    require_choice("amplitude", amplitude, FourierAmplitude)
     return float({"one": 1, "pairs": pairs, "features": 2 * pairs}[amplitude]) ** 0.5

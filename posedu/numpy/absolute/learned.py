@@ -1,10 +1,10 @@
-"""Tables: a vector for each position, learned or drawn, looked up by a one-hot."""
+"""Learned absolute embeddings: a table with a vector for each position."""
 
 import numpy as np
 from jaxtyping import Float, Int
 
 from posedu._arguments import (
-    TABLE_ENDS,
+    BeyondTable,
     require_choice,
     require_dimension,
     require_not_negative,
@@ -17,15 +17,15 @@ from posedu.numpy._arrays import (
     require_floats,
     require_positions,
 )
-from posedu.numpy.relative.tupe import layer_norm
+from posedu.numpy._normalization import layer_norm
 
 Array = np.ndarray
 
 
 def one_hot(
-    positions: Positions, rows: int, *, beyond: str
+    positions: Positions, rows: int, *, beyond: BeyondTable
 ) -> Float[Array, "*tokens rows"]:
-    """A 1 in the column of each position, rounded down, and 0 in all others.
+    """One-hot rows: a 1 in the column of each position, rounded down.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ def one_hot(
     rows
         How many positions there are: 0 … rows − 1.
     beyond
-        What is done for others. ``"raise"``: nothing (transformers). ``"zero"``: no
+        Treatment of others. ``"raise"``: an error (transformers). ``"zero"``: no
         column has the 1 (tensor2tensor). ``"clip"``: that of the nearest row has it
         (Transformer-XL's ``attn_type=3``, for its memory).
 
@@ -49,7 +49,7 @@ def one_hot(
         unknown ``beyond``; with ``"raise"``, a position without a row.
     """
     rows = require_dimension("rows", rows, 1)
-    require_choice("beyond", beyond, TABLE_ENDS)
+    require_choice("beyond", beyond, BeyondTable)
     at = np.floor(require_positions(positions))
     outside = (at < 0) | (at >= rows)
     if beyond == "raise" and outside.any():
@@ -67,7 +67,7 @@ def embed_learned(
     positions: Positions,
     *,
     table: Float[Array, "rows width"],
-    beyond: str,
+    beyond: BeyondTable,
 ) -> Float[Array, "*batch tokens d"]:
     """Add to each input vector the row of its position: the hook ``embed``.
 
@@ -103,9 +103,9 @@ def enter_learned(
     positions: Positions,
     *,
     table: Float[Array, "rows width"],
-    beyond: str,
+    beyond: BeyondTable,
 ) -> Float[Array, "*batch tokens d"]:
-    """Add to what comes to a layer the rows of its own table: the hook ``enter``.
+    """Add the rows of a layer's own table to its input: the hook ``enter``.
 
     arXiv 1808.04444, "Positional Embeddings". Arguments and errors as
     :func:`embed_learned`. Equation ``def-learned-per-layer``.
@@ -119,9 +119,9 @@ def embed_random(
     *,
     table: Float[Array, "rows width"],
 ) -> Float[Array, "*batch tokens d"]:
-    """Add to each input vector a fixed one that was drawn for its position.
+    """Add to each input vector a fixed random vector of its position.
 
-    ``table`` is what :func:`random_table` draws; other arguments and errors as
+    ``table`` is the result of :func:`random_table`; other arguments and errors as
     :func:`embed_learned`. A position without a row is refused. Equation
     ``def-random``.
     """
@@ -147,7 +147,7 @@ def embed_bert(
     positions: Positions,
     *,
     table: Float[Array, "rows width"],
-    beyond: str,
+    beyond: BeyondTable,
     segments: Int[Array, "*batch tokens"] | None = None,
     segment_table: Float[Array, "kinds width"] | None = None,
     norm_weight: Float[Array, "d"] | None = None,
@@ -166,7 +166,7 @@ def embed_bert(
     norm_weight, norm_bias
         Of the layer norm over features; ``None`` for none.
     epsilon
-        What the norm adds to the variance. Default 1e-12, as transformers' BERT.
+        Added to the variance by the norm. Default 1e-12, as transformers' BERT.
 
     Returns
     -------
@@ -190,9 +190,9 @@ def embed_bert(
 
 
 def cosine_bound(epsilon: float, *, rows: int, d: int) -> float:
-    """At most how likely some two random rows have a cosine of size ε or more.
+    """Bound on the probability that two random rows have a cosine of ε or more.
 
-    rows (rows − 1) exp(−d ε²/2), which may exceed 1: a bound that says nothing then.
+    rows (rows − 1) exp(−d ε²/2), which may exceed 1: then the bound is empty.
     Equation ``eq-learned-union``.
 
     Raises

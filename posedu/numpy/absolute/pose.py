@@ -17,7 +17,7 @@ def pose(
     cut: Number | Int[Array, "rows 1"],
     skip: Number | Int[Array, "rows 1"],
 ) -> Float[Array, "*rows tokens"]:
-    """Positions below the cut stay, those from it on are moved by the skip.
+    """Positions with a skip: those from the cut on are shifted by ``skip``.
 
     arXiv 2309.10400, with the two chunks of its released code. It is for training:
     without draws the skip is 0.

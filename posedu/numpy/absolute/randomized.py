@@ -32,8 +32,8 @@ def randomized(
     Raises
     ------
     TypeError, ValueError
-        What is no integer; a number twice in a row of the sample; positions that the
-        sample has no number for; shapes that do not fit.
+        Numbers that are no integers; a number twice in a row of the sample; positions
+        beyond the sample; shapes that do not fit.
     """
     at, places = (
         require_integers("positions", positions),
@@ -79,8 +79,8 @@ def draw_randomized(
     require_rng(rng)
     rows, tokens = require_count("rows", rows), require_count("tokens", tokens)
     require_room(tokens, "limit", require_dimension("limit", limit, 1))
-    drawn = [rng.choice(limit, tokens, replace=False) for _ in range(rows)]
-    return {"sample": np.array(drawn, dtype=np.int64).reshape(rows, tokens)}
+    samples = [rng.choice(limit, tokens, replace=False) for _ in range(rows)]
+    return {"sample": np.array(samples, dtype=np.int64).reshape(rows, tokens)}
 
 
 def require_integers(name: str, given: object) -> Int[Array, "..."]:

@@ -3,7 +3,7 @@
 import numpy as np
 from jaxtyping import Float
 
-from posedu._arguments import LAYOUTS, require_choice
+from posedu._arguments import Layout, Spacing, require_choice
 from posedu.numpy._arrays import (
     Number,
     Positions,
@@ -21,9 +21,9 @@ def sinusoidal(
     positions: Positions,
     d: int,
     *,
-    layout: str,
+    layout: Layout,
     base: float = 10000.0,
-    spacing: str = "paper",
+    spacing: Spacing = "paper",
 ) -> Float[Array, "*tokens d"]:
     """The sinusoidal encoding PE of each position (arXiv 1706.03762 §3.5).
 
@@ -52,7 +52,7 @@ def sinusoidal(
     omega = frequencies(d, base=base, spacing=spacing)
     angle = require_positions(positions)[..., None] * omega
     pe = np.empty((*angle.shape[:-1], d))
-    if require_choice("layout", layout, LAYOUTS) == "interleaved":
+    if require_choice("layout", layout, Layout) == "interleaved":
         pe[..., 0::2] = np.sin(angle)
         pe[..., 1::2] = np.cos(angle)
     else:
@@ -65,9 +65,9 @@ def embed_sinusoidal(
     x: Float[Array, "*batch tokens d"],
     positions: Positions,
     *,
-    layout: str,
+    layout: Layout,
     base: float = 10000.0,
-    spacing: str = "paper",
+    spacing: Spacing = "paper",
 ) -> Float[Array, "*batch tokens d"]:
     """Add to each input vector the encoding of its position: the hook ``embed``.
 
@@ -84,20 +84,20 @@ def offset_matrix(
     offset: Number,
     d: int,
     *,
-    layout: str,
+    layout: Layout,
     base: float = 10000.0,
-    spacing: str = "paper",
+    spacing: Spacing = "paper",
 ) -> Float[Array, "d d"]:
     """The matrix M_t with PE(i + t) = M_t PE(i) for every i.
 
-    It turns each (sin, cos) pair by −ω_p t. Equation ``eq-sin-offset``. Arguments
+    It rotates each (sin, cos) pair by −ω_p t. Equation ``eq-sin-offset``. Arguments
     and errors as :func:`sinusoidal`.
     """
     omega = frequencies(d, base=base, spacing=spacing)
     angle = require_position("offset", offset) * omega
     cos, sin = np.diag(np.cos(angle)), np.diag(np.sin(angle))
     m = np.block([[cos, sin], [-sin, cos]])
-    if require_choice("layout", layout, LAYOUTS) == "half":
+    if require_choice("layout", layout, Layout) == "half":
         return m
     order = np.arange(d).reshape(2, d // 2).T.ravel()
     return m[np.ix_(order, order)]

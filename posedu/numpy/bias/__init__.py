@@ -1,4 +1,4 @@
-"""Biases of distance, the reference implementation: a module an encoding."""
+"""Additive relative biases, the reference implementation: a module an encoding."""
 
 from posedu.numpy.bias.alibi import alibi, alibi_slopes
 from posedu.numpy.bias.dape import dape

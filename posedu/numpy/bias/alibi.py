@@ -1,15 +1,15 @@
-"""ALiBi: logits fall with the distance, in each head by a slope of its own."""
+"""ALiBi: a bias that falls linearly with the distance, by a slope of each head."""
 
 import numpy as np
 from jaxtyping import Float
 
-from posedu._arguments import SIDES, SLOPES, require_choice, require_dimension
+from posedu._arguments import ALiBiSides, ALiBiSlopes, require_choice, require_dimension
 from posedu.numpy.attention import Hooks, Tokens
 
 Array = np.ndarray
 
 
-def alibi_slopes(heads: int, *, slopes: str) -> Float[Array, "heads"]:
+def alibi_slopes(heads: int, *, slopes: ALiBiSlopes) -> Float[Array, "heads"]:
     """The slopes m_h (arXiv 2108.12409 §3), steepest first for powers of two.
 
     Parameters
@@ -31,7 +31,7 @@ def alibi_slopes(heads: int, *, slopes: str) -> Float[Array, "heads"]:
         ``heads`` not a positive integer, unknown ``slopes``.
     """
     require_dimension("heads", heads, 1)
-    if require_choice("slopes", slopes, SLOPES) == "authors":
+    if require_choice("slopes", slopes, ALiBiSlopes) == "authors":
         power = 2 ** (heads.bit_length() - 1)
         own, finer = _geometric(power), _geometric(2 * power)
         return np.concatenate((own, finer[::2][: heads - power]))
@@ -42,7 +42,7 @@ def _geometric(heads: int) -> Float[Array, "heads"]:
     return 2.0 ** (-8 * np.arange(1, heads + 1) / heads)
 
 
-def alibi(*, heads: int, slopes: str, sides: str = "causal") -> Hooks:
+def alibi(*, heads: int, slopes: ALiBiSlopes, sides: ALiBiSides = "causal") -> Hooks:
     """ALiBi as hooks: the bias −m_h (i − j), not divided by √d (arXiv 2108.12409 §3).
 
     Parameters
@@ -65,7 +65,7 @@ def alibi(*, heads: int, slopes: str, sides: str = "causal") -> Hooks:
     TypeError, ValueError
         As :func:`alibi_slopes`; unknown ``sides``, an odd number of one-sided heads.
     """
-    if require_choice("sides", sides, SIDES) == "one-sided":
+    if require_choice("sides", sides, ALiBiSides) == "one-sided":
         half = require_dimension("heads", heads) // 2
         m = np.tile(alibi_slopes(half, slopes=slopes), 2)[:, None, None]
         left = (np.arange(heads) < half)[:, None, None]

@@ -1,4 +1,4 @@
-"""DAPE: a small network of the logits of all heads and their biases."""
+"""DAPE: an MLP of the logits of all heads and their biases."""
 
 from collections.abc import Callable
 from typing import Any
@@ -6,9 +6,16 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float
 
-from posedu._arguments import LEAK, OVER, require_bool, require_choice, require_edges
+from posedu._arguments import (
+    LEAK,
+    DAPEBias,
+    DAPEEdges,
+    require_bool,
+    require_choice,
+    require_edges,
+)
 from posedu.numpy._arrays import require_floats
-from posedu.numpy.attention import SHUT, Hooks, Tokens
+from posedu.numpy.attention import NO_HOOKS, Hooks, Tokens
 from posedu.numpy.bias.alibi import alibi
 from posedu.numpy.bias.fire import fire
 from posedu.numpy.bias.t5 import t5
@@ -19,13 +26,13 @@ _BIASES: dict[str, Callable[..., Hooks]] = dict(alibi=alibi, t5=t5, fire=fire)
 
 def dape(
     *,
-    over: Hooks | str | None,
+    over: Hooks | DAPEBias | None,
     hidden_weight: Float[Array, "width channels kernel"],
     hidden_bias: Float[Array, "width"],
     out_weight: Float[Array, "heads width kernel"],
     out_bias: Float[Array, "heads"],
     residual: bool,
-    edges: str | None = None,
+    edges: DAPEEdges | None = None,
     **over_options: Any,
 ) -> Hooks:
     """DAPE as hooks: S + f(S, B), or S + B + f(S, B) (arXiv 2405.14722, 2410.04798).
@@ -49,10 +56,10 @@ def dape(
         formula of 2405.14722.
     edges
         For a kernel wider than 1, whose first layer reads 0 in place of what the mask
-        hides: what the second layer reads there. ``"masked"``: 0. ``"code"``: of later
-        keys what the first layer says, as the authors' code has it, for causal
-        attention; past the last key, where that code has 0, as if the sequence went
-        on.
+        hides: the input of the second layer there. ``"masked"``: 0. ``"code"``: for
+        later keys the output of the first layer, as in the authors' code for causal
+        attention; also past the last key, where that code has 0, as if the sequence
+        went on.
 
     Returns
     -------
@@ -88,46 +95,48 @@ def dape(
     def logits(tokens: Tokens) -> Float[Array, "heads queries keys"]:
         s = tokens.q @ tokens.k.swapaxes(-1, -2) * below.scale(tokens.d)
         b = np.broadcast_to(below.bias(tokens), s.shape)
-        kept = _kept(tokens.mask, edges, kernel)
+        counted = _counted(tokens.mask, edges, kernel)
         read = s if over is None else np.concatenate((s, b))
         read = np.where(tokens.mask & (read > -np.inf), read, 0.0)
         z = _convolve(_widened(read, kernel - 1), w_1) + b_1[:, None, None]
-        hidden = np.where(kept, np.maximum(z, LEAK * z), 0.0)
+        hidden = np.where(counted, np.maximum(z, LEAK * z), 0.0)
         refined = s + _convolve(hidden, w_2) + b_2[:, None, None]
         return np.where(b > -np.inf, refined + b if residual else refined, -np.inf)
 
     return Hooks(logits=logits, needs_causal=below.needs_causal or edges == "code")
 
 
-def _below(over: Hooks | str | None, heads: int, options: dict[str, Any]) -> Hooks:
-    """The hooks of the bias that is read."""
+def _below(over: Hooks | DAPEBias | None, heads: int, options: dict[str, Any]) -> Hooks:
+    """Return the hooks of the bias below the MLP."""
     if isinstance(over, str):
         given = {name.removeprefix("over_"): v for name, v in options.items()}
-        if require_choice("over", over, OVER) == "alibi":
+        if require_choice("over", over, DAPEBias) == "alibi":
             given["heads"] = heads
         return _BIASES[over](**given)
     if options:
         raise TypeError(f"{', '.join(options)}: over must be a name, got {over!r}")
-    below = SHUT if over is None else over
-    for hook in vars(SHUT).keys() - {"bias", "scale", "needs_causal"}:
-        if getattr(below, hook) is not getattr(SHUT, hook):
-            raise ValueError(f"over must be a bias, got hooks that open {hook!r}")
+    below = NO_HOOKS if over is None else over
+    for hook in vars(NO_HOOKS).keys() - {"bias", "scale", "needs_causal"}:
+        if getattr(below, hook) is not getattr(NO_HOOKS, hook):
+            raise ValueError(f"over must be a bias, got hooks that use {hook!r}")
     return below
 
 
-def _kept(
-    seen: Bool[Array, "queries keys"], edges: str | None, kernel: int
+def _counted(
+    mask: Bool[Array, "queries keys"], edges: DAPEEdges | None, kernel: int
 ) -> Bool[Array, "queries wider"]:
-    """Where hidden units count, kernel // 2 keys farther on both sides."""
-    kept = _widened(seen, kernel // 2)
+    """True where hidden units count, kernel // 2 keys farther on both sides."""
+    counted = _widened(mask, kernel // 2)
     if edges == "code":
-        later = np.arange(kept.shape[1]) - kernel // 2 > np.arange(len(seen))[:, None]
-        kept = kept | later
-    return kept
+        later = (
+            np.arange(counted.shape[1]) - kernel // 2 > np.arange(len(mask))[:, None]
+        )
+        counted = counted | later
+    return counted
 
 
 def _widened(x: Array, by: int) -> Array:
-    """With as many zeros before the first key and after the last."""
+    """Pad ``x`` with ``by`` zeros before the first key and after the last."""
     zeros = np.zeros((*x.shape[:-1], by), dtype=x.dtype)
     return np.concatenate((zeros, x, zeros), axis=-1)
 
@@ -136,7 +145,7 @@ def _convolve(
     x: Float[Array, "channels queries wider"],
     weight: Float[Array, "features channels kernel"],
 ) -> Float[Array, "features queries keys"]:
-    """Sums over channels and neighboring keys; kernel − 1 keys fewer."""
+    """Convolve over neighboring keys; the result has kernel − 1 keys fewer."""
     kernel = weight.shape[-1]
     keys = x.shape[-1] - kernel + 1
     return sum(

@@ -1,17 +1,17 @@
-"""FIRE: a small network of the distance, relative to the query's position."""
+"""FIRE: an MLP of the distance, relative to the query's position."""
 
 import numpy as np
 from jaxtyping import Float, Num
 
 from posedu._arguments import (
-    ACTIVATIONS,
-    LATER,
     LEAK,
+    FIREActivation,
+    FIRELaterKeys,
     require_choice,
     require_not_negative,
     require_positive,
 )
-from posedu.numpy._arrays import Positions, require_floats, require_positions
+from posedu.numpy._arrays import Positions, as_array, require_floats, require_positions
 from posedu.numpy.attention import Hooks, Tokens
 
 Array = np.ndarray
@@ -23,10 +23,10 @@ def fire_inputs(
     *,
     c: Array | float,
     threshold: Array | float,
-    later: str,
+    later: FIRELaterKeys,
     eps: float = 1e-6,
 ) -> Float[Array, "*shape"]:
-    """What the network reads: ψ(i − j) / (ψ(max(ℓ, i)) + ε), ψ(t) = log(1 + abs(c t)).
+    """The input of the MLP: ψ(i − j) / (ψ(max(ℓ, i)) + ε), ψ(t) = log(1 + abs(c t)).
 
     arXiv 2310.04418 §3. In [0, 1] for every key from 0 up to the query
     (``eq-fire-bounded``).
@@ -38,7 +38,7 @@ def fire_inputs(
     queries
         The query's position of each, to go with ``offsets``.
     c, threshold
-        Of ψ, and ℓ: one number each.
+        Parameters of ψ: one number each; ``threshold`` is ℓ.
     later
         The distance of a later key. ``"distance"``: j − i (the paper's listing).
         ``"zero"``: 0 (the code of DAPE's authors). A causal mask hides the
@@ -60,7 +60,7 @@ def fire_inputs(
     queries = require_positions(queries, "queries")
     c, threshold = _number("c", c), _number("threshold", threshold)
     require_not_negative("eps", eps)
-    if require_choice("later", later, LATER) == "distance":
+    if require_choice("later", later, FIRELaterKeys) == "distance":
         distances = np.abs(offsets)
     else:
         distances = np.maximum(offsets, 0)
@@ -79,8 +79,8 @@ def fire(
     out_weight: Float[Array, "heads width"],
     out_bias: Float[Array, "heads"],
     threshold: float,
-    activation: str,
-    later: str,
+    activation: FIREActivation,
+    later: FIRELaterKeys,
     eps: float = 1e-6,
 ) -> Hooks:
     """FIRE as hooks (arXiv 2310.04418 §3), not divided by √d.
@@ -110,7 +110,9 @@ def fire(
         As :func:`fire_inputs`; parameters that hold no floats or do not fit.
     """
     leak = (
-        LEAK if require_choice("activation", activation, ACTIVATIONS) != "relu" else 0
+        LEAK
+        if require_choice("activation", activation, FIREActivation) != "relu"
+        else 0
     )
     require_positive("threshold", threshold)
     w_1, b_1 = require_floats("hidden_weight", hidden_weight), hidden_bias
@@ -142,8 +144,12 @@ def fire(
 
 
 def _number(name: str, value: Array | float) -> Array:
-    """``value`` as an array without axes, or raise if it is not one finite number."""
-    value = require_positions(value, name)
+    """Return ``value`` as an array without axes if it is one finite number."""
+    value = as_array(name, value)
+    whole = value.dtype.kind in "iu"
+    value = require_floats(name, value.astype(np.float64) if whole else value)
     if value.shape not in ((), (1,)):
         raise ValueError(f"{name} must be one number, got shape {list(value.shape)}")
+    if not np.isfinite(value).all():
+        raise ValueError(f"{name} must be finite, got {value.reshape(())}")
     return value.reshape(())

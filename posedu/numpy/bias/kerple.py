@@ -1,9 +1,9 @@
-"""KERPLE: logits fall with the logarithm of the distance, or with a power of it."""
+"""KERPLE: biases of the logarithm of the distance, or of a power of it."""
 
 import numpy as np
 from jaxtyping import Float
 
-from posedu._arguments import KERPLE_SCALINGS, require_choice
+from posedu._arguments import KERPLEScaling, require_choice
 from posedu.numpy._arrays import Positions, require_floats, require_positions
 from posedu.numpy.attention import Hooks, Tokens
 
@@ -18,7 +18,7 @@ def kerple_log_bias(
     r2: PerHead | float,
     r3: PerHead | float = 1.0,
 ) -> Float[Array, "*heads_and_shape"]:
-    """−r1 log(1 + r2 t^r3) of the distance t (arXiv 2205.09921, Corollary 1).
+    """The bias −r1 log(1 + r2 t^r3) of the distance t (arXiv 2205.09921, Cor. 1).
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ def kerple_log_bias(
 def kerple_power_bias(
     offsets: Positions, *, r1: PerHead | float, r2: PerHead | float
 ) -> Float[Array, "*heads_and_shape"]:
-    """−r1 t^r2 of the distance t (arXiv 2205.09921, Corollary 1).
+    """The bias −r1 t^r2 of the distance t (arXiv 2205.09921, Corollary 1).
 
     ``r1`` is positive, ``r2`` in (0, 2]. Otherwise as :func:`kerple_log_bias`.
     """
@@ -55,7 +55,7 @@ def kerple_power_bias(
 
 
 def _positive(name: str, value: PerHead | float, t: Array) -> Array:
-    """``value`` to go with the distances ``t``, if it is positive."""
+    """Return ``value``, broadcast to the distances ``t``, if it is positive."""
     value = np.asarray(value, dtype=float)
     if value.ndim > 1 or not (np.isfinite(value) & (value > 0)).all():
         raise ValueError(
@@ -66,14 +66,18 @@ def _positive(name: str, value: PerHead | float, t: Array) -> Array:
 
 
 def _exponent(name: str, value: PerHead | float, t: Array) -> Array:
-    """As :func:`_positive`, at most 2."""
+    """Return ``value`` as :func:`_positive` if it is at most 2."""
     if (np.asarray(value) > 2).any():
         raise ValueError(f"{name} must be at most 2, got {value}")
     return _positive(name, value, t)
 
 
 def kerple_log(
-    *, log_r1: PerHead, log_r2: PerHead, logit_r3: PerHead | None = None, scaling: str
+    *,
+    log_r1: PerHead,
+    log_r2: PerHead,
+    logit_r3: PerHead | None = None,
+    scaling: KERPLEScaling,
 ) -> Hooks:
     """KERPLE's logarithm as hooks (arXiv 2205.09921, Corollary 1).
 
@@ -87,7 +91,7 @@ def kerple_log(
     logit_r3
         Of the form of three parameters, −r1 log(1 + r2 t^r3).
     scaling
-        What is divided by √d. ``"paper"``: products and bias (its Eq. 1). ``"code"``:
+        Terms divided by √d. ``"paper"``: products and bias (its Eq. 1). ``"code"``:
         products alone (the authors' code).
 
     Returns
@@ -102,7 +106,7 @@ def kerple_log(
     """
     r1, r2 = _exp("log_r1", log_r1), _exp("log_r2", log_r2)
     r3 = 1.0 if logit_r3 is None else _exponents("logit_r3", logit_r3)
-    require_choice("scaling", scaling, KERPLE_SCALINGS)
+    require_choice("scaling", scaling, KERPLEScaling)
 
     def bias(tokens: Tokens) -> Float[Array, "heads queries keys"]:
         b = kerple_log_bias(tokens.distances, r1=r1, r2=r2, r3=r3)
@@ -117,7 +121,7 @@ def kerple_power(
     logit_r2: PerHead,
     log_r3: PerHead | None = None,
     logit_r4: PerHead | None = None,
-    scaling: str,
+    scaling: KERPLEScaling,
 ) -> Hooks:
     """KERPLE's power as hooks (arXiv 2205.09921, Corollary 1).
 
@@ -140,7 +144,7 @@ def kerple_power(
         As :func:`kerple_log`; one of ``log_r3`` and ``logit_r4`` without the other.
     """
     r1, r2 = _exp("log_r1", log_r1), _exponents("logit_r2", logit_r2)
-    require_choice("scaling", scaling, KERPLE_SCALINGS)
+    require_choice("scaling", scaling, KERPLEScaling)
 
     def bias(tokens: Tokens) -> Float[Array, "heads queries keys"]:
         b = kerple_power_bias(tokens.distances, r1=r1, r2=r2)
@@ -161,7 +165,7 @@ def kerple_power(
 
 
 def _exp(name: str, logarithms: PerHead) -> PerHead:
-    with np.errstate(over="ignore"):  # what is infinite is refused later
+    with np.errstate(over="ignore"):  # infinite results are refused later
         return np.exp(_per_head(name, logarithms))
 
 

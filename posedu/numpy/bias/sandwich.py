@@ -1,10 +1,10 @@
-"""Sandwich: what sinusoidal encodings say of position alone, as a bias."""
+"""Sandwich: the position–position term of sinusoidal encodings as a bias."""
 
 import numpy as np
 from jaxtyping import Float
 
 from posedu._arguments import (
-    DIAGONALS,
+    SandwichDiagonal,
     require_choice,
     require_dimension,
     require_index,
@@ -19,7 +19,7 @@ Array = np.ndarray
 def sandwich_sum(
     offsets: Positions, *, width: int, index_from: int
 ) -> Float[Array, "*shape"]:
-    """Σ cos((i − j) 10000^(−2k/width)) of each offset, over width/2 indices k.
+    """The sum Σ cos((i − j) 10000^(−2k/width)) over width/2 indices k, of each offset.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ def sandwich(
     heads: int,
     width: int,
     index_from: int,
-    diagonal: str,
+    diagonal: SandwichDiagonal,
     compression: float = 8.0,
 ) -> Hooks:
     """Sandwich as hooks: the sum over the head's ratio (arXiv 2212.10356).
@@ -64,7 +64,7 @@ def sandwich(
         See :func:`sandwich_sum`.
     diagonal
         ``"kept"``: the sum as it is, width/2 at distance 0. ``"zero"``: less width/2,
-        as NeMo's code; no softmax can tell.
+        as NeMo's code; softmax ignores the difference.
     compression
         The largest ratio, that of the last head. Default 8.
 
@@ -82,7 +82,11 @@ def sandwich(
     ratio = (require_positive("compression", compression) * h / heads)[:, None, None]
     require_dimension("width", width)
     require_index("index_from", index_from)
-    less = width / 2 if require_choice("diagonal", diagonal, DIAGONALS) == "zero" else 0
+    less = (
+        width / 2
+        if require_choice("diagonal", diagonal, SandwichDiagonal) == "zero"
+        else 0
+    )
 
     def bias(tokens: Tokens) -> Float[Array, "heads queries keys"]:
         total = sandwich_sum(tokens.distances, width=width, index_from=index_from)

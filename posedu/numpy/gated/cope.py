@@ -1,11 +1,11 @@
-"""CoPE: positions that are counted by gates."""
+"""CoPE: positions counted by gates of the content."""
 
 import numpy as np
 from jaxtyping import Bool, Float
 
 from posedu._arguments import (
-    CONTEXT_GATES,
-    SCALINGS,
+    CoPEGates,
+    CoPEScaling,
     require_choice,
     require_not_negative,
 )
@@ -21,7 +21,7 @@ def contextual_positions(
     largest: int,
     mask: Bool[Array, "*rows queries keys"] | None = None,
 ) -> Float[Array, "*rows queries keys"]:
-    """p_ij = Σ σ(gate logit of i and l) over l = j … i, both included, at most largest.
+    """Positions p_ij = Σ σ(gate logit of i and l) over l = j … i, at most ``largest``.
 
     arXiv 2405.18719. Equation ``def-cope-position``. The last query stands at the
     last key; keys after a query, or not in ``mask``, count nothing.
@@ -43,17 +43,17 @@ def contextual_positions(
         raise ValueError(f"gate_logits must be finite, got {bad}; hide keys with mask")
     require_not_negative("largest", largest)
     queries, keys = logits.shape[-2:]
-    seen = np.broadcast_to(np.tri(queries, keys, keys - queries, bool), logits.shape)
+    visible = np.broadcast_to(np.tri(queries, keys, keys - queries, bool), logits.shape)
     if mask is not None:
-        seen = seen & require_mask(mask, logits.shape)
-    gates = np.where(seen, np.exp(-np.logaddexp(0.0, -logits)), 0.0)
+        visible = visible & require_mask(mask, logits.shape)
+    gates = np.where(visible, np.exp(-np.logaddexp(0.0, -logits)), 0.0)
     return np.minimum(np.cumsum(gates[..., ::-1], axis=-1)[..., ::-1], largest)
 
 
 def interpolated_vectors(
     positions: Float[Array, "*rows queries keys"], table: Float[Array, "*heads d npos"]
 ) -> Float[Array, "*rows queries keys d"]:
-    """e[p] between its neighbors: the fraction of p weighs the *ceiling*.
+    """Interpolate e[p] between its neighbors: the fraction of p weighs the *ceiling*.
 
     The straightforward form (arXiv 2405.18719): a vector for every query and key.
     Equation ``def-cope-interpolation``.
@@ -74,7 +74,7 @@ def interpolated_vectors(
 
 
 def _require_counted(positions: Array, npos: tuple[int, ...]) -> Array:
-    """Return ``positions`` if there are vectors around each, else raise."""
+    """Return ``positions`` if the table has rows around each of them, else raise."""
     positions = require_floats("positions", positions)
     largest = npos[0] - 1 if npos else -1
     outside = ~((positions >= 0) & (positions <= largest))
@@ -86,7 +86,7 @@ def _require_counted(positions: Array, npos: tuple[int, ...]) -> Array:
 
 
 def _columns(table: Array, index: Array) -> Array:
-    """Column ``index`` of the table, of each head where it has them."""
+    """Return column ``index`` of the table, that of each head if it has heads."""
     if table.ndim == 2:
         return table.T[index]
     heads = np.arange(len(table)).reshape(-1, 1, 1)
@@ -97,7 +97,7 @@ def interpolated_scalars(
     positions: Float[Array, "*rows queries keys"],
     values: Float[Array, "*rows queries npos"],
 ) -> Float[Array, "*rows queries keys"]:
-    """u[p] between its neighbors, for a row of numbers u = q · e[0 … npos − 1].
+    """Interpolate u[p] between its neighbors, for numbers u = q · e[0 … npos − 1].
 
     The optimized form: the same as q · e[p], since the inner product is linear
     (``eq-cope-scalars``).
@@ -120,8 +120,8 @@ def interpolated_scalars(
 def cope(
     *,
     table: Float[Array, "*own d npos"],
-    scaling: str,
-    gates: str = "content",
+    scaling: CoPEScaling,
+    gates: CoPEGates = "content",
     gate_keys_weight: Float[Array, "features d_model"] | None = None,
 ) -> Hooks:
     """CoPE as hooks (arXiv 2405.18719), the optimized form.
@@ -131,11 +131,11 @@ def cope(
     table
         The vectors e[0 … npos − 1] as columns, shared by the heads or one a head.
     scaling
-        What is divided by √d. ``"code"``: content, gates and bias (the authors'
+        Terms divided by √d. ``"code"``: content, gates and bias (the authors'
         default). ``"bias unscaled"``: content and gates (their ``cope_nodiv``, and
         x-transformers). ``"paper"``: nothing, as its formulas.
     gates
-        What a gate's query is compared with: ``"content"``, the key (default),
+        The counterpart of a gate's query: ``"content"``, the key (default),
         ``"values"``, the value, or ``"keys"``, a key of its own.
     gate_keys_weight
         The projection ``[heads · d, d_model]`` of those.
@@ -151,8 +151,8 @@ def cope(
         missing or not wanted.
     """
     table = require_floats("table", table)
-    require_choice("scaling", scaling, SCALINGS)
-    require_choice("gates", gates, CONTEXT_GATES)
+    require_choice("scaling", scaling, CoPEScaling)
+    require_choice("gates", gates, CoPEGates)
     if (gates == "keys") != (gate_keys_weight is not None):
         raise ValueError("gate_keys_weight is for gates='keys' and needed there")
 
@@ -173,8 +173,8 @@ def cope(
                 f"{keys.shape[-1]}"
             )
         logits = scale(d) * (q @ keys.swapaxes(-1, -2))
-        seen = np.broadcast_to(tokens.mask, logits.shape)
-        positions = contextual_positions(logits, largest=table.shape[-1] - 1, mask=seen)
+        mask = np.broadcast_to(tokens.mask, logits.shape)
+        positions = contextual_positions(logits, largest=table.shape[-1] - 1, mask=mask)
         amount = interpolated_scalars(positions, q @ table)
         return amount * scale(d) if scaling == "code" else amount
 

@@ -4,10 +4,11 @@ import numpy as np
 from jaxtyping import Float
 
 from posedu._arguments import (
-    FORMS,
-    OUTPUT_GATES,
+    FoXForm,
+    OutputGate,
     require_choice,
     require_dimension,
+    require_output_gate,
     require_times,
 )
 from posedu.numpy._arrays import require_floats
@@ -46,7 +47,7 @@ def log_gates(
 def forget_bias(
     log_gates: Float[Array, "*heads tokens"],
 ) -> Float[Array, "*heads tokens tokens"]:
-    """D_ij = Σ log f_l over l = j + 1 … i for j ≤ i, and 0 above the diagonal.
+    """The bias D_ij = Σ log f_l over l = j + 1 … i for j ≤ i, 0 above the diagonal.
 
     As a difference of cumulative sums, c_i − c_j (arXiv 2503.02130). Added to
     the logits after their division by √d. Equation ``def-forget``.
@@ -75,7 +76,7 @@ def fox(
     *,
     gate_bias: Float[Array, "heads"],
     gate_weight: Float[Array, "heads d_model"] | None = None,
-    form: str = "difference",
+    form: FoXForm = "difference",
 ) -> Hooks:
     """FoX as hooks: the bias D, with the gates of the layer's input (arXiv 2503.02130).
 
@@ -86,8 +87,8 @@ def fox(
     gate_weight
         w, of each head. Default: none, so that gates are the same for all tokens.
     form
-        ``"difference"``: c_i − c_j. ``"key"``: −c_j alone, which the softmax cannot
-        tell from it (``eq-fox-key``).
+        ``"difference"``: c_i − c_j. ``"key"``: −c_j alone, which has the same
+        softmax (``eq-fox-key``).
 
     Returns
     -------
@@ -98,7 +99,7 @@ def fox(
     TypeError, ValueError
         As :func:`log_gates`; unknown ``form``.
     """
-    require_choice("form", form, FORMS)
+    require_choice("form", form, FoXForm)
     b = require_floats("gate_bias", gate_bias)
 
     def bias(tokens: Tokens) -> Float[Array, "heads queries keys"]:
@@ -128,25 +129,25 @@ def fox_pro(
     k_gain: Float[Array, "heads d"] | None = None,
     o_gain: Float[Array, "heads d"] | None = None,
     out_gate_weight: Float[Array, "d_model d_model"] | None = None,
-    output_gate: str = "sigmoid",
+    output_gate: OutputGate | None = "sigmoid",
 ) -> Float[Array, "tokens d_model"]:
-    """The whole FoX (Pro) block (arXiv 2503.02130); what is not given is left out.
+    """The whole FoX (Pro) block (arXiv 2503.02130); optional parts may be left out.
 
     Weights are ``[out, in]`` as in PyTorch. Shift, key norm, attention, output norm,
     output gate (``"sigmoid"``, the paper, or ``"silu"``, which the authors' code has
-    too), projection: in this order. Equation ``def-fox-pro``.
+    too; ``None`` allows none), projection: in this order. Equation ``def-fox-pro``.
 
     Raises
     ------
     TypeError, ValueError
         Arrays that hold no floats, shapes that do not match, a norm of which half is
-        missing, unknown ``output_gate``.
+        missing, unknown ``output_gate``, or none with an ``out_gate_weight``.
     """
     if (q_gain is None) != (k_gain is None):
         raise ValueError("q_gain and k_gain go together, got one of them")
-    require_choice("output_gate", output_gate, OUTPUT_GATES)
+    require_output_gate(output_gate, out_gate_weight is not None)
     given = {name: array for name, array in locals().items() if array is not None}
-    del given["output_gate"]
+    given.pop("output_gate", None)
     _require_block(given)
     x = require_floats("x", x)
     encoding = fox(gate_weight=encoding_gate_weight, gate_bias=encoding_gate_bias)
@@ -201,20 +202,20 @@ def _require_block(given: dict[str, Array]) -> None:
 def _shift(
     t: Float[Array, "heads tokens d"], alpha: Float[Array, "heads tokens"]
 ) -> Float[Array, "heads tokens d"]:
-    """Each token mixed with the one before it, which α weighs; before the first: 0."""
+    """Mix each token with the one before it (0 before the first), by the weight α."""
     before = np.concatenate((np.zeros_like(t[:, :1]), t[:, :-1]), axis=1)
     return alpha[..., None] * before + (1 - alpha[..., None]) * t
 
 
 def sigmoid(x: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
-    """σ(x), without overflow."""
+    """The logistic function σ(x), without overflow."""
     return np.exp(-np.logaddexp(0.0, -x))
 
 
 def rms_norm(
     x: Float[Array, "heads tokens d"], gain: Float[Array, "heads d"], *, eps: float
 ) -> Float[Array, "heads tokens d"]:
-    """Each vector over the root of its mean square, times its head's gain."""
+    """Divide each vector by the root of its mean square, times its head's gain."""
     size = np.sqrt((x**2).mean(axis=-1, keepdims=True) + eps)
     return x / size * gain[:, None]
 

@@ -1,4 +1,4 @@
-"""Relative vectors, the reference implementation: a module an encoding."""
+"""Relative position vectors, the reference implementation: a module an encoding."""
 
 from posedu.numpy.relative.deberta import deberta, deberta_rows
 from posedu.numpy.relative.inkling import inkling, log_temperature

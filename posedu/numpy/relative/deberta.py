@@ -1,12 +1,13 @@
-"""DeBERTa: content meets content, the offset's vector meets both, and that is all."""
+"""DeBERTa: content–content, content–position and position–content terms."""
 
 import numpy as np
 from jaxtyping import Float, Int
 
-from posedu._arguments import INDICES, require_choice, require_span
+from posedu._arguments import DeBERTaIndex, DeBERTaRows, require_choice, require_span
 from posedu.numpy._arrays import Positions, require_floats, require_positions
+from posedu.numpy._normalization import layer_norm
 from posedu.numpy.attention import Hooks, Tokens
-from posedu.numpy.relative.tupe import by_head, layer_norm, project
+from posedu.numpy.relative.tupe import by_head, project
 
 Array = np.ndarray
 
@@ -14,9 +15,9 @@ EPSILON = 1e-7  # of the norm
 
 
 def deberta_rows(
-    offsets: Positions, *, span: int, rows: str, distance: int = 512
+    offsets: Positions, *, span: int, rows: DeBERTaRows, distance: int = 512
 ) -> Int[Array, "*shape"]:
-    """The row δ of the table that an offset i − j has, 0 … 2 span − 1.
+    """The row δ of the table for an offset i − j, 0 … 2 span − 1.
 
     An offset that is no integer is rounded down.
 
@@ -34,7 +35,7 @@ def deberta_rows(
         ``"transformers"`` (and the authors' code of 2021): the same, but the scale goes
         on; so offsets from −``distance`` down have row 0, which the other never reads.
     distance
-        Of the logarithmic scale. Default 512 (v2 and v3, where k is 256).
+        End of the logarithmic scale. Default 512 (v2 and v3, where k is 256).
 
     Returns
     -------
@@ -75,8 +76,8 @@ def deberta(
     table: Float[Array, "rows d_model"],
     query_weight: Float[Array, "features d_model"],
     key_weight: Float[Array, "features d_model"],
-    rows: str,
-    index: str,
+    rows: DeBERTaRows,
+    index: DeBERTaIndex,
     query_bias: Float[Array, "features"] | None = None,
     norm_weight: Float[Array, "d_model"] | None = None,
     norm_bias: Float[Array, "d_model"] | None = None,
@@ -97,14 +98,14 @@ def deberta(
     rows, distance
         See :func:`deberta_rows`.
     index
-        Which Q the key meets. ``"paper"``: that of δ(j, i). ``"code"``: that of
-        δ(i, j), as the authors' code and transformers compute.
+        The row of Q in the product with the key. ``"paper"``: that of δ(j, i).
+        ``"code"``: that of δ(i, j), as the authors' code and transformers compute.
     query_bias
-        Of the projection that makes Q (v1, v2 and v3). Default none (the paper). One of
-        the keys, as v2 and v3 have it, adds the same to all logits of a query, and no
-        softmax would notice.
+        Bias of the projection that makes Q (v1, v2 and v3). Default none (the paper). A
+        bias of the keys, as v2 and v3 have it, adds the same to all logits of a query,
+        which softmax ignores.
     norm_weight, norm_bias
-        Of a LayerNorm that P passes (v2 and v3). Default none.
+        Parameters of a LayerNorm of P (v2 and v3). Default none.
 
     Returns
     -------
@@ -116,7 +117,7 @@ def deberta(
         As :func:`deberta_rows`; arrays that hold no floats, shapes that do not match,
         unknown ``index``.
     """
-    sign = -1 if require_choice("index", index, INDICES) == "paper" else 1
+    sign = -1 if require_choice("index", index, DeBERTaIndex) == "paper" else 1
     p = require_floats("table", table)
     if p.ndim != 2 or len(p) % 2 or not len(p):
         raise ValueError(

@@ -1,10 +1,10 @@
-"""Inkling's relative logits: each token mixes a few profiles of the distance."""
+"""Inkling's relative logits: each token mixes a few learned curves of distance."""
 
 import numpy as np
 from jaxtyping import Float
 
 from posedu._arguments import (
-    DIVISORS,
+    InklingDivisor,
     require_choice,
     require_limit,
     require_temperature,
@@ -21,7 +21,7 @@ EPSILON = 1e-6  # added to a norm that is divided by
 def log_temperature(
     positions: Positions, *, floor: float | None, alpha: float
 ) -> Float[Array, "*shape"]:
-    """τ = 1 + α ln max(1, (i + 1) / floor), or 1. Equation ``def-inkling-tau``.
+    """The temperature 1 + α ln max(1, (i + 1) / floor). Equation ``def-inkling-tau``.
 
     Raises
     ------
@@ -38,8 +38,8 @@ def log_temperature(
 def inkling(
     *,
     r_proj_weight: Float[Array, "features d_model"],
-    profiles: Float[Array, "d_rel extent"],
-    divisor: str,
+    distance_basis: Float[Array, "d_rel table_length"],
+    divisor: InklingDivisor,
     r_proj_bias: Float[Array, "features"] | None = None,
     r_scale: Float[Array, "heads d_rel"] | None = None,
     limit: float | None = None,
@@ -48,27 +48,27 @@ def inkling(
 ) -> Hooks:
     """Inkling's relative logits as hooks.
 
-    Of Thinking Machines' Inkling there is no paper; this follows
+    There is no paper on Thinking Machines' Inkling; this follows
     ``models/inkling/modeling_inkling.py`` of transformers 5.23.0.
 
     Parameters
     ----------
     r_proj_weight
-        What makes d_rel numbers for each head of a token's input,
+        The map from a token's input to d_rel numbers for each head,
         ``[heads · d_rel, d_model]``.
-    profiles
-        A number of each profile for the distances 0, 1, …, extent − 1; farther keys,
-        and later ones, get 0.
+    distance_basis
+        The learned curves: a number of each for the distances 0, 1, …,
+        table_length − 1; farther keys, and later ones, get 0.
     divisor
-        What content is divided by: ``"width"``, d (Inkling, whose queries and keys are
+        The divisor of content: ``"width"``, d (Inkling, whose queries and keys are
         normalized), or ``"root"``, √d (Inkling-2, x-transformers). The bias is not.
     r_proj_bias
         Added to those numbers (x-transformers). Default none.
     r_scale, limit
-        What multiplies them, and the largest norm that they have after it: longer
-        vectors are shortened (Inkling-2: 8). Default none.
+        Factors of those numbers, and the largest norm of the products: longer vectors
+        are shortened (Inkling-2: 8). Default none.
     floor, alpha
-        Of the temperature that multiplies all logits of a query; see
+        Parameters of the temperature that multiplies all logits of a query; see
         :func:`log_temperature`. Default none (Inkling; Inkling-2 has floor 128000).
 
     Returns
@@ -78,19 +78,20 @@ def inkling(
     Raises
     ------
     TypeError, ValueError
-        What holds no floats, shapes that do not fit, an unknown ``divisor``, a
+        Arrays that hold no floats, shapes that do not fit, an unknown ``divisor``, a
         ``floor`` or ``limit`` that is not positive, a ``limit`` without ``r_scale``.
     """
     weight = require_floats("r_proj_weight", r_proj_weight)
-    profiles = require_floats("profiles", profiles)
-    require_choice("divisor", divisor, DIVISORS)
+    distance_basis = require_floats("distance_basis", distance_basis)
+    require_choice("divisor", divisor, InklingDivisor)
     require_temperature(floor, alpha)
     require_limit(limit, r_scale is not None)
-    if profiles.ndim != 2 or not profiles.size:
+    if distance_basis.ndim != 2 or not distance_basis.size:
         raise ValueError(
-            f"profiles must be [d_rel, extent], got shape {list(profiles.shape)}"
+            "distance_basis must be [d_rel, table_length], got shape "
+            f"{list(distance_basis.shape)}"
         )
-    d_rel, extent = profiles.shape
+    d_rel, table_length = distance_basis.shape
     if weight.ndim != 2 or len(weight) % d_rel:
         raise ValueError(
             f"r_proj_weight must be [heads · {d_rel}, d_model], got shape "
@@ -132,9 +133,9 @@ def inkling(
         r = (x @ weight.T + shift).reshape(len(x), heads, d_rel)
         r = limited(r.swapaxes(0, 1))
         distance = np.floor(tokens.distances)
-        near = (distance >= 0) & (distance < extent)
-        column = np.clip(distance, 0, extent - 1).astype(int)
-        mixed = np.where(near, by_key(r @ profiles, column), 0.0)
+        near = (distance >= 0) & (distance < table_length)
+        column = np.clip(distance, 0, table_length - 1).astype(int)
+        mixed = np.where(near, by_key(r @ distance_basis, column), 0.0)
         return temperature(tokens.query_positions)[:, None] * mixed
 
     return Hooks(

@@ -1,9 +1,9 @@
-"""The Music Transformer's relative vectors of keys, and the skew that places them."""
+"""Music Transformer: relative position vectors of keys, and the skew."""
 
 import numpy as np
 from jaxtyping import Float, Int
 
-from posedu._arguments import BEYONDS, require_choice
+from posedu._arguments import BeyondOffsets, require_choice
 from posedu.numpy._arrays import require_floats
 from posedu.numpy.attention import Hooks, Tokens
 from posedu.numpy.relative.offset_table import (
@@ -20,7 +20,7 @@ Array = np.ndarray
 def skew(
     products: Float[Array, "*heads tokens tokens"],
 ) -> Float[Array, "*heads tokens tokens"]:
-    """Bring products by query and offset to their keys, as printed.
+    """Rearrange products by query and offset into products by query and key.
 
     Pad a column on the left, reshape, drop the first row (arXiv 1809.04281 §3.4.1).
     Column c is the offset tokens − 1 − c. Above the diagonal stands junk: a zero, then
@@ -29,7 +29,7 @@ def skew(
     Raises
     ------
     TypeError, ValueError
-        What holds no floats or is not square.
+        An array that holds no floats or is not square.
     """
     products = require_floats("products", products)
     if products.ndim < 2 or products.shape[-1] != products.shape[-2]:
@@ -43,18 +43,18 @@ def skew(
 
 def music_transformer(
     *,
-    key_table: Float[Array, "*heads extent d"],
-    beyond: str,
-    value_table: Float[Array, "*heads extent d"] | None = None,
+    key_table: Float[Array, "*heads table_length d"],
+    beyond: BeyondOffsets,
+    value_table: Float[Array, "*heads table_length d"] | None = None,
 ) -> Hooks:
     """Relative attention as hooks (arXiv 1809.04281 eq. 3).
 
     Parameters
     ----------
     key_table
-        Vectors of the offsets extent − 1, …, 1, 0, for all heads or for each.
+        Vectors of the offsets table_length − 1, …, 1, 0, for all heads or for each.
     beyond
-        What a key at another offset gets: ``"zero"``, nothing (the authors' code), or
+        The vector of a key at another offset: ``"zero"``, none (the authors' code), or
         ``"clip"``, the vector of the nearest of these.
     value_table
         The same for values (optional in the authors' code). Default none.
@@ -69,19 +69,19 @@ def music_transformer(
         Tables that hold no floats or differ in rows, unknown ``beyond``.
     """
     keys = require_table("key_table", key_table)
-    extent = keys.shape[-2]
-    values = optional_table("value_table", value_table, extent)
-    require_choice("beyond", beyond, BEYONDS)
+    table_length = keys.shape[-2]
+    values = optional_table("value_table", value_table, table_length)
+    require_choice("beyond", beyond, BeyondOffsets)
 
     def near(tokens: Tokens, numbers: Array) -> Array:
-        """The numbers, 0 in place of those of keys that have no vector."""
+        """Replace the numbers of keys that have no vector by 0."""
         steps = np.floor(tokens.distances)
-        has_one = (beyond == "clip") | ((steps >= 0) & (steps < extent))
+        has_one = (beyond == "clip") | ((steps >= 0) & (steps < table_length))
         return np.where(has_one, numbers, 0.0)
 
     def row(tokens: Tokens) -> Int[Array, "queries keys"]:
         steps = np.floor(tokens.distances)
-        return extent - 1 - np.clip(steps, 0, extent - 1).astype(int)
+        return table_length - 1 - np.clip(steps, 0, table_length - 1).astype(int)
 
     def bias(tokens: Tokens) -> Float[Array, "heads queries keys"]:
         require_fitting("key_table", keys, tokens.q)
@@ -96,7 +96,7 @@ def music_transformer(
         if values is None:
             return weights @ v
         require_fitting("value_table", values, v)
-        sums = by_row(near(tokens, weights), row(tokens), extent)
+        sums = by_row(near(tokens, weights), row(tokens), table_length)
         return weights @ v + sums @ values
 
     return Hooks(bias=bias, mix=mix, needs_causal=True)

@@ -1,4 +1,4 @@
-"""What queries say to the rows of a table, by key, and what weights the rows get."""
+"""Products of queries with the rows of a table, and sums of weights by row."""
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -11,7 +11,7 @@ Array = np.ndarray
 def by_key(
     products: Float[Array, "heads queries rows"], row: Int[Array, "queries keys"]
 ) -> Float[Array, "heads queries keys"]:
-    """The product of each query with the row that it has for each key."""
+    """The product of each query with the row of each key's offset."""
     row = np.broadcast_to(row, (len(products), *row.shape))
     return np.take_along_axis(products, row, axis=-1)
 
@@ -29,7 +29,7 @@ def by_row(
 def require_table(
     name: str, table: Float[Array, "*heads rows d"], rows: int | None = None
 ) -> Array:
-    """Return the table as float64, or raise unless it has these rows, or any."""
+    """Return the table as float64 if it has ``rows`` rows, or any rows for ``None``."""
     table = require_floats(name, table)
     wanted = "rows" if rows is None else f"{rows}"
     given = table.shape[-2] if table.ndim in (2, 3) else 0
@@ -44,7 +44,7 @@ def require_table(
 def optional_table(
     name: str, table: Float[Array, "*heads rows d"] | None, rows: int
 ) -> Array | None:
-    """:func:`require_table` where there is one."""
+    """Return the table, checked by :func:`require_table`, or ``None``."""
     return None if table is None else require_table(name, table, rows)
 
 

@@ -1,4 +1,4 @@
-"""Shaw's relative vectors: one of each offset is added to keys, and one to values."""
+"""Shaw's relative position vectors, added to keys and to values."""
 
 import numpy as np
 from jaxtyping import Float, Int

@@ -1,9 +1,9 @@
-"""Transformer-XL: four terms, of contents, of the distance, and of each alone."""
+"""Transformer-XL: four terms, of content and position of query and key."""
 
 import numpy as np
 from jaxtyping import Float
 
-from posedu._arguments import LAYOUTS, require_choice, require_not_negative
+from posedu._arguments import Layout, require_choice, require_not_negative
 from posedu.numpy._arrays import require_floats
 from posedu.numpy.absolute.sinusoidal import sinusoidal
 from posedu.numpy.attention import Hooks, Tokens
@@ -16,7 +16,7 @@ def transformer_xl(
     global_content: Float[Array, "heads d"],
     global_position: Float[Array, "heads d"],
     position_weight: Float[Array, "features d_model"],
-    layout: str,
+    layout: Layout,
     clamp: float | None = None,
 ) -> Hooks:
     """Transformer-XL's attention as hooks (arXiv 1901.02860 §3.3).
@@ -27,7 +27,7 @@ def transformer_xl(
     Parameters
     ----------
     global_content, global_position
-        u and v: what every query adds where it meets a content, and a distance.
+        u and v, added to every query in its product with contents and with distances.
     position_weight
         W_R of all heads, one below the other: ``[heads · d, d_model]``.
     layout
@@ -57,7 +57,7 @@ def transformer_xl(
             f"{list(w_r.shape)}"
         )
     w_r = w_r.reshape(*u.shape, -1)
-    require_choice("layout", layout, LAYOUTS)
+    require_choice("layout", layout, Layout)
     farthest = np.inf if clamp is None else require_not_negative("clamp", clamp)
 
     def bias(tokens: Tokens) -> Float[Array, "heads queries keys"]:

@@ -1,10 +1,11 @@
-"""TUPE: positions correlate with positions alone, through maps of their own."""
+"""TUPE: position–position correlations with projections of their own."""
 
 import numpy as np
 from jaxtyping import Float, Int
 
-from posedu._arguments import FIRST_TOKENS, require_choice
+from posedu._arguments import TUPEFirstToken, require_choice
 from posedu.numpy._arrays import require_floats
+from posedu.numpy._normalization import layer_norm
 from posedu.numpy.attention import Hooks, Tokens
 from posedu.numpy.bias.t5 import t5_buckets
 
@@ -18,7 +19,7 @@ def tupe(
     table: Float[Array, "rows d_model"],
     query_weight: Float[Array, "features d_model"],
     key_weight: Float[Array, "features d_model"],
-    first_token: str,
+    first_token: TUPEFirstToken,
     first: Float[Array, "heads 2"] | None = None,
     query_bias: Float[Array, "features"] | None = None,
     key_bias: Float[Array, "features"] | None = None,
@@ -49,9 +50,9 @@ def tupe(
     first
         The two numbers θ₁ and θ₂ of each head, for ``first_token="numbers"``.
     query_bias, key_bias
-        Of the two maps (the authors' code). Default none.
+        Biases of the two maps (the authors' code). Default none.
     norm_weight, norm_bias
-        Of a LayerNorm that the table passes (the authors' code). Default none.
+        Parameters of a LayerNorm of the table (the authors' code). Default none.
     relative
         A number for each head and bucket of T5's for both sides, see
         :func:`posedu.numpy.bias.t5_buckets`. With ``first_token="rows"`` it has one
@@ -70,7 +71,7 @@ def tupe(
         Arrays that hold no floats, are missing or not wanted, shapes that do not match,
         unknown ``first_token``; positions that the table lacks.
     """
-    has_row = require_choice("first_token", first_token, FIRST_TOKENS) == "rows"
+    has_row = require_choice("first_token", first_token, TUPEFirstToken) == "rows"
     p = require_floats("table", table)
     if p.ndim != 2 or len(p) <= has_row:
         raise ValueError(
@@ -121,46 +122,13 @@ def tupe(
     return Hooks(scale=lambda d: 1 / np.sqrt(2 * d), bias=bias)
 
 
-def layer_norm(
-    x: Float[Array, "rows d_model"],
-    weight: Float[Array, "d_model"] | None,
-    bias: Float[Array, "d_model"] | None,
-    epsilon: float,
-) -> Float[Array, "rows d_model"]:
-    """Each row less its mean, over its deviation, times a weight and plus a bias.
-
-    Without the two, the rows as they are.
-
-    Raises
-    ------
-    TypeError, ValueError
-        Weights that hold no floats or have another shape; one without the other.
-    """
-    if (weight is None) != (bias is None):
-        raise ValueError("norm_weight and norm_bias go together; give both or neither")
-    if weight is None or bias is None:
-        return x
-    weight, bias = (
-        require_floats(name, t)
-        for name, t in (("norm_weight", weight), ("norm_bias", bias))
-    )
-    if weight.shape != x.shape[1:] or bias.shape != x.shape[1:]:
-        raise ValueError(
-            f"norm_weight and norm_bias must be [{x.shape[1]}] like the table's rows, "
-            f"got shapes {list(weight.shape)} and {list(bias.shape)}"
-        )
-    centerd = x - x.mean(axis=1, keepdims=True)
-    variance = (centerd**2).mean(axis=1, keepdims=True)
-    return centerd / np.sqrt(variance + epsilon) * weight + bias
-
-
 def project(
     x: Float[Array, "rows d_model"],
     name: str,
     weight: Float[Array, "features d_model"],
     bias: Float[Array, "features"] | None,
 ) -> Float[Array, "rows features"]:
-    """A linear map of each row; ``name`` is what errors call its weight and bias.
+    """A linear map of each row; ``name`` names its weight and bias in errors.
 
     Raises
     ------
@@ -217,7 +185,7 @@ def require_heads_of(
 
 
 def _rows(positions: Float[Array, "tokens"], most: int) -> Int[Array, "tokens"]:
-    """Whole positions, as an index of the table."""
+    """Return positions as indices of the table's rows."""
     if positions.ndim != 1:
         raise ValueError(
             "positions must be one number for each token, got shape "

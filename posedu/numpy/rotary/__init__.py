@@ -22,9 +22,9 @@ from posedu.numpy.rotary.generators import (
     exponential,
     normal_form,
     rotate_blocks,
+    rotate_by_generators,
     rotations,
     skew,
-    turn_by_generators,
 )
 from posedu.numpy.rotary.grid import grid
 from posedu.numpy.rotary.gta import (
@@ -71,7 +71,7 @@ from posedu.numpy.rotary.string import (
     circulant_generators,
     string,
 )
-from posedu.numpy.rotary.tape import tape, tape_start, tape_update, turn_by_blocks
+from posedu.numpy.rotary.tape import rotate_by_blocks, tape, tape_start, tape_update
 from posedu.numpy.rotary.value_rotation import value_rotation
 from posedu.numpy.rotary.xpos import xpos, xpos_scales
 from posedu.numpy.rotary.yarn import yarn, yarn_attention_factor
@@ -127,6 +127,8 @@ __all__ = [
     "rope_dense",
     "rope_linear_attention",
     "rotate_blocks",
+    "rotate_by_blocks",
+    "rotate_by_generators",
     "rotation",
     "rotations",
     "self_extend",
@@ -136,8 +138,6 @@ __all__ = [
     "tape_start",
     "tape_update",
     "to_complex",
-    "turn_by_blocks",
-    "turn_by_generators",
     "value_rotation",
     "xpos",
     "xpos_scales",

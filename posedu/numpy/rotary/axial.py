@@ -1,9 +1,9 @@
-"""Axial RoPE: each pair looks at one axis."""
+"""Axial RoPE: each pair rotates by the coordinate of one axis."""
 
 import numpy as np
 from jaxtyping import Float
 
-from posedu._arguments import ORDERS, require_choice, require_dimension
+from posedu._arguments import AxisOrder, Layout, require_choice, require_dimension
 from posedu.numpy._arrays import Positions, require_floats
 from posedu.numpy.frequencies import frequencies
 from posedu.numpy.rotary.mixed import mixed
@@ -12,9 +12,9 @@ Array = np.ndarray
 
 
 def axial_frequencies(
-    d: int, *, order: str, base: float = 100.0, axes: int = 2
+    d: int, *, order: AxisOrder, base: float = 100.0, axes: int = 2
 ) -> Float[Array, "pairs axes"]:
-    """The frequency vectors of axial RoPE: each pair looks at one axis.
+    """The frequency vectors of axial RoPE: each pair belongs to one axis.
 
     θ_t = base^(−2·axes·t/d) for t = 0 … d/(2·axes) − 1, once for every axis (arXiv
     2403.13298 Eq. 12–13, whose range of t has one element too many). Equation
@@ -26,7 +26,7 @@ def axial_frequencies(
         Head dimension, a multiple of 2·axes.
     order
         ``"concatenated"``: the pairs of the first axis, then those of the next (the
-        authors' code). ``"alternating"``: pair axes·t + k looks at axis k (the paper).
+        authors' code). ``"alternating"``: pair axes·t + k has axis k (the paper).
     base
         Default 100 (the paper); Qwen2-VL's image encoder uses 10000.
     axes
@@ -40,7 +40,7 @@ def axial_frequencies(
     axes = require_dimension("axes", axes, 1)
     d = require_dimension("d", d, 2 * axes)
     theta = frequencies(d // axes, base=base)
-    if require_choice("order", order, ORDERS) == "concatenated":
+    if require_choice("order", order, AxisOrder) == "concatenated":
         return np.kron(np.eye(axes), theta[:, None])
     return np.kron(theta[:, None], np.eye(axes))
 
@@ -49,8 +49,8 @@ def axial(
     x: Float[Array, "*batch tokens d"],
     positions: Positions,
     *,
-    order: str,
-    layout: str,
+    order: AxisOrder,
+    layout: Layout,
     base: float = 100.0,
     axes: int = 2,
 ) -> Float[Array, "*batch tokens d"]:

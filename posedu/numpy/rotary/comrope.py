@@ -5,7 +5,7 @@ from jaxtyping import Float
 
 from posedu._arguments import require_block, require_dimension
 from posedu.numpy._arrays import Positions, require_floats
-from posedu.numpy.rotary.generators import require_block_size, turn_by_generators
+from posedu.numpy.rotary.generators import require_block_size, rotate_by_generators
 
 Array = np.ndarray
 
@@ -20,7 +20,7 @@ def comrope_ap(
 ) -> Float[Array, "*batch tokens d"]:
     """ComRoPE with an axial partition (arXiv 2506.03737 Eq. 8). The hook ``rotate``.
 
-    Block j turns with coordinate j mod axes alone, by P_j − P_jᵀ.
+    Block j rotates with coordinate j mod axes alone, by P_j − P_jᵀ.
 
     Parameters
     ----------
@@ -40,10 +40,11 @@ def comrope_ap(
     Raises
     ------
     TypeError, ValueError
-        As :func:`rotate_blocks`; an odd ``block``; blocks that ``axes`` does not divide.
+        As :func:`rotate_blocks`; an odd ``block``; a number of blocks that ``axes``
+        does not divide.
     """
     require_block_size(require_block(block), matrices)
-    return turn_by_generators(x, positions, ap_generators(matrices, axes=axes))
+    return rotate_by_generators(x, positions, ap_generators(matrices, axes=axes))
 
 
 def ap_generators(
@@ -68,7 +69,7 @@ def comrope_ld(
 ) -> Float[Array, "*batch tokens d"]:
     """ComRoPE with linearly dependent generators (arXiv 2506.03737 Eq. 10).
 
-    Block j turns by θ_kj (P_j − P_jᵀ) with coordinate k. The hook ``rotate``.
+    Block j rotates by θ_kj (P_j − P_jᵀ) with coordinate k. The hook ``rotate``.
 
     Parameters
     ----------
@@ -89,7 +90,7 @@ def comrope_ld(
         blocks.
     """
     require_block_size(require_block(block), matrices)
-    return turn_by_generators(x, positions, ld_generators(matrices, multipliers))
+    return rotate_by_generators(x, positions, ld_generators(matrices, multipliers))
 
 
 def ld_generators(

@@ -6,7 +6,8 @@ import numpy as np
 from jaxtyping import Float
 
 from posedu._arguments import (
-    PADDINGS,
+    FoPEPadding,
+    Layout,
     require_bool,
     require_choice,
     require_dimension,
@@ -66,7 +67,7 @@ def fope_table(
     cos_coefficients: Float[Array, "*heads kept series"],
     sin_coefficients: Float[Array, "*heads kept series"],
     length: int,
-    padding: str,
+    padding: FoPEPadding,
     base: float = 10000.0,
     fourier_dim: int | None = None,
     normalize: bool = False,
@@ -85,8 +86,8 @@ def fope_table(
     cos_coefficients, sin_coefficients
         A column for each pair that has a series, at most d/2 of them.
     padding
-        ``"identity"``: (1, 0), so that the pair does not turn (the paper's Eq. 13).
-        ``"ones"``: (1, 1), which turns it by 45° and scales it by √2 (the code).
+        ``"identity"``: (1, 0), so that the pair does not rotate (the paper's Eq. 13).
+        ``"ones"``: (1, 1), which rotates it by 45° and scales it by √2 (the code).
     fourier_dim
         The head dimension whose frequencies are summed, at least d: more of them are
         closer to each other (the authors' ``fourier_dim``). Default d.
@@ -116,7 +117,7 @@ def fope_table(
         )
     if require_bool("normalize", normalize):
         c, s = _normalized(c), _normalized(s)
-    sine = 0.0 if require_choice("padding", padding, PADDINGS) == "identity" else 1.0
+    sine = 0.0 if require_choice("padding", padding, FoPEPadding) == "identity" else 1.0
     angle = require_positions(positions)[..., None] * omega
     missing = d // 2 - c.shape[-1]
     return _pad(np.cos(angle) @ c, missing, 1.0), _pad(np.sin(angle) @ s, missing, sine)
@@ -145,8 +146,8 @@ def fope(
     cos_coefficients: Float[Array, "*heads kept series"],
     sin_coefficients: Float[Array, "*heads kept series"],
     length: int,
-    layout: str,
-    padding: str,
+    layout: Layout,
+    padding: FoPEPadding,
     base: float = 10000.0,
     fourier_dim: int | None = None,
     normalize: bool = False,
@@ -204,7 +205,7 @@ def _table_for(
     sin_coefficients: Float[Array, "*heads kept series"],
     **series: Any,
 ) -> tuple[Float[Array, "*table places pairs"], Float[Array, "*table places pairs"]]:
-    """:func:`fope_table`, with a head's coefficients for all of x that share them."""
+    """Return :func:`fope_table` with the coefficients repeated for the heads of x."""
     c = require_floats("cos_coefficients", cos_coefficients)
     s = require_floats("sin_coefficients", sin_coefficients)
     return fope_table(
@@ -225,8 +226,8 @@ def fope_scores(
     cos_coefficients: Float[Array, "*own kept series"],
     sin_coefficients: Float[Array, "*own kept series"],
     length: int,
-    layout: str,
-    padding: str,
+    layout: Layout,
+    padding: FoPEPadding,
     base: float = 10000.0,
     fourier_dim: int | None = None,
     normalize: bool = False,
@@ -279,8 +280,8 @@ def fope_offset(
     cos_coefficients: Float[Array, "*own kept series"],
     sin_coefficients: Float[Array, "*own kept series"],
     length: int,
-    layout: str,
-    padding: str,
+    layout: Layout,
+    padding: FoPEPadding,
     base: float = 10000.0,
     fourier_dim: int | None = None,
     normalize: bool = False,

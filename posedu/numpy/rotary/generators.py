@@ -14,13 +14,13 @@ from posedu.numpy.rotary.grid import for_heads_of
 
 Array = np.ndarray
 
-_COMBINATIONS = 16  # that a normal form tries
+_COMBINATIONS = 16  # tries of a normal form
 
 
 def skew(entries: Float[Array, "*rows entries"]) -> Float[Array, "*rows block block"]:
     """A = U − Uᵀ, where U holds ``entries`` above its diagonal, row by row.
 
-    As LieRE's code has it (arXiv 2406.10322): a positive entry turns clockwise.
+    As LieRE's code has it (arXiv 2406.10322): a positive entry rotates clockwise.
 
     Raises
     ------
@@ -43,7 +43,7 @@ def skew(entries: Float[Array, "*rows entries"]) -> Float[Array, "*rows block bl
 def rotations(
     positions: Positions, generators: Float[Array, "*heads axes blocks block block"]
 ) -> Float[Array, "*table tokens blocks block block"]:
-    """R(x) = exp(Σ_k x_k A_k), block by block, for ``[tokens, axes]`` positions.
+    """Rotations R(x) = exp(Σ_k x_k A_k), block by block, for positions of N axes.
 
     Equation ``def-lie``.
 
@@ -65,7 +65,7 @@ def rotations(
 
 
 def exponential(a: Float[Array, "*rows b b"]) -> Float[Array, "*rows b b"]:
-    """exp(A) of skew matrices by their eigenvalues, which are imaginary.
+    """The exponential exp(A) of skew matrices, by their imaginary eigenvalues.
 
     Orthogonal but for rounding at any size of A. Its error is a few b u (1 + s), where
     s is the norm of A, b its size and u the unit roundoff.
@@ -84,7 +84,7 @@ def exponential(a: Float[Array, "*rows b b"]) -> Float[Array, "*rows b b"]:
     if not (off <= rounding * (1 + size)).all():
         raise ValueError(
             "a must be skew, A = −Aᵀ, and finite: A + Aᵀ has norms up to "
-            f"{off.max():.1e} beside {size.max():.1e} of A"
+            f"{off.max():.1e} compared with {size.max():.1e} of A"
         )
     eigenvalues, vectors = np.linalg.eigh(1j * a)
     phases = np.exp(-1j * eigenvalues)[..., None, :]
@@ -146,12 +146,12 @@ def rotate_blocks(
     return y.reshape(x.shape)
 
 
-def turn_by_generators(
+def rotate_by_generators(
     x: Float[Array, "*batch tokens d"],
     positions: Positions,
     generators: Float[Array, "*heads axes blocks block block"],
 ) -> Float[Array, "*batch tokens d"]:
-    """Turn the blocks of ``x`` by their :func:`rotations` at ``positions``.
+    """Rotate the blocks of ``x`` by their :func:`rotations` at ``positions``.
 
     Parameters
     ----------
@@ -183,7 +183,7 @@ def turn_by_generators(
 def normal_form(
     generators: Float[Array, "axes d d"],
 ) -> tuple[Float[Array, "d d"], Float[Array, "pairs axes"]]:
-    """One basis in which commuting skew generators all turn the same planes.
+    """A basis in which all commuting skew generators rotate the same planes.
 
     Returns an orthogonal Q and frequency vectors f_p with
     Qᵀ A_k Q = blockdiag_p(f_{p,k} J), features interleaved, and one more zero if d is
@@ -212,31 +212,31 @@ def normal_form(
     rng, residual = np.random.default_rng(0), np.inf
     for _ in range(_COMBINATIONS):
         basis = _planes(np.tensordot(rng.normal(size=len(generators)), generators, 1))
-        turned = basis.T @ generators @ basis
+        in_basis = basis.T @ generators @ basis
         first = np.arange(0, d - 1, 2)
-        frequencies = turned[:, first + 1, first]
-        form = np.zeros_like(turned)
+        frequencies = in_basis[:, first + 1, first]
+        form = np.zeros_like(in_basis)
         form[:, first + 1, first] = frequencies
         form[:, first, first + 1] = -frequencies
-        residual = min(residual, _largest_norm(turned - form))
+        residual = min(residual, _largest_norm(in_basis - form))
         if residual <= tolerance:
             return basis, frequencies.T
     raise ValueError(
-        "found no planes that all generators turn, as there are if they commute, "
+        "found no planes that all generators rotate; they exist if generators commute, "
         f"A_k A_l = A_l A_k: the best of {_COMBINATIONS} bases is off by "
         f"{residual:.1e}, where rounding explains {tolerance:.1e}"
     )
 
 
 def _planes(a: Float[Array, "d d"]) -> Float[Array, "d d"]:
-    """An orthogonal basis whose neighbors span the planes that a skew matrix turns."""
-    from scipy.linalg import schur  # slow to import, and no implementation needs it
+    """An orthogonal basis: neighbors span the planes that a skew matrix rotates."""
+    from scipy.linalg import schur  # slow to import, and only this function needs it
 
     triangular, basis = schur(a)
     below = np.append(np.diag(triangular, -1), 0.0)
-    turning = [column for n in np.flatnonzero(below) for column in (n, n + 1)]
-    resting = np.setdiff1d(np.arange(len(a)), turning)
-    return basis[:, [*turning, *resting]]
+    rotated = [column for n in np.flatnonzero(below) for column in (n, n + 1)]
+    fixed = np.setdiff1d(np.arange(len(a)), rotated)
+    return basis[:, [*rotated, *fixed]]
 
 
 def _largest_norm(matrices: Float[Array, "count d d"]) -> float:

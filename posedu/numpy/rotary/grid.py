@@ -3,12 +3,12 @@
 import numpy as np
 from jaxtyping import Float
 
-from posedu._arguments import COORDINATES, require_choice, require_dimension
+from posedu._arguments import GridCoordinates, require_choice, require_dimension
 
 Array = np.ndarray
 
 
-def grid(*counts: int, coordinates: str) -> Float[Array, "tokens axes"]:
+def grid(*counts: int, coordinates: GridCoordinates) -> Float[Array, "tokens axes"]:
     """Positions of the cells of a grid; the first coordinate varies fastest.
 
     ``grid(width, height)`` are the (x, y) of an image's patches, row by row.
@@ -27,7 +27,7 @@ def grid(*counts: int, coordinates: str) -> Float[Array, "tokens axes"]:
     TypeError, ValueError
         Counts that are not positive integers, none at all, unknown ``coordinates``.
     """
-    require_choice("coordinates", coordinates, COORDINATES)
+    require_choice("coordinates", coordinates, GridCoordinates)
     if not counts:
         raise ValueError("grid needs at least one count, got none")
     steps = []

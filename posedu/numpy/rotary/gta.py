@@ -1,4 +1,4 @@
-"""GTA: a token's position is a pose, and acts on its queries, keys, values and output.
+"""GTA: poses as positions, which transform queries, keys, values and output.
 
 A pose is eight numbers: the translation t and the rotation vector r of the camera that
 took the token, which map a point x of the world to R(r) x + t, and the place (u, v) of
@@ -19,13 +19,13 @@ AXES = 8
 
 
 def camera_matrix(poses: Positions) -> Float[Array, "*rows 4 4"]:
-    """((R, t), (0, 1)) of each pose. Equation ``def-gta-camera``.
+    """The matrix ((R, t), (0, 1)) of each pose. Equation ``def-gta-camera``.
 
     Parameters
     ----------
     poses
         ``[..., 6]`` or more: t, then the rotation vector r, whose length is the angle
-        and whose direction the axle; what comes after is not looked at.
+        and whose direction the axis; later numbers are ignored.
 
     Raises
     ------
@@ -37,7 +37,7 @@ def camera_matrix(poses: Positions) -> Float[Array, "*rows 4 4"]:
         raise ValueError(f"poses must be [..., 6], got shape {list(poses.shape)}")
     t, (x, y, z) = poses[..., :3], np.moveaxis(poses[..., 3:6], -1, 0)
     matrices = np.zeros((*t.shape[:-1], 4, 4))
-    about = skew(np.stack((-z, y, -x), -1))  # what r × does
+    about = skew(np.stack((-z, y, -x), -1))  # the matrix of r ×
     s = np.linalg.norm(poses[..., 3:6], axis=-1)[..., None, None] / np.pi
     half = np.sinc(s / 2) ** 2 / 2  # (1 − cos |r|) / |r|²
     matrices[..., :3, :3] = np.eye(3) + np.sinc(s) * about + half * about @ about
@@ -59,7 +59,7 @@ def inverse_camera_matrix(
 
 
 def image_frequencies(image_dim: int) -> Float[Array, "pairs 2"]:
-    """2π, π, π/2, … for the pairs that look at u, and again for those at v."""
+    """The frequencies 2π, π, π/2, … of the pairs of u, and again of v."""
     octaves = 2 * np.pi * 2.0 ** -np.arange(image_dim // 4)
     return np.kron(np.eye(2), octaves[:, None])
 
@@ -68,15 +68,15 @@ def gta(*, image_dim: int) -> Hooks:
     """Geometric transform attention (arXiv 2310.10375), as hooks.
 
     With D_i the matrix of a token's pose, q_i becomes D_iᵀ q_i, k_j and v_j become
-    D_j⁻¹ k_j and D_j⁻¹ v_j, and what was gathered D_i times that. D_i has the camera's
+    D_j⁻¹ k_j and D_j⁻¹ v_j, and the output is multiplied by D_i. D_i has the camera's
     4 × 4 matrix on the leading blocks of features and rotations by the place in the
     image on the rest, in the direction of RoPE.
 
     Parameters
     ----------
     image_dim
-        How many trailing features look at (u, v), half of them at each; a multiple of
-        4, as d is. The others look at the camera.
+        Number of trailing features for (u, v), half of them for each; a multiple of 4,
+        as d is. The others are for the camera.
 
     Returns
     -------
@@ -93,16 +93,16 @@ def gta(*, image_dim: int) -> Hooks:
     def act(x: Array, matrices: Array, places: Array) -> Array:
         split = x.shape[-1] - require_image_dim(image_dim, x.shape[-1])
         blocks = x[..., :split].reshape(*x.shape[:-1], split // 4, 4)
-        turned = np.einsum("nab,hnmb->hnma", matrices, blocks)
+        by_camera = np.einsum("nab,hnmb->hnma", matrices, blocks)
         if not image_dim:
-            return turned.reshape(x.shape)
+            return by_camera.reshape(x.shape)
         image = mixed(
             x[..., split:],
             places,
             frequencies=image_frequencies(image_dim),
             layout="interleaved",
         )
-        return np.concatenate((turned.reshape(*x.shape[:-1], split), image), -1)
+        return np.concatenate((by_camera.reshape(*x.shape[:-1], split), image), -1)
 
     def parts(x: Array, positions: Array) -> tuple[Array, Array]:
         at = align_positions(positions, x, AXES)

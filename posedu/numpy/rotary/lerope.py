@@ -1,4 +1,4 @@
-"""LeRoPE: frequencies that are trained."""
+"""LeRoPE: trained frequencies."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Float
 
 from posedu.numpy._arrays import require_floats
-from posedu.numpy.frequencies import require_mapped, require_speeds
+from posedu.numpy.frequencies import require_frequencies, require_scaled
 
 Array = np.ndarray
 
@@ -35,7 +35,7 @@ def lerope(
     TypeError, ValueError
         Arrays that are not floating, not finite, not in a row or of different lengths.
     """
-    omega = require_speeds(frequencies)
+    omega = require_frequencies(frequencies)
     logs = require_floats("alpha", np.asarray(alpha))
     if logs.shape != omega.shape:
         raise ValueError(
@@ -43,4 +43,4 @@ def lerope(
             f"{list(logs.shape)}"
         )
     with np.errstate(over="ignore"):
-        return require_mapped(omega * np.exp(logs))
+        return require_scaled(omega * np.exp(logs))

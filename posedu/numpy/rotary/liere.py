@@ -4,7 +4,11 @@ import numpy as np
 from jaxtyping import Float
 
 from posedu.numpy._arrays import Positions
-from posedu.numpy.rotary.generators import require_block_size, skew, turn_by_generators
+from posedu.numpy.rotary.generators import (
+    require_block_size,
+    rotate_by_generators,
+    skew,
+)
 
 Array = np.ndarray
 
@@ -34,8 +38,9 @@ def liere(
     Raises
     ------
     TypeError, ValueError
-        As :func:`rotate_blocks` and :func:`skew`; blocks of another size than ``block``.
+        As :func:`rotate_blocks` and :func:`skew`; blocks of another size than
+        ``block``.
     """
     generators = skew(entries)
     require_block_size(block, generators)
-    return turn_by_generators(x, positions, generators)
+    return rotate_by_generators(x, positions, generators)

@@ -27,13 +27,13 @@ def llama3(
     trained
         L: 8192 in all of them.
     low, high
-        ``low_freq_factor`` and ``high_freq_factor``, the turns within L up to which a
-        pair is interpolated and from which it is kept. Defaults 1 and 4 (Llama 3.1);
-        Llama 4 Scout has 1 and 1, a step.
+        ``low_freq_factor`` and ``high_freq_factor``, the full turns within L up to
+        which a pair is interpolated and from which it is unchanged. Defaults 1 and 4
+        (Llama 3.1); Llama 4 Scout has 1 and 1, a step.
 
     Returns
     -------
-    float64 array ``[pairs]``: :func:`yarn` with the ramp by turns. Equation
+    float64 array ``[pairs]``: :func:`yarn` with the ramp by full turns. Equation
     ``eq-llama3``.
 
     Raises

@@ -8,7 +8,7 @@ from jaxtyping import Float
 
 from posedu._arguments import require_dimension, require_positive
 from posedu.numpy._arrays import require_floats
-from posedu.numpy.frequencies import require_mapped, require_speeds
+from posedu.numpy.frequencies import require_frequencies, require_scaled
 
 Array = np.ndarray
 Divisors = Float[Array, "pairs"] | Sequence[float]
@@ -29,16 +29,16 @@ def longrope(
     frequencies
         Those of the pairs.
     short, long
-        λ for texts of up to L tokens and for longer ones, ``[pairs]``, above 0.
+        λ for texts of up to L tokens, and for longer texts, ``[pairs]``, above 0.
     trained, length
-        L (``original_max_position_embeddings``), and how long the text is: the whole of
-        it, as Phi-3's code and transformers ask. Keys that were rotated before the text
-        passed L turned by other frequencies.
+        L (``original_max_position_embeddings``), and the length of the whole text, as
+        in Phi-3's code and transformers. Keys that were rotated before the text passed
+        L were rotated by other frequencies.
 
     Returns
     -------
-    float64 array ``[pairs]``. The paper leaves the first n̂ tokens as they were, which
-    no frequencies can; the code that ships does not either. Equation ``def-longrope``.
+    float64 array ``[pairs]``. The paper leaves the first n̂ tokens unchanged, which no
+    frequencies can do; the released code does not either. Equation ``def-longrope``.
 
     Raises
     ------
@@ -47,12 +47,12 @@ def longrope(
         different lengths; divisors that are not above 0; lengths that are not positive
         integers.
     """
-    omega = require_speeds(frequencies)
+    omega = require_frequencies(frequencies)
     require_dimension("length", length, 1)
     require_dimension("trained", trained, 1)
     lists = {"short": _divisors("short", short, omega)}
     lists["long"] = _divisors("long", long, omega)
-    return require_mapped(omega / lists["long" if length > trained else "short"])
+    return require_scaled(omega / lists["long" if length > trained else "short"])
 
 
 def _divisors(
@@ -68,7 +68,7 @@ def _divisors(
 
 
 def longrope_attention_factor(factor: float, *, trained: float) -> float:
-    """What cosines and sines are multiplied by: √(1 + ln s/ln L), 1 for s ≤ 1.
+    """The attention factor: √(1 + ln s/ln L), 1 for s ≤ 1.
 
     Of Phi-3's code; the ``attention_factor`` of transformers' configurations replaces
     it.

@@ -1,4 +1,4 @@
-"""M-RoPE: RoPE's frequencies, shared out among several coordinates."""
+"""M-RoPE: RoPE whose pairs are divided among several coordinates."""
 
 from collections.abc import Sequence
 
@@ -6,8 +6,9 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from posedu._arguments import (
-    AFTERS,
-    LAYOUTS,
+    Layout,
+    SectionOrder,
+    TextStart,
     require_choice,
     require_parts,
     require_sections,
@@ -19,26 +20,26 @@ from posedu.numpy.rotary.mixed import mixed
 Array = np.ndarray
 
 
-def m_rope_axes(sections: Sequence[int], *, order: str) -> Int[Array, "pairs"]:
-    """The axis that each pair looks at.
+def m_rope_axes(sections: Sequence[int], *, order: SectionOrder) -> Int[Array, "pairs"]:
+    """The axis of each pair.
 
     Parameters
     ----------
     sections
-        How many pairs look at each axis: time first, then rows and columns.
+        Number of pairs of each axis: time first, then rows and columns.
     order
         ``"sectioned"``: the pairs of the first axis, then those of the next (Qwen2-VL;
-        HunYuan-VL with four axes). ``"interleaved"``: of N axes, axis a ≥ 1 has the pairs
-        a, a + N, a + 2N, …, as many as its section says, and the first axis the rest
-        (Qwen3-VL). ``"alternating"``: all but the first axis take turns, and the first
+        HunYuan-VL with four axes). ``"interleaved"``: of N axes, axis a ≥ 1 has the
+        pairs a, a + N, a + 2N, …, as many as its section, and the first axis the rest
+        (Qwen3-VL). ``"alternating"``: all axes but the first alternate, and the first
         has the last pairs (ERNIE 4.5-VL, whose configuration names it last).
 
     Raises
     ------
     TypeError, ValueError
         Sections that are not integers, negative, none or all 0; an unknown ``order``;
-        sections for which an axis finds no place in the stride, or which differ where
-        axes take turns.
+        sections with too many pairs for an interleaved axis, or that differ where axes
+        alternate.
     """
     sections = require_sections(sections, order)
     others = sections[1:]
@@ -54,7 +55,7 @@ def m_rope_axes(sections: Sequence[int], *, order: str) -> Int[Array, "pairs"]:
 
 
 def m_rope_frequencies(
-    sections: Sequence[int], *, order: str, base: float = 10000.0
+    sections: Sequence[int], *, order: SectionOrder, base: float = 10000.0
 ) -> Float[Array, "pairs axes"]:
     """The frequency vectors of M-RoPE: ω_p on the axis of pair p.
 
@@ -72,11 +73,11 @@ def m_rope(
     positions: Positions,
     *,
     sections: Sequence[int],
-    order: str,
-    layout: str,
+    order: SectionOrder,
+    layout: Layout,
     base: float = 10000.0,
 ) -> Float[Array, "*batch tokens d"]:
-    """Turn pair p by ω_p times one coordinate of the token: the hook ``rotate``.
+    """Rotate pair p by ω_p times one coordinate of the token: the hook ``rotate``.
 
     M-RoPE (arXiv 2409.12191 §2.1; interleaved, arXiv 2510.23095). Equation
     ``def-m-rope``.
@@ -85,7 +86,7 @@ def m_rope(
     ----------
     x
         Queries or keys, any float dtype; computed in float64. The leading
-        2 Σ ``sections`` features turn, the others pass through.
+        2 Σ ``sections`` features are rotated, the others pass through.
     positions
         Integers or finite reals, ``[tokens, axes]`` or ``[batch, tokens, axes]``: time,
         row and column, as :func:`m_rope_positions` gives them.
@@ -108,21 +109,21 @@ def m_rope(
     """
     x = require_floats("x", x)
     f = m_rope_frequencies(sections, order=order, base=base)
-    turning = 2 * len(f)
-    if x.ndim < 2 or x.shape[-1] < turning:
+    width = 2 * len(f)
+    if x.ndim < 2 or x.shape[-1] < width:
         raise ValueError(
-            f"x must be [..., tokens, d] with d at least {turning} for sections of "
+            f"x must be [..., tokens, d] with d at least {width} for sections of "
             f"{len(f)} pairs, got shape {list(x.shape)}"
         )
-    require_choice("layout", layout, LAYOUTS)
+    require_choice("layout", layout, Layout)
     align_positions(positions, x, len(sections))
     y = x.copy()
-    y[..., :turning] = mixed(x[..., :turning], positions, frequencies=f, layout=layout)
+    y[..., :width] = mixed(x[..., :width], positions, frequencies=f, layout=layout)
     return y
 
 
 def m_rope_positions(
-    parts: Sequence[int | Sequence[float]], *, after: str
+    parts: Sequence[int | Sequence[float]], *, after: TextStart
 ) -> Int[Array, "tokens 3"]:
     """Positions (time, row, column) of a sequence of text, images and videos.
 
@@ -136,7 +137,7 @@ def m_rope_positions(
         A number of tokens for text; ``(frames, rows, columns)`` of tokens for a video,
         with 1 frame for an image; ``(frames, rows, columns, c)`` where a frame is c
         steps of time after the one before: seconds from frame to frame times tokens per
-        second (TM-RoPE, arXiv 2503.20215). c is 1 if nothing else is said.
+        second (TM-RoPE, arXiv 2503.20215). Default 1.
     after
         Where the next part begins: ``"largest"``: 1 more than the largest coordinate so
         far (the papers; transformers 4, and 5 for its Omni models). ``"grid"``: after a
@@ -152,15 +153,15 @@ def m_rope_positions(
         Text that is no count, a grid with counts below 1, a negative or infinite c,
         parts of another length; an unknown ``after``; coordinates beyond 2³¹.
     """
-    require_choice("after", after, AFTERS)
+    require_choice("after", after, TextStart)
     start, places = 0, [np.zeros((0, 3), dtype=np.int64)]
     for part in require_parts(parts):
         if isinstance(part, int):  # text
             place = np.repeat(np.arange(part)[:, None], 3, axis=1)
             length = part
         else:
-            frames, rows, columns, pace = part
-            time = np.floor(np.arange(frames) * pace).astype(np.int64)
+            frames, rows, columns, step = part
+            time = np.floor(np.arange(frames) * step).astype(np.int64)
             grid = np.meshgrid(time, np.arange(rows), np.arange(columns), indexing="ij")
             place = np.stack(grid, axis=-1).reshape(-1, 3)
             length = max(rows, columns)

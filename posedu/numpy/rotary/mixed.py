@@ -3,7 +3,7 @@
 import numpy as np
 from jaxtyping import Float
 
-from posedu._arguments import LAYOUTS, require_choice
+from posedu._arguments import Layout, require_choice
 from posedu.numpy._arrays import Positions, align_positions, require_floats
 from posedu.numpy.rotary.grid import for_heads_of
 from posedu.numpy.rotary.rope import pairs
@@ -16,9 +16,9 @@ def mixed(
     positions: Positions,
     *,
     frequencies: Float[Array, "*heads pairs axes"],
-    layout: str,
+    layout: Layout,
 ) -> Float[Array, "*batch tokens d"]:
-    """Turn pair p of a token at position x by the angle f_p · x: the hook ``rotate``.
+    """Rotate pair p of a token at position x by the angle f_p · x: the hook ``rotate``.
 
     RoPE-Mixed (arXiv 2403.13298 Eq. 14). Equation ``def-mixed``.
 
@@ -28,7 +28,7 @@ def mixed(
         Queries or keys, any float dtype; computed in float64.
     positions
         Integers or finite reals, ``[tokens, axes]`` or ``[batch, tokens, axes]``. A
-        token at the origin is not turned.
+        token at the origin is not rotated.
     frequencies
         A vector for each pair, and for each head where ``x`` is
         ``[…, heads, tokens, d]``; of more heads, neighbors share them.
@@ -47,7 +47,7 @@ def mixed(
     """
     x = require_floats("x", x)
     f = require_floats("frequencies", frequencies)
-    a, b = pairs(x.shape[-1], layout=require_choice("layout", layout, LAYOUTS))
+    a, b = pairs(x.shape[-1], layout=require_choice("layout", layout, Layout))
     if f.ndim not in (2, 3) or f.shape[-2] != len(a):
         raise ValueError(
             f"frequencies must be [pairs, axes] or [heads, pairs, axes] with "

@@ -1,9 +1,9 @@
-"""Multi-head latent attention: a small vector in the cache, and RoPE beside it."""
+"""Multi-head latent attention: a small vector in the cache, and a key with RoPE."""
 
 import numpy as np
 from jaxtyping import Float
 
-from posedu._arguments import require_dimension
+from posedu._arguments import Layout, require_dimension
 from posedu.numpy._arrays import Positions, require_floats
 from posedu.numpy.attention import Hooks, attend
 from posedu.numpy.rotary.rope import rope
@@ -16,7 +16,7 @@ def mla(
     positions: Positions | None = None,
     *,
     heads: int,
-    layout: str,
+    layout: Layout,
     q_weight: Float[Array, "q_features q_in"],
     kv_down_weight: Float[Array, "latent_and_rotary d_model"],
     k_up_weight: Float[Array, "features latent"],
@@ -29,9 +29,9 @@ def mla(
 ) -> Float[Array, "tokens d_model"]:
     """Latent attention with decoupled RoPE, in full (arXiv 2405.04434 §2.1).
 
-    Keys and values are made from a latent vector of each token; a few more features of
-    the query turn with RoPE, and so does one key that all heads share. What is not
-    given is left out. Equation ``def-cache-mla``.
+    Keys and values are made from a latent vector of each token; RoPE rotates a
+    few more features of the query, and one key that all heads share. Optional arrays
+    may be left out. Equation ``def-cache-mla``.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ def mla(
         Rows of the latent vector, then r of the shared key. Weights are ``[out, in]``
         as in PyTorch.
     q_gain, kv_gain
-        Of an RMS norm of the latent vectors, ε = 1e−6.
+        Gains of an RMS norm of the latent vectors, ε = 1e−6.
 
     Raises
     ------
@@ -107,12 +107,12 @@ _ARRAYS = (
 def rms_norm(
     x: Float[Array, "tokens n"], gain: Float[Array, "n"], *, eps: float = 1e-6
 ) -> Float[Array, "tokens n"]:
-    """Each vector over the root of its mean square, times the gains."""
+    """Divide each vector by the root of its mean square, times the gains."""
     return x / np.sqrt((x**2).mean(axis=-1, keepdims=True) + eps) * gain
 
 
 def _require_shapes(given: dict[str, Array], heads: int) -> tuple[int, int]:
-    """How many features of a head turn, and how many do not; raise if none fit."""
+    """Return the features of a head with RoPE and without, or raise if none fit."""
     for name, array in given.items():
         if array.ndim != (1 if name.endswith("gain") else 2):
             axes = "[n]" if name.endswith("gain") else "[out, in]"
@@ -143,6 +143,6 @@ def _require_shapes(given: dict[str, Array], heads: int) -> tuple[int, int]:
         if name in given and given[name].shape != shape:
             raise ValueError(
                 f"{name} must be {list(shape)} for {heads} heads of {rows // heads} "
-                f"features and {r} that turn, got shape {list(given[name].shape)}"
+                f"features and {r} with RoPE, got shape {list(given[name].shape)}"
             )
     return r, rows // heads

@@ -1,10 +1,10 @@
-"""NTK-aware scaling: a larger base, by which the slowest pair is interpolated alone."""
+"""NTK-aware scaling: a larger base, which interpolates the slowest pair alone."""
 
 import numpy as np
 from jaxtyping import Float
 
 from posedu._arguments import require_dimension, require_positive
-from posedu.numpy.frequencies import require_mapped, require_speeds
+from posedu.numpy.frequencies import require_frequencies, require_scaled
 
 Array = np.ndarray
 
@@ -33,10 +33,10 @@ def ntk(frequencies: Float[Array, "pairs"], *, factor: float) -> Float[Array, "p
         Frequencies that are not floating, not finite or not in a row; a ``factor`` that
         is not above 0 or not finite.
     """
-    omega = require_speeds(frequencies)
+    omega = require_frequencies(frequencies)
     require_positive("factor", factor)
     p, last = np.arange(len(omega)), max(len(omega) - 1, 1)
-    return require_mapped(omega * factor ** (-p / last))
+    return require_scaled(omega * factor ** (-p / last))
 
 
 def ntk_dynamic(
@@ -58,8 +58,8 @@ def ntk_dynamic(
 
     Returns
     -------
-    float64 array ``[pairs]``. Keys that were rotated when the text was shorter turned
-    by other frequencies. Equation ``def-ntk-dynamic``.
+    float64 array ``[pairs]``. Keys that were rotated when the text was shorter were
+    rotated by other frequencies. Equation ``def-ntk-dynamic``.
 
     Raises
     ------

@@ -1,10 +1,10 @@
-"""p-RoPE: the slow pairs do not turn at all."""
+"""p-RoPE: RoPE without rotation of the slow pairs."""
 
 import numpy as np
 from jaxtyping import Float
 
 from posedu._arguments import require_share
-from posedu.numpy.frequencies import require_speeds
+from posedu.numpy.frequencies import require_frequencies
 
 Array = np.ndarray
 
@@ -12,7 +12,7 @@ Array = np.ndarray
 def p_rope(
     frequencies: Float[Array, "pairs"], *, share: float
 ) -> Float[Array, "pairs"]:
-    """RoPE's frequencies, of which only the fastest share turns (arXiv 2410.06205).
+    """RoPE's frequencies, all 0 but the fastest share (arXiv 2410.06205).
 
     transformers calls it ``proportional``. It is not partial rotation: the frequencies
     that stay are those of the whole head, base^(−2p/d), not squeezed into fewer pairs.
@@ -22,7 +22,7 @@ def p_rope(
     frequencies
         Those of the pairs, fastest first.
     share
-        p, from 0 (no position) to 1 (RoPE); ⌊p·d/2⌋ pairs turn.
+        p, from 0 (no position) to 1 (RoPE); ⌊p·d/2⌋ pairs are rotated.
 
     Returns
     -------
@@ -34,6 +34,6 @@ def p_rope(
         Frequencies that are not floating, not finite or not in a row; a ``share`` that
         is not from 0 to 1.
     """
-    omega = require_speeds(frequencies).copy()
+    omega = require_frequencies(frequencies).copy()
     omega[int(require_share("share", share) * len(omega)) :] = 0
     return omega

@@ -1,10 +1,10 @@
-"""Position interpolation: every pair slower by one factor."""
+"""Position interpolation: all frequencies divided by one factor."""
 
 import numpy as np
 from jaxtyping import Float
 
 from posedu._arguments import require_positive
-from posedu.numpy.frequencies import require_mapped, require_speeds
+from posedu.numpy.frequencies import require_frequencies, require_scaled
 
 Array = np.ndarray
 
@@ -34,4 +34,4 @@ def pi(frequencies: Float[Array, "pairs"], *, factor: float) -> Float[Array, "pa
         0 or not finite.
     """
     require_positive("factor", factor)
-    return require_mapped(require_speeds(frequencies) / factor)
+    return require_scaled(require_frequencies(frequencies) / factor)

@@ -1,4 +1,4 @@
-"""PoPE: content says how long, position says where to."""
+"""PoPE: polar coordinates, with lengths from content and angles from position."""
 
 import numpy as np
 from jaxtyping import Float
@@ -21,16 +21,16 @@ def pope(*, delta: Float[Array, "heads d"], base: float = 10000.0) -> Hooks:
     Parameters
     ----------
     delta
-        δ for each head and each feature; what is not in [−2π, 0] counts as the nearer
-        end. It turns the query back: where each query has a key of its own, that is to
-        turn the key.
+        δ for each head and each feature; numbers outside [−2π, 0] count as the nearer
+        end. It rotates the query back; with one query head per key head this equals
+        a rotation of the key.
     base
         Of the frequencies ω_c = base^(−c/d), one for each feature. Default 10000 (the
         paper).
 
     Returns
     -------
-    Hooks whose ``rotate`` makes 2d features of d. Equation ``def-pope``.
+    Hooks with a ``rotate`` that makes 2d features of d. Equation ``def-pope``.
 
     Raises
     ------

@@ -1,10 +1,11 @@
-"""Keys that are cached already turned, moved to other positions."""
+"""Re-rotation: cached keys rotated on to other positions."""
 
 from collections.abc import Sequence
 
 import numpy as np
 from jaxtyping import Float
 
+from posedu._arguments import Layout
 from posedu.numpy._arrays import Positions
 from posedu.numpy.rotary.rope import rope
 
@@ -15,25 +16,25 @@ def rerotation(
     keys: Float[Array, "*batch tokens d"],
     shifts: Positions,
     *,
-    layout: str,
+    layout: Layout,
     base: float = 10000.0,
     rotary_dim: int | None = None,
     frequencies: Float[Array, "pairs"] | Sequence[float] | None = None,
 ) -> Float[Array, "*batch tokens d"]:
-    """Keys as RoPE would have turned them at other positions: k ← R_Δ k.
+    """Rotate keys, which RoPE has rotated, on to other positions: k ← R_Δ k.
 
-    Equation ``def-cache-rerotation``. An attention_factor is in the keys already and is not
-    applied again.
+    Equation ``def-cache-rerotation``. An attention factor is in the keys already and
+    is not applied again.
 
     Parameters
     ----------
     keys
-        As RoPE left them, any float dtype; computed in float64.
+        Keys rotated by RoPE, any float dtype; computed in float64.
     shifts
-        How far each moves, ``[tokens]`` or ``[batch, tokens]``: the new position minus
+        Shift of each key, ``[tokens]`` or ``[batch, tokens]``: the new position minus
         the old one. Integers or finite reals.
     layout, base, rotary_dim, frequencies
-        Those by which the keys were turned; see :func:`posedu.numpy.rotary.rope`.
+        Those by which the keys were rotated; see :func:`posedu.numpy.rotary.rope`.
 
     Returns
     -------

@@ -1,9 +1,9 @@
-"""Resonance RoPE: wavelengths are whole numbers."""
+"""Resonance RoPE: wavelengths rounded to whole numbers."""
 
 import numpy as np
 from jaxtyping import Float
 
-from posedu.numpy.frequencies import require_mapped, require_speeds
+from posedu.numpy.frequencies import require_frequencies, require_scaled
 
 Array = np.ndarray
 
@@ -11,8 +11,8 @@ Array = np.ndarray
 def resonance(frequencies: Float[Array, "pairs"]) -> Float[Array, "pairs"]:
     """RoPE's frequencies with wavelengths rounded to integers (arXiv 2403.00071).
 
-    Then a pair that has completed a turn in training meets no new angle later: position
-    m and m + λ have the same.
+    Then a pair that has completed a full turn in training meets no new angle later:
+    position m and m + λ have the same angle.
 
     Parameters
     ----------
@@ -31,7 +31,7 @@ def resonance(frequencies: Float[Array, "pairs"]) -> Float[Array, "pairs"]:
         Frequencies that are not floating, not finite, not in a row or not within these
         limits.
     """
-    omega = require_speeds(frequencies)
+    omega = require_frequencies(frequencies)
     if not ((omega > 0) & (omega < 4 * np.pi)).all():
         raise ValueError(f"frequencies must be above 0 and below 4π, got {omega}")
-    return require_mapped(2 * np.pi / np.round(2 * np.pi / omega))
+    return require_scaled(2 * np.pi / np.round(2 * np.pi / omega))

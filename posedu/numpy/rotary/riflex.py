@@ -1,10 +1,10 @@
-"""RIFLEx: the one pair whose period a video repeats is slowed."""
+"""RIFLEx: a lower frequency for the pair whose period a video repeats."""
 
 import numpy as np
 from jaxtyping import Float
 
 from posedu._arguments import require_pair, require_positive
-from posedu.numpy.frequencies import require_mapped, require_speeds
+from posedu.numpy.frequencies import require_frequencies, require_scaled
 
 Array = np.ndarray
 
@@ -15,7 +15,7 @@ def riflex(
     """RoPE's frequencies with that of one pair lowered (arXiv 2502.15894).
 
     A video model repeats what it showed after the period of some pair; within the
-    length that is wanted, this pair is to make no full turn.
+    wanted length, this pair shall make no full turn.
 
     Parameters
     ----------
@@ -24,9 +24,10 @@ def riflex(
     pair
         Its index, from 0; the published code counts from 1.
     tested
-        The length that is wanted, L·s, above 0.
+        The wanted length L·s, above 0.
     turns
-        How often the pair turns within it: 1 in the paper, 0.9 in the published code.
+        Number of full turns of the pair within it: 1 in the paper, 0.9 in the published
+        code.
 
     Returns
     -------
@@ -39,8 +40,8 @@ def riflex(
         Frequencies that are not floating, not finite or not in a row; a pair that they
         have not; numbers that are not above 0.
     """
-    omega = require_speeds(frequencies).copy()
+    omega = require_frequencies(frequencies).copy()
     require_pair("pair", pair, len(omega))
     require_positive("tested", tested)
     omega[pair] = 2 * np.pi * require_positive("turns", turns) / tested
-    return require_mapped(omega)
+    return require_scaled(omega)

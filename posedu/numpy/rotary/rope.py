@@ -1,4 +1,4 @@
-"""Rotary encodings: queries and keys turned by angles proportional to position."""
+"""RoPE: queries and keys rotated by angles proportional to position."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Complex, Float, Int, Shaped
 
 from posedu._arguments import (
-    LAYOUTS,
+    Layout,
     require_bool,
     require_choice,
     require_dimension,
@@ -29,7 +29,7 @@ from posedu.numpy.frequencies import frequencies as geometric
 Array = np.ndarray
 
 
-def pairs(d: int, *, layout: str) -> tuple[Int[Array, "pairs"], Int[Array, "pairs"]]:
+def pairs(d: int, *, layout: Layout) -> tuple[Int[Array, "pairs"], Int[Array, "pairs"]]:
     """Feature indices (a_p, b_p) of each pair's first and second member.
 
     ``layout="interleaved"``: (2p, 2p + 1), as RoFormer and Meta's Llama.
@@ -37,7 +37,7 @@ def pairs(d: int, *, layout: str) -> tuple[Int[Array, "pairs"], Int[Array, "pair
     """
     d = require_dimension("d", d)
     p = np.arange(d // 2)
-    if require_choice("layout", layout, LAYOUTS) == "interleaved":
+    if require_choice("layout", layout, Layout) == "interleaved":
         return 2 * p, 2 * p + 1
     return p, p + d // 2
 
@@ -46,7 +46,7 @@ def rotation(
     position: Number,
     d: int,
     *,
-    layout: str,
+    layout: Layout,
     base: float = 10000.0,
     rotary_dim: int | None = None,
 ) -> Float[Array, "d d"]:
@@ -88,13 +88,13 @@ def rope(
     x: Float[Array, "*batch tokens d"],
     positions: Positions,
     *,
-    layout: str,
+    layout: Layout,
     base: float = 10000.0,
     rotary_dim: int | None = None,
     frequencies: Float[Array, "pairs"] | Sequence[float] | None = None,
     attention_factor: float = 1.0,
 ) -> Float[Array, "*batch tokens d"]:
-    """Turn each pair of features by position · ω_p: the hook ``rotate``.
+    """Rotate each pair of features by position · ω_p: the hook ``rotate``.
 
     The elementwise form (arXiv 2104.09864 Eq. 34), equation ``def-rope``.
 
@@ -107,11 +107,11 @@ def rope(
     layout, base, rotary_dim
         See :func:`rotation`. Frequencies are base^(−2p/rotary_dim).
     frequencies
-        Of the leading pairs, in place of those: what methods that lengthen the context
-        change.
+        Frequencies of the leading pairs, in place of those: context extension methods
+        change them.
     attention_factor
-        What the turned features are multiplied by (YaRN's attention factor, arXiv
-        2309.00071 §3.4). Default 1.
+        Factor of the rotated features (YaRN's ``mscale``, arXiv 2309.00071 §3.4).
+        Default 1.
 
     Returns
     -------
@@ -146,7 +146,7 @@ def rope_dense(
     x: Float[Array, "tokens d"],
     positions: Positions,
     *,
-    layout: str,
+    layout: Layout,
     base: float = 10000.0,
     rotary_dim: int | None = None,
 ) -> Float[Array, "tokens d"]:
@@ -158,14 +158,14 @@ def rope_dense(
     matrix = partial(
         rotation, d=x.shape[-1], layout=layout, base=base, rotary_dim=rotary_dim
     )
-    turned = [matrix(i) @ v for i, v in zip(positions, x, strict=True)]
-    return np.array(turned).reshape(x.shape)
+    rotated = [matrix(i) @ v for i, v in zip(positions, x, strict=True)]
+    return np.array(rotated).reshape(x.shape)
 
 
 def to_complex(
-    x: Float[Array, "*batch d"], *, layout: str
+    x: Float[Array, "*batch d"], *, layout: Layout
 ) -> Complex[Array, "*batch pairs"]:
-    """Each pair (a, b) of features as the complex number a + ib."""
+    """Return each pair (a, b) of features as the complex number a + ib."""
     x = require_floats("x", x)
     if x.ndim == 0:
         raise ValueError("x must be [..., d], got a single number")
@@ -177,7 +177,7 @@ def rope_complex(
     x: Float[Array, "*batch tokens d"],
     positions: Positions,
     *,
-    layout: str,
+    layout: Layout,
     base: float = 10000.0,
 ) -> Complex[Array, "*batch tokens pairs"]:
     """:func:`rope` on complex pairs: z_p → z_p e^{i · position · ω_p}.
@@ -198,8 +198,8 @@ def convert_layout(
     weight: Shaped[Array, "features *rest"],
     heads: int,
     *,
-    source: str,
-    target: str,
+    source: Layout,
+    target: Layout,
     rotary_dim: int | None = None,
 ) -> Shaped[Array, "features *rest"]:
     """Reorder the rows of W_q or W_k (or their bias) from one layout to the other.
@@ -237,7 +237,7 @@ def convert_layout(
 def decay_bound(
     offsets: Positions, d: int, *, base: float = 10000.0
 ) -> Float[Array, "*offsets"] | float:
-    """B(r), the mean modulus of the sums of the first 1, 2, …, d/2 phases at offset r.
+    """The bound B(r): mean modulus of the sums of the first 1, …, d/2 phases.
 
     A RoPE score at offset r has modulus at most d/2 · B(r) times the largest modulus of
     h_{p+1} − h_p, where h_p are the pair products, and 0 after the last (arXiv
@@ -254,7 +254,7 @@ def rope_linear_attention(
     v: Float[Array, "*batch tokens d_v"],
     positions: Positions,
     *,
-    layout: str,
+    layout: Layout,
     base: float = 10000.0,
     causal: bool = False,
 ) -> Float[Array, "*batch tokens d_v"]:
@@ -272,7 +272,7 @@ def rope_linear_attention(
     layout, base
         See :func:`rotation`.
     causal
-        Whether a query looks only at itself and earlier tokens. Default false.
+        Whether a query attends only to itself and earlier tokens. Default false.
 
     Raises
     ------
@@ -287,11 +287,11 @@ def rope_linear_attention(
         )
     require_bool("causal", causal)
     q, k = _elu_plus_one(q), _elu_plus_one(k)
-    seen = np.tri(q.shape[-2]) if causal else 1.0
-    scores = seen * (q @ k.swapaxes(-1, -2))
+    visible = np.tri(q.shape[-2]) if causal else 1.0
+    scores = visible * (q @ k.swapaxes(-1, -2))
     q, k = (rope(t, positions, layout=layout, base=base) for t in (q, k))
-    turned = seen * (q @ k.swapaxes(-1, -2))
-    return turned @ v / scores.sum(axis=-1, keepdims=True)
+    rotated_scores = visible * (q @ k.swapaxes(-1, -2))
+    return rotated_scores @ v / scores.sum(axis=-1, keepdims=True)
 
 
 def _elu_plus_one(x: Float[Array, "*shape"]) -> Float[Array, "*shape"]:

@@ -1,11 +1,11 @@
-"""Self-Extend and its kin: far keys at offsets that training has seen."""
+"""Self-Extend, ReRoPE and dual chunk attention: far keys at trained offsets."""
 
 from collections.abc import Sequence
 
 import numpy as np
 from jaxtyping import Float, Num
 
-from posedu._arguments import LAYOUTS, require_choice, require_far
+from posedu._arguments import FarOffsets, GroupJoin, Layout, require_choice, require_far
 from posedu.numpy._arrays import Positions, require_positions
 from posedu.numpy.attention import Hooks, Tokens
 from posedu.numpy.frequencies import frequencies
@@ -18,13 +18,13 @@ def extended_offsets(
     query_positions: Num[Array, "queries"] | Sequence[object],
     key_positions: Num[Array, "keys"] | Sequence[object],
     *,
-    far: str,
+    far: FarOffsets,
     window: int,
     group: int | None = None,
-    join: str | None = None,
+    join: GroupJoin | None = None,
     chunk: int | None = None,
 ) -> Float[Array, "queries keys"]:
-    """The offset at which each query sees each key.
+    """The offset of each key for each query.
 
     Equations ``def-cache-grouped``, ``def-cache-constant`` and ``def-cache-chunks``.
 
@@ -32,9 +32,9 @@ def extended_offsets(
     ----------
     query_positions, key_positions
         Integers or finite reals, ``[queries]`` and ``[keys]``. A causal layer's, in
-        rising order; what is ahead of its query counts as near.
+        rising order; keys ahead of their query count as near.
     far
-        What becomes of keys that are ``window`` or more away. ``"grouped"``:
+        Treatment of keys that are ``window`` or more away. ``"grouped"``:
         Self-Extend (arXiv 2401.01325 §3.2), ⌊i/G⌋ − ⌊j/G⌋ and a shift that joins it to
         the near ones. ``"constant"``: ReRoPE, the window itself. ``"chunks"``: dual
         chunk attention (arXiv 2402.17463), as its authors' code has it.
@@ -45,7 +45,7 @@ def extended_offsets(
         How many positions of ``"grouped"`` share one.
     join
         The shift of ``"grouped"``: ``"floor"``, w − ⌊w/G⌋ (the paper), or ``"exact"``,
-        w − w/G, which the authors' code has beside it. They agree where G divides w.
+        w − w/G, which the authors' code also has. They agree where G divides w.
     chunk
         Tokens of a chunk, at least the window (the code's ``chunk_size`` less its
         ``local_window``).
@@ -90,11 +90,11 @@ def _across_chunks(i: Array, j: Array, chunk: int, window: int) -> Array:
 
 def self_extend(
     *,
-    far: str,
+    far: FarOffsets,
     window: int,
-    layout: str,
+    layout: Layout,
     group: int | None = None,
-    join: str | None = None,
+    join: GroupJoin | None = None,
     chunk: int | None = None,
     base: float = 10000.0,
 ) -> Hooks:
@@ -115,7 +115,7 @@ def self_extend(
         As :func:`extended_offsets`; an unknown ``layout``.
     """
     require_far(far, window, group, chunk, join)
-    require_choice("layout", layout, LAYOUTS)
+    require_choice("layout", layout, Layout)
 
     def logits(tokens: Tokens) -> Float[Array, "heads queries keys"]:
         offsets = extended_offsets(

@@ -3,7 +3,7 @@
 import numpy as np
 from jaxtyping import Float
 
-from posedu._arguments import STRING_FORMS, require_choice
+from posedu._arguments import STRINGForm, require_choice
 from posedu.numpy._arrays import Positions, align_positions, require_floats
 from posedu.numpy.rotary.generators import skew
 from posedu.numpy.rotary.grid import for_heads_of
@@ -39,7 +39,7 @@ def circulant_frequencies(
 ) -> Float[Array, "*heads pairs axes"]:
     """The frequency vectors of circulant-STRING, the pair at rest last.
 
-    Wave m = 1 … d/2 − 1 of the d features turns by f_m · x with
+    Wave m = 1 … d/2 − 1 of the d features rotates by f_m · x with
     f_{m,k} = 2 Σ_n c_{k,n} sin(2πmn/d). Equation ``def-string-frequencies``.
 
     Raises
@@ -58,7 +58,7 @@ def circulant_frequencies(
 def circulant_generators(
     coefficients: Float[Array, "*heads axes d"],
 ) -> Float[Array, "*heads axes d d"]:
-    """L_k = C_k − C_kᵀ, where C_k is circulant with the first column c_k."""
+    """Generators L_k = C_k − C_kᵀ, with C_k circulant of first column c_k."""
     c = _coefficients(coefficients)
     n = np.arange(c.shape[-1])
     circulant = c[..., (n[:, None] - n) % len(n)]
@@ -69,7 +69,7 @@ def string(
     x: Float[Array, "*batch tokens d"],
     positions: Positions,
     *,
-    form: str,
+    form: STRINGForm,
     entries: Float[Array, "*heads entries"] | None = None,
     frequencies: Float[Array, "*heads pairs axes"] | None = None,
     coefficients: Float[Array, "*heads axes d"] | None = None,
@@ -102,11 +102,11 @@ def string(
     Raises
     ------
     TypeError, ValueError
-        Parameters of the other form, or shapes that do not match; what is not finite;
-        unknown ``form``.
+        Parameters of the other form, or shapes that do not match; numbers that are not
+        finite; unknown ``form``.
     """
     x = require_floats("x", x)
-    require_choice("form", form, STRING_FORMS)
+    require_choice("form", form, STRINGForm)
     if form == "cayley":
         if entries is None or frequencies is None or coefficients is not None:
             raise ValueError("form='cayley' takes entries and frequencies alone")

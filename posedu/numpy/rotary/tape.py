@@ -1,9 +1,15 @@
-"""TAPE: positions that attention and MLP move from layer to layer."""
+"""TAPE: contextualized positions, which attention and MLP update in each layer."""
 
 import numpy as np
 from jaxtyping import Float, Shaped
 
-from posedu._arguments import MIXINGS, require_base, require_choice, require_dimension
+from posedu._arguments import (
+    Layout,
+    TAPEMixing,
+    require_base,
+    require_choice,
+    require_dimension,
+)
 from posedu.numpy._arrays import as_array, require_floats, require_positions
 from posedu.numpy.attention import Hooks, Tokens
 from posedu.numpy.frequencies import frequencies
@@ -11,7 +17,7 @@ from posedu.numpy.rotary.rope import pairs
 
 Array = np.ndarray
 Blocks = Float[Array, "tokens heads pairs r 2"]
-"""What multiplies each pair of features: a block of r rows for each token and head."""
+"""Blocks that multiply pairs of features: r rows for each token, head and pair."""
 
 
 def tape_start(
@@ -28,7 +34,7 @@ def tape_start(
     d, base
         See :func:`posedu.numpy.frequencies.frequencies`. Default 10000.
     heads
-        How many heads have blocks.
+        Number of heads with blocks.
 
     Raises
     ------
@@ -52,24 +58,26 @@ def tape_start(
 def tape_update(
     weights: Float[Array, "heads tokens tokens"],
     blocks: Blocks,
-    fed: Float[Array, "tokens d_model"],
+    mlp_output: Float[Array, "tokens d_model"],
     *,
-    mixing: str,
+    mixing: TAPEMixing,
     attended: Float[Array, "heads heads"],
     up: Float[Array, "width heads"],
     down: Float[Array, "heads width"],
     gate: Float[Array, "width d_model"],
 ) -> Blocks:
-    """The blocks of the next layer. Equations ``def-tape-heard``, ``def-tape-fed``.
+    """Return the blocks of the next layer.
+
+    Equations ``def-tape-heard`` and ``def-tape-fed``.
 
     Parameters
     ----------
     weights
-        Of the layer's attention.
+        Attention weights of the layer.
     blocks
-        Of the layer, of any number of rows r.
-    fed
-        What the layer's MLP said.
+        Blocks of the layer, of any number of rows r.
+    mlp_output
+        Output of the layer's MLP.
     mixing, attended, up, down, gate
         As :func:`tape`.
 
@@ -80,11 +88,11 @@ def tape_update(
     """
     weights, blocks = require_floats("weights", weights), _blocks(blocks)
     tokens, heads = blocks.shape[:2]
-    fed = require_floats("fed", fed)
+    mlp_output = require_floats("mlp_output", mlp_output)
     attended, up, down, gate = _matrices(attended, up, down, gate)
     needed = {
         "weights": (weights, (heads, tokens, tokens)),
-        "fed": (fed, (tokens, gate.shape[1])),
+        "mlp_output": (mlp_output, (tokens, gate.shape[1])),
         "attended": (attended, (heads, heads)),
     }
     for name, (array, shape) in needed.items():
@@ -93,18 +101,18 @@ def tape_update(
                 f"{name} must be {list(shape)} for blocks of shape "
                 f"{list(blocks.shape)}, got shape {list(array.shape)}"
             )
-    heard = np.einsum("hij,jhpru->ihpru", weights, blocks)
-    if require_choice("mixing", mixing, MIXINGS) == "heads":
-        moved = blocks + np.einsum("hg,igpru->ihpru", attended, heard)
+    averages = np.einsum("hij,jhpru->ihpru", weights, blocks)
+    if require_choice("mixing", mixing, TAPEMixing) == "heads":
+        updated = blocks + np.einsum("hg,igpru->ihpru", attended, averages)
     else:
-        moved = blocks + np.einsum("hg,ihpru->ihpru", attended, heard)
-    said = _silu(fed @ gate.T)
-    mixed = np.einsum("hw,iw,wg->ihg", down, said, up)
-    return moved + np.einsum("ihg,igpru->ihpru", mixed, moved)
+        updated = blocks + np.einsum("hg,ihpru->ihpru", attended, averages)
+    gates = _silu(mlp_output @ gate.T)
+    mixed = np.einsum("hw,iw,wg->ihg", down, gates, up)
+    return updated + np.einsum("ihg,igpru->ihpru", mixed, updated)
 
 
-def turn_by_blocks(
-    x: Float[Array, "heads tokens d"], blocks: Blocks, *, layout: str
+def rotate_by_blocks(
+    x: Float[Array, "heads tokens d"], blocks: Blocks, *, layout: Layout
 ) -> Float[Array, "heads tokens features"]:
     """Multiply each pair of features by its block. Equation ``def-tape-turn``.
 
@@ -125,18 +133,18 @@ def turn_by_blocks(
         )
     a, b = pairs(x.shape[-1], layout=layout)
     given = np.stack((x[..., a], x[..., b]), -1)
-    turned = np.einsum("ihpru,hipu->hipr", blocks, given)
+    rotated = np.einsum("ihpru,hipu->hipr", blocks, given)
     if layout == "half":
-        turned = np.swapaxes(turned, -1, -2)
-    features = turned.shape[-1] * turned.shape[-2]
-    return np.reshape(turned, (*x.shape[:-1], features))
+        rotated = np.swapaxes(rotated, -1, -2)
+    features = rotated.shape[-1] * rotated.shape[-2]
+    return np.reshape(rotated, (*x.shape[:-1], features))
 
 
 def tape(
     d: int,
     *,
-    layout: str,
-    mixing: str,
+    layout: Layout,
+    mixing: TAPEMixing,
     attended: Float[Array, "heads heads"],
     up: Float[Array, "width heads"],
     down: Float[Array, "heads width"],
@@ -145,8 +153,8 @@ def tape(
 ) -> Hooks:
     """TAPE (arXiv 2501.00712) as hooks, in the form of its code.
 
-    Layers are given blocks as positions, which the hook ``locate`` makes of numbers:
-    :func:`posedu.numpy.attention.stack` opens it. Equations ``def-tape-start`` to
+    The positions of a layer are blocks, which the hook ``locate`` makes of numbers;
+    :func:`posedu.numpy.attention.stack` calls it. Equations ``def-tape-start`` to
     ``def-tape-fed``.
 
     Parameters
@@ -156,15 +164,16 @@ def tape(
     layout
         Which features form a pair; see :func:`posedu.numpy.rotary.pairs`.
     mixing
-        What the matrix ``attended`` does to what the heads heard: ``"heads"``, the
-        product by which it is declared, or ``"row sums"``, what the code computes with
-        it, where the sum of a row multiplies what its own head heard.
+        How the matrix ``attended`` mixes the heads' weighted sums of blocks:
+        ``"heads"``, by the matrix product that the code declares, or ``"row sums"``,
+        by the computation of the code, where the sum of a row multiplies the blocks of
+        its own head.
     attended
-        How much of what was heard is added. 0: nothing.
+        Weights of the weighted sums that are added. 0: nothing.
     up, down, gate
         The heads' blocks go up to ``width`` channels, each is multiplied by the SiLU of
-        a number that ``gate`` makes of the MLP's output, and down they go again.
-        Of the code, ``up`` starts at 0 and the width is four times the heads.
+        a number that ``gate`` makes of the MLP's output, and goes down again. In the
+        code ``up`` starts at 0, and the width is four times the heads.
     base
         Of RoPE's frequencies. Default 10000.
 
@@ -177,7 +186,7 @@ def tape(
     """
     require_dimension("d", d)
     pairs(d, layout=layout)
-    require_choice("mixing", mixing, MIXINGS)
+    require_choice("mixing", mixing, TAPEMixing)
     require_base(base)
     attended, up, down, gate = _matrices(attended, up, down, gate)
     heads = len(attended)
@@ -199,15 +208,15 @@ def tape(
                     f"{list(x.shape)}"
                 )
         return (
-            turn_by_blocks(q, positions, layout=layout),
-            turn_by_blocks(k, positions, layout=layout),
+            rotate_by_blocks(q, positions, layout=layout),
+            rotate_by_blocks(k, positions, layout=layout),
         )
 
-    def update(weights: Array, tokens: Tokens, fed: Array) -> Array:
+    def update(weights: Array, tokens: Tokens, mlp_output: Array) -> Array:
         return tape_update(
             weights,
             tokens.query_positions,
-            fed,
+            mlp_output,
             mixing=mixing,
             attended=attended,
             up=up,
@@ -219,13 +228,13 @@ def tape(
 
 
 def _silu(z: Array) -> Array:
-    """Z times its logistic function, without overflow."""
+    """The SiLU, z times its logistic function, without overflow."""
     small = np.exp(-np.abs(z))
     return z * np.where(z > 0, 1.0, small) / (1.0 + small)
 
 
 def _matrices(*given: Array) -> tuple[Array, Array, Array, Array]:
-    """The four matrices, if they fit each other."""
+    """Return the four matrices if they fit each other, else raise."""
     names = ("attended", "up", "down", "gate")
     attended, up, down, gate = map(_matrix, names, given)
     heads, width = len(attended), len(up)

@@ -1,9 +1,9 @@
-"""Rotated values: what was gathered is turned back."""
+"""Rotated values: RoPE of the values, undone in the output."""
 
 import numpy as np
 from jaxtyping import Float
 
-from posedu._arguments import TURNED, require_choice, require_rotary_dim
+from posedu._arguments import Layout, RotatedEnd, require_choice, require_rotary_dim
 from posedu.numpy._arrays import require_numbers
 from posedu.numpy.attention import Hooks
 from posedu.numpy.rotary.rope import rope
@@ -13,8 +13,8 @@ Array = np.ndarray
 
 def value_rotation(
     *,
-    layout: str,
-    turned: str,
+    layout: Layout,
+    rotated: RotatedEnd,
     rotary_dim: int | None = None,
     base: float = 10000.0,
 ) -> Hooks:
@@ -27,11 +27,11 @@ def value_rotation(
     ----------
     layout, base
         As :func:`posedu.numpy.rotary.rope`; DeepSeek-V4 is interleaved.
-    turned
-        Which features turn where not all do: the ``"leading"`` ones, as those of
+    rotated
+        The rotated features where not all are: the ``"leading"`` ones, as those of
         :func:`posedu.numpy.rotary.rope`, or the ``"trailing"`` ones (DeepSeek-V4).
     rotary_dim
-        How many; ``None``: all. DeepSeek-V4 turns 64 of 512. Frequencies are
+        Their number; ``None``: all. DeepSeek-V4 rotates 64 of 512. Frequencies are
         base^(−2p/rotary_dim).
 
     Returns
@@ -41,14 +41,14 @@ def value_rotation(
     Raises
     ------
     TypeError, ValueError
-        As :func:`posedu.numpy.rotary.rope`; unknown ``turned``.
+        As :func:`posedu.numpy.rotary.rope`; unknown ``rotated``.
     """
-    require_choice("turned", turned, TURNED)
+    require_choice("rotated", rotated, RotatedEnd)
 
-    def turn(x: Array, positions: Array) -> Float[Array, "heads tokens d"]:
+    def rotate(x: Array, positions: Array) -> Float[Array, "heads tokens d"]:
         at = require_numbers(positions)
         r = require_rotary_dim(rotary_dim, x.shape[-1])
-        start = 0 if turned == "leading" else x.shape[-1] - r
+        start = 0 if rotated == "leading" else x.shape[-1] - r
         y = x.copy()
         y[..., start : start + r] = rope(
             x[..., start : start + r], at, layout=layout, base=base
@@ -56,7 +56,7 @@ def value_rotation(
         return y
 
     return Hooks(
-        rotate=lambda q, k, positions: (turn(q, positions), turn(k, positions)),
-        values=turn,
-        output=lambda out, positions: turn(out, -positions),
+        rotate=lambda q, k, positions: (rotate(q, positions), rotate(k, positions)),
+        values=rotate,
+        output=lambda out, positions: rotate(out, -positions),
     )

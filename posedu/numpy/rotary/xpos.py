@@ -1,11 +1,11 @@
-"""xPos: RoPE, and queries that shrink with their position while keys grow."""
+"""xPos: RoPE with an exponential decay of each pair."""
 
 import math
 
 import numpy as np
 from jaxtyping import Float
 
-from posedu._arguments import require_decay
+from posedu._arguments import Layout, require_decay
 from posedu.numpy._arrays import require_numbers
 from posedu.numpy.attention import Hooks
 from posedu.numpy.rotary.rope import pairs, rope
@@ -14,7 +14,7 @@ Array = np.ndarray
 
 
 def xpos_scales(d: int, *, gamma: float = 0.4) -> Float[Array, "pairs"]:
-    """What a score keeps of each pair for every B of its offset: ζ_p < 1.
+    """The decay ζ_p < 1 of each pair for every B of a score's offset.
 
     ζ_p = (2p/d + γ)/(1 + γ), arXiv 2212.10554. Equation ``def-xpos-scale``.
 
@@ -30,7 +30,7 @@ def xpos_scales(d: int, *, gamma: float = 0.4) -> Float[Array, "pairs"]:
 
 def xpos(
     *,
-    layout: str,
+    layout: Layout,
     center: float,
     base: float = 10000.0,
     gamma: float = 0.4,
@@ -76,7 +76,7 @@ def xpos(
         power = np.empty((len(at), q.shape[-1]))
         for members in pairs(q.shape[-1], layout=layout):
             power[:, members] = scales ** exponents[:, None]
-        turned = (rope(x, at, layout=layout, base=base) for x in (q, k))
-        return next(turned) * power, next(turned) / power
+        rotated = (rope(x, at, layout=layout, base=base) for x in (q, k))
+        return next(rotated) * power, next(rotated) / power
 
     return Hooks(rotate=rotate)

@@ -1,4 +1,4 @@
-"""YaRN: slow pairs interpolated, fast ones kept, and a temperature."""
+"""YaRN: slow pairs interpolated, fast ones unchanged, and an attention factor."""
 
 import math
 
@@ -6,14 +6,14 @@ import numpy as np
 from jaxtyping import Float
 
 from posedu._arguments import (
-    RAMPS,
+    YaRNRamp,
     require_bool,
     require_choice,
     require_finite,
     require_order,
     require_positive,
 )
-from posedu.numpy.frequencies import require_grid, require_mapped, require_speeds
+from posedu.numpy.frequencies import require_frequencies, require_grid, require_scaled
 
 Array = np.ndarray
 
@@ -23,15 +23,15 @@ def yarn(
     *,
     factor: float,
     trained: float,
-    ramp: str,
+    ramp: YaRNRamp,
     fast: float = 32.0,
     slow: float = 1.0,
     truncate: bool = True,
 ) -> Float[Array, "pairs"]:
     """RoPE's frequencies by parts: (1 − γ_p) ω_p/s + γ_p ω_p (arXiv 2309.00071 §3.2).
 
-    γ is 1 for pairs that turn ``fast`` times or more within the trained length, 0 for
-    those that turn ``slow`` times or less.
+    γ is 1 for pairs with ``fast`` full turns or more within the trained length, 0 for
+    pairs with ``slow`` full turns or fewer.
 
     Parameters
     ----------
@@ -42,10 +42,10 @@ def yarn(
     trained
         L, the length of training before it was lengthened, above 0.
     ramp
-        How γ falls between the two. ``"turns"``: linearly in the number of turns, as
-        the paper prints; Llama 3.1 does so (:func:`llama3`). ``"index"``: linearly in
-        p, which is to say in the logarithm of the turns, as the authors' code and all
-        that follow it.
+        How γ falls between the two. ``"turns"``: linearly in the number of full
+        turns, as the paper prints; Llama 3.1 does so (:func:`llama3`). ``"index"``:
+        linearly in p, that is, in the logarithm of the number of turns, as the authors'
+        code and its followers.
     fast, slow
         β and α of the paper; 32 and 1 by default, as there.
     truncate
@@ -54,8 +54,8 @@ def yarn(
 
     Returns
     -------
-    float64 array ``[pairs]``. The temperature is :func:`yarn_attention_factor`. Equations
-    ``def-yarn``, ``def-yarn-turns`` and ``def-yarn-index``.
+    float64 array ``[pairs]``. The temperature is :func:`yarn_attention_factor`.
+    Equations ``def-yarn``, ``def-yarn-turns`` and ``def-yarn-index``.
 
     Raises
     ------
@@ -68,13 +68,13 @@ def yarn(
     require_positive("trained", trained)
     require_order("slow", slow, "fast", fast)
     require_bool("truncate", truncate)
-    if require_choice("ramp", ramp, RAMPS) == "turns":
-        omega = require_speeds(frequencies)
+    if require_choice("ramp", ramp, YaRNRamp) == "turns":
+        omega = require_frequencies(frequencies)
         gamma = _by_turns(trained * omega / (2 * np.pi), slow, fast)
     else:
         omega = require_grid(frequencies)
         gamma = _by_index(omega, trained, slow, fast, truncate)
-    return require_mapped((1 - gamma) * omega / factor + gamma * omega)
+    return require_scaled((1 - gamma) * omega / factor + gamma * omega)
 
 
 def _by_turns(
@@ -92,7 +92,7 @@ def _by_index(
     fast: float,
     truncate: bool,
 ) -> Float[Array, "pairs"]:
-    """The index of r turns is where a geometric row of frequencies has 2πr/L."""
+    """The ramp by index: r turns are at the index where the frequency is 2πr/L."""
     step = math.log(omega[0] / omega[1])
     first, last = (
         math.log(omega[0] * trained / (2 * math.pi * turns)) / step
@@ -109,31 +109,32 @@ def _by_index(
 def yarn_attention_factor(
     factor: float, *, mscale: float = 1.0, mscale_all: float = 0.0
 ) -> float:
-    """What cosines and sines are multiplied by: 0.1 ln s + 1 (arXiv 2309.00071 §3.4).
+    """The attention factor (``mscale``): 0.1 ln s + 1 (arXiv 2309.00071 §3.4).
 
-    Logits are multiplied by its square, and so divided by the paper's temperature t,
-    with √(1/t) = 0.1 ln s + 1. It is 1 for a factor of at most 1.
+    Cosines and sines are multiplied by it. So logits are multiplied by its square, and
+    divided by the paper's temperature t, with √(1/t) = 0.1 ln s + 1. It is 1 for a
+    factor of at most 1.
 
     Parameters
     ----------
     factor
         s, above 0.
     mscale, mscale_all
-        DeepSeek's pair: the attention factor is (0.1 mscale ln s + 1)/(0.1 mscale_all ln s +
-        1). Defaults: YaRN's own, 1 and 0.
+        DeepSeek's pair: the attention factor is
+        (0.1 mscale ln s + 1)/(0.1 mscale_all ln s + 1). Defaults: YaRN's own, 1 and 0.
 
     Raises
     ------
     TypeError, ValueError
-        A ``factor`` that is not above 0, numbers that are not finite, an attention factor
-        that is none.
+        A ``factor`` that is not above 0, numbers that are not finite, an attention
+        factor that is not above 0.
     """
     growth = 0.1 * math.log(max(require_positive("factor", factor), 1))
     above = require_finite("mscale", mscale) * growth + 1
     below = require_finite("mscale_all", mscale_all) * growth + 1
     if min(above, below) <= 0:
         raise ValueError(
-            f"mscale = {mscale} and mscale_all = {mscale_all} leave no attention factor above "
-            f"0 for factor = {factor}"
+            f"mscale = {mscale} and mscale_all = {mscale_all} give no attention factor "
+            f"above 0 for factor = {factor}"
         )
     return above / below

@@ -1,9 +1,9 @@
-"""Log-n temperature: queries that see more keys are multiplied by more."""
+"""Log-n temperature: a factor of the queries that grows with their position."""
 
 import numpy as np
 from jaxtyping import Float
 
-from posedu._arguments import require_growth
+from posedu._arguments import TemperatureGrowth, require_growth
 from posedu.numpy._arrays import Positions, require_floats, require_positions
 from posedu.numpy.attention import Hooks
 
@@ -13,14 +13,14 @@ Array = np.ndarray
 def log_n_temperature(
     positions: Positions,
     *,
-    growth: str,
+    growth: TemperatureGrowth,
     index_from: int,
     alpha: float | None = None,
     length: float | None = None,
     slope: Float[Array, "heads"] | None = None,
     offset: Float[Array, "heads"] | None = None,
 ) -> Float[Array, "*heads tokens"]:
-    """What the query at each position is multiplied by: τ. Equation ``def-log-n``.
+    """The factor τ of the query at each position. Equation ``def-log-n``.
 
     With n = max(i + index_from, 0):
 
@@ -87,7 +87,7 @@ def log_n_temperature(
 
 def log_n(
     *,
-    growth: str,
+    growth: TemperatureGrowth,
     index_from: int,
     alpha: float | None = None,
     length: float | None = None,

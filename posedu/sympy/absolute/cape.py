@@ -18,7 +18,7 @@ def cape(
     scale: Any,
     normalize: bool,
 ) -> sp.Matrix:
-    """λ (τ + Δ + ε) of each position, a column. Equation ``def-cape``.
+    """Augmented positions λ (τ + Δ + ε), a column. Equation ``def-cape``.
 
     ``shift`` and ``scale`` are numbers, ``jitter`` one of each token, all of one
     sequence. See :func:`posedu.numpy.absolute.cape`.

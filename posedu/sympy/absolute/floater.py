@@ -1,4 +1,4 @@
-"""FLOATER over symbols: Runge–Kutta by its tableau, the flow and its hooks."""
+"""FLOATER over symbols: Runge–Kutta steps, the solution, and its hooks."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -8,7 +8,7 @@ from typing import Any
 
 import sympy as sp
 
-from posedu._arguments import FARTHEST, TABLEAUX, require_choice, require_dimension
+from posedu._arguments import FARTHEST, Tableau, require_choice, require_dimension
 from posedu.sympy._expressions import expression, expressions, matrix
 from posedu.sympy.attention import Heads, Hooks
 
@@ -16,13 +16,13 @@ Field = Callable[[Any, sp.Matrix], sp.Matrix]
 """The right side h(t, p): a time and a column to a column."""
 
 
-def butcher(tableau: str) -> tuple[sp.Matrix, sp.Matrix, sp.Matrix]:
+def butcher(tableau: Tableau) -> tuple[sp.Matrix, sp.Matrix, sp.Matrix]:
     """The matrix A, the row of weights b and the column of places c of a tableau.
 
     Equation ``def-floater-step``.
     """
     third, half = sp.Rational(1, 3), sp.Rational(1, 2)
-    if require_choice("tableau", tableau, TABLEAUX) == "classical":
+    if require_choice("tableau", tableau, Tableau) == "classical":
         rows = ([0, 0, 0, 0], [half, 0, 0, 0], [0, half, 0, 0], [0, 0, 1, 0])
         weights = sp.Matrix([[1, 2, 2, 1]]) / 6
     else:
@@ -33,19 +33,19 @@ def butcher(tableau: str) -> tuple[sp.Matrix, sp.Matrix, sp.Matrix]:
 
 
 def runge_kutta(
-    h: Field, time: Any, p: sp.Matrix, step: Any, *, tableau: str
+    h: Field, time: Any, p: sp.Matrix, step: Any, *, tableau: Tableau
 ) -> sp.Matrix:
-    """One step from ``time`` on. Equation ``def-floater-step``."""
+    """Take one step from ``time`` on. Equation ``def-floater-step``."""
     a, weights, places = butcher(tableau)
     slopes: list[sp.Matrix] = []
     for row in range(4):
-        moved = sum((a[row, n] * k for n, k in enumerate(slopes)), 0 * p)
-        slopes.append(h(time + places[row] * step, p + step * moved))
+        slope = sum((a[row, n] * k for n, k in enumerate(slopes)), 0 * p)
+        slopes.append(h(time + places[row] * step, p + step * slope))
     return p + step * sum((w * k for w, k in zip(weights, slopes, strict=True)), 0 * p)
 
 
 def rooted_trees(order: int) -> list[tuple]:
-    """All rooted trees of so many nodes, each the sorted tuple of its branches."""
+    """All rooted trees of ``order`` nodes, each the sorted tuple of its branches."""
     if order == 1:
         return [()]
     found = {
@@ -58,12 +58,12 @@ def rooted_trees(order: int) -> list[tuple]:
     return sorted(found)
 
 
-def order_errors(tableau: str, order: int) -> list[sp.Expr]:
-    """By how much a tableau misses Butcher's condition of each tree of an order.
+def order_errors(tableau: Tableau, order: int) -> list[sp.Expr]:
+    """Errors of a tableau in Butcher's condition for each tree of an order.
 
-    (b·Φ(τ) − 1/γ(τ)) / σ(τ) for every rooted tree τ of so many nodes, with its density
-    γ and its symmetry σ: the factors of the elementary differentials in the error of
-    one step. Equation ``eq-floater-order``.
+    (b·Φ(τ) − 1/γ(τ)) / σ(τ) for every rooted tree τ of ``order`` nodes, where γ is
+    its density and σ its symmetry: the factors of the elementary differentials in the
+    error of one step. Equation ``eq-floater-order``.
     """
     a, weights, _ = butcher(tableau)
 
@@ -95,11 +95,11 @@ def flow(
     start: sp.Matrix,
     position: Any,
     *,
-    tableau: str,
+    tableau: Tableau,
     delta: Any,
     steps: int = 5,
 ) -> sp.Matrix:
-    """P at a position that has a value, from the column p(0). Equation ``def-floater``.
+    """Vector p at a numeric position, from the column p(0). Equation ``def-floater``.
 
     See :func:`posedu.numpy.absolute.flow`. A float ``delta`` is taken exactly.
     """
@@ -144,24 +144,24 @@ def rotation_field(omega: Sequence[sp.Expr]) -> sp.Matrix:
 def floater(
     *,
     start: sp.Matrix,
-    flow_inner: sp.Matrix,
-    flow_inner_bias: Sequence[sp.Expr],
-    flow_outer: sp.Matrix,
-    flow_outer_bias: Sequence[sp.Expr],
-    tableau: str,
+    field_inner: sp.Matrix,
+    field_inner_bias: Sequence[sp.Expr],
+    field_outer: sp.Matrix,
+    field_outer_bias: Sequence[sp.Expr],
+    tableau: Tableau,
     delta: Any,
     steps: int = 5,
     farthest: int = FARTHEST,
 ) -> Hooks:
-    """Queries, keys and values, each plus a vector that flows, as hooks.
+    """FLOATER as hooks: queries, keys and values plus vectors of the solution.
 
     Equation ``def-floater-hooks``. See :func:`posedu.numpy.absolute.floater`.
     """
-    h = released_field(flow_inner, flow_inner_bias, flow_outer, flow_outer_bias)
+    h = released_field(field_inner, field_inner_bias, field_outer, field_outer_bias)
     options = {"tableau": tableau, "delta": delta, "steps": steps}
     require_dimension("farthest", farthest, 1)
 
-    def moved(heads: Heads, of: int, positions: Sequence[Any]) -> Heads:
+    def with_vectors(heads: Heads, of: int, positions: Sequence[Any]) -> Heads:
         if too_far := [t for t in positions if sp.Abs(t) > farthest]:
             raise ValueError(
                 f"positions must be at most farthest = {farthest} in size, got "
@@ -175,9 +175,11 @@ def floater(
         )
 
     def rotate(q: Heads, k: Heads, positions: Sequence[Any]) -> tuple[Heads, Heads]:
-        return moved(q, 0, positions), moved(k, 1, positions)
+        return with_vectors(q, 0, positions), with_vectors(k, 1, positions)
 
-    return Hooks(rotate=rotate, values=lambda v, positions: moved(v, 2, positions))
+    return Hooks(
+        rotate=rotate, values=lambda v, positions: with_vectors(v, 2, positions)
+    )
 
 
 def _exact(delta: Any) -> sp.Expr:

@@ -5,7 +5,13 @@ from functools import cache
 
 import sympy as sp
 
-from posedu._arguments import AMPLITUDES, LAYOUTS, MEMBERS, TURNS, require_choice
+from posedu._arguments import (
+    AngleUnit,
+    FirstFunction,
+    FourierAmplitude,
+    Layout,
+    require_choice,
+)
 from posedu.sympy._expressions import expression, expressions, matrix
 from posedu.sympy.absolute.sinusoidal import stack_pairs
 
@@ -19,25 +25,25 @@ def fourier_features(
     position: Position,
     frequencies: Frequencies,
     *,
-    unit: str,
-    layout: str,
-    first: str,
-    amplitude: str,
+    unit: AngleUnit,
+    layout: Layout,
+    first: FirstFunction,
+    amplitude: FourierAmplitude,
 ) -> sp.Matrix:
     """The column γ(position). Equation ``def-fourier-features``.
 
     ``position`` is a number where each frequency is, or a point for rows of
     frequencies. See :func:`posedu.numpy.absolute.fourier_features`.
     """
-    require_choice("unit", unit, TURNS)
-    require_choice("first", first, MEMBERS)
-    require_choice("layout", layout, LAYOUTS)
-    require_choice("amplitude", amplitude, AMPLITUDES)
+    require_choice("unit", unit, AngleUnit)
+    require_choice("first", first, FirstFunction)
+    require_choice("layout", layout, Layout)
+    require_choice("amplitude", amplitude, FourierAmplitude)
     f, at = matrix("frequencies", frequencies), _point(position)
     products = f * at
-    turn = 2 * sp.pi if unit == "turns" else sp.S.One
+    radians = 2 * sp.pi if unit == "turns" else sp.S.One
     waves = (sp.cos, sp.sin) if first == "cos" else (sp.sin, sp.cos)
-    pairs = [[wave(turn * product) for wave in waves] for product in products]
+    pairs = [[wave(radians * product) for wave in waves] for product in products]
     divisor = {"one": 1, "pairs": len(pairs), "features": 2 * len(pairs)}[amplitude]
     return stack_pairs(pairs, layout=layout) / sp.sqrt(divisor)
 
@@ -47,10 +53,10 @@ def embed_fourier_random(
     position: Position,
     *,
     frequencies: Frequencies,
-    unit: str,
-    layout: str,
-    first: str,
-    amplitude: str,
+    unit: AngleUnit,
+    layout: Layout,
+    first: FirstFunction,
+    amplitude: FourierAmplitude,
 ) -> sp.Matrix:
     """The column ``x`` plus the features of its position: the hook ``embed``."""
     return x + fourier_features(
@@ -64,7 +70,7 @@ def embed_fourier_random(
 
 
 def gelu(z: sp.Expr) -> sp.Expr:
-    """Z Φ(z). Equation ``def-fourier-gelu``."""
+    """The GELU z Φ(z). Equation ``def-fourier-gelu``."""
     z = expression("z", z)
     return z * (1 + sp.erf(z / sp.sqrt(2))) / 2
 
@@ -79,10 +85,10 @@ def embed_fourier_learned(
     out_weight: Rows,
     out_bias: Column,
     groups: int,
-    unit: str,
-    layout: str,
-    first: str,
-    amplitude: str,
+    unit: AngleUnit,
+    layout: Layout,
+    first: FirstFunction,
+    amplitude: FourierAmplitude,
 ) -> sp.Matrix:
     """The column ``x`` plus, for each group, W₂ GELU(W₁ γ + b₁) + b₂.
 
@@ -130,14 +136,14 @@ def mean_over_normal(
     function, b, sigma = expressions(names, (function, b, sigma))
     total = sp.S.Zero
     for wave in sp.Add.make_args(sp.expand(function.rewrite(sp.exp))):
-        factor, turning = wave.as_independent(b, as_Add=False)
-        parts = [] if turning == 1 else sp.Mul.make_args(turning)
+        factor, oscillation = wave.as_independent(b, as_Add=False)
+        parts = [] if oscillation == 1 else sp.Mul.make_args(oscillation)
         powers = [part.as_base_exp() for part in parts]
         angle = sp.expand(sum(a for _, a in powers) / sp.I)
         frequency = angle.diff(b)
         is_wave = all(base == sp.E for base, _ in powers)
         if not is_wave or sp.expand(angle - frequency * b) != 0:
-            raise ValueError(f"{turning} is no wave in {b}")
+            raise ValueError(f"{oscillation} is no wave in {b}")
         total += factor * wave_mean(frequency, sigma)
     return total
 

@@ -1,22 +1,22 @@
-"""Tables of positions over symbols."""
+"""Learned absolute embeddings over symbols."""
 
 from collections.abc import Sequence
 
 import sympy as sp
 
-from posedu._arguments import TABLE_ENDS, require_choice, require_dimension
+from posedu._arguments import BeyondTable, require_choice, require_dimension
 from posedu.sympy._expressions import expression, matrix
 
 Table = sp.Matrix | Sequence[Sequence[sp.Expr | float]]
 
 
-def one_hot(position: sp.Expr | float, rows: int, *, beyond: str) -> sp.Matrix:
+def one_hot(position: sp.Expr | float, rows: int, *, beyond: BeyondTable) -> sp.Matrix:
     """The column with a 1 in the row of a position that has a value, rounded down.
 
     Equation ``def-learned-one-hot``. See :func:`posedu.numpy.absolute.one_hot`.
     """
     rows = require_dimension("rows", rows, 1)
-    require_choice("beyond", beyond, TABLE_ENDS)
+    require_choice("beyond", beyond, BeyondTable)
     at = int(sp.floor(expression("position", position)))
     if beyond == "raise" and not 0 <= at < rows:
         raise ValueError(
@@ -29,7 +29,7 @@ def one_hot(position: sp.Expr | float, rows: int, *, beyond: str) -> sp.Matrix:
 
 
 def embed_learned(
-    x: sp.Matrix, position: sp.Expr | float, *, table: Table, beyond: str
+    x: sp.Matrix, position: sp.Expr | float, *, table: Table, beyond: BeyondTable
 ) -> sp.Matrix:
     """The column ``x`` plus the row of its position. Equation ``def-learned``.
 
@@ -40,9 +40,9 @@ def embed_learned(
 
 
 def enter_learned(
-    x: sp.Matrix, position: sp.Expr | float, *, table: Table, beyond: str
+    x: sp.Matrix, position: sp.Expr | float, *, table: Table, beyond: BeyondTable
 ) -> sp.Matrix:
-    """What comes to a layer, plus the row of the layer's own table.
+    """Add the row of a layer's own table to the layer's input.
 
     Equation ``def-learned-per-layer``.
     """
@@ -50,7 +50,7 @@ def enter_learned(
 
 
 def embed_random(x: sp.Matrix, position: sp.Expr | float, *, table: Table) -> sp.Matrix:
-    """The column ``x`` plus the row that was drawn for it. Equation ``def-random``."""
+    """Add the random vector of the position to ``x``. Equation ``def-random``."""
     return embed_learned(x, position, table=table, beyond="raise")
 
 

@@ -9,12 +9,12 @@ from posedu.sympy._expressions import matrix, one_expression
 
 
 def pose(positions: Sequence[sp.Expr | float], *, cut: Any, skip: Any) -> sp.Matrix:
-    """Positions from the cut on are moved by the skip. Equation ``def-pose``.
+    """Positions with a skip: those from the cut on are shifted. Equation ``def-pose``.
 
     A column, of one sequence. See :func:`posedu.numpy.absolute.pose`.
     """
     b, u = one_expression("cut", cut), one_expression("skip", skip)
-    moved = [
+    shifted = [
         sp.Piecewise((p + u, p >= b), (p, True)) for p in matrix("positions", positions)
     ]
-    return sp.Matrix(moved)
+    return sp.Matrix(shifted)

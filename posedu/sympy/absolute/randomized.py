@@ -41,7 +41,7 @@ def order_statistic_mean(k: int, n: int, limit: int) -> sp.Expr:
 
 
 def gap_probability(gap: int, n: int, limit: int) -> sp.Expr:
-    """How probable it is that two neighbors of a sample lie ``gap`` apart.
+    """Probability that two neighbors of a sample differ by ``gap``.
 
     C(limit − gap, n − 1) of C(limit, n) samples of n ≥ 2, none if the gap is above the
     limit. Equation ``eq-randomized-gap``.

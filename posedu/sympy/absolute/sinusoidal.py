@@ -4,21 +4,21 @@ from collections.abc import Sequence
 
 import sympy as sp
 
-from posedu._arguments import LAYOUTS, require_choice
+from posedu._arguments import Layout, Spacing, require_choice
 from posedu.sympy._expressions import expression, expressions
 from posedu.sympy.frequencies import frequencies
 
 
-def stack_pairs(pairs: Sequence[Sequence[sp.Expr]], *, layout: str) -> sp.Matrix:
-    """The column whose p-th pair of features is ``pairs[p]``, in the given layout."""
+def stack_pairs(pairs: Sequence[Sequence[sp.Expr]], *, layout: Layout) -> sp.Matrix:
+    """The column with ``pairs[p]`` as its pair p of features, in the given layout."""
     pairs = expressions("pairs", pairs)
-    if require_choice("layout", layout, LAYOUTS) == "interleaved":
+    if require_choice("layout", layout, Layout) == "interleaved":
         return sp.Matrix([member for pair in pairs for member in pair])
     return sp.Matrix([pair[member] for member in range(2) for pair in pairs])
 
 
 def sinusoidal(
-    position: sp.Expr | float, omega: Sequence[sp.Expr], *, layout: str
+    position: sp.Expr | float, omega: Sequence[sp.Expr], *, layout: Layout
 ) -> sp.Matrix:
     """The column PE(position) for the given frequencies. See ``def-sinusoidal``."""
     position = expression("position", position)
@@ -30,9 +30,9 @@ def embed_sinusoidal(
     x: sp.Matrix,
     position: sp.Expr | float,
     *,
-    layout: str,
+    layout: Layout,
     base: sp.Expr | float = 10000,
-    spacing: str = "paper",
+    spacing: Spacing = "paper",
 ) -> sp.Matrix:
     """The column ``x`` plus the encoding of its position: the hook ``embed``."""
     omega = frequencies(x.rows, base=base, spacing=spacing)
@@ -52,8 +52,8 @@ def offset_equations(omega: sp.Expr, offset: sp.Expr | float) -> list[sp.Eq]:
     omega, offset = expressions("omega and offset", (omega, offset))
     alpha, beta = sp.symbols("alpha beta", real=True)  # ωi and ωt
     waves = sp.sin(alpha), sp.cos(alpha)
-    moved = sp.Matrix([sp.sin(alpha + beta), sp.cos(alpha + beta)])
-    right = moved.applyfunc(sp.expand_trig).subs(beta, omega * offset)
+    shifted = sp.Matrix([sp.sin(alpha + beta), sp.cos(alpha + beta)])
+    right = shifted.applyfunc(sp.expand_trig).subs(beta, omega * offset)
     left = _OFFSET_ENTRIES * sp.Matrix(waves)
     return [
         sp.Eq(sp.expand(left[row]).coeff(wave), right[row].coeff(wave))

@@ -1,4 +1,4 @@
-"""Biases of distance over symbols: a module an encoding."""
+"""Additive relative biases over symbols: a module an encoding."""
 
 from posedu.sympy.bias.alibi import alibi, alibi_slopes
 from posedu.sympy.bias.dape import dape

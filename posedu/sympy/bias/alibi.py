@@ -2,17 +2,17 @@
 
 import sympy as sp
 
-from posedu._arguments import SIDES, SLOPES, require_choice, require_dimension
+from posedu._arguments import ALiBiSides, ALiBiSlopes, require_choice, require_dimension
 from posedu.sympy.attention import Heads, Hooks, Tokens
 
 
-def alibi_slopes(heads: int, *, slopes: str) -> list[sp.Expr]:
+def alibi_slopes(heads: int, *, slopes: ALiBiSlopes) -> list[sp.Expr]:
     """The slopes m_h as powers of two. Equation ``def-alibi-slopes``.
 
     See :func:`posedu.numpy.bias.alibi_slopes`, which states the two ``slopes``.
     """
     require_dimension("heads", heads, 1)
-    require_choice("slopes", slopes, SLOPES)
+    require_choice("slopes", slopes, ALiBiSlopes)
     power = 1
     while 2 * power <= heads:
         power *= 2
@@ -23,9 +23,9 @@ def alibi_slopes(heads: int, *, slopes: str) -> list[sp.Expr]:
     return [sp.Pow(2, e) for e in (*exponents, *between[: heads - power])]
 
 
-def alibi(*, heads: int, slopes: str, sides: str = "causal") -> Hooks:
+def alibi(*, heads: int, slopes: ALiBiSlopes, sides: ALiBiSides = "causal") -> Hooks:
     """ALiBi as hooks. Equation ``def-alibi``. See :func:`posedu.numpy.bias.alibi`."""
-    if require_choice("sides", sides, SIDES) == "one-sided":
+    if require_choice("sides", sides, ALiBiSides) == "one-sided":
         half = require_dimension("heads", heads) // 2
         m = alibi_slopes(half, slopes=slopes) * 2
     else:

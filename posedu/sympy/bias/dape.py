@@ -6,9 +6,15 @@ from typing import Any
 
 import sympy as sp
 
-from posedu._arguments import OVER, require_bool, require_choice, require_edges
+from posedu._arguments import (
+    DAPEBias,
+    DAPEEdges,
+    require_bool,
+    require_choice,
+    require_edges,
+)
 from posedu.sympy._expressions import expressions, matrix
-from posedu.sympy.attention import SHUT, Heads, Hooks, Tokens
+from posedu.sympy.attention import NO_HOOKS, Heads, Hooks, Tokens
 from posedu.sympy.attention import logits as logits_of
 from posedu.sympy.bias.alibi import alibi
 from posedu.sympy.bias.fire import fire
@@ -19,13 +25,13 @@ _BIASES = dict(alibi=alibi, t5=t5, fire=fire)
 
 def dape(
     *,
-    over: Hooks | str | None,
+    over: Hooks | DAPEBias | None,
     hidden_weight: Sequence[sp.Matrix],
     hidden_bias: Sequence[sp.Expr],
     out_weight: Sequence[sp.Matrix],
     out_bias: Sequence[sp.Expr],
     residual: bool,
-    edges: str | None = None,
+    edges: DAPEEdges | None = None,
     **over_options: Any,
 ) -> Hooks:
     """DAPE as hooks. Equation ``def-dape``. See :func:`posedu.numpy.bias.dape`.
@@ -46,9 +52,9 @@ def dape(
 
         def hidden(i: int, j: int) -> list[sp.Expr]:
             later = edges == "code" and j > i
-            if j not in tokens.seen[i] and not later:
+            if j not in tokens.visible[i] and not later:
                 return [sp.S.Zero] * len(w_1)
-            read = [_row(t, tokens.seen[i], i, j, reach) for t in (*s, *b)]
+            read = [_row(t, tokens.visible[i], i, j, reach) for t in (*s, *b)]
             z = [_sum(w, read) + c for w, c in zip(w_1, b_1, strict=True)]
             return [sp.Max(t, t / 100) for t in z]
 
@@ -58,7 +64,7 @@ def dape(
             return [_sum(w, read) + c for w, c in zip(w_2, b_2, strict=True)]
 
         found = {
-            (i, j): refined(i, j) for i, keys in enumerate(tokens.seen) for j in keys
+            (i, j): refined(i, j) for i, keys in enumerate(tokens.visible) for j in keys
         }
 
         def logit(h: int, i: int, j: int) -> sp.Expr:
@@ -76,19 +82,19 @@ def dape(
     )
 
 
-def _below(over: Hooks | str | None, heads: int, options: dict[str, Any]) -> Hooks:
+def _below(over: Hooks | DAPEBias | None, heads: int, options: dict[str, Any]) -> Hooks:
     if not isinstance(over, str):
-        return SHUT if over is None else over
+        return NO_HOOKS if over is None else over
     given = {name.removeprefix("over_"): v for name, v in options.items()}
-    if require_choice("over", over, OVER) == "alibi":
+    if require_choice("over", over, DAPEBias) == "alibi":
         given["heads"] = heads
     return _BIASES[over](**given)
 
 
-def _row(t: sp.Matrix, seen: Sequence[int], i: int, j: int, reach: int) -> list:
-    """Around key j, 0 where it is not seen."""
+def _row(t: sp.Matrix, visible: Sequence[int], i: int, j: int, reach: int) -> list:
+    """Return the row of ``t`` around key j, 0 where a key is not visible."""
     return [
-        t[i, n] if n in seen and t[i, n] != -sp.oo else sp.S.Zero
+        t[i, n] if n in visible and t[i, n] != -sp.oo else sp.S.Zero
         for n in range(j - reach, j + reach + 1)
     ]
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import sympy as sp
 
-from posedu._arguments import ACTIVATIONS, LATER, require_choice
+from posedu._arguments import FIREActivation, FIRELaterKeys, require_choice
 from posedu.sympy._expressions import expression, expressions, matrix
 from posedu.sympy.attention import Heads, Hooks, Tokens
 
@@ -12,7 +12,7 @@ EPS = sp.Rational(1, 10**6)
 
 
 def psi(t: sp.Expr, *, c: sp.Expr) -> sp.Expr:
-    """log(1 + abs(c t))."""
+    """The function ψ(t) = log(1 + abs(c t))."""
     return sp.log(sp.Abs(expression("c", c) * expression("t", t)) + 1)
 
 
@@ -22,14 +22,14 @@ def fire_input(
     *,
     c: sp.Expr,
     threshold: sp.Expr,
-    later: str,
+    later: FIRELaterKeys,
     eps: sp.Expr = EPS,
 ) -> sp.Expr:
-    """What the network reads. Equation ``def-fire-input``.
+    """The input of the MLP. Equation ``def-fire-input``.
 
     See :func:`posedu.numpy.bias.fire_inputs`.
     """
-    require_choice("later", later, LATER)
+    require_choice("later", later, FIRELaterKeys)
     offset, query = expression("offset", offset), expression("query", query)
     distance = sp.Abs(offset) if later == "distance" else sp.Max(offset, 0)
     return psi(distance, c=c) / (psi(sp.Max(threshold, query), c=c) + eps)
@@ -44,12 +44,12 @@ def fire(
     out_weight: sp.Matrix,
     out_bias: Sequence[sp.Expr],
     threshold: sp.Expr,
-    activation: str,
-    later: str,
+    activation: FIREActivation,
+    later: FIRELaterKeys,
     eps: sp.Expr = EPS,
 ) -> Hooks:
     """FIRE as hooks. Equation ``def-fire``. See :func:`posedu.numpy.bias.fire`."""
-    require_choice("activation", activation, ACTIVATIONS)
+    require_choice("activation", activation, FIREActivation)
     leak = 0 if activation == "relu" else sp.Rational(1, 100)
     ((c,), (multiplier,)) = (expressions("number", n) for n in (c, multiplier))
     w_1, w_2 = matrix("hidden_weight", hidden_weight), matrix("out_weight", out_weight)
@@ -67,7 +67,7 @@ def fire(
             return w_2 * hidden + b_2
 
         found = {
-            (i, j): network(i, j) for i, keys in enumerate(tokens.seen) for j in keys
+            (i, j): network(i, j) for i, keys in enumerate(tokens.visible) for j in keys
         }
         return tokens.by_head(lambda h, i, j: found[i, j][h])
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import sympy as sp
 
-from posedu._arguments import KERPLE_SCALINGS, require_choice
+from posedu._arguments import KERPLEScaling, require_choice
 from posedu.sympy._expressions import expression, expressions
 from posedu.sympy.attention import Heads, Hooks, Tokens
 
@@ -12,13 +12,13 @@ from posedu.sympy.attention import Heads, Hooks, Tokens
 def kerple_log_bias(
     offset: sp.Expr, *, r1: sp.Expr, r2: sp.Expr, r3: sp.Expr = sp.S.One
 ) -> sp.Expr:
-    """−r1 log(1 + r2 t^r3) of the distance t. Equation ``def-kerple``."""
+    """The bias −r1 log(1 + r2 t^r3) of the distance t. Equation ``def-kerple``."""
     offset = expression("offset", offset)
     return -r1 * sp.log(1 + r2 * sp.Abs(offset) ** r3)
 
 
 def kerple_power_bias(offset: sp.Expr, *, r1: sp.Expr, r2: sp.Expr) -> sp.Expr:
-    """−r1 t^r2 of the distance t. Equation ``def-kerple``."""
+    """The bias −r1 t^r2 of the distance t. Equation ``def-kerple``."""
     return -r1 * sp.Abs(expression("offset", offset)) ** r2
 
 
@@ -27,10 +27,10 @@ def kerple_log(
     log_r1: Sequence[sp.Expr],
     log_r2: Sequence[sp.Expr],
     logit_r3: Sequence[sp.Expr] | None = None,
-    scaling: str,
+    scaling: KERPLEScaling,
 ) -> Hooks:
     """KERPLE's logarithm as hooks. See :func:`posedu.numpy.bias.kerple_log`."""
-    require_choice("scaling", scaling, KERPLE_SCALINGS)
+    require_choice("scaling", scaling, KERPLEScaling)
     r1, r2 = (_exp("log_r", r) for r in (log_r1, log_r2))
     r3 = [sp.S.One] * len(r1) if logit_r3 is None else _exponents(logit_r3)
 
@@ -49,10 +49,10 @@ def kerple_power(
     logit_r2: Sequence[sp.Expr],
     log_r3: Sequence[sp.Expr] | None = None,
     logit_r4: Sequence[sp.Expr] | None = None,
-    scaling: str,
+    scaling: KERPLEScaling,
 ) -> Hooks:
     """KERPLE's power as hooks. See :func:`posedu.numpy.bias.kerple_power`."""
-    require_choice("scaling", scaling, KERPLE_SCALINGS)
+    require_choice("scaling", scaling, KERPLEScaling)
     if (log_r3 is None) != (logit_r4 is None):
         raise ValueError("a weight needs both log_r3 and logit_r4")
     r1, r2 = _exp("log_r1", log_r1), _exponents(logit_r2)
@@ -80,7 +80,7 @@ def kerple_power(
     return Hooks(logits=logits, heads=len(r1))
 
 
-def _of_offsets(tokens: Tokens, entry, heads: int, scaling: str) -> Heads:
+def _of_offsets(tokens: Tokens, entry, heads: int, scaling: KERPLEScaling) -> Heads:
     """The matrices of ``entry(h, i − j)``, inside the division by √d or outside."""
     scale = 1 / sp.sqrt(tokens.d) if scaling == "paper" else sp.S.One
     return tuple(

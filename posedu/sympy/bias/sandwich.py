@@ -3,7 +3,7 @@
 import sympy as sp
 
 from posedu._arguments import (
-    DIAGONALS,
+    SandwichDiagonal,
     require_choice,
     require_dimension,
     require_index,
@@ -14,7 +14,7 @@ from posedu.sympy.attention import Heads, Hooks, Tokens
 
 
 def sandwich_sum(offset: sp.Expr, *, width: int, index_from: int) -> sp.Expr:
-    """Σ cos((i − j) 10000^(−2k/width)). Equation ``def-sandwich``."""
+    """The sum Σ cos((i − j) 10000^(−2k/width)). Equation ``def-sandwich``."""
     half = require_dimension("width", width) // 2
     first = require_index("index_from", index_from)
     offset = expression("offset", offset)
@@ -27,13 +27,13 @@ def sandwich(
     heads: int,
     width: int,
     index_from: int,
-    diagonal: str,
+    diagonal: SandwichDiagonal,
     compression: float = 8.0,
 ) -> Hooks:
     """Sandwich as hooks. See :func:`posedu.numpy.bias.sandwich`."""
     require_dimension("heads", heads, 1)
     require_positive("compression", compression)
-    require_choice("diagonal", diagonal, DIAGONALS)
+    require_choice("diagonal", diagonal, SandwichDiagonal)
     less = sp.Rational(width, 2) if diagonal == "zero" else 0
 
     def entry(h: int, offset: sp.Expr) -> sp.Expr:

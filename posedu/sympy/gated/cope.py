@@ -4,14 +4,14 @@ from collections.abc import Sequence
 
 import sympy as sp
 
-from posedu._arguments import CONTEXT_GATES, SCALINGS, require_choice
+from posedu._arguments import CoPEGates, CoPEScaling, require_choice
 from posedu.sympy._expressions import expression, matrix
 from posedu.sympy.attention import Heads, Hooks, Tokens
 from posedu.sympy.stickbreaking import sigmoid
 
 
 def contextual_positions(gates: Sequence[sp.Expr]) -> list[sp.Expr]:
-    """p_j = Σ g_l over l = j … i, for the gates of one query, oldest key first.
+    """Positions p_j = Σ g_l over l = j … i, from one query's gates, oldest key first.
 
     Equation ``def-cope-position``, before the clamp.
     """
@@ -19,7 +19,7 @@ def contextual_positions(gates: Sequence[sp.Expr]) -> list[sp.Expr]:
 
 
 def interpolate(values: Sequence[sp.Expr], position: sp.Expr) -> sp.Expr:
-    """``values`` at a real position: the fraction weighs the ceiling.
+    """Interpolate ``values`` at a real position: the fraction weighs the ceiling.
 
     The position must have a numerical value. Equation ``def-cope-interpolation``.
     """
@@ -32,16 +32,16 @@ def interpolate(values: Sequence[sp.Expr], position: sp.Expr) -> sp.Expr:
 def cope(
     *,
     table: sp.Matrix | Sequence[sp.Matrix],
-    scaling: str,
-    gates: str = "content",
+    scaling: CoPEScaling,
+    gates: CoPEGates = "content",
     gate_keys_weight: sp.Matrix | None = None,
 ) -> Hooks:
     """CoPE as hooks, for numbers only. See :func:`posedu.numpy.gated.cope`.
 
     ``table`` is one matrix for all heads or one for each.
     """
-    require_choice("scaling", scaling, SCALINGS)
-    require_choice("gates", gates, CONTEXT_GATES)
+    require_choice("scaling", scaling, CoPEScaling)
+    require_choice("gates", gates, CoPEGates)
 
     def scale(d: int) -> sp.Expr:
         return sp.S.One if scaling == "paper" else 1 / sp.sqrt(d)
@@ -61,9 +61,9 @@ def cope(
             e = matrix("table", rows)
             logits, values = scale(tokens.d) * q * k.T, q * e
             amounts = sp.zeros(*logits.shape)
-            for i, seen in enumerate(tokens.seen):
-                counted = contextual_positions([sigmoid(logits[i, j]) for j in seen])
-                for j, p in zip(seen, counted, strict=True):
+            for i, visible in enumerate(tokens.visible):
+                counted = contextual_positions([sigmoid(logits[i, j]) for j in visible])
+                for j, p in zip(visible, counted, strict=True):
                     p = sp.Min(p, sp.Integer(e.cols - 1))
                     amounts[i, j] = interpolate(list(values[i, :]), p)
             heads.append(scale(tokens.d) * amounts if scaling == "code" else amounts)

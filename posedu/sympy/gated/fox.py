@@ -4,14 +4,14 @@ from collections.abc import Sequence
 
 import sympy as sp
 
-from posedu._arguments import FORMS, OUTPUT_GATES, require_choice
+from posedu._arguments import FoXForm, OutputGate, require_choice, require_output_gate
 from posedu.sympy._expressions import expression, expressions, matrix
 from posedu.sympy.attention import Heads, Hooks, Tokens, attend
 from posedu.sympy.stickbreaking import sigmoid
 
 
 def forget_bias(log_gates: Sequence[sp.Expr]) -> sp.Matrix:
-    """D_ij = Σ log f_l over l = j + 1 … i, and 0 above the diagonal.
+    """The bias D_ij = Σ log f_l over l = j + 1 … i, and 0 above the diagonal.
 
     Equation ``def-forget``.
     """
@@ -23,14 +23,14 @@ def fox(
     *,
     gate_bias: Sequence[sp.Expr],
     gate_weight: sp.Matrix | None = None,
-    form: str = "difference",
+    form: FoXForm = "difference",
 ) -> Hooks:
     """FoX as hooks: D of each head, with the gates of the layer's input.
 
     ``gate_weight`` is ``[heads, d_model]``; without it gates are the same for all
-    tokens. ``form="key"`` leaves out what is the same for a row.
+    tokens. ``form="key"`` leaves out the terms that a row shares.
     """
-    require_choice("form", form, FORMS)
+    require_choice("form", form, FoXForm)
 
     gate_bias = expressions("gate_bias", gate_bias)
     if gate_weight is not None:
@@ -40,8 +40,8 @@ def fox(
 
     def bias(tokens: Tokens) -> Heads:
         if tokens.x is None:
-            raise ValueError("fox looks at the layer's input: give attend x")
-        n = len(tokens.seen)
+            raise ValueError("fox needs the layer's input: give attend x")
+        n = len(tokens.visible)
         heads = []
         for h, b in enumerate(gate_bias):
             if gate_weight is None:
@@ -82,13 +82,13 @@ def fox_pro(
     k_gain: sp.Matrix | None = None,
     o_gain: sp.Matrix | None = None,
     out_gate_weight: sp.Matrix | None = None,
-    output_gate: str = "sigmoid",
+    output_gate: OutputGate | None = "sigmoid",
 ) -> sp.Matrix:
-    """The whole FoX (Pro) block; tokens are rows, what is not given is left out.
+    """The whole FoX (Pro) block; tokens are rows, optional parts may be left out.
 
     Equation ``def-fox-pro``.
     """
-    require_choice("output_gate", output_gate, OUTPUT_GATES)
+    require_output_gate(output_gate, out_gate_weight is not None)
     encoding = fox(gate_weight=encoding_gate_weight, gate_bias=encoding_gate_bias)
     heads = len(encoding_gate_bias)
     d = x.cols // heads

@@ -1,4 +1,4 @@
-"""Relative vectors over symbols: a module an encoding."""
+"""Relative position vectors over symbols: a module an encoding."""
 
 from posedu.sympy.relative.deberta import deberta, deberta_row
 from posedu.sympy.relative.inkling import inkling, log_temperature

@@ -2,7 +2,7 @@
 
 import sympy as sp
 
-from posedu._arguments import INDICES, require_choice, require_span
+from posedu._arguments import DeBERTaIndex, DeBERTaRows, require_choice, require_span
 from posedu.sympy._expressions import expression, matrix
 from posedu.sympy.attention import Heads, Hooks, Tokens
 from posedu.sympy.relative.tupe import layer_norm, project
@@ -10,7 +10,9 @@ from posedu.sympy.relative.tupe import layer_norm, project
 EPSILON = sp.Rational(1, 10**7)  # of the norm
 
 
-def deberta_row(offset: sp.Expr, *, span: int, rows: str, distance: int = 512) -> int:
+def deberta_row(
+    offset: sp.Expr, *, span: int, rows: DeBERTaRows, distance: int = 512
+) -> int:
     """The row of an offset i − j that has a value. Equation ``def-deberta-row``.
 
     See :func:`posedu.numpy.relative.deberta_rows`.
@@ -31,8 +33,8 @@ def deberta(
     table: sp.Matrix,
     query_weight: sp.Matrix,
     key_weight: sp.Matrix,
-    rows: str,
-    index: str,
+    rows: DeBERTaRows,
+    index: DeBERTaIndex,
     query_bias: sp.Matrix | None = None,
     norm_weight: sp.Matrix | None = None,
     norm_bias: sp.Matrix | None = None,
@@ -42,7 +44,7 @@ def deberta(
 
     See :func:`posedu.numpy.relative.deberta`.
     """
-    require_choice("index", index, INDICES)
+    require_choice("index", index, DeBERTaIndex)
     p = matrix("table", table)
     options = dict(span=p.rows // 2, rows=rows, distance=distance)
     require_span(**options)

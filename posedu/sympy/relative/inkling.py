@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import sympy as sp
 
-from posedu._arguments import DIVISORS, require_choice, require_limit
+from posedu._arguments import InklingDivisor, require_choice, require_limit
 from posedu.sympy._expressions import expression, expressions, matrix
 from posedu.sympy.attention import Heads, Hooks, Tokens
 
@@ -15,7 +15,7 @@ _EPSILON = sp.Rational(1, 10**6)  # added to a norm that is divided by
 def log_temperature(
     position: sp.Expr, *, floor: sp.Expr | None, alpha: sp.Expr
 ) -> sp.Expr:
-    """τ = 1 + α ln max(1, (i + 1) / floor), or 1. Equation ``def-inkling-tau``."""
+    """The temperature of the logits, or 1. Equation ``def-inkling-tau``."""
     if floor is None:
         return sp.S.One
     i, n, a = (
@@ -28,8 +28,8 @@ def log_temperature(
 def inkling(
     *,
     r_proj_weight: sp.Matrix,
-    profiles: sp.Matrix,
-    divisor: str,
+    distance_basis: sp.Matrix,
+    divisor: InklingDivisor,
     r_proj_bias: Sequence[sp.Expr] | None = None,
     r_scale: sp.Matrix | None = None,
     limit: sp.Expr | None = None,
@@ -40,13 +40,13 @@ def inkling(
 
     Equation ``def-inkling``.
     """
-    require_choice("divisor", divisor, DIVISORS)
+    require_choice("divisor", divisor, InklingDivisor)
     require_limit(limit, r_scale is not None)
-    weight, profiles = (
+    weight, distance_basis = (
         matrix("r_proj_weight", r_proj_weight),
-        matrix("profiles", profiles),
+        matrix("distance_basis", distance_basis),
     )
-    d_rel, extent = profiles.shape
+    d_rel, table_length = distance_basis.shape
     shift = sp.zeros(1, weight.rows)
     if r_proj_bias is not None:
         shift = sp.Matrix([expressions("r_proj_bias", r_proj_bias)])
@@ -60,14 +60,14 @@ def inkling(
 
         def entry(h: int, i: int, j: int) -> sp.Expr:
             t = sp.floor(at[i] - at[j])
-            if not 0 <= t < extent:
+            if not 0 <= t < table_length:
                 return sp.S.Zero
             r = (tokens.x[i, :] * weight.T + shift)[:, h * d_rel : (h + 1) * d_rel]
             if r_scale is not None:
                 r = r.multiply_elementwise(matrix("r_scale", r_scale)[h, :])
                 r = r * sp.Min(1, limit / (sp.sqrt(r.dot(r)) + _EPSILON))
             tau = log_temperature(at[i], floor=floor, alpha=alpha)
-            return tau * (r * profiles[:, int(t)])[0]
+            return tau * (r * distance_basis[:, int(t)])[0]
 
         return tokens.by_head(entry)
 

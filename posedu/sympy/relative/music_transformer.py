@@ -1,8 +1,8 @@
-"""The Music Transformer's relative vectors over symbols, and its skew."""
+"""Music Transformer over symbols: relative position vectors and the skew."""
 
 import sympy as sp
 
-from posedu._arguments import BEYONDS, require_choice
+from posedu._arguments import BeyondOffsets, require_choice
 from posedu.sympy._expressions import matrix
 from posedu.sympy.attention import Heads, Hooks, Tokens
 from posedu.sympy.relative.offset_table import Table, mix_with, tables
@@ -20,20 +20,20 @@ def skew(products: sp.Matrix) -> sp.Matrix:
 
 
 def music_transformer(
-    *, key_table: Table, beyond: str, value_table: Table | None = None
+    *, key_table: Table, beyond: BeyondOffsets, value_table: Table | None = None
 ) -> Hooks:
-    """Relative attention as hooks; tables ``[extent, d]``, farthest first.
+    """Relative attention as hooks; tables ``[table_length, d]``, farthest first.
 
     Equation ``def-music``. See :func:`posedu.numpy.relative.music_transformer`.
     """
-    require_choice("beyond", beyond, BEYONDS)
+    require_choice("beyond", beyond, BeyondOffsets)
 
     def vector(table: sp.Matrix, tokens: Tokens, i: int, j: int) -> sp.Matrix:
-        extent = table.rows
+        table_length = table.rows
         steps = sp.floor(tokens.positions[i] - tokens.positions[j])
-        if beyond == "zero" and not 0 <= steps < extent:
+        if beyond == "zero" and not 0 <= steps < table_length:
             return sp.zeros(1, table.cols)
-        return table[extent - 1 - int(max(0, min(extent - 1, steps))), :]
+        return table[table_length - 1 - int(max(0, min(table_length - 1, steps))), :]
 
     def bias(tokens: Tokens) -> Heads:
         w = tables("key_table", key_table, len(tokens.q))

@@ -11,7 +11,7 @@ Table = sp.Matrix | Sequence[sp.Matrix]
 
 
 def tables(name: str, table: Table, heads: int) -> Heads:
-    """The table of each head."""
+    """Return the table of each head."""
     if isinstance(table, sp.MatrixBase):
         return (table,) * heads
     return tuple(matrix(name, own) for own in table)
@@ -23,12 +23,12 @@ def mix_with(
     tokens: Tokens,
     vectors: Callable[[int, int, int], sp.Matrix],
 ) -> Heads:
-    """Σ a_ij (v_j + vector of the head, the query and the key)."""
+    """Return Σ a_ij (v_j + vector of the head, the query and the key)."""
     heads = []
     for h, (a, own) in enumerate(zip(weights, v, strict=True)):
         out = sp.zeros(a.rows, own.cols)
-        for i, seen in enumerate(tokens.seen):
-            for j in seen:
+        for i, visible in enumerate(tokens.visible):
+            for j in visible:
                 out[i, :] += a[i, j] * (own[j, :] + vectors(h, i, j))
         heads.append(out)
     return tuple(heads)

@@ -1,4 +1,4 @@
-"""Shaw's relative vectors over symbols."""
+"""Shaw's relative position vectors over symbols."""
 
 import sympy as sp
 

@@ -1,8 +1,8 @@
-"""Transformer-XL's four terms over symbols."""
+"""Transformer-XL's disentangled attention over symbols."""
 
 import sympy as sp
 
-from posedu._arguments import LAYOUTS, require_choice
+from posedu._arguments import Layout, require_choice
 from posedu.sympy._expressions import expression, matrix
 from posedu.sympy.absolute.sinusoidal import sinusoidal
 from posedu.sympy.attention import Heads, Hooks, Tokens
@@ -14,7 +14,7 @@ def transformer_xl(
     global_content: sp.Matrix,
     global_position: sp.Matrix,
     position_weight: sp.Matrix,
-    layout: str,
+    layout: Layout,
     clamp: sp.Expr | float | None = None,
 ) -> Hooks:
     """Transformer-XL as hooks. Equation ``def-xl``.
@@ -25,7 +25,7 @@ def transformer_xl(
     v = matrix("global_position", global_position)
     w_r = matrix("position_weight", position_weight)
     (heads, d), omega = u.shape, frequencies(w_r.cols)
-    require_choice("layout", layout, LAYOUTS)
+    require_choice("layout", layout, Layout)
     if clamp is not None:
         clamp = expression("clamp", clamp)
 

@@ -4,7 +4,7 @@ from functools import cache
 
 import sympy as sp
 
-from posedu._arguments import FIRST_TOKENS, require_choice
+from posedu._arguments import TUPEFirstToken, require_choice
 from posedu.sympy._expressions import matrix
 from posedu.sympy.attention import Heads, Hooks, Tokens
 from posedu.sympy.bias.t5 import t5_bucket
@@ -17,7 +17,7 @@ def tupe(
     table: sp.Matrix,
     query_weight: sp.Matrix,
     key_weight: sp.Matrix,
-    first_token: str,
+    first_token: TUPEFirstToken,
     first: sp.Matrix | None = None,
     query_bias: sp.Matrix | None = None,
     key_bias: sp.Matrix | None = None,
@@ -27,7 +27,7 @@ def tupe(
     distance: int = 128,
 ) -> Hooks:
     """TUPE as hooks. Equation ``def-tupe``. See :func:`posedu.numpy.relative.tupe`."""
-    require_choice("first_token", first_token, FIRST_TOKENS)
+    require_choice("first_token", first_token, TUPEFirstToken)
     extra = int(first_token == "rows")
     p = matrix("table", table)
     numbers = None if relative is None else matrix("relative", relative)

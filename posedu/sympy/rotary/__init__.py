@@ -17,9 +17,9 @@ from posedu.sympy.rotary.generators import (
     exponential,
     isoclinic,
     rotate_blocks,
+    rotate_by_generators,
     rotations,
     skew,
-    turn_by_generators,
 )
 from posedu.sympy.rotary.gta import (
     camera_matrix,
@@ -42,7 +42,7 @@ from posedu.sympy.rotary.string import (
     fourier_basis,
     string,
 )
-from posedu.sympy.rotary.tape import tape, tape_start, tape_update, turn_by_blocks
+from posedu.sympy.rotary.tape import rotate_by_blocks, tape, tape_start, tape_update
 from posedu.sympy.rotary.value_rotation import value_rotation
 from posedu.sympy.rotary.xpos import xpos, xpos_scales
 
@@ -81,6 +81,8 @@ __all__ = [
     "rerotation",
     "rope",
     "rotate_blocks",
+    "rotate_by_blocks",
+    "rotate_by_generators",
     "rotation",
     "rotation_2d",
     "rotations",
@@ -90,8 +92,6 @@ __all__ = [
     "tape",
     "tape_start",
     "tape_update",
-    "turn_by_blocks",
-    "turn_by_generators",
     "value_rotation",
     "xpos",
     "xpos_scales",

@@ -2,18 +2,18 @@
 
 import sympy as sp
 
-from posedu._arguments import ORDERS, require_choice, require_dimension
+from posedu._arguments import AxisOrder, Layout, require_choice, require_dimension
 from posedu.sympy.frequencies import frequencies
 from posedu.sympy.rotary.mixed import Position, mixed
 
 
 def axial_frequencies(
-    d: int, *, order: str, base: sp.Expr | float = 100, axes: int = 2
+    d: int, *, order: AxisOrder, base: sp.Expr | float = 100, axes: int = 2
 ) -> sp.Matrix:
     """The frequency vectors of axial RoPE, one a row. Equation ``def-axial``."""
     axes = require_dimension("axes", axes, 1)
     d = require_dimension("d", d, 2 * axes)
-    require_choice("order", order, ORDERS)
+    require_choice("order", order, AxisOrder)
     theta = frequencies(d // axes, base=base)
     rows = [
         [theta[t] if column == k else 0 for column in range(axes)]
@@ -29,11 +29,11 @@ def axial(
     x: sp.Matrix,
     position: Position,
     *,
-    order: str,
-    layout: str,
+    order: AxisOrder,
+    layout: Layout,
     base: sp.Expr | float = 100,
     axes: int = 2,
 ) -> sp.Matrix:
-    """The column ``x`` turned by axial RoPE: the hook ``rotate``."""
+    """The column ``x`` rotated by axial RoPE: the hook ``rotate``."""
     f = axial_frequencies(x.rows, order=order, base=base, axes=axes)
     return mixed(x, position, frequencies=f, layout=layout)

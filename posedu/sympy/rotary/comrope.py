@@ -6,7 +6,7 @@ import sympy as sp
 
 from posedu._arguments import require_block, require_dimension
 from posedu.sympy._expressions import expressions, matrix
-from posedu.sympy.rotary.generators import require_block_size, turn_by_generators
+from posedu.sympy.rotary.generators import require_block_size, rotate_by_generators
 from posedu.sympy.rotary.mixed import Position, Rows
 
 
@@ -21,7 +21,7 @@ def comrope_ap(
     """ComRoPE-AP on the column ``x``. Equation ``def-comrope-ap``."""
     generators = ap_generators(matrices, axes=axes)
     require_block_size(block, generators[0])
-    return turn_by_generators(x, position, generators)
+    return rotate_by_generators(x, position, generators)
 
 
 def ap_generators(matrices: Sequence[Rows], *, axes: int = 2) -> list[list[sp.Matrix]]:
@@ -46,7 +46,7 @@ def comrope_ld(
     """ComRoPE-LD on the column ``x``. Equation ``def-comrope-ld``."""
     generators = ld_generators(matrices, multipliers)
     require_block_size(block, generators[0])
-    return turn_by_generators(x, position, generators)
+    return rotate_by_generators(x, position, generators)
 
 
 def ld_generators(

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 import sympy as sp
 
 from posedu._arguments import (
-    PADDINGS,
+    FoPEPadding,
+    Layout,
     require_bool,
     require_choice,
     require_dimension,
@@ -40,7 +41,7 @@ def fope_table(
     cos_coefficients: Rows,
     sin_coefficients: Rows,
     length: int,
-    padding: str,
+    padding: FoPEPadding,
     base: sp.Expr | float = 10000,
     fourier_dim: int | None = None,
     normalize: bool = False,
@@ -48,7 +49,7 @@ def fope_table(
     """The two series of every pair at one position. Equation ``def-fope``."""
     fourier_dim = require_fourier_dim(fourier_dim, d)
     omega = kept_frequencies(fourier_dim, length=length, base=base)
-    require_choice("padding", padding, PADDINGS)
+    require_choice("padding", padding, FoPEPadding)
     sine = sp.S.Zero if padding == "identity" else sp.S.One
     position = expression("position", position)
     series = []
@@ -76,8 +77,8 @@ def fope(
     cos_coefficients: Rows,
     sin_coefficients: Rows,
     length: int,
-    layout: str,
-    padding: str,
+    layout: Layout,
+    padding: FoPEPadding,
     base: sp.Expr | float = 10000,
     fourier_dim: int | None = None,
     normalize: bool = False,
@@ -94,11 +95,11 @@ def fope(
         fourier_dim=fourier_dim,
         normalize=normalize,
     )
-    turned = [
+    rotated = [
         (c * a - s * b, s * a + c * b)
         for (a, b), c, s in zip(unstack_pairs(x, layout=layout), *table, strict=True)
     ]
-    return stack_pairs(turned, layout=layout)
+    return stack_pairs(rotated, layout=layout)
 
 
 def fope_offset(
@@ -106,8 +107,8 @@ def fope_offset(
     cos_coefficients: Rows | Sequence[Rows],
     sin_coefficients: Rows | Sequence[Rows],
     length: int,
-    layout: str,
-    padding: str,
+    layout: Layout,
+    padding: FoPEPadding,
     base: sp.Expr | float = 10000,
     fourier_dim: int | None = None,
     normalize: bool = False,
@@ -155,7 +156,7 @@ def fope_offset(
 
 
 def _own(coefficients: Rows | Sequence[Rows], head: int, heads: int) -> Rows:
-    """Those of a head, where each has its own."""
+    """Return the coefficients of a head, if each has its own."""
     if sp.Array(expressions("coefficients", coefficients)).rank() == 2:
         return coefficients
     return coefficients[head * len(coefficients) // heads]

@@ -10,7 +10,7 @@ from posedu.sympy.rotary.mixed import Position
 from posedu.sympy.rotary.rope import rotation_2d
 
 J = sp.Matrix([[0, -1], [1, 0]])
-"""The quarter turn of the plane: exp(aJ) is the rotation by a."""
+"""The rotation of the plane by 90°: exp(aJ) is the rotation by a."""
 
 
 def skew(entries: Sequence[sp.Expr | float]) -> sp.Matrix:
@@ -36,12 +36,12 @@ def skew(entries: Sequence[sp.Expr | float]) -> sp.Matrix:
 
 
 def commutator(a: sp.Matrix, b: sp.Matrix) -> sp.Matrix:
-    """[A, B] = AB − BA."""
+    """The commutator [A, B] = AB − BA."""
     return (a * b - b * a).expand()
 
 
 def exponential(a: sp.Matrix) -> sp.Matrix:
-    """exp(A) of a skew matrix of size 2, 3 or 4, in closed form.
+    """The exponential exp(A) of a skew matrix of size 2, 3 or 4, in closed form.
 
     2: the rotation of the plane. 3: Rodrigues, I + (sin s/s) A + ((1 − cos s)/s²) A².
     4: A is the sum of two commuting parts whose squares are multiples of −I, and
@@ -71,7 +71,7 @@ def isoclinic(a: sp.Matrix) -> tuple[sp.Matrix, sp.Matrix]:
 
 
 def _exponential(a: sp.Matrix, square: sp.Expr) -> sp.Matrix:
-    """exp(A) where A² = −square · I."""
+    """The exponential exp(A) of a matrix with A² = −square · I."""
     s = sp.sqrt(square)
     return sp.cos(s) * sp.eye(a.rows) + _sinc(s) * a
 
@@ -112,8 +112,8 @@ def rotate_blocks(x: sp.Matrix, rotation: Sequence[sp.Matrix]) -> sp.Matrix:
     return sp.diag(*(matrix("rotation", block) for block in rotation)) * x
 
 
-def turn_by_generators(
+def rotate_by_generators(
     x: sp.Matrix, position: Position, generators: Sequence[Sequence[sp.Matrix]]
 ) -> sp.Matrix:
-    """Turn the blocks of the column ``x`` by their :func:`rotations`."""
+    """Rotate the blocks of the column ``x`` by their :func:`rotations`."""
     return rotate_blocks(x, rotations(position, generators))

@@ -15,8 +15,8 @@ from posedu.sympy.rotary.rope import rotation
 def camera_matrix(pose: Position) -> sp.Matrix:
     """The homogeneous matrix of t and r. Equation ``def-gta-camera``."""
     t, (x, y, z) = pose[:3], expressions("pose", pose[3:6])
-    turn = exponential(skew([-z, y, -x]))
-    return sp.Matrix.vstack(turn.row_join(sp.Matrix(t)), sp.Matrix([[0, 0, 0, 1]]))
+    rotation = exponential(skew([-z, y, -x]))
+    return sp.Matrix.vstack(rotation.row_join(sp.Matrix(t)), sp.Matrix([[0, 0, 0, 1]]))
 
 
 def inverse_camera_matrix(matrix: sp.Matrix) -> sp.Matrix:

@@ -4,7 +4,11 @@ from collections.abc import Sequence
 
 import sympy as sp
 
-from posedu.sympy.rotary.generators import require_block_size, skew, turn_by_generators
+from posedu.sympy.rotary.generators import (
+    require_block_size,
+    rotate_by_generators,
+    skew,
+)
 from posedu.sympy.rotary.mixed import Position
 
 
@@ -18,4 +22,4 @@ def liere(
     """LieRE on the column ``x``; ``entries[k][m]`` for coordinate k and block m."""
     generators = [[skew(free) for free in blocks] for blocks in entries]
     require_block_size(block, generators[0])
-    return turn_by_generators(x, position, generators)
+    return rotate_by_generators(x, position, generators)

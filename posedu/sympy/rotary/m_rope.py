@@ -4,30 +4,32 @@ from collections.abc import Sequence
 
 import sympy as sp
 
-from posedu._arguments import require_sections
+from posedu._arguments import Layout, SectionOrder, require_sections
 from posedu.sympy.frequencies import frequencies
 from posedu.sympy.rotary.mixed import Position, mixed
 
 
 def m_rope_frequencies(
-    sections: Sequence[int], *, order: str, base: sp.Expr | float = 10000
+    sections: Sequence[int], *, order: SectionOrder, base: sp.Expr | float = 10000
 ) -> sp.Matrix:
     """The frequency vectors of M-RoPE, one a row. Equation ``def-m-rope``."""
     sections = require_sections(sections, order)
     axes = range(len(sections))
     if order == "sectioned":
-        taken = [axis for axis in axes for _ in range(sections[axis])]
+        axis_of_pair = [axis for axis in axes for _ in range(sections[axis])]
     elif order == "alternating":
-        turns = [axis for _ in range(max(sections[1:], default=0)) for axis in axes[1:]]
-        taken = turns + [0] * sections[0]
+        others = [
+            axis for _ in range(max(sections[1:], default=0)) for axis in axes[1:]
+        ]
+        axis_of_pair = others + [0] * sections[0]
     else:
-        left, taken = list(sections), []
+        left, axis_of_pair = list(sections), []
         for p in range(sum(sections)):
             axis = p % len(sections) if left[p % len(sections)] else 0
-            taken.append(axis)
+            axis_of_pair.append(axis)
             left[axis] -= 1 if axis else 0
-    omega = frequencies(2 * len(taken), base=base)
-    pairs = zip(taken, omega, strict=True)
+    omega = frequencies(2 * len(axis_of_pair), base=base)
+    pairs = zip(axis_of_pair, omega, strict=True)
     return sp.Matrix([[w if axis == own else 0 for axis in axes] for own, w in pairs])
 
 
@@ -36,14 +38,14 @@ def m_rope(
     position: Position,
     *,
     sections: Sequence[int],
-    order: str,
-    layout: str,
+    order: SectionOrder,
+    layout: Layout,
     base: sp.Expr | float = 10000,
 ) -> sp.Matrix:
-    """The column ``x`` turned by M-RoPE: the hook ``rotate``."""
+    """The column ``x`` rotated by M-RoPE: the hook ``rotate``."""
     f = m_rope_frequencies(sections, order=order, base=base)
-    turning = 2 * f.rows
-    if x.rows < turning:
-        raise ValueError(f"x must have at least {turning} features, got {x.rows}")
-    turned = mixed(x[:turning, :], position, frequencies=f, layout=layout)
-    return sp.Matrix.vstack(turned, x[turning:, :])
+    width = 2 * f.rows
+    if x.rows < width:
+        raise ValueError(f"x must have at least {width} features, got {x.rows}")
+    rotated = mixed(x[:width, :], position, frequencies=f, layout=layout)
+    return sp.Matrix.vstack(rotated, x[width:, :])

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import sympy as sp
 
-from posedu._arguments import require_dimension
+from posedu._arguments import Layout, require_dimension
 from posedu.sympy._expressions import matrix
 from posedu.sympy.attention import Heads, Hooks, attend, by_token
 from posedu.sympy.rotary.rope import rope
@@ -15,7 +15,7 @@ def mla(
     positions: Sequence[sp.Expr | float] | None = None,
     *,
     heads: int,
-    layout: str,
+    layout: Layout,
     q_weight: sp.Matrix,
     kv_down_weight: sp.Matrix,
     k_up_weight: sp.Matrix,
@@ -26,9 +26,9 @@ def mla(
     kv_gain: Sequence[sp.Expr] | None = None,
     base: sp.Expr | float = 10000,
 ) -> sp.Matrix:
-    """Latent attention with decoupled RoPE; tokens are rows, what is not given is out.
+    """Latent attention with decoupled RoPE; tokens are rows.
 
-    Equation ``def-cache-mla``.
+    Optional arrays may be left out. Equation ``def-cache-mla``.
     """
     require_dimension("heads", heads, 1)
     up = matrix("k_up_weight", k_up_weight)
@@ -51,19 +51,19 @@ def mla(
     k = [sp.Matrix.hstack(t, shared) for t in by_head(latent * up.T)]
     v = by_head(latent * matrix("v_up_weight", v_up_weight).T)
 
-    def turn(column: sp.Matrix, position: sp.Expr) -> sp.Matrix:
-        turned = rope(column[d:, :], position, layout=layout, base=base)
-        return sp.Matrix.vstack(column[:d, :], turned)
+    def rotate_end(column: sp.Matrix, position: sp.Expr) -> sp.Matrix:
+        rotated = rope(column[d:, :], position, layout=layout, base=base)
+        return sp.Matrix.vstack(column[:d, :], rotated)
 
     def rotate(q: Heads, k: Heads, at: Sequence) -> tuple[Heads, Heads]:
-        return by_token(turn, q, at), by_token(turn, k, at)
+        return by_token(rotate_end, q, at), by_token(rotate_end, k, at)
 
     outs = attend(q, k, v, Hooks(rotate=rotate), positions=positions)
     return sp.Matrix.hstack(*outs) * matrix("o_weight", o_weight).T
 
 
 def _rms_norm(x: sp.Matrix, name: str, gain: Sequence[sp.Expr] | None) -> sp.Matrix:
-    """Each row over the root of its mean square, times the gains, if there are any."""
+    """Divide each row by the root of its mean square, times the gains, if any."""
     if gain is None:
         return x
     gains, eps = matrix(name, gain).T, sp.Rational(1, 10**6)

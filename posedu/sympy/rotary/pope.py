@@ -16,7 +16,7 @@ def pope(*, delta: sp.Matrix, base: sp.Expr | float = 10000) -> Hooks:
     omega = frequencies(2 * delta.cols, base=expression("base", base))
     phase = delta.applyfunc(lambda d: sp.Min(0, sp.Max(-2 * sp.pi, d)))
 
-    def turned(own: sp.Matrix, positions: Sequence, phases: sp.Matrix) -> sp.Matrix:
+    def rotated(own: sp.Matrix, positions: Sequence, phases: sp.Matrix) -> sp.Matrix:
         angles = sp.Matrix([[w * at for w in omega] for at in positions])
         for i in range(angles.rows):
             angles[i, :] -= phases
@@ -31,8 +31,8 @@ def pope(*, delta: sp.Matrix, base: sp.Expr | float = 10000) -> Hooks:
     def rotate(q: Heads, k: Heads, positions: Sequence[sp.Expr]) -> tuple[Heads, Heads]:
         none = sp.zeros(1, delta.cols)
         return (
-            tuple(turned(own, positions, phase[h, :]) for h, own in enumerate(q)),
-            tuple(turned(own, positions, none) for own in k),
+            tuple(rotated(own, positions, phase[h, :]) for h, own in enumerate(q)),
+            tuple(rotated(own, positions, none) for own in k),
         )
 
     return Hooks(rotate=rotate, heads=delta.rows)

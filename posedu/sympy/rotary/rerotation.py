@@ -1,9 +1,10 @@
-"""Cached keys moved to other positions, over symbols."""
+"""Re-rotation of cached keys, over symbols."""
 
 from collections.abc import Sequence
 
 import sympy as sp
 
+from posedu._arguments import Layout
 from posedu.sympy.rotary.rope import rope
 
 
@@ -11,12 +12,12 @@ def rerotation(
     key: sp.Matrix,
     shift: sp.Expr | float,
     *,
-    layout: str,
+    layout: Layout,
     base: sp.Expr | float = 10000,
     rotary_dim: int | None = None,
     frequencies: Sequence[sp.Expr | float] | None = None,
 ) -> sp.Matrix:
-    """The turned ``key``, a column, moved by ``shift``: R_Δ k.
+    """The rotated ``key``, a column, rotated on by ``shift``: R_Δ k.
 
     Equation ``def-cache-rerotation``.
     """

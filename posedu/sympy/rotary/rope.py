@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import sympy as sp
 
 from posedu._arguments import (
-    LAYOUTS,
+    Layout,
     require_choice,
     require_dimension,
     require_rotary_dim,
@@ -28,24 +28,24 @@ def layout_matrix(d: int) -> sp.Matrix:
     return sp.Matrix(d, d, lambda r, c: int(order[r] == c))
 
 
-def unstack_pairs(x: sp.Matrix, *, layout: str) -> list[tuple[sp.Expr, sp.Expr]]:
+def unstack_pairs(x: sp.Matrix, *, layout: Layout) -> list[tuple[sp.Expr, sp.Expr]]:
     """The pairs of features of a column or row ``x``."""
     features, pairs = list(x), require_dimension("d", len(x)) // 2
-    if require_choice("layout", layout, LAYOUTS) == "interleaved":
+    if require_choice("layout", layout, Layout) == "interleaved":
         return list(zip(features[0::2], features[1::2], strict=True))
     return list(zip(features[:pairs], features[pairs:], strict=True))
 
 
 def rotation(
-    position: sp.Expr | float, omega: Sequence[sp.Expr], *, layout: str
+    position: sp.Expr | float, omega: Sequence[sp.Expr], *, layout: Layout
 ) -> sp.Matrix:
     """The dense rotation R_i for frequencies ``omega``. Equation ``def-rope-dense``.
 
     The columns are the images of the basis vectors of each pair.
     """
     d, position = 2 * len(omega), expression("position", position)
-    turns = [position * w for w in expressions("omega", omega)]
-    blocks = sp.diag(*map(rotation_2d, turns))
+    angles = [position * w for w in expressions("omega", omega)]
+    blocks = sp.diag(*map(rotation_2d, angles))
     rows = [list(blocks.row(r)) for r in range(d)]
     pairs = list(zip(rows[0::2], rows[1::2], strict=True))
     columns = [
@@ -59,32 +59,32 @@ def rope(
     x: sp.Matrix,
     position: sp.Expr | float,
     *,
-    layout: str,
+    layout: Layout,
     base: sp.Expr | float = 10000,
     rotary_dim: int | None = None,
     frequencies: Sequence[sp.Expr | float] | None = None,
     attention_factor: sp.Expr | float = 1,
 ) -> sp.Matrix:
-    """The column ``x`` with its pairs turned: the hook ``rotate``.
+    """The column ``x`` with its pairs rotated: the hook ``rotate``.
 
-    ``frequencies`` take the place of base^(−2p/rotary_dim), ``attention_factor`` multiplies
-    what is turned.
+    ``frequencies`` take the place of base^(−2p/rotary_dim), ``attention_factor``
+    multiplies the rotated features.
     """
     if frequencies is not None:
         rotary_dim = _own_rotary_dim(frequencies, rotary_dim)
     r = require_rotary_dim(rotary_dim, x.rows)
     omega = geometric(r, base=base) if frequencies is None else frequencies
     m = expression("attention_factor", attention_factor)
-    turned = m * rotation(position, omega, layout=layout) * x[:r, :]
-    return sp.Matrix.vstack(turned, x[r:, :])
+    rotated = m * rotation(position, omega, layout=layout) * x[:r, :]
+    return sp.Matrix.vstack(rotated, x[r:, :])
 
 
 def _own_rotary_dim(frequencies: Sequence, rotary_dim: int | None) -> int:
-    """How many features a list of frequencies turns."""
+    """Return the number of features that a list of frequencies rotates."""
     features = 2 * len(frequencies)
     if not features or rotary_dim not in (None, features):
         raise ValueError(
-            f"{len(frequencies)} frequencies turn {features} features, got "
+            f"{len(frequencies)} frequencies rotate {features} features, got "
             f"rotary_dim = {rotary_dim}"
         )
     return features

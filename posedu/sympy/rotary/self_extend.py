@@ -1,8 +1,8 @@
-"""Self-Extend and its kin over symbols."""
+"""Self-Extend, ReRoPE and dual chunk attention over symbols."""
 
 import sympy as sp
 
-from posedu._arguments import LAYOUTS, require_choice, require_far
+from posedu._arguments import FarOffsets, GroupJoin, Layout, require_choice, require_far
 from posedu.sympy._expressions import expression
 from posedu.sympy.attention import Heads, Hooks, Tokens
 from posedu.sympy.frequencies import frequencies
@@ -13,13 +13,13 @@ def extended_offset(
     query_position: sp.Expr | float,
     key_position: sp.Expr | float,
     *,
-    far: str,
+    far: FarOffsets,
     window: int,
     group: int | None = None,
-    join: str | None = None,
+    join: GroupJoin | None = None,
     chunk: int | None = None,
 ) -> sp.Expr:
-    """The offset at which a query sees a key; positions are numbers.
+    """The offset of a key for a query; positions are numbers.
 
     Equations ``def-cache-grouped``, ``def-cache-constant`` and ``def-cache-chunks``.
     """
@@ -45,11 +45,11 @@ def extended_offset(
 
 def self_extend(
     *,
-    far: str,
+    far: FarOffsets,
     window: int,
-    layout: str,
+    layout: Layout,
     group: int | None = None,
-    join: str | None = None,
+    join: GroupJoin | None = None,
     chunk: int | None = None,
     base: sp.Expr | float = 10000,
 ) -> Hooks:
@@ -58,7 +58,7 @@ def self_extend(
     Equation ``def-cache-extended``.
     """
     require_far(far, window, group, chunk, join)
-    require_choice("layout", layout, LAYOUTS)
+    require_choice("layout", layout, Layout)
     sizes = {"far": far, "window": window, "group": group, "join": join, "chunk": chunk}
 
     def logits(tokens: Tokens) -> Heads:

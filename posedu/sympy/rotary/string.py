@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import sympy as sp
 
-from posedu._arguments import STRING_FORMS, require_choice, require_dimension
+from posedu._arguments import STRINGForm, require_choice, require_dimension
 from posedu.sympy._expressions import expressions
 from posedu.sympy.rotary.generators import skew
 from posedu.sympy.rotary.mixed import Position, Rows, mixed_rotation
@@ -30,15 +30,15 @@ def circulant_generators(coefficients: Rows) -> list[sp.Matrix]:
 
 
 def circulant_frequencies(coefficients: Rows) -> sp.Matrix:
-    """The frequency vectors, one a row, the pair at rest last."""
+    """The frequency vectors, one a row, the pair without rotation last."""
     c = [list(column) for column in expressions("coefficients", coefficients)]
     d = require_dimension("d", len(c[0]))
-    turn = 2 * sp.pi / d
+    step = 2 * sp.pi / d
     return sp.Matrix(
         d // 2,
         len(c),
         lambda row, k: (
-            2 * sum(c[k][n] * sp.sin(turn * (row + 1) * n) for n in range(d))
+            2 * sum(c[k][n] * sp.sin(step * (row + 1) * n) for n in range(d))
             if row + 1 < d // 2
             else sp.S.Zero
         ),
@@ -46,13 +46,13 @@ def circulant_frequencies(coefficients: Rows) -> sp.Matrix:
 
 
 def fourier_basis(d: int) -> sp.Matrix:
-    """The waves of d features, cosine and sine in turn, the two at rest last.
+    """The waves of d features, cosines and sines alternating.
 
     The constant and the one that changes its sign from feature to feature come last.
     """
-    turn = 2 * sp.pi / require_dimension("d", d)
+    step = 2 * sp.pi / require_dimension("d", d)
     columns = [
-        [sp.sqrt(sp.Rational(2, d)) * wave(turn * m * n) for n in range(d)]
+        [sp.sqrt(sp.Rational(2, d)) * wave(step * m * n) for n in range(d)]
         for m in range(1, d // 2)
         for wave in (sp.cos, sp.sin)
     ]
@@ -64,20 +64,20 @@ def string(
     x: sp.Matrix,
     position: Position,
     *,
-    form: str,
+    form: STRINGForm,
     entries: Sequence[sp.Expr | float] | None = None,
     frequencies: Rows | None = None,
     coefficients: Rows | None = None,
 ) -> sp.Matrix:
-    """The column ``x`` turned by STRING: the hook ``rotate``.
+    """The column ``x`` rotated by STRING: the hook ``rotate``.
 
     Cayley as printed; the exponential of circulant generators in
     :func:`fourier_basis`, where they are diagonal in blocks of two.
     """
-    require_choice("form", form, STRING_FORMS)
+    require_choice("form", form, STRINGForm)
     if form == "cayley":
-        turn = mixed_rotation(position, frequencies, layout=LAYOUT)
-        return turn * cayley(entries) * x
+        rotation = mixed_rotation(position, frequencies, layout=LAYOUT)
+        return rotation * cayley(entries) * x
     basis = fourier_basis(x.rows)
-    turn = mixed_rotation(position, circulant_frequencies(coefficients), layout=LAYOUT)
-    return basis * turn * basis.T * x
+    omega = circulant_frequencies(coefficients)
+    return basis * mixed_rotation(position, omega, layout=LAYOUT) * basis.T * x

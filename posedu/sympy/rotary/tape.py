@@ -1,17 +1,17 @@
-"""TAPE over symbols: positions that move from layer to layer."""
+"""TAPE over symbols: positions that each layer updates."""
 
 from collections.abc import Sequence
 
 import sympy as sp
 
-from posedu._arguments import LAYOUTS, MIXINGS, require_choice, require_dimension
+from posedu._arguments import Layout, TAPEMixing, require_choice, require_dimension
 from posedu.sympy._expressions import expression, matrix
 from posedu.sympy.attention import Heads, Hooks, Tokens
 from posedu.sympy.frequencies import frequencies
 from posedu.sympy.rotary.rope import layout_matrix, rotation_2d
 
 Blocks = sp.Matrix
-"""The blocks of a token: those of a head beside each other, heads on each other."""
+"""The blocks of a token: a row of blocks for each head."""
 
 
 def tape_start(
@@ -22,18 +22,18 @@ def tape_start(
     Equation ``def-tape-start``.
     """
     position = expression("position", position)
-    turns = [rotation_2d(position * w) for w in frequencies(d, base=base)]
-    return sp.Matrix.vstack(*[sp.Matrix.hstack(*turns)] * heads)
+    rotations = [rotation_2d(position * w) for w in frequencies(d, base=base)]
+    return sp.Matrix.vstack(*[sp.Matrix.hstack(*rotations)] * heads)
 
 
 def of_head(blocks: Blocks, head: int, heads: int) -> sp.Matrix:
-    """The blocks of one head, beside each other."""
+    """Return the blocks of one head, side by side."""
     r = blocks.rows // heads
     return blocks[head * r : head * r + r, :]
 
 
-def heard(weights: Heads, blocks: Sequence[Blocks], i: int) -> Blocks:
-    """What token i hears of all blocks, each head with its weights.
+def attended_blocks(weights: Heads, blocks: Sequence[Blocks], i: int) -> Blocks:
+    """The sum of all blocks for token i, each head with its weights.
 
     Equation ``def-tape-heard``.
     """
@@ -47,9 +47,9 @@ def heard(weights: Heads, blocks: Sequence[Blocks], i: int) -> Blocks:
 def tape_update(
     weights: Heads,
     blocks: Sequence[Blocks],
-    fed: sp.Matrix,
+    mlp_output: sp.Matrix,
     *,
-    mixing: str,
+    mixing: TAPEMixing,
     attended: sp.Matrix,
     up: sp.Matrix,
     down: sp.Matrix,
@@ -57,55 +57,55 @@ def tape_update(
 ) -> tuple[Blocks, ...]:
     """The blocks of the next layer. Equations ``def-tape-heard``, ``def-tape-fed``.
 
-    ``fed`` has a row for each token.
+    ``mlp_output`` has a row for each token.
     """
-    said = (fed * gate.T).applyfunc(_silu)
-    return moved_blocks(
-        weights, blocks, said, mixing=mixing, attended=attended, up=up, down=down
+    gates = (mlp_output * gate.T).applyfunc(_silu)
+    return updated_blocks(
+        weights, blocks, gates, mixing=mixing, attended=attended, up=up, down=down
     )
 
 
-def moved_blocks(
+def updated_blocks(
     weights: Heads,
     blocks: Sequence[Blocks],
-    said: sp.Matrix,
+    gates: sp.Matrix,
     *,
-    mixing: str,
+    mixing: TAPEMixing,
     attended: sp.Matrix,
     up: sp.Matrix,
     down: sp.Matrix,
 ) -> tuple[Blocks, ...]:
-    """The same, given what the gate says of each token, a row for each."""
+    """The blocks of the next layer, from ``gates`` with a row for each token."""
     attended = _mixed(attended, mixing)
     r = blocks[0].rows // len(weights)
-    moved = []
+    updated = []
     for i, block in enumerate(blocks):
-        near = block + _each(attended, r) * heard(weights, blocks, i)
-        mixed = down * sp.diag(*said[i, :]) * up
-        moved.append(near + _each(mixed, r) * near)
-    return tuple(moved)
+        near = block + _each(attended, r) * attended_blocks(weights, blocks, i)
+        mixed = down * sp.diag(*gates[i, :]) * up
+        updated.append(near + _each(mixed, r) * near)
+    return tuple(updated)
 
 
-def turn_by_blocks(x: sp.Matrix, blocks: sp.Matrix, *, layout: str) -> sp.Matrix:
+def rotate_by_blocks(x: sp.Matrix, blocks: sp.Matrix, *, layout: Layout) -> sp.Matrix:
     """The column ``x`` with each pair multiplied by its block ``[r, 2]``.
 
-    ``blocks`` are those of one head, beside each other. Equation ``def-tape-turn``.
+    ``blocks`` are those of one head, side by side. Equation ``def-tape-turn``.
     """
     d, r = x.rows, blocks.rows
     paired = x if layout == "interleaved" else layout_matrix(d).T * x
-    turned = [
+    rotated = [
         blocks[:, p : p + 2] * sp.Matrix(paired[p : p + 2, :]) for p in range(0, d, 2)
     ]
     if layout == "interleaved":
-        return sp.Matrix.vstack(*turned)
-    return sp.Matrix([pair[row] for row in range(r) for pair in turned])
+        return sp.Matrix.vstack(*rotated)
+    return sp.Matrix([pair[row] for row in range(r) for pair in rotated])
 
 
 def tape(
     d: int,
     *,
-    layout: str,
-    mixing: str,
+    layout: Layout,
+    mixing: TAPEMixing,
     attended: sp.Matrix,
     up: sp.Matrix,
     down: sp.Matrix,
@@ -114,8 +114,8 @@ def tape(
 ) -> Hooks:
     """TAPE as hooks. See :func:`posedu.numpy.rotary.tape`."""
     require_dimension("d", d)
-    require_choice("layout", layout, LAYOUTS)
-    require_choice("mixing", mixing, MIXINGS)
+    require_choice("layout", layout, Layout)
+    require_choice("mixing", mixing, TAPEMixing)
     attended, up = matrix("attended", attended), matrix("up", up)
     down, gate = matrix("down", down), matrix("gate", gate)
     heads = attended.rows
@@ -123,11 +123,11 @@ def tape(
     def locate(positions: Sequence, x: sp.Matrix) -> tuple[Blocks, ...]:
         return tuple(tape_start(t, d, heads, base=base) for t in positions)
 
-    def turn(x: Heads, positions: Sequence[Blocks]) -> Heads:
+    def rotate_heads(x: Heads, positions: Sequence[Blocks]) -> Heads:
         return tuple(
             sp.Matrix.vstack(
                 *(
-                    turn_by_blocks(m[i, :].T, of_head(at, h, heads), layout=layout).T
+                    rotate_by_blocks(m[i, :].T, of_head(at, h, heads), layout=layout).T
                     for i, at in enumerate(positions)
                 )
             )
@@ -135,13 +135,15 @@ def tape(
         )
 
     def rotate(q: Heads, k: Heads, positions: Sequence[Blocks]) -> tuple[Heads, Heads]:
-        return turn(q, positions), turn(k, positions)
+        return rotate_heads(q, positions), rotate_heads(k, positions)
 
-    def update(weights: Heads, tokens: Tokens, fed: sp.Matrix) -> tuple[Blocks, ...]:
+    def update(
+        weights: Heads, tokens: Tokens, mlp_output: sp.Matrix
+    ) -> tuple[Blocks, ...]:
         return tape_update(
             weights,
             tokens.positions,
-            fed,
+            mlp_output,
             mixing=mixing,
             attended=attended,
             up=up,
@@ -152,15 +154,15 @@ def tape(
     return Hooks(locate=locate, rotate=rotate, update=update, heads=heads)
 
 
-def _mixed(attended: sp.Matrix, mixing: str) -> sp.Matrix:
-    """What multiplies the heads: the matrix, or the sums of its rows."""
-    if require_choice("mixing", mixing, MIXINGS) == "heads":
+def _mixed(attended: sp.Matrix, mixing: TAPEMixing) -> sp.Matrix:
+    """The matrix that mixes the heads, or the diagonal of the sums of its rows."""
+    if require_choice("mixing", mixing, TAPEMixing) == "heads":
         return attended
     return sp.diag(*(sum(attended.row(h)) for h in range(attended.rows)))
 
 
 def _each(mixed: sp.Matrix, r: int) -> sp.Matrix:
-    """The same mixture of heads in each of a block's r rows."""
+    """Return the mixture of heads, repeated for each of a block's r rows."""
     return sp.Matrix(sp.kronecker_product(mixed, sp.eye(r)))
 
 

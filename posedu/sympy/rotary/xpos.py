@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import sympy as sp
 
+from posedu._arguments import Layout
 from posedu.sympy._expressions import expression
 from posedu.sympy.attention import Heads, Hooks, by_token
 from posedu.sympy.rotary.rope import rope, stack_pairs
@@ -19,7 +20,7 @@ def xpos_scales(d: int, *, gamma: sp.Expr | float) -> list[sp.Expr]:
 
 def xpos(
     *,
-    layout: str,
+    layout: Layout,
     center: sp.Expr | float,
     base: sp.Expr | float = 10000,
     gamma: sp.Expr | float = PAPER,
@@ -35,8 +36,8 @@ def xpos(
         exponent = sign * (position - center) / scale_base
         powers = [zeta**exponent for zeta in xpos_scales(column.rows, gamma=gamma)]
         power = stack_pairs([(p, p) for p in powers], layout=layout)
-        turned = rope(column, position, layout=layout, base=base)
-        return turned.multiply_elementwise(sp.Matrix(power))
+        rotated = rope(column, position, layout=layout, base=base)
+        return rotated.multiply_elementwise(sp.Matrix(power))
 
     def rotate(q: Heads, k: Heads, positions: Sequence[sp.Expr]) -> tuple[Heads, Heads]:
         return (

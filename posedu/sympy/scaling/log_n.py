@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import sympy as sp
 
-from posedu._arguments import GROWTHS, require_choice, require_index
+from posedu._arguments import TemperatureGrowth, require_choice, require_index
 from posedu.sympy._expressions import expression, expressions
 from posedu.sympy.attention import Heads, Hooks
 
@@ -12,7 +12,7 @@ from posedu.sympy.attention import Heads, Hooks
 def log_n_temperature(
     position: sp.Expr,
     *,
-    growth: str,
+    growth: TemperatureGrowth,
     index_from: int,
     alpha: sp.Expr | None = None,
     length: sp.Expr | None = None,
@@ -23,7 +23,7 @@ def log_n_temperature(
 
     Equation ``def-log-n``.
     """
-    require_choice("growth", growth, GROWTHS)
+    require_choice("growth", growth, TemperatureGrowth)
     n = expression("position", position) + require_index("index_from", index_from)
     n = sp.Max(n, 0)
     if growth == "learned":
@@ -39,7 +39,7 @@ def log_n_temperature(
 
 def log_n(
     *,
-    growth: str,
+    growth: TemperatureGrowth,
     index_from: int,
     alpha: sp.Expr | None = None,
     length: sp.Expr | None = None,

@@ -1,4 +1,4 @@
-"""Read model configurations of any spelling, and write them back."""
+"""Read and write model configurations in many formats."""
 
 from posedu.tools.configs.read import read_rope
 from posedu.tools.configs.rotary_config import (

@@ -1,4 +1,4 @@
-"""Values of a foreign configuration, each taken with its name or refused with it."""
+"""Validated values of a configuration file; errors name the key."""
 
 import math
 import re
@@ -7,25 +7,25 @@ from typing import Any
 
 from posedu.tools.configs.rotary_config import ConfigError
 
-LARGEST = 2**31  # of counts: more than any model has of anything
+LARGEST = 2**31  # largest count, more than any model has of anything
 NUMBER = re.compile(
     r"\s*[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?\s*", re.ASCII | re.IGNORECASE
 )
 
 
-def shown(value: object) -> str:
-    """A value as text, short."""
+def short_repr(value: object) -> str:
+    """Return ``repr(value)``, cut to 60 characters."""
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}…"
 
 
 def number(name: str, value: object) -> float:
-    """A finite number above 0; text that is one is taken, too.
+    """Return a finite number above 0, given as a number or as text.
 
     Raises
     ------
     ConfigError
-        Anything else.
+        The value is anything else.
     """
     try:
         if isinstance(value, bool) or not isinstance(value, int | float | str):
@@ -36,74 +36,76 @@ def number(name: str, value: object) -> float:
     except OverflowError:
         found = math.inf
     except ValueError:
-        raise ConfigError(f"{name} must be a number, got {shown(value)}") from None
+        raise ConfigError(f"{name} must be a number, got {short_repr(value)}") from None
     if not math.isfinite(found) or found <= 0:
-        raise ConfigError(f"{name} must be finite and above 0, got {shown(value)}")
+        raise ConfigError(f"{name} must be finite and above 0, got {short_repr(value)}")
     return found
 
 
 def count(name: str, value: object) -> int:
-    """A whole number from 1 to 2³¹.
+    """Return a whole number from 1 to 2³¹.
 
     Raises
     ------
     ConfigError
-        Anything else.
+        The value is anything else.
     """
     found = number(name, value)
     if found != int(found) or found > LARGEST:
         raise ConfigError(
-            f"{name} must be a whole number up to 2^31, got {shown(value)}"
+            f"{name} must be a whole number up to 2^31, got {short_repr(value)}"
         )
     return int(found)
 
 
 def features(head_dim: int, share: float) -> int:
-    """So many features of a head; a share above 0 may be more than all."""
+    """Return the number of features that are a share of a head; it may exceed 1."""
     return int(min(head_dim * share, LARGEST))
 
 
 def numbers(name: str, value: object) -> tuple[float, ...]:
-    """A list of finite numbers above 0.
+    """Return a list of finite numbers above 0 as a tuple.
 
     Raises
     ------
     ConfigError
-        Anything else.
+        The value is anything else.
     """
     if isinstance(value, str) or not isinstance(value, Sequence):
-        raise ConfigError(f"{name} must be a list of numbers, got {shown(value)}")
+        raise ConfigError(f"{name} must be a list of numbers, got {short_repr(value)}")
     return tuple(number(f"{name}[{n}]", each) for n, each in enumerate(value))
 
 
 def counts(name: str, value: object) -> tuple[int, ...]:
-    """A list of whole numbers above 0.
+    """Return a list of whole numbers above 0 as a tuple.
 
     Raises
     ------
     ConfigError
-        Anything else.
+        The value is anything else.
     """
     if isinstance(value, str) or not isinstance(value, Sequence):
-        raise ConfigError(f"{name} must be a list of whole numbers, got {shown(value)}")
+        raise ConfigError(
+            f"{name} must be a list of whole numbers, got {short_repr(value)}"
+        )
     return tuple(count(f"{name}[{n}]", each) for n, each in enumerate(value))
 
 
 def mapping(name: str, value: object) -> Mapping[str, Any]:
-    """An object of JSON.
+    """Return a JSON object.
 
     Raises
     ------
     ConfigError
-        Anything else.
+        The value is anything else.
     """
     if not isinstance(value, Mapping) or not all(isinstance(k, str) for k in value):
-        raise ConfigError(f"{name} must be an object, got {shown(value)}")
+        raise ConfigError(f"{name} must be a JSON object, got {short_repr(value)}")
     return value
 
 
 def first(config: Mapping[str, Any], *names: str) -> tuple[str, Any] | None:
-    """The first of these names that has a value, and the value."""
+    """Return the first of these names that has a value, and the value."""
     return next(
         ((name, config[name]) for name in names if config.get(name) is not None), None
     )

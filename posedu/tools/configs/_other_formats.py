@@ -1,10 +1,10 @@
-"""Configurations that are not spelled as those of transformers."""
+"""Readers of config formats other than transformers' and timm's."""
 
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from posedu.tools.configs._fields import count, counts, first, number, shown
+from posedu.tools.configs._fields import count, counts, first, number, short_repr
 from posedu.tools.configs._rope_parameters import Parameters, rope
 from posedu.tools.configs.rotary_config import (
     NOTE,
@@ -21,56 +21,60 @@ EVERY = "all"
 
 
 def _one(
-    spelling: str,
+    format: str,
     family: str,
     made: RotaryConfig,
     remarks: list[Remark],
     *,
     layers: tuple[str, ...] = (),
 ) -> Reading:
-    """A reading with one kind of layer, besides those without rotation."""
-    still = {"none": None} if "none" in layers else {}
+    """A reading with one kind of rotated layer."""
+    unrotated = {"none": None} if "none" in layers else {}
     return Reading(
-        spelling=spelling,
+        format=format,
         family=family,
-        kinds={EVERY: made, **still},
+        kinds={EVERY: made, **unrotated},
         layers=layers,
         remarks=tuple(dict.fromkeys(remarks)),
     )
 
 
-def _head(config: Config, hidden: str, heads: str, *own: str) -> int:
-    """Features of a head: a number of its own, or the width over the heads."""
-    said = first(config, *own)
-    if said is not None:
-        return count(*said)
+def _head_dim(config: Config, hidden: str, heads: str, *own: str) -> int:
+    """The head dimension, given as a number or as width over heads."""
+    given = first(config, *own)
+    if given is not None:
+        return count(*given)
     missing = [name for name in (hidden, heads) if config.get(name) is None]
     if missing:
-        raise ConfigError(f"{' and '.join(missing)} must be given: the head's width")
+        names = " and ".join(missing)
+        raise ConfigError(f"{names} must be given to compute the head dimension")
     return count(hidden, config[hidden]) // count(heads, config[heads])
 
 
-# --- GGUF: metadata, as the gguf package names them
+# --- GGUF: metadata with the key names of the gguf package
 
 GGUF_TYPES = {"none": "default", "linear": "linear", "yarn": "yarn"}
 
 
 def is_gguf(config: Config) -> bool:
-    """Whether these are metadata of a GGUF file."""
+    """Return whether a mapping is the metadata of a GGUF file."""
     return "general.architecture" in config
 
 
 def read_gguf(config: Config) -> Reading:
-    """Rotations of a GGUF file's metadata.
+    """Read the rotary embedding of a GGUF file's metadata.
 
     Raises
     ------
     ConfigError
-        Of lists that the file has as tensors, not as metadata, or what cannot be read.
+        Lists of LongRoPE are tensors of the file, not metadata; or a value is missing
+        or has another type.
     """
     family = config["general.architecture"]
     if not isinstance(family, str):
-        raise ConfigError(f"general.architecture must be text, got {shown(family)}")
+        raise ConfigError(
+            f"general.architecture must be text, got {short_repr(family)}"
+        )
     own = {
         name.removeprefix(f"{family}."): value
         for name, value in config.items()
@@ -90,9 +94,9 @@ def read_gguf(config: Config) -> Reading:
     if not isinstance(kind, str) or kind not in GGUF_TYPES:
         raise ConfigError(
             f"{family}.rope.scaling.type must be one of {', '.join(GGUF_TYPES)}, got "
-            f"{shown(kind)}"
+            f"{short_repr(kind)}"
         )
-    head_dim = _head(
+    head_dim = _head_dim(
         own, "embedding_length", "attention.head_count", "attention.key_length"
     )
     width = own.get("rope.dimension_count")
@@ -106,12 +110,15 @@ def read_gguf(config: Config) -> Reading:
     remarks = [
         Remark(
             NOTE,
-            "a tensor rope_freqs in the file divides these frequencies besides (Llama "
-            "3.1's scaling is stored so); metadata do not tell whether there is one",
+            "a tensor rope_freqs in the file, if there is one, also divides these "
+            "frequencies (Llama 3.1's scaling is stored so); the metadata do not show "
+            "whether there is one",
         ),
     ]
-    more = scaling.get("attn_factor")
-    more = 1.0 if more is None else number(f"{family}.rope.scaling.attn_factor", more)
+    given_factor = scaling.get("attn_factor")
+    own_factor = 1.0
+    if given_factor is not None:
+        own_factor = number(f"{family}.rope.scaling.attn_factor", given_factor)
     found: dict[str, RotaryConfig | None] = {}
     longest = own.get("context_length")
     for title, base in (("all", "rope.freq_base"), ("window", "rope.freq_base_swa")):
@@ -129,30 +136,31 @@ def read_gguf(config: Config) -> Reading:
                 remarks=remarks,
             )
         )
-        found[title] = replace(made, attention_factor=more * made.attention_factor)
-    return Reading(spelling="GGUF", family=family, kinds=found, remarks=tuple(remarks))
+        factor = own_factor * made.attention_factor
+        found[title] = replace(made, attention_factor=factor)
+    return Reading(format="GGUF", family=family, kinds=found, remarks=tuple(remarks))
 
 
 # --- Meta's params.json
 
 META_SCALES = {"factor": 8.0, "high_freq_factor": 4.0}
-"""Of ``apply_scaling`` in models/llama3/model.py of llama-models."""
+"""Numbers of ``apply_scaling`` in models/llama3/model.py of llama-models."""
 META_SCOUT = {"factor": 16.0, "high_freq_factor": 1.0}
-"""Of ``ModelArgs`` in models/llama4/args.py of llama-models."""
+"""Numbers of ``ModelArgs`` in models/llama4/args.py of llama-models."""
 
 
 def is_meta(config: Config) -> bool:
-    """Whether this is a params.json of Meta's."""
+    """Return whether a mapping is Meta's params.json."""
     return "dim" in config and "n_heads" in config and "model_type" not in config
 
 
 def read_meta(config: Config) -> Reading:
-    """Rotations of Meta's params.json.
+    """Read the rotary embedding of Meta's params.json.
 
     Raises
     ------
     ConfigError
-        Values that are missing or of another kind.
+        A value is missing or has another type.
     """
     remarks: list[Remark] = []
     given: dict[str, Any] = {"rope_theta": config.get("rope_theta")}
@@ -161,13 +169,13 @@ def read_meta(config: Config) -> Reading:
         remarks.append(
             Remark(
                 WARNING,
-                "rope_theta is not said: Llama 1 and 2 mean 10000, which is taken; "
-                "llama-models, with Llama 3's defaults, takes 500000",
+                "rope_theta is not given: 10000 is used, the base of Llama 1 and 2; "
+                "llama-models, with Llama 3's defaults, uses 500000",
             )
         )
-    scout = config.get("moe_args") is not None
+    is_scout = config.get("moe_args") is not None
     if config.get("use_scaled_rope"):
-        scales = dict(META_SCOUT if scout else META_SCALES)
+        scales = dict(META_SCOUT if is_scout else META_SCALES)
         for own, name in (
             ("rope_scaling_factor", "factor"),
             ("rope_high_freq_factor", "high_freq_factor"),
@@ -184,16 +192,16 @@ def read_meta(config: Config) -> Reading:
             remarks.append(
                 Remark(
                     WARNING,
-                    "use_scaled_rope says no numbers: Meta's code has them built in, "
-                    f"here a factor of {scales['factor']:g}; the configurations of "
-                    "Llama 3.2 for transformers have 32",
+                    "use_scaled_rope comes without numbers: those built into Meta's "
+                    f"code are used, here a factor of {scales['factor']:g}; the "
+                    "configurations of Llama 3.2 for transformers have 32",
                 )
             )
     made = rope(
         Parameters(
             where="params",
             given=given,
-            head_dim=_head(config, "dim", "n_heads", "head_dim"),
+            head_dim=_head_dim(config, "dim", "n_heads", "head_dim"),
             width=None,
             longest=None,
             remarks=remarks,
@@ -215,17 +223,17 @@ def read_meta(config: Config) -> Reading:
 
 
 def is_megatron(config: Config) -> bool:
-    """Whether these are arguments of Megatron-LM, by their names in Python."""
+    """Return whether a mapping is Megatron-LM's arguments, with names as in Python."""
     return "rotary_base" in config or "rotary_percent" in config
 
 
 def read_megatron(config: Config) -> Reading:
-    """Rotations of Megatron-LM's arguments.
+    """Read the rotary embedding of Megatron-LM's arguments.
 
     Raises
     ------
     ConfigError
-        Values that are missing or of another kind.
+        A value is missing or has another type.
     """
     remarks: list[Remark] = []
     given: dict[str, Any] = {
@@ -250,7 +258,9 @@ def read_megatron(config: Config) -> Reading:
         Parameters(
             where="arguments",
             given=given,
-            head_dim=_head(config, "hidden_size", "num_attention_heads", "kv_channels"),
+            head_dim=_head_dim(
+                config, "hidden_size", "num_attention_heads", "kv_channels"
+            ),
             width=None,
             longest=None
             if longest is None
@@ -263,21 +273,24 @@ def read_megatron(config: Config) -> Reading:
 
 
 def is_neox(config: Config) -> bool:
-    """Whether these are arguments of GPT-NeoX, with hyphens or underscores."""
+    """Return whether a mapping is GPT-NeoX's arguments, with hyphens or underscores."""
     return {"pos-emb", "pos_emb", "rotary-pct", "rotary-emb-base"} & {*config} != set()
 
 
 def read_neox(config: Config) -> Reading:
-    """Rotations of GPT-NeoX's arguments.
+    """Read the rotary embedding of GPT-NeoX's arguments.
 
     Raises
     ------
     ConfigError
-        Another encoding, or values that are missing or of another kind.
+        The encoding is another one, or a value is missing or has another type.
     """
     own = {name.replace("-", "_"): value for name, value in config.items()}
     if own.get("pos_emb", "rotary") != "rotary":
-        raise ConfigError(f"pos_emb is {shown(own['pos_emb'])}: there are no rotations")
+        raise ConfigError(
+            f"pos_emb is {short_repr(own['pos_emb'])}, not 'rotary': no layer is "
+            "rotated"
+        )
     remarks: list[Remark] = []
     longest = own.get("max_position_embeddings")
     made = rope(
@@ -287,7 +300,7 @@ def read_neox(config: Config) -> Reading:
                 "rope_theta": own.get("rotary_emb_base", 10_000),
                 "partial_rotary_factor": own.get("rotary_pct", 1.0),
             },
-            head_dim=_head(own, "hidden_size", "num_attention_heads"),
+            head_dim=_head_dim(own, "hidden_size", "num_attention_heads"),
             width=None,
             longest=None
             if longest is None
@@ -299,28 +312,30 @@ def read_neox(config: Config) -> Reading:
     return _one("GPT-NeoX", "", made, remarks)
 
 
-# --- ChatGLM 2 to 4, with code of their own
+# --- ChatGLM 2 to 4, whose code is in their repositories
 
 
 def is_chatglm(config: Config) -> bool:
-    """Whether it is a ChatGLM before it came into transformers."""
+    """Return whether a mapping is a ChatGLM's from before transformers had its code."""
     return config.get("model_type") == "chatglm" or "rope_ratio" in config
 
 
 def read_chatglm(config: Config) -> Reading:
-    """Rotations of ChatGLM: half of a head's features, the base by a ratio.
+    """Read the rotary embedding of ChatGLM.
+
+    It rotates half of a head's features, and its base is 10000 times a ratio.
 
     Raises
     ------
     ConfigError
-        Values that are missing or of another kind.
+        A value is missing or has another type.
     """
     remarks: list[Remark] = []
     ratio = number("rope_ratio", config.get("rope_ratio", 1))
-    head_dim = _head(config, "hidden_size", "num_attention_heads", "kv_channels")
+    head_dim = _head_dim(config, "hidden_size", "num_attention_heads", "kv_channels")
     if config.get("rope_theta") is not None:
         remarks.append(
-            Remark(WARNING, "rope_theta is not looked at: the base is 10000·rope_ratio")
+            Remark(WARNING, "rope_theta is ignored: the base is 10000·rope_ratio")
         )
     longest = config.get("seq_length")
     made = rope(
@@ -337,7 +352,7 @@ def read_chatglm(config: Config) -> Reading:
     return _one("ChatGLM", "chatglm", made, remarks)
 
 
-# --- diffusers: a width for each axis
+# --- diffusers: a number of features for each axis
 
 AXES = ("axes_dims_rope", "rope_axes_dim", "axes_dims")
 DIFFUSERS = {
@@ -350,33 +365,35 @@ DIFFUSERS = {
     "QwenImageTransformer2DModel": 10_000.0,
     "ZImageTransformer2DModel": 256.0,
 }
-"""Classes of diffusers 0.42.1 with neighbors for pairs, and their bases."""
+"""Classes of diffusers 0.42.1 with interleaved pairs, and their bases."""
 
 
 def is_diffusers(config: Config) -> bool:
-    """Whether it is a transformer of diffusers whose axes have widths of their own."""
+    """Return whether a mapping is a transformer of diffusers with positions of axes."""
     return first(config, *AXES) is not None
 
 
 def read_diffusers(config: Config) -> Reading:
-    """Rotations of a transformer of diffusers.
+    """Read the rotary embedding of a transformer of diffusers.
 
     Raises
     ------
     ConfigError
-        Widths that are odd or not those of the head, or values of another kind.
+        A width is odd, the widths exceed the head dimension, or a value has another
+        type.
     """
     named, value = first(config, *AXES) or ("", None)
     widths = counts(named, value)
     odd = [width for width in widths if width % 2]
     if odd or not widths:
         raise ConfigError(
-            f"{named} must be even widths, one or more, got {shown(value)}"
+            f"{named} must be one or more even numbers, got {short_repr(value)}"
         )
     head_dim = config.get("attention_head_dim")
     if head_dim is not None and count("attention_head_dim", head_dim) < sum(widths):
         raise ConfigError(
-            f"{named} add up to {sum(widths)}, a head has {shown(head_dim)} features"
+            f"{named} must add up to at most attention_head_dim, got {sum(widths)} and "
+            f"{short_repr(head_dim)}"
         )
     remarks: list[Remark] = []
     family = config.get("_class_name")
@@ -386,19 +403,19 @@ def read_diffusers(config: Config) -> Reading:
         remarks.append(
             Remark(
                 WARNING,
-                f"{shown(family)} is no class of diffusers that is known here: each "
-                "axis is taken to have its own frequencies, from a base of 10000 if "
-                "none is said, and the layout is open",
+                f"{short_repr(family)} is not a known class of diffusers: each axis is "
+                "taken to have its own frequencies, from a base of 10000 if none is "
+                "given, and the layout is unknown",
             )
         )
         layout = ""
     else:
         layout = "interleaved"
-    said = first(config, "rope_theta", "theta")
+    given_base = first(config, "rope_theta", "theta")
     made = RotaryConfig(
         head_dim=sum(widths) if head_dim is None else count("head", head_dim),
         width=sum(widths),
-        base=base if said is None else number(*said),
+        base=base if given_base is None else number(*given_base),
         layout=layout,
         sections=tuple(width // 2 for width in widths),
         order="separate",

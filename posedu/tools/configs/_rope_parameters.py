@@ -1,4 +1,4 @@
-"""One object of rotation parameters, as transformers spells them, to one ``RotaryConfig``."""
+"""Reader of one object of RoPE parameters, as transformers names them."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -13,7 +13,7 @@ from posedu.tools.configs._fields import (
     mapping,
     number,
     numbers,
-    shown,
+    short_repr,
 )
 from posedu.tools.configs.rotary_config import (
     NOTE,
@@ -24,25 +24,55 @@ from posedu.tools.configs.rotary_config import (
 )
 
 ALIASES = {"su": "longrope", "mrope": "default", "xdrope": "dynamic"}
-"""Old names of types: Phi-3's, Qwen2-VL's and HunYuan-VL's."""
+"""Old names of types, of Phi-3, Qwen2-VL and HunYuan-VL."""
 
 KNOWN = {
-    *("rope_theta", "rope_type", "type", "partial_rotary_factor", "factor"),
-    *("original_max_position_embeddings", "attention_factor", "beta_fast"),
-    *("beta_slow", "short_factor", "long_factor", "low_freq_factor"),
-    *("high_freq_factor", "mscale", "mscale_all_dim", "truncate", "mrope_section"),
-    *("mrope_interleaved", "xdrope_section", "alpha", "llama_4_scaling_beta"),
+    "alpha",
+    "attention_factor",
+    "beta_fast",
+    "beta_slow",
+    "factor",
+    "high_freq_factor",
+    "llama_4_scaling_beta",
+    "long_factor",
+    "low_freq_factor",
     "max_position_embeddings",
+    "mrope_interleaved",
+    "mrope_section",
+    "mscale",
+    "mscale_all_dim",
+    "original_max_position_embeddings",
+    "partial_rotary_factor",
+    "rope_theta",
+    "rope_type",
+    "short_factor",
+    "truncate",
+    "type",
+    "xdrope_section",
 }
-"""Parameters of any type; what else is there is ignored."""
+"""Parameters of all types; any other is ignored."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Parameters:
-    """An object of parameters, ``given`` at ``where``, and what stands beside it.
+    """An object of RoPE parameters, with the parts of the configuration that it needs.
 
-    ``width`` is ``None`` where ``partial_rotary_factor`` decides, ``base`` that of the
-    family where none is said. To ``remarks`` is added what is ignored or contradictory.
+    Parameters
+    ----------
+    where
+        The name of the object in the configuration.
+    given
+        The object.
+    head_dim
+        Head dimension.
+    width
+        Number of rotated features, ``None`` if ``partial_rotary_factor`` gives it.
+    longest
+        ``max_position_embeddings``, ``None`` if it is not given.
+    remarks
+        A list to which warnings and notes are added.
+    base
+        The family's base, used if the object gives none.
     """
 
     where: str
@@ -54,16 +84,16 @@ class Parameters:
     base: float | None = None
 
     def has(self, name: str) -> bool:
-        """Whether it has a value."""
+        """Return whether a name has a value."""
         return self.given.get(name) is not None
 
     def number(self, name: str, default: float | None = None) -> float:
-        """The value of a name, or the default.
+        """Return the value of a name, or the default.
 
         Raises
         ------
         ConfigError
-            It is not there and there is no default, or it is no number above 0.
+            There is neither a value nor a default, or the value is no number above 0.
         """
         if self.has(name):
             return number(f"{self.where}.{name}", self.given[name])
@@ -81,29 +111,30 @@ class Parameters:
 
     @property
     def type(self) -> str:
-        """As it is said, ``rope_type`` before ``type``.
+        """The type as the object gives it; ``rope_type`` comes before ``type``.
 
         Raises
         ------
         ConfigError
-            It is none that is known.
+            The type is unknown.
         """
         new, old = self.given.get("rope_type"), self.given.get("type")
-        said = old if new is None else new
-        if said is None:
+        rope_type = old if new is None else new
+        if rope_type is None:
             return "default"
-        if not isinstance(said, str) or ALIASES.get(said, said) not in METHODS:
+        is_text = isinstance(rope_type, str)
+        if not is_text or ALIASES.get(rope_type, rope_type) not in METHODS:
             raise ConfigError(
                 f"{self.where}.rope_type must be one of {', '.join(METHODS)}, got "
-                f"{shown(said)}"
+                f"{short_repr(rope_type)}"
             )
-        return said
+        return rope_type
 
     @property
     def method(self) -> str:
-        """The type, by the name that it has today."""
-        said = ALIASES.get(self.type, self.type)
-        return "ntk" if said == "dynamic" and self.has("alpha") else said
+        """The type by its current name."""
+        current = ALIASES.get(self.type, self.type)
+        return "ntk" if current == "dynamic" and self.has("alpha") else current
 
     @property
     def share(self) -> float:
@@ -111,8 +142,8 @@ class Parameters:
         return self.number("partial_rotary_factor", 1.0)
 
     @property
-    def turning(self) -> int:
-        """How many features the pairs are made of."""
+    def rotated_width(self) -> int:
+        """The number of features that form pairs."""
         if self.width is not None:
             return self.width
         share = 1.0 if self.method == "proportional" else self.share
@@ -120,39 +151,40 @@ class Parameters:
 
     @property
     def trained(self) -> int:
-        """The length of training.
+        """The training length.
 
         Raises
         ------
         ConfigError
-            Neither it nor the longest text is said.
+            The configuration gives neither this length nor ``max_position_embeddings``.
         """
         name = "original_max_position_embeddings"
         if self.has(name):
             return count(f"{self.where}.{name}", self.given[name])
         if self.longest is None:
             raise ConfigError(
-                f"{self.where}: {self.type} needs {name}, the length of training, and "
-                "there is no max_position_embeddings to take instead"
+                f"{self.where}: {self.type} needs {name}, the training length, and "
+                "there is no max_position_embeddings to use instead"
             )
         return self.longest
 
 
 def rope(of: Parameters, *, layout: str = "") -> RotaryConfig:
-    """The rotation that parameters describe.
+    """Return the rotary embedding that the parameters describe.
 
     Raises
     ------
     ConfigError
-        Values that are missing or of another kind, unknown types, lists of the wrong
+        A value is missing, has another type or is unknown, or a list has the wrong
         length.
     """
     mapping(of.where, of.given)
-    method, width = of.method, of.turning
+    method, width = of.method, of.rotated_width
     _remark_on_names(of)
     if width < 2:
         raise ConfigError(
-            f"{of.where}: of {of.head_dim} features of a head {width} turn, no pair"
+            f"{of.where}: at least 2 of the {of.head_dim} features of a head must be "
+            f"rotated, got {width}"
         )
     return RotaryConfig(
         head_dim=of.head_dim,
@@ -168,26 +200,26 @@ def rope(of: Parameters, *, layout: str = "") -> RotaryConfig:
 
 def _remark_on_names(of: Parameters) -> None:
     for name in sorted(set(of.given) - KNOWN):
-        of.warn(f".{name} is no parameter of rotation: ignored")
+        of.warn(f".{name} is not a RoPE parameter and is ignored")
     new, old = of.given.get("rope_type"), of.given.get("type")
     if None not in (new, old) and new != old:
         of.warn(
-            f" has the types {shown(new)} (rope_type) and {shown(old)} (type): the "
-            "first one holds"
+            f" has rope_type {short_repr(new)} and type {short_repr(old)}: the first "
+            "is used"
         )
     if of.type == "mrope":
         of.warn(
-            " has the type 'mrope', which is none: Qwen2-VL's class reads it as "
-            "'default' with sections, a plain model of transformers 5.23 fails with "
-            "KeyError when it is built"
+            " has the type 'mrope', which transformers does not define: Qwen2-VL's "
+            "class reads it as 'default' with sections, and other models of "
+            "transformers 5.23 raise KeyError when they are built"
         )
 
 
 def _base(of: Parameters) -> float:
     if not of.has("rope_theta") and of.base is None:
         of.warn(
-            " does not say rope_theta, the base: 10000 is taken, which is what most "
-            "libraries do without a word"
+            " does not give rope_theta, the base: 10000 is used, as most libraries do "
+            "without a warning"
         )
     base = of.number("rope_theta", of.base or 10_000.0)
     if base <= 1:
@@ -202,8 +234,8 @@ def _sections(of: Parameters, width: int) -> dict[str, Any]:
     sections = counts(f"{of.where}.{name}", of.given[name])
     if sum(sections) != width // 2:
         raise ConfigError(
-            f"{of.where}.{name} must add up to the {width // 2} pairs that turn, got "
-            f"{list(sections)}: {sum(sections)}"
+            f"{of.where}.{name} must add up to the {width // 2} rotated pairs, got "
+            f"{list(sections)}, which add up to {sum(sections)}"
         )
     order = "interleaved" if of.given.get("mrope_interleaved") else "sectioned"
     return {"sections": sections, "order": order}
@@ -220,8 +252,8 @@ def _linear(of: Parameters) -> dict[str, Any]:
 def _ntk(of: Parameters) -> dict[str, Any]:
     alpha = of.number("alpha")
     of.note(
-        f" has alpha {alpha:g}: the base is multiplied by alpha^(d/(d−2)) once and for "
-        "all (HunYuan), whatever the type is called"
+        f" has alpha {alpha:g}: the base is multiplied by alpha^(d/(d−2)) for texts of "
+        "any length (HunYuan), whatever the type is named"
     )
     return {"options": {"factor": alpha}}
 
@@ -231,8 +263,8 @@ def _dynamic(of: Parameters) -> dict[str, Any]:
         raise ConfigError(f"{of.where}: dynamic needs max_position_embeddings")
     if of.has("original_max_position_embeddings"):
         of.warn(
-            ".original_max_position_embeddings is not looked at under 'dynamic' by "
-            "transformers: max_position_embeddings counts as trained"
+            ".original_max_position_embeddings is ignored by transformers under "
+            "'dynamic': max_position_embeddings is the training length"
         )
     _warn_of_stale_keys(of)
     return {"options": {"factor": of.number("factor")}, "trained": of.longest}
@@ -243,19 +275,25 @@ def _yarn(of: Parameters) -> dict[str, Any]:
     factor = of.number("factor", of.longest and of.longest / trained)
     fast, slow = of.number("beta_fast", 32.0), of.number("beta_slow", 1.0)
     if fast < slow:
-        raise ConfigError(f"{of.where}: beta_fast {fast:g} is below beta_slow {slow:g}")
+        raise ConfigError(
+            f"{of.where}: beta_fast must be at least beta_slow, got {fast:g} and "
+            f"{slow:g}"
+        )
     truncate = of.given.get("truncate")
     if not isinstance(truncate, bool | None):
         raise ConfigError(
-            f"{of.where}.truncate must be true or false, got {shown(truncate)}"
+            f"{of.where}.truncate must be true or false, got {short_repr(truncate)}"
         )
     scales = {}
     if of.given.get("mscale") and of.given.get("mscale_all_dim"):
         scales["mscale"] = of.number("mscale")
         scales["mscale_all"] = of.number("mscale_all_dim")
-    usual = yarn_attention_factor(factor, **scales)
-    if not 0 < usual < math.inf:
-        raise ConfigError(f"{of.where}: mscale and mscale_all_dim are out of reach")
+    default = yarn_attention_factor(factor, **scales)
+    if not 0 < default < math.inf:
+        raise ConfigError(
+            f"{of.where}: mscale and mscale_all_dim must give an attention factor that "
+            "is finite and above 0"
+        )
     return {
         "options": {
             "factor": factor,
@@ -264,7 +302,7 @@ def _yarn(of: Parameters) -> dict[str, Any]:
             "truncate": truncate is not False,
         },
         "trained": trained,
-        "attention_factor": of.number("attention_factor", usual),
+        "attention_factor": of.number("attention_factor", default),
     }
 
 
@@ -272,7 +310,8 @@ def _llama3(of: Parameters) -> dict[str, Any]:
     low, high = of.number("low_freq_factor"), of.number("high_freq_factor")
     if high < low:
         raise ConfigError(
-            f"{of.where}: high_freq_factor {high:g} is below low_freq_factor {low:g}"
+            f"{of.where}: high_freq_factor must be at least low_freq_factor, got "
+            f"{high:g} and {low:g}"
         )
     return {
         "options": {"factor": of.number("factor"), "low": low, "high": high},
@@ -281,7 +320,7 @@ def _llama3(of: Parameters) -> dict[str, Any]:
 
 
 def _longrope(of: Parameters) -> dict[str, Any]:
-    pairs = (of.turning + 1) // 2
+    pairs = (of.rotated_width + 1) // 2
     lists = {}
     for name in ("short", "long"):
         where = f"{of.where}.{name}_factor"
@@ -296,37 +335,41 @@ def _longrope(of: Parameters) -> dict[str, Any]:
     trained = of.trained
     factor = of.number("factor", (of.longest or trained) / trained)
     if factor > 1 and trained < 2:
-        raise ConfigError(f"{of.where}: a training length of 1 has no logarithm")
-    usual = longrope_attention_factor(factor, trained=trained) if factor > 1 else 1.0
+        raise ConfigError(
+            f"{of.where}: the training length must be above 1, since {of.type} divides "
+            "by its logarithm"
+        )
+    default = longrope_attention_factor(factor, trained=trained) if factor > 1 else 1.0
     _warn_of_stale_keys(of)
     return {
         "options": lists,
         "trained": trained,
-        "attention_factor": of.number("attention_factor", usual),
+        "attention_factor": of.number("attention_factor", default),
     }
 
 
 def _proportional(of: Parameters) -> dict[str, Any]:
-    every = of.head_dim // 2
-    turning = features(of.head_dim, of.share) // 2
-    if not 0 < turning <= every:
+    pairs = of.head_dim // 2
+    rotated = features(of.head_dim, of.share) // 2
+    if not 0 < rotated <= pairs:
         raise ConfigError(
-            f"{of.where}.partial_rotary_factor must leave 1 to {every} pairs that "
-            f"turn, got {of.share:g}: {turning}"
+            f"{of.where}.partial_rotary_factor must give 1 to {pairs} rotated pairs, "
+            f"got {of.share:g}, which gives {rotated}"
         )
-    if turning < every:
+    if rotated < pairs:
         of.note(
-            f": proportional is not partial. {turning} of {every} pairs turn, with the "
-            "frequencies that they have in the whole head"
+            f": 'proportional' is not partial rotation. {rotated} of {pairs} pairs are "
+            "rotated, with the frequencies that they have in the whole head"
         )
-    return {"options": {"turning": turning, "factor": of.number("factor", 1.0)}}
+    factor = of.number("factor", 1.0)
+    return {"options": {"rotated_pairs": rotated, "factor": factor}}
 
 
 def _warn_of_stale_keys(of: Parameters) -> None:
     of.warn(
         f": under {of.type!r} the frequencies change with the length of the text, so "
-        "cached keys that were rotated before are wrong afterwards; transformers 5.23 "
-        "keeps them"
+        "keys that were cached before a change are rotated by the wrong angles; "
+        "transformers 5.23 keeps them"
     )
 
 
@@ -340,4 +383,4 @@ METHODS: Mapping[str, Callable[[Parameters], dict[str, Any]]] = {
     "longrope": _longrope,
     "proportional": _proportional,
 }
-"""What each type says besides its base; ``"ntk"`` is HunYuan's ``alpha``."""
+"""A reader of each type's own parameters; ``"ntk"`` is HunYuan's ``alpha``."""

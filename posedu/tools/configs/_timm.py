@@ -1,4 +1,4 @@
-"""Image models of timm: the arguments of its classes, and which architectures have."""
+"""Reader of image models of timm: architectures, and arguments of its classes."""
 
 import json
 from collections.abc import Mapping
@@ -6,7 +6,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from posedu.tools.configs._fields import count, counts, mapping, number, shown
+from posedu.tools.configs._fields import count, counts, mapping, number, short_repr
 from posedu.tools.configs.rotary_config import (
     NOTE,
     WARNING,
@@ -19,60 +19,70 @@ from posedu.tools.configs.rotary_config import (
 Config = Mapping[str, Any]
 
 OWN = (
-    *("rope_temperature", "rope_rotate_half", "rope_grid_indexing"),
-    *("rope_grid_offset", "use_rot_pos_emb", "rope_mrope_section"),
+    "rope_temperature",
+    "rope_rotate_half",
+    "rope_grid_indexing",
+    "rope_grid_offset",
+    "use_rot_pos_emb",
+    "rope_mrope_section",
 )
+"""Names that only timm uses."""
 TOGETHER = (
     ("architecture", "pretrained_cfg"),
     ("architecture", "model_args"),
     ("rope_type", "embed_dim"),
 )
+"""Names that identify timm if both are there."""
 TYPES = ("cat", "axial", "dinov3", "mrope", "mixed")
-"""Of ``rope_type``: Eva's first, which NaFlexVit calls ``"axial"``."""
+"""Values of ``rope_type``; Eva's ``"cat"`` is NaFlexVit's ``"axial"``."""
 MROPE = (8, 12, 12)
+"""Default of ``rope_mrope_section``."""
 
 
 def is_timm(config: Config) -> bool:
-    """Whether it is a configuration of timm, or arguments of its classes."""
+    """Return whether a mapping is timm's configuration, or arguments of its classes."""
     return any(name in config for name in OWN) or any(
         {*names} <= {*config} for names in TOGETHER
     )
 
 
 def read_timm(config: Config) -> Reading:
-    """Rotations of an image model of timm.
+    """Read the rotary embedding of an image model of timm.
 
     Raises
     ------
     ConfigError
-        No rotations, frequencies that are weights, an architecture that is not known,
-        or values of another kind.
+        There is no rotary embedding, its frequencies are weights, the architecture is
+        not known, or a value has another type.
     """
     architecture = config.get("architecture")
     name = architecture if isinstance(architecture, str) else ""
     built_in = architectures().get(name, {})
-    said = mapping("model_args", config.get("model_args") or {})
-    own = {**built_in, **config, **said}
+    model_args = mapping("model_args", config.get("model_args") or {})
+    own = {**built_in, **config, **model_args}
     if not {*own} & {*OWN, "rope_type"}:
         raise ConfigError(
-            f"{shown(architecture)} is no architecture of timm {version()} that is "
-            "known to rotate, and there are no arguments of its own"
+            f"{short_repr(architecture)} is not known to be an architecture of timm "
+            f"{version()} with rotary embeddings; give the arguments of its class"
         )
     kind = own.get("rope_type", "cat")
     if not own.get("use_rot_pos_emb", True) or kind in (None, "", "none"):
-        raise ConfigError("use_rot_pos_emb or rope_type says that nothing rotates")
+        raise ConfigError(
+            "use_rot_pos_emb or rope_type disables rotation: no layer is rotated"
+        )
     if not isinstance(kind, str) or kind not in TYPES:
         raise ConfigError(
-            f"rope_type must be one of {', '.join(TYPES)}, got {shown(kind)}"
+            f"rope_type must be one of {', '.join(TYPES)}, got {short_repr(kind)}"
         )
     if kind == "mixed":
         raise ConfigError(
             "rope_type is 'mixed': its frequencies are weights of the model, one for "
-            "each head and pair, and in no configuration"
+            "each head and pair, and not in its configuration"
         )
     missing = [n for n in ("embed_dim", "num_heads") if own.get(n) is None]
     if missing:
-        raise ConfigError(f"{' and '.join(missing)} must be given: the head's width")
+        names = " and ".join(missing)
+        raise ConfigError(f"{names} must be given to compute the head dimension")
     head_dim = count("embed_dim", own["embed_dim"]) // count(
         "num_heads", own["num_heads"]
     )
@@ -85,13 +95,14 @@ def read_timm(config: Config) -> Reading:
     if "rope_temperature" not in own:
         remarks.append(
             Remark(
-                NOTE, "rope_temperature is not said: 10000, as timm's classes have it"
+                NOTE,
+                "rope_temperature is not given: 10000, the default of timm, is used",
             )
         )
-    half = own.get("rope_rotate_half") or kind == "mrope"
+    is_half = own.get("rope_rotate_half") or kind == "mrope"
     sections: tuple[int, ...] = (head_dim // 4,) * 2
     if kind == "mrope":
-        sections = _dealt(own, head_dim // 2, remarks)
+        sections = _mrope_sections(own, head_dim // 2, remarks)
     base = number("rope_temperature", own.get("rope_temperature", 10_000.0))
     if base <= 1:
         raise ConfigError(f"rope_temperature must be above 1, got {base:g}")
@@ -99,12 +110,12 @@ def read_timm(config: Config) -> Reading:
         head_dim=head_dim,
         width=head_dim,
         base=base,
-        layout="half" if half else "interleaved",
+        layout="half" if is_half else "interleaved",
         sections=sections,
         order="interleaved" if kind == "mrope" else "separate",
     )
     return Reading(
-        spelling="timm",
+        format="timm",
         family=name,
         kinds={"all": made},
         remarks=tuple(remarks),
@@ -112,64 +123,66 @@ def read_timm(config: Config) -> Reading:
 
 
 def _notes(own: Config, kind: str) -> list[str]:
-    """What a coordinate is, where it is not the number of the row or column."""
+    """Notes on coordinates that are not the number of the row or column."""
     found = []
     if kind == "dinov3":
         found.append(
-            "rope_type is 'dinov3': a coordinate is 2π times the middle of its patch, "
-            "from −1 to 1 over the picture"
+            "rope_type is 'dinov3': a coordinate is 2π times the center of its patch, "
+            "from −1 to 1 over the image"
         )
     if own.get("rope_grid_indexing") == "xy":
         found.append("rope_grid_indexing is 'xy': the column comes before the row")
     if kind in ("cat", "axial") and own.get("rope_grid_offset"):
-        offset = shown(own["rope_grid_offset"])
-        found.append(f"rope_grid_offset: coordinates begin with {offset}")
+        offset = short_repr(own["rope_grid_offset"])
+        found.append(f"rope_grid_offset: coordinates begin at {offset}")
     for name in ("ref_feat_shape", "rope_ref_feat_shape"):
         if kind in ("cat", "axial") and own.get(name) is not None:
             found.append(
-                f"{name}: coordinates are scaled as if there were {shown(own[name])} "
-                "patches"
+                f"{name}: coordinates are scaled as if there were "
+                f"{short_repr(own[name])} patches"
             )
     return found
 
 
-def _dealt(own: Config, pairs: int, remarks: list[Remark]) -> tuple[int, ...]:
-    """How many pairs turn by the time, the row and the column."""
-    said = own.get("rope_mrope_section")
-    nominal = MROPE if said is None else counts("rope_mrope_section", said)
+def _mrope_sections(own: Config, pairs: int, remarks: list[Remark]) -> tuple[int, ...]:
+    """The number of pairs that the time, the row and the column rotate."""
+    given = own.get("rope_mrope_section")
+    nominal = MROPE if given is None else counts("rope_mrope_section", given)
     if len(nominal) != 3:
-        raise ConfigError(f"rope_mrope_section must be three, got {shown(said)}")
+        raise ConfigError(
+            f"rope_mrope_section must be three numbers, got {short_repr(given)}"
+        )
     row, column = (
         len(range(first, min(3 * n, pairs), 3))
         for first, n in zip((1, 2), nominal[1:], strict=True)
     )
-    dealt = (pairs - row - column, row, column)
-    if dealt != tuple(nominal):
+    sections = (pairs - row - column, row, column)
+    if sections != tuple(nominal):
         remarks.append(
             Remark(
                 WARNING,
-                f"rope_mrope_section is {list(nominal)}, of which {list(dealt)} of "
-                f"the {pairs} pairs come: every third is a row's, every third a "
-                "column's, what is left the time's",
+                f"rope_mrope_section is {list(nominal)}, but the {pairs} pairs are "
+                f"divided as {list(sections)}: every third pair is the row's, every "
+                "third the column's, and the rest the time's",
             )
         )
     remarks.append(
-        Remark(NOTE, "a picture has no time: the first section's pairs stand still")
+        Remark(NOTE, "an image has no time: pairs of the first section do not rotate")
     )
-    return dealt
+    return sections
 
 
 def architectures() -> Mapping[str, dict[str, Any]]:
-    """The arguments of each architecture that rotates."""
-    return _said()["architectures"]
+    """Return the arguments of each architecture with rotary embeddings."""
+    return _stored()["architectures"]
 
 
 def version() -> str:
-    """Of the timm that they are read from."""
-    return _said()["made"]["timm"]
+    """Return the version of timm from which the architectures were read."""
+    return _stored()["made"]["timm"]
 
 
 @cache
-def _said() -> dict[str, Any]:
+def _stored() -> dict[str, Any]:
     text = files("posedu.tools.configs").joinpath("timm.json").read_text("utf-8")
     return json.loads(text)

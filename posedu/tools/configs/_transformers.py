@@ -1,4 +1,4 @@
-"""Configurations of transformers, of version 4 and of version 5."""
+"""Reader of configurations of transformers, versions 4 and 5."""
 
 import math
 from collections.abc import Mapping
@@ -6,7 +6,14 @@ from dataclasses import replace
 from typing import Any
 
 from posedu.numpy.rotary import yarn_attention_factor
-from posedu.tools.configs._fields import count, features, first, mapping, number, shown
+from posedu.tools.configs._fields import (
+    count,
+    features,
+    first,
+    mapping,
+    number,
+    short_repr,
+)
 from posedu.tools.configs._rope_parameters import Parameters, rope
 from posedu.tools.configs.families import Family
 from posedu.tools.configs.families import family as family_of
@@ -24,16 +31,25 @@ EVERY = "all"
 SUBCONFIG = "_config"
 TEXT = "text_config"
 SIDES = ("encoder", "decoder")
-"""Names of configurations inside another, besides those that end so."""
+"""Names of sub-configurations that do not end in ``SUBCONFIG``."""
 WIDTHS = ("rotary_dim", "rotary_ndims")
-"""Names of how many features of a head turn, before version 5."""
+"""Names of the number of rotated features, before version 5."""
 SHARES = ("partial_rotary_factor", "rotary_pct", "rope_pct")
 HEADS = (
-    *("num_attention_heads", "n_head", "n_heads", "num_heads"),
-    *("encoder_num_attention_heads", "memory_attention_num_attention_heads"),
+    "num_attention_heads",
+    "n_head",
+    "n_heads",
+    "num_heads",
+    "encoder_num_attention_heads",
+    "memory_attention_num_attention_heads",
 )
 HIDDEN = (
-    *("embed_dim", "hidden_size", "n_embd", "d_model", "dim", "hidden_dim"),
+    "embed_dim",
+    "hidden_size",
+    "n_embd",
+    "d_model",
+    "dim",
+    "hidden_dim",
     "memory_attention_hidden_size",
 )
 HEAD_DIMS = ("head_dim", "attention_head_dim", "kv_channels")
@@ -43,57 +59,55 @@ DEPTHS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers")
 MOST_LAYERS = 4096
 LOCAL_BASES = ("rope_local_base_freq", "local_rope_theta")
 PLAIN_SCALES = ("dots3_note_text", "glm5_next_text", "kimi_linear")
-"""Families of latent attention whose softmax does not look at ``mscale_all_dim``."""
+"""Families of latent attention whose softmax ignores ``mscale_all_dim``."""
 
 Config = Mapping[str, Any]
 
 
 def is_config(config: Config) -> bool:
-    """Whether it looks like one."""
+    """Return whether a mapping looks like a configuration of transformers."""
     own = (*BASES, *SHARES, "rope_parameters", "rope_scaling", "model_type")
     return any(name in config for name in own) or bool(_parts(config))
 
 
 def read(config: Config) -> Reading:
-    """What it says, its parts by their names if it has several.
+    """Read the rotary embeddings, by sub-configuration if there are several.
 
     Raises
     ------
     ConfigError
-        Nothing of it is about rotation, or what is cannot be computed.
+        The configuration has no RoPE parameters, or they cannot be computed.
     """
     remarks: list[Remark] = []
     kinds: dict[str, RotaryConfig | None] = {}
     layers: tuple[str, ...] = ()
     parts = {"": config, **_parts(config)}
     families = {name: _family(config, name, part) for name, part in parts.items()}
-    told = {
-        name: part
-        for name, part in parts.items()
-        if _says_something(part, families[name])
+    with_rope = {
+        name: part for name, part in parts.items() if _has_rope(part, families[name])
     }
-    if len(told) > 1 and "" in told and not _has_heads(config):
-        del told[""]
+    if len(with_rope) > 1 and "" in with_rope and not _has_heads(config):
+        del with_rope[""]
         remarks.append(
             Remark(
                 WARNING,
-                "what stands beside the parts is no part's, for it has no heads: "
-                "ignored",
+                "RoPE parameters outside the sub-configurations are ignored, since the "
+                "outer configuration has no heads",
             )
         )
-    if not told:
-        raise ConfigError(_why_nothing(parts, families))
+    if not with_rope:
+        raise ConfigError(_no_rope_message(parts, families))
     temperature = None
-    for name, part in told.items():
+    for name, part in with_rope.items():
         own = _Part(name, part, families[name], remarks)
         found, of_layers = own.read()
         kinds |= found
         layers = layers or of_layers
         temperature = temperature or own.temperature()
     family = config.get("model_type")
-    version = "5" if any("rope_parameters" in part for part in told.values()) else "4"
+    is_new = any("rope_parameters" in part for part in with_rope.values())
     return Reading(
-        spelling=f"transformers {version}",
+        format=f"transformers {5 if is_new else 4}",
         family=family if isinstance(family, str) else "",
         kinds=kinds,
         layers=layers,
@@ -103,7 +117,7 @@ def read(config: Config) -> Reading:
 
 
 def _parts(config: Config) -> dict[str, Config]:
-    """Configurations inside it, those inside them by their joined names."""
+    """Sub-configurations at any depth, by their joined names."""
     found = {}
     for name, value in config.items():
         inside = name.endswith(SUBCONFIG) or name in SIDES
@@ -115,42 +129,45 @@ def _parts(config: Config) -> dict[str, Config]:
 
 
 def _family(whole: Config, name: str, part: Config) -> Family:
-    """That of a part: of a text, what the whole makes it if it does not say itself."""
-    named, said = (config.get("model_type") for config in (whole, part))
-    text = family_of(named).text
-    its = name == TEXT or (not name and TEXT not in whole)
-    if text and its and said in (None, named):
+    """The family of a part; a text part may have that of the whole's text."""
+    outer, own = (config.get("model_type") for config in (whole, part))
+    text = family_of(outer).text
+    is_text = name == TEXT or (not name and TEXT not in whole)
+    if text and is_text and own in (None, outer):
         return family_of(text)
-    return family_of(said)
+    return family_of(own)
 
 
-def _why_nothing(parts: Mapping[str, Config], families: Mapping[str, Family]) -> str:
-    """What to do with a configuration of which no part says anything."""
-    named = {name: part.get("model_type") for name, part in parts.items()}
-    bare = [
-        (name or "this configuration") + (f" ({named[name]})" if named[name] else "")
-        for name, of in families.items()
-        if of.base is not None
+def _no_rope_message(
+    parts: Mapping[str, Config], families: Mapping[str, Family]
+) -> str:
+    """The error message for a configuration without RoPE parameters."""
+    types = {name: part.get("model_type") for name, part in parts.items()}
+    incomplete = [
+        (name or "this configuration") + (f" ({types[name]})" if types[name] else "")
+        for name, family in families.items()
+        if family.base is not None
     ]
-    if bare:
+    if incomplete:
         return (
-            f"the width of heads is left to the class by {', '.join(bare)}: give the "
-            "configuration that transformers completed, "
+            f"the head dimension is left to the class in {', '.join(incomplete)}: give "
+            "the configuration that transformers completes, "
             "AutoConfig.from_pretrained(folder)"
         )
-    if families[""].plain:
+    if families[""].no_rotation:
         return (
-            "nothing in this configuration is about rotation, nor is the code of "
-            f"{named['']} in transformers: its positions come in otherwise"
+            "this configuration has no RoPE parameters, and the code of "
+            f"{types['']} in transformers has no rotation: it encodes positions in "
+            "another way"
         )
     return (
-        "nothing in this configuration is about rotation: none of "
+        "this configuration has no RoPE parameters: none of "
         f"{', '.join((*BASES, 'rope_parameters', 'rope_scaling'))}"
     )
 
 
-def _says_something(config: Config, family: Family) -> bool:
-    """By a name, or because its family turns whatever is said."""
+def _has_rope(config: Config, family: Family) -> bool:
+    """True if it has a RoPE key, or its family rotates and it has a head dimension."""
     names = ("rope_parameters", "rope_scaling", *BASES, *LOCAL_BASES)
     if any(config.get(name) is not None for name in names):
         return True
@@ -164,7 +181,7 @@ def _has_heads(config: Config) -> bool:
 
 
 class _Part:
-    """A configuration without those inside it."""
+    """A configuration without its sub-configurations."""
 
     def __init__(
         self, name: str, config: Config, family: Family, remarks: list[Remark]
@@ -172,30 +189,30 @@ class _Part:
         self.name, self.config, self.remarks = name, config, remarks
         self.prefix = f"{name}." if name else ""
         self.family = family
-        windowed = config.get("sliding_window") is not None
-        self.still = {*self.family.still} if windowed else set()
+        has_window = config.get("sliding_window") is not None
+        self.unrotated = {*self.family.unrotated_layer_types} if has_window else set()
 
     def read(self) -> tuple[dict[str, RotaryConfig | None], tuple[str, ...]]:
-        """The kinds of layers, and which layers are of which."""
-        given, where = self._given()
-        if not given and self.family.completes:
+        """Return the rotary embedding of each kind of layer, and each layer's kind."""
+        given, where = self._rope_object()
+        if not given and self.family.class_fills_defaults:
             self._warn(
-                f"{where} is left out, for which this family's class has more than a "
-                "base, not known here: give the configuration that transformers "
-                "completed, AutoConfig.from_pretrained(folder)"
+                f"{where} is missing, and this family's class fills in more than a "
+                "base, which is not known here: give the configuration that "
+                "transformers completes, AutoConfig.from_pretrained(folder)"
             )
         layers = self._layers()
-        named = self._nested(given, layers)
-        if self._stands_still():
+        by_kind = self._by_kind(given, layers)
+        if self._is_unrotated():
             return {self._title(EVERY): None}, ()
-        if [*named] == [EVERY]:
+        if [*by_kind] == [EVERY]:
             layers = tuple(kind if kind == "none" else EVERY for kind in layers)
-        elif not {*layers} <= {*named, "none"}:
-            layers = ()  # rotations have labels of their own, as DeepSeek-V4's
+        elif not {*layers} <= {*by_kind, "none"}:
+            layers = ()  # The rotations have labels of their own, as in DeepSeek-V4.
         kinds: dict[str, RotaryConfig | None] = {}
-        for kind, of_kind in named.items():
+        for kind, of_kind in by_kind.items():
             here = f"{self.prefix}{where}" + ("" if kind == EVERY else f".{kind}")
-            rotates = of_kind is not None and kind not in self.still
+            rotates = of_kind is not None and kind not in self.unrotated
             kinds[self._title(kind)] = (
                 self._rope(here, of_kind, kind, layers) if rotates else None
             )
@@ -204,16 +221,16 @@ class _Part:
         return kinds, tuple(map(self._title, layers))
 
     def temperature(self) -> Temperature | None:
-        """That of Llama 4, in layers without rotation, or of Mistral's, in all."""
-        given, where = self._given()
+        """Return Llama 4's temperature (unrotated layers) or Mistral's (all layers)."""
+        given, where = self._rope_object()
         if self.config.get("attn_temperature_tuning"):
             names = {"alpha": "attn_scale", "length": "floor_scale"}
-            said = {
+            numbers = {
                 key: number(self.prefix + name, self.config.get(name))
                 for key, name in names.items()
             }
             return Temperature(
-                growth="steps", index_from=1, layers=self._title("none"), **said
+                growth="steps", index_from=1, layers=self._title("none"), **numbers
             )
         beta = given.get("llama_4_scaling_beta")
         if beta is None:
@@ -235,68 +252,69 @@ class _Part:
     def _warn(self, text: str) -> None:
         self.remarks.append(Remark(WARNING, f"{self.prefix}{text}"))
 
-    def _given(self) -> tuple[dict[str, Any], str]:
-        """The object of parameters, and its name."""
+    def _rope_object(self) -> tuple[dict[str, Any], str]:
+        """The object of RoPE parameters, and its name."""
         new, old = (self.config.get(n) for n in ("rope_parameters", "rope_scaling"))
         if new is not None and old is not None and new != old:
             self._warn(
-                "rope_parameters and rope_scaling are both there and differ: "
-                "transformers 5 takes rope_scaling, version 4 knows nothing else; "
-                "rope_parameters is taken here"
+                "rope_parameters and rope_scaling are both given and differ: "
+                "transformers 5 uses rope_scaling, and version 4 knows no other; "
+                "rope_parameters is used here"
             )
         where = "rope_scaling" if new is None and old is not None else "rope_parameters"
         given = old if new is None else new
         return dict(mapping(f"{self.prefix}{where}", given or {})), where
 
-    def _nested(
+    def _by_kind(
         self, given: dict[str, Any], layers: tuple[str, ...]
     ) -> dict[str, dict[str, Any] | None]:
-        """Parameters by the kind of layer, with what stands beside the object."""
+        """RoPE parameters by the kind of layer, completed from the configuration."""
         inner = {k: v for k, v in given.items() if isinstance(v, Mapping)}
         absent = {k for k, v in given.items() if v is None and k in layers}
-        said = first(self.config, *LOCAL_BASES)
-        local = self.family.local if said is None else said[1]
+        own_local = first(self.config, *LOCAL_BASES)
+        local = self.family.local if own_local is None else own_local[1]
         if not inner:
             self._compare(given)
         if inner or (absent and absent == {*given}):
             for name in sorted(set(given) - set(inner) - absent):
                 if given[name] is not None:
                     self._warn(
-                        f"rope_parameters.{name} stands beside kinds of layers: ignored"
+                        f"rope_parameters.{name} is ignored, since rope_parameters has "
+                        "an object for each kind of layer"
                     )
-            named: dict[str, dict[str, Any] | None] = {
+            by_kind: dict[str, dict[str, Any] | None] = {
                 k: dict(v) if k in inner else None
                 for k, v in given.items()
                 if k in inner or k in absent
             }
         elif local is not None:
-            named = {
+            by_kind = {
                 "full_attention": given,
                 "sliding_attention": {"rope_theta": local},
             }
-            above = first(self.config, "global_rope_theta")
-            if above is not None:
-                given.setdefault("rope_theta", above[1])
-        elif self.still & {*layers}:
-            named = {kind: dict(given) for kind in dict.fromkeys(layers)}
+            global_base = first(self.config, "global_rope_theta")
+            if global_base is not None:
+                given.setdefault("rope_theta", global_base[1])
+        elif self.unrotated & {*layers}:
+            by_kind = {kind: dict(given) for kind in dict.fromkeys(layers)}
         else:
-            named = {EVERY: given}
-        for of_kind in named.values():
+            by_kind = {EVERY: given}
+        for of_kind in by_kind.values():
             if of_kind is not None:
                 self._complete(of_kind)
-        return named
+        return by_kind
 
     def _compare(self, given: Mapping[str, Any]) -> None:
-        """Warn of a base beside the object that is not the one in it."""
+        """Warn if the base outside the object is not the base in it."""
         base, own = first(self.config, *BASES), given.get("rope_theta")
         if base is not None and own is not None and own != base[1]:
             self._warn(
-                f"{base[0]} is {shown(base[1])}, that of rope_parameters {shown(own)}: "
-                "the latter holds"
+                f"{base[0]} is {short_repr(base[1])}, but rope_parameters.rope_theta "
+                f"is {short_repr(own)}, which is used"
             )
 
     def _complete(self, given: dict[str, Any]) -> None:
-        """Add what stands beside the object, where it does not say so itself."""
+        """Add parameters that the configuration has outside the object only."""
         base = first(self.config, *BASES)
         if base is not None and given.get("rope_theta") is None:
             given["rope_theta"] = base[1]
@@ -310,28 +328,28 @@ class _Part:
         if sections is not None:
             given.setdefault("mrope_section", sections[1])
 
-    def _stands_still(self) -> bool:
-        """Whether it is said that positions come in by something else."""
+    def _is_unrotated(self) -> bool:
+        """True if the configuration names another encoding of positions."""
         name = "position_embedding_type"
-        asked, said = self.family.asks, self.config.get(name)
-        other = bool(asked) and said != asked
-        if other:
+        required, own = self.family.required_embedding_type, self.config.get(name)
+        is_other = bool(required) and own != required
+        if is_other:
             self.remarks.append(
                 Remark(
                     NOTE,
-                    f"{self.prefix}{name} is {shown(said)}, not {asked!r}: nothing "
-                    "rotates",
+                    f"{self.prefix}{name} is {short_repr(own)}, not {required!r}: no "
+                    "layer is rotated",
                 )
             )
         if self.config.get("alibi") is True:
             self.remarks.append(
-                Remark(NOTE, f"{self.prefix}alibi is true: nothing rotates")
+                Remark(NOTE, f"{self.prefix}alibi is true: no layer is rotated")
             )
             return True
-        return other
+        return is_other
 
     def _layers(self) -> tuple[str, ...]:
-        """The kind of each layer, if the configuration says it."""
+        """The kind of each layer, if the configuration or its family gives it."""
         types = self.config.get("layer_types")
         if types is None:
             types = self._pattern()
@@ -345,25 +363,27 @@ class _Part:
             layers = tuple(EVERY for _ in bases)
         else:
             return ()
-        still = [False] * len(layers)
+        unrotated = [False] * len(layers)
         for marks in (switch, bases):
             if isinstance(marks, list) and len(marks) == len(layers):
-                still = [s or not m for s, m in zip(still, marks, strict=True)]
-        return tuple("none" if s else t for t, s in zip(layers, still, strict=True))
+                unrotated = [u or not m for u, m in zip(unrotated, marks, strict=True)]
+        return tuple("none" if u else t for t, u in zip(layers, unrotated, strict=True))
 
     def _pattern(self) -> list[str] | None:
-        """Kinds of layers as they were said before there was a list of them."""
+        """Kinds of layers by ``sliding_window_pattern``, older than ``layer_types``."""
         depth = first(self.config, *DEPTHS)
         pattern = self.config.get("sliding_window_pattern", self.family.pattern)
         if depth is None or self.config.get("sliding_window") is None or not pattern:
             return None
         layers = min(count(self.prefix + depth[0], depth[1]), MOST_LAYERS)
         if isinstance(pattern, str) and {*pattern} <= {*"LG"}:
-            near = [pattern[n % len(pattern)] == "L" for n in range(layers)]
+            is_local = [pattern[n % len(pattern)] == "L" for n in range(layers)]
         else:
             every = count(f"{self.prefix}sliding_window_pattern", pattern)
-            near = [(n + 1) % every != 0 for n in range(layers)]
-        return ["sliding_attention" if n else "full_attention" for n in near]
+            is_local = [(n + 1) % every != 0 for n in range(layers)]
+        return [
+            "sliding_attention" if local else "full_attention" for local in is_local
+        ]
 
     def _rope(
         self, where: str, given: dict[str, Any], kind: str, layers: tuple[str, ...]
@@ -395,22 +415,25 @@ class _Part:
     def _softmax(
         self, where: str, given: Mapping[str, Any], made: RotaryConfig
     ) -> float:
-        """What latent attention multiplies the scale of its scores by."""
-        latent = self.config.get("qk_rope_head_dim") is not None
+        """The factor of latent attention's scale of scores."""
+        is_latent = self.config.get("qk_rope_head_dim") is not None
         own = given.get("mscale_all_dim")
-        plain = self.config.get("model_type") in PLAIN_SCALES
-        if not latent or made.method != "yarn" or not own or plain:
+        is_plain = self.config.get("model_type") in PLAIN_SCALES
+        if not is_latent or made.method != "yarn" or not own or is_plain:
             return 1.0
         own = number(f"{where}.mscale_all_dim", own)
         attention_factor = yarn_attention_factor(made.options["factor"], mscale=own)
         scale = attention_factor * attention_factor
         if not math.isfinite(scale):
-            raise ConfigError(f"{where}.mscale_all_dim {own:g} is out of reach")
+            raise ConfigError(
+                f"{where}.mscale_all_dim must give a finite scale of scores, got "
+                f"{own:g}"
+            )
         self.remarks.append(
             Remark(
                 NOTE,
-                f"{where}.mscale_all_dim: latent attention of transformers 5.23 "
-                f"multiplies the scale of its softmax by {scale:g} besides",
+                f"{where}.mscale_all_dim: latent attention of transformers 5.23 also "
+                f"multiplies the scale of its softmax by {scale:g}",
             )
         )
         return scale
@@ -436,7 +459,7 @@ class _Part:
         return sizes[0] // sizes[1]
 
     def _width(self, given: Mapping[str, Any], head_dim: int) -> int | None:
-        """How many features turn, where it is a number and not a share."""
+        """The number of rotated features, if the configuration gives it as a number."""
         if self.config.get("qk_rope_head_dim") is not None:
             return head_dim
         found = first(self.config, *WIDTHS)
@@ -448,16 +471,16 @@ class _Part:
         share = given.get("partial_rotary_factor", 1.0)
         if not isinstance(share, int | float) or not math.isfinite(share):
             return None
-        turning = features(head_dim, share)
-        if turning != width:
+        rotated = features(head_dim, share)
+        if rotated != width:
             self._warn(
-                f"{found[0]} is {width}, which transformers 5 does not look at: "
-                f"{turning} features turn by partial_rotary_factor"
+                f"{found[0]} is {width}, which transformers 5 ignores: "
+                f"partial_rotary_factor gives {rotated} rotated features"
             )
         return None
 
     def _layout(self) -> str:
-        said = self.config.get("rope_interleave")
-        if isinstance(said, bool):
-            return "interleaved" if said else "half"
+        is_interleaved = self.config.get("rope_interleave")
+        if isinstance(is_interleaved, bool):
+            return "interleaved" if is_interleaved else "half"
         return self.family.layout

@@ -1,7 +1,7 @@
-"""What families of models fix and their configurations do not say.
+"""Properties of model families that their configurations do not contain.
 
-Most of it is in ``families.json`` by ``model_type``, which
-``tests/oracles/rope_families.py`` writes of the classes of transformers.
+Most of them are in ``families.json`` by ``model_type``, which
+``tests/oracles/rope_families.py`` writes from the classes of transformers.
 """
 
 import json
@@ -13,41 +13,44 @@ from importlib.resources import files
 
 @dataclass(frozen=True)
 class Family:
-    """Of a ``model_type``.
+    """Properties of a ``model_type``; a default means unknown or not applicable.
 
     Parameters
     ----------
     base
-        b where the configuration says none.
+        The base b if the configuration gives none.
     local
-        b of layers with a window where it says none, if they have one of their own.
+        The base b of layers with a window if the configuration gives none and these
+        layers have a base of their own.
     head_dim
-        Features of a head where it says none, if they do not follow from its width.
+        Head dimension if the configuration gives none and it does not follow from the
+        model's width.
     pattern
-        k, where every k-th layer has no window unless it says which have.
+        k, where every k-th layer is a global-attention layer unless the configuration
+        lists them.
     text
-        The family of its ``text_config``, and of what a flat file says.
-    plain
-        Whether its code has no rotation at all.
-    completes
-        Whether its class fills in another method, or other parameters for some layers,
-        where a configuration says none.
+        The family of ``text_config``, and of parameters in a flat file.
+    no_rotation
+        Whether the family's code has no rotation at all.
+    class_fills_defaults
+        Whether the family's class fills in another method, or other parameters for some
+        layers, if a configuration gives none.
     layout
-        Of the pairs, empty where it is not known.
-    still
-        Kinds of layers that do not rotate, in a model with ``sliding_window``.
-    asks
-        What ``position_embedding_type`` must say for it to rotate, empty if it is not
-        looked at.
+        Layout of the pairs, empty if it is not known.
+    unrotated_layer_types
+        Types of layers without rotation, in a model with ``sliding_window``.
+    required_embedding_type
+        Value of ``position_embedding_type`` that the code requires to rotate, empty if
+        the code does not read it.
     axes
-        How many coordinates a position has, each with all frequencies of its share of
-        the head,
+        Number of coordinates of a position. Each has all frequencies of its share of
+        the head, unless they alternate.
     alternating
-        or, if so, with every other one of the whole head's; a third coordinate has the
-        slowest.
+        Whether two coordinates take turns at the frequencies of the whole head; a third
+        coordinate has the lowest frequencies.
     sections
-        How many pairs each has where the configuration does not say and they alternate;
-        by default the same number.
+        Number of pairs of each coordinate if they alternate and the configuration does
+        not give it; by default the same number for each.
     """
 
     base: float | None = None
@@ -55,17 +58,17 @@ class Family:
     head_dim: int | None = None
     pattern: int | None = None
     text: str = ""
-    plain: bool = False
-    completes: bool = False
+    no_rotation: bool = False
+    class_fills_defaults: bool = False
     layout: str = ""
-    still: tuple[str, ...] = ()
-    asks: str = ""
+    unrotated_layer_types: tuple[str, ...] = ()
+    required_embedding_type: str = ""
     axes: int = 1
     alternating: bool = False
     sections: tuple[int, ...] = ()
 
 
-WINDOWED = Family(still=("full_attention",))
+WINDOWED = Family(unrotated_layer_types=("full_attention",))
 
 SPECIAL: Mapping[str, Family] = {
     "afmoe": WINDOWED,
@@ -74,13 +77,13 @@ SPECIAL: Mapping[str, Family] = {
     "cohere2_moe": WINDOWED,
     "dinov3_vit": Family(axes=2, layout="half"),
     "eomt_dinov3": Family(axes=2),
-    "esm": Family(asks="rotary"),
+    "esm": Family(required_embedding_type="rotary"),
     "ernie4_5_vl_moe_text": Family(axes=3, alternating=True, sections=(22, 22, 20)),
     "exaone4": WINDOWED,
     "exaone_moe": WINDOWED,
     "flint": WINDOWED,
     "gptj": Family(base=10_000.0, layout="interleaved"),
-    "granitemoehybrid": Family(asks="rope"),
+    "granitemoehybrid": Family(required_embedding_type="rope"),
     "kolibri1": WINDOWED,
     "llama4_vision_model": Family(axes=2, layout="interleaved"),
     "minimax_m3_vl_vision": Family(axes=3),
@@ -88,21 +91,21 @@ SPECIAL: Mapping[str, Family] = {
     "roformer": Family(base=10_000.0, layout="interleaved"),
     "sapiens2": Family(axes=2, layout="half"),
 }
-"""As the classes of transformers 5.23.0 have it, whatever the configuration says."""
+"""Properties that the classes of transformers 5.23.0 fix in code."""
 
 
 def family(model_type: object) -> Family:
-    """What a family fixes; nothing of one that is not known."""
+    """Return the properties of a family; all are defaults if it is not known."""
     if not isinstance(model_type, str):
         return Family()
     own = SPECIAL.get(model_type, Family())
-    said = _said().get(model_type, {})
-    return replace(own, **{name: _frozen(value) for name, value in said.items()})
+    stored = _stored().get(model_type, {})
+    return replace(own, **{name: _frozen(value) for name, value in stored.items()})
 
 
 def model_types() -> set[str]:
-    """Those of which something is known."""
-    return {*SPECIAL, *_said()}
+    """Return the model types of which properties are known."""
+    return {*SPECIAL, *_stored()}
 
 
 def _frozen(value: object) -> object:
@@ -110,6 +113,6 @@ def _frozen(value: object) -> object:
 
 
 @cache
-def _said() -> dict[str, dict]:
+def _stored() -> dict[str, dict]:
     text = files("posedu.tools.configs").joinpath("families.json").read_text("utf-8")
     return json.loads(text)["families"]

@@ -1,4 +1,4 @@
-"""Configurations of any spelling, read to one form."""
+"""Reader of configurations in any known format."""
 
 import json
 from collections import Counter
@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from posedu.tools.configs import _other_formats, _timm, _transformers
-from posedu.tools.configs._fields import shown
+from posedu.tools.configs._fields import short_repr
 from posedu.tools.configs.rotary_config import WARNING, ConfigError, Reading, Remark
 
 LARGEST_FILE = 2**24  # bytes; configurations have thousands
-GGUF = b"GGUF"  # what such a file begins with
+GGUF = b"GGUF"  # first bytes of a .gguf file
 
 Config = Mapping[str, Any]
-SPELLINGS: tuple[tuple[Callable[[Config], bool], Callable[[Config], Reading]], ...] = (
+READERS: tuple[tuple[Callable[[Config], bool], Callable[[Config], Reading]], ...] = (
     (_other_formats.is_gguf, _other_formats.read_gguf),
     (_timm.is_timm, _timm.read_timm),
     (_other_formats.is_diffusers, _other_formats.read_diffusers),
@@ -25,62 +25,74 @@ SPELLINGS: tuple[tuple[Callable[[Config], bool], Callable[[Config], Reading]], .
     (_other_formats.is_megatron, _other_formats.read_megatron),
     (_transformers.is_config, _transformers.read),
 )
-"""Whether a configuration is spelled so, and its reader; the first that knows it."""
+"""A test for each config format, and its reader; the first that recognizes it reads."""
+
+SUPPORTED = (
+    "Hugging Face, timm, diffusers, GGUF, Megatron-LM, GPT-NeoX, Meta's params.json, "
+    "ChatGLM"
+)
+SHOWN_KEYS = 6
 
 
 def read_rope(config: str | Path | Config | object) -> Reading:
-    """What a model's configuration says of its rotations.
+    """Read the rotary embeddings of a model from its configuration.
 
-    Nothing is loaded but JSON: no weights, no code.
+    Only JSON is loaded: no weights, no code.
 
     Parameters
     ----------
     config
-        The path of a JSON file or of a folder with a ``config.json`` or ``params.json``
-        in it; what such a file has in it, as a mapping; or an object that has a method
-        ``to_dict``, as the configurations of transformers.
+        The path of a JSON file, or of a folder with a ``config.json`` or
+        ``params.json``; the content of such a file as a mapping; or an object with a
+        method ``to_dict``, such as the configurations of transformers.
 
     Returns
     -------
     Reading
-        Each kind of layer with its frequencies, and what of the configuration is
+        Each kind of layer with its frequencies, and warnings of parameters that are
         ignored, contradictory or known to be misread.
 
     Raises
     ------
     ConfigError
-        It is no configuration of rotations, or one that cannot be computed; says what
-        was found where, and what is needed.
+        The configuration has no rotary embedding, or one that cannot be computed. The
+        message says what was found where, and what is needed.
     OSError
         The file cannot be read.
     """
     if isinstance(config, str | Path):
-        config, twice = _load(Path(config))
+        config, repeated = _load(Path(config))
         if isinstance(config, Mapping):
             reading = read_rope(config)
-            said = (f"{shown(n)} stands twice: the last one holds" for n in twice)
-            told = (*reading.remarks, *(Remark(WARNING, text) for text in said))
-            return replace(reading, remarks=told)
+            warnings = (
+                Remark(WARNING, f"{short_repr(key)} is given twice; the last is used")
+                for key in repeated
+            )
+            return replace(reading, remarks=(*reading.remarks, *warnings))
     elif not isinstance(config, Mapping) and callable(
         as_mapping := getattr(config, "to_dict", None)
     ):
         config = as_mapping()
     if not isinstance(config, Mapping):
         raise ConfigError(
-            "a configuration is a path, a mapping or an object with to_dict(), got "
-            f"{shown(config)}"
+            "`config` must be a path, a mapping or an object with to_dict(), got "
+            f"{short_repr(config)}"
         )
-    for knows, read in SPELLINGS:
-        if knows(config):
+    for recognizes, read in READERS:
+        if recognizes(config):
             return read(config)
     if not config:
-        raise ConfigError("an empty object: a whole config.json is needed")
-    found = ", ".join(shown(name) for name in list(config)[:6])
-    raise ConfigError(f"no spelling of rotations is known that begins with {found}")
+        raise ConfigError("the configuration is empty; give a whole config.json")
+    keys = [short_repr(name) for name in list(config)[:SHOWN_KEYS]]
+    keys += ["…"] * (len(config) > SHOWN_KEYS)
+    raise ConfigError(
+        f"config format not recognized (top-level keys: {', '.join(keys)}); "
+        f"supported: {SUPPORTED}"
+    )
 
 
 def _load(path: Path) -> tuple[Any, list[str]]:
-    """What is in a file, and the names that an object of it has twice."""
+    """The JSON of a file, and the keys that an object in it has twice."""
     if path.is_dir():
         named = [path / name for name in ("config.json", "params.json")]
         path = next((file for file in named if file.exists()), named[0])
@@ -88,26 +100,26 @@ def _load(path: Path) -> tuple[Any, list[str]]:
         data = file.read(LARGEST_FILE + 1)
     if data.startswith(GGUF):
         raise ConfigError(
-            "a .gguf file itself is not read: write its metadata as JSON, by the names "
-            "that the gguf package has"
+            "a .gguf file itself cannot be read: give its metadata as JSON, with the "
+            "key names of the gguf package"
         )
     if len(data) > LARGEST_FILE:
         raise ConfigError(
-            f"the file has {path.stat().st_size} bytes; a configuration has less than "
-            f"{LARGEST_FILE}"
+            f"the file must have at most {LARGEST_FILE} bytes to be a configuration, "
+            f"got {path.stat().st_size}"
         )
-    twice: list[str] = []
+    repeated: list[str] = []
 
     def hook(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         found = dict(pairs)
         if len(found) < len(pairs):
             counted = Counter(name for name, _ in pairs)
-            twice.extend(name for name, n in counted.items() if n > 1)
+            repeated.extend(name for name, n in counted.items() if n > 1)
         return found
 
     try:
-        return json.loads(data, object_pairs_hook=hook), twice
+        return json.loads(data, object_pairs_hook=hook), repeated
     except UnicodeDecodeError as error:
-        raise ConfigError("the file is no JSON: it is not text") from error
+        raise ConfigError("the file is not JSON: it is not text") from error
     except (ValueError, RecursionError) as error:
-        raise ConfigError(f"the file is no JSON: {error}") from error
+        raise ConfigError(f"the file is not JSON: {error}") from error

@@ -1,4 +1,4 @@
-"""What a configuration says of rotations, in one form for every spelling."""
+"""Rotary embeddings of a configuration, in one form for every config format."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -8,25 +8,25 @@ import numpy as np
 from jaxtyping import Float
 
 from posedu._result_table import Table
-from posedu.numpy.frequencies import require_mapped
+from posedu.numpy.frequencies import require_scaled
 from posedu.numpy.rotary import llama3, longrope, ntk, ntk_dynamic, pi, yarn
 
 BY_LENGTH = ("dynamic", "longrope")
-LARGEST_HEAD = 2**16  # features: a hundred times those of any model
+LARGEST_HEAD = 2**16  # features, a hundred times those of any model
 ORDERS = ("sectioned", "interleaved", "alternating", "separate")
 WARNING, NOTE = "warning", "note"
 
 
 class ConfigError(ValueError):
-    """A configuration that says nothing that could be computed, and why."""
+    """A configuration from which no rotation can be computed, and the reason."""
 
 
 @dataclass(frozen=True)
 class Remark:
-    """Something of a configuration that its reader should know.
+    """A remark about a configuration.
 
-    A ``"warning"`` is what is ignored, contradictory or misread; a ``"note"`` what is
-    as it should be and easily overlooked.
+    A ``"warning"`` names parameters that are ignored, contradictory or misread. A
+    ``"note"`` names things that are right and easily overlooked.
     """
 
     level: str
@@ -38,41 +38,40 @@ class Remark:
 
 @dataclass(frozen=True, kw_only=True)
 class RotaryConfig:
-    """The rotation of the layers of one kind.
+    """The rotary embedding of the layers of one kind.
 
     Parameters
     ----------
     head_dim
-        Features of a head of queries and keys, or of that part of them that is rotated
-        by itself (``qk_rope_head_dim``).
+        Features of a head of queries and keys, or of the part of them that is rotated
+        on its own (``qk_rope_head_dim``).
     width
-        How many of these the pairs are made of, the first ones: d in b^(−2p/d). Under
-        ``"proportional"`` all, of which some pairs stand still.
+        Number of rotated features, the first ones of the head: d in b^(−2p/d). Under
+        ``"proportional"`` it is all features, and some pairs have frequency 0.
     base
-        b.
+        The base b.
     method
-        How frequencies are made, by transformers' name of the type; ``"ntk"`` is its
-        ``alpha``, a larger base once and for all.
+        RoPE scaling method, by transformers' name of the type; ``"ntk"`` is its
+        ``alpha``, one larger base for all lengths.
     options
-        Keywords of the method's function in :mod:`posedu.numpy.rotary`, but for
-        lengths.
+        Keywords of the method's function in :mod:`posedu.numpy.rotary`, except lengths.
     trained
-        The length of training that the method asks for, ``None`` where it asks none.
+        Training length that the method needs, ``None`` if it needs none.
     longest
-        ``max_position_embeddings``, ``None`` if it is not said.
+        ``max_position_embeddings``, ``None`` if it is not given.
     attention_factor
-        What cosines and sines are multiplied by.
+        Factor of cosines and sines (YaRN's ``mscale``).
     softmax
-        What the scale of the scores is multiplied by besides, 1 but for YaRN in latent
+        Further factor of the scale of the scores: 1 except for YaRN in latent
         attention.
     layout
-        ``"half"`` or ``"interleaved"``, empty where neither the configuration nor the
-        family decides.
+        ``"half"`` or ``"interleaved"``, empty if neither the configuration nor the
+        family fixes it.
     sections, order
-        How many pairs each coordinate of a position turns, empty where there is one
-        coordinate, and which of :data:`ORDERS` they are in. The frequencies of the head
-        are dealt out to the coordinates but for ``"separate"``, where each has its own,
-        from 1 on.
+        Number of pairs of each coordinate of a position, empty if there is one
+        coordinate; and their order, one of :data:`ORDERS`. The coordinates share the
+        frequencies of the head, except in the order ``"separate"``, where each has
+        frequencies of its own, from 1 on.
     """
 
     head_dim: int
@@ -92,41 +91,44 @@ class RotaryConfig:
         widest = max(self.head_dim, self.width, 2 * sum(self.sections))
         if widest > LARGEST_HEAD:
             raise ConfigError(
-                f"a head of {widest:g} features is wider than that of any model, at "
-                f"most {LARGEST_HEAD}"
+                f"a head must have at most {LARGEST_HEAD} features, got {widest:g}"
             )
 
     @property
     def follows_length(self) -> bool:
-        """Whether frequencies depend on how long the text is."""
+        """True if frequencies depend on the length of the text."""
         return self.method in BY_LENGTH
 
     def frequencies(self, length: int | None = None) -> Float[np.ndarray, "pairs"]:
-        """Angular frequencies of the pairs, float64, in radians per position.
+        """Return angular frequencies of the pairs, float64, in radians per position.
 
         Parameters
         ----------
         length
-            Of the text, for methods that follow it. Default: that of training.
+            Length of the text, for methods that depend on it. Default: the training
+            length.
 
         Raises
         ------
         ConfigError
-            Numbers that give no finite frequencies.
+            The parameters give no finite frequencies.
         """
         try:
             with np.errstate(all="ignore"):
                 if self.order == "separate":
                     rows = [self._plain(2 * pairs) for pairs in self.sections]
-                    return require_mapped(np.concatenate(rows))
+                    return require_scaled(np.concatenate(rows))
                 plain = self._plain(self.width)
-                return require_mapped(self._mapped(plain, length))
+                return require_scaled(self._mapped(plain, length))
         except (ValueError, TypeError, OverflowError, ZeroDivisionError) as error:
-            reason = str(error).split(": ")[0]  # without the numbers
+            reason = str(error).split(": ")[0]  # The numbers are left out.
             raise ConfigError(f"{self.method}: {reason}") from error
 
-    def turns(self) -> Float[np.ndarray, "pairs"] | None:
-        """Turns of each pair within the length of training, or the longest one."""
+    def rotations(self) -> Float[np.ndarray, "pairs"] | None:
+        """Return the full turns of each pair within the training length.
+
+        If the method has no training length, ``longest`` stands for it.
+        """
         within = self.trained or self.longest
         return None if within is None else within * self.frequencies() / (2 * np.pi)
 
@@ -156,18 +158,17 @@ class RotaryConfig:
                     plain, trained=trained, length=length or trained, **options
                 )
             case "proportional":
-                turning = options["turning"]
-                slow = pi(plain, factor=options["factor"])
-                slow[turning:] = 0
-                return slow
+                frequencies = pi(plain, factor=options["factor"])
+                frequencies[options["rotated_pairs"] :] = 0
+                return frequencies
         return plain
 
 
 @dataclass(frozen=True, kw_only=True)
 class Temperature:
-    """What scales scores by the query's position: keywords of ``LogN``.
+    """A factor of the scores by the query's position: keywords of ``LogN``.
 
-    ``layers`` is the kind of layers that it is in.
+    ``layers`` is the kind of layers that have it.
     """
 
     growth: str
@@ -179,13 +180,27 @@ class Temperature:
 
 @dataclass(frozen=True, kw_only=True)
 class Reading(Table):
-    """What a configuration says, each kind of layer by its name.
+    """The rotary embeddings of a configuration, for each kind of layer by its name.
 
-    ``kinds`` has ``None`` for layers without rotation. ``layers`` is the kind of each
-    layer from the first on, empty where the configuration does not say.
+    Parameters
+    ----------
+    format
+        The config format, such as ``"transformers 5"`` or ``"GGUF"``.
+    family
+        The model family, empty if the format does not name it.
+    kinds
+        The rotary embedding of each kind of layer, ``None`` for layers without
+        rotation.
+    layers
+        The kind of each layer from the first on, empty if the configuration does not
+        list them.
+    temperature
+        A factor of the scores by position, if there is one.
+    remarks
+        Warnings and notes.
     """
 
-    spelling: str
+    format: str
     family: str
     kinds: Mapping[str, RotaryConfig | None]
     layers: tuple[str, ...] = ()
@@ -198,15 +213,22 @@ class Reading(Table):
         return [r.text for r in self.remarks if r.level == WARNING]
 
     def caption(self) -> str:
-        """Which spelling it is, and of which family."""
+        """The family and the config format."""
         of = f" of {self.family}" if self.family else ""
-        return f"Rotations{of}, spelled as {self.spelling}"
+        return f"Rotary embeddings{of}, config format: {self.format}"
 
     def rows(self) -> Iterator[tuple[str, ...]]:
         """A row for each kind of layer."""
         yield (
-            *("layers", "method", "base", "pairs", "of", "fastest", "slowest"),
-            *("attention_factor", "layout"),
+            "layers",
+            "method",
+            "base",
+            "rotated pairs",
+            "head dimension",
+            "highest frequency",
+            "lowest frequency",
+            "attention factor",
+            "layout",
         )
         for name, rope in self.kinds.items():
             count = self.layers.count(name)
@@ -215,30 +237,32 @@ class Reading(Table):
                 yield (who, "no rotation", *[""] * 7)
                 continue
             omega = rope.frequencies()
-            moving = omega[omega != 0]
-            ends = [f"{w:.4g}" for w in (moving[0], moving[-1])] if len(moving) else []
+            rotated = omega[omega != 0]
+            ends = ["", ""]
+            if len(rotated):
+                ends = [f"{w:.4g}" for w in (rotated[0], rotated[-1])]
             yield (
                 who,
                 rope.method,
                 f"{rope.base:,g}",
-                _pairs(rope, len(moving)),
+                _pairs(rope, len(rotated)),
                 str(rope.head_dim),
-                *(ends or ["", ""]),
+                *ends,
                 f"{rope.attention_factor:.6g}",
-                rope.layout or "not said",
+                rope.layout or "not given",
             )
 
 
-def _pairs(rope: RotaryConfig, moving: int) -> str:
+def _pairs(rope: RotaryConfig, rotated: int) -> str:
     if rope.sections:
-        return f"{moving}: {rope.order} {list(rope.sections)}"
-    return str(moving)
+        return f"{rotated}: {rope.order} {list(rope.sections)}"
+    return str(rotated)
 
 
 def as_json(reading: Reading) -> dict[str, Any]:
-    """What JSON can hold of a reading, frequencies and all."""
+    """Return a reading as JSON, with the frequencies."""
     return {
-        "spelling": reading.spelling,
+        "format": reading.format,
         "family": reading.family,
         "layers": list(reading.layers),
         "temperature": reading.temperature and vars(reading.temperature),

@@ -1,4 +1,4 @@
-"""A reading, written back as a configuration of one spelling or another."""
+"""Writer of configurations in many formats."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -12,51 +12,52 @@ Config = dict[str, Any]
 PART = rf"{SUBCONFIG}\b|^({'|'.join(SIDES)})\b"
 
 
-def write_rope(reading: Reading, spelling: str) -> Config:
-    """The configuration that says of rotations what a reading says, and no more.
+def write_rope(reading: Reading, format: str) -> Config:
+    """Write the rotary embeddings of a reading as a configuration, and nothing else.
 
     Parameters
     ----------
     reading
-        What :func:`posedu.tools.read_rope` returned.
-    spelling
-        One of :data:`SPELLINGS`.
+        The result of :func:`posedu.tools.read_rope`.
+    format
+        The config format, one of :data:`FORMATS`.
 
     Returns
     -------
     dict
-        For JSON; :func:`posedu.tools.read_rope` reads from it the same rotations.
+        A JSON object, from which :func:`posedu.tools.read_rope` reads the same rotary
+        embeddings.
 
     Raises
     ------
     ConfigError
-        An unknown spelling, or one that cannot say this.
+        The format is unknown, or it cannot express the reading.
     """
-    if spelling not in SPELLINGS:
+    if format not in FORMATS:
         raise ConfigError(
-            f"spelling must be one of {', '.join(SPELLINGS)}, got {spelling!r}"
+            f"`format` must be one of {', '.join(FORMATS)}, got {format!r}"
         )
     parts = [kind for kind in reading.kinds if re.search(PART, kind)]
     if parts:
         raise ConfigError(
-            f"this is a model of several parts ({', '.join(parts)}): give the "
-            "configuration of one of them"
+            f"the model has several parts ({', '.join(parts)}): give the configuration "
+            "of one of them"
         )
     scales = [rope.softmax for rope in reading.kinds.values() if rope]
     if any(scale != 1 for scale in scales):
         raise ConfigError(
-            "that the scale of the softmax grows as well is said by a family, not by a "
-            "name"
+            "no format has a parameter for a factor of the softmax scale, which the "
+            "code of the model family sets"
         )
-    return SPELLINGS[spelling](reading)
+    return FORMATS[format](reading)
 
 
 def _transformers_5(reading: Reading) -> Config:
     kinds = {name: rope for name, rope in reading.kinds.items() if name != "none"}
-    turning = {name: rope for name, rope in kinds.items() if rope is not None}
-    if not turning:
-        raise ConfigError("there is no rotation to be written")
-    first = next(iter(turning.values()))
+    rotated = {name: rope for name, rope in kinds.items() if rope is not None}
+    if not rotated:
+        raise ConfigError("the reading has no rotary embedding to write")
+    first = next(iter(rotated.values()))
     config: Config = {"head_dim": first.head_dim}
     if first.longest is not None:
         config["max_position_embeddings"] = first.longest
@@ -64,7 +65,9 @@ def _transformers_5(reading: Reading) -> Config:
     if [*kinds] == ["all"]:
         return config | {"rope_parameters": _parameters(first)}
     if not reading.layers:
-        raise ConfigError("kinds of layers without the list of layers")
+        raise ConfigError(
+            "the reading has several kinds of layers, but not the kind of each layer"
+        )
     own = {
         f"{n:02d}": {"head_dim": rope.head_dim}
         for n, kind in enumerate(reading.layers)
@@ -72,8 +75,8 @@ def _transformers_5(reading: Reading) -> Config:
     }
     if own:
         config["per_layer_config"] = own
-    said = {name: rope and _parameters(rope) for name, rope in kinds.items()}
-    return config | {"rope_parameters": said}
+    by_kind = {name: rope and _parameters(rope) for name, rope in kinds.items()}
+    return config | {"rope_parameters": by_kind}
 
 
 def _layers(reading: Reading) -> Config:
@@ -82,32 +85,38 @@ def _layers(reading: Reading) -> Config:
     if {*reading.layers} <= {"all", "none"}:
         return {"no_rope_layers": [int(kind != "none") for kind in reading.layers]}
     if "none" in reading.layers:
-        raise ConfigError("layers without rotation beside several kinds with it")
+        raise ConfigError(
+            "unrotated layers together with several kinds of rotated layers cannot be "
+            "written"
+        )
     return {"layer_types": list(reading.layers)}
 
 
 def _parameters(rope: RotaryConfig) -> Config:
-    said: Config = {"rope_type": rope.method, "rope_theta": rope.base}
-    said |= _METHODS[rope.method](rope)
+    parameters: Config = {"rope_type": rope.method, "rope_theta": rope.base}
+    parameters |= _METHODS[rope.method](rope)
     if rope.order == "separate":
         if len(rope.sections) != 2 or 4 * rope.sections[0] != rope.head_dim:
             raise ConfigError(
-                f"axes of {list(rope.sections)} pairs are said by a family, not by its "
-                "configuration"
+                f"transformers has no parameter for axes of {list(rope.sections)} "
+                "pairs, which the code of the model family sets"
             )
-        said["rope_type"] = "axial"
+        parameters["rope_type"] = "axial"
     elif rope.order == "alternating":
-        raise ConfigError("that axes alternate is said by a family, not by a name")
+        raise ConfigError(
+            "transformers has no parameter for axes that alternate, which the code of "
+            "the model family sets"
+        )
     elif rope.sections:
-        said["mrope_section"] = list(rope.sections)
-        said["mrope_interleaved"] = rope.order == "interleaved"
+        parameters["mrope_section"] = list(rope.sections)
+        parameters["mrope_interleaved"] = rope.order == "interleaved"
     if rope.order != "separate" and rope.width != rope.head_dim:
-        said["partial_rotary_factor"] = _share(rope)
-    return said
+        parameters["partial_rotary_factor"] = _share(rope)
+    return parameters
 
 
 def _share(rope: RotaryConfig) -> float:
-    """The share whose product with the head's features is cut off to the width."""
+    """The share of the head dimension that, rounded down, gives the rotated width."""
     share = rope.width / rope.head_dim
     return share if int(share * rope.head_dim) == rope.width else share * (1 + 1e-12)
 
@@ -146,7 +155,7 @@ def _longrope(rope: RotaryConfig) -> Config:
 
 
 def _proportional(rope: RotaryConfig) -> Config:
-    share = 2 * rope.options["turning"] / rope.head_dim
+    share = 2 * rope.options["rotated_pairs"] / rope.head_dim
     return {"partial_rotary_factor": share, "factor": rope.options["factor"]}
 
 
@@ -164,30 +173,35 @@ _METHODS: Mapping[str, Callable[[RotaryConfig], Config]] = {
 
 def _transformers_4(reading: Reading) -> Config:
     config = _transformers_5(reading)
-    said = config.pop("rope_parameters")
-    if "rope_type" not in said:
-        raise ConfigError("version 4 has no parameters for each kind of layer")
-    if said["rope_type"] == "axial":
-        raise ConfigError("version 4 has no axes")
+    parameters = config.pop("rope_parameters")
+    if "rope_type" not in parameters:
+        raise ConfigError(
+            "transformers 4 has no parameters for each kind of layer; write "
+            "'transformers 5'"
+        )
+    if parameters["rope_type"] == "axial":
+        raise ConfigError(
+            "transformers 4 has no positions of several axes; write 'transformers 5'"
+        )
     for name in ("rope_theta", "partial_rotary_factor"):
-        if name in said:
-            config[name] = said.pop(name)
-    if said == {"rope_type": "default"}:
+        if name in parameters:
+            config[name] = parameters.pop(name)
+    if parameters == {"rope_type": "default"}:
         return config
-    if "mrope_section" in said and said["rope_type"] == "default":
-        said["rope_type"] = "mrope"
-    return config | {"rope_scaling": said | {"type": said["rope_type"]}}
+    if "mrope_section" in parameters and parameters["rope_type"] == "default":
+        parameters["rope_type"] = "mrope"
+    return config | {"rope_scaling": parameters | {"type": parameters["rope_type"]}}
 
 
-def _only(reading: Reading, spelling: str, *methods: str) -> RotaryConfig:
-    """The one rotation of a model whose layers all turn alike, by these methods."""
+def _only(reading: Reading, format: str, *methods: str) -> RotaryConfig:
+    """The rotary embedding of all layers; raise if the format cannot express it."""
     rope = reading.kinds.get("all")
     if rope is None or len(reading.kinds) > 1:
-        raise ConfigError(f"{spelling} has one rotation for all layers")
+        raise ConfigError(f"{format} has one rotary embedding for all layers")
     if rope.method not in methods:
-        raise ConfigError(f"{spelling} has no {rope.method} scaling")
+        raise ConfigError(f"{format} has no {rope.method} scaling")
     if rope.sections:
-        raise ConfigError(f"{spelling} is not written with several axes")
+        raise ConfigError(f"positions of several axes cannot be written as {format}")
     return rope
 
 
@@ -210,8 +224,10 @@ def _gguf(reading: Reading) -> Config:
         config["rope.scaling.original_context_length"] = rope.trained
         config["rope.scaling.yarn_beta_fast"] = rope.options["fast"]
         config["rope.scaling.yarn_beta_slow"] = rope.options["slow"]
-        own = yarn_attention_factor(rope.options["factor"])  # which ggml multiplies by
-        config["rope.scaling.attn_factor"] = rope.attention_factor / own
+        built_in = yarn_attention_factor(
+            rope.options["factor"]
+        )  # ggml multiplies by it.
+        config["rope.scaling.attn_factor"] = rope.attention_factor / built_in
     written = {f"{family}.{name}": value for name, value in config.items()}
     return {"general.architecture": family, **written}
 
@@ -229,9 +245,12 @@ def _megatron(reading: Reading) -> Config:
     if rope.method == "linear":
         config["rotary_seq_len_interpolation_factor"] = rope.options["factor"]
     if rope.method == "llama3":
-        built_in = (rope.trained, rope.options["low"], rope.options["high"])
-        if built_in != (8192, 1.0, 4.0):
-            raise ConfigError("Megatron-LM has 8192, 1 and 4 built in, not these")
+        found = (rope.trained, rope.options["low"], rope.options["high"])
+        if found != (8192, 1.0, 4.0):
+            raise ConfigError(
+                "Megatron-LM's scaling has the training length 8192 and the frequency "
+                f"factors 1 and 4 built in, got {', '.join(f'{n:g}' for n in found)}"
+            )
         config |= {
             "use_rope_scaling": True,
             "rope_scaling_factor": rope.options["factor"],
@@ -239,27 +258,35 @@ def _megatron(reading: Reading) -> Config:
     return config
 
 
-def _paired(rope: RotaryConfig, spelling: str, layout: str) -> None:
-    """Refuse weights that are in another order than the library's."""
+def _require_layout(rope: RotaryConfig, format: str, layout: str) -> None:
+    """Raise if the model's weights have another layout than the library's."""
     if rope.layout not in ("", layout):
         raise ConfigError(
-            f"{spelling} has {layout} pairs, these are {rope.layout}: convert the "
-            "weights first"
+            f"{format} has the layout {layout!r}, the model has {rope.layout!r}: "
+            "convert the weights first, with posedu.tools.convert"
         )
 
 
 def _meta(reading: Reading) -> Config:
     rope = _only(reading, "Meta's params.json", "default", "llama3")
-    _paired(rope, "Meta's params.json", "interleaved")
+    _require_layout(rope, "Meta's params.json", "interleaved")
     if rope.width != rope.head_dim:
-        raise ConfigError("in Meta's params.json whole heads turn")
+        raise ConfigError(
+            "Meta's params.json has no partial rotation: width must be head_dim = "
+            f"{rope.head_dim}, got {rope.width}"
+        )
     config: Config = {
-        **{"dim": rope.head_dim, "n_heads": 1, "head_dim": rope.head_dim},
+        "dim": rope.head_dim,
+        "n_heads": 1,
+        "head_dim": rope.head_dim,
         "rope_theta": rope.base,
     }
     if rope.method == "llama3":
         if (rope.trained, rope.options["low"]) != (8192, 1.0):
-            raise ConfigError("Meta's code has 8192 and 1 built in, not these")
+            raise ConfigError(
+                "Meta's code has the training length 8192 and low_freq_factor 1 built "
+                f"in, got {rope.trained} and {rope.options['low']:g}"
+            )
         config |= {
             "use_scaled_rope": True,
             "rope_scaling_factor": rope.options["factor"],
@@ -270,10 +297,12 @@ def _meta(reading: Reading) -> Config:
 
 def _neox(reading: Reading) -> Config:
     rope = _only(reading, "GPT-NeoX", "default")
-    _paired(rope, "GPT-NeoX", "half")
+    _require_layout(rope, "GPT-NeoX", "half")
     config: Config = {
-        **{"pos-emb": "rotary", "rotary-pct": _share(rope)},
-        **{"rotary-emb-base": rope.base, "hidden-size": rope.head_dim},
+        "pos-emb": "rotary",
+        "rotary-pct": _share(rope),
+        "rotary-emb-base": rope.base,
+        "hidden-size": rope.head_dim,
         "num-attention-heads": 1,
     }
     if rope.longest is not None:
@@ -283,29 +312,33 @@ def _neox(reading: Reading) -> Config:
 
 def _chatglm(reading: Reading) -> Config:
     rope = _only(reading, "ChatGLM", "default")
-    _paired(rope, "ChatGLM", "interleaved")
+    _require_layout(rope, "ChatGLM", "interleaved")
     ratio = rope.base / 10_000
     if rope.width != rope.head_dim // 2 or 10_000 * ratio != rope.base:
         raise ConfigError(
-            "in ChatGLM half of each head turns, from a base of 10000 times a ratio"
+            "ChatGLM rotates half of each head, with base 10000 times a ratio; got "
+            f"width {rope.width} of {rope.head_dim} and base {rope.base:g}"
         )
     config: Config = {
-        **{"model_type": "chatglm", "kv_channels": rope.head_dim},
+        "model_type": "chatglm",
+        "kv_channels": rope.head_dim,
         "rope_ratio": ratio,
     }
     return config if rope.longest is None else config | {"seq_length": rope.longest}
 
 
-def _of_axes(reading: Reading, spelling: str) -> RotaryConfig:
-    """The one rotation of a model whose axes have frequencies of their own."""
+def _only_axial(reading: Reading, format: str) -> RotaryConfig:
+    """The rotary embedding of a model whose axes have frequencies of their own."""
     rope = reading.kinds.get("all")
     if rope is None or len(reading.kinds) > 1 or rope.order != "separate":
-        raise ConfigError(f"{spelling} has one rotation of several axes for all layers")
+        raise ConfigError(
+            f"{format} has one rotary embedding for all layers, with separate axes"
+        )
     return rope
 
 
 def _diffusers(reading: Reading) -> Config:
-    rope = _of_axes(reading, "diffusers")
+    rope = _only_axial(reading, "diffusers")
     config: Config = {"axes_dims_rope": [2 * pairs for pairs in rope.sections]}
     if reading.family:
         config["_class_name"] = reading.family
@@ -313,17 +346,23 @@ def _diffusers(reading: Reading) -> Config:
 
 
 def _timm(reading: Reading) -> Config:
-    rope = _of_axes(reading, "timm")
+    rope = _only_axial(reading, "timm")
     if rope.sections != (rope.head_dim // 4,) * 2 or not rope.layout:
-        raise ConfigError("timm has two axes with half a head each, of a known layout")
+        raise ConfigError(
+            "timm has two axes with half a head each, in a known layout; got axes of "
+            f"{list(rope.sections)} pairs and the layout {rope.layout!r}"
+        )
     return {
-        **{"embed_dim": rope.head_dim, "num_heads": 1, "use_rot_pos_emb": True},
-        **{"rope_type": "cat", "rope_temperature": rope.base},
+        "embed_dim": rope.head_dim,
+        "num_heads": 1,
+        "use_rot_pos_emb": True,
+        "rope_type": "cat",
+        "rope_temperature": rope.base,
         "rope_rotate_half": rope.layout == "half",
     }
 
 
-SPELLINGS: Mapping[str, Callable[[Reading], Config]] = {
+FORMATS: Mapping[str, Callable[[Reading], Config]] = {
     "transformers 5": _transformers_5,
     "transformers 4": _transformers_4,
     "GGUF": _gguf,
@@ -334,4 +373,4 @@ SPELLINGS: Mapping[str, Callable[[Reading], Config]] = {
     "diffusers": _diffusers,
     "timm": _timm,
 }
-"""What can be written. Where a spelling knows heads by their number there is one."""
+"""A writer for each format. Formats that need a number of heads get one head."""

@@ -1,10 +1,10 @@
-"""What a model does with positions, found without a look at its code.
+"""Measurement of a model's position handling, without reading its code.
 
 :func:`diagnose` runs a model on the same tokens at several positions and compares the
 queries and keys that reach attention. At each position a rotation is a fixed matrix of
-two-by-two blocks; its blocks say which columns are paired, in which sense and how far
-they turn, whatever made them. Then it moves, pads, caches and packs texts and compares
-outputs. ``python -m posedu.tools.diagnose`` prints the report.
+two-by-two blocks. The blocks show which columns are paired, and the direction and angle
+of their rotation, whatever code made them. Then it shifts, pads, caches and packs texts
+and compares outputs. ``python -m posedu.tools.diagnose`` prints the report.
 """
 
 import re
@@ -22,44 +22,44 @@ from posedu.tools.diagnose.inputs import (
     Inputs,
     Refused,
     accepts,
-    some_tokens,
-    usual,
+    default_inputs,
+    draw_tokens,
 )
-from posedu.tools.diagnose.measurement import Turning, measure
+from posedu.tools.diagnose.measurement import MeasuredRotation, measure
 from posedu.tools.diagnose.report import (
     Diagnosis,
     Finding,
     Layer,
     as_json,
+    coarse_buffers,
     findings,
-    of_buffers,
-    of_parts,
-    of_unfilled,
+    measured_alone,
+    unfilled_buffers,
 )
-from posedu.tools.diagnose.rotary_modules import Alone, alone
+from posedu.tools.diagnose.rotary_modules import RotaryModule, rotary_modules
 from posedu.tools.diagnose.small_model import small
 
 __all__ = [
     "Diagnosis",
     "Finding",
     "Layer",
+    "MeasuredRotation",
     "Refused",
     "Trial",
-    "Turning",
     "as_json",
     "diagnose",
     "small",
 ]
 
 POSITIONS = (0, 1, 2, 8, 64, 257, 1001, 4093)
-"""Each a few times the one before, so that turns can be counted; the last three are no
-numbers of bfloat16."""
+"""Positions at which rotations are measured. Each is a few times the one before, so
+that full turns can be counted, and bfloat16 does not represent the last three."""
 ROWS = 24
-"""Of tokens: as many samples as a fit of two numbers and a search among thousands of
-columns want."""
-EQUAL = 3
-"""How many there are of each: of one alone, any product of two vectors has the shape
-of its score."""
+"""Number of different tokens: enough samples for a fit of two numbers and for a search
+among thousands of columns."""
+REPEATS = 3
+"""Number of copies of each token in its row. With a single token, any product of two
+vectors would have the shape of a score."""
 
 
 def diagnose(
@@ -70,76 +70,79 @@ def diagnose(
     positions: Sequence[int] = POSITIONS,
     behavior: bool = True,
 ) -> Diagnosis:
-    """Measure the rotations of a model, and how it treats positions as a whole.
+    """Measure the rotations of a model, and test its handling of positions.
 
     Parameters
     ----------
     model
         Any module whose attention is ``scaled_dot_product_attention`` or a product of
         batches of matrices. It is run on its own device in its own dtype, without
-        gradients, and left as it was. In 16 bits slow pairs are not seen, and outputs
-        are not compared: give it in float32 (``model.float()``).
+        gradients, and left as it was. In 16 bits low frequencies are not seen, and
+        outputs are not compared: give it in float32 (``model.float()``).
     config
-        What it should do: anything that :func:`posedu.tools.read_rope` reads.
-        Default: the model's own ``config``, if it has one.
+        The expected rotary embeddings: anything that :func:`posedu.tools.read_rope`
+        reads. Default: the model's own ``config``, if it has one.
     inputs
-        What to call it with, from ``tokens`` and ``positions`` ``[rows, tokens]``;
-        positions are ``None`` where the model has no argument ``position_ids`` or
-        should count by itself. Default: ``input_ids`` and ``position_ids``.
+        Function from ``tokens`` and ``positions`` ``[rows, tokens]`` to the keywords of
+        the model's ``forward``. Positions are ``None`` if the model has no argument
+        ``position_ids`` or should count positions itself. Default: ``input_ids`` and
+        ``position_ids``.
     positions
-        To look at, rising, 0 and 1 among them. Those that the model refuses, and those
-        beyond its length of training, are left out.
+        Positions to measure at, increasing, with 0 and 1 among them. Those that the
+        model refuses, and those beyond its training length, are left out.
     behavior
-        Whether to try moved, padded, cached and packed texts.
+        Whether to test shifted, padded, cached and packed texts.
 
     Raises
     ------
     Refused
         No attention is seen, or the model cannot be run, and it has no rotary module
-        that can be asked alone; the message says why.
+        that can be measured alone; the message gives the reason.
     ValueError
-        Positions that do not rise, or lack 0 or 1.
+        The positions do not increase, or lack 0 or 1.
     """
     at = list(positions)
     if at[:2] != [0, 1] or at != sorted(set(at)):
-        raise ValueError(f"positions must rise from 0 and 1, got {at}")
-    said = getattr(model, "config", None) if config is None else config
-    reading, unread = _reading(said)
+        raise ValueError(f"`positions` must begin with 0 and 1 and increase, got {at}")
+    config = getattr(model, "config", None) if config is None else config
+    reading, config_error = _reading(config)
     at = [p for p in at if p < _longest(reading)]
     tried: list[Trial] = []
-    parts: list[Finding] = []
+    alone: list[Finding] = []
     try:
-        given = inputs or usual(model)
+        given = inputs or default_inputs(model)
         if inputs is not None or accepts(model, "position_ids"):
-            calls = _one_by_one(model, given, at)
+            calls = _single_token_calls(model, given, at)
         else:
-            calls = _in_a_row(model, given, [p for p in at if p < 300])
+            calls = _repeated_token_calls(model, given, [p for p in at if p < 300])
         layers = [_layer(number, of, reading) for number, of in enumerate(calls)]
         if behavior:
             eps = max(layer.query.eps for layer in layers)
             tried = list(trials(model, given, max(calls[0]) // 2, eps))
-    except Refused as why:
-        layers = _parts(alone(model, at, ROWS, _axes(reading)), reading)
+    except Refused as reason:
+        modules = rotary_modules(model, at, ROWS, _axes(reading))
+        layers = _layers_of(modules, reading)
         if not layers:
             raise
-        parts = [of_parts(str(why))]
+        alone = [measured_alone(str(reason))]
+    buffers = dict(model.named_buffers())
     return Diagnosis(
         type(model).__name__,
         tuple(layers),
         reading,
         tuple(tried),
         (
-            *parts,
-            *of_buffers(dict(model.named_buffers())),
-            *of_unfilled(dict(model.named_buffers()), {*model.state_dict()}, reading),
+            *alone,
+            *coarse_buffers(buffers),
+            *unfilled_buffers(buffers, {*model.state_dict()}, reading),
             *findings(layers, tried, reading),
         ),
-        unread,
+        config_error,
     )
 
 
 def _reading(config: object | None) -> tuple[Reading | None, str]:
-    """What a configuration says, or why it cannot be read; neither if there is none."""
+    """The reading of a configuration, or the error; neither if there is none."""
     if config is None:
         return None, ""
     try:
@@ -149,7 +152,7 @@ def _reading(config: object | None) -> tuple[Reading | None, str]:
 
 
 def _axes(reading: Reading | None) -> int:
-    """How many coordinates a position may have."""
+    """The number of coordinates that a position may have."""
     ropes = reading.kinds.values() if reading else ()
     return max(
         (len(r.sections) for r in ropes if r is not None and r.sections), default=2
@@ -157,38 +160,45 @@ def _axes(reading: Reading | None) -> int:
 
 
 def _longest(reading: Reading | None) -> float:
-    """The positions within training, where frequencies follow no length."""
+    """The training length, up to which frequencies do not depend on the length."""
     ropes = reading.kinds.values() if reading else ()
-    said = [r.trained or r.longest for r in ropes if r is not None]
-    return min((length for length in said if length), default=float("inf"))
+    lengths = [r.trained or r.longest for r in ropes if r is not None]
+    return min((length for length in lengths if length), default=float("inf"))
 
 
 Calls = list[Mapping[int, Call]]
 
 
-def _one_by_one(model: nn.Module, inputs: Inputs, at: Sequence[int]) -> Calls:
-    """A few of one token, all at each of the positions: attention sees only itself."""
-    tokens = some_tokens(model, ROWS, 1).expand(ROWS, EQUAL)
-    seen: dict[int, list[Call]] = {}
+def _single_token_calls(model: nn.Module, inputs: Inputs, at: Sequence[int]) -> Calls:
+    """Calls of attention on copies of one token that are all at the same position.
+
+    A token then attends to itself only.
+    """
+    tokens = draw_tokens(model, ROWS, 1).expand(ROWS, REPEATS)
+    by_position: dict[int, list[Call]] = {}
     for p in at:
         try:
             at_p = torch.full_like(tokens, p)
-            seen[p] = [_at(c, 0) for c in _watched(model, inputs, tokens, at_p)]
+            calls = _attention_calls(model, inputs, tokens, at_p)
+            by_position[p] = [_at(call, 0) for call in calls]
         except Refused:
             raise
         except Exception as error:
             if p <= 1:
                 raise Refused(f"the model does not run: {error}") from error
             break
-    return _by_layer(seen)
+    return _by_layer(by_position)
 
 
-def _in_a_row(model: nn.Module, inputs: Inputs, at: Sequence[int]) -> Calls:
-    """The same token again and again: attention sees the same everywhere."""
+def _repeated_token_calls(model: nn.Module, inputs: Inputs, at: Sequence[int]) -> Calls:
+    """Calls of attention on a row that repeats one token, at each position.
+
+    Every token then has the same context.
+    """
     length = at[-1] + 1
-    tokens = some_tokens(model, ROWS, 1).expand(ROWS, length)
+    tokens = draw_tokens(model, ROWS, 1).expand(ROWS, length)
     try:
-        calls = _watched(model, inputs, tokens, None)
+        calls = _attention_calls(model, inputs, tokens, None)
     except Refused:
         raise
     except Exception as error:
@@ -196,7 +206,7 @@ def _in_a_row(model: nn.Module, inputs: Inputs, at: Sequence[int]) -> Calls:
     return [{p: _at(call, p) for p in at} for call in calls]
 
 
-def _watched(
+def _attention_calls(
     model: nn.Module, inputs: Inputs, tokens: torch.Tensor, at: torch.Tensor | None
 ) -> list[Call]:
     rows, length = tokens.shape
@@ -205,17 +215,19 @@ def _watched(
     if not calls:
         raise Refused(
             "no attention was seen: neither scaled_dot_product_attention nor a product "
-            "of queries and keys. A fused kernel hides them: take the eager or the "
-            "sdpa one for this"
+            "of queries and keys. A fused kernel hides them; use eager or sdpa "
+            "attention for the diagnosis"
         )
     return calls
 
 
-def _by_layer(seen: Mapping[int, Sequence[Call]]) -> Calls:
-    counts = {len(calls) for calls in seen.values()}
+def _by_layer(by_position: Mapping[int, Sequence[Call]]) -> Calls:
+    counts = {len(calls) for calls in by_position.values()}
     if len(counts) > 1:
         raise Refused("the model calls attention more often at some positions")
-    return [{p: calls[n] for p, calls in seen.items()} for n in range(counts.pop())]
+    return [
+        {p: calls[n] for p, calls in by_position.items()} for n in range(counts.pop())
+    ]
 
 
 def _at(call: Call, p: int) -> Call:
@@ -236,33 +248,35 @@ def _layer(number: int, call: Mapping[int, Call], reading: Reading | None) -> La
     )
 
 
-def _parts(parts: Sequence[Alone], reading: Reading | None) -> list[Layer]:
-    """Where functions differ nothing is expected, nor where no layer may turn.
+def _layers_of(modules: Sequence[RotaryModule], reading: Reading | None) -> list[Layer]:
+    """Measurements of rotary modules, as if they were layers.
 
-    Whether a layer takes the module at all is not seen.
+    It is not known whether a layer uses the module. So there is no expectation if the
+    functions of a module differ, or if the configuration may have unrotated layers.
     """
     kinds = {k: rope for k, rope in reading.kinds.items() if rope} if reading else {}
-    of = Counter((part.module, part.kind) for part in parts)
+    counts = Counter((each.module, each.kind) for each in modules)
     layers = []
-    for part in parts:
-        expected = (kinds[part.kind],) if part.kind in kinds else tuple(kinds.values())
-        single = of[part.module, part.kind] == 1
-        sides = map(measure, part.sides())
-        layers.append(Layer(part.name, *sides, expected if single else ()))
+    for each in modules:
+        expected = (kinds[each.kind],) if each.kind in kinds else tuple(kinds.values())
+        is_single = counts[each.module, each.kind] == 1
+        sides = map(measure, each.sides())
+        layers.append(Layer(each.name, *sides, expected if is_single else ()))
     return layers
 
 
 def _expected(
     name: str, number: int, reading: Reading | None
 ) -> tuple[RotaryConfig | None, ...]:
-    """What a configuration has for this layer, or may have."""
+    """The rotary embeddings that a configuration has, or may have, for this layer."""
     if reading is None:
         return ()
     numbers = re.findall(r"\.(\d+)\.", f".{name}.")
     index = int(numbers[-1]) if numbers else number
     kinds = dict(reading.kinds)
     parts = {kind.partition(":")[0] for kind in kinds if "_config" in kind}
-    known = index < len(reading.layers) and reading.layers[index] in kinds
-    if known and len(parts) < 2:  # of several, whose layers are listed is not known
+    is_listed = index < len(reading.layers) and reading.layers[index] in kinds
+    # With several parts it is not known whose layers are listed.
+    if is_listed and len(parts) < 2:
         return (kinds[reading.layers[index]],)
     return tuple(kinds.values())

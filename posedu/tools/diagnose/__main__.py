@@ -1,4 +1,4 @@
-"""What a model does with positions: ``python -m posedu.tools.diagnose TARGET``."""
+"""Command that diagnoses a model: ``python -m posedu.tools.diagnose TARGET``."""
 
 import argparse
 import importlib
@@ -14,17 +14,18 @@ from torch import nn
 from posedu.tools.diagnose import Refused, as_json, diagnose, small
 
 NEITHER = "neither a file or folder nor package.module:function"
+"""Start of the error message for an unknown target."""
 
 
 def load(target: str, *, weights: bool) -> nn.Module:
-    """The model of ``package.module:function``; or of a configuration, in float32.
+    """Return the model of ``package.module:function``, or of a configuration.
 
-    Code that lies in a folder is not run.
+    A model of a configuration is in float32. Code in its folder is not run.
 
     Raises
     ------
     Refused
-        Nothing there makes a model, whatever it raises.
+        The target makes no model, or raises any error.
     """
     module, colon, name = target.partition(":")
     if colon and not Path(target).exists():
@@ -32,7 +33,7 @@ def load(target: str, *, weights: bool) -> nn.Module:
         try:
             model = getattr(importlib.import_module(module), name)()
         except (Exception, SystemExit) as error:
-            raise Refused(_said(error)) from error
+            raise Refused(_one_line(error)) from error
         if not isinstance(model, nn.Module):
             raise Refused(f"{target} must return a torch.nn.Module, got {type(model)}")
         return model
@@ -40,7 +41,7 @@ def load(target: str, *, weights: bool) -> nn.Module:
         from transformers import AutoConfig, AutoModel, AutoModelForCausalLM
     except ImportError:
         raise Refused(
-            "reading a model from files needs transformers"
+            "a model from files needs transformers; install it"
             if Path(target).exists()
             else NEITHER
         ) from None
@@ -51,46 +52,52 @@ def load(target: str, *, weights: bool) -> nn.Module:
                 target, dtype=torch.float32, **here
             )
         config = small(AutoConfig.from_pretrained(target, **here))
-        known = type(config) in AutoModelForCausalLM._model_mapping
-        return (AutoModelForCausalLM if known else AutoModel).from_config(config)
-    except Exception as error:  # whatever transformers says of a stranger's file
+        has_logits = type(config) in AutoModelForCausalLM._model_mapping
+        return (AutoModelForCausalLM if has_logits else AutoModel).from_config(config)
+    except Exception as error:  # A file may make transformers raise anything.
         if not Path(target).exists():
             raise Refused(f"{NEITHER}, nor a model on this machine") from error
-        raise Refused(_said(error)) from error
+        raise Refused(_one_line(error)) from error
 
 
-def _said(error: BaseException) -> str:
-    """The kind of an error, and its words in a line."""
-    words = " ".join(str(error).split())
-    return f"{type(error).__name__}: {words}"[:300]
+def _one_line(error: BaseException) -> str:
+    """The type of an error, and its message in a line."""
+    message = " ".join(str(error).split())
+    return f"{type(error).__name__}: {message}"[:300]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the report; 1 if it has a fault, 2 if something could not be read.
+    """Print the report; return 1 if it has a fault, 2 on an error.
 
-    That is the target, or a configuration that the model has.
+    An error is a target that gives no model, or an unreadable configuration of a model.
     """
     parser = argparse.ArgumentParser(
         prog="python -m posedu.tools.diagnose",
-        description="Measure what a model does with positions.",
+        description="Measure the rotary embeddings of a model, test how it handles "
+        "shifted, padded, cached and packed texts, and compare it with its "
+        "configuration.",
+        epilog="Exit status: 0 if there is no fault, 1 if there is one, 2 if the "
+        "target is no model or its configuration cannot be read.",
     )
     parser.add_argument(
         "target",
-        help="package.module:function, which returns a model; or a folder or file with "
-        "a configuration of transformers, of which a small one is made",
+        help="package.module:function that returns a model; or a file or folder with a "
+        "configuration of transformers, from which a small random model is made",
     )
     parser.add_argument(
-        "--weights", action="store_true", help="load the folder's model, in float32"
+        "--weights",
+        action="store_true",
+        help="load the model and its weights from the folder, in float32",
     )
-    parser.add_argument("--json", action="store_true", help="for machines")
+    parser.add_argument("--json", action="store_true", help="print JSON")
     options = parser.parse_args(arguments)
     try:
-        found = diagnose(load(options.target, weights=options.weights))
+        diagnosis = diagnose(load(options.target, weights=options.weights))
     except Refused as error:
         print(f"{options.target}: {error}", file=sys.stderr)
         return 2
-    print(json.dumps(as_json(found)) if options.json else found)
-    return 1 if found.faults else 0 if found.ok else 2
+    print(json.dumps(as_json(diagnosis)) if options.json else diagnosis)
+    return 1 if diagnosis.faults else 0 if diagnosis.ok else 2
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What a model does with positions as a whole: moved, padded, cached, packed."""
+"""Trials of a model with shifted, padded, cached and packed texts."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -12,21 +12,21 @@ from posedu.tools.diagnose.inputs import (
     Inputs,
     Refused,
     accepts,
+    draw_tokens,
     output,
-    some_tokens,
 )
 from posedu.tools.positions import packed_positions, padded_positions
 
 LENGTH, SPLIT, ROWS = 12, 7, 4
 ROUNDOFFS = 4096
-"""What rounding may change of an output, in units of the roundoff and of its size."""
+"""Bound on the change of an output by rounding, in units of eps and of its size."""
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One of them: by how much outputs differ that should not, relative to their size.
+    """The result of a trial: the relative difference of outputs that should be equal.
 
-    ``why`` says why it could not be tried, where it could not.
+    ``differs`` is ``None`` if the trial could not be run, and ``why`` is the reason.
     """
 
     name: str
@@ -36,23 +36,23 @@ class Trial:
 
     @property
     def ok(self) -> bool | None:
-        """``None`` if it could not be tried."""
+        """True if the outputs agree; ``None`` if the trial could not be run."""
         return None if self.differs is None else self.differs <= self.bound
 
 
 def trials(model: nn.Module, inputs: Inputs, far: int, eps: float) -> Iterator[Trial]:
-    """All of them, on tokens at positions up to ``far`` and a few.
+    """Run all trials, on a few tokens at positions from 0 and from ``far``.
 
-    ``eps`` is that of the dtype in which attention is given its features.
+    ``eps`` is that of the dtype of queries and keys.
     """
     with evaluating(model):
         yield from _trials(model, inputs, far, eps)
 
 
 def _trials(model: nn.Module, inputs: Inputs, far: int, eps: float) -> Iterator[Trial]:
-    tokens = some_tokens(model, ROWS, LENGTH, seed=1)
+    tokens = draw_tokens(model, ROWS, LENGTH, seed=1)
     tried: dict[str, Callable[[], tuple[Tensor, Tensor]]] = {
-        "elsewhere": lambda: _elsewhere(model, inputs, tokens, far),
+        "elsewhere": lambda: _shifted(model, inputs, tokens, far),
         "padded": lambda: _padded(model, inputs, tokens, counted=False),
         "padded and counted": lambda: _padded(model, inputs, tokens, counted=True),
         "cached": lambda: _cached(model, inputs, tokens),
@@ -67,19 +67,19 @@ def _trials(model: nn.Module, inputs: Inputs, far: int, eps: float) -> Iterator[
             bound = ROUNDOFFS * max(eps, torch.finfo(here.dtype).eps)
             if bound > 1:
                 raise Refused(
-                    "16 bits are too coarse to tell: give the model in float32, as "
-                    "model.float()"
+                    "16 bits are too coarse to compare outputs: give the model in "
+                    "float32, as model.float()"
                 )
-        except Exception as error:  # whatever a stranger's model says of the inputs
-            said = str(error).strip().splitlines() or [type(error).__name__]
-            yield Trial(name, None, 0.0, said[0])
+        except Exception as error:  # A model may raise anything for these inputs.
+            lines = str(error).strip().splitlines() or [type(error).__name__]
+            yield Trial(name, None, 0.0, lines[0])
             continue
         difference = (here.double() - there.double()).abs().max()
         size = here.double().abs().max()
         yield Trial(name, float(difference / size.clamp(min=1e-30)), bound)
 
 
-def _counted(tokens: Tensor, start: int = 0) -> Tensor:
+def _positions(tokens: Tensor, start: int = 0) -> Tensor:
     rows, length = tokens.shape
     return (start + torch.arange(length, device=tokens.device)).expand(rows, length)
 
@@ -102,21 +102,24 @@ def _needs(model: nn.Module, *names: str) -> None:
             raise Refused(f"its forward has no {name}")
 
 
-def _elsewhere(
+def _shifted(
     model: nn.Module, inputs: Inputs, tokens: Tensor, far: int
 ) -> tuple[Tensor, Tensor]:
-    """The same tokens, all positions larger by the same number."""
+    """Outputs of the same tokens, at positions from 0 and from ``far``."""
     _needs(model, "position_ids")
     return (
-        _run(model, inputs, tokens, _counted(tokens)),
-        _run(model, inputs, tokens, _counted(tokens, far)),
+        _run(model, inputs, tokens, _positions(tokens)),
+        _run(model, inputs, tokens, _positions(tokens, far)),
     )
 
 
 def _padded(
     model: nn.Module, inputs: Inputs, tokens: Tensor, *, counted: bool
 ) -> tuple[Tensor, Tensor]:
-    """Padding on the left, masked; ``counted``: positions begin after it."""
+    """Outputs without padding, and with masked padding on the left.
+
+    If ``counted``, positions that begin after the padding are given.
+    """
     _needs(model, "attention_mask", *(["position_ids"] if counted else []))
     padding = tokens[:, :3]
     mask = torch.ones(len(tokens), 3 + LENGTH, dtype=torch.long, device=tokens.device)
@@ -130,7 +133,7 @@ def _padded(
 
 
 def _cached(model: nn.Module, inputs: Inputs, tokens: Tensor) -> tuple[Tensor, Tensor]:
-    """A beginning, then token by token with its cache."""
+    """Outputs of the whole text, and of its tokens one by one with a cache."""
     _needs(model, "past_key_values", "use_cache")
     whole = _run(model, inputs, tokens, None, use_cache=False)
     cache, outs = None, []
@@ -146,18 +149,18 @@ def _cached(model: nn.Module, inputs: Inputs, tokens: Tensor) -> tuple[Tensor, T
 
 
 def _packed(model: nn.Module, inputs: Inputs, tokens: Tensor) -> tuple[Tensor, Tensor]:
-    """Two texts in one row, told apart by positions alone."""
+    """Outputs of two texts, and of both in one row, separated by positions alone."""
     _needs(model, "position_ids")
     row = tokens[:1]
     counts, _ = packed_positions([0, SPLIT, LENGTH])
     positions = torch.as_tensor(counts, device=tokens.device)[None]
-    together = _run(model, inputs, row, positions, **_uncached(model))
+    together = _run(model, inputs, row, positions, **_without_cache(model))
     alone = [
-        _run(model, inputs, part, None, **_uncached(model))
+        _run(model, inputs, part, None, **_without_cache(model))
         for part in (row[:, :SPLIT], row[:, SPLIT:])
     ]
     return torch.cat(alone, 1), together
 
 
-def _uncached(model: nn.Module) -> dict[str, bool]:
+def _without_cache(model: nn.Module) -> dict[str, bool]:
     return {"use_cache": False} if accepts(model, "use_cache") else {}

@@ -1,8 +1,9 @@
-"""What attention is given while a model runs: queries, keys, and what they came from.
+"""Capture of queries, keys and their sources while a model runs.
 
-Nothing here knows a family of models. Queries and keys are caught where PyTorch is
-asked for attention, by ``scaled_dot_product_attention`` or a product of two batches of
-matrices; the features that they are made of, where a linear map or a module returns.
+This works for any family of models. Queries and keys are captured where PyTorch
+computes attention, by ``scaled_dot_product_attention`` or by a product of two batches
+of matrices. The features from which they are made are captured where a linear map or a
+module returns.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,10 +19,15 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 PRODUCTS = (
-    *(torch.matmul, Tensor.matmul, Tensor.__matmul__, torch.bmm, Tensor.bmm),
-    *(torch.baddbmm, Tensor.baddbmm),  # of three tensors the last two are multiplied
+    torch.matmul,
+    Tensor.matmul,
+    Tensor.__matmul__,
+    torch.bmm,
+    Tensor.bmm,
+    torch.baddbmm,  # It multiplies the last two of three tensors.
+    Tensor.baddbmm,
 )
-HEADS = 2  # are looked at: the rotation of a layer is that of each of its heads
+HEADS = 2  # number of heads to capture, since all heads of a layer are rotated alike
 
 
 @dataclass(frozen=True)
@@ -31,11 +37,11 @@ class Side:
     Parameters
     ----------
     features
-        As attention is given them.
+        The queries or keys that attention gets.
     sources
-        What linear maps and modules returned before it, in the order of time.
+        Results of linear maps and modules before the call, in the order of time.
     eps
-        Of the dtype that they came in.
+        The eps of the features' original dtype.
     """
 
     features: Float[np.ndarray, "rows tokens heads d"]
@@ -45,7 +51,7 @@ class Side:
 
 @dataclass(frozen=True)
 class Call:
-    """One call of attention: in which module, and its two sides."""
+    """One call of attention: its module, its queries and its keys."""
 
     module: str
     query: Side
@@ -54,11 +60,11 @@ class Call:
 
 @dataclass
 class _Watch(TorchFunctionMode):
-    """Keeps what attention is given; ``shape`` is that of the tokens."""
+    """A mode that captures calls of attention; ``shape`` is that of the tokens."""
 
     shape: tuple[int, int]
     calls: list[Call] = field(default_factory=list)
-    within: list[str] = field(default_factory=list)
+    modules: list[str] = field(default_factory=list)
     returned: list[Float[np.ndarray, "rows tokens _"]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -74,46 +80,49 @@ class _Watch(TorchFunctionMode):
         named = kwargs or {}
         out = func(*args, **named)
         if func is F.scaled_dot_product_attention:
-            self.attended(*(*args, *map(named.get, ("query", "key")[len(args) :]))[:2])
+            query = args[0] if args else named["query"]
+            key = args[1] if len(args) > 1 else named["key"]
+            self.add_attention(query, key)
         elif func in PRODUCTS:
             given = (*args, *named.values())
-            self.multiplied(*[x for x in given if isinstance(x, Tensor)][-2:])
+            left, right = [x for x in given if isinstance(x, Tensor)][-2:]
+            self.add_product(left, right)
         elif func is F.linear:
-            self.made(out)
+            self.add_source(out)
         return out
 
-    def entered(self, name: str) -> Callable[..., None]:
-        """A hook of a module that begins."""
+    def enter_module(self, name: str) -> Callable[..., None]:
+        """Return a hook for a module that begins."""
 
         def hook(*_: Any) -> None:
-            self.within.append(name)
+            self.modules.append(name)
 
         return hook
 
-    def left(self, module: nn.Module, given: Any, out: Any) -> None:
-        """A hook of a module that returns."""
-        self.within.pop()
-        self.made(out)
+    def leave_module(self, module: nn.Module, given: Any, out: Any) -> None:
+        """Hook for a module that returns."""
+        self.modules.pop()
+        self.add_source(out)
 
-    def multiplied(self, left: Tensor, right: Tensor) -> None:
-        """Take a product for that of queries and keys if it has its shape."""
+    def add_product(self, left: Tensor, right: Tensor) -> None:
+        """Add a product as a call of attention if its shape is that of scores."""
         tokens = self.shape[1]
-        scores = left.ndim == right.ndim > 2 and (
+        is_scores = left.ndim == right.ndim > 2 and (
             left.shape[-2] == right.shape[-1] == tokens
         )
-        if scores and left.shape[-1] > 1 and left.shape[-1] != tokens:
-            self.attended(left, right.transpose(-1, -2))
+        if is_scores and left.shape[-1] > 1 and left.shape[-1] != tokens:
+            self.add_attention(left, right.transpose(-1, -2))
 
-    def attended(self, query: Tensor, key: Tensor) -> None:
-        """Keep the two sides, and forget what was returned before them."""
+    def add_attention(self, query: Tensor, key: Tensor) -> None:
+        """Add a call of attention, and begin a new list of sources."""
         sides = [self.side(x) for x in (query, key)]
         if sides[0] is not None and sides[1] is not None:
-            name = self.within[-1] if self.within else ""
+            name = self.modules[-1] if self.modules else ""
             self.calls.append(Call(name, *sides))
             self.returned.clear()
 
     def side(self, x: Tensor) -> Side | None:
-        """In float64; ``None`` of what has other tokens."""
+        """Return queries or keys in float64; ``None`` for other numbers of tokens."""
         rows, tokens = self.shape
         if x.ndim < 3 or x.shape[-2] != tokens or x[..., 0, 0].numel() % rows:
             return None
@@ -121,8 +130,8 @@ class _Watch(TorchFunctionMode):
         features = by_row.transpose(1, 2).double().cpu().numpy()
         return Side(features, tuple(self.returned), torch.finfo(x.dtype).eps)
 
-    def made(self, out: Any) -> None:
-        """Keep what a linear map or a module returned, if it is of all tokens."""
+    def add_source(self, out: Any) -> None:
+        """Add the result of a linear map or a module, if it has all tokens."""
         if not isinstance(out, Tensor) or not out.is_floating_point():
             return
         rows, tokens = self.shape
@@ -134,13 +143,13 @@ class _Watch(TorchFunctionMode):
             if out.ndim != 4 or out.shape[2] != tokens:
                 return
             out = out.transpose(1, 2)
-        kept = out.detach().reshape(rows, tokens, -1).double().cpu().numpy()
-        self.returned.append(kept)
+        source = out.detach().reshape(rows, tokens, -1).double().cpu().numpy()
+        self.returned.append(source)
 
 
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
-    """The model in evaluation mode, without gradients, and afterwards as it was."""
+    """Set the model to evaluation mode without gradients, and restore it afterwards."""
     training = {module: module.training for module in model.modules()}
     model.eval()
     try:
@@ -153,16 +162,16 @@ def evaluating(model: nn.Module) -> Iterator[None]:
 
 @contextmanager
 def watching(model: nn.Module, shape: tuple[int, int]) -> Iterator[list[Call]]:
-    """The calls of attention of a model on ``shape`` = rows and tokens, as they come.
+    """Capture the calls of attention of a model on tokens of ``shape``, rows by tokens.
 
-    The model is :func:`evaluating` meanwhile.
+    The list is filled while the model runs. The model is :func:`evaluating` meanwhile.
     """
     watch = _Watch(shape)
     handles = []
     for name, module in model.named_modules():
         handles += [
-            module.register_forward_pre_hook(watch.entered(name)),
-            module.register_forward_hook(watch.left, always_call=True),
+            module.register_forward_pre_hook(watch.enter_module(name)),
+            module.register_forward_hook(watch.leave_module, always_call=True),
         ]
     try:
         with evaluating(model), watch:

@@ -1,4 +1,4 @@
-"""What a model is given to be diagnosed, and what comes back of it."""
+"""Inputs for a model that is diagnosed, and its output."""
 
 import inspect
 from collections.abc import Callable, Mapping
@@ -8,24 +8,24 @@ import torch
 from torch import Tensor, nn
 
 Inputs = Callable[[Tensor, Tensor | None], Mapping[str, Any]]
-"""Of tokens and positions ``[rows, tokens]``, what the model is called with."""
+"""Function from tokens and positions ``[rows, tokens]`` to the keywords of a model."""
 
 
 TOKENS = 256
-"""How many are taken to be known where inputs are given and nothing says it."""
+"""Size of the vocabulary if inputs are given and the model has no embedding."""
 
 
 class Refused(Exception):
-    """A model that cannot be diagnosed, or a trial that it cannot be put to: why."""
+    """A model that cannot be diagnosed, or a trial that cannot be run; says why."""
 
 
 def accepts(model: nn.Module, name: str) -> bool:
-    """Whether its ``forward`` has a parameter of that name."""
+    """Return whether the model's ``forward`` has a parameter of that name."""
     return name in inspect.signature(model.forward).parameters
 
 
 def vocabulary(model: nn.Module) -> int | None:
-    """How many tokens it knows: the rows of its first embedding, if it has one."""
+    """Return the size of the vocabulary: the rows of the first embedding, if any."""
     found = getattr(model, "get_input_embeddings", None)
     try:
         tables = [found()] if found is not None else []
@@ -38,19 +38,18 @@ def vocabulary(model: nn.Module) -> int | None:
     return None
 
 
-def usual(model: nn.Module) -> Inputs:
-    """Those of a language model: ``input_ids`` and ``position_ids``."""
+def default_inputs(model: nn.Module) -> Inputs:
+    """Return the inputs of a language model: ``input_ids`` and ``position_ids``."""
     if vocabulary(model) is None:
         raise Refused(
-            "the model has no nn.Embedding, so what it takes is not known: give "
-            "inputs=, a function from tokens and positions to the keywords of its "
-            "forward"
+            "the model has no nn.Embedding, so its inputs are not known: give inputs=, "
+            "a function from tokens and positions to the keywords of its forward"
         )
     parameters = inspect.signature(model.forward).parameters
     first = next(iter(parameters), None)
     name = "input_ids" if "input_ids" in parameters else first
     if name is None:
-        raise Refused("the model's forward takes nothing")
+        raise Refused("the model's forward has no parameters")
 
     def inputs(tokens: Tensor, positions: Tensor | None) -> dict[str, Any]:
         given = {name: tokens}
@@ -64,7 +63,7 @@ def usual(model: nn.Module) -> Inputs:
 
 
 def output(result: Any) -> Tensor:
-    """The logits, or else the first tensor with floating point numbers."""
+    """Return the logits, or else the first floating-point tensor of a result."""
     for name in ("logits", "last_hidden_state"):
         found = getattr(result, name, None)
         if isinstance(found, Tensor):
@@ -77,10 +76,10 @@ def output(result: Any) -> Tensor:
     raise Refused("the model returns no tensor")
 
 
-def some_tokens(model: nn.Module, rows: int, length: int, seed: int = 0) -> Tensor:
-    """Tokens of a fixed seed, the first few of the vocabulary left out.
+def draw_tokens(model: nn.Module, rows: int, length: int, seed: int = 0) -> Tensor:
+    """Draw tokens with a fixed seed, without the first few of the vocabulary.
 
-    These are often marks that a model treats otherwise: padding, beginning and end.
+    These are often special tokens: padding, beginning and end.
     """
     size = vocabulary(model) or TOKENS
     generator = torch.Generator().manual_seed(seed)

@@ -1,4 +1,4 @@
-"""The rotation of a layer, measured on what it does to its queries and keys."""
+"""Measurement of a layer's rotation from its queries and keys."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,82 +10,81 @@ from jaxtyping import Float, Int
 
 from posedu.tools.diagnose.capture import Side
 
-ALONE = -1  # the partner of a feature that is not turned
+ALONE = -1  # partner of a feature that is not rotated
 ROUNDED = {"bfloat16": torch.bfloat16, "float16": torch.float16}
 ROUNDOFFS = 32
-"""Bound of what rounding leaves of a fit, in units of the roundoff: about √d sums."""
+"""Bound on the residual of a fit by rounding, in units of eps: about √d sums."""
 
 
 @dataclass(frozen=True)
-class Turning:
-    """What one layer does to its queries, or to its keys, from position to position.
+class MeasuredRotation:
+    """The rotation that one layer applies to its queries, or to its keys.
 
     Parameters
     ----------
     d
-        Features of a head.
+        Head dimension.
     first, second
-        The columns of each pair, as the projection's output has them where it was
-        found, in the order of the first ones.
+        The columns of each pair, in the order of the first columns. They are columns of
+        the projection's output if that was found, and of the head otherwise.
     frequencies
-        Signed, in radians per position: negative is clockwise, from the second column
-        to the first.
-    spread
-        How far they may be off: roundoff and what angles are off by, over the longest
-        distance.
+        Signed frequencies in radians per position; negative is clockwise, from the
+        second column to the first.
+    uncertainty
+        Bound on the error of frequencies: roundoff and the errors of angles, divided by
+        the longest distance.
     eps
-        Of the dtype of the features.
+        The eps of the features' dtype.
     attention_factor
-        What the pairs are multiplied by; ``None`` if what they were before was not
+        The factor of the pairs; ``None`` if the features before rotation were not
         found.
     stretch
-        How far from the attention factor the lengths of the pairs go, relative to it.
-    off
-        How far angles are from frequency · position, in radians, by position.
-    positions
-        What the positions are taken for: ``"bfloat16"`` or ``"float16"`` if rounded to
-        it, else empty.
+        Largest relative deviation of the pairs' lengths from the attention factor.
+    angle_errors
+        Largest difference of angles from frequency · position, in radians, by position.
+    positions_dtype
+        ``"bfloat16"`` or ``"float16"`` if positions are rounded to it, else empty.
     permuted
-        Whether columns leave in another order than the projection made them.
-    moved
-        Whether the features depended on the position before they were turned.
+        Whether columns are in another order than in the projection's output.
+    is_absolute
+        Whether the features depend on the position before they are rotated.
     unexplained
-        How many columns change by something else than a pair's rotation.
+        Number of columns that change with the position, and not by a pair's rotation.
     finite
-        Whether all of it is.
+        Whether all features are finite.
     """
 
     d: int
     first: Int[np.ndarray, "pairs"]
     second: Int[np.ndarray, "pairs"]
     frequencies: Float[np.ndarray, "pairs"]
-    spread: float
+    uncertainty: float
     eps: float
     attention_factor: float | None
     stretch: float
-    off: Mapping[int, float]
-    positions: str
+    angle_errors: Mapping[int, float]
+    positions_dtype: str
     permuted: bool
-    moved: bool
+    is_absolute: bool
     unexplained: int
     finite: bool = True
 
     @property
-    def columns(self) -> Int[np.ndarray, "turned"]:
-        """Those that turn."""
+    def columns(self) -> Int[np.ndarray, "rotated"]:
+        """The rotated columns."""
         return np.sort(np.concatenate([self.first, self.second]))
 
     @property
     def width(self) -> int:
-        """How many turn."""
+        """The number of rotated columns."""
         return 2 * len(self.first)
 
     @property
     def layout(self) -> str:
         """``"half"``, ``"interleaved"``, ``"blocks"``, ``"other"``, or empty.
 
-        ``"blocks"`` are several parts, each in halves; a single pair of neighbors is
-        half and interleaved at once: nothing is said.
+        ``"blocks"`` means several parts, each in the half layout. A single pair of
+        neighbors is both half and interleaved, so its layout is empty.
         """
         apart = set((self.second - self.first).tolist())
         if apart == {1}:
@@ -96,17 +95,18 @@ class Turning:
 
     @property
     def clockwise(self) -> bool:
-        """Whether most pairs turn so."""
+        """True if most pairs are rotated clockwise."""
         return len(self.frequencies) > 0 and float(np.median(self.frequencies)) < 0
 
 
-def measure(sides: Mapping[int, Side]) -> Turning:
-    """What turns, from the same tokens at several positions, 0 and 1 among them.
+def measure(sides: Mapping[int, Side]) -> MeasuredRotation:
+    """Measure a rotation from the same tokens at several positions.
 
     Parameters
     ----------
     sides
-        By position, each with one token.
+        Queries, or keys, of one token, by position; 0 and 1 must be among the
+        positions.
     """
     at = sorted(sides)
     eps = sides[0].eps
@@ -115,65 +115,67 @@ def measure(sides: Mapping[int, Side]) -> Turning:
     if not all(np.isfinite(x).all() for x in after.values()):
         return _not_finite(d)
     columns, before = _origins(sides)
-    moved = any(
+    is_absolute = any(
         np.abs(before[p] - before[0]).max() > ROUNDOFFS * eps * np.abs(before[0]).max()
         for p in at
     )
     partner, unexplained = _partners(before, after, eps)
-    if moved and (partner == ALONE).all():  # what was found had turned before
-        still = dict.fromkeys(at, after[0])
-        again, left = _partners(still, after, eps)
-        if not left and (again != ALONE).any():
-            before, partner, moved = still, again, False
+    if is_absolute and (partner == ALONE).all():
+        # The sources may have been rotated already: compare with position 0.
+        unrotated = dict.fromkeys(at, after[0])
+        partner_at_0, left = _partners(unrotated, after, eps)
+        if not left and (partner_at_0 != ALONE).any():
+            before, partner, is_absolute = unrotated, partner_at_0, False
             columns = np.full(d, ALONE)
     source = columns if (columns >= 0).all() else np.arange(d)
     firsts = [c for c in range(d) if partner[c] >= 0 and source[c] < source[partner[c]]]
     firsts = [c for c in firsts if partner[partner[c]] == c]
     firsts.sort(key=lambda c: source[c])
     seconds = [int(partner[c]) for c in firsts]
-    # of each pair and position: the complex number that it is multiplied by
-    turned = np.array(
+    # The complex factor of each pair at each position.
+    factors = np.array(
         [
             [_factor(before[p], after[p], a, b) for p in at]
             for a, b in zip(firsts, seconds, strict=True)
         ]
     ).reshape(len(firsts), len(at))
-    lengths = np.abs(turned)
+    lengths = np.abs(factors)
     found = bool((columns >= 0).all())
-    middle = float(np.median(lengths)) if lengths.size else 1.0
-    frequencies, off, rounded = _frequencies(np.angle(turned), at, eps)
-    return Turning(
+    median = float(np.median(lengths)) if lengths.size else 1.0
+    frequencies, angle_errors, rounded = _frequencies(np.angle(factors), at, eps)
+    largest_error = max(angle_errors.values(), default=0)
+    return MeasuredRotation(
         d=d,
         first=source[firsts].astype(int),
         second=source[seconds].astype(int),
         frequencies=frequencies,
-        spread=(ROUNDOFFS * eps + max(off.values(), default=0)) / at[-1],
+        uncertainty=(ROUNDOFFS * eps + largest_error) / at[-1],
         eps=eps,
-        attention_factor=middle if found else None,
-        stretch=float(np.abs(lengths / middle - 1).max()) if lengths.size else 0.0,
-        off=off,
-        positions=rounded,
+        attention_factor=median if found else None,
+        stretch=float(np.abs(lengths / median - 1).max()) if lengths.size else 0.0,
+        angle_errors=angle_errors,
+        positions_dtype=rounded,
         permuted=bool((np.diff(source) < 0).any()),
-        moved=moved,
+        is_absolute=is_absolute,
         unexplained=unexplained,
     )
 
 
-def _not_finite(d: int) -> Turning:
+def _not_finite(d: int) -> MeasuredRotation:
     none = np.empty(0, int)
-    return Turning(
+    return MeasuredRotation(
         d=d,
         first=none,
         second=none,
         frequencies=np.empty(0),
-        spread=0.0,
+        uncertainty=0.0,
         eps=0.0,
         attention_factor=None,
         stretch=0.0,
-        off={},
-        positions="",
+        angle_errors={},
+        positions_dtype="",
         permuted=False,
-        moved=False,
+        is_absolute=False,
         unexplained=0,
         finite=False,
     )
@@ -186,11 +188,11 @@ def _flat(x: Float[np.ndarray, "rows 1 heads d"]) -> Float[np.ndarray, "samples 
 def _origins(
     sides: Mapping[int, Side],
 ) -> tuple[Int[np.ndarray, "d"], dict[int, Float[np.ndarray, "samples d"]]]:
-    """Which column of its head each feature was, −1 if not found, and what it was.
+    """The source column of each feature, −1 if not found, and the features before.
 
-    At position 0 a rotation leaves each column as it is, but for a factor: it is looked
-    for among the columns of what was returned before, the earliest first. Where one is
-    missing, the features at position 0 stand for what they were.
+    At position 0 a rotation leaves each column unchanged up to a factor. So each column
+    is searched among the columns of the sources, the earliest first. If one is missing,
+    the features at position 0 are taken as those before the rotation.
     """
     start = sides[0].features[:, 0]
     rows, heads, d = start.shape
@@ -198,11 +200,11 @@ def _origins(
     wanted = start.reshape(rows, heads * d)
     where = [(-1, -1)] * (heads * d)
     for number, source in enumerate(sides[0].sources):
-        open_ = [c for c, (of, _) in enumerate(where) if of < 0]
-        if not open_:
+        missing = [c for c, (of, _) in enumerate(where) if of < 0]
+        if not missing:
             break
-        for c, j in _same(wanted[:, open_], source[:, 0], eps).items():
-            where[open_[c]] = (number, j)
+        for c, j in _same(wanted[:, missing], source[:, 0], eps).items():
+            where[missing[c]] = (number, j)
     lost = {p: _flat(sides[0].features) for p in sides}
     if any(of < 0 for of, _ in where):
         return np.full(d, -1), lost
@@ -216,7 +218,7 @@ def _origins(
 
 
 def _places(own: Int[np.ndarray, "d 2"]) -> Int[np.ndarray, "d"]:
-    """Places within the parts that a head is put together of, as they stand in it."""
+    """Places of columns within the parts that a head is concatenated from."""
     places = np.empty(len(own), int)
     starts = [0, *(np.flatnonzero(np.diff(own[:, 0])) + 1), len(own)]
     for a, b in pairwise(starts):
@@ -229,7 +231,7 @@ def _same(
     offered: Float[np.ndarray, "rows others"],
     eps: float,
 ) -> dict[int, int]:
-    """Of each wanted column the offered one that it is a positive multiple of."""
+    """The offered column of which each wanted column is a positive multiple."""
     norms = [np.linalg.norm(x, axis=0) for x in (wanted, offered)]
     units = [
         x / np.where(n > 0, n, 1) for x, n in zip((wanted, offered), norms, strict=True)
@@ -245,7 +247,7 @@ def _partners(
     after: Mapping[int, Float[np.ndarray, "samples d"]],
     eps: float,
 ) -> tuple[Int[np.ndarray, "d"], int]:
-    """The other column that each is mixed with, and how many are mixed with more."""
+    """The partner of each column, and the number of columns with several partners."""
     d = after[0].shape[1]
     (alone, grown, size), paired = np.zeros((3, d)), np.zeros((d, d))
     steady = _own(before[0], after[0])
@@ -265,18 +267,19 @@ def _partners(
     tolerance = ROUNDOFFS * eps
     np.fill_diagonal(paired, np.inf)
     partner = paired.argmin(1)
-    alone = np.where(grown < alone / 64, grown, alone)  # by a factor of the position
-    still = np.sqrt(alone / size) < tolerance
+    # A column may grow by a factor of the position without being rotated.
+    alone = np.where(grown < alone / 64, grown, alone)
+    is_unrotated = np.sqrt(alone / size) < tolerance
     left = np.sqrt(paired.min(1) / size)
-    broken = ~still & (left > max(tolerance, 1e-7))
-    partner[still | broken] = ALONE
-    return partner, int(broken.sum())
+    is_unexplained = ~is_unrotated & (left > max(tolerance, 1e-7))
+    partner[is_unrotated | is_unexplained] = ALONE
+    return partner, int(is_unexplained.sum())
 
 
 def _own(
     x: Float[np.ndarray, "samples d"], y: Float[np.ndarray, "samples d"]
 ) -> Float[np.ndarray, "d"]:
-    """The factor of each column on its own."""
+    """The factor by which each column changes on its own."""
     norms = (x * x).sum(0)
     return (x * y).sum(0) / np.where(norms > 0, norms, 1)
 
@@ -284,7 +287,7 @@ def _own(
 def _factor(
     x: Float[np.ndarray, "samples d"], y: Float[np.ndarray, "samples d"], a: int, b: int
 ) -> complex:
-    """What x_a + i·x_b is multiplied by."""
+    """The factor of x_a + i·x_b."""
     before, after = x[:, a] + 1j * x[:, b], y[:, a] + 1j * y[:, b]
     return complex(np.vdot(before, after) / np.vdot(before, before))
 
@@ -292,10 +295,10 @@ def _factor(
 def _frequencies(
     angles: Float[np.ndarray, "pairs positions"], at: Sequence[int], eps: float
 ) -> tuple[Float[np.ndarray, "pairs"], dict[int, float], str]:
-    """Frequencies, what angles are off by, and what positions are rounded to.
+    """Frequencies, errors of angles by position, and the dtype of rounded positions.
 
-    Each position is a few times the one before: what is known there says how many whole
-    turns the angle has made here.
+    Each position is a few times the one before, so the frequency that fits there gives
+    the number of full turns here.
     """
     if not len(angles):
         return np.empty(0), {}, ""
@@ -304,11 +307,11 @@ def _frequencies(
         rounded = torch.tensor(at, dtype=torch.float64).to(dtype).double().numpy()
         if np.isfinite(rounded).all():
             tried[name] = rounded
-    fits = {name: _unwrapped(angles, seen) for name, seen in tried.items()}
+    fits = {name: _unwrapped(angles, rounded) for name, rounded in tried.items()}
     rests = {name: rest.max() for name, (_, rest) in fits.items()}
     best = min(rests, key=rests.__getitem__)
-    clearly = rests[best] < rests[""] / 8 and rests[""] > 0.02
-    name = best if clearly else ""
+    is_clear = rests[best] < rests[""] / 8 and rests[""] > 0.02
+    name = best if is_clear else ""
     frequencies, rest = fits[name]
     return frequencies, dict(zip(at, rest.tolist(), strict=True)), name
 
@@ -316,7 +319,7 @@ def _frequencies(
 def _unwrapped(
     angles: Float[np.ndarray, "pairs positions"], at: Float[np.ndarray, "positions"]
 ) -> tuple[Float[np.ndarray, "pairs"], Float[np.ndarray, "positions"]]:
-    """Frequencies, and the largest difference from a line at each position."""
+    """Frequencies, and the largest difference of angles from a line, by position."""
     frequencies = np.zeros(len(angles))
     for angle, p in zip(angles.T, at, strict=True):
         if p > 0:

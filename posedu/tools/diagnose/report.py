@@ -1,4 +1,4 @@
-"""What a diagnosis says, in words."""
+"""Report of a diagnosis: its findings in words, as a table and as JSON."""
 
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -12,19 +12,19 @@ from jaxtyping import Float
 from posedu._result_table import Table
 from posedu.tools.configs.rotary_config import Reading, RotaryConfig
 from posedu.tools.diagnose.behavior import Trial
-from posedu.tools.diagnose.measurement import ROUNDED, Turning
+from posedu.tools.diagnose.measurement import ROUNDED, MeasuredRotation
 
 FAULT, NOTE = "fault", "note"
-COARSE = 1e-3  # of a cosine: far above float32's roundoff, half of bfloat16's
-SIXTEEN = 1e-4  # below the roundoff of numbers of 16 bits, above that of float32
+COARSE = 1e-3  # error of a cosine, far above float32's roundoff and half of bfloat16's
+SIXTEEN = 1e-4  # below the eps of 16-bit floats, above that of float32
 
 
 @dataclass(frozen=True)
 class Finding:
-    """Something that its reader should know, and what mends it.
+    """A finding about the model, and the way to mend it.
 
-    A ``"fault"`` contradicts the configuration, or spoils what a rotation is for; a
-    ``"note"`` is as the model has it.
+    A ``"fault"`` contradicts the configuration, or makes scores depend on more than the
+    offset. A ``"note"`` describes the model.
     """
 
     level: str
@@ -40,36 +40,37 @@ class Finding:
 
 @dataclass(frozen=True)
 class Layer:
-    """One call of attention: what it does, and what a configuration expects of it.
+    """One call of attention: its measured and its expected rotations.
 
-    ``expected`` are the rotations that are possible here, ``None`` among them if none
-    is; it is empty where there is no configuration.
+    ``expected`` holds the rotary embeddings that the configuration allows here;
+    ``None`` among them allows no rotation. It is empty if there is no configuration.
     """
 
     name: str
-    query: Turning
-    key: Turning
+    query: MeasuredRotation
+    key: MeasuredRotation
     expected: tuple[RotaryConfig | None, ...] = ()
 
 
 @dataclass(frozen=True)
 class Diagnosis(Table):
-    """What a model does with positions.
+    """The measured position handling of a model.
 
     Parameters
     ----------
     model
-        The name of its class.
+        The name of the model's class.
     layers
-        Its calls of attention, in order.
+        The model's calls of attention, in order.
     reading
-        What its configuration says, if it has one that can be read.
+        The reading of its configuration, if it has one that can be read.
     trials
-        How it behaves as a whole.
+        Results of trials with the whole model.
     findings
-        In words, faults first.
-    unread
-        Why its configuration could not be read, empty if it could or there is none.
+        Findings in words, faults first.
+    config_error
+        The reason why its configuration could not be read, empty if it could or if
+        there is none.
     """
 
     model: str
@@ -77,64 +78,70 @@ class Diagnosis(Table):
     reading: Reading | None = None
     trials: tuple[Trial, ...] = ()
     findings: tuple[Finding, ...] = field(default=())
-    unread: str = ""
+    config_error: str = ""
 
     @property
     def faults(self) -> list[Finding]:
-        """Those that contradict the configuration, or each other."""
+        """The findings that are faults."""
         return [f for f in self.findings if f.level == FAULT]
 
     @property
     def ok(self) -> bool:
-        """Whether there are none, and no configuration that could not be read."""
-        return not self.faults and not self.unread
+        """True if there is no fault, and no configuration that could not be read."""
+        return not self.faults and not self.config_error
 
     @property
     def uncompared(self) -> str:
-        """Why nothing was compared with a configuration, empty if it was."""
-        if self.unread:
-            return f"its configuration could not be read: {self.unread}"
+        """The reason why no configuration was compared, empty if one was."""
+        if self.config_error:
+            return f"its configuration could not be read: {self.config_error}"
         return "" if self.reading else "the model has no configuration"
 
     def caption(self) -> str:
-        """Of which model."""
-        return f"Rotations of {self.model}, measured"
+        """The name of the model."""
+        return f"Measured rotations of {self.model}"
 
     def rows(self) -> Iterator[tuple[str, ...]]:
-        """A row for each run of layers that do the same."""
+        """A row for each run of layers with equal measurements."""
         yield (
-            *("layers", "columns", "of", "layout", "base", "fastest", "slowest"),
-            "attention_factor",
+            "layers",
+            "rotated columns",
+            "head dimension",
+            "layout",
+            "base",
+            "highest frequency",
+            "lowest frequency",
+            "attention factor",
         )
         for cells, run in groupby(self.layers, key=_cells):
             names = [layer.name for layer in run]
             who = names[0] if len(names) == 1 else f"{names[0]} … {names[-1]}"
             yield who, *cells
 
-    def said(self) -> list[str]:
-        """Findings, what was not compared, and how each trial went, a line each."""
-        why = [f"not compared: {self.uncompared}"] if self.uncompared else []
-        return [*map(str, self.findings), *why, *map(_told, self.trials)]
+    def lines(self) -> list[str]:
+        """Return findings, a missing comparison and trials, a line for each."""
+        missing = [f"not compared: {self.uncompared}"] if self.uncompared else []
+        return [*map(str, self.findings), *missing, *map(_trial_line, self.trials)]
 
     def __str__(self) -> str:
-        return "\n".join((super().__str__(), *self.said()))
+        return "\n".join((super().__str__(), *self.lines()))
 
 
 def as_json(diagnosis: Diagnosis) -> dict[str, Any]:
-    """What JSON can hold of it."""
+    """Return a diagnosis as JSON."""
     return {
         "model": diagnosis.model,
         "layers": [
             {
                 "name": layer.name,
-                "d": (turning := layer.query).d,
-                "first": turning.first.tolist(),
-                "second": turning.second.tolist(),
-                "layout": turning.layout,
-                "frequencies": turning.frequencies.tolist(),
+                "d": (measured := layer.query).d,
+                "first": measured.first.tolist(),
+                "second": measured.second.tolist(),
+                "layout": measured.layout,
+                "frequencies": measured.frequencies.tolist(),
                 "attention_factor": layer.key.attention_factor,
-                "permuted": turning.permuted,
-                "unexplained": turning.unexplained,
+                "permuted": measured.permuted,
+                "unexplained": measured.unexplained,
             }
             for layer in diagnosis.layers
         ],
@@ -144,48 +151,48 @@ def as_json(diagnosis: Diagnosis) -> dict[str, Any]:
     }
 
 
-def series(turning: Turning) -> tuple[float, float] | None:
-    """Base, as if of the columns that turn, and the fastest frequency; or none.
+def series(measured: MeasuredRotation) -> tuple[float, float] | None:
+    """Return the base, with d the rotated columns, and the highest frequency.
 
-    ``None`` where the frequencies are no geometric series.
+    ``None`` if the frequencies are no geometric series.
     """
-    omega = np.abs(turning.frequencies)
-    if len(omega) < 3 or (omega <= 4 * turning.spread).any():
+    omega = np.abs(measured.frequencies)
+    if len(omega) < 3 or (omega <= 4 * measured.uncertainty).any():
         return None
     steps = np.arange(len(omega))
-    sure = omega / (omega * 1e-4 + turning.spread)
-    slope, start = np.polyfit(steps, np.log(omega), 1, w=sure)
+    weights = omega / (omega * 1e-4 + measured.uncertainty)
+    slope, start = np.polyfit(steps, np.log(omega), 1, w=weights)
     rest = np.abs(omega / np.exp(start + slope * steps) - 1)
-    if (rest > 1e-4 + 4 * turning.spread / omega).any():
+    if (rest > 1e-4 + 4 * measured.uncertainty / omega).any():
         return None
     return float(np.exp(-slope * len(omega))), float(np.exp(start))
 
 
-def bases(turning: Turning) -> dict[str, float]:
-    """The base of the frequencies, by what a part of the head that turns may be.
+def bases(measured: MeasuredRotation) -> dict[str, float]:
+    """Return the base of the frequencies, by the kind of partial rotation.
 
-    ``"partial"``: base^(−2p/r) of the r columns that turn. ``"proportional"``:
-    base^(−2p/d) of all d columns, of which the slowest pairs stand still. In halves the
-    pairs tell, which are r/2 or d/2 columns apart. A whole head is both; frequencies
-    that are no geometric series are neither.
+    ``"partial"``: base^(−2p/r) of the r rotated columns. ``"proportional"``:
+    base^(−2p/d) of all d columns; pairs of the lowest frequencies are not rotated.
+    In the half layout the pairs distinguish the two: their columns are r/2 or d/2
+    apart. A whole head is both; frequencies that are no geometric series are neither.
     """
-    found = series(turning)
+    found = series(measured)
     if found is None:
         return {}
-    both = {"partial": found[0], "proportional": found[0] ** _share(turning)}
-    apart = {"partial": turning.width // 2, "proportional": turning.d // 2}
-    if turning.layout != "half":
+    both = {"partial": found[0], "proportional": found[0] ** _share(measured)}
+    apart = {"partial": measured.width // 2, "proportional": measured.d // 2}
+    if measured.layout != "half":
         return both
-    own = int(turning.second[0] - turning.first[0])
+    own = int(measured.second[0] - measured.first[0])
     return {name: both[name] for name in both if apart[name] == own} or both
 
 
-def _share(turning: Turning) -> float:
-    return turning.d / turning.width
+def _share(measured: MeasuredRotation) -> float:
+    return measured.d / measured.width
 
 
-def of_buffers(buffers: Mapping[str, torch.Tensor]) -> Iterator[Finding]:
-    """Buffers of few bits whose numbers fall as frequencies do."""
+def coarse_buffers(buffers: Mapping[str, torch.Tensor]) -> Iterator[Finding]:
+    """Yield findings of 16-bit buffers whose numbers decrease as frequencies do."""
     for name, buffer in buffers.items():
         dtype = str(buffer.dtype).removeprefix("torch.")
         falling = buffer.ndim == 1 and len(buffer) > 3 and dtype in ROUNDED
@@ -193,68 +200,70 @@ def of_buffers(buffers: Mapping[str, torch.Tensor]) -> Iterator[Finding]:
             yield Finding(
                 FAULT,
                 "coarse buffer",
-                f"{name} is of {dtype}, and its numbers fall as frequencies do: angles "
-                "made of them are wrong by a hundredth and more.",
-                "Keep it in float32 when the weights are cast, or make it anew.",
+                f"{name} is in {dtype}, and its numbers decrease as frequencies do: "
+                "angles computed from them are off by a hundredth or more.",
+                "Keep it in float32 when the weights are cast, or compute it again.",
             )
 
 
-def of_parts(why: str) -> Finding:
-    """That the model as a whole was not seen."""
+def measured_alone(reason: str) -> Finding:
+    """Return the finding that the model as a whole was not measured."""
     return Finding(
         NOTE,
         "alone",
-        "measured on the model's rotary module and the function beside it, without "
-        f"the rest: {why.splitlines()[0]}.",
-        "What attention does with the result was not seen.",
+        "only the model's rotary module and the function that applies its table were "
+        f"measured: {reason.splitlines()[0]}.",
+        "Attention with the rotated features was not seen.",
     )
 
 
-def of_unfilled(
-    buffers: Mapping[str, torch.Tensor], kept: Container[str], reading: Reading | None
+def unfilled_buffers(
+    buffers: Mapping[str, torch.Tensor], stored: Container[str], reading: Reading | None
 ) -> Iterator[Finding]:
-    """Buffers in no checkpoint, as many numbers as there are pairs, and no frequencies.
+    """Yield findings of buffers for frequencies that contain no frequencies.
 
-    ``kept`` are names that a checkpoint has. Frequencies fall, periods rise.
+    Such a buffer is in no checkpoint, whose names are ``stored``, and has a number for
+    each pair. Frequencies decrease, and periods increase.
     """
     ropes = [rope for rope in reading.kinds.values() if rope] if reading else []
     wanted = [rope.frequencies() for rope in ropes]
     for name, buffer in buffers.items():
-        if name in kept or buffer.ndim != 1 or not buffer.is_floating_point():
+        if name in stored or buffer.ndim != 1 or not buffer.is_floating_point():
             continue
         found = buffer.double().cpu().numpy()
         steps = np.diff(found)
         monotone = (steps <= 0).all() or (steps >= 0).all()
         if np.isfinite(found).all() and found.any() and monotone and found.min() >= 0:
             continue
-        alike = [np.sort(omega) for omega in wanted if len(omega) == len(found)]
-        in_order = np.sort(found)  # each coordinate may have its own, one by one
-        if alike and not any(np.allclose(in_order, w, rtol=0.02) for w in alike):
+        as_many = [np.sort(omega) for omega in wanted if len(omega) == len(found)]
+        in_order = np.sort(found)  # The frequencies of coordinates may be in any order.
+        start = ", ".join(f"{x:.3g}" for x in found[:3])
+        if as_many and not any(np.allclose(in_order, w, rtol=0.02) for w in as_many):
             yield Finding(
                 FAULT,
                 "unfilled buffer",
-                f"{name} is in no checkpoint, has a number for each pair, and they are "
-                f"no frequencies: {', '.join(f'{x:.3g}' for x in found[:3])}, … It was "
-                "never filled, as after the meta device and to_empty.",
-                "Make it anew: build its module on the device, or call what fills it.",
+                f"{name} is in no checkpoint and has a number for each pair, but the "
+                f"numbers are no frequencies: {start}, … It was never filled, as "
+                "happens after the meta device and to_empty.",
+                "Build its module on the device, or run the code that fills the buffer.",
             )
 
 
 def findings(
     layers: Sequence[Layer], trials: Sequence[Trial], reading: Reading | None
 ) -> tuple[Finding, ...]:
-    """All that there is to say, each once, faults first."""
+    """Return the findings of layers and trials, each once, faults first."""
     found: dict[tuple[str, str, str, str], list[str]] = {}
     for layer in layers:
         for finding in _of_layer(layer):
             key = (finding.level, finding.name, finding.text, finding.mend)
             found.setdefault(key, []).append(layer.name)
-    said = [
+    listed = [
         Finding(level, name, f"{_listed(names, len(layers))}: {text}", mend)
         for (level, name, text, mend), names in found.items()
     ]
-    said += _of_trials(layers, trials, reading)
-    return tuple(sorted(said, key=lambda f: f.level != FAULT))
+    listed += _of_trials(layers, trials, reading)
+    return tuple(sorted(listed, key=lambda f: f.level != FAULT))
 
 
 def _listed(names: Sequence[str], count: int) -> str:
@@ -270,7 +279,7 @@ def _of_layer(layer: Layer) -> Iterator[Finding]:
             FAULT,
             "not finite",
             "queries or keys are not finite.",
-            "Look for buffers that were never filled: those of a model that was made "
+            "Look for buffers that were never filled: those of a model that was built "
             "on the meta device are in no checkpoint.",
         )
         return
@@ -278,8 +287,8 @@ def _of_layer(layer: Layer) -> Iterator[Finding]:
         yield Finding(
             NOTE,
             "16 bits",
-            "queries and keys are numbers of 16 bits: slow pairs are taken for still "
-            "ones.",
+            "queries and keys are in 16 bits: pairs with low frequencies seem to be "
+            "unrotated.",
             "Give the model in float32, as model.float().",
         )
     if q.unexplained or k.unexplained:
@@ -289,59 +298,60 @@ def _of_layer(layer: Layer) -> Iterator[Finding]:
             f"{max(q.unexplained, k.unexplained)} of {q.d} columns change with the "
             "position, and not by a rotation of pairs.",
         )
-    if q.moved:
+    if q.is_absolute:
         yield Finding(
             NOTE,
             "absolute",
-            "features depend on the position before they are turned: a table is added "
-            "to the input, or an earlier layer looks at positions.",
+            "features depend on the position before they are rotated: a table is added "
+            "to the input, or an earlier layer uses positions.",
         )
-    against = list(_of_config(layer)) if layer.expected else []
+    of_config = list(_of_config(layer)) if layer.expected else []
     if q.width or k.width:
         yield from _of_sides(q, k)
-        told = {finding.name for finding in against}
-        yield from (f for f in _of_angles(q) if f.name not in told)
-    yield from against
+        names = {finding.name for finding in of_config}
+        yield from (f for f in _of_angles(q) if f.name not in names)
+    yield from of_config
 
 
-def _of_sides(q: Turning, k: Turning) -> Iterator[Finding]:
-    if not (_turns_in(q, k) and _turns_in(k, q)):
+def _of_sides(q: MeasuredRotation, k: MeasuredRotation) -> Iterator[Finding]:
+    if not (_is_rotated_in(q, k) and _is_rotated_in(k, q)):
         yield Finding(
             FAULT,
             "one side",
-            f"{q.width} columns of the queries turn and {k.width} of the keys, or by "
-            "other angles: the score does not depend on the offset alone.",
-            "Turn both by the same table.",
+            f"{q.width} columns of the queries and {k.width} of the keys are rotated, "
+            "or their angles differ: the score does not depend on the offset alone.",
+            "Rotate both by the same table.",
         )
     if q.permuted != k.permuted:
         yield Finding(
             FAULT,
             "permuted",
-            "columns of the queries leave in another order than those of the keys.",
+            "columns of the queries are in another order than those of the keys.",
             "Permute both or neither.",
         )
     elif q.permuted:
         yield Finding(
             NOTE,
             "permuted",
-            "columns leave in another order than the projection made them: scores are "
-            "the same, a cache or a kernel of the other order is not.",
+            "columns are in another order than in the projection's output: scores are "
+            "the same, but a cache or a kernel in the other order does not fit.",
         )
     if q.clockwise:
         yield Finding(
             NOTE,
             "clockwise",
-            "pairs turn from the second column to the first: as relative as the other "
-            "sense, and weights trained with one are wrong for the other.",
+            "pairs are rotated from the second column to the first: this is as "
+            "relative as the opposite direction, but weights trained with one are wrong "
+            "for the other.",
             "posedu.tools.convert changes weights from one to the other.",
         )
 
 
-def _turns_in(one: Turning, other: Turning) -> bool:
-    """Whether the other turns each pair that surely turns in one, by the same angle."""
+def _is_rotated_in(one: MeasuredRotation, other: MeasuredRotation) -> bool:
+    """True if the other rotates each pair that one rotates, by the same angle."""
     pairs = zip(other.first, other.second, other.frequencies, strict=True)
     there = {(int(a), int(b)): w for a, b, w in pairs}
-    spread = max(one.spread, other.spread)
+    spread = max(one.uncertainty, other.uncertainty)
     for a, b, w in zip(one.first, one.second, one.frequencies, strict=True):
         found = there.get((int(a), int(b)))
         if found is None and abs(w) > 8 * spread:
@@ -351,53 +361,52 @@ def _turns_in(one: Turning, other: Turning) -> bool:
     return True
 
 
-def _of_angles(turning: Turning) -> Iterator[Finding]:
-    off = max(turning.off.values(), default=0.0)
-    limit = COARSE + 2 * turning.eps
-    if turning.positions:
-        far = max(turning.off)
+def _of_angles(measured: MeasuredRotation) -> Iterator[Finding]:
+    off = max(measured.angle_errors.values(), default=0.0)
+    limit = COARSE + 2 * measured.eps
+    if measured.positions_dtype:
+        far = max(measured.angle_errors)
         yield Finding(
             FAULT,
             "positions",
-            f"positions are rounded to {turning.positions}: {far} is taken for "
-            f"{_rounded(far, turning.positions):g}.",
-            "Keep positions and angles in float32, under autocast, too.",
+            f"positions are rounded to {measured.positions_dtype}: {far} is taken for "
+            f"{_rounded(far, measured.positions_dtype):g}.",
+            "Keep positions and angles in float32, also under autocast.",
         )
-    elif off > limit > 8 * turning.stretch:
+    elif off > limit > 8 * measured.stretch:
         yield Finding(
             FAULT,
             "angles",
-            f"angles are off by up to {off:.1e} from a frequency times the position, "
-            "and cosines and sines belong to them.",
-            "Look for a buffer of frequencies that was never filled, or positions that "
-            "are changed on the way.",
+            f"angles differ by up to {off:.1e} from frequency times position, and "
+            "cosines and sines agree with these angles.",
+            "Look for a buffer of frequencies that was never filled, or for positions "
+            "that are changed before they are used.",
         )
-    elif max(turning.stretch, off) > limit:
+    elif max(measured.stretch, off) > limit:
         yield Finding(
             FAULT,
             "coarse table",
-            f"pairs are stretched by up to {turning.stretch:.1e} and angles off by up "
-            f"to {off:.1e}: cosines and sines are rounded to "
-            "fewer bits than the features have.",
-            "Make the table in float32 and cast the product.",
+            f"lengths of pairs change by up to {measured.stretch:.1e} and angles are "
+            f"off by up to {off:.1e}: cosines and sines are rounded to fewer bits than "
+            "the features have.",
+            "Compute the table in float32 and cast the product.",
         )
-    low = _few_bits(np.abs(turning.frequencies), turning.spread)
+    low = _few_bits(np.abs(measured.frequencies), measured.uncertainty)
     if low:
         yield Finding(
             FAULT,
             "coarse frequencies",
-            f"the frequencies are numbers of {low}: they were cast with the weights.",
-            "Keep the buffer in float32, or make it anew after the cast.",
+            f"the frequencies are rounded to {low}: they were cast with the weights.",
+            "Keep the buffer in float32, or compute it again after the cast.",
         )
 
 
-def _few_bits(omega: Float[np.ndarray, "pairs"], spread: float) -> str:
-    """The dtype that frequencies were rounded to, empty if none can be told."""
-    known = omega[omega > 1e5 * spread]
+def _few_bits(omega: Float[np.ndarray, "pairs"], uncertainty: float) -> str:
+    """The dtype that frequencies were rounded to, empty if it is not known."""
+    known = omega[omega > 1e5 * uncertainty]
     fractions = np.log2(known) % 1 if len(known) else known
-    known = known[
-        np.minimum(fractions, 1 - fractions) > 1e-4
-    ]  # a power of two is exact
+    # Every dtype represents powers of two, so these show nothing.
+    known = known[np.minimum(fractions, 1 - fractions) > 1e-4]
     if len(known) < 4:
         return ""
     for name in ROUNDED:
@@ -419,23 +428,24 @@ def _of_config(layer: Layer) -> Iterator[Finding]:
                 FAULT,
                 "no pairs",
                 f"{q.unexplained} of {q.d} columns change with the position, none by "
-                "turning with one other, and the configuration says that pairs turn.",
-                "Look at what is done to queries and keys besides.",
+                "the rotation of a pair, but the configuration requires rotated pairs.",
+                "Look for other code that changes queries and keys.",
             )
         elif None not in layer.expected:
             yield Finding(
                 FAULT,
                 "no rotation",
-                "nothing turns, and the configuration says that it does.",
-                "A table of zeros turns nothing: see whether its buffer was filled.",
+                "no column is rotated, but the configuration requires rotation.",
+                "A table of zeros rotates nothing: check that its buffer was filled.",
             )
         return
     if not ropes:
         yield Finding(
             FAULT,
             "rotation",
-            "queries turn in a layer that the configuration has without rotation.",
-            "Leave them as they are in these layers.",
+            "queries are rotated in a layer that must have no rotation by the "
+            "configuration.",
+            "Do not rotate queries and keys in these layers.",
         )
         return
     fitting = [rope for rope in ropes if _agrees(q, rope)]
@@ -449,12 +459,13 @@ def _of_config(layer: Layer) -> Iterator[Finding]:
         yield Finding(
             FAULT,
             "layout",
-            f"pairs are {pair[q.layout]}, {q.layout}, where this family's weights are "
-            f"{rope.layout}.",
-            "posedu.tools.convert changes the weights; or turn the other pairs.",
+            f"pairs are {pair[q.layout]}, the layout {q.layout!r}, but weights of this "
+            f"family have the layout {rope.layout!r}.",
+            "Convert the weights with posedu.tools.convert, or rotate the other pairs.",
         )
     found = layer.key.attention_factor
-    scales = (1.0, q.d**-0.25)  # the root of that of scores, if both sides take it
+    # Both sides may have the square root of the scale of scores.
+    scales = (1.0, q.d**-0.25)
     if found is not None and all(
         abs(found / (scale * rope.attention_factor) - 1) > COARSE + q.eps
         for scale in scales
@@ -462,85 +473,88 @@ def _of_config(layer: Layer) -> Iterator[Finding]:
         yield Finding(
             FAULT,
             "attention_factor",
-            f"keys are multiplied by {found:.6g} as they turn, and the configuration "
-            f"says {rope.attention_factor:.6g}.",
-            "Multiply cosines and sines by it once, and the scores by nothing.",
+            f"rotated keys are multiplied by {found:.6g}, but the attention factor "
+            f"(mscale) of the configuration is {rope.attention_factor:.6g}.",
+            "Multiply cosines and sines by it once, and do not multiply the scores.",
         )
 
 
-def _agrees(turning: Turning, rope: RotaryConfig) -> bool:
-    return _same(turning, rope.frequencies(), ordered=not rope.sections)
+def _agrees(measured: MeasuredRotation, rope: RotaryConfig) -> bool:
+    return _same(measured, rope.frequencies(), ordered=not rope.sections)
 
 
 def _same(
-    turning: Turning, wanted: Float[np.ndarray, "pairs"], *, ordered: bool = True
+    measured: MeasuredRotation,
+    wanted: Float[np.ndarray, "pairs"],
+    *,
+    ordered: bool = True,
 ) -> bool:
-    """Unordered: of several coordinates it is not asked which has which pair."""
-    visible = 8 * turning.spread
-    omega = np.abs(turning.frequencies)
+    """True if frequencies agree; unordered, any coordinate may have any pair."""
+    visible = 8 * measured.uncertainty
+    omega = np.abs(measured.frequencies)
     omega, wanted = omega[omega > visible], wanted[wanted > visible]
     if not ordered:
         omega, wanted = np.sort(omega), np.sort(wanted)
     if len(omega) != len(wanted):
         return False
-    return bool((np.abs(omega - wanted) <= 1e-5 * wanted + turning.spread).all())
+    return bool((np.abs(omega - wanted) <= 1e-5 * wanted + measured.uncertainty).all())
 
 
-def _departure(turning: Turning, rope: RotaryConfig) -> Finding:
-    """Which other rotation it is than the one that is expected."""
+def _departure(measured: MeasuredRotation, rope: RotaryConfig) -> Finding:
+    """The finding of a rotation that differs from the expected one."""
     wanted = rope.frequencies()
     plain = wanted
     if rope.method != "default":
         plain = replace(rope, method="default", options={}).frequencies()
     for name in ROUNDED:
         cast = np.array([_rounded(w, name) for w in wanted])
-        if _same(turning, cast):
+        if _same(measured, cast):
             return Finding(
                 FAULT,
                 "coarse frequencies",
                 f"the frequencies are those of the configuration, rounded to {name}.",
-                "Keep the buffer in float32, or make it anew after the cast.",
+                "Keep the buffer in float32, or compute it again after the cast.",
             )
-    if rope.method != "default" and _same(turning, plain):
+    if rope.method != "default" and _same(measured, plain):
         return Finding(
             FAULT,
             "method",
             f"the frequencies are those without {rope.method}, which the configuration "
-            "asks for.",
-            "See whether the code reads the spelling that this configuration has.",
+            "requires.",
+            "Check that the code reads the format of this configuration.",
         )
-    found = series(turning)
+    found = series(measured)
     if found is not None and (wanted == 0).any():
-        found = found[0] ** _share(turning), found[1]
-    if turning.width != 2 * np.count_nonzero(wanted) and (
+        found = found[0] ** _share(measured), found[1]
+    if measured.width != 2 * np.count_nonzero(wanted) and (
         found is None or abs(found[0] / rope.base - 1) < 1e-3
     ):
         return Finding(
             FAULT,
             "width",
-            f"{turning.width} of {turning.d} columns turn, and the configuration says "
-            f"{2 * np.count_nonzero(wanted)}.",
-            "See whether the code reads the share of the head that turns.",
+            f"{measured.width} of {measured.d} columns are rotated, but the "
+            f"configuration requires {2 * np.count_nonzero(wanted)}.",
+            "Check that the code reads the share of the head that is rotated.",
         )
     if found is None:
         return Finding(
             FAULT,
             "frequencies",
-            f"the frequencies, from {np.abs(turning.frequencies).max():.4g} to "
-            f"{np.abs(turning.frequencies).min():.4g}, are no geometric series and not "
-            f"those of the configuration ({rope.method}, base {_plain(rope.base)}).",
-            "Look for a buffer that was never filled, or another method's.",
+            f"the frequencies, from {np.abs(measured.frequencies).max():.4g} to "
+            f"{np.abs(measured.frequencies).min():.4g}, are no geometric series and "
+            f"not those of the configuration ({rope.method}, base "
+            f"{_plain(rope.base)}).",
+            "Look for a buffer that was never filled, or that has another method's "
+            "frequencies.",
         )
     base, fastest = found
-    slower = (
-        "" if abs(fastest - 1) < 1e-4 else f" and all {1 / fastest:.4g} times slower"
-    )
+    scaled = "" if abs(fastest - 1) < 1e-4 else f", all multiplied by {fastest:.4g}"
     return Finding(
         FAULT,
         "base",
-        f"the frequencies are those of base {_plain(base)}{slower}, and the "
-        f"configuration says {_plain(rope.base)} ({rope.method}).",
-        "See whether the code reads the spelling that this configuration has.",
+        f"the frequencies are those of base {_plain(base)}{scaled}, but the "
+        f"configuration requires base {_plain(rope.base)} ({rope.method}).",
+        "Check that the code reads the format of this configuration.",
     )
 
 
@@ -548,70 +562,74 @@ def _of_trials(
     layers: Sequence[Layer], trials: Sequence[Trial], reading: Reading | None
 ) -> Iterator[Finding]:
     results = {trial.name: trial for trial in trials}
-    only_turns = all(
-        layer.query.width and not layer.query.moved and not layer.query.unexplained
+    only_rotates = all(
+        layer.query.width
+        and not layer.query.is_absolute
+        and not layer.query.unexplained
         for layer in layers
     )
-    temperature = reading is not None and reading.temperature is not None
+    has_temperature = reading is not None and reading.temperature is not None
 
     def failed(name: str) -> bool:
         return name in results and results[name].ok is False
 
-    def by(name: str) -> str:
+    def change(name: str) -> str:
         return f"{results[name].differs:.1e} of its size"
 
     if failed("elsewhere"):
-        relative = only_turns and not temperature
+        is_relative = only_rotates and not has_temperature
         yield Finding(
-            FAULT if relative else NOTE,
+            FAULT if is_relative else NOTE,
             "elsewhere",
-            f"the output changes by {by('elsewhere')} when all positions grow by the "
-            "same number.",
-            "Rotations alone would not see it: look for what else reads positions."
-            if relative
+            f"the output changes by {change('elsewhere')} when all positions are "
+            "shifted by the same number.",
+            "Rotations alone do not depend on it: look for other code that uses "
+            "positions."
+            if is_relative
             else "",
         )
     if failed("padded and counted"):
         yield Finding(
             FAULT,
             "padding",
-            f"padding on the left changes the output by {by('padded and counted')}, "
-            "though it is masked and positions begin after it.",
-            "See whether the mask reaches attention.",
+            f"padding on the left changes the output by {change('padded and counted')},"
+            " although it is masked and positions begin after it.",
+            "Check that the mask reaches attention.",
         )
     elif failed("padded"):
         yield Finding(
             NOTE,
             "padding",
-            f"padding on the left changes the output by {by('padded')} where no "
+            f"padding on the left changes the output by {change('padded')} if no "
             "positions are given.",
-            "Give position_ids that count tokens: posedu.tools.padded_positions.",
+            "Give position_ids that count real tokens: posedu.tools.padded_positions.",
         )
     if failed("cached"):
         yield Finding(
             FAULT,
             "cache",
-            f"reading token by token with a cache changes the output by "
-            f"{by('cached')}.",
-            "Positions of new tokens begin at the number of cached ones, and cached "
-            "keys keep the frequencies that they were turned with.",
+            "reading token by token with a cache changes the output by "
+            f"{change('cached')}.",
+            "Positions of new tokens must begin at the number of cached tokens, and "
+            "cached keys must have been rotated with the same frequencies.",
         )
     if failed("packed"):
         yield Finding(
             NOTE,
             "packed",
-            f"a text in the same row changes the output by {by('packed')}: positions "
-            "that begin anew do not keep texts apart.",
-            "Give a mask of blocks, or lengths to a kernel that takes them.",
+            f"a text in the same row changes the output by {change('packed')}: "
+            "positions that begin again at 0 do not separate texts.",
+            "Give a block-diagonal mask, or give the lengths to a kernel that takes "
+            "them.",
         )
 
 
 def _plain(base: float) -> str:
-    """Five digits, and no exponent."""
+    """A number with five digits and no exponent."""
     return f"{float(f'{base:.5g}'):,.10g}"
 
 
-def _told(trial: Trial) -> str:
+def _trial_line(trial: Trial) -> str:
     if trial.ok is None:
         return f"not tried: {trial.name}, {trial.why}"
     mark = "✓" if trial.ok else "✗"
@@ -619,23 +637,25 @@ def _told(trial: Trial) -> str:
 
 
 def _cells(layer: Layer) -> tuple[str, ...]:
-    turning = layer.query
-    if not turning.finite:
-        return ("not finite", str(turning.d), *[""] * 5)
-    if not turning.width:
-        change = f"{turning.unexplained} changed" if turning.unexplained else "none"
-        return (change, str(turning.d), *[""] * 5)
-    omega = np.abs(turning.frequencies)
-    found = bases(turning)
-    said = [_plain(base) for base in found.values()]
-    if turning.width < turning.d:
-        said = [f"{base}, {name}" for base, name in zip(said, found, strict=True)]
+    measured = layer.query
+    if not measured.finite:
+        return ("not finite", str(measured.d), *[""] * 5)
+    if not measured.width:
+        change = "none"
+        if measured.unexplained:
+            change += f", {measured.unexplained} change otherwise"
+        return (change, str(measured.d), *[""] * 5)
+    omega = np.abs(measured.frequencies)
+    found = bases(measured)
+    texts = [_plain(base) for base in found.values()]
+    if measured.width < measured.d:
+        texts = [f"{base}, {name}" for base, name in zip(texts, found, strict=True)]
     attention_factor = layer.key.attention_factor
     return (
-        f"{turning.columns[0]}–{turning.columns[-1]}: {turning.width}",
-        str(turning.d),
-        turning.layout + (", permuted" if turning.permuted else ""),
-        " or ".join(dict.fromkeys(said)) or "no series",
+        f"{measured.columns[0]}–{measured.columns[-1]}: {measured.width}",
+        str(measured.d),
+        measured.layout + (", permuted" if measured.permuted else ""),
+        " or ".join(dict.fromkeys(texts)) or "no series",
         f"{omega.max():.4g}",
         f"{omega.min():.4g}",
         "not seen" if attention_factor is None else f"{attention_factor:.5g}",

@@ -1,8 +1,8 @@
-"""A model's rotary module and the function that applies its table, without the rest.
+"""Measurement of a model's rotary module and the function that applies its table.
 
-Where a model cannot be run as a whole, or hides its attention, these two can still be
-asked: a module whose class is named after rotation makes a table of positions, and a
-function beside it, named so too, turns queries and keys by that table.
+If a model cannot be run as a whole, or hides its attention, these two can still be run:
+a module whose class is named after rotation makes a table for positions, and a function
+in the same file, also named after rotation, rotates queries and keys by that table.
 """
 
 import inspect
@@ -21,19 +21,19 @@ from posedu.tools.diagnose.capture import HEADS, Call, Side
 
 NAMED = re.compile("Rotary|RoPE|RotaryConfig|ROPE|(?<![a-z])(rotary|rope)")
 SHAPES = ((1, 1), (3, 1, 1))
-"""Of the positions of one token, alone or with the three coordinates of M-RoPE."""
+"""Shapes of the positions of one token, alone or with the three axes of M-RoPE."""
 TABLE = {"cos": 0, "sin": 1, "freqs_cis": 0, "freqs_ci": 0, "freqs": 0}
-"""Where each stands in what a rotary module returns."""
+"""Index of each tensor in the result of a rotary module."""
 
 Table = tuple[Tensor, ...]
-Turn = Callable[[Tensor, Tensor, Table], tuple[Tensor, Tensor]]
+Rotation = Callable[[Tensor, Tensor, Table], tuple[Tensor, Tensor]]
 
 
 @dataclass(frozen=True)
-class Alone:
-    """One rotary module with one function, for one kind of layer where it knows some.
+class RotaryModule:
+    """One rotary module with one function, for one kind of layer if there are several.
 
-    ``calls`` are by position, as if attention had been given what comes out.
+    ``calls`` holds the rotated queries and keys by position, as calls of attention.
     """
 
     module: str
@@ -43,31 +43,34 @@ class Alone:
 
     @property
     def name(self) -> str:
-        """Of the layer that it stands for."""
+        """The module, the kind of layer and the function, as a name of a layer."""
         where = ".".join(filter(None, (self.module, self.kind)))
         return f"{where} with {self.function}" if where else self.function
 
     def sides(self) -> tuple[dict[int, Side], dict[int, Side]]:
-        """Queries and keys, by position."""
+        """Return queries and keys, by position."""
         return (
             {p: call.query for p, call in self.calls.items()},
             {p: call.key for p, call in self.calls.items()},
         )
 
 
-def alone(model: nn.Module, at: Sequence[int], rows: int, axes: int = 2) -> list[Alone]:
-    """Of each rotary module the functions that keep lengths best, of equals the first.
+def rotary_modules(
+    model: nn.Module, at: Sequence[int], rows: int, axes: int = 2
+) -> list[RotaryModule]:
+    """Run each rotary module with the functions that keep lengths best.
 
-    At those positions that it takes, or ``axes`` coordinates that are all the same.
+    Of functions with equal results the first is taken. The positions are those that the
+    module takes, alone or as ``axes`` equal coordinates.
     """
     shapes = (*SHAPES, (1, axes), (1, 1, axes))
     used = _used(model)
-    found: list[Alone] = []
+    found: list[RotaryModule] = []
     for name, module in model.named_modules():
         if not NAMED.search(type(module).__name__):
             continue
-        beside = _functions(vars(sys.modules[type(module).__module__]))
-        functions = {n: f for n, f in beside.items() if n in used} or beside
+        in_file = _functions(vars(sys.modules[type(module).__module__]))
+        functions = {n: f for n, f in in_file.items() if n in used} or in_file
         for kind in _kinds(module):
             tried = {
                 n: _calls(module, kind, f, at, rows, shapes)
@@ -75,36 +78,36 @@ def alone(model: nn.Module, at: Sequence[int], rows: int, axes: int = 2) -> list
             }
             worked = {n: calls for n, calls in tried.items() if calls}
             least = min(map(_stretched, worked.values()), default=0)
-            kept: list[Alone] = []
-            for other, calls in worked.items():
+            distinct: list[RotaryModule] = []
+            for function, calls in worked.items():
                 if _stretched(calls) == least and not any(
-                    _equal(a.calls, calls) for a in kept
+                    _equal(other.calls, calls) for other in distinct
                 ):
-                    kept.append(Alone(name, other, kind, calls))
-            found += kept
+                    distinct.append(RotaryModule(name, function, kind, calls))
+            found += distinct
     return found
 
 
-def _functions(namespace: Mapping[str, Any]) -> dict[str, Turn]:
-    """Those that take queries and then a table, by name."""
+def _functions(namespace: Mapping[str, Any]) -> dict[str, Rotation]:
+    """Functions that take queries and then a table, by name."""
     found = {}
     for name, own in namespace.items():
         if not NAMED.search(name) or isinstance(own, type) or not callable(own):
             continue
-        turn = _turn(own)
-        if turn is not None:
-            found[name] = turn
+        rotation = _rotation(own)
+        if rotation is not None:
+            found[name] = rotation
     return found
 
 
 def _used(model: nn.Module) -> set[str]:
-    """Names that the code of the model's modules speaks of."""
+    """Names after rotation in the code of the model's modules."""
     codes = (inspect.unwrap(type(m).forward).__code__ for m in model.modules())
     return {name for code in codes for name in code.co_names if NAMED.search(name)}
 
 
-def _turn(function: Callable[..., Any]) -> Turn | None:
-    """What it does to queries and keys; ``None`` if more than a table is wanted."""
+def _rotation(function: Callable[..., Any]) -> Rotation | None:
+    """The function on queries and keys; ``None`` if it needs more than a table."""
     parameters = inspect.signature(function).parameters
     names = list(parameters)
     first = next((i for i, n in enumerate(names) if n in TABLE), 0)
@@ -113,18 +116,18 @@ def _turn(function: Callable[..., Any]) -> Turn | None:
         return None
     wanted = [n for n in names if n in TABLE]
 
-    def turn(q: Tensor, k: Tensor, table: Table) -> tuple[Tensor, Tensor]:
+    def rotate(q: Tensor, k: Tensor, table: Table) -> tuple[Tensor, Tensor]:
         given = {n: table[TABLE[n]] for n in wanted}
         if first == 1:
             return function(q, **given), function(k, **given)
-        turned = function(*(q, k, k)[:first], **given)
-        return turned[0], turned[1]
+        rotated = function(*(q, k, k)[:first], **given)
+        return rotated[0], rotated[1]
 
-    return turn
+    return rotate
 
 
 def _kinds(module: nn.Module) -> list[str]:
-    """Of layers, where its forward asks for one."""
+    """Kinds of layers, if the module's forward takes one."""
     if "layer_type" not in inspect.signature(module.forward).parameters:
         return [""]
     own = getattr(module, "layer_types", None)
@@ -135,15 +138,15 @@ def _kinds(module: nn.Module) -> list[str]:
 def _calls(
     module: nn.Module,
     kind: str,
-    turn: Turn,
+    rotate: Rotation,
     at: Sequence[int],
     rows: int,
     shapes: Sequence[Sequence[int]],
 ) -> dict[int, Call]:
-    """At the positions before the first that fails.
+    """Rotated queries and keys at the positions before the first that fails.
 
-    In the shapes that keep lengths best, of these with the most coordinates: a table of
-    one of two is not as wide.
+    Positions have the shape that keeps lengths best. Of several such shapes it is the
+    one with the widest table, which has the most coordinates.
     """
     found: list[tuple[float, int, dict[int, Call]]] = []
     for shape in shapes:
@@ -157,17 +160,17 @@ def _calls(
             if swapped:
                 q, k = q.transpose(1, 2), k.transpose(1, 2)
             try:
-                turned = {p: turn(q, k, table) for p, table in tables.items()}
-            except Exception:  # a stranger's function and a shape that is not its own
+                rotated = {p: rotate(q, k, table) for p, table in tables.items()}
+            except Exception:  # The function may raise anything for a wrong shape.
                 continue
-            if all(x.shape == q.shape for pair in turned.values() for x in pair):
-                own = {p: _call((q, k), pair, swapped) for p, pair in turned.items()}
+            if all(x.shape == q.shape for pair in rotated.values() for x in pair):
+                own = {p: _call((q, k), pair, swapped) for p, pair in rotated.items()}
                 found.append((_stretched(own), -width, own))
     return min(found, key=lambda f: f[:2], default=(0.0, 0, {}))[2]
 
 
 def _stretched(calls: Mapping[int, Call]) -> float:
-    """How far lengths of queries change from position to position, in hundredths."""
+    """The largest relative change of queries' lengths, rounded to hundredths."""
     lengths = [np.linalg.norm(c.query.features, axis=-1) for c in calls.values()]
     ratio = np.stack(lengths) / lengths[0]
     return round(float(np.abs(ratio - 1).max()), 2)
@@ -176,7 +179,7 @@ def _stretched(calls: Mapping[int, Call]) -> float:
 def _tables(
     module: nn.Module, kind: str, at: Sequence[int], shape: Sequence[int]
 ) -> Iterator[tuple[int, Table]]:
-    """Of each position; nothing of a module that takes something else."""
+    """Yield the table of each position; nothing if the module takes other inputs."""
     names = list(inspect.signature(module.forward).parameters)
     if "position_ids" not in names:
         return
@@ -187,13 +190,13 @@ def _tables(
         try:
             with torch.no_grad():
                 made = module(**given, position_ids=torch.full(shape, p))
-        except Exception:  # a stranger's module and a shape that is not its own
+        except Exception:  # The module may raise anything for a wrong shape.
             return
         table = made if isinstance(made, tuple) else (made,)
-        turns = len(table) == 2 or (
+        is_rotation = len(table) == 2 or (
             isinstance(table[0], Tensor) and table[0].is_complex()
         )
-        if not turns or not all(isinstance(x, Tensor) for x in table):
+        if not is_rotation or not all(isinstance(x, Tensor) for x in table):
             return
         yield p, table
 

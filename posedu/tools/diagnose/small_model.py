@@ -1,4 +1,4 @@
-"""A small model of random weights from a configuration of transformers."""
+"""Configuration of a small model, made from a configuration of transformers."""
 
 import copy
 from collections.abc import Mapping
@@ -7,8 +7,13 @@ from typing import Any
 import torch
 
 LAYERS = (
-    *("num_hidden_layers", "n_layer", "n_layers", "num_layers"),
-    *("encoder_layers", "decoder_layers", "depth"),
+    "num_hidden_layers",
+    "n_layer",
+    "n_layers",
+    "num_layers",
+    "encoder_layers",
+    "decoder_layers",
+    "depth",
 )
 KINDS = ("layer_types", "no_rope_layers", "layer_rope_theta")
 SMALL: Mapping[str, int] = {
@@ -22,10 +27,10 @@ SMALL: Mapping[str, int] = {
     **dict.fromkeys(("linear_num_heads", "num_linear_heads"), 2),
     **dict.fromkeys(("q_lora_rank", "kv_lora_rank"), 32),
 }
-"""What only makes a model large, by the names that configurations have for it."""
+"""Largest values of parameters that only make a model large."""
 
 NEEDED = ("vocab_size", "num_experts_per_tok", "n_routed_experts")
-"""What a model cannot be made without, and some configurations leave at ``None``."""
+"""Parameters that a model needs and that some configurations leave at ``None``."""
 
 HEADS = 4
 HEAD_NAMES = ("num_attention_heads", "n_head", "n_heads", "num_heads")
@@ -39,19 +44,19 @@ WIDTH_NAMES = ("hidden_size", "n_embd", "d_model", "dim")
 
 
 def small(config: Any, *, layers: int | None = 4) -> Any:
-    """A copy of which a model is small, and turns its heads as the original does.
+    """Return a copy that makes a small model with the rotations of the original.
 
-    Heads keep their width. Weights are as large as scores of order 1 want, so that an
-    output shows what attention does. A dtype that it names becomes float32: fewer bits
-    would hide slow pairs.
+    Heads keep their dimension. Weights are scaled for scores of order 1, so that the
+    output depends on attention. A dtype in the configuration becomes float32, since
+    fewer bits would hide low frequencies.
 
     Parameters
     ----------
     config
-        Of transformers.
+        A configuration of transformers.
     layers
-        How many there are at most, ``None`` for all; up to three times as many where
-        kinds of layers alternate and that has one of each.
+        Largest number of layers, ``None`` for all. It may grow threefold if kinds of
+        layers alternate and a layer of each kind is reached by that.
     """
     config = copy.deepcopy(config)
     for part in (*_parts(config), config):
@@ -89,12 +94,12 @@ def _narrow(config: Any) -> None:
     own = getattr(config, heads)
     each = _whole(config, "head_dim") or getattr(config, width) // own
     stated = vars(config).get("head_dim")
-    if stated and isinstance(stated, int):  # also where some layers have another
+    if stated and isinstance(stated, int):  # Some layers may have another.
         each = stated
     few = min(HEADS, own)
     if keys is not None:
         setattr(config, keys, max(1, few * getattr(config, keys) // own))
-    for name, value in list(vars(config).items()):  # an encoder's and a decoder's
+    for name, value in list(vars(config).items()):  # An encoder and a decoder have own.
         if name.endswith(heads) and value == own:
             setattr(config, name, few)
     setattr(config, heads, few)
@@ -106,7 +111,7 @@ def _narrow(config: Any) -> None:
 
 
 def _cut(config: Any, most: int) -> None:
-    """The first layers, in what is counted and in what is listed by layer."""
+    """Keep the first layers, in numbers of layers and in lists by layer."""
     kinds = [
         value
         for name in KINDS
@@ -126,6 +131,6 @@ def _cut(config: Any, most: int) -> None:
 def _whole(config: Any, name: str) -> int | None:
     try:
         value = getattr(config, name, None)
-    except Exception:  # of what differs by layer some configurations say nothing
+    except Exception:  # Some configurations raise for values that differ by layer.
         return None
     return value if isinstance(value, int) and not isinstance(value, bool) else None

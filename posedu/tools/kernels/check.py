@@ -1,24 +1,26 @@
-"""Whether somebody's kernel computes an encoding, and if not, by which fault.
+"""Test whether a kernel computes an encoding, and name its fault if it does not.
 
-``check(kernel, "rope", layout="half")`` runs it over the cases of
-:mod:`posedu.tools.kernels.oracle`, forward and backward, and names the fault by the mutants
-of :mod:`posedu.tools.kernels.mutants`. From a command line:
-``python -m posedu.tools.kernels.check package.module:function --encoding rope layout=half``.
+``check_kernel(kernel, "rope", layout="half")`` runs the kernel over the cases of
+:mod:`posedu.tools.kernels.oracle`, forward and backward, and names its fault by the
+mutants of :mod:`posedu.tools.kernels.mutants`. From a command line:
+``python -m posedu.tools.kernels.check package.module:function --encoding rope
+layout=half``.
 
-What a kernel is given:
+Arguments of a kernel:
 
 ``kernel(x, positions, **parameters)``
-    of what changes features: ``x`` ``[batch, heads, tokens, d]``, or ``[batch, tokens,
-    d_model]`` of what is added to a model's input; positions ``[batch, tokens]``, with
-    one more axis where there are several coordinates. It returns what ``x`` becomes.
+    for an encoding that changes features. ``x`` is ``[batch, heads, tokens, d]``, or
+    ``[batch, tokens, d_model]`` for an encoding that is added to a model's input;
+    positions are ``[batch, tokens]``, with one more axis where there are several
+    coordinates. The kernel returns the changed ``x``.
 ``kernel(q, k, v, positions, causal=…, **parameters)``
-    of what acts inside attention, ``[batch, heads, tokens, d]`` with fewer heads in
-    ``k`` and ``v`` in one of the cases; ``x=``, the layer's input, where it is looked
-    at. It returns attention's output.
+    for an encoding that acts inside attention. Tensors are ``[batch, heads, tokens,
+    d]``, with fewer heads in ``k`` and ``v`` in one of the cases. ``x=``, the layer's
+    input, is given if the encoding needs it. The kernel returns attention's output.
 ``kernel(x, positions, **parameters)``
-    of a block: ``[batch, tokens, d_model]``, and so is its output.
+    for a block. Input and output are ``[batch, tokens, d_model]``.
 
-Parameters go by the names of the reference. Positions are int64 (float64 if not whole),
+Parameters have the names of the reference. Positions are int64 (float64 if not whole),
 parameters float32 at least.
 """
 
@@ -37,7 +39,13 @@ import torch
 from posedu._arguments import require_choice
 from posedu.catalog import CATALOG
 from posedu.crosscheck.common import DTYPES, roundoff, to_numpy
-from posedu.tools.kernels.mutants import Outputs, Trial, coarsest, explain, mutants
+from posedu.tools.kernels.mutants import (
+    MutatedCase,
+    Outputs,
+    coarsest,
+    explain,
+    mutants,
+)
 from posedu.tools.kernels.oracle import (
     Arrays,
     Case,
@@ -45,7 +53,7 @@ from posedu.tools.kernels.oracle import (
     Solution,
     as_dtype,
     cases_of,
-    parsed,
+    parse_options,
     variants,
 )
 
@@ -54,59 +62,59 @@ TENSORS = ("torch", "numpy")
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a kernel computes.
+    """The result of checking a kernel.
 
     Parameters
     ----------
     name, options
-        The encoding, and the options under which the kernel is right, or comes nearest.
+        The encoding, and the options with which the kernel is right, or comes nearest.
     faults
-        The names of what is wrong, empty if it is right.
-    says
+        Names of the kernel's faults, empty if it is right.
+    message
         The verdict in words.
-    places
-        Where it departs: a line for each case and dtype that it fails.
+    failures
+        A line for each case and dtype that the kernel fails, with the place.
     remarks
-        What is no fault and should be known: options that were found and not given,
-        dtypes that are refused, gradients that there are none of.
+        Things to know that are no faults: options that were not given and were found
+        out, dtypes that the kernel refuses, missing gradients.
     cases, dtypes
-        How many were compared in each dtype, and in which.
+        The number of cases that were compared in each dtype, and the dtypes.
     """
 
     name: str
     options: dict[str, Any]
     faults: tuple[str, ...]
-    says: str
-    places: tuple[str, ...] = ()
+    message: str
+    failures: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
     cases: int = 0
     dtypes: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
-        """Whether it is right in everything that was compared."""
+        """True if the kernel is right in everything that was compared."""
         return not self.faults
 
     def __str__(self) -> str:
         mark = "✓" if self.ok else "✗"
-        lines = [f"{mark} {CATALOG[self.name].title}: {self.says}"]
-        lines += [f"  {place}" for place in self.places[:5]]
-        if len(self.places) > 5:
-            lines.append(f"  … and {len(self.places) - 5} more")
+        lines = [f"{mark} {CATALOG[self.name].title}: {self.message}"]
+        lines += [f"  {failure}" for failure in self.failures[:5]]
+        if len(self.failures) > 5:
+            lines.append(f"  … and {len(self.failures) - 5} more")
         return "\n".join((*lines, *(f"  note: {r}" for r in self.remarks)))
 
 
 class KernelError(Exception):
-    """What a kernel does in place of returning an output, and the fault's name."""
+    """A kernel that returns no valid output, and the name of the fault."""
 
-    def __init__(self, fault: str, says: str):
-        super().__init__(says)
+    def __init__(self, fault: str, message: str):
+        super().__init__(message)
         self.fault = fault
 
 
 @dataclass
 class _Run:
-    """What a kernel made of the cases of one variant in one dtype."""
+    """Outputs and gradients of a kernel for the cases of one variant in one dtype."""
 
     dtype: torch.dtype
     cases: Sequence[Case]
@@ -116,7 +124,7 @@ class _Run:
     remarks: list[str] = field(default_factory=list)
 
     def rounds_inside(self, angles: str) -> bool:
-        """Whether cosines, sines or products are as coarse as the output."""
+        """Return whether cosines, sines or products are as coarse as the output."""
         dtype = coarsest(self.bounding, angles)
         return any(
             (np.abs(out - c.expected) > c.bound(dtype, angles=angles)).any()
@@ -125,11 +133,11 @@ class _Run:
 
     @property
     def bounding(self) -> torch.dtype:
-        """The dtype that its outputs can be held to."""
+        """The dtype whose precision the outputs can have."""
         return max(self.dtype, self.returned or self.dtype, key=roundoff)
 
     def failing(self, angles: str) -> list[tuple[Case, np.ndarray, np.ndarray]]:
-        """Cases outside, their outputs, and the shares of the bound."""
+        """Return the cases outside their bound, the outputs, and the shares of it."""
         found = []
         dtype = coarsest(self.bounding, angles)
         for case, out in zip(self.cases, self.outs, strict=True):
@@ -140,7 +148,7 @@ class _Run:
         return found
 
     def failing_backward(self, angles: str) -> list[tuple[Case, Arrays, float]]:
-        """Cases whose gradients are outside, the gradients, and the largest share."""
+        """Return cases whose gradients are outside, the gradients, and the share."""
         found = []
         for case, given in zip(self.cases, self.gradients, strict=True):
             if given is not None:
@@ -152,7 +160,7 @@ class _Run:
         return found
 
 
-def check(
+def check_kernel(
     kernel: Callable[..., Any],
     name: str = "rope",
     *,
@@ -168,31 +176,32 @@ def check(
     Parameters
     ----------
     kernel
-        See this module. An output is compared entry by entry, and gradients to the
-        inputs, if it has any, along a fixed upstream.
+        A function as described in this module. Its output is compared entry by entry,
+        and so are gradients to the inputs along a fixed upstream, if it has any.
     name, d, **options
-        The encoding, and what the kernel is to compute; see
-        :func:`posedu.tools.kernels.oracle.cases`. What is not said may be as in any variant
-        of the record, and the verdict says which it is.
+        The encoding, and what the kernel should compute; see
+        :func:`posedu.tools.kernels.oracle.cases`. An option that is not given may be as
+        in any variant of the record, and the verdict names the one that fits.
     tensors
-        ``"torch"`` (default) or ``"numpy"``: what the kernel takes and returns.
+        ``"torch"`` (default) or ``"numpy"``: the type that the kernel takes and
+        returns.
     dtypes
-        Default: float64, float32 and bfloat16 (NumPy has none), as far as the kernel
-        takes them.
+        Default: float64, float32 and bfloat16 (NumPy has no bfloat16), as far as the
+        kernel takes them.
     device
-        Where tensors are. Default: the CPU.
+        The device of the tensors. Default: the CPU.
     angles
-        The coarsest dtype of position times frequency, and of what follows from it. By
-        default what float32 loses there at position 10⁶ is a fault; ``"float32"``
-        allows for it.
+        The coarsest allowed dtype of position times frequency, and of the values that
+        follow from it. By default the precision that float32 loses there at position
+        10⁶ is a fault; ``"float32"`` allows for it.
 
     Raises
     ------
     OracleError
-        A kernel that cannot be called, or anything that there are no cases of.
+        The kernel is not callable, or there are no cases for these arguments.
     """
     if not callable(kernel):
-        raise OracleError(f"a kernel is a function, got {type(kernel).__name__}")
+        raise OracleError(f"`kernel` must be a function, got {type(kernel).__name__}")
     try:
         require_choice("tensors", tensors, TENSORS)
     except (TypeError, ValueError) as error:
@@ -201,7 +210,10 @@ def check(
     wanted = [as_dtype(dtype) for dtype in dtypes or DTYPES]
     if tensors == "numpy":
         if dtypes and torch.bfloat16 in wanted:
-            raise OracleError("NumPy has no bfloat16; give tensors='torch'")
+            raise OracleError(
+                "`dtypes` must not contain bfloat16 with tensors='numpy', since NumPy "
+                "has no bfloat16; give tensors='torch'"
+            )
         wanted = [dtype for dtype in wanted if dtype != torch.bfloat16]
     by_variant, refused = _cases(name, d, options)
     if not by_variant:
@@ -210,12 +222,12 @@ def check(
     for cases in by_variant:
         try:
             made = _runs(kernel, cases, wanted, tensors, device, bool(dtypes))
-            runs.append([_held(run, angles) for run in made])
+            runs.append([_narrowed(run, angles) for run in made])
         except KernelError as error:
             first = first or error
     if not runs:
         return _verdict(by_variant[0], (first.fault,), str(first))
-    return _judged(name, options, runs, angles)
+    return _verdict_on(name, options, runs, angles)
 
 
 def _cases(name: str, d: int | None, options: dict[str, Any]):
@@ -228,13 +240,13 @@ def _cases(name: str, d: int | None, options: dict[str, Any]):
     return found, refused
 
 
-def _verdict(tried: Sequence[Case], faults, says, **more: Any) -> Verdict:
+def _verdict(tried: Sequence[Case], faults, message, **more: Any) -> Verdict:
     first = tried[0]
-    return Verdict(first.name, dict(first.options), tuple(faults), says, **more)
+    return Verdict(first.name, dict(first.options), tuple(faults), message, **more)
 
 
 def _runs(kernel, cases, wanted, tensors, device, all_asked):
-    """A run for each dtype, remarks with it; raises what the kernel does in each."""
+    """A run for each dtype that the kernel takes; raise if it takes none of them."""
     runs, remarks, first = [], [], None
     for dtype in wanted:
         run = _Run(dtype, cases)
@@ -246,14 +258,14 @@ def _runs(kernel, cases, wanted, tensors, device, all_asked):
             if error.fault != "raises" or all_asked:
                 raise
             first = first or error
-            remarks.append(f"{label} is refused: {error}")
+            remarks.append(f"the kernel refuses {label}: {error}")
             continue
         runs.append(run)
         if run.returned is not None and run.bounding != dtype:
             returned = str(run.returned).removeprefix("torch.")
-            run.remarks.append(f"it returns {returned} where it is given {label}")
+            run.remarks.append(f"the kernel returns {returned} for inputs of {label}")
         if tensors == "torch" and run.gradients[0] is None:
-            text = f"in {label} there is no gradient, only the output is compared"
+            text = f"in {label} there is no gradient, so only the output is compared"
             run.remarks.append(text)
     if not runs:
         raise first
@@ -261,28 +273,30 @@ def _runs(kernel, cases, wanted, tensors, device, all_asked):
     return runs
 
 
-def _held(run: _Run, angles: str) -> _Run:
-    """The run, held to float32 if it computes in that where it is given float64."""
+def _narrowed(run: _Run, angles: str) -> _Run:
+    """The run, compared as float32 if the kernel computes in float32 for float64."""
     narrow = replace(run, returned=torch.float32)
     if run.bounding != torch.float64 or not run.failing(angles):
         return run
     if narrow.failing(angles):
         return run
-    narrow.remarks.append("given float64 it computes in float32, angles aside")
+    narrow.remarks.append(
+        "for inputs of float64 the kernel computes in float32, except for angles"
+    )
     return narrow
 
 
 def _run(kernel, case: Case, run: _Run, tensors: str, device) -> None:
-    """Call the kernel on a case and keep what it returns."""
+    """Call the kernel on a case, and add its output and gradients to the run."""
     as_given = _as_torch if tensors == "torch" else _as_numpy
     positional, named = as_given(case, run.dtype, device)
     before = copy.deepcopy((positional, named))
     with torch.no_grad():
         out = _called(kernel, case, positional, named)
-    found = _taken(out, case, tensors)
+    array = _validated(out, case, tensors)
     if not _same(before, (positional, named)):
         raise KernelError("in place", f"it changes its arguments ({case.id})")
-    run.outs.append(found)
+    run.outs.append(array)
     if tensors == "numpy":
         run.returned = getattr(torch, out.dtype.name)
         run.gradients.append(None)
@@ -300,25 +314,28 @@ def _run(kernel, case: Case, run: _Run, tensors: str, device) -> None:
     upstream = torch.tensor(case.upstream, dtype=out.dtype, device=out.device)
     try:
         slopes = torch.autograd.grad(
-            *(out, [*leaves.values()], upstream),
+            out,
+            [*leaves.values()],
+            upstream,
             allow_unused=True,
             materialize_grads=True,
         )
     except (Exception, SystemExit) as error:
-        raise KernelError("gradient", f"its gradient {_raising(error, case)}") from None
+        text = f"its gradient {_raises(error, case)}"
+        raise KernelError("gradient", text) from None
     gradients = dict(zip(leaves, map(to_numpy, slopes), strict=True))
     if not all(np.isfinite(g).all() for g in gradients.values()):
         raise KernelError("gradient", f"its gradient is not finite ({case.id})")
     run.gradients.append(gradients)
 
 
-def _first(case: Case) -> list[str]:
+def _positional_inputs(case: Case) -> list[str]:
     return [n for n in case.inputs if "q" not in case.inputs or n in "qkv"]
 
 
 def _where(label, case, positional, named):
-    first = _first(case)
-    return (positional, first.index(label)) if label in first else (named, label)
+    order = _positional_inputs(case)
+    return (positional, order.index(label)) if label in order else (named, label)
 
 
 def _as_torch(case: Case, dtype: torch.dtype, device):
@@ -331,12 +348,12 @@ def _as_torch(case: Case, dtype: torch.dtype, device):
     wide = torch.promote_types(dtype, torch.float32)
     whole = np.array_equal(case.positions, np.rint(case.positions))
     at = tensor(case.positions, torch.int64 if whole else torch.float64)
-    first = _first(case)
-    named = {n: inputs(n) for n in case.inputs if n not in first}
+    order = _positional_inputs(case)
+    named = {n: inputs(n) for n in case.inputs if n not in order}
     named |= {n: tensor(p, wide) for n, p in case.parameters.items()}
     if case.causal is not None:
         named["causal"] = case.causal
-    return [*map(inputs, first), at], named
+    return [*map(inputs, order), at], named
 
 
 def _as_numpy(case: Case, dtype: torch.dtype, device):
@@ -345,36 +362,37 @@ def _as_numpy(case: Case, dtype: torch.dtype, device):
     return [t.numpy() for t in positional], arrays
 
 
-def _raising(error: BaseException, case: Case) -> str:
-    said = " ".join(str(error).split())
-    said = f"{said[:117]}…" if len(said) > 120 else said
-    return f"raises {type(error).__name__}: {said} ({case.id})"
+def _raises(error: BaseException, case: Case) -> str:
+    text = " ".join(str(error).split())
+    text = f"{text[:117]}…" if len(text) > 120 else text
+    return f"raises {type(error).__name__}: {text} ({case.id})"
 
 
 def _called(kernel, case: Case, positional, named):
     try:
         return kernel(*positional, **named)
     except (Exception, SystemExit) as error:
-        says = f"it {_raising(error, case)}"
+        text = f"it {_raises(error, case)}"
         if isinstance(error, TypeError) and not _takes(kernel, positional, named):
-            own = (*_first(case), "positions", *(f"{name}=…" for name in named))
-            says += f"; it is called as kernel({', '.join(own)})"
-        raise KernelError("raises", says) from None
+            keywords = (f"{name}=…" for name in named)
+            own = (*_positional_inputs(case), "positions", *keywords)
+            text += f"; it is called as kernel({', '.join(own)})"
+        raise KernelError("raises", text) from None
 
 
 def _takes(kernel, positional, named) -> bool:
-    """Whether it can be called with these arguments, as far as it says."""
+    """Return whether the kernel's signature, if it has one, takes these arguments."""
     try:
         signature(getattr(kernel, "forward", kernel)).bind(*positional, **named)
     except TypeError:
         return False
-    except ValueError:  # of C, which says nothing
+    except ValueError:  # A function in C has no signature.
         pass
     return True
 
 
-def _taken(out: Any, case: Case, tensors: str) -> np.ndarray:
-    """The output in float64, if it is one."""
+def _validated(out: Any, case: Case, tensors: str) -> np.ndarray:
+    """The output in float64; raise if its type, shape, dtype or values are wrong."""
     kind = torch.Tensor if tensors == "torch" else np.ndarray
     if not isinstance(out, kind):
         raise KernelError(
@@ -394,8 +412,8 @@ def _taken(out: Any, case: Case, tensors: str) -> np.ndarray:
     found = to_numpy(out) if tensors == "torch" else out.astype(np.float64)
     if not np.isfinite(found).all():
         where = _place(~np.isfinite(found), case)
-        says = f"it returns NaN or infinity at {where} ({case.id})"
-        raise KernelError("not finite", says)
+        text = f"it returns NaN or infinity at {where} ({case.id})"
+        raise KernelError("not finite", text)
     return found
 
 
@@ -410,8 +428,8 @@ def _same(before, after) -> bool:
     )
 
 
-def _judged(name, options, runs, angles) -> Verdict:
-    """The verdict on runs that all came to an end, a list of them for each variant."""
+def _verdict_on(name, options, runs, angles) -> Verdict:
+    """The verdict on complete runs, of which each variant has a list."""
     for of_variant in runs:
         if not any(run.failing(angles) for run in of_variant):
             return _right(name, options, runs, of_variant, angles)
@@ -428,28 +446,28 @@ def _judged(name, options, runs, angles) -> Verdict:
     if found is None:
         if "bfloat16" in coarser and (of_variant := _within(runs, "bfloat16")):
             return _imprecise(of_variant, "bfloat16", angles)
-        says = "wrong, by none of the faults that are known here, alone or in pairs"
-        return _wrong(nearest, ("unknown",), says, angles)
+        message = "wrong, and no known mutant or pair of mutants explains it"
+        return _wrong(nearest, ("unknown",), message, angles)
     of_variant = next(r for r in runs if r[0].cases[0] is found.case)
-    faults, says = found.names, f"wrong: {found.says}"
+    faults, message = found.names, f"wrong: {found.description}"
     if found.angles != angles:
         faults = (*faults, "precision")
-        says += f"; besides, its angles are {found.angles}"
-    return _wrong(of_variant, faults, says, angles)
+        message += f"; also, its angles are {found.angles}"
+    return _wrong(of_variant, faults, message, angles)
 
 
 def _within(runs, precision: str) -> list[_Run] | None:
-    """The runs of a variant that are right with angles in this dtype."""
+    """The runs of the first variant that is right with angles in this dtype."""
     fits = (r for r in runs if not any(run.failing(precision) for run in r))
     return next(fits, None)
 
 
 def _imprecise(of_variant, precision: str, angles: str) -> Verdict:
-    says = (
-        f"right but for precision: angles, position times frequency, are {precision} "
-        f"or as coarse; angles='{precision}' allows for that"
+    message = (
+        "right except for precision: angles, position times frequency, are "
+        f"{precision} or as coarse; angles='{precision}' allows for that"
     )
-    return _wrong(of_variant, ("precision",), says, angles)
+    return _wrong(of_variant, ("precision",), message, angles)
 
 
 def _badness(of_variant: Sequence[_Run], angles: str) -> float:
@@ -467,7 +485,7 @@ def _more(of_variant: Sequence[_Run], found: Iterable[str] = ()) -> dict[str, An
 
 
 def _right(name, options, runs, of_variant, angles) -> Verdict:
-    """Forward is right; gradients may still be wrong."""
+    """The verdict on runs whose outputs are right; gradients may still be wrong."""
     cases = of_variant[0].cases
     own = {n: v for n, v in cases[0].options.items() if n not in options}
     differ = {
@@ -478,31 +496,34 @@ def _right(name, options, runs, of_variant, angles) -> Verdict:
     remarks = []
     if differ:
         found = ", ".join(f"{n}={v!r}" for n, v in differ.items())
-        remarks.append(f"not given and found: {found}")
+        remarks.append(f"options not given, found to be: {found}")
     for run in of_variant:
         if run.rounds_inside(angles):
             label = str(run.bounding).removeprefix("torch.")
-            text = f"cosines, sines or products are rounded to {label} on the way"
+            text = (
+                f"cosines, sines or products are rounded to {label} inside the kernel"
+            )
             remarks.append(text)
     more = _more(of_variant, remarks)
     for run in of_variant:
         failing = run.failing_backward(angles)
         if failing:
-            says = f"its output is right, its gradient wrong{_backward(failing, run)}"
+            known = _known_gradient(failing, run)
+            message = f"its output is right, its gradient is wrong{known}"
             label = str(run.dtype).removeprefix("torch.")
-            places = tuple(
+            failures = tuple(
                 f"{case.id}, {label}: the gradient is off by {used:.2g} times its bound"
                 for case, _, used in failing
             )
-            return _verdict(cases, ("gradient",), says, places=places, **more)
+            return _verdict(cases, ("gradient",), message, failures=failures, **more)
     back = any(run.gradients[0] is not None for run in of_variant)
     what = "outputs and gradients" if back else "outputs"
-    says = f"right: {what} of {len(cases)} cases in {', '.join(more['dtypes'])}"
-    return _verdict(cases, (), says, **more)
+    message = f"right: {what} of {len(cases)} cases in {', '.join(more['dtypes'])}"
+    return _verdict(cases, (), message, **more)
 
 
-def _backward(failing, run: _Run) -> str:
-    """Which mutant's gradient it is, of those of features."""
+def _known_gradient(failing, run: _Run) -> str:
+    """The end of a message: the mutant whose gradient it is; empty if none is found."""
     if any(not isinstance(case.solution, Solution) for case, _, _ in failing):
         return ""
     if not any(given["x"].any() for _, given, _ in failing):
@@ -517,42 +538,43 @@ def _backward(failing, run: _Run) -> str:
         except (TypeError, ValueError, IndexError):
             continue
         if fits:
-            return f": it is that of another fault, {mutant.says}"
+            return f": it is the gradient of another fault, {mutant.description}"
     return ""
 
 
 def _is_gradient(case: Case, given: Arrays, mutant, run: _Run) -> bool:
-    solved = Trial(case, mutant.change).solved()
+    solved = MutatedCase(case, mutant.change).solved()
     off = np.abs(solved.differentiate(case.upstream) - given["x"])
     return bool(
         (off <= solved.gradient_bound(run.bounding, torch.float64, run.bounding)).all()
     )
 
 
-def _wrong(of_variant, faults, says, angles) -> Verdict:
-    places = []
+def _wrong(of_variant, faults, message, angles) -> Verdict:
+    failures = []
     for run in of_variant:
         label = str(run.dtype).removeprefix("torch.")
         for case, out, used in run.failing(angles):
             worst = np.unravel_index(np.argmax(used), used.shape)
             off = abs(out[worst] - case.expected[worst])
             at = _place(used > 1, case)
-            places.append(f"{case.id}, {label}: off by up to {off:.2g} at {at}")
+            failures.append(f"{case.id}, {label}: off by up to {off:.2g} at {at}")
     more = _more(of_variant)
-    return _verdict(of_variant[0].cases, faults, says, places=tuple(places), **more)
+    cases = of_variant[0].cases
+    return _verdict(cases, faults, message, failures=tuple(failures), **more)
 
 
 def _place(wrong: np.ndarray, case: Case) -> str:
-    """Which entries of an output they are, in words."""
+    """The positions, features and heads of wrong entries of an output, in words."""
     where = np.nonzero(wrong)
     of_tokens = {(b, t) for b, t in zip(where[0], where[-2], strict=True)}
     at = [case.positions[b, t] for b, t in sorted(of_tokens)]
     seen = list(dict.fromkeys(_number(p) for p in at))
     names = f"positions {_listed(seen)}" if len(seen) > 1 else f"position {seen[0]}"
-    columns = _runs_of(np.unique(where[-1]), wrong.shape[-1])
+    columns = _ranges(np.unique(where[-1]), wrong.shape[-1])
     heads = ""
     if wrong.ndim == 4 and len(found := np.unique(where[1])) < wrong.shape[1]:
-        heads = f", heads {_runs_of(found, None)}"
+        heads = f", heads {_ranges(found, None)}"
     return f"{names}, features {columns}{heads}"
 
 
@@ -566,7 +588,7 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(names) if len(names) <= 4 else f"{', '.join(names[:3])}, …"
 
 
-def _runs_of(numbers: np.ndarray, whole: int | None) -> str:
+def _ranges(numbers: np.ndarray, whole: int | None) -> str:
     """Numbers as ranges: 0–3, 8–11."""
     if whole == len(numbers):
         return f"0–{whole - 1} (all)"
@@ -575,17 +597,17 @@ def _runs_of(numbers: np.ndarray, whole: int | None) -> str:
     return ", ".join(f"{p[0]}–{p[-1]}" if len(p) > 1 else f"{p[0]}" for p in parts)
 
 
-def _loaded(given: str) -> Callable[..., Any]:
-    """The function that ``module:function`` names.
+def _imported(given: str) -> Callable[..., Any]:
+    """The function with the name ``module:function``.
 
     Raises
     ------
     OracleError
-        No such module, function or form of a name; whatever importing it raises.
+        The name has another form, or importing the module or function fails.
     """
     module, _, path = given.partition(":")
     if not (module and path):
-        raise OracleError(f"a kernel is MODULE:FUNCTION, got {given!r}")
+        raise OracleError(f"the kernel must be MODULE:FUNCTION, got {given!r}")
     try:
         found: Any = importlib.import_module(module)
         for part in path.split("."):
@@ -596,30 +618,57 @@ def _loaded(given: str) -> Callable[..., Any]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the verdict on a kernel: 0 if right, 1 if wrong, 2 if it cannot run."""
+    """Print the verdict on a kernel: return 0 if right, 1 if wrong, 2 on an error."""
     parser = argparse.ArgumentParser(
         prog="python -m posedu.tools.kernels.check",
-        description="Say whether a kernel computes an encoding, and name its fault.",
+        description="Test whether a kernel computes an encoding, and name its fault if "
+        "it does not.",
+        epilog="Exit status: 0 if the kernel is right, 1 if it is wrong, 2 if it "
+        "cannot be tested.",
     )
-    parser.add_argument("kernel", help="MODULE:FUNCTION")
-    parser.add_argument("options", nargs="*", help="NAME=VALUE, as layout=half")
-    parser.add_argument("--encoding", default="rope", help="default: rope")
-    parser.add_argument("--d", type=int, help="the head dimension")
-    parser.add_argument("--tensors", default="torch", help="torch (default) or numpy")
-    parser.add_argument("--dtypes", nargs="+", help="of float64, float32, bfloat16")
+    parser.add_argument(
+        "kernel", help="MODULE:FUNCTION; see posedu.tools.kernels.check for arguments"
+    )
+    parser.add_argument(
+        "options",
+        nargs="*",
+        help="options of the encoding, NAME=VALUE, such as layout=half",
+    )
+    parser.add_argument(
+        "--encoding", default="rope", help="name in posedu.catalog (default: rope)"
+    )
+    parser.add_argument("--d", type=int, help="head dimension")
+    parser.add_argument(
+        "--tensors",
+        default="torch",
+        help="type that the kernel takes and returns: torch (default) or numpy",
+    )
+    parser.add_argument(
+        "--dtypes",
+        nargs="+",
+        help="dtypes to test, of float64, float32 and bfloat16 (default: all that the "
+        "kernel takes)",
+    )
     parser.add_argument("--device", default="cpu", help="default: cpu")
     parser.add_argument(
-        "--angles", default="float64", help="float64 (default), float32"
+        "--angles",
+        default="float64",
+        help="coarsest allowed dtype of angles: float64 (default), float32, bfloat16",
     )
     given = parser.parse_intermixed_args(arguments)
     try:
         torch.empty(0, device=given.device)
         own = {n: getattr(given, n) for n in ("d", "tensors", "dtypes", "device")}
-        options = parsed(given.options)
+        options = parse_options(given.options)
         if clash := {*options} & {*own, "angles", "name", "kernel"}:
-            raise OracleError(f"{', '.join(sorted(clash))} is given by --, not by =")
-        kernel = _loaded(given.kernel)
-        verdict = check(kernel, given.encoding, angles=given.angles, **own, **options)
+            names = ", ".join(sorted(clash))
+            raise OracleError(
+                f"{names} cannot be given as NAME=VALUE; see --help for its option"
+            )
+        kernel = _imported(given.kernel)
+        verdict = check_kernel(
+            kernel, given.encoding, angles=given.angles, **own, **options
+        )
     except (OracleError, RuntimeError, AssertionError) as error:
         print(error, file=sys.stderr)
         return 2

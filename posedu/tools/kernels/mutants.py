@@ -1,8 +1,8 @@
-"""What kernels get wrong, each as a change of the reference.
+"""Mutants: known faults of kernels, each as a change of the reference.
 
-A :class:`Mutant` makes a wrong reference from the right one. :func:`mutants` lists
-those of an encoding, and :func:`explain` finds the one, or the two, whose outputs a
-kernel's agree with.
+A :class:`Mutant` makes a wrong reference from the right one. :func:`mutants` lists the
+mutants of an encoding, and :func:`explain` finds the one, or the two, that give the
+same outputs as a kernel.
 """
 
 import math
@@ -29,56 +29,58 @@ from posedu.tools.kernels.oracle import Case, Solution
 
 Array = np.ndarray
 Change = Callable[..., Any]
-REFUSED = (TypeError, ValueError, IndexError)  # what references say of wrong options
+REFUSED = (TypeError, ValueError, IndexError)  # errors of references for wrong options
 
 
 @dataclass(frozen=True)
 class Reference:
-    """A reference as mutants change it: what it is told, sees and is.
+    """A reference as mutants change it: its function, its options and its positions.
 
-    ``see`` is given positions and the shape of the features.
+    ``positions`` maps the given positions and the shape of the features to the
+    positions that the reference uses.
     """
 
     implementation: Change
     options: Mapping[str, Any]
-    see: Callable[[Array, tuple[int, ...]], Array] = lambda at, shape: at
+    positions: Callable[[Array, tuple[int, ...]], Array] = lambda at, shape: at
 
-    def told(self, **options: Any) -> "Reference":
-        """With other options."""
+    def with_options(self, **options: Any) -> "Reference":
+        """Return the reference with other options."""
         return replace(self, options={**self.options, **options})
 
-    def seeing(self, change: Callable[[Array], Array]) -> "Reference":
-        """With other positions."""
-        see = self.see
-        return replace(self, see=lambda at, shape: change(see(at, shape)))
+    def with_positions(self, change: Callable[[Array], Array]) -> "Reference":
+        """Return the reference with changed positions."""
+        positions = self.positions
+        return replace(self, positions=lambda at, shape: change(positions(at, shape)))
 
-    def made(self, change: Callable[[Change], Change]) -> "Reference":
-        """Another function."""
+    def with_implementation(self, change: Callable[[Change], Change]) -> "Reference":
+        """Return the reference with a changed function."""
         return replace(self, implementation=change(self.implementation))
 
-    def giving(self, change: Callable[[Array, Array], Array]) -> "Reference":
-        """With another output, made of the right one and the features."""
+    def with_output(self, change: Callable[[Array, Array], Array]) -> "Reference":
+        """Return the reference with an output made of the right one and features."""
         implementation = self.implementation
         return replace(
             self,
             implementation=lambda x, at, **own: change(implementation(x, at, **own), x),
         )
 
-    def opened(self, change: Callable[[Hooks], Hooks]) -> "Reference":
-        """With other hooks."""
+    def with_hooks(self, change: Callable[[Hooks], Hooks]) -> "Reference":
+        """Return the reference with changed hooks."""
         implementation = self.implementation
         return replace(self, implementation=lambda **own: change(implementation(**own)))
 
 
 @dataclass(frozen=True)
 class Mutant:
-    """A fault: its name, what a kernel with it does, and the change that makes it.
+    """A known fault: its name, its description, and the change of the reference.
 
-    ``change`` is given a number besides where ``start`` says from which to look for it.
+    If ``start`` is not empty, ``change`` takes a number, too. The search for the number
+    begins at the values of ``start``.
     """
 
     name: str
-    says: str
+    description: str
     change: Callable[..., Reference]
     start: tuple[float, ...] = ()
 
@@ -87,11 +89,12 @@ _BASES = tuple(np.geomspace(1.5, 1e9, 60))
 _SCALES = tuple(np.geomspace(1 / 512, 2, 80))
 
 
-def _seeing(change: Callable[[Array], Array]) -> Callable[[Reference], Reference]:
-    return lambda reference: reference.seeing(change)
+def _at(change: Callable[[Array], Array]) -> Callable[[Reference], Reference]:
+    """The change of a reference that changes its positions."""
+    return lambda reference: reference.with_positions(change)
 
 
-def _in_order(at: Array, axes: int | None) -> Array:
+def _token_counts(at: Array, axes: int | None) -> Array:
     rows = np.broadcast_to(np.arange(at.shape[1]), at.shape[:2])
     return rows if axes is None else np.repeat(rows[..., None], axes, -1)
 
@@ -100,56 +103,59 @@ def _as_torch(dtype: torch.dtype) -> Callable[[Array], Array]:
     return lambda at: torch.tensor(at).to(dtype).double().numpy()
 
 
-def _by_head(at: Array, shape: tuple[int, ...]) -> Array:
+def _head_numbers(at: Array, shape: tuple[int, ...]) -> Array:
     heads = np.arange(shape[1]).reshape(1, -1, *[1] * (at.ndim - 1))
     return np.broadcast_to(heads, (*shape[:3], *at.shape[2:]))
 
 
 def _of_positions(axes: int | None) -> Iterator[Mutant]:
-    """Those of anything that looks at positions."""
-    see = _seeing
-    yield Mutant("sign", "it takes each position for its negative", see(lambda at: -at))
-    yield Mutant("off by one", "each position is one too large", see(lambda at: at + 1))
-    yield Mutant("off by one", "each position is one too small", see(lambda at: at - 1))
-    yield Mutant("off by two", "each position is two too large", see(lambda at: at + 2))
+    """Mutants of any encoding that uses positions."""
+    yield Mutant("sign", "each position is negated", _at(lambda at: -at))
+    yield Mutant("off by one", "each position is one too large", _at(lambda at: at + 1))
+    yield Mutant("off by one", "each position is one too small", _at(lambda at: at - 1))
+    yield Mutant("off by two", "each position is two too large", _at(lambda at: at + 2))
     yield Mutant(
         "padding",
-        "it counts the tokens of a row 0, 1, 2, …, padding and all, and never looks at "
-        "positions",
-        see(lambda at: _in_order(at, axes)),
+        "the kernel counts the tokens of a row 0, 1, 2, …, padding included, and "
+        "ignores positions",
+        _at(lambda at: _token_counts(at, axes)),
     )
     yield Mutant(
         "rows",
-        "the positions of the first row serve all rows",
-        see(lambda at: np.broadcast_to(at[:1], at.shape)),
+        "the positions of the first row are used for all rows",
+        _at(lambda at: np.broadcast_to(at[:1], at.shape)),
     )
-    yield Mutant("nothing", "every position is taken for 0", see(lambda at: 0 * at))
+    yield Mutant("nothing", "every position is taken as 0", _at(lambda at: 0 * at))
     yield Mutant(
         "twice",
-        "each position is doubled, as if it were applied twice",
-        see(lambda at: 2 * at),
+        "each position is doubled, as if the encoding were applied twice",
+        _at(lambda at: 2 * at),
     )
-    yield Mutant("degrees", "angles are degrees", see(lambda at: at * (math.pi / 180)))
-    yield Mutant("turns", "angles are turns", see(lambda at: at * (2 * math.pi)))
+    yield Mutant(
+        "degrees", "angles are in degrees", _at(lambda at: at * (math.pi / 180))
+    )
+    yield Mutant(
+        "turns", "angles are in full turns", _at(lambda at: at * (2 * math.pi))
+    )
     for dtype in (torch.bfloat16, torch.float16):
         name = str(dtype).removeprefix("torch.")
-        says = f"positions are rounded to {name}"
-        yield Mutant("precision of positions", says, see(_as_torch(dtype)))
+        text = f"positions are rounded to {name}"
+        yield Mutant("precision of positions", text, _at(_as_torch(dtype)))
     for order in permutations(range(axes or 1)):
         if order != (*range(axes or 1),):
-            says = f"coordinates are taken in the order {', '.join(map(str, order))}"
+            text = f"coordinates are in the order {', '.join(map(str, order))}"
             take = partial(np.take, indices=order, axis=-1)
-            yield Mutant("axis order", says, see(take))
+            yield Mutant("axis order", text, _at(take))
     for axis in range(axes or 0):
-        says = f"coordinate {axis} serves for all"
+        text = f"coordinate {axis} is used for all coordinates"
         take = partial(np.take, indices=[axis] * (axes or 1), axis=-1)
-        yield Mutant("axis order", says, see(take))
+        yield Mutant("axis order", text, _at(take))
 
 
 def _of_options(
     encoding: EncodingRecord, options: Mapping[str, Any]
 ) -> Iterator[Mutant]:
-    """What another convention makes of it: a choice of another variant."""
+    """Mutants of another convention: an option of another variant."""
     for name, value in options.items():
         if not isinstance(value, str | bool | int) or name in ("heads", "d"):
             continue
@@ -158,44 +164,46 @@ def _of_options(
             others = dict.fromkeys(LAYOUTS)
         for other in others:
             if other != value:
-                says = f"its {name} is {other!r}, not {value!r}"
-                change = partial(Reference.told, **{name: other})
-                yield Mutant(name, says, change)
+                text = f"{name} is {other!r}, not {value!r}"
+                change = partial(Reference.with_options, **{name: other})
+                yield Mutant(name, text, change)
 
 
 def _of_numbers(
     encoding: EncodingRecord, options: Mapping[str, Any]
 ) -> Iterator[Mutant]:
-    """Numbers that are looked for."""
+    """Mutants with a number that is searched for."""
     asked = signature(encoding.implementation("numpy")).parameters
     if "base" in asked and options.get("frequencies") is None:
         right = options.get("base", asked["base"].default)
-        says = f"its base is {{:,.6g}}, not {right:,.6g}"
-        yield Mutant("base", says, lambda r, b: r.told(base=b), _BASES)
+        text = f"the base is {{:,.6g}}, not {right:,.6g}"
+        yield Mutant("base", text, lambda r, b: r.with_options(base=b), _BASES)
     if (
         isinstance(options.get("attention_factor", 1.0), float)
         and "attention_factor" in asked
     ):
         right = options.get("attention_factor", 1.0)
-        says = f"what turns is multiplied by {{:.6g}}, not {right:.6g}"
         yield Mutant(
-            "attention_factor", says, lambda r, c: r.told(attention_factor=c), (1.0,)
+            "attention_factor",
+            f"rotated features are multiplied by {{:.6g}}, not {right:.6g}",
+            lambda r, c: r.with_options(attention_factor=c),
+            (1.0,),
         )
     yield Mutant(
         "scale of angles",
         "positions are multiplied by {:.6g}",
-        lambda r, s: r.seeing(lambda at: s * at),
+        lambda r, s: r.with_positions(lambda at: s * at),
         _SCALES,
     )
 
 
-def _turning(x: Array, options: Mapping[str, Any]) -> int:
-    """How many leading features turn."""
+def _rotated_width(x: Array, options: Mapping[str, Any]) -> int:
+    """The number of leading features that are rotated."""
     sections = 2 * sum(options.get("sections", ()))
     return sections or options.get("rotary_dim") or x.shape[-1]
 
 
-def _other(layout: str) -> str:
+def _other_layout(layout: str) -> str:
     return LAYOUTS[1 - LAYOUTS.index(layout)]
 
 
@@ -206,17 +214,16 @@ def _from_tables(
     at: Array,
     **options: Any,
 ) -> Array:
-    """A rotation put together wrongly from the right cosines and sines."""
-    width, layout = _turning(x, options), options["layout"]
+    """A rotation that combines the right cosines and sines wrongly."""
+    width, layout = _rotated_width(x, options), options["layout"]
     a, b = pairs(width, layout=layout)
     first = np.zeros_like(x)
     first[..., a] = 1.0
-    turned = implementation(first, at, **options)
+    rotated = implementation(first, at, **options)
+    cos, sin = rotated[..., a], rotated[..., b]
+    others = pairs(width, layout=_other_layout(layout))
     y = implementation(x, at, **options)
-    y[..., :width] = combine(
-        *(x[..., :width], turned[..., a], turned[..., b], a, b),
-        pairs(width, layout=_other(layout)),
-    )
+    y[..., :width] = combine(x[..., :width], cos, sin, a, b, others)
     return y
 
 
@@ -238,7 +245,7 @@ def _reflected(x, cos, sin, a, b, others):
     return y
 
 
-def _written_apart(x, cos, sin, a, b, others):
+def _reordered(x, cos, sin, a, b, others):
     y = np.empty_like(x)
     y[..., others[0]] = x[..., a] * cos - x[..., b] * sin
     y[..., others[1]] = x[..., a] * sin + x[..., b] * cos
@@ -246,63 +253,64 @@ def _written_apart(x, cos, sin, a, b, others):
 
 
 def _of_rotations(options: Mapping[str, Any]) -> Iterator[Mutant]:
-    """Those of pairs of features that turn."""
+    """Mutants of rotations of pairs of features."""
     yield Mutant(
         "axis of tokens",
-        "heads are counted for tokens: axis 1 is taken for axis 2",
-        lambda r: replace(r, see=_by_head),
+        "heads are counted in place of tokens: axis 1 is taken for axis 2",
+        lambda r: replace(r, positions=_head_numbers),
     )
     if "layout" not in options:
         yield Mutant(
             "attention_factor",
-            "its output is multiplied by {:.6g}",
-            lambda r, c: r.giving(lambda y, x: c * y),
+            "the output is multiplied by {:.6g}",
+            lambda r, c: r.with_output(lambda y, x: c * y),
             (1.0,),
         )
         return
     layout = options["layout"]
-    for name, says, combine in (
+    other = _other_layout(layout)
+    for name, text, combine in (
         (
             "tables",
-            f"features are paired as {layout}, cosines and sines laid out as "
-            f"{_other(layout)}",
+            f"features are paired in the layout {layout!r}, cosines and sines in the "
+            f"layout {other!r}",
             _mixed_tables,
         ),
-        ("reflection", "the second member has the wrong sign", _reflected),
+        ("reflection", "the second feature of a pair has the wrong sign", _reflected),
         (
             "order of output",
-            f"pairs are read as {layout} and written as {_other(layout)}, which no "
-            "score shows where queries and keys are written alike",
-            _written_apart,
+            f"pairs are read in the layout {layout!r} and written in the layout "
+            f"{other!r}, which changes no score if queries and keys are written alike",
+            _reordered,
         ),
     ):
         change = partial(partial, _from_tables, combine)
-        yield Mutant(name, says, lambda r, change=change: r.made(change))
+        yield Mutant(name, text, lambda r, change=change: r.with_implementation(change))
 
 
 def _of_frequencies(d: int, options: Mapping[str, Any]) -> Iterator[Mutant]:
-    """Those of one RoPE, some of whose features may pass through."""
+    """Mutants of the frequencies of RoPE, which may rotate a part of the features."""
     r, base = options.get("rotary_dim") or d, options.get("base", 10000.0)
-    told = Reference.told
+    changed = Reference.with_options
     if options.get("frequencies") is not None:
         right = np.asarray(options["frequencies"], dtype=float)
         plain = {"frequencies": None, "rotary_dim": 2 * len(right)}
         yield Mutant(
             "frequencies",
             f"frequencies are those of base {base:,.6g}, not the given ones",
-            partial(told, **plain),
+            partial(changed, **plain),
         )
         right = right[::-1]
         yield Mutant(
             "frequencies",
             "frequencies are in reverse order",
-            partial(told, frequencies=right),
+            partial(changed, frequencies=right),
         )
         return
     for width in dict.fromkeys((d, d // 2, d // 4)):
         if width != r and width and width % 2 == 0:
-            says = f"{width} of {d} features turn, not {r}"
-            yield Mutant("rotary_dim", says, partial(told, rotary_dim=width))
+            text = f"{width} of {d} features are rotated, not {r}"
+            yield Mutant("rotary_dim", text, partial(changed, rotary_dim=width))
     p = np.arange(r // 2)
     own = {
         "frequencies are in reverse order": frequencies(r, base=base)[::-1],
@@ -312,30 +320,32 @@ def _of_frequencies(d: int, options: Mapping[str, Any]) -> Iterator[Mutant]:
             r, base=base, spacing="tensor2tensor"
         ),
     }
-    for says, omega in own.items():
-        yield Mutant("frequencies", says, partial(told, frequencies=omega))
+    for text, omega in own.items():
+        yield Mutant("frequencies", text, partial(changed, frequencies=omega))
     if r < d:
-        says = f"exponents run over all {d} features, not the {r} that turn"
         omega = frequencies(d, base=base)[: r // 2]
         yield Mutant(
-            "rotary_dim", says, partial(told, frequencies=omega, rotary_dim=None)
+            "rotary_dim",
+            f"exponents run over all {d} features, not the {r} that are rotated",
+            partial(changed, frequencies=omega, rotary_dim=None),
         )
         yield Mutant(
             "rotary_dim",
-            f"the last {r} features turn, not the first",
-            lambda ref: ref.made(partial(partial, _trailing, r)),
+            f"the last {r} features are rotated, not the first",
+            lambda ref: ref.with_implementation(partial(partial, _trailing, r)),
         )
 
 
 def _trailing(
     width: int, implementation: Change, x: Array, at: Array, **options: Any
 ) -> Array:
+    """A rotation of the last ``width`` features."""
     rolled = implementation(np.roll(x, width, -1), at, **options)
     return np.roll(rolled, -width, -1)
 
 
 def _summed(combine: Change) -> Callable[..., Reference]:
-    """With another sum of the input and what is added to it."""
+    """A change that combines the input and the added table in another way."""
 
     def change(reference: Reference, *value: float) -> Reference:
         def made(implementation: Change) -> Change:
@@ -344,21 +354,20 @@ def _summed(combine: Change) -> Callable[..., Reference]:
 
             return summed
 
-        return reference.made(made)
+        return reference.with_implementation(made)
 
     return change
 
 
 def _of_sums(d: int, options: Mapping[str, Any]) -> Iterator[Mutant]:
-    """Those of what is added to a model's input."""
-    scaled, own = _summed(lambda x, e, c: x + c * e), math.sqrt(d)
-    says = "what is added is multiplied by {:.6g}"
-    yield Mutant("attention_factor", says, scaled, (1.0,))
-    for says, combine in (
-        ("the input is multiplied by √d", lambda x, e: own * x + e),
-        ("what is to be added takes the input's place", lambda x, e: e),
+    """Mutants of an encoding that is added to a model's input."""
+    scaled, root = _summed(lambda x, e, c: x + c * e), math.sqrt(d)
+    yield Mutant("factor", "the encoding is multiplied by {:.6g}", scaled, (1.0,))
+    for text, combine in (
+        ("the input is multiplied by √d", lambda x, e: root * x + e),
+        ("the encoding replaces the input, where it should be added", lambda x, e: e),
     ):
-        yield Mutant("input", says, _summed(combine))
+        yield Mutant("input", text, _summed(combine))
     if options.get("layout") in LAYOUTS and d % 2 == 0:
         a, b = pairs(d, layout=options["layout"])
 
@@ -368,18 +377,18 @@ def _of_sums(d: int, options: Mapping[str, Any]) -> Iterator[Mutant]:
             y[..., b] += added[..., a]
             return y
 
-        yield Mutant("members", "cosines stand where sines belong", _summed(exchanged))
+        yield Mutant("members", "sines and cosines are exchanged", _summed(exchanged))
 
 
 def _on_bias(change: Change) -> Callable[[Reference], Reference]:
-    def opened(hooks: Hooks) -> Hooks:
+    def changed(hooks: Hooks) -> Hooks:
         return replace(hooks, bias=lambda tokens: change(hooks.bias(tokens), tokens.d))
 
-    return lambda reference: reference.opened(opened)
+    return lambda reference: reference.with_hooks(changed)
 
 
 def _times(sign: int, bias: Array, d: int) -> Array:
-    """Of a bias that hides keys by minus infinity only the numbers."""
+    """The bias times a sign, except for minus infinity, which hides keys."""
     hidden = np.isinf(bias)
     return np.where(hidden, bias, sign * np.where(hidden, 0, bias))
 
@@ -389,24 +398,27 @@ def _bias_times(power: float) -> Callable[[Reference], Reference]:
 
 
 def _scaled(power: float) -> Callable[[Reference], Reference]:
-    return lambda r: r.opened(lambda hooks: replace(hooks, scale=lambda d: d**power))
+    def changed(hooks: Hooks) -> Hooks:
+        return replace(hooks, scale=lambda d: d**power)
+
+    return lambda r: r.with_hooks(changed)
 
 
-def _farther(step: int) -> Callable[[Reference], Reference]:
-    """Every distance larger by ``step``."""
+def _shifted_distance(step: int) -> Callable[[Reference], Reference]:
+    """A change that adds ``step`` to every distance."""
 
-    def opened(hooks: Hooks) -> Hooks:
+    def changed(hooks: Hooks) -> Hooks:
         def bias(tokens):
             at = tokens.query_positions + step
             return hooks.bias(replace(tokens, query_positions=at))
 
         return replace(hooks, bias=bias)
 
-    return lambda r: r.opened(opened)
+    return lambda r: r.with_hooks(changed)
 
 
-def _hidden_by_positions(hooks: Hooks) -> Hooks:
-    """A causal mask of positions, which shows what comes later in a packed row."""
+def _masked_by_positions(hooks: Hooks) -> Hooks:
+    """Hooks with a causal mask by positions, which fails in a packed row."""
 
     def weights(scores, tokens):
         mask = tokens.mask
@@ -418,37 +430,38 @@ def _hidden_by_positions(hooks: Hooks) -> Hooks:
 
 
 def _of_hooks(axes: int | None) -> Iterator[Mutant]:
-    """Those of what acts inside attention."""
-    for name, says, sign in (
-        ("sign", "its bias has the other sign", -1),
-        ("bias", "it adds no bias", 0),
+    """Mutants of an encoding that acts inside attention."""
+    for name, text, sign in (
+        ("sign", "the bias has the opposite sign", -1),
+        ("bias", "no bias is added", 0),
     ):
-        yield Mutant(name, says, _on_bias(partial(_times, sign)))
+        yield Mutant(name, text, _on_bias(partial(_times, sign)))
     for how, power in (("divided", -0.5), ("multiplied", 0.5)):
-        yield Mutant("attention_factor", f"its bias is {how} by √d", _bias_times(power))
+        yield Mutant("factor", f"the bias is {how} by √d", _bias_times(power))
     yield Mutant("heads", "heads are in reverse order", _on_bias(lambda b, d: b[::-1]))
     later = _on_bias(lambda b, d: np.concatenate((b[1:], b[-1:])))
     yield Mutant("heads", "each head has the bias of the next", later)
-    for says, scale in (("multiplied by 1/√d", -0.5), ("not scaled", 0.0)):
-        yield Mutant("scale", f"inner products are {says}", _scaled(scale))
-    for step, says in ((1, "too large"), (-1, "too small")):
-        yield Mutant("off by one", f"each distance is one {says}", _farther(step))
+    for text, scale in (("multiplied by 1/√d", -0.5), ("not scaled", 0.0)):
+        yield Mutant("scale", f"inner products are {text}", _scaled(scale))
+    for step, text in ((1, "too large"), (-1, "too small")):
+        change = _shifted_distance(step)
+        yield Mutant("off by one", f"each distance is one {text}", change)
     if axes is None:
         yield Mutant(
             "mask",
-            "a later key is one with a larger position, not one further on in the row",
-            lambda r: r.opened(_hidden_by_positions),
+            "the causal mask goes by positions, not by the order in the row",
+            lambda r: r.with_hooks(_masked_by_positions),
         )
     yield Mutant(
-        "attention_factor",
-        "its bias is multiplied by {:.6g}",
+        "factor",
+        "the bias is multiplied by {:.6g}",
         lambda r, c: _on_bias(lambda b, d: c * b)(r),
         tuple(np.geomspace(1 / 64, 64, 25)),
     )
 
 
 def mutants(case: Case) -> list[Mutant]:
-    """The faults that kernels of this encoding may have."""
+    """Return the mutants of a case's encoding."""
     encoding, options = CATALOG[case.name], case.options
     axes = None if encoding.axes is None else case.positions.shape[-1]
     found = [*_of_options(encoding, options), *_of_positions(axes)]
@@ -470,15 +483,15 @@ def mutants(case: Case) -> list[Mutant]:
     return found
 
 
-class Trial:
-    """A case as a changed reference solves it."""
+class MutatedCase:
+    """A case with the results of a changed reference."""
 
     def __init__(self, case: Case, change: Callable[[Reference], Reference]):
         self.case, encoding = case, CATALOG[case.name]
         implementation = encoding.implementation("numpy")
         reference = change(Reference(implementation, case.options))
         shape = next(iter(case.inputs.values())).shape
-        at = np.asarray(reference.see(case.positions, shape))
+        at = np.asarray(reference.positions(case.positions, shape))
         if isinstance(case.solution, Solution):
             self._pair = copy(case.solution.pair)
             self._pair.implementation, self._pair.options = (
@@ -488,10 +501,12 @@ class Trial:
             self._at = at
             return
         own = dict(reference.options)
-        self._changed = case.solution.changed(reference.implementation, own, at)
+        self._changed = case.solution.with_implementation(
+            reference.implementation, own, at
+        )
 
-    def out(self) -> Array:
-        """The output alone."""
+    def output(self) -> Array:
+        """Return the output, without bounds."""
         if isinstance(self.case.solution, Solution):
             x = self.case.inputs["x"]
             lead = self._at.ndim - 1 - (self._pair.encoding.axes is not None)
@@ -499,12 +514,12 @@ class Trial:
             for row in np.ndindex(self._at.shape[:lead]):
                 out[row] = self._pair.forward(x[row], self._at[row])
             return out
-        return self._changed.evaluated()
+        return self._changed.evaluate()
 
     def solved(
         self, dtype: torch.dtype = torch.float64
     ) -> Solution | attention_hooks.Case:
-        """With its bounds for outputs of a dtype."""
+        """Return the case with its bounds for outputs of a dtype."""
         if isinstance(self.case.solution, Solution):
             return Solution(self._pair, self.case.inputs["x"], self._at)
         changed = self._changed
@@ -514,35 +529,36 @@ class Trial:
 
 
 def coarsest(dtype: torch.dtype, angles: str) -> torch.dtype:
-    """What an output can be held to whose angles are of a dtype."""
+    """Return the dtype whose precision an output with angles of a dtype can have."""
     return max(dtype, getattr(torch, angles), key=roundoff)
 
 
 @dataclass(frozen=True)
 class Outputs:
-    """What a kernel made of cases in one dtype."""
+    """Outputs of a kernel for its cases in one dtype."""
 
     cases: Sequence[Case]
     outs: Sequence[Array]
     dtype: torch.dtype
 
     def agree(self, change: Change, angles: str) -> bool:
-        """Whether they are those of a changed reference, within its own bounds."""
+        """Return whether they are those of a changed reference, within its bounds."""
         return self._near(change, angles) and self._within(change, angles)
 
     def _near(self, change: Change, angles: str) -> bool:
-        """Whether none is far off: nearly all changes end here, at the first case."""
+        """True if no output is far off; nearly all changes fail at the first case."""
         dtype = coarsest(self.dtype, angles)
         for case, out in zip(self.cases, self.outs, strict=True):
             bound = case.bound(dtype, angles=angles, tables=dtype).max()
-            if not np.abs(out - Trial(case, change).out()).max() <= 64 * bound:
+            mutated = MutatedCase(case, change).output()
+            if not np.abs(out - mutated).max() <= 64 * bound:
                 return False
         return True
 
     def _within(self, change: Change, angles: str) -> bool:
         dtype = coarsest(self.dtype, angles)
         for case, out in zip(self.cases, self.outs, strict=True):
-            solved = Trial(case, change).solved(dtype)
+            solved = MutatedCase(case, change).solved(dtype)
             if isinstance(solved, Solution):
                 expected = solved.out
                 bound = solved.bound(dtype, getattr(torch, angles), dtype)
@@ -553,17 +569,19 @@ class Outputs:
         return True
 
     def fitted(self, change: Change, start: Sequence[float]) -> float | None:
-        """The number with which a changed reference comes nearest, if it comes near.
+        """Return the number with which a changed reference fits, or ``None``.
 
-        From where the first case is nearest, by least squares of the cases near
-        position 0 and then of all.
+        The search starts at the value that fits the first case best. It minimizes the
+        squared differences of the cases near position 0, and then of all cases.
         """
         first = [n for n, c in enumerate(self.cases) if np.abs(c.positions).max() < 10]
 
         def off(logarithm: Array, chosen: Sequence[int]) -> Array:
             made = partial(_with, change, float(np.exp(logarithm[0])))
-            trials = [self.outs[n] - Trial(self.cases[n], made).out() for n in chosen]
-            return np.concatenate([t.ravel() for t in trials])
+            differences = [
+                self.outs[n] - MutatedCase(self.cases[n], made).output() for n in chosen
+            ]
+            return np.concatenate([t.ravel() for t in differences])
 
         def size(logarithm: Array) -> float:
             try:
@@ -595,18 +613,19 @@ def _both(one: Change, other: Change, reference: Reference, *value: float) -> Re
 
 @dataclass(frozen=True)
 class Explanation:
-    """Mutants that outputs agree with, in words: of which variant, which angles."""
+    """Mutants that outputs agree with, their variant's first case and the angles."""
 
     names: tuple[str, ...]
-    says: str
+    description: str
     case: Case
     angles: str
 
 
 def explain(by_variant: Sequence[Outputs], angles: Sequence[str]) -> Explanation | None:
-    """The fewest faults that explain the outputs, or ``None``.
+    """Return the fewest mutants that explain the outputs, or ``None``.
 
-    ``angles`` are dtypes, the finest first; with bfloat16's only one fault is believed.
+    ``angles`` are dtypes, the finest first. With angles in bfloat16 nearly anything
+    agrees, so only single mutants are tried.
     """
     tried = [_Search(outputs) for outputs in by_variant]
     fine = [dtype for dtype in angles if dtype != "bfloat16"]
@@ -614,7 +633,7 @@ def explain(by_variant: Sequence[Outputs], angles: Sequence[str]) -> Explanation
     for count, dtypes in ((1, fine), (2, fine), (1, coarse)):
         for dtype in dtypes:
             for search in tried:
-                with np.errstate(all="ignore"):  # what is no number agrees with nothing
+                with np.errstate(all="ignore"):  # NaN agrees with nothing.
                     found = search.first(count, dtype)
                 if found is not None:
                     return found
@@ -622,7 +641,10 @@ def explain(by_variant: Sequence[Outputs], angles: Sequence[str]) -> Explanation
 
 
 class _Search:
-    """Which changes may explain the outputs of a variant; numbers are found once."""
+    """A search for mutants that explain the outputs of one variant.
+
+    Numbers are fitted once and cached.
+    """
 
     def __init__(self, outputs: Outputs):
         self.outputs, self._numbers = outputs, {}
@@ -630,7 +652,7 @@ class _Search:
         self._table = sorted(table, key=lambda mutant: len(mutant.start))
 
     def first(self, count: int, angles: str) -> Explanation | None:
-        """The first ``count`` faults in whose outputs they agree."""
+        """Return the first ``count`` mutants that together give the same outputs."""
         for chosen in combinations(self._table, count):
             if (
                 len({m.name for m in chosen}) < count
@@ -642,10 +664,13 @@ class _Search:
             for value in self._values(chosen, change):
                 made = change if value is None else partial(_with, change, value)
                 if self._agree(made, angles):
-                    says = [m.says.format(value) if m.start else m.says for m in chosen]
+                    texts = [
+                        m.description.format(value) if m.start else m.description
+                        for m in chosen
+                    ]
                     names = tuple(m.name for m in chosen)
                     case = self.outputs.cases[0]
-                    return Explanation(names, "; ".join(says), case, angles)
+                    return Explanation(names, "; ".join(texts), case, angles)
         return None
 
     def _agree(self, change: Change, angles: str) -> bool:
@@ -655,7 +680,7 @@ class _Search:
             return False
 
     def _values(self, chosen, change: Change) -> list[float | None]:
-        """Numbers to try: the one that was found, after shorter ones next to it."""
+        """Numbers to try: the fitted one, after its roundings to fewer digits."""
         free = [mutant for mutant in chosen if mutant.start]
         if not free:
             return [None]

@@ -1,16 +1,16 @@
-"""What a kernel must compute, and how far it may be off: cases of every encoding.
+"""Test cases for kernels of every encoding: inputs, right outputs and error bounds.
 
-Each case has inputs that bfloat16 holds exactly, positions that kernels get wrong, and
-the output of the reference in float64, with the gradients of a fixed upstream to the
-inputs. ``pytest.mark.parametrize("case", cases("rope", layout="half"), ids=str)`` makes
-a test of each, :func:`save` a file that NumPy alone can read, and
-``python -m posedu.tools.kernels.oracle rope --out rope.npz`` does so from a command line.
-:mod:`posedu.tools.kernels.check` runs a kernel over them and names its fault.
+Each case has inputs that bfloat16 represents exactly, positions that kernels get wrong,
+and the output of the reference in float64, with the gradients of a fixed upstream to
+the inputs. ``pytest.mark.parametrize("case", cases("rope", layout="half"), ids=str)``
+makes a test of each. :func:`save` writes a file that NumPy alone can read, and so does
+``python -m posedu.tools.kernels.oracle rope --out rope.npz`` from a command line.
+:mod:`posedu.tools.kernels.check` runs a kernel over the cases and names its fault.
 
-What an encoding that changes features does to a token is affine, so its gradient is
-exact: the transposed matrix of the reference. Attention's is that of the PyTorch implementation
-in float64, held here against a difference of the reference along a direction in which
-nothing cancels. The bounds are those of the cross-check
+An encoding that changes features maps a token affinely, so its gradient is exact: the
+transposed matrix of the reference. Attention's gradient is that of the PyTorch
+implementation in float64, which is compared here with a difference of the reference
+along a direction in which nothing cancels. The bounds are those of the cross-check
 (:mod:`posedu.crosscheck.features`, :mod:`posedu.crosscheck.attention_hooks`).
 """
 
@@ -34,46 +34,45 @@ from posedu._arguments import require_dimension
 from posedu.catalog import CATALOG, EncodingRecord, Variant
 from posedu.crosscheck import attention_hooks
 from posedu.crosscheck.common import CPU, DTYPES, Tally, rounded
-from posedu.crosscheck.features import At, Pair
+from posedu.crosscheck.features import Pair, ReferenceAt
 
 Arrays = dict[str, np.ndarray]
 
 FAR = 10**6
-KINDS = ("features", "hooks", "block")  # of encodings that a kernel can compute
-WIDTH = {"features": 16, "hooks": 4, "block": 4}  # the least head dimension
+KINDS = ("features", "hooks", "block")  # kinds of encodings that a kernel can compute
+WIDTH = {"features": 16, "hooks": 4, "block": 4}  # least head dimension
 HEADS, KEY_HEADS = 12, 3  # no power of two, and groups of four
-LARGEST = 1024  # head dimension: a case holds d² numbers a token
-SIZES = {"d", "heads", "tokens", "d_model"}  # which the cases choose
+LARGEST = 1024  # largest head dimension, since a case holds d² numbers for each token
+SIZES = {"d", "heads", "tokens", "d_model"}  # options that the cases choose
 
 
 class OracleError(ValueError):
-    """What no cases can be made of, and why."""
+    """Arguments for which there are no cases, or a kernel that cannot be called."""
 
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """Inputs for a kernel, and what it must return.
+    """Inputs for a kernel, and the output that it must return.
 
     Parameters
     ----------
     id
-        The options, and what is hard about it.
+        The options, and the difficulty of the case.
     name, options
         The encoding, and the keywords of its reference.
     inputs
-        ``x`` ``[batch, heads, tokens, d]`` (``[batch, tokens, d_model]`` of what is
-        added to a model's input); or ``q``, ``k`` and ``v``, and the layer's input
-        ``x`` ``[batch, tokens, d_model]`` where it is looked at. float64, exactly
-        representable in bfloat16.
+        ``x`` ``[batch, heads, tokens, d]`` (``[batch, tokens, d_model]`` for an
+        encoding that is added to a model's input); or ``q``, ``k`` and ``v``, and the
+        layer's input ``x`` ``[batch, tokens, d_model]`` if the encoding needs it. All
+        are float64, exactly representable in bfloat16.
     positions
         ``[batch, tokens]``, or ``[batch, tokens, axes]``.
     parameters
-        Trained or drawn numbers, as the reference names them.
+        Trained or drawn numbers, by the names of the reference.
     causal
-        Whether a query sees no later key; ``None`` of what is no attention.
+        Whether attention is causal; ``None`` if the encoding is outside attention.
     expected, upstream, gradients
-        The output; what it is differentiated along; the gradient to each input. All
-        float64.
+        The output; the upstream gradient; the gradient to each input. All float64.
     """
 
     id: str
@@ -98,11 +97,12 @@ class Case:
         angles: torch.dtype | str = "float64",
         tables: torch.dtype | str | None = None,
     ) -> np.ndarray:
-        """What an output of this dtype may be off by, entry by entry.
+        """Return the error that an output of this dtype may have, entry by entry.
 
         Where a rotation or a sinusoid is the whole encoding, ``angles`` is the dtype of
-        position times frequency, and ``tables`` that of cosines, sines and products,
-        float32 or wider if not given. Attention's bounds have roundings of its own.
+        position times frequency, and ``tables`` is the dtype of cosines, sines and
+        products, by default float32 or wider. The bounds of attention do not depend on
+        these two.
         """
         dtype = as_dtype(dtype)
         if isinstance(self.solution, Solution):
@@ -111,10 +111,11 @@ class Case:
         return self.solution.bound(dtype)
 
     def gradient_used(self, gradients: Arrays, dtype, angles, tables) -> np.ndarray:
-        """The share of the bound that gradients are off by.
+        """Return the error of gradients as a share of the bound.
 
-        Entry by entry for features; for attention that of the slope along a direction
-        of all inputs. Other arguments as :meth:`bound`.
+        For features there is a share for each entry; for attention it is the share of
+        the slope along a direction of all inputs. Other arguments are as in
+        :meth:`bound`.
         """
         if isinstance(self.solution, Solution):
             bound = self.solution.gradient_bound(dtype, as_dtype(angles), tables)
@@ -128,38 +129,38 @@ class Case:
 
 
 class Solution:
-    """What the reference makes of features and positions, and its errors, by rows.
+    """The reference's results for features and positions, with its errors, by rows.
 
-    A row is a sequence of the batch, or one head of it where ``positions`` are
-    ``[batch, heads, tokens]``, which is a fault.
+    A row is a sequence of the batch. If ``positions`` are ``[batch, heads, tokens]``,
+    as in one mutant, a row is one head of a sequence.
     """
 
     def __init__(self, pair: Pair, x: np.ndarray, positions: np.ndarray):
         self.pair, self.x, self.positions = pair, x, positions
         lead = positions.ndim - 1 - (pair.encoding.axes is not None)
         self.rows = [
-            (row, At(pair, positions[row]))
+            (row, ReferenceAt(pair, positions[row]))
             for row in np.ndindex(positions.shape[:lead])
         ]
         self.out, self._sizes = self._solved("forward", x)
 
     def differentiate(self, upstream: np.ndarray) -> np.ndarray:
-        """The gradient to the features."""
+        """Return the gradient to the features."""
         gradient, self._slope_sizes = self._solved("backward", upstream)
         return gradient
 
     def bound(self, *dtypes: torch.dtype | None) -> np.ndarray:
-        """Of the output: its dtype, that of angles, that of tables."""
+        """Return the output's error bound for dtypes of output, angles and tables."""
         return self._bound(self._sizes, dtypes)
 
     def gradient_bound(self, *dtypes: torch.dtype | None) -> np.ndarray:
-        """Of the gradient."""
+        """Return the gradient's error bound for dtypes of itself, angles and tables."""
         return self._bound(self._slope_sizes, dtypes)
 
-    def _solved(self, way: str, x: np.ndarray):
+    def _solved(self, direction: str, x: np.ndarray):
         found, sizes = np.empty_like(x), []
         for row, at in self.rows:
-            found[row], size = getattr(at, way)(x[row])
+            found[row], size = getattr(at, direction)(x[row])
             sizes.append(size)
         return found, sizes
 
@@ -171,45 +172,48 @@ class Solution:
 
 
 def as_dtype(dtype: torch.dtype | str) -> torch.dtype:
-    """A dtype that the bounds are derived for, by itself or by its name.
+    """Return a dtype for which bounds are derived, given itself or its name.
 
     Raises
     ------
     OracleError
-        Any other.
+        It is another dtype.
     """
     known = {str(t).removeprefix("torch."): t for t in DTYPES}
     found = known.get(dtype, dtype) if isinstance(dtype, str) else dtype
     if found not in DTYPES:
-        raise OracleError(f"a dtype is one of {', '.join(known)}, got {dtype!r}")
+        raise OracleError(f"a dtype must be one of {', '.join(known)}, got {dtype!r}")
     return found
 
 
 def variants(name: str, options: Mapping[str, Any]) -> list[Variant]:
-    """The variants of a record with these options in place of their own.
+    """Return the variants of a record with these options in place of their own.
 
     Raises
     ------
     OracleError
-        A name that the catalog lacks or of which there are no cases, unknown options.
+        The catalog has no such encoding, there are no cases for it, or it has no such
+        options.
     """
     able = [n for n, e in CATALOG.items() if e.kind in KINDS]
     if not isinstance(name, str) or name not in CATALOG:
-        raise OracleError(f"no encoding {name!r}; there are {', '.join(able)}")
+        raise OracleError(
+            f"`name` must be an encoding, got {name!r}; choose one of {', '.join(able)}"
+        )
     encoding = CATALOG[name]
     if name not in able:
         why = {
-            "positions": "draws positions, which no kernel computes",
+            "positions": "samples positions, which no kernel computes",
             "layers": "goes from layer to layer, so no single kernel computes it",
         }
         raise OracleError(
-            f"{name} {why[encoding.kind]}; there are cases of {', '.join(able)}"
+            f"{name} {why[encoding.kind]}; there are cases for {', '.join(able)}"
         )
     of_implementations = {*signature(encoding.implementation("numpy")).parameters}
     of_module = {*signature(encoding.implementation("torch")).parameters} - SIZES
     if unknown := {*options} - of_module:
         raise OracleError(
-            f"{name} has no option {', '.join(sorted(unknown))}; it has "
+            f"{name} has no option {', '.join(sorted(unknown))}; its options are "
             f"{', '.join(sorted(of_module)) or 'none'}"
         )
     of_implementations -= {
@@ -228,23 +232,23 @@ def variants(name: str, options: Mapping[str, Any]) -> list[Variant]:
 
 
 def cases(name: str, *, d: int | None = None, **options: Any) -> tuple[Case, ...]:
-    """Hard cases of an encoding, for every variant that the options leave.
+    """Return hard cases of an encoding, for every variant that fits the options.
 
     Parameters
     ----------
     name
         A key of ``posedu.catalog.CATALOG``.
     d
-        The head dimension. Default: the least that the encoding takes from 16 on, 4
-        inside attention.
+        The head dimension. Default: the least that the encoding takes from 16 on, or
+        from 4 on inside attention.
     **options
-        Of the encoding, as ``layout="half"`` or ``base=500000.0``. What is not said is
-        that of each of the record's variants in turn.
+        Options of the encoding, such as ``layout="half"`` or ``base=500000.0``. Options
+        that are not given are those of each variant of the record in turn.
 
     Raises
     ------
     OracleError
-        As :func:`variants`; options or a ``d`` that no variant takes.
+        As :func:`variants`; no variant takes the options or ``d``.
     """
     found, refused = [], None
     for variant in variants(name, options):
@@ -258,20 +262,22 @@ def cases(name: str, *, d: int | None = None, **options: Any) -> tuple[Case, ...
 
 
 def cases_of(encoding: EncodingRecord, variant: Variant, d: int | None) -> list[Case]:
-    """The cases of one variant."""
+    """Return the cases of one variant."""
     unit = encoding.divisor(variant)
     if d is None:
         least = max(WIDTH[encoding.kind], 2 * sum(variant.keywords.get("sections", ())))
         d = -(-least // unit) * unit
     if require_dimension("d", d, unit) > LARGEST:
         raise OracleError(f"d must be at most {LARGEST}, got {d}")
-    make = _of_features if encoding.kind == "features" else _inside
+    make = _feature_cases if encoding.kind == "features" else _attention_cases
     return list(make(encoding, variant, d))
 
 
-def _of_features(encoding: EncodingRecord, variant: Variant, d: int) -> Iterator[Case]:
+def _feature_cases(
+    encoding: EncodingRecord, variant: Variant, d: int
+) -> Iterator[Case]:
     of_model = encoding.hooks != ("rotate",)
-    for where, positions, heads, spread in _places(encoding.axes):
+    for where, positions, heads, is_spread in _difficulties(encoding.axes):
         if of_model and heads != 2:
             continue
         seed = len(where)
@@ -283,7 +289,7 @@ def _of_features(encoding: EncodingRecord, variant: Variant, d: int) -> Iterator
         own = () if of_model else (heads,)
         shape = (len(positions), *own, positions.shape[1], d)
         x = pair.rng.normal(size=shape)
-        if spread:
+        if is_spread:
             x = x * 10.0 ** pair.rng.integers(-4, 5, size=shape)
         x, upstream = (
             rounded(t, torch.bfloat16) for t in (x, pair.rng.normal(size=shape))
@@ -304,8 +310,8 @@ def _of_features(encoding: EncodingRecord, variant: Variant, d: int) -> Iterator
         )
 
 
-def _places(axes: int | None) -> Iterator[tuple[str, np.ndarray, int, bool]]:
-    """What is hard, positions, heads, and whether sizes are spread."""
+def _difficulties(axes: int | None) -> Iterator[tuple[str, np.ndarray, int, bool]]:
+    """Yield a difficulty's name, positions and heads, and whether sizes are spread."""
     lines = {
         "consecutive": [[0, 1, 2, 3, 4, 5, 6]],
         "after a prefix of 37": [[37, 38, 39, 40]],
@@ -325,7 +331,7 @@ def _places(axes: int | None) -> Iterator[tuple[str, np.ndarray, int, bool]]:
 
 
 def _points(rows: np.ndarray, axes: int | None) -> np.ndarray:
-    """Positions whose coordinates all differ: from one another and between axes."""
+    """Positions whose coordinates differ from one another and between axes."""
     if axes is None:
         return rows
     return np.stack(
@@ -350,7 +356,8 @@ _SHAPES = {
         4, ((0, 0, 0, 1, 2), (0, 1, 2, 3, 4), (5, 6, 7, 8, 9))
     ),
     f"{HEADS} heads, {KEY_HEADS} of keys": attention_hooks.Shape(
-        *(4, (tuple(range(5)),)),
+        4,
+        (tuple(range(5)),),
         is_grouped=True,
         group=HEADS // KEY_HEADS,
         slopes="all",
@@ -358,17 +365,21 @@ _SHAPES = {
 }
 
 
-def _inside(encoding: EncodingRecord, variant: Variant, d: int) -> Iterator[Case]:
+def _attention_cases(
+    encoding: EncodingRecord, variant: Variant, d: int
+) -> Iterator[Case]:
     for number, (where, shape) in enumerate(_SHAPES.items()):
         many = replace(variant, heads=HEADS) if shape.is_grouped else variant
         tally, seed = Tally(), attention_hooks.DRAWS * number
-        made = attention_hooks.drawn(tally, encoding, many, replace(shape, d=d), seed)
+        made = attention_hooks.draw_case(
+            tally, encoding, many, replace(shape, d=d), seed
+        )
         _, gradients = made.run(made.routes(CPU)["eager"], torch.float64)
         for line in made.lines:
             off = abs(line.along(gradients) - line.slope)
             if not off <= line.bound(torch.float64):
                 raise RuntimeError(
-                    f"{encoding.name}: its implementations' gradients do not agree"
+                    f"gradients of the implementations of {encoding.name} disagree"
                 )
         attends = encoding.kind == "hooks"
         yield Case(
@@ -393,20 +404,21 @@ def _label(variant: Variant, where: str) -> str:
 
 KEYS = {
     "README": "this text, JSON",
-    "NNN.input.NAME": "what the kernel is given, float64, exact in bfloat16",
+    "NNN.input.NAME": "input of the kernel, float64, exact in bfloat16",
     "NNN.positions": "[batch, tokens] or [batch, tokens, axes]",
     "NNN.parameter.NAME": "numbers that the encoding trains or draws",
     "NNN.expected": "the output, float64",
-    "NNN.bound.DTYPE": "what an output of this dtype may be off by, entry by entry",
-    "NNN.upstream": "what the output is differentiated along",
+    "NNN.bound.DTYPE": "error that an output of this dtype may have, entry by entry",
+    "NNN.upstream": "the upstream gradient",
     "NNN.gradient.NAME": "the gradient of sum(upstream * output) to an input",
-    "NNN.gradient_bound.DTYPE": "of features: that of the gradient, entry by entry",
-    "NNN.direction.NAME": "of attention: a direction of the inputs; the slope is the "
+    "NNN.gradient_bound.DTYPE": "for features: error that the gradient may have, entry "
+    "by entry",
+    "NNN.direction.NAME": "for attention: a direction of the inputs; the slope is the "
     "sum over inputs of sum(direction * gradient)",
-    "NNN.slope": "the slope of the reference along the direction",
-    "NNN.slope_bound.DTYPE": "what a kernel's slope may be off by",
+    "NNN.slope": "for attention: the slope of the reference along the direction",
+    "NNN.slope_bound.DTYPE": "for attention: error that a kernel's slope may have",
 }
-"""The schema of :func:`save`, as the file itself tells it; NNN counts from 000."""
+"""Keys of the file that :func:`save` writes, and their meaning; NNN counts from 000."""
 
 
 def save(
@@ -414,15 +426,15 @@ def save(
 ) -> tuple[Case, ...]:
     """Write :func:`cases` as an ``.npz``, in one step, and return them.
 
-    ``json.loads(str(numpy.load(path)["README"]))`` says what is in it: ``keys``
-    (:data:`KEYS`), and of each of ``cases`` its id, options and whether it is causal.
+    ``json.loads(str(numpy.load(path)["README"]))`` describes the file: ``keys``
+    (:data:`KEYS`), and for each of ``cases`` its id, options and whether it is causal.
 
     Raises
     ------
     OracleError
-        As :func:`cases`; a path that does not end in ``.npz``.
+        As :func:`cases`; the path does not end in ``.npz``.
     OSError
-        A path that cannot be written.
+        The path cannot be written.
     """
     path = Path(path)
     if path.suffix != ".npz":
@@ -471,19 +483,19 @@ def _arrays(case: Case) -> Iterator[tuple[str, np.ndarray]]:
                 yield f"slope_bound.{n}", np.array(line.bound(t))
 
 
-def parsed(given: Sequence[str]) -> dict[str, Any]:
-    """Options as a command line has them: ``layout=half base=5e5 sections=16,24,24``.
+def parse_options(given: Sequence[str]) -> dict[str, Any]:
+    """Parse options of a command line: ``layout=half base=5e5 sections=16,24,24``.
 
     Raises
     ------
     OracleError
-        One without ``=`` or without a name.
+        An option has no ``=`` or no name.
     """
     options = {}
     for each in given:
         name, equals, value = each.partition("=")
         if not (name.isidentifier() and equals):
-            raise OracleError(f"an option is NAME=VALUE, got {each!r}")
+            raise OracleError(f"an option must be NAME=VALUE, got {each!r}")
         try:
             options[name] = ast.literal_eval(value)
         except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -492,18 +504,22 @@ def parsed(given: Sequence[str]) -> dict[str, Any]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Write the cases of an encoding; 2 if there are none or they cannot be written."""
+    """Write the cases of an encoding; return 2 if that is impossible."""
     parser = argparse.ArgumentParser(
         prog="python -m posedu.tools.kernels.oracle",
-        description="Write cases for kernels of an encoding, to be read with NumPy.",
+        description="Write test cases for kernels of an encoding to a file for NumPy.",
     )
-    parser.add_argument("encoding", help="a name of posedu.catalog.CATALOG")
-    parser.add_argument("options", nargs="*", help="NAME=VALUE, as layout=half")
-    parser.add_argument("--out", required=True, help="the file, ending in .npz")
-    parser.add_argument("--d", type=int, help="the head dimension")
+    parser.add_argument("encoding", help="name in posedu.catalog.CATALOG")
+    parser.add_argument(
+        "options",
+        nargs="*",
+        help="options of the encoding, NAME=VALUE, such as layout=half",
+    )
+    parser.add_argument("--out", required=True, help="file to write, ending in .npz")
+    parser.add_argument("--d", type=int, help="head dimension")
     given = parser.parse_intermixed_args(arguments)
     try:
-        options = parsed(given.options)
+        options = parse_options(given.options)
         made = save(given.encoding, given.out, d=given.d, **options)
     except (OracleError, OSError) as error:
         print(error, file=sys.stderr)

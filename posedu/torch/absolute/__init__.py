@@ -1,7 +1,7 @@
-"""Absolute encodings, the fast implementation: a module an encoding."""
+"""Absolute encodings as PyTorch modules, one file for each encoding."""
 
 from posedu.torch.absolute.cape import CAPE
-from posedu.torch.absolute.floater import FLOATER, Flow
+from posedu.torch.absolute.floater import FLOATER, VectorField
 from posedu.torch.absolute.fourier import FourierLearned, FourierRandom
 from posedu.torch.absolute.learned import (
     BERTInput,
@@ -17,7 +17,6 @@ __all__ = [
     "CAPE",
     "FLOATER",
     "BERTInput",
-    "Flow",
     "FourierLearned",
     "FourierRandom",
     "Learned",
@@ -26,4 +25,5 @@ __all__ = [
     "Random",
     "Randomized",
     "Sinusoidal",
+    "VectorField",
 ]

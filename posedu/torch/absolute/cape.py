@@ -1,4 +1,4 @@
-"""CAPE: positions that are shifted, jittered and scaled anew for every sequence."""
+"""CAPE: augmented positions, shifted, jittered and scaled anew for every sequence."""
 
 import math
 from typing import Any
@@ -18,42 +18,42 @@ from posedu.torch._tensors import (
     require_positions,
 )
 from posedu.torch.absolute.sampled_positions import (
-    Moved,
+    SampledPositions,
     require_draws,
     require_sizes,
 )
 from posedu.torch.encoding import Encoding
 
 
-class CAPE(Moved):
-    """λ (τ + Δ + ε) in training, τ in evaluation (arXiv 2106.03143).
+class CAPE(SampledPositions):
+    """Augmented positions, λ (τ + Δ + ε) in training, τ in evaluation.
 
-    Give it as ``input`` of a :class:`posedu.torch.transformer.Transformer`. Equation
-    ``def-cape``.
+    arXiv 2106.03143. Give it as ``input`` of a
+    :class:`posedu.torch.transformer.Transformer`. Equation ``def-cape``.
 
     Parameters
     ----------
     max_shift
         Δ of a sequence is uniform between minus and plus this.
     max_jitter
-        ε of a token likewise, in the unit of positions: up to half a step it keeps
-        their order.
+        ε of a token is uniform between minus and plus this, in the unit of positions;
+        up to half a step, the order of tokens is kept.
     max_scale
         ln λ of a sequence is uniform between minus and plus the logarithm of this.
     normalize
-        Whether a sequence's mean position is taken off first, in evaluation too. The
-        mean is that of one call: with a cache take it off yourself.
+        Whether a sequence's mean position is subtracted first, in evaluation too. The
+        mean is that of one call: with a cache, subtract it yourself.
     inner
-        What encodes the places in the input: the paper's sinusoids, or ``None`` where
-        layers encode them. Default ``None``.
+        Encoding of the augmented positions in the input: the paper's sinusoids, or
+        ``None`` where layers encode them. Default ``None``.
     generator
-        What is drawn from. Default: PyTorch's own, of the positions' device.
+        Source of randomness. Default: PyTorch's own, of the positions' device.
 
     Raises
     ------
     TypeError, ValueError
         Bounds that are negative or not finite, ``max_scale`` below 1, ``normalize`` no
-        boolean, an ``inner`` that is no encoding.
+        boolean, an ``inner`` that is no encoding module.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class CAPE(Moved):
         self.normalize = require_bool("normalize", normalize)
 
     def draw(self, rows: int, tokens: int, *, device: Any = None) -> dict[str, Tensor]:
-        """Δ, ε and λ of each row: ``shift``, ``jitter``, ``scale``, in float64."""
+        """Draw Δ, ε and λ of each row: ``shift``, ``jitter``, ``scale``, in float64."""
         require_sizes(rows, tokens)
         signed = [2 * self.uniform(rows, n, device=device) - 1 for n in (1, tokens, 1)]
         return {
@@ -90,7 +90,7 @@ class CAPE(Moved):
         jitter: Float[Tensor, "rows tokens"],
         scale: Float[Tensor, "rows 1"],
     ) -> Float[Tensor, "_ tokens"]:
-        """λ (τ + Δ + ε), in float64, of ``[tokens]`` or ``[rows, tokens]``."""
+        """Return λ (τ + Δ + ε), in float64, for ``[tokens]`` or ``[rows, tokens]``."""
         draws = {"shift": shift, "jitter": jitter, "scale": scale}
         for name, draw in draws.items():
             require_floats(name, draw)
@@ -102,20 +102,20 @@ class CAPE(Moved):
         require_positions(positions)
         tau = in_float64(positions, jitter.device)
         require_draws(tau, {"shift": shift, "scale": scale}, {"jitter": jitter})
-        tau = self.untouched(tau)
+        tau = self.evaluation_positions(tau)
         return scale * (tau + shift + jitter)
 
-    def untouched(
+    def evaluation_positions(
         self, positions: Shaped[Tensor, "*rows tokens"]
     ) -> Shaped[Tensor, "*rows tokens"]:
-        """The positions, in float64 with a mean of 0 where they are normalized."""
+        """Return the positions; normalized ones in float64, with a mean of 0."""
         if not self.normalize:
             return positions
         at = positions.to(torch.float64)
         return at - at.mean(-1, keepdim=True)
 
     def extra_repr(self) -> str:
-        """Say the conventions when the module is printed."""
+        """The conventions, for the printed module."""
         return (
             f"max_shift={self.max_shift:g}, max_jitter={self.max_jitter:g}, "
             f"max_scale={self.max_scale:g}, normalize={self.normalize}"

@@ -1,4 +1,4 @@
-"""FLOATER: vectors of positions that flow along a learned differential equation."""
+"""FLOATER: position vectors that follow a neural ODE."""
 
 import math
 
@@ -8,12 +8,12 @@ from torch import Tensor, nn
 
 from posedu._arguments import (
     FARTHEST,
-    TABLEAUX,
+    Tableau,
     require_choice,
     require_dimension,
     require_positive,
 )
-from posedu.torch._ode import flow
+from posedu.torch._ode import integrate
 from posedu.torch._tensors import (
     Positions,
     from_list,
@@ -28,12 +28,14 @@ from posedu.torch.encoding import Encoding
 STATES = ("q", "k", "v")
 
 
-class Flow(nn.Module):
-    """The right side h(t, p), which all layers share. Equation ``def-floater-field``.
+class VectorField(nn.Module):
+    """The right-hand side h(t, p) of the ODE, which all layers share.
 
-    One hidden layer of ReLUs, of the same width, both of whose layers read the time as
-    a last feature: "flow_func_linear" of the code of arXiv 2003.09229. It starts as
-    there: weights normal with Xavier's variance, biases 0.
+    Equation ``def-floater-field``.
+
+    A network with one hidden layer of ReLUs, of the same width. Both layers read the
+    time as their last feature: "flow_func_linear" of the code of arXiv 2003.09229.
+    Initial weights are those of that code: normal with Xavier's variance, biases 0.
 
     Raises
     ------
@@ -54,28 +56,28 @@ class Flow(nn.Module):
     def forward(
         self, t: Tensor | float, p: Float[Tensor, "*states width"]
     ) -> Float[Tensor, "*states width"]:
-        """H(t, p), for any solver: one of one's own, or torchdiffeq's."""
+        """Return h(t, p), for any solver: your own, or torchdiffeq's."""
         z = p @ self.inner[:, :-1].T + t * self.inner[:, -1] + self.inner_bias
         hidden = z.relu() @ self.outer[:, :-1].T
         return hidden + t * self.outer[:, -1] + self.outer_bias
 
     def extra_repr(self) -> str:
-        """Say the width when the module is printed."""
+        """The width, for the printed module."""
         return f"{self.width}"
 
 
 class FLOATER(Encoding):
-    """Vectors that flow with the position, added to queries, keys and values.
+    """Neural ODE positions, added to queries, keys and values (arXiv 2003.09229).
 
-    Of arXiv 2003.09229 the compatible form, which is the one released: a differential
-    equation p' = h(t, p) gives the biases of the three projections. Each layer and
-    projection has a p(0) of its own, and one h serves all: give the ``flow`` of the
-    first layer's encoding to the others'. Equation ``def-floater-hooks``.
+    It is the paper's form that is compatible with trained models, which was released: a
+    differential equation p' = h(t, p) gives the biases of the three projections. Each
+    layer and projection has a p(0) of its own, and one h serves all: give the ``field``
+    of the first layer's encoding to the others. Equation ``def-floater-hooks``.
 
-    Each call follows the flow from position 0, one step after another, in float64
-    whatever the dtype of the activations; one that decodes a token does so again. The
-    gradient is that of the steps themselves, not of an adjoint equation solved
-    backwards. There is no second derivative.
+    Each call integrates from position 0, step by step, in float64 whatever the dtype of
+    the activations; so does each call that decodes one token. The gradient is that of
+    the steps themselves, not of an adjoint equation solved backwards. There is no
+    second derivative.
 
     The released code solves all layers at once for positions 0 … 254 and refuses
     longer sequences; it does so every 400th call and adds a detached copy in between,
@@ -84,8 +86,8 @@ class FLOATER(Encoding):
     Parameters
     ----------
     heads, d
-        Of the layer. The states are heads · d wide; keys and values of fewer heads get
-        the first features of theirs.
+        Sizes of the layer. The states are heads · d wide; keys and values of fewer
+        heads get the first features of theirs.
     tableau
         ``"3/8"`` (the code, whose solver calls it "rk4") or ``"classical"``.
     delta
@@ -93,18 +95,18 @@ class FLOATER(Encoding):
     steps
         Runge–Kutta steps from a position to the next. Default 5 (the code).
     farthest
-        Positions beyond are refused. Default 2¹⁶.
-    flow
-        h, if another layer has it. Default: one of its own.
+        The largest position; positions beyond are refused. Default 2¹⁶.
+    field
+        Another layer's h, to share it. Default: one of its own.
     start
-        Where p(0) of queries, keys and values starts, ``[3, heads · d]``. Default:
-        uniform, as the code draws them for a model of one layer.
+        Initial p(0) of queries, keys and values, ``[3, heads · d]``. Default: uniform,
+        as the code draws them for a model of one layer.
 
     Raises
     ------
     TypeError, ValueError
         Sizes that are not positive integers, ``delta`` not positive, unknown
-        ``tableau``; a ``flow`` or a ``start`` of another width.
+        ``tableau``; a ``field`` or a ``start`` of another width.
     """
 
     heads: int
@@ -115,31 +117,31 @@ class FLOATER(Encoding):
         heads: int,
         d: int,
         *,
-        tableau: str,
+        tableau: Tableau,
         delta: float,
         steps: int = 5,
         farthest: int = FARTHEST,
-        flow: Flow | None = None,
+        field: VectorField | None = None,
         start: Float[Tensor, "3 width"] | None = None,
     ):
         super().__init__()
         self.heads = require_dimension("heads", heads, 1)
         self.d = require_dimension("d", d, 1)
-        self.tableau = require_choice("tableau", tableau, TABLEAUX)
+        self.tableau = require_choice("tableau", tableau, Tableau)
         self.delta = require_positive("delta", delta)
         self.steps = require_dimension("steps", steps, 1)
         self.farthest = require_dimension("farthest", farthest, 1)
         width = heads * d
-        if flow is None:
-            flow = Flow(width)
-        if not isinstance(flow, Flow):
-            raise TypeError(f"flow must be a Flow, got {type(flow).__name__}")
-        if flow.width != width:
+        if field is None:
+            field = VectorField(width)
+        if not isinstance(field, VectorField):
+            raise TypeError(f"field must be a VectorField, got {type(field).__name__}")
+        if field.width != width:
             raise ValueError(
-                f"flow must be {width} wide for {heads} heads of {d} features, got "
-                f"{flow.width}"
+                f"field must be {width} wide for {heads} heads of {d} features, got "
+                f"{field.width}"
             )
-        self.flow = flow
+        self.field = field
         if start is None:
             start = torch.empty(len(STATES), width)
             nn.init.xavier_uniform_(start[:, None])
@@ -152,7 +154,7 @@ class FLOATER(Encoding):
         *,
         dtype: torch.dtype = torch.float32,
     ) -> Float[Tensor, "*rows tokens 3 width"]:
-        """What queries, keys and values get at each position. ``def-floater``."""
+        """Vectors of queries, keys and values at each position. ``def-floater``."""
         require_float_dtype("dtype", dtype)
         return self._at(positions, self.start, dtype).to(dtype)
 
@@ -162,20 +164,20 @@ class FLOATER(Encoding):
         start: Float[Tensor, "states width"],
         dtype: torch.dtype,
     ) -> Float[Tensor, "*rows states width"]:
-        """In float32 or better; of a size whose squares are finite in ``dtype``."""
-        h = self.flow
-        field = h.inner, h.inner_bias, h.outer, h.outer_bias
+        """Integrate in float32 or better; in ``dtype``, results have finite squares."""
+        h = self.field
+        weights = h.inner, h.inner_bias, h.outer, h.outer_bias
         positions = from_list(positions, start.device)
         require_positions(positions, start)
         at = in_float64(positions, start.device)
-        if any(map(is_transformed, (start, *field, at))):
+        if any(map(is_transformed, (start, *weights, at))):
             raise NotImplementedError(
-                "FLOATER follows its flow outside torch.func: its parameters and "
-                "positions have gradients by torch.autograd alone"
+                "FLOATER integrates outside torch.func: its parameters and positions "
+                "have gradients by torch.autograd alone"
             )
-        return flow(
+        return integrate(
             start,
-            field,
+            weights,
             at,
             tableau=self.tableau,
             delta=self.delta,
@@ -193,19 +195,19 @@ class FLOATER(Encoding):
         Float[Tensor, "batch heads tokens d"],
         Float[Tensor, "batch kv_heads tokens d"],
     ]:
-        """Queries and keys, each plus its vector; each sum is rounded once."""
+        """Add its vector to each query and key; each sum is rounded once."""
         of_q, of_k = self._at(positions, self.start[:2], q.dtype).unbind(-2)
         return _added(q, of_q), _added(k, of_k)
 
     def values(
         self, v: Float[Tensor, "batch kv_heads tokens d"], positions: Positions
     ) -> Float[Tensor, "batch kv_heads tokens d"]:
-        """Values, each plus its vector."""
+        """Add its vector to each value."""
         (of_v,) = self._at(positions, self.start[2:], v.dtype).unbind(-2)
         return _added(v, of_v)
 
     def extra_repr(self) -> str:
-        """Say the conventions when the module is printed."""
+        """The conventions, for the printed module."""
         return (
             f"{self.heads}, {self.d}, tableau={self.tableau!r}, delta={self.delta:g}, "
             f"steps={self.steps}"

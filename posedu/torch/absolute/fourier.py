@@ -1,43 +1,54 @@
 """Fourier features as modules: of fixed random frequencies, and of trained ones."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 from torch.types import Device
 
 from posedu._arguments import (
-    AMPLITUDES,
-    LAYOUTS,
-    MEMBERS,
-    TURNS,
+    AngleUnit,
+    FirstFunction,
+    FourierAmplitude,
+    Layout,
     require_choice,
     require_dimension,
     require_not_negative,
     require_seed,
 )
+from posedu.torch._numbers import as_real_tensor
 from posedu.torch._tensors import (
     Positions,
     align_positions,
-    drawn_normal,
     from_list,
     in_float64,
     require_all_finite,
     require_float_dtype,
     require_floats,
     require_positions,
+    seeded_normal,
 )
 from posedu.torch.encoding import Encoding
 
+Frequencies = (
+    Float[Tensor, "pairs"]
+    | Float[Tensor, "pairs axes"]
+    | Float[np.ndarray, "pairs"]
+    | Float[np.ndarray, "pairs axes"]
+    | Sequence[float]
+    | Sequence[Sequence[float]]
+)
+
 
 class FourierFeatures(Encoding):
-    """What both share: features of a position, by frequencies that no cast rounds.
+    """Base class: features of a position, by frequencies that no cast rounds.
 
-    Angles, features and what is made of them are float64, rounded once to the dtype of
-    the input vectors. A subclass registers ``frequencies``, ``[pairs]`` for positions
+    Angles, features and encodings are float64, rounded once to the dtype of the input
+    vectors. A subclass registers ``frequencies``, ``[pairs]`` for positions
     that are numbers or ``[pairs, axes of a group]``, and defines ``_encode``.
     """
 
@@ -46,24 +57,30 @@ class FourierFeatures(Encoding):
     frequencies: Tensor
 
     def __init__(
-        self, d_model: int, *, unit: str, layout: str, first: str, amplitude: str
+        self,
+        d_model: int,
+        *,
+        unit: AngleUnit,
+        layout: Layout,
+        first: FirstFunction,
+        amplitude: FourierAmplitude,
     ):
         super().__init__()
         self.d_model = d_model
-        self.unit = require_choice("unit", unit, TURNS)
-        self.layout = require_choice("layout", layout, LAYOUTS)
-        self.first = require_choice("first", first, MEMBERS)
-        self.amplitude = require_choice("amplitude", amplitude, AMPLITUDES)
+        self.unit = require_choice("unit", unit, AngleUnit)
+        self.layout = require_choice("layout", layout, Layout)
+        self.first = require_choice("first", first, FirstFunction)
+        self.amplitude = require_choice("amplitude", amplitude, FourierAmplitude)
 
     @property
     def axes(self) -> int | None:
-        """How many coordinates a position has, ``None`` for a number."""
+        """The number of coordinates of a position, ``None`` where it is a number."""
         shape = self.frequencies.shape
         return None if len(shape) == 1 else self.groups * shape[1]
 
     @property
     def position_shape(self) -> tuple[int, ...]:  # type: ignore[override]
-        """The axes of one position: none for a number."""
+        """Trailing axes of one position: none where it is a number."""
         return () if self.axes is None else (self.axes,)
 
     def features(
@@ -83,7 +100,7 @@ class FourierFeatures(Encoding):
         dtype: torch.dtype = torch.float32,
         device: Device = None,
     ) -> Float[Tensor, "*rows tokens d_model"]:
-        """What :meth:`embed` adds at ``positions``, in ``dtype``.
+        """The vectors that :meth:`embed` adds at ``positions``, in ``dtype``.
 
         ``[..., tokens]`` or ``[..., tokens, axes]``. ``device`` matters for a range or
         a list only.
@@ -94,7 +111,7 @@ class FourierFeatures(Encoding):
     def embed(
         self, x: Float[Tensor, "*batch tokens d_model"], positions: Positions
     ) -> Float[Tensor, "*batch tokens d_model"]:
-        """Add to each vector what its position is encoded as, in x's dtype.
+        """Add the encoding of its position to each vector, in x's dtype.
 
         ``positions`` is a range or ``[tokens]`` where they are numbers,
         ``[tokens, axes]`` where they are points; or either for each row of a batch.
@@ -154,22 +171,22 @@ class FourierFeatures(Encoding):
         raise NotImplementedError
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Any:
-        """Move and cast as every module, but keep frequencies float32 or wider.
+        """Move and cast like every module, but keep frequencies float32 or wider.
 
         In bf16 an angle of a hundred radians would be off by up to 0.4.
         """
         frequencies = self.frequencies
 
-        def keeping(t: Tensor) -> Tensor:
-            moved = fn(t)
+        def apply_unrounded(t: Tensor) -> Tensor:
+            changed = fn(t)
             if t is not frequencies and t is not frequencies.grad:
-                return moved
-            return moved if moved.dtype.itemsize >= 4 else t.to(moved.device)
+                return changed
+            return changed if changed.dtype.itemsize >= 4 else t.to(changed.device)
 
-        return super()._apply(keeping, recurse)
+        return super()._apply(apply_unrounded, recurse)
 
     def extra_repr(self) -> str:
-        """Say the conventions when the module is printed."""
+        """The conventions, for the printed module."""
         return (
             f"{self.d_model}, axes={self.axes}, unit={self.unit!r}, "
             f"layout={self.layout!r}, first={self.first!r}, "
@@ -180,7 +197,7 @@ class FourierFeatures(Encoding):
 class FourierRandom(FourierFeatures):
     """Fixed random Fourier features (arXiv 2006.10739 §4), added to the input.
 
-    The paper feeds a network with them: that is :meth:`table`. Frequencies are a
+    The paper gives them to a network: for that use :meth:`table`. Frequencies are a
     buffer: saved, moved, not trained, and not rounded when the module is cast.
     Equation ``def-fourier-embed``.
 
@@ -192,15 +209,16 @@ class FourierRandom(FourierFeatures):
         See :func:`posedu.numpy.absolute.fourier_features`.
     axes
         Coordinates of a position; ``None``, the default, for positions that are
-        numbers. Given frequencies say so themselves.
+        numbers. Given frequencies decide it by their shape.
     sigma
         Standard deviation of each coordinate of the frequencies: the bandwidth. The
         authors' demo on a picture: 10, for positions in [0, 1) and ``unit="turns"``.
     seed
-        What frequencies are drawn from, on the CPU, apart from PyTorch's own state.
+        Seed of the frequencies, drawn on the CPU, apart from PyTorch's own state.
         Default 0.
     frequencies
-        Given instead of drawn: ``[d_model / 2]`` or ``[d_model / 2, axes]``.
+        Given instead of drawn: ``[d_model / 2]`` or ``[d_model / 2, axes]``, as a
+        tensor, a NumPy array or lists.
 
     Raises
     ------
@@ -213,14 +231,14 @@ class FourierRandom(FourierFeatures):
         self,
         d_model: int,
         *,
-        unit: str,
-        layout: str,
-        first: str,
-        amplitude: str,
+        unit: AngleUnit,
+        layout: Layout,
+        first: FirstFunction,
+        amplitude: FourierAmplitude,
         axes: int | None = None,
         sigma: float | None = None,
         seed: int = 0,
-        frequencies: Float[Tensor, "pairs"] | Float[Tensor, "pairs axes"] | None = None,
+        frequencies: Frequencies | None = None,
     ):
         require_dimension("d_model", d_model)
         super().__init__(
@@ -254,8 +272,8 @@ class FourierLearned(FourierFeatures):
         See :func:`posedu.numpy.absolute.fourier_features`. The paper: ``"radians"``,
         ``"half"``, ``"cos"``, ``"features"``.
     groups
-        In how many parts a position's coordinates are encoded, each to its own part of
-        d_model. Default 1.
+        Number of groups of coordinates, each encoded to its own part of d_model.
+        Default 1.
     axes
         Coordinates of a position, a multiple of ``groups``; ``None``, the default, for
         positions that are numbers.
@@ -265,7 +283,8 @@ class FourierLearned(FourierFeatures):
     seed
         As in :class:`FourierRandom`; the network starts as PyTorch's layers do.
     frequencies
-        Where to start instead, ``[features / 2]`` or ``[features / 2, axes / groups]``.
+        Initial frequencies instead, ``[features / 2]`` or ``[features / 2, axes /
+        groups]``, as a tensor, a NumPy array or lists.
 
     Raises
     ------
@@ -279,15 +298,15 @@ class FourierLearned(FourierFeatures):
         *,
         features: int,
         width: int,
-        unit: str,
-        layout: str,
-        first: str,
-        amplitude: str,
+        unit: AngleUnit,
+        layout: Layout,
+        first: FirstFunction,
+        amplitude: FourierAmplitude,
         groups: int = 1,
         axes: int | None = None,
         sigma: float | None = None,
         seed: int = 0,
-        frequencies: Float[Tensor, "pairs"] | Float[Tensor, "pairs axes"] | None = None,
+        frequencies: Frequencies | None = None,
     ):
         require_dimension("groups", groups, 1)
         require_dimension("d_model", d_model, groups)
@@ -317,7 +336,7 @@ class FourierLearned(FourierFeatures):
         return encoded.flatten(-2) if self.groups > 1 else encoded
 
     def extra_repr(self) -> str:
-        """Say the conventions when the module is printed."""
+        """The conventions, for the printed module."""
         return f"{super().extra_repr()}, groups={self.groups}"
 
 
@@ -331,7 +350,7 @@ def drawn_or_given(
     axes: int | None,
     sigma: float | None,
     seed: int,
-    frequencies: Tensor | None,
+    frequencies: Frequencies | None,
 ) -> Float[Tensor, "pairs *axes"]:
     """Frequencies in float32 or float64: drawn from N(0, σ²), or a copy of those given.
 
@@ -343,16 +362,17 @@ def drawn_or_given(
     own = () if axes is None else (require_dimension("axes", axes, 1),)
     if sigma is not None and frequencies is None:
         require_not_negative("sigma", sigma)
-        return drawn_normal((pairs, *own), sigma, require_seed(seed))
+        return seeded_normal((pairs, *own), sigma, require_seed(seed))
     if sigma is None and frequencies is not None:
-        return _given(pairs, own, frequencies)
+        given = as_real_tensor("frequencies", frequencies)
+        return _as_frequencies(pairs, own, given)
     raise ValueError(
-        "sigma draws frequencies; otherwise give them. Got sigma = "
-        f"{sigma} and {'no ' if frequencies is None else ''}frequencies"
+        "either `sigma`, to draw frequencies, or `frequencies` must be given, got "
+        f"sigma = {sigma} and {'no ' if frequencies is None else ''}frequencies"
     )
 
 
-def _given(pairs: int, own: tuple[int, ...], frequencies: Tensor) -> Tensor:
+def _as_frequencies(pairs: int, own: tuple[int, ...], frequencies: Tensor) -> Tensor:
     require_floats("frequencies", frequencies)
     shape = tuple(frequencies.shape)
     if (

@@ -1,4 +1,4 @@
-"""Tables as modules: a vector for each position, learned or drawn."""
+"""Absolute embeddings: a table with a vector for each position, learned or random."""
 
 import torch
 from jaxtyping import Float, Int
@@ -7,7 +7,7 @@ from torch.nn import functional
 from torch.types import Device
 
 from posedu._arguments import (
-    TABLE_ENDS,
+    BeyondTable,
     require_bool,
     require_choice,
     require_dimension,
@@ -19,7 +19,6 @@ from posedu.torch._tensors import (
     Positions,
     align_positions,
     as_tensor,
-    drawn_normal,
     from_list,
     length,
     may_look,
@@ -27,27 +26,28 @@ from posedu.torch._tensors import (
     require_floats,
     require_positions,
     require_shape,
+    seeded_normal,
 )
 from posedu.torch.encoding import Encoding
 
 
 class Table(Encoding):
-    """What all share: the row of each position, with a way to go on past the last.
+    """Base class: the row of each position, and a rule for positions past the last.
 
-    A subclass makes ``table``, ``[tokens, d_model]``, and opens the hook by which its
-    rows are added. Whether positions have a row is looked at where they are a range or
-    on a CPU, and not under ``torch.compile``: elsewhere that would make the host wait,
-    and what looks rows up refuses them itself, in fewer words.
+    A subclass makes ``table``, ``[tokens, d_model]``, and overrides the hook by which
+    its rows are added. Positions are checked to have a row where they are a range or on
+    a CPU, and not under ``torch.compile``. Elsewhere the check would make the host
+    wait, and the look-up itself refuses positions without a row, in fewer words.
     """
 
     d_model: int
     table: Tensor
 
-    def __init__(self, d_model: int, tokens: int, beyond: str):
+    def __init__(self, d_model: int, tokens: int, beyond: BeyondTable):
         super().__init__()
         self.d_model = require_dimension("d_model", d_model, 1)
         self.tokens = require_dimension("tokens", tokens, 1)
-        self.beyond = require_choice("beyond", beyond, TABLE_ENDS)
+        self.beyond = require_choice("beyond", beyond, BeyondTable)
 
     def vectors(
         self,
@@ -56,7 +56,7 @@ class Table(Encoding):
         dtype: torch.dtype = torch.float32,
         device: Device = None,
     ) -> Float[Tensor, "*rows tokens d_model"]:
-        """The row of each position, in ``dtype``.
+        """Return the row of each position, in ``dtype``.
 
         ``device`` matters for a range or a list only, and defaults to the table's.
         """
@@ -111,19 +111,19 @@ class Table(Encoding):
             )
 
     def extra_repr(self) -> str:
-        """Say the conventions when the module is printed."""
+        """The conventions, for the printed module."""
         return f"{self.d_model}, {self.tokens} tokens, beyond={self.beyond!r}"
 
 
 class Trained(Table):
-    """A table whose rows are parameters; the two subclasses open a hook each."""
+    """A table whose rows are parameters; each subclass overrides one hook."""
 
     def __init__(
         self,
         d_model: int,
         tokens: int,
         *,
-        beyond: str,
+        beyond: BeyondTable,
         std: float = 0.02,
         table: Float[Tensor, "tokens d_model"] | None = None,
     ):
@@ -146,15 +146,15 @@ class Learned(Trained):
     d_model
         Width of the input vectors.
     tokens
-        How many positions have a row: 0 … tokens − 1. BERT's has 512.
+        Number of positions with a row: 0 … tokens − 1. BERT's has 512.
     beyond
-        What is done for others: ``"raise"`` (transformers), ``"zero"`` (tensor2tensor)
-        or ``"clip"``: the nearest row (Transformer-XL's ``attn_type=3``, for its
+        Rule for other positions: ``"raise"`` (transformers), ``"zero"`` (tensor2tensor)
+        or ``"clip"``, the nearest row (Transformer-XL's ``attn_type=3``, for its
         memory).
     std
-        Standard deviation of the rows at the start. Default 0.02 (BERT).
+        Initial standard deviation of the rows. Default 0.02 (BERT).
     table
-        Where to start instead, ``[tokens, d_model]``.
+        Initial table instead, ``[tokens, d_model]``.
 
     Raises
     ------
@@ -168,11 +168,11 @@ class Learned(Trained):
 
 
 class LearnedPerLayer(Trained):
-    """A table of one layer, added to what comes to it.
+    """A trained vector for each position and layer, added to the layer's input.
 
-    arXiv 1808.04444, "Positional Embeddings". Each layer of a model has one of its own:
-    give :class:`posedu.torch.transformer.Transformer` a list of them. What is added
-    stays in the stream. Arguments and errors as :class:`Learned`. Equation
+    arXiv 1808.04444, "Positional Embeddings". Each layer of a model has a table of its
+    own: give :class:`posedu.torch.transformer.Transformer` a list of them. The vectors
+    stay in the residual stream. Arguments and errors as :class:`Learned`. Equation
     ``def-learned-per-layer``.
     """
 
@@ -192,7 +192,8 @@ class Random(Table):
     std
         Standard deviation of each number. Default 1.
     seed
-        What they are drawn from, on the CPU, apart from PyTorch's own state. Default 0.
+        Seed of the vectors, drawn on the CPU, apart from PyTorch's own state. Default
+        0.
 
     Raises
     ------
@@ -204,30 +205,31 @@ class Random(Table):
     def __init__(self, d_model: int, tokens: int, *, std: float = 1.0, seed: int = 0):
         super().__init__(d_model, tokens, "raise")
         require_not_negative("std", std)
-        rows = drawn_normal((tokens, d_model), std, require_seed(seed))
+        rows = seeded_normal((tokens, d_model), std, require_seed(seed))
         self.register_buffer("table", rows.to(torch.get_default_dtype()))
 
     embed = Table.forward
 
 
 class BERTInput(nn.Module):
-    """The input of BERT: positions and segments are added, then all is normalized.
+    """BERT's input: adds positions and segments, then normalizes the sum.
 
-    A part of a model, before its layers: ``Transformer(…)(bert_input(x, positions,
-    segments))``. Equation ``def-learned-bert``.
+    It is a part of a model, before its layers:
+    ``Transformer(…)(bert_input(x, positions, segments))``. Equation
+    ``def-learned-bert``.
 
     Parameters
     ----------
     positions
         The table of positions.
     segments
-        How many kinds of tokens have a vector besides (BERT: 2), ``None`` for none.
+        Number of segments with a vector (BERT: 2), ``None`` for none.
     norm
         Whether there is a layer norm after the sum (BERT: yes; GPT-2: no).
     epsilon
-        What the norm adds to the variance. Default 1e-12, as transformers' BERT.
+        Number that the norm adds to the variance. Default 1e-12, as transformers' BERT.
     std
-        Standard deviation of the segments' vectors at the start. Default 0.02 (BERT).
+        Initial standard deviation of the segments' vectors. Default 0.02 (BERT).
 
     Raises
     ------
@@ -267,20 +269,19 @@ class BERTInput(nn.Module):
         positions: Positions,
         segments: Int[Tensor, "*batch tokens"] | None = None,
     ) -> Float[Tensor, "*batch tokens d_model"]:
-        """The sum, normalized if there is a norm; in x's dtype.
+        """Return the sum, normalized if there is a norm, in x's dtype.
 
         Raises
         ------
         TypeError, ValueError
-            As the table of positions; segments where there are none or none where
-            there are, of another shape, not integers or without a row.
+            As the table of positions; segments given to a model without them, or
+            missing, of another shape, not integers or without a row.
         """
         x = self.positions.embed(x, positions)
         if (segments is None) != (self.segment_table is None):
             raise ValueError(
-                f"segments must be "
-                f"{'none' if self.kinds is None else 'given'} for a model with "
-                f"{self.kinds or 'no'} kinds of them"
+                f"segments must be {'None' if self.kinds is None else 'given'} for a "
+                f"model with {self.kinds or 'no'} segment vectors"
             )
         if segments is not None and self.segment_table is not None:
             _require_segments(segments, x, len(self.segment_table))
@@ -290,7 +291,7 @@ class BERTInput(nn.Module):
 
 
 def _normed(norm: nn.LayerNorm, x: Tensor) -> Tensor:
-    """The norm in float32 or better, rounded once to x's dtype."""
+    """Normalize in float32 or better, and round once to x's dtype."""
     wide = torch.promote_types(x.dtype, torch.float32)
     weight, bias = (t.to(wide) for t in (norm.weight, norm.bias))
     shape = norm.normalized_shape

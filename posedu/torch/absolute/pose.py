@@ -15,7 +15,7 @@ from posedu.torch._tensors import (
     require_positions,
 )
 from posedu.torch.absolute.sampled_positions import (
-    Moved,
+    SampledPositions,
     require_draws,
     require_integers,
     require_sizes,
@@ -23,11 +23,11 @@ from posedu.torch.absolute.sampled_positions import (
 from posedu.torch.encoding import Encoding
 
 
-class PoSE(Moved):
-    """Positions with a skip in training, as they are in evaluation (arXiv 2309.10400).
+class PoSE(SampledPositions):
+    """Positions with a skip in training, unchanged in evaluation (arXiv 2309.10400).
 
-    Two chunks, as in the released code, which takes the tokens of the second from
-    anywhere behind the first, whatever the skip; here tokens are what the caller gives.
+    Two chunks, as in the released code. That code takes the tokens of the second chunk
+    from anywhere after the first, whatever the skip; here the caller gives the tokens.
     Give it as ``input`` of a :class:`posedu.torch.transformer.Transformer`. Equation
     ``def-pose``.
 
@@ -41,7 +41,7 @@ class PoSE(Moved):
     Raises
     ------
     TypeError, ValueError
-        A window that is no positive integer; when drawn for, more tokens than that.
+        A window that is no positive integer; when called, more tokens than that.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class PoSE(Moved):
         self.window = require_dimension("window", window, 1)
 
     def draw(self, rows: int, tokens: int, *, device: Any = None) -> dict[str, Tensor]:
-        """``cut``, 1 … ⌈n/2⌉ for n tokens, and ``skip``, 0 … W − n, of each row."""
+        """Draw each row's ``cut``, 1 … ⌈n/2⌉ for n tokens, and ``skip``, 0 … W − n."""
         require_sizes(rows, tokens)
         if not torch.compiler.is_compiling():
             require_room(tokens, "window", self.window)
@@ -75,7 +75,7 @@ class PoSE(Moved):
         cut: Int[Tensor, "rows 1"],
         skip: Int[Tensor, "rows 1"],
     ) -> Shaped[Tensor, "_ tokens"]:
-        """The skip is added from the cut on; integers stay integers."""
+        """Add the skip from the cut on; integers stay integers."""
         device = getattr(cut, "device", None)
         positions = from_list(positions, device)
         require_positions(positions)
@@ -92,5 +92,5 @@ class PoSE(Moved):
         return at + skip * (at >= cut)
 
     def extra_repr(self) -> str:
-        """Say the convention when the module is printed."""
+        """The convention, for the printed module."""
         return f"{self.window}"

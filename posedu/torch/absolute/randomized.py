@@ -7,7 +7,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from posedu._arguments import (
-    SAMPLED_PER,
+    SampledPer,
     require_choice,
     require_dimension,
     require_room,
@@ -20,7 +20,7 @@ from posedu.torch._tensors import (
     require_positions,
 )
 from posedu.torch.absolute.sampled_positions import (
-    Moved,
+    SampledPositions,
     require_integers,
     require_same_device,
     require_sizes,
@@ -28,19 +28,20 @@ from posedu.torch.absolute.sampled_positions import (
 from posedu.torch.encoding import Encoding
 
 
-class Randomized(Moved):
-    """Position i becomes the i-th smallest of a random sample (arXiv 2305.16843).
+class Randomized(SampledPositions):
+    """Randomized positions: the i-th smallest of a sample for i (arXiv 2305.16843).
 
-    In training and in evaluation, as in the paper's code. Give it as ``input`` of a
-    :class:`posedu.torch.transformer.Transformer`. Equation ``def-randomized``.
+    They are sampled in training and in evaluation, as in the paper's code. Give it as
+    ``input`` of a :class:`posedu.torch.transformer.Transformer`. Equation
+    ``def-randomized``.
 
     Parameters
     ----------
     limit
-        M: places are drawn from 0 … limit − 1.
+        M: positions are sampled from 0 … limit − 1.
     per
-        Who gets a sample: each ``"sequence"`` (the baseline in PoSE's code), or a
-        whole ``"batch"`` the same (the paper's code).
+        One sample for each ``"sequence"`` (the baseline in PoSE's code), or for a whole
+        ``"batch"`` (the paper's code).
     inner, generator
         As :class:`posedu.torch.absolute.CAPE`.
 
@@ -51,26 +52,26 @@ class Randomized(Moved):
         than the limit, positions that are not 0 to one less than there are tokens.
     """
 
-    at_test = True
+    in_evaluation = True
     takes_indices = True
 
     def __init__(
         self,
         limit: int,
         *,
-        per: str,
+        per: SampledPer,
         inner: Encoding | None = None,
         generator: torch.Generator | None = None,
     ):
         super().__init__(inner, generator)
         self.limit = require_dimension("limit", limit, 1)
-        self.per = require_choice("per", per, SAMPLED_PER)
+        self.per = require_choice("per", per, SampledPer)
 
     def draw(self, rows: int, tokens: int, *, device: Any = None) -> dict[str, Tensor]:
-        """The ``sample`` of each row, or one for all, sorted.
+        """Draw the ``sample`` of each row, or one for all, sorted.
 
-        Where the smallest of ``limit`` random numbers are: all sets are equally
-        probable, but for ties among float64.
+        It holds the indices of the smallest of ``limit`` random numbers. All sets are
+        equally probable, up to ties among float64 numbers.
         """
         require_sizes(rows, tokens)
         if not torch.compiler.is_compiling():
@@ -83,10 +84,10 @@ class Randomized(Moved):
     def place(  # type: ignore[override]
         self, positions: Positions, *, sample: Int[Tensor, "rows n"]
     ) -> Int[Tensor, "_ tokens"]:
-        """The i-th smallest of the sample for each position i, counted from 0.
+        """Return the i-th smallest of the sample for each position i, counted from 0.
 
-        Whether positions have one, and none is there twice, is looked at on a CPU, and
-        not under ``torch.compile``.
+        On a CPU, and not under ``torch.compile``, positions outside the sample and
+        samples with a number twice are refused.
         """
         if not isinstance(sample, Tensor) or sample.ndim != 2:
             raise ValueError(f"sample must be a tensor [rows, n], got {sample!r}")
@@ -105,14 +106,14 @@ class Randomized(Moved):
                 f"positions must be [tokens] or [rows, tokens] for a sample of shape "
                 f"{list(sample.shape)}, got shape {list(positions.shape)}"
             )
-        self._require_places(at, sample.shape[-1])
-        places = sample.sort(-1).values
-        if may_look(sample) and (places.diff() == 0).any():
+        self._require_inside(at, sample.shape[-1])
+        ordered = sample.sort(-1).values
+        if may_look(sample) and (ordered.diff() == 0).any():
             raise ValueError("sample must not hold a number twice")
         rows = len(at) if len(sample) == 1 else len(sample)
-        return places.expand(rows, -1).gather(1, at.expand(rows, -1))
+        return ordered.expand(rows, -1).gather(1, at.expand(rows, -1))
 
-    def _require_places(self, at: Tensor, n: int) -> None:
+    def _require_inside(self, at: Tensor, n: int) -> None:
         if not may_look(at):
             return
         outside = at[(at < 0) | (at >= n)]
@@ -123,5 +124,5 @@ class Randomized(Moved):
             )
 
     def extra_repr(self) -> str:
-        """Say the conventions when the module is printed."""
+        """The conventions, for the printed module."""
         return f"{self.limit}, per={self.per!r}"

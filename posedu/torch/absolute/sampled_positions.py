@@ -1,4 +1,4 @@
-"""What encodings that move positions share: draws, and who encodes the result."""
+"""Base class of augmented and randomized positions, which are sampled for each call."""
 
 from typing import Any
 
@@ -11,19 +11,19 @@ from posedu.torch._tensors import Positions
 from posedu.torch.encoding import Encoding, Sizes
 
 
-class Moved(Encoding):
-    """Positions that are moved once for a model, by numbers drawn for each call.
+class SampledPositions(Encoding):
+    """Positions that a model changes once per call, by random numbers drawn for it.
 
     Positions are integers or float64 and so are the results, whatever the dtype of the
-    model. A subclass defines ``draw`` and ``place``, and says with ``at_test`` whether
-    positions are moved in evaluation too, and with ``takes_indices`` whether they must
-    be the numbers 0, 1, … of tokens.
+    model. A subclass defines ``draw`` and ``place``. ``in_evaluation`` is true where
+    positions are changed in evaluation too, ``takes_indices`` where they must be the
+    indices 0, 1, … of tokens.
 
     With a cache, the draws of one sequence must be the same in every call: draw once
-    for all its tokens, give the places as positions and leave this module out.
+    for all its tokens, give the results as positions and leave this module out.
     """
 
-    at_test = False
+    in_evaluation = False
     takes_indices = False
 
     def __init__(self, inner: Encoding | None, generator: torch.Generator | None):
@@ -37,21 +37,21 @@ class Moved(Encoding):
         self.inner, self.generator = inner, generator
 
     def require(self, layer: Sizes) -> None:
-        """Raise unless a layer gives what the encoding of the places needs."""
+        """Raise unless a layer fits the inner encoding."""
         super().require(layer)
         if self.inner is not None:
             self.inner.require(layer)
 
     def draw(self, rows: int, tokens: int, *, device: Any = None) -> dict[str, Tensor]:
-        """Numbers for each of some sequences, by name."""
+        """Draw random numbers for each of ``rows`` sequences, by name."""
         raise NotImplementedError
 
     def place(self, positions: Positions, **draws: Tensor) -> Tensor:
-        """Where tokens at these positions are put by such numbers."""
+        """Change positions by random numbers from :meth:`draw`."""
         raise NotImplementedError
 
-    def untouched(self, positions: Tensor) -> Tensor:
-        """Where they are put in evaluation, if they are not moved then."""
+    def evaluation_positions(self, positions: Tensor) -> Tensor:
+        """Return the positions of evaluation, which draws no random numbers."""
         return positions
 
     def locate(
@@ -59,20 +59,20 @@ class Moved(Encoding):
         positions: Shaped[Tensor, "rows tokens"],
         x: Float[Tensor, "batch tokens d_model"],
     ) -> Shaped[Tensor, "_ tokens"]:
-        """Draw and move, a row for each sequence; in evaluation only if ``at_test``."""
-        if not (self.training or self.at_test):
-            return self.untouched(positions)
+        """Draw numbers for each sequence and place tokens; see ``in_evaluation``."""
+        if not (self.training or self.in_evaluation):
+            return self.evaluation_positions(positions)
         draws = self.draw(len(x), positions.shape[-1], device=positions.device)
         return self.place(positions, **draws)
 
     def embed(
         self, x: Float[Tensor, "batch tokens d_model"], positions: Positions
     ) -> Float[Tensor, "batch tokens d_model"]:
-        """Encode the places in the input, if an inner encoding does so."""
+        """Encode the changed positions in the input, if an inner encoding does so."""
         return x if self.inner is None else self.inner.embed(x, positions)
 
     def uniform(self, *shape: int, device: Any) -> Float[Tensor, "*shape"]:
-        """Numbers from 0 to 1, in float64."""
+        """Draw numbers from 0 to 1, in float64."""
         options = {"dtype": torch.float64, "device": device}
         if self.generator is None:
             return torch.rand(shape, **options)
@@ -80,7 +80,7 @@ class Moved(Encoding):
 
 
 def require_same_device(name: str, draw: Tensor, positions: Tensor) -> None:
-    """Raise unless a draw is where the positions are."""
+    """Raise unless a draw is on the device of the positions."""
     if draw.device != positions.device:
         raise ValueError(
             f"{name} is on {draw.device}, the positions on {positions.device}; move "
@@ -93,7 +93,7 @@ def require_draws(
 ) -> None:
     """Raise unless draws are ``[rows, 1]`` or ``[rows, tokens]``, as positions are.
 
-    That is, on their device and, but for one row that serves all, of as many rows.
+    They must be on the device of the positions and have as many rows, or one for all.
     """
     if positions.ndim not in (1, 2):
         raise ValueError(
@@ -112,7 +112,8 @@ def require_draws(
             )
         if 1 != rows != len(draw) != 1:
             raise ValueError(
-                f"positions and draws differ in rows: {rows}, and {len(draw)} of {name}"
+                f"positions and draws differ in rows: {rows}, and {len(draw)} of "
+                f"{name}; they must be as many, or one"
             )
         rows = len(draw) if rows == 1 else rows
 
@@ -124,7 +125,7 @@ def require_integers(name: str, draw: Tensor) -> None:
 
 
 def require_sizes(rows: int, tokens: int) -> None:
-    """Raise unless rows and tokens to draw for are counts."""
+    """Raise unless the numbers of rows and of tokens are counts."""
     if not torch.compiler.is_compiling():
         require_count("rows", rows)
         require_count("tokens", tokens)

@@ -6,8 +6,8 @@ from torch import Tensor
 from torch.types import Device
 
 from posedu._arguments import (
-    LAYOUTS,
-    SPACINGS,
+    Layout,
+    Spacing,
     require_base,
     require_choice,
     require_dimension,
@@ -29,8 +29,8 @@ from posedu.torch.frequencies import frequencies
 class Sinusoidal(Encoding):
     """The sinusoidal encoding of arXiv 1706.03762 §3.5, added to the input.
 
-    The paper multiplies the token embeddings by √d_model first; that is the model's
-    business, not done here. No parameters, no maximal length.
+    The paper multiplies the token embeddings by √d_model first; this module leaves that
+    to the model. No parameters, no maximal length.
 
     Parameters
     ----------
@@ -57,15 +57,15 @@ class Sinusoidal(Encoding):
         self,
         d_model: int,
         *,
-        layout: str,
+        layout: Layout,
         base: float = 10000.0,
-        spacing: str = "paper",
+        spacing: Spacing = "paper",
     ):
         super().__init__()
         self.d_model = require_dimension("d_model", d_model)
-        self.layout = require_choice("layout", layout, LAYOUTS)
+        self.layout = require_choice("layout", layout, Layout)
         self.base = require_base(base)
-        self.spacing = require_choice("spacing", spacing, SPACINGS)
+        self.spacing = require_choice("spacing", spacing, Spacing)
 
     def table(
         self,
@@ -74,10 +74,10 @@ class Sinusoidal(Encoding):
         dtype: torch.dtype = torch.float32,
         device: Device = None,
     ) -> Float[Tensor, "*rows tokens d_model"]:
-        """PE of each position. Equation ``def-sinusoidal``.
+        """Return PE of each position. Equation ``def-sinusoidal``.
 
         Angles are float64 whatever ``dtype`` is. ``device`` matters for a range only;
-        a tensor of positions decides it itself.
+        a tensor of positions is on its own.
         """
         require_float_dtype("dtype", dtype)
         positions = from_list(positions, device)
@@ -114,7 +114,7 @@ class Sinusoidal(Encoding):
     forward = embed
 
     def extra_repr(self) -> str:
-        """Say the conventions when the module is printed."""
+        """The conventions, for the printed module."""
         return (
             f"{self.d_model}, layout={self.layout!r}, base={self.base:g}, "
             f"spacing={self.spacing!r}"

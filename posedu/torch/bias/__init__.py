@@ -1,4 +1,4 @@
-"""Biases of distance, the fast implementation: a module an encoding."""
+"""Additive relative biases as PyTorch modules, one file for each encoding."""
 
 from posedu.torch.bias.alibi import ALiBi, alibi_slopes
 from posedu.torch.bias.dape import DAPE

@@ -1,24 +1,24 @@
-"""ALiBi: logits fall with the distance, in each head by a slope of its own."""
+"""ALiBi: a linear bias of the distance, with a slope for each head."""
 
 import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor
 from torch.types import Device
 
-from posedu._arguments import SIDES, SLOPES, require_choice, require_dimension
+from posedu._arguments import ALiBiSides, ALiBiSlopes, require_choice, require_dimension
 from posedu.torch.bias.distance import ByDistance
 from posedu.torch.encoding import Tokens
 
 
 def alibi_slopes(
-    heads: int, *, slopes: str, device: Device = None
+    heads: int, *, slopes: ALiBiSlopes, device: Device = None
 ) -> Float[Tensor, "heads"]:
-    """The slopes m_h in float64. Equation ``def-alibi-slopes``.
+    """Return the slopes m_h in float64. Equation ``def-alibi-slopes``.
 
     See :func:`posedu.numpy.bias.alibi_slopes`, which states the two ``slopes``.
     """
     require_dimension("heads", heads, 1)
-    require_choice("slopes", slopes, SLOPES)
+    require_choice("slopes", slopes, ALiBiSlopes)
     power = heads if slopes == "geometric" else 1 << (heads.bit_length() - 1)
     steps = torch.arange(1, power + 1, dtype=torch.float64, device=device)
     between = (2 * steps - 1) / 2
@@ -49,18 +49,15 @@ class ALiBi(ByDistance):
 
     heads: int
 
-    def __init__(self, heads: int, *, slopes: str, sides: str = "causal"):
+    def __init__(
+        self, heads: int, *, slopes: ALiBiSlopes, sides: ALiBiSides = "causal"
+    ):
         super().__init__()
-        self.sides = require_choice("sides", sides, SIDES)
-        self.slopes = require_choice("slopes", slopes, SLOPES)
+        self.sides = require_choice("sides", sides, ALiBiSides)
+        self.slopes = require_choice("slopes", slopes, ALiBiSlopes)
         self.heads = require_dimension("heads", heads, 2 if sides == "one-sided" else 1)
         self.needs_causal = sides == "causal"
-
-    def opens(self, hook: str) -> bool:
-        """The causal form folds, the others don't."""
-        if hook in ("fold", "bias"):
-            return hook == ("fold" if self.sides == "causal" else "bias")
-        return super().opens(hook)
+        self.hooks -= {"bias" if self.needs_causal else "fold"}
 
     def _slopes(self, device: Device) -> Float[Tensor, "heads 1"]:
         if self.sides != "one-sided":
@@ -76,7 +73,7 @@ class ALiBi(ByDistance):
         tuple[Float[Tensor, "rows heads queries"], Float[Tensor, "key_rows heads keys"]]
         | None
     ):
-        """−m i and m j."""
+        """Return −m i and m j."""
         if self.sides != "causal":
             return None
         m = self._slopes(tokens.q.device)
@@ -86,7 +83,7 @@ class ALiBi(ByDistance):
     def of_offsets(
         self, offsets: Shaped[Tensor, "*shape"]
     ) -> Float[Tensor, "heads *shape"]:
-        """−m times the offset, or the distance on both sides or on one."""
+        """Return −m times the offset, or times the distance on both sides or on one."""
         steps = offsets.flatten()
         signed = steps if self.sides == "causal" else steps.abs()
         bias = -self._slopes(offsets.device) * signed
@@ -97,5 +94,5 @@ class ALiBi(ByDistance):
         return bias.unflatten(-1, offsets.shape)
 
     def extra_repr(self) -> str:
-        """Say the conventions when the module is printed."""
+        """The conventions, for the printed module."""
         return f"{self.heads}, slopes={self.slopes!r}, sides={self.sides!r}"

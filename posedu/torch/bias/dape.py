@@ -1,6 +1,6 @@
-"""DAPE: a small network of the logits of all heads and their biases."""
+"""DAPE: a network that adapts biases to the logits of all heads."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -11,7 +11,8 @@ from torch.utils.checkpoint import checkpoint
 
 from posedu._arguments import (
     LEAK,
-    OVER,
+    DAPEBias,
+    DAPEEdges,
     require_bool,
     require_choice,
     require_dimension,
@@ -20,41 +21,41 @@ from posedu._arguments import (
 from posedu.torch.bias.alibi import ALiBi
 from posedu.torch.bias.fire import FIRE
 from posedu.torch.bias.t5 import T5
-from posedu.torch.encoding import LAYER_DOORS, MODEL_DOORS, Encoding, Sizes, Tokens
+from posedu.torch.encoding import LAYER_HOOKS, MODEL_HOOKS, Encoding, Sizes, Tokens
 
-_BIASES: dict[str, type[Encoding]] = dict(alibi=ALiBi, t5=T5, fire=FIRE)
+_BIASES: dict[str, Callable[..., Encoding]] = dict(alibi=ALiBi, t5=T5, fire=FIRE)
 _SERVED = ("scale", "fold", "bias")
 _ENTRIES = 2**16  # queries × keys of a tile
 
 
 class DAPE(Encoding):
-    """DAPE: S + f(S, B), or S + B + f(S, B) (arXiv 2405.14722, 2410.04798).
+    """DAPE: logits S + f(S, B), or S + B + f(S, B) (arXiv 2405.14722, 2410.04798).
 
-    S are the scaled products of all heads, B their biases. f has one hidden layer, of
-    leaky ReLUs (0.01), and reads, of a query, as many neighboring keys as its kernel
+    S are the scaled products of all heads, B their biases. f has one hidden layer of
+    leaky ReLUs (0.01). For each query it reads as many neighboring keys as its kernel
     is wide: one in the first version, three in the second. Hidden units are computed
-    for a tile of queries at a time, and once more for the gradient: never of all
-    queries × keys. Equation ``def-dape``.
+    for a tile of queries at a time, and again for the gradient, never for all queries ×
+    keys at once. Equation ``def-dape``.
 
     Parameters
     ----------
     heads
         Query heads.
     over
-        The bias: an encoding that opens no other hooks than ``scale``, ``fold`` and
+        The bias B: an encoding that uses no other hooks than ``scale``, ``fold`` and
         ``bias``, such as :class:`posedu.torch.bias.KERPLELog` and
         :class:`posedu.torch.bias.Sandwich`; or its name, ``"alibi"``, ``"t5"`` or
         ``"fire"``, and its keywords, each with ``over_`` before it. ``None``: none, so
         that f reads S alone.
     kernel
-        How many keys f reads, odd: 1 in the first version, 3 in the second.
+        Number of keys that f reads, odd: 1 in the first version, 3 in the second.
     residual
         Whether B is added, too: true in the authors' code, false in the first
         formula of 2405.14722.
     edges
-        For a kernel wider than 1, whose first layer reads 0 in place of what the mask
-        hides: what the second layer reads there. ``"masked"``: 0. ``"code"``: of later
-        keys what the first layer says, as the authors' code has it, for causal
+        For a kernel wider than 1: the input of the second layer at masked keys, where
+        the first layer reads 0. ``"masked"``: 0. ``"code"``: the hidden units that the
+        first layer computes at later keys, as in the authors' code, for causal
         attention; past the last key, where that code has 0, as if the sequence went
         on.
     width
@@ -63,8 +64,8 @@ class DAPE(Encoding):
     Raises
     ------
     TypeError, ValueError
-        Sizes that are not positive integers, an even ``kernel``, ``edges`` missing or
-        not wanted, ``over`` that is no bias or made for other heads.
+        Sizes that are not positive integers, an even ``kernel``, ``edges`` missing, or
+        given for a kernel of 1, an ``over`` that is no bias or made for other heads.
     """
 
     heads: int
@@ -73,16 +74,16 @@ class DAPE(Encoding):
         self,
         heads: int,
         *,
-        over: Encoding | str | None,
+        over: Encoding | DAPEBias | None,
         kernel: int,
         residual: bool,
-        edges: str | None = None,
+        edges: DAPEEdges | None = None,
         width: int = 32,
         **over_options: Any,
     ):
         super().__init__()
         self.heads = require_dimension("heads", heads, 1)
-        self.over = _below(over, heads, over_options)
+        self.over = _bias_encoding(over, heads, over_options)
         require_dimension("kernel", kernel, 1)
         self.edges = require_edges(edges, kernel)
         self.residual = require_bool("residual", residual)
@@ -90,14 +91,14 @@ class DAPE(Encoding):
         channels = heads if self.over is None else 2 * heads
         self.hidden = nn.Conv1d(channels, width, kernel)
         self.out = nn.Conv1d(width, heads, kernel)
-        below = self.over or Encoding()
-        self.needs_causal = below.needs_causal or edges == "code"
-        self.needs_x = below.needs_x
-        self.position_shape = below.position_shape
+        inner = self.over or Encoding()
+        self.needs_causal = inner.needs_causal or edges == "code"
+        self.needs_x = inner.needs_x
+        self.position_shape = inner.position_shape
 
     @property
     def needs_positions(self) -> bool:
-        """Whether the bias looks at positions."""
+        """Return whether the bias depends on positions."""
         return self.over is not None and self.over.needs_positions
 
     def require(self, layer: Sizes) -> None:
@@ -109,84 +110,84 @@ class DAPE(Encoding):
     def remember(
         self, x: Float[Tensor, "batch tokens d_model"]
     ) -> Mapping[str, Shaped[Tensor, "batch tokens *features"]]:
-        """What the bias remembers."""
+        """Return the per-token state of the bias."""
         return {} if self.over is None else self.over.remember(x)
 
     def scale(self, d: int) -> float:
-        """The bias's."""
+        """Return the scale of the bias's encoding."""
         return super().scale(d) if self.over is None else self.over.scale(d)
 
     def logits(self, tokens: Tokens) -> Float[Tensor, "batch heads queries keys"]:
-        """Products, the bias if that is added, and what the network says."""
+        """Add products, the bias if ``residual``, and the network's output."""
         s = tokens.q @ tokens.k.mT * self.scale(tokens.d)
         s = s.to(torch.promote_types(s.dtype, torch.float32))
         b = None if self.over is None else self.over.bias(tokens)
-        seen = tokens.mask.expand(len(s), -1, -1, -1)
+        visible = tokens.mask.expand(len(s), -1, -1, -1)
         read, base = s, s
         if b is not None:
             b = b.to(s.dtype).expand_as(s)
             hidden = b == -torch.inf
             read = torch.cat((s, b.masked_fill(hidden, 0.0)), 1)
             base = s + b if self.residual else s.masked_fill(hidden, -torch.inf)
-        return base + self._network(read, seen, tokens)
+        return base + self._network(read, visible, tokens)
 
     def _network(
         self,
         read: Float[Tensor, "batch channels queries keys"],
-        seen: Bool[Tensor, "batch 1 queries keys"],
+        visible: Bool[Tensor, "batch 1 queries keys"],
         tokens: Tokens,
     ) -> Float[Tensor, "batch heads queries keys"]:
-        """By tiles of queries."""
+        """Compute f by tiles of queries."""
         queries, keys = read.shape[2:]
-        kept = self._kept(seen, tokens.causal)
+        kept = self._kept(visible, tokens.causal)
         size = max(1, _ENTRIES // max(1, keys * len(read)))
         if torch.compiler.is_compiling() or queries <= size:
-            return self._tile(read, seen, kept)
-        tiles = zip(*(t.split(size, 2) for t in (read, seen, kept)), strict=True)
+            return self._tile(read, visible, kept)
+        tiles = zip(*(t.split(size, 2) for t in (read, visible, kept)), strict=True)
         return torch.cat(
             [checkpoint(self._tile, *tile, use_reentrant=False) for tile in tiles], 2
         )
 
-    def _tile(self, read: Tensor, seen: Tensor, kept: Tensor) -> Tensor:
-        reach = self.hidden.kernel_size[0] - 1
-        read = pad(read.masked_fill(~seen, 0.0), (reach, reach))
+    def _tile(self, read: Tensor, visible: Tensor, kept: Tensor) -> Tensor:
+        margin = self.hidden.kernel_size[0] - 1
+        read = pad(read.masked_fill(~visible, 0.0), (margin, margin))
         hidden = leaky_relu(_convolve(read, self.hidden), LEAK)
         return _convolve(hidden.masked_fill(~kept, 0.0), self.out)
 
     def _kept(
-        self, seen: Bool[Tensor, "batch 1 queries keys"], causal: bool
+        self, visible: Bool[Tensor, "batch 1 queries keys"], causal: bool
     ) -> Bool[Tensor, "batch 1 queries wider"]:
-        """Where hidden units count, kernel // 2 keys farther on both sides."""
-        reach = self.hidden.kernel_size[0] // 2
-        kept = pad(seen, (reach, reach), value=False)
+        """Mask of hidden units that are kept, kernel // 2 keys wider on both sides."""
+        margin = self.hidden.kernel_size[0] // 2
+        kept = pad(visible, (margin, margin), value=False)
         if self.edges == "code":
-            queries, keys = seen.shape[2:]
-            later = torch.ones_like(kept[:1]).triu(keys - queries + 1 + reach)
+            queries, keys = visible.shape[2:]
+            later = torch.ones_like(kept[:1]).triu(keys - queries + 1 + margin)
             kept = kept | later
         return kept
 
     def extra_repr(self) -> str:
-        """Say the conventions when the module is printed."""
+        """The conventions, for the printed module."""
         return (
             f"{self.heads}, kernel={self.hidden.kernel_size[0]}, "
             f"residual={self.residual}, edges={self.edges!r}"
         )
 
 
-def _below(
-    over: Encoding | str | None, heads: int, options: dict[str, Any]
+def _bias_encoding(
+    over: Encoding | DAPEBias | None, heads: int, options: dict[str, Any]
 ) -> Encoding | None:
-    """The bias that is read."""
+    """Return the encoding of the bias B."""
     if isinstance(over, str):
         given = {name.removeprefix("over_"): v for name, v in options.items()}
-        return _BIASES[require_choice("over", over, OVER)](heads, **given)
+        return _BIASES[require_choice("over", over, DAPEBias)](heads, **given)
     if options:
         raise TypeError(f"{', '.join(options)}: over must be a name, got {over!r}")
     if over is None:
         return None
     if not isinstance(over, Encoding):
         raise TypeError(f"over must be an Encoding, a name or None, got {over!r}")
-    hooks = [d for d in (*MODEL_DOORS, *LAYER_DOORS) if over.opens(d)]
+    hooks = [d for d in (*MODEL_HOOKS, *LAYER_HOOKS) if over.uses(d)]
     if not hooks or {*hooks} - {*_SERVED}:
         raise ValueError(
             f"over must be a bias, with the hooks {', '.join(_SERVED)} alone, got "
@@ -200,7 +201,7 @@ def _below(
 def _convolve(
     x: Float[Tensor, "batch channels queries wider"], layer: nn.Conv1d
 ) -> Float[Tensor, "batch features queries keys"]:
-    """Sums over channels and neighboring keys, in the dtype of ``x``."""
+    """Sum over channels and neighboring keys, in the dtype of ``x``."""
     weight, bias = layer.weight.to(x.dtype), layer.bias
     kernel = weight.shape[-1]
     keys = x.shape[-1] - kernel + 1

@@ -1,4 +1,4 @@
-"""A bias of the offset alone: one number for each distance and head."""
+"""Base class of biases that depend on the offset alone."""
 
 from collections.abc import Callable
 
@@ -13,10 +13,10 @@ OfOffsets = Callable[[Tensor], Tensor]
 
 
 class ByDistance(Encoding):
-    """A bias b_h(i − j); subclasses say it in :meth:`of_offsets`.
+    """A bias b_h(i − j); subclasses define it in :meth:`of_offsets`.
 
-    Where positions count up by one, it is computed once for each distance: a matrix is
-    then a view of that row (Toeplitz), and a ``score_mod`` looks it up.
+    Where positions count up by one, the bias is computed once for each offset. Its
+    matrix is then a view of that row (Toeplitz), and a ``score_mod`` looks it up.
     """
 
     def of_offsets(
@@ -26,19 +26,19 @@ class ByDistance(Encoding):
         raise NotImplementedError
 
     def by_distance(self, tokens: Tokens) -> Float[Tensor, "heads offsets"] | None:
-        """The bias of every offset from the largest down, if positions count up."""
+        """The bias of every offset, the largest first, if positions count up by one."""
         return _row(self._scaled(tokens), tokens)
 
     def bias(self, tokens: Tokens) -> Float[Tensor, "rows heads queries keys"] | None:
-        """Of each query and key."""
+        """The bias of every (query, key) pair."""
         return matrix_by_distance(self._scaled(tokens), tokens)
 
     def _scaled(self, tokens: Tokens) -> OfOffsets:
-        """:meth:`of_offsets`, for logits of these tokens."""
+        """Return :meth:`of_offsets`, scaled for the logits of these tokens."""
         return self.of_offsets
 
     def score_mod(self, tokens: Tokens) -> ScoreMod | None:
-        """The row, looked up at the distance."""
+        """The bias by look-up of the offset in a row."""
         row = self.by_distance(tokens)
         if row is None:
             return None
@@ -49,7 +49,7 @@ class ByDistance(Encoding):
 def matrix_by_distance(
     of_offsets: OfOffsets, tokens: Tokens
 ) -> Float[Tensor, "rows heads queries keys"]:
-    """A function of the offset of each query and key: a view of a row, if it can be."""
+    """Apply ``of_offsets`` to all (query, key) pairs, where possible as a view."""
     row = _row(of_offsets, tokens)
     if row is None:
         return _wide(of_offsets, tokens.offsets.squeeze(1), tokens).movedim(0, 1)

@@ -1,13 +1,13 @@
-"""FIRE: a small network of the distance, relative to the query's position."""
+"""FIRE: a learned function of the distance relative to the query's position."""
 
 import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
 from posedu._arguments import (
-    ACTIVATIONS,
-    LATER,
     LEAK,
+    FIREActivation,
+    FIRELaterKeys,
     require_choice,
     require_dimension,
     require_finite,
@@ -20,23 +20,24 @@ from posedu.torch.toeplitz_bias import toeplitz
 
 
 class FIRE(Encoding):
-    """FIRE: f(ψ(i − j) / (ψ(max(ℓ, i)) + ε)), ψ(t) = log(1 + abs(c t)).
+    """FIRE: bias f(ψ(i − j) / (ψ(max(ℓ, i)) + ε)), ψ(t) = log(1 + abs(c t)).
 
-    arXiv 2310.04418 §3. f is a network of one hidden layer, so a line with a kink for
-    each hidden unit: it is evaluated as that, and there are no hidden units of queries
-    × keys. Up to the threshold ℓ the bias is one of the distance alone, and costs O(L).
-    One module that serves every layer is the paper's FIRE-S. Equation ``def-fire``.
+    arXiv 2310.04418 §3. f is a network of one hidden layer, that is, piecewise linear
+    with a kink for each hidden unit. It is evaluated in this form, so that no hidden
+    units are computed for queries × keys. Up to the threshold ℓ the bias depends on the
+    distance alone, and costs O(L). One module that serves every layer is the paper's
+    FIRE-S. Equation ``def-fire``.
 
     Parameters
     ----------
     heads
         Query heads.
     threshold
-        Where ℓ starts; it is trained by a multiplier. Published code: 512, or half of
-        the length of training and less.
+        Initial ℓ; it is trained by a multiplier. Published code: 512, or half of the
+        training length and less.
     activation
-        ``"relu"``: the paper. ``"leaky"``: as it stands below DAPE in the code of
-        DAPE's authors, 0.01 below 0.
+        ``"relu"``: the paper. ``"leaky"``: slope 0.01 below 0, as under DAPE in the
+        code of DAPE's authors.
     later
         The distance of a later key. ``"distance"``: j − i (the paper's listing).
         ``"zero"``: 0 (the code of DAPE's authors). A causal mask hides the
@@ -44,7 +45,7 @@ class FIRE(Encoding):
     width
         Hidden units. Default 32 (the paper's listing).
     c
-        Where c starts. Default 0.1 (the paper's listing).
+        Initial c. Default 0.1 (the paper's listing).
     eps
         Default 1e-6 (the paper's listing); the formula has none.
 
@@ -62,8 +63,8 @@ class FIRE(Encoding):
         heads: int,
         *,
         threshold: float,
-        activation: str,
-        later: str,
+        activation: FIREActivation,
+        later: FIRELaterKeys,
         width: int = 32,
         c: float = 0.1,
         eps: float = 1e-6,
@@ -71,8 +72,8 @@ class FIRE(Encoding):
         super().__init__()
         self.heads = require_dimension("heads", heads, 1)
         self.threshold = require_positive("threshold", threshold)
-        self.activation = require_choice("activation", activation, ACTIVATIONS)
-        self.later = require_choice("later", later, LATER)
+        self.activation = require_choice("activation", activation, FIREActivation)
+        self.later = require_choice("later", later, FIRELaterKeys)
         self.eps = require_not_negative("eps", eps)
         self.c = nn.Parameter(torch.full((1,), require_finite("c", c)))
         self.multiplier = nn.Parameter(torch.ones(1))
@@ -80,7 +81,7 @@ class FIRE(Encoding):
         self.out = nn.Linear(width, heads)
 
     def by_distance(self, tokens: Tokens) -> Float[Tensor, "heads offsets"] | None:
-        """The bias of every offset, if positions count up and none is above ℓ."""
+        """The bias of every offset, if positions count up by one and are at most ℓ."""
         if not self._is_toeplitz(tokens):
             return None
         queries, keys = tokens.q.shape[2], tokens.k.shape[2]
@@ -88,7 +89,7 @@ class FIRE(Encoding):
         return self._at(offsets, offsets.new_zeros(()), tokens)
 
     def bias(self, tokens: Tokens) -> Float[Tensor, "rows heads queries keys"]:
-        """The network of each query and key: a view of a row, up to the threshold."""
+        """The bias of every (query, key) pair: up to the threshold a view of a row."""
         row = self.by_distance(tokens)
         if row is not None:
             return toeplitz(row, tokens.k.shape[2])[None]
@@ -96,7 +97,7 @@ class FIRE(Encoding):
         return self._at(tokens.offsets.squeeze(1), queries, tokens).movedim(0, 1)
 
     def score_mod(self, tokens: Tokens) -> ScoreMod | None:
-        """The row, looked up at the distance."""
+        """The bias by look-up of the offset in a row."""
         row = self.by_distance(tokens)
         if row is None:
             return None
@@ -106,7 +107,7 @@ class FIRE(Encoding):
     def inputs(
         self, offsets: Shaped[Tensor, "*shape"], queries: Shaped[Tensor, "*#shape"]
     ) -> Float[Tensor, "*shape"]:
-        """What the network reads, in float64. Equation ``def-fire-input``."""
+        """Inputs of the network, in float64. Equation ``def-fire-input``."""
         t = offsets.abs() if self.later == "distance" else offsets.clamp(min=0)
         longest = torch.maximum(queries.to(torch.float64), self._longest())
         return self._psi(t.to(torch.float64)) / (self._psi(longest) + self.eps)
@@ -118,7 +119,7 @@ class FIRE(Encoding):
         return (self.c.to(torch.float64) * t).abs().log1p()
 
     def _is_toeplitz(self, tokens: Tokens) -> bool:
-        """Whether max(ℓ, i) = ℓ is known; on a GPU, asking would mean to wait."""
+        """Return whether max(ℓ, i) = ℓ is known; a GPU would make the host wait."""
         queries, keys = tokens.q.shape[2], tokens.k.shape[2]
         if not (tokens.consecutive and queries and may_look(self.multiplier)):
             return False
@@ -140,7 +141,7 @@ class FIRE(Encoding):
         return torch.stack([(a[piece] * x + b[piece]).to(dtype) for a, b in lines])
 
     def extra_repr(self) -> str:
-        """Say the conventions when the module is printed."""
+        """The conventions, for the printed module."""
         return (
             f"{self.heads}, threshold={self.threshold}, "
             f"activation={self.activation!r}, later={self.later!r}"
@@ -159,11 +160,11 @@ def broken_lines(
     Float[Tensor, "heads pieces"],
     Float[Tensor, "heads pieces"],
 ]:
-    """A network of one number as lines: kinks, and slope and start of each piece.
+    """Return a network of one number as lines: kinks, slope and start of each piece.
 
-    Unit k bends at −b/w. Left of all kinks those with w < 0 are on, and from left to
-    right each is switched at its kink, where the slope grows by v (1 − leak) times the
-    size of w. In float64. Equation ``eq-fire-broken``.
+    Unit k has its kink at −b/w. Left of all kinks the units with w < 0 are on. From
+    left to right each unit is switched at its kink, where the slope grows by v (1 −
+    leak) times the size of w. In float64. Equation ``eq-fire-broken``.
     """
     w_1, b_1, w_2, b_2 = (t.to(torch.float64) for t in (w_1, b_1, w_2, b_2))
     flat = w_1 == 0

@@ -1,11 +1,11 @@
-"""KERPLE: logits fall with the logarithm of the distance, or with a power of it."""
+"""KERPLE: biases by a trained logarithm or a trained power of the distance."""
 
 import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
 from posedu._arguments import (
-    KERPLE_SCALINGS,
+    KERPLEScaling,
     require_bool,
     require_choice,
     require_dimension,
@@ -15,28 +15,28 @@ from posedu.torch.bias.distance import ByDistance, OfOffsets, matrix_by_distance
 from posedu.torch.encoding import Tokens
 
 PerHead = Float[Tensor, "heads"]
-_LEAST = 0.01  # the authors' code lets nothing start or fall below
+_LEAST = 0.01  # lower bound of initial values in the authors' code
 
 
 class _KERPLE(ByDistance):
-    """What both kernels share: numbers of each head, and where √d divides."""
+    """Base class of both kernels: parameters of each head, and the place of √d."""
 
     heads: int
 
-    def __init__(self, heads: int, scaling: str):
+    def __init__(self, heads: int, scaling: KERPLEScaling):
         super().__init__()
         self.heads = require_dimension("heads", heads, 1)
-        self.scaling = require_choice("scaling", scaling, KERPLE_SCALINGS)
+        self.scaling = require_choice("scaling", scaling, KERPLEScaling)
 
     def _positive(self, name: str, start: PerHead | None, most: float) -> nn.Parameter:
-        """The logarithm of what starts between 0 and ``most``, or as it is given."""
+        """Logarithm of a given value, or of one drawn between 0 and ``most``."""
         first = self._start(name, start, most)
         if start is not None and (first <= 0).any():
             raise ValueError(f"{name} must be positive, got {first.tolist()}")
         return nn.Parameter(first.log())
 
     def _exponent(self, name: str, start: PerHead | None) -> nn.Parameter:
-        """The logit of half of what is in (0, 2)."""
+        """Logit of half of an exponent in (0, 2), given or drawn."""
         first = self._start(name, start, 2.0)
         if start is not None and ((first <= 0) | (first >= 2)).any():
             raise ValueError(f"{name} must be in (0, 2), got {first.tolist()}")
@@ -57,35 +57,35 @@ class _KERPLE(ByDistance):
 class KERPLELog(_KERPLE):
     """Logits less r1 log(1 + r2 t) of the distance t (arXiv 2205.09921, Corollary 1).
 
-    Trained are log r1 and log r2 of each head, so that both stay positive. In the
-    authors' code one module serves every layer. Equation ``def-kerple``.
+    The parameters are log r1 and log r2 of each head, so that both stay positive. In
+    the authors' code one module serves every layer. Equation ``def-kerple``.
 
     Parameters
     ----------
     heads
         Query heads.
     scaling
-        What is divided by √d. ``"paper"``: products and bias (its Eq. 1). ``"code"``:
+        The terms divided by √d. ``"paper"``: products and bias (its Eq. 1). ``"code"``:
         products alone (the authors' code).
     powers
-        Whether distances are taken to a trained power r3 in (0, 2): the paper's form of
-        three parameters. Default false.
+        Whether distances are raised to a trained power r3 in (0, 2): the paper's form
+        with three parameters. Default false.
     r1, r2, r3
-        Where they start, ``[heads]``. Default: uniform below 2, 1 and 2 (the authors'
+        Initial values, ``[heads]``. Default: uniform below 2, 1 and 2 (the authors'
         code has the first two), but not below 0.01.
 
     Raises
     ------
     TypeError, ValueError
-        ``heads`` not a positive integer, unknown ``scaling``, a start of another shape
-        or outside, an r3 that is not wanted.
+        ``heads`` not a positive integer, unknown ``scaling``, an initial value of
+        another shape or out of range, an r3 without ``powers``.
     """
 
     def __init__(
         self,
         heads: int,
         *,
-        scaling: str,
+        scaling: KERPLEScaling,
         powers: bool = False,
         r1: PerHead | None = None,
         r2: PerHead | None = None,
@@ -107,19 +107,19 @@ class KERPLELog(_KERPLE):
         t = offsets.flatten().abs().to(torch.float64)
         if self.powers:
             t = _raised(t, self.logit_r3)
-        fallen = (_numbers(self.log_r2) * t).log1p()
-        return (-_numbers(self.log_r1) * fallen).unflatten(-1, offsets.shape)
+        logarithm = (_exp(self.log_r2) * t).log1p()
+        return (-_exp(self.log_r1) * logarithm).unflatten(-1, offsets.shape)
 
     def extra_repr(self) -> str:
-        """Say the conventions when the module is printed."""
+        """The conventions, for the printed module."""
         return f"{self.heads}, scaling={self.scaling!r}, powers={self.powers}"
 
 
 class KERPLEPower(_KERPLE):
     """Logits less r1 t^r2 of the distance t (arXiv 2205.09921, Corollary 1).
 
-    Trained are log r1 and the logit of r2/2, of each head: r1 stays positive, r2 in
-    (0, 2). Equation ``def-kerple``.
+    The parameters are log r1 and the logit of r2/2 of each head, so that r1 stays
+    positive and r2 in (0, 2). Equation ``def-kerple``.
 
     Parameters
     ----------
@@ -129,20 +129,20 @@ class KERPLEPower(_KERPLE):
         Whether products are multiplied by e^(−r3 t^r4), the paper's form with a
         bias and a weight. Default false.
     r1, r2, r3, r4
-        Where they start, ``[heads]``. Default: uniform below 1, 2, 1 and 2, but not
-        below 0.01 (the authors' code).
+        Initial values, ``[heads]``. Default: uniform below 1, 2, 1 and 2, but not below
+        0.01 (the authors' code).
 
     Raises
     ------
     TypeError, ValueError
-        As :class:`KERPLELog`; an r3 or r4 that is not wanted.
+        As :class:`KERPLELog`; an r3 or r4 without ``weight``.
     """
 
     def __init__(
         self,
         heads: int,
         *,
-        scaling: str,
+        scaling: KERPLEScaling,
         weight: bool = False,
         r1: PerHead | None = None,
         r2: PerHead | None = None,
@@ -158,12 +158,8 @@ class KERPLEPower(_KERPLE):
         if weight:
             self.log_r3 = self._positive("r3", r3, 1.0)
             self.logit_r4 = self._exponent("r4", r4)
-
-    def opens(self, hook: str) -> bool:
-        """With a weight, the logits are not products plus a bias."""
-        if self.weight and hook in ("bias", "logits"):
-            return hook == "logits"
-        return hook != "logits" and super().opens(hook)
+        # With a weight, the logits are not products plus a bias.
+        self.hooks -= {"bias" if weight else "logits"}
 
     def of_offsets(
         self, offsets: Shaped[Tensor, "*shape"]
@@ -172,7 +168,7 @@ class KERPLEPower(_KERPLE):
         return _power(offsets, self.log_r1, self.logit_r2)
 
     def logits(self, tokens: Tokens) -> Float[Tensor, "batch heads queries keys"]:
-        """The products, each by its weight, and the bias."""
+        """Add the products, each times its weight, and the bias."""
         if not self.weight:
             return super().logits(tokens)
         weight = matrix_by_distance(self._weights, tokens)
@@ -183,22 +179,22 @@ class KERPLEPower(_KERPLE):
         return _power(offsets, self.log_r3, self.logit_r4).exp()
 
     def extra_repr(self) -> str:
-        """Say the conventions when the module is printed."""
+        """The conventions, for the printed module."""
         return f"{self.heads}, scaling={self.scaling!r}, weight={self.weight}"
 
 
 def _power(offsets: Tensor, log_r: Tensor, logit_r: Tensor) -> Tensor:
-    """−r |t|^(an exponent) of each head."""
+    """Return −r |t|^e of each head, e its exponent."""
     t = offsets.flatten().abs().to(torch.float64)
-    return (-_numbers(log_r) * _raised(t, logit_r)).unflatten(-1, offsets.shape)
+    return (-_exp(log_r) * _raised(t, logit_r)).unflatten(-1, offsets.shape)
 
 
-def _numbers(log_r: PerHead) -> Float[Tensor, "heads 1"]:
+def _exp(log_r: PerHead) -> Float[Tensor, "heads 1"]:
     return log_r.to(torch.float64).exp()[:, None]
 
 
 def _raised(t: Tensor, logit_r: PerHead) -> Float[Tensor, "heads offsets"]:
-    """0 stays 0 without a look at the exponent, where second derivatives are NaN."""
+    """Raise t to trained exponents; 0 bypasses them, as second derivatives are NaN."""
     exponents = 2 * logit_r.to(torch.float64).sigmoid()[:, None]
-    here = t == 0
-    return (t.masked_fill(here, 1.0) ** exponents).masked_fill(here, 0.0)
+    is_zero = t == 0
+    return (t.masked_fill(is_zero, 1.0) ** exponents).masked_fill(is_zero, 0.0)

@@ -1,11 +1,11 @@
-"""Sandwich: what sinusoidal encodings say of position alone, as a bias."""
+"""Sandwich: the inner product of sinusoidal encodings as a bias."""
 
 import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor
 
 from posedu._arguments import (
-    DIAGONALS,
+    SandwichDiagonal,
     require_choice,
     require_dimension,
     require_index,
@@ -24,7 +24,8 @@ class Sandwich(ByDistance):
     heads
         Query heads.
     width
-        Features of the sinusoidal encoding, even; the head dimension has no part in it.
+        Features of the sinusoidal encoding, even; it does not depend on the head
+        dimension.
     index_from, diagonal, compression
         See :func:`posedu.numpy.bias.sandwich`.
 
@@ -42,20 +43,20 @@ class Sandwich(ByDistance):
         *,
         width: int,
         index_from: int,
-        diagonal: str,
+        diagonal: SandwichDiagonal,
         compression: float = 8.0,
     ):
         super().__init__()
         self.heads = require_dimension("heads", heads, 1)
         self.width = require_dimension("width", width)
         self.index_from = require_index("index_from", index_from)
-        self.diagonal = require_choice("diagonal", diagonal, DIAGONALS)
+        self.diagonal = require_choice("diagonal", diagonal, SandwichDiagonal)
         self.compression = require_positive("compression", compression)
 
     def of_offsets(
         self, offsets: Shaped[Tensor, "*shape"]
     ) -> Float[Tensor, "heads *shape"]:
-        """The sum, one wave after the other, in float64."""
+        """The sum of cosines, one wave after the other, in float64."""
         steps = offsets.flatten().to(torch.float64)
         total = torch.zeros_like(steps)
         for k in range(self.index_from, self.index_from + self.width // 2):
@@ -67,7 +68,7 @@ class Sandwich(ByDistance):
         return (inverse[:, None] * total).unflatten(-1, offsets.shape)
 
     def extra_repr(self) -> str:
-        """Say the conventions when the module is printed."""
+        """The conventions, for the printed module."""
         return (
             f"{self.heads}, width={self.width}, index_from={self.index_from}, "
             f"diagonal={self.diagonal!r}, compression={self.compression:g}"

@@ -18,7 +18,7 @@ def t5_buckets(
     buckets: int = 32,
     distance: int = 128,
 ) -> Int[Tensor, "*shape"]:
-    """The bucket of each offset i − j. Equation ``def-t5-bucket``.
+    """Return the bucket of each offset i − j. Equation ``def-t5-bucket``.
 
     See :func:`posedu.numpy.bias.t5_buckets`.
     """
@@ -27,7 +27,7 @@ def t5_buckets(
     steps = (offsets.abs() if bidirectional else offsets.clamp(min=0)).floor()
     wide = steps.to(torch.float64).clamp(min=single) / single
     share = wide.log() / math.log(distance / single) * single
-    # A whole number may come out below itself, in the last digits.
+    # Rounding may put a whole number slightly below itself.
     far = single + (share + 1e-9).floor().clamp(max=single - 1)
     bucket = torch.where(steps < single, steps, far).to(torch.int64)
     return bucket + 2 * single * (offsets < 0) if bidirectional else bucket
@@ -46,13 +46,13 @@ class T5(ByDistance):
         Whether later keys have buckets of their own: true in T5's encoder, false in its
         decoder.
     buckets
-        How many. Default 32 (T5).
+        Number of buckets. Default 32 (T5).
     distance
-        From where on all distances share the last bucket, or some before: 113 for 32
-        buckets of a decoder. Default 128 (T5).
+        T5's ``max_distance``: all distances from here on share the last bucket, and
+        some before do: from 113 on for 32 buckets of a decoder. Default 128 (T5).
     table
-        Where the trained numbers start, ``[heads, buckets]``. Default: zeros. (T5 draws
-        them normal of deviation d_model^(−1/2).)
+        Initial table of the trained numbers, ``[heads, buckets]``. Default: zeros. (T5
+        draws them normal of deviation d_model^(−1/2).)
 
     Raises
     ------
@@ -80,7 +80,7 @@ class T5(ByDistance):
         self.table = nn.Parameter(table.detach().clone())
 
     def scale(self, d: int) -> float:
-        """1: T5 leaves the root to how it draws its weights."""
+        """Return 1: T5 has √d in the initialization of its weights instead."""
         return 1.0
 
     def of_offsets(
@@ -96,7 +96,7 @@ class T5(ByDistance):
         return self.table[:, bucket]
 
     def extra_repr(self) -> str:
-        """Say the conventions when the module is printed."""
+        """The conventions, for the printed module."""
         return (
             f"{self.heads}, bidirectional={self.bidirectional}, "
             f"buckets={self.buckets}, distance={self.distance}"

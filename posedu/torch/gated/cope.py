@@ -1,4 +1,4 @@
-"""CoPE: positions that are counted by gates."""
+"""CoPE: contextual positions, the sums of gates."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,19 +7,14 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from posedu._arguments import (
-    CONTEXT_GATES,
-    SCALINGS,
-    require_choice,
-    require_dimension,
-)
+from posedu._arguments import CoPEGates, CoPEScaling, require_choice, require_dimension
 from posedu.torch._autograd import completed, keep
 from posedu.torch._tensors import require_floats, require_input, require_shape
 from posedu.torch.encoding import Encoding, Sizes, Tokens
 
 
 class CoPE(Encoding):
-    """Contextual position encoding (arXiv 2405.18719): position is what gates count.
+    """Contextual position encoding (arXiv 2405.18719): a position is a sum of gates.
 
     p_ij sums σ(gate logits) over the keys from j to i, both included, up to npos − 1;
     the bias is the query's inner product with a trained vector e[p], interpolated
@@ -30,29 +25,29 @@ class CoPE(Encoding):
     d
         Head dimension.
     npos
-        Positions with a vector, 0 … npos − 1.
+        Number of positions with a vector, 0 … npos − 1.
     scaling
-        What is divided by √d. ``"code"``: content, gates and bias (the authors'
+        The terms divided by √d. ``"code"``: content, gates and bias (the authors'
         default). ``"bias unscaled"``: content and gates (their ``cope_nodiv``, and
         x-transformers). ``"paper"``: nothing, as its formulas.
     heads
-        How many heads have a table of their own. ``None``: all heads of the layer
+        Number of heads with a table of their own. ``None``: all heads of the layer
         share one (the authors' code).
     gates
-        What a gate's query is compared with. ``"content"``: the key, so that gates
-        reuse the content logits (default). ``"values"``: the value (the authors'
-        ``cope_val_gates``). ``"keys"``: a key of its own, projected from the layer's
-        input for each query head (their ``cope_sep_key``).
+        The vector whose product with the query is the gate's logit. ``"content"``: the
+        key, so that gates reuse the content logits (default). ``"values"``: the value
+        (the authors' ``cope_val_gates``). ``"keys"``: a key of its own, projected from
+        the layer's input for each query head (their ``cope_sep_key``).
     d_model, gate_heads
-        Of the layer, for ``gates="keys"``.
+        Sizes of the layer, for ``gates="keys"``.
     table
-        Where e starts, ``[d, npos]`` or ``[heads, d, npos]``. Default: zeros.
+        Initial e, ``[d, npos]`` or ``[heads, d, npos]``. Default: zeros.
 
     Raises
     ------
     TypeError, ValueError
         Sizes that are not positive integers, unknown ``scaling`` or ``gates``, a
-        ``table`` of another shape, sizes missing or not wanted.
+        ``table`` of another shape, sizes missing or given without need.
     """
 
     d: int
@@ -64,9 +59,9 @@ class CoPE(Encoding):
         d: int,
         *,
         npos: int,
-        scaling: str,
+        scaling: CoPEScaling,
         heads: int | None = None,
-        gates: str = "content",
+        gates: CoPEGates = "content",
         d_model: int | None = None,
         gate_heads: int | None = None,
         table: Float[Tensor, "*heads d npos"] | None = None,
@@ -74,13 +69,13 @@ class CoPE(Encoding):
         super().__init__()
         self.d = require_dimension("d", d, 1)
         self.npos = require_dimension("npos", npos, 1)
-        self.scaling = require_choice("scaling", scaling, SCALINGS)
+        self.scaling = require_choice("scaling", scaling, CoPEScaling)
         self.heads = None if heads is None else require_dimension("heads", heads, 1)
         shape = (d, npos) if heads is None else (heads, d, npos)
         table = torch.zeros(shape) if table is None else table
         require_shape("table", table, shape)
         self.table = nn.Parameter(table.detach().clone())
-        self.gates = require_choice("gates", gates, CONTEXT_GATES)
+        self.gates = require_choice("gates", gates, CoPEGates)
         self.gate_keys = None
         if (gates == "keys") != (d_model is not None and gate_heads is not None):
             raise ValueError(
@@ -96,7 +91,7 @@ class CoPE(Encoding):
     def remember(
         self, x: Float[Tensor, "batch tokens d_model"]
     ) -> Mapping[str, Float[Tensor, "batch tokens heads d"]]:
-        """Gate keys, where they are the layer's own."""
+        """Return gate keys of these tokens, if gates have keys of their own."""
         if self.gate_keys is None:
             return {}
         weight = self.gate_keys.weight
@@ -104,7 +99,7 @@ class CoPE(Encoding):
         return {"gate_keys": self.gate_keys(x).unflatten(-1, (-1, self.d))}
 
     def require(self, layer: Sizes) -> None:
-        """Raise unless the layer has d, and the heads of a table or of gate keys."""
+        """Raise unless the layer has d, and the heads of the table and of gate keys."""
         super().require(layer)
         if self.gate_keys is not None:
             heads, d_model = self.gate_keys.out_features // self.d, layer.d_model
@@ -118,11 +113,11 @@ class CoPE(Encoding):
                 )
 
     def scale(self, d: int) -> float:
-        """1/√d, or 1 in the paper's formulas."""
+        """Return 1/√d, or 1 as in the paper's formulas."""
         return 1.0 if self.scaling == "paper" else d**-0.5
 
     def bias(self, tokens: Tokens) -> Float[Tensor, "batch heads queries keys"]:
-        """The inner products q · e[p], in float32 or better."""
+        """Return the inner products q · e[p], in float32 or better."""
         wide = torch.promote_types(tokens.q.dtype, torch.float32)
         q, keys = tokens.q.to(wide), tokens.k
         if self.gates == "values":
@@ -140,7 +135,7 @@ class CoPE(Encoding):
         return bias * scale if self.scaling == "code" else bias
 
     def extra_repr(self) -> str:
-        """Say the conventions when the module is printed."""
+        """The conventions, for the printed module."""
         return f"{self.d}, npos={self.npos}, scaling={self.scaling!r}"
 
 
@@ -149,10 +144,10 @@ def counted_bias(
     gate_logits: Float[Tensor, "batch heads queries keys"],
     mask: Bool[Tensor, "#batch #heads queries keys"] | None = None,
 ) -> Float[Tensor, "batch heads queries keys"]:
-    """u[p_ij], where p counts the gates and u is the query's row of ``values``.
+    """Return u[p_ij], where p sums gates and u is the query's row of ``values``.
 
-    Keeps the gate logits alone for the gradient: 4 bytes for each query and key in
-    float32, and computes gates, positions and indices anew.
+    For the gradient it keeps the gate logits alone, 4 bytes for each query and key in
+    float32, and recomputes gates, positions and indices.
 
     Raises
     ------
@@ -185,7 +180,7 @@ def counted_bias(
 
 def _require_mask(mask: Tensor, logits: Tensor) -> None:
     if not isinstance(mask, Tensor) or mask.dtype != torch.bool:
-        raise TypeError("mask must be a boolean tensor, true where a key is seen")
+        raise TypeError("mask must be a boolean tensor, true where a key is visible")
     sizes = zip(reversed(mask.shape), reversed(logits.shape), strict=False)
     if mask.ndim > logits.ndim or any(n not in (1, m) for n, m in sizes):
         raise ValueError(
@@ -194,7 +189,7 @@ def _require_mask(mask: Tensor, logits: Tensor) -> None:
 
 
 def _counted(values: Tensor, gate_logits: Tensor, mask: Tensor | None) -> Tensor:
-    """As :func:`counted_bias`, by operations that PyTorch differentiates."""
+    """Compute :func:`counted_bias` by operations that PyTorch differentiates."""
     counted = _gates(gate_logits, mask).flip(-1).cumsum(-1).flip(-1)
     return _interpolate(values, counted.clamp(max=values.shape[-1] - 1))
 
@@ -230,7 +225,7 @@ class _CountedBias(torch.autograd.Function):
 
 
 def _gates(logits: Tensor, mask: Tensor | None) -> Tensor:
-    """σ(logit) of the keys that are not after their query nor hidden, else 0."""
+    """Return σ(logit) of keys that are neither after the query nor masked, else 0."""
     queries, keys = logits.shape[-2:]
     hidden = torch.ones(queries, keys, dtype=torch.bool, device=logits.device)
     hidden = hidden.triu(keys - queries + 1)
@@ -240,7 +235,7 @@ def _gates(logits: Tensor, mask: Tensor | None) -> Tensor:
 
 
 def _interpolate(values: Tensor, positions: Tensor) -> Tensor:
-    """``values`` at real positions: the fraction weighs the ceiling."""
+    """Interpolate ``values`` at real positions: the fraction weights the ceiling."""
     low = positions.floor()
     fraction = positions - low
     lower = values.gather(-1, _index(low))
@@ -248,5 +243,5 @@ def _interpolate(values: Tensor, positions: Tensor) -> Tensor:
 
 
 def _index(positions: Tensor) -> Tensor:
-    """Whole positions as an index: of any vector where they are NaN, as the result."""
+    """Return whole positions as indices; a NaN, whose result is NaN, takes any row."""
     return positions.nan_to_num().long()

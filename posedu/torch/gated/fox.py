@@ -1,4 +1,4 @@
-"""FoX: a gate at every token decides how much of the past is forgotten."""
+"""FoX: forget gates, by which each token weakens the attention to what precedes it."""
 
 import math
 from collections.abc import Mapping
@@ -8,9 +8,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from posedu._arguments import (
-    FORMS,
-    GATES,
-    OUTPUT_GATES,
+    FoXForm,
+    FoXGate,
+    OutputGate,
     require_bool,
     require_choice,
     require_dimension,
@@ -22,10 +22,11 @@ from posedu.torch._tensors import require_shape
 from posedu.torch.attention import Attention
 from posedu.torch.cache import KVCache
 from posedu.torch.encoding import Encoding, Tokens
+from posedu.torch.routes import Route
 
 
 class FoX(Encoding):
-    """The forget gate (arXiv 2503.02130): logits plus D_ij = Σ log f_l, l = j + 1 … i.
+    """Forget gates (arXiv 2503.02130): logits plus D_ij = Σ log f_l, l = j + 1 … i.
 
     Gates are numbers in (0, 1), one for every token and query head, computed from the
     layer's input in float32 or better, and summed in float64. D is not divided by √d.
@@ -42,16 +43,16 @@ class FoX(Encoding):
         the same for all tokens. ``"fixed"``: σ(b), not trained. With the last two a
         head is ALiBi (``eq-fox-alibi``).
     gate_bias
-        Where b starts. A number: the paper and its code have 0, so that half is
-        forgotten at every token; x-transformers has 5. A pair of time scales
-        (shortest, longest): head h starts with f = e^(−1/T_h), T spaced evenly in
-        log T. A tensor ``[heads]``: itself. Default 0.
+        Initial b. A number: the paper and its code have 0, so that every gate is 1/2;
+        x-transformers has 5. A pair of time scales (shortest, longest): head h starts
+        with f = e^(−1/T_h), T spaced evenly in log T. A tensor ``[heads]``: itself.
+        Default 0.
     gate_weight
-        Where w starts, for learned gates. Default: normal of deviation 0.02 (the
-        authors' code).
+        Initial w, for learned gates. Default: normal of deviation 0.02 (the authors'
+        code).
     form
-        ``"difference"``: c_i − c_j. ``"key"``: −c_j alone, which the softmax cannot
-        tell from it (``eq-fox-key``), but which grows with the length.
+        ``"difference"``: c_i − c_j. ``"key"``: −c_j alone, which has the same softmax
+        (``eq-fox-key``), but grows with the length.
 
     Raises
     ------
@@ -68,16 +69,16 @@ class FoX(Encoding):
         d_model: int,
         heads: int,
         *,
-        gate: str = "learned",
+        gate: FoXGate = "learned",
         gate_bias: float | tuple[float, float] | Float[Tensor, "heads"] = 0.0,
         gate_weight: Float[Tensor, "heads d_model"] | None = None,
-        form: str = "difference",
+        form: FoXForm = "difference",
     ):
         super().__init__()
         self.d_model = require_dimension("d_model", d_model, 1)
         self.heads = require_dimension("heads", heads, 1)
-        self.gate = require_choice("gate", gate, GATES)
-        self.form = require_choice("form", form, FORMS)
+        self.gate = require_choice("gate", gate, FoXGate)
+        self.form = require_choice("form", form, FoXForm)
         start = _initial_bias(heads, gate_bias)
         self.gate_bias = nn.Parameter(start, requires_grad=gate != "fixed")
         self.gate_weight = None
@@ -92,9 +93,9 @@ class FoX(Encoding):
     def log_gates(
         self, x: Float[Tensor, "batch tokens d_model"]
     ) -> Float[Tensor, "batch tokens heads"]:
-        """The logarithm of every token's gates, in float32 or wider.
+        """Return the logarithm of every token's gates, in float32 or wider.
 
-        In float64 if the tokens or the gate's parameters are.
+        It is float64 if the tokens or the gate's parameters are.
         """
         own = torch.promote_types(x.dtype, self.gate_bias.dtype)
         wide = torch.promote_types(own, torch.float32)
@@ -107,19 +108,19 @@ class FoX(Encoding):
     def remember(
         self, x: Float[Tensor, "batch tokens d_model"]
     ) -> Mapping[str, Float[Tensor, "batch tokens heads"]]:
-        """The logarithm of the gates."""
+        """Return the logarithm of these tokens' gates."""
         return {"log_gates": self.log_gates(x)}
 
     def fold(
         self, tokens: Tokens
     ) -> tuple[Float[Tensor, "batch heads queries"], Float[Tensor, "batch heads keys"]]:
-        """Sums c of the gates' logarithms, of which D is a difference: c_i and −c_j."""
+        """Return c_i and −c_j, c the sums of log gates, since D_ij = c_i − c_j."""
         c = tokens.running_sum(tokens.memory["log_gates"])
         of_queries = c[..., c.shape[-1] - tokens.q.shape[2] :]
         return (0 * of_queries if self.form == "key" else of_queries), -c
 
     def extra_repr(self) -> str:
-        """Say the conventions when the module is printed."""
+        """The conventions, for the printed module."""
         return f"{self.d_model}, {self.heads}, gate={self.gate!r}, form={self.form!r}"
 
 
@@ -147,21 +148,22 @@ def _bias_of_times(heads: int, times: tuple[float, ...]) -> Tensor:
 
 
 class FoXPro(Attention):
-    """The whole FoX (Pro) attention block (arXiv 2503.02130), each part a switch.
+    """The FoX (Pro) attention block (arXiv 2503.02130), with a switch for each part.
 
     Parameters
     ----------
     d_model, heads
-        Of the block; a head has d = d_model / heads features.
+        Sizes of the block; a head has d = d_model / heads features.
     k_shift, v_shift
-        Keys, or values, are mixed with those of the token before, by a gate α of each
-        token and head that weighs the *previous* one; before the key's norm.
+        Whether keys, or values, are mixed with those of the token before, by a gate α
+        of each token and head that weights the *previous* one; before the key's norm.
     qk_norm
-        RMS norm of queries and keys in each head, ε = 1e−5, gains ``[heads, d]``.
+        Whether queries and keys of each head pass an RMS norm, ε = 1e−5, gains
+        ``[heads, d]``.
     output_norm
-        RMS norm of each head's output, ε = 1e−6, gains ``[heads, d]``.
+        Whether each head's output passes an RMS norm, ε = 1e−6, gains ``[heads, d]``.
     output_gate
-        The output times σ(W_g x) (``"sigmoid"``, the paper), or times W_g x σ(W_g x)
+        Factor of the output: σ(W_g x) (``"sigmoid"``, the paper), or W_g x σ(W_g x)
         (``"silu"``, which the authors' code has too), before the last projection.
         ``None``: no gate.
     encoding
@@ -184,9 +186,9 @@ class FoXPro(Attention):
         v_shift: bool = True,
         qk_norm: bool = True,
         output_norm: bool = True,
-        output_gate: str | None = "sigmoid",
+        output_gate: OutputGate | None = "sigmoid",
         encoding: Encoding | None = None,
-        route: str | None = None,
+        route: Route | None = None,
     ):
         for name, part in (
             ("k_shift", k_shift),
@@ -205,7 +207,7 @@ class FoXPro(Attention):
         self.o_gain = nn.Parameter(torch.ones(gains)) if output_norm else None
         self.out_gate = None
         if output_gate is not None:
-            self.output_gate = require_choice("output_gate", output_gate, OUTPUT_GATES)
+            self.output_gate = require_choice("output_gate", output_gate, OutputGate)
             self.out_gate = nn.Linear(d_model, d_model, bias=False)
 
     def project(
@@ -215,7 +217,7 @@ class FoXPro(Attention):
         segments: Tensor | None,
         cache: KVCache | None,
     ) -> tuple[Tensor, Tensor, Tensor, Mapping[str, Tensor]]:
-        """Queries, keys and values, shifted and normed."""
+        """Return queries, keys and values, after shift and norm."""
         q, k, v, memory = super().project(x, key_padding_mask, segments, cache)
         if self.k_shift is not None or self.v_shift is not None:
             both = torch.cat((k, v), -1).transpose(1, 2)
@@ -235,7 +237,7 @@ class FoXPro(Attention):
         out: Float[Tensor, "batch heads tokens d"],
         x: Float[Tensor, "batch tokens d_model"],
     ) -> Float[Tensor, "batch tokens d_model"]:
-        """The output projection, after norm and gate."""
+        """Apply norm, gate and output projection."""
         if self.o_gain is not None:
             out = _rms_norm(out, self.o_gain, 1e-6)
         if self.out_gate is not None:
@@ -251,14 +253,14 @@ def _before(
     segments: Tensor | None,
     cache: KVCache | None,
 ) -> Float[Tensor, "batch tokens heads features"]:
-    """The token before each, of its segment and no padding: zeros before the first."""
-    tokens = new if cache is None else cache.after("unshifted", new)
+    """Return the previous token of the same segment that is no padding, or zeros."""
+    tokens = new if cache is None else cache.extended("unshifted", new)
     place = torch.arange(tokens.shape[1], device=new.device).expand(tokens.shape[:2])
     order = place if segments is None else segments.argsort(dim=1, stable=True)
-    seen = place
+    unpadded = place
     if padding is not None:
-        seen = place.masked_fill(padding.gather(1, order), -1)
-    last = nn.functional.pad(seen.cummax(1).values, (1, 0), value=-1)[:, :-1]
+        unpadded = place.masked_fill(padding.gather(1, order), -1)
+    last = nn.functional.pad(unpadded.cummax(1).values, (1, 0), value=-1)[:, :-1]
     if segments is not None:
         own = segments.gather(1, order)
         last = last.masked_fill(own.gather(1, last.clamp(min=0)) != own, -1)

@@ -1,4 +1,4 @@
-"""Relative vectors, the fast implementation: a module an encoding."""
+"""Relative position vectors and disentangled attention as PyTorch modules."""
 
 from posedu.torch.relative.deberta import DeBERTa, deberta_rows
 from posedu.torch.relative.inkling import Inkling, log_temperature

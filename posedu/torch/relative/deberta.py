@@ -1,4 +1,4 @@
-"""DeBERTa: content meets content, the offset's vector meets both, and that is all."""
+"""DeBERTa: disentangled attention of content–content, –position, position–content."""
 
 import math
 
@@ -8,7 +8,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from posedu._arguments import (
-    INDICES,
+    DeBERTaIndex,
+    DeBERTaRows,
     require_bool,
     require_choice,
     require_dimension,
@@ -19,13 +20,17 @@ from posedu.torch.attention import Attention
 from posedu.torch.encoding import Encoding, ScoreMod, Tokens
 from posedu.torch.toeplitz_bias import skew
 
-EPSILON = 1e-7  # of the norm
+EPSILON = 1e-7  # of the layer norm
 
 
 def deberta_rows(
-    offsets: Shaped[Tensor, "*shape"], *, span: int, rows: str, distance: int = 512
+    offsets: Shaped[Tensor, "*shape"],
+    *,
+    span: int,
+    rows: DeBERTaRows,
+    distance: int = 512,
 ) -> Int[Tensor, "*shape"]:
-    """The row of the table that each offset i − j has. Equation ``def-deberta-row``.
+    """Return the table row of each offset i − j. Equation ``def-deberta-row``.
 
     See :func:`posedu.numpy.relative.deberta_rows`.
     """
@@ -37,7 +42,7 @@ def deberta_rows(
     if rows != "paper":
         wide = steps.abs().to(torch.float64).clamp(min=single) / single
         share = wide.log() / math.log((distance - 1) / single) * (single - 1)
-        # A whole number may come out above itself, in the last digits.
+        # Rounding may put a whole number slightly above itself.
         far = single + (share - 1e-9).ceil()
         steps = torch.where(steps.abs() <= single, steps, steps.sign() * far)
     return (steps + span).clamp(0, 2 * span - 1).to(torch.int64)
@@ -46,15 +51,16 @@ def deberta_rows(
 class DeBERTa(Encoding):
     """DeBERTa's disentangled attention (arXiv 2006.03654 §3.1). Eq. ``def-deberta``.
 
-    Where positions count up by one, every query is multiplied with a vector of each
-    distance, and every key: O(L d) numbers, then O(L²) for a head, read along
-    diagonals; a single query, and each key with the one vector that they have for each
-    other. Elsewhere with every row of the table, of which the right ones are gathered.
+    Where positions count up by one, every query and every key is multiplied with the
+    vector of each distance: O(L d) numbers, then O(L²) for a head, read along
+    diagonals. A single query is multiplied with all rows, and each key with the one
+    vector of its offset. Elsewhere queries and keys are multiplied with every row of
+    the table, and the products gathered.
 
     Parameters
     ----------
     d, heads, d_model
-        Of the layer; d_model is no more than the width of the table.
+        Sizes of the layer; d_model is no more than the width of the table.
     span
         Half of the table's rows: 512 in v1, 256 in v2 and v3.
     rows, distance
@@ -67,7 +73,7 @@ class DeBERTa(Encoding):
     norm
         Whether the table passes a LayerNorm (v2 and v3).
     shared
-        Another layer's module whose table and norm are this one's too, as in DeBERTa.
+        Another layer's module whose table and norm this one shares, as in DeBERTa.
         Default: its own.
 
     Raises
@@ -87,8 +93,8 @@ class DeBERTa(Encoding):
         d_model: int,
         *,
         span: int,
-        rows: str,
-        index: str,
+        rows: DeBERTaRows,
+        index: DeBERTaIndex,
         distance: int = 512,
         query_bias: bool = True,
         norm: bool = False,
@@ -101,7 +107,7 @@ class DeBERTa(Encoding):
         require_span(span, rows, distance)
         require_bool("norm", norm)
         self.span, self.rows, self.distance = span, rows, distance
-        self.index = require_choice("index", index, INDICES)
+        self.index = require_choice("index", index, DeBERTaIndex)
         if shared is None:
             self.table = nn.Parameter(0.02 * torch.randn(2 * span, d_model))
             self.norm = nn.LayerNorm(d_model, EPSILON) if norm else None
@@ -128,7 +134,7 @@ class DeBERTa(Encoding):
         Raises
         ------
         TypeError, ValueError
-            What is no layer, or one of other sizes.
+            ``layer`` is no attention layer, or one of other sizes.
         """
         if not isinstance(layer, Attention):
             raise TypeError(f"layer must be an Attention, got {type(layer).__name__}")
@@ -146,7 +152,7 @@ class DeBERTa(Encoding):
         return (3 * d) ** -0.5
 
     def bias(self, tokens: Tokens) -> Float[Tensor, "batch heads queries keys"]:
-        """What contents and offsets say of each other, in float32 or better."""
+        """The content–position and position–content terms, in float32 or better."""
         queries, keys = tokens.q.shape[2], tokens.k.shape[2]
         if tokens.consecutive and queries == 1:
             return self._of_one(tokens)
@@ -156,17 +162,17 @@ class DeBERTa(Encoding):
         of_queries, of_keys = self._products(tokens)
         shape = (*tokens.q.shape[:3], tokens.k.shape[2])
         to = self._index(tokens.offsets).expand(shape)
-        back = self._index(self._met_by_keys(tokens.offsets)).expand(shape)
+        back = self._index(self._key_offsets(tokens.offsets)).expand(shape)
         return of_queries.gather(-1, to) + of_keys.mT.gather(-2, back)
 
     def score_mod(self, tokens: Tokens) -> ScoreMod | None:
-        """The same, looked up at the row of the distance."""
+        """The bias by look-up of each offset's row: no queries × keys matrix."""
         queries, keys = tokens.q.shape[2], tokens.k.shape[2]
         if not tokens.consecutive or not queries:
             return None
         of_queries, of_keys = self._products(tokens)
         offsets = torch.arange(keys - 1, -queries, -1, device=tokens.q.device)
-        to, back = self._index(offsets), self._index(self._met_by_keys(offsets))
+        to, back = self._index(offsets), self._index(self._key_offsets(offsets))
         newest = queries - 1
         return lambda score, b, h, i, j: (
             score
@@ -179,8 +185,8 @@ class DeBERTa(Encoding):
             offsets, span=self.span, rows=self.rows, distance=self.distance
         )
 
-    def _met_by_keys(self, offsets: Tensor) -> Tensor:
-        """The offsets whose queries the keys meet."""
+    def _key_offsets(self, offsets: Tensor) -> Tensor:
+        """The offsets whose rows, projected as queries, multiply the keys."""
         return -offsets if self.index == "paper" else offsets
 
     def _products(
@@ -192,7 +198,7 @@ class DeBERTa(Encoding):
         Float[Tensor, "batch heads queries columns"],
         Float[Tensor, "batch heads keys columns"],
     ]:
-        """Scaled products of queries and keys with these rows, or with all."""
+        """Scaled products of queries and keys with these rows; ``None`` is all rows."""
         as_keys, as_queries = self._projected(tokens)
         of_queries = tokens.q.to(as_keys.dtype) @ self._by_head(as_keys, to)
         of_keys = tokens.k.to(as_keys.dtype) @ self._by_head(as_queries, back)
@@ -221,9 +227,9 @@ class DeBERTa(Encoding):
         return rows.unflatten(-1, (self.heads, self.d)).permute(1, 2, 0)
 
     def _of_one(self, tokens: Tokens) -> Float[Tensor, "batch heads 1 keys"]:
-        """A single query's: every key meets one row, O(keys · d)."""
+        """The bias of a single query: each key meets one row, which is O(keys d)."""
         offsets = torch.arange(tokens.k.shape[2] - 1, -1, -1, device=tokens.q.device)
-        back = self._index(self._met_by_keys(offsets))
+        back = self._index(self._key_offsets(offsets))
         as_keys, as_queries = self._projected(tokens)
         of_query = tokens.q.to(as_keys.dtype) @ self._by_head(as_keys, None)
         rows = self._by_head(as_queries, back)
@@ -236,32 +242,35 @@ class DeBERTa(Encoding):
         Float[Tensor, "batch heads queries offsets"],
         Float[Tensor, "batch heads keys offsets"],
     ]:
-        """The same by offset: for queries from the largest down, for keys up.
+        """Products by offset: for queries from the largest down, for keys up.
 
-        With one more at the end, for :func:`skew`.
+        :func:`skew` needs the one further offset at the end.
         """
         queries, keys = tokens.q.shape[2], tokens.k.shape[2]
         down = torch.arange(keys - 1, -queries - 1, -1, device=tokens.q.device)
         up = torch.arange(1 - queries, keys + 1, device=tokens.q.device)
-        to, back = self._index(down), self._index(self._met_by_keys(up))
-        if torch.compiler.is_compiling():  # CPU code of the other way had NaN in bf16
-            to, back = _kept(to, True), _kept(back, self.index == "paper")
+        to, back = self._index(down), self._index(self._key_offsets(up))
+        if torch.compiler.is_compiling():  # compiled CPU code of the rest: NaN in bf16
+            to = _materialized(to, True)
+            back = _materialized(back, self.index == "paper")
             of_queries, of_keys = self._products(tokens)
             return of_queries[..., to], of_keys[..., back]
         return self._products(tokens, to, back)
 
     def extra_repr(self) -> str:
-        """Say the conventions when the module is printed."""
+        """The conventions, for the printed module."""
         return (
             f"{self.d}, {self.heads}, span={self.span}, rows={self.rows!r}, "
             f"index={self.index!r}"
         )
 
 
-def _kept(rows: Int[Tensor, "columns"], falling: bool) -> Int[Tensor, "columns"]:
-    """The same rows, which are in order already, as a tensor of their own.
+def _materialized(
+    rows: Int[Tensor, "columns"], falling: bool
+) -> Int[Tensor, "columns"]:
+    """Return the same rows, which are sorted already, from a sort.
 
-    Inductor would compute a row, logarithm and all, for each pair of query and key; it
-    does not look through a sort.
+    Inductor would fuse the computation of a row, logarithm and all, into each (query,
+    key) pair; it does not fuse through a sort.
     """
     return rows.sort(descending=falling).values

@@ -1,11 +1,11 @@
-"""Inkling's relative logits: each token mixes a few profiles of the distance."""
+"""Inkling's relative logits: each token mixes a few learned curves of distance."""
 
 import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
 from posedu._arguments import (
-    DIVISORS,
+    InklingDivisor,
     require_bool,
     require_choice,
     require_dimension,
@@ -20,13 +20,16 @@ from posedu.torch.relative.offset_table import OffsetTable, trained_table
 def log_temperature(
     positions: Shaped[Tensor, "*shape"], *, floor: float, alpha: float
 ) -> Float[Tensor, "*shape"]:
-    """τ = 1 + α ln max(1, (i + 1) / floor) in float64. Equation ``def-inkling-tau``."""
+    """Temperature τ = 1 + α ln max(1, (i + 1) / floor), in float64.
+
+    Equation ``def-inkling-tau``.
+    """
     count = positions.to(torch.float64) + 1
     return 1 + alpha * (count / floor).clamp(min=1.0).log()
 
 
 class Inkling(OffsetTable):
-    """Relative logits: r_i · P[distance], r_i a projection of the layer's input.
+    """Relative logits r_i · P[distance]; r_i is a projection of the layer's input.
 
     Of Thinking Machines' Inkling there is no paper; this follows
     ``models/inkling/modeling_inkling.py`` of transformers 5.23.0. Equation
@@ -36,32 +39,35 @@ class Inkling(OffsetTable):
     ----------
     heads, d_model
         Query heads, and the width of the layer's input.
-    extent
-        How many distances have a number: 0, 1, …, extent − 1; farther keys, and later
-        ones, get 0. Default 1024 (Inkling's global layers; in the others, their
-        window).
+    table_length
+        Number of distances with a relative logit, 0, 1, …, table_length − 1; farther
+        keys, and later ones, get 0. Inkling's configuration calls it ``rel_extent``.
+        Default 1024 (Inkling's global layers; in the others, their window).
     d_rel
-        Profiles, which all heads share. Default 16 (Inkling).
+        Number of curves in the distance basis, which all heads share. Default 16
+        (Inkling).
     divisor
-        What content is divided by: ``"width"``, d (Inkling, whose queries and keys are
-        normalized), or ``"root"``, √d (Inkling-2, x-transformers). The bias is not.
+        Divisor of the content logits: ``"width"``, d (Inkling, whose queries and keys
+        are normalized), or ``"root"``, √d (Inkling-2, x-transformers). The bias has
+        none.
     r_bias
         Whether the projection has a bias (x-transformers). Default false.
     limit
         The largest norm of a head's r, after a trained scale: longer ones are
         shortened. Default none (Inkling; Inkling-2 has 8).
     floor, alpha
-        Of the temperature 1 + α ln max(1, (i + 1) / floor) that multiplies all logits
-        of a query. Default none, 0.1 (Inkling; Inkling-2 has floor 128000).
-    profiles
-        Where they start, ``[d_rel, extent]``. Default: zeros. (Inkling draws them
+        Constants of the temperature 1 + α ln max(1, (i + 1) / floor) that multiplies
+        all logits of a query. Default: no temperature, 0.1 (Inkling; Inkling-2 has
+        floor 128000).
+    distance_basis
+        Initial basis, ``[d_rel, table_length]``. Default: zeros. (Inkling draws it
         normal.)
 
     Raises
     ------
     TypeError, ValueError
         Sizes that are not positive integers, an unknown ``divisor``, a ``floor`` or
-        ``limit`` that is not positive, ``profiles`` of another shape.
+        ``limit`` that is not positive, ``distance_basis`` of another shape.
     """
 
     heads: int
@@ -75,33 +81,33 @@ class Inkling(OffsetTable):
         heads: int,
         d_model: int,
         *,
-        divisor: str,
-        extent: int = 1024,
+        divisor: InklingDivisor,
+        table_length: int = 1024,
         d_rel: int = 16,
         r_bias: bool = False,
         limit: float | None = None,
         floor: float | None = None,
         alpha: float = 0.1,
-        profiles: Float[Tensor, "d_rel extent"] | None = None,
+        distance_basis: Float[Tensor, "d_rel table_length"] | None = None,
     ):
         super().__init__()
         self.heads = require_dimension("heads", heads, 1)
         self.d_model = require_dimension("d_model", d_model, 1)
-        self.past = require_dimension("extent", extent, 1) - 1
+        self.past = require_dimension("table_length", table_length, 1) - 1
         self.d_rel = require_dimension("d_rel", d_rel, 1)
-        self.divisor = require_choice("divisor", divisor, DIVISORS)
+        self.divisor = require_choice("divisor", divisor, InklingDivisor)
         require_temperature(floor, alpha)
         require_limit(limit, limit is not None)
         self.floor, self.alpha = floor, alpha
+        if floor is None:  # no temperature
+            self.hooks -= {"rotate"}
         require_bool("r_bias", r_bias)
         self.r_proj = nn.Linear(d_model, heads * d_rel, bias=r_bias)
         self.limit = limit
         self.r_scale = None if limit is None else nn.Parameter(torch.ones(heads, d_rel))
-        self.profiles = trained_table("profiles", profiles, (d_rel, extent))
-
-    def opens(self, hook: str) -> bool:
-        """``rotate`` only with a temperature."""
-        return super().opens(hook) and (hook != "rotate" or self.floor is not None)
+        self.distance_basis = trained_table(
+            "distance_basis", distance_basis, (d_rel, table_length)
+        )
 
     def rotate(
         self,
@@ -111,10 +117,9 @@ class Inkling(OffsetTable):
     ) -> tuple[
         Float[Tensor, "batch heads tokens d"], Float[Tensor, "batch kv_heads tokens d"]
     ]:
-        """Warm the queries."""
-        return self._warm(
-            q, as_positions(positions, (), q, start=0, reader="Inkling")
-        ), k
+        """Multiply the queries by their temperature."""
+        at = as_positions(positions, (), q, start=0, reader="Inkling")
+        return self._with_temperature(q, at), k
 
     def scale(self, d: int) -> float:
         """1/d or 1/√d."""
@@ -123,15 +128,15 @@ class Inkling(OffsetTable):
     def products(
         self, tokens: Tokens, rows: slice
     ) -> Float[Tensor, "batch heads queries rows"]:
-        """What each query mixes for these distances, in float32 or better."""
+        """Relative logits of each query for these distances, in float32 or better."""
         wide = torch.promote_types(tokens.q.dtype, torch.float32)
         x = require_input(tokens.x, self.d_model, self.r_proj.weight)
         r = self.r_proj(x).unflatten(-1, (self.heads, -1)).transpose(1, 2)
-        r = self._limited(r.to(wide))
-        mixed = r @ self.profiles.flip(-1)[:, rows].to(wide)
-        return self._warm(mixed, tokens.query_positions)
+        r = self._within_limit(r.to(wide))
+        mixed = r @ self.distance_basis.flip(-1)[:, rows].to(wide)
+        return self._with_temperature(mixed, tokens.query_positions)
 
-    def _limited(
+    def _within_limit(
         self, r: Float[Tensor, "batch heads queries d_rel"]
     ) -> Float[Tensor, "batch heads queries d_rel"]:
         if self.r_scale is None or self.limit is None:
@@ -140,7 +145,7 @@ class Inkling(OffsetTable):
         norm = torch.linalg.vector_norm(r, dim=-1, keepdim=True)
         return r * (self.limit / (norm + 1e-6)).clamp(max=1.0)
 
-    def _warm(self, t: Tensor, positions: Tensor) -> Tensor:
+    def _with_temperature(self, t: Tensor, positions: Tensor) -> Tensor:
         if self.floor is None:
             return t
         tau = log_temperature(positions, floor=self.floor, alpha=self.alpha)
@@ -148,9 +153,9 @@ class Inkling(OffsetTable):
         return (t * tau[:, None, :, None].to(wide)).to(t.dtype)
 
     def extra_repr(self) -> str:
-        """Say the conventions when the module is printed."""
+        """The conventions, for the printed module."""
         return (
             f"{self.heads}, {self.d_model}, divisor={self.divisor!r}, "
-            f"extent={self.past + 1}, limit={self.limit}, floor={self.floor}, "
+            f"table_length={self.past + 1}, limit={self.limit}, floor={self.floor}, "
             f"alpha={self.alpha}"
         )

@@ -1,10 +1,10 @@
-"""The Music Transformer's relative vectors of keys, skewed to where they belong."""
+"""The Music Transformer's relative position vectors of keys."""
 
 from jaxtyping import Float
 from torch import Tensor
 
 from posedu._arguments import (
-    BEYONDS,
+    BeyondOffsets,
     require_bool,
     require_choice,
     require_dimension,
@@ -26,27 +26,28 @@ class MusicTransformer(OffsetTable):
     ----------
     d
         Head dimension.
-    extent
-        How many offsets have a vector: extent − 1, …, 1, 0.
+    table_length
+        Number of offsets with a vector, table_length − 1, …, 1, 0: tensor2tensor's
+        ``max_relative_position``.
     beyond
-        What a key at another offset gets: ``"zero"``, nothing (the authors' code), or
-        ``"clip"``, the vector of the nearest of these.
+        The vector of another offset: ``"zero"``, none (the authors' code), or
+        ``"clip"``, that of the nearest offset in the table.
     heads
-        How many heads have tables of their own. ``None``: all heads of the layer share
-        them (both are in the authors' code).
+        Number of heads with tables of their own. ``None``: all heads of the layer share
+        one (both are in the authors' code).
     values
         Whether there is a table for values too (optional in the authors' code).
         Default false.
     key_table, value_table
-        Where they start, the farthest offset first: ``[extent, d]`` or
-        ``[heads, extent, d]``. Default: zeros. (The authors draw them normal, of
+        Initial tables, the farthest offset first: ``[table_length, d]`` or
+        ``[heads, table_length, d]``. Default: zeros. (The authors draw them normal, of
         deviation d^(−1/2).)
 
     Raises
     ------
     TypeError, ValueError
         Sizes that are not positive integers, unknown ``beyond``, a table of another
-        shape or one that is not wanted.
+        shape or one for what has none.
     """
 
     d: int
@@ -57,31 +58,29 @@ class MusicTransformer(OffsetTable):
         self,
         d: int,
         *,
-        extent: int,
-        beyond: str,
+        table_length: int,
+        beyond: BeyondOffsets,
         heads: int | None = None,
         values: bool = False,
-        key_table: Float[Tensor, "*heads extent d"] | None = None,
-        value_table: Float[Tensor, "*heads extent d"] | None = None,
+        key_table: Float[Tensor, "*heads table_length d"] | None = None,
+        value_table: Float[Tensor, "*heads table_length d"] | None = None,
     ):
         super().__init__()
         self.d = require_dimension("d", d, 1)
-        self.past = require_dimension("extent", extent, 1) - 1
-        self.beyond = require_choice("beyond", beyond, BEYONDS)
+        self.past = require_dimension("table_length", table_length, 1) - 1
+        self.beyond = require_choice("beyond", beyond, BeyondOffsets)
         self.heads = None if heads is None else require_dimension("heads", heads, 1)
-        shape = (extent, d) if heads is None else (heads, extent, d)
+        shape = (table_length, d) if heads is None else (heads, table_length, d)
         require_bool("values", values)
         self.key_table = trained_table("key_table", key_table, shape)
         self.value_table = optional_table("value_table", value_table, shape, values)
-
-    def opens(self, hook: str) -> bool:
-        """``mix`` only with a table for values."""
-        return super().opens(hook) and (hook != "mix" or self.value_table is not None)
+        if not values:
+            self.hooks -= {"mix"}
 
     def products(
         self, tokens: Tokens, rows: slice
     ) -> Float[Tensor, "batch heads queries rows"]:
-        """Of queries and the key table."""
+        """Scaled inner products of queries and the key table."""
         return self.products_with(self.key_table, tokens, rows)
 
     def mix(
@@ -90,9 +89,9 @@ class MusicTransformer(OffsetTable):
         v: Float[Tensor, "batch heads keys d_v"],
         tokens: Tokens,
     ) -> Float[Tensor, "batch heads queries d_v"]:
-        """Σ a (v + vector)."""
+        """Return Σ a (v + vector)."""
         return self.mix_with(self.value_table, weights, v, tokens)
 
     def extra_repr(self) -> str:
-        """Say the conventions when the module is printed."""
-        return f"{self.d}, extent={self.past + 1}, beyond={self.beyond!r}"
+        """The conventions, for the printed module."""
+        return f"{self.d}, table_length={self.past + 1}, beyond={self.beyond!r}"

@@ -1,4 +1,4 @@
-"""A bias that queries read off a table by offset: one product with each of its rows."""
+"""Base class of biases that are products of a query with a table's row by offset."""
 
 from typing import NamedTuple
 
@@ -8,13 +8,14 @@ from torch import Tensor, nn
 from torch.compiler import is_compiling
 from torch.nn import functional
 
+from posedu._arguments import BeyondOffsets
 from posedu.torch._tensors import require_shape
 from posedu.torch.encoding import Encoding, ScoreMod, Tokens
 from posedu.torch.toeplitz_bias import skew, unskew
 
 
 class Span(NamedTuple):
-    """The rows that are read, and how many offsets are before and after them."""
+    """The rows of the table in use, and the number of offsets before and after them."""
 
     rows: slice
     before: int = 0
@@ -25,25 +26,25 @@ EVERY = slice(None)
 
 
 class OffsetTable(Encoding):
-    """A bias of query and offset; subclasses say it in :meth:`products`.
+    """A bias of query and offset; subclasses define it in :meth:`products`.
 
-    The table's rows are the offsets ``past``, …, −``future``; ``beyond`` them a key
-    gets the number of the last row (``"clip"``) or 0 (``"zero"``). Where positions
-    count up by one the numbers are skewed to their keys, elsewhere looked up.
+    The table's rows are the offsets ``past``, …, −``future``. A key ``beyond`` them
+    gets the product of the last row (``"clip"``) or 0 (``"zero"``). Where positions
+    count up by one, products are skewed to their keys, elsewhere looked up.
     """
 
     past: int
     future: int
-    beyond: str
+    beyond: BeyondOffsets
 
     def products(
         self, tokens: Tokens, rows: slice
     ) -> Float[Tensor, "batch heads queries rows"] | None:
-        """What each query says to these rows of the table, if there is one."""
+        """Products of each query and these rows of the table, if there is a table."""
         raise NotImplementedError
 
     def bias(self, tokens: Tokens) -> Float[Tensor, "batch heads queries keys"] | None:
-        """Of each query and key."""
+        """The bias of every (query, key) pair."""
         span = self._span(tokens)
         products = self.products(tokens, EVERY if span is None else span.rows)
         if products is None:
@@ -55,7 +56,7 @@ class OffsetTable(Encoding):
         return found if inside is None else found.masked_fill(~inside, 0.0)
 
     def score_mod(self, tokens: Tokens) -> ScoreMod | None:
-        """The products, looked up: queries × rows numbers, and no matrix."""
+        """The bias by look-up: queries × rows numbers, no queries × keys matrix."""
         products = self.products(tokens, EVERY)
         if products is None:
             return None
@@ -91,7 +92,7 @@ class OffsetTable(Encoding):
         v: Float[Tensor, "batch heads keys d_v"],
         tokens: Tokens,
     ) -> Float[Tensor, "batch heads queries d_v"]:
-        """Σ a (v + the vector of the key's row), without one for each query and key."""
+        """Return Σ a (v + vector of the key's row), no vector per (query, key) pair."""
         out = weights @ v
         if table is None:
             return out
@@ -107,9 +108,9 @@ class OffsetTable(Encoding):
         return out + sums @ table[..., span.rows, :].to(v.dtype)
 
     def _span(self, tokens: Tokens) -> Span | None:
-        """None, where positions do not count up by one, and under a compiler.
+        """The rows in use; ``None`` under a compiler or if positions have gaps.
 
-        It fuses what is looked up with all around it, for every length.
+        A compiler fuses the look-up with the operations around it, for every length.
         """
         queries, keys = tokens.q.shape[2], tokens.k.shape[2]
         if not tokens.consecutive or not queries or is_compiling():
@@ -127,7 +128,7 @@ class OffsetTable(Encoding):
     ) -> tuple[
         Int[Tensor, "rows 1 queries keys"], Bool[Tensor, "rows 1 queries keys"] | None
     ]:
-        """The row of each query and key, and which are not beyond, if that matters."""
+        """The row of every (query, key) pair, and for "zero" which are in the table."""
         steps = tokens.offsets.floor()
         row = (self.past - steps.clamp(-self.future, self.past)).long()
         if self.beyond == "clip":
@@ -137,7 +138,7 @@ class OffsetTable(Encoding):
     def _by_row(
         self, weights: Float[Tensor, "batch heads queries keys"], tokens: Tokens
     ) -> Float[Tensor, "batch heads queries rows"]:
-        """The sums of the weights whose keys have the same row."""
+        """Sum the weights of each query over the keys that have the same row."""
         row, inside = self._rows(tokens)
         if inside is not None:
             weights = weights.masked_fill(~inside, 0.0)
@@ -145,7 +146,7 @@ class OffsetTable(Encoding):
         return sums.scatter_add(-1, row.expand(weights.shape), weights)
 
     def _pad(self, products: Tensor, span: Span) -> Tensor:
-        """Also what is beyond, on both sides."""
+        """Extend products beyond the table on both sides."""
         if self.beyond == "zero":
             return functional.pad(products, (span.before, span.after))
         first = products[..., :1].expand(*products.shape[:-1], span.before)
@@ -170,18 +171,20 @@ class OffsetTable(Encoding):
 def trained_table(
     name: str, table: Tensor | None, shape: tuple[int, ...]
 ) -> nn.Parameter:
-    """A parameter of this shape that starts at ``table``, or at 0."""
+    """Return a parameter of this shape that starts at ``table``, or at 0."""
     table = torch.zeros(shape) if table is None else table
     require_shape(name, table, shape)
     return nn.Parameter(table.detach().clone())
 
 
 def optional_table(
-    name: str, table: Tensor | None, shape: tuple[int, ...], wanted: bool
+    name: str, table: Tensor | None, shape: tuple[int, ...], is_used: bool
 ) -> nn.Parameter | None:
-    """:func:`trained_table` where one is wanted."""
-    if wanted:
+    """Return :func:`trained_table` if ``is_used``, else ``None``."""
+    if is_used:
         return trained_table(name, table, shape)
     if table is not None:
-        raise ValueError(f"{name} was given where none is wanted")
+        raise ValueError(
+            f"{name} must be None: this encoding was made without that table"
+        )
     return None

@@ -1,4 +1,4 @@
-"""Shaw's relative vectors: one of each offset is added to keys, and one to values."""
+"""Shaw's relative position vectors, added to keys and to values by offset."""
 
 from jaxtyping import Float
 from torch import Tensor
@@ -9,7 +9,7 @@ from posedu.torch.relative.offset_table import OffsetTable, optional_table
 
 
 class Shaw(OffsetTable):
-    """Relative vectors of keys and values (arXiv 1803.02155 eq. 3 and 4).
+    """Relative position vectors of keys and values (arXiv 1803.02155 eq. 3 and 4).
 
     Equation ``def-shaw``.
 
@@ -18,23 +18,23 @@ class Shaw(OffsetTable):
     d
         Head dimension.
     past, future
-        How many offsets before and after a query have a row of their own; farther keys
+        Number of offsets before and after a query with a row of their own; farther keys
         share the last. The paper's k is both: 16, in its big model 8. wav2vec2-BERT has
         64 and 8.
     heads
-        How many heads have tables of their own (the paper's base model). ``None``: all
+        Number of heads with tables of their own (the paper's base model). ``None``: all
         heads of the layer share them (its big one; tensor2tensor).
     keys, values
         Whether there is a table for each. Default both; wav2vec2-BERT has keys alone.
     key_table, value_table
-        Where they start: vectors of the offsets past, …, −future, ``[rows, d]`` or
+        Initial tables, vectors of the offsets past, …, −future: ``[rows, d]`` or
         ``[heads, rows, d]``. Default: zeros.
 
     Raises
     ------
     TypeError, ValueError
-        Sizes that are not positive integers, reaches that are negative, no table, a
-        table of another shape or one that is not wanted.
+        Sizes that are not positive integers, a negative ``past`` or ``future``, no
+        table, a table of another shape or one for what has none.
     """
 
     d: int
@@ -62,16 +62,15 @@ class Shaw(OffsetTable):
             raise ValueError("keys or values must be True, got neither")
         self.key_table = optional_table("key_table", key_table, shape, keys)
         self.value_table = optional_table("value_table", value_table, shape, values)
-
-    def opens(self, hook: str) -> bool:
-        """Those of the tables that there are."""
-        own = {"bias": self.key_table, "mix": self.value_table}
-        return own[hook] is not None if hook in own else super().opens(hook)
+        if not keys:
+            self.hooks -= {"bias"}
+        if not values:
+            self.hooks -= {"mix"}
 
     def products(
         self, tokens: Tokens, rows: slice
     ) -> Float[Tensor, "batch heads queries rows"] | None:
-        """Of queries and the key table."""
+        """Scaled inner products of queries and the key table."""
         if self.key_table is None:
             return None
         return self.products_with(self.key_table, tokens, rows)
@@ -82,9 +81,9 @@ class Shaw(OffsetTable):
         v: Float[Tensor, "batch heads keys d_v"],
         tokens: Tokens,
     ) -> Float[Tensor, "batch heads queries d_v"]:
-        """Σ a (v + vector)."""
+        """Return Σ a (v + vector)."""
         return self.mix_with(self.value_table, weights, v, tokens)
 
     def extra_repr(self) -> str:
-        """Say the conventions when the module is printed."""
+        """The conventions, for the printed module."""
         return f"{self.d}, past={self.past}, future={self.future}"

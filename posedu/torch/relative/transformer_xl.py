@@ -1,11 +1,11 @@
-"""Transformer-XL: four terms, of contents, of the distance, and of each alone."""
+"""Transformer-XL: disentangled attention with four terms of content and position."""
 
 import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
 from posedu._arguments import (
-    LAYOUTS,
+    Layout,
     require_choice,
     require_dimension,
     require_not_negative,
@@ -21,22 +21,22 @@ class TransformerXL(Encoding):
 
     The logits are (q_i + u) · k_j + (q_i + v) · W_R r_{i−j}, all over √d. No maximal
     length. Where positions count up by one, each head has a vector for each distance
-    and a product of every query with each: O(L (d + d_model)) and O(L²) numbers for a
-    layer, never one of d for each query and key. Elsewhere, and for a single query,
-    products are of d_model features that turn with the positions of both.
+    and its product with every query: O(L (d + d_model)) and O(L²) numbers for a layer,
+    never d numbers for each query and key. Elsewhere, and for a single query, products
+    are of d_model features that rotate with the positions of both.
 
     Parameters
     ----------
     d, heads, d_model
-        Of the layer; d_model is no more than the width of the sinusoids, and even.
+        Sizes of the layer; d_model, even, is no more than the width of the sinusoids.
     layout
-        Of the sinusoids: ``"interleaved"`` or ``"half"``; see
+        Layout of the sinusoids: ``"interleaved"`` or ``"half"``; see
         :func:`posedu.numpy.relative.transformer_xl`.
     clamp
-        Offsets farther than this count as this far. Default: none do.
+        The largest offset; farther ones are clamped to it. Default: no clamp.
     shared
         Another layer's module whose u and v, ``global_content`` and
-        ``global_position``, are this one's too: all layers of the authors' PyTorch code
+        ``global_position``, this one shares: all layers of the authors' PyTorch code
         have one pair. Default: a pair of its own (their TensorFlow scripts,
         ``untie_r``).
 
@@ -56,7 +56,7 @@ class TransformerXL(Encoding):
         heads: int,
         d_model: int,
         *,
-        layout: str,
+        layout: Layout,
         clamp: float | None = None,
         shared: "TransformerXL | None" = None,
     ):
@@ -64,7 +64,7 @@ class TransformerXL(Encoding):
         self.d = require_dimension("d", d, 1)
         self.heads = require_dimension("heads", heads, 1)
         self.width = require_dimension("d_model", d_model)
-        self.layout = require_choice("layout", layout, LAYOUTS)
+        self.layout = require_choice("layout", layout, Layout)
         self.clamp = None if clamp is None else require_not_negative("clamp", clamp)
         if shared is None:
             self.global_content = nn.Parameter(0.02 * torch.randn(heads, d))
@@ -84,29 +84,29 @@ class TransformerXL(Encoding):
         nn.init.normal_(self.position.weight, std=0.02)
 
     def bias(self, tokens: Tokens) -> Float[Tensor, "batch heads queries keys"]:
-        """All but the inner products of queries and keys, in float32 or better."""
+        """The three terms with positions or u, v, in float32 or better."""
         wide = torch.promote_types(tokens.q.dtype, torch.float32)
         u = self.global_content.to(wide)[:, None] * self.scale(tokens.d)
         of_contents = u @ tokens.k.to(wide).mT
-        asked = tokens.q.to(wide) + self.global_position.to(wide)[:, None]
+        q_plus_v = tokens.q.to(wide) + self.global_position.to(wide)[:, None]
         weight = self.position.weight.to(wide) * self.scale(tokens.d)
         if tokens.consecutive and tokens.q.shape[2] > 1:
-            return of_contents + self._skewed(asked, weight, tokens)
-        return of_contents + self._turned(asked, weight, tokens)
+            return of_contents + self._by_skew(q_plus_v, weight, tokens)
+        return of_contents + self._by_rotation(q_plus_v, weight, tokens)
 
-    def _skewed(
+    def _by_skew(
         self,
-        asked: Float[Tensor, "batch heads queries d"],
+        q_plus_v: Float[Tensor, "batch heads queries d"],
         weight: Float[Tensor, "features d_model"],
         tokens: Tokens,
     ) -> Float[Tensor, "batch heads queries keys"]:
-        """(q_i + v) · W_R r_{i−j} where positions count up by one."""
-        queries, keys = asked.shape[2], tokens.k.shape[2]
-        last = -1 if tokens.causal else 1 - queries  # one more, for rows apart
-        offsets = torch.arange(keys - 1, last - 1, -1, device=asked.device)
-        distances = self._waves(offsets, asked.dtype) @ weight.mT
+        """Return (q_i + v) · W_R r_{i−j} where positions count up by one."""
+        queries, keys = q_plus_v.shape[2], tokens.k.shape[2]
+        last = -1 if tokens.causal else 1 - queries  # skew needs one column more
+        offsets = torch.arange(keys - 1, last - 1, -1, device=q_plus_v.device)
+        distances = self._waves(offsets, q_plus_v.dtype) @ weight.mT
         distances = distances.unflatten(-1, (self.heads, self.d)).permute(1, 2, 0)
-        return skew(asked @ distances, keys)
+        return skew(q_plus_v @ distances, keys)
 
     @property
     def _pair_axis(self) -> int:
@@ -115,7 +115,7 @@ class TransformerXL(Encoding):
     def _waves(
         self, offsets: Shaped[Tensor, "*shape"], dtype: torch.dtype
     ) -> Float[Tensor, "*shape d_model"]:
-        """The sinusoids of offsets."""
+        """Sinusoids of the offsets."""
         if self.clamp is not None:
             offsets = offsets.clamp(-self.clamp, self.clamp)
         cos, sin = self._cos_sin(offsets, dtype)
@@ -127,34 +127,39 @@ class TransformerXL(Encoding):
         omega = frequencies(self.width, device=positions.device)
         return cos_sin(angles(positions, omega), dtype)
 
-    def _turned(
+    def _by_rotation(
         self,
-        asked: Float[Tensor, "batch heads queries d"],
+        q_plus_v: Float[Tensor, "batch heads queries d"],
         weight: Float[Tensor, "features d_model"],
         tokens: Tokens,
     ) -> Float[Tensor, "batch heads queries keys"]:
-        """The same at any positions. Equation ``eq-xl-turned``.
+        """Return (q_i + v) · W_R r_{i−j} at any positions. Equation ``eq-xl-turned``.
 
-        With a and b what a query asks of sine and cosine, a sin ω(i − j) + b cos ω(i −
-        j) = (a sin ωi + b cos ωi) cos ωj + (b sin ωi − a cos ωi) sin ωj.
+        With a and b the coefficients that a query gives sine and cosine,
+        a sin ω(i − j) + b cos ω(i − j) =
+        (a sin ωi + b cos ωi) cos ωj + (b sin ωi − a cos ωi) sin ωj.
         """
-        asked = asked @ weight.view(self.heads, self.d, -1)
+        coefficients = q_plus_v @ weight.view(self.heads, self.d, -1)
         halves = (-1, 2) if self.layout == "interleaved" else (2, -1)
-        a, b = asked.unflatten(-1, halves).unbind(self._pair_axis)
+        a, b = coefficients.unflatten(-1, halves).unbind(self._pair_axis)
         (cos_i, sin_i), (cos_j, sin_j) = (
-            (t[:, None] for t in self._cos_sin(positions, asked.dtype))
+            (t[:, None] for t in self._cos_sin(positions, coefficients.dtype))
             for positions in (tokens.query_positions, tokens.key_positions)
         )
         of_queries = torch.cat((a * sin_i + b * cos_i, b * sin_i - a * cos_i), -1)
         products = of_queries @ torch.cat((cos_j, sin_j), -1).mT
         if self.clamp is None:
             return products
-        end = torch.full((1,), self.clamp, dtype=torch.float64, device=asked.device)
-        before, after = (asked @ self._waves(t, asked.dtype).mT for t in (-end, end))
+        end = torch.full(
+            (1,), self.clamp, dtype=torch.float64, device=coefficients.device
+        )
+        before, after = (
+            coefficients @ self._waves(t, coefficients.dtype).mT for t in (-end, end)
+        )
         products = torch.where(tokens.offsets < -self.clamp, before, products)
         return torch.where(tokens.offsets > self.clamp, after, products)
 
     def extra_repr(self) -> str:
-        """Say the conventions when the module is printed."""
+        """The conventions, for the printed module."""
         clamp = "" if self.clamp is None else f", clamp={self.clamp:g}"
         return f"{self.d}, {self.heads}, {self.width}, layout={self.layout!r}{clamp}"

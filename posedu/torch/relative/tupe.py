@@ -1,4 +1,4 @@
-"""TUPE: positions correlate with positions alone, through maps of their own."""
+"""TUPE: untied attention, whose positions have projections of their own."""
 
 import torch
 from jaxtyping import Float, Int, Shaped
@@ -6,7 +6,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from posedu._arguments import (
-    FIRST_TOKENS,
+    TUPEFirstToken,
     require_bool,
     require_buckets,
     require_choice,
@@ -21,23 +21,24 @@ from posedu.torch.toeplitz_bias import toeplitz
 class TUPE(Encoding):
     """TUPE's attention (arXiv 2006.15595 §3). Equation ``def-tupe``.
 
-    One module serves every layer of a model. Its bias knows nothing of the content: a
+    One module serves every layer of a model. Its bias is independent of the content: a
     matrix for each head, 4 heads L² bytes in float32, serves all sequences of a batch.
 
     Parameters
     ----------
     d, heads, d_model
-        Of the layers; d_model is also the width of the vectors of positions.
+        Sizes of the layers; d_model is also the width of the position vectors.
     tokens
-        How many positions have a vector, from 0 on; others are refused.
+        Number of positions with a vector, from 0 on; others are refused.
     first_token
         ``"numbers"``, ``"rows"`` or ``"tied"``; see
         :func:`posedu.numpy.relative.tupe`.
     norm
-        Whether the vectors pass a LayerNorm, and maps with biases, as in the authors'
-        code; the paper has neither.
+        Whether the vectors pass a LayerNorm, and projections with biases, as in the
+        authors' code; the paper has neither.
     relative
-        Whether a number for each bucket of offsets is added: TUPE-R, or TUPE-A.
+        Whether a number for each bucket of offsets is added, as in T5: TUPE-R if true,
+        TUPE-A if false.
     buckets, distance
         See :func:`posedu.torch.bias.t5_buckets`. Default 32 and 128 (TUPE, T5).
 
@@ -58,7 +59,7 @@ class TUPE(Encoding):
         d_model: int,
         tokens: int,
         *,
-        first_token: str,
+        first_token: TUPEFirstToken,
         norm: bool,
         relative: bool,
         buckets: int = 32,
@@ -69,7 +70,7 @@ class TUPE(Encoding):
         self.heads = require_dimension("heads", heads, 1)
         require_dimension("d_model", d_model, 1)
         require_dimension("tokens", tokens, 1)
-        self.first_token = require_choice("first_token", first_token, FIRST_TOKENS)
+        self.first_token = require_choice("first_token", first_token, TUPEFirstToken)
         require_bool("norm", norm)
         require_bool("relative", relative)
         require_buckets(buckets, distance, bidirectional=True)
@@ -95,12 +96,12 @@ class TUPE(Encoding):
         return (2 * d) ** -0.5
 
     def bias(self, tokens: Tokens) -> Float[Tensor, "rows heads queries keys"]:
-        """What positions say of positions, in float32 or better."""
+        """The position–position term and the relative bias, in float32 or better."""
         wide = torch.promote_types(tokens.q.dtype, torch.float32)
         i, j = map(self._rows, (tokens.query_positions, tokens.key_positions))
         queries, keys = (
-            self._mapped(self.query, i, wide),
-            self._mapped(self.key, j, wide),
+            self._projected(self.query, i, wide),
+            self._projected(self.key, j, wide),
         )
         scores = queries @ keys.mT * self.scale(tokens.d)
         if self.relative is not None:
@@ -114,7 +115,7 @@ class TUPE(Encoding):
     def _rows(
         self, positions: Shaped[Tensor, "rows tokens"]
     ) -> Int[Tensor, "rows tokens"]:
-        """Whole positions, as an index of the table."""
+        """Positions rounded down, as indices of the table."""
         if may_look(positions):
             outside = (positions < 0) | (positions >= self.tokens)
             if outside.any():
@@ -124,22 +125,22 @@ class TUPE(Encoding):
                 )
         return positions.floor().to(torch.int64) + self._extra
 
-    def _mapped(
+    def _projected(
         self, to: nn.Linear, rows: Int[Tensor, "*rows n"], dtype: torch.dtype
     ) -> Float[Tensor, "*rows heads n d"]:
-        """The vectors of some rows through one of the maps."""
+        """Project the vectors of these rows for all heads."""
         p = functional.embedding(rows, self.table).to(dtype)
         if self.norm is not None:
             weight, bias = (t.to(dtype) for t in (self.norm.weight, self.norm.bias))
             p = functional.layer_norm(p, weight.shape, weight, bias, self.norm.eps)
         bias = None if to.bias is None else to.bias.to(dtype)
-        mapped = functional.linear(p, to.weight.to(dtype), bias)
-        return mapped.unflatten(-1, (self.heads, self.d)).transpose(-3, -2)
+        projected = functional.linear(p, to.weight.to(dtype), bias)
+        return projected.unflatten(-1, (self.heads, self.d)).transpose(-3, -2)
 
     def _of_offsets(
         self, tokens: Tokens, relative: Float[Tensor, "heads buckets"]
     ) -> Float[Tensor, "#rows heads queries keys"]:
-        """The numbers of the offsets' buckets."""
+        """The relative bias: the number of each offset's bucket."""
         queries, keys = tokens.q.shape[2], tokens.k.shape[2]
         by_distance = tokens.consecutive and queries > 0
         if by_distance:
@@ -155,12 +156,12 @@ class TUPE(Encoding):
     def _of_the_first(
         self, tokens: Tokens, dtype: torch.dtype
     ) -> tuple[Float[Tensor, "heads"], Float[Tensor, "heads"]]:
-        """What stands in the row of the query at position 0, and in its column."""
+        """Logits in the row of the query at position 0, and in its key's column."""
         if self.first is not None:
             row, column = self.first.to(dtype).unbind(-1)
             return row, column
         two = torch.arange(2, device=self.table.device)
-        queries, keys = (self._mapped(m, two, dtype) for m in (self.query, self.key))
+        queries, keys = (self._projected(m, two, dtype) for m in (self.query, self.key))
         row, column = (queries * keys).sum(-1).mul(self.scale(tokens.d)).unbind(-1)
         if self.relative is not None:
             numbers = self.relative.to(dtype)
@@ -169,7 +170,7 @@ class TUPE(Encoding):
         return row, column
 
     def extra_repr(self) -> str:
-        """Say the conventions when the module is printed."""
+        """The conventions, for the printed module."""
         return (
             f"{self.d}, {self.heads}, {self.tokens} tokens, "
             f"first_token={self.first_token!r}, norm={self.norm is not None}, "

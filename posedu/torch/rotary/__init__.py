@@ -1,7 +1,7 @@
-"""Rotary encodings, the fast implementation: a module an encoding.
+"""Rotary encodings as PyTorch modules, one file for each encoding.
 
-Several share ``turning`` (the kernels), ``axes`` (positions with several coordinates)
-and ``generators`` (matrix exponentials of skew matrices).
+They share ``rotation`` (kernels and base classes), ``grid`` (positions with several
+coordinates) and ``generators`` (matrix exponentials of skew matrices).
 """
 
 from posedu.torch.rotary.axial import AxialRoPE, axial_frequencies

@@ -1,4 +1,4 @@
-"""Axial RoPE: each pair looks at one axis."""
+"""Axial RoPE: each pair is rotated by one coordinate."""
 
 import torch
 from jaxtyping import Float
@@ -6,8 +6,8 @@ from torch import Tensor
 from torch.types import Device
 
 from posedu._arguments import (
-    LAYOUTS,
-    ORDERS,
+    AxisOrder,
+    Layout,
     require_base,
     require_choice,
     require_dimension,
@@ -20,18 +20,18 @@ from posedu.torch.rotary.rotation import PairRotation
 def axial_frequencies(
     d: int,
     *,
-    order: str,
+    order: AxisOrder,
     base: float = 100.0,
     axes: int = 2,
     device: Device = None,
 ) -> Float[Tensor, "pairs axes"]:
-    """The frequency vectors of axial RoPE in float64. Equation ``def-axial``.
+    """Return the frequency vectors of axial RoPE in float64. Equation ``def-axial``.
 
     See :func:`posedu.numpy.rotary.axial_frequencies`, which states the two ``order``.
     """
     require_dimension("axes", axes, 1)
     require_dimension("d", d, 2 * axes)
-    require_choice("order", order, ORDERS)
+    require_choice("order", order, AxisOrder)
     theta = frequencies(d // axes, base=base, device=device)
     by_axis = torch.diag_embed(theta.expand(axes, -1).mT)  # frequency, axis, axis
     if order == "concatenated":
@@ -40,17 +40,17 @@ def axial_frequencies(
 
 
 class AxialRoPE(PairRotation):
-    """Axial RoPE (arXiv 2403.13298 §3.1): each pair of features looks at one axis.
+    """Axial RoPE (arXiv 2403.13298 §3.1): one coordinate rotates each pair of features.
 
     No parameters, no maximal size. A class or register token at the origin is not
-    turned; any other position of its own works too.
+    rotated; any other position of its own works too.
 
     Parameters
     ----------
     d
         Head dimension, a multiple of 2·axes.
     order
-        Which pairs look at which axis: ``"concatenated"`` (the authors' code) or
+        The axis of each pair: ``"concatenated"`` (the authors' code) or
         ``"alternating"`` (the paper).
     layout
         Which features form a pair; the authors' code is ``"interleaved"``.
@@ -70,16 +70,21 @@ class AxialRoPE(PairRotation):
     is_group = True
 
     def __init__(
-        self, d: int, *, order: str, layout: str, base: float = 100.0, axes: int = 2
+        self,
+        d: int,
+        *,
+        order: AxisOrder,
+        layout: Layout,
+        base: float = 100.0,
+        axes: int = 2,
     ):
         super().__init__()
         self.axes = require_dimension("axes", axes, 1)
         self.position_shape = (axes,)
         self.d = require_dimension("d", d, 2 * axes)
-        self.order = require_choice("order", order, ORDERS)
-        self.layout = require_choice("layout", layout, LAYOUTS)
+        self.order = require_choice("order", order, AxisOrder)
+        self.layout = require_choice("layout", layout, Layout)
         self.base = require_base(base)
-        self.turning = f"order={order!r}, layout={layout!r}, base={self.base!r}"
 
     def _table(
         self, positions: Tensor | range, dtype: torch.dtype, device: Device
@@ -90,7 +95,7 @@ class AxialRoPE(PairRotation):
         return cos_sin(in_float64(positions, device) @ f.mT, dtype)
 
     def extra_repr(self) -> str:
-        """Say the conventions when the module is printed."""
+        """The conventions, for the printed module."""
         return (
             f"{self.d}, order={self.order!r}, layout={self.layout!r}, "
             f"base={self.base:g}, axes={self.axes}"

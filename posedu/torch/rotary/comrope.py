@@ -1,14 +1,13 @@
-"""ComRoPE: generators that commute."""
+"""ComRoPE: rotations with trained generators that commute."""
 
 import numpy as np
 import torch
 from jaxtyping import Float, Shaped
-from scipy.linalg import schur
 from torch import Tensor, nn
 
 from posedu._arguments import (
-    MULTIPLIERS,
-    PERTURBATIONS,
+    ComRoPEMultipliers,
+    ComRoPENoise,
     require_block,
     require_choice,
     require_dimension,
@@ -21,7 +20,7 @@ from posedu.torch.rotary.rotation import given_parameter, require_optional_heads
 
 
 class ComRoPE(BlockRotation):
-    """What the two kinds of ComRoPE share: P − Pᵀ, times a number for each axis.
+    """Base class of ComRoPE: generators P − Pᵀ, times a number for each axis.
 
     Use :class:`ComRoPEAP` or :class:`ComRoPELD`.
     """
@@ -70,16 +69,16 @@ class ComRoPE(BlockRotation):
 
         Equation ``eq-com-normal``. The basis cancels in every score, so
         :func:`fold_basis` can put it into W_q and W_k once, and RoPE-Mixed alone
-        remains: O(d) a token and no exponential. For a trained model: frequencies and
-        basis, both float64, are copies without a gradient.
+        remains: O(d) a token and no exponential. It is meant for a trained model:
+        frequencies and basis, both float64, are copies without a gradient.
         """
         part = self._skew_part().detach().cpu()
         flat = part.reshape(-1, self.block, self.block)
         planes = [_planes(a.numpy()) for a in flat]
         basis = torch.stack([q for q, _ in planes]).reshape(part.shape)
-        turns = torch.stack([t for _, t in planes]).reshape(*part.shape[:-2], -1)
+        rates = torch.stack([t for _, t in planes]).reshape(*part.shape[:-2], -1)
         multipliers = self._multipliers().detach().cpu()
-        f = turns[..., None] * multipliers.mT.unsqueeze(-2)
+        f = rates[..., None] * multipliers.mT.unsqueeze(-2)
         mixed = MixedRoPE(
             self.d,
             layout="interleaved",
@@ -91,7 +90,9 @@ class ComRoPE(BlockRotation):
 
 
 def _planes(a: np.ndarray) -> tuple[Tensor, Tensor]:
-    """An orthogonal Q, and the turns t_p with QᵀAQ = blockdiag_p(t_p J)."""
+    """Return an orthogonal Q, and t_p such that QᵀAQ = blockdiag_p(t_p J)."""
+    from scipy.linalg import schur  # slow to import, and only this function needs it
+
     triangular, basis = schur(a)
     pairs, fixed, column = [], [], 0
     while column < len(a):
@@ -102,15 +103,15 @@ def _planes(a: np.ndarray) -> tuple[Tensor, Tensor]:
             fixed.append(column)
             column += 1
     pairs += zip(fixed[::2], fixed[1::2], strict=True)
-    turns = [triangular[second, first] for first, second in pairs]
+    rates = [triangular[second, first] for first, second in pairs]
     order = [column for pair in pairs for column in pair]
-    return torch.from_numpy(basis[:, order]), torch.tensor(turns, dtype=torch.float64)
+    return torch.from_numpy(basis[:, order]), torch.tensor(rates, dtype=torch.float64)
 
 
 class ComRoPEAP(ComRoPE):
     """ComRoPE with an axial partition (arXiv 2506.03737 Eq. 8): exactly relative.
 
-    Block j turns with coordinate j mod axes alone, by P_j − P_jᵀ. Equation
+    Coordinate j mod axes alone rotates block j, by P_j − P_jᵀ. Equation
     ``def-comrope-ap``.
 
     Parameters
@@ -122,14 +123,13 @@ class ComRoPEAP(ComRoPE):
     axes
         Number of coordinates N. Default 2.
     heads
-        How many heads have matrices of their own; under grouped queries the key-value
+        Number of heads with matrices of their own; under grouped queries the key-value
         heads. ``None``: one set for all.
     scale
         Standard deviation of the entries of P at the start. Default 1 (the authors'
         code); 0 to fine-tune a model that had no encoding (the paper, §4.2).
     matrices
-        Where the P start instead, ``[blocks, b, b]``, after an axis of ``heads`` where
-        there are some.
+        Initial P instead, ``[blocks, b, b]``, after an axis of ``heads`` if given.
 
     Raises
     ------
@@ -163,7 +163,7 @@ class ComRoPEAP(ComRoPE):
 class ComRoPELD(ComRoPE):
     """ComRoPE with linearly dependent generators (arXiv 2506.03737 Eq. 10).
 
-    Block j turns by θ_kj (P_j − P_jᵀ) with coordinate k: exactly relative. Equation
+    Coordinate k rotates block j by θ_kj (P_j − P_jᵀ): exactly relative. Equation
     ``def-comrope-ld``.
 
     Parameters
@@ -173,16 +173,16 @@ class ComRoPELD(ComRoPE):
     block, axes, heads, scale, matrices
         As :class:`ComRoPEAP`.
     multipliers
-        Whose the θ are: ``"per head"`` (the paper) or ``"shared"`` by all heads (the
-        authors' code). They start standard normal. Without ``heads`` the two are one.
-        Or where they start, ``[axes, blocks]``, after an axis of ``heads`` where each
-        has its own.
+        The θ: ``"per head"`` (the paper) or ``"shared"`` by all heads (the authors'
+        code), both initially standard normal; without ``heads`` the two are the same.
+        Or their initial values, ``[axes, blocks]``, after an axis of ``heads`` where
+        each has its own.
 
     Raises
     ------
     TypeError, ValueError
         As :class:`ComRoPEAP`; multipliers of another shape or not finite, or an unknown
-        word.
+        choice.
     """
 
     def __init__(
@@ -190,7 +190,7 @@ class ComRoPELD(ComRoPE):
         d: int,
         *,
         block: int,
-        multipliers: str | Float[Tensor, "*heads axes blocks"],
+        multipliers: ComRoPEMultipliers | Float[Tensor, "*heads axes blocks"],
         axes: int = 2,
         heads: int | None = None,
         scale: float = 1.0,
@@ -202,7 +202,7 @@ class ComRoPELD(ComRoPE):
         if isinstance(multipliers, Tensor):
             is_shared = multipliers.ndim == 2
         else:
-            require_choice("multipliers", multipliers, MULTIPLIERS)
+            require_choice("multipliers", multipliers, ComRoPEMultipliers)
             is_shared = multipliers == "shared"
         own = () if heads is None or is_shared else (heads,)
         shape = (*own, axes, d // block)
@@ -218,15 +218,15 @@ def fold_basis(
     weight: Shaped[Tensor, "features *rest"],
     basis: Float[Tensor, "*heads blocks block block"],
 ) -> Shaped[Tensor, "features *rest"]:
-    """W_q or W_k (or its bias) with Qᵀ multiplied in, for each of its heads.
+    """Multiply each head of W_q or W_k (or of its bias) by Qᵀ.
 
     Parameters
     ----------
     weight
         ``[heads · d, d_model]``, or a bias ``[heads · d]``.
     basis
-        From :meth:`ComRoPE.as_mixed_rope`. Heads of ``weight`` beyond the basis's
-        share it with their neighbors (grouped queries); without heads, all share it.
+        Q of :meth:`ComRoPE.as_mixed_rope`. Where ``weight`` has more heads, neighbors
+        share one (grouped queries); without an axis of heads, all share it.
 
     Returns
     -------
@@ -264,10 +264,10 @@ def perturb(
     *,
     patch: float | tuple[float, ...],
     intensity: float,
-    rule: str,
+    rule: ComRoPENoise,
     generator: torch.Generator | None = None,
 ) -> Float[Tensor, "*rows axes"]:
-    """Coordinates moved at random within their patch, for training (arXiv 2506.03737).
+    """Perturb coordinates within their patch, for training (arXiv 2506.03737).
 
     Parameters
     ----------
@@ -276,11 +276,11 @@ def perturb(
     patch
         The side of a patch in the units of ``positions``: one number or one an axis.
     intensity
-        The paper's σ ≥ 0; 0 moves nothing, its main experiments use 1.
+        The paper's σ ≥ 0; 0 changes nothing, its main experiments use 1.
     rule
         ``"paper"``: normal with deviation σ · patch, truncated to the patch.
-        ``"code"``: normal with deviation σ/2 · patch, clamped to the patch: more at its
-        edges, and in all from σ = 1.
+        ``"code"``: normal with deviation σ/2 · patch, clamped to the patch: its edges
+        are more probable, and from σ = 1 on shifts are larger on the whole.
     generator
         Source of randomness. Default: torch's own.
 
@@ -292,7 +292,7 @@ def perturb(
     """
     require_floats("positions", positions)
     require_positions(positions)
-    require_choice("rule", rule, PERTURBATIONS)
+    require_choice("rule", rule, ComRoPENoise)
     require_not_negative("intensity", intensity)
     side = torch.as_tensor(patch, dtype=positions.dtype, device=positions.device)
     if side.ndim > 1 or side.numel() not in (1, positions.shape[-1]):
@@ -301,9 +301,9 @@ def perturb(
         )
     if intensity == 0:
         return positions.clone()
-    move = torch.empty_like(positions)
+    noise = torch.empty_like(positions)
     if rule == "paper":
-        nn.init.trunc_normal_(move, 0.0, intensity, -0.5, 0.5, generator=generator)
+        nn.init.trunc_normal_(noise, 0.0, intensity, -0.5, 0.5, generator=generator)
     else:
-        move.normal_(0.0, intensity / 2, generator=generator).clamp_(-0.5, 0.5)
-    return positions + move * side
+        noise.normal_(0.0, intensity / 2, generator=generator).clamp_(-0.5, 0.5)
+    return positions + noise * side

@@ -8,10 +8,10 @@ from torch import Tensor, nn
 from torch.types import Device
 
 from posedu._arguments import (
-    COEFFICIENTS,
-    LAYOUTS,
-    PADDINGS,
-    SERIES,
+    FoPECoefficients,
+    FoPEPadding,
+    FoPESeries,
+    Layout,
     require_base,
     require_bool,
     require_choice,
@@ -20,7 +20,7 @@ from posedu._arguments import (
     require_not_negative,
 )
 from posedu.torch._tensors import angles
-from posedu.torch.encoding import LAYER_DOORS, Tokens
+from posedu.torch.encoding import Tokens
 from posedu.torch.frequencies import frequencies
 from posedu.torch.rotary.rotation import (
     PairRotation,
@@ -32,7 +32,7 @@ from posedu.torch.rotary.rotation import (
 def kept_frequencies(
     d: int, *, length: int, base: float = 10000.0, device: Device = None
 ) -> Float[Tensor, "kept"]:
-    """RoPE's frequencies from the floor 2π/length on, in float64.
+    """Return RoPE's frequencies of at least the floor 2π/length, in float64.
 
     See :func:`posedu.numpy.rotary.kept_frequencies`. Equation ``def-fope-floor``.
     """
@@ -64,21 +64,21 @@ class FoPE(PairRotation):
     length
         Training length, at least 7; sets the floor.
     padding
-        What the pairs without a series do. ``"identity"``: they do not turn (the
-        paper's Eq. 13). ``"ones"``: cosine and sine are both 1 (the code).
+        Cosine and sine of the pairs without a series. ``"identity"``: 1 and 0, no
+        rotation (the paper's Eq. 13). ``"ones"``: both 1 (the code).
     coefficients
-        How they are drawn, where they are not given. ``"paper"``: a series for every
-        kept pair, its own frequency with 1, plus normal numbers of deviation
+        Rule by which they are drawn, where they are not given. ``"paper"``: a series
+        for every kept pair, its own frequency with 1, plus normal numbers of deviation
         ``sigma``. ``"code"``: at most d/4 series, and Xavier's deviation with gain
         ``sigma``, σ √(2 / (kept · series + heads · series)); where fewer series than
         kept frequencies fit, series i is around frequency i · ⌈kept / series⌉, if any.
     series
-        Where it acts. ``"tokens"``: on every query and key, as the code (then scores
-        are relative only where each pair is one wave, ``eq-fope-mixing``).
+        Where the series acts. ``"tokens"``: on every query and key, as the code (scores
+        then are relative only where each pair is one wave, ``eq-fope-mixing``).
         ``"offset"``: on the scores, as the paper's formula; it costs O(L² kept d) time
         and O(L² d) memory. Default ``"tokens"``.
     heads
-        How many heads have coefficients of their own; under grouped queries the
+        Number of heads with coefficients of their own; under grouped queries the
         key-value heads. ``None``: one set for all.
     base
         Default 10000.
@@ -107,11 +107,11 @@ class FoPE(PairRotation):
         self,
         d: int,
         *,
-        layout: str,
+        layout: Layout,
         length: int,
-        padding: str,
-        coefficients: str | None = None,
-        series: str = "tokens",
+        padding: FoPEPadding,
+        coefficients: FoPECoefficients | None = None,
+        series: FoPESeries = "tokens",
         heads: int | None = None,
         base: float = 10000.0,
         sigma: float = 0.3,
@@ -122,10 +122,11 @@ class FoPE(PairRotation):
     ):
         super().__init__()
         self.d = require_dimension("d", d)
-        self.layout = require_choice("layout", layout, LAYOUTS)
+        self.layout = require_choice("layout", layout, Layout)
         self.length = require_dimension("length", length, 1)
-        self.padding = require_choice("padding", padding, PADDINGS)
-        self.series = require_choice("series", series, SERIES)
+        self.padding = require_choice("padding", padding, FoPEPadding)
+        self.series = require_choice("series", series, FoPESeries)
+        self.hooks -= {"logits" if series == "tokens" else "rotate"}
         self.heads = require_optional_heads(heads)
         self.base = require_base(base)
         require_not_negative("sigma", sigma)
@@ -135,7 +136,7 @@ class FoPE(PairRotation):
         self.kept = len(kept)
         given = sum(c is not None for c in (cos_coefficients, sin_coefficients))
         if coefficients is not None and given == 0:
-            rule = require_choice("coefficients", coefficients, COEFFICIENTS)
+            rule = require_choice("coefficients", coefficients, FoPECoefficients)
             cos_coefficients = self._draw(rule, sigma)
             sin_coefficients = self._draw(rule, sigma)
         elif (
@@ -144,9 +145,9 @@ class FoPE(PairRotation):
             or sin_coefficients is None
         ):
             raise ValueError(
-                "coefficients ('paper' or 'code') draws them; otherwise give both "
-                "cos_coefficients and sin_coefficients. Got coefficients="
-                f"{coefficients!r} and {given} of the two"
+                "either `coefficients` ('paper' or 'code'), to draw them, or both "
+                "`cos_coefficients` and `sin_coefficients` must be given, got "
+                f"coefficients={coefficients!r} and {given} of the two"
             )
         own = () if heads is None else (heads,)
         shape = (*own, self.kept, "series")
@@ -162,8 +163,10 @@ class FoPE(PairRotation):
                 f"there must be at most {d // 2} series for d = {d}, got {shape[-1]}"
             )
 
-    def _draw(self, rule: str, sigma: float) -> Float[Tensor, "*heads kept series"]:
-        """Random coefficients around the identity."""
+    def _draw(
+        self, rule: FoPECoefficients, sigma: float
+    ) -> Float[Tensor, "*heads kept series"]:
+        """Draw coefficients around the identity."""
         kept, own = self.kept, 1 if self.heads is None else self.heads
         if rule == "paper":
             require_dimension("fourier_dim", self.fourier_dim, self.d)
@@ -199,17 +202,11 @@ class FoPE(PairRotation):
             c, s = (t / t.sum(-2, keepdim=True) for t in (c, s))
         return angle.cos() @ c, angle.sin() @ s
 
-    def _turn(self, x: Tensor, table: tuple[Tensor, Tensor]) -> Tensor:
-        return super()._turn(x, table) if self.series == "tokens" else x
-
-    def opens(self, hook: str) -> bool:
-        """Whether the series acts there."""
-        if hook in LAYER_DOORS:
-            return hook == ("rotate" if self.series == "tokens" else "logits")
-        return super().opens(hook)
+    def _rotate(self, x: Tensor, table: tuple[Tensor, Tensor]) -> Tensor:
+        return super()._rotate(x, table) if self.series == "tokens" else x
 
     def logits(self, tokens: Tokens) -> Float[Tensor, "batch heads queries keys"]:
-        """The scores of the offset's series, over √d. Equation ``def-fope-offset``."""
+        """The logits of the offset's series, over √d. Equation ``def-fope-offset``."""
         if self.series == "tokens":
             return super().logits(tokens)
         a, b = (t.unsqueeze(-2) for t in self._pairs(tokens.q))
@@ -224,13 +221,13 @@ class FoPE(PairRotation):
         return scores.sum(-1) * self.scale(tokens.d)
 
     def _pairs(self, x: Tensor) -> tuple[Tensor, ...]:
-        """The first features of all pairs, and the second."""
+        """The first features of all pairs, and the second ones."""
         wide = x.to(torch.promote_types(x.dtype, torch.float32))
         shape, axis = ((-1, 2), -1) if self.layout == "interleaved" else ((2, -1), -2)
         return wide.unflatten(-1, shape).unbind(axis)
 
     def extra_repr(self) -> str:
-        """Say the conventions when the module is printed."""
+        """The conventions, for the printed module."""
         return (
             f"{self.d}, layout={self.layout!r}, length={self.length}, "
             f"padding={self.padding!r}, series={self.series!r}, heads={self.heads}, "

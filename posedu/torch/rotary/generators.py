@@ -19,7 +19,7 @@ _CLOSED = 4  # the largest block whose exponential has a closed form here
 
 
 def skew(entries: Float[Tensor, "*rows entries"]) -> Float[Tensor, "*rows block block"]:
-    """A = U − Uᵀ, where U holds ``entries`` above its diagonal, row by row.
+    """Return A = U − Uᵀ, where U holds ``entries`` above its diagonal, row by row.
 
     Raises
     ------
@@ -43,12 +43,12 @@ def skew(entries: Float[Tensor, "*rows entries"]) -> Float[Tensor, "*rows block 
 def exponential(
     a: Float[Tensor, "*rows block block"],
 ) -> Float[Tensor, "*rows block block"]:
-    """exp(A) of skew matrices: closed forms for blocks of 2, 3 and 4, else the series.
+    """Return exp(A) of skew A: closed forms for blocks of 2, 3, 4, else the series.
 
     2: a rotation of the plane. 3: Rodrigues. 4: the product of two commuting
     exponentials (isoclinic parts). Larger: ``torch.matrix_exp``. Equation
-    ``eq-lie-closed``. That A is skew is not checked, since a device would have to wait
-    for the answer.
+    ``eq-lie-closed``. It is not checked that A is skew, since that would make the host
+    wait for the device.
     """
     require_floats("a", a)
     if a.ndim < 2 or a.shape[-1] != a.shape[-2]:
@@ -68,7 +68,7 @@ def exponential(
     if b == 4:
         plus, minus = _isoclinic(a)
         return _exponential_of_part(plus) @ _exponential_of_part(minus)
-    if a.shape[:-2].numel() == 1:  # alone, it is off by up to 1e-10: pytorch #196592
+    if a.shape[:-2].numel() == 1:  # a single one is off by 1e-10: pytorch #196592
         return torch.matrix_exp(a.expand(2, *a.shape).contiguous())[0]
     return torch.matrix_exp(a.contiguous())
 
@@ -103,7 +103,7 @@ def rotations(
     positions: Shaped[Tensor, "*rows tokens axes"],
     generators: Float[Tensor, "*heads axes blocks block block"],
 ) -> Float[Tensor, "*table tokens blocks block block"]:
-    """R(x) = exp(Σ_k x_k A_k), block by block, in the dtype of the generators.
+    """Return R(x) = exp(Σ_k x_k A_k), block by block, in the generators' dtype.
 
     Equation ``def-lie``. With generators of each head, positions have an axis for the
     heads, of size 1 or theirs, before the tokens.
@@ -127,11 +127,12 @@ def rotations(
 
 
 class BlockRotation(Rotation[Tensor]):
-    """R(x) = exp(Σ_k x_k A_k) for skew, block-diagonal A_k. Equation ``def-lie``.
+    """Rotation R(x) = exp(Σ_k x_k A_k), A_k skew, block-diagonal. Eq. ``def-lie``.
 
-    Exponentials are float64, whatever the dtype of the features, on a CPU computed once
-    for each distinct position (elsewhere the host would wait for their number); the
-    product is block by block. A subclass says what its generators are.
+    Exponentials are float64 whatever the dtype of the features. On a CPU they are
+    computed once for each distinct position; elsewhere the host would have to wait for
+    the number of these. The product is block by block. A subclass defines its
+    :meth:`generators`.
     """
 
     block: int
@@ -159,12 +160,12 @@ class BlockRotation(Rotation[Tensor]):
     def _exponentials(self, positions: Tensor) -> Tensor:
         return rotations(positions, self.generators())
 
-    def _turn(self, x: Tensor, table: Tensor) -> Tensor:
+    def _rotate(self, x: Tensor, table: Tensor) -> Tensor:
         if self.block > 2:
             return rotate_blocks(x, table)
         cos, sin = table[..., 0, 0], table[..., 1, 0]
         return rotate_pairs(x, cos, sin, layout="interleaved")
 
     def extra_repr(self) -> str:
-        """Say the conventions when the module is printed."""
+        """The conventions, for the printed module."""
         return f"{self.d}, block={self.block}, axes={self.axes}, heads={self.heads}"

@@ -5,18 +5,18 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.types import Device
 
-from posedu._arguments import COORDINATES, require_choice, require_dimension
+from posedu._arguments import GridCoordinates, require_choice, require_dimension
 
 
 def grid(
-    *counts: int, coordinates: str, device: Device = None
+    *counts: int, coordinates: GridCoordinates, device: Device = None
 ) -> Float[Tensor, "tokens axes"]:
-    """Positions of the cells of a grid in float64; the first coordinate varies fastest.
+    """Return the positions of a grid's cells, float64; the first axis varies fastest.
 
     ``grid(width, height)`` are the (x, y) of an image's patches, row by row. The three
     ``coordinates`` are those of :func:`posedu.numpy.rotary.grid`.
     """
-    require_choice("coordinates", coordinates, COORDINATES)
+    require_choice("coordinates", coordinates, GridCoordinates)
     if not counts:
         raise ValueError("grid needs at least one count, got none")
     steps = []

@@ -30,13 +30,13 @@ class GTA(Encoding):
     d
         Head dimension, a multiple of 4, of queries, keys and values.
     image_dim
-        How many trailing features look at (u, v), a multiple of 4; the others look at
-        the camera.
+        Number of trailing features that (u, v) transforms, a multiple of 4; the camera
+        transforms the others.
 
     Raises
     ------
     TypeError, ValueError
-        ``d`` or ``image_dim`` no multiple of 4, or more of the second.
+        ``d`` or ``image_dim`` no multiple of 4, or ``image_dim`` above ``d``.
     """
 
     d: int
@@ -56,21 +56,21 @@ class GTA(Encoding):
     ) -> tuple[
         Float[Tensor, "batch heads tokens d"], Float[Tensor, "batch kv_heads tokens d"]
     ]:
-        """Dᵀ for queries and D⁻¹ for keys."""
+        """Multiply queries by Dᵀ and keys by D⁻¹."""
         at = self._aligned(q, positions)
         return self._act(q, _camera(at).mT, at, 1), self.values(k, positions)
 
     def values(
         self, v: Float[Tensor, "batch kv_heads tokens d"], positions: Positions
     ) -> Float[Tensor, "batch kv_heads tokens d"]:
-        """D⁻¹ of each value's own pose."""
+        """Multiply each value by D⁻¹ of its own pose."""
         at = self._aligned(v, positions)
         return self._act(v, _inverse(_camera(at)), at, 1)
 
     def output(
         self, out: Float[Tensor, "batch heads tokens d"], positions: Positions
     ) -> Float[Tensor, "batch heads tokens d"]:
-        """D of the query's pose."""
+        """Multiply the attention output by D of the query's pose."""
         at = self._aligned(out, positions)
         return self._act(out, _camera(at), at, -1)
 
@@ -82,17 +82,17 @@ class GTA(Encoding):
         split = self.d - self.image_dim
         blocks = x[..., :split].to(wide).unflatten(-1, (split // 4, 4))
         with without_autocast(x):
-            moved = blocks @ matrices.to(wide).mT
-        moved = moved.flatten(-2).to(x.dtype)
+            transformed = blocks @ matrices.to(wide).mT
+        transformed = transformed.flatten(-2).to(x.dtype)
         if not self.image_dim:
-            return moved
+            return transformed
         angle = (at[..., 6:, None] * _octaves(self.image_dim, x.device)).flatten(-2)
         cos, sin = cos_sin(sense * angle, wide)
-        turned = rotate_pairs(x[..., split:], cos, sin, layout="interleaved")
-        return torch.cat((moved, turned), -1)
+        rotated = rotate_pairs(x[..., split:], cos, sin, layout="interleaved")
+        return torch.cat((transformed, rotated), -1)
 
     def extra_repr(self) -> str:
-        """Say the sizes when the module is printed."""
+        """The sizes, for the printed module."""
         return f"{self.d}, image_dim={self.image_dim}"
 
 
@@ -102,16 +102,16 @@ def _octaves(image_dim: int, device: Device) -> Float[Tensor, "pairs"]:
 
 
 def _camera(at: Float[Tensor, "*rows axes"]) -> Float[Tensor, "*rows 4 4"]:
-    """((R, t), (0, 1)). Equation ``def-gta-camera``."""
+    """Return ((R, t), (0, 1)). Equation ``def-gta-camera``."""
     x, y, z = at[..., 3:6].unbind(-1)
-    turn = exponential(skew(torch.stack((-z, y, -x), -1)))
-    return _with_last_row(torch.cat((turn, at[..., :3, None]), -1))
+    rotation = exponential(skew(torch.stack((-z, y, -x), -1)))
+    return _with_last_row(torch.cat((rotation, at[..., :3, None]), -1))
 
 
 def _inverse(matrices: Float[Tensor, "*rows 4 4"]) -> Float[Tensor, "*rows 4 4"]:
-    """((Rᵀ, −Rᵀ t), (0, 1))."""
-    back = matrices[..., :3, :3].mT
-    return _with_last_row(torch.cat((back, -back @ matrices[..., :3, 3:]), -1))
+    """Return the inverse ((Rᵀ, −Rᵀ t), (0, 1))."""
+    inverse = matrices[..., :3, :3].mT
+    return _with_last_row(torch.cat((inverse, -inverse @ matrices[..., :3, 3:]), -1))
 
 
 def _with_last_row(upper: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""LieRE: free skew generators."""
+"""LieRE: rotations with free skew generators."""
 
 import math
 
@@ -23,14 +23,14 @@ class LieRE(BlockRotation):
     axes
         Number of coordinates. Default 2.
     heads
-        How many heads have generators of their own; under grouped queries the
+        Number of heads with generators of their own; under grouped queries the
         key-value heads. ``None``: one set for all.
     scale
         The entries above the diagonal start uniform in [0, scale). Default 2π (the
         authors' code).
     entries
-        Where they start instead, ``[axes, blocks, b(b − 1)/2]``, after an axis of
-        ``heads`` where there are some. See :func:`skew`.
+        Initial entries instead, ``[axes, blocks, b(b − 1)/2]``, after an axis of
+        ``heads`` if given. See :func:`skew`.
 
     Raises
     ------
@@ -53,7 +53,9 @@ class LieRE(BlockRotation):
         super().__init__()
         self.block = require_dimension("block", block, 1)
         if block < 2:
-            raise ValueError("block must be at least 2, got 1; nothing turns in a line")
+            raise ValueError(
+                "block must be at least 2, got 1: one feature has no rotation"
+            )
         self.d = require_dimension("d", d, block)
         self.axes = require_dimension("axes", axes, 1)
         self.position_shape = (axes,)

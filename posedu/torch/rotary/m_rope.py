@@ -1,4 +1,4 @@
-"""M-RoPE: RoPE's frequencies, shared out among several coordinates."""
+"""M-RoPE: RoPE whose pairs are divided among several coordinates."""
 
 from bisect import bisect_right
 from collections.abc import Sequence
@@ -10,76 +10,98 @@ from torch import Tensor
 from torch.types import Device
 
 from posedu._arguments import (
-    AFTERS,
-    LAYOUTS,
-    require_base,
+    Layout,
+    SectionOrder,
+    TextStart,
     require_choice,
     require_dimension,
     require_parts,
     require_sections,
 )
 from posedu.torch._tensors import cos_sin, in_float64
-from posedu.torch.frequencies import frequencies
-from posedu.torch.rotary.rotation import PairRotation
+from posedu.torch.rotary._config import Config, rotation_arguments
+from posedu.torch.rotary.rope import Frequencies, RoPE
 
 
-class MRoPE(PairRotation):
-    """M-RoPE (arXiv 2409.12191 §2.1): pair p turns by ω_p times one coordinate.
+class MRoPE(RoPE):
+    """M-RoPE (arXiv 2409.12191 §2.1): the angle of pair p is ω_p times one coordinate.
 
     No parameters, no maximal size. Equation ``def-m-rope``. A token with equal
-    coordinates, as text has them, is turned as by :class:`RoPE`.
+    coordinates, as text has them, is rotated as by :class:`RoPE`.
 
     Parameters
     ----------
     d
         Head dimension, even and at least 2 Σ ``sections``: so many leading features
-        turn, the others pass through.
+        are rotated, the others pass through.
     sections
-        How many pairs look at each axis: time, rows and columns, or more axes.
+        How many pairs each axis rotates: time, rows and columns, or more axes.
     order
-        Which pairs they are: ``"sectioned"``, ``"interleaved"`` or ``"alternating"``; see
-        :func:`posedu.numpy.rotary.m_rope_axes`.
+        Which pairs they are: ``"sectioned"``, ``"interleaved"`` or ``"alternating"``;
+        see :func:`posedu.numpy.rotary.m_rope_axes`.
     layout
         Which features form a pair. Qwen's is ``"half"``, ERNIE's ``"interleaved"``.
     base
         Default 10000, RoPE's.
+    frequencies, attention_factor
+        As for :class:`RoPE`: what context extension methods change.
 
     Raises
     ------
     TypeError, ValueError
-        ``d`` odd or too small, sections that ``order`` cannot share out, unknown
-        ``order`` or ``layout``, ``base`` not above 1.
+        As :class:`RoPE`; ``d`` too small, unknown ``order``, or sections that it does
+        not allow.
     """
 
     axes: int
-    is_group = True
 
     def __init__(
         self,
         d: int,
         *,
         sections: Sequence[int],
-        order: str,
-        layout: str,
+        order: SectionOrder,
+        layout: Layout,
         base: float = 10000.0,
+        frequencies: Frequencies | None = None,
+        attention_factor: float = 1.0,
     ):
-        super().__init__()
-        self.sections = require_sections(sections, order)
-        self.d = require_dimension("d", d)
-        if d < 2 * sum(self.sections):
+        sections = require_sections(sections, order)
+        rotary_dim = 2 * sum(sections)
+        if require_dimension("d", d) < rotary_dim:
             raise ValueError(
-                f"d must be at least {2 * sum(self.sections)} for sections of "
-                f"{sum(self.sections)} pairs, got {d}"
+                f"d must be at least {rotary_dim} for sections of "
+                f"{sum(sections)} pairs, got {d}"
             )
-        self.order = order
-        self.layout = require_choice("layout", layout, LAYOUTS)
-        self.base = require_base(base)
+        super().__init__(
+            d,
+            layout=layout,
+            base=base,
+            rotary_dim=rotary_dim,
+            frequencies=frequencies,
+            attention_factor=attention_factor,
+        )
+        self.sections, self.order = sections, order
         self.axes = len(self.sections)
         self.position_shape = (self.axes,)
         self._axis_of_pair = self._axes()
-        self.turning = (
-            f"sections={self.sections}, order={order!r}, layout={layout!r}, "
-            f"base={self.base!r}"
+
+    @classmethod
+    def from_config(
+        cls,
+        config: Config,
+        layer_type: str | None = None,
+        *,
+        layout: Layout | None = None,
+        length: int | None = None,
+    ) -> "MRoPE":
+        """Make the rotation of a published model with M-RoPE from its configuration.
+
+        As :meth:`RoPE.from_config`, for configurations with sections (``mrope_section``
+        of Qwen-VL, ``xdrope_section`` of HunYuan-VL, ERNIE 4.5-VL).
+        """
+        return cls(
+            **rotation_arguments(config, layer_type, layout, length, has_sections=True)
         )
 
     def _axes(self) -> list[int]:
@@ -89,39 +111,35 @@ class MRoPE(PairRotation):
             ends = list(accumulate(self.sections))
             return [bisect_right(ends, p) for p in pairs]
         if self.order == "alternating":
-            taking_turns = sum(self.sections[1:])
-            return [1 + p % others if p < taking_turns else 0 for p in pairs]
+            alternating = sum(self.sections[1:])
+            return [1 + p % others if p < alternating else 0 for p in pairs]
         own = [p % self.axes for p in pairs]
         return [
             axis if p // self.axes < self.sections[axis] else 0
             for p, axis in zip(pairs, own, strict=True)
         ]
 
-    def _table(
-        self, positions: Tensor | range, dtype: torch.dtype, device: Device
+    def _table_of_shifts(
+        self, shifts: Tensor | range, dtype: torch.dtype, device: Device
     ) -> tuple[Tensor, Tensor]:
-        omega = frequencies(2 * sum(self.sections), base=self.base, device=device)
-        axes = in_float64(positions, device).unbind(-1)
+        axes = in_float64(shifts, device).unbind(-1)
         coordinates = torch.stack([axes[a] for a in self._axis_of_pair], -1)
-        return cos_sin(coordinates * omega, dtype)
+        return cos_sin(coordinates * self._frequencies(device), dtype)
 
     def extra_repr(self) -> str:
-        """Say the conventions when the module is printed."""
-        return (
-            f"{self.d}, sections={self.sections}, order={self.order!r}, "
-            f"layout={self.layout!r}, base={self.base:g}"
-        )
+        """The conventions, for the printed module."""
+        return f"{super().extra_repr()}, sections={self.sections}, order={self.order!r}"
 
 
 def m_rope_positions(
-    parts: Sequence[int | Sequence[float]], *, after: str, device: Device = None
+    parts: Sequence[int | Sequence[float]], *, after: TextStart, device: Device = None
 ) -> Int[Tensor, "tokens 3"]:
     """Positions (time, row, column) of a sequence of text, images and videos.
 
     As :func:`posedu.numpy.rotary.m_rope_positions`, which states the ``parts`` and the
     two ``after``. Equation ``def-m-rope-positions``.
     """
-    require_choice("after", after, AFTERS)
+    require_choice("after", after, TextStart)
     start, places = 0, [torch.zeros(0, 3, dtype=torch.int64, device=device)]
     for part in require_parts(parts):
         sizes = (part, 1, 1) if isinstance(part, int) else part[:3]

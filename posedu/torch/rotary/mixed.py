@@ -1,13 +1,16 @@
 """RoPE-Mixed: a frequency vector for each pair."""
 
 import math
+from collections.abc import Sequence
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
 from torch.types import Device
 
-from posedu._arguments import LAYOUTS, require_choice, require_dimension
+from posedu._arguments import Layout, require_choice, require_dimension
+from posedu.torch._numbers import as_real_tensor
 from posedu.torch._tensors import cos_sin, in_float64
 from posedu.torch.frequencies import frequencies
 from posedu.torch.rotary.rotation import (
@@ -16,12 +19,18 @@ from posedu.torch.rotary.rotation import (
     require_optional_heads,
 )
 
+FrequencyVectors = (
+    Float[Tensor, "*heads pairs axes"]
+    | Float[np.ndarray, "*heads pairs axes"]
+    | Sequence[Sequence[float] | Sequence[Sequence[float]]]
+)
+
 
 class MixedRoPE(PairRotation):
     """RoPE-Mixed (arXiv 2403.13298 §3.2): every pair has a trained frequency vector.
 
-    Pair p of a token at x turns by f_p · x. Equation ``def-mixed``. The paper trains a
-    set for each head and layer and excludes them from weight decay.
+    The angle of pair p of a token at x is f_p · x. Equation ``def-mixed``. The paper
+    trains a set for each head and layer and excludes them from weight decay.
 
     Parameters
     ----------
@@ -30,13 +39,14 @@ class MixedRoPE(PairRotation):
     layout
         Which features form a pair; the authors' code is ``"interleaved"``.
     heads
-        How many heads have frequencies of their own; under grouped queries the
+        Number of heads with frequencies of their own; under grouped queries the
         key-value heads. ``None``: one set for all.
     base
-        Of the initial lengths base^(−4t/d). Default 10 (the authors' code).
+        Base of the initial lengths base^(−4t/d). Default 10 (the authors' code).
     frequencies
-        Where to start instead, ``[pairs, axes]`` or ``[heads, pairs, axes]``. Default:
-        see :meth:`initial_frequencies`.
+        Initial frequency vectors instead, ``[pairs, axes]`` or ``[heads, pairs,
+        axes]``, as a tensor, a NumPy array or nested lists. Default: see
+        :meth:`initial_frequencies`.
 
     Raises
     ------
@@ -51,32 +61,33 @@ class MixedRoPE(PairRotation):
         self,
         d: int,
         *,
-        layout: str,
+        layout: Layout,
         heads: int | None = None,
         base: float = 10.0,
-        frequencies: Float[Tensor, "*heads pairs axes"] | None = None,
+        frequencies: FrequencyVectors | None = None,
     ):
         super().__init__()
         self.d = require_dimension("d", d)
-        self.layout = require_choice("layout", layout, LAYOUTS)
-        self.turning = f"layout={layout!r}"
+        self.layout = require_choice("layout", layout, Layout)
         self.heads = require_optional_heads(heads)
         if frequencies is None:
-            frequencies = self.initial_frequencies(d, heads=heads, base=base)
-            frequencies = frequencies.to(torch.get_default_dtype())
+            vectors = self.initial_frequencies(d, heads=heads, base=base)
+            vectors = vectors.to(torch.get_default_dtype())
+        else:
+            vectors = as_real_tensor("frequencies", frequencies)
         own = () if heads is None else (heads,)
         shape = (*own, d // 2, "axes")
-        self.frequencies = given_parameter("frequencies", frequencies, shape)
-        self.axes = frequencies.shape[-1]
+        self.frequencies = given_parameter("frequencies", vectors, shape)
+        self.axes = vectors.shape[-1]
         self.position_shape = (self.axes,)
 
     @staticmethod
     def initial_frequencies(
         d: int, *, heads: int | None = None, base: float = 10.0
     ) -> Float[Tensor, "*heads pairs 2"]:
-        """Draw where the authors' code starts, for two coordinates, in float64.
+        """Draw the initial frequencies of the authors' code for two axes, in float64.
 
-        Each head is axial RoPE in a frame of its own, turned by an angle φ uniform in
+        Each head is axial RoPE in a frame of its own, rotated by an angle φ uniform in
         [0, 2π): the first half of the pairs points to φ, the second to φ + π/2, with
         lengths base^(−4t/d), t = 0 … d/4 − 1.
         """
@@ -100,5 +111,5 @@ class MixedRoPE(PairRotation):
         return cos_sin(in_float64(positions, device) @ f.mT, dtype)
 
     def extra_repr(self) -> str:
-        """Say the conventions when the module is printed."""
+        """The conventions, for the printed module."""
         return f"{self.d}, layout={self.layout!r}, heads={self.heads}, axes={self.axes}"

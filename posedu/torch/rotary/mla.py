@@ -1,4 +1,4 @@
-"""Multi-head latent attention: a small vector in the cache, and RoPE beside it."""
+"""Multi-head latent attention: a small vector in the cache, and decoupled RoPE."""
 
 from collections.abc import Mapping
 
@@ -6,35 +6,35 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from posedu._arguments import require_bool, require_dimension
+from posedu._arguments import Layout, require_bool, require_dimension
 from posedu.torch._autograd import lowered, without_autocast
 from posedu.torch._tensors import Positions, as_positions, require_input
 from posedu.torch.attention import Attention, Steps, require_masks
 from posedu.torch.cache import KVCache
 from posedu.torch.encoding import Tokens, softmax
 from posedu.torch.rotary.rope import RoPE
-from posedu.torch.routes import choose_route
+from posedu.torch.routes import Route, choose_route
 
 
 class MLA(Attention):
     """Multi-head latent attention with decoupled RoPE (arXiv 2405.04434 §2.1).
 
-    Keys and values are made from one latent vector of each token. RoPE turns
+    Keys and values are projections of one latent vector of each token. RoPE rotates
     ``rotary`` further features of each query and one key that all heads share. Without
-    a cache, keys and values are made; with one they are not: queries are multiplied by
-    what would make them, and the cache holds the latent vector and the turned shared
-    key alone (``eq-cache-absorbed``). Equation ``def-cache-mla``.
+    a cache, keys and values are computed. With one they are not: their projections are
+    absorbed into queries and output, and the cache holds the latent vector and the
+    rotated shared key alone (``eq-cache-absorbed``). Equation ``def-cache-mla``.
 
     Parameters
     ----------
     d_model, heads
-        Of the block; a head has d = d_model / heads features without RoPE, an even
-        number, as many in its values, and ``rotary`` with it. Logits are over
+        Sizes of the block; a head has d = d_model / heads features without RoPE, which
+        is even, as many in its values, and ``rotary`` with RoPE. Logits are over
         √(d + rotary).
     latent
         Width of the latent vector.
     rotary
-        How many features turn, even.
+        Number of rotated features, even.
     layout, base
         See :class:`posedu.torch.rotary.RoPE`. The authors' weights are
         ``"interleaved"``.
@@ -43,8 +43,8 @@ class MLA(Attention):
     norm
         Whether latent vectors go through an RMS norm with gains, ε = 1e−6.
     window, route
-        See :class:`posedu.torch.attention.Attention`. A cache is read in the open
-        whatever the route.
+        See :class:`posedu.torch.attention.Attention`. With a cache, logits and weights
+        are materialized whatever the route.
 
     Raises
     ------
@@ -60,14 +60,14 @@ class MLA(Attention):
         *,
         latent: int,
         rotary: int,
-        layout: str,
+        layout: Layout,
         base: float = 10000.0,
         q_latent: int | None = None,
         norm: bool = True,
         window: int | None = None,
-        route: str | None = None,
+        route: Route | None = None,
     ):
-        nn.Module.__init__(self)  # whose projections are others
+        nn.Module.__init__(self)  # not Attention's, whose projections differ
         require_dimension("heads", heads, 1)
         self.d_model = require_dimension("d_model", d_model, 2 * heads)
         self.heads, self.kv_heads, self.group = heads, heads, 1
@@ -107,14 +107,14 @@ class MLA(Attention):
         Float[Tensor, "batch heads tokens d"],
         Mapping[str, Tensor],
     ]:
-        """Queries, keys and values in full, what turns first."""
-        q_content, q_turning, latent, shared = self._small(x)
+        """Full queries, keys and values, rotated features first."""
+        q_content, q_rotary, latent, shared = self._small(x)
         k, v = (
             up(latent).unflatten(-1, (self.heads, self.d)).transpose(1, 2)
             for up in (self.k_up, self.v_up)
         )
         of_all = shared.expand(-1, self.heads, -1, -1)
-        q, k = torch.cat((q_turning, q_content), -1), torch.cat((of_all, k), -1)
+        q, k = torch.cat((q_rotary, q_content), -1), torch.cat((of_all, k), -1)
         return q, k, v, {}
 
     def _small(
@@ -125,13 +125,13 @@ class MLA(Attention):
         Float[Tensor, "batch tokens latent"],
         Float[Tensor, "batch 1 tokens rotary"],
     ]:
-        """The two parts of queries, the latent vector and the shared key, unturned."""
+        """Both parts of queries, latent vectors and shared keys before rotation."""
         latent, shared = self.kv_down(x).split((self.latent, self.rotary), -1)
         latent = _normed(latent, self.kv_gain)
         source = x if self.q_down is None else _normed(self.q_down(x), self.q_gain)
         q = self.q(source).unflatten(-1, (self.heads, self.d + self.rotary))
-        q_content, q_turning = q.transpose(1, 2).split((self.d, self.rotary), -1)
-        return q_content, q_turning, latent, shared.unsqueeze(1)
+        q_content, q_rotary = q.transpose(1, 2).split((self.d, self.rotary), -1)
+        return q_content, q_rotary, latent, shared.unsqueeze(1)
 
     def steps(
         self,
@@ -142,9 +142,9 @@ class MLA(Attention):
         segments: Int[Tensor, "batch tokens"] | None = None,
         cache: KVCache | None = None,
     ) -> tuple[Float[Tensor, "batch tokens d_model"], Steps]:
-        """As :meth:`forward`, and what was computed on the way.
+        """Return the output of :meth:`forward` and its intermediate results.
 
-        With a cache, what was gathered are latent vectors, for all heads.
+        With a cache, the attention outputs are latent vectors, for all heads.
         """
         if cache is None:
             return super().steps(
@@ -152,7 +152,7 @@ class MLA(Attention):
             )
         require_input(x, self.d_model, self.kv_down.weight)
         require_masks(x, key_padding_mask, segments, self.window, cache)
-        q_content, q_turning, latent, shared = lowered(*self._small(x))
+        q_content, q_rotary, latent, shared = lowered(*self._small(x))
         k_up, v_up = (
             lowered(up.weight.unflatten(0, (self.heads, self.d)))[0]
             for up in (self.k_up, self.v_up)
@@ -160,13 +160,12 @@ class MLA(Attention):
         consecutive = positions is None and cache.consecutive
         at = as_positions(positions, (), x, start=cache.count, reader="MLA")
         with without_autocast(x):
-            q_turning, shared = self.shared.rotate(q_turning, shared, at)
-            owner, turning = type(self.shared).__name__, self.shared.turning
-            grown = cache.joined(shared, latent[:, None], at, {}, owner, turning)
-            grown.consecutive = consecutive
-            k, v, key_positions = grown.held
-            seen = Tokens(
-                q=q_turning,
+            q_rotary, shared = self.shared.rotate(q_rotary, shared, at)
+            extended = cache.appended(shared, latent[:, None], at, {}, self.shared)
+            extended.consecutive = consecutive
+            k, v, key_positions = extended.entries
+            tokens = Tokens(
+                q=q_rotary,
                 k=k.expand(-1, self.heads, -1, -1),
                 v=v.expand(-1, self.heads, -1, -1),
                 d=self.d + self.rotary,
@@ -179,20 +178,20 @@ class MLA(Attention):
                 consecutive=consecutive,
             )
             absorbed = torch.einsum("bhnd,hdc->bhnc", q_content, k_up)
-            products = _of_all_heads(q_turning, k) + _of_all_heads(absorbed, v)
-            weights = softmax(products * self.encoding.scale(seen.d), seen.mask)
+            products = _shared_products(q_rotary, k) + _shared_products(absorbed, v)
+            weights = softmax(products * self.encoding.scale(tokens.d), tokens.mask)
             weights = weights.to(v.dtype)
-            gathered = _of_all_heads(weights, v.mT)
-            out = torch.einsum("bhnc,hdc->bhnd", gathered, v_up)
-        cache.take(grown)
-        return self.finish(out, x), Steps(gathered, seen, weights)
+            latent_output = _shared_products(weights, v.mT)
+            out = torch.einsum("bhnc,hdc->bhnd", latent_output, v_up)
+        cache.copy_from(extended)
+        return self.finish(out, x), Steps(latent_output, tokens, weights)
 
 
-def _of_all_heads(
+def _shared_products(
     of_heads: Float[Tensor, "batch heads tokens n"],
     shared: Float[Tensor, "batch 1 m n"],
 ) -> Float[Tensor, "batch heads tokens m"]:
-    """Inner products with what all heads share, which is not repeated for them."""
+    """Inner products with vectors that all heads share, without repeating these."""
     heads = of_heads.shape[1:3]
     return (of_heads.flatten(1, 2) @ shared[:, 0].mT).unflatten(1, heads)
 

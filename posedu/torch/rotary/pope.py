@@ -17,15 +17,16 @@ from posedu.torch.frequencies import frequencies
 class PoPE(Encoding):
     """Polar coordinate position embedding (arXiv 2509.10534). Equation ``def-pope``.
 
-    The length of a feature is softplus of its content, its angle the position's. Keys
-    and queries have 2d features: twice the products, and twice the cache of keys.
+    A feature is a length, the softplus of its content, and an angle, that of the
+    position. Keys and queries have 2d features: twice the products, and twice the cache
+    of keys.
 
     Parameters
     ----------
     d
         Head dimension.
     heads
-        Of queries: each has a phase ``delta`` for each feature, 0 at the start.
+        Query heads; each has a phase ``delta`` for each feature, initially 0.
     base
         Default 10000 (the paper).
 
@@ -54,7 +55,7 @@ class PoPE(Encoding):
         Float[Tensor, "batch heads tokens 2*d"],
         Float[Tensor, "batch kv_heads tokens 2*d"],
     ]:
-        """Lengths of the contents at angles of the positions, less a query's phase."""
+        """Return contents as lengths at the position's angles, less a query's phase."""
         omega = frequencies(2 * self.d, base=self.base, device=q.device)
         angle = angles(align_positions(positions, q), omega)
         phase = self.delta.double().clamp(-2 * math.pi, 0.0)[:, None]
@@ -62,7 +63,7 @@ class PoPE(Encoding):
             return _polar(q, angle - phase), _polar(k, angle)
 
     def extra_repr(self) -> str:
-        """Say the sizes when the module is printed."""
+        """The sizes, for the printed module."""
         return f"{self.d}, {self.heads}, base={self.base:g}"
 
 

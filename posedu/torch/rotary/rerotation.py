@@ -1,25 +1,23 @@
-"""Cached keys moved to other positions."""
+"""Re-rotation of cached keys to other positions."""
 
-from collections.abc import Sequence
-
-from jaxtyping import Float
-from torch import Tensor
-
-from posedu.torch.rotary.rope import RoPE
+from posedu._arguments import Layout
+from posedu.torch.rotary._config import Config
+from posedu.torch.rotary.rope import Frequencies, RoPE
 
 
 class Rerotation(RoPE):
-    """Keys as RoPE would have turned them at other positions: k ← R_Δ k.
+    """Re-rotation: rotated keys, rotated on to other positions, k ← R_Δ k.
 
-    Called with turned keys and how far each moves, its new position minus the old one.
-    An attention_factor is in the keys already and is not applied again. Inside a layer it is
-    RoPE itself, which moves everything from position 0. A cache is moved by
-    :meth:`posedu.torch.cache.KVCache.move`. Equation ``def-cache-rerotation``.
+    Call it with rotated keys and their shifts, new position minus old position. An
+    attention factor is in the keys already and is not applied again. Inside a layer it
+    is RoPE itself, whose shifts are all from position 0.
+    :meth:`posedu.torch.cache.KVCache.move` shifts a whole cache. Equation
+    ``def-cache-rerotation``.
 
     Parameters
     ----------
     d, layout, base, rotary_dim, frequencies
-        Those by which the keys were turned; see :class:`RoPE`.
+        Those by which the keys were rotated; see :class:`RoPE`.
 
     Raises
     ------
@@ -31,10 +29,10 @@ class Rerotation(RoPE):
         self,
         d: int,
         *,
-        layout: str,
+        layout: Layout,
         base: float = 10000.0,
         rotary_dim: int | None = None,
-        frequencies: Float[Tensor, "pairs"] | Sequence[float] | None = None,
+        frequencies: Frequencies | None = None,
     ):
         super().__init__(
             d,
@@ -42,4 +40,23 @@ class Rerotation(RoPE):
             base=base,
             rotary_dim=rotary_dim,
             frequencies=frequencies,
+        )
+
+    @classmethod
+    def from_config(
+        cls,
+        config: Config,
+        layer_type: str | None = None,
+        *,
+        layout: Layout | None = None,
+        length: int | None = None,
+    ) -> "Rerotation":
+        """Make the re-rotation for a published model, as :meth:`RoPE.from_config`."""
+        rope = RoPE.from_config(config, layer_type, layout=layout, length=length)
+        return cls(
+            rope.d,
+            layout=rope.layout,
+            base=rope.base,
+            rotary_dim=rope.rotary_dim,
+            frequencies=rope.frequencies,
         )

@@ -1,15 +1,16 @@
-"""RoPE: one coordinate."""
+"""RoPE for positions that are numbers."""
 
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor
 from torch.types import Device
 
 from posedu._arguments import (
-    LAYOUTS,
+    Layout,
     require_base,
     require_choice,
     require_dimension,
@@ -17,15 +18,20 @@ from posedu._arguments import (
     require_own_frequencies,
     require_rotary_dim,
 )
+from posedu.torch._numbers import as_real_tensor
 from posedu.torch._tensors import angles, cos_sin
 from posedu.torch.frequencies import frequencies
+from posedu.torch.rotary._config import Config, rotation_arguments
 from posedu.torch.rotary.rotation import PairRotation
+
+Frequencies = Float[Tensor, "pairs"] | Float[np.ndarray, "pairs"] | Sequence[float]
 
 
 class RoPE(PairRotation):
-    """Rotary position embedding (arXiv 2104.09864): q and k turn, values do not.
+    """Rotary position embedding (arXiv 2104.09864) of queries and keys, not of values.
 
     No parameters, no buffers that a cast of the model could round, no maximal length.
+    :meth:`from_config` makes one from the configuration of a published model.
 
     Parameters
     ----------
@@ -38,14 +44,15 @@ class RoPE(PairRotation):
     base
         Default 10000 (the paper); Llama 3 uses 500000.
     rotary_dim
-        How many leading features of each head turn (partial rotary, as GPT-J and
-        GPT-NeoX). ``None``: all. Frequencies are base^(−2p/rotary_dim).
+        How many leading features of each head are rotated (partial rotary, as GPT-J
+        and GPT-NeoX). ``None``: all. Frequencies are base^(−2p/rotary_dim).
     frequencies
-        Angular frequencies of the leading pairs in place of those, ``[pairs]``: what
-        methods that lengthen the context change.
+        Angular frequencies of the leading pairs in place of those, ``[pairs]``, as a
+        tensor, a NumPy array or a list: what context extension methods (PI, NTK, YaRN,
+        Llama 3, LongRoPE) change. Kept in float64.
     attention_factor
-        What cosines and sines are multiplied by (YaRN's attention factor, arXiv
-        2309.00071 §3.4). Default 1.
+        The factor of all cosines and sines (arXiv 2309.00071 §3.4), which
+        configurations call ``attention_factor`` or YaRN's ``mscale``. Default 1.
 
     Raises
     ------
@@ -61,16 +68,17 @@ class RoPE(PairRotation):
         self,
         d: int,
         *,
-        layout: str,
+        layout: Layout,
         base: float = 10000.0,
         rotary_dim: int | None = None,
-        frequencies: Float[Tensor, "pairs"] | Sequence[float] | None = None,
+        frequencies: Frequencies | None = None,
         attention_factor: float = 1.0,
     ):
         super().__init__()
         self.frequencies = None
         if frequencies is not None:
-            own = _as_exact(frequencies)
+            own = as_real_tensor("frequencies", frequencies, dtype=torch.float64)
+            own = own.detach().clone()
             if own.ndim != 1:
                 raise ValueError(
                     f"frequencies must be [pairs], got shape {list(own.shape)}"
@@ -80,15 +88,57 @@ class RoPE(PairRotation):
         self.attention_factor = require_finite("attention_factor", attention_factor)
         self.rotary_dim = require_rotary_dim(rotary_dim, d)
         self.d = d
-        self.layout = require_choice("layout", layout, LAYOUTS)
+        self.layout = require_choice("layout", layout, Layout)
         self.base = require_base(base)
-        turns = f"base={self.base!r}"
-        if self.frequencies is not None:
-            turns = f"frequencies={self.frequencies.tolist()}"
-        self.turning = f"layout={layout!r}, rotary_dim={self.rotary_dim}, {turns}"
+
+    @classmethod
+    def from_config(
+        cls,
+        config: Config,
+        layer_type: str | None = None,
+        *,
+        layout: Layout | None = None,
+        length: int | None = None,
+    ) -> "RoPE":
+        """Make the rotation of a published model from its configuration.
+
+        Every rope type of :func:`posedu.tools.read_rope`: default, linear (PI),
+        dynamic (NTK), YaRN, Llama 3, LongRoPE, partial and proportional; the attention
+        factor included. A temperature of the logits and a further scale of the softmax
+        are no part of a rotation: where a configuration has one, a warning says so. The
+        warnings of the reading are given, too.
+
+        Parameters
+        ----------
+        config
+            The path of a ``config.json`` or of its folder, its content as a mapping, or
+            a configuration of transformers.
+        layer_type
+            Which layers, where the configuration has several types with a rotation
+            each, such as ``"full_attention"`` and ``"sliding_attention"``.
+        layout
+            Needed where neither the configuration nor its model family decides the
+            layout. Where they do: the layout of weights that were converted.
+        length
+            Length of the text in tokens, for methods whose frequencies depend on it:
+            dynamic NTK and LongRoPE, which then are those of this length for every
+            position.
+
+        Raises
+        ------
+        ValueError
+            A configuration without rotations or one that cannot be read, an unknown or
+            missing ``layer_type``, a missing ``layout`` or ``length``, positions with
+            several coordinates (:meth:`MRoPE.from_config` reads those of M-RoPE).
+        OSError
+            The file cannot be read.
+        """
+        return cls(
+            **rotation_arguments(config, layer_type, layout, length, has_sections=False)
+        )
 
     def _apply(self, fn: Any, recurse: bool = True) -> "RoPE":
-        """Let frequencies of its own go where the module goes, and stay float64."""
+        """Move given frequencies to the module's device, and keep them float64."""
         super()._apply(fn, recurse)
         if self.frequencies is not None:
             place = fn(torch.empty(0, device=self.frequencies.device)).device
@@ -106,44 +156,36 @@ class RoPE(PairRotation):
     def _table_of_shifts(
         self, shifts: Tensor | range, dtype: torch.dtype, device: Device
     ) -> tuple[Tensor, Tensor]:
-        """Without the attention factor, which turned keys have already."""
+        """The table without the attention factor, which rotated keys have already."""
+        return cos_sin(angles(shifts, self._frequencies(device)), dtype)
+
+    def _frequencies(self, device: Device) -> Float[Tensor, "pairs"]:
+        """The frequencies of the pairs in float64: those given, or the base's."""
         if self.frequencies is None:
-            omega = frequencies(self.rotary_dim, base=self.base, device=device)
-        else:
-            omega = self.frequencies.to(device)
-        return cos_sin(angles(shifts, omega), dtype)
+            return frequencies(self.rotary_dim, base=self.base, device=device)
+        return self.frequencies.to(device)
+
+    def rotation_state(self) -> tuple[Tensor, ...]:
+        """Return the base, and the frequencies if they were given."""
+        base = torch.full((1,), self.base, dtype=torch.float64, device="cpu")
+        return (base,) if self.frequencies is None else (base, self.frequencies)
 
     def extra_repr(self) -> str:
-        """Say the conventions when the module is printed."""
+        """The conventions, for the printed module."""
         given = f"base={self.base:g}"
         if self.frequencies is not None:
-            given = (
-                f"frequencies of its own, attention_factor={self.attention_factor:g}"
-            )
+            given = f"frequencies given, attention_factor={self.attention_factor:g}"
         return (
             f"{self.d}, layout={self.layout!r}, {given}, rotary_dim={self.rotary_dim}"
         )
-
-
-def _as_exact(frequencies: Float[Tensor, "pairs"] | Sequence[float]) -> Tensor:
-    """Frequencies as a tensor in float64 of their own, a list on the CPU."""
-    place = frequencies.device if isinstance(frequencies, Tensor) else "cpu"
-    try:
-        given = torch.as_tensor(frequencies, device=place)
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise TypeError(f"frequencies must be numbers, but {error}") from None
-    if given.is_complex() or given.layout != torch.strided:
-        raise TypeError(f"frequencies must be dense and real, got {given.dtype}")
-    exact = torch.as_tensor(frequencies, dtype=torch.float64, device=place)
-    return exact.detach().clone()
 
 
 def convert_layout(
     weight: Shaped[Tensor, "features *rest"],
     heads: int,
     *,
-    source: str,
-    target: str,
+    source: Layout,
+    target: Layout,
     rotary_dim: int | None = None,
 ) -> Shaped[Tensor, "features *rest"]:
     """Reorder the rows of W_q or W_k (or their bias) from one layout to the other.
@@ -168,8 +210,8 @@ def convert_layout(
     TypeError, ValueError
         A first axis that ``heads`` does not divide into even heads, unknown layouts.
     """
-    require_choice("source", source, LAYOUTS)
-    require_choice("target", target, LAYOUTS)
+    require_choice("source", source, Layout)
+    require_choice("target", target, Layout)
     require_dimension("heads", heads, 1)
     if weight.ndim == 0 or weight.shape[0] % heads:
         raise ValueError(
@@ -181,6 +223,6 @@ def convert_layout(
     if source == target:
         return weight.clone()
     shape = (-1, 2) if source == "interleaved" else (2, -1)
-    turning, rest = by_head[:, :r], by_head[:, r:]
-    turning = turning.unflatten(1, shape).transpose(1, 2).flatten(1, 2)
-    return torch.cat((turning, rest), 1).flatten(0, 1)
+    rotated, rest = by_head[:, :r], by_head[:, r:]
+    rotated = rotated.unflatten(1, shape).transpose(1, 2).flatten(1, 2)
+    return torch.cat((rotated, rest), 1).flatten(0, 1)

@@ -1,4 +1,4 @@
-"""The kernels that turn pairs and blocks of features, and what their modules share."""
+"""Kernels that rotate pairs and blocks of features, and base classes of rotations."""
 
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
@@ -8,7 +8,7 @@ from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 from torch.types import Device
 
-from posedu._arguments import LAYOUTS, require_choice, require_dimension
+from posedu._arguments import Layout, require_choice, require_dimension
 from posedu.torch._autograd import without_autocast
 from posedu.torch._tensors import (
     Positions,
@@ -21,7 +21,7 @@ from posedu.torch._tensors import (
 )
 from posedu.torch.encoding import Encoding, Sizes
 
-_TILE = 1 << 17  # features turned at a time on a CPU: with their products, half of L2
+_TILE = 1 << 17  # features rotated at a time on a CPU: half of L2 with the products
 
 Table = TypeVar("Table", Tensor, tuple[Tensor, Tensor])  # blocks, or cosines and sines
 
@@ -31,10 +31,10 @@ def rotate_pairs(
     cos: Float[Tensor, "*rows tokens pairs"],
     sin: Float[Tensor, "*rows tokens pairs"],
     *,
-    layout: str,
+    layout: Layout,
     out: Float[Tensor, "*batch tokens d"] | None = None,
 ) -> Float[Tensor, "*batch tokens d"]:
-    """Turn pair p of each token's features by the angle whose cos and sin are given.
+    """Rotate pair p of each token's features by the angle with this cos and sin.
 
     Products are formed in the dtype of ``cos`` (float32 or float64) and rounded once
     to the dtype of ``x``. Equation ``def-rope``.
@@ -43,9 +43,9 @@ def rotate_pairs(
     ----------
     x
         Queries or keys. Where ``cos`` has fewer than d/2 pairs, only the leading
-        features turn and the rest pass through.
+        features are rotated and the rest pass through.
     cos, sin
-        As :meth:`RoPE.table` gives them; they broadcast over the leading axes of x.
+        Results of :meth:`RoPE.table`; they broadcast over the leading axes of x.
     layout
         ``"interleaved"`` or ``"half"``; see :func:`posedu.numpy.rotary.pairs`. In
         PyTorch's own kernels the first is the faster one, compiled the second.
@@ -59,19 +59,20 @@ def rotate_pairs(
     ------
     TypeError, ValueError
         ``cos`` and ``sin`` unlike each other, in half precision, coarser than ``x``
-        or of a shape that does not fit it; an ``out`` that ``x`` cannot be turned
-        into, or where a gradient is wanted; unknown ``layout``.
+        or of a shape that does not fit it; an ``out`` that does not fit ``x`` or shares
+        memory with an argument, or is given where a gradient is needed; unknown
+        ``layout``.
     """
-    require_choice("layout", layout, LAYOUTS)
+    require_choice("layout", layout, Layout)
     _require_table(x, cos, sin)
     if out is not None:
         _require_target(out, x, cos, sin)
         _require_no_gradient(x, cos, sin)
         with torch.no_grad():
-            return _turn_into(out, x, cos, sin, layout)
+            return _rotate_into(out, x, cos, sin, layout)
     if torch.compiler.is_compiling() or cos.requires_grad or sin.requires_grad:
-        return _turn_by_formula(x, cos, sin, layout)
-    return _Turn.apply(x, cos, sin, layout)
+        return _rotate_by_formula(x, cos, sin, layout)
+    return _PairRotation.apply(x, cos, sin, layout)
 
 
 def _require_table(x: Tensor, cos: Tensor, sin: Tensor) -> None:
@@ -116,11 +117,14 @@ def _require_target(out: Tensor, x: Tensor, cos: Tensor, sin: Tensor) -> None:
         )
     steps = zip(out.shape, out.stride(), strict=True)
     if any(n > 1 and step == 0 for n, step in steps):
-        raise ValueError("out must have a place for each number, got one expanded")
+        raise ValueError(
+            "out must have memory for each of its numbers, got an expanded tensor"
+        )
     for name, read in (("x", x), ("cos", cos), ("sin", sin)):
         if out is read or _share_memory(out, read):
             raise ValueError(
-                f"out must not share memory with {name}, which is read after it"
+                f"out must not share memory with {name}, which is read after out is "
+                "written"
             )
 
 
@@ -135,7 +139,7 @@ def _require_no_gradient(*tensors: Tensor) -> None:
 
 
 def _share_memory(a: Tensor, b: Tensor) -> bool:
-    """Whether their storages overlap; never known under a compiler."""
+    """Return whether the storages overlap; under a compiler, which has none, False."""
     if torch.compiler.is_compiling() or a.is_meta or a.device != b.device:
         return False
     first, second = (t.untyped_storage() for t in (a, b))
@@ -143,71 +147,73 @@ def _share_memory(a: Tensor, b: Tensor) -> bool:
     return start < begin + second.nbytes() and begin < start + first.nbytes()
 
 
-def _turn_by_formula(x: Tensor, cos: Tensor, sin: Tensor, layout: str) -> Tensor:
-    """One expression, for each layout the one that compiles to vector code."""
+def _rotate_by_formula(x: Tensor, cos: Tensor, sin: Tensor, layout: Layout) -> Tensor:
+    """Rotate in one expression: for each layout the one that compiles to SIMD code."""
     r = 2 * cos.shape[-1]
     wide = x[..., :r].to(cos.dtype)
     if layout == "interleaved":
         a, b = wide.unflatten(-1, (-1, 2)).unbind(-1)
-        turned = torch.stack((a * cos - b * sin, b * cos + a * sin), -1)
+        rotated = torch.stack((a * cos - b * sin, b * cos + a * sin), -1)
     else:
         pairs = wide.unflatten(-1, (2, -1))
         sign = torch.arange(-1, 2, 2, device=x.device)[:, None]
         signed_sin = sign * sin.unsqueeze(-2)
-        turned = pairs * cos.unsqueeze(-2) + pairs.flip(-2) * signed_sin
-    turned = turned.flatten(-2).to(x.dtype)
-    return turned if r == x.shape[-1] else torch.cat((turned, x[..., r:]), -1)
+        rotated = pairs * cos.unsqueeze(-2) + pairs.flip(-2) * signed_sin
+    rotated = rotated.flatten(-2).to(x.dtype)
+    return rotated if r == x.shape[-1] else torch.cat((rotated, x[..., r:]), -1)
 
 
-def _turn_into(out: Tensor, x: Tensor, cos: Tensor, sin: Tensor, layout: str) -> Tensor:
-    """Fill ``out``; without a compiler, in few passes over few tokens at a time."""
+def _rotate_into(
+    out: Tensor, x: Tensor, cos: Tensor, sin: Tensor, layout: Layout
+) -> Tensor:
+    """Rotate into ``out``; if not compiled, in few passes over few tokens at a time."""
     if torch.compiler.is_compiling():
-        return out.copy_(_turn_by_formula(x, cos, sin, layout))
+        return out.copy_(_rotate_by_formula(x, cos, sin, layout))
     r = 2 * cos.shape[-1]
     if r < x.shape[-1]:
         out[..., r:] = x[..., r:]
-        x, turned = x[..., :r], out[..., :r]
+        x, rotated = x[..., :r], out[..., :r]
     else:
-        turned = out
+        rotated = out
     if layout == "half":
-        _by_tiles(_turn_halves, turned, x, torch.cat((cos, cos), -1), sin)
-    elif x.dtype == cos.dtype and _is_complex(x) and _is_complex(turned):
-        torch.mul(_as_complex(x), torch.complex(cos, sin), out=_as_complex(turned))
+        _by_tiles(_rotate_halves, rotated, x, torch.cat((cos, cos), -1), sin)
+    elif x.dtype == cos.dtype and _is_complex(x) and _is_complex(rotated):
+        torch.mul(_as_complex(x), torch.complex(cos, sin), out=_as_complex(rotated))
     else:
-        _by_tiles(_turn_complex, turned, x, torch.complex(cos, sin))
+        _by_tiles(_rotate_complex, rotated, x, torch.complex(cos, sin))
     return out
 
 
-def _by_tiles(turn: Callable[..., None], *tensors: Tensor) -> None:
-    """Call ``turn`` on as many tokens of all tensors at a time as stay in cache."""
+def _by_tiles(rotate: Callable[..., None], *tensors: Tensor) -> None:
+    """Call ``rotate`` on as many tokens of all tensors at a time as stay in cache."""
     x = tensors[0]
     step = x.shape[-2]
     if x.device.type == "cpu":
         step = _TILE * step // max(1, x.numel())
     for tile in zip(*(t.split(max(1, step), -2) for t in tensors), strict=True):
-        turn(*tile)
+        rotate(*tile)
 
 
-def _turn_halves(out: Tensor, x: Tensor, cos: Tensor, sin: Tensor) -> None:
+def _rotate_halves(out: Tensor, x: Tensor, cos: Tensor, sin: Tensor) -> None:
     wide = x.to(cos.dtype)
-    turned = out if out.dtype == cos.dtype else torch.empty_like(wide)
-    torch.mul(wide, cos, out=turned)
+    rotated = out if out.dtype == cos.dtype else torch.empty_like(wide)
+    torch.mul(wide, cos, out=rotated)
     a, b = wide.chunk(2, -1)
-    turned_a, turned_b = turned.chunk(2, -1)
-    turned_a.addcmul_(b, sin, value=-1)
-    turned_b.addcmul_(a, sin)
-    if turned is not out:
-        out.copy_(turned)
+    rotated_a, rotated_b = rotated.chunk(2, -1)
+    rotated_a.addcmul_(b, sin, value=-1)
+    rotated_b.addcmul_(a, sin)
+    if rotated is not out:
+        out.copy_(rotated)
 
 
-def _turn_complex(out: Tensor, x: Tensor, table: Tensor) -> None:
+def _rotate_complex(out: Tensor, x: Tensor, table: Tensor) -> None:
     wide = torch.empty(x.shape, dtype=table.real.dtype, device=x.device).copy_(x)
     _as_complex(wide).mul_(table)
     out.copy_(wide)
 
 
 def _is_complex(x: Tensor) -> bool:
-    """Whether the strides of ``x`` allow :func:`_as_complex`."""
+    """Return whether the strides of ``x`` allow :func:`_as_complex`."""
     odd = any(stride % 2 for stride in (x.storage_offset(), *x.stride()[:-1]))
     return x.stride(-1) == 1 and not odd
 
@@ -217,16 +223,16 @@ def _as_complex(x: Tensor) -> Tensor:
     return torch.view_as_complex(x.unflatten(-1, (-1, 2)))
 
 
-class _Turn(torch.autograd.Function):
-    """The rotation with its own gradient: the rotation back.
+class _PairRotation(torch.autograd.Function):
+    """The rotation, whose gradient is the inverse rotation.
 
-    For a table that wants no gradient. It is linear in the features and in the table.
+    It serves tables without gradient. It is linear in the features and in the table.
     """
 
     @staticmethod
-    def forward(x: Tensor, cos: Tensor, sin: Tensor, layout: str) -> Tensor:
+    def forward(x: Tensor, cos: Tensor, sin: Tensor, layout: Layout) -> Tensor:
         out = torch.empty_like(x, memory_format=torch.contiguous_format)
-        return _turn_into(out, x, cos, sin, layout)
+        return _rotate_into(out, x, cos, sin, layout)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
@@ -237,22 +243,22 @@ class _Turn(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None, None]:
         cos, sin = ctx.saved_tensors
-        return _Turn.apply(gradient, cos, -sin, ctx.layout), None, None, None
+        return _PairRotation.apply(gradient, cos, -sin, ctx.layout), None, None, None
 
     @staticmethod
     def jvp(ctx: Any, *tangents: Tensor | None) -> Tensor:
         x, cos, sin = ctx.saved_tensors
         d_x, d_cos, d_sin, _ = (0 if t is None else t for t in tangents)
         r = 2 * cos.shape[-1]
-        by_table = _turn_by_formula(
+        by_table = _rotate_by_formula(
             x[..., :r], d_cos + 0 * cos, d_sin + 0 * sin, ctx.layout
         )
         by_table = nn.functional.pad(by_table, (0, x.shape[-1] - r))
-        return _turn_by_formula(d_x + 0 * x, cos, sin, ctx.layout) + by_table
+        return _rotate_by_formula(d_x + 0 * x, cos, sin, ctx.layout) + by_table
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[int | None, ...], *inputs: Any) -> Any:
-        return torch.vmap(_turn_by_formula, in_dims)(*inputs), 0
+        return torch.vmap(_rotate_by_formula, in_dims)(*inputs), 0
 
 
 def rotate_blocks(
@@ -269,8 +275,8 @@ def rotate_blocks(
     x
         Queries or keys.
     rotation
-        As the ``table`` of LieRE and ComRoPE gives it; it broadcasts over the leading
-        axes of ``x``, which costs no copy of it.
+        The ``table`` of LieRE and ComRoPE; it broadcasts over the leading axes of
+        ``x``, which costs no copy of it.
 
     Raises
     ------
@@ -298,25 +304,25 @@ def rotate_blocks(
     rotation = rotation.to(wide.dtype)
     features = wide.unflatten(-1, (-1, b))
     with without_autocast(x):
-        turned = torch.einsum("...mij,...mj->...mi", rotation, features)
-    return turned.flatten(-2).to(x.dtype)
+        rotated = torch.einsum("...mij,...mj->...mi", rotation, features)
+    return rotated.flatten(-2).to(x.dtype)
 
 
 class Rotation(Encoding, Generic[Table]):
-    """What rotary encodings share: a table of the positions, and how it turns features.
+    """Base class of rotary encodings, which rotate features by a table of positions.
 
     A subclass sets ``d``, and ``axes`` and ``heads`` where it has them, and defines
-    ``_table`` and ``_turn``. Nothing here knows which rotation it is.
+    ``_table`` and ``_rotate``. This class does not depend on the kind of rotation.
     """
 
     d: int
     heads: int | None = None
     axes: int | None = None
-    is_group = False  # whether two turns in a row are one, by the sum of the positions
-    _features = 1  # axes of a table behind its tokens
+    is_group = False  # whether R(x) R(y) = R(x + y), so that keys can be re-rotated
+    _features = 1  # trailing axes of a table after the token axis
 
     def require(self, layer: Sizes) -> None:
-        """Raise unless the layer has d, and key-value heads that share ``heads``."""
+        """Raise unless the layer has d, and a multiple of ``heads`` key-value heads."""
         if self.d != layer.d or (self.heads and layer.kv_heads % self.heads):
             heads = f" and a multiple of {self.heads} heads" if self.heads else ""
             raise ValueError(
@@ -332,10 +338,10 @@ class Rotation(Encoding, Generic[Table]):
     def _table_of_shifts(
         self, shifts: Tensor | range, dtype: torch.dtype, device: Device
     ) -> Table:
-        """The table for what is turned already."""
+        """The table that rotates already rotated keys further by ``shifts``."""
         return self._table(shifts, dtype, device)
 
-    def _turn(self, x: Tensor, table: Table) -> Tensor:
+    def _rotate(self, x: Tensor, table: Table) -> Tensor:
         raise NotImplementedError
 
     def table(
@@ -345,13 +351,13 @@ class Rotation(Encoding, Generic[Table]):
         dtype: torch.dtype = torch.float32,
         device: Device = None,
     ) -> Table:
-        """What :meth:`forward` turns features with at ``positions``, in ``dtype``.
+        """Return the table by which :meth:`forward` rotates features, in ``dtype``.
 
         Cosines and sines for :func:`rotate_pairs`, or blocks for :func:`rotate_blocks`,
-        with heads before the tokens where the encoding has its own for each. Angles
-        are float64 whatever ``dtype`` is. ``device`` matters for a range or a list; a
-        tensor of positions decides it itself. Without trainable parameters one table
-        serves every layer.
+        with an axis of heads before the tokens where each head has its own. Angles are
+        float64 whatever ``dtype`` is. ``device`` matters for a range or a list; a
+        tensor of positions is on its own. Without trainable parameters one table serves
+        every layer.
         """
         require_float_dtype("dtype", dtype)
         positions = from_list(positions, device)
@@ -372,15 +378,15 @@ class Rotation(Encoding, Generic[Table]):
     def forward(
         self, x: Float[Tensor, "*batch tokens d"], positions: Positions
     ) -> Float[Tensor, "*batch tokens d"]:
-        """Turn the features of ``x`` by its positions.
+        """Rotate the features of ``x`` by its positions.
 
         ``positions`` is ``[tokens]``, ``[batch, tokens]`` or a range; with several
         coordinates ``[tokens, axes]`` or ``[batch, tokens, axes]``. The result has the
         dtype of ``x``; angles are float64, products at least float32. An encoding with
-        parameters of each head takes ``[…, heads, tokens, d]``, or a multiple of its
+        parameters for each head takes ``[…, heads, tokens, d]``, or a multiple of its
         heads, of which neighbors share parameters (grouped queries).
         """
-        return self._turn(x, self._for_heads(x, self._table_for(x, positions)))
+        return self._rotate(x, self._for_heads(x, self._table_for(x, positions)))
 
     def rotate(
         self,
@@ -388,7 +394,7 @@ class Rotation(Encoding, Generic[Table]):
         k: Float[Tensor, "*kv_batch tokens d"],
         positions: Positions,
     ) -> tuple[Float[Tensor, "*batch tokens d"], Float[Tensor, "*kv_batch tokens d"]]:
-        """Turn queries and keys, which share their positions."""
+        """Rotate queries and keys, which share their positions."""
         require_floats("q", q)
         require_floats("k", k)
         if k.dtype != q.dtype or k.shape[-2:] != q.shape[-2:]:
@@ -398,22 +404,26 @@ class Rotation(Encoding, Generic[Table]):
             )
         table = self._table_for(q, positions)
         return (
-            self._turn(q, self._for_heads(q, table)),
-            self._turn(k, self._for_heads(k, table)),
+            self._rotate(q, self._for_heads(q, table)),
+            self._rotate(k, self._for_heads(k, table)),
         )
 
-    def moved(
+    def rotation_state(self) -> tuple[Tensor, ...]:
+        """Return the parameters and buffers of a rotation whose keys can be moved."""
+        return super().rotation_state() if self.is_group else ()
+
+    def move_keys(
         self,
         k: Float[Tensor, "batch kv_heads keys d"],
         shifts: Shaped[Tensor, "rows keys *position"],
     ) -> Float[Tensor, "batch kv_heads keys d"]:
-        """Turned keys, turned further: R_Δ k. Equation ``def-cache-rerotation``."""
-        if not self.is_group or self.opens("values"):
+        """Rotate cached keys further: R_Δ k. Equation ``def-cache-rerotation``."""
+        if not self.is_group or self.uses("values"):
             raise ValueError(
-                f"{type(self).__name__} does not say that its keys move by turning "
-                "further: compute them anew"
+                f"keys of {type(self).__name__} cannot be shifted by a further "
+                "rotation: compute them anew"
             )
-        return self._turn(k, self._for_heads(k, self._table_for(k, shifts, True)))
+        return self._rotate(k, self._for_heads(k, self._table_for(k, shifts, True)))
 
     def _table_for(
         self, x: Tensor, positions: Positions, further: bool = False
@@ -429,7 +439,7 @@ class Rotation(Encoding, Generic[Table]):
         return make(positions, dtype, x.device)
 
     def _for_heads(self, x: Tensor, table: Table) -> Table:
-        """Repeat what a head has for every head of ``x`` that shares it."""
+        """Repeat the table of each head for every head of ``x`` that shares it."""
         if self.heads is None:
             return table
         if x.ndim < 3 or x.shape[-3] % self.heads:
@@ -450,9 +460,9 @@ class Rotation(Encoding, Generic[Table]):
 class PairRotation(Rotation[tuple[Tensor, Tensor]]):
     """A rotation of pairs of features by a table of cosines and sines."""
 
-    layout: str
+    layout: Layout
 
-    def _turn(self, x: Tensor, table: tuple[Tensor, Tensor]) -> Tensor:
+    def _rotate(self, x: Tensor, table: tuple[Tensor, Tensor]) -> Tensor:
         return rotate_pairs(x, *table, layout=self.layout)
 
 
@@ -461,7 +471,7 @@ def given_parameter(
 ) -> nn.Parameter:
     """Return a copy of ``value`` to train, if it is finite and of ``shape``, or raise.
 
-    A word in the shape stands for any positive size.
+    A string in the shape stands for any positive size.
     """
     require_floats(name, value)
     if value.ndim != len(shape) or any(
@@ -475,5 +485,5 @@ def given_parameter(
 
 
 def require_optional_heads(heads: int | None) -> int | None:
-    """Return ``heads`` if it is ``None`` (shared by all) or a positive integer."""
+    """Return ``heads`` if it is ``None`` (shared by all) or positive, else raise."""
     return None if heads is None else require_dimension("heads", heads, 1)

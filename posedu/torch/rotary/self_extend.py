@@ -1,11 +1,13 @@
-"""Self-Extend and its kin: far keys at offsets that training has seen."""
+"""Self-Extend, ReRoPE and dual chunk attention: far offsets mapped to trained ones."""
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from posedu._arguments import (
-    LAYOUTS,
+    FarOffsets,
+    GroupJoin,
+    Layout,
     require_base,
     require_choice,
     require_dimension,
@@ -18,11 +20,11 @@ from posedu.torch.rotary.rotation import rotate_pairs
 
 
 class SelfExtend(Encoding):
-    """RoPE whose far offsets are mapped to ones that training has seen.
+    """RoPE whose far offsets are mapped to offsets that training has seen.
 
-    Keys are cached as they come, unturned: a key is turned in two ways, or a query in
-    three, and of their products each pair of tokens takes the one that is meant for it.
-    Nothing of the size queries · keys · d is made. Equation ``def-cache-extended``.
+    Keys are cached before rotation. A key is rotated in two ways, or a query in three,
+    and each (query, key) pair takes the product that its offset needs. No tensor of
+    queries · keys · d numbers is made. Equation ``def-cache-extended``.
 
     Parameters
     ----------
@@ -37,7 +39,7 @@ class SelfExtend(Encoding):
     ------
     TypeError, ValueError
         ``d`` odd or not positive, unknown ``far``, ``join`` or ``layout``, sizes that
-        ``far`` lacks or has no use for, ``base`` not above 1.
+        ``far`` needs and lacks or does not take, ``base`` not above 1.
     """
 
     needs_causal = True
@@ -46,11 +48,11 @@ class SelfExtend(Encoding):
         self,
         d: int,
         *,
-        far: str,
+        far: FarOffsets,
         window: int,
-        layout: str,
+        layout: Layout,
         group: int | None = None,
-        join: str | None = None,
+        join: GroupJoin | None = None,
         chunk: int | None = None,
         base: float = 10000.0,
     ):
@@ -59,20 +61,20 @@ class SelfExtend(Encoding):
         require_far(far, window, group, chunk, join)
         self.far, self.window, self.group, self.join = far, window, group, join
         self.chunk = chunk
-        self.layout = require_choice("layout", layout, LAYOUTS)
+        self.layout = require_choice("layout", layout, Layout)
         self.base = require_base(base)
 
     def logits(self, tokens: Tokens) -> Float[Tensor, "batch heads queries keys"]:
-        """Two products, or three, and for each pair of tokens one of them."""
+        """Compute two or three products and select one for each (query, key) pair."""
         wide = torch.promote_types(tokens.q.dtype, torch.float32)
         q, k = tokens.q.to(wide) * self.scale(tokens.d), tokens.k.to(wide)
         i, j = tokens.query_positions, tokens.key_positions
         if self.chunk is not None:
             return self._across_chunks(q, k, i, j, self.chunk)
-        # Counted from the first key, angles are small, and so is their rounding.
-        near = self._turned(q, i - j[:, :1]) @ self._turned(k, j - j[:, :1]).mT
+        # Positions counted from the first key keep angles, and their rounding, small.
+        near = self._rotated(q, i - j[:, :1]) @ self._rotated(k, j - j[:, :1]).mT
         if self.group is None:
-            far = self._turned(q, torch.full_like(i, self.window)) @ k.mT
+            far = self._rotated(q, torch.full_like(i, self.window)) @ k.mT
         else:
             far = self._grouped(q, k, i, j, self.group)
         return torch.where(tokens.offsets < self.window, near, far)
@@ -84,25 +86,25 @@ class SelfExtend(Encoding):
         of_query, of_key = of_query - of_key[:, :1], of_key - of_key[:, :1]
         if self.join == "floor":
             of_query = of_query + (self.window - self.window // group)
-        else:  # of float64, to which a whole number would not be promoted
+        else:  # float64: an integer tensor plus a fraction would be float32
             of_query = of_query.double() + (self.window - self.window / group)
-        return self._turned(q, of_query) @ self._turned(k, of_key).mT
+        return self._rotated(q, of_query) @ self._rotated(k, of_key).mT
 
     def _across_chunks(
         self, q: Tensor, k: Tensor, i: Tensor, j: Tensor, chunk: int
     ) -> Float[Tensor, "batch heads queries keys"]:
-        """The key is where it is in its chunk; the query where the distance says."""
+        """Rotate keys by their place in a chunk, queries by the chunks in between."""
         of_query, of_key = (torch.div(p, chunk, rounding_mode="floor") for p in (i, j))
         behind = of_query[:, None, :, None] - of_key[:, None, None]
         top = chunk + self.window
         inside = i % chunk
         farthest = torch.full_like(i, min(2 * chunk - 1, top))
         places = inside, (inside + chunk).clamp(max=top), farthest
-        turned = self._turned(k, j % chunk).mT
-        same, next_one, others = (self._turned(q, p) @ turned for p in places)
+        keys = self._rotated(k, j % chunk).mT
+        same, next_one, others = (self._rotated(q, p) @ keys for p in places)
         return torch.where(behind < 1, same, torch.where(behind == 1, next_one, others))
 
-    def _turned(
+    def _rotated(
         self, x: Float[Tensor, "batch heads tokens d"], positions: Tensor
     ) -> Float[Tensor, "batch heads tokens d"]:
         omega = frequencies(x.shape[-1], base=self.base, device=x.device)
@@ -110,7 +112,7 @@ class SelfExtend(Encoding):
         return rotate_pairs(x, cos, sin, layout=self.layout)
 
     def extra_repr(self) -> str:
-        """Say the conventions when the module is printed."""
+        """The conventions, for the printed module."""
         sizes = {"group": self.group, "join": self.join, "chunk": self.chunk}
         given = "".join(f", {n}={v!r}" for n, v in sizes.items() if v is not None)
         return (

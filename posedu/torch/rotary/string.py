@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.types import Device
 
 from posedu._arguments import (
-    STRING_FORMS,
+    STRINGForm,
     require_choice,
     require_dimension,
     require_not_negative,
@@ -25,7 +25,7 @@ from posedu.torch.rotary.rotation import (
 
 
 def _fourier_basis(d: int, device: Device) -> Float[Tensor, "d waves"]:
-    """The waves that turn: cosines, then sines."""
+    """The waves whose planes are rotated: cosines, then sines."""
     n = torch.arange(d, dtype=torch.float64, device=device)
     angle = 2 * math.pi / d * n[:, None] * n[1 : d // 2]
     return math.sqrt(2 / d) * torch.cat((angle.cos(), angle.sin()), -1)
@@ -46,12 +46,12 @@ class STRING(PairRotation):
     axes
         Number of coordinates. Default 2.
     heads
-        How many heads have parameters of their own; under grouped queries the key-value
-        heads. ``None``: one set for all.
+        Number of heads with parameters of their own; under grouped queries the
+        key-value heads. ``None``: one set for all.
     scale
-        Of the normal start: S's entries have the deviation scale/√d, and circulant
-        frequencies the deviation scale. Default 1. Frequencies of ``"cayley"`` start as
-        axial RoPE's. These starts are ours.
+        Scale of the normal initialization: S's entries have the deviation scale/√d, and
+        circulant frequencies the deviation scale. Default 1. Frequencies of
+        ``"cayley"`` start as axial RoPE's. These initial values are ours.
 
     Raises
     ------
@@ -66,7 +66,7 @@ class STRING(PairRotation):
         self,
         d: int,
         *,
-        form: str,
+        form: STRINGForm,
         axes: int = 2,
         heads: int | None = None,
         scale: float = 1.0,
@@ -75,7 +75,7 @@ class STRING(PairRotation):
         self.axes = require_dimension("axes", axes, 1)
         self.position_shape = (axes,)
         self.d = require_dimension("d", d, 2 * axes)
-        self.form = require_choice("form", form, STRING_FORMS)
+        self.form = require_choice("form", form, STRINGForm)
         self.heads = require_optional_heads(heads)
         self.layout = "interleaved"
         require_not_negative("scale", scale)
@@ -92,7 +92,7 @@ class STRING(PairRotation):
         self.frequencies = given_parameter("frequencies", f, tuple(f.shape))
 
     def basis(self) -> Float[Tensor, "*heads d d"]:
-        """P = (I − S)(I + S)⁻¹ of ``"cayley"``, in float64."""
+        """Return P = (I − S)(I + S)⁻¹ of ``"cayley"``, in float64."""
         s = skew(self.entries.to(torch.float64))
         one = torch.eye(self.d, dtype=torch.float64, device=s.device)
         return torch.linalg.solve(one + s, one - s)  # they commute
@@ -105,10 +105,10 @@ class STRING(PairRotation):
             return cos_sin(x @ self.frequencies.to(torch.float64).mT, dtype)
         sines = _fourier_basis(self.d, x.device)[:, self.d // 2 - 1 :]
         f = math.sqrt(2 * self.d) * self.coefficients.to(torch.float64) @ sines
-        # A transform mixes features of all sizes: float64, whatever the features are
+        # The transform mixes features of all sizes, so the table is float64.
         return cos_sin(x @ f, torch.float64)
 
-    def _turn(self, x: Tensor, table: tuple[Tensor, Tensor]) -> Tensor:
+    def _rotate(self, x: Tensor, table: tuple[Tensor, Tensor]) -> Tensor:
         cos, sin = table
         wide = x.to(torch.promote_types(x.dtype, cos.dtype))
         with without_autocast(x):
@@ -116,10 +116,10 @@ class STRING(PairRotation):
                 p = self.basis().to(wide.dtype)
                 if self.heads is not None:
                     p = p.repeat_interleave(x.shape[-3] // self.heads, 0)
-                return super()._turn(wide @ p.mT, table).to(x.dtype)
-            less = cos - 1  # x + (R − I) x: what is not turned is not rounded
+                return super()._rotate(wide @ p.mT, table).to(x.dtype)
+            less = cos - 1  # x + (R − I) x does not round features without rotation
             if torch.compiler.is_compiling() or not x.numel():
-                # A compiler has no code for complex numbers, MKL none for no numbers
+                # Compilers lack complex numbers, MKL lacks transforms of no numbers.
                 q = _fourier_basis(self.d, x.device)
                 a, b = (wide @ q).unflatten(-1, (2, -1)).unbind(-2)
                 change = torch.cat((a * less - b * sin, b * less + a * sin), -1)
@@ -129,5 +129,5 @@ class STRING(PairRotation):
             return (wide + change).to(x.dtype)
 
     def extra_repr(self) -> str:
-        """Say the conventions when the module is printed."""
+        """The conventions, for the printed module."""
         return f"{self.d}, form={self.form!r}, axes={self.axes}, heads={self.heads}"

@@ -1,4 +1,4 @@
-"""TAPE: positions that attention and MLP move from layer to layer."""
+"""TAPE: contextualized equivariant positions, updated in each layer."""
 
 import torch
 from jaxtyping import Float, Shaped
@@ -6,8 +6,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from posedu._arguments import (
-    LAYOUTS,
-    MIXINGS,
+    Layout,
+    TAPEMixing,
     require_base,
     require_choice,
     require_dimension,
@@ -20,10 +20,10 @@ from posedu.torch.rotary.rotation import rotate_pairs
 
 
 class TAPE(Encoding):
-    """Positions that move from layer to layer (arXiv 2501.00712, as its code).
+    """Contextualized positions, updated in each layer (arXiv 2501.00712, as its code).
 
     A block of RoPE's, ((c, −s), (s, c)), stays one of that form, so a position is two
-    numbers c and s of each head and pair; they are 1 long in the first layer alone.
+    numbers c and s of each head and pair; c² + s² = 1 in the first layer alone.
     Give one module to a :class:`posedu.torch.transformer.Transformer` for all layers,
     or one to each and the first as ``input``. As it starts it is RoPE in every layer.
     Equations ``def-tape-start`` to ``def-tape-fed``.
@@ -35,17 +35,18 @@ class TAPE(Encoding):
     heads
         Of queries, and of keys: none are shared.
     d_model
-        Width of what the MLP says.
+        Width of the MLP output.
     layout
         ``"interleaved"`` or ``"half"`` (the authors' code).
     mixing
-        What the matrix ``attended`` does to what the heads heard: ``"heads"``, the
-        product by which it is declared, or ``"row sums"``, what the authors' code
-        computes with it, where the sum of a row multiplies what its own head heard.
+        How the matrix ``attended`` mixes the attention outputs of the positions:
+        ``"heads"``, by the matrix product for which it is declared, or ``"row sums"``,
+        as the authors' code computes, where the sum of a row multiplies the output of
+        its own head.
     width
-        Channels that the heads' blocks go up to. Default 4 · heads (the authors' code).
+        Hidden channels of the mixing of heads. Default 4 · heads (the authors' code).
     base
-        Of RoPE's frequencies. Default 10000.
+        Base of RoPE's frequencies. Default 10000.
 
     Raises
     ------
@@ -64,8 +65,8 @@ class TAPE(Encoding):
         heads: int,
         d_model: int,
         *,
-        layout: str,
-        mixing: str,
+        layout: Layout,
+        mixing: TAPEMixing,
         width: int | None = None,
         base: float = 10000.0,
     ):
@@ -73,8 +74,8 @@ class TAPE(Encoding):
         self.d = require_dimension("d", d)
         self.heads = require_dimension("heads", heads, 1)
         self.d_model = require_dimension("d_model", d_model, 1)
-        self.layout = require_choice("layout", layout, LAYOUTS)
-        self.mixing = require_choice("mixing", mixing, MIXINGS)
+        self.layout = require_choice("layout", layout, Layout)
+        self.mixing = require_choice("mixing", mixing, TAPEMixing)
         self.base = require_base(base)
         width = 4 * heads if width is None else require_dimension("width", width, 1)
         self.position_shape = (heads, 2, d // 2)
@@ -86,7 +87,7 @@ class TAPE(Encoding):
         nn.init.normal_(self.gate, std=d_model**-0.5)
 
     def require(self, layer: Sizes) -> None:
-        """Raise unless the layer is of these sizes, with keys for each head."""
+        """Raise unless the layer has these sizes, and keys for each head."""
         super().require(layer)
         if layer.kv_heads != self.heads:
             raise ValueError(
@@ -99,7 +100,7 @@ class TAPE(Encoding):
         positions: Shaped[Tensor, "rows tokens"],
         x: Float[Tensor, "batch tokens d_model"],
     ) -> Float[Tensor, "rows tokens heads 2 pairs"]:
-        """Cosines and sines of RoPE, in float64. Equation ``def-tape-start``."""
+        """Return RoPE's cosines and sines, in float64. Equation ``def-tape-start``."""
         omega = frequencies(self.d, base=self.base, device=positions.device)
         start = torch.stack(cos_sin(angles(positions, omega), torch.float64), -2)
         return start[:, :, None].expand(*positions.shape, *self.position_shape)
@@ -122,7 +123,7 @@ class TAPE(Encoding):
         ):
             raise ValueError(
                 f"positions must be [rows, tokens, {self.heads}, 2, {self.d // 2}], "
-                f"which locate makes of numbers, got {positions}"
+                f"as locate returns them, got {positions}"
             )
         dtype = torch.promote_types(q.dtype, torch.float32)
         cos, sin = positions.to(dtype).movedim(2, 1).unbind(3)
@@ -135,39 +136,42 @@ class TAPE(Encoding):
         self,
         weights: Float[Tensor, "batch heads queries keys"],
         tokens: Tokens,
-        fed: Float[Tensor, "batch queries d_model"],
+        mlp_output: Float[Tensor, "batch queries d_model"],
     ) -> Float[Tensor, "batch queries heads 2 pairs"]:
-        """Add what was heard, then mix the heads as the MLP's output says.
+        """Add the attention output of positions, then mix heads by the MLP output.
 
         Equations ``def-tape-heard`` and ``def-tape-fed``, in float32 or better.
         """
-        require_floats("fed", fed)
-        if fed.shape[-1:] != (self.d_model,):
+        require_floats("mlp_output", mlp_output)
+        batch, _, queries, _ = weights.shape
+        if mlp_output.shape != (batch, queries, self.d_model):
             raise ValueError(
-                f"fed must be [batch, queries, {self.d_model}], got shape "
-                f"{list(fed.shape)}"
+                f"mlp_output must be [{batch}, {queries}, {self.d_model}] for weights "
+                f"of shape {list(weights.shape)}, got shape {list(mlp_output.shape)}"
             )
         dtype = torch.promote_types(weights.dtype, torch.float32)
         attended, up, down, gate = (
             t.to(dtype) for t in (self.attended, self.up, self.down, self.gate)
         )
-        old, seen = (
+        query_positions, key_positions = (
             p.to(dtype).flatten(3)  # [rows, tokens, heads, d]
             for p in (tokens.query_positions, tokens.key_positions)
         )
-        with without_autocast(fed):
-            heard = (weights.to(dtype) @ seen.transpose(1, 2)).transpose(1, 2)
+        with without_autocast(mlp_output):
+            attention_output = weights.to(dtype) @ key_positions.transpose(1, 2)
+            attention_output = attention_output.transpose(1, 2)
             if self.mixing == "heads":
-                moved = old + attended @ heard
+                updated = query_positions + attended @ attention_output
             else:
-                moved = old + attended.sum(1)[:, None] * heard
-            said = functional.silu(fed.to(dtype) @ gate.T)
-            mixed = (down * said[:, :, None]) @ up
-            moved = moved + mixed @ moved
-        return moved.unflatten(3, (2, -1)).double()
+                row_sums = attended.sum(1)[:, None]
+                updated = query_positions + row_sums * attention_output
+            gates = functional.silu(mlp_output.to(dtype) @ gate.T)
+            mixing = (down * gates[:, :, None]) @ up
+            updated = updated + mixing @ updated
+        return updated.unflatten(3, (2, -1)).double()
 
     def extra_repr(self) -> str:
-        """Say the conventions when the module is printed."""
+        """The conventions, for the printed module."""
         return (
             f"{self.d}, {self.heads}, {self.d_model}, layout={self.layout!r}, "
             f"mixing={self.mixing!r}, width={len(self.up)}, base={self.base:g}"

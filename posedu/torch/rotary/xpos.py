@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.types import Device
 
 from posedu._arguments import (
-    LAYOUTS,
+    Layout,
     require_base,
     require_choice,
     require_decay,
@@ -29,8 +29,9 @@ from posedu.torch.rotary.rotation import rotate_pairs
 class XPos(Encoding):
     """RoPE with a decay in each pair (arXiv 2212.10554). Equation ``def-xpos``.
 
-    No parameters and no table, but an end: powers of a position must be numbers of the
-    dtype, within :meth:`reach` of the center. On a CPU others are refused.
+    No parameters and no table, but a maximal distance: positions must be within
+    :meth:`reach` of the center, where their powers are normal numbers of the dtype.
+    Others are refused on a CPU.
 
     Parameters
     ----------
@@ -39,7 +40,7 @@ class XPos(Encoding):
     layout
         ``"interleaved"`` (the authors' code) or ``"half"``.
     center
-        The position at which nothing shrinks or grows; see
+        The position whose queries and keys keep their size; see
         :func:`posedu.numpy.rotary.xpos`.
     base
         Default 10000 (the paper).
@@ -59,7 +60,7 @@ class XPos(Encoding):
         self,
         d: int,
         *,
-        layout: str,
+        layout: Layout,
         center: float,
         base: float = 10000.0,
         gamma: float = 0.4,
@@ -67,7 +68,7 @@ class XPos(Encoding):
     ):
         super().__init__()
         self.d = require_dimension("d", d)
-        self.layout = require_choice("layout", layout, LAYOUTS)
+        self.layout = require_choice("layout", layout, Layout)
         self.base = require_base(base)
         require_decay(gamma, scale_base, center)
         self.center, self.gamma, self.scale_base = center, gamma, scale_base
@@ -78,7 +79,7 @@ class XPos(Encoding):
         return (2 * p / self.d + self.gamma) / (1 + self.gamma)
 
     def reach(self, dtype: torch.dtype) -> float:
-        """How far from the center all powers are normal numbers of ``dtype``.
+        """Largest distance from the center at which powers are normal in ``dtype``.
 
         Equation ``eq-xpos-reach``.
         """
@@ -93,7 +94,7 @@ class XPos(Encoding):
     ) -> tuple[
         Float[Tensor, "batch heads tokens d"], Float[Tensor, "batch kv_heads tokens d"]
     ]:
-        """Turn both; queries shrink with the position, and keys grow."""
+        """Rotate both; queries shrink with the position, and keys grow."""
         at = in_float64(align_positions(positions, q), q.device)
         from_center = at - self.center
         self._require_near(from_center, q.dtype)
@@ -119,11 +120,11 @@ class XPos(Encoding):
             far = from_center[from_center.abs() > reach][0].item() + self.center
             raise ValueError(
                 f"positions must be within {reach:.0f} of the center {self.center:g}, "
-                f"where powers are numbers of {dtype}, got {far:g}"
+                f"where powers are normal numbers of {dtype}, got {far:g}"
             )
 
     def extra_repr(self) -> str:
-        """Say the conventions when the module is printed."""
+        """The conventions, for the printed module."""
         return (
             f"{self.d}, layout={self.layout!r}, center={self.center:g}, "
             f"base={self.base:g}, gamma={self.gamma:g}, scale_base={self.scale_base:g}"

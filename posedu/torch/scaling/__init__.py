@@ -1,4 +1,4 @@
-"""Scaling of logits by position, as modules."""
+"""Temperatures of the logits that depend on the position, as modules."""
 
 from posedu.torch.scaling.log_n import LogN
 

@@ -1,4 +1,4 @@
-"""Log-n temperature as a module."""
+"""Log-n temperature of the queries as a module."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
-from posedu._arguments import require_dimension, require_growth
+from posedu._arguments import TemperatureGrowth, require_dimension, require_growth
 from posedu.torch._tensors import Positions, align_positions, in_float64
 from posedu.torch.encoding import Encoding, Sizes
 from posedu.torch.rotary.rotation import Rotation
@@ -20,23 +20,22 @@ class LogN(Encoding):
     growth, index_from, alpha, length
         See :func:`posedu.numpy.scaling.log_n_temperature`.
     heads
-        Of the layer, for ``growth="learned"`` alone: each head then has a ``slope`` and
-        an ``offset``, 0 and 1 at the start, a temperature of 1.
+        Heads of the layer, for ``growth="learned"`` alone. Each has a ``slope`` and an
+        ``offset``, initially 0 and 1: a temperature of 1.
     over
-        A rotation that queries and keys are turned by besides (RoPE and its kin).
-        Default: none.
+        A rotation of queries and keys to apply as well, such as RoPE. Default: none.
 
     Raises
     ------
     TypeError, ValueError
-        An unknown ``growth``, numbers that it has not or that are missing, ``over``
-        that is no rotation or one of positions with several coordinates.
+        An unknown ``growth``, arguments that it does not take or that are missing, an
+        ``over`` that is no rotation or rotates by several coordinates.
     """
 
     def __init__(
         self,
         *,
-        growth: str,
+        growth: TemperatureGrowth,
         index_from: int,
         alpha: float | None = None,
         length: float | None = None,
@@ -51,11 +50,10 @@ class LogN(Encoding):
             raise TypeError(f"over must be a rotation, got {type(over).__name__}")
         if over is not None and over.axes is not None:
             raise ValueError(
-                "over must turn by positions that are numbers, got "
+                "over must rotate by positions that are numbers, got "
                 f"{type(over).__name__} of {over.axes} axes"
             )
         self.growth, self.index_from, self.over = growth, index_from, over
-        self.turning = "" if over is None else over.turning
         self.slope = self.offset = None
         if heads is not None:
             self.heads = require_dimension("heads", heads, 1)
@@ -63,7 +61,7 @@ class LogN(Encoding):
             self.offset = nn.Parameter(torch.ones(heads))
 
     def require(self, layer: Sizes) -> None:
-        """Raise unless the layer has what this and ``over`` were made for."""
+        """Raise unless the layer has the sizes of this module and of ``over``."""
         super().require(layer)
         if self.over is not None:
             self.over.require(layer)
@@ -76,20 +74,24 @@ class LogN(Encoding):
     ) -> tuple[
         Float[Tensor, "batch heads tokens d"], Float[Tensor, "batch kv_heads tokens d"]
     ]:
-        """Turn both, if there is a rotation, and multiply the queries."""
+        """Apply the rotation, if there is one, and multiply the queries."""
         if self.over is not None:
             q, k = self.over.rotate(q, k, positions)
         wide = torch.promote_types(q.dtype, torch.float32)
         tau = self._temperature(align_positions(positions, q), q, wide)
         return (q * tau[..., None]).to(q.dtype), k
 
-    def moved(
+    def rotation_state(self) -> tuple[Tensor, ...]:
+        """Return the state of ``over``: the temperature is not in the keys."""
+        return () if self.over is None else self.over.rotation_state()
+
+    def move_keys(
         self,
         k: Float[Tensor, "batch kv_heads keys d"],
         shifts: Shaped[Tensor, "rows keys"],
     ) -> Float[Tensor, "batch kv_heads keys d"]:
-        """Keys as ``over`` moves them: the temperature is the query's alone."""
-        return k if self.over is None else self.over.moved(k, shifts)
+        """Shift keys as ``over`` does: the temperature is the query's alone."""
+        return k if self.over is None else self.over.move_keys(k, shifts)
 
     def _temperature(
         self, positions: Tensor | range, q: Tensor, wide: torch.dtype
@@ -107,7 +109,7 @@ class LogN(Encoding):
         return ((1 + share) ** self.alpha).to(wide)
 
     def extra_repr(self) -> str:
-        """Say the conventions when the module is printed."""
+        """The conventions, for the printed module."""
         return (
             f"growth={self.growth!r}, index_from={self.index_from}, "
             f"alpha={self.alpha}, length={self.length}"

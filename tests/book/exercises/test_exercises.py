@@ -3,6 +3,7 @@
 import ast
 import re
 import sys
+import textwrap
 import zlib
 from dataclasses import replace
 
@@ -64,8 +65,17 @@ def test_a_stub_is_open(exercise):
 @pytest.mark.filterwarnings("ignore")  # wrong answers may divide by zero
 @pytest.mark.parametrize(("exercise", "mistake"), MISTAKES, ids=ids)
 def test_each_misconception_gets_its_own_message(exercise, mistake):
-    said = checker.verdict(exercise, mistake.answer)
-    assert said == ("wrong", f"{mistake.name}. {mistake.message}")
+    status, message = checker.verdict(exercise, mistake.answer)
+    fault, _, comparison = message.partition("\n")
+    assert (status, fault) == ("wrong", f"{mistake.name}. {mistake.message}")
+    assert re.fullmatch(r"(For .* your|Your) answer gives .*\.", comparison)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("exercise", "mistake"), MISTAKES, ids=ids)
+def test_a_reply_has_ten_lines_at_most(exercise, mistake):
+    reply = repr(checker.judge(exercise.name, mistake.answer))
+    assert sum(len(textwrap.wrap(line, 88)) for line in reply.splitlines()) <= 10
 
 
 @pytest.mark.parametrize("exercise", ALL, ids=ids)
@@ -81,12 +91,12 @@ def test_no_text_of_an_exercise_holds_a_tab_where_a_backslash_was_meant(exercise
         assert text.replace("\n", "").isprintable()
 
 
-def test_an_expression_that_is_nearly_right_is_not_said_to_be_rounded():
+def test_a_nearly_right_expression_is_not_called_rounded():
     nearly = sp.Rational(1, 10**7)
-    said = checker.verdict(PAIR, lambda n, m: (sp.Rational(n, m) + nearly, n + 2 * m))[
-        1
-    ]
-    assert "float32" not in said
+    message = checker.verdict(
+        PAIR, lambda n, m: (sp.Rational(n, m) + nearly, n + 2 * m)
+    )[1]
+    assert "float32" not in message
 
 
 def test_expressions_are_compared_at_the_same_values_of_their_symbols():
@@ -117,7 +127,7 @@ def test_each_sheet_has_six_exercises_of_several_kinds(name):
 
 
 @EACH_SHEET
-def test_a_learner_is_told_what_to_do_and_not_how(name):
+def test_a_learners_notebook_holds_the_tasks_and_no_solution(name):
     source = Source(name)
     asked = "".join(cell.source for cell in exercise_list.student(name, SETUP).cells)
     for exercise, given, function in source.exercises():
@@ -141,29 +151,30 @@ def test_each_solution_runs_on_what_the_notebook_shows_before_it(name):
 
 
 @EACH_SHEET
-def test_cases_do_not_depend_on_what_is_drawn_before(name):
-    """A module-wide generator would deal other numbers to whoever stands later."""
+def test_cases_do_not_depend_on_earlier_random_numbers(name):
+    """A module-wide generator would change the cases of all later exercises."""
     generators = (np.random.Generator, np.random.RandomState, torch.Generator)
     module = sys.modules[exercises.sheets()[name]]
     assert not [n for n, v in vars(module).items() if isinstance(v, generators)]
 
 
-def _left(z):
+def _stick_left(z):
     return np.cumprod(1 / (1 + np.exp(z[::-1])))
 
 
-def _held(log_f):
-    kept = np.cumprod(np.append(1.0, np.exp(log_f[:0:-1])))
-    return np.cumsum(kept) / np.sum(kept)
+def _cumulative_shares(log_f):
+    shares = np.cumprod(np.append(1.0, np.exp(log_f[:0:-1])))
+    return np.cumsum(shares) / np.sum(shares)
 
 
 @pytest.mark.parametrize(
-    ("name", "shares"), [("stickbreaking-7", _left), ("fox-7", _held)]
+    ("name", "shares"),
+    [("stickbreaking-7", _stick_left), ("fox-7", _cumulative_shares)],
 )
-def test_no_case_is_a_tie_that_products_and_logarithms_round_apart(name, shares):
+def test_no_case_is_a_tie_that_rounding_could_decide(name, shares):
     for row, share in checker.find(name).cases:
         if name == "fox-7" and not row.any():
-            continue  # of ones, whose sums nobody rounds
+            continue  # Sums of ones are exact.
         rounding = 100 * len(row) * np.finfo(float).eps
         assert np.abs(shares(row) / share - 1).min() > rounding
 
@@ -178,8 +189,8 @@ def _interleaved(x):
 
 def _off_relative(generators, x, y):
     at = np.stack((x, y, y - x))
-    first, second, moved = rotary.rotations(at, generators[:, None])[:, 0]
-    return abs(first.T @ second - moved).max()
+    first, second, offset = rotary.rotations(at, generators[:, None])[:, 0]
+    return abs(first.T @ second - offset).max()
 
 
 def _cope(q, k, table):
@@ -200,8 +211,8 @@ def _fox_outputs(q, k, v, log_f):
 
 def _fox_in_window(q, k, v, log_f, kernel):
     weights = _fox(q.numpy(), k.numpy(), log_f.numpy())
-    seen = np.tril(np.triu(weights, 1 - kernel.window))
-    return seen / seen.sum(1, keepdims=True) @ v.numpy()
+    visible = np.tril(np.triu(weights, 1 - kernel.window))
+    return visible / visible.sum(1, keepdims=True) @ v.numpy()
 
 
 def _row(z):
@@ -227,7 +238,7 @@ def _relative_values(weights, table):
 def _relative_logits(x, weight, profiles):
     heads, d = len(weight) // len(profiles), 1
     hooks = relative.inkling(
-        r_proj_weight=weight.numpy(), profiles=profiles.numpy(), divisor="root"
+        r_proj_weight=weight.numpy(), distance_basis=profiles.numpy(), divisor="root"
     )
     q = np.zeros((heads, len(x), d))
     return attention.steps(q, q, q, hooks, x=x.numpy()).logits
@@ -252,12 +263,12 @@ def _tupe(content, positional, theta, d):
     return attention.steps(q, k, k, hooks).logits[0]
 
 
-# What posedu itself says where it has a function for what an exercise asks.
+# posedu's own functions for what exercises ask.
 def _sandwich(distances, width, heads):
     hooks = bias.sandwich(heads=heads, width=width, index_from=1, diagonal="kept")
     q = np.zeros((heads, len(distances), 1))
-    taken = attention.steps(q, q, q, hooks, positions=distances)
-    return taken.logits[:, :, 0]  # the first distance is 0
+    steps = attention.steps(q, q, q, hooks, positions=distances)
+    return steps.logits[:, :, 0]  # the first distance is 0
 
 
 def _kerple(q, k, r1, r2, scaling):
@@ -295,16 +306,14 @@ def _stale(omega, place, arrived, length, trained):
 
 
 def _fourier(x, b, unit, layout, first):
-    options = dict(unit=unit, layout=layout, first=first, attention_factor="one")
+    options = dict(unit=unit, layout=layout, first=first, amplitude="one")
     return absolute.fourier_features(x, b, **options)
 
 
 def _learned(x, w_r, w_1, b_1, w_2, b_2):
     x, *arrays = (t.numpy() for t in (x, w_r, w_1, b_1, w_2, b_2))
     names = "frequencies", "hidden_weight", "hidden_bias", "out_weight", "out_bias"
-    options = dict(
-        unit="radians", layout="half", first="cos", attention_factor="features"
-    )
+    options = dict(unit="radians", layout="half", first="cos", amplitude="features")
     nothing = np.zeros((len(x), x.shape[1] * len(b_2)))
     return absolute.embed_fourier_learned(
         nothing,
@@ -315,7 +324,7 @@ def _learned(x, w_r, w_1, b_1, w_2, b_2):
     )
 
 
-def _tape_heard(weights, z, mixing):
+def _tape_attended(weights, z, mixing):
     d = 2 * z.shape[2]
     silent = dict(up=np.zeros((1, len(mixing))), down=np.zeros((len(mixing), 1)))
     hooks = rotary.tape(
@@ -326,7 +335,7 @@ def _tape_heard(weights, z, mixing):
         gate=np.zeros((1, 1)),
         **silent,
     )
-    return _tape_moved(hooks, weights, z, np.zeros((len(z), 1)))
+    return _tape_updated(hooks, weights, z, np.zeros((len(z), 1)))
 
 
 def _tape_mixed(z, y, up, down, gate):
@@ -340,17 +349,17 @@ def _tape_mixed(z, y, up, down, gate):
         down=down,
         gate=gate,
     )
-    return _tape_moved(hooks, np.zeros((heads, tokens, tokens)), z, y)
+    return _tape_updated(hooks, np.zeros((heads, tokens, tokens)), z, y)
 
 
-def _tape_moved(hooks, weights, z, y):
+def _tape_updated(hooks, weights, z, y):
     q = np.zeros((z.shape[1], len(z), 2 * z.shape[2]))
     blocks = np.stack(
         (np.stack((z.real, -z.imag), -1), np.stack((z.imag, z.real), -1)), -2
     )
     tokens = attention.steps(q, q, q, hooks, positions=blocks).tokens
-    moved = hooks.update(weights, tokens, y)
-    return moved[..., 0, 0] + 1j * moved[..., 1, 0]
+    updated = hooks.update(weights, tokens, y)
+    return updated[..., 0, 0] + 1j * updated[..., 1, 0]
 
 
 def _head_factors(q, k, factors):
@@ -358,7 +367,7 @@ def _head_factors(q, k, factors):
     return attention.steps(q, k, k, hooks, mask=mask).weights
 
 
-def _counted(tokens, layers):
+def _token_weights(tokens, layers):
     vectors = np.eye(tokens)[None]
     for _ in range(layers):
         vectors = attention.attend(vectors, vectors, vectors, nope(factor=0.0))
@@ -373,13 +382,13 @@ def _xpos(q, k, at, gamma, span):
     return np.tril(found.logits[0] * np.sqrt(q.shape[1]))
 
 
-OURS = {
+POSEDU = {
     "permutation-equivariance-5": lambda queries, keys: attention.causal_mask(keys)[
         -queries:
     ],
     "permutation-equivariance-7": attention.softmax,
     "nope-3": _head_factors,
-    "nope-5": _counted,
+    "nope-5": _token_weights,
     "sinusoidal-2": lambda d, rule: geometric(d, spacing=rule),
     "sinusoidal-4": lambda n, d, layout: absolute.sinusoidal(
         range(n), d, layout=layout
@@ -479,7 +488,7 @@ OURS = {
     ),
     "rotated-values-4": _xpos,
     "rotated-values-5": rotary.inverse_camera_matrix,
-    "tape-3": _tape_heard,
+    "tape-3": _tape_attended,
     "tape-4": _tape_mixed,
     "stickbreaking-3": lambda z: stickbreaking.break_stick(z, attend_current=False)[0],
     "stickbreaking-4": lambda z: np.exp(_row(z)[1][0]),
@@ -488,17 +497,17 @@ OURS = {
 }
 
 
-@pytest.mark.parametrize("name", OURS)
+@pytest.mark.parametrize("name", POSEDU)
 def test_a_solution_says_what_posedu_says(name):
     exercise = next(exercise for exercise in ALL if exercise.name == name)
     for case in exercise.cases:
-        want, got = OURS[name](*case), exercise.solution(*case)
+        want, got = POSEDU[name](*case), exercise.solution(*case)
         np.testing.assert_allclose(got, want, rtol=0, atol=exercise.tolerance)
 
 
-def test_what_a_solution_is_made_of_is_found():
-    assert "softmax" not in Source("decay").needs("changes")  # a function inside
-    assert "import torch" in Source("commuting").header()
+def test_the_parts_of_a_solution_are_found():
+    assert "softmax" not in Source("decay").needs("weight_changes")  # a function inside
+    assert "import torch" in Source("commuting-generators").header()
     source = Source("rope")
     assert source.needs("decode") == ["torch", "RoPE", "rope"]
     with pytest.raises(ValueError, match="_empty needs a docstring and a body"):
@@ -553,34 +562,51 @@ def endless(x, up):
 
 
 @pytest.mark.parametrize(
-    ("answer", "said"),
+    ("answer", "expected"),
     [
-        (lambda x, up: None, "returns nothing"),
-        (lambda x, up: (x**2)[None], r"returns shape \[1, 1\]; \[1\] is wanted"),
+        (lambda x, up: None, "Your answer returns None"),
+        (
+            lambda x, up: (x**2)[None],
+            r"returns shape \[1, 1\]; it must return shape \[1\]",
+        ),
         (lambda x, up: (x**2).astype(int), "returns dtype int64"),
-        (lambda x, up: list(x**2), "returns a list; a NumPy array"),
-        (lambda x, up: torch.tensor(x**2), "returns a Tensor; a NumPy array"),
-        (lambda x, up: 2 * x if up else x, "^Doubled. Two times is not squared.$"),
-        (lambda x, up: 2 * x if up else x**2 - x, "^Doubled. Two times"),
+        (lambda x, up: list(x**2), "returns a list; it must return a NumPy array"),
+        (
+            lambda x, up: torch.tensor(x**2),
+            "returns a Tensor; it must return a NumPy array",
+        ),
+        (lambda x, up: 2 * x if up else x, "^Doubled. Two times is not squared.\n"),
+        (
+            lambda x, up: 2 * x if up else x**2 - x,
+            r"^Doubled. Two times.*\nFor x = \[5\.\], up = True your answer gives 10 "
+            r"at index \[0\]; right is 25\.$",
+        ),
         (
             lambda x, up: x * 0,
-            "squares grow .*, but not for x = .*15.*True and x = .*5",
+            "property does not hold .*: squares grow .*\n"
+            "For x = .*15.*True .*\nFor x = .*5",
         ),
-        (lambda x, up: x**3 + 0.5 * up, r"value for x = \[5\.\], up = True: yours is"),
-        (lambda x, up: x**2 * np.nan, "There is NaN in it. It comes of 0/0"),
-        (lambda x, up: 1 / 0, r"raises ZeroDivisionError: .* — for x = \[5\.\], up"),
-        (lambda x, up: sys.exit(), "raises SystemExit — for"),
+        (
+            lambda x, up: x**3 + 0.5 * up,
+            r"^Not the right value\.\nFor x = \[5\.\], up = True your answer gives",
+        ),
+        (lambda x, up: x**2 * np.nan, "Your answer contains NaN. NaN comes from 0/0"),
+        (
+            lambda x, up: 1 / 0,
+            r"raises ZeroDivisionError: .*\nThe input was x = \[5\.\], up",
+        ),
+        (lambda x, up: sys.exit(), r"raises SystemExit\.\nThe input was"),
         (endless, "raises RecursionError"),
         (overwrite, "changes its input in place"),
         (lambda x: x, r"takes \(x\); it is called with \(x, up\)"),
-        (lambda up, x: x, r"takes \(up, x\); the order \(x, up\) is wanted"),
-        (np.array([4.0]), "an ndarray is given; the function itself is wanted"),
+        (lambda up, x: x, r"takes \(up, x\); it must take \(x, up\), in this order"),
+        (np.array([4.0]), "You gave an ndarray; give the function itself"),
     ],
 )
-def test_a_wrong_answer_is_told_what_is_wrong(answer, said):
+def test_the_reply_names_what_is_wrong(answer, expected):
     status, message = checker.verdict(SQUARE, answer)
     assert status == "wrong"
-    assert re.search(said, message), message
+    assert re.search(expected, message), message
 
 
 def _sort(x):
@@ -588,15 +614,15 @@ def _sort(x):
 
 
 @pytest.mark.parametrize(
-    ("answer", "said"),
+    ("answer", "expected"),
     [
-        (lambda x: -2 * x**2, "Every sign is reversed"),
-        (lambda x: 1 - 2 * x**2, "This is the complement"),
-        (lambda x: np.sqrt(2) * x, "This is the square root"),
-        (lambda x: np.where(x, np.log(x + 1), -np.inf), "There is an infinity in it"),
-        (lambda x: (2 * x**2)[..., ::-1], "The order is reversed"),
-        (lambda x: x.copy(), "This is `x` itself"),
-        (lambda x: 8 * x**2, "This is right for twice `x`"),
+        (lambda x: -2 * x**2, "has every sign reversed"),
+        (lambda x: 1 - 2 * x**2, "Your answer is the complement"),
+        (lambda x: np.sqrt(2) * x, "Your answer is a square root"),
+        (lambda x: np.where(x, np.log(x + 1), -np.inf), "contains an infinity"),
+        (lambda x: (2 * x**2)[..., ::-1], "is in reverse order"),
+        (lambda x: x.copy(), "Your answer is `x` itself"),
+        (lambda x: 8 * x**2, "Your answer is right for twice `x`"),
         (lambda x: 3 * x**2, "A constant factor is wrong"),
         (lambda x: 2 * x**2 * x.sum(), "A factor is wrong that depends on the input"),
         (lambda x: 2 * x**2 + 7, "A constant is added."),
@@ -607,82 +633,91 @@ def _sort(x):
         ),
         (lambda x: np.roll(2 * x**2, -1, axis=-1), "one place too early"),
         (_sort, "The right numbers in the wrong places"),
-        (lambda x: 2.01 * x**2 + 1e-4 * x, "Right to about two digits"),
+        (lambda x: 2.01 * x**2 + 1e-4 * x, "right to about two digits only"),
         (
             lambda x: (2 * x**2).astype("f4") * np.float64(1.1) / 1.1 + 1e-7 * x,
             "six digits",
         ),
         (
             lambda x: x**3,
-            r"not the right value for x = .*wrong first at index \[1\], 27",
+            r"^Not the right value\.\nFor x = .* gives 27 at index \[1\]; right is 18",
         ),
     ],
 )
-def test_a_slip_of_any_exercise_is_named(answer, said):
+def test_a_slip_of_any_exercise_is_named(answer, expected):
     status, message = checker.verdict(SCORES, answer)
     assert status == "wrong"
-    assert re.search(said, message), message
+    assert re.search(expected, message), message
 
 
 @pytest.mark.parametrize(
-    ("answer", "said"),
+    ("answer", "expected"),
     [
-        (lambda n, m: (n / m, n + 2 * m), "^Result 0: There are decimals in it"),
-        (lambda n, m: (sp.Rational(m, n), n + 2 * m), "^Result 0: This is upside down"),
+        (lambda n, m: (n / m, n + 2 * m), "^Result 0: Your answer has decimals"),
+        (
+            lambda n, m: (sp.Rational(m, n), n + 2 * m),
+            "^Result 0: Your answer is upside down",
+        ),
         (lambda n, m: (sp.Rational(n, m), n + 2 * m - 1), "^Result 1: One too few"),
-        (lambda n, m: (sp.Rational(n, m), m + 2 * n), "1: `n` and `m` are exchanged"),
-        (lambda n, m: (sp.Rational(n, m), 5), "1: The same result for every input"),
-        (lambda n, m: (sp.Rational(n, m), m), "1: This is `m` itself"),
+        (
+            lambda n, m: (sp.Rational(n, m), m + 2 * n),
+            "1: Your answer exchanges `n` and `m`",
+        ),
+        (
+            lambda n, m: (sp.Rational(n, m), 5),
+            "1: Your answer is the same for every input",
+        ),
+        (lambda n, m: (sp.Rational(n, m), m), "1: Your answer is `m` itself"),
         (lambda n, m: (sp.Rational(n, m), n + 2 * m + 2), "right for `m` . 1"),
-        (lambda n, m: (sp.Symbol("x"), n + 2 * m), "The same result for every input"),
+        (lambda n, m: (sp.Symbol("x"), n + 2 * m), "is the same for every input"),
     ],
 )
-def test_a_slip_is_named_in_the_result_that_has_it(answer, said):
+def test_a_slip_is_named_in_the_result_that_has_it(answer, expected):
     status, message = checker.verdict(PAIR, answer)
     assert status == "wrong"
-    assert re.search(said, message), message
+    assert re.search(expected, message), message
 
 
 @pytest.mark.parametrize(
-    ("region", "said"),
+    ("region", "expected"),
     [
         (lambda i, j: i == j, "Only the diagonal is wrong"),
-        (lambda i, j: j > i, "Only what stands above the diagonal is wrong"),
-        (lambda i, j: j < i, "Only what stands below the diagonal is wrong"),
+        (lambda i, j: j > i, "Only the part above the diagonal is wrong"),
+        (lambda i, j: j < i, "Only the part below the diagonal is wrong"),
         (lambda i, j: i == 0, "Only the first row is wrong"),
         (lambda i, j: j == 3, "Only the last column is wrong"),
     ],
 )
-def test_the_region_that_is_wrong_is_named(region, said):
+def test_the_region_that_is_wrong_is_named(region, expected):
     x = draw(3, 4)
     table = replace(SCORES, cases=((x,),))
     status, message = checker.verdict(
         table, lambda x: 2 * x**2 + 3 * x * region(*np.indices(x.shape))
     )
     assert status == "wrong"
-    assert message.startswith("not the right value for x = [[")
-    assert f". {said}." in message
+    assert message.startswith(f"Not the right value. {expected}.")
+    assert "\nFor x = [[" in message
 
 
 def test_reals_that_were_made_whole_are_named():
     between = replace(SCORES, cases=((np.array([0.5, 1.5, 2.5]),),))
-    said = checker.verdict(between, lambda x: 2.0 * x.astype(int) ** 2)[1]
-    assert said.startswith("This is right for `x` cut to whole numbers")
+    message = checker.verdict(between, lambda x: 2.0 * x.astype(int) ** 2)[1]
+    assert message.startswith("Your answer is right for `x` cut to whole numbers")
 
 
 def test_decimals_where_whole_numbers_are_wanted_are_named():
     count = replace(SCORES, cases=((3,), (8,)), solution=lambda x: -(-(x**3) // 10))
     assert checker.verdict(count, lambda x: x**3 / 10)[1].startswith(
-        "Not a whole number"
+        "Your answer is not a whole number"
     )
-    assert "not the right value" in checker.verdict(count, lambda x: x**2 % 7.0)[1]
+    assert "Not the right value" in checker.verdict(count, lambda x: x**2 % 7.0)[1]
 
 
 def _plain(value):
     return lambda *arguments: value
 
 
-# What somebody may return, by design or by accident.
+# Objects that an answer may return, by design or by accident.
 GARBAGE = [
     *(None, "half", b"", 1j, {}, {"a": 1}, set(), [], (), [None], ("a", "b")),
     *(True, np.bool_(False), 3, -0.0, 10**400, np.nan, np.inf, np.float16(1)),
@@ -696,14 +731,14 @@ GARBAGE = [
     *(torch.zeros(2, 2).to_sparse(), torch.zeros(2, 2, device="meta")),
     torch.zeros((), device="meta"),
 ]
-UNASKABLE = [
+UNCALLABLE = [
     *(lambda: 1, lambda x, *, y: x, lambda *x: sys.exit(), lambda *x: x[0]),
     *(len, dict, np.array, type, np.zeros((2, 2)), sp, "name", None),
 ]
 
 
 def _spoiled(value):
-    """What has the form of a right result, or nearly, and is none."""
+    """Wrong results that have nearly the form of a right one."""
     if isinstance(value, tuple | list):
         yield from (list(value)[:-1], [*value, 1], set(map(str, value)))
         yield from ([bad for _ in value] for bad in (None, "a", sp.nan, [1, [2]]))
@@ -725,7 +760,7 @@ def _spoiled(value):
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("exercise", ALL, ids=ids)
-def test_whatever_is_returned_gets_an_answer(exercise):
+def test_any_returned_object_gets_a_reply(exercise):
     rng = np.random.default_rng(zlib.crc32(exercise.name.encode()))
     chosen = rng.choice(len(GARBAGE), 6, replace=False)
     answers = [_plain(GARBAGE[n]) for n in chosen]
@@ -734,7 +769,7 @@ def test_whatever_is_returned_gets_an_answer(exercise):
         answers.append(
             lambda *case, n=number: list(_spoiled(exercise.solution(*case)))[n]
         )
-    answers += [UNASKABLE[n] for n in rng.choice(len(UNASKABLE), 3, replace=False)]
+    answers += [UNCALLABLE[n] for n in rng.choice(len(UNCALLABLE), 3, replace=False)]
     for answer in answers:
         result = checker.judge(exercise.name, answer)
         assert result.message
@@ -778,37 +813,45 @@ def test_equality_by_kind(got, want, equal):
 
 
 @pytest.mark.parametrize(
-    ("got", "want", "said"),
+    ("got", "want", "expected"),
     [
-        (1.0, (1.0, 2.0), "returns a float; a tuple or list of 2 is wanted"),
-        ((1.0,), (1.0, 2.0), "returns 1 results; 2 are wanted"),
-        ((1.0, None), (1.0, 2.0), "returns nothing"),
-        (sp.Integer(1), (1.0, 2.0), "returns a SymPy expression; a tuple or list"),
-        (np.eye(2), (1.0, 2.0), "returns an ndarray; a tuple or list of 2"),
-        (np.eye(2, dtype="f4"), np.eye(2), "returns dtype float32; float64 is wanted"),
-        (sp.Integer(1), sp.eye(2), "a SymPy matrix is wanted"),
+        (1.0, (1.0, 2.0), "returns a float; it must return a tuple or list of 2"),
+        ((1.0,), (1.0, 2.0), "returns 1 results; it must return 2"),
+        ((1.0, None), (1.0, 2.0), "returns None"),
+        (
+            sp.Integer(1),
+            (1.0, 2.0),
+            "a SymPy expression; it must return a tuple or list",
+        ),
+        (np.eye(2), (1.0, 2.0), "an ndarray; it must return a tuple or list of 2"),
+        (
+            np.eye(2, dtype="f4"),
+            np.eye(2),
+            "dtype float32; it must return dtype float64",
+        ),
+        (sp.Integer(1), sp.eye(2), "must return a SymPy matrix"),
         (sp.eye(3), sp.eye(2), r"returns shape \(3, 3\)"),
-        (np.eye(2), torch.eye(2), "a torch.Tensor is wanted"),
+        (np.eye(2), torch.eye(2), "must return a torch.Tensor"),
         (torch.eye(3), torch.eye(2), r"returns shape \[3, 3\]"),
         (torch.eye(2).double(), torch.eye(2), "returns torch.float64"),
-        (1, True, "True or False is wanted"),
-        (1, "half", "a string is wanted"),
-        (np.eye(2), 1.0, "returns an ndarray; one number is wanted"),
-        ("1", 1.0, "one number is wanted"),
-        (sp.Symbol("x"), 1.0, "a SymPy expression; one number is wanted"),
-        ({}, sp.Integer(1), "returns a dict; one number or expression is wanted"),
-        (1j, 1, "returns a complex; one number is wanted"),
-        (np.ma.array([1.0]), np.ones(1), "returns a MaskedArray; a NumPy array"),
-        (np.array([1, None]), np.ones(2), "returns dtype object; float64"),
+        (1, True, "must return True or False"),
+        (1, "half", "must return a string"),
+        (np.eye(2), 1.0, "returns an ndarray; it must return one number"),
+        ("1", 1.0, "must return one number"),
+        (sp.Symbol("x"), 1.0, "a SymPy expression; it must return one number"),
+        ({}, sp.Integer(1), "a dict; it must return one number or expression"),
+        (1j, 1, "returns a complex; it must return one number"),
+        (np.ma.array([1.0]), np.ones(1), "a MaskedArray; it must return a NumPy array"),
+        (np.array([1, None]), np.ones(2), "dtype object; it must return dtype float64"),
         (torch.eye(2).to_sparse(), torch.eye(2), "sparse, nested or meta tensor"),
         (torch.eye(2).to("meta"), torch.eye(2), "sparse, nested or meta tensor"),
     ],
 )
-def test_form_is_compared_before_values(got, want, said):
-    assert re.search(said, values.wrong_form(got, want))
+def test_form_is_compared_before_values(got, want, expected):
+    assert re.search(expected, values.wrong_form(got, want))
 
 
-def test_forms_that_come_to_the_same_are_accepted():
+def test_equivalent_forms_are_accepted():
     want = torch.eye(2)
     assert not values.wrong_form(torch.eye(2, requires_grad=True), want)
     assert values.equal(torch.nn.Parameter(torch.eye(2)), want, 0.0)
@@ -822,14 +865,15 @@ def test_unknown_exercises_are_named():
         checker.check("alibi-1", print)
     with pytest.raises(KeyError, match="there is no exercise 'rope-99'"):
         checker.check("rope-99", print)
-    with pytest.raises(KeyError, match="a name like 'rope-1', not 3"):
+    with pytest.raises(KeyError, match="like 'rope-1', got 3"):
         checker.check(3, print)
 
 
-def test_exchanged_arguments_get_an_answer():
+def test_exchanged_arguments_get_a_reply():
     result = checker.judge(print, "rope-1")
     assert repr(result) == (
-        "✗ rope-1 (Turn one pair): the name comes first, and then the function"
+        f"✗ rope-1 ({checker.find('rope-1').title}): "
+        'Call check("rope-1", function): the name comes first.'
     )
 
 
@@ -874,23 +918,24 @@ def notebook():
     "cell",
     ["check('rope-1', f)", "check('rope-1', f)\n1", "r = check('rope-1', f)"],
 )
-def test_a_cell_shows_its_verdict_once_wherever_the_check_stands(notebook, cell):
+def test_a_cell_shows_its_verdict_once(notebook, cell):
     (shown,) = notebook(cell)
     assert shown.startswith("✗ rope-1")
 
 
-def test_a_kept_verdict_is_shown_again_in_a_later_cell(notebook):
+def test_a_stored_verdict_is_shown_again_in_a_later_cell(notebook):
     assert notebook("r = check('rope-1', f)") == notebook("r")
     assert len(notebook("check('rope-1', f)\ncheck('rope-2', f)")) == 2
 
 
 def test_the_result_is_escaped_for_html():
-    result = checker.Result("wrong", "a-1 (x < y)", "2 < 3")
+    result = checker.Result("wrong", "a-1 (x < y)", "2 < 3\n3 < 4")
     assert "x &lt; y" in result.mimebundle()["text/html"]
-    assert repr(result) == "✗ a-1 (x < y): 2 < 3"
+    assert "2 &lt; 3<br>3 &lt; 4" in result.mimebundle()["text/html"]
+    assert repr(result) == "✗ a-1 (x < y): 2 < 3\n3 < 4"
 
 
-def test_large_inputs_are_shown_by_what_stands_in_their_corners():
+def test_large_inputs_are_shown_by_their_corners():
     assert values.show(np.arange(25.0).reshape(5, 5)) == (
         "[[ 0., ..., 4.], ..., [20., ..., 24.]] of shape [5, 5]"
     )
@@ -901,20 +946,20 @@ def test_large_inputs_are_shown_by_what_stands_in_their_corners():
 
 
 @pytest.mark.parametrize(
-    ("got", "want", "said"),
+    ("got", "want", "expected"),
     [
-        (np.array([1.0, 5.0]), np.array([1.0, 2.0]), ", wrong first at index [1], 5"),
-        (torch.zeros(3, 4), torch.eye(3, 4), ", wrong first at index [0, 0], 0"),
-        ((1, [2, 3]), (1, [2, 4]), ", wrong first in result 1, [2, 3]"),
-        (2.0, 1.0, ""),
+        (np.array([1.0, 5.0]), np.array([1.0, 2.0]), (" at index [1]", 5, 2)),
+        (torch.zeros(3, 4), torch.eye(3, 4), (" at index [0, 0]", 0, 1)),
+        ((1, [2, 3]), (1, [2, 4]), (" in result 1, entry 1", 3, 4)),
+        (2.0, 1.0, ("", 2, 1)),
     ],
 )
-def test_the_first_wrong_entry_is_shown(got, want, said):
-    assert values.first_wrong(got, want, 1e-9).startswith(said)
+def test_the_first_wrong_entry_is_shown(got, want, expected):
+    assert values.first_wrong(got, want, 1e-9) == expected
 
 
 @pytest.mark.parametrize("exercise", ALL, ids=ids)
-def test_what_is_shown_first_is_small(exercise):
-    """A learner is shown the first case that fails, and can take in a few numbers."""
+def test_the_first_case_is_small(exercise):
+    """A reply shows the first case that fails, which must have few numbers."""
     sizes = [values.as_array(value).size for value in exercise.cases[0]]
     assert sum(sizes) <= 70

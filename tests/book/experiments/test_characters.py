@@ -183,8 +183,8 @@ def test_what_comes_later_is_not_seen(name):
 
 
 def test_layers_share_what_the_paper_shares():
-    flows = {id(block.encoding.flow) for block in model_of("floater").trunk.blocks}
-    assert len(flows) == 1
+    fields = {id(block.encoding.field) for block in model_of("floater").trunk.blocks}
+    assert len(fields) == 1
     rows = [b.encoding.table for b in model_of("learned-per-layer").trunk.blocks]
     assert rows[0] is not rows[1]
 

@@ -129,7 +129,7 @@ def test_where_runs_come_from(result):
 
 
 def test_what_the_summaries_of_the_chapters_say_of_the_runs():
-    runs = Result.load(DATA / "stretched-cpu.json")
+    runs = Result.load(DATA / "context-extension-cpu.json")
     seen = {
         (e.better, e.worse, e.how, factor): gap
         for e, factor, gap in results.judged(runs)

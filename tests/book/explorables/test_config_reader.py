@@ -1,4 +1,4 @@
-"""The page that reads a config.json: its script against ``read_rope``, its manners."""
+"""The page that reads a config.json: its script agrees with ``read_rope``."""
 
 import gzip
 import json
@@ -15,7 +15,7 @@ from posedu.book.explorables.config_reader import (
     dots,
     known,
     rows,
-    said,
+    summary,
 )
 from posedu.tools import ConfigError, read_rope
 from posedu.tools.configs.rotary_config import as_json
@@ -142,6 +142,7 @@ TYPES = {
 REFUSED = {
     "no object": [1, 2],
     "nothing known": {"a": 1, "b": "two"},
+    "more keys than are shown": dict.fromkeys("abcdefg", 1),
     "an empty object": {},
     "nothing of rotation": {"model_type": "bert"},
     "nothing of a family that is none": {"model_type": "of nobody"},
@@ -197,7 +198,7 @@ READ = """([configs, known]) => configs.map((config) => {
 
 
 def plain(text):
-    """Python writes 4.0 where JSON has no such number."""
+    """Replace 4.0, as Python prints it, by 4, as JavaScript does."""
     return re.sub(r"(\d)\.0\b", r"\1", text)
 
 
@@ -206,7 +207,7 @@ EVERY = {**CASES, **TYPES, **{n: c for n, (_, c) in EXAMPLES.items()}}
 
 @pytest.fixture
 def in_page(open_page):
-    """What the script in a page says of configurations: readings, or words."""
+    """A function that runs the page's script on configurations: readings or messages."""
     tables = json.loads(json.dumps(known()))
 
     def read(configs, fragment=PAGE):
@@ -216,21 +217,22 @@ def in_page(open_page):
     return read
 
 
-def difference(found, said):
-    """The first thing in which a reading of the page is not that of Python."""
+def difference(found, expected):
+    """The first difference of the page's reading from Python's."""
     if not isinstance(found, dict):
         return found
-    for key in ("spelling", "family", "layers", "temperature"):
-        if found[key] != said[key]:
+    for key in ("format", "family", "layers", "temperature"):
+        if found[key] != expected[key]:
             return key
-    if [*found["kinds"]] != [*said["kinds"]]:
+    if [*found["kinds"]] != [*expected["kinds"]]:
         return "kinds"
     remarks = (
-        [(r["level"], plain(r["text"])) for r in o["remarks"]] for o in (found, said)
+        [(r["level"], plain(r["text"])) for r in o["remarks"]]
+        for o in (found, expected)
     )
     if [*next(remarks)] != [*next(remarks)]:
         return "remarks"
-    for kind, rope in said["kinds"].items():
+    for kind, rope in expected["kinds"].items():
         page = found["kinds"][kind]
         if (page is None) != (rope is None):
             return f"whether {kind} rotates"
@@ -252,13 +254,13 @@ def as_python_says(config):
 
 
 def test_the_page_reads_what_python_reads(in_page):
-    """Of each rotary class of transformers, and of what no class has."""
+    """Configurations of all rotary classes of transformers, and others, are read."""
     assert len(EVERY) > 230
     for name, found in in_page(EVERY).items():
         assert difference(found, as_python_says(EVERY[name])) is None, name
 
 
-WRONG = {
+MUTANTS = {
     "the ramp ends inwards": ("[Math.floor(low), Math.ceil(high)]", "[low, high]"),
     "NTK to the power p/n": ("Math.max(all.length - 1, 1)", "all.length"),
     "part of the pairs, not of the head": (
@@ -271,35 +273,35 @@ WRONG = {
     "the base beside the object forgotten": ("given.rope_theta = base[1];", ""),
     "the family's base of windows forgotten": ('get(this.family, "local")', "null"),
     "the family's width forgotten": ("return this.family.head_dim;", ""),
-    "the text's family forgotten": ("? text : said, known", "? said : said, known"),
+    "the text's family forgotten": ("? text : own, known", "? own : own, known"),
     "layers without rotation forgotten": ('? "none" : kind', "? kind : kind"),
 }
 
 
-@pytest.mark.parametrize("fault", WRONG)
-def test_a_script_with_a_fault_is_noticed(in_page, fault):
-    right, wrong = WRONG[fault]
+@pytest.mark.parametrize("mutant", MUTANTS)
+def test_a_mutant_of_the_script_is_noticed(in_page, mutant):
+    right, wrong = MUTANTS[mutant]
     assert PAGE.count(right) == 1
     found = in_page(EVERY, PAGE.replace(right, wrong))
     assert any(difference(found[n], as_python_says(EVERY[n])) for n in reversed(EVERY))
 
 
-def test_what_python_refuses_the_page_refuses_with_the_same_words(in_page):
+def test_the_page_refuses_what_python_refuses_with_the_same_message(in_page):
     for name, found in in_page(REFUSED).items():
         with pytest.raises(ConfigError) as refused:
             as_python_says(REFUSED[name])
         theirs = plain(str(refused.value))
         if name == "no object":
-            assert found == "a configuration is an object {…}, got [1, 2]"
+            assert found == "the configuration must be a JSON object {…}, got [1, 2]"
         else:
             assert plain(found) == theirs, name
 
 
 @pytest.mark.parametrize(
-    "spelling", ["GGUF", "Meta", "Megatron", "NeoX", "ChatGLM", "timm"]
+    "format", ["GGUF", "Meta", "Megatron", "NeoX", "ChatGLM", "timm"]
 )
-def test_other_spellings_are_sent_to_the_command(in_page, spelling):
-    """Not read as if they were transformers'."""
+def test_other_formats_are_sent_to_the_command(in_page, format):
+    """They are not read as if they were transformers'."""
     foreign = {
         "GGUF": {"general.architecture": "llama", "rope_theta": 1},
         "Meta": {"dim": 4096, "n_heads": 32, "rope_theta": 5e5},
@@ -308,8 +310,8 @@ def test_other_spellings_are_sent_to_the_command(in_page, spelling):
         "ChatGLM": {"model_type": "chatglm", "rope_ratio": 50},
         "timm": {"architecture": "vit_base_patch16_rope_224", "pretrained_cfg": {}},
     }
-    (found,) = in_page({spelling: foreign[spelling]}).values()
-    assert spelling in found and "python -m posedu.tools reads it" in found
+    (found,) = in_page({format: foreign[format]}).values()
+    assert format in found and "python -m posedu.tools reads it" in found
 
 
 # --- What a reader sees
@@ -335,7 +337,7 @@ def test_an_example_shows_what_python_says(open_page, name):
     page.locator("select").select_option(name)
     assert page.locator("textarea").input_value() == _text(name)
     seen = shown(page)
-    assert seen["summary"] == said(reading)
+    assert seen["summary"] == summary(reading)
     assert seen["rows"] == rows(reading)
     assert [*map(plain, seen["remarks"])] == [plain(str(r)) for r in reading.remarks]
     ropes = [rope for rope in reading.kinds.values() if rope]
@@ -364,9 +366,9 @@ SHOW = """(configs) => {
 
 def test_whatever_is_pasted_the_table_is_that_of_python(open_page):
     found = open_page(PAGE).evaluate(SHOW, [*EVERY.values()])
-    for name, (summary, cells, path) in zip(EVERY, found, strict=True):
+    for name, (sentence, cells, path) in zip(EVERY, found, strict=True):
         reading = read_rope(EVERY[name])
-        assert (summary, cells) == (said(reading), rows(reading)), name
+        assert (sentence, cells) == (summary(reading), rows(reading)), name
         rope = next((rope for rope in reading.kinds.values() if rope), None)
         drawn = numbers(dots(rope)) if rope else []
         np.testing.assert_allclose(numbers(path), drawn, atol=0.11)
@@ -390,7 +392,7 @@ def test_without_scripts_the_first_example_stands(open_page):
     ids=["empty", "cut", "list", "null", "NaN", "infinite", "deep", "parts", "kinds"],
 )
 def test_junk_is_answered_in_words(open_page, text):
-    """And nothing of what was read before stays."""
+    """The error message replaces everything that was read before."""
     page = open_page(PAGE)
     page.locator("textarea").fill(text)
     seen = shown(page)
@@ -401,7 +403,7 @@ def test_junk_is_answered_in_words(open_page, text):
 
 @pytest.mark.parametrize("name", ["<img src=x onerror=alert(1)>", "__proto__"])
 def test_names_from_a_configuration_are_text(open_page, name):
-    """Not markup, which would run as the page's own, nor what objects are made of."""
+    """They are neither markup, which would run, nor prototypes of objects."""
     page = open_page(PAGE)
     config = {**BASE, "rope_parameters": {name: {"rope_theta": 1e4, name: 1}}}
     page.locator("textarea").fill(json.dumps(config))
@@ -415,17 +417,17 @@ def test_everything_is_reached_by_keyboard(open_page):
     for _ in range(4):
         page.keyboard.press("Tab")
         reached.append(page.evaluate("document.activeElement.tagName"))
-    assert reached == ["SELECT", "TEXTAREA", "DIV", "SUMMARY"]  # the table scrolls
+    assert reached == ["SELECT", "TEXTAREA", "DIV", "SUMMARY"]  # The table scrolls.
     page.locator("textarea").focus()
     page.keyboard.press("Control+a")
     page.keyboard.type('{"head_dim": 8, "rope_theta": 100}')
-    assert page.locator(".summary").inner_text().startswith("Spelled as transformers 4")
+    assert page.locator(".summary").inner_text().startswith("Format: transformers 4")
 
 
 @pytest.mark.parametrize("name", ["llama3", "two"])
 @pytest.mark.parametrize("width", [320, 390, 600, 1280])
 def test_the_table_is_seen_whole_with_its_headings(open_page, width, name):
-    """Where it is too wide for the screen as a list, the heading beside the value."""
+    """If the screen is narrow it is a list, with a heading next to each value."""
     page = open_page(PAGE, width=width)
     page.locator("select").select_option(name)
     box = page.locator(".kinds")

@@ -41,7 +41,7 @@ def test_sinks_and_a_window_are_a_cache_s(tokens):
     """Offsets of what a cache keeps, counted from the last token that it keeps."""
     layer, cache = Attention(4, 1, encoding=NoPE()), KVCache()
     layer(torch.zeros(1, tokens, 4), cache=cache)
-    cache.drop(NoPE(), 4, max(4, tokens - 8))
+    cache.drop(layer.encoding, 4, max(4, tokens - 8))
     at = cache.positions[0].numpy()
     found = [t for t in self_extend.offsets("sinks", tokens, 8, 4) if t is not None]
     np.testing.assert_array_equal(found, at[-1] - at)

@@ -688,7 +688,7 @@ def test_the_commit_is_the_installer_s_or_the_checkout_s(monkeypatch):
         monkeypatch.setattr(provenance, "distribution", lambda name: origin)
         return provenance.commit()
 
-    checkout = DATA.parents[1] / "posedu" / "provenance.py"
+    checkout = DATA.parents[1] / "posedu/book/provenance.py"
     monkeypatch.setattr(provenance, "__file__", str(checkout))
     assert installed('{"url": "u", "vcs_info": {"commit_id": "abc"}}') == "abc"
     here = subprocess.run(
@@ -717,7 +717,7 @@ def known(runs, limit, *, device, repeats):
 
 
 def test_an_exponent_is_the_slope_and_has_an_error(monkeypatch):
-    monkeypatch.setattr("posedu.book.timing.ratios.alternate", known)
+    monkeypatch.setattr("posedu.book.timing.limits.alternate", known)
     slope, error = time_exponent(lambda n: lambda: n**2, (1, 2, 4, 8))
     assert slope == pytest.approx(2) and error < 1e-6
     _, error = time_exponent(lambda n: lambda: n**2 + 100 * (n == 4), (1, 2, 4, 8))
@@ -727,7 +727,7 @@ def test_an_exponent_is_the_slope_and_has_an_error(monkeypatch):
 
 
 def test_ratios_are_over_the_limit(monkeypatch):
-    monkeypatch.setattr("posedu.book.timing.ratios.alternate", known)
+    monkeypatch.setattr("posedu.book.timing.limits.alternate", known)
     found = ratios({"one": lambda: 6.0, "other": lambda: 1.0}, lambda: 4.0)
     assert {name: time.median for name, time in found.items()} == {
         "one": 1.5,

@@ -14,8 +14,8 @@ from posedu.numpy.frequencies import frequencies
 from posedu.sympy import absolute as symbolic
 from posedu.torch import FLOATER, Attention, KVCache, Transformer
 from posedu.torch import attend as attend_fast
-from posedu.torch._ode import flow as follow
-from posedu.torch.absolute import Flow
+from posedu.torch._ode import integrate as follow
+from posedu.torch.absolute import VectorField
 
 DOUBLE = torch.float64
 TABLEAUX = pytest.mark.parametrize("tableau", ["3/8", "classical"])
@@ -28,7 +28,7 @@ def encoding(*, seed=0, d=4, **options):
     torch.manual_seed(seed)
     made = FLOATER(2, d, **{**OPTIONS, **options}).double()
     with torch.no_grad():
-        for bias in (made.flow.inner_bias, made.flow.outer_bias):
+        for bias in (made.field.inner_bias, made.field.outer_bias):
             bias.normal_()
     return made
 
@@ -44,7 +44,7 @@ def released(module):
     """Its h, in NumPy."""
     a = arrays(module)
     names = ("inner", "inner_bias", "outer", "outer_bias")
-    return released_field(*(a[f"flow_{name}"] for name in names))
+    return released_field(*(a[f"field_{name}"] for name in names))
 
 
 def smooth(t, p):
@@ -128,7 +128,7 @@ def test_torchdiffeq_calls_the_three_eighths_rule_rk4(tableau):
     times = torch.arange(6, dtype=DOUBLE) * made.delta
     options = {"step_size": made.delta / made.steps}
     theirs = torchdiffeq.odeint(
-        made.flow, made.start, times, method="rk4", options=options
+        made.field, made.start, times, method="rk4", options=options
     )
     off = (theirs - made.table(range(6), dtype=DOUBLE)).abs().max()
     assert (off < 1e-13) == (tableau == "3/8")
@@ -144,7 +144,7 @@ def test_gradients_are_those_of_finite_differences(tableau):
     at = torch.tensor(POSITIONS, dtype=DOUBLE)
     given = [p.detach().clone().requires_grad_() for p in made.parameters()]
     names = [name for name, _ in made.named_parameters()]
-    assert names == ["start", *(f"flow.{n}" for n, _ in made.flow.named_parameters())]
+    assert names == ["start", *(f"field.{n}" for n, _ in made.field.named_parameters())]
 
     def run(start, *field):
         options = {**OPTIONS, "tableau": tableau, "farthest": 9, "largest": 1e9}
@@ -193,10 +193,10 @@ def test_the_shares_of_many_stages_are_all_summed():
     p = made.start
     for n in range(120):
         time, step = n * 0.15, 0.15
-        a = made.flow(time, p)
-        b = made.flow(time + step / 3, p + step / 3 * a)
-        c = made.flow(time + step * 2 / 3, p + step * (b - a / 3))
-        d = made.flow(time + step, p + step * (a - b + c))
+        a = made.field(time, p)
+        b = made.field(time + step / 3, p + step / 3 * a)
+        c = made.field(time + step * 2 / 3, p + step * (b - a / 3))
+        d = made.field(time + step, p + step * (a - b + c))
         p = p + step / 8 * (a + 3 * b + 3 * c + d)
     recorded = torch.autograd.grad(p.sum(), [*made.parameters()])
     torch.testing.assert_close(one, recorded, rtol=1e-9, atol=1e-9)
@@ -324,19 +324,19 @@ def test_the_papers_slope_is_not_the_sinusoids():
 def test_one_flow_serves_all_layers_and_each_has_its_starts():
     first = FLOATER(8, 64, tableau="3/8", delta=0.01)
     others = [
-        FLOATER(8, 64, tableau="3/8", delta=0.01, flow=first.flow) for _ in range(2)
+        FLOATER(8, 64, tableau="3/8", delta=0.01, field=first.field) for _ in range(2)
     ]
     model = Transformer(512, 8, 3, encoding=[first, *others], expansion=1)
     own = {n: p for n, p in model.named_parameters() if "encoding" in n}
-    assert sum(p.numel() for n, p in own.items() if "flow" in n) == 526_336
+    assert sum(p.numel() for n, p in own.items() if "field" in n) == 526_336
     assert sum(n.endswith("start") for n in own) == 3
 
 
 def test_it_starts_as_the_released_code():
     torch.manual_seed(0)
     made = FLOATER(4, 64, tableau="3/8", delta=0.01)
-    assert not made.flow.inner_bias.any() and not made.flow.outer_bias.any()
-    assert made.flow.inner.std().item() == pytest.approx((2 / 513) ** 0.5, rel=0.02)
+    assert not made.field.inner_bias.any() and not made.field.outer_bias.any()
+    assert made.field.inner.std().item() == pytest.approx((2 / 513) ** 0.5, rel=0.02)
     edge = math.sqrt(6 / (4 * 256))
     assert 0.98 * edge < made.start.abs().max().item() <= edge
 
@@ -359,8 +359,8 @@ BAD_FACES = {
     "half steps": ({"steps": 2.5}, "steps must be an integer"),
     "start": ({"start": np.zeros((2, 8))}, r"start must be \[3, 8\]"),
     "integers": ({"start": np.zeros((3, 8), int)}, "start must hold floats"),
-    "inner": ({"flow_inner": np.zeros((8, 8))}, r"inner must be \[8, 9\]"),
-    "outer": ({"flow_outer": np.zeros((9, 8))}, r"outer must be \[8, 9\]"),
+    "inner": ({"field_inner": np.zeros((8, 8))}, r"inner must be \[8, 9\]"),
+    "outer": ({"field_outer": np.zeros((9, 8))}, r"outer must be \[8, 9\]"),
 }
 
 
@@ -391,13 +391,13 @@ def test_the_farthest_position_is_reached():
         (lambda: encoding(tableau="rk4"), "tableau must be"),
         (lambda: encoding(delta=math.inf), "delta must be finite"),
         (lambda: encoding(steps=True), "steps must be an integer"),
-        (lambda: encoding(flow=Flow(4)), "flow must be 8 wide"),
-        (lambda: encoding(flow=torch.nn.Identity()), "flow must be a Flow"),
+        (lambda: encoding(field=VectorField(4)), "field must be 8 wide"),
+        (lambda: encoding(field=torch.nn.Identity()), "field must be a VectorField"),
         (lambda: encoding(start=torch.zeros(3, 4)), r"start must be \[3, 8\]"),
         (lambda: encoding(start=torch.full((3, 8), math.nan)), "start must be finite"),
         (lambda: encoding(farthest=9).table([-9.5]), "at most farthest = 9"),
         (lambda: encoding().table([math.nan]), "positions must be finite"),
-        (lambda: encoding(delta=9.0).table([500]), "the flow must stay below"),
+        (lambda: encoding(delta=9.0).table([500]), "the solution must stay below"),
         (lambda: encoding().table([0], dtype=torch.int8), "dtype must hold floats"),
         (lambda: Attention(8, 1, encoding=encoding()), "was made for heads = 2"),
         (
@@ -406,7 +406,7 @@ def test_the_farthest_position_is_reached():
         ),
         (
             lambda: flow(lambda t, p: p**3, np.full(2, 9.0), [3], **OPTIONS),
-            "grows out of float64",
+            "overflows float64",
         ),
         (lambda: flow(smooth, np.float64(1), [3], **OPTIONS), "start must be"),
         (

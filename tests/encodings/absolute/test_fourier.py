@@ -431,12 +431,12 @@ REFUSED = {
     "neither": (
         lambda: FourierRandom(8, **PAPER),
         ValueError,
-        "sigma draws frequencies; otherwise give them. Got sigma = None and no",
+        "either `sigma`, to draw frequencies, or `frequencies` must be given",
     ),
     "both": (
         lambda: random(frequencies=torch.ones(4, 2)),
         ValueError,
-        "Got sigma = 1.0 and frequencies",
+        "got sigma = 1.0 and frequencies",
     ),
     "seed": (lambda: random(seed=-1), ValueError, "seed must be at least 0"),
     "pairs": (

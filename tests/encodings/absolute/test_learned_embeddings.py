@@ -547,12 +547,12 @@ REFUSED = {
     "bert: no segments": (
         lambda: bert()(torch.ones(3, 4).double(), range(3)),
         ValueError,
-        "segments must be given for a model with 2 kinds",
+        "segments must be given for a model with 2 segment",
     ),
     "bert: too many segments": (
         lambda: bert(segments=None)(torch.ones(1, 4).double(), [0], torch.tensor([0])),
         ValueError,
-        "segments must be none for a model with no kinds",
+        "segments must be None for a model with no segment",
     ),
     "bert: a segment": (
         lambda: bert()(torch.ones(1, 4).double(), [0], torch.tensor([2])),

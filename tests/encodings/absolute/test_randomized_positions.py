@@ -236,8 +236,9 @@ def test_training_draws_and_evaluation_does_so_where_the_paper_does(name):
     assert one.shape == (3, 9) and not torch.equal(one, other)
     assert not torch.equal(one[0], one[1])
     module.eval()
-    assert torch.equal(module.locate(at, x), module.locate(at, x)) != module.at_test
-    if not module.at_test:
+    is_repeatable = torch.equal(module.locate(at, x), module.locate(at, x))
+    assert is_repeatable != module.in_evaluation
+    if not module.in_evaluation:
         expected = at - 4.0 if name == "cape, normalized" else at
         assert torch.equal(module.locate(at, x), expected)
 

@@ -1,5 +1,6 @@
 """Attention: its theorems, its routes, its hooks, and its two implementations."""
 
+import copy
 import dataclasses
 import math
 
@@ -30,7 +31,9 @@ from posedu.torch import (
     Tokens,
     attend,
 )
+from posedu.torch.attention import QK_NORMS
 from posedu.torch.encoding import softmax
+from posedu.torch.routes import choose_route
 from support import bounds
 
 ROUTES = ("sdpa", "flex", "eager")
@@ -245,7 +248,7 @@ KINDS = [  # name, encoding, hooks, heads, kv_heads, causal
     for heads, kv_heads in ((1, 1), (4, 4), (4, 2), (4, 1))
     for causal in (True, False)
     for name, encoding, hooks in (
-        ("none", None, reference.SHUT),
+        ("none", None, reference.NO_HOOKS),
         ("rope", rope(4), rope_hooks()),
         ("alibi", alibi(heads, causal), alibi_hooks(heads, causal)),
     )
@@ -468,7 +471,7 @@ def fox(heads=4, d_model=8, strength=1.0):
 
 def serving(*encodings):
     """Each encoding with each of its routes."""
-    cases = [(e, r) for e in encodings for r in (FOLDED if e.opens("fold") else ROUTES)]
+    cases = [(e, r) for e in encodings for r in (FOLDED if e.uses("fold") else ROUTES)]
     return pytest.mark.parametrize(
         "encoding, route", cases, ids=[f"{type(e).__name__}-{r}" for e, r in cases]
     )
@@ -521,7 +524,7 @@ def test_positions_of_a_cache_grow_rows_when_asked():
 @serving(Encoding(), rope(), alibi(4), fox())
 def test_a_window_hides_what_is_further_back(encoding, route, window):
     hooks = {
-        Encoding: reference.SHUT,
+        Encoding: reference.NO_HOOKS,
         RoPE: rope_hooks(),
         ALiBi: alibi_hooks(4),
         FoX: fox_hooks(),
@@ -589,7 +592,7 @@ def test_an_empty_cache_is_cropped_and_detached_in_peace():
     cache.detach()
     assert len(cache) == cache.count == 0
     with pytest.raises(ValueError, match="the cache is empty"):
-        _ = cache.held
+        _ = cache.entries
 
 
 @serving(rope(), alibi(4), fox())
@@ -974,8 +977,205 @@ def test_an_encoding_is_part_of_the_module():
     learned = Encoding()
     learned.gain = nn.Parameter(torch.ones(1))
     assert "encoding.gain" in dict(layer(encoding=learned).named_parameters())
-    assert [d for d in ("embed", "rotate", "bias") if Encoding().opens(d)] == []
-    assert RoPE(2, layout="half").opens("rotate")
+    assert Encoding().hooks == frozenset()
+    assert RoPE(2, layout="half").uses("rotate")
+
+
+def test_hooks_are_those_that_a_class_overrides():
+    class Warmed(RoPE):
+        def logits(self, tokens):
+            return 2 * super().logits(tokens)
+
+    class Plain(Warmed):
+        def __init__(self):
+            super().__init__(2, layout="half")
+            self.hooks -= {"logits"}
+
+    inherited = {"rotate", "move_keys"}
+    assert rope().hooks == inherited
+    assert Warmed(2, layout="half").hooks == inherited | {"logits"}
+    assert Plain().hooks == copy.deepcopy(Plain()).hooks == inherited
+    assert choose_route(Warmed(2, layout="half"), None) == "eager"
+    assert choose_route(Plain(), None) == "sdpa"
+    assert Warmed(2, layout="half").hooks == inherited | {"logits"}
+    with pytest.raises(ValueError, match=r"one of locate, .*attend, got 'rotates'"):
+        rope().uses("rotates")
+
+
+# Norms of queries and keys.
+
+
+def rms_normed(x, eps, gain=None):
+    """One vector, written out."""
+    mean = sum(float(a) * float(a) for a in x) / len(x)
+    return np.array(
+        [
+            float(a) / math.sqrt(mean + eps) * (1.0 if gain is None else float(gain[n]))
+            for n, a in enumerate(x)
+        ]
+    )
+
+
+def with_norms(module, x, positions, hooks):
+    """Attention of one sequence whose queries and keys are normed one by one."""
+    d, eps, kind = module.d, module.qk_norm_eps, module.qk_norm
+    w = {
+        n: m.weight.detach().numpy()
+        for n, m in module.named_children()
+        if n != "encoding"
+    }
+    n = len(x)
+
+    def heads_of(name, count):
+        made = np.zeros((count, n, d))
+        for i in range(n):
+            whole = w[name] @ x[i]
+            if kind == "projection" and name != "v":
+                whole = rms_normed(whole, eps, w[f"{name}_norm"])
+            for h in range(count):
+                made[h, i] = whole[h * d : (h + 1) * d]
+                if kind == "head" and name != "v":
+                    made[h, i] = rms_normed(made[h, i], eps, w[f"{name}_norm"])
+        return made
+
+    q, k = heads_of("q", module.heads), heads_of("k", module.kv_heads)
+    v = heads_of("v", module.kv_heads)
+    q, k = hooks.rotate(q, k, np.asarray(positions, dtype=float))
+    if kind == "after":
+        q, k = (
+            np.array([[rms_normed(row, eps) for row in head] for head in t])
+            for t in (q, k)
+        )
+    out = np.zeros((n, module.heads * d))
+    for h in range(module.heads):
+        shared = h // module.group
+        for i in range(n):
+            logits = [q[h, i] @ k[shared, j] / math.sqrt(d) for j in range(i + 1)]
+            weights = np.exp(np.array(logits) - max(logits))
+            weights /= weights.sum()
+            out[i, h * d : (h + 1) * d] = sum(
+                weights[j] * v[shared, j] for j in range(i + 1)
+            )
+    return out @ w["o"].T, k
+
+
+def normed_layer(kind, *, eps=0.01, route=None, **options):
+    torch.manual_seed(0)
+    module = Attention(
+        16, 4, kv_heads=2, qk_norm=kind, qk_norm_eps=eps, route=route, **options
+    ).double()
+    for p in module.parameters():
+        nn.init.normal_(p, std=0.5)
+    return module
+
+
+@pytest.mark.parametrize("route", ["eager", "sdpa"])
+@pytest.mark.parametrize("kind", QK_NORMS)
+def test_norms_of_queries_and_keys_are_a_written_out_loop(kind, route):
+    """In a full run and with a cache, which holds the normed and rotated keys."""
+    encoding = rope(4, layout="half")
+    module = normed_layer(kind, encoding=encoding, route=route)
+    x, at = torch.tensor(normal(1, 1, 6, 16)), [3, 1, 4, 1, 5, 9]
+    hooks = reference.Hooks(
+        rotate=lambda q, k, p: tuple(rotary.rope(t, p, layout="half") for t in (q, k))
+    )
+    expected, keys = with_norms(module, x[0].numpy(), at, hooks)
+    cache = KVCache()
+    with torch.no_grad():
+        close(module(x, at)[0], expected)
+        parts = [
+            module(x[:, a:b], at[a:b], cache=cache) for a, b in ((0, 3), (3, 4), (4, 6))
+        ]
+    close(torch.cat(parts, 1)[0], expected)
+    close(cache.k[0], keys)
+    cache.move(encoding, 7)
+    moved = with_norms(module, x[0].numpy(), [p + 7 for p in at], hooks)[1]
+    close(cache.k[0], moved)
+    others = {kind: normed_layer(kind, encoding=encoding) for kind in (None, *QK_NORMS)}
+    weights = {n: p for n, p in module.state_dict().items() if "norm" not in n}
+    for other, wrong in others.items():
+        wrong.load_state_dict(weights, strict=False)
+        if other != kind:
+            assert np.abs(wrong(x, at)[0].detach().numpy() - expected).max() > 1e-3
+
+
+def test_gains_are_of_a_head_or_of_a_projection():
+    shapes = {
+        kind: {
+            name: tuple(p.shape)
+            for name, p in normed_layer(kind).named_parameters()
+            if "norm" in name
+        }
+        for kind in QK_NORMS
+    }
+    assert shapes == {
+        "head": {"q_norm.weight": (4,), "k_norm.weight": (4,)},
+        "projection": {"q_norm.weight": (16,), "k_norm.weight": (8,)},
+        "after": {},
+    }
+
+
+def test_without_gains_the_norm_commutes_with_a_rotation():
+    """|R x| = |x|; with gains that differ within a pair it does not commute."""
+    after = normed_layer("after", encoding=rope(4, layout="half"))
+    before = normed_layer("head", encoding=rope(4, layout="half"))
+    before.load_state_dict(after.state_dict(), strict=False)
+    x = torch.tensor(normal(1, 1, 6, 16))
+    assert (after(x) - before(x)).abs().max() > 1e-3
+    for norm in (before.q_norm, before.k_norm):
+        nn.init.ones_(norm.weight)
+    close(after(x).detach(), before(x).detach())
+
+
+def test_no_norm_is_bit_for_bit_what_it_was():
+    torch.manual_seed(0)
+    plain = Attention(16, 4, encoding=rope(4, layout="half"))
+    torch.manual_seed(0)
+    none = Attention(16, 4, encoding=rope(4, layout="half"), qk_norm=None)
+    assert plain.state_dict().keys() == none.state_dict().keys()
+    x = torch.randn(1, 5, 16)
+    q, k, v = (
+        linear(x).unflatten(-1, (4, 4)).transpose(1, 2)
+        for linear in (none.q, none.k, none.v)
+    )
+    out = attend(q, k, v, none.encoding, route=none.route)
+    assert torch.equal(plain(x), none.o(out.transpose(1, 2).flatten(2)))
+
+
+@pytest.mark.parametrize("kind", QK_NORMS)
+def test_norms_keep_low_precision_and_pass_a_gradient(kind):
+    module = normed_layer(kind, encoding=rope(4, layout="half"))
+    x = torch.tensor(normal(1, 2, 6, 16), requires_grad=True)
+    assert torch.autograd.gradcheck(module, (x,))
+    module(x).sum().backward()
+    assert all(p.grad is not None and p.grad.any() for p in module.parameters())
+    low = module.to(torch.bfloat16)
+    assert low(x.to(torch.bfloat16)).dtype == torch.bfloat16
+    with torch.autocast("cpu", torch.bfloat16):
+        assert module.float()(x.float()).isfinite().all()
+
+
+@pytest.mark.parametrize(
+    "options, error, message",
+    [
+        (
+            dict(qk_norm="before"),
+            ValueError,
+            "qk_norm must be 'head' or 'projection' or",
+        ),
+        (dict(qk_norm=True), ValueError, "qk_norm must be"),
+        (
+            dict(qk_norm="head", qk_norm_eps=0),
+            ValueError,
+            "qk_norm_eps must be above 0",
+        ),
+        (dict(qk_norm="after", qk_norm_eps="1"), TypeError, "must be a number"),
+    ],
+)
+@pytest.mark.usefixtures("unchecked")
+def test_norms_refused(options, error, message):
+    with pytest.raises(error, match=message):
+        Attention(16, 4, **options)
 
 
 @pytest.mark.slow
@@ -1039,7 +1239,7 @@ BAD = {
     "model's": (
         making(Sinusoidal(8, layout="half")),
         ValueError,
-        "Sinusoidal opens the hook 'embed' of a model, .* Transformer, or use x = ",
+        "Sinusoidal uses the hook 'embed' of a model, .* Transformer, or call x = ",
     ),
     "no module": (making(RoPE), TypeError, "encoding must be an Encoding module"),
     "window": (making(None, window=0), ValueError, "window must be a positive"),
@@ -1055,7 +1255,7 @@ BAD = {
         "RoPE has no bias that is a number of the query plus one of the key",
     ),
     "unfused": (making(fox(), route="fused"), ValueError, "FoX has no kernel"),
-    "no x": (attending(fox(), with_x=False), ValueError, "FoX looks at .*: give x"),
+    "no x": (attending(fox(), with_x=False), ValueError, "FoX needs .*: give x"),
     "no axes": (
         attending(AxialRoPE(4, order="concatenated", layout="half")),
         ValueError,
@@ -1125,7 +1325,7 @@ def test_the_best_route_that_serves_is_taken():
 @pytest.mark.parametrize("kv_heads", [1, 4])
 def test_attention_without_projections(encoding, route, kv_heads):
     hooks = {
-        Encoding: reference.SHUT,
+        Encoding: reference.NO_HOOKS,
         RoPE: rope_hooks(),
         ALiBi: alibi_hooks(4),
         FoX: fox_hooks(),
@@ -1157,7 +1357,7 @@ def test_the_steps_are_those_of_the_output():
 
 
 def carried(q, k, v, up, of_keys, dtype, scale):
-    """What attention with the bias b_j − b_i and its gradients are, and how far off.
+    """Attention with the bias b_j − b_i, its gradients, and error bounds of both.
 
     A logit is a sum of d + 4 terms, in float32 at least: off by γ (|bias| + scale |q|
     |k|), and by what the last piece of a number leaves: E in all. A weight is then off
@@ -1231,7 +1431,7 @@ def test_strong_gates_at_length_stay_within_the_carried_roundoff(dtype, route):
     expected = carried(*exact, -sums.numpy(), dtype, d**-0.5)
 
     def use(encoding):
-        """By how much each of the results uses its bound."""
+        """Return the share of its bound that the error of each result uses."""
         leaves = [t.clone().requires_grad_() for t in (q, k, v)]
         out = attend(*leaves, encoding, route=route)
         gradients = torch.autograd.grad(out, (*leaves, encoding.sums), up)

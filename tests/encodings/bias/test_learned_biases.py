@@ -513,7 +513,7 @@ def test_what_the_bias_needs_is_asked_for():
     """Its layer, and the layer's input."""
     q = normal(1, 3, 4, 2)
     gated = DAPE(3, over=FoX(6, 3), kernel=1, residual=True).double()
-    with pytest.raises(ValueError, match="looks at the layer's input"):
+    with pytest.raises(ValueError, match="needs the layer's input"):
         attend_torch(q, q, q, gated)
     counting = DAPE(
         3, over=CoPE(4, npos=4, scaling="code"), kernel=1, residual=True
@@ -624,7 +624,7 @@ BAD = [
             over=Hooks(rotate=lambda q, k, positions: (q, k)), **W, residual=True
         ),
         ValueError,
-        "over must be a bias, got hooks that open 'rotate'",
+        "over must be a bias, got hooks that use 'rotate'",
     ),
     (
         lambda: reference.dape(over=None, **W, residual=True, over_heads=2),

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from posedu.numpy import attend as attend_reference
 from posedu.numpy import nope
-from posedu.numpy.attention import SHUT, causal_mask, steps
+from posedu.numpy.attention import NO_HOOKS, causal_mask, steps
 from posedu.sympy import attend as attend_exactly
 from posedu.sympy import nope as symbolic_nope
 from posedu.torch import Attention, KVCache, NoPE, attend
@@ -60,7 +60,7 @@ def test_every_implementation_is_the_published_formula(factors, causal):
 
 def test_a_factor_of_one_is_plain_attention_to_the_last_bit():
     q, k, v = normal(3, 2, 6, 4)
-    plain = attend_reference(q, k, v, SHUT)
+    plain = attend_reference(q, k, v, NO_HOOKS)
     assert (attend_reference(q, k, v, nope()) == plain).all()
     tensors = [torch.tensor(t, dtype=torch.bfloat16)[None] for t in (q, k, v)]
     for module in (NoPE(), NoPE(heads=2)):

@@ -168,7 +168,7 @@ def implementations(encoding, hooks, inputs, positions, causal):
     yield attend(q, k, v, hooks, positions=positions, causal=causal, **named)
     tensors = [torch.tensor(t)[None] for t in (q, k, v)]
     named = {"x": torch.tensor(x[0])[None]} if x else {}
-    for route in ROUTES if not encoding.opens("mix") else ("eager",):
+    for route in ROUTES if not encoding.uses("mix") else ("eager",):
         for given in (None, [*positions]) if positions == COUNTING else ([*positions],):
             out = attend_torch(
                 *tensors,
@@ -212,20 +212,22 @@ def test_shaw_adds_a_vector_to_each_key_and_value(positions, causal, reach, own)
 
 
 @pytest.mark.parametrize("positions", PLACES)
-@pytest.mark.parametrize("extent", [1, 3, 20])
+@pytest.mark.parametrize("table_length", [1, 3, 20])
 @pytest.mark.parametrize("beyond", ["zero", "clip"])
 def test_music_transformer_adds_nothing_beyond_its_table_or_the_last(
-    positions, extent, beyond
+    positions, table_length, beyond
 ):
     q, k, v = (normal(s, 2, 7, 4) for s in range(3))
     tables = {
-        n: normal(s, extent, 4) for s, n in ((3, "key_table"), (4, "value_table"))
+        n: normal(s, table_length, 4) for s, n in ((3, "key_table"), (4, "value_table"))
     }
-    vectors = [of_offsets(t, extent - 1, positions, beyond) for t in tables.values()]
+    vectors = [
+        of_offsets(t, table_length - 1, positions, beyond) for t in tables.values()
+    ]
     wanted = by_pairs(q, k, v, *vectors, causal_mask(7))
     fast = MusicTransformer(
         4,
-        extent=extent,
+        table_length=table_length,
         beyond=beyond,
         values=True,
         **{n: torch.tensor(t) for n, t in tables.items()},
@@ -238,10 +240,10 @@ def test_music_transformer_adds_nothing_beyond_its_table_or_the_last(
 @pytest.mark.parametrize("positions", PLACES)
 @pytest.mark.parametrize("causal", [True, False])
 @pytest.mark.parametrize(("floor", "limit"), [(None, None), (2.5, None), (None, 2.0)])
-def test_inkling_adds_a_mixture_of_profiles(positions, causal, floor, limit):
-    """As transformers 5.23.0: τ on the query and on the bias, 0 beyond the extent."""
+def test_inkling_adds_a_mixture_of_basis_curves(positions, causal, floor, limit):
+    """As transformers 5.23.0: τ on the query and on the bias, 0 beyond the table."""
     q, k, v = (normal(s, 2, 7, 4) for s in range(3))
-    x, weight, profiles = normal(3, 7, 8), normal(4, 6, 8), normal(5, 3, 4)
+    x, weight, distance_basis = normal(3, 7, 8), normal(4, 6, 8), normal(5, 3, 4)
     r, scale = (x @ weight.T).reshape(7, 2, 3), normal(6, 2, 3)
     if limit is not None:  # Inkling2ScaledL2Clip
         r = r * scale
@@ -252,7 +254,7 @@ def test_inkling_adds_a_mixture_of_profiles(positions, causal, floor, limit):
     for i, j in product(range(7), repeat=2):
         t = math.floor(positions[i] - positions[j])
         if 0 <= t < 4:
-            bias[:, i, j] = r[i] @ profiles[:, t]
+            bias[:, i, j] = r[i] @ distance_basis[:, t]
         if floor is not None and positions[i] + 1 > floor:
             tau[i] = 1 + 0.1 * math.log((positions[i] + 1) / floor)
     logits = tau[:, None] * (q @ k.swapaxes(1, 2) / 4 + bias)
@@ -260,20 +262,29 @@ def test_inkling_adds_a_mixture_of_profiles(positions, causal, floor, limit):
     wanted = softmax(logits, np.broadcast_to(mask, logits.shape)) @ v
     options = dict(divisor="width", floor=floor, limit=limit)
     fast = Inkling(
-        2, 8, extent=4, d_rel=3, profiles=torch.tensor(profiles), **options
+        2,
+        8,
+        table_length=4,
+        d_rel=3,
+        distance_basis=torch.tensor(distance_basis),
+        **options,
     ).double()
     fast.r_proj.weight.data = torch.tensor(weight)
     own = {}
     if limit is not None:
         fast.r_scale.data, own = torch.tensor(scale), {"r_scale": scale}
-    hooks = reference.inkling(r_proj_weight=weight, profiles=profiles, **options, **own)
+    hooks = reference.inkling(
+        r_proj_weight=weight, distance_basis=distance_basis, **options, **own
+    )
     for out in implementations(fast, hooks, (q, k, v, x), positions, causal):
         np.testing.assert_allclose(out, wanted, rtol=0, atol=1e-13)
 
 
 def test_inkling_has_sixteen_profiles_of_1024_distances():
     made = Inkling(2, 8, divisor="width")
-    assert made.profiles.shape == (16, 1024) and made.r_proj.out_features == 2 * 16
+    assert (
+        made.distance_basis.shape == (16, 1024) and made.r_proj.out_features == 2 * 16
+    )
 
 
 def test_the_temperature_of_inkling_2():
@@ -296,11 +307,13 @@ def test_divisors_differ_by_the_root():
 
 
 def test_a_bias_of_the_projection_is_a_profile_of_every_query():
-    encoding = Inkling(2, 8, divisor="root", extent=3, d_rel=2, r_bias=True).double()
+    encoding = Inkling(
+        2, 8, divisor="root", table_length=3, d_rel=2, r_bias=True
+    ).double()
     with torch.no_grad():
         encoding.r_proj.weight.zero_()
         encoding.r_proj.bias.copy_(torch.arange(4.0))
-        encoding.profiles.copy_(torch.eye(2, 3))
+        encoding.distance_basis.copy_(torch.eye(2, 3))
     q = torch.randn(1, 2, 5, 4, dtype=DOUBLE)
     at = torch.arange(5)[None]
     tokens = Tokens(
@@ -323,10 +336,10 @@ def test_a_bias_of_the_projection_is_a_profile_of_every_query():
 )
 def test_hooks_without_a_table_stay_shut(keys, values):
     shaw = Shaw(4, past=1, future=1, keys=keys, values=values)
-    assert (shaw.opens("bias"), shaw.opens("mix")) == (keys, values)
+    assert (shaw.uses("bias"), shaw.uses("mix")) == (keys, values)
     if keys:
-        music = MusicTransformer(4, extent=2, beyond="zero", values=values)
-        assert music.opens("bias") and music.opens("mix") == values
+        music = MusicTransformer(4, table_length=2, beyond="zero", values=values)
+        assert music.uses("bias") and music.uses("mix") == values
 
 
 # Properties
@@ -385,8 +398,8 @@ def test_inkling_warms_queries_at_any_positions():
 def test_lengths_from_none_on(kind):
     encoding = {
         "shaw": lambda: Shaw(4, past=1, future=1),
-        "music": lambda: MusicTransformer(4, extent=2, beyond="zero"),
-        "inkling": lambda: Inkling(2, 8, divisor="root", extent=2, d_rel=1),
+        "music": lambda: MusicTransformer(4, table_length=2, beyond="zero"),
+        "inkling": lambda: Inkling(2, 8, divisor="root", table_length=2, d_rel=1),
     }[kind]()
     layer = Attention(8, 2, encoding=encoding)
     for n in (0, 1):
@@ -423,7 +436,7 @@ BAD = [
     (
         lambda: Shaw(4, past=1, future=1, values=False, value_table=torch.zeros(3, 4)),
         ValueError,
-        "value_table was given where none is wanted",
+        "value_table must be None",
     ),
     (
         lambda: Attention(8, 2, encoding=Shaw(8, past=1, future=1)),
@@ -465,18 +478,21 @@ BAD = [
         "offsets must be finite",
     ),
     (
-        lambda: MusicTransformer(4, extent=0, beyond="zero"),
+        lambda: MusicTransformer(4, table_length=0, beyond="zero"),
         ValueError,
-        "extent must be a positive",
+        "table_length must be a positive",
     ),
     (
-        lambda: MusicTransformer(4, extent=2, beyond="none"),
+        lambda: MusicTransformer(4, table_length=2, beyond="none"),
         ValueError,
         "beyond must be 'zero' or 'clip'",
     ),
     (
         lambda: Attention(
-            8, 2, encoding=MusicTransformer(4, extent=2, beyond="zero"), causal=False
+            8,
+            2,
+            encoding=MusicTransformer(4, table_length=2, beyond="zero"),
+            causal=False,
         ),
         ValueError,
         "MusicTransformer is causal, the layer is not",
@@ -520,7 +536,7 @@ BAD = [
     ),
     (
         lambda: reference.inkling(
-            r_proj_weight=np.zeros((4, 8)), profiles=Z8, divisor="root", limit=8.0
+            r_proj_weight=np.zeros((4, 8)), distance_basis=Z8, divisor="root", limit=8.0
         ),
         ValueError,
         "limit and r_scale go together, got limit = 8.0 and no r_scale",
@@ -528,7 +544,7 @@ BAD = [
     (
         lambda: reference.inkling(
             r_proj_weight=np.zeros((4, 8)),
-            profiles=Z8,
+            distance_basis=Z8,
             divisor="root",
             r_scale=np.ones((2, 3)),
             limit=8.0,
@@ -546,27 +562,27 @@ BAD = [
             *[torch.zeros(1, 2, 3, 4)] * 3, Inkling(2, 8, divisor="root")
         ),
         ValueError,
-        "Inkling looks at the layer's input: give x",
+        "Inkling needs the layer's input: give x",
     ),
     (
         lambda: reference.inkling(
-            r_proj_weight=np.zeros((5, 8)), profiles=Z8, divisor="root"
+            r_proj_weight=np.zeros((5, 8)), distance_basis=Z8, divisor="root"
         ),
         ValueError,
         r"\[heads · 2, d_model\], got shape \[5, 8\]",
     ),
     (
         lambda: reference.inkling(
-            r_proj_weight=np.zeros((4, 8)), profiles=Z8[:, :0], divisor="root"
+            r_proj_weight=np.zeros((4, 8)), distance_basis=Z8[:, :0], divisor="root"
         ),
         ValueError,
-        r"profiles must be \[d_rel, extent\]",
+        r"distance_basis must be \[d_rel, table_length\]",
     ),
     (
         lambda: reference.inkling(
             r_proj_weight=np.zeros((4, 8)),
             r_proj_bias=np.zeros(3),
-            profiles=Z8,
+            distance_basis=Z8,
             divisor="root",
         ),
         ValueError,
@@ -576,7 +592,7 @@ BAD = [
         lambda: attend(
             *[np.zeros((2, 3, 4))] * 3,
             reference.inkling(
-                r_proj_weight=np.zeros((6, 8)), profiles=Z8, divisor="root"
+                r_proj_weight=np.zeros((6, 8)), distance_basis=Z8, divisor="root"
             ),
             x=np.zeros((3, 8)),
         ),

@@ -56,7 +56,7 @@ def relativity(generators, x, y, shift, seed=0):
 
     def score(x, y):
         turned = (
-            reference.turn_by_generators(v, [at], generators)
+            reference.rotate_by_generators(v, [at], generators)
             for v, at in ((q, x), (k, y))
         )
         return np.vdot(*turned)
@@ -542,14 +542,14 @@ def test_rotations_and_blocks_are_the_same_in_every_implementation(seed, block):
     np.testing.assert_allclose(
         fast.rotate_blocks(torch.tensor(x), fast_r).numpy(), turned, rtol=0, atol=1e-12
     )
-    assert np.array_equal(turned, reference.turn_by_generators(x, at, a))
+    assert np.array_equal(turned, reference.rotate_by_generators(x, at, a))
     if block > 3:
         return
     generators = [[symbolic.skew(e) for e in blocks] for blocks in free.tolist()]
     assert np.array_equal(np.array(generators, float), a)
     column, place = sp.Matrix(x[0].tolist()), at[0].tolist()
     exact = symbolic.rotate_blocks(column, symbolic.rotations(place, generators))
-    assert exact == symbolic.turn_by_generators(column, place, generators)
+    assert exact == symbolic.rotate_by_generators(column, place, generators)
     number = np.array(exact.evalf(20), float).ravel()
     np.testing.assert_allclose(turned[0], number, rtol=0, atol=1e-12)
 
@@ -668,7 +668,7 @@ BAD = [
     (lambda: reference.rotate_blocks(np.zeros((3, 4)), np.zeros((2, 2))),
      ValueError, r"got \[2, 2\]"),
     (lambda: reference.exponential(np.array([[0.0, 1], [1, 0]])),
-     ValueError, r"a must be skew.*norms up to 2\.8e\+00 beside 1\.4e\+00 of A"),
+     ValueError, r"a must be skew.*norms up to 2\.8e\+00 compared with 1\.4e\+00 of A"),
     (lambda: reference.exponential(np.array([[0.0, 1], [-1 - 1e-13, 0]])),
      ValueError, "a must be skew"),
     (lambda: reference.exponential(np.array([[0.0, np.nan], [-np.nan, 0]])),
@@ -683,8 +683,8 @@ BAD = [
      ValueError, "generators must be skew"),
     (lambda: reference.normal_form(
         reference.skew(np.array([[1.0, 0, 0, 0, 0, 0], [0, 0, 0, 1, 0, 0]]))),
-     ValueError, "found no planes that all generators turn"),
-    (lambda: reference.turn_by_generators(
+     ValueError, "found no planes that all generators rotate"),
+    (lambda: reference.rotate_by_generators(
         np.zeros((3, 5)), np.zeros((3, 2)), np.zeros((2, 2, 2, 2))),
      ValueError, r"x must be \[..., tokens, 4\] for 2 blocks of 2"),
     (lambda: reference.comrope_ap(

@@ -1,6 +1,10 @@
 """A cache that is moved, shortened, grouped, or small from the start."""
 
+import copy
+import gc
+import io
 import math
+import weakref
 
 import numpy as np
 import pytest
@@ -29,6 +33,8 @@ from posedu.torch import (
     ALiBi,
     Attention,
     AxialRoPE,
+    ComRoPEAP,
+    ComRoPELD,
     FoPE,
     KVCache,
     LearnedPerLayer,
@@ -120,7 +126,7 @@ def test_an_attention_factor_is_not_applied_again():
     encoding = RoPE(
         8, layout="half", frequencies=omega.tolist(), attention_factor=attention_factor
     )
-    fast = encoding.moved(torch.tensor(cached)[None, None], torch.full((1, 5), 3))
+    fast = encoding.move_keys(torch.tensor(cached)[None, None], torch.full((1, 5), 3))
     np.testing.assert_allclose(fast[0, 0].numpy(), fresh, atol=1e-14)
 
 
@@ -145,9 +151,9 @@ def test_errors_of_moves_add_up(dtype):
     first = torch.randn(1, 2, 50, 64).to(dtype)
     k, each = first, torch.full((1, 50), shift)
     for _ in range(moves):
-        k = encoding.moved(k, each)
-    exact = encoding.moved(first.double(), moves * each)
-    once = encoding.moved(first, moves * each)
+        k = encoding.move_keys(k, each)
+    exact = encoding.move_keys(first.double(), moves * each)
+    once = encoding.move_keys(first, moves * each)
 
     def off(found):
         a, b = (found.double() - exact).unflatten(-1, (2, -1)).unbind(-2)
@@ -191,7 +197,7 @@ def test_a_cache_moved_without_its_keys_does_not():
     torch.manual_seed(1)
     new = torch.randn(1, 1, 16, dtype=torch.float64)
     stale = KVCache()
-    stale.take(cache)
+    stale.copy_from(cache)
     cache.move(encoding, -5)
     stale.positions = stale.positions - 5
     at = torch.tensor([4])
@@ -204,7 +210,7 @@ def test_a_move_copies():
     encoding = RoPE(8, layout="half")
     _, _, cache = filled(encoding)
     fork, before = KVCache(), cache.k.clone()
-    fork.take(cache)
+    fork.copy_from(cache)
     cache.move(encoding, 7)
     cache.drop(encoding, 2, 5)
     assert (fork.k == before).all() and len(fork) == 9 and fork.count == 9
@@ -215,7 +221,7 @@ def test_a_move_copies():
 
 
 def test_sinks_and_a_window():
-    """What is kept answers as if nothing else had ever been said to this layer."""
+    """The kept tokens answer as if the layer had never processed the others."""
     encoding = RoPE(8, layout="half")
     layer, x, cache = filled(encoding, 20)
     cache.drop(encoding, 4, -6)
@@ -233,10 +239,10 @@ def test_sinks_and_a_window():
 
 @given(st.integers(0, 12), st.integers(-12, 12))
 def test_drop_is_a_slice(start, stop):
-    _, _, cache = filled(NoPE(), 10)
+    layer, _, cache = filled(NoPE(), 10)
     before = cache.v.clone()
     kept = [n for n in range(10) if n not in range(10)[start:stop]]
-    cache.drop(NoPE(), start, stop)
+    cache.drop(layer.encoding, start, stop)
     assert (cache.v == before[:, :, kept]).all()
     assert cache.positions.tolist() == [[*range(len(kept))]]
 
@@ -279,15 +285,218 @@ def test_frequencies_that_follow_the_length_cannot_be_moved():
     own = ntk_dynamic(frequencies(8), factor=2.0, trained=4, length=9)
     stretched = RoPE(8, layout="half", frequencies=own.tolist())
     layer, _, cache = filled(RoPE(8, layout="half"))
-    with pytest.raises(ValueError, match=r"depend on the length .* compute them anew"):
+    with pytest.raises(ValueError, match="rotated by another RoPE module"):
         cache.move(stretched, 1)
+    before = layer.encoding
     layer.encoding = stretched
     layer(torch.randn(1, 1, 16, dtype=torch.float64), cache=cache)
-    for encoding in (stretched, RoPE(8, layout="half")):
-        with pytest.raises(ValueError, match="depend on the length"):
+    for encoding in (stretched, before, RoPE(8, layout="half")):
+        with pytest.raises(ValueError, match=r"depend on the length.* compute them an"):
             cache.drop(encoding, 0, 2)
-    _, _, cache = filled(stretched)
-    cache.move(stretched, 1)  # one map throughout is no obstacle
+    layer, _, cache = filled(stretched)
+    cache.move(stretched, 1)  # the same frequencies throughout are no obstacle
+
+
+def one_token():
+    return torch.randn(1, 1, 16, dtype=torch.float64)
+
+
+def set_base(rope):
+    rope.base = 500.0
+
+
+def set_frequencies(rope):
+    rope.frequencies = torch.tensor(frequencies(8) / 2)
+
+
+def scale_frequencies(rope):
+    rope.frequencies.mul_(0.5)
+
+
+def train(rotation):
+    with torch.no_grad():
+        next(rotation.parameters()).add_(1e-6)
+
+
+def load(rotation):
+    state = {name: 2 * value for name, value in rotation.state_dict().items()}
+    rotation.load_state_dict(state)
+
+
+def train_last(rotation):
+    with torch.no_grad():
+        [*rotation.parameters()][-1].view(-1)[-1] += 1e-3
+
+
+CHANGES = {
+    "base": (lambda: RoPE(8, layout="half"), set_base),
+    "given": (lambda: RoPE(8, layout="half"), set_frequencies),
+    "scaled": (
+        lambda: RoPE(8, layout="half", frequencies=frequencies(8).tolist()),
+        scale_frequencies,
+    ),
+    "trained": (lambda: MixedRoPE(8, layout="half", heads=2), train),
+    "loaded": (lambda: MixedRoPE(8, layout="half"), load),
+    "matrices": (lambda: ComRoPEAP(8, block=2), train),
+    "multipliers": (
+        lambda: ComRoPELD(8, block=4, multipliers="shared"),
+        train_last,
+    ),
+    "under a temperature": (
+        lambda: LogN(
+            growth="floor",
+            index_from=1,
+            alpha=0.5,
+            length=3.0,
+            over=RoPE(8, layout="half"),
+        ),
+        lambda e: set_base(e.over),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_angles_that_changed_in_one_module_cannot_be_moved(name):
+    """Between two calls, or after the last: in both cases keys have other angles."""
+    make, change = CHANGES[name]
+    for is_last in (False, True):
+        rotation = make().double()
+        axes = rotation.position_shape
+        at = torch.rand(9, *axes, dtype=torch.float64)
+        layer, _, cache = filled(rotation, positions=at)
+        cache.move(rotation, torch.ones(9, *axes))
+        change(rotation)
+        if not is_last:
+            layer(one_token(), at[:1], cache=cache)
+        before = dict(vars(cache))
+        with pytest.raises(ValueError, match=r"angles of .* changed .* anew"):
+            cache.move(rotation, torch.ones(len(cache), *axes))
+        if not axes:
+            with pytest.raises(ValueError, match=r"angles of .* changed .* anew"):
+                cache.drop(rotation, 0, 2)
+        assert all(vars(cache)[key] is old for key, old in before.items())
+
+
+def test_angles_that_changed_and_changed_back_cannot_be_moved_either():
+    rotation = RoPE(8, layout="half")
+    layer, _, cache = filled(rotation)
+    for base in (500.0, 10000.0):
+        rotation.base = base
+        layer(one_token(), cache=cache)
+    with pytest.raises(ValueError, match="angles of RoPE changed"):
+        cache.move(rotation, 1)
+
+
+def test_what_does_not_enter_keys_may_change():
+    """A temperature is the query's, a table of biases stands between both."""
+    growth = dict(growth="learned", index_from=1, heads=2)
+    for encoding in (LogN(**growth), T5(2, bidirectional=False)):
+        layer, _, cache = filled(encoding.double())
+        train(encoding)
+        layer(one_token(), cache=cache)
+        cache.move(encoding, 4)
+        assert cache.count == 14
+
+
+OTHERS = {
+    "mixed": lambda: MixedRoPE(8, layout="half"),
+    "com, axial": lambda: ComRoPEAP(8, block=2),
+    "com, linear": lambda: ComRoPELD(8, block=2, multipliers="shared"),
+    "axial": lambda: AxialRoPE(8, order="alternating", layout="half"),
+    "rope": lambda: RoPE(8, layout="half"),
+    "alibi": lambda: ALiBi(2, slopes="authors"),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_keys_of_another_module_are_refused(name):
+    """Also where it would rotate alike, and where keys hold no position."""
+    one, other = OTHERS[name]().double(), OTHERS[name]().double()
+    axes = one.position_shape
+    _, _, cache = filled(one, positions=torch.rand(9, *axes, dtype=torch.float64))
+    before, shifts = cache.k, torch.ones(9, *axes, dtype=torch.int64)
+    with pytest.raises(ValueError, match=r"rotated by another .* of the layer"):
+        cache.move(other, shifts)
+    if not axes:
+        with pytest.raises(ValueError, match=r"rotated by another .* of the layer"):
+            cache.drop(other, 0, 2)
+    assert cache.k is before
+    cache.move(one, shifts)
+
+
+def copied(*parts):
+    return copy.deepcopy(parts)
+
+
+def pickled(*parts):
+    file = io.BytesIO()
+    torch.save(parts, file)
+    file.seek(0)
+    return torch.load(file, weights_only=False)
+
+
+@pytest.mark.parametrize("again", [copied, pickled])
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_cache_and_its_layer_are_copied_together(again, is_first):
+    for encoding in (RoPE(8, layout="half"), MixedRoPE(8, layout="half").double()):
+        axes = encoding.position_shape
+        at = torch.rand(9, *axes, dtype=torch.float64)
+        layer, _, cache = filled(encoding, positions=at)
+        cache.detach()  # PyTorch copies no tensor that has a gradient to pass on
+        parts = again(*((cache, layer) if is_first else (layer, cache)))
+        new_cache, new_layer = parts if is_first else parts[::-1]
+        assert new_layer.encoding is not encoding
+        shifts = torch.ones(9, *axes, dtype=torch.int64)
+        new_cache.move(new_layer.encoding, shifts)
+        assert torch.equal(cache.positions, at[None])
+        cache.move(encoding, shifts)
+        torch.testing.assert_close(new_cache.k, cache.k, rtol=0, atol=0)
+
+
+def test_copies_of_a_model_or_of_a_cache_fit_while_the_angles_are_equal():
+    """A deep copy is the same encoding until it is trained; a new module is not."""
+    rotation = MixedRoPE(8, layout="half").double()
+    layer, x, cache = filled(rotation, positions=PLACES)
+    cache.detach()
+    shifts = torch.ones(9, 2, dtype=torch.int64)
+    expected = KVCache()
+    layer(x, PLACES + 1, cache=expected)
+    fork, trained = copy.deepcopy(cache), copy.deepcopy(layer)
+    copy.copy(cache).move(rotation, shifts)
+    fork.move(trained.encoding, shifts)
+    torch.testing.assert_close(fork.k, expected.k, rtol=0, atol=1e-13)
+    train(trained.encoding)
+    with pytest.raises(ValueError, match="angles of MixedRoPE changed"):
+        cache.move(trained.encoding, shifts)
+    restored = MixedRoPE(8, layout="half").double()
+    restored.load_state_dict(rotation.state_dict())
+    with pytest.raises(ValueError, match="another MixedRoPE module"):
+        cache.move(restored, shifts)
+    (restored,) = pickled(rotation)
+    with pytest.raises(ValueError, match="another MixedRoPE module"):
+        cache.move(restored, shifts)
+    rotation.load_state_dict(rotation.state_dict())
+    cache.move(rotation, shifts)
+
+
+def test_a_cache_keeps_no_parameter_alive():
+    layer, _, cache = filled(MixedRoPE(8, layout="half").double(), positions=PLACES)
+    parameters = [weakref.ref(p) for p in layer.parameters()]
+    module = weakref.ref(layer.encoding)
+    cache.detach()  # the keys' gradient leads to the projections
+    del layer
+    gc.collect()
+    assert module() is None and {p() for p in parameters} == {None}
+    assert len(cache) == 9
+
+
+def test_another_class_does_not_append():
+    layer, x, cache = filled(RoPE(8, layout="half"))
+    before = dict(vars(cache))
+    layer.encoding = NoPE()
+    with pytest.raises(ValueError, match="belongs to a layer with RoPE, not NoPE"):
+        layer(x, cache=cache)
+    assert all(vars(cache)[name] is old for name, old in before.items())
 
 
 PLACES = grid(3, 3, coordinates="index")
@@ -316,10 +525,8 @@ def test_angles_of_several_coordinates_are_known_too(one, other):
     """Another order, base, section or layout of the same class is another map."""
     _, _, cache = filled(one.double(), positions=PLACES)
     before = cache.k
-    with pytest.raises(ValueError, match=r"keys were turned by .* anew") as refused:
+    with pytest.raises(ValueError, match=r"rotated by another .* of the layer"):
         cache.move(other, torch.ones(9, 2))
-    assert f"turned by {one.turning[:99]}" in str(refused.value)
-    assert ("…" in str(refused.value)) == (len(one.turning) > 100)
     assert cache.k is before
     cache.move(one, torch.ones(9, 2))
 
@@ -358,7 +565,7 @@ def test_positions_in_the_input_of_a_model_do_not_move():
 @pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize("encoding", [RoPE(8, layout="half"), NoPE()])
 def test_moves_that_are_refused_change_nothing(encoding):
-    """What is no shift, and what would put tokens where no number is exact."""
+    """Shifts that are no numbers, or that lead to positions that are not exact."""
     layer, _, cache = filled(encoding)
     before = dict(vars(cache))
     beyond = [2**53 - 1, -(2**53), 2**63 - 1, 2**70, 2**2000, 1e300, math.inf]
@@ -405,7 +612,7 @@ def test_no_rotation_no_move():
         PoPE(8, 2): None,
         STRING(8, form="cayley"): grid(3, 3, coordinates="index"),
         XPos(8, layout="half", center=0.0): None,
-        ValueRotation(8, layout="half", turned="leading"): None,
+        ValueRotation(8, layout="half", rotated="leading"): None,
         GTA(8, image_dim=4): torch.rand(9, 8),
     }
     for encoding, at in cases.items():
@@ -413,11 +620,11 @@ def test_no_rotation_no_move():
         by = torch.ones(9, dtype=torch.int64) if at is None else torch.ones_like(at)
         with pytest.raises(ValueError, match="anew"):
             cache.move(encoding, by)
-    _, _, cache = filled(None)
-    cache.owner = "Sinusoidal"
+    encoding = Sinusoidal(16, layout="half")
     with pytest.raises(ValueError, match=r"hook 'embed'.* anew"):
-        cache.move(Sinusoidal(16, layout="half"), 1)
-    with pytest.raises(ValueError, match="that of a layer with Sinusoidal, not NoPE"):
+        encoding.move_keys(torch.zeros(1, 2, 9, 8), torch.ones(1, 9))
+    _, _, cache = filled(ALiBi(2, slopes="authors"))
+    with pytest.raises(ValueError, match="belongs to a layer with ALiBi, not NoPE"):
         cache.move(NoPE(), 1)
 
 

@@ -237,7 +237,7 @@ def test_commuting_generators_are_relative(given_generators, data):
     q, k = normal(data.draw(seeds), 2, n, d)
     scores = []
     for at in (positions, positions + shift):
-        turned = [rotary.turn_by_generators(t, at, generators) for t in (q, k)]
+        turned = [rotary.rotate_by_generators(t, at, generators) for t in (q, k)]
         scores.append(turned[0] @ turned[1].T)
     size = size_of(np.abs(positions) + np.abs(shift), generators).max()
     # What was to be Q F Qᵀ is off by d (d + 1) u |F| for the sums of its product, and
@@ -411,7 +411,7 @@ def test_every_relative_rotation_is_mixed_rope_in_a_fixed_basis(given_generators
     axes, _, d, _ = generators.shape
     basis, f = rotary.normal_form(generators[:, 0])
     x, positions = normal(seed, 4, d), normal(seed + 1, 4, axes)
-    turned = rotary.turn_by_generators(x, positions, generators)
+    turned = rotary.rotate_by_generators(x, positions, generators)
     mixed = rotary.mixed(x @ basis, positions, frequencies=f, layout="interleaved")
     np.testing.assert_allclose(mixed @ basis.T, turned, rtol=0, atol=1e-10)
 
@@ -516,7 +516,7 @@ def test_generators_that_nearly_commute_are_refused(off):
 @given(st.integers(2, 3), st.integers(2, 4), seeds)
 def test_generators_that_do_not_commute_have_no_normal_form(axes, pairs, seed):
     generators = random_skew(seed, axes, block=2 * pairs)
-    with pytest.raises(ValueError, match="if they commute"):
+    with pytest.raises(ValueError, match="exist if generators commute"):
         rotary.normal_form(generators)
 
 

@@ -470,15 +470,15 @@ REFUSED = {
     "no room in the stride": (
         lambda: MRoPE(128, sections=(16, 24, 24), **SHARED),
         ValueError,
-        "axis 1 has room for 21",
+        "leaves axis 1 at most 21 of",
     ),
     "turns of unequal length": (
         lambda: rotary.m_rope_axes((20, 22, 24), order="alternating"),
         ValueError,
-        "must be equal where axes take turns",
+        "must be equal for order='alternating'",
     ),
     "another order": (
-        lambda: rotary.m_rope_axes((2, 1, 1), order="interleaved"),
+        lambda: rotary.m_rope_axes((2, 1, 1), order="strided"),
         ValueError,
         "order must be 'sectioned' or",
     ),
@@ -522,7 +522,7 @@ REFUSED = {
     "time that runs back": (
         lambda: m_rope_positions([(1, 1, 2, -1.0)], after="grid"),
         ValueError,
-        "pace must be finite and not negative",
+        "step must be finite and not negative",
     ),
     "words": (
         lambda: m_rope_positions("ab", after="grid"),

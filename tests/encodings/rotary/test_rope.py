@@ -523,7 +523,7 @@ def test_gradients_with_an_attention_factor(layout):
 
 
 BAD_FREQUENCIES = [
-    ({"frequencies": []}, ValueError, "finite numbers, got|0 frequencies turn 0"),
+    ({"frequencies": []}, ValueError, "finite numbers, got|0 frequencies rotate 0"),
     ({"frequencies": [1.0, np.nan]}, ValueError, "frequencies must be finite"),
     ({"frequencies": np.ones((2, 2))}, ValueError, r"\[pairs\], got shape \[2, 2\]"),
     ({"frequencies": 1.0}, ValueError, r"\[pairs\], got shape \[\]"),
@@ -531,7 +531,7 @@ BAD_FREQUENCIES = [
      "frequencies must be (numbers|real numbers, got dtype)"),
     ({"frequencies": [1.0] * 5}, ValueError, "at most d = 8, got 10"),
     ({"frequencies": [1.0], "rotary_dim": 4}, ValueError,
-     "1 frequencies turn 2 features, got rotary_dim = 4"),
+     "1 frequencies rotate 2 features, got rotary_dim = 4"),
     ({"attention_factor": np.inf}, ValueError, "attention_factor must be finite, got inf"),
     ({"attention_factor": "1"}, TypeError, "attention_factor must be a number, got '1'"),
     ({"attention_factor": True}, TypeError, "attention_factor must be a number, got True"),
@@ -802,5 +802,5 @@ def test_repr_says_the_conventions():
     text = repr(RoPE(8, layout="half", rotary_dim=4, base=500000))
     assert text == "RoPE(8, layout='half', base=500000, rotary_dim=4)"
     text = repr(RoPE(8, layout="half", frequencies=[1.0], attention_factor=1.25))
-    assert "frequencies of its own, attention_factor=1.25, rotary_dim=2" in text
+    assert "frequencies given, attention_factor=1.25, rotary_dim=2" in text
     assert not list(RoPE(8, layout="half").state_dict())

@@ -26,7 +26,7 @@ from posedu.sympy.rotary import pose_matrices
 from posedu.torch import GTA, Attention, KVCache, ValueRotation, XPos, attend
 
 seeds = st.integers(0, 99)
-DEEPSEEK = dict(layout="interleaved", turned="trailing", rotary_dim=64)
+DEEPSEEK = dict(layout="interleaved", rotated="trailing", rotary_dim=64)
 
 
 def drawn(seed, *shape):
@@ -130,7 +130,7 @@ def test_far_mismatches_gain():
         steps(x, x, x, hooks, positions=far).weights[0, 2]
         for hooks in (
             xpos(layout="half", center=0.0),
-            value_rotation(layout="half", turned="leading"),
+            value_rotation(layout="half", rotated="leading"),
         )
     ]
     ratios = [w[0] / w[1] for w in weights]
@@ -169,7 +169,7 @@ def outputs_of(version, weights, v, positions):
 def test_what_is_gathered_is_of_offsets(shift, seed):
     """Angles reach 2²⁰ and err by half a unit in their last place each."""
     q, k, v = drawn(seed, 3, 2, 6, 8)
-    hooks = value_rotation(layout="half", turned="leading")
+    hooks = value_rotation(layout="half", rotated="leading")
     here, there = (output(q, k, v, hooks, np.arange(6.0) + s) for s in (0, shift))
     size = 8 * np.abs(v).max() * (1 + np.abs(q).max() * np.abs(k).max())
     np.testing.assert_allclose(here, there, atol=size * 2**20 * 2**-51)
@@ -178,7 +178,7 @@ def test_what_is_gathered_is_of_offsets(shift, seed):
 def test_an_output_is_a_sum_of_values_turned_by_the_offset():
     """o_i = Σ_j a_ij R_{j−i} v_j with RoPE's weights, by loops."""
     q, k, v, at = *drawn(0, 3, 1, 5, 4), np.array([0.0, 3, 4, 10, 11.5])
-    hooks = value_rotation(layout="interleaved", turned="leading", base=7.0)
+    hooks = value_rotation(layout="interleaved", rotated="leading", base=7.0)
     turned = [rope(x[0], at, layout="interleaved", base=7.0) for x in (q, k)]
     weights = softmax(turned[0] @ turned[1].T / 2)
     taken = steps(q, k, v, hooks, positions=at)
@@ -214,14 +214,14 @@ def test_deepseek_turns_its_trailing_64_in_pairs_of_neighbors():
     np.testing.assert_array_equal(found[..., :-64], x[..., :-64])
     expected = own * np.cos(angle) + swapped * np.sin(angle)
     np.testing.assert_allclose(found[..., -64:], expected, atol=1e-13)
-    leading = value_rotation(**{**DEEPSEEK, "turned": "leading"})
+    leading = value_rotation(**{**DEEPSEEK, "rotated": "leading"})
     assert np.abs(leading.rotate(x, x, at)[0] - found).max() > 0.5
 
 
 def test_keys_that_are_values_are_turned_once():
     """K = V: what rotate makes of keys is what values makes of them."""
     k, at = drawn(4, 1, 5, 8), np.arange(5.0)
-    hooks = value_rotation(layout="interleaved", turned="trailing", rotary_dim=4)
+    hooks = value_rotation(layout="interleaved", rotated="trailing", rotary_dim=4)
     np.testing.assert_array_equal(hooks.rotate(k, k, at)[1], hooks.values(k, at))
 
 
@@ -340,7 +340,7 @@ def test_without_cameras_it_rotates_values():
     places[:, 6] = at / (2 * np.pi)
     base = 2.0 ** (8 / 2)
     other = value_rotation(
-        layout="interleaved", turned="leading", rotary_dim=8, base=base
+        layout="interleaved", rotated="leading", rotary_dim=8, base=base
     )
     np.testing.assert_allclose(
         output(q, k, v, gta(image_dim=16), places),
@@ -363,17 +363,17 @@ def test_gradients_of_poses_are_finite_where_nothing_turns():
 MADE = {
     "xpos": lambda d: XPos(d, layout="half", center=4.0, scale_base=8.0),
     "values": lambda d: ValueRotation(
-        d, layout="interleaved", turned="trailing", rotary_dim=4
+        d, layout="interleaved", rotated="trailing", rotary_dim=4
     ),
     "values, leading": lambda d: ValueRotation(
-        d, layout="half", turned="leading", rotary_dim=4
+        d, layout="half", rotated="leading", rotary_dim=4
     ),
     "gta": lambda d: GTA(d, image_dim=4),
 }
 REFERENCES = {
     "xpos": xpos(layout="half", center=4.0, scale_base=8.0),
-    "values": value_rotation(layout="interleaved", turned="trailing", rotary_dim=4),
-    "values, leading": value_rotation(layout="half", turned="leading", rotary_dim=4),
+    "values": value_rotation(layout="interleaved", rotated="trailing", rotary_dim=4),
+    "values, leading": value_rotation(layout="half", rotated="leading", rotary_dim=4),
     "gta": gta(image_dim=4),
 }
 
@@ -432,14 +432,14 @@ REFUSED = {
     "values of two axes": (
         lambda: output(
             *np.ones((3, 2, 2, 4)),
-            value_rotation(layout="half", turned="leading"),
+            value_rotation(layout="half", rotated="leading"),
             np.ones((2, 2)),
         ),
         "one number for each token",
     ),
     "the middle": (
-        lambda: value_rotation(layout="half", turned="middle"),
-        "turned must be 'leading' or 'trailing'",
+        lambda: value_rotation(layout="half", rotated="middle"),
+        "rotated must be 'leading' or 'trailing'",
     ),
     "too much of an image": (
         lambda: GTA(8, image_dim=12),

@@ -113,7 +113,7 @@ def test_the_update_is_that_of_the_authors_code():
     close(moved[..., 0, 1], -moved[..., 1, 0])
     q = normal(HEADS, TOKENS, D)
     half = np.concatenate((-q[..., D // 2 :], q[..., : D // 2]), -1)
-    turned = reference.turn_by_blocks(q, moved, layout="half")
+    turned = reference.rotate_by_blocks(q, moved, layout="half")
     close(turned, q * c + half * s, 10)
 
 
@@ -212,7 +212,7 @@ def test_the_update_carries_an_orthogonal_matrix_through(r, mixing):
         np.einsum("hid,hjd->hij", *(implementation(x, b) for x in (q, k)))
         for b in (moved, turned(moved))
         for implementation in [
-            lambda x, b: reference.turn_by_blocks(x, b, layout="half")
+            lambda x, b: reference.rotate_by_blocks(x, b, layout="half")
         ]
     ]
     close(*scores, 1000)
@@ -259,7 +259,7 @@ def test_moved_apart_a_score_knows_where_it_is():
         moved = mutants.rows_moved_apart(start, (1 + a, 1.0))
         x = np.array([[[1.0, 0.0]]])
         q, k = (
-            reference.turn_by_blocks(x, b[None], layout="half")[0, 0] for b in moved
+            reference.rotate_by_blocks(x, b[None], layout="half")[0, 0] for b in moved
         )
         return q @ k
 
@@ -526,13 +526,13 @@ def test_arrays_that_do_not_fit_are_refused():
         ((weights, blocks[..., 0], fed), "blocks must be"),
         ((weights, blocks[..., [0, 1, 0]], fed), "blocks must be"),
         ((weights, blocks[:, :, :0], fed), "blocks must be"),
-        ((weights, blocks, fed[:, :3]), r"fed must be \[5, 8\]"),
+        ((weights, blocks, fed[:, :3]), r"mlp_output must be \[5, 8\]"),
         ((weights, blocks.astype(int), fed), "blocks must hold floats"),
     ):
         with pytest.raises((TypeError, ValueError), match=message):
             update(*given)
     with pytest.raises(ValueError, match=r"x must be \[2, 5, 4\]"):
-        reference.turn_by_blocks(np.ones((2, 4, 4)), blocks, layout="half")
+        reference.rotate_by_blocks(np.ones((2, 4, 4)), blocks, layout="half")
     with pytest.raises(ValueError, match="positions must be one number"):
         reference.tape_start(np.ones((2, 2)), D, HEADS)
     q = normal(HEADS, TOKENS, D)
@@ -555,14 +555,14 @@ def test_layers_that_do_not_fit_are_refused():
     q = torch.zeros(1, HEADS, 3, D, dtype=torch.float64)
     with pytest.raises(ValueError, match=r"positions must be \[3, 2, 2, 2\]"):
         attend(q, q, q, module(), positions=range(3))
-    with pytest.raises(ValueError, match="which locate makes of numbers"):
+    with pytest.raises(ValueError, match="as locate returns them"):
         module().rotate(q, q, torch.arange(3)[None])
     with pytest.raises(ValueError, match="needs positions"):
         attend(q, q, q, module())
     taken = fast_steps(
         q, q, q, module(), positions=module().locate(torch.arange(3)[None], X[:, :3])
     )
-    with pytest.raises(ValueError, match=r"fed must be \[batch, queries, 8\]"):
+    with pytest.raises(ValueError, match=r"mlp_output must be \[1, 3, 8\]"):
         module().update(taken.weights, taken.tokens, q[0])
 
 
@@ -571,7 +571,7 @@ def test_a_cache_keeps_to_its_encoding():
     q = torch.zeros(1, HEADS, 3, D, dtype=torch.float64)
     start = moving.locate(torch.arange(3)[None], X[:, :3])
     attend(q, q, q, moving, positions=start, cache=cache)
-    with pytest.raises(ValueError, match="that of a layer with TAPE, not RoPE"):
+    with pytest.raises(ValueError, match="belongs to a layer with TAPE, not RoPE"):
         attend(q, q, q, RoPE(D, layout="half"), cache=cache)
 
 

@@ -229,7 +229,7 @@ REFUSED = {
     ),
     "over two axes": (
         lambda: LogN(**LLAMA_4, over=AxialRoPE(8, layout="half", order="concatenated")),
-        "over must turn by positions that are numbers",
+        "over must rotate by positions that are numbers",
     ),
     "a rotation of another size": (
         lambda: Attention(

@@ -553,7 +553,7 @@ BAD = [
     (lambda: Attention(
         8, 2, encoding=StickBreaking(attend_current=True, remainder="drop"),
         route="sdpa"),
-     ValueError, "opens the hook 'weigh'"),
+     ValueError, "uses the hook 'weigh'"),
     (lambda: Attention(
         8, 2, encoding=StickBreaking(attend_current=True, remainder="drop"),
         causal=False),

@@ -159,7 +159,9 @@ def test_the_gpu_lab_runs_from_the_file_alone_and_knows_its_commit(bare, tmp_pat
 
 
 def test_the_solved_download_passes_every_check(bare, tmp_path):
-    source = nbformat.read(notebooks.SOLVED / "rope.ipynb", as_version=4)
+    source = nbformat.reads(
+        notebooks.wanted(notebooks.SOLVED / "rope.ipynb"), as_version=4
+    )
     notebook = run(notebooks.carried(source), bare, tmp_path)
     assert said(notebook).count("✓") >= 6
     assert "○" not in said(notebook) and "✗" not in said(notebook)

@@ -480,7 +480,7 @@ def test_the_notebook_of_a_page_carries_package_and_page(page):
 
 
 def test_what_is_not_in_the_book_is_not_in_it():
-    text = (ROOT / "book" / "reference" / "elsewhere.md").read_text(encoding="utf-8")
+    text = (ROOT / "book" / "reference" / "not-covered.md").read_text(encoding="utf-8")
     terms = set()
     for block in re.findall(r"```{glossary}\n(.*?)```", text, re.DOTALL):
         terms |= {line for line in block.splitlines() if line and line[0] != " "}

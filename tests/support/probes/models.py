@@ -345,7 +345,8 @@ def symbolic_tape(d, attended, up, down, gate):
         said = (fed * gate.T).applyfunc(lambda z: z / (1 + sp.exp(-z)))
 
         def moved(i, at):
-            past = (sp.diag(*(a[i, j] for a in alpha)) * at[j] for j in tokens.seen[i])
+            keys = tokens.visible[i]
+            past = (sp.diag(*(a[i, j] for a in alpha)) * at[j] for j in keys)
             e = at[i] + sp.diag(*attended) * sum(past, 0 * at[i])
             return e + down * sp.diag(*said[i, :]) * up * e
 
@@ -364,7 +365,8 @@ class TAPE(RoPE):
         return start[:, :, None].expand(*positions.shape, *self.position_shape)
 
     def rotate(self, q, k, positions):
-        return tuple(self._turn(t, positions.movedim(2, 1).chunk(2, 3)) for t in (q, k))
+        table = positions.movedim(2, 1).chunk(2, 3)
+        return tuple(self._rotate(t, table) for t in (q, k))
 
     def update(self, weights, tokens, fed):
         attended, down, gate, up = (t.double() for _, t in sorted(self.w.items()))

@@ -17,7 +17,7 @@ from posedu.numpy.scaling import log_n_temperature
 from posedu.tools import ConfigError, read_rope, write_rope
 from posedu.tools.__main__ import main
 from posedu.tools.configs.rotary_config import as_json
-from posedu.tools.configs.write import SPELLINGS
+from posedu.tools.configs.write import FORMATS
 from support import ROOT
 
 ORACLES = ROOT / "tests/oracles"
@@ -96,7 +96,7 @@ WRONG = {
     ),
     "proportional read as partial": (
         lambda rope: rope.method == "proportional",
-        lambda rope: {"method": "default", "width": 2 * rope.options["turning"]},
+        lambda rope: {"method": "default", "width": 2 * rope.options["rotated_pairs"]},
     ),
     "no scaling": (
         lambda rope: rope.method in ("yarn", "llama3", "longrope"),
@@ -144,7 +144,7 @@ def test_both_versions_say_the_same():
             continue
         compared += 1
         old = read_rope(as_version_4(case["config"]))
-        assert old.spelling == "transformers 4"
+        assert old.format == "transformers 4"
         new = read_rope(case["config"])
         assert new.kinds.keys() == old.kinds.keys()
         for one, other in zip(new.kinds.values(), old.kinds.values(), strict=True):
@@ -206,7 +206,7 @@ def test_a_family_that_rotates_need_not_say_so():
     assert rope.layout == "interleaved"
     sizes = {"hidden_size": 768, "num_attention_heads": 12}
     assert only({"model_type": "roformer", **sizes}).layout == "interleaved"
-    with pytest.raises(ConfigError, match="nothing in this configuration"):
+    with pytest.raises(ConfigError, match="no RoPE parameters"):
         read_rope({"model_type": "bert", **sizes})
 
 
@@ -302,7 +302,7 @@ def test_what_a_class_fills_in_and_is_not_known_is_a_warning(family):
     left_out = {**WIDTH, "model_type": family}
     for config in (left_out, {"model_type": "gemma4", "text_config": left_out}):
         (warning,) = read_rope(config).warnings
-        assert "this family's class has more than a base" in str(warning)
+        assert "this family's class fills in more than a base" in str(warning)
     said = {"rope_parameters": {"rope_type": "default", "rope_theta": 1e4}}
     assert read_rope(left_out | said).warnings == []
 
@@ -317,7 +317,9 @@ def test_two_bases_that_are_said_are_no_contradiction():
     (warning,) = read_rope(
         {**GEMMA, **said, "rope_scaling": {"rope_theta": 5e5}}
     ).warnings
-    assert warning.startswith("rope_theta is 1000000, that of rope_parameters 500000.0")
+    assert warning.startswith(
+        "rope_theta is 1000000, but rope_parameters.rope_theta is 500000.0"
+    )
 
 
 def test_families_whose_full_attention_stands_still():
@@ -359,7 +361,7 @@ def test_what_says_that_positions_come_in_otherwise():
     ):
         read = read_rope(config)
         assert read.kinds == {"all": None} and read.warnings == []
-        assert any("nothing rotates" in str(remark) for remark in read.remarks)
+        assert any("no layer is rotated" in str(remark) for remark in read.remarks)
     assert only({**esm, "position_embedding_type": "rotary"}).base == 1e4
     assert only({**LLAMA, "model_type": "falcon", "alibi": False}).base == 1e4
 
@@ -377,7 +379,7 @@ def test_a_base_beside_parts_is_no_part_s():
     read = read_rope({"rope_theta": 5e5, "encoder_config": LLAMA_31})
     assert [*read.kinds] == ["encoder_config"]
     (warning,) = read.warnings
-    assert warning.startswith("what stands beside the parts")
+    assert warning.startswith("RoPE parameters outside the sub-configurations")
 
 
 @pytest.mark.parametrize("family", ["dinov3_vit", "sapiens2", "llama4_vision_model"])
@@ -397,7 +399,9 @@ def test_llama_3_1_by_the_numbers_that_meta_computes():
     np.testing.assert_allclose(ratio[turns > 4], 1, rtol=1e-15)
     np.testing.assert_allclose(ratio[turns < 1], 1 / 8, rtol=1e-15)
     assert rope.trained == 8192 and rope.longest == 131072
-    np.testing.assert_allclose(rope.turns(), 8192 * rope.frequencies() / (2 * np.pi))
+    np.testing.assert_allclose(
+        rope.rotations(), 8192 * rope.frequencies() / (2 * np.pi)
+    )
 
 
 def test_frequencies_that_follow_the_length():
@@ -519,7 +523,7 @@ def test_other_spellings_say_the_same(name):
     """As the configuration of the same rotation for transformers."""
     foreign, same = FOREIGN[name]
     read = read_rope(foreign)
-    assert name.startswith(read.spelling)
+    assert name.startswith(read.format)
     one, other = read.kinds["all"], read_rope(same).kinds["all"]
     np.testing.assert_array_equal(one.frequencies(), other.frequencies())
     assert math.isclose(one.attention_factor, other.attention_factor, rel_tol=4e-16)
@@ -543,7 +547,7 @@ def test_what_other_spellings_say_of_layouts():
 def test_what_other_spellings_leave_open_is_said():
     """A base that two generations mean differently, numbers built into code."""
     (bare,) = read_rope({"dim": 4096, "n_heads": 32}).warnings
-    assert "Llama 1 and 2 mean 10000" in bare and "500000" in bare
+    assert "10000 is used, the base of Llama 1 and 2" in bare and "500000" in bare
     (scaled,) = read_rope(FOREIGN["Meta's params.json"][0]).warnings
     assert "a factor of 8" in scaled and "have 32" in scaled
     scout = {**LLAMA_3_META, "use_scaled_rope": True, "moe_args": {"num_experts": 16}}
@@ -576,9 +580,9 @@ def test_axes_of_diffusion_models():
     for name, base in bases.items():
         assert read_rope({**flux, "_class_name": name}).kinds["all"].base == base
     (warning,) = read_rope({"axes_dims_rope": [16, 16]}).warnings
-    assert "no class of diffusers that is known" in warning
+    assert "is not a known class of diffusers" in warning
     for wrong in ([15, 17], [], "16", [64, 128]):
-        with pytest.raises(ConfigError, match=r"axes_dims_rope|a head has"):
+        with pytest.raises(ConfigError, match="axes_dims_rope"):
             read_rope({**flux, "axes_dims_rope": wrong})
 
 
@@ -617,7 +621,7 @@ def test_timm_computes_what_is_read(number):
     angles = np.tile(angles, 2) if rope.layout == "half" else np.repeat(angles, 2)
     expected = np.concatenate((np.sin(angles), np.cos(angles)))
     np.testing.assert_allclose(case["table"], expected, atol=4 * EPS * 2 * math.pi)
-    assert reading.spelling == "timm"
+    assert reading.format == "timm"
 
 
 def test_architectures_of_timm_are_known():
@@ -636,15 +640,15 @@ def test_architectures_of_timm_are_known():
 
 TIMM_REFUSED = {
     "vit_base_patch16_rope_mixed_224": ({}, "frequencies are weights of the model"),
-    "resnet50": ({}, "'resnet50' is no architecture of timm"),
-    "vit_base_patch16_rope_224": ({"use_rot_pos_emb": False}, "nothing rotates"),
+    "resnet50": ({}, "'resnet50' is not known to be an architecture of timm"),
+    "vit_base_patch16_rope_224": ({"use_rot_pos_emb": False}, "no layer is rotated"),
     "eva02_base_patch14_224": ({"rope_type": "base"}, "must be one of cat, axial"),
     "eva02_tiny_patch14_224": ({"num_heads": 7}, "a multiple of 4 features, got 27"),
     "a": ({"rope_temperature": 10}, "embed_dim and num_heads must be given"),
     "vit_small_patch16_dinov3": ({"rope_temperature": 1}, "must be above 1, got 1"),
     "vit_large_patch16_dinov3": (
         {"rope_type": "mrope", "rope_mrope_section": [1]},
-        "be three",
+        "must be three numbers",
     ),
 }
 
@@ -661,7 +665,7 @@ def test_sections_of_timm_that_do_not_tile_are_told():
     read = read_rope({**given, "use_rot_pos_emb": True})
     assert read.kinds["all"].sections == (11, 11, 10)
     (warning,) = read.warnings
-    assert "[8, 12, 12], of which [11, 11, 10] of the 32 pairs" in warning
+    assert "[8, 12, 12], but the 32 pairs are divided as [11, 11, 10]" in warning
 
 
 # --- And back
@@ -700,7 +704,7 @@ SOURCES = {
 }
 
 
-@pytest.mark.parametrize("spelling", SPELLINGS)
+@pytest.mark.parametrize("spelling", FORMATS)
 def test_what_is_written_reads_as_what_was_read(spelling):
     written = refused = 0
     for config in SOURCES.values():
@@ -713,7 +717,7 @@ def test_what_is_written_reads_as_what_was_read(spelling):
             continue
         written += 1
         again = read_rope(back)
-        assert again.spelling == spelling
+        assert again.format == spelling
         assert same_rotations(reading, again)
     least = {"transformers 5": 160, "transformers 4": 140, "GPT-NeoX": 70}
     few = {"Meta's params.json": 10, "ChatGLM": 2, "diffusers": 10, "timm": 8}
@@ -732,7 +736,7 @@ def test_what_is_written_keeps_the_layout_or_is_refused():
                 back = read_rope(write_rope(reading, spelling))
                 assert back.kinds["all"].layout == layout
             else:
-                with pytest.raises(ConfigError, match=f"has {layout} pairs"):
+                with pytest.raises(ConfigError, match=f"has the layout '{layout}'"):
                     write_rope(reading, spelling)
 
 
@@ -752,13 +756,15 @@ def test_latent_attention_scales_its_softmax_besides():
     assert reading.kinds["all"].attention_factor == 1
     mscale = 0.1 * 1.0 * math.log(40) + 1.0
     assert reading.kinds["all"].softmax == pytest.approx(mscale * mscale, rel=1e-15)
-    assert "the scale of its softmax by 1.87385 besides" in str(reading.remarks[0])
+    assert "also multiplies the scale of its softmax by 1.87385" in str(
+        reading.remarks[0]
+    )
     plain = {**LATENT, "model_type": "kimi_linear"}
     whole = {**LATENT, "qk_rope_head_dim": None, "head_dim": 64}
     alone = {k: v for k, v in LATENT["rope_scaling"].items() if k != "mscale_all_dim"}
     for other in plain, whole, {**LATENT, "rope_scaling": alone}:
         assert read_rope(other).kinds["all"].softmax == 1
-    with pytest.raises(ConfigError, match="the scale of the softmax grows as well"):
+    with pytest.raises(ConfigError, match="a factor of the softmax scale"):
         write_rope(reading, "GGUF")
 
 
@@ -766,7 +772,7 @@ UNWRITTEN = {
     "GGUF": (LLAMA_31, "GGUF has no llama3 scaling"),
     "Megatron-LM": (
         dict(LLAMA, no_rope_layers=[1, 0], rope_theta=1e4),
-        "one rotation for all layers",
+        "one rotary embedding for all layers",
     ),
     "transformers 4": (
         CASES["gemma3.Gemma3RotaryEmbedding"]["config"],
@@ -774,9 +780,9 @@ UNWRITTEN = {
     ),
     "transformers 5": (
         dict(text_config=LLAMA_31, vision_config=LLAMA_31),
-        "a model of several parts",
+        "the model has several parts",
     ),
-    "Klingon": (LLAMA_31, "spelling must be one of transformers 5"),
+    "Klingon": (LLAMA_31, "`format` must be one of transformers 5"),
 }
 
 
@@ -793,30 +799,30 @@ REMARKS = {
     "no base": (dict(LLAMA, rope_parameters={"rope_type": "default"}), None),
     "another base": (
         dict(LLAMA, rope_theta=5e5, rope_parameters={"rope_theta": 1e4}),
-        "rope_theta is 500000.0, that of rope_parameters 10000.0",
+        "rope_theta is 500000.0, but rope_parameters.rope_theta is 10000.0",
     ),
     "an unknown name": (
         dict(LLAMA, rope_theta=1e4, rope_scaling={"fator": 2.0}),
-        "rope_scaling.fator is no parameter of rotation: ignored",
+        "rope_scaling.fator is not a RoPE parameter and is ignored",
     ),
     "two types": (
         dict(LLAMA, rope_theta=1e4)
         | {"rope_scaling": {"type": "dynamic", "rope_type": "linear", "factor": 2}},
-        "the first one holds",
+        "the first is used",
     ),
     "mrope": (
         dict(LLAMA, rope_theta=1e4)
         | {"rope_scaling": {"type": "mrope", "mrope_section": [16, 24, 24]}},
-        "'mrope', which is none",
+        "'mrope', which transformers does not define",
     ),
     "stale keys": (
         dict(LLAMA, rope_theta=1e4)
         | {"rope_scaling": {"type": "dynamic", "factor": 2}},
-        "cached keys that were rotated before are wrong",
+        "keys that were cached before a change are rotated by the wrong",
     ),
     "both objects": (
         dict(LLAMA, rope_parameters={"rope_theta": 1e4}, rope_scaling={"factor": 2.0}),
-        "are both there and differ",
+        "are both given and differ",
     ),
 }
 
@@ -829,7 +835,7 @@ def test_what_is_wrong_is_said(case):
         assert warnings == []
         config = {**config, "model_type": "of nobody"}
         (warning,) = read_rope(config).warnings
-        assert "does not say rope_theta" in warning
+        assert "does not give rope_theta" in warning
     else:
         assert sum(text in warning for warning in warnings) == 1
 
@@ -838,30 +844,37 @@ def test_what_is_right_is_not_warned_of():
     """No warning of any class's own configuration but of what changes with length."""
     for case in CASES.values():
         for warning in read_rope(case["config"]).warnings:
-            expected = ("change with the length", "no parameter", "does not look at")
+            expected = ("change with the length", "not a RoPE parameter", "5 ignores")
             assert any(text in warning for text in expected), warning
 
 
 # --- Foreign and hostile
 
 REFUSED = {
-    "nothing": ({}, "an empty object: a whole config.json is needed"),
-    "other names": ({"a": 1, "b": 2}, "known that begins with 'a', 'b'"),
-    "no rotation": ({"model_type": "of nobody"}, "about rotation: none of rope_theta"),
-    "no widths": ({"model_type": "llama"}, r"by this configuration \(llama\): give"),
+    "nothing": ({}, "the configuration is empty; give a whole config.json"),
+    "other names": (
+        {"a": 1, "b": 2},
+        r"not recognized \(top-level keys: 'a', 'b'\); supported: Hugging Face, timm",
+    ),
+    "many other names": (dict.fromkeys("abcdefg"), r"keys: 'a', .*, 'f', …\); supp"),
+    "no rotation": (
+        {"model_type": "of nobody"},
+        "no RoPE parameters: none of rope_theta",
+    ),
+    "no widths": ({"model_type": "llama"}, r"in this configuration \(llama\): give"),
     "no widths within": (
         {"model_type": "llava", "text_config": {"model_type": "llama"}},
-        r"^the width of heads is left to the class by text_config \(llama\): give the "
-        r"configuration that transformers completed, AutoConfig.from_pretrained\(",
+        r"^the head dimension is left to the class in text_config \(llama\): give the "
+        r"configuration that transformers completes, AutoConfig.from_pretrained\(",
     ),
     **{
         name: (
             {"model_type": name, "hidden_size": 512, "num_attention_heads": 8},
-            f"nor is the code of {name} in transformers: its positions come in other",
+            f"and the code of {name} in transformers has no rotation: it encodes",
         )
         for name in ("bert", "bloom", "t5", "gpt2")
     },
-    "a list": ([1], "a configuration is a path"),
+    "a list": ([1], "`config` must be a path"),
     "no sizes": ({"rope_theta": 1e4}, "head_dim is needed"),
     "a base of text": (dict(LLAMA, rope_theta="big"), "must be a number, got 'big'"),
     "a base of NaN": (dict(LLAMA, rope_theta=math.nan), "finite and above 0, got nan"),
@@ -884,7 +897,7 @@ REFUSED = {
     ),
     "parameters that are a list": (
         dict(LLAMA, rope_parameters=[1]),
-        "rope_parameters must be an object, got",
+        "rope_parameters must be a JSON object, got",
     ),
     "no factor": (dict(LLAMA, rope_scaling={"type": "linear"}), "linear needs factor"),
     "a list too short": (
@@ -899,16 +912,16 @@ REFUSED = {
     ),
     "sections too many": (
         dict(LLAMA, rope_scaling={"type": "mrope", "mrope_section": [16, 24, 25]}),
-        "must add up to the 64 pairs that turn, got",
+        "must add up to the 64 rotated pairs, got",
     ),
     "turned about": (
         dict(LLAMA)
         | {"rope_scaling": {"type": "llama3", **SCALED, "high_freq_factor": 0.5}},
-        "high_freq_factor 0.5 is below low_freq_factor 1",
+        "high_freq_factor must be at least low_freq_factor, got 0.5 and 1",
     ),
     "a share of nothing": (
         dict(LLAMA, rope_theta=1e4, partial_rotary_factor=0.01),
-        "of 128 features of a head 1 turn, no pair",
+        "at least 2 of the 128 features of a head must be rotated, got 1",
     ),
 }
 
@@ -1026,7 +1039,7 @@ def test_the_command_prints_a_table(write, capsys):
     path = write(json.dumps(LLAMA_31))
     assert main([path]) == 0
     printed = capsys.readouterr().out
-    assert "Rotations of llama, spelled as transformers 4" in printed
+    assert "Rotary embeddings of llama, config format: transformers 4" in printed
     assert "llama3" in printed and "500,000" in printed
     assert main([str(Path(path).parent)]) == 0
     assert capsys.readouterr().out == printed
@@ -1048,19 +1061,28 @@ def test_the_command_warns_and_says_so(write, capsys):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "is no JSON"),
-        ("{", "is no JSON"),
-        (b"\xff\xfe\x00", "is no JSON: it is not text"),
-        (b"GGUF\x03\0\0\0" + b"\xff" * 2**24, "a .gguf file itself is not read"),
-        ("{}", "an empty object"),
-        ("[" * 10**5, "is no JSON"),
-        ("3", "a configuration is a path"),
+        ("", "is not JSON"),
+        ("{", "is not JSON"),
+        (b"\xff\xfe\x00", "is not JSON: it is not text"),
+        (b"GGUF\x03\0\0\0" + b"\xff" * 2**24, "a .gguf file itself cannot be read"),
+        ("{}", "the configuration is empty"),
+        ("[" * 10**5, "is not JSON"),
+        ("3", "`config` must be a path"),
         ('{"rope_theta": NaN, "head_dim": 64}', "finite and above 0"),
         ('{"rope_theta": 1e999, "head_dim": 64}', "finite and above 0"),
-        (b"{" + b" " * 2**24 + b"}", "a configuration has less"),
-        ('{"rope_theta": 1e4, "head_dim": 2147483648}', "wider than that of any model"),
-        ('{"rope_theta": 1e4, "head_dim": 8, "rotary_dim": 1e9}', "wider than that"),
-        ('{"rope_theta": 1e4, "head_dim": 8, "rotary_pct": 1e300}', "wider than that"),
+        (b"{" + b" " * 2**24 + b"}", "must have at most 16777216 bytes"),
+        (
+            '{"rope_theta": 1e4, "head_dim": 2147483648}',
+            "a head must have at most 65536 features",
+        ),
+        (
+            '{"rope_theta": 1e4, "head_dim": 8, "rotary_dim": 1e9}',
+            "a head must have at most",
+        ),
+        (
+            '{"rope_theta": 1e4, "head_dim": 8, "rotary_pct": 1e300}',
+            "a head must have at most",
+        ),
         (
             '{"head_dim": 64, "rotary_dim": 32, "rope_parameters": {"rope_theta": 1e4, '
             '"partial_rotary_factor": NaN}}',
@@ -1069,7 +1091,7 @@ def test_the_command_warns_and_says_so(write, capsys):
         (
             '{"head_dim": 2147483648, "rope_parameters": {"rope_theta": 1e4, '
             '"rope_type": "proportional", "partial_rotary_factor": 1.7e308}}',
-            "wider than that",
+            "a head must have at most",
         ),
         (
             '{"rope_theta": 1e308, "head_dim": 64, "rope_scaling": {"type": "linear", '
@@ -1101,7 +1123,7 @@ def test_a_name_that_stands_twice_is_told(write, capsys):
     text = '{"head_dim": 64, "rope_theta": 1e4, "rope_theta": 5e5}'
     assert main([write(text)]) == 1
     said = capsys.readouterr().out
-    assert "'rope_theta' stands twice: the last one holds" in said
+    assert "'rope_theta' is given twice; the last is used" in said
     assert "500,000" in said
     assert main([write(b"\xef\xbb\xbf" + json.dumps(LLAMA_31).encode())]) == 0
 

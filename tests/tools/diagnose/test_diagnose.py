@@ -1,4 +1,4 @@
-"""Models that are broken by hand, each by one fault, and what a diagnosis says."""
+"""A diagnosis names the fault of models that are broken by hand, each in one way."""
 
 import json
 
@@ -17,7 +17,7 @@ from support.tiny_models import CONFIG, Attention, Configuration, Tiny, names
 
 
 class Counting(nn.Module):
-    """The same without an argument for positions."""
+    """The same model without an argument for positions."""
 
     def __init__(self, **options):
         super().__init__()
@@ -27,8 +27,8 @@ class Counting(nn.Module):
         return self.inner(input_ids).logits
 
 
-def test_a_part_of_the_head_is_read_as_partial_and_as_proportional():
-    """Of one set of frequencies the base is 1000 or a million; halves tell which."""
+def test_partial_rotation_is_read_as_partial_and_as_proportional():
+    """The base of one set of frequencies is 1000 or a million; halves distinguish them."""
     parts = {"partial": {"width": 16, "base": 1e3}, "proportional": {"still": 8}}
     for name, own in parts.items():
         for layout in "half", "interleaved":
@@ -50,7 +50,7 @@ def test_a_part_of_the_head_is_read_as_partial_and_as_proportional():
             )
 
 
-def test_a_proportional_head_of_another_base_is_told_that_base():
+def test_the_fault_of_a_proportional_head_names_its_base():
     config = CONFIG | {
         "rope_parameters": {
             "rope_type": "proportional",
@@ -68,7 +68,7 @@ def test_a_proportional_head_of_another_base_is_told_that_base():
 @pytest.mark.parametrize("product", [False, True])
 @pytest.mark.parametrize("layout", ["half", "interleaved"])
 @pytest.mark.parametrize("width", [32, 16])
-def test_what_turns_is_measured(layout, width, product):
+def test_rotated_columns_are_measured(layout, width, product):
     model = Tiny(base=10_000.0, layout=layout, width=width, product=product)
     found = diagnose(model)
     for layer in found.layers:
@@ -99,21 +99,23 @@ def test_a_model_that_is_as_its_configuration_says():
     )
 
 
-UNREAD = {"model_type": "mine", "rope_theta": 500_000.0}
-"""What is missing is the width of a head."""
+UNREADABLE = {"model_type": "mine", "rope_theta": 500_000.0}
+"""A configuration without a head dimension."""
 
 
 def test_a_configuration_that_cannot_be_read_is_no_agreement():
-    found = diagnose(Tiny(config=UNREAD), behavior=False)
+    found = diagnose(Tiny(config=UNREADABLE), behavior=False)
     assert not found.ok and not found.faults
     why = "its configuration could not be read: head_dim is needed"
     assert f"not compared: {why}" in str(found)
     assert as_json(found)["uncompared"].startswith(why)
 
 
-def test_a_model_without_a_configuration_is_said_to_have_none():
+def test_a_model_without_a_configuration_is_not_compared():
     found = diagnose(Tiny(), behavior=False)
-    assert found.ok and found.said() == ["not compared: the model has no configuration"]
+    assert found.ok and found.lines() == [
+        "not compared: the model has no configuration"
+    ]
     assert "not compared" not in str(diagnose(Tiny(), config=CONFIG))
 
 
@@ -126,7 +128,7 @@ BROKEN = {
     "attention_factor": (dict(attention_factor=1.2), "attention_factor"),
     "queries alone": (dict(keys=False), "one side"),
     "width": (dict(width=16), "width"),
-    "slower": (dict(doubled=0.25), "base"),
+    "lower frequencies": (dict(doubled=0.25), "base"),
     "cache one off": (dict(slipped=1), "cache"),
     "no rotation": (dict(rotates=False), "no rotation"),
     "one layer": (dict(layers=[{}, {"base": 1e4}]), "base"),
@@ -141,13 +143,13 @@ def test_a_fault_is_named(broken):
     assert all(f.mend for f in found.faults)
 
 
-def test_the_words_say_what_was_found_and_what_is_expected():
-    said = str(diagnose(Tiny(config=CONFIG, base=10_000.0), behavior=False))
-    assert "those of base 10,000, and the configuration says 500,000" in said
-    said = str(diagnose(Tiny(config=CONFIG, cast="positions"), behavior=False))
-    assert "rounded to bfloat16: 4093 is taken for 4096" in said
-    said = str(diagnose(Tiny(config=CONFIG, layers=[{}, {"base": 1e4}])))
-    assert "layers.1: the frequencies" in said and "layers.0:" not in said
+def test_the_report_names_measured_and_expected_numbers():
+    report = str(diagnose(Tiny(config=CONFIG, base=10_000.0), behavior=False))
+    assert "those of base 10,000, but the configuration requires base 500,000" in report
+    report = str(diagnose(Tiny(config=CONFIG, cast="positions"), behavior=False))
+    assert "rounded to bfloat16: 4093 is taken for 4096" in report
+    report = str(diagnose(Tiny(config=CONFIG, layers=[{}, {"base": 1e4}])))
+    assert "layers.1: the frequencies" in report and "layers.0:" not in report
 
 
 def test_garbage_in_a_buffer():
@@ -161,13 +163,13 @@ def test_garbage_in_a_buffer():
     for layer in model.layers:
         layer.omega.zero_()
     assert {"no rotation", "unfilled buffer"} <= {*names(diagnose(model))}
-    kept = Tiny(config=CONFIG)
-    for layer in kept.layers:  # weights may be what they like
+    stored = Tiny(config=CONFIG)
+    for layer in stored.layers:  # Buffers in a checkpoint may have any values.
         layer.register_buffer("learned", torch.tensor([3.0, -1.0] * 8))
-    assert diagnose(kept).ok
+    assert diagnose(stored).ok
 
 
-def test_scaling_that_is_not_done():
+def test_scaling_that_is_not_applied():
     scaling = {"rope_type": "linear", "factor": 4.0}
     config = CONFIG | {"rope_scaling": scaling}
     assert names(diagnose(Tiny(config=config))) == ["method"]
@@ -175,7 +177,7 @@ def test_scaling_that_is_not_done():
 
 
 def test_layers_of_one_part_are_not_taken_for_those_of_another():
-    """A composite of LFM3: layers of pictures are listed, those of texts measured."""
+    """In a composite of LFM3 the vision layers are listed and the text layers measured."""
     text = CONFIG | {
         "rope_theta": None,
         "layer_types": ["full_attention", "full_attention"],
@@ -193,7 +195,7 @@ def test_the_scale_of_scores_may_be_in_both_sides():
     assert names(said) == ["attention_factor"]
 
 
-def test_a_layer_that_should_stand_still():
+def test_a_layer_that_should_not_be_rotated():
     config = CONFIG | {"no_rope_layers": [1, 0]}
     assert names(diagnose(Tiny(config=config))) == ["rotation"]
     still = [{}, {"rotates": False}]
@@ -204,16 +206,18 @@ def test_notes_are_no_faults():
     found = diagnose(Tiny(sense=-1, permuted=True, layout="interleaved"))
     assert found.ok
     assert {"clockwise", "permuted"} <= {f.name for f in found.findings}
-    assert found.layers[0].query.layout == "interleaved"  # as the weights have it
+    assert (
+        found.layers[0].query.layout == "interleaved"
+    )  # This is the layout of the weights.
 
 
-def test_one_fault_is_told_once():
+def test_one_fault_is_reported_once():
     found = diagnose(Tiny(config=CONFIG, cast="frequencies"), behavior=False)
     assert names(found) == ["coarse frequencies"]
 
 
 def test_angles_that_belong_to_no_frequency():
-    """Lengths are right, so cosines and sines are not what is rounded."""
+    """Lengths are right, so cosines and sines are not rounded."""
 
     def also(y, positions):
         half = positions[:, None, :, None].float() ** 2
@@ -225,8 +229,8 @@ def test_angles_that_belong_to_no_frequency():
     assert "angles" in names(diagnose(changed(also), behavior=False))
 
 
-def test_what_is_normalized_after_it_turned():
-    """As in Llama 4, where a module of its own sets the length of queries and keys."""
+def test_features_that_are_normalized_after_rotation():
+    """As in Llama 4, where a module sets the length of queries and keys."""
 
     class Unit(nn.Module):
         def forward(self, x):
@@ -249,7 +253,7 @@ def test_what_is_normalized_after_it_turned():
 
 
 def test_coarse_features_do_not_make_two_sides_of_one():
-    """Whether a slow pair turns at all cannot be told in bfloat16."""
+    """In bfloat16 a pair of low frequency may seem unrotated on one side."""
     torch.manual_seed(0)
     model = Tiny(layers=[{}, {}], base=500_000.0).to(torch.bfloat16)
     for layer in model.layers:
@@ -262,7 +266,7 @@ def test_coarse_features_do_not_make_two_sides_of_one():
 
 
 class Other(Attention):
-    """Turned otherwise by what ``change`` does to the turned features."""
+    """Attention with a change of the rotated features."""
 
     def __init__(self, change, **options):
         super().__init__(**options)
@@ -279,7 +283,7 @@ def changed(change, config=None):
     return model
 
 
-def test_what_is_no_rotation_of_pairs_is_not_called_one():
+def test_a_change_that_is_no_rotation_of_pairs_is_unexplained():
     def mixed(y, positions):
         y = y.clone()
         third = y[..., :1] * positions[:, None, :, None].float().cos()
@@ -291,8 +295,8 @@ def test_what_is_no_rotation_of_pairs_is_not_called_one():
     assert "unexplained" in [f.name for f in found.findings]
 
 
-def test_what_grows_with_the_position_does_not_turn():
-    """The temperature of layers without rotation, as Beam's."""
+def test_features_that_grow_with_the_position_are_not_rotated():
+    """As the temperature of layers without rotation, in Beam."""
 
     def hotter(y, positions):
         return y * (1 + positions[:, None, :, None].float() / 64).log1p()
@@ -315,8 +319,8 @@ def test_one_side_in_another_order():
     assert "permuted" in names(diagnose(changed(every_other), behavior=False))
 
 
-def test_what_is_beyond_the_length_of_training_is_left_out():
-    """As frequencies that follow the length: others from 512 on."""
+def test_positions_beyond_the_training_length_are_left_out():
+    """As with frequencies that depend on the length: here they change at 512."""
 
     def later(y, positions):
         far = (positions[:, None, :, None] >= 512).float()
@@ -337,7 +341,7 @@ def test_positions_that_are_added():
     assert turned.layers[0].query.frequencies[0] == pytest.approx(1, abs=1e-5)
 
 
-def test_a_model_that_counts_by_itself():
+def test_a_model_that_counts_positions_itself():
     found = diagnose(Counting(base=10_000.0, layout="interleaved"))
     assert found.layers[1].query.layout == "interleaved"
     assert series(found.layers[0].query)[0] == pytest.approx(1e4, rel=1e-3)
@@ -376,13 +380,13 @@ def test_in_other_dtypes(dtype):
     assert diagnosis.ok, str(diagnosis)
     assert found.layout == "half"
     omega = 1e4 ** (-np.arange(0, 32, 2) / 32)
-    visible = np.abs(found.frequencies) > found.spread
+    visible = np.abs(found.frequencies) > found.uncertainty
     assert visible.sum() >= 8
     assert np.abs(found.frequencies - omega[: len(visible)]).max() < 4e-3
 
 
 class Upcast(Tiny):
-    """Logits of float32, as many a model returns, of features of 16 bits."""
+    """A model of 16 bits that returns float32 logits, as many do."""
 
     def forward(self, input_ids, attention_mask=None, position_ids=None, **more):
         found = super().forward(input_ids, attention_mask, position_ids, **more)
@@ -392,8 +396,8 @@ class Upcast(Tiny):
 
 @pytest.mark.parametrize("made", [Tiny, Upcast])
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_outputs_of_16_bits_tell_nothing(dtype, made):
-    """A bound of 4096 roundoffs would pass whatever comes out."""
+def test_outputs_of_16_bits_are_not_compared(dtype, made):
+    """A bound of 4096 roundoffs would pass any output."""
     model = made().to(dtype)
     for layer in model.layers:
         layer.omega = 5e5 ** (-torch.arange(0, 32, 2).float() / 32)
@@ -402,17 +406,17 @@ def test_outputs_of_16_bits_tell_nothing(dtype, made):
     packed = next(trial for trial in found.trials if trial.name == "packed")
     assert packed.ok is None and "give the model in float32" in packed.why
     assert {trial.ok for trial in found.trials} == {None}
-    assert diagnose(model.float()).trials[-1].ok is False  # packed
+    assert diagnose(model.float()).trials[-1].ok is False  # the trial "packed"
 
 
 def test_a_cast_of_the_model_that_casts_its_frequencies():
     said = diagnose(Tiny().bfloat16(), behavior=False)
     assert names(said) == ["coarse buffer", "coarse buffer"]
-    assert "layers.0.omega is of bfloat16" in str(said)
+    assert "layers.0.omega is in bfloat16" in str(said)
 
 
 def test_dropout_is_no_fault_of_positions():
-    """A model that was just made is in training mode."""
+    """A new model is in training mode."""
 
     class Dropping(Tiny):
         def forward(self, input_ids, attention_mask=None, position_ids=None, **more):
@@ -435,8 +439,8 @@ def test_the_model_is_left_as_it_was():
     assert not model._forward_hooks and not model.layers[0]._forward_pre_hooks
 
 
-class Deaf(nn.Module):
-    """Nothing to see."""
+class WithoutAttention(nn.Module):
+    """A model without attention."""
 
     def __init__(self):
         super().__init__()
@@ -446,12 +450,12 @@ class Deaf(nn.Module):
         return self.embed(input_ids)
 
 
-def test_what_cannot_be_diagnosed_says_why():
+def test_models_that_cannot_be_diagnosed_are_refused_with_a_reason():
     with pytest.raises(Refused, match="no attention was seen"):
-        diagnose(Deaf())
+        diagnose(WithoutAttention())
     with pytest.raises(Refused, match=r"no nn\.Embedding"):
         diagnose(nn.Linear(3, 3))
-    with pytest.raises(ValueError, match="rise from 0 and 1"):
+    with pytest.raises(ValueError, match="must begin with 0 and 1 and increase"):
         diagnose(Tiny(), positions=(0, 2, 1))
 
     class Failing(Tiny):
@@ -472,7 +476,7 @@ def test_inputs_of_ones_own():
 
 
 def test_inputs_of_a_model_without_tokens():
-    """What they are is for whoever gives inputs to say."""
+    """The function of the inputs decides what they are."""
 
     class Features(nn.Module):
         def __init__(self):
@@ -488,7 +492,7 @@ def test_inputs_of_a_model_without_tokens():
         return {"x": table[tokens], "at": at}
 
     found = diagnose(Features(), inputs=inputs)
-    assert {trial.ok for trial in found.trials} == {None}  # it wants positions
+    assert {trial.ok for trial in found.trials} == {None}  # The model needs positions.
     assert found.layers[0].query.layout == "half"
     with pytest.raises(Refused, match=r"no nn\.Embedding"):
         diagnose(Features())
@@ -513,8 +517,8 @@ def wrong():
     return Tiny(config=CONFIG, layout="interleaved")
 
 
-def unread():
-    return Tiny(config=UNREAD)
+def unreadable():
+    return Tiny(config=UNREADABLE)
 
 
 def nothing():
@@ -530,14 +534,14 @@ def leaving():
 
 
 def test_at_the_command_line(capsys):
-    here = "tests.test_diagnose"
+    here = __name__
     assert main([f"{here}:right"]) == 0
-    assert "Rotations of Tiny, measured" in capsys.readouterr().out
+    assert "Measured rotations of Tiny" in capsys.readouterr().out
     assert main([f"{here}:wrong"]) == 1
     assert "fault (layout)" in capsys.readouterr().out
     assert main([f"{here}:wrong", "--json"]) == 1
     assert json.loads(capsys.readouterr().out)["layers"][0]["layout"] == "interleaved"
-    assert main([f"{here}:unread"]) == 2
+    assert main([f"{here}:unreadable"]) == 2
     assert "not compared: its configuration" in capsys.readouterr().out
     for target, why in (
         ("mm", "mm: neither a file or folder nor package.module:function"),
@@ -569,7 +573,7 @@ def test_a_small_model_is_of_float32_whatever_the_file_says():
     assert small(Configuration(dtype=None)).dtype is None
 
 
-def test_a_small_model_turns_its_heads_as_the_large_one():
+def test_a_small_model_rotates_its_heads_as_the_large_one():
     large = Configuration(
         hidden_size=4096,
         num_attention_heads=32,

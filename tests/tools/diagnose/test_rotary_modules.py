@@ -1,7 +1,7 @@
-"""Models that cannot be run, or hide their attention: what of them is still measured.
+"""Rotary modules are measured if a model cannot be run or hides its attention.
 
-Rotary modules and the functions beside them stand in modules of their own, as a
-library's do; each is wrong in at most one way.
+Rotary modules and their functions are in files of their own, as in a library; each is
+wrong in at most one way.
 """
 
 import importlib
@@ -62,7 +62,7 @@ def apply_rotary_emb(q, k, freqs_cis):
 
 
 class Hidden(nn.Module):
-    """It multiplies queries by keys where nobody sees it, or fails before."""
+    """A model that multiplies queries by keys in an unseen way, or fails before."""
 
     def __init__(self, parts, *, config=None, fails=True, base=500_000.0):
         super().__init__()
@@ -83,7 +83,7 @@ class Hidden(nn.Module):
 
 @pytest.fixture
 def parts(request):
-    """A module of a rotary class, a class that applies it, and functions."""
+    """Build a Python module of a rotary class, a class that applies it, and functions."""
     made = []
 
     def build(functions, *, name="Rotary", table=None, applied="apply_rotary_pos_emb"):
@@ -115,13 +115,13 @@ COMPLEX = {
 
 
 @pytest.mark.parametrize("fails", [True, False])
-def test_what_turns_is_measured_without_the_model(parts, fails):
+def test_rotated_columns_are_measured_without_the_model(parts, fails):
     found = of(parts, HALF, fails=fails)
     (layer,) = found.layers
     assert layer.name == "rotary with apply_rotary_pos_emb"
     for side in (layer.query, layer.key):
         assert (side.layout, side.width, side.unexplained) == ("half", 32, 0)
-        assert not side.clockwise and not side.permuted and not side.moved
+        assert not side.clockwise and not side.permuted and not side.is_absolute
         assert side.attention_factor == pytest.approx(1, abs=1e-6)
     assert series(layer.query) == pytest.approx((5e5, 1), rel=1e-4)
     assert found.ok and found.trials == ()
@@ -146,8 +146,8 @@ def test_the_function_that_the_model_names_is_taken(parts):
     assert layer.query.clockwise
 
 
-def test_where_nothing_says_which_function_all_that_differ_are_shown(parts):
-    """And none contradicts a configuration; what stretches is not taken for one."""
+def test_all_functions_that_differ_are_shown_if_none_is_named(parts):
+    """None contradicts a configuration, and one that changes lengths is left out."""
     both = HALF + STRETCHING + INTERLEAVED_BY_COS
     rotary = parts(both).Rotary()
     rotary.config = Configuration(**CONFIG)
@@ -171,7 +171,7 @@ def apply_rotary_pos_emb_interleave(q, k, cos, sin):
 
 
 def test_a_name_that_only_has_the_letters(parts):
-    """``EuROPEan``, ``property``: nothing that turns."""
+    """``EuROPEan`` and ``property`` are not named after rotation."""
     with pytest.raises(Refused, match="wants pictures"):
         of(parts, HALF, name="REuropean")
 
@@ -203,7 +203,7 @@ def test_three_coordinates_and_kinds_of_layers(parts):
 
 
 def test_a_mutant_that_takes_positions_one_off_is_rejected(parts, monkeypatch):
-    """Tables of p + 1: the very test above finds it."""
+    """The mutant's tables are those of p + 1, and the test above rejects it."""
     taken = importlib.import_module("posedu.tools.diagnose.rotary_modules")
     tables = taken._tables
 
@@ -213,11 +213,11 @@ def test_a_mutant_that_takes_positions_one_off_is_rejected(parts, monkeypatch):
 
     monkeypatch.setattr(taken, "_tables", one_off)
     with pytest.raises(AssertionError):
-        test_what_turns_is_measured_without_the_model(parts, True)
+        test_rotated_columns_are_measured_without_the_model(parts, True)
 
 
 class Indexed(Tiny):
-    """Before attention, scores of two heads are weighed: a product that is none."""
+    """A model with a product of matrices before attention that is no attention."""
 
     def forward(self, input_ids, *given, **named):
         x = self.embed(input_ids)
@@ -255,7 +255,7 @@ def test_a_small_model_has_what_models_want():
 
 
 class ByLayer(Configuration):
-    """As transformers has one: what differs by layer is not said of all of them."""
+    """As in transformers, reading a value that differs by layer raises."""
 
     def __getattribute__(self, name):
         if name in super().__getattribute__("__dict__").get("by_layer", ()):
@@ -264,7 +264,7 @@ class ByLayer(Configuration):
 
 
 def test_a_small_model_keeps_widths_that_differ_by_layer():
-    """288 would be what features and heads say where no width is stated."""
+    """Without a stated head dimension, features and heads give 288."""
     stated = dict(hidden_size=2304, num_attention_heads=8, head_dim=256)
     less = small(ByLayer(by_layer=("head_dim",), **stated))
     assert vars(less)["head_dim"] == 256
@@ -273,8 +273,8 @@ def test_a_small_model_keeps_widths_that_differ_by_layer():
     assert small(Configuration(**stated)).head_dim == 288
 
 
-def test_all_coordinates_of_a_picture_are_asked(parts):
-    """A table of as many columns as coordinates have, one after the other."""
+def test_all_coordinates_of_an_image_are_measured(parts):
+    """The table has the columns of one coordinate after the other."""
     angles = "(position_ids[..., None].float() * self.inv_freq).flatten(-2)"
     table = f"(lambda angles: tuple({COS_SIN}))({angles})"
     rotary = parts(HALF, table=table).Rotary(d=16)
@@ -286,14 +286,14 @@ def test_all_coordinates_of_a_picture_are_asked(parts):
     assert turning.width == 48
 
 
-def test_a_module_that_no_layer_may_take_contradicts_nothing(parts):
+def test_a_module_that_no_layer_may_use_contradicts_nothing(parts):
     config = {"model_type": "granitemoehybrid", "position_embedding_type": "nope"}
     found = diagnose(parts(HALF).Rotary(), config=CONFIG | config)
     assert found.ok and found.layers[0].query.width == 32
 
 
 def test_frequencies_of_two_coordinates_in_another_order_are_no_fault(parts):
-    """Every other one of the head's for each, one after the other: as Pixtral's."""
+    """Each coordinate has every other frequency of the head, as in Pixtral."""
     config = {
         "model_type": "pixtral",
         "hidden_size": 64,

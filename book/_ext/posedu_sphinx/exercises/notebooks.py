@@ -1,7 +1,8 @@
 """Write the exercise notebooks, every set-up cell, and the copies that carry posedu.
 
-``python -m posedu_sphinx.exercises.notebooks`` writes both notebooks of every sheet of exercises
-and the set-up cell of the labs; with ``--check`` it only says what is out of date;
+``python -m posedu_sphinx.exercises.notebooks`` writes the learner's notebook of every
+sheet of exercises and the set-up cell of the labs; with ``--check`` it only says what is
+out of date; with ``--solved`` it writes the solved notebooks, which are not committed;
 with ``--execute PATH…`` it runs labs and stores the outputs of their checked cells.
 """
 
@@ -196,10 +197,17 @@ def address():
 
 
 def paths():
-    """Where the notebooks are: the labs, then the exercises, solved and unsolved."""
-    labs = sorted(NOTEBOOKS.glob("*.ipynb"))
-    names = [f"{chapter}.ipynb" for chapter in sheets()]
-    return labs + [folder / name for name in names for folder in (SOLVED, EXERCISES)]
+    """Return the committed notebooks: the labs, then the learners' exercises."""
+    return [*sorted(NOTEBOOKS.glob("*.ipynb")), *_of_sheets(EXERCISES)]
+
+
+def solved_paths():
+    """Return the solved notebooks, which are made for a test and not committed."""
+    return _of_sheets(SOLVED)
+
+
+def _of_sheets(folder):
+    return [folder / f"{chapter}.ipynb" for chapter in sheets()]
 
 
 def wanted(path):
@@ -220,7 +228,8 @@ def main():
             print("executing", name, flush=True)
             execute(Path(name).resolve())
     stale = []
-    for path in paths():
+    SOLVED.mkdir(exist_ok=True)
+    for path in solved_paths() if "--solved" in sys.argv else paths():
         text = wanted(path)
         if not path.exists() or path.read_text(encoding="utf-8") != text:
             stale.append(path)

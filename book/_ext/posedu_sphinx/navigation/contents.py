@@ -8,6 +8,8 @@ from sphinx_external_toc.parsing import parse_toc_data
 from posedu.book.exercises import sheets
 from posedu_sphinx import ROOT
 
+APART = (["reference"], ["developers"])  # folders of pages that belong to no chapter
+
 
 def contents(root=ROOT):
     """The pages and what is below each of them."""
@@ -27,7 +29,7 @@ def documents(root=ROOT):
 def is_of_a_chapter(name):
     """Whether a page is a chapter or one of its further pages."""
     folder = name.split("/")[:-1]
-    return folder[:1] == ["book"] and folder[1:] not in ([], ["reference"])
+    return folder[:1] == ["book"] and folder[1:] not in ([], *APART)
 
 
 def is_chapter(name):

@@ -12,7 +12,7 @@ from posedu_sphinx.navigation.contents import documents
 
 LABS, SHEETS = "notebooks/", "notebooks/exercises/"
 WORDS_A_MINUTE = 160
-REFERENCE = "book/reference/"
+REFERENCE = ("book/reference/", "book/developers/")
 LINES_A_MINUTE = 20  # of code
 PAUSE = 0.5  # minutes for a displayed formula, a figure or a table
 UNREAD = (nodes.literal_block, nodes.raw, nodes.comment, nodes.math_block, nodes.image)

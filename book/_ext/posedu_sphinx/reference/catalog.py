@@ -31,7 +31,7 @@ FILTERS = {
     "relative": "Relative",
 }
 LANE, STOP = 16, 18  # between two lines, and from a row's top to its stop, in pixels
-COLOURS = 6  # in lines.css
+COLORS = 6  # in lines.css
 CUE = (
     '<p class="posedu-cue" aria-hidden="true">The table is wider than the screen: '
     "scroll it sideways →</p>"
@@ -227,7 +227,7 @@ def _rails(row, lanes, kinds):
         return LANE * (lanes - lane) - LANE / 2
 
     def line(lane, top, bottom, kind="is"):
-        ink = f'class="posedu-line-{lane % COLOURS} posedu-{kind}"'
+        ink = f'class="posedu-line-{lane % COLORS} posedu-{kind}"'
         return (
             f'<line {ink} x1="{x(lane):g}" x2="{x(lane):g}" y1="{top}" y2="{bottom}"/>'
         )
@@ -246,11 +246,11 @@ def _rails(row, lanes, kinds):
         side = bend if lane < row.lane else -bend
         curve = f"M{here:g} {STOP}H{x(lane) - side:g}q{side:g} 0 {side:g} {bend:g}"
         parts.append(f'<path class="posedu-bridge" d="{curve}"/>')
-        ink = f"posedu-line-{lane % COLOURS} posedu-{kind}"
+        ink = f"posedu-line-{lane % COLORS} posedu-{kind}"
         parts.append(f'<path class="{ink}" d="{curve}"/>')
         joins = target in row.passing
         parts.append(line(lane, STOP + bend, "100%", "is" if joins else kind))
-    ink = f"posedu-line-{row.lane % COLOURS}"
+    ink = f"posedu-line-{row.lane % COLORS}"
     parts.append(f'<circle class="{ink}" cx="{here:g}" cy="{STOP}" r="4.5"/>')
     return f'<svg aria-hidden="true" width="{edge:g}">{"".join(parts)}</svg>'
 

@@ -121,7 +121,12 @@ def _may_fail(notebook) -> bool:
 
 def _run(path: Path, notebook):
     return single_nb_execution(
-        notebook, cwd=str(path.parent), timeout=TIMEOUT, allow_errors=False
+        notebook,
+        cwd=str(path.parent),
+        timeout=TIMEOUT,
+        allow_errors=False,
+        # A warning of each kernel on encryption would stand between the progress bars.
+        extra_arguments=["--IPKernelApp.log_level=40"],
     )
 
 

@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 from matplotlib.figure import Figure
 
-from posedu.book.figures import COLOURS
+from posedu.book.figures import COLORS
 from posedu_sphinx.site.home import KEY, PAIRS, QUERY, RADII, START, hands
 
 WIDTH, HEIGHT = 1200, 630  # pixels, as sites that show previews ask for
 ALTERNATIVE = "The page's title, and rings with an arc from a key's to a query's hand."
-INK, GREY = "#14181e", "#7d8aa0"
+INK, GRAY = "#14181e", "#7d8aa0"
 LETTERS = 18  # of the title in a line
 LARGEST, ROOM = 40, (600, 380)  # points; pixels for the title
 
@@ -35,7 +35,7 @@ def draw(title):
     words.set(va="center", linespacing=1.15, parse_math=False)
     taken = words.get_window_extent()
     words.set_size(LARGEST * min(1, ROOM[0] / taken.width, ROOM[1] / taken.height))
-    figure.text(0.06, 0.1, "posedu · how transformers know order", size=20, color=GREY)
+    figure.text(0.06, 0.1, "posedu · how transformers know order", size=20, color=GRAY)
     axes = figure.add_axes((0.58, 0.09, 0.38, 0.82), aspect="equal")
     axes.axis("off")
     key, query = hands([START + KEY, START + QUERY])
@@ -48,10 +48,10 @@ def _ring(axes, radius, key, query):
     """A pair: its two hands and the arc from the one to the other."""
     turn = np.linspace(0, 2 * np.pi, 200)
     arc = np.linspace(key, key + (query - key) % (2 * np.pi), 200)
-    axes.plot(*_points(radius, turn), color=GREY, alpha=0.4)
-    axes.plot(*_points(radius, arc), color=COLOURS[0], lw=9, solid_capstyle="round")
-    axes.plot(*_points(radius, key), "o", ms=12, mfc="white", mec=COLOURS[0], mew=3)
-    axes.plot(*_points(radius, query), "o", ms=13, color=COLOURS[1])
+    axes.plot(*_points(radius, turn), color=GRAY, alpha=0.4)
+    axes.plot(*_points(radius, arc), color=COLORS[0], lw=9, solid_capstyle="round")
+    axes.plot(*_points(radius, key), "o", ms=12, mfc="white", mec=COLORS[0], mew=3)
+    axes.plot(*_points(radius, query), "o", ms=13, color=COLORS[1])
 
 
 def _points(radius, angles):

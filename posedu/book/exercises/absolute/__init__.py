@@ -1,1 +1,1 @@
-"""Exercises on absolute encodings, a module a chapter."""
+"""Exercises on absolute encodings, one module per chapter."""

@@ -1,4 +1,4 @@
-"""The exercises on positions that flow."""
+"""Exercises on FLOATER."""
 
 import math
 
@@ -8,11 +8,11 @@ import torch
 
 from posedu.book.exercises.checker import Exercise, Misconception, Property, Sheet, draw
 
-# floater-1: what a step multiplies by
+# floater-1: the factor of a step
 
 
 def factor(z):
-    """What one classical step on p' = λ p multiplies p by, z = λ s, expanded."""
+    """The factor of one classical step on p' = λ p, with z = λ s, expanded."""
     a = z
     b = z * (1 + a / 2)
     c = z * (1 + b / 2)
@@ -24,39 +24,41 @@ _Z = sp.Symbol("z")
 
 FACTOR = Exercise(
     name="floater-1",
-    title="What a step multiplies by",
+    title="The factor of a step",
     kind="by hand",
     minutes=10,
     lines=5,
     statement=r"""
 On paper: one step of length $s$ of the classical Runge–Kutta method on $p' = \lambda p$ multiplies $p$ by a polynomial of $z = \lambda s$.
-Return it, expanded, as a SymPy expression of `z`.
-Whose first terms are they?
+Return the polynomial, expanded, as a SymPy expression of `z`, which is a symbol or a number.
+Of which series are these the first terms?
 """,
     hint=r"""
-Take $p = 1$. The first slope, times $s$, is $z$; the second is $z (1 + z/2)$.
+Take $p = 1$.
+The first slope, times $s$, is $z$; the second is $z (1 + z/2)$.
 """,
     cases=((sp.Rational(1, 2),), (sp.Integer(-2),), (_Z,)),
     solution=factor,
     misconceptions=(
         Misconception(
-            "The exponential itself",
-            "That is the flow. The solver takes four slopes, so it is a polynomial.",
+            "Exponential itself",
+            "The exponential is the exact flow. The solver takes four slopes, so its "
+            "factor is a polynomial.",
             lambda z: sp.exp(z),
         ),
         Misconception(
             "Euler's step",
-            "That is one slope of the four.",
+            "Euler's step takes one slope of the four.",
             lambda z: 1 + z,
         ),
         Misconception(
-            "Order two",
-            "Two slopes more bend the path further.",
+            "Polynomial of order two",
+            "Two more slopes add higher powers.",
             lambda z: sp.expand(1 + z + z**2 / 2),
         ),
         Misconception(
-            "Order three",
-            "The last slope brings a fourth power.",
+            "Polynomial of order three",
+            "The last slope adds a fourth power.",
             lambda z: sp.expand(1 + z + z**2 / 2 + z**3 / 6),
         ),
         Misconception(
@@ -65,8 +67,8 @@ Take $p = 1$. The first slope, times $s$, is $z$; the second is $z (1 + z/2)$.
             lambda z: sp.expand(1 + z + z**2 / 2 + z**3 / 6 + z**4 / 24 + z**5 / 120),
         ),
         Misconception(
-            "The growth without the start",
-            "The 1 is where the step began.",
+            "Growth without the start",
+            "The step starts at p = 1, which is the term 1.",
             lambda z: sp.expand(z + z**2 / 2 + z**3 / 6 + z**4 / 24),
         ),
         Misconception(
@@ -75,24 +77,26 @@ Take $p = 1$. The first slope, times $s$, is $z$; the second is $z (1 + z/2)$.
             lambda z: sp.expand(1 + z + z**2 + z**3 + z**4),
         ),
         Misconception(
-            "Divided by the power",
-            "That is a logarithm's series; follow the four slopes.",
+            "Powers divided by n, not by n!",
+            "That is the series of a logarithm. Follow the four slopes.",
             lambda z: sp.expand(1 + z + z**2 / 2 + z**3 / 3 + z**4 / 4),
         ),
         Misconception(
-            "Equal weights",
-            "The slopes in the middle count twice: 1, 2, 2, 1 of six.",
+            "Equal weights of the four slopes",
+            "The slopes in the middle count twice: the weights are 1, 2, 2, 1, "
+            "divided by six.",
             lambda z: sp.expand(1 + z + z**2 / 2 + z**3 / 4 + z**4 / 16),
         ),
         Misconception(
-            "The third slope starts from the first",
-            "Each slope in the middle is taken where the one before it leads.",
+            "Third slope taken from the first",
+            "Each slope in the middle is taken at the point to which the slope before "
+            "it leads.",
             lambda z: sp.expand(
                 1 + (z + 4 * z * (1 + z / 2) + z * (1 + z * (1 + z / 2))) / 6
             ),
         ),
         Misconception(
-            "The last slope at half of the step",
+            "Last slope taken at half of the step",
             "The fourth slope is taken at the end, a whole step away.",
             lambda z: sp.expand(
                 1
@@ -106,12 +110,12 @@ Take $p = 1$. The first slope, times $s$, is $z$; the second is $z (1 + z/2)$.
             ),
         ),
         Misconception(
-            "The sign of the rate",
+            "Sign of the rate reversed",
             "p' = λ p grows for λ > 0.",
             lambda z: sp.expand(1 - z + z**2 / 2 - z**3 / 6 + z**4 / 24),
         ),
         Misconception(
-            "Whole steps on the way",
+            "Middle slopes taken after whole steps",
             "The slopes in the middle are taken half a step away.",
             lambda z: sp.expand(
                 1
@@ -126,7 +130,8 @@ Take $p = 1$. The first slope, times $s$, is $z$; the second is $z (1 + z/2)$.
         ),
         Misconception(
             "A quarter of each slope",
-            "The slopes in the middle count twice: 1, 2, 2, 1 of six.",
+            "The slopes in the middle count twice: the weights are 1, 2, 2, 1, "
+            "divided by six.",
             lambda z: sp.expand(
                 1
                 + z
@@ -142,18 +147,18 @@ Take $p = 1$. The first slope, times $s$, is $z$; the second is $z (1 + z/2)$.
     ),
     properties=(
         Property(
-            "At z = 1 it is 65/24, near e",
+            "At z = 1 the factor is 65/24, which is near e",
             lambda answer, z: answer(sp.Integer(1)) == sp.Rational(65, 24),
         ),
     ),
 )
 
 
-# floater-2: the field that is the sinusoid
+# floater-2: the field of the sinusoidal encoding
 
 
-def turning(omega, delta):
-    """Ω / Δ, interleaved, [2 pairs, 2 pairs]: PE' = (Ω / Δ) PE in the flow's time."""
+def field_matrix(omega, delta):
+    """The matrix M with PE' = M PE in the flow's time, [2 pairs, 2 pairs]."""
     d = 2 * len(omega)
     field = np.zeros((d, d))
     for p, w in enumerate(omega):
@@ -162,8 +167,8 @@ def turning(omega, delta):
     return field
 
 
-def _turning(upper, lower, step=2, at=1):
-    """With other numbers in the two places of a pair."""
+def _field_matrix(upper, lower, step=2, at=1):
+    """An answer with other numbers in the two places of a pair."""
 
     def answer(omega, delta):
         d = 2 * len(omega)
@@ -177,9 +182,9 @@ def _turning(upper, lower, step=2, at=1):
     return answer
 
 
-TURNING = Exercise(
+FIELD_MATRIX = Exercise(
     name="floater-2",
-    title="The field that is the sinusoid",
+    title="The field of the sinusoidal encoding",
     kind="NumPy",
     minutes=10,
     lines=6,
@@ -189,7 +194,7 @@ The layout is interleaved, `omega` holds the frequencies and `delta` is $\Delta$
 What is $M + M^\top$?
 """,
     hint=r"""
-The slope of $\sin(\omega\, t / \Delta)$ is its partner times something.
+The slope of $\sin(\omega\, t / \Delta)$ is a multiple of its partner, the cosine.
 """,
     cases=(
         (np.array([1.0]), 1.0),
@@ -197,67 +202,72 @@ The slope of $\sin(\omega\, t / \Delta)$ is its partner times something.
         (np.array([1.0, 0.1]), 0.01),
         (np.array([2.0, 0.5, 0.25]), 0.1),
     ),
-    solution=turning,
+    solution=field_matrix,
     misconceptions=(
         Misconception(
-            "The other sign",
-            "Turning backwards: the sine's slope is + the cosine.",
-            _turning(lambda w, D: -w / D, lambda w, D: w / D),
+            "Opposite sign",
+            "Your field rotates backwards. The slope of the sine is plus the cosine.",
+            _field_matrix(lambda w, D: -w / D, lambda w, D: w / D),
         ),
         Misconception(
-            "Symmetric",
-            "The cosine's slope has a minus.",
-            _turning(lambda w, D: w / D, lambda w, D: w / D),
+            "Symmetric matrix",
+            "The slope of the cosine has a minus.",
+            _field_matrix(lambda w, D: w / D, lambda w, D: w / D),
         ),
         Misconception(
             "Inverse frequencies",
-            "That is the paper's misprint: a derivative brings the frequency down.",
-            _turning(lambda w, D: 1 / (w * D), lambda w, D: -1 / (w * D)),
+            "Your answer has the paper's misprint. The derivative multiplies by the "
+            "frequency.",
+            _field_matrix(lambda w, D: 1 / (w * D), lambda w, D: -1 / (w * D)),
         ),
         Misconception(
-            "Δ is forgotten",
-            "A position takes the time Δ, so the pair turns 1/Δ times as fast.",
-            _turning(lambda w, D: w, lambda w, D: -w),
+            "Δ forgotten",
+            "A position takes the time Δ, so the pair rotates 1/Δ times as fast.",
+            _field_matrix(lambda w, D: w, lambda w, D: -w),
         ),
         Misconception(
-            "Times Δ",
-            "A position takes the time Δ: a shorter time needs a faster turn.",
-            _turning(lambda w, D: w * D, lambda w, D: -w * D),
+            "Multiplied by Δ",
+            "A position takes the time Δ: the shorter that time, the faster the "
+            "rotation.",
+            _field_matrix(lambda w, D: w * D, lambda w, D: -w * D),
         ),
         Misconception(
             "The half layout",
-            "Interleaved: sine and cosine of a pair are neighbors.",
-            _turning(lambda w, D: w / D, lambda w, D: -w / D, step=1),
+            "In the interleaved layout the sine and the cosine of a pair are "
+            "neighbors.",
+            _field_matrix(lambda w, D: w / D, lambda w, D: -w / D, step=1),
         ),
         Misconception(
-            "On the diagonal",
-            "A feature's slope is its partner, not itself.",
+            "Frequencies on the diagonal",
+            "A feature's slope is a multiple of its partner, not of itself.",
             lambda omega, delta: np.diag(np.repeat(np.asarray(omega) / delta, 2)),
         ),
         Misconception(
-            "Frequencies of a turn",
-            "The frequencies are radians a position: no 2π.",
-            _turning(lambda w, D: 2 * np.pi * w / D, lambda w, D: -2 * np.pi * w / D),
+            "Frequencies in full turns",
+            "The frequencies are radians per position, so there is no 2π.",
+            _field_matrix(
+                lambda w, D: 2 * np.pi * w / D, lambda w, D: -2 * np.pi * w / D
+            ),
         ),
         Misconception(
-            "A rotation by a position",
-            "That is M_1, which the flow makes of M in the time Δ.",
+            "Rotation by one position",
+            "Your answer is M_1, which the flow makes of M in the time Δ.",
             lambda omega, delta: _blocks(omega, np.cos, np.sin),
         ),
         Misconception(
-            "Only the sines move",
+            "Slopes of the sines alone",
             "Both members of a pair have a slope.",
-            _turning(lambda w, D: w / D, lambda w, D: 0.0),
+            _field_matrix(lambda w, D: w / D, lambda w, D: 0.0),
         ),
         Misconception(
             "Squared frequencies",
-            "That is the second derivative.",
-            _turning(lambda w, D: (w / D) ** 2, lambda w, D: -((w / D) ** 2)),
+            "The squares belong to the second derivative.",
+            _field_matrix(lambda w, D: (w / D) ** 2, lambda w, D: -((w / D) ** 2)),
         ),
     ),
     properties=(
         Property(
-            "It is skew: lengths do not change",
+            "The matrix is skew, so that lengths do not change",
             lambda answer, omega, delta: np.allclose(
                 answer(omega, delta), -np.asarray(answer(omega, delta)).T
             ),
@@ -281,8 +291,8 @@ def _blocks(omega, cos, sin):
 def three_eighths(a, b, t, p, s):
     """One step of the 3/8 rule on h(t, p) = A p + t³ b, from p at t to t + s."""
 
-    def h(time, at):
-        return a @ at + time**3 * b
+    def h(time, point):
+        return a @ point + time**3 * b
 
     k = h(t, p)
     m = h(t + s / 3, p + s / 3 * k)
@@ -292,7 +302,7 @@ def three_eighths(a, b, t, p, s):
 
 
 def _stages(places, rows, weights):
-    """A step by another tableau."""
+    """An answer by another tableau."""
 
     def answer(a, b, t, p, s):
         slopes = []
@@ -328,19 +338,19 @@ STEP = Exercise(
     lines=7,
     statement=r"""
 The field is $h(t, p) = A p + t^3\, b$.
-Return where one step of length `s` of the 3/8 rule leads from `p` at the time `t`.
-Its places are 0, ⅓, ⅔ and 1; its rows –; ⅓; −⅓, 1; 1, −1, 1; its weights ⅛, ⅜, ⅜, ⅛.
-On which fields would the classical method lead elsewhere?
+Return the point to which one step of length `s` of the 3/8 rule leads from `p` at the time `t`.
+Its stages are at 0, ⅓, ⅔ and 1 of the step; its rows are –; ⅓; −⅓, 1; 1, −1, 1; its weights are ⅛, ⅜, ⅜, ⅛.
+On which fields would the classical method give another result?
 """,
     hint=r"""
-Each slope is taken at a time of its own, and from `p` plus `s` times a sum of the slopes before.
+Each slope is taken at a time of its own, and at `p` plus `s` times a weighted sum of the slopes before.
 """,
     cases=tuple(_CASES),
     solution=three_eighths,
     misconceptions=(
         Misconception(
             "The classical method",
-            "That has its stages at 0, ½, ½ and 1.",
+            "The classical method has its stages at 0, ½, ½ and 1.",
             _stages((0, 1 / 2, 1 / 2, 1), _CLASSICAL, (1 / 6, 1 / 3, 1 / 3, 1 / 6)),
         ),
         Misconception(
@@ -350,78 +360,78 @@ Each slope is taken at a time of its own, and from `p` plus `s` times a sum of t
         ),
         Misconception(
             "All stages at the time of the first",
-            "h reads the time, and each stage has its own.",
+            "h depends on the time, and each stage has its own time.",
             _stages((0, 0, 0, 0), _A, _B),
         ),
         Misconception(
-            "Times from 0",
+            "Times counted from 0",
             "The step begins at t.",
             lambda a, b, t, p, s: three_eighths(a, b, 0.0, p, s),
         ),
         Misconception(
-            "A sign in the third stage",
+            "Wrong sign in the third stage",
             "The row is −⅓, 1.",
             _stages(_C, ((), (1 / 3,), (1 / 3, 1), (1, -1, 1)), _B),
         ),
         Misconception(
-            "A sign in the fourth stage",
+            "Wrong sign in the fourth stage",
             "The row is 1, −1, 1.",
             _stages(_C, ((), (1 / 3,), (-1 / 3, 1), (1, 1, 1)), _B),
         ),
         Misconception(
             "Each stage from the one before alone",
-            "The rows reach back to all slopes: –; ⅓; −⅓, 1; 1, −1, 1.",
+            "The rows use all slopes before: –; ⅓; −⅓, 1; 1, −1, 1.",
             _stages(_C, ((), (1 / 3,), (0, 2 / 3), (0, 0, 1)), _B),
         ),
         Misconception(
             "Equal weights",
-            "The outer slopes count ⅛, the inner ones ⅜.",
+            "The outer slopes have the weight ⅛, the inner ones ⅜.",
             _stages(_C, _A, (1 / 4,) * 4),
         ),
         Misconception(
             "Euler's step",
-            "That is the first slope alone.",
+            "Euler's step uses the first slope alone.",
             lambda a, b, t, p, s: p + s * (a @ p + t**3 * b),
         ),
         Misconception(
-            "The step is left out of the stages",
+            "Step left out of the stages",
             "Slopes are multiplied by s before they are added to p.",
             lambda a, b, t, p, s: _unscaled(a, b, t, p, s),
         ),
         Misconception(
-            "The change, not the place",
-            "The step begins at p: add it.",
+            "Change in place of the new point",
+            "The step begins at p: add p.",
             lambda a, b, t, p, s: three_eighths(a, b, t, p, s) - p,
         ),
         Misconception(
-            "The matrix from the other side",
-            "A p, with p a column.",
+            "p multiplied from the left",
+            "The field is A p, with p as a column.",
             lambda a, b, t, p, s: three_eighths(a.T, b, t, p, s),
         ),
         Misconception(
-            "The −⅓ is left out",
+            "−⅓ left out",
             "The third stage's row is −⅓, 1.",
             _stages(_C, ((), (1 / 3,), (0, 1), (1, -1, 1)), _B),
         ),
         Misconception(
-            "Places without the step",
-            "They are parts of the step: ⅓ of s later, not ⅓.",
+            "Stage times without the step",
+            "The stages are at parts of the step: s/3 later, not ⅓ later.",
             lambda a, b, t, p, s: _stages([c / s for c in _C], _A, _B)(a, b, t, p, s),
         ),
         Misconception(
-            "The mean slope",
-            "A step goes s times that far, from p.",
+            "Mean slope in place of the new point",
+            "Multiply it by s, and add p.",
             lambda a, b, t, p, s: (three_eighths(a, b, t, p, s) - p) / s,
         ),
         Misconception(
-            "The mean slope is not multiplied by the step",
-            "A step goes s times that far.",
+            "Mean slope not multiplied by the step",
+            "Multiply the mean slope by s.",
             lambda a, b, t, p, s: p + (three_eighths(a, b, t, p, s) - p) / s,
         ),
     ),
     properties=(
         Property(
-            "Without A it is exact",
+            "Without A the result is exact",
             lambda answer, a, b, t, p, s: np.allclose(
                 answer(0 * a, b, t, p, s), p + b * ((t + s) ** 4 - t**4) / 4
             ),
@@ -431,8 +441,8 @@ Each slope is taken at a time of its own, and from `p` plus `s` times a sum of t
 
 
 def _unscaled(a, b, t, p, s):
-    def h(time, at):
-        return a @ at + time**3 * b
+    def h(time, point):
+        return a @ point + time**3 * b
 
     k = h(t, p)
     m = h(t + s / 3, p + k / 3)
@@ -445,7 +455,7 @@ def _unscaled(a, b, t, p, s):
 
 
 def last_step(positions, steps):
-    """For each position the whole steps from 0 and the signed rest of one, [n, 2]."""
+    """The whole steps from 0 to each position and the signed remainder, [n, 2]."""
     count = positions * steps
     whole = np.trunc(count)
     return np.stack((whole, count - whole), -1)
@@ -474,11 +484,11 @@ LAST = Exercise(
     lines=3,
     statement=r"""
 A solver takes `steps` steps from each whole position to the next, in both directions from 0.
-For each of `positions`, reals of either sign, return how many whole steps lead towards it (negative ones backwards) and which part of a step is left, with its sign: `[positions, 2]`.
-For a model with a cache: why must the places of the steps not depend on the positions asked for?
+For each of `positions`, reals of either sign, return the number of whole steps from 0 towards it (negative if they go backwards) and the remaining part of a step, with its sign: `[positions, 2]`.
+Why must the places of the steps, in a model with a cache, not depend on the positions for which they are taken?
 """,
     hint=r"""
-A position before 0 is approached from 0, so its whole steps are fewer and not more.
+A position below 0 is approached from 0, so its whole steps are rounded towards 0.
 """,
     cases=(
         (np.array([0.5, -0.75]), 2),
@@ -489,62 +499,63 @@ A position before 0 is approached from 0, so its whole steps are fewer and not m
     misconceptions=(
         Misconception(
             "Rounded down",
-            "Below 0 that is a step too far: come from 0.",
+            "Below 0 rounding down gives a step too many. Count from 0.",
             _rounded(np.floor),
         ),
         Misconception(
             "Rounded up",
-            "A whole step beyond the position is none that leads to it.",
+            "Your last step lies beyond the position.",
             _rounded(np.ceil),
         ),
         Misconception(
             "Rounded to the nearest",
-            "Then the rest may lead back.",
+            "Your remainder may then point backwards.",
             _rounded(np.round),
         ),
         Misconception(
-            "Whole positions",
-            "There are several steps in a position.",
+            "Whole positions in place of steps",
+            "There are several steps per position.",
             lambda positions, steps: last_step(positions, 1),
         ),
         Misconception(
-            "The sign is lost",
-            "Steps before 0 go backwards.",
+            "Sign lost",
+            "Steps below 0 go backwards.",
             _parts(lambda out, at, n: np.abs(out)),
         ),
         Misconception(
-            "The rest without its sign",
-            "Before 0 the rest leads backwards, too.",
+            "Remainder without its sign",
+            "Below 0 the remainder is negative, too.",
             _parts(lambda out, at, n: out * [1, 0] + np.abs(out) * [0, 1]),
         ),
         Misconception(
-            "The rest in positions",
-            "A part of a step: between −1 and 1.",
+            "Remainder in positions",
+            "The remainder is a part of a step, between −1 and 1.",
             _parts(lambda out, at, n: out / [1, n]),
         ),
         Misconception(
-            "The rest is what is missing to the next step",
-            "It leads from the last step to the position.",
+            "Part that is missing to the next step",
+            "The remainder leads from the last whole step to the position.",
             _parts(lambda out, at, n: np.stack((out[:, 0], 1 - np.abs(out[:, 1])), -1)),
         ),
         Misconception(
-            "The columns are exchanged",
-            "Whole steps first.",
+            "Columns exchanged",
+            "Whole steps are in the first column.",
             _parts(lambda out, at, n: out[:, ::-1]),
         ),
         Misconception(
             "Positions divided by the steps",
-            "More steps in a position make more steps.",
+            "Multiply by the steps per position.",
             lambda positions, steps: last_step(positions, 1 / steps),
         ),
         Misconception(
-            "No rest",
+            "No remainder",
             "A position between two steps has a vector of its own.",
             _parts(lambda out, at, n: out * [1, 0]),
         ),
         Misconception(
-            "From the whole position before it",
-            "All steps from 0 are counted, also those since the last whole position.",
+            "Steps since the last whole position",
+            "All steps from 0 are counted, not only those since the last whole "
+            "position.",
             lambda positions, steps: np.stack(
                 (
                     np.trunc(positions) * steps,
@@ -556,7 +567,7 @@ A position before 0 is approached from 0, so its whole steps are fewer and not m
     ),
     properties=(
         Property(
-            "Together they lead to the position",
+            "Whole steps and remainder together lead to the position",
             lambda answer, positions, steps: np.allclose(
                 np.sum(answer(positions, steps), -1) / steps, positions
             ),
@@ -569,14 +580,14 @@ A position before 0 is approached from 0, so its whole steps are fewer and not m
 
 
 def field(t, p, inner, inner_bias, outer, outer_bias):
-    """H(t, p) of the released code; p [states, width], the time the last input."""
+    """The slope h(t, p) of the released code, [states, width]."""
     time = torch.full((*p.shape[:-1], 1), t, dtype=p.dtype)
     hidden = torch.relu(torch.cat((p, time), -1) @ inner.T + inner_bias)
     return torch.cat((hidden, time), -1) @ outer.T + outer_bias
 
 
 def _field(first=True, second=True, act=torch.relu, front=False, biases=(1, 1)):
-    """With something left out or in another place."""
+    """An answer with something left out or in another place."""
 
     def joined(x, t, is_there):
         time = torch.full((*x.shape[:-1], 1), t if is_there else 0.0, dtype=x.dtype)
@@ -601,12 +612,12 @@ FIELD = Exercise(
     minutes=10,
     lines=3,
     statement=r"""
-Return $h(t, p)$ of the released code for states `p`, `[states, width]`: a layer, ReLUs, a layer.
+Return $h(t, p)$ of the released code for states `p`, `[states, width]`: a linear layer, ReLUs, a linear layer.
 Both layers read the time `t`, a number, as one more input after their features: `inner` and `outer` are `[width, width + 1]`.
-Which biases make it linear where the sinusoid lives?
+With which biases is $h$ linear in $p$ for all values that the sinusoidal encoding takes?
 """,
     hint=r"""
-A column that holds `t` for each state goes behind the features, twice.
+In both layers, append a column that holds `t` for each state to the features.
 """,
     cases=(
         _tensors(2.0, 1, 2, 1),
@@ -616,32 +627,32 @@ A column that holds `t` for each state goes behind the features, twice.
     solution=field,
     misconceptions=(
         Misconception(
-            "The second layer does not read the time",
-            "Both layers do.",
+            "Second layer without the time",
+            "Both layers read the time.",
             _field(second=False),
         ),
         Misconception(
-            "The first layer does not read the time",
-            "Both layers do.",
+            "First layer without the time",
+            "Both layers read the time.",
             _field(first=False),
         ),
         Misconception(
             "No time",
-            "Both layers read it.",
+            "Both layers read the time.",
             _field(first=False, second=False),
         ),
         Misconception(
-            "The time in front",
-            "It is the last input of a layer.",
+            "Time as the first input",
+            "The time is the last input of a layer.",
             _field(front=True),
         ),
         Misconception(
             "No ReLU",
-            "Two layers with nothing between are one.",
+            "Two layers without an activation between them are one layer.",
             _field(act=lambda z: z),
         ),
         Misconception(
-            "A smooth unit",
+            "A smooth activation",
             "The released field has ReLUs.",
             _field(act=torch.nn.functional.gelu),
         ),
@@ -655,27 +666,31 @@ A column that holds `t` for each state goes behind the features, twice.
             "The released field has ReLUs.",
             _field(act=torch.tanh),
         ),
-        Misconception("No inner bias", "Both layers have one.", _field(biases=(0, 1))),
-        Misconception("No outer bias", "Both layers have one.", _field(biases=(1, 0))),
         Misconception(
-            "A shortcut",
-            "h is the slope; the state is added by the solver.",
+            "No inner bias", "Both layers have a bias.", _field(biases=(0, 1))
+        ),
+        Misconception(
+            "No outer bias", "Both layers have a bias.", _field(biases=(1, 0))
+        ),
+        Misconception(
+            "A residual sum",
+            "h is the slope. The solver adds it to the state.",
             lambda t, p, *rest: p + field(t, p, *rest),
         ),
         Misconception(
-            "A ReLU at the end, too",
+            "A ReLU after the last layer",
             "Slopes may be negative.",
             lambda t, p, *rest: field(t, p, *rest).relu(),
         ),
         Misconception(
             "No bias",
-            "Both layers have one.",
+            "Both layers have a bias.",
             _field(biases=(0, 0)),
         ),
     ),
     properties=(
         Property(
-            "With weights that are 0 the outer bias is left",
+            "With weights of 0 the result is the outer bias",
             lambda answer, t, p, inner, inner_bias, outer, outer_bias: torch.allclose(
                 answer(t, p, 0 * inner, inner_bias, 0 * outer, outer_bias),
                 outer_bias.expand(p.shape),
@@ -688,29 +703,30 @@ A column that holds `t` for each state goes behind the features, twice.
 # floater-6: how many steps are enough
 
 
-def enough(position, omega, tolerance):
-    """The fewest steps a position for which the bound at a position holds."""
+def steps_needed(position, omega, tolerance):
+    """The fewest steps per position for which the bound holds, an int."""
     least = (position * omega**5 / 120 / tolerance) ** (1 / 4)
     return max(1, math.ceil(least))
 
 
-def _enough(least):
+def _steps_needed(least):
     return lambda i, w, e: max(1, math.ceil(least(i, w, e)))
 
 
-ENOUGH = Exercise(
+STEPS_NEEDED = Exercise(
     name="floater-6",
     title="How many steps are enough",
     kind="experiment",
     minutes=10,
     lines=4,
     statement=r"""
-A pair turns by `omega` radians a position. After $n$ steps by the angle $z \le \sqrt 8$ each it is off by $n z^5/120$ at most.
-Return the fewest steps a position with which that bound is at most `tolerance` at `position`.
-Try the code's five: how far do they go for $\omega = 1$ and a tolerance of 0.01?
+A pair rotates by `omega` radians per position.
+After $n$ steps by the angle $z \le \sqrt 8$ each, its angle is off by $n z^5/120$ at most.
+Return the smallest number of steps per position with which this bound is at most `tolerance` at `position`.
+The released code takes five: up to which position are they enough for $\omega = 1$ and a tolerance of 0.01?
 """,
     hint=r"""
-With $m$ steps a position there are $m$ times as many of them, and each turns by `omega` / $m$.
+With $m$ steps per position, $m$ times `position` steps lead to `position`, and each rotates by `omega` / $m$.
 """,
     cases=(
         (1, 1.0, 1e-2),
@@ -720,47 +736,47 @@ With $m$ steps a position there are $m$ times as many of them, and each turns by
         (30, 0.5, 1e-6),
         (12, 1.0, 1e-1),
     ),
-    solution=enough,
+    solution=steps_needed,
     misconceptions=(
         Misconception(
             "The error of one step",
-            "As many steps as there are add up.",
-            _enough(lambda i, w, e: (w**5 / 120 / e) ** (1 / 5)),
+            "The errors of all steps up to the position add up.",
+            _steps_needed(lambda i, w, e: (w**5 / 120 / e) ** (1 / 5)),
         ),
         Misconception(
             "As many steps as positions",
-            "There are m in each position.",
-            _enough(lambda i, w, e: (i * w**5 / 120 / e) ** (1 / 5)),
+            "There are m steps per position.",
+            _steps_needed(lambda i, w, e: (i * w**5 / 120 / e) ** (1 / 5)),
         ),
         Misconception(
-            "The whole turn in each step",
-            "More steps turn by less each.",
-            _enough(lambda i, w, e: i * w**5 / 120 / e),
+            "Full angle in each step",
+            "With more steps each rotates by a smaller angle.",
+            _steps_needed(lambda i, w, e: i * w**5 / 120 / e),
         ),
         Misconception(
-            "The factorial of four",
+            "4! in place of 5!",
             "The first term left out is z⁵/120.",
-            _enough(lambda i, w, e: (i * w**5 / 24 / e) ** (1 / 4)),
+            _steps_needed(lambda i, w, e: (i * w**5 / 24 / e) ** (1 / 4)),
         ),
         Misconception(
             "The fourth power in each step",
             "The first term left out is z⁵/120.",
-            _enough(lambda i, w, e: (i * w**4 / 24 / e) ** (1 / 3)),
+            _steps_needed(lambda i, w, e: (i * w**4 / 24 / e) ** (1 / 3)),
         ),
         Misconception(
             "Euler's steps",
-            "They leave out z²/2, these z⁵/120.",
-            _enough(lambda i, w, e: i * w**2 / 2 / e),
+            "Euler's steps leave out z²/2, these leave out z⁵/120.",
+            _steps_needed(lambda i, w, e: i * w**2 / 2 / e),
         ),
         Misconception(
             "No factorial",
             "The first term left out is z⁵/120.",
-            _enough(lambda i, w, e: (i * w**5 / e) ** (1 / 4)),
+            _steps_needed(lambda i, w, e: (i * w**5 / e) ** (1 / 4)),
         ),
         Misconception(
             "One too many",
-            "The first that holds is the fewest.",
-            lambda i, w, e: enough(i, w, e) + 1,
+            "The smallest number for which the bound holds is asked for.",
+            lambda i, w, e: steps_needed(i, w, e) + 1,
         ),
         Misconception(
             "Rounded to the nearest",
@@ -768,19 +784,19 @@ With $m$ steps a position there are $m$ times as many of them, and each turns by
             lambda i, w, e: max(1, round((i * w**5 / 120 / e) ** (1 / 4))),
         ),
         Misconception(
-            "All steps, not those of a position",
-            "How many in each position?",
-            lambda i, w, e: enough(i, w, e) * i,
+            "All steps counted",
+            "The number of steps per position is asked for.",
+            lambda i, w, e: steps_needed(i, w, e) * i,
         ),
         Misconception(
             "The code's five",
-            "They are what the code has, not what is enough.",
+            "Five is what the code has, not what is enough.",
             lambda i, w, e: 5,
         ),
         Misconception(
-            "The radius in place of the place",
-            "Lengths shrink by z⁶/144 only; the angle is off by more.",
-            _enough(lambda i, w, e: (i * w**6 / 144 / e) ** (1 / 5)),
+            "Error of the radius",
+            "Lengths shrink by z⁶/144 only. The angle is off by more.",
+            _steps_needed(lambda i, w, e: (i * w**6 / 144 / e) ** (1 / 5)),
         ),
         Misconception(
             "Rounded down",
@@ -788,24 +804,24 @@ With $m$ steps a position there are $m$ times as many of them, and each turns by
             lambda i, w, e: int((i * w**5 / 120 / e) ** (1 / 4)),
         ),
         Misconception(
-            "The position is forgotten",
-            "Steps add up on the way there.",
-            _enough(lambda i, w, e: (w**5 / 120 / e) ** (1 / 4)),
+            "Position forgotten",
+            "The errors of the steps up to the position add up.",
+            _steps_needed(lambda i, w, e: (w**5 / 120 / e) ** (1 / 4)),
         ),
         Misconception(
-            "ω is not raised",
-            "The turn of a step has the fifth power.",
-            _enough(lambda i, w, e: (i * w / 120 / e) ** (1 / 4)),
+            "ω not raised",
+            "The angle of a step has the fifth power.",
+            _steps_needed(lambda i, w, e: (i * w / 120 / e) ** (1 / 4)),
         ),
         Misconception(
-            "The step's angle, not the number of steps",
-            "With m steps a position each turns by ω/m.",
+            "Smallest angle in place of the number of steps",
+            "With m steps per position each rotates by ω/m.",
             lambda i, w, e: math.ceil(i * (i * w**5 / 120 / e) ** (1 / 4)),
         ),
     ),
     properties=(
         Property(
-            "The bound holds with them and not with one less",
+            "The bound holds with that many steps and not with one less",
             lambda answer, i, w, e: (
                 i * w**5 / 120 / e <= answer(i, w, e) ** 4
                 and (answer(i, w, e) - 1) ** 4 <= i * w**5 / 120 / e
@@ -816,11 +832,11 @@ With $m$ steps a position there are $m$ times as many of them, and each turns by
 
 
 SHEET = Sheet(
-    title="Positions that flow",
+    title="FLOATER",
     conventions=r"""
 A position $i$ is the time $i\, \Delta$.
-Pairs are interleaved: feature $2p$ is the sine, $2p + 1$ the cosine of pair $p$.
-A step by the angle $z$ is one in which a pair turns by $z$ radians.
+Pairs are interleaved: feature $2p$ is the sine and feature $2p + 1$ the cosine of pair $p$.
+In a step by the angle $z$ a pair rotates by $z$ radians.
 """,
-    exercises=(FACTOR, TURNING, STEP, LAST, FIELD, ENOUGH),
+    exercises=(FACTOR, FIELD_MATRIX, STEP, LAST, FIELD, STEPS_NEEDED),
 )

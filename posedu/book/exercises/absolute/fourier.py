@@ -1,4 +1,4 @@
-"""The exercises on Fourier features."""
+"""Exercises on Fourier features."""
 
 import math
 
@@ -9,7 +9,7 @@ from torch.nn.functional import gelu, relu
 
 from posedu.book.exercises.checker import Exercise, Misconception, Property, Sheet, draw
 
-# fourier-1: another distribution, another kernel
+# fourier-1: the kernel of uniform frequencies
 
 
 def kernel(a, r):
@@ -21,97 +21,101 @@ _A, _R = sp.symbols("a r", positive=True)
 
 KERNEL = Exercise(
     name="fourier-1",
-    title="Another distribution",
+    title="The kernel of uniform frequencies",
     kind="by hand",
     minutes=8,
     lines=1,
     statement=r"""
-On paper: frequencies are drawn evenly from $[-a, a]$, $a > 0$, in place of a normal distribution.
+On paper: frequencies are drawn uniformly from $[-a, a]$, $a > 0$, instead of from a normal distribution.
 What is the mean of $\cos 2\pi b\, r$ over $b$, for $r > 0$?
 Return a SymPy expression of `a` and `r`.
-Where is it negative, and why may a kernel be?
+Where is this kernel negative, and why may a kernel be negative?
 """,
     hint=r"""
-The density is $1/2a$ on an interval of length $2a$. Integrate a cosine.
+The density is $1/2a$ on an interval of length $2a$.
+Integrate a cosine.
 """,
     cases=((sp.Integer(1), sp.Rational(1, 3)), (_A, sp.Rational(2, 5)), (_A, _R)),
     solution=kernel,
     misconceptions=(
         Misconception(
-            "The 2π is forgotten",
-            "b counts turns for each step: the angle is 2π b r.",
+            "2π forgotten",
+            "b counts full turns per step, so the angle is 2π b r.",
             lambda a, r: sp.sin(a * r) / (a * r),
         ),
         Misconception(
-            "The 2π is forgotten below",
-            "Integrating cos 2π b r over b divides by all that stands before b.",
+            "2π forgotten in the denominator",
+            "The integral of cos 2π b r over b is divided by 2π r.",
             lambda a, r: sp.sin(2 * sp.pi * a * r) / (a * r),
         ),
         Misconception(
-            "The interval has the length a",
-            "From −a to a it is 2a.",
+            "Interval of length a",
+            "The interval from −a to a has the length 2a.",
             lambda a, r: sp.sin(2 * sp.pi * a * r) / (sp.pi * a * r),
         ),
         Misconception(
-            "The integral, not the mean",
+            "Integral in place of the mean",
             "A mean is divided by the length of the interval.",
             lambda a, r: sp.sin(2 * sp.pi * a * r) / (sp.pi * r),
         ),
         Misconception(
-            "The interval reaches to a/2",
-            "It reaches from −a to a, twice as far.",
+            "Interval from −a/2 to a/2",
+            "The interval is from −a to a, twice as long.",
             lambda a, r: sp.sin(sp.pi * a * r) / (sp.pi * a * r),
         ),
         Misconception(
-            "The cosine at the end",
-            "The mean of a wave is no wave: integrate it.",
+            "Cosine at the end of the interval",
+            "The mean of a cosine is no cosine: integrate it.",
             lambda a, r: sp.cos(2 * sp.pi * a * r),
         ),
         Misconception(
-            "The cosine is kept",
+            "Cosine not integrated",
             "The integral of a cosine is a sine.",
             lambda a, r: sp.cos(2 * sp.pi * a * r) / (2 * sp.pi * a * r),
         ),
         Misconception(
-            "This is the Gaussian",
-            "It belongs to normal frequencies, here with the deviation a.",
+            "Kernel of normal frequencies",
+            "The Gaussian belongs to normal frequencies, here with the standard "
+            "deviation a.",
             lambda a, r: sp.exp(-2 * sp.pi**2 * a**2 * r**2),
         ),
         Misconception(
-            "This is the Gaussian of the same variance",
-            "Its variance is a²/3, but the distribution is another.",
+            "Gaussian of the same variance",
+            "The variance is a²/3, but the distribution is another one.",
             lambda a, r: sp.exp(-2 * sp.pi**2 * a**2 * r**2 / 3),
         ),
         Misconception(
-            "The mean of the sine's half",
-            "Over [0, a] a sine does not cancel; here b takes both signs, and it is "
-            "the cosine that is averaged.",
+            "Sine over half of the interval",
+            "Over [0, a] the sine does not cancel. Here b has both signs, and the "
+            "cosine is averaged.",
             lambda a, r: (1 - sp.cos(2 * sp.pi * a * r)) / (2 * sp.pi * a * r),
         ),
         Misconception(
-            "The square of it",
-            "That is the mean for the sum of two such frequencies.",
+            "Square of the mean",
+            "The square is the mean for the sum of two such frequencies.",
             lambda a, r: (sp.sin(2 * sp.pi * a * r) / (2 * sp.pi * a * r)) ** 2,
         ),
         Misconception(
-            "The mean of b put in",
-            "The mean of b is 0, and cos 0 is 1: a mean does not go through a cosine.",
+            "Mean of b inserted",
+            "The mean of b is 0, and cos 0 is 1. The mean of a cosine is not the "
+            "cosine of the mean.",
             lambda a, r: sp.Integer(1),
         ),
         Misconception(
-            "SymPy's sinc is no turn's",
+            "Argument of SymPy's sinc without π",
             "`sp.sinc(x)` is sin(x)/x: its argument is the whole angle, π included.",
             lambda a, r: sp.sinc(2 * a * r),
         ),
         Misconception(
-            "The a below is forgotten",
-            "Integrating over b divides by 2πr, the length of the interval by 2a.",
+            "a forgotten in the denominator",
+            "Integrate over b, which divides by 2πr, and divide by 2a, the length of "
+            "the interval.",
             lambda a, r: sp.sin(2 * sp.pi * a * r) / (2 * sp.pi * r),
         ),
     ),
     properties=(
         Property(
-            "It is near 1 at small offsets",
+            "The kernel is near 1 at small offsets",
             lambda answer, a, r: bool(
                 abs(sp.N(answer(sp.Integer(1), sp.Rational(1, 10**4))) - 1) < 1e-6
             ),
@@ -135,12 +139,12 @@ def features(x, b, unit, layout, first):
 
 
 def _features(angle=None, waves=(np.cos, np.sin), put=None):
-    """With other angles, waves or order."""
+    """An answer with other angles, waves or order."""
 
     def answer(x, b, unit, layout, first):
-        turn = 2 * np.pi if unit == "turns" else 1
-        at = turn * (x @ b.T) if angle is None else angle(x, b, turn)
-        members = [wave(at) for wave in waves]
+        factor = 2 * np.pi if unit == "turns" else 1
+        angles = factor * (x @ b.T) if angle is None else angle(x, b, factor)
+        members = [wave(angles) for wave in waves]
         members = members if first == "cos" else members[::-1]
         if put is not None:
             return put(members)
@@ -160,10 +164,13 @@ FEATURES = Exercise(
     statement=r"""
 `x` holds points, `[tokens, axes]`, and `b` a frequency for each pair, `[pairs, axes]`.
 Return the features, `[tokens, 2 * pairs]`, with the amplitude 1.
-`unit` is `"turns"` or `"radians"`; `layout` is `"half"`, kind by kind, or `"interleaved"`, pair by pair; `first` says whether `"cos"` or `"sin"` comes first.
+`unit` is `"turns"` or `"radians"`.
+`layout` is `"half"`, all cosines and all sines together, or `"interleaved"`, pair by pair.
+`first` says whether `"cos"` or `"sin"` comes first.
 """,
     hint=r"""
-Angles have the shape `[tokens, pairs]`. `np.concatenate` puts kind by kind, `np.stack` with a new last axis and a reshape pair by pair.
+Angles have the shape `[tokens, pairs]`.
+`np.concatenate` gives the half layout, `np.stack` with a new last axis and a reshape the interleaved one.
 """,
     cases=tuple(
         (0.3 * draw(tokens, axes), draw(pairs, axes, seed=1), *options)
@@ -177,17 +184,17 @@ Angles have the shape `[tokens, pairs]`. `np.concatenate` puts kind by kind, `np
     solution=features,
     misconceptions=(
         Misconception(
-            "Always turns",
+            "Turns, whatever `unit` is",
             "In radians the angle is b · x, without a 2π.",
             lambda x, b, unit, layout, first: features(x, b, "turns", layout, first),
         ),
         Misconception(
-            "Always radians",
+            "Radians, whatever `unit` is",
             "A frequency in turns counts waves: the angle is 2π b · x.",
             lambda x, b, unit, layout, first: features(x, b, "radians", layout, first),
         ),
         Misconception(
-            "Turns and radians are exchanged",
+            "Turns and radians exchanged",
             "The 2π belongs to turns.",
             lambda x, b, unit, layout, first: features(
                 x, b, "turns" if unit == "radians" else "radians", layout, first
@@ -197,75 +204,80 @@ Angles have the shape `[tokens, pairs]`. `np.concatenate` puts kind by kind, `np
             "π in place of 2π",
             "A full turn is 2π.",
             _features(
-                angle=lambda x, b, turn: (x @ b.T) * (turn if turn == 1 else np.pi)
+                angle=lambda x, b, factor: (
+                    (x @ b.T) * (factor if factor == 1 else np.pi)
+                )
             ),
         ),
         Misconception(
-            "Layouts are exchanged",
-            "Half is kind by kind, interleaved pair by pair.",
+            "Layouts exchanged",
+            "The half layout has all members of one kind first. The interleaved "
+            "layout goes pair by pair.",
             lambda x, b, unit, layout, first: features(
                 x, b, unit, "half" if layout == "interleaved" else "interleaved", first
             ),
         ),
         Misconception(
-            "Always the half layout",
-            "Interleaved puts the two members of a pair side by side.",
+            "The half layout, whatever `layout` is",
+            "The interleaved layout has the two members of a pair side by side.",
             lambda x, b, unit, layout, first: features(x, b, unit, "half", first),
         ),
         Misconception(
-            "Always the cosines first",
-            "`first` says which member leads.",
+            "Cosines first, whatever `first` is",
+            "`first` says which member comes first.",
             lambda x, b, unit, layout, first: features(x, b, unit, layout, "cos"),
         ),
         Misconception(
-            "Always the sines first",
-            "`first` says which member leads.",
+            "Sines first, whatever `first` is",
+            "`first` says which member comes first.",
             lambda x, b, unit, layout, first: features(x, b, unit, layout, "sin"),
         ),
         Misconception(
-            "Cosines and sines are exchanged",
-            "first='cos' begins with a cosine.",
+            "Cosines and sines exchanged",
+            "With first='cos' the features begin with a cosine.",
             _features(waves=(np.sin, np.cos)),
         ),
         Misconception(
             "Cosines twice",
-            "Each pair has a cosine and a sine: a cosine alone is not relative.",
+            "Each pair has a cosine and a sine. A cosine alone is not relative.",
             _features(waves=(np.cos, np.cos)),
         ),
         Misconception(
-            "The amplitude is 1/√m",
-            "Here it is 1: the length of the vector is √m.",
+            "Amplitude 1/√m",
+            "Here the amplitude is 1, and the length of the vector is √m.",
             lambda x, b, unit, layout, first: (
                 features(x, b, unit, layout, first) / np.sqrt(len(b))
             ),
         ),
         Misconception(
-            "The amplitude is 1/√(2m)",
-            "Here it is 1: the length of the vector is √m.",
+            "Amplitude 1/√(2m)",
+            "Here the amplitude is 1, and the length of the vector is √m.",
             lambda x, b, unit, layout, first: (
                 features(x, b, unit, layout, first) / np.sqrt(2 * len(b))
             ),
         ),
         Misconception(
-            "Only the first axis is read",
+            "Only the first axis read",
             "The angle is an inner product over all axes.",
-            _features(angle=lambda x, b, turn: turn * np.outer(x[:, 0], b[:, 0])),
+            _features(angle=lambda x, b, factor: factor * np.outer(x[:, 0], b[:, 0])),
         ),
         Misconception(
-            "Axes are added before they are multiplied",
+            "Axes added before they are multiplied",
             "Each axis has a frequency of its own: multiply, then add.",
-            _features(angle=lambda x, b, turn: turn * np.outer(x.sum(1), b.sum(1))),
+            _features(angle=lambda x, b, factor: factor * np.outer(x.sum(1), b.sum(1))),
         ),
         Misconception(
-            "This is the distance to the frequency",
-            "An inner product, not a distance.",
+            "Distance to the frequency",
+            "The angle is an inner product, not a distance.",
             _features(
-                angle=lambda x, b, turn: turn * np.linalg.norm(x[:, None] - b, axis=-1)
+                angle=lambda x, b, factor: (
+                    factor * np.linalg.norm(x[:, None] - b, axis=-1)
+                )
             ),
         ),
         Misconception(
-            "Tokens come between the members",
-            "The last axis holds the features of one token.",
+            "Members in separate rows",
+            "The last axis holds all features of one token.",
             _features(
                 put=lambda members: np.stack(members).reshape(members[0].shape[0], -1)
             ),
@@ -273,7 +285,7 @@ Angles have the shape `[tokens, pairs]`. `np.concatenate` puts kind by kind, `np
     ),
     properties=(
         Property(
-            "All features of a token have the length √m",
+            "The features of a token have the length √m",
             lambda answer, x, b, unit, layout, first: bool(
                 np.allclose(
                     (answer(x, b, unit, layout, first) ** 2).sum(1), len(b), atol=1e-9
@@ -287,123 +299,127 @@ Angles have the shape `[tokens, pairs]`. `np.concatenate` puts kind by kind, `np
 # fourier-3: how many frequencies
 
 
-def enough(positions, eps, delta):
-    """The least number of frequencies that the bound allows, an int."""
+def frequencies_needed(positions, eps, delta):
+    """The smallest number of frequencies that the bound allows, an int."""
     pairs = positions * (positions - 1) / 2
     return math.ceil(2 * math.log(2 * pairs / delta) / eps**2)
 
 
-def _enough(
+def _frequencies_needed(
     terms=lambda n: n * (n - 1), factor=2, power=2, log=math.log, whole=math.ceil
 ):
-    """With another number of terms, factor, power, logarithm or rounding."""
+    """An answer with another number of terms, factor, power, logarithm or rounding."""
     return lambda n, eps, delta: whole(factor * log(terms(n) / delta) / eps**power)
 
 
-ENOUGH = Exercise(
+FREQUENCIES_NEEDED = Exercise(
     name="fourier-3",
     title="How many frequencies",
     kind="NumPy",
     minutes=10,
     lines=2,
     statement=r"""
-At one offset $m$ random frequencies are off by `eps` or more with a probability of at most $2 e^{-m \varepsilon^2/2}$.
-With how many is it at most `delta` that this happens at *any* of the offsets of `positions` different positions?
-Return the least $m$ for which the bound says so, an `int`; two positions have one offset, for the sign does not matter.
+At one offset the estimate from $m$ random frequencies is off by `eps` or more with a probability of at most $2 e^{-m \varepsilon^2/2}$.
+For how many frequencies is the probability at most `delta` that it is off at *any* of the offsets between `positions` different positions?
+Return the smallest $m$ for which the bound says so, an `int`.
+Two positions have one offset, since its sign does not matter.
 """,
     hint=r"""
-The probability that any of several things happens is at most the sum of theirs. How many pairs of positions are there?
+The probability that any of several events happens is at most the sum of their probabilities.
+How many pairs of positions are there?
 """,
     cases=((2, 0.5, 0.5), (10, 0.1, 0.05), (1024, 0.05, 0.01), (64, 0.2, 1e-6)),
-    solution=enough,
+    solution=frequencies_needed,
     misconceptions=(
         Misconception(
-            "One offset",
-            "Any of all pairs may be off: add their probabilities.",
-            _enough(terms=lambda n: 2),
+            "Only one offset",
+            "Each pair of positions may be off: add their probabilities.",
+            _frequencies_needed(terms=lambda n: 2),
         ),
         Misconception(
-            "Each pair is counted twice",
-            "The offset the other way round has the same estimate.",
-            _enough(terms=lambda n: 2 * n * (n - 1)),
+            "Each pair counted twice",
+            "The opposite offset has the same estimate.",
+            _frequencies_needed(terms=lambda n: 2 * n * (n - 1)),
         ),
         Misconception(
-            "A position with itself is counted",
+            "A position with itself counted",
             "At offset 0 the estimate is exact.",
-            _enough(terms=lambda n: n * (n + 1)),
+            _frequencies_needed(terms=lambda n: n * (n + 1)),
         ),
         Misconception(
             "As many offsets as positions",
-            "They have as many offsets as there are pairs, if no two are alike.",
-            _enough(terms=lambda n: 2 * n),
+            "There are as many offsets as pairs of positions, if no two are equal.",
+            _frequencies_needed(terms=lambda n: 2 * n),
         ),
         Misconception(
-            "The bound's 2 is forgotten",
-            "Too high and too low: each has its probability.",
-            _enough(terms=lambda n: n * (n - 1) / 2),
+            "Factor 2 of the bound forgotten",
+            "The estimate may be too high or too low, and each has its probability.",
+            _frequencies_needed(terms=lambda n: n * (n - 1) / 2),
         ),
         Misconception(
-            "The error is not squared",
+            "Error not squared",
             "The exponent has ε².",
-            _enough(power=1),
+            _frequencies_needed(power=1),
         ),
         Misconception(
-            "The exponent has no half",
-            "Solve 2 exp(−m ε²/2) for m: the half goes to the other side as a 2.",
-            _enough(factor=1),
+            "½ of the exponent forgotten",
+            "Solve 2 exp(−m ε²/2) for m: the ½ becomes a factor 2 on the other side.",
+            _frequencies_needed(factor=1),
         ),
         Misconception(
-            "The half stays a half",
-            "Solve 2 exp(−m ε²/2) for m: the half goes to the other side as a 2.",
-            _enough(factor=0.5),
+            "½ of the exponent not inverted",
+            "Solve 2 exp(−m ε²/2) for m: the ½ becomes a factor 2 on the other side.",
+            _frequencies_needed(factor=0.5),
         ),
         Misconception(
             "Rounded down",
-            "With one fewer the bound does not say so yet.",
-            _enough(whole=math.floor),
+            "With one frequency fewer the bound is above delta.",
+            _frequencies_needed(whole=math.floor),
         ),
         Misconception(
-            "The logarithm of base 2",
-            "The bound is an exponential: its inverse is the natural logarithm.",
-            _enough(log=math.log2),
+            "Logarithm of base 2",
+            "The inverse of the exponential is the natural logarithm.",
+            _frequencies_needed(log=math.log2),
         ),
         Misconception(
-            "The logarithm of base 10",
-            "The bound is an exponential: its inverse is the natural logarithm.",
-            _enough(log=math.log10),
+            "Logarithm of base 10",
+            "The inverse of the exponential is the natural logarithm.",
+            _frequencies_needed(log=math.log10),
         ),
         Misconception(
-            "The number of pairs multiplies m",
-            "It multiplies the probability, so its logarithm is added.",
+            "m multiplied by the number of pairs",
+            "The number of pairs multiplies the probability, so its logarithm is "
+            "added.",
             lambda n, eps, delta: math.ceil(
                 n * (n - 1) / 2 * 2 * math.log(2 / delta) / eps**2
             ),
         ),
         Misconception(
-            "These are features",
-            "Frequencies are asked for; each has two features.",
-            lambda n, eps, delta: 2 * enough(n, eps, delta),
+            "Number of features",
+            "The number of frequencies is asked for. Each has two features.",
+            lambda n, eps, delta: 2 * frequencies_needed(n, eps, delta),
         ),
         Misconception(
-            "The variance for the bound",
-            "1/(2 m ε²) bounds the probability at one offset, too, but far less tightly "
-            "(Chebyshev). The bound with the exponential is wanted.",
+            "Chebyshev's bound",
+            "1/(2 m ε²) bounds the probability at one offset, too, but far less "
+            "tightly. The bound with the exponential is asked for.",
             lambda n, eps, delta: math.ceil(n * (n - 1) / 2 / (2 * delta * eps**2)),
         ),
         Misconception(
-            "All pairs, both ways and with itself",
-            "n² has each pair twice, and n offsets of 0.",
-            _enough(terms=lambda n: 2 * n**2),
+            "All pairs in both directions, and each position with itself",
+            "n² counts each pair twice, and n offsets of 0.",
+            _frequencies_needed(terms=lambda n: 2 * n**2),
         ),
         Misconception(
-            "As many offsets as steps",
-            "n − 1 is for equal steps. Positions are any: as many offsets as pairs.",
-            _enough(terms=lambda n: 2 * (n - 1)),
+            "n − 1 offsets",
+            "There are n − 1 offsets if all steps are equal. For any positions there "
+            "are as many offsets as pairs.",
+            _frequencies_needed(terms=lambda n: 2 * (n - 1)),
         ),
     ),
     properties=(
         Property(
-            "Half the error needs four times as many",
+            "Half the error needs four times as many frequencies",
             lambda answer, n, eps, delta: (
                 abs(answer(n, eps / 2, delta) - 4 * answer(n, eps, delta)) <= 4
             ),
@@ -424,11 +440,11 @@ def encode(x, w_r, w_1, b_1, w_2, b_2):
     return y.flatten(1)
 
 
-def _encode(turn=1.0, waves=(torch.cos, torch.sin), size=None, act=gelu, join=None):
-    """With another angle, order, amplitude, activation or way to join groups."""
+def _encode(factor=1.0, waves=(torch.cos, torch.sin), size=None, act=gelu, join=None):
+    """An answer with another angle, order, amplitude, activation or join of groups."""
 
     def answer(x, w_r, w_1, b_1, w_2, b_2):
-        angle = turn * (x @ w_r.T)
+        angle = factor * (x @ w_r.T)
         n = 2 * len(w_r) if size is None else size(len(w_r))
         r = torch.cat([wave(angle) for wave in waves], -1) / n**0.5
         y = act(r @ w_1.T + b_1) @ w_2.T + b_2
@@ -454,9 +470,10 @@ ENCODE = Exercise(
     minutes=15,
     lines=4,
     statement=r"""
-Li's Algorithm 1: `x` holds positions, `[tokens, groups, axes]`, `w_r` the frequencies in radians, `[pairs, axes]`.
+In Li's Algorithm 1, `x` holds positions, `[tokens, groups, axes]`, and `w_r` the frequencies in radians, `[pairs, axes]`.
 The features of a group are the cosines of its angles, then the sines, divided by the root of their number.
-A network, `w_1` `[width, 2 * pairs]` and `b_1`, the exact GELU, `w_2` `[own, width]` and `b_2`, encodes each group; return the groups of a token side by side, `[tokens, groups * own]`.
+A network encodes each group: `w_1`, `[width, 2 * pairs]`, and `b_1`, then the exact GELU, then `w_2`, `[own, width]`, and `b_2`.
+Return the encoded groups of a token side by side, `[tokens, groups * own]`.
 """,
     hint=r"""
 `x @ w_r.T` has the shape `[tokens, groups, pairs]`; all that follows acts on its last axis.
@@ -469,18 +486,19 @@ A network, `w_1` `[width, 2 * pairs]` and `b_1`, the exact GELU, `w_2` `[own, wi
     solution=encode,
     misconceptions=(
         Misconception(
-            "With a 2π",
-            "Li's frequencies are in radians; the 2π is Tancik's.",
-            _encode(turn=2 * math.pi),
+            "Angles with a 2π",
+            "Li's frequencies are in radians. The 2π is Tancik's.",
+            _encode(factor=2 * math.pi),
         ),
         Misconception(
             "Sines before cosines",
-            "Algorithm 1 has the cosines first; the first layer reads them by place.",
+            "Algorithm 1 has the cosines first, and the first layer reads them by "
+            "their places.",
             _encode(waves=(torch.sin, torch.cos)),
         ),
         Misconception(
-            "Pair by pair",
-            "First all cosines, then all sines.",
+            "Features pair by pair",
+            "All cosines come first, then all sines.",
             lambda x, w_r, w_1, b_1, w_2, b_2: (
                 gelu(
                     torch.stack(((x @ w_r.T).cos(), (x @ w_r.T).sin()), -1).flatten(-2)
@@ -493,72 +511,73 @@ A network, `w_1` `[width, 2 * pairs]` and `b_1`, the exact GELU, `w_2` `[own, wi
             ).flatten(1),
         ),
         Misconception(
-            "Not divided by anything",
+            "No division",
             "The features are divided by the root of their number.",
             _encode(size=lambda m: 1),
         ),
         Misconception(
-            "Divided by the root of the frequencies",
+            "Divided by the root of the number of frequencies",
             "There are two features for each frequency.",
             _encode(size=lambda m: m),
         ),
         Misconception(
             "Divided by the number, not by its root",
-            "By the root: then their squares add up to one half.",
+            "Divide by the root, so that the squares of the features add up to one "
+            "half.",
             _encode(size=lambda m: (2 * m) ** 2),
         ),
         Misconception(
-            "A ReLU",
+            "ReLU in place of GELU",
             "The network has a GELU.",
             _encode(act=relu),
         ),
         Misconception(
-            "GELU by its approximation with tanh",
-            "The exact one, which is PyTorch's default.",
+            "GELU approximated with tanh",
+            "The exact GELU is asked for, which is PyTorch's default.",
             _encode(act=_tanh),
         ),
         Misconception(
             "No activation",
-            "Two linear layers without anything between them are one.",
+            "Two linear layers without an activation between them are one.",
             _encode(act=lambda z: z),
         ),
         Misconception(
-            "GELU at the end, too",
-            "What the last layer says may be anything.",
+            "GELU after the last layer",
+            "The output of the last layer may be any number.",
             lambda x, w_r, w_1, b_1, w_2, b_2: gelu(encode(x, w_r, w_1, b_1, w_2, b_2)),
         ),
         Misconception(
-            "The first bias is forgotten",
+            "First bias forgotten",
             "b_1 is added before the activation.",
             lambda x, w_r, w_1, b_1, w_2, b_2: encode(x, w_r, w_1, 0 * b_1, w_2, b_2),
         ),
         Misconception(
-            "The second bias is forgotten",
+            "Second bias forgotten",
             "b_2 is added at the end, for each group.",
             lambda x, w_r, w_1, b_1, w_2, b_2: encode(x, w_r, w_1, b_1, w_2, 0 * b_2),
         ),
         Misconception(
-            "Groups take turns",
-            "First all features of the first group, then those of the second.",
+            "Features of the groups alternate",
+            "All features of the first group come first, then those of the second.",
             _encode(join=lambda y: y.mT.flatten(1)),
         ),
         Misconception(
-            "Groups are in reverse order",
+            "Groups in reverse order",
             "The first group comes first.",
             _encode(join=lambda y: y.flip(1).flatten(1)),
         ),
         Misconception(
-            "Only the features",
-            "They go through the network; this has another width, unless it happens to "
-            "be the same.",
+            "Features without the network",
+            "The features go through the network. Your answer has another width, "
+            "unless the two happen to be equal.",
             lambda x, w_r, w_1, b_1, w_2, b_2: (
                 torch.cat(((x @ w_r.T).cos(), (x @ w_r.T).sin()), -1)
                 / (2 * len(w_r)) ** 0.5
             ).flatten(1)[:, : x.shape[1] * len(b_2)],
         ),
         Misconception(
-            "The first group serves all",
-            "Each group has its own coordinates; what they share are the parameters.",
+            "First group used for all",
+            "Each group has its own coordinates. Only the parameters are shared.",
             lambda x, w_r, w_1, b_1, w_2, b_2: encode(
                 x[:, :1].expand_as(x), w_r, w_1, b_1, w_2, b_2
             ),
@@ -566,7 +585,7 @@ A network, `w_1` `[width, 2 * pairs]` and `b_1`, the exact GELU, `w_2` `[own, wi
     ),
     properties=(
         Property(
-            "Groups that change places change theirs in the encoding",
+            "If groups change places, so do their parts of the encoding",
             lambda answer, x, *rest: bool(
                 torch.allclose(
                     answer(x.flip(1), *rest),
@@ -578,24 +597,24 @@ A network, `w_1` `[width, 2 * pairs]` and `b_1`, the exact GELU, `w_2` `[own, wi
 )
 
 
-# fourier-5: what is between the dots
+# fourier-5: ridge regression on features
 
 
-def between(seen, values, places, ridge):
-    """What ridge regression says at the places, [places]."""
-    gram = seen @ seen.T + ridge * np.eye(len(seen))
-    return places @ seen.T @ np.linalg.solve(gram, values)
+def ridge_regression(train_features, values, test_features, ridge):
+    """The predictions of ridge regression at the test positions, an array."""
+    gram = train_features @ train_features.T + ridge * np.eye(len(train_features))
+    return test_features @ train_features.T @ np.linalg.solve(gram, values)
 
 
-def _case(tokens, places, pairs, ridge):
+def _case(tokens, others, pairs, ridge):
     b = draw(pairs, seed=3)
-    both = features(draw(tokens + places, 1), b[:, None], "turns", "half", "cos")
+    both = features(draw(tokens + others, 1), b[:, None], "turns", "half", "cos")
     both = both / np.sqrt(pairs)
     return both[:tokens], draw(tokens, seed=5), both[tokens:], ridge
 
 
 def _by(gram):
-    """With another matrix in place of the Gram matrix and its ridge."""
+    """An answer with another matrix in place of the Gram matrix and its ridge."""
     return lambda f, y, g, ridge: g @ f.T @ np.linalg.solve(gram(f, ridge), y)
 
 
@@ -603,98 +622,103 @@ def _eye(f):
     return np.eye(len(f))
 
 
-BETWEEN = Exercise(
+RIDGE_REGRESSION = Exercise(
     name="fourier-5",
-    title="Between the dots",
+    title="Ridge regression on features",
     kind="NumPy",
     minutes=12,
     lines=2,
     statement=r"""
-`seen` holds the features of positions, `[n, features]`, whose `values` are known, and `places` those of positions that are asked for.
-Return the linear function $w^\top \gamma$ at the places whose weights minimize $\sum_n (w^\top \gamma_n - y_n)^2 + \text{ridge} \cdot \lVert w \rVert^2$.
-Then try it with features of your own: how does it change with σ?
+`train_features` holds the features $\gamma_n$ of positions, `[n, features]`, at which the `values` $y_n$ are known; `test_features` holds those of other positions.
+The weights $w$ minimize $\sum_n (w^\top \gamma_n - y_n)^2 + \text{ridge} \cdot \lVert w \rVert^2$.
+Return the linear function $w^\top \gamma$ at the other positions.
+Then try it with features of your own: how does the function change with σ?
 """,
     hint=r"""
-With `seen` $= F$ the weights are $F^\top (F F^\top + \text{ridge} \cdot I)^{-1} y$, and $(F^\top F + \text{ridge} \cdot I)^{-1} F^\top y$ as well.
+With `train_features` $= F$ the weights are $F^\top (F F^\top + \text{ridge} \cdot I)^{-1} y$, and $(F^\top F + \text{ridge} \cdot I)^{-1} F^\top y$ as well.
 """,
     cases=(_case(1, 1, 2, 0.5), _case(3, 2, 4, 0.1), _case(6, 5, 16, 0.03)),
-    solution=between,
+    solution=ridge_regression,
     misconceptions=(
         Misconception(
             "Without the ridge",
-            "It is added to the diagonal, and keeps the weights small.",
+            "The ridge is added to the diagonal, and keeps the weights small.",
             _by(lambda f, ridge: f @ f.T),
         ),
         Misconception(
-            "The ridge is squared",
-            "It multiplies the square of the weights, itself it is not squared.",
+            "Ridge squared",
+            "The ridge multiplies the square of the weights. It is not squared itself.",
             _by(lambda f, ridge: f @ f.T + ridge**2 * _eye(f)),
         ),
         Misconception(
-            "The ridge is halved",
-            "Both squares have the factor 1, so the slope's 2 cancels in both.",
+            "Ridge halved",
+            "Both squares have the factor 1, so the 2 of the derivative cancels.",
             _by(lambda f, ridge: f @ f.T + ridge / 2 * _eye(f)),
         ),
         Misconception(
-            "The ridge is doubled",
-            "Both squares have the factor 1, so the slope's 2 cancels in both.",
+            "Ridge doubled",
+            "Both squares have the factor 1, so the 2 of the derivative cancels.",
             _by(lambda f, ridge: f @ f.T + 2 * ridge * _eye(f)),
         ),
         Misconception(
-            "The ridge is added to every entry",
-            "To the diagonal alone.",
+            "Ridge added to every entry",
+            "The ridge is added to the diagonal alone.",
             _by(lambda f, ridge: f @ f.T + ridge),
         ),
         Misconception(
-            "The ridge is divided by the number of dots",
+            "Ridge divided by the number of points",
             "The squares are added up, not averaged.",
             _by(lambda f, ridge: f @ f.T + ridge / len(f) * _eye(f)),
         ),
         Misconception(
-            "The ridge is multiplied by the number of dots",
+            "Ridge multiplied by the number of points",
             "The squares are added up, not averaged.",
             _by(lambda f, ridge: f @ f.T + ridge * len(f) * _eye(f)),
         ),
         Misconception(
-            "The ridge is subtracted",
-            "It makes the diagonal larger.",
+            "Ridge subtracted",
+            "The ridge makes the diagonal larger.",
             _by(lambda f, ridge: f @ f.T - ridge * _eye(f)),
         ),
         Misconception(
-            "Weighted by the kernel alone",
-            "Dots near each other share their say: divide by the Gram matrix.",
+            "Gram matrix not inverted",
+            "Points near each other share their influence: multiply by the inverse of "
+            "the Gram matrix.",
             lambda f, y, g, ridge: g @ f.T @ y,
         ),
         Misconception(
-            "A mean weighted by the kernel",
-            "That is another method (Nadaraya and Watson); least squares solves.",
+            "Kernel-weighted mean",
+            "The method of Nadaraya and Watson takes such a mean. Least squares "
+            "solves a linear system.",
             lambda f, y, g, ridge: (g @ f.T @ y) / (g @ f.T).sum(1),
         ),
         Misconception(
-            "Divided by the diagonal alone",
+            "Only the diagonal inverted",
             "The whole Gram matrix is inverted.",
             lambda f, y, g, ridge: g @ f.T @ (y / (np.diag(f @ f.T) + ridge)),
         ),
         Misconception(
-            "The ridge is added to the features",
-            "It is added to the diagonal of their inner products.",
-            lambda f, y, g, ridge: between(f + ridge, y, g, 0.01),
+            "Ridge added to the features",
+            "The ridge is added to the diagonal of the inner products of the features.",
+            lambda f, y, g, ridge: ridge_regression(f + ridge, y, g, 0.01),
         ),
         Misconception(
-            "The mean of the values is taken out",
-            "The weights are to minimize what is written: it has no constant.",
-            lambda f, y, g, ridge: y.mean() + between(f, y - y.mean(), g, ridge),
+            "Mean of the values taken out",
+            "The weights minimize the sum as it is written. It has no constant.",
+            lambda f, y, g, ridge: (
+                y.mean() + ridge_regression(f, y - y.mean(), g, ridge)
+            ),
         ),
     ),
     properties=(
         Property(
-            "A huge ridge leaves nothing",
+            "A huge ridge makes the function 0",
             lambda answer, f, y, g, ridge: bool(
                 np.abs(answer(f, y, g, 1e12)).max() < 1e-6
             ),
         ),
         Property(
-            "Twice the values, twice the function",
+            "Twice the values give twice the function",
             lambda answer, f, y, g, ridge: bool(
                 np.allclose(answer(f, 2 * y, g, ridge), 2 * answer(f, y, g, ridge))
             ),
@@ -703,11 +727,11 @@ With `seen` $= F$ the weights are $F^\top (F F^\top + \text{ridge} \cdot I)^{-1}
 )
 
 
-# fourier-6: what stays relative
+# fourier-6: linear layers that stay relative
 
 
-def stays(a):
-    """Whether inner products of A γ depend on the offset alone, a bool."""
+def is_relative(a):
+    """Return whether inner products of A γ depend on the offset alone."""
     gram = a.T @ a
     m = len(gram) // 2
     diagonal = np.diag(gram)
@@ -717,26 +741,29 @@ def stays(a):
     )
 
 
-def _turn(angle):
+def _rotation(angle):
     c, s = np.cos(angle), np.sin(angle)
     return np.array([[c, -s], [s, c]])
 
 
 _QR = np.linalg.qr(draw(4, 4))[0]
 
-STAYS = Exercise(
+IS_RELATIVE = Exercise(
     name="fourier-6",
-    title="What stays relative",
+    title="Linear layers that stay relative",
     kind="experiment",
     minutes=12,
     lines=7,
     statement=r"""
-The features $\gamma(x)$ of frequencies that are positive and differ, on a line, go through a linear layer: `a` is `[rows, 2 * pairs]`, in the half layout.
-Is $(A\, \gamma(x))^\top (A\, \gamma(y))$ a function of $x - y$? Return `True` or `False`; differences below $10^{-9}$ are none.
+Positions are on a line, and the frequencies are positive and all different.
+The features $\gamma(x)$, in the half layout, go through a linear layer `a`, `[rows, 2 * pairs]`.
+Is $(A\, \gamma(x))^\top (A\, \gamma(y))$ a function of $x - y$ alone?
+Return `True` or `False`, and ignore differences below $10^{-9}$.
 Try it with random positions before you decide: shift them and look whether the products change.
 """,
     hint=r"""
-Only $A^\top A$ matters. Which of its entries does a shift of all positions turn into others?
+Only $A^\top A$ matters.
+For which entries of it do the products change under a shift of all positions?
 """,
     cases=(
         (np.eye(2),),
@@ -744,7 +771,7 @@ Only $A^\top A$ matters. Which of its entries does a shift of all positions turn
         (np.diag([1.0, 2.0]),),
         (np.diag([1.0, 2.0, 1.0, 2.0]),),
         (np.diag([1.0, 1.0, 2.0, 2.0]),),
-        (_turn(0.7),),
+        (_rotation(0.7),),
         (3 * _QR,),
         (_QR @ np.diag([1.0, 2.0, 1.0, 2.0]),),
         (np.diag([1.0, 2.0, 1.0, 2.0]) @ _QR,),
@@ -756,90 +783,95 @@ Only $A^\top A$ matters. Which of its entries does a shift of all positions turn
         (draw(3, 4),),
         (np.kron(np.eye(2), [[1.0, 0.5], [0.5, 1.0]]),),
     ),
-    solution=stays,
+    solution=is_relative,
     misconceptions=(
         Misconception(
-            "Linear layers keep it",
-            "A cosine without its sine does not: cos x cos y depends on the place.",
+            "Every linear layer accepted",
+            "Your answer assumes that every linear layer keeps it. A cosine without "
+            "its sine does not: cos x cos y depends on the position.",
             lambda a: True,
         ),
         Misconception(
-            "No layer keeps it",
-            "The identity does.",
+            "No layer accepted",
+            "Your answer assumes that no layer keeps it. The identity does.",
             lambda a: bool(a.shape[0] == a.shape[1] and (a == np.eye(len(a))).all()),
         ),
         Misconception(
-            "Only orthogonal layers keep it",
-            "A weight for each pair does, too.",
+            "Only orthogonal layers accepted",
+            "Your answer assumes that A must be orthogonal. A weight for each pair "
+            "keeps it, too.",
             lambda a: bool(np.allclose(a.T @ a, np.eye(a.shape[1]))),
         ),
         Misconception(
-            "Orthogonal up to one factor",
-            "Each pair may have a weight of its own.",
+            "Only multiples of orthogonal layers accepted",
+            "Your answer assumes one factor for all pairs. Each pair may have a "
+            "weight of its own.",
             lambda a: bool(np.allclose(a.T @ a, (a.T @ a)[0, 0] * np.eye(a.shape[1]))),
         ),
         Misconception(
-            "A must be diagonal",
-            "AᵀA must. And the two members of a pair need one weight.",
+            "Every diagonal A accepted, no other",
+            "AᵀA must be diagonal, not A, and the two members of a pair need the same "
+            "weight.",
             lambda a: bool(
                 a.shape[0] == a.shape[1] and np.allclose(a, np.diag(np.diag(a)))
             ),
         ),
         Misconception(
-            "A must be diagonal, with a weight for each pair",
-            "AᵀA must: before that, A may turn everything.",
+            "Only diagonal A with a weight for each pair",
+            "AᵀA must have that form. A itself may also contain any rotation.",
             lambda a: (
-                stays(a)
+                is_relative(a)
                 and bool(
                     a.shape[0] == a.shape[1] and np.allclose(a, np.diag(np.diag(a)))
                 )
             ),
         ),
         Misconception(
-            "Any orthogonal columns",
-            "The two members of a pair need the same length.",
+            "Any orthogonal columns accepted",
+            "The columns of the two members of a pair must also have the same length.",
             lambda a: bool(np.allclose(a.T @ a, np.diag(np.diag(a.T @ a)))),
         ),
         Misconception(
-            "Columns of the same length in each pair",
-            "They must be orthogonal, too, to each other and to all others.",
+            "Any columns of the same length in each pair accepted",
+            "The columns must also be orthogonal to each other and to all others.",
             lambda a: bool(
                 np.allclose(*np.split(np.diag(a.T @ a), 2)) if a.size else True
             ),
         ),
         Misconception(
-            "Members of a pair are neighbors",
-            "In the half layout the sine of pair p stands m places behind its cosine.",
+            "Members of a pair taken to be neighbors",
+            "In the half layout the sine of pair p is m places after its cosine.",
             lambda a: bool(
                 np.allclose(a.T @ a, np.diag(np.diag(a.T @ a)))
                 and np.allclose(np.diag(a.T @ a)[::2], np.diag(a.T @ a)[1::2])
             ),
         ),
         Misconception(
-            "A Aᵀ for AᵀA",
-            "The features are on the right of A: their inner product has AᵀA.",
-            lambda a: stays(a.T) if a.shape[0] % 2 == 0 else stays(a),
+            "A Aᵀ in place of AᵀA",
+            "The features are on the right of A, so their inner product has AᵀA.",
+            lambda a: is_relative(a.T) if a.shape[0] % 2 == 0 else is_relative(a),
         ),
         Misconception(
-            "Invertible layers keep it",
-            "Nothing is lost, but inner products change.",
+            "Every invertible layer accepted",
+            "An invertible layer loses nothing, but inner products change.",
             lambda a: bool(
                 a.shape[0] >= a.shape[1] and np.linalg.matrix_rank(a) == a.shape[1]
             ),
         ),
         Misconception(
-            "Symmetric layers keep it",
-            "AᵀA is always symmetric; that is not what matters.",
+            "Every symmetric layer accepted",
+            "AᵀA is always symmetric, so symmetry is not the condition.",
             lambda a: bool(a.shape[0] == a.shape[1] and np.allclose(a, a.T)),
         ),
         Misconception(
-            "A must commute with shifts itself",
-            "It is AᵀA: A may be followed by any rotation.",
+            "A that commutes with shifts",
+            "AᵀA must commute with shifts. A may also be followed by any rotation.",
             lambda a: bool(a.shape[0] == a.shape[1] and _commutes(a, len(a) // 2)),
         ),
         Misconception(
-            "Cosines and sines are mixed alike",
-            "Then a pair meets another one: cos ωx cos ηy + sin ωx sin ηy is cos(ωx − ηy).",
+            "Cosines and sines mixed alike",
+            "In your layers a pair meets another one, and cos ωx cos ηy + sin ωx sin "
+            "ηy is cos(ωx − ηy).",
             lambda a: bool(
                 np.allclose((a.T @ a)[: a.shape[1] // 2, a.shape[1] // 2 :], 0)
                 and np.allclose(
@@ -851,7 +883,7 @@ Only $A^\top A$ matters. Which of its entries does a shift of all positions turn
     ),
     properties=(
         Property(
-            "A rotation behind the layer changes nothing",
+            "A rotation after the layer does not change the verdict",
             lambda answer, a: (
                 answer(np.linalg.qr(draw(len(a), len(a), seed=9))[0] @ a) == answer(a)
             ),
@@ -871,7 +903,16 @@ def _commutes(a, m):
 SHEET = Sheet(
     title="Fourier features",
     conventions=r"""
-$m$ is the number of frequencies, so that there are $2m$ features; a frequency in turns has the angle $2\pi\, b^\top x$, one in radians $b^\top x$. $\Phi$ and GELU are those of the normal distribution.
+$m$ is the number of frequencies, so that there are $2m$ features.
+A frequency in turns has the angle $2\pi\, b^\top x$, one in radians the angle $b^\top x$.
+$\Phi$ is the distribution function of the standard normal distribution, and GELU is $x\,\Phi(x)$.
 """,
-    exercises=(KERNEL, FEATURES, ENOUGH, ENCODE, BETWEEN, STAYS),
+    exercises=(
+        KERNEL,
+        FEATURES,
+        FREQUENCIES_NEEDED,
+        ENCODE,
+        RIDGE_REGRESSION,
+        IS_RELATIVE,
+    ),
 )

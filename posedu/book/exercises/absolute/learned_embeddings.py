@@ -1,4 +1,4 @@
-"""The exercises on tables of positions."""
+"""Exercises on learned absolute embeddings."""
 
 import numpy as np
 import sympy as sp
@@ -18,7 +18,7 @@ def row_gradients(positions, gradients, rows):
 
 
 def _gradients(of_token):
-    """Where ``of_token(total, position, row, token)`` says what a token does."""
+    """An answer in which ``of_token(total, position, row, token)`` adds a token."""
 
     def answer(positions, gradients, rows):
         total = sp.zeros(rows, gradients.cols)
@@ -70,12 +70,14 @@ ROW_GRADIENTS = Exercise(
     minutes=6,
     lines=4,
     statement=r"""
-A batch of tokens stands at `positions`, and `gradients` has the gradient of a loss with respect to the input vector of each, a row a token.
+The tokens of a batch are at `positions`.
+`gradients` has a row for each token: the gradient of a loss with respect to the token's input vector.
 Return the gradient with respect to the table of `rows` rows, as a SymPy matrix.
 Do the first case on paper: positions 0, 2, 2 and a table of 4 rows.
 """,
     hint=r"""
-$x = u + H P$, and $H$ has a 1 for each token. What does a row of $P$ share with two tokens?
+$x = u + H P$, and $H$ has a 1 for each token.
+What is the gradient of a row of $P$ that two tokens read?
 """,
     cases=(
         ((0, 2, 2), sp.Matrix([[1, 2], [3, 4], [5, 7]]), 4),
@@ -85,58 +87,59 @@ $x = u + H P$, and $H$ has a 1 for each token. What does a row of $P$ share with
     solution=row_gradients,
     misconceptions=(
         Misconception(
-            "The last token at a position counts",
-            "Both tokens read the same row, so both have a say in its gradient.",
+            "Only the last token at a position",
+            "Both tokens read the same row, so both contribute to its gradient.",
             _gradients(_last_only),
         ),
         Misconception(
-            "The first token at a position counts",
-            "Both tokens read the same row, so both have a say in its gradient.",
+            "Only the first token at a position",
+            "Both tokens read the same row, so both contribute to its gradient.",
             _gradients(_first_only),
         ),
         Misconception(
-            "The mean over the tokens at a position",
-            "The chain rule adds; it does not divide by how many there are.",
+            "Mean over the tokens at a position",
+            "The chain rule adds. It does not divide by the number of tokens.",
             _mean,
         ),
         Misconception(
             "Rows by token, not by position",
-            "Token 1 stands at another position than 1.",
+            "A token with index 1 may be at another position than 1.",
             _gradients(_by_token),
         ),
         Misconception(
             "Positions from 1",
-            "Row 0 is that of position 0.",
+            "Row 0 belongs to position 0.",
             _gradients(_late),
         ),
         Misconception(
-            "Rows from the end",
-            "Row 0 is that of position 0, and comes first.",
+            "Rows counted from the end",
+            "Row 0 belongs to position 0, and comes first.",
             _gradients(_from_the_end),
         ),
         Misconception(
-            "Every row gets the sum of all",
-            "A row that no token reads does not move the loss.",
+            "Sum of all gradients in every row",
+            "A row that no token reads does not change the loss.",
             _everywhere,
         ),
         Misconception(
-            "A step, not a gradient",
-            "What is asked for points uphill; a step goes against it.",
+            "Step in place of the gradient",
+            "The gradient points uphill. A step of descent goes against it.",
             lambda p, g, n: -row_gradients(p, g, n),
         ),
         Misconception(
-            "The counts of the positions",
-            "How often a row is read is one thing, what each reading says another.",
+            "Counts of the positions",
+            "The counts say how often a row is read, not what each reading "
+            "contributes.",
             lambda p, g, n: sp.Matrix(n, g.cols, lambda r, c: p.count(r)),
         ),
         Misconception(
-            "Counted twice",
+            "Gradients counted twice",
             "A token reads its row once.",
             lambda p, g, n: 2 * row_gradients(p, g, n),
         ),
         Misconception(
             "Multiplied by the counts",
-            "The sum has each token once already.",
+            "The sum contains each token once already.",
             lambda p, g, n: sp.Matrix(
                 n, g.cols, lambda r, c: p.count(r) * row_gradients(p, g, n)[r, c]
             ),
@@ -144,7 +147,8 @@ $x = u + H P$, and $H$ has a 1 for each token. What does a row of $P$ share with
     ),
     properties=(
         Property(
-            "What rows get is what tokens have, in sum",
+            "The rows of the gradient and the gradients of the tokens have the same "
+            "sum",
             lambda answer, p, g, n: (
                 sp.ones(1, n) * answer(p, g, n) == sp.ones(1, len(p)) * g
             ),
@@ -153,11 +157,11 @@ $x = u + H P$, and $H$ has a 1 for each token. What does a row of $P$ share with
 )
 
 
-# learned-embeddings-2: rows, and none beyond
+# learned-embeddings-2: rows, and zeros beyond the table
 
 
-def rows_or_nothing(table, positions):
-    """The row of each whole position, zeros where there is none: [tokens, d]."""
+def rows_or_zeros(table, positions):
+    """The row of each position, zeros where the table has none: [tokens, d]."""
     inside = (positions >= 0) & (positions < len(table))
     nearest = np.clip(positions, 0, len(table) - 1)
     return np.where(inside[:, None], table[nearest], 0.0)
@@ -174,15 +178,17 @@ def _rows(index, keep=lambda p, n: (p >= 0) & (p < n)):
 
 ROWS = Exercise(
     name="learned-embeddings-2",
-    title="Rows, and none beyond",
+    title="Rows, and zeros beyond the table",
     kind="NumPy",
     minutes=8,
     lines=3,
     statement=r"""
-Return the row of `table` for each of the whole numbers in `positions`, and zeros where the table has none, on either side.
+`positions` holds whole numbers of either sign.
+Return the row of `table` for each of them, and zeros for positions before the first row or after the last.
 """,
     hint=r"""
-A one-hot of a position that has no column is a row of zeros. NumPy's `table[-1]` is not.
+The one-hot row of a position without a row in the table is all zeros.
+NumPy's `table[-1]` is not.
 """,
     cases=(
         (np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([0, 1, 2, -1])),
@@ -190,74 +196,76 @@ A one-hot of a position that has no column is a row of zeros. NumPy's `table[-1]
         (draw(1, 2), np.array([0, 1, -2])),
         (draw(5, 2, seed=1), np.array([5, -5, -6, 6, 4])),
     ),
-    solution=rows_or_nothing,
+    solution=rows_or_zeros,
     misconceptions=(
         Misconception(
             "Negative positions count from the end",
-            "That is NumPy's index; position −1 has no row.",
+            "NumPy's index counts negative numbers from the end, but position −1 has "
+            "no row.",
             _rows(lambda p, n: p % n, lambda p, n: (p >= -n) & (p < n)),
         ),
         Misconception(
-            "All positions go round",
-            "A table is no circle: position n is not position 0.",
+            "Positions modulo the number of rows",
+            "Position n is not position 0.",
             lambda table, p: table[p % len(table)],
         ),
         Misconception(
-            "The nearest row",
-            "So is Transformer-XL's memory served; here zeros are asked for.",
+            "Nearest row for other positions",
+            "Transformer-XL takes the nearest row; here zeros are asked for.",
             lambda table, p: table[np.clip(p, 0, len(table) - 1)],
         ),
         Misconception(
-            "The nearest row before the first",
-            "There is none before the first row, either.",
+            "First row for positions before it",
+            "Positions before the first row have no row either.",
             _rows(lambda p, n: p, lambda p, n: p < n),
         ),
         Misconception(
-            "The nearest row after the last",
-            "There is none after the last row, either.",
+            "Last row for positions after it",
+            "Positions after the last row have no row either.",
             _rows(lambda p, n: p, lambda p, n: p >= 0),
         ),
         Misconception(
-            "The last row is left out",
+            "Last row left out",
             "Rows are 0 … n − 1, and n − 1 is one of them.",
             _rows(lambda p, n: p, lambda p, n: (p >= 0) & (p < n - 1)),
         ),
         Misconception(
-            "Position 0 is left out",
-            "Positions count from 0, and 0 has a row.",
+            "Position 0 left out",
+            "Positions count from 0, and position 0 has a row.",
             _rows(lambda p, n: p, lambda p, n: (p > 0) & (p < n)),
         ),
         Misconception(
-            "Position n has a row, too",
-            "A table of n rows ends with n − 1.",
+            "A row for position n",
+            "A table of n rows ends with position n − 1.",
             _rows(lambda p, n: p, lambda p, n: (p >= 0) & (p <= n)),
         ),
         Misconception(
             "Positions from 1",
-            "Row 0 is that of position 0.",
+            "Row 0 belongs to position 0.",
             _rows(lambda p, n: p - 1, lambda p, n: (p >= 1) & (p <= n)),
         ),
         Misconception(
-            "The sign is forgotten",
+            "Sign forgotten",
             "Position −1 is not position 1.",
             _rows(lambda p, n: abs(p), lambda p, n: abs(p) < n),
         ),
         Misconception(
             "Ones in place of zeros",
-            "What is added should change nothing.",
+            "An addition of zeros changes nothing.",
             lambda table, p: np.where(
-                ((p >= 0) & (p < len(table)))[:, None], rows_or_nothing(table, p), 1.0
+                ((p >= 0) & (p < len(table)))[:, None], rows_or_zeros(table, p), 1.0
             ),
         ),
         Misconception(
-            "Indices and positions are exchanged",
-            "The table's row n belongs to position n, wherever that token stands.",
-            lambda table, p: rows_or_nothing(table, np.arange(len(p))),
+            "Token indices in place of positions",
+            "Row n of the table belongs to position n, whatever token is there.",
+            lambda table, p: rows_or_zeros(table, np.arange(len(p))),
         ),
     ),
     properties=(
         Property(
-            "Ones come back where there is a row, zeros elsewhere",
+            "For a table of ones the result is ones where there is a row and zeros "
+            "elsewhere",
             lambda answer, table, p: bool(
                 (
                     answer(np.ones_like(table), p)[:, 0]
@@ -269,29 +277,31 @@ A one-hot of a position that has no column is a row of zeros. NumPy's `table[-1]
 )
 
 
-# learned-embeddings-3: what an optimizer leaves
+# learned-embeddings-3: a row that no token reads
 
 
-def left(row, rate, decay, steps):
-    """A number of a row that no token reads, after AdamW: an expression."""
+def entry_after(row, rate, decay, steps):
+    """The entry of a row that no token reads, after AdamW: an expression."""
     return row * (1 - rate * decay) ** steps
 
 
 _P, _RATE, _DECAY, _T = sp.symbols("p alpha lambda T", positive=True)
 
-LEFT = Exercise(
+ENTRY_AFTER = Exercise(
     name="learned-embeddings-3",
-    title="What is left of a row",
+    title="A row that no token reads",
     kind="by hand",
     minutes=6,
     lines=1,
     statement=r"""
 On paper: a step of AdamW is $p \leftarrow p - \alpha \lambda p - \alpha\, \hat m / (\sqrt{\hat v} + \varepsilon)$, where $\hat m$ and $\hat v$ are means of the gradient and of its square.
-A row is read by no token, ever.
-Return what a number `row` of it has become after `steps` steps, for the rate $\alpha$ (`rate`) and the decay $\lambda$ (`decay`).
+No token ever reads a certain row.
+Return the value, after `steps` steps, of an entry that starts as `row`, for the rate $\alpha$ (`rate`) and the decay $\lambda$ (`decay`).
+All arguments may be SymPy symbols.
 """,
     hint=r"""
-What are the means of a gradient that is always 0? Then each step does the same.
+What are the means of a gradient that is always 0?
+With these means every step multiplies the entry by the same factor.
 """,
     cases=(
         (sp.Integer(3), sp.Rational(1, 10), sp.Rational(1, 2), 2),
@@ -299,26 +309,27 @@ What are the means of a gradient that is always 0? Then each step does the same.
         (_P, _RATE, _DECAY, 3),
         (_P, _RATE, _DECAY, _T),
     ),
-    solution=left,
+    solution=entry_after,
     misconceptions=(
         Misconception(
-            "It stays as it was",
-            "Without decay it does. What does the second term of a step do?",
+            "Number unchanged",
+            "Without decay the number stays the same. What does the second term of a "
+            "step do?",
             lambda p, a, d, T: p + sp.Integer(0),
         ),
         Misconception(
-            "It is 0",
-            "The gradient is 0. That changes nothing of the number by itself.",
+            "Number 0",
+            "A gradient of 0 does not make the number 0.",
             lambda p, a, d, T: sp.Integer(0),
         ),
         Misconception(
             "The same amount in each step",
-            "What is taken away is a share of what is still there.",
+            "Each step subtracts a share of the number that is still there.",
             lambda p, a, d, T: p * (1 - T * a * d),
         ),
         Misconception(
-            "One step",
-            "There are `steps` of them.",
+            "A single step",
+            "There are `steps` steps.",
             lambda p, a, d, T: p * (1 - a * d),
         ),
         Misconception(
@@ -332,54 +343,55 @@ What are the means of a gradient that is always 0? Then each step does the same.
             lambda p, a, d, T: p * (1 - a * d) ** (T + 1),
         ),
         Misconception(
-            "The rate is forgotten",
+            "Rate forgotten",
             "The decay is multiplied by the rate.",
             lambda p, a, d, T: p * (1 - d) ** T,
         ),
         Misconception(
-            "The decay is forgotten",
+            "Decay forgotten",
             "The rate is multiplied by the decay.",
             lambda p, a, d, T: p * (1 - a) ** T,
         ),
         Misconception(
-            "It grows",
+            "Number that grows",
             "The decay is subtracted.",
             lambda p, a, d, T: p * (1 + a * d) ** T,
         ),
         Misconception(
-            "An exponential",
-            "Nearly so for small rates. A step multiplies by 1 − αλ exactly.",
+            "Exponential in place of the power",
+            "The exponential is nearly right for small rates. A step multiplies by 1 "
+            "− αλ exactly.",
             lambda p, a, d, T: p * sp.exp(-a * d * T),
         ),
         Misconception(
-            "Only the factor",
-            "The number at the start is multiplied by it.",
+            "Factor alone",
+            "The number at the start is multiplied by the factor.",
             lambda p, a, d, T: (1 - a * d) ** T,
         ),
         Misconception(
-            "The decay is subtracted, not multiplied",
+            "Decay subtracted, not multiplied",
             "αλp is a share of p.",
             lambda p, a, d, T: p - a * d * T,
         ),
         Misconception(
-            "Powers of each",
+            "Powers of α and λ",
             "The product αλ is subtracted from 1 before the power.",
             lambda p, a, d, T: p * (1 - (a * d) ** T),
         ),
         Misconception(
-            "The step of a gradient",
-            "The means of zeros are zeros: Adam's own step is 0.",
+            "Step of Adam",
+            "The means of zeros are zeros, so Adam's own step is 0.",
             lambda p, a, d, T: p * (1 - a * d) ** T - a * T,
         ),
         Misconception(
-            "The decay without the rate, and the rate without the decay",
-            "They are multiplied: αλ.",
+            "Decay and rate as separate factors",
+            "Rate and decay are multiplied: αλ.",
             lambda p, a, d, T: p * (1 - a - d) ** T,
         ),
     ),
     properties=(
         Property(
-            "Two runs one after the other are one",
+            "Two runs, one after the other, are like one run of all their steps",
             lambda answer, p, a, d, T: (
                 sp.simplify(answer(answer(p, a, d, 2), a, d, 3) - answer(p, a, d, 5))
                 == 0
@@ -393,7 +405,7 @@ What are the means of a gradient that is always 0? Then each step does the same.
 
 
 def features_needed(rows, epsilon, delta):
-    """The least whole d for which the bound is at most delta: an int."""
+    """The smallest integer d for which the bound is at most delta."""
     return int(np.ceil(2 / epsilon**2 * np.log(rows * (rows - 1) / delta)))
 
 
@@ -408,9 +420,9 @@ FEATURES_NEEDED = Exercise(
     minutes=8,
     lines=1,
     statement=r"""
-The chance that some two of $n$ random rows have a cosine of $\varepsilon$ or more in size is at most $n (n - 1)\, e^{-d \varepsilon^2/2}$.
-Return the least whole $d$ for which this bound is at most `delta`.
-How much does it grow when `rows` becomes a thousand times as large?
+The probability that any two of $n$ random rows have a cosine with an absolute value of $\varepsilon$ or more is at most $n (n - 1)\, e^{-d \varepsilon^2/2}$.
+Return the smallest integer $d$ for which this bound is at most `delta`; `rows` is $n$ and `epsilon` is $\varepsilon$.
+By how much does $d$ grow when `rows` becomes a thousand times as large?
 """,
     hint=r"""
 Take the logarithm of both sides, and round to the side on which the bound still holds.
@@ -430,27 +442,28 @@ Take the logarithm of both sides, and round to the side on which the bound still
         ),
         Misconception(
             "One more than needed",
-            "The least one is asked for.",
+            "The smallest number is asked for.",
             lambda n, e, d: features_needed(n, e, d) + 1,
         ),
         Misconception(
-            "The 2 is forgotten",
+            "2 forgotten",
             "In the exponent d ε² is halved.",
             _needed(lambda n, e, d: np.log(n * (n - 1) / d) / e**2),
         ),
         Misconception(
-            "The 2 is on the wrong side",
-            "d ε²/2 is the logarithm; solve for d.",
+            "2 on the wrong side",
+            "d ε²/2 is equal to the logarithm. Solve for d.",
             _needed(lambda n, e, d: np.log(n * (n - 1) / d) / (2 * e**2)),
         ),
         Misconception(
-            "ε is not squared",
+            "ε not squared",
             "The exponent has ε².",
             _needed(lambda n, e, d: 2 / e * np.log(n * (n - 1) / d)),
         ),
         Misconception(
-            "One pair",
-            "Every pair has a chance of its own: their number stands before the e.",
+            "A single pair",
+            "Each pair has its own probability, so the number of pairs stands before "
+            "the exponential.",
             _needed(lambda n, e, d: 2 / e**2 * np.log(2 / d)),
         ),
         Misconception(
@@ -459,49 +472,50 @@ Take the logarithm of both sides, and round to the side on which the bound still
             _needed(lambda n, e, d: 2 / e**2 * np.log(2 * n / d)),
         ),
         Misconception(
-            "Pairs for twice the pairs",
-            "Both signs of a cosine count: there is a 2 in the bound of each pair.",
+            "Number of pairs in place of twice that number",
+            "Both signs of a cosine count, so there is a 2 in the bound of each pair.",
             _needed(lambda n, e, d: 2 / e**2 * np.log(n * (n - 1) / 2 / d)),
         ),
         Misconception(
-            "δ is multiplied",
+            "Multiplied by δ",
             "A smaller delta needs more features.",
             _needed(lambda n, e, d: 2 / e**2 * np.log(n * (n - 1) * d)),
         ),
         Misconception(
-            "δ is forgotten",
-            "The bound is to be delta, not 1.",
+            "δ forgotten",
+            "The bound must be delta, not 1.",
             _needed(lambda n, e, d: 2 / e**2 * np.log(n * (n - 1))),
         ),
         Misconception(
             "The logarithm to base 10",
-            "The bound has the power of e.",
+            "The bound has a power of e.",
             _needed(lambda n, e, d: 2 / e**2 * np.log10(n * (n - 1) / d)),
         ),
         Misconception(
             "The logarithm to base 2",
-            "The bound has the power of e.",
+            "The bound has a power of e.",
             _needed(lambda n, e, d: 2 / e**2 * np.log2(n * (n - 1) / d)),
         ),
         Misconception(
-            "A feature for each row",
-            "That many would allow all cosines to be 0. Nearly orthogonal is cheaper.",
+            "One feature for each row",
+            "With that many all cosines could be 0. Nearly orthogonal rows need fewer.",
             lambda n, e, d: int(n),
         ),
         Misconception(
-            "ε on the other side",
+            "Multiplied by ε²",
             "A smaller ε needs more features.",
             _needed(lambda n, e, d: 2 * e**2 * np.log(n * (n - 1) / d)),
         ),
         Misconception(
-            "The logarithm is forgotten",
-            "The exponent is d ε²/2, so its logarithm is compared.",
+            "Logarithm forgotten",
+            "d ε²/2 is an exponent, so it is compared with a logarithm.",
             _needed(lambda n, e, d: 2 / e**2 * n * (n - 1) / d),
         ),
     ),
     properties=(
         Property(
-            "With that many the bound is at most delta, with one fewer it is not",
+            "With that many features the bound is at most delta, with one fewer it is "
+            "not",
             lambda answer, n, e, d: bool(
                 n * (n - 1) * np.exp(-answer(n, e, d) * e**2 / 2)
                 <= d * (1 + 1e-9)
@@ -534,13 +548,13 @@ ROBERTA = Exercise(
     minutes=8,
     lines=2,
     statement=r"""
-`tokens` is `[batch, tokens]`, and the index `padding` stands for no token.
-RoBERTa gives padding the position `padding`, and all others `padding + 1`, `padding + 2`, … in their order, without counting padding between or before them.
+`tokens` holds token indices, `[batch, tokens]`, and the index `padding` marks padding.
+RoBERTa gives padding the position `padding`, and all other tokens `padding + 1`, `padding + 2`, … in their order, without counting padding between or before them.
 Return the positions.
 How many rows must the table have for texts of 512 tokens, with `padding = 1`?
 """,
     hint=r"""
-A running sum of what is no padding counts them.
+A running sum of the mask of all tokens that are not padding counts them.
 """,
     cases=(
         (torch.tensor([[7, 5, 1]]), 1),
@@ -551,23 +565,24 @@ A running sum of what is no padding counts them.
     solution=roberta_positions,
     misconceptions=(
         Misconception(
-            "From 0, whatever the padding is",
+            "Positions from 0, whatever the padding",
             "The first token's position is padding + 1.",
             _counted(lambda real, p: (real.cumsum(1) - 1) * real),
         ),
         Misconception(
-            "The running sum alone",
+            "Running sum alone",
             "Padding has the position `padding`, and the count begins after it.",
             _counted(lambda real, p: real.cumsum(1) * real),
         ),
         Misconception(
-            "Padding goes on counting",
+            "Positions of padding that go on counting",
             "Padding has the position `padding`.",
             _counted(lambda real, p: real.cumsum(1) + p),
         ),
         Misconception(
-            "Padding is counted",
-            "A token behind padding has the position that it would have without it.",
+            "Padding counted",
+            "A token after padding has the position that it would have without the "
+            "padding.",
             _counted(
                 lambda real, p: torch.where(
                     real, torch.arange(real.shape[1]) + p + 1, p
@@ -575,18 +590,18 @@ A running sum of what is no padding counts them.
             ),
         ),
         Misconception(
-            "Padding is at 0",
-            "Its row is the one whose index is `padding`.",
+            "Padding at position 0",
+            "Padding has the position `padding`.",
             _counted(lambda real, p: (real.cumsum(1) + p) * real),
         ),
         Misconception(
-            "The first token is at `padding`",
-            "That row is padding's own; the first token has the next.",
+            "First token at `padding`",
+            "The row `padding` belongs to padding. The first token has the next one.",
             _counted(lambda real, p: torch.where(real, real.cumsum(1) + p - 1, p)),
         ),
         Misconception(
             "Always 2, 3, 4, …",
-            "2 is padding + 1 for RoBERTa's own padding.",
+            "2 is padding + 1 only for RoBERTa's own padding.",
             _counted(lambda real, p: torch.where(real, real.cumsum(1) + 1, 1)),
         ),
         Misconception(
@@ -595,34 +610,34 @@ A running sum of what is no padding counts them.
             _counted(lambda real, p: real.flip(1).cumsum(1).flip(1) * real + p),
         ),
         Misconception(
-            "Counted over the batch",
-            "Every row of the batch is a text of its own.",
+            "Count over the whole batch",
+            "Each row of the batch is a text of its own.",
             _counted(
                 lambda real, p: real.flatten().cumsum(0).view(real.shape) * real + p
             ),
         ),
         Misconception(
-            "The running sum goes down the batch",
+            "Running sum along the batch",
             "Axis 1 is that of the tokens.",
             _counted(lambda real, p: real.cumsum(0) * real + p),
         ),
         Misconception(
-            "The mask is turned over",
-            "What counts is what is *not* padding.",
+            "Mask inverted",
+            "Tokens that are *not* padding are counted.",
             _counted(lambda real, p: (~real).cumsum(1) * ~real + p),
         ),
         Misconception(
-            "The tokens are counted up, not their places",
-            "A running sum of the mask, not of the tokens.",
+            "Token indices added up",
+            "Take the running sum of the mask, not of the tokens.",
             lambda tokens, p: tokens.cumsum(1) * (tokens != p) + p,
         ),
         Misconception(
-            "All positions are one too large",
+            "All positions one too large",
             "The first token's position is padding + 1.",
             _counted(lambda real, p: torch.where(real, real.cumsum(1) + p + 1, p)),
         ),
         Misconception(
-            "As if there were no padding",
+            "Padding treated like other tokens",
             "Padding has the position `padding`, wherever it stands.",
             _counted(
                 lambda real, p: (torch.arange(real.shape[1]) + p + 1).expand(real.shape)
@@ -631,7 +646,7 @@ A running sum of what is no padding counts them.
     ),
     properties=(
         Property(
-            "Padding in front moves nobody",
+            "Padding at the front changes no position",
             lambda answer, tokens, p: torch.equal(
                 answer(torch.cat((torch.full_like(tokens[:, :1], p), tokens), 1), p)[
                     :, 1:
@@ -643,28 +658,28 @@ A running sum of what is no padding counts them.
 )
 
 
-# learned-embeddings-6: what each layer sees
+# learned-embeddings-6: the input of each layer
 
 
-def entering(u, tables):
-    """What enters each layer when all layers are silent: [layers, tokens, d]."""
+def layer_inputs(u, tables):
+    """The input of each layer when all layers add zero: [layers, tokens, d]."""
     return u + np.cumsum(tables[:, : len(u)], axis=0)
 
 
-ENTERING = Exercise(
+LAYER_INPUTS = Exercise(
     name="learned-embeddings-6",
-    title="What enters each layer",
+    title="The input of each layer",
     kind="NumPy",
     minutes=8,
     lines=1,
     statement=r"""
 A model has a table for each layer: `tables` is `[layers, rows, d]`.
-What a table adds stays in the stream, and all layers are silent: they add nothing themselves.
-For an input `u`, `[tokens, d]`, at the positions 0, 1, 2, …, return what *enters* each layer, with its own table added: `[layers, tokens, d]`.
-Which of two tables could you have left out, if only the last of these vectors matters?
+The residual stream keeps what a table adds, and attention and MLP add nothing here.
+For an input `u`, `[tokens, d]`, at the positions 0, 1, 2, …, return the *input* of each layer, with the layer's own table added: `[layers, tokens, d]`.
+If only the input of the last layer matters, could one table replace two?
 """,
     hint=r"""
-Layer 1 has what layer 0 had, and one table more.
+The input of layer 1 is that of layer 0 plus one more table.
 """,
     cases=(
         (
@@ -675,21 +690,21 @@ Layer 1 has what layer 0 had, and one table more.
         (draw(4, 3, seed=1), draw(1, 4, 3)),
         (draw(2, 2, seed=2), draw(2, 2, 2)),
     ),
-    solution=entering,
+    solution=layer_inputs,
     misconceptions=(
         Misconception(
-            "Each layer has its own table alone",
-            "What a table adds stays in the stream.",
+            "Each layer with its own table alone",
+            "The residual stream keeps what a table adds.",
             lambda u, t: u + t[:, : len(u)],
         ),
         Misconception(
-            "The first table alone",
-            "That is a table at the input. Every layer adds its own.",
+            "First table alone",
+            "Your answer has a table at the input only. Every layer adds its own.",
             lambda u, t: u + np.repeat(t[:1, : len(u)], len(t), 0),
         ),
         Misconception(
-            "Before its own table is added",
-            "What enters a layer has the layer's table in it.",
+            "Inputs before the layer's own table",
+            "The input of a layer contains the layer's own table.",
             lambda u, t: u + np.cumsum(t[:, : len(u)], 0) - t[:, : len(u)],
         ),
         Misconception(
@@ -698,18 +713,18 @@ Layer 1 has what layer 0 had, and one table more.
             lambda u, t: u + np.repeat(t[:, : len(u)].sum(0)[None], len(t), 0),
         ),
         Misconception(
-            "The last rows of the tables",
-            "Positions count from 0: Transformer-XL's code counts from the end.",
+            "Last rows of the tables",
+            "Positions count from 0. Transformer-XL's code counts from the end.",
             lambda u, t: u + np.cumsum(t[:, t.shape[1] - len(u) :], 0),
         ),
         Misconception(
-            "The sum goes over positions",
-            "Axis 0 is that of the layers.",
+            "Sum over positions",
+            "The sum runs over layers, which are axis 0.",
             lambda u, t: u + np.cumsum(t[:, : len(u)], 1),
         ),
         Misconception(
-            "The input is added in every layer",
-            "It is in the stream from the beginning, once.",
+            "Input added in every layer",
+            "The stream contains the input from the beginning, once.",
             lambda u, t: np.cumsum(u + t[:, : len(u)], 0),
         ),
         Misconception(
@@ -718,31 +733,31 @@ Layer 1 has what layer 0 had, and one table more.
             lambda u, t: np.cumsum(t[:, : len(u)], 0),
         ),
         Misconception(
-            "From the last layer to the first",
+            "Layers counted from the last",
             "Layer 0 comes first, and has one table.",
             lambda u, t: u + np.cumsum(t[::-1, : len(u)], 0),
         ),
         Misconception(
-            "In the order of the last layer first",
-            "The sums are right. Layer 0 comes first.",
+            "Layers in reverse order",
+            "Your sums are right, but layer 0 comes first.",
             lambda u, t: (u + np.cumsum(t[:, : len(u)], 0))[::-1],
         ),
         Misconception(
-            "The mean of the tables",
-            "They are added and not divided by anything.",
+            "Mean of the tables",
+            "The tables are added and not divided by anything.",
             lambda u, t: (
                 u
                 + np.cumsum(t[:, : len(u)], 0) / np.arange(1, len(t) + 1)[:, None, None]
             ),
         ),
         Misconception(
-            "Every token is at position 0",
+            "Every token at position 0",
             "Token i reads row i.",
             lambda u, t: u + np.cumsum(np.repeat(t[:, :1], len(u), 1), 0),
         ),
         Misconception(
-            "Subtracted",
-            "Tables are added to what comes.",
+            "Tables subtracted",
+            "Tables are added to the stream.",
             lambda u, t: u - np.cumsum(t[:, : len(u)], 0),
         ),
     ),
@@ -761,7 +776,7 @@ Layer 1 has what layer 0 had, and one table more.
 
 
 def share_outside(rows, d, limit, seeds):
-    """Of tables ``default_rng(seed).normal(size=(rows, d))``, a float from 0 to 1."""
+    """The share of tables that reach the limit, a float from 0 to 1."""
     outside = 0
     for seed in range(seeds):
         table = np.random.default_rng(seed).normal(size=(rows, d))
@@ -798,11 +813,12 @@ SHARE_OUTSIDE = Exercise(
     lines=6,
     statement=r"""
 For each seed 0, 1, … below `seeds` draw a table by `np.random.default_rng(seed).normal(size=(rows, d))`.
-Return in which share of the tables some two different rows have a cosine of `limit` or more in size.
-Compare with $n (n - 1)\, e^{-d \varepsilon^2/2}$: is the bound close, or generous?
+Return the share of the tables in which some two different rows have a cosine with an absolute value of `limit` or more.
+Compare the share with $n (n - 1)\, e^{-d \varepsilon^2/2}$: is the bound close?
 """,
     hint=r"""
-Rows of length 1 have inner products that are cosines. A row with itself does not count.
+The inner products of rows of length 1 are cosines.
+A row with itself does not count.
 """,
     cases=(
         (2, 3, 0.5, 8),
@@ -814,12 +830,12 @@ Rows of length 1 have inner products that are cosines. A row with itself does no
     solution=share_outside,
     misconceptions=(
         Misconception(
-            "A row is compared with itself",
+            "A row compared with itself",
             "Its cosine with itself is 1, in every table. Leave the diagonal out.",
             _share(lambda t: np.abs(_cosines(t)).max()),
         ),
         Misconception(
-            "Opposite rows do not count",
+            "Opposite rows not counted",
             "A cosine near −1 is as far from orthogonal as one near 1.",
             _share(lambda t: _off_diagonal(_cosines(t)).max()),
         ),
@@ -830,7 +846,7 @@ Rows of length 1 have inner products that are cosines. A row with itself does no
         ),
         Misconception(
             "Divided by d",
-            "d is the mean of a squared length; each row has its own.",
+            "d is only the mean of a squared length. Each row has its own length.",
             _share(lambda t: np.abs(_off_diagonal(t @ t.T)).max() / t.shape[1]),
         ),
         Misconception(
@@ -839,13 +855,13 @@ Rows of length 1 have inner products that are cosines. A row with itself does no
             _share(lambda t: np.abs(_off_diagonal(_cosines(t.T))).max()),
         ),
         Misconception(
-            "The mean of the cosines",
-            "One pair is enough: look at the largest.",
+            "Mean of the cosines",
+            "One pair is enough, so look at the largest.",
             _share(lambda t: np.abs(_off_diagonal(_cosines(t))).mean()),
         ),
         Misconception(
-            "The smallest of the cosines",
-            "One pair is enough: look at the largest.",
+            "Smallest of the cosines",
+            "One pair is enough, so look at the largest.",
             _share(lambda t: np.abs(_off_diagonal(_cosines(t))).min()),
         ),
         Misconception(
@@ -854,27 +870,27 @@ Rows of length 1 have inner products that are cosines. A row with itself does no
             _share(lambda t: np.abs(np.diagonal(_cosines(t), 1)).max()),
         ),
         Misconception(
-            "The first row with all others",
+            "First row with all others",
             "Any two rows count.",
             _share(lambda t: np.abs(_cosines(t)[0, 1:]).max()),
         ),
         Misconception(
-            "Seeds from 1",
+            "Seeds counted from 1",
             "The first seed is 0.",
             _share(lambda t: np.abs(_off_diagonal(_cosines(t))).max(), 1),
         ),
         Misconception(
-            "The tables within the limit",
-            "Those outside are counted.",
+            "Tables within the limit",
+            "The tables outside the limit are counted.",
             lambda *case: 1 - share_outside(*case),
         ),
         Misconception(
-            "The number of tables",
-            "A share: divide by how many there are.",
+            "Number of tables",
+            "The share is asked for: divide by the number of tables.",
             lambda *case: share_outside(*case) * case[-1],
         ),
         Misconception(
-            "The share of the pairs",
+            "Share of the pairs",
             "The tables are counted, not the pairs in them.",
             lambda rows, d, limit, seeds: float(
                 np.mean(
@@ -893,15 +909,15 @@ Rows of length 1 have inner products that are cosines. A row with itself does no
             ),
         ),
         Misconception(
-            "This is the bound",
-            "Draw, and count.",
+            "Bound in place of the share",
+            "Draw tables, and count.",
             lambda rows, d, limit, seeds: float(
                 rows * (rows - 1) * np.exp(-d * limit**2 / 2)
             ),
         ),
         Misconception(
             "Columns of length 1",
-            "The rows are to have length 1, axis 1.",
+            "The rows must have length 1. The features of a row are along axis 1.",
             _share(
                 lambda t: np.abs(
                     _off_diagonal(
@@ -914,7 +930,7 @@ Rows of length 1 have inner products that are cosines. A row with itself does no
     ),
     properties=(
         Property(
-            "A larger limit is broken no more often",
+            "A larger limit is reached by no more tables",
             lambda answer, rows, d, limit, seeds: (
                 answer(rows, d, 0.9, seeds) <= answer(rows, d, 0.3, seeds)
             ),
@@ -924,17 +940,17 @@ Rows of length 1 have inner products that are cosines. A row with itself does no
 
 
 SHEET = Sheet(
-    title="Tables: a vector for every position",
+    title="Learned absolute embeddings",
     conventions=r"""
 Positions, rows and layers count from 0; a table has a row for each position.
 """,
     exercises=(
         ROW_GRADIENTS,
         ROWS,
-        LEFT,
+        ENTRY_AFTER,
         FEATURES_NEEDED,
         ROBERTA,
-        ENTERING,
+        LAYER_INPUTS,
         SHARE_OUTSIDE,
     ),
 )

@@ -1,4 +1,4 @@
-"""The exercises on shaken positions."""
+"""Exercises on randomized and augmented positions: CAPE, PoSE."""
 
 import numpy as np
 import sympy as sp
@@ -6,7 +6,7 @@ import torch
 
 from posedu.book.exercises.checker import Exercise, Misconception, Property, Sheet, draw
 
-# randomized-positions-1: another law of shifts
+# randomized-positions-1: two cosines under a shift
 
 
 def product(omega, i, j, most):
@@ -16,11 +16,11 @@ def product(omega, i, j, most):
 
 
 def _product(sign=1, sinc=None, half=None, swap=False):
-    """With another sign, factor or half; place and offset exchanged."""
+    """An answer with another sign, factor or half, or with sum and offset exchanged."""
 
     def answer(omega, i, j, most):
-        turned = 2 * omega * most
-        factor = sp.sin(turned) / turned if sinc is None else sinc(omega, most)
+        angle = 2 * omega * most
+        factor = sp.sin(angle) / angle if sinc is None else sinc(omega, most)
         near, far = sp.cos(omega * (i - j)), sp.cos(omega * (i + j))
         if swap:
             near, far = far, near
@@ -42,11 +42,12 @@ PRODUCT = Exercise(
     statement=r"""
 On paper: $\delta$ is uniform in $[-D, D]$.
 What is the mean of $\cos \omega (i + \delta) \cos \omega (j + \delta)$?
-Return a SymPy expression of `omega`, `i`, `j` and `most`, which is $D$; all are numbers or symbols, and $\omega$ and $D$ positive.
-Add the mean for two sines: what has become of $D$?
+Return a SymPy expression of `omega`, `i`, `j` and `most`, which is $D$; all are numbers or symbols, and $\omega$ and $D$ are positive.
+Add the mean for two sines: does the sum depend on $D$?
 """,
     hint=r"""
-A product of cosines is half the cosine of the difference plus half the cosine of the sum. Only one of them moves with $\delta$.
+A product of cosines is half the cosine of the difference plus half the cosine of the sum.
+Only one of the two changes with $\delta$.
 """,
     cases=(
         (sp.Integer(1), sp.Integer(0), sp.Integer(0), sp.Integer(1)),
@@ -57,53 +58,54 @@ A product of cosines is half the cosine of the difference plus half the cosine o
     solution=product,
     misconceptions=(
         Misconception(
-            "This is the mean for sines",
+            "Mean of the sines",
             "For cosines the cosine of the sum is added.",
             _product(sign=-1),
         ),
         Misconception(
-            "The place is gone",
-            "It is gone in the limit of large shifts only.",
+            "Term with i + j left out",
+            "That term vanishes only in the limit of large shifts.",
             _product(sign=0),
         ),
         Misconception(
-            "The place is untouched",
+            "Term with i + j not averaged",
             "The part with i + j is averaged over the shifts.",
             _product(sinc=lambda w, m: sp.Integer(1)),
         ),
         Misconception(
-            "The halves are forgotten",
+            "Missing halves",
             "A product of two cosines is half of each.",
             _product(half=sp.Integer(1)),
         ),
         Misconception(
-            "Sum and difference are exchanged",
-            "The shift adds to both positions: their difference stays.",
+            "Sum and difference exchanged",
+            "The shift is added to both positions, so their difference does not "
+            "change.",
             _product(swap=True),
         ),
         Misconception(
-            "The shift counts once",
-            "In the sum of both positions it counts twice: 2ωδ.",
+            "Shift counted once",
+            "In the sum of both positions the shift counts twice: 2ωδ.",
             _product(sinc=lambda w, m: sp.sin(w * m) / (w * m)),
         ),
         Misconception(
-            "The interval has the length D",
-            "From −D to D it is 2D.",
+            "Interval of length D",
+            "The interval from −D to D has the length 2D.",
             _product(sinc=lambda w, m: sp.sin(2 * w * m) / (w * m)),
         ),
         Misconception(
-            "The integral, not the mean",
+            "Integral in place of the mean",
             "A mean is divided by the length of the interval.",
             _product(sinc=lambda w, m: sp.sin(2 * w * m) / w),
         ),
         Misconception(
-            "A cosine at the end",
+            "Cosine in place of the integrated cosine",
             "The integral of a cosine is a sine.",
             _product(sinc=lambda w, m: sp.cos(2 * w * m)),
         ),
         Misconception(
-            "The product of the means",
-            "Both cosines have the same shift: they are not independent.",
+            "Product of the means",
+            "Both cosines have the same shift, so they are not independent.",
             lambda omega, i, j, most: (
                 sp.cos(omega * i)
                 * sp.cos(omega * j)
@@ -113,7 +115,7 @@ A product of cosines is half the cosine of the difference plus half the cosine o
     ),
     properties=(
         Property(
-            "At i = j = 0 it is at most 1 and at least 1/2 for small shifts",
+            "At i = j = 0 the mean is at most 1, and at least 1/2 for small shifts",
             lambda answer, omega, i, j, most: bool(
                 sp.Rational(1, 2)
                 <= sp.N(answer(sp.Integer(1), sp.Integer(0), sp.Integer(0), sp.S.One))
@@ -124,21 +126,21 @@ A product of cosines is half the cosine of the difference plus half the cosine o
 )
 
 
-# randomized-positions-2: the places of CAPE
+# randomized-positions-2: CAPE's positions
 
 
-def places(tau, shift, jitter, scale, normalize):
-    """Where CAPE puts the tokens of each row, [rows, tokens]."""
+def cape_positions(tau, shift, jitter, scale, normalize):
+    """CAPE's positions of the tokens of each row, [rows, tokens]."""
     if normalize:
         tau = tau - tau.mean(1, keepdims=True)
     return scale[:, None] * (tau + shift[:, None] + jitter)
 
 
-def _places(
+def _cape_positions(
     combine=lambda t, d, e, s: s * (t + d + e),
     mean=lambda tau: tau.mean(1, keepdims=True),
 ):
-    """With another order of steps, or another mean."""
+    """An answer with another order of steps, or another mean."""
 
     def answer(tau, shift, jitter, scale, normalize):
         if normalize:
@@ -149,7 +151,7 @@ def _places(
 
 
 def _last(tau, shift, jitter, scale, normalize):
-    at = places(tau, shift, jitter, scale, False)
+    at = cape_positions(tau, shift, jitter, scale, False)
     return at - at.mean(1, keepdims=True) if normalize else at
 
 
@@ -164,102 +166,105 @@ _ROWS = tuple(
     for rows, tokens, normalize in ((1, 2, False), (2, 3, True), (3, 3, False))
 )
 
-PLACES = Exercise(
+CAPE_POSITIONS = Exercise(
     name="randomized-positions-2",
-    title="Where CAPE puts tokens",
+    title="CAPE's positions",
     kind="NumPy",
     minutes=6,
     lines=3,
     statement=r"""
-`tau` holds positions, `[rows, tokens]`, and `shift`, `jitter` and `scale` what was drawn for them: `[rows]`, `[rows, tokens]`, `[rows]`.
-Return where the tokens are put, `[rows, tokens]`.
-With `normalize` each row's mean position is taken off first.
+`tau` holds positions, `[rows, tokens]`.
+The random `shift`, `jitter` and `scale` have the shapes `[rows]`, `[rows, tokens]` and `[rows]`.
+Return the positions that CAPE gives to the tokens, `[rows, tokens]`.
+With `normalize` each row's mean position is subtracted first.
 """,
     hint=r"""
-The scale stands before the bracket: it stretches the shift, too. A new last axis makes `[rows]` fit `[rows, tokens]`.
+The scale multiplies the whole bracket, the shift included.
+A new last axis makes `[rows]` fit `[rows, tokens]`.
 """,
     cases=_ROWS,
-    solution=places,
+    solution=cape_positions,
     misconceptions=(
         Misconception(
-            "The shift is not scaled",
+            "Shift not scaled",
             "λ stands before the whole bracket.",
-            _places(lambda t, d, e, s: s * (t + e) + d),
+            _cape_positions(lambda t, d, e, s: s * (t + e) + d),
         ),
         Misconception(
-            "The jitter is not scaled",
+            "Jitter not scaled",
             "λ stands before the whole bracket.",
-            _places(lambda t, d, e, s: s * (t + d) + e),
+            _cape_positions(lambda t, d, e, s: s * (t + d) + e),
         ),
         Misconception(
-            "Only the positions are scaled",
+            "Only the positions scaled",
             "λ stands before the whole bracket.",
-            _places(lambda t, d, e, s: s * t + d + e),
+            _cape_positions(lambda t, d, e, s: s * t + d + e),
         ),
         Misconception(
-            "The shift is taken off",
-            "It is added.",
-            _places(lambda t, d, e, s: s * (t - d + e)),
+            "Shift subtracted",
+            "The shift is added.",
+            _cape_positions(lambda t, d, e, s: s * (t - d + e)),
         ),
         Misconception(
-            "The jitter is forgotten",
-            "Each token has one of its own.",
-            _places(lambda t, d, e, s: s * (t + d)),
+            "Jitter forgotten",
+            "Each token has a jitter of its own.",
+            _cape_positions(lambda t, d, e, s: s * (t + d)),
         ),
         Misconception(
-            "The shift is forgotten",
-            "Each row has one.",
-            _places(lambda t, d, e, s: s * (t + e)),
+            "Shift forgotten",
+            "Each row has a shift.",
+            _cape_positions(lambda t, d, e, s: s * (t + e)),
         ),
         Misconception(
-            "The scale is forgotten",
-            "Each row has one.",
-            _places(lambda t, d, e, s: t + d + e),
+            "Scale forgotten",
+            "Each row has a scale.",
+            _cape_positions(lambda t, d, e, s: t + d + e),
         ),
         Misconception(
             "Divided by the scale",
-            "λ multiplies. In law that is the same, in numbers not.",
-            _places(lambda t, d, e, s: (t + d + e) / s),
+            "λ multiplies. The distribution would be the same, the numbers are not.",
+            _cape_positions(lambda t, d, e, s: (t + d + e) / s),
         ),
         Misconception(
-            "The scale is its logarithm",
-            "What is given is λ itself.",
-            _places(lambda t, d, e, s: np.exp(s) * (t + d + e)),
+            "Scale taken for its logarithm",
+            "`scale` is λ itself.",
+            _cape_positions(lambda t, d, e, s: np.exp(s) * (t + d + e)),
         ),
         Misconception(
-            "Normalized whatever is asked",
-            "Only with `normalize`.",
-            lambda tau, d, e, s, normalize: places(tau, d, e, s, True),
+            "Always normalized",
+            "Normalize only with `normalize`.",
+            lambda tau, d, e, s, normalize: cape_positions(tau, d, e, s, True),
         ),
         Misconception(
             "Never normalized",
-            "With `normalize` the mean is taken off first.",
-            lambda tau, d, e, s, normalize: places(tau, d, e, s, False),
+            "With `normalize` the mean is subtracted first.",
+            lambda tau, d, e, s, normalize: cape_positions(tau, d, e, s, False),
         ),
         Misconception(
-            "Normalized after the rest",
-            "Then the shift is gone, too: the mean of the positions is taken off first.",
+            "Normalized at the end",
+            "Your answer also removes the shift. The mean of the positions is "
+            "subtracted first.",
             _last,
         ),
         Misconception(
-            "Something else than the mean",
-            "The mean is taken off: not the first position, nor the median.",
-            _places(mean=lambda tau: tau[:, :1]),
+            "Another value in place of the mean",
+            "The mean is subtracted, not the first position and not the median.",
+            _cape_positions(mean=lambda tau: tau[:, :1]),
         ),
         Misconception(
-            "The mean of all rows",
+            "Mean of all rows",
             "Each sequence has a mean of its own.",
-            _places(mean=lambda tau: tau.mean()),
+            _cape_positions(mean=lambda tau: tau.mean()),
         ),
         Misconception(
-            "The mean over the batch",
+            "Mean over the batch",
             "The mean is over the tokens, axis 1.",
-            _places(mean=lambda tau: tau.mean(0, keepdims=True)),
+            _cape_positions(mean=lambda tau: tau.mean(0, keepdims=True)),
         ),
         Misconception(
-            "Divided by the deviation, too",
-            "The mean is taken off, and nothing else.",
-            lambda tau, d, e, s, normalize: places(
+            "Divided by the standard deviation, too",
+            "The mean is subtracted, and nothing else is done.",
+            lambda tau, d, e, s, normalize: cape_positions(
                 tau / (tau.std(1, keepdims=True) if normalize else 1.0),
                 d,
                 e,
@@ -270,7 +275,7 @@ The scale stands before the bracket: it stretches the shift, too. A new last axi
     ),
     properties=(
         Property(
-            "Without jitter, shift and scale nothing moves",
+            "Without jitter, shift and scale the positions stay as they are",
             lambda answer, tau, d, e, s, normalize: bool(
                 np.allclose(answer(tau, 0 * d, 0 * e, 0 * s + 1, False), tau)
             ),
@@ -283,7 +288,7 @@ The scale stands before the bracket: it stretches the shift, too. A new last axi
 
 
 def most_jitter(tau):
-    """The largest jitter that keeps the order of these positions surely, a float."""
+    """The largest jitter that never changes the order of these positions, a float."""
     return float(np.diff(np.sort(tau)).min() / 2)
 
 
@@ -302,7 +307,7 @@ MOST = Exercise(
 Return the largest $a$ such that no jitter within $\pm a$ ever brings two of them out of order, a `float`.
 """,
     hint=r"""
-Each of two neighbors may go half of what is between them.
+Each of two neighbors may move by half of their distance.
 """,
     cases=(
         (np.array([0.0, 1.0]),),
@@ -314,47 +319,47 @@ Each of two neighbors may go half of what is between them.
     misconceptions=(
         Misconception(
             "Always one half",
-            "That is for steps of 1.",
+            "One half is right for steps of 1.",
             lambda tau: 0.5,
         ),
         Misconception(
             "A whole step",
-            "Both neighbors move: each has half of the step.",
+            "Both neighbors move, so each has half of the step.",
             _of_steps(np.min),
         ),
         Misconception(
             "Half of the first step",
-            "The smallest step is the first to be lost.",
+            "Your jitter is too large if a later step is smaller.",
             _of_steps(lambda steps: steps[0] / 2),
         ),
         Misconception(
             "Half of the last step",
-            "The smallest step is the first to be lost.",
+            "Your jitter is too large if an earlier step is smaller.",
             _of_steps(lambda steps: steps[-1] / 2),
         ),
         Misconception(
             "Half of the median step",
-            "Surely means for the smallest step, too.",
+            "The smallest step must survive every jitter.",
             _of_steps(lambda steps: np.median(steps) / 2),
         ),
         Misconception(
             "Half of the largest step",
-            "The smallest step is the first to be lost.",
+            "Your jitter loses the order at the smallest step.",
             _of_steps(lambda steps: steps.max() / 2),
         ),
         Misconception(
             "Half of the mean step",
-            "Surely means for the smallest step, too.",
+            "The smallest step must survive every jitter.",
             _of_steps(lambda steps: steps.mean() / 2),
         ),
         Misconception(
             "Steps in the order given",
-            "Neighbors are those on the line: sort first.",
+            "Neighbors are those on the line, so sort first.",
             lambda tau: float(np.abs(np.diff(tau)).min() / 2),
         ),
         Misconception(
             "Signed steps in the order given",
-            "Neighbors are those on the line: sort first.",
+            "Neighbors are those on the line, so sort first.",
             lambda tau: float(np.diff(tau).min() / 2),
         ),
         Misconception(
@@ -364,23 +369,23 @@ Each of two neighbors may go half of what is between them.
         ),
         Misconception(
             "Half of the range",
-            "It is about neighbors.",
+            "Only neighbors matter.",
             lambda tau: float(np.ptp(tau) / 2),
         ),
         Misconception(
-            "The nearest to 0",
-            "Steps count, not positions.",
+            "Smallest distance from 0",
+            "The steps between positions count, not the positions.",
             lambda tau: float(np.abs(tau).min() / 2),
         ),
     ),
 )
 
 
-# randomized-positions-4: randomized positions
+# randomized-positions-4: an ordered sample
 
 
-def looked_up(noise, tokens):
-    """Sorted places of the tokens of each row, [rows, tokens], int64."""
+def sampled_positions(noise, tokens):
+    """Sorted positions of the tokens of each row, [rows, tokens], int64."""
     return noise.argsort(1)[:, :tokens].sort(1).values
 
 
@@ -396,96 +401,99 @@ SAMPLE = Exercise(
     lines=1,
     statement=r"""
 `noise` holds different random numbers, `[rows, M]`.
-Where the smallest stands, then where the next one does, and so on: that is a shuffle of $0, \dots, M - 1$, counted along the row.
-Its first `tokens` are a sample in which no number is twice.
-Return it for each row in the order of tokens, the smallest first: `[rows, tokens]`, int64.
+The index of the smallest number in a row, then that of the next one, and so on, are a shuffle of $0, \dots, M - 1$.
+The first `tokens` entries of this shuffle are a sample in which no number occurs twice.
+Return this sample for each row, the smallest number first: `[rows, tokens]`, int64.
 """,
     hint=r"""
-`argsort` says where the smallest number stands, then the next. Take as many as there are tokens, and sort what you took.
+`argsort` gives the index of the smallest number, then that of the next.
+Take as many indices as there are tokens, and sort them.
 """,
     cases=tuple(
         (torch.tensor(draw(rows, most, seed=most)), tokens)
         for rows, most, tokens in ((1, 4, 2), (2, 6, 3), (3, 9, 5), (1, 3, 3))
     ),
-    solution=looked_up,
+    solution=sampled_positions,
     misconceptions=(
         Misconception(
             "Not sorted",
-            "Tokens keep their order: the first has the smallest place.",
+            "Tokens keep their order, so the first has the smallest position.",
             _of_order(lambda order, tokens: order[:, :tokens]),
         ),
         Misconception(
-            "Sorted before it is cut",
+            "Sorted before the cut",
             "The smallest of all are 0, 1, 2, …: cut first, then sort.",
             _of_order(lambda order, tokens: order.sort(1).values[:, :tokens]),
         ),
         Misconception(
-            "The largest first",
-            "The first token has the smallest place.",
+            "Largest position first",
+            "The first token has the smallest position.",
             _of_order(lambda order, tokens: order[:, :tokens].sort(1).values.flip(1)),
         ),
         Misconception(
-            "The last of the shuffle",
-            "As good a sample, but the first ones are asked for.",
+            "End of the shuffle",
+            "The end is as good a sample, but the beginning is asked for.",
             lambda noise, tokens: (
                 noise.argsort(1)[:, noise.shape[1] - tokens :].sort(1).values
             ),
         ),
         Misconception(
-            "The order of the order",
-            "argsort once is a shuffle; twice it is the rank of each number.",
+            "argsort applied twice",
+            "One argsort is a shuffle. Two give the rank of each number.",
             _of_order(
                 lambda order, tokens: order.argsort(1)[:, :tokens].sort(1).values
             ),
         ),
         Misconception(
             "Counted from 1",
-            "Places are 0 to M − 1.",
+            "Positions are 0 to M − 1.",
             _of_order(lambda order, tokens: order[:, :tokens].sort(1).values + 1),
         ),
         Misconception(
             "One sample for all rows",
             "Each row has noise of its own.",
-            lambda noise, tokens: looked_up(noise[:1].repeat(len(noise), 1), tokens),
+            lambda noise, tokens: sampled_positions(
+                noise[:1].repeat(len(noise), 1), tokens
+            ),
         ),
         Misconception(
-            "Evenly spaced",
-            "They fill the range evenly on average only.",
+            "Evenly spaced positions",
+            "Samples fill the range evenly only on average.",
             lambda noise, tokens: (
                 torch.arange(tokens) * noise.shape[1] // tokens
             ).repeat(len(noise), 1),
         ),
         Misconception(
-            "The noise is sorted",
-            "Places are where the numbers stand, not the numbers.",
+            "Noise sorted",
+            "The places of the numbers are asked for, not the numbers.",
             lambda noise, tokens: noise.sort(1).values[:, :tokens].long(),
         ),
         Misconception(
             "Sorted along the batch",
-            "Each row is a shuffle of its own: axis 1.",
+            "Each row is a shuffle of its own: sort along axis 1.",
             lambda noise, tokens: noise.argsort(0)[:, :tokens].sort(1).values,
         ),
     ),
 )
 
 
-# randomized-positions-5: which offsets PoSE has
+# randomized-positions-5: the offsets of PoSE
 
 
 def offsets(n, cut, skip):
-    """How many pairs have each offset from 0 on, int64, [n + skip]."""
+    """The number of pairs of each offset from 0 on, int64, [n + skip]."""
     i = np.arange(n)
-    at = np.where(i < cut, i, i + skip)
-    met = (at[:, None] - at)[i[:, None] > i]
-    return np.bincount(met, minlength=n + skip)
+    positions = np.where(i < cut, i, i + skip)
+    found = (positions[:, None] - positions)[i[:, None] > i]
+    return np.bincount(found, minlength=n + skip)
 
 
-def _offsets(put, pairs=lambda n: [(i, j) for i in range(n) for j in range(i)]):
+def _offsets(position, pairs=lambda n: [(i, j) for i in range(n) for j in range(i)]):
     def answer(n, cut, skip):
-        at = [put(i, cut, skip) for i in range(n)]
+        positions = [position(i, cut, skip) for i in range(n)]
         counts = np.zeros(n + skip, dtype=np.int64)
         for i, j in pairs(n):
-            counts[at[i] - at[j]] += 1
+            counts[positions[i] - positions[j]] += 1
         return counts
 
     return answer
@@ -495,72 +503,74 @@ def _right(i, cut, skip):
     return i if i < cut else i + skip
 
 
-MET = Exercise(
+OFFSETS = Exercise(
     name="randomized-positions-5",
-    title="Which offsets PoSE has met",
+    title="The offsets of PoSE",
     kind="experiment",
     minutes=8,
     lines=2,
     statement=r"""
-Of `n` tokens those below `cut` stay, the others are moved by `skip`.
-Return how many pairs of a token and an *earlier* one have each offset, from 0 on: integers, `[n + skip]`.
-Try n = 16 and a skip of 40: which offsets has nobody, and for which cut are they most?
+Of `n` tokens the first `cut` keep their positions, and the positions of the others are shifted by `skip`.
+Return the number of pairs of a token and an *earlier* one for each offset, from 0 on: integers, `[n + skip]`.
+Try n = 16 and a skip of 40: which offsets occur in no pair, and for which cut are they most?
 """,
     hint=r"""
-Put the tokens first. `np.bincount` counts.
+Compute the positions first.
+`np.bincount` counts.
 """,
     cases=((3, 1, 2), (4, 2, 0), (6, 3, 10), (7, 2, 5), (1, 1, 4)),
     solution=offsets,
     misconceptions=(
         Misconception(
-            "The offset 0 is there",
-            "An earlier token, not the same.",
+            "Offset 0 counted",
+            "An earlier token is asked for, not the same one.",
             _offsets(
                 _right, lambda n: [(i, j) for i in range(n) for j in range(i + 1)]
             ),
         ),
         Misconception(
-            "Later tokens, too, by distance",
-            "Each pair once: a token and an earlier one.",
+            "Later tokens counted, too",
+            "Each pair counts once: a token and an earlier one.",
             lambda n, cut, skip: 2 * offsets(n, cut, skip),
         ),
         Misconception(
             "Only neighbors",
-            "All pairs of a token and an earlier one.",
+            "All pairs of a token and an earlier one count.",
             _offsets(_right, lambda n: [(i, i - 1) for i in range(1, n)]),
         ),
         Misconception(
             "Only from the first token",
-            "All pairs of a token and an earlier one.",
+            "All pairs of a token and an earlier one count.",
             _offsets(_right, lambda n: [(i, 0) for i in range(1, n)]),
         ),
         Misconception(
             "Only from the last token",
-            "All pairs of a token and an earlier one.",
+            "All pairs of a token and an earlier one count.",
             _offsets(_right, lambda n: [(n - 1, j) for j in range(n - 1)]),
         ),
         Misconception(
-            "The cut is one later",
-            "The token at the cut is moved, too.",
+            "Cut one token later",
+            "The token at the cut is shifted, too.",
             _offsets(lambda i, cut, skip: i if i <= cut else i + skip),
         ),
         Misconception(
-            "The first chunk is moved",
-            "Those below the cut stay.",
+            "First chunk shifted",
+            "The tokens before the cut stay.",
             _offsets(lambda i, cut, skip: i + skip if i < cut else i),
         ),
         Misconception(
-            "All are moved, or none",
-            "Then no offset changes: those below the cut stay, the others are moved.",
+            "All tokens shifted, or none",
+            "Without a cut no offset changes. The tokens before it stay, the others "
+            "are shifted.",
             _offsets(lambda i, cut, skip: i + skip),
         ),
         Misconception(
-            "The second chunk starts at the skip",
-            "It is moved by the skip: it starts at cut + skip.",
+            "Second chunk placed at `skip`",
+            "The second chunk is shifted by `skip`, so it starts at cut + skip.",
             _offsets(lambda i, cut, skip: i if i < cut else i - cut + skip),
         ),
         Misconception(
-            "Only across the cut",
+            "Only pairs across the cut",
             "Tokens of one chunk have offsets, too.",
             lambda n, cut, skip: (
                 offsets(n, cut, skip)
@@ -571,13 +581,13 @@ Put the tokens first. `np.bincount` counts.
             ),
         ),
         Misconception(
-            "Whether, not how many",
-            "Count the pairs.",
+            "0 or 1 in place of counts",
+            "Count the pairs of each offset.",
             lambda *case: (offsets(*case) > 0).astype(np.int64),
         ),
         Misconception(
-            "All pairs by distance, with itself",
-            "Each pair once, and no token is earlier than itself.",
+            "All pairs in both directions, and a token with itself",
+            "Each pair counts once, and no token is earlier than itself.",
             lambda n, cut, skip: (
                 2 * offsets(n, cut, skip) + n * (np.arange(n + skip) == 0)
             ),
@@ -586,44 +596,45 @@ Put the tokens first. `np.bincount` counts.
 )
 
 
-# randomized-positions-6: the mean place
+# randomized-positions-6: the mean position of a token
 
 
-def mean_place(k, n, most):
+def mean_position(k, n, most):
     """The mean of the k-th smallest of n of 0 … most − 1, k from 0, a Rational."""
     return sp.Rational((k + 1) * (most + 1), n + 1) - 1
 
 
 MEAN = Exercise(
     name="randomized-positions-6",
-    title="Where a token is on average",
+    title="The mean position of a token",
     kind="by hand",
     minutes=8,
     lines=1,
     statement=r"""
-On paper: of the numbers $0, \dots, M - 1$ a set of $n$ is drawn, all sets alike.
+On paper: a set of $n$ of the numbers $0, \dots, M - 1$ is drawn, all sets with the same probability.
 What is the mean of the $k$-th smallest, $k$ counted from 0?
 Return it for integers `k`, `n` and `most`, which is $M$, as a SymPy `Rational`.
 """,
     hint=r"""
-The $n$ numbers leave $n + 1$ gaps, before the first and behind the last included. By symmetry all have the same mean, and together they and the numbers fill the range.
+The $n$ numbers leave $n + 1$ gaps, including those before the first and after the last number.
+By symmetry all gaps have the same mean, and gaps and numbers together fill the range.
 """,
     cases=((0, 1, 3), (0, 2, 5), (1, 2, 5), (3, 4, 9), (2, 7, 30)),
-    solution=mean_place,
+    solution=mean_position,
     misconceptions=(
         Misconception(
-            "Counted from 1",
-            "That is for places 1 to M; here they begin with 0.",
+            "Positions counted from 1",
+            "Your answer is right for positions 1 to M. Here they begin with 0.",
             lambda k, n, most: sp.Rational((k + 1) * (most + 1), n + 1),
         ),
         Misconception(
-            "k from 1",
-            "The smallest is k = 0.",
+            "k counted from 1",
+            "The smallest has k = 0.",
             lambda k, n, most: sp.Rational(k * (most + 1), n + 1) - 1,
         ),
         Misconception(
-            "k from 1, places from 1",
-            "The smallest is k = 0, and places begin with 0.",
+            "k and positions counted from 1",
+            "The smallest has k = 0, and positions begin with 0.",
             lambda k, n, most: sp.Rational(k * (most + 1), n + 1),
         ),
         Misconception(
@@ -632,46 +643,46 @@ The $n$ numbers leave $n + 1$ gaps, before the first and behind the last include
             lambda k, n, most: sp.Rational(k * most, n),
         ),
         Misconception(
-            "From end to end",
-            "The first is 0 and the last M − 1 in one sample of many.",
+            "Even steps from 0 to M − 1",
+            "The first is 0 and the last M − 1 in few samples.",
             lambda k, n, most: sp.Rational(k * (most - 1), max(n - 1, 1)),
         ),
         Misconception(
-            "In the middle of equal parts",
-            "Near, but gaps at the ends are as wide as the others.",
+            "Middles of equal parts",
+            "The gaps at the ends are as wide as the others.",
             lambda k, n, most: (
                 sp.Rational((2 * k + 1) * most, 2 * n) - sp.Rational(1, 2)
             ),
         ),
         Misconception(
-            "Of a continuous range",
-            "Places are whole numbers, and none is taken twice.",
+            "Mean of a continuous range",
+            "Positions are whole numbers, and none is drawn twice.",
             lambda k, n, most: sp.Rational((k + 1) * most, n + 1),
         ),
         Misconception(
-            "Of a continuous range, less 1",
-            "With M + 1: the numbers themselves take places.",
+            "Mean of a continuous range, less 1",
+            "The factor has M + 1, since the numbers themselves take places.",
             lambda k, n, most: sp.Rational((k + 1) * most, n + 1) - 1,
         ),
         Misconception(
             "n gaps",
-            "There is one more, behind the last.",
+            "There is one more gap, after the last number.",
             lambda k, n, most: sp.Rational((k + 1) * (most + 1), n) - 1,
         ),
         Misconception(
-            "The k-th largest",
-            "The smallest comes first.",
+            "k-th largest",
+            "The k-th smallest is asked for.",
             lambda k, n, most: sp.Rational((n - k) * (most + 1), n + 1) - 1,
         ),
         Misconception(
-            "The mean of all",
-            "Each of the n has a mean of its own.",
+            "Mean of all numbers",
+            "Each of the n numbers has a mean of its own.",
             lambda k, n, most: sp.Rational(most - 1, 2),
         ),
     ),
     properties=(
         Property(
-            "All n of n are where they are",
+            "With n = M each number is at its own position",
             lambda answer, k, n, most: all(
                 answer(place, 4, 4) == place for place in range(4)
             ),
@@ -681,9 +692,10 @@ The $n$ numbers leave $n + 1$ gaps, before the first and behind the last include
 
 
 SHEET = Sheet(
-    title="Shaken positions",
+    title="Randomized and augmented positions",
     conventions=r"""
-$\tau$ are positions, $\delta$ is the shift and $D$ its largest size, λ the scale. $M$ is the range of randomized positions; everything counts from 0.
+$\tau$ are positions, $\delta$ is the shift and $D$ its largest size, and λ is the scale.
+Randomized positions are drawn from $0, \dots, M - 1$, and everything counts from 0.
 """,
-    exercises=(PRODUCT, PLACES, MOST, SAMPLE, MET, MEAN),
+    exercises=(PRODUCT, CAPE_POSITIONS, MOST, SAMPLE, OFFSETS, MEAN),
 )

@@ -1,1 +1,1 @@
-"""Exercises on attention, a module a chapter."""
+"""Exercises on attention, one module per chapter."""

@@ -1,4 +1,4 @@
-"""The exercises on attention without an encoding."""
+"""Exercises on attention without an encoding."""
 
 import numpy as np
 import sympy as sp
@@ -133,7 +133,7 @@ def _lifted(logits, mask):
 
 
 SHEET = Sheet(
-    title="attention",
+    title="Attention",
     conventions=r"""
 Everything counts from zero: query $i$, key $j$.
 """,
@@ -145,57 +145,59 @@ Everything counts from zero: query $i$, key $j$.
             minutes=5,
             lines=1,
             statement=r"""
-Four tokens are to be reordered so that $(PX)_i = x_{\pi(i)}$ with $\pi = (2, 3, 1, 0)$: token 2 comes first, then 3, then 1, then 0.
+Reorder four tokens so that $(PX)_i = x_{\pi(i)}$ with $\pi = (2, 3, 1, 0)$: token 2 comes first, then 3, then 1, then 0.
 Write down the matrix $P$ as a SymPy matrix, entry by entry.
 """,
             hint=r"""
-Row 0 of $P$ times $X$ must give $x_2^\top$. Which single entry of that row is 1?
+Row 0 of $P$ times $X$ must give $x_2^\top$.
+Which single entry of that row is 1?
 """,
             cases=((),),
             solution=permutation,
             misconceptions=(
                 Misconception(
-                    "This is the inverse permutation",
-                    "Row i of P picks the token that comes to place i; yours sends token "
-                    "i to the place that the list names.",
+                    "Inverse permutation",
+                    "Row i of P picks the token that comes to place i. Yours sends "
+                    "token i to the place that the list names.",
                     lambda: permutation().T,
                 ),
                 Misconception(
-                    "The list is read backwards",
-                    "Its first number says which token comes to place 0, the top row.",
+                    "List read backwards",
+                    "The first number of the list says which token comes to place 0, "
+                    "the top row.",
                     lambda: _rows(0, 1, 3, 2),
                 ),
                 Misconception(
-                    "The list stands on the diagonal",
+                    "List on the diagonal",
                     "A permutation matrix moves tokens and scales none: one 1 in each row "
                     "and in each column, zeros elsewhere.",
                     lambda: sp.diag(2, 3, 1, 0),
                 ),
                 Misconception(
-                    "Nothing is moved",
-                    "This is the identity: token 0 stays in front.",
+                    "Nothing moved",
+                    "Your answer is the identity, which leaves token 0 in front.",
                     lambda: sp.eye(4),
                 ),
                 Misconception(
-                    "The tokens are in reverse order",
+                    "Tokens in reverse order",
                     "π = (2, 3, 1, 0) is not (3, 2, 1, 0): token 2 comes first.",
                     lambda: _rows(3, 2, 1, 0),
                 ),
                 Misconception(
-                    "The list is counted from 1",
-                    "Its numbers are 0 to 3, and token 0 is the first.",
+                    "List counted from 1",
+                    "The numbers of the list are 0 to 3, and token 0 is the first.",
                     lambda: _rows(1, 2, 0, 3),
                 ),
                 Misconception(
-                    "The list is read as a cycle",
-                    "It does not say 2 → 3 → 1 → 0 → 2. Its place counts: token 2 comes "
-                    "to place 0, token 3 to place 1.",
+                    "List read as a cycle",
+                    "The list does not say 2 → 3 → 1 → 0 → 2. Its entry i says which "
+                    "token comes to place i: token 2 to place 0, token 3 to place 1.",
                     lambda: _rows(2, 0, 3, 1),
                 ),
                 Misconception(
-                    "The list is read as a cycle, and followed backwards",
-                    "It does not say 2 → 3 → 1 → 0 → 2. Its place counts: token 2 comes "
-                    "to place 0, token 3 to place 1.",
+                    "List read as a cycle, and followed backwards",
+                    "The list does not say 2 → 3 → 1 → 0 → 2. Its entry i says which "
+                    "token comes to place i: token 2 to place 0, token 3 to place 1.",
                     lambda: _rows(1, 3, 0, 2),
                 ),
             ),
@@ -225,37 +227,39 @@ With which weight does token $j$ enter the last of $n$ tokens?
 Work it out on paper for $n = 3$ first, then return the exact weight as a SymPy rational, for any $n$ and $j$.
 """,
             hint=r"""
-After one layer token $i$ is the mean of $i + 1$ tokens. Which of these means contain token $j$, and with which weight? Then average over $i$.
+After one layer token $i$ is the mean of $i + 1$ tokens.
+Which of these means contain token $j$, and with which weight?
+Then average over $i$.
 """,
             cases=tuple((n, j) for n in (1, 2, 3, 5) for j in range(n)),
             solution=averaged_twice,
             misconceptions=(
                 Misconception(
-                    "This is one layer",
-                    "After one layer the last token is a plain mean; the second layer "
+                    "One layer",
+                    "After one layer the last token is a plain mean. The second layer "
                     "averages means of different lengths.",
                     lambda n, j: sp.Rational(1, n),
                 ),
                 Misconception(
-                    "Here a token does not see itself",
+                    "A token that does not see itself",
                     "Under a causal mask token j is in the average at place j already.",
                     lambda n, j: sum(
                         sp.Rational(1, n * i) for i in range(j + 2, n + 1)
                     ),
                 ),
                 Misconception(
-                    "The second average is missing",
+                    "Missing second average",
                     "You added the n means of the first layer without dividing by n.",
                     lambda n, j: sum(sp.Rational(1, i) for i in range(j + 1, n + 1)),
                 ),
                 Misconception(
-                    "Early and late are swapped",
+                    "Early and late swapped",
                     "Which token is in more of the first layer's averages, an early one "
                     "or a late one?",
                     lambda n, j: averaged_twice(n, n - 1 - j),
                 ),
                 Misconception(
-                    "Each mean is taken for a mean of all tokens",
+                    "Each mean taken for a mean of all tokens",
                     "Token i is the mean of only i + 1 tokens after the first layer.",
                     _averaged(lambda n, i: sp.Rational(1, n * n)),
                 ),
@@ -266,50 +270,50 @@ After one layer token $i$ is the mean of $i + 1$ tokens. Which of these means co
                     lambda n, j: sp.Rational(1, n**2),
                 ),
                 Misconception(
-                    "Only one of the means is counted",
+                    "Only one of the means counted",
                     "Token j enters the mean at place j, and all the later ones as well.",
                     lambda n, j: sp.Rational(1, n * (j + 1)),
                 ),
                 Misconception(
-                    "This is what one mean of the first layer gives",
-                    "It is the weight of token j at place j, after one layer. The second "
-                    "layer averages such means.",
+                    "One mean of the first layer",
+                    "Your answer is the weight of token j at place j after one layer. "
+                    "The second layer averages such means.",
                     lambda n, j: sp.Rational(1, j + 1),
                 ),
                 Misconception(
-                    "The means are one token too long",
+                    "Means one token too long",
                     "The mean at place i has i + 1 tokens, since places count from 0.",
                     _averaged(lambda n, i: sp.Rational(1, n * (i + 2))),
                 ),
                 Misconception(
-                    "All means are counted",
+                    "All means counted",
                     "Token j is not in the means before place j.",
                     lambda n, j: sum(sp.Rational(1, n * (i + 1)) for i in range(n)),
                 ),
                 Misconception(
-                    "The means before token j are counted",
+                    "Means before token j counted",
                     "Under a causal mask token j is in the means at place j and after it.",
                     lambda n, j: sum(sp.Rational(1, n * (i + 1)) for i in range(j + 1)),
                 ),
                 Misconception(
-                    "Both averages are squared away",
-                    "The weights of the two layers multiply along each way from j to the "
-                    "last token, and the ways add up.",
+                    "Both weights squared",
+                    "The weights of the two layers multiply along each path from j to "
+                    "the last token, and the paths add up.",
                     _averaged(lambda n, i: sp.Rational(1, (i + 1) ** 2)),
                 ),
                 Misconception(
-                    "The second average runs over the means that contain j",
-                    "All n means of the first layer are averaged, and in those before place "
-                    "j its weight is 0.",
+                    "Second average over the means that contain j",
+                    "All n means of the first layer are averaged. In those before "
+                    "place j the weight of token j is 0.",
                     lambda n, j: averaged_twice(n, j) * n / (n - j),
                 ),
                 Misconception(
-                    "The means are counted from the last token",
+                    "Means counted from the last token",
                     "The mean at place i has i + 1 tokens, not n − i.",
                     _averaged(lambda n, i: sp.Rational(1, n * (n - i))),
                 ),
                 Misconception(
-                    "The tokens are counted from 1",
+                    "Tokens counted from 1",
                     "Token i is the mean of i + 1 tokens, since tokens count from 0.",
                     lambda n, j: sum(
                         (sp.Rational(1, n * i) for i in range(max(j, 1), n)),
@@ -319,7 +323,7 @@ After one layer token $i$ is the mean of $i + 1$ tokens. Which of these means co
             ),
             properties=(
                 Property(
-                    "the weights of all n tokens sum to 1",
+                    "The weights of all n tokens sum to 1",
                     lambda answer, n, j: sum(answer(n, k) for k in range(n)) == 1,
                 ),
             ),
@@ -332,12 +336,13 @@ After one layer token $i$ is the mean of $i + 1$ tokens. Which of these means co
             lines=2,
             statement=r"""
 ALiBi adds $-m\,(i - j)$ to the logit of query $i$ and key $j$.
-Softmax does not see a constant added to a row.
+Softmax ignores a constant that is added to a row.
 Find the $n \times n$ bias $B'$ with all rows equal and its first column zero, and the column $\alpha$ of $n$ constants, such that
 
 $$B'_{ij} = -m\,(i - j) + \alpha_i .$$
 
-Return both as SymPy matrices. Leave masking to the mask: fill the whole square.
+Return both as SymPy matrices.
+Leave masking to the mask: fill the whole square.
 """,
             hint=r"""
 Write $-m\,(i - j)$ as a part that depends on $i$ alone and a part that depends on $j$ alone.
@@ -346,66 +351,67 @@ Write $-m\,(i - j)$ as a part that depends on $i$ alone and a part that depends 
             solution=by_columns,
             misconceptions=(
                 Misconception(
-                    "This looks furthest back",
-                    "Near keys have the larger j under a causal mask; they must get the "
-                    "larger bias.",
+                    "Largest bias for the farthest keys",
+                    "Near keys have the larger j under a causal mask, so they must "
+                    "get the larger bias.",
                     lambda n, m: tuple(-part for part in by_columns(n, m)),
                 ),
                 Misconception(
-                    "The constants have the wrong sign",
-                    "α is what you add to the row of −m (i − j), not what you take away.",
+                    "Constants with the wrong sign",
+                    "α is added to the rows of −m (i − j), not subtracted from them.",
                     lambda n, m: (by_columns(n, m)[0], -by_columns(n, m)[1]),
                 ),
                 Misconception(
-                    "The rows are not equal",
-                    "The mask takes care of the keys after the query; filling in zeros "
-                    "there loses what the exercise is after: one row for all queries.",
+                    "Rows not equal",
+                    "The mask takes care of the keys after the query. Zeros in their "
+                    "place lose the one row that all queries share.",
                     lambda n, m: (
                         sp.Matrix(n, n, lambda i, j: m * j if j <= i else 0),
                         by_columns(n, m)[1],
                     ),
                 ),
                 Misconception(
-                    "The last column is zero, not the first",
-                    "Softmax would not mind, but the exercise asks for zeros in column 0.",
+                    "Last column zero, not the first",
+                    "For softmax it makes no difference, but the exercise asks for "
+                    "zeros in column 0.",
                     lambda n, m: (
                         by_columns(n, m)[0].applyfunc(lambda b: b - m * (n - 1)),
                         by_columns(n, m)[1].applyfunc(lambda a: a - m * (n - 1)),
                     ),
                 ),
                 Misconception(
-                    "The columns are counted from 1",
+                    "Columns counted from 1",
                     "The first column must be zero: keys count from 0.",
                     lambda n, m: tuple(
                         part.applyfunc(lambda x: x + m) for part in by_columns(n, m)
                     ),
                 ),
                 Misconception(
-                    "The columns are equal, not the rows",
-                    "This bias depends on the query alone, and softmax would not see it at "
-                    "all.",
+                    "Equal columns in place of equal rows",
+                    "Your bias depends on the query alone, and softmax would not see "
+                    "it at all.",
                     lambda n, m: (by_columns(n, m)[0].T, by_columns(n, m)[1]),
                 ),
                 Misconception(
-                    "The slope is missing",
-                    "The bias falls by m a token, not by 1.",
+                    "Missing slope",
+                    "The bias falls by m per token, not by 1.",
                     lambda n, m: by_columns(n, 1),
                 ),
                 Misconception(
-                    "This is ALiBi as it stands",
-                    "Its rows differ. What may be added to a row without softmax noticing?",
+                    "ALiBi unchanged",
+                    "The rows of ALiBi's bias differ. What may be added to a row "
+                    "without a change of softmax?",
                     lambda n, m: (_alibi(n, m), sp.zeros(n, 1)),
                 ),
                 Misconception(
-                    "The constants are missing",
-                    "α is what has to be added to the rows of −m (i − j) to make them "
-                    "equal.",
+                    "Missing constants",
+                    "α is what is added to the rows of −m (i − j) to make them equal.",
                     lambda n, m: (by_columns(n, m)[0], sp.zeros(n, 1)),
                 ),
             ),
             properties=(
                 Property(
-                    "bias − α is −m (i − j)",
+                    "Bias minus α is −m (i − j)",
                     lambda answer, n, m: (
                         _undone(*answer(n, m)) == _alibi(n, m).expand()
                     ),
@@ -414,7 +420,7 @@ Write $-m\,(i - j)$ as a part that depends on $i$ alone and a part that depends 
         ),
         Exercise(
             name="permutation-equivariance-4",
-            title="Four terms",
+            title="Content and position terms",
             kind="SymPy",
             minutes=10,
             lines=4,
@@ -431,22 +437,23 @@ Write a small function for $a^\top W_q^\top W_k\, b$ and call it four times.
             solution=four_terms,
             misconceptions=(
                 Misconception(
-                    "The middle terms are swapped",
+                    "Middle terms swapped",
                     "The first word names the query's side: in content–position the query "
                     "brings its content and the key its position.",
                     lambda *case: [four_terms(*case)[n] for n in (0, 2, 1, 3)],
                 ),
                 Misconception(
-                    "Queries and keys are swapped",
-                    "W_q belongs to token i, which asks, and W_k to token j.",
+                    "Queries and keys swapped",
+                    "W_q belongs to token i, the query's, and W_k to token j, the "
+                    "key's.",
                     lambda x_i, p_i, x_j, p_j, W_q, W_k: four_terms(
                         x_i, p_i, x_j, p_j, W_k, W_q
                     ),
                 ),
                 Misconception(
-                    "The positions are not projected",
-                    "They are added before the projections, so W_q and W_k act on them "
-                    "as on the content.",
+                    "Positions not projected",
+                    "Positions are added before the projections, so W_q and W_k act "
+                    "on them as on the content.",
                     lambda x_i, p_i, x_j, p_j, W_q, W_k: [
                         (left.T * right)[0]
                         for left in (W_q * x_i, p_i)
@@ -454,40 +461,40 @@ Write a small function for $a^\top W_q^\top W_k\, b$ and call it four times.
                     ],
                 ),
                 Misconception(
-                    "W_q is not transposed",
+                    "W_q not transposed",
                     "(W a)ᵀ is aᵀ Wᵀ.",
                     _terms(lambda W_q, W_k: W_q * W_k),
                 ),
                 Misconception(
-                    "The other matrix is transposed",
+                    "W_k transposed in place of W_q",
                     "(W_q a)ᵀ (W_k b) is aᵀ W_qᵀ W_k b.",
                     _terms(lambda W_q, W_k: W_q * W_k.T),
                 ),
                 Misconception(
-                    "The queries' projection is missing",
+                    "Missing query projection",
                     "The query is W_q (x_i + p_i).",
                     _terms(lambda W_q, W_k: W_k),
                 ),
                 Misconception(
-                    "The keys' projection is missing",
+                    "Missing key projection",
                     "The key is W_k (x_j + p_j).",
                     _terms(lambda W_q, W_k: W_q.T),
                 ),
                 Misconception(
-                    "Position comes first",
+                    "Position first",
                     "The order is content–content, content–position, position–content, "
                     "position–position.",
                     lambda *case: four_terms(*case)[::-1],
                 ),
                 Misconception(
-                    "The query's token is on both sides",
+                    "Query's token on both sides",
                     "The query's side has x_i and p_i, the key's side x_j and p_j.",
                     lambda x_i, p_i, x_j, p_j, W_q, W_k: four_terms(
                         x_i, p_i, x_i, p_i, W_q, W_k
                     ),
                 ),
                 Misconception(
-                    "In position–content the tokens are exchanged",
+                    "Tokens exchanged in position–content",
                     "The query brings its own position p_i, and the key its content"
                     " x_j.",
                     lambda x_i, p_i, x_j, p_j, W_q, W_k: [
@@ -498,7 +505,7 @@ Write a small function for $a^\top W_q^\top W_k\, b$ and call it four times.
                     ],
                 ),
                 Misconception(
-                    "The position–position term is not projected",
+                    "Position–position term not projected",
                     "W_q and W_k act on positions as on the content.",
                     lambda x_i, p_i, x_j, p_j, W_q, W_k: [
                         *four_terms(x_i, p_i, x_j, p_j, W_q, W_k)[:3],
@@ -506,14 +513,15 @@ Write a small function for $a^\top W_q^\top W_k\, b$ and call it four times.
                     ],
                 ),
                 Misconception(
-                    "Token j asks",
-                    "W_q belongs to token i: the first word is of its side.",
+                    "Token j as the query",
+                    "W_q belongs to token i, since the first word names the query's "
+                    "side.",
                     lambda x_i, p_i, x_j, p_j, W_q, W_k: four_terms(
                         x_j, p_j, x_i, p_i, W_q, W_k
                     ),
                 ),
                 Misconception(
-                    "In the middle terms a token meets itself",
+                    "A token with itself in the middle terms",
                     "The query brings x_i or p_i, the key p_j or x_j.",
                     lambda x_i, p_i, x_j, p_j, W_q, W_k: [
                         four_terms(x_i, p_i, x_j, p_j, W_q, W_k)[0],
@@ -525,7 +533,7 @@ Write a small function for $a^\top W_q^\top W_k\, b$ and call it four times.
             ),
             properties=(
                 Property(
-                    "the four terms sum to the score of x + p",
+                    "The four terms sum to the score of x + p",
                     lambda answer, x_i, p_i, x_j, p_j, W_q, W_k: (
                         sp.expand(
                             sum(answer(x_i, p_i, x_j, p_j, W_q, W_k))
@@ -543,84 +551,88 @@ Write a small function for $a^\top W_q^\top W_k\, b$ and call it four times.
             minutes=10,
             lines=3,
             statement=r"""
-A model has `keys` tokens in sight, of which the last `queries` ≤ `keys` are new and ask; the others are in the cache.
+A sequence has `keys` tokens; the last `queries` ≤ `keys` of them are new and have queries, and the others are in the cache.
 Return the boolean mask, `[queries, keys]`, that is true where a query may look: at every token that is not after it.
 """,
             hint=r"""
-At which position in the sequence does query 0 stand? Check your mask on one query and three keys.
+At which position in the sequence does query 0 stand?
+Check your mask on one query and three keys.
 """,
             cases=((1, 1), (2, 2), (1, 3), (2, 5), (3, 4)),
             solution=causal,
             misconceptions=(
                 Misconception(
-                    "The mask is aligned at the first key",
+                    "Mask aligned at the first key",
                     "The new queries come after everything in the cache: the last query "
                     "stands at the last key.",
                     lambda queries, keys: _diagonal(queries, keys, 0),
                 ),
                 Misconception(
-                    "A token does not see itself",
-                    "A query may look at its own key; else the first token of all would "
-                    "look at nothing.",
+                    "A token that does not see itself",
+                    "A query may look at its own key. Otherwise the first token of "
+                    "all could look at nothing.",
                     lambda queries, keys: _diagonal(queries, keys, keys - queries - 1),
                 ),
                 Misconception(
-                    "A token sees the next one",
-                    "One key too many: this lets the model read what it should predict.",
+                    "A token that sees the next one",
+                    "Your mask allows one key too many, and the model could read the "
+                    "token that it should predict.",
                     lambda queries, keys: _diagonal(queries, keys, keys - queries + 1),
                 ),
                 Misconception(
-                    "Past and future are swapped",
-                    "True stands where the query may look, which is backwards.",
+                    "Past and future swapped",
+                    "True marks the keys at which the query may look: its own and the "
+                    "earlier ones.",
                     lambda queries, keys: ~causal(queries, keys),
                 ),
                 Misconception(
-                    "Everything may be seen",
-                    "That is right for a single new token. Of several, the earlier must not "
-                    "see the later.",
+                    "Everything visible",
+                    "Your mask is right for a single new token. Of several new tokens "
+                    "the earlier ones must not see the later ones.",
                     lambda queries, keys: np.ones((queries, keys), dtype=bool),
                 ),
                 Misconception(
-                    "The cache is hidden",
-                    "The new tokens may look at all that is in the cache, not just at "
+                    "Cache hidden",
+                    "The new tokens may look at everything in the cache, not just at "
                     "themselves.",
                     lambda queries, keys: (
                         causal(queries, keys) & (np.arange(keys) >= keys - queries)
                     ),
                 ),
                 Misconception(
-                    "The mask is the one of the queries, stretched",
-                    "Only the last queries columns belong to new tokens. Those before them "
-                    "are in the cache, and all of them may be seen.",
+                    "Mask of the new tokens, stretched",
+                    "Only the last `queries` columns belong to new tokens. The "
+                    "columns before them are in the cache, and all of them are "
+                    "visible.",
                     lambda queries, keys: (
                         np.arange(keys)
                         <= keys // queries * (np.arange(queries)[:, None] + 1) - 1
                     ),
                 ),
                 Misconception(
-                    "The queries stand in reverse order",
+                    "Queries in reverse order",
                     "The last row belongs to the newest token, which sees most.",
                     lambda queries, keys: causal(queries, keys)[::-1],
                 ),
                 Misconception(
-                    "The keys stand in reverse order",
-                    "Column 0 is the oldest key, which everybody sees.",
+                    "Keys in reverse order",
+                    "Column 0 is the oldest key, which every query sees.",
                     lambda queries, keys: causal(queries, keys)[:, ::-1],
                 ),
                 Misconception(
-                    "The query looks ahead",
-                    "These are its own key and all later ones. What comes after it must be "
-                    "hidden.",
+                    "Later keys visible, not earlier ones",
+                    "Your mask shows the query its own key and all later ones. The "
+                    "later ones must be hidden.",
                     lambda queries, keys: ~_diagonal(queries, keys, keys - queries - 1),
                 ),
                 Misconception(
-                    "The query looks ahead, from the first key on",
-                    "The new queries come after everything in the cache, and what comes "
+                    "Later keys visible, counted from the first key",
+                    "The new queries come after everything in the cache, and the keys "
                     "after them must be hidden.",
                     lambda queries, keys: ~_diagonal(queries, keys, -1),
                 ),
                 Misconception(
-                    "The new tokens do not see each other",
+                    "New tokens that do not see each other",
                     "A token sees every earlier one, cached or new.",
                     lambda queries, keys: np.hstack(
                         (
@@ -632,14 +644,14 @@ At which position in the sequence does query 0 stand? Check your mask on one que
             ),
             properties=(
                 Property(
-                    "the last query sees every key",
+                    "The last query sees every key",
                     lambda answer, queries, keys: bool(answer(queries, keys)[-1].all()),
                 ),
             ),
         ),
         Exercise(
             name="permutation-equivariance-6",
-            title="Who shares a key head",
+            title="The key heads of grouped queries",
             kind="PyTorch",
             minutes=5,
             lines=2,
@@ -660,36 +672,37 @@ Return the keys that each query head sees, `[batch, heads, tokens, d]`.
             solution=share,
             misconceptions=(
                 Misconception(
-                    "These heads are tiled",
-                    "Neighboring query heads share a key head; yours take turns. The "
-                    "shapes agree either way, so no error would have told you.",
+                    "Heads tiled",
+                    "Neighboring query heads share a key head; yours alternate. Both "
+                    "have the right shape, so there is no error.",
                     lambda k, heads: k.repeat(1, heads // k.shape[1], 1, 1),
                 ),
                 Misconception(
-                    "This is multi-query attention",
-                    "All query heads got the first key head; each group has its own.",
+                    "Multi-query attention",
+                    "All your query heads have the first key head. Each group has its "
+                    "own.",
                     lambda k, heads: k[:, :1].repeat(1, heads, 1, 1),
                 ),
                 Misconception(
-                    "Tokens were repeated, not heads",
-                    "The shape is right only because of the reshape; look at which axis "
-                    "grows.",
+                    "Tokens repeated, not heads",
+                    "Your shape is right only because of the reshape. Look at which "
+                    "axis grows.",
                     lambda k, heads: k.repeat_interleave(
                         heads // k.shape[1], 2
                     ).reshape(k.shape[0], heads, *k.shape[2:]),
                 ),
                 Misconception(
-                    "The groups are in reverse order",
+                    "Groups in reverse order",
                     "Query head 0 belongs to key head 0.",
                     lambda k, heads: share(k, heads).flip(1),
                 ),
                 Misconception(
-                    "All query heads got the last key head",
+                    "The last key head for all query heads",
                     "Each group has its own.",
                     lambda k, heads: k[:, -1:].repeat(1, heads, 1, 1),
                 ),
                 Misconception(
-                    "The heads are spread evenly from the first to the last",
+                    "Heads spread evenly from the first to the last",
                     "Rounding gives the first and the last key head fewer queries than "
                     "the others. Groups are equal.",
                     lambda k, heads: k[
@@ -697,7 +710,7 @@ Return the keys that each query head sees, `[batch, heads, tokens, d]`.
                     ],
                 ),
                 Misconception(
-                    "The key head is rounded, not rounded down",
+                    "Key head rounded, not rounded down",
                     "Head h of a group of g belongs to ⌊h/g⌋.",
                     lambda k, heads: k[
                         :,
@@ -708,8 +721,8 @@ Return the keys that each query head sees, `[batch, heads, tokens, d]`.
                     ],
                 ),
                 Misconception(
-                    "The batch is repeated, not the heads",
-                    "The shape is right only because of the reshape; look at which "
+                    "Batch repeated, not the heads",
+                    "Your shape is right only because of the reshape. Look at which "
                     "axis grows.",
                     lambda k, heads: k.repeat(heads // k.shape[1], 1, 1, 1).reshape(
                         len(k), heads, *k.shape[2:]
@@ -719,17 +732,18 @@ Return the keys that each query head sees, `[batch, heads, tokens, d]`.
         ),
         Exercise(
             name="permutation-equivariance-7",
-            title="A row that sees nothing",
+            title="A row without allowed keys",
             kind="NumPy",
             minutes=15,
             lines=5,
             statement=r"""
-Turn logits into weights, row by row, over the keys where `mask` is true.
+Compute weights from logits, row by row, over the keys where `mask` is true.
 Masked keys get weight zero, and a row in which nothing is allowed gets zeros, not NaN.
 Logits of a thousand must not overflow, and a masked logit, however large, must not matter.
 """,
             hint=r"""
-Subtract the largest *allowed* logit of the row first: that changes nothing but the range. What is it in a row with nothing allowed, and what do you divide by there?
+Subtract the largest *allowed* logit of the row first, which changes the range and no weight.
+What do you subtract in a row without allowed keys, and by what do you divide there?
 """,
             cases=(
                 (np.array([[0.5, -1.0]]), np.array([[True, True]])),
@@ -746,95 +760,95 @@ Subtract the largest *allowed* logit of the row first: that changes nothing but 
             solution=weights,
             misconceptions=(
                 Misconception(
-                    "An empty row divides 0 by 0",
-                    "Where nothing is allowed the sum of the exponentials is 0, and"
-                    " the row becomes NaN. What may be divided by there?",
+                    "0/0 in an empty row",
+                    "Where nothing is allowed the sum of the exponentials is 0, and "
+                    "the row becomes NaN. By what may it be divided there?",
                     lambda logits, mask: (
                         weights(logits, mask) / mask.any(-1, keepdims=True)
                     ),
                 ),
                 Misconception(
-                    "The logits are clipped",
-                    "Logits of 999 and 1000 become equal. Subtracting keeps their "
-                    "differences.",
+                    "Logits clipped",
+                    "Clipping makes logits of 999 and 1000 equal. Subtracting keeps "
+                    "their differences.",
                     lambda logits, mask: weights(np.clip(logits, -500, 500), mask),
                 ),
                 Misconception(
-                    "The empty row attends evenly to what is forbidden",
-                    "A large negative number in every place is a constant, and softmax "
-                    "does not see constants.",
+                    "Even weights for the masked keys of an empty row",
+                    "A large negative number in every place is a constant, and "
+                    "softmax does not see constants.",
                     lambda logits, mask: _softmax(np.where(mask, logits, -1e9)),
                 ),
                 Misconception(
-                    "The weights no longer sum to one",
-                    "Masked weights were set to zero after the division; the allowed ones "
-                    "must share all the weight.",
+                    "Weights that do not sum to one",
+                    "Your answer sets masked weights to zero after the division. The "
+                    "allowed ones must share all the weight.",
                     lambda logits, mask: _softmax(logits) * mask,
                 ),
                 Misconception(
-                    "Masked keys still count",
-                    "A logit of 0 is not absence: its exponential is 1.",
+                    "Masked keys that still count",
+                    "A logit of 0 does not remove a key: its exponential is 1.",
                     lambda logits, mask: _softmax(np.where(mask, logits, 0.0)),
                 ),
                 Misconception(
-                    "The mask is read the wrong way round",
+                    "Mask read the wrong way round",
                     "In this exercise True means that the query may look.",
                     lambda logits, mask: weights(logits, ~mask),
                 ),
                 Misconception(
-                    "The largest logit of all is subtracted, also where it is masked",
-                    "Then a huge logit that is not allowed makes all the allowed ones "
-                    "vanish. The largest *allowed* one is what must become 0.",
+                    "Largest logit subtracted, though it is masked",
+                    "A huge masked logit then makes all the allowed ones vanish. The "
+                    "largest *allowed* one must become 0.",
                     lambda logits, mask: _divided(_lifted(logits, mask)),
                 ),
                 Misconception(
-                    "The rows share one sum",
+                    "One sum for all rows",
                     "Each row has weights of its own that sum to 1: the sum runs over the "
                     "keys, along the last axis.",
                     lambda logits, mask: _divided(_below_all(logits, mask), axis=None),
                 ),
                 Misconception(
-                    "The sum runs over the queries",
+                    "Sum over the queries",
                     "A query shares its weight among keys, along the last axis.",
                     lambda logits, mask: weights(logits.T, mask.T).T,
                 ),
                 Misconception(
-                    "The logits are not exponentiated",
-                    "Weights are exponentials over their sum.",
+                    "Logits not exponentiated",
+                    "Weights are exponentials divided by their sum.",
                     lambda logits, mask: _divided(np.where(mask, logits, 0.0)),
                 ),
                 Misconception(
-                    "The sign of the logits is reversed",
+                    "Sign of the logits reversed",
                     "The largest logit gets the most weight.",
                     lambda logits, mask: weights(-logits, mask),
                 ),
                 Misconception(
-                    "The weights are not divided by their sum",
+                    "Weights not divided by their sum",
                     "Each row in which something is allowed sums to 1.",
                     lambda logits, mask: np.exp(
                         np.where(mask, logits - _top(logits, mask), -np.inf)
                     ),
                 ),
                 Misconception(
-                    "The mask is not used",
-                    "Masked keys get weight zero, and share nothing.",
+                    "Mask not used",
+                    "Masked keys get weight zero and share nothing.",
                     lambda logits, mask: _softmax(logits),
                 ),
                 Misconception(
-                    "All allowed keys get the same weight",
-                    "The logits are lost on the way.",
+                    "Equal weights for all allowed keys",
+                    "Your weights do not depend on the logits.",
                     lambda logits, mask: _divided(mask.astype(float)),
                 ),
                 Misconception(
-                    "The largest allowed logit of all rows is subtracted",
-                    "Then a row of smaller logits vanishes. Each row has a largest "
-                    "one of its own.",
+                    "Largest allowed logit of all rows subtracted",
+                    "A row of smaller logits then vanishes. Each row has a largest "
+                    "logit of its own.",
                     lambda logits, mask: _divided(_below_all(logits, mask)),
                 ),
             ),
             properties=(
                 Property(
-                    "each row sums to 1, or to 0 where nothing is allowed",
+                    "Each row sums to 1, or to 0 where nothing is allowed",
                     lambda answer, logits, mask: np.allclose(
                         answer(logits, mask).sum(-1), mask.any(-1), rtol=0, atol=1e-9
                     ),
@@ -860,56 +874,55 @@ The values fall, so the first two that are equal stand next to each other. 4096 
             solution=furthest,
             misconceptions=(
                 Misconception(
-                    "This is how many positions differ, not the last one",
+                    "Number of positions in place of the last one",
                     "Positions count from zero.",
                     lambda dtype: furthest(dtype) + 1,
                 ),
                 Misconception(
-                    "This is how far the integers themselves are exact",
-                    "What is stored is the reciprocal, whose neighbors come closer like "
-                    "1/t²; try it.",
+                    "Range of the exact integers",
+                    "The stored number is the reciprocal, whose neighbors come closer "
+                    "like 1/t². Try it.",
                     lambda dtype: round(2 / torch.finfo(dtype).eps),
                 ),
                 Misconception(
-                    "The numbers t + 1 are stored, not their reciprocals",
-                    "Whole numbers collide where their spacing is 2. What is stored is "
-                    "1/(t + 1), whose neighbors come closer like 1/t².",
+                    "Numbers t + 1 stored, not their reciprocals",
+                    "Whole numbers collide where their spacing is 2. The stored "
+                    "number is 1/(t + 1), whose neighbors come closer like 1/t².",
                     lambda dtype: round(2 / torch.finfo(dtype).eps) - 1,
                 ),
                 Misconception(
-                    "This is the spacing at 1",
-                    "1/eps is only the order of magnitude: between two powers of two the "
-                    "spacing stays the same while 1/(t + 1) shrinks.",
+                    "Spacing at 1",
+                    "1/eps is only the order of magnitude. Between two powers of two "
+                    "the spacing stays the same while the steps of 1/(t + 1) shrink.",
                     lambda dtype: round(1 / torch.finfo(dtype).eps),
                 ),
                 Misconception(
-                    "This counts all values that differ",
-                    "Later ones differ again, now and then. The question is where the first "
+                    "All different values counted, less one",
+                    "Some later values differ again. The question is where the first "
                     "two are equal.",
                     lambda dtype: len(_reciprocals(dtype).unique()) - 1,
                 ),
                 Misconception(
                     "One too few",
-                    "T is the first of the two equal neighbors: it differs "
-                    "from all before it. And the values begin with 1, at t = "
-                    "0.",
+                    "T is the first of the two equal neighbors, since it differs from "
+                    "all positions before it. The values begin with 1, at t = 0.",
                     lambda dtype: furthest(dtype) - 1,
                 ),
                 Misconception(
-                    "All values that differ are counted",
-                    "Later ones differ again, now and then. And a position is asked "
-                    "for, not a number of them.",
+                    "All different values counted",
+                    "Some later values differ again. And a position is asked for, not "
+                    "a number of positions.",
                     lambda dtype: len(_reciprocals(dtype).unique()),
                 ),
                 Misconception(
-                    "This is the last position that differs from its neighbor",
-                    "The first two neighbors that are equal end the count, whatever "
-                    "comes later.",
+                    "Last position that differs from its neighbor",
+                    "The first two equal neighbors end the range, whatever comes "
+                    "later.",
                     lambda dtype: int((_reciprocals(dtype).diff() != 0).nonzero()[-1]),
                 ),
                 Misconception(
-                    "The rounding step is taken to be the same everywhere",
-                    "eps is the spacing at 1. Small numbers stand closer together.",
+                    "Rounding step taken to be the same everywhere",
+                    "eps is the spacing at 1. Smaller numbers are closer together.",
                     lambda dtype: next(
                         t
                         for t in range(4096)

@@ -1,1 +1,1 @@
-"""Exercises on biases, a module for each chapter."""
+"""Exercises on biases, one module per chapter."""

@@ -1,4 +1,4 @@
-"""The exercises on biases of distance."""
+"""Exercises on distance biases: T5, ALiBi, KERPLE, Sandwich."""
 
 import numpy as np
 import sympy as sp
@@ -6,7 +6,7 @@ import torch
 
 from posedu.book.exercises.checker import Exercise, Misconception, Property, Sheet, draw
 
-# distance-biases-1: the share of the far
+# distance-biases-1: the share of the far keys
 
 
 def far_share(m, W):
@@ -19,12 +19,12 @@ _WEIGHT = 1 - sp.exp(-_SLOPE)
 
 FAR = Exercise(
     name="distance-biases-1",
-    title="The share of the far",
+    title="The share of the far keys",
     kind="by hand",
     minutes=6,
     lines=1,
     statement=r"""
-On paper: an ALiBi head of slope $m$ looks back at keys of equal content, without end.
+On paper: an ALiBi head of slope $m$ looks back at infinitely many keys of equal content.
 Which share of its weight is on the keys *farther* than $W$, at distances $W + 1, W + 2, \dots$?
 Return a SymPy expression of `m` and the integer `W`.
 """,
@@ -35,60 +35,63 @@ A geometric series divided by a geometric series: what do they differ by?
     solution=far_share,
     misconceptions=(
         Misconception(
-            "The key at distance W is counted",
-            "Farther than W begins at W + 1. For W = 0 only the query's own key is "
-            "near: is all of the weight farther?",
+            "Key at distance W counted",
+            "The keys farther than W begin at W + 1. For W = 0 only the query's own "
+            "key is near: is all of the weight farther?",
             lambda m, W: sp.exp(-m * W),
         ),
         Misconception(
-            "This is the share of the near",
-            "It is what is left that is asked for.",
+            "Share of the near keys",
+            "The share of the other keys is asked for.",
             lambda m, W: 1 - sp.exp(-m * (W + 1)),
         ),
         Misconception(
-            "This is the near share, one key short",
-            "Distances 0 to W are W + 1 keys; and their share is what is *not* asked.",
+            "Share of the near keys, one key short",
+            "Distances 0 to W are W + 1 keys, and the share of the other keys is "
+            "asked for.",
             lambda m, W: 1 - sp.exp(-m * W),
         ),
         Misconception(
-            "This is one key",
-            "The weight of the first of them. Add up all that follow.",
+            "A single key",
+            "Your answer is the weight of the first of the far keys. Add up all that "
+            "follow.",
             lambda m, W: sp.exp(-m * (W + 1)) * (1 - sp.exp(-m)),
         ),
         Misconception(
-            "This is the key at distance W",
-            "One weight, and not even a far one: the series begins at W + 1.",
+            "Only the key at distance W",
+            "Your answer is a single weight, and that key is not far: the series "
+            "begins at W + 1.",
             lambda m, W: sp.exp(-m * W) * (1 - sp.exp(-m)),
         ),
         Misconception(
-            "The sum is not divided by the whole",
+            "Sum not divided by the whole",
             "The weights of a softmax sum to 1: divide by the series from 0 on.",
             lambda m, W: sp.exp(-m * (W + 1)) / (1 - sp.exp(-m)),
         ),
         Misconception(
-            "The sum from W on, and not divided by the whole",
-            "Farther than W begins at W + 1, and the weights sum to 1.",
+            "Sum from W on, not divided by the whole",
+            "The keys farther than W begin at W + 1, and the weights sum to 1.",
             lambda m, W: sp.exp(-m * W) / (1 - sp.exp(-m)),
         ),
         Misconception(
-            "This is an integral",
-            "Keys stand at whole distances. The integral of e^(−mx) from W on is this; "
-            "the sum is another number.",
+            "An integral in place of the sum",
+            "Keys stand at whole distances. The integral of e^(−mx) from W on is "
+            "another number than the sum.",
             lambda m, W: sp.exp(-m * W) / m,
         ),
         Misconception(
-            "The sign of the slope is lost",
+            "Sign of the slope lost",
             "A share is below 1, and falls with W.",
             lambda m, W: sp.exp(m * (W + 1)),
         ),
         Misconception(
-            "These are logits",
+            "Logit in place of the weight",
             "−m (W + 1) is the bias of the first far key. Weights are exponentials.",
             lambda m, W: -m * (W + 1),
         ),
         Misconception(
-            "The base of the slopes is taken for that of the weights",
-            "Slopes are powers of 2; the softmax takes powers of e.",
+            "Base 2 in place of e",
+            "The slopes are powers of 2, but the softmax takes powers of e.",
             lambda m, W: 2 ** (-m * (W + 1)),
         ),
         Misconception(
@@ -99,18 +102,18 @@ A geometric series divided by a geometric series: what do they differ by?
     ),
     properties=(
         Property(
-            "With the query's own key the shares sum to 1",
+            "The far share for W = 0 and the own key's share sum to 1",
             lambda answer, m, W: sp.simplify(answer(m, 0) + 1 - sp.exp(-m)) == 1,
         ),
         Property(
-            "Two windows in a row leave the product of what each leaves",
+            "For two windows in a row the far shares multiply",
             lambda answer, m, W: sp.simplify(answer(m, 5) - answer(m, 2) ** 2) == 0,
         ),
     ),
 )
 
 
-# distance-biases-2: the edge of the logarithm
+# distance-biases-2: the integral of KERPLE's logarithmic prior
 
 
 def total(r1, r2):
@@ -123,16 +126,15 @@ _ABOVE = 1 + sp.Symbol("s", positive=True)
 
 TOTAL = Exercise(
     name="distance-biases-2",
-    title="The edge of the logarithm",
+    title="The integral of KERPLE's logarithmic prior",
     kind="SymPy",
     minutes=8,
     lines=1,
     statement=r"""
 The prior of KERPLE's logarithm is $(1 + r_2 x)^{-r_1}$.
 For $r_1 > 1$ its integral over all $x > 0$ is finite, so the near keys keep a share of the weight in any text.
-What is it?
-Return a SymPy expression of `r1` and `r2`.
-Where does it stop being finite?
+Return the integral as a SymPy expression of `r1` and `r2`.
+For which $r_1$ is it no longer finite?
 """,
     hint=r"""
 Differentiate $(1 + r_2 x)^{1 - r_1}$.
@@ -141,50 +143,51 @@ Differentiate $(1 + r_2 x)^{1 - r_1}$.
     solution=total,
     misconceptions=(
         Misconception(
-            "r2 is forgotten",
-            "Right for r2 = 1. Substitute y = r2 x: what becomes of dx?",
+            "r2 forgotten",
+            "Your answer is right for r2 = 1. Substitute y = r2 x: what becomes of dx?",
             lambda r1, r2: 1 / (r1 - 1),
         ),
         Misconception(
-            "r2 is on the wrong side",
+            "r2 on the wrong side",
             "A larger r2 falls faster, so less is left.",
             lambda r1, r2: r2 / (r1 - 1),
         ),
         Misconception(
-            "The exponent grows by one in the wrong direction",
+            "Exponent grown in the wrong direction",
             "The integral of y^(−r1) has the exponent 1 − r1, not −1 − r1.",
             lambda r1, r2: 1 / (r2 * (r1 + 1)),
         ),
         Misconception(
-            "The sign is lost",
-            "What is inserted at 0 is subtracted. An integral of what is positive is "
+            "Sign lost",
+            "The value at 0 is subtracted. The integral of a positive function is "
             "positive.",
             lambda r1, r2: 1 / (r2 * (1 - r1)),
         ),
         Misconception(
             "r1 in place of r1 − 1",
-            "The new exponent is 1 − r1, and by that you divide.",
+            "The new exponent is 1 − r1, and the power is divided by it.",
             lambda r1, r2: 1 / (r2 * r1),
         ),
         Misconception(
-            "The power is r2 outside the parenthesis",
-            "r2 stands inside with x, once. It comes out as a factor 1/r2.",
+            "r2 as a power outside the parentheses",
+            "r2 stands inside the parentheses with x, once. It comes out as a factor "
+            "1/r2.",
             lambda r1, r2: 1 / (r2**r1 * (r1 - 1)),
         ),
         Misconception(
-            "This is what is inserted, not its value",
-            "At the far end it vanishes, and at x = 0 the parenthesis is 1.",
+            "Antiderivative in place of its value",
+            "At infinity it vanishes, and at x = 0 the parentheses are 1.",
             lambda r1, r2: r2 ** (1 - r1) / (r1 - 1),
         ),
         Misconception(
-            "The integral is turned over",
+            "Reciprocal of the integral",
             "Check r1 = 3, r2 = 1: the area under (1 + x)^(−3) is below 1.",
             lambda r1, r2: r2 * (r1 - 1),
         ),
     ),
     properties=(
         Property(
-            "Near r1 = 1 it grows without end",
+            "At r1 = 1.001 and r2 = 1 the integral is 1000",
             lambda answer, r1, r2: (
                 answer(sp.Rational(1001, 1000), sp.Integer(1)) == 1000
             ),
@@ -231,12 +234,15 @@ BUCKETS = Exercise(
     lines=6,
     statement=r"""
 `t` holds distances, integers from 0.
-The first `E` buckets hold one distance each; bucket $E + k$ begins at the first $t$ with $t \ge E\,(T/E)^{k/E}$, for $k < E$, and the last has no end.
+The first `E` buckets hold one distance each.
+Bucket $E + k$ begins at the first $t$ with $t \ge E\,(T/E)^{k/E}$, for $k < E$, and the last one holds all larger distances, too.
 Return the bucket of each distance, an integer array.
-A logarithm may be rounded where it is whole; is there a way without one?
+A computed logarithm may fall a little short of the whole number that it should be.
+Can you do without logarithms?
 """,
     hint=r"""
-Raise both sides to the power $E$, and multiply out: $t^E E^k$ and $E^E T^k$ are integers. Python's have no largest one.
+Raise both sides to the power $E$, and multiply out: $t^E E^k$ and $E^E T^k$ are integers.
+Python's integers have no largest one.
 """,
     cases=(
         (np.arange(6), 2, 8),
@@ -248,18 +254,18 @@ Raise both sides to the power $E$, and multiply out: $t^E E^k$ and $E^E T^k$ are
     solution=buckets,
     misconceptions=(
         Misconception(
-            "The logarithmic buckets start again at 0",
-            "The first E are taken: count on from E.",
+            "Logarithmic buckets counted from 0",
+            "The first E buckets are in use: count on from E.",
             lambda t, E, T: _by_logarithm(t, E, T, plus=0),
         ),
         Misconception(
-            "A whole logarithm is rounded down",
+            "A whole logarithm rounded down",
             "Where t is exactly E (T/E)^(k/E), float64 may come out a little less, as "
             "for E = 5 and T = 160. Compare integers.",
             lambda t, E, T: _by_logarithm(t, E, T, room=0.0),
         ),
         Misconception(
-            "A whole power is rounded up",
+            "A whole power rounded up",
             "E (T/E)^(k/E) may come out a little more than the whole number that it "
             "is, as for E = 5 and T = 160. Compare integers.",
             lambda t, E, T: _from_starts(
@@ -267,15 +273,15 @@ Raise both sides to the power $E$, and multiply out: $t^E E^k$ and $E^E T^k$ are
             ),
         ),
         Misconception(
-            "These integers are too large for an array",
-            "NumPy's end below 2^63 and go on from the other end, without a word. "
-            "Python's do not: compare one distance at a time.",
+            "Integers too large for an array",
+            "NumPy's integers end below 2^63 and wrap around silently. Python's do "
+            "not: compare one distance at a time.",
             lambda t, E, T: np.where(
                 t < E, t, E + sum(t**E * E**k >= E**E * T**k for k in range(1, E))
             ),
         ),
         Misconception(
-            "A bucket is left out",
+            "A bucket left out",
             "Bucket E is the one of k = 0: t = E is in it, and not in E + 1.",
             lambda t, E, T: np.where(t < E, t, buckets(t, E, T) + 1),
         ),
@@ -291,18 +297,18 @@ Raise both sides to the power $E$, and multiply out: $t^E E^k$ and $E^E T^k$ are
             lambda t, E, T: _by_logarithm(t, E, T, whole=np.round),
         ),
         Misconception(
-            "There is a bucket too many",
+            "One bucket too many",
             "From 0 on there are 2E buckets, so the last one is 2E − 1.",
             lambda t, E, T: _by_logarithm(t, E, T, last=2 * E),
         ),
         Misconception(
-            "The last bucket has an end",
-            "Distances of T and more share the last bucket; more buckets there are "
-            "none.",
+            "Last bucket with an end",
+            "Distances of T and more share the last bucket. There are no buckets "
+            "after it.",
             lambda t, E, T: _by_logarithm(t, E, T, last=10**6),
         ),
         Misconception(
-            "The logarithm is of t, not of t/E",
+            "Logarithm of t, not of t/E",
             "At t = E it must be 0.",
             lambda t, E, T: _by_logarithm(t, E, T, inside=np.maximum(t, 1)),
         ),
@@ -313,8 +319,9 @@ Raise both sides to the power $E$, and multiply out: $t^E E^k$ and $E^E T^k$ are
             lambda t, E, T: np.minimum(t, 2 * E - 1),
         ),
         Misconception(
-            "The second half is linear",
-            "Buckets of equal width; T5's grow by a factor each.",
+            "Second half linear",
+            "Your buckets have equal widths. Each of T5's is wider than the one "
+            "before by a constant factor.",
             lambda t, E, T: np.where(
                 t < E, t, np.minimum(2 * E - 1, E + (t - E) * E // (T - E))
             ),
@@ -330,7 +337,7 @@ Raise both sides to the power $E$, and multiply out: $t^E E^k$ and $E^E T^k$ are
             lambda t, E, T: np.where(t < E, t, buckets(t + 1, E, T)),
         ),
         Misconception(
-            "The exponent is k, not k/E",
+            "Exponent k, not k/E",
             "E steps lead from E to T, each by the E-th root of T/E.",
             lambda t, E, T: np.where(
                 t < E,
@@ -341,7 +348,7 @@ Raise both sides to the power $E$, and multiply out: $t^E E^k$ and $E^E T^k$ are
             ).astype(int),
         ),
         Misconception(
-            "All distances are on the logarithmic scale",
+            "All distances on the logarithmic scale",
             "The first E have a bucket each.",
             lambda t, E, T: np.minimum(
                 2 * E - 1, (2 * E * np.log1p(t) / np.log1p(T)).astype(int)
@@ -350,7 +357,7 @@ Raise both sides to the power $E$, and multiply out: $t^E E^k$ and $E^E T^k$ are
     ),
     properties=(
         Property(
-            "Farther is never in an earlier bucket",
+            "A farther key is never in an earlier bucket",
             lambda answer, t, E, T: bool((np.diff(answer(t, E, T)) >= 0).all()),
         ),
     ),
@@ -374,7 +381,7 @@ def _powers(heads):
 
 
 def _with(own, more):
-    """The slopes of the lower power, and what is put behind them."""
+    """Slopes of the lower power of two, followed by the entries of ``more``."""
 
     def answer(heads):
         power = 2 ** int(np.log2(heads))
@@ -391,61 +398,63 @@ SLOPES = Exercise(
     lines=4,
     statement=r"""
 For $H$ a power of two, head $h = 1, \dots, H$ has the slope $2^{-8h/H}$.
-For other numbers the authors of ALiBi take the slopes of the next lower power of two $H'$, and behind them, from the first on, every other one of those of $2H'$, until there are enough.
+For another number of heads the authors of ALiBi take the slopes of the next lower power of two $H'$.
+After them they put every other slope of $2H'$ heads, from the first on, until there are enough.
 Return the slopes of `heads` heads.
-Which new slopes come in for 12 heads: steep ones or flat ones?
+Are the slopes that are added for 12 heads steep or flat?
 """,
     hint=r"""
-`[::2]` takes every other, the first included.
+`[::2]` takes every other entry, the first included.
 """,
     cases=((1,), (8,), (12,), (6,), (16,), (71,)),
     solution=slopes,
     misconceptions=(
         Misconception(
-            "The closed formula for every number",
-            "For powers of two it is right. Models with 12 heads were trained with the "
-            "two lists.",
+            "Closed formula for every number",
+            "The formula is right for powers of two. Models with 12 heads were "
+            "trained with the two lists.",
             _powers,
         ),
         Misconception(
-            "The slopes are in reverse order",
-            "The first head is the steepest.",
+            "Slopes in reverse order",
+            "The first head has the steepest slope.",
             lambda heads: slopes(heads)[::-1].copy(),
         ),
         Misconception(
-            "n is the head, not the number of heads",
+            "n as the head, not as the number of heads",
             "2^(−8/n) has the same ends and another order. n is the number of heads.",
             lambda heads: 2.0 ** (-8 / np.arange(1, heads + 1)),
         ),
         Misconception(
             "Every other slope, from the second on",
-            "Those of 2H′ with an even number are those of H′: they are there already.",
+            "The slopes of 2H′ with an even number are those of H′, which are in the "
+            "list already.",
             _with(_powers, lambda power: _powers(2 * power)[1::2]),
         ),
         Misconception(
-            "Not every other",
-            "The first of 2H′ in a row contain some of H′ again.",
+            "Every slope of 2H′, not every other",
+            "The first slopes of 2H′ in a row contain some of H′ again.",
             _with(_powers, lambda power: _powers(2 * power)),
         ),
         Misconception(
-            "The closed formula, from h = 0 on",
+            "Closed formula from h = 0 on",
             "h counts from 1, and the formula is for powers of two.",
             lambda heads: 2.0 ** (-8 * np.arange(heads) / heads),
         ),
         Misconception(
-            "The first slope is 1",
-            "h counts from 1: the first slope is the ratio itself.",
+            "First slope 1",
+            "h counts from 1, so the first slope is the ratio itself.",
             lambda heads: slopes(heads) * 2.0 ** (8 / 2 ** int(np.log2(heads))),
         ),
         Misconception(
-            "The slopes are sorted",
-            "The new ones stand behind the others, and which head has which slope is "
+            "Slopes sorted",
+            "The new slopes stand after the others. Which head has which slope is "
             "part of a trained model.",
             lambda heads: np.sort(slopes(heads))[::-1].copy(),
         ),
         Misconception(
-            "The next higher power of two, cut off",
-            "The lower power comes first, complete.",
+            "Slopes of the next higher power of two, cut off",
+            "The slopes of the lower power come first, complete.",
             lambda heads: _powers(2 ** int(np.ceil(np.log2(heads))))[:heads],
         ),
         Misconception(
@@ -454,31 +463,31 @@ Which new slopes come in for 12 heads: steep ones or flat ones?
             lambda heads: 2.0 ** -np.arange(1.0, heads + 1),
         ),
         Misconception(
-            "The new slopes come from the flat end",
-            "Every other one *from the first on*: the first is the steepest.",
+            "New slopes from the flat end",
+            "Take every other one *from the first on*: the first is the steepest.",
             _with(_powers, lambda power: _powers(2 * power)[::2][::-1]),
         ),
         Misconception(
-            "These are exponents",
-            "The slope is 2 to this power.",
+            "Exponents in place of slopes",
+            "Your answer is the exponent. The slope is 2 to this power.",
             lambda heads: np.log2(slopes(heads)),
         ),
         Misconception(
-            "The slopes are negative",
+            "Slopes negative",
             "The slope is positive; the bias is minus slope times distance.",
             lambda heads: -slopes(heads),
         ),
     ),
     properties=(
         Property(
-            "Twelve heads contain the eight",
+            "The slopes of 12 heads contain those of 8",
             lambda answer, heads: bool(np.allclose(answer(12)[:8], answer(8))),
         ),
     ),
 )
 
 
-# distance-biases-5: one row
+# distance-biases-5: a matrix from one row
 
 
 def from_row(row):
@@ -489,7 +498,7 @@ def from_row(row):
 
 
 def _looked_up(index):
-    """The matrix whose entries are found at ``index(i, j, tokens)``."""
+    """The matrix whose entry (i, j) is ``row[index(i, j, tokens)]``."""
 
     def answer(row):
         tokens = (len(row) + 1) // 2
@@ -501,29 +510,31 @@ def _looked_up(index):
 
 ROW = Exercise(
     name="distance-biases-5",
-    title="One row",
+    title="A matrix from one row",
     kind="NumPy",
     minutes=10,
     lines=3,
     statement=r"""
-A bias of the offset alone is stored as $2L - 1$ numbers: those of the offsets $L - 1, \dots, 1, 0, -1, \dots, 1 - L$, in this order.
-Return the matrix `[tokens, tokens]`, whose entry $(i, j)$ is the number of the offset $i - j$.
+A bias that depends on the offset alone is stored as $2L - 1$ numbers, one for each of the offsets $L - 1, \dots, 1, 0, -1, \dots, 1 - L$, in this order.
+Return the matrix `[tokens, tokens]` whose entry $(i, j)$ is the number of the offset $i - j$.
 """,
     hint=r"""
-At which place of the row does the offset 0 stand? And the offset 1?
+At which index of the row is the number of the offset 0?
+And that of the offset 1?
 """,
     cases=((draw(1),), (draw(5),), (np.arange(7.0),), (draw(31),)),
     solution=from_row,
     misconceptions=(
         Misconception(
-            "Offsets are j − i",
-            "Row i of the matrix is query i: below the diagonal the offset i − j is "
-            "positive, and those numbers come first.",
+            "Offsets j − i",
+            "Row i of the matrix is query i. Below the diagonal the offset i − j is "
+            "positive, and the numbers of positive offsets come first.",
             _looked_up(lambda i, j, n: n - 1 + i - j),
         ),
         Misconception(
-            "The place of the offset 0 is not the first",
-            "It stands in the middle, behind the L − 1 positive ones.",
+            "Offset 0 at the first place",
+            "The offset 0 stands in the middle of the row, after the L − 1 positive "
+            "ones.",
             _looked_up(lambda i, j, n: i - j),
         ),
         Misconception(
@@ -537,28 +548,28 @@ At which place of the row does the offset 0 stand? And the offset 1?
             _looked_up(lambda i, j, n: n - 2 - (i - j)),
         ),
         Misconception(
-            "A bias of the distance",
+            "Distances in place of offsets",
             "The two directions have numbers of their own here.",
             _looked_up(lambda i, j, n: n - 1 - abs(i - j)),
         ),
         Misconception(
-            "Every row is the same",
-            "The window moves by one from row to row.",
+            "Every row the same",
+            "The window shifts by one from row to row.",
             _looked_up(lambda i, j, n: n - 1 + j),
         ),
         Misconception(
-            "A bias of the sum",
+            "i + j in place of i − j",
             "i + j is constant along the other diagonals.",
             _looked_up(lambda i, j, n: i + j),
         ),
         Misconception(
-            "The rows are read newest first",
-            "Row 0 is the oldest query, for which no key is older.",
+            "Rows read newest first",
+            "Row 0 is the oldest query, and no key is older.",
             _looked_up(lambda i, j, n: i[::-1] + 0 * j + n - 1 - j),
         ),
         Misconception(
-            "Later keys are hidden",
-            "A mask is another thing; here both directions have numbers.",
+            "Later keys hidden",
+            "The mask is applied elsewhere. Here both directions have numbers.",
             lambda row: np.tril(from_row(row)),
         ),
     ),
@@ -575,7 +586,7 @@ At which place of the row does the offset 0 stand? And the offset 1?
 )
 
 
-# distance-biases-6: the waves of a sandwich
+# distance-biases-6: Sandwich's bias
 
 
 def sandwich(distances, width, heads):
@@ -595,7 +606,7 @@ def _waves(distances, width, heads, *, k=None, wave=np.cos, exponent=2, ratio=No
 
 SANDWICH = Exercise(
     name="distance-biases-6",
-    title="The waves of a sandwich",
+    title="Sandwich's bias",
     kind="NumPy",
     minutes=10,
     lines=4,
@@ -604,7 +615,7 @@ Return Sandwich's bias $\frac{H}{8h} \sum_{k=1}^{\bar d/2} \cos \bigl( t / 10000
 Which head looks farthest?
 """,
     hint=r"""
-One sum serves all heads.
+All heads have the same sum.
 """,
     cases=(
         (np.array([0.0, 1.0]), 2, 1),
@@ -615,47 +626,49 @@ One sum serves all heads.
     solution=sandwich,
     misconceptions=(
         Misconception(
-            "k counts from 0",
-            "So sinusoidal tables do. In this formula the fastest wave is k = 1.",
+            "k from 0 on",
+            "Sinusoidal tables count from k = 0. In this formula the fastest wave is "
+            "k = 1.",
             lambda t, width, heads: _waves(t, width, heads, k=np.arange(width // 2)),
         ),
         Misconception(
-            "The cosines are missing",
-            "A sum of angles is a straight line, as ALiBi's, and rises.",
+            "Missing cosines",
+            "A sum of angles is a straight line, as ALiBi's is, and it rises.",
             lambda t, width, heads: _waves(t, width, heads, wave=lambda z: z),
         ),
         Misconception(
-            "These are sines",
+            "Sines in place of cosines",
             "At distance 0 the bias is largest: all cosines are 1 there.",
             lambda t, width, heads: _waves(t, width, heads, wave=np.sin),
         ),
         Misconception(
-            "The exponent is k over the width",
-            "2k over the width, so that the last wave has the frequency 1/10000.",
+            "Exponent k over the width",
+            "The exponent is 2k over the width, so that the last wave has the "
+            "frequency 1/10000.",
             lambda t, width, heads: _waves(t, width, heads, exponent=1),
         ),
         Misconception(
             "As many waves as features",
-            "Two features make a wave: the sum ends at half of the width.",
+            "Two features make a wave, so the sum ends at half of the width.",
             lambda t, width, heads: _waves(t, width, heads, k=np.arange(1, width + 1)),
         ),
         Misconception(
-            "The ratio multiplies",
-            "Heads *divide* by 8h/H: the last is the flattest.",
+            "Multiplied by the ratio",
+            "Heads *divide* by 8h/H. The last head is the flattest.",
             lambda t, width, heads: _waves(
                 t, width, heads, ratio=heads / (8 * np.arange(1.0, heads + 1))
             ),
         ),
         Misconception(
-            "8h stands beside the fraction, not below it",
-            "heads / 8 * h is (H/8) h: the last head is the flattest.",
+            "h beside the fraction, not below it",
+            "`heads / 8 * h` is (H/8) h. The last head is the flattest.",
             lambda t, width, heads: _waves(
                 t, width, heads, ratio=8 / heads / np.arange(1.0, heads + 1)
             ),
         ),
         Misconception(
-            "The last wave is missing",
-            "k runs to half of the width, and that is included.",
+            "Missing last wave",
+            "k runs to half of the width, which is included.",
             lambda t, width, heads: _waves(t, width, heads, k=np.arange(1, width // 2)),
         ),
         Misconception(
@@ -664,38 +677,39 @@ One sum serves all heads.
             lambda t, width, heads: _waves(t, width, heads, ratio=np.full(heads, 8.0)),
         ),
         Misconception(
-            "The ratio is h",
-            "8h/H; that is h for 8 heads only.",
+            "Ratio h",
+            "The ratio is 8h/H, which is h for 8 heads only.",
             lambda t, width, heads: _waves(
                 t, width, heads, ratio=np.arange(1.0, heads + 1)
             ),
         ),
         Misconception(
-            "The heads are in reverse order",
-            "The first head is the steepest.",
+            "Heads in reverse order",
+            "The first head has the steepest bias.",
             lambda t, width, heads: sandwich(t, width, heads)[::-1].copy(),
         ),
         Misconception(
-            "Half of the width is subtracted",
-            "A softmax can't tell, and one library does it. The formula does not.",
+            "Half of the width subtracted",
+            "Softmax sees no difference, and one library subtracts it. The formula "
+            "does not.",
             lambda t, width, heads: (
                 sandwich(t, width, heads) - sandwich(0 * t, width, heads)
             ),
         ),
         Misconception(
-            "The slopes of ALiBi",
-            "Sandwich's heads divide by 8h/H; 2^(−8h/H) are slopes of a line.",
+            "Slopes of ALiBi",
+            "Sandwich's heads divide by 8h/H. ALiBi's 2^(−8h/H) are slopes of a line.",
             lambda t, width, heads: _waves(
                 t, width, heads, ratio=2.0 ** (8 * np.arange(1, heads + 1) / heads)
             ),
         ),
         Misconception(
-            "The mean of the waves",
-            "Their sum.",
+            "Mean of the waves",
+            "The formula has their sum.",
             lambda t, width, heads: sandwich(t, width, heads) / (width // 2),
         ),
         Misconception(
-            "Frequencies grow",
+            "Frequencies that grow",
             "The distance is divided by the power: waves get slower with k.",
             lambda t, width, heads: _waves(t, width, heads, exponent=-2),
         ),
@@ -723,7 +737,7 @@ def _distances(q):
 
 
 def _kerple(bias):
-    """Logits with a bias of distance, r1 and r2, by either scaling."""
+    """Logits with ``bias(distance, r1, r2)``, by either scaling."""
 
     def answer(q, k, r1, r2, scaling):
         root = q.shape[2] ** 0.5
@@ -741,14 +755,14 @@ def _kerple_case(tokens, d, scaling, heads=2):
 
 KERPLE = Exercise(
     name="distance-biases-7",
-    title="Inside the root or outside",
+    title="KERPLE's bias, divided or not",
     kind="PyTorch",
     minutes=12,
     lines=6,
     statement=r"""
 `q` and `k` are `[heads, tokens, d]`, `r1` and `r2` are `[heads]`.
 Return the logits `[heads, tokens, tokens]` with KERPLE's bias $-r_1 \log(1 + r_2 |i - j|)$.
-With `scaling="paper"` products and bias are divided by $\sqrt d$, with `"code"` the products alone.
+With `scaling="paper"` products and bias are divided by $\sqrt d$, with `scaling="code"` the products alone.
 """,
     hint=r"""
 `r1[:, None, None]` has an axis for queries and one for keys.
@@ -762,99 +776,100 @@ With `scaling="paper"` products and bias are divided by $\sqrt d$, with `"code"`
     solution=kerple,
     misconceptions=(
         Misconception(
-            "The two conventions are exchanged",
-            "Paper: all inside the division. Code: the bias outside.",
+            "Two conventions exchanged",
+            "In the paper's convention products and bias are divided by √d. In the "
+            "code's the bias is not.",
             lambda q, k, r1, r2, scaling: kerple(
                 q, k, r1, r2, {"paper": "code", "code": "paper"}[scaling]
             ),
         ),
         Misconception(
-            "Always as the code",
+            "The code's convention for both",
             "With the paper's convention the bias is divided by √d, too.",
             lambda q, k, r1, r2, scaling: kerple(q, k, r1, r2, "code"),
         ),
         Misconception(
-            "Always as the paper",
+            "The paper's convention for both",
             "With the code's convention the bias is not divided.",
             lambda q, k, r1, r2, scaling: kerple(q, k, r1, r2, "paper"),
         ),
         Misconception(
-            "The bias is added, not subtracted",
-            "Far keys are to lose: r1 is positive, and a minus stands before it.",
+            "Bias added, not subtracted",
+            "Far keys lose weight: r1 is positive, and a minus stands before it.",
             _kerple(lambda t, r1, r2: r1 * torch.log(1 + r2 * t)),
         ),
         Misconception(
-            "The distance has a sign",
-            "|i − j|: above the diagonal the logarithm would be of what may be "
-            "negative.",
+            "Distance with a sign",
+            "The bias uses |i − j|. Above the diagonal 1 + r2 (i − j) can be negative.",
             lambda q, k, r1, r2, scaling: _kerple(
                 lambda t, r1, r2: -r1 * torch.log(1 + r2 * t.tril())
             )(q, k, r1, r2, scaling),
         ),
         Misconception(
-            "r2 is outside the logarithm",
-            "It multiplies the distance. Outside, it could be merged with r1.",
+            "r2 outside the logarithm",
+            "r2 multiplies the distance inside the logarithm. Outside, it could be "
+            "merged with r1.",
             _kerple(lambda t, r1, r2: -r1 * r2 * torch.log(1 + t)),
         ),
         Misconception(
-            "r1 and r2 are exchanged",
+            "r1 and r2 exchanged",
             "r1 stands before the logarithm, r2 before the distance.",
             _kerple(lambda t, r1, r2: -r2 * torch.log(1 + r1 * t)),
         ),
         Misconception(
-            "The power",
+            "KERPLE's power in place of its logarithm",
             "−r1 t^r2 is KERPLE's other form.",
             _kerple(lambda t, r1, r2: -r1 * t**r2),
         ),
         Misconception(
-            "A line",
-            "This is ALiBi with the slope r1 r2, which the logarithm resembles at its "
-            "beginning only.",
+            "A line in place of the logarithm",
+            "Your bias is ALiBi's with the slope r1 r2, which the logarithm resembles "
+            "only near distance 0.",
             _kerple(lambda t, r1, r2: -r1 * r2 * t),
         ),
         Misconception(
-            "Another base",
-            "The natural logarithm.",
+            "Another base of the logarithm",
+            "KERPLE takes the natural logarithm.",
             _kerple(lambda t, r1, r2: -r1 * torch.log2(1 + r2 * t)),
         ),
         Misconception(
             "r2 multiplies the 1, too",
-            "1 + r2 t, so that distance 0 has the bias 0; this has −r1 log(r2 + r2 t).",
+            "1 + r2 t makes the bias 0 at distance 0. Your bias there is −r1 log r2.",
             _kerple(lambda t, r1, r2: -r1 * torch.log(r2 * (1 + t))),
         ),
         Misconception(
-            "The products are not divided",
+            "Products not divided",
             "Both conventions divide them by √d.",
             lambda q, k, r1, r2, scaling: kerple(
                 q * q.shape[2] ** 0.5, k, r1, r2, scaling
             ),
         ),
         Misconception(
-            "Later keys are hidden",
-            "A mask is another thing; here both directions have a bias.",
+            "Later keys hidden",
+            "The mask is applied elsewhere. Here both directions have a bias.",
             lambda q, k, r1, r2, scaling: kerple(q, k, r1, r2, scaling).masked_fill(
                 torch.ones(q.shape[1], q.shape[1], dtype=torch.bool).triu(1), -torch.inf
             ),
         ),
         Misconception(
-            "The products are divided by d",
-            "By its root.",
+            "Products divided by d",
+            "The products are divided by the root of d.",
             lambda q, k, r1, r2, scaling: kerple(
                 q / q.shape[2] ** 0.5, k, r1, r2, scaling
             ),
         ),
         Misconception(
-            "The distance counts from 1",
+            "Distance counted from 1",
             "A token's own key is at distance 0.",
             _kerple(lambda t, r1, r2: -r1 * torch.log(1 + r2 * (t + 1))),
         ),
         Misconception(
-            "The bias alone",
+            "Bias alone",
             "Add the products.",
             lambda q, k, r1, r2, scaling: kerple(0 * q, k, r1, r2, scaling),
         ),
         Misconception(
-            "Queries and keys are exchanged",
+            "Queries and keys exchanged",
             "Row i is query i.",
             lambda q, k, r1, r2, scaling: kerple(k, q, r1, r2, scaling),
         ),
@@ -873,11 +888,11 @@ With `scaling="paper"` products and bias are divided by $\sqrt d$, with `"code"`
 )
 
 
-# distance-biases-8: when the near keys lose
+# distance-biases-8: when the near keys lose half of the weight
 
 
 def until_lost(bias, near):
-    """How many keys it takes, an int; 0 if these are too few."""
+    """The number of keys, an int; 0 if ``len(bias)`` keys are not enough."""
     weights = np.exp(bias)
     share = weights[:near].sum() / weights.cumsum()
     lost = np.flatnonzero(share[near:] < 0.5)
@@ -885,7 +900,7 @@ def until_lost(bias, near):
 
 
 def _count(bias, near, share):
-    """The first number of keys beyond the near ones whose share is below a half."""
+    """The first number of keys at which ``share`` is below a half, or 0."""
     lost = np.flatnonzero(share[near:] < 0.5)
     return int(near + lost[0] + 1) if lost.size else 0
 
@@ -894,15 +909,16 @@ _LONG = np.arange(4000.0)
 
 LOST = Exercise(
     name="distance-biases-8",
-    title="When the near keys lose",
+    title="When the near keys lose half of the weight",
     kind="experiment",
     minutes=15,
     lines=4,
     statement=r"""
-`bias[t]` is added to the logit of a key at distance $t$; contents are equal.
-How many keys must there be until the nearest `near` of them, the query's own included, have less than half of the weight *together*?
+`bias[t]` is added to the logit of a key at distance $t$, and all keys have the same content.
+How many keys must there be until the nearest `near` of them, the query's own included, *together* have less than half of the weight?
 Return that number as an `int`, and 0 if `len(bias)` keys are not enough.
-Predict before you run: for 16 near keys and ALiBi with $m = 1/16$? For KERPLE's logarithm with $r_2 = 1$ and $r_1$ = 0.5, 1 and 1.5?
+Predict before you run: what is this number for 16 near keys and ALiBi with $m = 1/16$?
+And for KERPLE's logarithm with $r_2 = 1$ and $r_1$ = 0.5, 1 and 1.5?
 """,
     hint=r"""
 `np.cumsum` of the weights gives the denominator for every number of keys at once.
@@ -920,12 +936,12 @@ Predict before you run: for 16 near keys and ALiBi with $m = 1/16$? For KERPLE's
     misconceptions=(
         Misconception(
             "One key too few",
-            "Counting from 0, place n is the (n + 1)-th key.",
+            "Counting from 0, index n is the (n + 1)-th key.",
             lambda bias, near: max(until_lost(bias, near) - 1, 0),
         ),
         Misconception(
-            "A half is enough",
-            "*Less* than half is asked for: with two of four equal keys it is exactly "
+            "A half enough",
+            "*Less* than half is asked for. With two of four equal keys it is exactly "
             "half.",
             lambda bias, near: (
                 lambda lost: int(near + lost[0] + 1) if lost.size else 0
@@ -936,22 +952,22 @@ Predict before you run: for 16 near keys and ALiBi with $m = 1/16$? For KERPLE's
             ),
         ),
         Misconception(
-            "The last number of keys is not tried",
+            "Last number of keys not tried",
             "len(bias) keys are allowed, too.",
             lambda bias, near: until_lost(bias[:-1], near),
         ),
         Misconception(
-            "−1 stands for never",
+            "−1 for never",
             "If the keys are not enough, return 0.",
             lambda bias, near: until_lost(bias, near) or -1,
         ),
         Misconception(
-            "Single weights are compared",
+            "Single weights compared",
             "One far key need not outweigh the near ones: all of them together do.",
             lambda bias, near: _count(bias, near, np.exp(bias - bias[0])),
         ),
         Misconception(
-            "The bias is not exponentiated",
+            "Bias not exponentiated",
             "The bias is part of a logit. Weights are exponentials.",
             lambda bias, near: (
                 _count(bias, near, bias[:near].sum() / bias.cumsum())
@@ -960,51 +976,51 @@ Predict before you run: for 16 near keys and ALiBi with $m = 1/16$? For KERPLE's
             ),
         ),
         Misconception(
-            "The far keys are counted, not all of them",
-            "How many keys there are in all is asked for.",
+            "Far keys counted, not all of them",
+            "The number of all keys is asked for.",
             lambda bias, near: max(until_lost(bias, near) - near, 0),
         ),
         Misconception(
-            "The length stands for never",
+            "Length of `bias` for never",
             "If the keys are not enough, return 0.",
             lambda bias, near: until_lost(bias, near) or len(bias),
         ),
         Misconception(
             "One near key too many",
-            "The nearest `near` keys, the query's own included: distances 0 to "
-            "near − 1.",
+            "The nearest `near` keys include the query's own: distances 0 to near − 1.",
             lambda bias, near: _count(
                 bias, near, np.exp(bias)[: near + 1].sum() / np.exp(bias).cumsum()
             ),
         ),
         Misconception(
-            "The query's own key is left out",
-            "Distance 0 is near, too.",
+            "Query's own key left out",
+            "The key at distance 0 is one of the near keys.",
             lambda bias, near: _count(
                 bias, near, np.exp(bias)[1:near].sum() / np.exp(bias).cumsum()
             ),
         ),
         Misconception(
-            "The near keys are compared with all others of the longest text",
+            "Near keys compared with all others of the longest text",
             "The denominator grows with the number of keys; ask at each of them.",
             lambda bias, near: (
                 len(bias) if np.exp(bias)[:near].sum() < np.exp(bias).sum() / 2 else 0
             ),
         ),
         Misconception(
-            "Twice as many keys always",
-            "So it is without a bias. Far keys weigh less here.",
+            "Twice as many keys, always",
+            "That is right without a bias. Here far keys weigh less.",
             lambda bias, near: 2 * near + 1,
         ),
         Misconception(
-            "The sign of the bias is lost",
+            "Sign of the bias lost",
             "A negative bias makes a far key weigh less.",
             lambda bias, near: until_lost(-bias, near),
         ),
     ),
     properties=(
         Property(
-            "ALiBi's near keys never lose",
+            "With 16 near keys and ALiBi's slope 1/16 the near keys keep at least "
+            "half of the weight",
             lambda answer, bias, near: answer(-np.arange(2000.0) / 16, 16) == 0,
         ),
     ),
@@ -1013,9 +1029,10 @@ Predict before you run: for 16 near keys and ALiBi with $m = 1/16$? For KERPLE's
 
 
 SHEET = Sheet(
-    title="Biases of distance",
+    title="Distance biases",
     conventions=r"""
-Everywhere $i$ is the query and $j$ the key, counted from 0; $t = |i - j|$ is their distance, $m$ a slope of ALiBi, $r_1$ and $r_2$ are KERPLE's numbers. A bias is added to the logits before the softmax.
+Everywhere $i$ is the query and $j$ the key, counted from 0; $t = |i - j|$ is their distance, $m$ a slope of ALiBi, $r_1$ and $r_2$ are KERPLE's numbers.
+A bias is added to the logits before the softmax.
 """,
     exercises=(FAR, TOTAL, BUCKETS, SLOPES, ROW, SANDWICH, KERPLE, LOST),
 )

@@ -1,4 +1,4 @@
-"""The exercises on biases that are learned functions."""
+"""Exercises on learned biases: FIRE and DAPE."""
 
 import numpy as np
 import sympy as sp
@@ -7,11 +7,11 @@ from torch.nn.functional import leaky_relu
 
 from posedu.book.exercises.checker import Exercise, Misconception, Property, Sheet, draw
 
-# learned-biases-1: the middle of the curve
+# learned-biases-1: the distance of half the input
 
 
 def middle(c, n):
-    """The distance at which FIRE reads 1/2, as an expression."""
+    """The distance at which the input of FIRE's network is 1/2, an expression."""
     return (sp.sqrt(c * n + 1) - 1) / c
 
 
@@ -19,15 +19,15 @@ _C, _N = sp.symbols("c n", positive=True)
 
 MIDDLE = Exercise(
     name="learned-biases-1",
-    title="The middle of the curve",
+    title="The distance of half the input",
     kind="by hand",
     minutes=8,
     lines=1,
     statement=r"""
-On paper: FIRE reads $\psi(t)/\psi(n)$ with $\psi(t) = \log(1 + c\,t)$, $c > 0$, where $n = \max(\ell, i)$.
-At which distance $t$ is that $\tfrac12$?
+On paper: the input of FIRE's network is $\psi(t)/\psi(n)$ with $\psi(t) = \log(1 + c\,t)$, $c > 0$, where $n = \max(\ell, i)$.
+At which distance $t$ is this input $\tfrac12$?
 Return a SymPy expression of `c` and `n`.
-Four times as long a text: how much farther is the middle?
+In a text that is four times as long, how much farther is this distance?
 """,
     hint=r"""
 Twice a logarithm is the logarithm of a square.
@@ -37,63 +37,64 @@ Twice a logarithm is the logarithm of a square.
     misconceptions=(
         Misconception(
             "The middle of the text",
-            "So it would be for ψ(t) = t. The logarithm is steep at the beginning.",
+            "The middle is n/2 for ψ(t) = t. The logarithm is steep at the beginning.",
             lambda c, n: n / 2,
         ),
         Misconception(
-            "The 1 is not subtracted",
-            "1 + c t is the root. What is t?",
+            "1 not subtracted",
+            "The root is 1 + c t. What is t?",
             lambda c, n: sp.sqrt(c * n + 1) / c,
         ),
         Misconception(
-            "c is not divided out",
-            "1 + c t is the root. What is t?",
+            "c not divided out",
+            "The root is 1 + c t. What is t?",
             lambda c, n: sp.sqrt(c * n + 1) - 1,
         ),
         Misconception(
-            "The 1 is subtracted after the division",
-            "From 1 + c t the 1 goes first, then c.",
+            "1 subtracted after the division",
+            "Solve 1 + c t for t: subtract 1 first, then divide by c.",
             lambda c, n: sp.sqrt(c * n + 1) / c - 1,
         ),
         Misconception(
             "Halved inside the logarithm",
-            "log(1 + c t) is to be half as large, not 1 + c t.",
+            "log(1 + c t) must be half as large, not 1 + c t.",
             lambda c, n: ((c * n + 1) / 2 - 1) / c,
         ),
         Misconception(
-            "The root of the distance",
-            "The 1 inside the logarithm is forgotten.",
+            "Root of the distance",
+            "Your answer forgets the 1 inside the logarithm.",
             lambda c, n: sp.sqrt(n / c),
         ),
         Misconception(
-            "The root of c n alone",
-            "The 1 inside the logarithm is forgotten on one side.",
+            "Root of c n alone",
+            "Your answer forgets the 1 inside one of the logarithms.",
             lambda c, n: (sp.sqrt(c * n) - 1) / c,
         ),
         Misconception(
-            "The square in place of the root",
-            "t is smaller than n: half of the logarithm is the root.",
+            "Square in place of the root",
+            "t is smaller than n, since half of a logarithm is the logarithm of the "
+            "root.",
             lambda c, n: ((c * n + 1) ** 2 - 1) / c,
         ),
         Misconception(
-            "This is the input, not the distance",
-            "The input is 1/2; which distance has it?",
+            "Input in place of the distance",
+            "The input is 1/2. Which distance has it?",
             lambda c, n: sp.log(1 + c * n) / 2,
         ),
         Misconception(
-            "The geometric mean of 1 and n",
-            "That would be right for ψ(t) = log t.",
+            "Geometric mean of 1 and n",
+            "Your answer would be right for ψ(t) = log t.",
             lambda c, n: sp.sqrt(n),
         ),
         Misconception(
             "Multiplied by c",
-            "From c t you come to t by a division.",
+            "Divide c t by c to get t.",
             lambda c, n: c * (sp.sqrt(c * n + 1) - 1),
         ),
     ),
     properties=(
         Property(
-            "The network reads 1/2 there",
+            "At this distance the input is 1/2",
             lambda answer, c, n: (
                 sp.expand((1 + 3 * answer(sp.Integer(3), sp.Integer(5))) ** 2) == 16
             ),
@@ -106,14 +107,14 @@ Twice a logarithm is the logarithm of a square.
 
 
 def inputs(tokens, c, threshold):
-    """X of every query and key, [tokens, tokens], 0 for later keys."""
+    """The input x of every query and key, [tokens, tokens], 0 for later keys."""
     i = np.arange(tokens)[:, None]
     t = np.maximum(i - np.arange(tokens), 0)
     return np.log1p(c * t) / np.log1p(c * np.maximum(threshold, i))
 
 
 def _inputs(longest, psi=np.log1p, distance=None):
-    """With another denominator, ψ or distance."""
+    """An answer with another denominator, ψ or distance."""
 
     def answer(tokens, c, threshold):
         i = np.arange(tokens)[:, None]
@@ -138,24 +139,26 @@ Later keys, $j > i$, get 0.
 In which rows of the matrix does the first column hold 1?
 """,
     hint=r"""
-The maximum is of the threshold and the query, so it has one number for each row.
+The maximum of the threshold and the query's position is one number for each row.
 """,
     cases=((3, 1.0, 1), (6, 0.1, 20), (12, 0.5, 4), (30, 2.0, 10)),
     solution=inputs,
     misconceptions=(
         Misconception(
-            "The maximum is of the threshold and the distance",
-            "Then every distance above the threshold reads 1. It is the query's position.",
+            "Maximum of the threshold and the distance",
+            "Every distance above the threshold then reads 1. The maximum is of the "
+            "threshold and the query's position.",
             _inputs(lambda t, i, L, n: np.maximum(L, t)),
         ),
         Misconception(
-            "The maximum is of the threshold and the length",
-            "A token must not know how long the text will be: its own position is it.",
+            "Maximum of the threshold and the length",
+            "A token must not know how long the text will be. The maximum is of the "
+            "threshold and the query's own position.",
             _inputs(lambda t, i, L, n: max(L, n - 1)),
         ),
         Misconception(
-            "The maximum is of the threshold and the number of tokens",
-            "It is the query's position, from 0.",
+            "Query's position counted from 1",
+            "The query's position counts from 0.",
             _inputs(lambda t, i, L, n: max(L, n)),
         ),
         Misconception(
@@ -164,28 +167,28 @@ The maximum is of the threshold and the query, so it has one number for each row
             _inputs(lambda t, i, L, n: i + 0 * t),
         ),
         Misconception(
-            "No query",
+            "Threshold alone, without the query",
             "Beyond the threshold the inputs would leave [0, 1].",
             _inputs(lambda t, i, L, n: L + 0 * t),
         ),
         Misconception(
-            "The smaller of both",
-            "The larger one, so that inputs are at most 1.",
+            "Minimum in place of the maximum",
+            "The denominator has the larger of both, so that inputs are at most 1.",
             _inputs(lambda t, i, L, n: np.minimum(L, i)),
         ),
         Misconception(
             "Positions from 1",
-            "The first query is 0 and not 1.",
+            "The first query is at position 0, not 1.",
             _inputs(lambda t, i, L, n: np.maximum(L, i + 1)),
         ),
         Misconception(
-            "c is forgotten",
+            "c forgotten",
             "Distances are multiplied by c inside both logarithms.",
             lambda tokens, c, threshold: inputs(tokens, 1.0, threshold),
         ),
         Misconception(
-            "ψ is forgotten",
-            "Distances are compared by their logarithms.",
+            "Missing ψ",
+            "The input is a quotient of logarithms, not of distances.",
             _inputs(lambda t, i, L, n: np.maximum(L, i), psi=lambda t: t),
         ),
         Misconception(
@@ -206,16 +209,17 @@ The maximum is of the threshold and the query, so it has one number for each row
             ),
         ),
         Misconception(
-            "Later keys have a distance",
-            "Above the diagonal the exercise wants 0; |i − j| is the listing's way.",
+            "Distances for later keys",
+            "Above the diagonal the exercise asks for 0. The paper's listing takes |i "
+            "− j| there.",
             _inputs(
                 lambda t, i, L, n: np.maximum(L, i),
                 distance=lambda i, j: abs(i - j),
             ),
         ),
         Misconception(
-            "The key's position below the line",
-            "The query says how far the curve is stretched.",
+            "Key's position in the denominator",
+            "The query's position says how far the curve is stretched.",
             lambda tokens, c, threshold: (
                 np.log1p(
                     c
@@ -229,7 +233,7 @@ The maximum is of the threshold and the query, so it has one number for each row
     ),
     properties=(
         Property(
-            "Nothing leaves [0, 1]",
+            "All inputs are in [0, 1]",
             lambda answer, tokens, c, threshold: bool(
                 (answer(40, c, 7) >= 0).all() and (answer(40, c, 7) <= 1).all()
             ),
@@ -238,7 +242,7 @@ The maximum is of the threshold and the query, so it has one number for each row
 )
 
 
-# learned-biases-3: a network through a table
+# learned-biases-3: a network that reproduces a table
 
 
 def network(x, table):
@@ -254,7 +258,7 @@ def _case(n, seed=0):
 
 NETWORK = Exercise(
     name="learned-biases-3",
-    title="A network through a table",
+    title="A network that reproduces a table",
     kind="NumPy",
     minutes=12,
     lines=2,
@@ -263,7 +267,8 @@ NETWORK = Exercise(
 Return weights $u_0, \dots, u_{n-1}$ such that $b_0 + \sum_{k=0}^{n-1} u_k\, [x - x_k]_+$ goes through all of them.
 """,
     hint=r"""
-Each unit changes the slope, at its kink. What is the slope before the first?
+Each unit changes the slope, at its kink.
+What is the slope before the first?
 """,
     cases=(
         (np.array([0.0, 0.5, 1.0]), np.array([0.0, 1.0, 1.0])),
@@ -273,13 +278,14 @@ Each unit changes the slope, at its kink. What is the slope before the first?
     solution=network,
     misconceptions=(
         Misconception(
-            "These are slopes",
-            "A unit goes on for ever: the next one has to add the *change* of slope.",
+            "Slopes in place of their changes",
+            "A unit goes on for ever, so the next one must add the *change* of slope.",
             lambda x, table: np.diff(table) / np.diff(x),
         ),
         Misconception(
-            "These are the steps of the table",
-            "A unit grows by its slope times the way: divide by the gaps.",
+            "Steps of the table",
+            "A unit grows by its weight times the length of the piece: divide by the "
+            "gaps.",
             lambda x, table: np.diff(table),
         ),
         Misconception(
@@ -288,54 +294,55 @@ Each unit changes the slope, at its kink. What is the slope before the first?
             lambda x, table: np.diff(np.diff(table), prepend=0.0),
         ),
         Misconception(
-            "The gaps are taken to be equal",
-            "x_k are given, and logarithms are not equally far apart.",
+            "Gaps taken to be equal",
+            "The x_k are given, and they are not equally far apart.",
             lambda x, table: np.diff(np.diff(table), prepend=0.0) * (len(x) - 1),
         ),
         Misconception(
-            "Turned over",
-            "A slope is a rise over a way.",
+            "Reciprocals",
+            "A slope is the rise divided by the gap.",
             lambda x, table: np.diff(
                 np.diff(x) / np.where(np.diff(table) == 0, 1, np.diff(table)),
                 prepend=0.0,
             ),
         ),
         Misconception(
-            "The sign is wrong",
-            "The slope after a kink, less the one before.",
+            "Sign wrong",
+            "The change is the slope after a kink minus the slope before it.",
             lambda x, table: -network(x, table),
         ),
         Misconception(
-            "The first slope is left out",
+            "First slope left out",
             "Before the first kink the network is flat: its weight is the first slope.",
             lambda x, table: np.append(0.0, np.diff(np.diff(table) / np.diff(x))),
         ),
         Misconception(
-            "The changes are one unit early",
+            "Changes one unit too early",
             "Unit k changes the slope from x_k on.",
             lambda x, table: np.append(network(x, table)[1:], 0.0),
         ),
         Misconception(
-            "b₀ is forgotten",
-            "It stands before the sum: the units add what the table has beyond it.",
+            "b₀ forgotten",
+            "b₀ stands before the sum. The units add the difference between the table "
+            "and b₀.",
             lambda x, table: np.linalg.solve(
                 np.maximum(x[1:, None] - x[:-1], 0), table[1:]
             ),
         ),
         Misconception(
-            "The table itself",
-            "Weights of ramps, not values.",
+            "Table itself",
+            "Weights of ramps are asked for, not values of the table.",
             lambda x, table: table[1:] + 0.0,
         ),
         Misconception(
-            "The changes are divided by the gaps once more",
-            "Slopes are divided already.",
+            "Changes divided by the gaps once more",
+            "Slopes are already divided by the gaps.",
             lambda x, table: network(x, table) / np.diff(x),
         ),
     ),
     properties=(
         Property(
-            "The network says the table",
+            "The network gives the table at its inputs",
             lambda answer, x, table: bool(
                 np.allclose(
                     table[0] + np.maximum(x[:, None] - x[:-1], 0) @ answer(x, table),
@@ -351,7 +358,7 @@ Each unit changes the slope, at its kink. What is the slope before the first?
 
 
 def kinks(table):
-    """How many kinks the broken line through the table has, an int."""
+    """The number of kinks of the broken line through the table, an int."""
     return int(np.count_nonzero(np.abs(np.diff(table, 2)) > 1e-9))
 
 
@@ -365,13 +372,14 @@ KINKS = Exercise(
     lines=1,
     statement=r"""
 Let a network of ramps read the distance itself, $\psi(t) = t$.
-`table` holds its bias at the distances 0, 1, 2, …, and from each to the next it goes straight.
-How many kinks has its line? Return an `int`; changes of slope below $10^{-9}$ are none.
+`table` holds its bias at the distances 0, 1, 2, …, and between two of them the bias is linear.
+How many kinks does this broken line have?
+Return an `int`; a change of slope below $10^{-9}$ is no kink.
 Predict for ALiBi, for five random numbers, and for a histogram with two wide bins at its end.
 May another broken line through the same points have fewer?
 """,
     hint=r"""
-Where three neighbors lie on a line, there is none.
+Where three neighbors lie on a line, there is no kink.
 """,
     cases=(
         (np.array([0.0, 1.0, 1.0]),),
@@ -385,59 +393,59 @@ Where three neighbors lie on a line, there is none.
     solution=kinks,
     misconceptions=(
         Misconception(
-            "Steps are counted",
+            "Steps counted",
             "A straight line has a step at every distance, and no kink.",
             lambda table: int(np.count_nonzero(np.diff(table))),
         ),
         Misconception(
-            "Different numbers are counted",
+            "Different numbers counted",
             "What counts is where the slope changes.",
             lambda table: len(np.unique(table)),
         ),
         Misconception(
-            "Buckets are counted",
+            "Buckets counted",
             "A ramp between two flat bins has a kink at either end.",
             lambda table: int(np.count_nonzero(np.diff(table))) - 1,
         ),
         Misconception(
             "One for each inner distance",
-            "Where three neighbors lie on a line there is no kink.",
+            "Where three neighbors lie on a line, there is no kink.",
             lambda table: len(table) - 2,
         ),
         Misconception(
-            "One for each piece",
+            "One kink for each piece",
             "n kinks make n + 1 pieces.",
             lambda table: kinks(table) + 1,
         ),
         Misconception(
-            "Different slopes are counted",
-            "The same slope may come back: count its changes.",
+            "Different slopes counted",
+            "The same slope may come back. Count the changes of slope.",
             lambda table: len(np.unique(np.diff(table).round(9))) - 1,
         ),
         Misconception(
-            "Only turning points are counted",
+            "Only turning points counted",
             "A change of slope without a change of direction is a kink, too.",
             lambda table: int(np.count_nonzero(np.diff(np.sign(np.diff(table))))),
         ),
         Misconception(
-            "Only upward kinks are counted",
+            "Only upward kinks counted",
             "The slope may fall as well.",
             lambda table: int(np.count_nonzero(np.diff(table, 2) > 1e-9)),
         ),
         Misconception(
-            "Only downward kinks are counted",
+            "Only downward kinks counted",
             "The slope may grow as well.",
             lambda table: int(np.count_nonzero(np.diff(table, 2) < -1e-9)),
         ),
         Misconception(
-            "Rounding is taken for a kink",
+            "Rounding taken for a kink",
             "Numbers that lie on a line do so up to their last digits.",
             lambda table: int(np.count_nonzero(np.diff(table + np.pi * 1e-3, 2))),
         ),
     ),
     properties=(
         Property(
-            "A line added changes nothing",
+            "Adding a straight line does not change the number of kinks",
             lambda answer, table: (
                 answer(table + 3.0 * np.arange(len(table))) == answer(table)
             ),
@@ -452,22 +460,22 @@ Where three neighbors lie on a line, there is none.
 
 def dape(s, b, w, a, u, residual):
     """The logits of all heads, [heads, queries, keys]."""
-    read = torch.cat((s, b))
-    hidden = leaky_relu(torch.einsum("kc,cij->kij", w, read) + a[:, None, None])
-    said = torch.einsum("hk,kij->hij", u, hidden)
-    return s + said + (b if residual else 0)
+    channels = torch.cat((s, b))
+    hidden = leaky_relu(torch.einsum("kc,cij->kij", w, channels) + a[:, None, None])
+    output = torch.einsum("hk,kij->hij", u, hidden)
+    return s + output + (b if residual else 0)
 
 
 def _dape(read=None, act=leaky_relu, sum_up=None):
-    """With another input, activation or sum."""
+    """An answer with another input, activation or sum."""
 
     def answer(s, b, w, a, u, residual):
-        given = torch.cat((s, b)) if read is None else read(s, b)
-        hidden = act(torch.einsum("kc,cij->kij", w, given) + a[:, None, None])
-        said = torch.einsum("hk,kij->hij", u, hidden)
+        channels = torch.cat((s, b)) if read is None else read(s, b)
+        hidden = act(torch.einsum("kc,cij->kij", w, channels) + a[:, None, None])
+        output = torch.einsum("hk,kij->hij", u, hidden)
         if sum_up is not None:
-            return sum_up(s, b, said, residual)
-        return s + said + (b if residual else 0)
+            return sum_up(s, b, output, residual)
+        return s + output + (b if residual else 0)
 
     return answer
 
@@ -487,7 +495,9 @@ DAPE = Exercise(
     lines=4,
     statement=r"""
 `s` and `b` are the scaled products and the biases, `[heads, queries, keys]`.
-A network reads, at each query and key, the products of all heads and then their biases; `w` is `[width, 2 * heads]`, `a` is `[width]`, its activation a leaky ReLU of slope 0.01, and its last layer `u` is `[heads, width]`, without a bias.
+At each query and key a network reads the products of all heads and then their biases.
+Its first layer has the weights `w`, `[width, 2 * heads]`, and the bias `a`, `[width]`.
+Its activation is a leaky ReLU of slope 0.01, and its last layer `u` is `[heads, width]`, without a bias.
 Return $S + f(S, B)$, and with `residual` $S + B + f(S, B)$.
 """,
     hint=r"""
@@ -502,24 +512,24 @@ Return $S + f(S, B)$, and with `residual` $S + B + f(S, B)$.
     solution=dape,
     misconceptions=(
         Misconception(
-            "The bias is always added",
-            "Without residual, the network alone says what becomes of it.",
+            "Bias always added",
+            "Without `residual`, B acts through the network alone.",
             lambda s, b, w, a, u, residual: dape(s, b, w, a, u, True),
         ),
         Misconception(
-            "The bias is never added",
-            "With residual, B stands beside the network.",
+            "Bias never added",
+            "With `residual`, B is added beside the network's output.",
             lambda s, b, w, a, u, residual: dape(s, b, w, a, u, False),
         ),
         Misconception(
-            "The network in place of the logits",
-            "It corrects S, which stays.",
-            _dape(sum_up=lambda s, b, said, r: said + (b if r else 0)),
+            "Network in place of the logits",
+            "The network corrects S, which is a term of the sum.",
+            _dape(sum_up=lambda s, b, output, r: output + (b if r else 0)),
         ),
         Misconception(
-            "The network alone",
-            "S stays, and with residual B.",
-            _dape(sum_up=lambda s, b, said, r: said),
+            "Network alone",
+            "S is a term of the sum, and with `residual` so is B.",
+            _dape(sum_up=lambda s, b, output, r: output),
         ),
         Misconception(
             "Biases before products",
@@ -527,66 +537,66 @@ Return $S + f(S, B)$, and with `residual` $S + B + f(S, B)$.
             _dape(read=lambda s, b: torch.cat((b, s))),
         ),
         Misconception(
-            "Heads take turns",
-            "First the products of all heads, then all biases.",
+            "Channels alternate between products and biases",
+            "The products of all heads come first, then all biases.",
             _dape(read=lambda s, b: torch.stack((s, b), 1).flatten(0, 1)),
         ),
         Misconception(
-            "The biases are read twice",
+            "Biases read twice",
             "The first half of the channels are products.",
             _dape(read=lambda s, b: torch.cat((b, b))),
         ),
         Misconception(
-            "The products are read twice",
+            "Products read twice",
             "The second half of the channels are biases.",
             _dape(read=lambda s, b: torch.cat((s, s))),
         ),
         Misconception(
-            "The sum of both is read",
-            "The network sees S and B apart, and can tell them apart.",
+            "Sum of both as input",
+            "The network reads S and B in separate channels.",
             _dape(read=lambda s, b: torch.cat((s + b, b))),
         ),
         Misconception(
-            "A ReLU",
-            "Below 0 the leaky one has the slope 0.01.",
+            "ReLU in place of the leaky ReLU",
+            "Below 0 the leaky ReLU has the slope 0.01.",
             _dape(act=torch.relu),
         ),
         Misconception(
-            "The leak is 0.1",
-            "PyTorch's default, 0.01.",
+            "Leak 0.1",
+            "PyTorch's default slope is 0.01.",
             _dape(act=lambda z: leaky_relu(z, 0.1)),
         ),
         Misconception(
             "No activation",
-            "Without one the network is a mixing of heads.",
+            "Without an activation the network only mixes heads.",
             _dape(act=lambda z: z),
         ),
         Misconception(
-            "An activation at the end, too",
-            "The last layer is linear: what it says may be anything.",
+            "Activation after the last layer",
+            "The last layer is linear: its output may be any number.",
             lambda s, b, w, a, u, residual: (
                 s + (b if residual else 0) + leaky_relu(dape(s, b, w, a, u, False) - s)
             ),
         ),
         Misconception(
-            "The first bias is forgotten",
+            "First bias forgotten",
             "a is added to the hidden units.",
             lambda s, b, w, a, u, residual: dape(s, b, w, 0 * a, u, residual),
         ),
         Misconception(
-            "Masked inside",
-            "The first version needs no mask inside: it reads one key at a time.",
+            "Later keys masked inside the network",
+            "The first version needs no mask inside, since it reads one key at a time.",
             lambda s, b, w, a, u, residual: dape(s.tril(), b.tril(), w, a, u, residual),
         ),
         Misconception(
-            "Queries and keys are exchanged",
+            "Queries and keys exchanged",
             "Row i is query i.",
             lambda s, b, w, a, u, residual: dape(s.mT, b.mT, w, a, u, residual),
         ),
     ),
     properties=(
         Property(
-            "Weights of 0 leave the logits",
+            "If the last weights are 0, the logits are unchanged",
             lambda answer, s, b, w, a, u, residual: bool(
                 torch.allclose(answer(s, b, w, a, 0 * u, False), s)
             ),
@@ -595,71 +605,74 @@ Return $S + f(S, B)$, and with `residual` $S + B + f(S, B)$.
 )
 
 
-# learned-biases-6: who reads the future
+# learned-biases-6: how many later keys are read
 
 
-def reads(kernel, masked):
-    """How many later keys a logit depends on, at most; an int."""
+def later_keys(kernel, masked):
+    """The largest number of later keys on which a logit depends, an int."""
     return 0 if masked else 2 * (kernel // 2)
 
 
-READS = Exercise(
+LATER_KEYS = Exercise(
     name="learned-biases-6",
-    title="Who reads the future",
+    title="How many later keys are read",
     kind="experiment",
     minutes=12,
     lines=1,
     statement=r"""
-Two convolutions over the keys of a query, one after the other, each of an odd width `kernel` and centerd; `masked` says that all later keys are 0 in what the first reads.
-Of how many *later* keys does the logit of a query and its own key depend, on their contents?
+Two convolutions, one after the other, run over the keys of a query.
+Each is centered and has the odd width `kernel`.
+With `masked`, the input of the first convolution is 0 at all later keys.
+On the contents of how many *later* keys does the logit of a query and its own key depend?
 Return an `int`.
 Try it before you compute: which gradients of a random network are not 0?
 """,
     hint=r"""
-One layer of width 3 reads one key to the right. What does it read of that one if it is itself a layer's word?
+A layer of width 3 reads one key to the right.
+If its input there is the output of another such layer, what has that layer read?
 """,
     cases=((1, False), (3, False), (3, True), (5, False), (7, False), (1, True)),
-    solution=reads,
+    solution=later_keys,
     misconceptions=(
         Misconception(
-            "One layer is counted",
-            "The second layer reads what the first said of the neighbors.",
+            "One layer counted",
+            "The second layer reads the first layer's output at the neighboring keys.",
             lambda kernel, masked: 0 if masked else kernel // 2,
         ),
         Misconception(
-            "The whole kernel reads ahead",
-            "Half of a centerd kernel looks back.",
+            "Whole kernel looks ahead",
+            "Half of a centered kernel looks back.",
             lambda kernel, masked: 0 if masked else 2 * kernel,
         ),
         Misconception(
-            "The key itself is counted",
+            "Key itself counted",
             "Its own key is not later.",
             lambda kernel, masked: 0 if masked else 2 * (kernel // 2) + 1,
         ),
         Misconception(
-            "The mask does nothing",
-            "What is 0 for every text has no contents.",
+            "Mask ignored",
+            "A number that is 0 for every text does not depend on contents.",
             lambda kernel, masked: 2 * (kernel // 2),
         ),
         Misconception(
-            "The mask shuts one layer alone",
-            "The second layer reads the first one's word of later keys: but that is "
-            "made of keys which are seen.",
+            "Mask for one layer alone",
+            "The second layer reads the first layer's output at later keys, but that "
+            "output is made of keys that the query may see.",
             lambda kernel, masked: kernel // 2 if masked else 2 * (kernel // 2),
         ),
         Misconception(
-            "A softmax that is masked reads nothing",
-            "Its mask comes after the network: too late.",
+            "A masked softmax taken for a mask of the network",
+            "The mask of the softmax comes after the network, which is too late.",
             lambda kernel, masked: 0,
         ),
         Misconception(
-            "The mask is the wrong way round",
-            "masked means that later keys are 0.",
+            "Mask read the wrong way round",
+            "`masked` means that later keys are 0.",
             lambda kernel, masked: 2 * (kernel // 2) if masked else 0,
         ),
         Misconception(
-            "Widths are multiplied",
-            "Two reaches are added.",
+            "Widths multiplied",
+            "The reaches of the two layers are added.",
             lambda kernel, masked: 0 if masked else (kernel // 2) ** 2 * 2,
         ),
         Misconception(
@@ -670,7 +683,7 @@ One layer of width 3 reads one key to the right. What does it read of that one i
     ),
     properties=(
         Property(
-            "A kernel of 1 reads no neighbor",
+            "With a kernel of 1 no other key is read",
             lambda answer, kernel, masked: answer(1, False) == 0,
         ),
     ),
@@ -679,9 +692,11 @@ One layer of width 3 reads one key to the right. What does it read of that one i
 
 
 SHEET = Sheet(
-    title="Biases that are learned functions",
+    title="Learned biases: FIRE and DAPE",
     conventions=r"""
-Everywhere $i$ is the query and $j$ the key, counted from 0; $[z]_+ = \max(z, 0)$. FIRE's threshold is $\ell$. A bias is added to the logits before the softmax.
+Everywhere $i$ is the query and $j$ the key, counted from 0; $[z]_+ = \max(z, 0)$.
+FIRE's threshold is $\ell$.
+A bias is added to the logits before the softmax.
 """,
-    exercises=(MIDDLE, INPUTS, NETWORK, KINKS, DAPE, READS),
+    exercises=(MIDDLE, INPUTS, NETWORK, KINKS, DAPE, LATER_KEYS),
 )

@@ -1,1 +1,1 @@
-"""Exercises on gated encodings, a module a chapter."""
+"""Exercises on gated encodings, one module per chapter."""

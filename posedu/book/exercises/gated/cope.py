@@ -1,4 +1,4 @@
-"""The exercises on CoPE."""
+"""Exercises on CoPE."""
 
 import numpy as np
 import sympy as sp
@@ -6,7 +6,7 @@ import torch
 
 from posedu.book.exercises.checker import Exercise, Misconception, Property, Sheet, draw
 
-# cope-1: all gates alike
+# cope-1: all gates equal
 
 
 def count(i, j, gate, npos):
@@ -16,17 +16,18 @@ def count(i, j, gate, npos):
 
 COUNT = Exercise(
     name="cope-1",
-    title="All gates alike",
+    title="All gates equal",
     kind="by hand",
     minutes=4,
     lines=1,
     statement=r"""
 Let every gate of the query $i$ be equal to `gate`, a number from 0 to 1.
 Return the position $p_{ij}$ of key $j$ for a table of `npos` columns, two or more, exactly: `gate` is a SymPy number.
-What does it say for open gates, `gate` = 1?
+What is the position for open gates, `gate` = 1?
 """,
     hint=r"""
-How many keys are there from $j$ to $i$, both included? And what is the largest position that the table has?
+How many keys are there from $j$ to $i$, both included?
+And what is the largest position that the table has?
 """,
     cases=(
         (0, 0, sp.Integer(1), 4),
@@ -40,113 +41,115 @@ How many keys are there from $j$ to $i$, both included? And what is the largest 
     solution=count,
     misconceptions=(
         Misconception(
-            "This is the distance",
-            "i − j counts the steps from the key to the query. CoPE counts tokens, and "
-            "both ends are among them: what does a token count for itself?",
+            "Distance in place of the count",
+            "i − j counts the steps from the key to the query. CoPE counts tokens, "
+            "and both ends are among them: what does a token count for itself?",
             lambda i, j, gate, npos: sp.Min(gate * (i - j), npos - 1),
         ),
         Misconception(
-            "The largest position is one too large",
-            "A table of npos columns has positions from 0 on. Which is its last?",
+            "Largest position one too large",
+            "A table of npos columns has positions from 0 on. Which is its last "
+            "position?",
             lambda i, j, gate, npos: sp.Min(gate * (i - j + 1), npos),
         ),
         Misconception(
-            "Positions go on beyond the table",
-            "The table has npos columns; what is farther than the last shares it.",
+            "Positions beyond the table",
+            "The table has npos columns. Keys farther than the last column share it.",
             lambda i, j, gate, npos: gate * (i - j + 1),
         ),
         Misconception(
-            "The keys older than j are counted",
-            "From the first token to the key is an absolute position, the same for "
-            "every query. CoPE counts what lies between the key and the query.",
+            "Keys older than j counted",
+            "The number of tokens from the first to the key is an absolute position, "
+            "the same for every query. CoPE counts the tokens from the key to the "
+            "query.",
             lambda i, j, gate, npos: sp.Min(gate * (j + 1), npos - 1),
         ),
         Misconception(
-            "The position is rounded down",
-            "A gate may be a half, and so may a position: that is why the table is "
+            "Position rounded down",
+            "A gate may be a half, and so may a position. That is why the table is "
             "interpolated.",
             lambda i, j, gate, npos: sp.floor(sp.Min(gate * (i - j + 1), npos - 1)),
         ),
         Misconception(
-            "The gate is left out",
-            "That is the position when all gates are open. A gate of ½ counts half "
-            "a token.",
+            "Gate left out",
+            "Your answer is the position when all gates are open. A gate of ½ counts "
+            "half a token.",
             lambda i, j, gate, npos: sp.Min(i - j + 1, npos - 1),
         ),
         Misconception(
-            "The count is cut off before the gate",
-            "Gates are summed first; it is the sum that may not exceed the table.",
+            "Count limited before the gate",
+            "Gates are summed first. Their sum may not exceed the last position of "
+            "the table.",
             lambda i, j, gate, npos: gate * sp.Min(i - j + 1, npos - 1),
         ),
         Misconception(
-            "Neither end is counted",
+            "Neither end counted",
             "i − j − 1 tokens lie strictly between. CoPE counts both ends.",
             lambda i, j, gate, npos: sp.Min(gate * sp.Max(i - j - 1, 0), npos - 1),
         ),
         Misconception(
-            "The position is rounded up",
-            "A gate may be a half, and so may a position: that is why the table is "
+            "Position rounded up",
+            "A gate may be a half, and so may a position. That is why the table is "
             "interpolated.",
             lambda i, j, gate, npos: sp.ceiling(sp.Min(gate * (i - j + 1), npos - 1)),
         ),
         Misconception(
-            "The larger of the two is taken",
+            "Maximum in place of the minimum",
             "The table *limits* the position.",
             lambda i, j, gate, npos: sp.Max(gate * (i - j + 1), npos - 1),
         ),
         Misconception(
-            "The gates are multiplied",
+            "Gates multiplied",
             "Positions are sums of gates: three gates of ½ count 1½ tokens.",
             lambda i, j, gate, npos: sp.Min(gate ** (i - j + 1), npos - 1),
         ),
         Misconception(
-            "The largest position is one too small",
+            "Largest position one too small",
             "A table of npos columns has positions 0 … npos − 1.",
             lambda i, j, gate, npos: sp.Min(gate * (i - j + 1), npos - 2),
         ),
         Misconception(
-            "All tokens up to the query are counted",
-            "The count starts at the key: older tokens do not lie between.",
+            "All tokens up to the query counted",
+            "The count starts at the key. Older tokens are not counted.",
             lambda i, j, gate, npos: sp.Min(gate * (i + 1), npos - 1),
         ),
         Misconception(
-            "The key's end is not counted, and there is no limit",
-            "CoPE counts both ends, and what is farther than the last column shares "
-            "it.",
+            "Key's end not counted, and no limit",
+            "CoPE counts both ends, and keys farther than the last column share it.",
             lambda i, j, gate, npos: gate * (i - j),
         ),
         Misconception(
-            "The key's end is not counted, and the last column is one too far",
+            "Key's end not counted, and last column one too far",
             "CoPE counts both ends, and a table of npos columns ends at npos − 1.",
             lambda i, j, gate, npos: sp.Min(gate * (i - j), npos),
         ),
         Misconception(
-            "The keys after the query are counted",
+            "Keys after the query counted",
             "j ≤ i: the count goes from the key to the query.",
             lambda i, j, gate, npos: sp.Max(0, sp.Min(gate * (j - i + 1), npos - 1)),
         ),
         Misconception(
-            "Indices are added",
+            "Indices added",
             "How many keys are there from j to i?",
             lambda i, j, gate, npos: sp.Min(gate * (i + j + 1), npos - 1),
         ),
         Misconception(
-            "The position begins again beyond the table",
-            "What is farther than the last column shares it.",
+            "Positions that begin again beyond the table",
+            "Keys farther than the last column share it.",
             lambda i, j, gate, npos: sp.Mod(gate * (i - j + 1), npos),
         ),
         Misconception(
-            "The 1 is not gated",
-            "The gate of the last token counts as all the others.",
+            "A token counted without a gate",
+            "The gate of every token counts, that of the last one included.",
             lambda i, j, gate, npos: sp.Min(gate * (i - j) + 1, npos - 1),
         ),
         Misconception(
-            "Positions are counted from the other end of the table",
+            "Positions counted from the other end of the table",
             "Near keys have small positions.",
             lambda i, j, gate, npos: npos - 1 - sp.Min(gate * (i - j + 1), npos - 1),
         ),
         Misconception(
-            "A token too many is counted",
+            "One token too many",
             "From j to i there are i − j steps, and one token more than steps.",
             lambda i, j, gate, npos: sp.Min(gate * (i - j + 2), npos - 1),
         ),
@@ -160,7 +163,7 @@ How many keys are there from $j$ to $i$, both included? And what is the largest 
 )
 
 
-# cope-2: from the key to the query
+# cope-2: positions from gates
 
 
 def positions(logits, npos):
@@ -189,13 +192,13 @@ def _token_wise(logits, npos):
 
 
 def _limited(counted):
-    """Positions of gates, counted as ``counted(gates)`` says and cut off."""
+    """An answer with the positions ``counted(gates)``, limited to the table."""
     return lambda logits, npos: np.minimum(counted(_gates(logits)), npos - 1)
 
 
 POSITIONS = Exercise(
     name="cope-2",
-    title="From the key to the query",
+    title="Positions from gates",
     kind="NumPy",
     minutes=8,
     lines=3,
@@ -205,7 +208,8 @@ Return all positions $p_{ij}$ as an array `[n, n]`, with 0 where $j > i$.
 `npos` is the number of columns of the table.
 """,
     hint=r"""
-`np.tril` closes the gates of the future. `np.cumsum` sums from the left; turn the rows round before and after it.
+`np.tril` closes the gates of the future.
+`np.cumsum` sums from the left; reverse the rows before and after it.
 """,
     cases=(
         (draw(2, 2), 8),
@@ -215,81 +219,81 @@ Return all positions $p_{ij}$ as an array `[n, n]`, with 0 where $j > i$.
     solution=positions,
     misconceptions=(
         Misconception(
-            "The sum runs over older keys",
-            "This counts from the first key up to key j, so the nearest keys get the "
-            "largest positions. Count the other way: from the key to the query.",
+            "Sum over older keys",
+            "Your answer sums from the first key up to key j, so the nearest keys get "
+            "the largest positions. Sum from the key to the query.",
             lambda logits, npos: np.minimum(
                 np.cumsum(_gates(logits), axis=1), npos - 1
             ),
         ),
         Misconception(
-            "Each token has one position for all queries",
-            "A gate belongs to a query and a key. One gate for each token, summed from "
-            "the start, gives an absolute position that no query can choose.",
+            "One position per token for all queries",
+            "A gate belongs to a query and a key. One gate per token, summed from the "
+            "start, gives an absolute position on which no query has an influence.",
             lambda logits, npos: np.minimum(
                 np.tril(np.broadcast_to(np.cumsum(_own_gates(logits)), logits.shape)),
                 npos - 1,
             ),
         ),
         Misconception(
-            "Each token has one gate for all queries",
-            "A difference of cumulative sums is how FoX counts. Here another query "
-            "sees other gates on the same keys, so no one list of gates will do.",
+            "One gate per token for all queries",
+            "FoX counts with a difference of cumulative sums. In CoPE another query "
+            "has other gates on the same keys, so one list of gates is not enough.",
             _token_wise,
         ),
         Misconception(
-            "The key's own gate is left out",
+            "Key's own gate left out",
             "The sum includes both ends. The nearest key of each query is its own "
-            "token: its position is that token's gate, not 0.",
+            "token, whose position is its gate, not 0.",
             lambda logits, npos: np.minimum(
                 _counted(_gates(logits)) - _gates(logits), npos - 1
             ),
         ),
         Misconception(
-            "The query's own gate is left out",
-            "The sum includes both ends: the query's own key is counted as well.",
+            "Query's own gate left out",
+            "The sum includes both ends, so the query's own key is counted as well.",
             lambda logits, npos: np.minimum(
                 _counted(np.tril(_gates(logits), -1)), npos - 1
             ),
         ),
         Misconception(
-            "Keys after the query are counted",
-            "Their gates must be closed before anything is summed; a mask on the "
+            "Keys after the query counted",
+            "Their gates must be closed before anything is summed. A mask on the "
             "attention weights comes too late.",
             lambda logits, npos: np.minimum(
                 _counted(1 / (1 + np.exp(-logits))), npos - 1
             ),
         ),
         Misconception(
-            "The sum runs over queries",
-            "A row belongs to one query. It adds up its own gates, along the keys.",
+            "Sum over queries",
+            "A row belongs to one query. It sums its own gates, along the keys.",
             lambda logits, npos: np.minimum(
                 np.cumsum(_gates(logits), axis=0), npos - 1
             ),
         ),
         Misconception(
-            "The largest position is one too large",
+            "Largest position one too large",
             "The columns of the table are numbered from 0. What is the last number?",
             lambda logits, npos: np.minimum(_counted(_gates(logits)), npos),
         ),
         Misconception(
-            "Positions go on beyond the table",
+            "Positions beyond the table",
             "There are npos columns, however many keys there are.",
             lambda logits, npos: _counted(_gates(logits)),
         ),
         Misconception(
-            "The sigmoid is missing",
-            "Logits are any numbers. Gates are between 0 and 1, which is what makes "
-            "positions grow away from the query.",
+            "Missing sigmoid",
+            "Logits are any numbers. Gates are between 0 and 1, so that positions "
+            "grow away from the query.",
             lambda logits, npos: np.minimum(_counted(np.tril(logits)), npos - 1),
         ),
         Misconception(
-            "The gates say how much a token is *not* counted",
-            "σ has its minus in the exponent: large logits open the gate.",
+            "Sign of the gate logits reversed",
+            "σ has its minus in the exponent, so large logits open the gate.",
             lambda logits, npos: positions(-logits, npos),
         ),
         Misconception(
-            "Keys after the query are counted, and then hidden",
+            "Keys after the query counted, and then hidden",
             "Zeros above the diagonal come too late: the sums to the left of it "
             "have already counted the future.",
             lambda logits, npos: np.tril(
@@ -297,89 +301,91 @@ Return all positions $p_{ij}$ as an array `[n, n]`, with 0 where $j > i$.
             ),
         ),
         Misconception(
-            "The rows were not turned back",
-            "The sums are right and stand in reverse order.",
+            "Rows not reversed back",
+            "Your sums are right, but they stand in reverse order.",
             _limited(lambda g: np.cumsum(g[:, ::-1], axis=1)),
         ),
         Misconception(
-            "These are the gates of the future",
-            "`np.triu` keeps keys after the query. The past is what counts.",
+            "Gates of the future",
+            "`np.triu` keeps the keys after the query. The earlier keys are counted.",
             lambda logits, npos: np.minimum(
                 _counted(np.triu(1 / (1 + np.exp(-logits)))), npos - 1
             ),
         ),
         Misconception(
-            "All keys of a row have one position",
-            "This is the sum of the whole row. Key j counts from itself to the "
-            "query only.",
+            "One position for all keys of a row",
+            "Your position is the sum of the whole row. Key j counts from itself to "
+            "the query only.",
             _limited(
                 lambda g: np.tril(np.broadcast_to(g.sum(1, keepdims=True), g.shape))
             ),
         ),
         Misconception(
-            "These are the gates, not their sums",
+            "Gates, not their sums",
             "A position is the sum of all gates from the key to the query.",
             _limited(lambda g: g),
         ),
         Misconception(
-            "These are distances",
-            "They are the positions when all gates are open. A gate counts as much "
-            "as it is open.",
+            "Distances in place of positions",
+            "With open gates the positions are distances plus one. A gate counts as "
+            "much as it is open.",
             _limited(
                 lambda g: np.tril(np.arange(len(g))[:, None] - np.arange(len(g)) + 1.0)
             ),
         ),
         Misconception(
-            "The sums are rounded",
-            "Gates are fractions, and so are positions: the table is interpolated.",
+            "Sums rounded",
+            "Gates are fractions, and so are positions. That is why the table is "
+            "interpolated.",
             lambda logits, npos: np.round(positions(logits, npos)),
         ),
         Misconception(
-            "The sums are rounded down",
-            "Gates are fractions, and so are positions: the table is interpolated.",
+            "Sums rounded down",
+            "Gates are fractions, and so are positions. That is why the table is "
+            "interpolated.",
             lambda logits, npos: np.floor(positions(logits, npos)),
         ),
         Misconception(
-            "The older keys are left out and the newer too",
-            "A position sums the gates between key and query, with both ends.",
+            "Neither end counted",
+            "A position sums the gates from the key to the query, with both ends.",
             _limited(lambda g: np.maximum(_counted(np.tril(g, -1)) - g, 0)),
         ),
         Misconception(
-            "The sums run over later queries",
-            "A row belongs to one query. It adds up its own gates, along the keys.",
+            "Sums over later queries",
+            "A row belongs to one query. It sums its own gates, along the keys.",
             _limited(lambda g: np.cumsum(g[::-1], axis=0)[::-1]),
         ),
         Misconception(
-            "The positions begin again beyond the table",
-            "What is farther than the last column shares it.",
+            "Positions that begin again beyond the table",
+            "Keys farther than the last column share it.",
             lambda logits, npos: _counted(_gates(logits)) % npos,
         ),
         Misconception(
-            "The sum runs over older keys, and the future is hidden after it",
-            "This counts from the first key up to key j. Count from the key to the "
+            "Sum over older keys, and the future masked after it",
+            "Your answer sums from the first key up to key j. Sum from the key to the "
             "query.",
             lambda logits, npos: np.tril(
                 np.minimum(np.cumsum(1 / (1 + np.exp(-logits)), axis=1), npos - 1)
             ),
         ),
         Misconception(
-            "A gate can be negative",
+            "Tanh in place of the sigmoid",
             "The sigmoid is between 0 and 1, the tanh between −1 and 1.",
             lambda logits, npos: np.minimum(
                 _counted(np.tril(np.tanh(logits))), npos - 1
             ),
         ),
         Misconception(
-            "The sum runs over the queries",
-            "Rows are queries. The position is a sum along a row: over the "
-            "keys from j to the query.",
+            "Sum along the queries",
+            "Rows are queries. The position is a sum along a row: over the keys from "
+            "j to the query.",
             lambda logits, npos: np.tril(
                 np.minimum(np.cumsum(_gates(logits)[::-1], axis=0)[::-1], npos - 1)
             ),
         ),
         Misconception(
-            "Masked logits are 0, and their gates ½",
-            "A gate of the future has to be 0: close it after the sigmoid.",
+            "Masked logits of 0, with gates of ½",
+            "A gate of the future must be 0: close it after the sigmoid.",
             lambda logits, npos: np.tril(
                 np.minimum(
                     np.cumsum((1 / (1 + np.exp(-np.tril(logits))))[:, ::-1], axis=1)[
@@ -411,11 +417,11 @@ Return all positions $p_{ij}$ as an array `[n, n]`, with 0 where $j > i$.
 )
 
 
-# cope-3: between two columns
+# cope-3: interpolation between two columns
 
 
 def interpolate(u, p):
-    """The numbers ``u`` of columns 0, 1, … at the real position ``p`` ≥ 0."""
+    """The value at the real position ``p`` ≥ 0 between the columns ``u``."""
     p = sp.Min(p, len(u) - 1)
     low, high = sp.floor(p), sp.ceiling(p)
     return (p - low) * u[high] + (1 - p + low) * u[low]
@@ -440,7 +446,7 @@ def _extrapolated(u, p):
 
 
 def _between(value):
-    """An answer that is given the fraction and the two numbers beside p."""
+    """An answer from p, its fraction and the values of the two columns beside it."""
 
     def answer(u, p):
         p = sp.Min(p, _last(u))
@@ -458,16 +464,18 @@ def _fraction_added(u, p):
 
 INTERPOLATE = Exercise(
     name="cope-3",
-    title="Between two columns",
+    title="Interpolation between two columns",
     kind="SymPy",
     minutes=6,
     lines=3,
     statement=r"""
-`u` is a tuple with one SymPy symbol a column, $u_0, u_1, …$; `p` ≥ 0 is a fraction or an integer of SymPy's, and may lie beyond the table.
+`u` is a tuple with one SymPy symbol for each column, $u_0, u_1, …$.
+`p` ≥ 0 is a SymPy fraction or integer, and may lie beyond the table.
 Return CoPE's interpolated value $u[p]$, exactly.
 """,
     hint=r"""
-Bring `p` into the table first. Then `sp.floor`, `sp.ceiling`, and two weights that sum to 1.
+Limit `p` to the table first.
+Then use `sp.floor`, `sp.ceiling`, and two weights that sum to 1.
 """,
     cases=(
         (_U[:2], sp.Integer(0)),
@@ -480,108 +488,108 @@ Bring `p` into the table first. Then `sp.floor`, `sp.ceiling`, and two weights t
     solution=interpolate,
     misconceptions=(
         Misconception(
-            "Floor and ceiling are swapped",
+            "Floor and ceiling swapped",
             "At p = 2¼ column 2 is the nearer one and must weigh more: which of the "
             "two weights does the fraction ¼ belong to?",
             _swapped,
         ),
         Misconception(
-            "The position is rounded to the nearest column",
-            "Then the value would jump, and the gates would get no gradient anywhere.",
+            "Position rounded to the nearest column",
+            "The value would jump, and the gates would get no gradient anywhere.",
             lambda u, p: u[sp.Min(sp.floor(p + sp.Rational(1, 2)), _last(u))],
         ),
         Misconception(
-            "The fraction is cut off",
-            "Between two columns both have a part in the value.",
+            "Position rounded down",
+            "Between two columns both contribute to the value.",
             lambda u, p: u[sp.Min(sp.floor(p), _last(u))],
         ),
         Misconception(
-            "The last line goes on beyond the table",
-            "What is farther than the last column gets the last column's value.",
+            "Last line extended beyond the table",
+            "Positions farther than the last column get the value of the last column.",
             _extrapolated,
         ),
         Misconception(
-            "The first column is taken for position 1",
-            "Position 0 needs a column too: it is where keys stand when all gates are "
-            "closed.",
+            "First column taken for position 1",
+            "Position 0 needs a column, too: keys are there when all gates are closed.",
             lambda u, p: interpolate(u, sp.Max(p - 1, 0)),
         ),
         Misconception(
-            "One weight is 1 − p",
+            "One weight 1 − p",
             "The weights are the fraction of p and one minus that *fraction*.",
             _between(lambda p, t, low, high: t * high + (1 - p) * low),
         ),
         Misconception(
-            "The position itself is a weight",
-            "Only its fraction says how far one is from column ⌊p⌋ to column ⌈p⌉.",
+            "Position itself a weight",
+            "Only the fraction of p says how far p is between column ⌊p⌋ and column "
+            "⌈p⌉.",
             _between(lambda p, t, low, high: p * high + (1 - p) * low),
         ),
         Misconception(
-            "Both columns weigh a half",
-            "How near is p to each of them?",
+            "Weight of ½ for both columns",
+            "The weights depend on how near p is to each of the two columns.",
             _between(lambda p, t, low, high: (low + high) / 2),
         ),
         Misconception(
-            "The next column is taken",
-            "Between two columns both have a part in the value.",
+            "Position rounded up",
+            "Between two columns both contribute to the value.",
             _between(lambda p, t, low, high: high),
         ),
         Misconception(
-            "Only the difference is left",
-            "This is what has to be added to the value of column ⌊p⌋.",
+            "Difference alone",
+            "Your answer is what must be added to the value of column ⌊p⌋.",
             _between(lambda p, t, low, high: t * (high - low)),
         ),
         Misconception(
-            "The position goes round",
-            "What is farther than the last column gets the last column's value; it "
-            "does not begin again.",
+            "Positions that go round the table",
+            "Positions farther than the last column get the value of the last column. "
+            "They do not begin again.",
             lambda u, p: interpolate(u, p % len(u)),
         ),
         Misconception(
-            "Beyond the table the value is 0",
-            "What is farther than the last column gets the last column's value.",
+            "Value 0 beyond the table",
+            "Positions farther than the last column get the value of the last column.",
             lambda u, p: interpolate(u, p) if p <= len(u) - 1 else sp.Integer(0),
         ),
         Misconception(
-            "The weight of the next column is missing",
+            "Missing weight of the next column",
             "The two weights sum to 1.",
             _between(lambda p, t, low, high: (1 - t) * low + high),
         ),
         Misconception(
-            "At a whole position the value is 0",
+            "Value 0 at a whole position",
             "⌈p⌉ − p and p − ⌊p⌋ are both 0 there. Which two weights always sum to 1?",
             _between(lambda p, t, low, high: t * high + (sp.ceiling(p) - p) * low),
         ),
         Misconception(
-            "The weights are exchanged, and both vanish at a whole position",
+            "Weights exchanged, and both 0 at a whole position",
             "At p = 2¼ column 2 is the nearer one. And two weights must always sum "
             "to 1.",
             _between(lambda p, t, low, high: t * low + (sp.ceiling(p) - p) * high),
         ),
         Misconception(
-            "The two columns are added, not subtracted",
-            "From column ⌊p⌋ one goes a part of the way to the next: what is the "
-            "whole way?",
+            "Two columns added, not subtracted",
+            "From column ⌊p⌋ the value goes a part of the way to the next column. "
+            "What is the whole way?",
             _between(lambda p, t, low, high: low + t * (high + low)),
         ),
         Misconception(
-            "Only the left column has a part",
-            "Between two columns both have, and the weights sum to 1.",
+            "Left column alone, with the weight of the right one",
+            "Between two columns both contribute, and the weights sum to 1.",
             _between(lambda p, t, low, high: t * low),
         ),
         Misconception(
-            "Only the left column has a part, the nearer the larger",
-            "Between two columns both have, and the weights sum to 1.",
+            "Left column alone, with its own weight",
+            "Between two columns both contribute, and the weights sum to 1.",
             _between(lambda p, t, low, high: (1 - t) * low),
         ),
         Misconception(
-            "The fraction is added to the whole lower number",
-            "A mean's shares sum to 1: what the upper number gets the lower one loses.",
+            "Fraction of the right column added to the whole left one",
+            "The two weights sum to 1: what the right column gets, the left one loses.",
             _fraction_added,
         ),
         Misconception(
-            "The columns go round",
-            "What is farther than the last column gets the last column's value.",
+            "Columns that go round",
+            "Positions farther than the last column get the value of the last column.",
             lambda u, p: (
                 (p - sp.floor(p)) * u[sp.ceiling(p) % len(u)]
                 + (1 - p + sp.floor(p)) * u[sp.floor(p) % len(u)]
@@ -608,7 +616,7 @@ def cope_weights(q, k, table):
 
 
 def _head(q, k, table, *, content=1.0, gates=1.0, bias=1.0, count=None, swap=False):
-    """One head whose content, gate logits and bias are multiplied by what is given."""
+    """One head whose content, gate logits and bias are multiplied by factors."""
     causal = torch.ones(len(q), len(q), dtype=torch.bool).tril()
     products = q @ k.T
     g = (products * gates).sigmoid() * causal
@@ -632,7 +640,7 @@ def _since_key_by_token(gates):
 
 
 def _with_roots(**powers):
-    """A head in which each part is multiplied by its power of √d."""
+    """An answer in which each part is multiplied by its power of √d."""
 
     def answer(q, k, table):
         root = q.shape[-1] ** 0.5
@@ -654,7 +662,7 @@ def _head_case(n, d, npos):
 
 
 def _later(axis=-1):
-    """Everything as it should be, with the mask or the softmax elsewhere."""
+    """An answer with the mask or the softmax in another place."""
 
     def answer(q, k, table):
         z = _all_logits(q, k, table)
@@ -665,7 +673,7 @@ def _later(axis=-1):
 
 
 def _all_logits(q, k, table, gates=None, closed=True, columns=None, beside=None):
-    """The logits before the mask, of other gates, columns or vectors if given."""
+    """The logits before the mask, with other gates, columns or vectors if given."""
     z = q @ k.T / q.shape[-1] ** 0.5
     g = z.sigmoid() if gates is None else gates(z)
     p = _since_key(g.tril() if closed else g).clamp(max=table.shape[1] - 1)
@@ -697,151 +705,152 @@ WEIGHTS = Exercise(
 Return the attention weights of a CoPE head, `[n, n]`, as the authors' code has them by default: the gates reuse the content logits, and *content, gate logits and bias* are all divided by $\sqrt d$.
 """,
     hint=r"""
-Interpolate numbers, not vectors: `u = q @ table` has one number for each query and column, and `u.gather(1, index)` picks them. `torch.lerp` is the rest of the interpolation.
+Interpolate numbers, not vectors: `u = q @ table` has one number for each query and column, and `u.gather(1, index)` picks the columns.
+`torch.lerp` does the rest of the interpolation.
 """,
     cases=(_head_case(3, 4, 4), _head_case(6, 8, 3)),
     solution=cope_weights,
     misconceptions=(
         Misconception(
-            "The table's part is not divided by √d",
-            "This is the paper's listing, and the option cope_nodiv of the authors' "
-            "code. Their default divides the sum of content and bias.",
+            "Table's part not divided by √d",
+            "Your answer is the paper's listing, and the option `cope_nodiv` of the "
+            "authors' code. By default the code divides the sum of content and bias.",
             _with_roots(content=-1, gates=-1, bias=0),
         ),
         Misconception(
-            "Nothing is divided by √d",
-            "So the paper prints its formulas. The authors' code divides.",
+            "Nothing divided by √d",
+            "The paper prints its formulas without √d. The authors' code divides.",
             _with_roots(content=0, gates=0, bias=0),
         ),
         Misconception(
-            "The gates are not divided by √d",
-            "The gates reuse the content logits as they are when they enter softmax. "
-            "Undivided they saturate much sooner.",
+            "Gates not divided by √d",
+            "The gates reuse the content logits as they enter the softmax. Undivided "
+            "they saturate much sooner.",
             _with_roots(content=-1, gates=0, bias=-1),
         ),
         Misconception(
-            "The table's part is divided twice",
-            "Once √d has divided it there is nothing left to divide: q · e is an inner "
-            "product of d terms like any other.",
+            "Table's part divided twice",
+            "q · e is an inner product of d terms like any other: divide it by √d "
+            "once.",
             _with_roots(content=-1, gates=-1, bias=-2),
         ),
         Misconception(
-            "Floor and ceiling are swapped",
-            "The bias would jump at every whole position. Which column is near when "
-            "the fraction is small?",
+            "Floor and ceiling swapped",
+            "Your bias jumps at every whole position. Which column is near when the "
+            "fraction is small?",
             _counting(swap=True),
         ),
         Misconception(
-            "The sum runs over older keys",
+            "Sum over older keys",
             "Positions are counted from the key to the query, so the query's own key "
             "has the smallest.",
             _counting(lambda g: g.cumsum(-1)),
         ),
         Misconception(
-            "The key's own gate is left out",
-            "The sum has both ends: the key j and the query's own key i.",
+            "Key's own gate left out",
+            "The sum includes both ends: the key j and the query's own key i.",
             _counting(lambda g: _since_key(g) - g),
         ),
         Misconception(
-            "Each token has one gate for all queries",
-            "A gate compares this query with that key. Gates of tokens, in cumulative "
-            "sums, are FoX's.",
+            "One gate per token for all queries",
+            "A gate compares this query with that key. FoX takes gates of tokens, in "
+            "cumulative sums.",
             _counting(_since_key_by_token),
         ),
         Misconception(
-            "The bias is left out",
-            "These are the weights without any position, as they are while the table "
-            "is zero.",
+            "Bias left out",
+            "Your weights are those without any position, which CoPE has while the "
+            "table is zero.",
             lambda q, k, table: cope_weights(q, k, 0 * table),
         ),
         Misconception(
-            "Later keys are not hidden",
+            "Later keys not hidden",
             "Their gates are closed, and their weights must vanish as well.",
             lambda q, k, table: _all_logits(q, k, table).softmax(-1),
         ),
         Misconception(
-            "Gates after the query are open",
-            "They are counted in every position of the row. The mask on the logits "
+            "Gates after the query open",
+            "Your positions count open gates after the query. The mask on the logits "
             "comes too late for them.",
             _with_logits(closed=False),
         ),
         Misconception(
-            "The softmax runs over the queries",
-            "A query shares its weight among the keys: rows sum to one.",
+            "Softmax over the queries",
+            "A query shares its weight among the keys, so rows sum to one.",
             _later(axis=0),
         ),
         Misconception(
-            "Hidden keys count in the sum",
-            "Weights above the diagonal were set to zero after the softmax. They "
-            "must not take part in it.",
+            "Masked keys in the sum of the softmax",
+            "Your answer sets weights above the diagonal to zero after the softmax. "
+            "Masked keys must take no part in it.",
             lambda q, k, table: _all_logits(q, k, table).softmax(-1).tril(),
         ),
         Misconception(
-            "The position is rounded down",
-            "Between two columns both have a part in the bias.",
+            "Position rounded down",
+            "Between two columns both contribute to the bias.",
             _with_logits(columns=torch.floor),
         ),
         Misconception(
-            "The position is rounded up",
-            "Between two columns both have a part in the bias.",
+            "Position rounded up",
+            "Between two columns both contribute to the bias.",
             _with_logits(columns=torch.ceil),
         ),
         Misconception(
-            "The position is rounded to the nearest column",
-            "Between two columns both have a part in the bias; else the gates would "
-            "get no gradient.",
+            "Position rounded to the nearest column",
+            "Between two columns both contribute to the bias. With rounding the gates "
+            "would get no gradient.",
             _with_logits(columns=torch.round),
         ),
         Misconception(
-            "The sigmoid is missing",
+            "Missing sigmoid",
             "Gates are between 0 and 1; logits are not.",
             lambda q, k, table: _causal_softmax(
                 _all_logits(q, k, table, gates=lambda z: z.clamp(min=0))
             ),
         ),
         Misconception(
-            "All gates are open",
-            "These are distances. The gates are what lets CoPE count some tokens only.",
+            "All gates open",
+            "Your positions are distances. With gates CoPE can count some tokens only.",
             _with_logits(gates=torch.ones_like),
         ),
         Misconception(
-            "The keys meet the table",
-            "The bias is q · e[p]: the query's.",
+            "Keys multiplied with the table",
+            "The bias is q · e[p], with the query.",
             _with_logits(beside=lambda q, k: k),
         ),
         Misconception(
-            "The content is left out of the logits",
-            "They are the sum of q · k and of the bias.",
+            "Content left out of the logits",
+            "The logits are the sum of q · k and of the bias.",
             lambda q, k, table: _causal_softmax(
                 _all_logits(q, k, table) - q @ k.T / q.shape[-1] ** 0.5
             ),
         ),
         Misconception(
-            "The bias is added to the weights",
-            "It is added to the logits, before the softmax.",
+            "Bias added to the weights",
+            "The bias is added to the logits, before the softmax.",
             lambda q, k, table: (
                 _causal_softmax(q @ k.T / q.shape[-1] ** 0.5)
                 + (_all_logits(q, k, table) - q @ k.T / q.shape[-1] ** 0.5).tril()
             ),
         ),
         Misconception(
-            "Queries and keys are exchanged",
+            "Queries and keys exchanged",
             "Row i belongs to query i: q @ k.T.",
             lambda q, k, table: cope_weights(k, q, table),
         ),
         Misconception(
-            "Divided by d, not by its root",
+            "Divided by d in place of √d",
             "Content, gates and bias are divided by √d.",
             _with_roots(content=-2, gates=-2, bias=-2),
         ),
         Misconception(
-            "The query's own gate is left out",
-            "The sum has both ends: the key j and the query's own key i.",
+            "Query's own gate left out",
+            "The sum includes both ends: the key j and the query's own key i.",
             _counting(lambda g: _since_key(g.tril(-1))),
         ),
         Misconception(
-            "These are distances, without gates",
-            "The gates are what lets CoPE count some tokens only.",
+            "Distances in place of positions",
+            "With gates CoPE can count some tokens only.",
             lambda q, k, table: _causal_softmax(
                 _all_logits(
                     q,
@@ -855,45 +864,45 @@ Interpolate numbers, not vectors: `u = q @ table` has one number for each query 
             ),
         ),
         Misconception(
-            "The gates are softmax weights",
-            "A gate is a sigmoid: it does not compete with the others.",
+            "Softmax in place of the sigmoid",
+            "A gate is a sigmoid: it does not compete with the other gates.",
             lambda q, k, table: _causal_softmax(
                 _all_logits(q, k, table, gates=_causal_softmax)
             ),
         ),
         Misconception(
-            "Hidden logits are 0",
-            "e^0 = 1: hidden keys get weight. The mask is −∞.",
+            "Masked logits of 0",
+            "e^0 = 1, so masked keys get weight. The mask is −∞.",
             lambda q, k, table: _all_logits(q, k, table).tril().softmax(-1),
         ),
         Misconception(
-            "The content is not divided by √d",
-            "All three are: content, gate logits and bias.",
+            "Content not divided by √d",
+            "Content, gate logits and bias are all divided by √d.",
             _with_roots(content=0, gates=-1, bias=-1),
         ),
         Misconception(
-            "Only the gates are divided by √d",
-            "All three are: content, gate logits and bias.",
+            "Only the gates divided by √d",
+            "Content, gate logits and bias are all divided by √d.",
             _with_roots(content=0, gates=-1, bias=0),
         ),
         Misconception(
-            "Only the content is divided by √d",
-            "All three are: content, gate logits and bias.",
+            "Only the content divided by √d",
+            "Content, gate logits and bias are all divided by √d.",
             _with_roots(content=-1, gates=0, bias=0),
         ),
         Misconception(
-            "Only the bias is divided by √d",
-            "All three are: content, gate logits and bias.",
+            "Only the bias divided by √d",
+            "Content, gate logits and bias are all divided by √d.",
             _with_roots(content=0, gates=0, bias=-1),
         ),
         Misconception(
-            "The gates are taken for positions",
+            "Gates taken for positions",
             "A position is the *sum* of the gates from the key to the query.",
             _counting(lambda g: g),
         ),
         Misconception(
-            "The content is divided twice",
-            "Once √d has divided q · k there is nothing left to divide.",
+            "Content divided twice",
+            "Divide q · k by √d once.",
             _with_roots(content=-2, gates=-1, bias=-1),
         ),
     ),
@@ -905,7 +914,7 @@ Interpolate numbers, not vectors: `u = q @ table` has one number for each query 
             ),
         ),
         Property(
-            "Keys after the query get nothing",
+            "Keys after the query get weight 0",
             lambda answer, q, k, table: not answer(q, k, table).triu(1).any(),
         ),
     ),
@@ -916,7 +925,7 @@ Interpolate numbers, not vectors: `u = q @ table` has one number for each query 
 
 
 def kth_last(marked, k, sharp):
-    """The last query's weights ``[n]``: gates open on the marks, column k is sharp."""
+    """The last query's weights ``[n]``, with open gates on the marked keys."""
     counted = np.cumsum(marked[::-1])[::-1]
     logits = sharp * (counted == k) + sharp * marked
     return np.exp(logits) / np.exp(logits).sum()
@@ -942,11 +951,13 @@ KTH_LAST = Exercise(
     minutes=10,
     lines=3,
     statement=r"""
-The last query looks for the $k$-th last marked key, for $k = 1$ the last.
+The last query looks for the $k$-th last marked key; for $k = 1$ it is the last one.
 `marked` says which keys are marked; the gates (with keys of their own) are 1 on these and 0 elsewhere.
-The bias is `sharp` at position $k$ and 0 at all others; the content logit is `sharp` on marked keys and 0 elsewhere; the table is as long as needed, and `sharp` is small enough for `np.exp`.
+The bias is `sharp` at position $k$ and 0 at all other positions.
+The content logit is `sharp` on marked keys and 0 elsewhere.
+The table is as long as needed, and `sharp` is small enough for `np.exp`.
 Return the last query's weights, `[n]`.
-Think first: which keys would the sharp column find without the content?
+Think first: on which keys would most of the weight be without the content logit?
 """,
     hint=r"""
 The positions are whole numbers: sums of marks from the end.
@@ -959,45 +970,45 @@ The positions are whole numbers: sums of marks from the end.
     solution=kth_last,
     misconceptions=(
         Misconception(
-            "A sharp column alone finds a stretch of keys",
+            "Sharp column without the content",
             "An unmarked key counts nothing itself, so it has the same position as "
-            "the next newer mark, and shares the weight. The content logit must tell "
-            "them apart.",
+            "the next newer mark, and shares the weight. The content logit must "
+            "distinguish the two.",
             lambda marked, k, sharp: _pick(
                 np.cumsum(marked[::-1])[::-1] == k, 0.0, sharp
             ),
         ),
         Misconception(
-            "Tokens are counted, not marks",
-            "With every gate open the position is a distance plus one. That is a "
-            "relative encoding, and the mark's distance varies.",
+            "Tokens counted, not marks",
+            "With every gate open the position is a distance plus one. Your encoding "
+            "is relative, and the distance of the mark varies.",
             lambda marked, k, sharp: _pick(
                 np.arange(len(marked), 0, -1) == k, marked, sharp
             ),
         ),
         Misconception(
-            "The marks are counted from the oldest",
-            "This is the k-th mark of the text. The sum runs from the key to the "
-            "query, so the last mark has position 1.",
+            "Marks counted from the oldest",
+            "Your answer finds the k-th mark of the text. The sum runs from the key "
+            "to the query, so the last mark has position 1.",
             lambda marked, k, sharp: _pick(np.cumsum(marked) == k, marked, sharp),
         ),
         Misconception(
-            "The mark does not count itself",
+            "A mark that does not count itself",
             "The sum includes its key. What is the position of the last mark?",
             lambda marked, k, sharp: _pick(
                 np.cumsum(marked[::-1])[::-1] - marked == k, marked, sharp
             ),
         ),
         Misconception(
-            "The last mark is taken for number 0",
-            "Position 0 are the keys after the last mark. The last mark has counted "
-            "one: itself.",
+            "Last mark counted as number 0",
+            "The keys after the last mark have position 0. The last mark has counted "
+            "one mark: itself.",
             lambda marked, k, sharp: _pick(
                 np.cumsum(marked[::-1])[::-1] == k - 1, marked, sharp
             ),
         ),
         Misconception(
-            "Older marks are clamped to the same column",
+            "Older marks clamped to the same column",
             "With npos = k + 1 columns everything older than the k-th last mark has "
             "position k as well. How many columns does this head need?",
             lambda marked, k, sharp: _pick(
@@ -1005,7 +1016,7 @@ The positions are whole numbers: sums of marks from the end.
             ),
         ),
         Misconception(
-            "Only the mark at position k gets a logit",
+            "A logit for the mark at position k only",
             "Content and bias are added: a marked key at another position has its "
             "content logit, and an unmarked one at position k the bias.",
             lambda marked, k, sharp: _pick(
@@ -1013,33 +1024,34 @@ The positions are whole numbers: sums of marks from the end.
             ),
         ),
         Misconception(
-            "The bias is left out",
-            "These weights are equal on all marks.",
+            "Bias left out",
+            "Your weights are equal on all marks.",
             lambda marked, k, sharp: _pick(0.0, marked, sharp),
         ),
         Misconception(
-            "The weights are not divided by their sum",
+            "Weights not divided by their sum",
             "Softmax: exponentials over their sum.",
             lambda marked, k, sharp: np.exp(
                 sharp * (_counted_marks(marked) == k) + sharp * marked
             ),
         ),
         Misconception(
-            "These are the logits",
-            "They are right. Now the softmax.",
+            "Logits in place of weights",
+            "Your logits are right. Now apply the softmax.",
             lambda marked, k, sharp: (
                 sharp * (_counted_marks(marked) == k) + sharp * marked
             ),
         ),
         Misconception(
-            "The mark is picked outright",
-            "With a finite sharp the other keys keep some weight: softmax of the "
+            "All weight on the mark",
+            "With a finite `sharp` the other keys keep some weight: softmax of the "
             "logits.",
             lambda marked, k, sharp: ((_counted_marks(marked) == k) & marked) * 1.0,
         ),
         Misconception(
-            "Unmarked keys are hidden",
-            "They have the content logit 0, not −∞: their weight is small, not zero.",
+            "Unmarked keys masked",
+            "Unmarked keys have the content logit 0, not −∞: their weight is small, "
+            "not zero.",
             lambda marked, k, sharp: (
                 _pick(_counted_marks(marked) == k, marked, sharp)
                 * marked
@@ -1047,59 +1059,59 @@ The positions are whole numbers: sums of marks from the end.
             ),
         ),
         Misconception(
-            "Positions are counted without the gates",
-            "Position k is the k-th *token* from the end here, and every token "
-            "counts from 0.",
+            "Positions counted without the gates",
+            "Your position k is the k-th *token* from the end, counted from 0. The "
+            "gates count marks.",
             lambda marked, k, sharp: _pick(
                 np.arange(len(marked))[::-1] == k, marked, sharp
             ),
         ),
         Misconception(
-            "Newer marks share the column",
+            "Column sharp up to k",
             "The column is sharp at position k, not up to it.",
             lambda marked, k, sharp: _pick(_counted_marks(marked) <= k, marked, sharp),
         ),
         Misconception(
-            "The content is multiplied with the bias",
+            "Content multiplied by the bias",
             "Both are logits, and are added.",
             lambda marked, k, sharp: _pick(
                 (_counted_marks(marked) == k) * marked * sharp, 0.0, sharp
             ),
         ),
         Misconception(
-            "The content logit is replaced by the bias",
-            "On a key at position k there is the bias, and on a marked key the "
-            "content.",
+            "Content logit replaced by the bias",
+            "A key at position k has the bias, and a marked key has the content "
+            "logit. Both are added.",
             lambda marked, k, sharp: _pick(
                 2 * (_counted_marks(marked) == k), 0.0, sharp
             ),
         ),
         Misconception(
-            "The counts were not turned back",
-            "They are summed from the end and stand in reverse order.",
+            "Counts not reversed back",
+            "Your counts are summed from the end and stand in reverse order.",
             lambda marked, k, sharp: _pick(np.cumsum(marked[::-1]) == k, marked, sharp),
         ),
         Misconception(
-            "The unmarked keys are counted",
+            "Unmarked keys counted",
             "Gates are 1 on marked keys.",
             lambda marked, k, sharp: _pick(_counted_marks(~marked) == k, marked, sharp),
         ),
         Misconception(
-            "The column is 1, not sharp",
+            "Column with 1 in place of `sharp`",
             "Both logits are multiplied by sharp.",
             lambda marked, k, sharp: _pick(
                 (_counted_marks(marked) == k) + 1.0 * marked, 0.0, 1.0
             ),
         ),
         Misconception(
-            "Only the content is sharp",
+            "Only the content sharp",
             "Both logits are multiplied by sharp.",
             lambda marked, k, sharp: _pick(
                 (_counted_marks(marked) == k) / sharp, marked, sharp
             ),
         ),
         Misconception(
-            "Only the bias is sharp",
+            "Only the bias sharp",
             "Both logits are multiplied by sharp.",
             lambda marked, k, sharp: _pick(
                 _counted_marks(marked) == k, marked / sharp, sharp
@@ -1123,13 +1135,13 @@ The positions are whole numbers: sums of marks from the end.
 )
 
 
-# cope-6: gates that cannot learn
+# cope-6: gates without a gradient
 
 
 def gate_gradient(gates, u, j):
-    """The gradient of u[p_j] with respect to the gates of the last query, by autograd.
+    """The gradient of u[p_j] with respect to the last query's gates, by autograd.
 
-    ``gates`` has one gate a key, ``u`` one number a column.
+    ``gates`` has one gate for each key, ``u`` one number for each column.
     """
     gates = gates.clone().requires_grad_()
     p = gates[j:].sum().clamp(max=len(u) - 1)
@@ -1140,7 +1152,7 @@ def gate_gradient(gates, u, j):
 
 
 def _by_slope(slope, first=lambda j: j, last=None):
-    """A gradient that is ``slope(u, p)`` on the gates from ``first(j)`` to ``last``."""
+    """An answer with ``slope(u, p)`` at the gates from ``first(j)`` to ``last(j)``."""
 
     def answer(gates, u, j):
         p = gates[j:].sum().clamp(max=len(u) - 1)
@@ -1182,17 +1194,20 @@ def _last_slope_beyond(gates, u, j):
 
 GRADIENT = Exercise(
     name="cope-6",
-    title="Gates that cannot learn",
+    title="Gates without a gradient",
     kind="experiment",
     minutes=10,
     lines=6,
     statement=r"""
-`gates` are the gates of the last query, one a key, and `u` its numbers $u_0, u_1, …$, one a column.
+`gates` are the gates of the last query, one for each key, and `u` are its numbers $u_0, u_1, …$, one for each column.
 Write the bias of key $j$ as CoPE's code computes it – sum, clamp, floor, ceiling, interpolation – and return its gradient with respect to all gates, by autograd.
-Predict before you run: what becomes of the gradient if all gates are exactly 0 or 1? If the position is beyond the table? In the fourth case the gates are ½, ¼, ¼, 1 and 0.
+Predict before you run: what is the gradient if all gates are exactly 0 or 1?
+And if the position is beyond the table?
+In the fourth case the gates are ½, ¼, ¼, 1 and 0.
 """,
     hint=r"""
-`gates.clone().requires_grad_()`, then `.backward()` on the value, then `.grad`. `floor` and `ceil` have gradient 0.
+`gates.clone().requires_grad_()`, then `.backward()` on the value, then `.grad`.
+`floor` and `ceil` have gradient 0.
 """,
     cases=(
         (_gates_of(0.3, 0.9), _TABLE[:3], 0),
@@ -1205,68 +1220,68 @@ Predict before you run: what becomes of the gradient if all gates are exactly 0 
     solution=gate_gradient,
     misconceptions=(
         Misconception(
-            "At a whole position the slope to the right is taken",
-            "That is a choice one could make, but autograd differentiates the code: "
-            "it takes column ⌈p⌉, and at a whole p that is the column of the floor. "
-            "And beyond the table the clamp lets nothing through: no slope goes on.",
+            "Slope to the right at a whole position",
+            "Your slope is one possible choice, but autograd differentiates the code. "
+            "At a whole p the column ⌈p⌉ is also the column ⌊p⌋, and beyond the "
+            "table the clamp has gradient 0.",
             _by_slope(_slope_to_the_right),
         ),
         Misconception(
-            "The slopes on both sides are averaged",
-            "A difference quotient does not see what the code does at a whole "
-            "position. Let autograd go through floor and ceiling.",
+            "Slopes on both sides averaged",
+            "A difference quotient does not follow the code at a whole position. Let "
+            "autograd go through floor and ceiling.",
             _by_slope(_slope_by_differences),
         ),
         Misconception(
-            "All gates move the position",
-            "The sum starts at key j: older keys have no part in its position.",
+            "Gradient for all gates",
+            "The sum starts at key j, so older gates do not change the position.",
             _by_slope(_slope, first=lambda j: 0),
         ),
         Misconception(
-            "Older gates move the position",
+            "Gradient for older gates",
             "The sum runs from key j to the query, not from the first key to j.",
             _by_slope(_slope, first=lambda j: 0, last=lambda j: j + 1),
         ),
         Misconception(
-            "The key's own gate is left out",
-            "Key j is counted as well: its gate moves its position.",
+            "Key's own gate left out",
+            "Key j is counted as well, so its gate changes its position.",
             _by_slope(_slope, first=lambda j: j + 1),
         ),
         Misconception(
-            "No gate ever gets a gradient",
-            "So it would be if positions were rounded. Interpolation is there to keep "
-            "the fraction, and through it the gradient.",
+            "No gradient for any gate",
+            "There would be none if positions were rounded. Interpolation keeps the "
+            "fraction, and with it the gradient.",
             _by_slope(lambda u, p: 0.0),
         ),
         Misconception(
-            "The sign is reversed",
+            "Sign reversed",
             "The slope is the number of column ⌈p⌉ minus that of column ⌊p⌋.",
             _by_slope(lambda u, p: -_slope(u, p)),
         ),
         Misconception(
-            "Every gate moves the position by 1, whatever the table says",
-            "That is the gradient of p. The bias is u at p: multiply by the slope "
-            "of u there.",
+            "Gradient of the position",
+            "Your gradient is that of p. The bias is u at p: multiply by the slope of "
+            "u there.",
             _by_slope(lambda u, p: 1.0),
         ),
         Misconception(
-            "Only the key's own gate moves the position",
+            "Gradient for the key's own gate only",
             "The sum runs on to the query, and so does the gradient.",
             _by_slope(_slope, last=lambda j: j + 1),
         ),
         Misconception(
-            "Only the query's own gate moves the position",
+            "Gradient for the query's own gate only",
             "The sum starts at key j, and so does the gradient.",
             _by_slope(_slope, first=lambda j: -1),
         ),
         Misconception(
-            "Beyond the table the last slope is kept",
-            "What the clamp cuts off moves nothing.",
+            "Last slope kept beyond the table",
+            "The clamp has gradient 0 beyond the table.",
             _last_slope_beyond,
         ),
         Misconception(
-            "The value is given, not its gradient",
-            "It is what `.backward()` starts from; the gradient is in `.grad`.",
+            "Value in place of its gradient",
+            "`.backward()` starts from the value. The gradient is in `.grad`.",
             _by_slope(
                 lambda u, p: (
                     (p - p.floor()) * u[p.ceil().long()]
@@ -1275,18 +1290,18 @@ Predict before you run: what becomes of the gradient if all gates are exactly 0 
             ),
         ),
         Misconception(
-            "Older gates move the position, by the slope to the right",
+            "Gradient for older gates, with the slope to the right",
             "The sum runs from key j to the query, not from the first key to j.",
             _by_slope(_slope_to_the_right, first=lambda j: 0, last=lambda j: j + 1),
         ),
         Misconception(
-            "The position is clamped to npos",
-            "Positions count from 0: the last column is npos − 1, and "
-            "beyond it nothing moves.",
+            "Position clamped to npos",
+            "Positions count from 0, so the last column is npos − 1. Beyond it the "
+            "gradient is 0.",
             lambda gates, u, j: gate_gradient(gates, torch.cat((u, 0 * u[:1])), j),
         ),
         Misconception(
-            "Older gates are the position",
+            "Position summed from the first key",
             "The sum runs from key j to the query, not from the first key to j.",
             lambda gates, u, j: gate_gradient(
                 gates.flip(0), u, len(gates) - 1 - j
@@ -1298,7 +1313,8 @@ Predict before you run: what becomes of the gradient if all gates are exactly 0 
 SHEET = Sheet(
     title="CoPE",
     conventions=r"""
-Queries $i$ and keys $j \le i$ count from 0; $\sigma$ is the sigmoid; a table has `npos` columns $e[0], e[1], …$; everything is causal.
+Queries $i$ and keys $j \le i$ count from 0, and everything is causal.
+$\sigma$ is the sigmoid, and a table has `npos` columns $e[0], e[1], …$.
 """,
     exercises=(COUNT, POSITIONS, INTERPOLATE, WEIGHTS, KTH_LAST, GRADIENT),
 )

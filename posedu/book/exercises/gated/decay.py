@@ -1,4 +1,4 @@
-"""The exercises on decay as position: what ALiBi, FoX, CoPE and sticks share."""
+"""Exercises on decay as position: what ALiBi, FoX, CoPE and stick-breaking share."""
 
 import warnings
 
@@ -13,7 +13,7 @@ from posedu.numpy.gated.cope import contextual_positions
 from posedu.numpy.gated.fox import forget_bias
 from posedu.numpy.stickbreaking import break_stick
 
-# It says that it is slower than when compiled, which a learner need not hear here.
+# FlexAttention warns that it is slow without compilation, which does not matter here.
 warnings.filterwarnings("ignore", "flex_attention called without")
 
 # decay-1: a gate for a slope
@@ -26,14 +26,14 @@ def gate_of_slope(m):
 
 GATE = Exercise(
     name="decay-1",
-    title="A gate for a slope",
+    title="A gate for an ALiBi slope",
     kind="by hand",
     minutes=6,
     lines=1,
     statement=r"""
 A head of FoX has the same gate $f = \sigma(b)$ at every token.
 Which $b$ makes it ALiBi of slope $m$, that is $f = e^{-m}$?
-And after how many tokens is half of the past forgotten, $f^t = \frac12$?
+After how many tokens $t$ is half of the past forgotten, $f^t = \frac12$?
 Return both, $(b, t)$, exactly: `m` is a SymPy number.
 """,
     hint=r"""
@@ -43,104 +43,102 @@ $1/f = 1 + e^{-b}$; and $\log f = -m$.
     solution=gate_of_slope,
     misconceptions=(
         Misconception(
-            "The logit is taken for the logarithm of the gate",
-            "log f = −m is right, but b goes through a sigmoid before it is a gate, "
-            "not through an exponential.",
+            "Logit taken for the logarithm of the gate",
+            "Your log f = −m is right, but the gate is σ(b), not e^b.",
             lambda m: (-m, gate_of_slope(m)[1]),
         ),
         Misconception(
-            "The gate forgets what it should keep",
-            "A gate f keeps the share f of the past. This b makes it lose e^(−m) and "
-            "keep the rest: what is σ(−b)?",
+            "1 − e^(−m) in place of the gate",
+            "A gate f keeps the share f of the past. Your b loses e^(−m) and keeps "
+            "the rest: what is σ(−b)?",
             lambda m: (sp.log(sp.exp(m) - 1), gate_of_slope(m)[1]),
         ),
         Misconception(
-            "One of the signs is lost",
-            "The odds of f are f over 1 − f. And of 1 + e^(−b) = e^m the 1 goes to the "
-            "other side.",
+            "One of the signs lost",
+            "The odds of f are f over 1 − f. Solve 1 + e^(−b) = e^m: the 1 goes to "
+            "the other side.",
             lambda m: (-sp.log(sp.exp(m) + 1), gate_of_slope(m)[1]),
         ),
         Misconception(
-            "This is the time scale, not the half-life",
-            "After 1/m tokens the share 1/e is left. When is it a half?",
+            "Time scale in place of the half-life",
+            "After 1/m tokens the share 1/e is left. When is a half left?",
             lambda m: (gate_of_slope(m)[0], 1 / m),
         ),
         Misconception(
-            "The half-life grows with the slope",
+            "Half-life that grows with the slope",
             "A steeper slope forgets sooner. Solve e^(−m t) = ½ for t.",
             lambda m: (gate_of_slope(m)[0], m / sp.log(2)),
         ),
         Misconception(
-            "This is the gate, not its logit",
-            "e^(−m) is f. What goes into the sigmoid for that to come out?",
+            "Gate in place of its logit",
+            "e^(−m) is f. What goes into the sigmoid so that f comes out?",
             lambda m: (sp.exp(-m), gate_of_slope(m)[1]),
         ),
         Misconception(
-            "The sigmoid is applied once more",
-            "b is what goes into the sigmoid, f what comes out. You went forwards.",
+            "Sigmoid applied once more",
+            "b goes into the sigmoid, and f comes out. Your answer goes forwards.",
             lambda m: (1 / (1 + sp.exp(m)), gate_of_slope(m)[1]),
         ),
         Misconception(
-            "The exponent has lost its minus",
+            "Minus of the exponent lost",
             "f = e^(−m), and 1/f = e^m. With f/1 in its place 1 is subtracted from "
             "too little.",
             lambda m: (-sp.log(sp.exp(-m) - 1), gate_of_slope(m)[1]),
         ),
         Misconception(
-            "This holds for gentle slopes only",
+            "An approximation for gentle slopes",
             "−log m is the limit for small m. What is e^m − 1 in place of m?",
             lambda m: (-sp.log(m), gate_of_slope(m)[1]),
         ),
         Misconception(
-            "The logarithm of the fraction that is lost",
-            "1 − e^(−m) is what a token forgets. Its logarithm is not yet a logit.",
+            "Logarithm of the fraction that is lost",
+            "A token forgets 1 − e^(−m). The logarithm of that is not yet a logit.",
             lambda m: (sp.log(1 - sp.exp(-m)), gate_of_slope(m)[1]),
         ),
         Misconception(
-            "The logit of the slope",
-            "The gate is e^(−m), not m; the logit of the gate is asked for.",
+            "Logit of the slope",
+            "The gate is e^(−m), not m. The logit of the gate is asked for.",
             lambda m: (sp.log(m / (1 - m)), gate_of_slope(m)[1]),
         ),
         Misconception(
-            "The half-life has no slope in it",
+            "Half-life without the slope",
             "A steeper slope forgets sooner. Solve e^(−m t) = ½ for t.",
             lambda m: (gate_of_slope(m)[0], sp.log(2)),
         ),
         Misconception(
-            "The half-life is multiplied by the slope",
+            "Half-life multiplied by the slope",
             "A steeper slope forgets sooner. Solve e^(−m t) = ½ for t.",
             lambda m: (gate_of_slope(m)[0], m * sp.log(2)),
         ),
         Misconception(
-            "The half-life is negative",
+            "Negative half-life",
             "log ½ = −log 2, and the exponent has a minus of its own.",
             lambda m: (gate_of_slope(m)[0], -sp.log(2) / m),
         ),
         Misconception(
-            "The half-life is that of a straight line",
-            "The past does not fall by the same amount at every token, but to the "
-            "same share.",
+            "Half-life of a straight line",
+            "The past does not fall by the same amount at every token, but by the "
+            "same factor.",
             lambda m: (gate_of_slope(m)[0], 1 / (2 * m)),
         ),
         Misconception(
-            "The two results are exchanged",
-            "First the logit b, then the number of tokens t.",
+            "Two results exchanged",
+            "The logit b comes first, then the number of tokens t.",
             lambda m: gate_of_slope(m)[::-1],
         ),
         Misconception(
-            "Minus the logarithm of what is lost",
+            "Minus the logarithm of the fraction that is lost",
             "The logit is log f − log(1 − f): one of the two terms is missing.",
             lambda m: (-sp.log(1 - sp.exp(-m)), gate_of_slope(m)[1]),
         ),
         Misconception(
-            "This is the sigmoid of the slope",
-            "You went forwards: b is what goes into the sigmoid, and what comes out "
-            "is e^(−m).",
+            "Sigmoid of the slope",
+            "b goes into the sigmoid, and e^(−m) comes out. Your answer goes forwards.",
             lambda m: (1 / (1 + sp.exp(-m)), gate_of_slope(m)[1]),
         ),
         Misconception(
-            "The logarithm of the slope is halved",
-            "Solve e^(−m t) = ½ for t: of which number is the logarithm taken?",
+            "Logarithm of the slope halved",
+            "Solve e^(−m t) = ½ for t. Of which number is the logarithm taken?",
             lambda m: (gate_of_slope(m)[0], sp.log(m) / 2),
         ),
     ),
@@ -162,8 +160,8 @@ $1/f = 1 + e^{-b}$; and $\log f = -m$.
 # decay-2: a stick for a slope
 
 
-def stick_of_slope(m, i):
-    """The share β whose weights fall by e^(−m) a token, and the sum of query i's."""
+def stick_breaking_slope(m, i):
+    """The share β whose weights fall by e^(−m) per token, and their sum for query i."""
     return 1 - sp.exp(-m), 1 - sp.exp(-m * i)
 
 
@@ -176,35 +174,36 @@ def _stick(total, beta=lambda m: 1 - sp.exp(-m)):
 
 STICK = Exercise(
     name="decay-2",
-    title="A stick for a slope",
+    title="Stick-breaking for an ALiBi slope",
     kind="SymPy",
     minutes=8,
     lines=2,
     statement=r"""
-Stick-breaking with the same logit at every key falls geometrically with the distance.
-Return the share $\beta$ for which it falls as ALiBi of slope `m` does, by $e^{-m}$ a token, and the sum of the weights of query `i` on the keys $0 … i - 1$ (its own takes no part), as SymPy expressions.
+With the same logit at every key, stick-breaking weights fall geometrically with the distance.
+Return two SymPy expressions: the share $\beta$ for which the weights fall by $e^{-m}$ per token, as those of ALiBi with slope `m` do, and the sum of the weights of query `i` on the keys $0 … i - 1$ (its own key takes no part).
 Divided by that sum, the weights are softmax of $-m(i - j)$ over these keys.
 """,
     hint=r"""
-What is left of the stick after one key? And after all $i$ of them?
+What is left of the stick after one key?
+And after all $i$ keys?
 """,
     cases=((sp.log(2), 1), (sp.log(2), 3), (_M, 2), (_M, 5)),
-    solution=stick_of_slope,
+    solution=stick_breaking_slope,
     misconceptions=(
         Misconception(
-            "β is what is left",
-            "β is broken off at each key; what falls by e^(−m) a token is the rest of "
-            "the stick, 1 − β.",
+            "β taken for the part that is left",
+            "Each key breaks off β. The part that falls by e^(−m) per token is the "
+            "rest of the stick, 1 − β.",
             _stick(lambda m, i: 1 - sp.exp(-m * i), beta=lambda m: sp.exp(-m)),
         ),
         Misconception(
-            "The row is assumed to sum to 1",
+            "Row assumed to sum to 1",
             "A stick that is broken i times has a rest. Softmax has none.",
             _stick(lambda m, i: sp.Integer(1)),
         ),
         Misconception(
-            "This is the rest of the stick",
-            "(1 − β)^i is what no key gets. What do the keys have together?",
+            "Rest of the stick in place of the sum",
+            "(1 − β)^i is the part that no key gets. What do the keys get together?",
             _stick(lambda m, i: sp.exp(-m * i)),
         ),
         Misconception(
@@ -219,73 +218,73 @@ What is left of the stick after one key? And after all $i$ of them?
             _stick(lambda m, i: 1 - sp.exp(-m * (i - 1))),
         ),
         Misconception(
-            "This is softmax's own denominator",
-            "Σ e^(−m(i−j)) divides the exponentials. The stick's weights are already "
-            "multiplied by β; add those up.",
+            "Softmax's own denominator",
+            "Σ e^(−m(i−j)) divides the exponentials. The stick's weights contain the "
+            "factor β: add those up.",
             _stick(lambda m, i: sum(sp.exp(-m * t) for t in range(1, i + 1))),
         ),
         Misconception(
-            "β is taken for the slope",
+            "Slope in place of β",
             "−log(1 − β) is about β only for small shares. Here it must be m exactly.",
             _stick(lambda m, i: 1 - (1 - m) ** i, beta=lambda m: m),
         ),
         Misconception(
-            "β is σ of the slope",
+            "σ of the slope in place of β",
             "β is a share itself, and what it leaves must be e^(−m).",
             _stick(
                 lambda m, i: 1 - sp.exp(-m * i), beta=lambda m: 1 / (1 + sp.exp(-m))
             ),
         ),
         Misconception(
-            "The exponent has lost its minus",
-            "e^m is above 1: β would be negative.",
+            "Minus of the exponent lost",
+            "e^m is above 1, so β would be negative.",
             _stick(lambda m, i: 1 - sp.exp(m * i), beta=lambda m: 1 - sp.exp(m)),
         ),
         Misconception(
-            "Every key gets the whole of its share",
-            "The shares are of what nearer keys have left, so they do not add up to "
-            "i β.",
+            "Shares of the whole stick",
+            "Each share is of the part that nearer keys have left, so the shares do "
+            "not add up to i β.",
             _stick(lambda m, i: i * (1 - sp.exp(-m))),
         ),
         Misconception(
-            "The shares are multiplied",
-            "What is *left* multiplies: (1 − β)^i.",
+            "Shares multiplied",
+            "The parts that are *left* are multiplied: (1 − β)^i.",
             _stick(lambda m, i: (1 - sp.exp(-m)) ** i),
         ),
         Misconception(
-            "The rest is taken for β^i",
+            "Rest taken for β^i",
             "After i keys (1 − β)^i is left.",
             _stick(lambda m, i: 1 - (1 - sp.exp(-m)) ** i),
         ),
         Misconception(
-            "This is the weight of the oldest key",
+            "Weight of the oldest key",
             "It is one term of the sum.",
             _stick(lambda m, i: (1 - sp.exp(-m)) * sp.exp(-m * (i - 1))),
         ),
         Misconception(
-            "The slope acts once, whatever the number of keys",
-            "Each key leaves e^(−m) of what it finds.",
+            "Slope used once, whatever the number of keys",
+            "Each key leaves e^(−m) of the part that it finds.",
             _stick(lambda m, i: 1 - sp.exp(-m)),
         ),
         Misconception(
-            "The sum has no end",
+            "Infinite sum",
             "There are only i keys.",
             _stick(lambda m, i: 1 / (1 - sp.exp(-m))),
         ),
         Misconception(
             "One key too far",
-            "The nearest key takes β, not β e^(−m).",
+            "The nearest key has the weight β, not β e^(−m).",
             _stick(lambda m, i: sp.exp(-m) * (1 - sp.exp(-m * i))),
         ),
         Misconception(
-            "The rest is taken for m^i",
-            "Each key leaves e^(−m) of what it finds.",
+            "Rest taken for m^i",
+            "Each key leaves e^(−m) of the part that it finds.",
             _stick(lambda m, i: 1 - m**i),
         ),
         Misconception(
-            "The slope goes through a sigmoid",
-            "σ is for logits. Here β itself is asked for: what is left after a key, 1 "
-            "− β, is to be e^(−m).",
+            "Sigmoid of a slope",
+            "σ is for logits. Here β itself is asked for: the part left after a key, "
+            "1 − β, must be e^(−m).",
             _stick(
                 lambda m, i: 1 - (1 + sp.exp(-m)) ** -i,
                 beta=lambda m: 1 / (1 + sp.exp(m)),
@@ -301,10 +300,10 @@ What is left of the stick after one key? And after all $i$ of them?
 )
 
 
-# decay-3: who notices a constant?
+# decay-3: a constant added to all logits
 
 
-def changes(z, c):
+def weight_changes(z, c):
     """The largest change of a weight when c is added to all logits: softmax, stick."""
 
     def softmax(z):
@@ -330,7 +329,7 @@ def _break_reversed(z):
     return _break(z[::-1])[::-1]
 
 
-def _changes(soft, stick, size=np.max):
+def _weight_changes(soft, stick, size=np.max):
     def answer(z, c):
         return tuple(size(np.abs(w(z + c) - w(z))) for w in (soft, stick))
 
@@ -342,8 +341,8 @@ def _stick_with_own_factor(z):
     return beta * np.cumprod(1 - beta[::-1])[::-1]
 
 
-def _stick_that_keeps(z):
-    """The fractions taken for what stays."""
+def _stick_with_swapped_shares(z):
+    """The weights if σ(z) is taken for the part that stays."""
     return _break(-z)
 
 
@@ -353,19 +352,21 @@ def _relative(w):
 
 CHANGES = Exercise(
     name="decay-3",
-    title="Who notices a constant?",
+    title="A constant added to all logits",
     kind="experiment",
     minutes=10,
     lines=6,
     statement=r"""
 `z` holds a query's logits on its keys, the nearest key *last*.
-Weigh the keys twice: by softmax, and by breaking a stick, the nearest key first.
-Add `c` to all logits; return two numbers, the largest absolute change of a weight, for softmax and then for the stick.
+Compute the weights of the keys twice: by softmax, and by stick-breaking, the nearest key first.
+Then add `c` to all logits.
+Return two numbers: the largest absolute change of a weight, for softmax and then for stick-breaking.
 All logits are small enough for `np.exp`.
 Predict both before you run.
 """,
     hint=r"""
-A key gets $\beta_j$ times the product of $1 - \beta_l$ over the *later* entries. `np.cumprod` of the reversed array has these products, with the key's own factor included.
+A key gets $\beta_j$ times the product of $1 - \beta_l$ over the *later* entries.
+`np.cumprod` of the reversed array has these products, with the key's own factor included.
 """,
     cases=(
         (np.array([0.0]), 1.0),
@@ -373,124 +374,124 @@ A key gets $\beta_j$ times the product of $1 - \beta_l$ over the *later* entries
         (np.array([0.0, 1.0, -8.0]), 3.0),
         (draw(6), -3.0),
     ),
-    solution=changes,
+    solution=weight_changes,
     misconceptions=(
         Misconception(
-            "The stick is broken from the wrong end",
-            "The nearest key stands last here and breaks first: key j gets what "
-            "*nearer* keys left.",
-            _changes(softmax, _break_reversed),
+            "Stick broken from the wrong end",
+            "The nearest key is last here and breaks first. Key j gets a share of the "
+            "part that *nearer* keys left.",
+            _weight_changes(softmax, _break_reversed),
         ),
         Misconception(
-            "The stick's weights are normalized",
-            "What is left of a stick is not divided among the keys. Keep the rest: it "
-            "is where the constant shows most.",
-            _changes(softmax, lambda z: _break(z) / _break(z).sum()),
+            "Stick's weights normalized",
+            "The rest of a stick is not divided among the keys. Keep the rest: there "
+            "a constant has the most effect.",
+            _weight_changes(softmax, lambda z: _break(z) / _break(z).sum()),
         ),
         Misconception(
-            "Every key gets the whole of its share",
-            "σ(z) is a share of what nearer keys left, not of the whole stick.",
-            _changes(softmax, _shares),
+            "Shares of the whole stick",
+            "σ(z) is a share of the part that nearer keys left, not of the whole "
+            "stick.",
+            _weight_changes(softmax, _shares),
         ),
         Misconception(
-            "Softmax is not divided by its sum",
-            "It is the division that cancels a constant.",
-            _changes(np.exp, _break),
+            "Softmax not divided by its sum",
+            "Only the division cancels a constant.",
+            _weight_changes(np.exp, _break),
         ),
         Misconception(
-            "Logits are compared in place of weights",
-            "Of course all logits change by c. Do the weights?",
+            "Logits compared in place of weights",
+            "All logits change by c. Do the weights change?",
             lambda z, c: (abs(c), abs(c)),
         ),
         Misconception(
-            "The changes are added up",
+            "Changes added up",
             "The largest change of one weight is asked for.",
-            _changes(softmax, _break, size=np.sum),
+            _weight_changes(softmax, _break, size=np.sum),
         ),
         Misconception(
-            "A key pays for itself",
-            "Its own 1 − β is in the product, too. A key breaks what *nearer* keys "
-            "have left.",
-            _changes(softmax, _stick_with_own_factor),
+            "A key's own 1 − β in its product",
+            "A key breaks the part that *nearer* keys have left.",
+            _weight_changes(softmax, _stick_with_own_factor),
         ),
         Misconception(
-            "σ and 1 − σ are exchanged",
-            "β = σ(z) is what a key takes, and 1 − β what it leaves.",
-            _changes(softmax, _stick_that_keeps),
+            "σ and 1 − σ exchanged",
+            "A key takes β = σ(z) and leaves 1 − β.",
+            _weight_changes(softmax, _stick_with_swapped_shares),
         ),
         Misconception(
-            "The two results are exchanged",
-            "Softmax first, then the stick.",
-            lambda z, c: changes(z, c)[::-1],
+            "Two results exchanged",
+            "Softmax comes first, then the stick.",
+            lambda z, c: weight_changes(z, c)[::-1],
         ),
         Misconception(
-            "The changes are averaged",
+            "Changes averaged",
             "The largest change of one weight is asked for.",
-            _changes(softmax, _break, size=np.mean),
+            _weight_changes(softmax, _break, size=np.mean),
         ),
         Misconception(
-            "The sign of the change is kept",
-            "A weight that falls changes, too: take absolute values before the "
-            "largest.",
+            "Sign of the change kept",
+            "A weight that falls changes, too. Take absolute values before the "
+            "maximum.",
             lambda z, c: tuple((w(z + c) - w(z)).max() for w in (softmax, _break)),
         ),
         Misconception(
-            "The changes are relative",
+            "Relative changes",
             "The largest difference is asked for, not the largest ratio.",
             lambda z, c: tuple(_relative(w)(z, c) for w in (softmax, _break)),
         ),
         Misconception(
-            "The logits are multiplied by c",
-            "c is added to all of them.",
+            "Logits multiplied by c",
+            "c is added to all logits.",
             lambda z, c: tuple(
                 np.abs(w(z * c) - w(z)).max() for w in (softmax, _break)
             ),
         ),
         Misconception(
-            "Only the last logit is changed",
-            "c is added to all of them.",
+            "Only the last logit changed",
+            "c is added to all logits.",
             lambda z, c: tuple(
                 np.abs(w(z + c * (np.arange(len(z)) == len(z) - 1)) - w(z)).max()
                 for w in (softmax, _break)
             ),
         ),
         Misconception(
-            "The nearest key gets everything that is left",
-            "The stick is broken by the nearest key first, and it takes β of it.",
-            _changes(softmax, lambda z: np.cumprod(1 - _shares(z)[::-1])[::-1]),
+            "Nearest key gets everything that is left",
+            "The nearest key breaks the stick first, and it takes the share β.",
+            _weight_changes(softmax, lambda z: np.cumprod(1 - _shares(z)[::-1])[::-1]),
         ),
         Misconception(
-            "Each key gets what it finds",
-            "It takes the share β of that.",
-            _changes(softmax, lambda z: _break(z) / _shares(z)),
+            "Keys that take everything they find",
+            "A key takes the share β of the part that it finds.",
+            _weight_changes(softmax, lambda z: _break(z) / _shares(z)),
         ),
         Misconception(
-            "The stick is broken from the wrong end, and a key pays for itself",
-            "The nearest key stands last here and breaks first, and its own 1 − β "
-            "is not in its product.",
-            _changes(softmax, lambda z: _shares(z) * np.cumprod(1 - _shares(z))),
+            "Stick broken from the wrong end, with each key's own 1 − β",
+            "The nearest key is last here and breaks first, and its own 1 − β is not "
+            "in its product.",
+            _weight_changes(softmax, lambda z: _shares(z) * np.cumprod(1 - _shares(z))),
         ),
     ),
     properties=(
         Property(
-            "Adding nothing changes nothing",
+            "Adding c = 0 changes no weight",
             lambda answer, z, c: np.allclose(answer(z, 0.0), 0),
         ),
     ),
 )
 
 
-# decay-4: what depends on the offset alone?
+# decay-4: Toeplitz or not
 
 
 def is_toeplitz(a):
-    """Whether a[i, j], j ≤ i, depends on i − j alone, up to 1e-9."""
+    """Return whether a[i, j], j ≤ i, depends on i − j alone, up to 1e-9."""
     diagonals = [np.diagonal(a, -offset) for offset in range(len(a))]
     return all(bool(np.ptp(x) <= 1e-9) for x in diagonals)
 
 
 def _same(a, key):
-    """Whether all entries a[i, j], j ≤ i, with the same ``key(i, j)`` agree."""
+    """Return whether all entries a[i, j], j ≤ i, with equal ``key(i, j)`` agree."""
     groups = {}
     for i in range(len(a)):
         for j in range(i + 1):
@@ -516,15 +517,17 @@ def _on_diagonals(a, offsets):
 
 TOEPLITZ = Exercise(
     name="decay-4",
-    title="What depends on the offset alone?",
+    title="Toeplitz or not",
     kind="NumPy",
     minutes=8,
     lines=2,
     statement=r"""
-Decide whether `a[i, j]` depends on $i - j$ alone for $j \le i$: whether the causal triangle is Toeplitz.
-What stands above the diagonal is masked and does not count; numbers that differ by at most 1e-9 are equal, and all others differ by more than 1e-6.
+Decide whether `a[i, j]` depends on $i - j$ alone for $j \le i$, that is whether the causal triangle is Toeplitz.
+Entries above the diagonal are masked and do not count.
+Numbers that differ by at most 1e-9 are equal, and all others differ by more than 1e-6.
 Return `True` or `False`.
-The check tries it on biases and weights of the chapter. Predict: ALiBi's bias; the same as a bias of the key, $m j$, and the query's part, $-m i$; ALiBi's softmax weights; a stick with equal logits; FoX with gates of its own at every token; CoPE's positions with all gates open, and otherwise.
+The check tries biases and weights of the chapter.
+Predict first: ALiBi's bias; its two parts, $m j$ of the key and $-m i$ of the query; ALiBi's softmax weights; stick-breaking with equal logits; FoX with different gates at all tokens; CoPE's positions with all gates open, and with other gates.
 """,
     hint=r"""
 `np.diagonal(a, -offset)` and `np.ptp`.
@@ -541,8 +544,10 @@ The check tries it on biases and weights of the chapter. Predict: ALiBi's bias; 
             np.tri(4) + np.diag([2.0, 3.0], -2),
             np.add.outer(np.arange(3.0), np.arange(3.0)),
             _line,
-            np.broadcast_to(0.1 * np.arange(6), (6, 6)),  # the same, as a key's bias
-            np.broadcast_to(-0.1 * np.arange(6)[:, None], (6, 6)),  # the query's part
+            np.broadcast_to(0.1 * np.arange(6), (6, 6)),  # ALiBi as a bias of the key
+            np.broadcast_to(
+                -0.1 * np.arange(6)[:, None], (6, 6)
+            ),  # ALiBi's part of the query
             _attention(_line),
             break_stick(np.zeros((6, 6)), attend_current=False)[0],
             forget_bias(-np.abs(_other[0])),
@@ -553,72 +558,74 @@ The check tries it on biases and weights of the chapter. Predict: ALiBi's bias; 
     solution=is_toeplitz,
     misconceptions=(
         Misconception(
-            "The future is looked at",
-            "What stands above the diagonal is masked, so it need not be constant.",
+            "Entries above the diagonal compared",
+            "Entries above the diagonal are masked, so they need not be constant.",
             _everywhere,
         ),
         Misconception(
-            "Only the main diagonal is looked at",
+            "Only the main diagonal compared",
             "All offsets count, not just 0.",
             lambda a: bool(np.ptp(np.diagonal(a)) <= 1e-9),
         ),
         Misconception(
-            "Only neighbors are looked at",
-            "The diagonals with the offsets 0 and 1 say nothing of the others.",
+            "Only two diagonals compared",
+            "The diagonals of the offsets 0 and 1 say nothing of the others.",
             lambda a: all(bool(np.ptp(np.diagonal(a, -t)) <= 1e-9) for t in (0, 1)),
         ),
         Misconception(
-            "The diagonals run the wrong way",
-            "Along these i + j is constant. The offset is i − j.",
+            "Diagonals in the wrong direction",
+            "i + j is constant along your diagonals. The offset is i − j.",
             lambda a: _same(a, lambda i, j: i + j),
         ),
         Misconception(
-            "The columns are compared",
-            "What is constant along columns depends on the key alone, wherever the "
-            "query stands.",
+            "Columns compared",
+            "A matrix that is constant along columns depends on the key alone, not on "
+            "the offset.",
             lambda a: _same(a, lambda i, j: j),
         ),
         Misconception(
-            "The rows are compared",
-            "What is constant along rows depends on the query alone, and softmax does "
-            "not notice it.",
+            "Rows compared",
+            "A matrix that is constant along rows depends on the query alone, and "
+            "softmax ignores it.",
             lambda a: _same(a, lambda i, j: i),
         ),
         Misconception(
-            "A constant for each row is forgiven",
-            "Softmax forgives it, so two biases may give the same weights though only "
+            "A constant for each row ignored",
+            "Softmax ignores it, so two biases may give the same weights though only "
             "one of them is Toeplitz. Look at the matrix itself.",
             lambda a: is_toeplitz(a - np.diagonal(a)[:, None]),
         ),
         Misconception(
-            "Rounding is taken for a difference",
+            "Rounding taken for a difference",
             "Sums of equal gates differ in their last bit. Compare up to 1e-9.",
             lambda a: all(
                 bool(np.ptp(np.diagonal(a, -offset)) == 0) for offset in range(len(a))
             ),
         ),
         Misconception(
-            "The main diagonal is left out",
+            "Main diagonal left out",
             "Offset 0 counts as well.",
             lambda a: _on_diagonals(a, range(1, len(a))),
         ),
         Misconception(
-            "These are the diagonals above the main one",
-            "They are masked. `np.diagonal(a, offset)` goes up for a positive offset.",
+            "Diagonals above the main one",
+            "They are masked. `np.diagonal(a, offset)` takes a diagonal above the "
+            "main one for a positive offset.",
             lambda a: _on_diagonals(a, range(0, -len(a), -1)),
         ),
         Misconception(
-            "The whole matrix must be constant",
+            "Whole matrix constant",
             "Different offsets may have different values.",
             lambda a: bool(np.ptp(a[np.tril_indices(len(a))]) <= 1e-9),
         ),
         Misconception(
-            "Symmetry is tested",
-            "a[i, j] = a[j, i] is something else, and looks at what is masked.",
+            "Symmetry tested",
+            "Symmetry, a[i, j] = a[j, i], is another property, and it uses masked "
+            "entries.",
             lambda a: bool(np.allclose(a, a.T, rtol=0, atol=1e-9)),
         ),
         Misconception(
-            "A relative tolerance takes part",
+            "A relative tolerance besides the absolute one",
             "`np.allclose` adds 1e-5 of the numbers' size to its atol, "
             "unless rtol is 0.",
             lambda a: all(
@@ -627,16 +634,16 @@ The check tries it on biases and weights of the chapter. Predict: ALiBi's bias; 
             ),
         ),
         Misconception(
-            "Only the ends of the diagonals are compared",
-            "Signed differences of neighbors cancel: their sum is last "
-            "minus first, whatever stands between.",
+            "Only the ends of the diagonals compared",
+            "Signed differences of neighbors cancel: their sum is the last entry "
+            "minus the first, whatever is between.",
             lambda a: all(
                 abs(a[-1, len(a) - 1 - t] - a[t, 0]) <= 1e-9 for t in range(len(a))
             ),
         ),
         Misconception(
-            "The mask multiplies by zeros",
-            "−∞ times 0 is NaN: what stands above the diagonal must not be touched.",
+            "Mask multiplied by the entries",
+            "−∞ times 0 is NaN. Do not use entries above the diagonal at all.",
             lambda a: bool(is_toeplitz(a) and np.isfinite(a).all()),
         ),
     ),
@@ -712,85 +719,86 @@ FOX = Exercise(
     statement=r"""
 Write FoX with FlexAttention.
 `q`, `k` and `v` are `[batch, heads, n, d]`, `log_gates` is $\log f$, `[batch, heads, n]`.
-A `score_mod` sees one score, divided by $\sqrt d$ already, and its four indices: batch, head, query, key.
-It may look into tensors from outside, and can mask the future as well.
+A `score_mod` gets one score, already divided by $\sqrt d$, and its four indices: batch, head, query, key.
+It may read tensors from outside, and can mask the future as well.
 """,
     hint=r"""
-`lambda score, b, h, i, j: …` returns a score; `.where(j <= i, -torch.inf)` masks it. What do you have to look up at $i$ and at $j$, so that the difference is $\sum_{l=j+1}^{i} \log f_l$?
+`lambda score, b, h, i, j: …` returns a score; `.where(j <= i, -torch.inf)` masks it.
+Which tensor must you read at $i$ and at $j$, so that the difference is $\sum_{l=j+1}^{i} \log f_l$?
 """,
     cases=(_fox_case(1, 1, 2, 2), _fox_case(2, 2, 5, 4)),
     solution=fox,
     misconceptions=(
         Misconception(
-            "The bias is divided by √d",
-            "The score that score_mod sees is already divided. Add the bias to it as "
-            "it is: a gate f is to multiply the weight by f, not by its √d-th root.",
+            "Bias divided by √d",
+            "A score_mod gets the score after the division. Add the bias as it is: a "
+            "gate f must multiply the weight by f, not by its √d-th root.",
             _with_bias(lambda log_f, d: _forget(log_f) / d**0.5),
         ),
         Misconception(
-            "The sign is wrong: old keys gain",
+            "Sign wrong: old keys gain",
             "c falls from token to token. For j < i, is c_i − c_j above or below 0?",
             _with_bias(lambda log_f, d: -_forget(log_f)),
         ),
         Misconception(
-            "The key's own gate takes part",
-            "A token's gate forgets what came before that token, so f_j does not act "
-            "on key j. Cumulative sums that leave out their own token go wrong in the "
-            "same way: softmax does not notice that they leave out f_i as well.",
+            "Key's own gate included",
+            "A token's gate forgets the tokens before it, so f_j does not act on key "
+            "j. Cumulative sums without their own token are wrong in the same way: "
+            "they also leave out f_i, which softmax does not see.",
             _with_bias(lambda log_f, d: _forget(log_f) + log_f[..., None, :]),
         ),
         Misconception(
-            "Only the key's own gate acts",
-            "Each gate between the key and the query forgets once more: their "
+            "Key's own gate alone",
+            "Each gate between the key and the query forgets once more, so their "
             "logarithms must be summed.",
             _with_bias(lambda log_f, d: log_f[..., None, :]),
         ),
         Misconception(
-            "The gates are summed, not their logarithms",
-            "Gates multiply, so it is logarithms that add up. A sum of the gates grows "
-            "from token to token: old keys would gain.",
+            "Gates summed, not their logarithms",
+            "Gates multiply, so their logarithms add up. A sum of the gates grows "
+            "from token to token, and old keys would gain.",
             _with_bias(lambda log_f, d: _forget(log_f.exp())),
         ),
         Misconception(
-            "The query's part alone has no effect",
-            "c_i is the same for all keys of a row, and softmax does not notice: this "
-            "is plain attention. Which part makes the difference?",
+            "Query's part of the bias alone",
+            "c_i is the same for all keys of a row, and softmax does not see it: your "
+            "answer is plain attention. Which part makes the difference?",
             _with_bias(lambda log_f, d: 0.0),
         ),
         Misconception(
-            "Keys after the query are attended",
-            "There c_i − c_j is above 0: the future would gain most. Mask it, in "
-            "score_mod or in a block mask.",
+            "Keys after the query visible",
+            "For later keys c_i − c_j is above 0, so they would gain most. Mask them, "
+            "in score_mod or in a block mask.",
             _with_bias(lambda log_f, d: _forget(log_f), is_causal=False),
         ),
         Misconception(
-            "The sums run over the heads",
-            "The gates of one head are summed along its tokens: the last axis.",
+            "Sums over the heads",
+            "The gates of one head are summed along its tokens, the last axis.",
             _with_sums(lambda log_f: log_f.cumsum(1)),
         ),
         Misconception(
-            "The sums run over the batch",
-            "The gates of one head are summed along its tokens: the last axis.",
+            "Sums over the batch",
+            "The gates of one head are summed along its tokens, the last axis.",
             _with_sums(lambda log_f: log_f.cumsum(0)),
         ),
         Misconception(
-            "Nothing is summed",
+            "No sum",
             "c is the cumulative sum of log f, not log f itself.",
             _with_sums(lambda log_f: log_f),
         ),
         Misconception(
-            "All heads share the gates of the first",
-            "The score_mod is told which head it is in.",
+            "Gates of the first head for all heads",
+            "The third argument of score_mod is the head.",
             _with_sums(lambda log_f: log_f[:, :1].expand_as(log_f).cumsum(-1)),
         ),
         Misconception(
-            "All sequences share the gates of the first",
-            "The score_mod is told which sequence of the batch it is in.",
+            "Gates of the first sequence for the whole batch",
+            "The second argument of score_mod is the sequence of the batch.",
             _with_sums(lambda log_f: log_f[:1].expand_as(log_f).cumsum(-1)),
         ),
         Misconception(
-            "The query's own gate is missing",
-            "The last step, to the query, costs a gate as well.",
+            "Missing query's own gate",
+            "The last step, to the query, has a gate as well.",
             _with_bias(
                 lambda log_f, d: (
                     _forget(log_f)
@@ -803,40 +811,40 @@ It may look into tensors from outside, and can mask the future as well.
             ),
         ),
         Misconception(
-            "F multiplies the score",
-            "A score times F does not forget: a negative one even gains. What must "
+            "Score multiplied by F",
+            "A score times F does not forget: a negative score even gains. What must "
             "be *added* so that the exponential is multiplied?",
             _with_logits(lambda z, log_f: z * _forget(log_f).exp()),
         ),
         Misconception(
-            "D multiplies the score",
-            "It is added.",
+            "Score multiplied by D",
+            "D is added.",
             _with_logits(lambda z, log_f: z * _forget(log_f)),
         ),
         Misconception(
-            "F is added in place of its logarithm",
-            "F is between 0 and 1, so even a forgotten key would gain. What is "
-            "added must be able to go to −∞.",
+            "F added in place of its logarithm",
+            "F is between 0 and 1, so even a forgotten key would gain. The added term "
+            "must be able to reach −∞.",
             _with_logits(lambda z, log_f: z + _forget(log_f).exp()),
         ),
         Misconception(
-            "The score is divided by √d once more",
+            "Score divided by √d once more",
             "FlexAttention has already done so.",
             lambda q, k, v, log_gates: _with_bias(lambda log_f, d: _forget(log_f))(
                 q / q.shape[-1] ** 0.5, k, v, log_gates
             ),
         ),
         Misconception(
-            "Hidden scores are 0",
-            "e^0 = 1: hidden keys get weight. The mask is −∞.",
+            "Masked scores of 0",
+            "e^0 = 1, so masked keys get weight. The mask is −∞.",
             lambda q, k, v, log_gates: (
                 (q @ k.mT / q.shape[-1] ** 0.5 + _forget(log_gates)).tril().softmax(-1)
                 @ v
             ),
         ),
         Misconception(
-            "This looks ahead",
-            "The past is hidden here, not the future: j <= i is what stays.",
+            "Past masked, not the future",
+            "Your mask hides the past. The condition of visible keys is j <= i.",
             lambda q, k, v, log_gates: (
                 (q @ k.mT / q.shape[-1] ** 0.5 + _forget(log_gates))
                 .masked_fill(
@@ -848,8 +856,8 @@ It may look into tensors from outside, and can mask the future as well.
             ),
         ),
         Misconception(
-            "The score is not divided by √d",
-            "FlexAttention divides: a score_mod sees it divided.",
+            "Division by √d undone",
+            "FlexAttention divides: score_mod gets the score after the division.",
             lambda q, k, v, log_gates: _with_bias(lambda log_f, d: _forget(log_f))(
                 q * q.shape[-1] ** 0.5, k, v, log_gates
             ),
@@ -863,7 +871,7 @@ It may look into tensors from outside, and can mask the future as well.
             ),
         ),
         Property(
-            "The first gate never acts",
+            "The first gate has no effect",
             lambda answer, q, k, v, log_gates: torch.allclose(
                 answer(q, k, v, log_gates),
                 answer(
@@ -885,7 +893,7 @@ def weights_of_old(s0, s1, f):
 
 
 def _old(front, inside):
-    """Weights from what stands for the old key in place of e^(s0)."""
+    """An answer with other terms of the old key in place of e^(s0)."""
 
     def answer(s0, s1, f):
         return tuple(x / (x + sp.exp(s1)) for x in (front(s0, f), inside(s0, f)))
@@ -914,10 +922,11 @@ INSIDE = Exercise(
 A query sees two keys: its own, with the logit $s_1$, and an older one, with $s_0$, that a gate $f$ forgets.
 FoX multiplies the older key's *exponential* by $f$; one could multiply its *logit*.
 Return the older key's weight in both designs, FoX's first, as SymPy expressions.
-Then let $f \to 0$ on paper: which of them forgets?
+Then let $f \to 0$ on paper: in which design is the older key forgotten?
 """,
     hint=r"""
-A weight is an exponential over the sum of both; each design changes the older key's in both places.
+A weight is an exponential divided by the sum of both exponentials.
+Each design changes the older key's exponential in both places.
 """,
     cases=(
         (sp.Integer(0), sp.Integer(0), sp.Rational(1, 2)),
@@ -927,53 +936,53 @@ A weight is an exponential over the sum of both; each design changes the older k
     solution=weights_of_old,
     misconceptions=(
         Misconception(
-            "The two are exchanged",
-            "In front: f e^s. Inside: e^(f s).",
+            "The two designs exchanged",
+            "In front of the exponential: f e^s. Inside it: e^(f s).",
             _old(_inside, _in_front),
         ),
         Misconception(
-            "The sum does not know the gate",
-            "What a forgotten key loses must go to the other: the gate stands in the "
-            "denominator as well.",
+            "Sum without the gate",
+            "The weight that a forgotten key loses must go to the other, so the gate "
+            "stands in the denominator as well.",
             lambda s0, s1, f: tuple(
                 x / (sp.exp(s0) + sp.exp(s1))
                 for x in (_in_front(s0, f), _inside(s0, f))
             ),
         ),
         Misconception(
-            "The gate is added to the logit",
-            "In front of the exponential is log f inside it, not f.",
+            "Gate added to the logit",
+            "A factor f in front of the exponential is a term log f inside it, not f.",
             _old(lambda s, f: sp.exp(s + f), _inside),
         ),
         Misconception(
-            "The gate acts on both keys",
-            "The last token forgets what came before it, not itself: f acts on the old "
-            "key only.",
+            "Gate on both keys",
+            "The last token forgets the tokens before it, not itself: f acts on the "
+            "old key only.",
             lambda s0, s1, f: (
                 sp.exp(s0) / (sp.exp(s0) + sp.exp(s1)),
                 _inside(s0, f) / (_inside(s0, f) + _inside(s1, f)),
             ),
         ),
         Misconception(
-            "The weight of the new key is given",
-            "The old key is asked for, the one that the gate acts on.",
+            "Weight of the new key",
+            "The weight of the old key is asked for, on which the gate acts.",
             lambda s0, s1, f: tuple(1 - w for w in weights_of_old(s0, s1, f)),
         ),
         Misconception(
-            "The gate acts on the new key",
-            "The last token forgets what came before it, so f acts on the old key.",
+            "Gate on the new key",
+            "The last token forgets the tokens before it, so f acts on the old key.",
             lambda s0, s1, f: (
                 sp.exp(s0) / (sp.exp(s0) + f * sp.exp(s1)),
                 sp.exp(s0) / (sp.exp(s0) + sp.exp(f * s1)),
             ),
         ),
         Misconception(
-            "f is taken for what is forgotten",
+            "f taken for the forgotten share",
             "f = 1 is an open gate, 0 a closed one.",
             lambda s0, s1, f: weights_of_old(s0, s1, 1 - f),
         ),
         Misconception(
-            "In the second design only the numerator knows the gate",
+            "Gate in the numerator only, in the second design",
             "The old key's exponential is in the denominator as well.",
             lambda s0, s1, f: (
                 weights_of_old(s0, s1, f)[0],
@@ -981,7 +990,7 @@ A weight is an exponential over the sum of both; each design changes the older k
             ),
         ),
         Misconception(
-            "In the first design only the numerator knows the gate",
+            "Gate in the numerator only, in the first design",
             "The old key's exponential is in the denominator as well.",
             lambda s0, s1, f: (
                 f * sp.exp(s0) / (sp.exp(s0) + sp.exp(s1)),
@@ -989,34 +998,34 @@ A weight is an exponential over the sum of both; each design changes the older k
             ),
         ),
         Misconception(
-            "Both designs are the same",
-            "One multiplies the exponential, the other what is inside it.",
+            "The first design for both",
+            "One design multiplies the exponential, the other its exponent.",
             lambda s0, s1, f: (weights_of_old(s0, s1, f)[0],) * 2,
         ),
         Misconception(
-            "Both designs are the same: the one inside",
-            "One multiplies the exponential, the other what is inside it.",
+            "The second design for both",
+            "One design multiplies the exponential, the other its exponent.",
             lambda s0, s1, f: (weights_of_old(s0, s1, f)[1],) * 2,
         ),
         Misconception(
-            "These are ratios of the two keys",
-            "A weight is an exponential over the sum of *both*.",
+            "Ratios of the two keys",
+            "A weight is an exponential divided by the sum of *both*.",
             lambda s0, s1, f: (f * sp.exp(s0 - s1), sp.exp(f * s0 - s1)),
         ),
         Misconception(
-            "The gate divides",
+            "Divided by the gate",
             "A closed gate must make the weight 0.",
             _old(lambda s, f: sp.exp(s) / f, lambda s, f: sp.exp(s / f)),
         ),
         Misconception(
-            "Inside, the gate is added to the logit",
-            "One could *multiply* the logit by f. An open gate, f = 1, must"
-            " change nothing.",
+            "Gate added to the logit in the second design",
+            "The second design *multiplies* the logit by f. An open gate, f = 1, must "
+            "change nothing.",
             _old(_in_front, lambda s, f: sp.exp(s + f)),
         ),
         Misconception(
-            "In the first design the newer key is damped by 1 − f",
-            "That is a moving average. FoX's gate acts on the older key alone.",
+            "Newer key multiplied by 1 − f in the first design",
+            "Your answer is a moving average. FoX's gate acts on the older key alone.",
             lambda s0, s1, f: (
                 f * sp.exp(s0) / (f * sp.exp(s0) + (1 - f) * sp.exp(s1)),
                 weights_of_old(s0, s1, f)[1],
@@ -1025,7 +1034,7 @@ A weight is an exponential over the sum of both; each design changes the older k
     ),
     properties=(
         Property(
-            "An open gate, f = 1, leaves softmax as it is",
+            "An open gate, f = 1, leaves the softmax as it is",
             lambda answer, s0, s1, f: all(
                 sp.simplify(w - 1 / (1 + sp.exp(s1 - s0))) == 0
                 for w in answer(s0, s1, sp.Integer(1))
@@ -1035,10 +1044,10 @@ A weight is an exponential over the sum of both; each design changes the older k
 )
 
 
-# decay-7: the linear cousin
+# decay-7: FoX as gated linear attention
 
 
-def linear_cousin(q, k, v, f):
+def gated_linear_attention(q, k, v, f):
     """FoX's outputs ``[n, d_v]`` without exponential and normalizer, token by token."""
     state = np.zeros((k.shape[1], v.shape[1]))
     out = []
@@ -1052,18 +1061,18 @@ def _decay(f):
     return np.exp(forget_bias(np.log(f)))
 
 
-def _cousin(weights):
-    """An answer whose ``weights(scores, f)`` are put on the values."""
+def _linear(weights):
+    """An answer that sums values with ``weights(scores, f)``."""
     return lambda q, k, v, f: np.tril(weights(q @ k.T, f)) @ v
 
 
-def _cousin_case(n, d, d_v):
+def _linear_case(n, d, d_v):
     f = np.random.default_rng((n, d, d_v)).uniform(0.2, 1, size=n)
     return *draw(2, n, d), draw(n, d_v), f
 
 
 def _state(step, read=lambda q, before, after: q @ after):
-    """An answer whose state goes on by ``step(state, f, k, v)``."""
+    """An answer whose state is updated by ``step(state, f, k, v)``."""
 
     def answer(q, k, v, f):
         state, out = np.zeros((k.shape[1], v.shape[1])), []
@@ -1086,9 +1095,9 @@ def _by_products(q, k, v, f):
     return products * np.einsum("nd,nde->ne", q, keys.cumsum(0))
 
 
-COUSIN = Exercise(
+GATED_LINEAR_ATTENTION = Exercise(
     name="decay-7",
-    title="The linear cousin",
+    title="FoX as gated linear attention",
     kind="NumPy",
     minutes=10,
     lines=6,
@@ -1098,99 +1107,101 @@ Compute it token by token, with one matrix $M$ of the size $d \times d_v$ in pla
 `q` and `k` are `[n, d]`, `v` is `[n, d_v]`, `f` is `[n]`; return `[n, d_v]`.
 """,
     hint=r"""
-$o_i = q_i^\top M_i$. What does $M_i$ make of $M_{i-1}$, and what does it add? `np.outer` is $k v^\top$.
+$o_i = q_i^\top M_i$.
+How does $M_i$ follow from $M_{i-1}$, and what is added?
+`np.outer` is $k v^\top$.
 """,
     cases=(
-        *(_cousin_case(*size) for size in ((2, 1, 1), (4, 3, 2), (6, 4, 4))),
+        *(_linear_case(*size) for size in ((2, 1, 1), (4, 3, 2), (6, 4, 4))),
         (*draw(2, 40, 2), draw(40, 2), np.full(40, 1e-9)),
     ),
-    solution=linear_cousin,
+    solution=gated_linear_attention,
     misconceptions=(
         Misconception(
-            "The gate acts on its own token",
-            "First forget, then write: the new token is added after the old state has "
+            "Gate on its own token",
+            "Forget first, then write: the new token is added after the old state has "
             "been multiplied.",
-            _cousin(lambda s, f: s * _decay(f) * f),
+            _linear(lambda s, f: s * _decay(f) * f),
         ),
         Misconception(
-            "The gate of the token before is used",
+            "Gate of the token before used",
             "The gate that acts when token i arrives is f_i.",
-            _cousin(lambda s, f: s * _decay(np.concatenate(([1.0], f[:-1])))),
+            _linear(lambda s, f: s * _decay(np.concatenate(([1.0], f[:-1])))),
         ),
         Misconception(
-            "Nothing is forgotten",
-            "This is linear attention without a gate.",
-            _cousin(lambda s, f: s),
+            "Nothing forgotten",
+            "Your answer is linear attention without a gate.",
+            _linear(lambda s, f: s),
         ),
         Misconception(
-            "The new token is damped by 1 − f",
-            "That is a moving average. FoX's cousin writes each token with its full "
-            "weight.",
-            _cousin(lambda s, f: s * _decay(f) * (1 - f)[None]),
+            "New token multiplied by 1 − f",
+            "Your answer is a moving average. This exercise writes each token with "
+            "its full weight.",
+            _linear(lambda s, f: s * _decay(f) * (1 - f)[None]),
         ),
         Misconception(
-            "This is FoX itself",
-            "The cousin has no softmax: an inner product with the state is all that a "
-            "query does.",
+            "FoX itself",
+            "Linear attention has no softmax: a query only takes an inner product "
+            "with the state.",
             lambda q, k, v, f: _attention(q @ k.T + forget_bias(np.log(f))) @ v,
         ),
         Misconception(
-            "The exponential is kept",
-            "e^(q · k) is not an inner product of q with a state of this size. The "
-            "cousin drops it along with the normalizer.",
-            _cousin(lambda s, f: np.exp(s) * _decay(f)),
+            "Exponential kept",
+            "e^(q · k) is not an inner product of q with a state of this size. Drop "
+            "it along with the normalizer.",
+            _linear(lambda s, f: np.exp(s) * _decay(f)),
         ),
         Misconception(
-            "The scores are divided by √d",
-            "There is no softmax whose logits would grow with d: no division here.",
-            lambda q, k, v, f: linear_cousin(q, k, v, f) / q.shape[1] ** 0.5,
+            "Scores divided by √d",
+            "There is no softmax, so nothing is divided by √d.",
+            lambda q, k, v, f: gated_linear_attention(q, k, v, f) / q.shape[1] ** 0.5,
         ),
         Misconception(
-            "A query does not see its own token",
-            "First write, then read: k_i and v_i are in the sum of token i.",
+            "Own token not read",
+            "Write first, then read: k_i and v_i are in the sum of token i.",
             _state(_step, read=lambda q, before, after: q @ before),
         ),
         Misconception(
-            "A query reads the old state, which is forgotten but not yet written",
-            "First write, then read: k_i and v_i are in the sum of token i.",
-            _cousin(lambda s, f: np.tril(s * _decay(f), -1)),
+            "State read after forgetting and before writing",
+            "Write first, then read: k_i and v_i are in the sum of token i.",
+            _linear(lambda s, f: np.tril(s * _decay(f), -1)),
         ),
         Misconception(
-            "The state is written anew at each token",
-            "What it held is multiplied by the gate and kept.",
-            _cousin(lambda s, f: np.diag(np.diagonal(s))),
+            "State overwritten at each token",
+            "The old state is multiplied by the gate and kept.",
+            _linear(lambda s, f: np.diag(np.diagonal(s))),
         ),
         Misconception(
-            "The gates from the first token on are counted",
+            "Gates counted from the first token",
             "F_ij begins after key j.",
-            _cousin(lambda s, f: s * np.cumprod(f)[:, None]),
+            _linear(lambda s, f: s * np.cumprod(f)[:, None]),
         ),
         Misconception(
-            "The rows are made to sum to one",
+            "Rows made to sum to one",
             "There is no normalizer.",
             lambda q, k, v, f: (lambda a: a / a.sum(1, keepdims=True) @ v)(
                 np.tril(q @ k.T * _decay(f))
             ),
         ),
         Misconception(
-            "The query is gated, too",
+            "Query gated, too",
             "Only the state is multiplied by the gate.",
-            lambda q, k, v, f: f[:, None] * linear_cousin(q, k, v, f),
+            lambda q, k, v, f: f[:, None] * gated_linear_attention(q, k, v, f),
         ),
         Misconception(
-            "Queries and keys are exchanged",
-            "Keys and values are written, queries read.",
-            lambda q, k, v, f: linear_cousin(k, q, v, f),
+            "Queries and keys exchanged",
+            "Keys and values are written, and queries read.",
+            lambda q, k, v, f: gated_linear_attention(k, q, v, f),
         ),
         Misconception(
-            "What is forgotten is kept",
+            "Forgotten part kept",
             "The old state is multiplied by f, not by 1 − f.",
             _state(lambda state, f, k, v: (1 - f) * state + np.outer(k, v)),
         ),
         Misconception(
             "One gate for all steps",
             "Each token on the way multiplies by its own gate.",
-            _cousin(
+            _linear(
                 lambda s, f: (
                     s
                     * f[:, None]
@@ -1201,32 +1212,32 @@ $o_i = q_i^\top M_i$. What does $M_i$ make of $M_{i-1}$, and what does it add? `
             ),
         ),
         Misconception(
-            "The gates are added",
-            "F is a product of gates.",
-            _cousin(lambda s, f: s * np.subtract.outer(np.cumsum(f), np.cumsum(f))),
+            "Gates added",
+            "F_ij is a product of gates.",
+            _linear(lambda s, f: s * np.subtract.outer(np.cumsum(f), np.cumsum(f))),
         ),
         Misconception(
-            "All tokens are read, also later ones",
+            "All tokens read, later ones included",
             "o_i sums over j ≤ i.",
             lambda q, k, v, f: q @ k.T @ v,
         ),
         Misconception(
-            "Later keys are read, too",
-            "o_i sums over j ≤ i; above the diagonal F would be above 1.",
+            "Later keys read, too",
+            "o_i sums over j ≤ i. Above the diagonal F would be above 1.",
             lambda q, k, v, f: (
                 (q @ k.T * np.divide.outer(np.cumprod(f), np.cumprod(f))) @ v
             ),
         ),
         Misconception(
-            "The state is divided by the product of all gates",
-            "Many gates multiply to 0, and 0/0 is NaN. Let the state forget at each "
-            "token.",
+            "State divided by the product of all gates",
+            "A product of many gates is 0 in floating point, and 0/0 is NaN. Let the "
+            "state forget at each token.",
             _by_products,
         ),
     ),
     properties=(
         Property(
-            "The first gate never acts",
+            "The first gate has no effect",
             lambda answer, q, k, v, f: np.allclose(
                 answer(q, k, v, f), answer(q, k, v, np.concatenate(([0.5], f[1:])))
             ),
@@ -1235,9 +1246,9 @@ $o_i = q_i^\top M_i$. What does $M_i$ make of $M_{i-1}$, and what does it add? `
 )
 
 SHEET = Sheet(
-    title="decay as position",
+    title="Decay as position",
     conventions=r"""
 Queries $i$ and keys $j$ count from 0; $\sigma$ is the sigmoid; ALiBi of slope $m > 0$ adds $-m(i - j)$ to the logits; $\beta = \sigma(z)$ is the share that a key breaks off the stick.
 """,
-    exercises=(GATE, STICK, CHANGES, TOEPLITZ, FOX, INSIDE, COUSIN),
+    exercises=(GATE, STICK, CHANGES, TOEPLITZ, FOX, INSIDE, GATED_LINEAR_ATTENTION),
 )

@@ -1,1 +1,1 @@
-"""Exercises on attention without positions, a module a chapter."""
+"""Exercises on attention without positions, one module per chapter."""

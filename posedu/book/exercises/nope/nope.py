@@ -1,4 +1,4 @@
-"""The exercises on attention without positions."""
+"""Exercises on NoPE, attention without positions."""
 
 import numpy as np
 import sympy as sp
@@ -6,19 +6,19 @@ import torch
 
 from posedu.book.exercises.checker import Exercise, Misconception, Property, Sheet, draw
 
-# nope-1: the ruler
+# nope-1: the weight of a first token
 
 
-def ruler(i, tau, gap):
+def first_weight(i, tau, gap):
     """The weight of token 0 at position i, as an expression."""
     return 1 / (1 + i * sp.exp(-tau * gap))
 
 
 _I, _TAU, _GAP, _A, _R = sp.symbols("i tau g a r", positive=True)
 
-RULER = Exercise(
+FIRST_WEIGHT = Exercise(
     name="nope-1",
-    title="A ruler of one weight",
+    title="The weight of a first token",
     kind="by hand",
     minutes=6,
     lines=1,
@@ -29,81 +29,83 @@ Which weight does the query at position $i$ give to token 0?
 Return a SymPy expression of `i`, `tau` and `gap`.
 """,
     hint=r"""
-How many *other* keys does the query at $i$ see? Give them the score 0.
+How many *other* keys does the query at $i$ see?
+Give them the score 0.
 """,
     cases=(
         (sp.Integer(3), sp.Integer(1), sp.Integer(0)),
         (sp.Integer(4), sp.Integer(2), sp.Integer(1)),
         (_I, _TAU, _GAP),
     ),
-    solution=ruler,
+    solution=first_weight,
     misconceptions=(
         Misconception(
-            "Positions are counted from 1",
-            "Positions count from 0: the query at i sees i others, and itself is one "
-            "of them.",
+            "Positions counted from 1",
+            "The query at position i sees i other tokens and its own.",
             lambda i, tau, gap: 1 / (1 + (i - 1) * sp.exp(-tau * gap)),
         ),
         Misconception(
-            "Token 0 is one of the others as well",
-            "There are i + 1 keys, and one of them is the marked one.",
+            "Token 0 counted among the others",
+            "There are i + 1 keys, and one of them is token 0.",
             lambda i, tau, gap: 1 / (1 + (i + 1) * sp.exp(-tau * gap)),
         ),
         Misconception(
-            "The gap is below, not above",
-            "The marked token's score is larger: its weight must grow with the gap.",
+            "Gap with the wrong sign",
+            "The score of token 0 is the larger one, so its weight must grow with the "
+            "gap.",
             lambda i, tau, gap: 1 / (1 + i * sp.exp(tau * gap)),
         ),
         Misconception(
-            "The factor is forgotten",
+            "Factor forgotten",
             "Scores are multiplied by τ before the softmax.",
             lambda i, tau, gap: 1 / (1 + i * sp.exp(-gap)),
         ),
         Misconception(
-            "The factor is a temperature",
-            "Scores are multiplied by τ, not divided: a larger one is sharper.",
+            "Divided by the factor",
+            "Scores are multiplied by τ, not divided by it. A larger factor is "
+            "sharper.",
             lambda i, tau, gap: 1 / (1 + i * sp.exp(-gap / tau)),
         ),
         Misconception(
-            "The weights are not made to sum to one",
-            "Divide by the sum over all keys that are seen.",
+            "Weights that do not sum to one",
+            "Divide by the sum over all keys that the query sees.",
             lambda i, tau, gap: sp.exp(tau * gap),
         ),
         Misconception(
-            "This is the ratio of two weights",
+            "Ratio of two weights",
             "The weight of token 0 over that of all others is the odds. The weight "
             "itself is below 1.",
             lambda i, tau, gap: sp.exp(tau * gap) / i,
         ),
         Misconception(
-            "This is the weight of the others",
-            "Together they get the rest. What is asked is token 0's.",
+            "Weight of the others",
+            "The others together get the rest. The weight of token 0 is asked for.",
             lambda i, tau, gap: i / (i + sp.exp(tau * gap)),
         ),
         Misconception(
-            "This is the weight of one other token",
-            "Its numerator is e⁰. What is asked is token 0's.",
+            "Weight of one other token",
+            "Its numerator is e⁰. The weight of token 0 is asked for.",
             lambda i, tau, gap: 1 / (i + sp.exp(tau * gap)),
         ),
         Misconception(
-            "The factor multiplies the weight",
-            "It multiplies scores, and the softmax comes after.",
+            "Weight multiplied by the factor",
+            "The factor multiplies scores, and the softmax comes after.",
             lambda i, tau, gap: tau / (1 + i * sp.exp(-gap)),
         ),
         Misconception(
-            "All weights are equal",
-            "So they are for a gap of 0.",
+            "All weights equal",
+            "The weights are equal only for a gap of 0.",
             lambda i, tau, gap: 1 / (1 + i),
         ),
         Misconception(
-            "The factor is outside the exponent",
+            "Factor outside the exponent",
             "τ multiplies the score, which stands in the exponent.",
             lambda i, tau, gap: tau * sp.exp(gap) / (tau * sp.exp(gap) + i),
         ),
     ),
     properties=(
         Property(
-            "Token 0 sees itself alone",
+            "At position 0 the weight is 1",
             lambda answer, i, tau, gap: (
                 sp.simplify(answer(sp.Integer(0), sp.Integer(2), sp.Integer(3)) - 1)
                 == 0
@@ -116,98 +118,100 @@ How many *other* keys does the query at $i$ see? Give them the score 0.
 # nope-2: a factor for a length
 
 
-def stretched(tau, gap, r):
+def longer_text_factor(tau, gap, r):
     """The factor for a text r times as long, as an expression."""
     return tau + sp.log(r) / gap
 
 
-STRETCHED = Exercise(
+LONGER_TEXT = Exercise(
     name="nope-2",
     title="A factor for a longer text",
     kind="by hand",
     minutes=8,
     lines=1,
     statement=r"""
-On paper: with the factor $\tau$ a head gives some weight to one key whose score is $g$ above those of $i$ others, which are equal.
-Then there are $r\,i$ others.
-With which factor does the key keep its weight?
+On paper: with the factor $\tau$ a head gives some weight to one key whose score is $g$ above the equal scores of $i$ other keys.
+In a longer text there are $r\,i$ other keys.
+With which factor does the one key keep its weight?
 Return a SymPy expression of `tau`, `gap` and `r`.
 Why does $i$ not appear?
 """,
     hint=r"""
-The weight depends on $i\,e^{-\tau g}$ alone. What must become of it?
+The weight depends on $i\,e^{-\tau g}$ alone, which must stay the same.
 """,
     cases=(
         (sp.Integer(1), sp.Integer(2), sp.Integer(4)),
         (sp.Rational(3, 2), sp.Integer(1), sp.Integer(10)),
         (_TAU, _GAP, _R),
     ),
-    solution=stretched,
+    solution=longer_text_factor,
     misconceptions=(
         Misconception(
-            "The factor grows in proportion",
-            "It stands in an exponent: r times as many need log r more there.",
+            "Factor proportional to the length",
+            "The factor stands in an exponent: r times as many keys need log r more "
+            "there.",
             lambda tau, gap, r: tau * r,
         ),
         Misconception(
-            "The logarithm multiplies",
-            "What is the same is i e^(−τ g). A product in it is a sum in the exponent.",
+            "Multiplied by the logarithm",
+            "i e^(−τ g) must stay the same. A factor of i is a term in the exponent.",
             lambda tau, gap, r: tau * sp.log(r) / gap,
         ),
         Misconception(
-            "The gap is forgotten",
-            "A step of τ moves the logit by the gap: divide by it.",
+            "Gap forgotten",
+            "A step of τ moves the logit by a multiple of the gap: divide by the gap.",
             lambda tau, gap, r: tau + sp.log(r),
         ),
         Misconception(
-            "The gap multiplies",
+            "Multiplied by the gap",
             "The larger the gap, the less factor is needed.",
             lambda tau, gap, r: tau + gap * sp.log(r),
         ),
         Misconception(
-            "The text is shorter",
-            "More others need a sharper weight, not a blunter one.",
+            "Sign of the change reversed",
+            "More other keys need a sharper softmax, not a flatter one.",
             lambda tau, gap, r: tau - sp.log(r) / gap,
         ),
         Misconception(
-            "The factor of the old text is forgotten",
-            "This is what must be added.",
+            "Factor of the old text forgotten",
+            "Your answer is the part that must be added to τ.",
             lambda tau, gap, r: sp.log(r) / gap,
         ),
         Misconception(
-            "One is added in place of the old factor",
+            "One added in place of the old factor",
             "The old factor need not be 1.",
             lambda tau, gap, r: 1 + sp.log(r) / gap,
         ),
         Misconception(
-            "The logarithm counts one more",
-            "There are r times as many *others*: the odds are exactly r times worse.",
+            "r + 1 in place of r",
+            "There are r times as many *others*, so the odds are exactly r times "
+            "worse.",
             lambda tau, gap, r: tau + sp.log(1 + r) / gap,
         ),
         Misconception(
-            "The logarithm is of base 2",
-            "The softmax has e.",
+            "Logarithm of base 2",
+            "The softmax has the base e.",
             lambda tau, gap, r: tau + sp.log(r, 2) / gap,
         ),
         Misconception(
-            "The logarithm is lost",
-            "r stands before an exponential, the factor in its exponent.",
+            "Logarithm lost",
+            "r stands before an exponential, and the factor is in its exponent.",
             lambda tau, gap, r: tau + r / gap,
         ),
         Misconception(
-            "The factor keeps its relation to the logarithm of the text",
-            "log(r i)/log i would be right only where the weight is one half.",
+            "Factor proportional to the logarithm of the length",
+            "Your answer would be right only where the weight is one half.",
             lambda tau, gap, r: tau * (1 + sp.log(r)),
         ),
         Misconception(
-            "The whole is multiplied",
-            "log r over the gap is added to the factor; it does not multiply it.",
+            "Whole multiplied",
+            "log r over the gap is added to the factor. It does not multiply it.",
             lambda tau, gap, r: tau * (1 + sp.log(r) / gap),
         ),
     ),
     properties=(
         Property(
-            "The same length needs the same factor",
+            "For r = 1 the factor is unchanged",
             lambda answer, tau, gap, r: (
                 sp.simplify(answer(sp.Integer(3), sp.Integer(2), sp.Integer(1)) - 3)
                 == 0
@@ -229,7 +233,7 @@ def weights(q, k, factors):
 
 
 def _weights(change=lambda z, f: f[:, None, None] * z, mask=0, after=None, root=True):
-    """With another use of the factors or another mask."""
+    """An answer with another use of the factors or another mask."""
 
     def answer(q, k, factors):
         z = q @ k.swapaxes(1, 2) / (np.sqrt(q.shape[2]) if root else 1)
@@ -262,8 +266,8 @@ WEIGHTS = Exercise(
     statement=r"""
 `q` and `k` are `[heads, tokens, d]`, `factors` is `[heads]`.
 Return the causal attention weights, `[heads, tokens, tokens]`, of logits $\tau_h\, q_i^\top k_j/\sqrt d$.
-No warning, please: no row is empty.
-What would change if the factors multiplied keys?
+Your code should give no warning: no row is empty.
+What would change if the factors multiplied the keys?
 """,
     hint=r"""
 `factors[:, None, None]` has one number for each head.
@@ -273,22 +277,22 @@ What would change if the factors multiplied keys?
     misconceptions=(
         Misconception(
             "Divided by the factors",
-            "They are inverse temperatures: they multiply.",
+            "The factors are inverse temperatures: logits are multiplied by them.",
             _weights(lambda z, f: z / f[:, None, None]),
         ),
         Misconception(
-            "The factors are left out",
-            "Each head's logits are multiplied by its own.",
+            "Factors left out",
+            "The logits of each head are multiplied by its own factor.",
             _weights(lambda z, f: z),
         ),
         Misconception(
             "One factor for all heads",
-            "Each head has its own.",
+            "Each head has its own factor.",
             _weights(lambda z, f: f[0] * z),
         ),
         Misconception(
-            "The mean of the factors for all heads",
-            "Each head has its own.",
+            "Mean of the factors for all heads",
+            "Each head has its own factor.",
             _weights(lambda z, f: f.mean() * z),
         ),
         Misconception(
@@ -297,18 +301,18 @@ What would change if the factors multiplied keys?
             _weights(lambda z, f: f[::-1, None, None] * z),
         ),
         Misconception(
-            "The factors multiply weights",
-            "They multiply logits, and rows sum to one after that.",
+            "Weights multiplied by the factors",
+            "The factors multiply logits, and rows sum to one after that.",
             _weights(lambda z, f: z, after=lambda a, f: f[:, None, None] * a),
         ),
         Misconception(
-            "Both queries and keys are multiplied",
-            "Then the logits have the square.",
+            "Both queries and keys multiplied",
+            "Your logits have the square of the factor.",
             _weights(lambda z, f: f[:, None, None] ** 2 * z),
         ),
         Misconception(
-            "The root of the factors",
-            "They multiply logits as they are.",
+            "Root of the factors",
+            "The factors multiply logits as they are.",
             _weights(lambda z, f: np.sqrt(f)[:, None, None] * z),
         ),
         Misconception(
@@ -322,39 +326,39 @@ What would change if the factors multiplied keys?
             _weights(mask=10**6),
         ),
         Misconception(
-            "The own key is masked",
+            "Own key masked",
             "Key i is not later than query i.",
             _weights(mask=-1),
         ),
         Misconception(
-            "The future is seen, the past is not",
-            "Rows are queries.",
+            "Future seen, not the past",
+            "Each row is a query, and its later keys get weight 0.",
             lambda q, k, f: weights(q[:, ::-1], k[:, ::-1], f)[:, ::-1, ::-1],
         ),
         Misconception(
-            "Queries and keys are exchanged",
+            "Queries and keys exchanged",
             "Row i belongs to query i.",
             lambda q, k, f: weights(k, q, f),
         ),
         Misconception(
-            "Later keys have the logit 0",
-            "e⁰ is 1: they get −∞.",
+            "Later keys with the logit 0",
+            "e⁰ is 1. The logits of later keys must be −∞.",
             lambda q, k, f: _zeroed(q, k, f),
         ),
         Misconception(
             "Masked after the softmax",
-            "Then rows do not sum to one.",
+            "Rows of yours do not sum to one.",
             _weights(mask=10**6, after=lambda a, f: np.tril(a)),
         ),
         Misconception(
             "Divided by d",
-            "Logits are over √d.",
+            "Logits are divided by √d.",
             lambda q, k, f: weights(q / np.sqrt(q.shape[2]), k, f),
         ),
     ),
     properties=(
         Property(
-            "A factor of 0 looks at all keys alike",
+            "With the factor 0 each query gives all its keys the same weight",
             lambda answer, q, k, f: bool(
                 np.allclose(answer(q, k, 0 * f)[:, -1], 1 / q.shape[1])
             ),
@@ -385,17 +389,17 @@ def _variance(weighed):
 
 SLOPE = Exercise(
     name="nope-4",
-    title="Sharper by how much",
+    title="Entropy and the factor",
     kind="NumPy",
     minutes=10,
     lines=4,
     statement=r"""
-`scores` are those of one query for the keys that it sees, `tau` is the factor.
+`scores` are the scores of one query for the keys that it sees, and `tau` is the factor.
 Return $\partial \mathcal H/\partial \tau$ for the entropy $\mathcal H = -\sum_j a_j \log a_j$ of $a = \operatorname{softmax}(\tau s)$, as a `float`, exactly (no difference quotient).
-When is it 0?
+When is this derivative 0?
 """,
     hint=r"""
-The chapter has it: a factor before a variance *under the weights*.
+The chapter derives it: the result is a factor times a variance *under the weights*.
 """,
     cases=(
         (np.array([0.0, 1.0]), 1.0),
@@ -408,69 +412,71 @@ The chapter has it: a factor before a variance *under the weights*.
     solution=slope,
     misconceptions=(
         Misconception(
-            "The sign is lost",
+            "Sign lost",
             "Sharper weights have less entropy.",
             lambda s, tau: -slope(s, tau),
         ),
         Misconception(
-            "The factor before the variance is lost",
-            "At τ = 0 the entropy is largest: its slope is 0 there.",
+            "Factor before the variance lost",
+            "At τ = 0 the entropy is largest, so its slope is 0 there.",
             lambda s, tau: slope(s, tau) / tau,
         ),
         Misconception(
-            "The factor counts twice",
+            "Factor counted twice",
             "The variance is that of s, not of τ s.",
             lambda s, tau: slope(s, tau) * tau,
         ),
         Misconception(
-            "Keys count alike in the variance",
-            "Each counts by its weight.",
+            "Keys counted alike in the variance",
+            "Each key counts by its weight.",
             _variance(lambda s, a: np.var(s)),
         ),
         Misconception(
-            "The weights are those without the factor",
+            "Weights without the factor",
             "a is the softmax of τ s.",
             lambda s, tau: -tau * (_softmax(s) @ s**2 - (_softmax(s) @ s) ** 2),
         ),
         Misconception(
-            "The mean is not subtracted",
-            "The second moment is no variance: try adding 30 to all scores.",
+            "Mean not subtracted",
+            "The second moment is no variance: add 30 to all scores and it changes.",
             _variance(lambda s, a: a @ s**2),
         ),
         Misconception(
-            "The deviation in place of the variance",
-            "It is the square.",
+            "Standard deviation in place of the variance",
+            "The variance is the square of the deviation.",
             _variance(lambda s, a: np.sqrt(a @ (s - a @ s) ** 2)),
         ),
         Misconception(
             "Deviations from the mean of all keys alike",
-            "The mean is weighed, too.",
+            "The mean is also taken under the weights.",
             _variance(lambda s, a: a @ (s - s.mean()) ** 2),
         ),
         Misconception(
-            "This is the entropy, not its slope",
-            "The derivative by τ is asked.",
+            "Entropy, not its slope",
+            "The derivative by τ is asked for.",
             lambda s, tau: -(_softmax(tau * s) @ np.log(_softmax(tau * s))),
         ),
         Misconception(
-            "This is the slope of the mean score",
-            "That is the variance itself, and grows.",
+            "Slope of the mean score",
+            "The derivative of the mean score is the variance itself, which is "
+            "positive.",
             lambda s, tau: slope(s, tau) / -tau,
         ),
         Misconception(
-            "The variance of the weights",
-            "It is that of the scores, under the weights.",
+            "Variance of the weights",
+            "The variance is that of the scores, under the weights.",
             _variance(lambda s, a: np.var(a)),
         ),
         Misconception(
-            "The mean score",
-            "That is not the entropy's slope: add a constant to all scores.",
+            "Mean score",
+            "The slope of the entropy does not change if a constant is added to all "
+            "scores. The mean score does.",
             _variance(lambda s, a: a @ s),
         ),
     ),
     properties=(
         Property(
-            "A constant added to all scores changes nothing",
+            "A constant added to all scores does not change the result",
             lambda answer, s, tau: bool(
                 np.isclose(answer(s + 7.0, tau), answer(s, tau), rtol=1e-6, atol=1e-9)
             ),
@@ -482,7 +488,7 @@ The chapter has it: a factor before a variance *under the weights*.
 # nope-5: how often a token is counted
 
 
-def counted(tokens, layers):
+def token_weights(tokens, layers):
     """The weight of each token in the last output, [tokens], float64."""
     count = torch.arange(1, tokens + 1, dtype=torch.float64)
     average = torch.ones(tokens, tokens, dtype=torch.float64).tril() / count[:, None]
@@ -490,7 +496,7 @@ def counted(tokens, layers):
 
 
 def _counted(make, row=-1):
-    """From another matrix of weights, or another row of it."""
+    """An answer from another matrix of weights, or another row of it."""
 
     def answer(tokens, layers):
         count = torch.arange(1, tokens + 1, dtype=torch.float64)
@@ -510,19 +516,21 @@ COUNTED = Exercise(
     minutes=10,
     lines=3,
     statement=r"""
-`layers` causal layers one after the other, all logits equal, values and outputs passed on unchanged, no residual sum.
-The last of `tokens` outputs is a weighted sum of the tokens that came in.
+There are `layers` causal layers, one after the other, with equal logits.
+Values and outputs are passed on unchanged, and there is no residual sum.
+The last of the `tokens` outputs is a weighted sum of the input tokens.
 Return the weights, `[tokens]` in float64, token 0 first.
-Which token counts most in one layer, in two, in ten?
+Which token has the largest weight after one layer, after two, after ten?
 """,
     hint=r"""
-One layer is a lower triangular matrix. What are its rows, and what are two layers?
+One layer is a lower triangular matrix.
+What are its rows, and what are two layers?
 """,
     cases=((2, 1), (3, 2), (4, 3), (5, 0), (9, 10)),
-    solution=counted,
+    solution=token_weights,
     misconceptions=(
         Misconception(
-            "Every layer is the last one's mean",
+            "The mean of all tokens in every layer",
             "The second layer averages the outputs of the first, which are means of "
             "different lengths.",
             lambda tokens, layers: torch.full(
@@ -537,8 +545,8 @@ One layer is a lower triangular matrix. What are its rows, and what are two laye
             ),
         ),
         Misconception(
-            "Columns sum to one",
-            "The weights of a query, a row, do.",
+            "Columns that sum to one",
+            "The weights of a query, which are a row, sum to one.",
             _counted(
                 lambda ones, count, n: torch.linalg.matrix_power(
                     ones.tril() / count.flip(0), n
@@ -546,12 +554,12 @@ One layer is a lower triangular matrix. What are its rows, and what are two laye
             ),
         ),
         Misconception(
-            "The weights are not divided by their number",
-            "A softmax of equal logits is one over the number of keys.",
+            "Weights not divided by their number",
+            "A softmax of equal logits gives each key one over the number of keys.",
             _counted(lambda ones, count, n: torch.linalg.matrix_power(ones.tril(), n)),
         ),
         Misconception(
-            "All rows are divided by the number of all tokens",
+            "All rows divided by the number of all tokens",
             "Query i sees i + 1 keys.",
             _counted(
                 lambda ones, count, n: torch.linalg.matrix_power(
@@ -560,18 +568,18 @@ One layer is a lower triangular matrix. What are its rows, and what are two laye
             ),
         ),
         Misconception(
-            "The order is reversed",
-            "Token 0 comes first, and counts most.",
-            lambda tokens, layers: counted(tokens, layers).flip(0),
+            "Order reversed",
+            "Token 0 comes first and has the largest weight.",
+            lambda tokens, layers: token_weights(tokens, layers).flip(0),
         ),
         Misconception(
-            "The first output's weights",
-            "The last token's output is asked: the last row.",
+            "Weights of the first output",
+            "The last token's output is asked for: the last row.",
             _counted(_power, row=0),
         ),
         Misconception(
-            "The weights of the last token in all outputs",
-            "That is a column.",
+            "Weights of the last token in all outputs",
+            "Your answer is a column. A row is asked for.",
             lambda tokens, layers: _power(
                 torch.ones(tokens, tokens, dtype=torch.float64),
                 torch.arange(1, tokens + 1, dtype=torch.float64),
@@ -580,22 +588,22 @@ One layer is a lower triangular matrix. What are its rows, and what are two laye
         ),
         Misconception(
             "One layer too many",
-            "No layer leaves the tokens as they are.",
-            lambda tokens, layers: counted(tokens, layers + 1),
+            "Zero layers leave the tokens as they are.",
+            lambda tokens, layers: token_weights(tokens, layers + 1),
         ),
         Misconception(
             "One layer too few",
             "One layer is one average.",
-            lambda tokens, layers: counted(tokens, max(layers - 1, 0)),
+            lambda tokens, layers: token_weights(tokens, max(layers - 1, 0)),
         ),
         Misconception(
-            "Each weight is raised to a power",
+            "Each weight raised to a power",
             "Layers multiply matrices, not entries.",
             _counted(lambda ones, count, n: (ones.tril() / count[:, None]) ** n),
         ),
         Misconception(
-            "A residual sum is added",
-            "Here there is none.",
+            "A residual sum added",
+            "There is no residual sum here.",
             _counted(
                 lambda ones, count, n: torch.linalg.matrix_power(
                     torch.eye(len(ones), dtype=torch.float64)
@@ -605,7 +613,7 @@ One layer is a lower triangular matrix. What are its rows, and what are two laye
             ),
         ),
         Misconception(
-            "The own key is not seen",
+            "Own key not seen",
             "A query sees itself.",
             _counted(
                 lambda ones, count, n: torch.linalg.matrix_power(
@@ -614,8 +622,8 @@ One layer is a lower triangular matrix. What are its rows, and what are two laye
             ),
         ),
         Misconception(
-            "A column",
-            "What the last token hears is a row.",
+            "A column in place of a row",
+            "The weights with which the last output sums tokens are a row.",
             lambda tokens, layers: _power(
                 torch.ones(tokens, tokens, dtype=torch.float64),
                 torch.arange(1, tokens + 1, dtype=torch.float64),
@@ -634,37 +642,38 @@ One layer is a lower triangular matrix. What are its rows, and what are two laye
 )
 
 
-# nope-6: what two models have in common
+# nope-6: which texts are distinguished
 
 
-def told_apart(left, right, layers):
-    """Whether averaging layers tell two texts apart by the last output."""
+def distinguishes(left, right, layers):
+    """Return whether averaging layers give two texts different last outputs."""
 
-    def heard(text):
+    def last_output(text):
         count = np.arange(1, len(text) + 1)
         vectors = np.eye(256)[[ord(letter) for letter in text]]
         for _ in range(layers):
             vectors = np.cumsum(vectors, axis=0) / count[:, None]
         return vectors[-1]
 
-    return bool(np.abs(heard(left) - heard(right)).max() > 1e-12)
+    return bool(np.abs(last_output(left) - last_output(right)).max() > 1e-12)
 
 
 def _shares(text):
-    """How much of a text each letter is."""
+    """The share of a text that each letter has."""
     return {letter: text.count(letter) / len(text) for letter in set(text)}
 
 
-APART = Exercise(
+DISTINGUISHES = Exercise(
     name="nope-6",
-    title="Which texts are told apart",
+    title="Which texts are distinguished",
     kind="experiment",
     minutes=15,
     lines=6,
     statement=r"""
-Two texts, `left` and `right`, of letters below 256; each letter is a unit vector of its own.
-`layers` causal layers, all logits equal, values and outputs passed on unchanged, one after the other.
-Are the last outputs of the two texts different, by more than $10^{-12}$? Return a `bool`.
+`left` and `right` are two texts of characters with codes below 256, and each character is a unit vector of its own.
+They go through `layers` causal layers, one after the other, with equal logits; values and outputs are passed on unchanged.
+Are the last outputs of the two texts different, by more than $10^{-12}$?
+Return a `bool`.
 Predict before you compute, with one layer and with two: `abc` and `bac`; `abc` and `abcabc`; `aa` and `aaa`; `aab` and `aba`.
 """,
     hint=r"""
@@ -685,82 +694,88 @@ A causal average is a cumulative sum over the number of tokens so far.
         ("ab", "cb", 0),
         ("bca", "cba", 0),
     ),
-    solution=told_apart,
+    solution=distinguishes,
     misconceptions=(
         Misconception(
-            "A set is seen",
-            "A letter that stands twice counts twice.",
+            "Sets compared",
+            "Your answer compares the sets of letters. A letter that occurs twice has "
+            "twice the weight.",
             lambda left, right, layers: set(left) != set(right),
         ),
         Misconception(
-            "A multiset is seen by any number of layers",
-            "Two layers see order: early tokens are counted in more averages.",
+            "Shares of letters compared, whatever the layers",
+            "Your answer compares how often letters occur. Two layers see the order: "
+            "early tokens are in more averages.",
             lambda left, right, layers: _shares(left) != _shares(right),
         ),
         Misconception(
-            "The order is seen by one layer",
-            "The last query of one layer sees a sum, which has no order.",
+            "One layer that sees the order",
+            "Your answer assumes that one layer sees the order. The last query of one "
+            "layer sees a sum, which has no order.",
             lambda left, right, layers: left != right,
         ),
         Misconception(
-            "Lengths are seen",
-            "Without a mark among them, equal shares are the same however many there "
-            "are.",
+            "Lengths that are seen",
+            "Your answer assumes that texts of different lengths are distinguished. "
+            "If no letter marks the beginning, equal shares give equal outputs, "
+            "however many tokens there are.",
             lambda left, right, layers: (
-                len(left) != len(right) or told_apart(left, right, layers)
+                len(left) != len(right) or distinguishes(left, right, layers)
             ),
         ),
         Misconception(
-            "Letters are counted, not averaged",
-            "Weights sum to one: twice as much of everything is the same.",
+            "Letters counted, not averaged",
+            "Your answer assumes that the number of each letter counts. Weights sum "
+            "to one, so twice as many of every letter is the same.",
             lambda left, right, layers: (
-                sorted(left) != sorted(right) or told_apart(left, right, layers)
+                sorted(left) != sorted(right) or distinguishes(left, right, layers)
             ),
         ),
         Misconception(
-            "Only the last token is heard",
-            "So it is without any layer.",
+            "Only the last token compared",
+            "Your answer is right for no layer at all.",
             lambda left, right, layers: left[-1] != right[-1],
         ),
         Misconception(
-            "The last token cannot be told from the others",
-            "With no layer it is all there is.",
-            lambda left, right, layers: told_apart(left, right, max(layers, 1)),
+            "At least one layer assumed",
+            "With no layer the output is the last token itself.",
+            lambda left, right, layers: distinguishes(left, right, max(layers, 1)),
         ),
         Misconception(
-            "The first token is heard",
-            "It sees itself alone; the *last* output is asked.",
+            "Only the first token compared",
+            "The first output is the first token. The *last* output is asked for.",
             lambda left, right, layers: left[0] != right[0],
         ),
         Misconception(
-            "One layer less",
+            "One layer too few",
             "One layer is one average.",
-            lambda left, right, layers: told_apart(left, right, max(layers - 1, 0)),
+            lambda left, right, layers: distinguishes(left, right, max(layers - 1, 0)),
         ),
         Misconception(
-            "One layer more",
+            "One layer too many",
             "One layer is one average.",
-            lambda left, right, layers: told_apart(left, right, layers + 1),
+            lambda left, right, layers: distinguishes(left, right, layers + 1),
         ),
         Misconception(
-            "Nothing is told apart without positions",
-            "That is what an encoder's mean does. A causal mask is a beginning.",
+            "Nothing distinguished without positions",
+            "Your answer is right for the mean of an encoder. A causal mask already "
+            "distinguishes beginnings.",
             lambda left, right, layers: False,
         ),
         Misconception(
-            "Everything is told apart",
-            "Try one text twice.",
+            "Everything distinguished",
+            "Try the same text twice.",
             lambda left, right, layers: True,
         ),
         Misconception(
-            "The answer is the wrong way round",
-            "True means different.",
-            lambda left, right, layers: not told_apart(left, right, layers),
+            "Answer the wrong way round",
+            "True means that the outputs are different.",
+            lambda left, right, layers: not distinguishes(left, right, layers),
         ),
     ),
     properties=(
         Property(
-            "A text is not told from itself",
+            "A text is not distinguished from itself",
             lambda answer, left, right, layers: answer(left, left, layers) is False,
         ),
     ),
@@ -769,9 +784,11 @@ A causal average is a cumulative sum over the number of tokens so far.
 
 
 SHEET = Sheet(
-    title="No position at all",
+    title="NoPE: no positional encoding",
     conventions=r"""
-Tokens count from 0; a causal query sees itself and all tokens before it. $\tau$ multiplies logits, besides $1/\sqrt d$. There is no encoding anywhere.
+Tokens count from 0; a causal query sees itself and all tokens before it.
+$\tau$ multiplies logits, besides $1/\sqrt d$.
+There is no positional encoding anywhere.
 """,
-    exercises=(RULER, STRETCHED, WEIGHTS, SLOPE, COUNTED, APART),
+    exercises=(FIRST_WEIGHT, LONGER_TEXT, WEIGHTS, SLOPE, COUNTED, DISTINGUISHES),
 )

@@ -457,21 +457,21 @@ First sum the weights of each query over the keys that have the same row. What d
 # relative-vectors-5: relative logits
 
 
-def relative_logits(x, weight, profiles):
+def relative_logits(x, weight, basis):
     """Inkling's relative logits ``[heads, L, L]``."""
-    n, (d_rel, extent) = len(x), profiles.shape
+    n, (d_rel, table_length) = len(x), basis.shape
     r = (x @ weight.T).unflatten(-1, (-1, d_rel)).transpose(0, 1)
     at = torch.arange(n)
     distance = at[:, None] - at
-    near = (distance >= 0) & (distance < extent)
-    column = distance.clamp(0, extent - 1).expand(len(r), n, n)
-    return (r @ profiles).gather(-1, column) * near
+    near = (distance >= 0) & (distance < table_length)
+    column = distance.clamp(0, table_length - 1).expand(len(r), n, n)
+    return (r @ basis).gather(-1, column) * near
 
 
-def _logits_case(n, d_model, heads, d_rel, extent):
+def _logits_case(n, d_model, heads, d_rel, table_length):
     return tuple(
         torch.tensor(draw(*shape))
-        for shape in ((n, d_model), (heads * d_rel, d_model), (d_rel, extent))
+        for shape in ((n, d_model), (heads * d_rel, d_model), (d_rel, table_length))
     )
 
 
@@ -480,30 +480,28 @@ def _distances(n):
     return at[:, None] - at
 
 
-def _looked_up(r, profiles, distance, near):
-    extent = profiles.shape[1]
-    column = distance.clamp(0, extent - 1).expand(len(r), *distance.shape)
-    return (r @ profiles).gather(-1, column) * near
+def _looked_up(r, basis, distance, near):
+    table_length = basis.shape[1]
+    column = distance.clamp(0, table_length - 1).expand(len(r), *distance.shape)
+    return (r @ basis).gather(-1, column) * near
 
 
-def _projected(x, weight, profiles):
-    return (x @ weight.T).unflatten(-1, (-1, len(profiles))).transpose(0, 1)
+def _projected(x, weight, basis):
+    return (x @ weight.T).unflatten(-1, (-1, len(basis))).transpose(0, 1)
 
 
-def _with_distance(change, near=lambda t, extent: (t >= 0) & (t < extent)):
+def _with_distance(change, near=lambda t, length: (t >= 0) & (t < length)):
     """The right logits, with another distance and another reach."""
 
-    def answer(x, weight, profiles):
+    def answer(x, weight, basis):
         t = _distances(len(x))
-        r = _projected(x, weight, profiles)
-        return _looked_up(
-            r, profiles, change(t, profiles.shape[1]), near(t, profiles.shape[1])
-        )
+        r = _projected(x, weight, basis)
+        return _looked_up(r, basis, change(t, basis.shape[1]), near(t, basis.shape[1]))
 
     return answer
 
 
-def _same(t, extent):
+def _same(t, length):
     return t
 
 
@@ -514,11 +512,11 @@ LOGITS = Exercise(
     minutes=12,
     lines=7,
     statement=r"""
-`x` is `[L, d_model]`, `weight` is `[heads · d_rel, d_model]`, `profiles` is `[d_rel, extent]`, its column $t$ the distance $t$.
-Return $r_i^\top P_{i-j}$ of each head, `[heads, L, L]`, as a tensor: 0 for later keys, and from the extent on.
+`x` is `[L, d_model]`, `weight` is `[heads · d_rel, d_model]`, `basis` is `[d_rel, table_length]`, its column $t$ the distance $t$.
+Return $r_i^\top P_{i-j}$ of each head, `[heads, L, L]`, as a tensor: 0 for later keys, and from distance `table_length` on.
 """,
     hint=r"""
-`unflatten` gives each head its own numbers. A product with all profiles, then `gather` along the last axis.
+`unflatten` gives each head its own numbers. A product with the whole basis, then `gather` along the last axis.
 """,
     cases=(
         _logits_case(2, 2, 1, 1, 2),
@@ -530,90 +528,90 @@ Return $r_i^\top P_{i-j}$ of each head, `[heads, L, L]`, as a tensor: 0 for late
     misconceptions=(
         Misconception(
             "Far keys get the last number",
-            "That is Shaw's clip. Inkling's relative logits end: from the extent on "
-            "there is nothing.",
-            _with_distance(_same, lambda t, extent: t >= 0),
+            "That is Shaw's clip. Inkling's relative logits end: from the table's "
+            "length on there is nothing.",
+            _with_distance(_same, lambda t, length: t >= 0),
         ),
         Misconception(
             "Later keys get the number of distance 0",
             "Clamping a negative distance gives 0. What is wanted there is no term.",
-            _with_distance(_same, lambda t, extent: t < extent),
+            _with_distance(_same, lambda t, length: t < length),
         ),
         Misconception(
             "Distances have no sign here",
-            "Profiles are of the past alone; a later key gets 0.",
-            _with_distance(lambda t, extent: t.abs(), lambda t, e: t.abs() < e),
+            "The basis is of the past alone; a later key gets 0.",
+            _with_distance(lambda t, length: t.abs(), lambda t, e: t.abs() < e),
         ),
         Misconception(
             "The offset has the other sign",
             "Query minus key: yours looks ahead.",
             _with_distance(
-                lambda t, extent: -t, lambda t, extent: (t <= 0) & (-t < extent)
+                lambda t, length: -t, lambda t, length: (t <= 0) & (-t < length)
             ),
         ),
         Misconception(
-            "The profiles are read from their far end",
+            "The basis is read from its far end",
             "Column t is the distance t; skewed tables begin with the farthest, this "
             "one doesn't.",
-            lambda x, weight, profiles: relative_logits(x, weight, profiles.flip(-1)),
+            lambda x, weight, basis: relative_logits(x, weight, basis.flip(-1)),
         ),
         Misconception(
             "The keys are asked",
             "r is the query's: who looks says what it wants of a distance.",
-            lambda x, weight, profiles: (
+            lambda x, weight, basis: (
                 torch.einsum(
                     "hjd,dij->hij",
-                    _projected(x, weight, profiles),
-                    profiles[:, _distances(len(x)).clamp(0, profiles.shape[1] - 1)],
+                    _projected(x, weight, basis),
+                    basis[:, _distances(len(x)).clamp(0, basis.shape[1] - 1)],
                 )
-                * ((_distances(len(x)) >= 0) & (_distances(len(x)) < profiles.shape[1]))
+                * ((_distances(len(x)) >= 0) & (_distances(len(x)) < basis.shape[1]))
             ),
         ),
         Misconception(
             "Heads and their numbers are exchanged",
             "The rows of the weight are [heads, d_rel], head by head.",
-            lambda x, weight, profiles: _looked_up(
+            lambda x, weight, basis: _looked_up(
                 (x @ weight.T)
-                .unflatten(-1, (len(profiles), -1))
+                .unflatten(-1, (len(basis), -1))
                 .permute(2, 0, 1)
                 .contiguous(),
-                profiles,
+                basis,
                 _distances(len(x)),
-                (_distances(len(x)) >= 0) & (_distances(len(x)) < profiles.shape[1]),
+                (_distances(len(x)) >= 0) & (_distances(len(x)) < basis.shape[1]),
             ),
         ),
         Misconception(
             "The relative term is divided by a root",
             "Contents are divided; these numbers are not.",
-            lambda x, weight, profiles: (
-                relative_logits(x, weight, profiles) / len(profiles) ** 0.5
-                if len(profiles) > 1
-                else relative_logits(x, weight, profiles) / x.shape[1] ** 0.5
+            lambda x, weight, basis: (
+                relative_logits(x, weight, basis) / len(basis) ** 0.5
+                if len(basis) > 1
+                else relative_logits(x, weight, basis) / x.shape[1] ** 0.5
             ),
         ),
         Misconception(
-            "The extent is one too large",
-            "A table of so many columns ends at extent − 1.",
-            _with_distance(_same, lambda t, extent: (t >= 0) & (t <= extent)),
+            "The table is one distance too long",
+            "A table of so many columns ends at distance table_length − 1.",
+            _with_distance(_same, lambda t, length: (t >= 0) & (t <= length)),
         ),
         Misconception(
             "A query's own place is left out",
             "Distance 0 is the first column.",
-            _with_distance(_same, lambda t, extent: (t > 0) & (t < extent)),
+            _with_distance(_same, lambda t, length: (t > 0) & (t < length)),
         ),
         Misconception(
             "Distances count from 1",
             "Column 0 is the query's own place.",
             _with_distance(
-                lambda t, extent: t - 1, lambda t, extent: (t > 0) & (t <= extent)
+                lambda t, length: t - 1, lambda t, length: (t > 0) & (t <= length)
             ),
         ),
     ),
     properties=(
         Property(
-            "Doubled profiles double the logits",
-            lambda answer, x, weight, profiles: torch.allclose(
-                answer(x, weight, 2 * profiles), 2 * answer(x, weight, profiles)
+            "A doubled basis doubles the logits",
+            lambda answer, x, weight, basis: torch.allclose(
+                answer(x, weight, 2 * basis), 2 * answer(x, weight, basis)
             ),
         ),
     ),
@@ -752,7 +750,7 @@ What one layer gathers is a matrix of weights. What do two do?
 SHEET = Sheet(
     title="Relative vectors",
     conventions=r"""
-Everywhere $i$ is the query and $j$ the key, counted from 0. Tables stand from the farthest past on, as the papers' index $j - i$ has them; Inkling's profiles begin with the distance 0.
+Everywhere $i$ is the query and $j$ the key, counted from 0. Tables stand from the farthest past on, as the papers' index $j - i$ has them; Inkling's distance basis begins with the distance 0.
 """,
     exercises=(ROW, GAUGE, SKEW, VALUES, LOGITS, RELAY),
 )

@@ -967,7 +967,7 @@ def _of_right_neighbors(size):
     return answer
 
 
-NEIGHBOURS = Exercise(
+NEIGHBORS = Exercise(
     name="axial-rope-7",
     title="A test that a square image cannot fail",
     kind="experiment",
@@ -1289,7 +1289,7 @@ A position is (column, row), both counted from 0; images are read row by row; ax
         ANGLES,
         CLASS,
         REORDER,
-        NEIGHBOURS,
+        NEIGHBORS,
         RANK,
     ),
 )

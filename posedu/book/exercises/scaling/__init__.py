@@ -1,1 +1,1 @@
-"""Exercises on what scales logits by position, a module a chapter."""
+"""Exercises on scaling logits by position, one module per chapter."""

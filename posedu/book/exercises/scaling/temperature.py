@@ -1,4 +1,4 @@
-"""The exercises on temperatures, and on what windows and full layers see."""
+"""Exercises on temperatures, and on the reach of windowed and global attention."""
 
 import numpy as np
 import sympy as sp
@@ -9,7 +9,7 @@ from posedu.book.exercises.checker import Exercise, Misconception, Property, She
 # temperature-1: the temperature that keeps a weight
 
 
-def kept(n, gap, a):
+def temperature(n, gap, a):
     """The temperature, as an expression."""
     return (sp.log(n - 1) + sp.log(a / (1 - a))) / gap
 
@@ -17,56 +17,56 @@ def kept(n, gap, a):
 _N, _G, _O = sp.symbols("n g o", positive=True)
 _A = _O / (1 + _O)
 
-KEPT = Exercise(
+TEMPERATURE = Exercise(
     name="temperature-1",
     title="The temperature that keeps a weight",
     kind="by hand",
     minutes=8,
     lines=1,
     statement=r"""
-On paper: `n` keys, one of which is ahead of the others by `gap`; these are equal.
+On paper: of `n` keys one has a score that is `gap` above the equal scores of the others.
 By which temperature must the scores be multiplied for that key to have the weight `a`?
 Return a SymPy expression of `n`, `gap` and `a`.
-By how much does it grow when `n` doubles?
+By how much does this temperature grow when `n` doubles?
 """,
     hint=r"""
-What are the odds against the key?
+What are the odds of the key against all others together?
 """,
     cases=(
         (sp.Integer(2), sp.Integer(1), sp.Rational(3, 4)),
         (sp.Integer(9), sp.Integer(2), sp.Rational(1, 2)),
         (_N + 1, _G, _A),
     ),
-    solution=kept,
+    solution=temperature,
     misconceptions=(
         Misconception(
-            "n others",
+            "n others in place of n − 1",
             "The key itself is one of the n.",
             lambda n, gap, a: (sp.log(n) + sp.log(a / (1 - a))) / gap,
         ),
         Misconception(
-            "The weight is forgotten",
-            "This is right for a weight of one half alone.",
+            "Weight forgotten",
+            "Your answer is right only for a weight of one half.",
             lambda n, gap, a: sp.log(n - 1) / gap,
         ),
         Misconception(
-            "The odds are turned over",
+            "Odds inverted",
             "A larger weight takes a larger temperature.",
             lambda n, gap, a: (sp.log(n - 1) - sp.log(a / (1 - a))) / gap,
         ),
         Misconception(
             "Weight for odds",
-            "a over 1 − a: the others have the rest.",
+            "The odds are a over 1 − a, since the others have the rest.",
             lambda n, gap, a: (sp.log(n - 1) + sp.log(a)) / gap,
         ),
         Misconception(
-            "The gap multiplies",
+            "Multiplied by the gap",
             "A larger gap needs less temperature.",
             lambda n, gap, a: gap * (sp.log(n - 1) + sp.log(a / (1 - a))),
         ),
         Misconception(
-            "The gap is subtracted",
-            "The temperature multiplies it, so it divides.",
+            "Gap subtracted",
+            "The temperature multiplies the gap, so divide by the gap.",
             lambda n, gap, a: sp.log(n - 1) + sp.log(a / (1 - a)) - gap,
         ),
         Misconception(
@@ -75,13 +75,13 @@ What are the odds against the key?
             lambda n, gap, a: (n - 1) * a / (1 - a) / gap,
         ),
         Misconception(
-            "The others' number is forgotten",
-            "There are n − 1 of them, and they share what the key leaves.",
+            "Number of the others forgotten",
+            "There are n − 1 others, and they share the rest of the weight.",
             lambda n, gap, a: sp.log(a / (1 - a)) / gap,
         ),
         Misconception(
-            "This is what it divides by",
-            "What multiplies scores is asked for, the inverse.",
+            "Inverse of the temperature",
+            "Your answer divides scores. The number that multiplies them is asked for.",
             lambda n, gap, a: (
                 gap / (sp.log(n - 1) + sp.log(a / (1 - a)))
                 if n != 2
@@ -89,19 +89,19 @@ What are the odds against the key?
             ),
         ),
         Misconception(
-            "The root of the logarithm",
-            "That is the law of an entropy of normal scores.",
+            "Root of the logarithm",
+            "The root belongs to normal scores whose entropy stays the same.",
             lambda n, gap, a: sp.sqrt(2 * sp.log(n)) / gap,
         ),
         Misconception(
-            "The others' number is subtracted",
-            "More others need a larger temperature: their logarithm is added.",
+            "Number of the others subtracted",
+            "More others need a larger temperature, so their logarithm is added.",
             lambda n, gap, a: (sp.log(a / (1 - a)) - sp.log(n - 1)) / gap,
         ),
     ),
     properties=(
         Property(
-            "A gap twice as large takes half of it",
+            "Twice the gap needs half the temperature",
             lambda answer, n, gap, a: (
                 sp.simplify(2 * answer(n, 2 * gap, a) - answer(n, gap, a)) == 0
             ),
@@ -114,7 +114,7 @@ What are the odds against the key?
 
 
 def first_step(length, counts):
-    """The first position above 1, an int."""
+    """The first position whose temperature is above 1, an int."""
     return length - 1 if counts == "tokens" else length
 
 
@@ -125,11 +125,14 @@ FIRST = Exercise(
     minutes=6,
     lines=1,
     statement=r"""
-Positions $i$ count from 0. A temperature is $1 + \alpha \log(1 + \lfloor n/L \rfloor)$ with $\alpha > 0$, where $n = i + 1$ if `counts` is `"tokens"` (Llama 4), and $n = i$ if it is `"positions"` (Ministral 3).
-Which is the first position whose temperature is above 1? `length` is $L$. Return an `int`.
+Positions $i$ count from 0.
+The temperature is $1 + \alpha \log(1 + \lfloor n/L \rfloor)$ with $\alpha > 0$, where $n = i + 1$ if `counts` is `"tokens"` (Llama 4), and $n = i$ if it is `"positions"` (Ministral 3).
+Which is the first position whose temperature is above 1?
+`length` is $L$.
+Return an `int`.
 """,
     hint=r"""
-The floor is 1 from which n on?
+From which $n$ on is the floor 1?
 """,
     cases=(
         (4, "tokens"),
@@ -141,37 +144,38 @@ The floor is 1 from which n on?
     solution=first_step,
     misconceptions=(
         Misconception(
-            "Both count positions",
+            "Positions counted for both",
             "Llama 4 counts tokens, and at position i there are i + 1.",
             lambda length, counts: length,
         ),
         Misconception(
-            "Both count tokens",
+            "Tokens counted for both",
             "Ministral 3 counts positions, from 0.",
             lambda length, counts: length - 1,
         ),
         Misconception(
-            "Exchanged",
-            "n is i + 1 where tokens are counted, so it is L a position sooner.",
+            "The two counts exchanged",
+            "n is i + 1 where tokens are counted, so it reaches L one position "
+            "earlier.",
             lambda length, counts: length if counts == "tokens" else length - 1,
         ),
         Misconception(
-            "A token too late",
+            "One token too late",
             "n = L is enough: its floor is 1.",
             lambda length, counts: length + (counts == "positions"),
         ),
         Misconception(
-            "The logarithm of 1",
-            "1 is added before the logarithm: a floor of 1 is a step.",
+            "1 inside the logarithm forgotten",
+            "1 is added before the logarithm, so a floor of 1 is a step.",
             lambda length, counts: 2 * length - (counts == "tokens"),
         ),
         Misconception(
-            "In the wrong direction",
-            "Counting tokens, n is larger than i.",
+            "Position shifted in the wrong direction",
+            "If tokens are counted, n is larger than i.",
             lambda length, counts: length + (counts == "tokens"),
         ),
         Misconception(
-            "The smooth formula",
+            "Smooth formula",
             "The floor is 0 up to L − 1.",
             lambda length, counts: 0 if counts == "tokens" else 1,
         ),
@@ -202,13 +206,13 @@ def _formulas(
     floor=lambda x, a: 1 + a * np.log(np.maximum(1, x)),
     power=lambda x, a: (1 + x) ** a,
 ):
-    """With another formula in the place of one."""
+    """An answer with another formula in place of one."""
     made = {"steps": steps, "floor": floor, "power": power}
     return lambda n, growth, alpha, length: made[growth](n / length, alpha)
 
 
 def _logarithm(log):
-    """With another logarithm."""
+    """An answer with another logarithm."""
     return _formulas(
         steps=lambda x, a: 1 + a * log(1 + np.floor(x)),
         floor=lambda x, a: 1 + a * log(np.maximum(1, x)),
@@ -224,12 +228,12 @@ FORMULAS = Exercise(
     minutes=10,
     lines=5,
     statement=r"""
-`n` are numbers of keys, an array of positive integers, and $x = n/L$ with $L$ = `length`.
-Return the temperatures, a float64 array of its shape: $1 + \alpha \log(1 + \lfloor x \rfloor)$ for `growth="steps"`, $1 + \alpha \log \max(1, x)$ for `"floor"` and $(1 + x)^\alpha$ for `"power"`.
+`n` is an array of numbers of keys, positive integers, and $x = n/L$ with $L$ = `length`.
+Return the temperatures, a float64 array of the same shape: $1 + \alpha \log(1 + \lfloor x \rfloor)$ for `growth="steps"`, $1 + \alpha \log \max(1, x)$ for `"floor"` and $(1 + x)^\alpha$ for `"power"`.
 Then order the three by size.
 """,
     hint=r"""
-Where is the 1 inside, and where outside?
+Where does the 1 stand inside the logarithm or the power, and where outside?
 """,
     cases=(
         (np.array([1, 3, 8]), "steps", 0.5, 3.0),
@@ -241,12 +245,13 @@ Where is the 1 inside, and where outside?
     misconceptions=(
         Misconception(
             "No floor",
-            "Steps have a floor: between multiples of L nothing changes.",
+            "Steps have a floor: between multiples of L they do not change.",
             _formulas(steps=lambda x, a: 1 + a * np.log(1 + x)),
         ),
         Misconception(
-            "The 1 inside is forgotten",
-            "At L the floor is 1, and that is the first step: 1 is added to it.",
+            "1 inside forgotten",
+            "At L the floor of n/L is 1, and 1 is added to it: the first step is "
+            "there.",
             _formulas(steps=lambda x, a: 1 + a * np.log(np.maximum(1, np.floor(x)))),
         ),
         Misconception(
@@ -260,48 +265,49 @@ Where is the 1 inside, and where outside?
             _formulas(steps=lambda x, a: 1 + a * np.log(1 + np.ceil(x))),
         ),
         Misconception(
-            "The floor is forgotten",
+            "max(1, x) forgotten",
             "Below L the logarithm is negative, and the temperature would be below 1.",
             _formulas(floor=lambda x, a: 1 + a * np.log(x)),
         ),
         Misconception(
-            "log(1 + x) for the floor",
-            "This one is 1 up to L.",
+            'log(1 + x) for "floor"',
+            'The formula for "floor" is 1 up to L.',
             _formulas(floor=lambda x, a: 1 + a * np.log(1 + x)),
         ),
         Misconception(
-            "The larger of 1 and a logarithm",
-            "1 is added to the logarithm; the larger is taken of 1 and n/L.",
+            "Maximum of 1 and the logarithm",
+            "1 is added to the logarithm. The maximum is taken of 1 and n/L.",
             _formulas(floor=lambda x, a: np.maximum(1, a * np.log(x))),
         ),
         Misconception(
-            "The power of x",
+            "Power of x, without the 1",
             "1 is added before the power.",
             _formulas(power=lambda x, a: x**a),
         ),
         Misconception(
-            "1 and a power",
-            "The 1 stands within the power.",
+            "1 added to the power",
+            "1 is added to x before the power.",
             _formulas(power=lambda x, a: 1 + x**a),
         ),
         Misconception(
-            "The power as a logarithm",
-            "Close for small α, but this is a power.",
+            "Logarithm in place of the power",
+            "1 + α log(1 + x) is close to the power for small α, but it is not the "
+            "power.",
             _formulas(power=lambda x, a: 1 + a * np.log(1 + x)),
         ),
         Misconception(
             "The logarithm to base 2",
-            "The natural one.",
+            "The logarithm is the natural one.",
             _logarithm(np.log2),
         ),
         Misconception(
             "The logarithm to base 10",
-            "The natural one.",
+            "The logarithm is the natural one.",
             _logarithm(np.log10),
         ),
         Misconception(
-            "The 1 outside is forgotten",
-            "Where nothing grows yet the temperature is 1, not 0.",
+            "1 outside forgotten",
+            "Where nothing grows yet, the temperature is 1, not 0.",
             _formulas(
                 steps=lambda x, a: a * np.log(1 + np.floor(x)),
                 floor=lambda x, a: a * np.log(np.maximum(1, x)),
@@ -310,7 +316,7 @@ Where is the 1 inside, and where outside?
     ),
     properties=(
         Property(
-            "α = 0 changes nothing",
+            "For α = 0 all temperatures are 1",
             lambda answer, n, growth, alpha, length: bool(
                 np.allclose(answer(n, growth, 0.0, length), 1)
             ),
@@ -319,61 +325,66 @@ Where is the 1 inside, and where outside?
 )
 
 
-# temperature-4: what a stack sees
+# temperature-4: what a stack of layers sees
 
 
-def stack_sees(layers, tokens):
-    """For each token how many tokens its output depends on, [tokens], integers."""
+def tokens_seen(layers, tokens):
+    """The number of tokens on which each output depends, [tokens], integers."""
     i = np.arange(tokens)
     offsets = i[:, None] - i
-    sees = np.eye(tokens, dtype=bool)
+    visible = np.eye(tokens, dtype=bool)
     for kind, size in layers:
         mask = offsets >= 0
         if kind == "window":
             mask &= offsets < size
         elif kind == "chunks":
             mask &= i[:, None] // size == i // size
-        sees = mask @ sees
-    return sees.sum(1)
+        visible = mask @ visible
+    return visible.sum(1)
 
 
-def _sees(
+def _visible(
     window=lambda t, w: t < w,
     chunks=lambda i, size: i[:, None] // size == i // size,
     causal=lambda t: t >= 0,
     take=None,
 ):
-    """With another mask, or other layers."""
+    """An answer with another mask, or other layers."""
 
     def answer(layers, tokens):
         i = np.arange(tokens)
         offsets = i[:, None] - i
-        sees = np.eye(tokens, dtype=bool)
+        visible = np.eye(tokens, dtype=bool)
         for kind, size in layers if take is None else take(layers):
             mask = causal(offsets)
             if kind == "window":
                 mask = mask & window(offsets, size)
             elif kind == "chunks":
                 mask = mask & chunks(i, size)
-            sees = mask @ sees
-        return sees.sum(1)
+            visible = mask @ visible
+        return visible.sum(1)
 
     return answer
 
 
-SEES = Exercise(
+TOKENS_SEEN = Exercise(
     name="temperature-4",
-    title="What a stack sees",
+    title="What a stack of layers sees",
     kind="NumPy",
     minutes=15,
     lines=8,
     statement=r"""
-`layers` are pairs, the first layer's first: `("window", w)`, in which a query sees the `w` newest keys, itself included; `("chunks", c)`, in which it sees the keys up to itself of its own chunk of `c`; and `("full", 0)`, in which it sees all up to itself.
-On how many tokens can the output at each of `tokens` positions depend, with suitable weights? Return an array of integers.
-Predict first: three windows of 4; three chunks of 4; one of each and one full layer.
+`layers` is a list of pairs, that of the first layer first.
+In a layer `("window", w)` a query sees the `w` newest keys, its own included.
+In a layer `("chunks", c)` it sees the keys of its own chunk of `c` tokens, up to its own.
+In a global-attention layer, `("full", 0)`, it sees all keys up to its own.
+On how many tokens can the output at each of `tokens` positions depend, with suitable weights?
+Return an array of integers.
+Predict first: three windows of 4; three chunks of 4; one of each and one global-attention layer.
 """,
     hint=r"""
-A boolean matrix of what each token has read, times the mask of the next layer.
+A boolean matrix says which tokens each output depends on.
+Multiply it from the left by the mask of the next layer.
 """,
     cases=(
         ([("window", 2)], 4),
@@ -388,22 +399,22 @@ A boolean matrix of what each token has read, times the mask of the next layer.
         ([("chunks", 2), ("full", 0), ("chunks", 3)], 7),
         ([("window", 2)] * 3 + [("chunks", 4), ("window", 3)], 14),
     ),
-    solution=stack_sees,
+    solution=tokens_seen,
     misconceptions=(
         Misconception(
             "A window without the query",
             "The query itself is among its w keys.",
-            _sees(window=lambda t, w: t <= w),
+            _visible(window=lambda t, w: t <= w),
         ),
         Misconception(
-            "A window that is one too small",
+            "Window one key too small",
             "Offsets 0 to w − 1 are seen.",
-            _sees(window=lambda t, w: t < max(w - 1, 1)),
+            _visible(window=lambda t, w: t < max(w - 1, 1)),
         ),
         Misconception(
             "A window on both sides",
-            "Later tokens are not seen.",
-            _sees(
+            "A query does not see later tokens.",
+            _visible(
                 window=lambda t, w: abs(t) < w,
                 causal=lambda t: np.ones_like(t, dtype=bool),
                 chunks=lambda i, c: (i[:, None] >= i) & (i[:, None] // c == i // c),
@@ -412,7 +423,7 @@ A boolean matrix of what each token has read, times the mask of the next layer.
         Misconception(
             "Chunks as windows",
             "A chunk begins at a multiple of c, wherever the query is.",
-            _sees(chunks=lambda i, c: i[:, None] - i < c),
+            _visible(chunks=lambda i, c: i[:, None] - i < c),
         ),
         Misconception(
             "Whole chunks",
@@ -422,37 +433,41 @@ A boolean matrix of what each token has read, times the mask of the next layer.
         Misconception(
             "Neighboring chunks",
             "Nothing crosses the edge of a chunk.",
-            _sees(chunks=lambda i, c: i[:, None] // c - i // c <= 1),
+            _visible(chunks=lambda i, c: i[:, None] // c - i // c <= 1),
         ),
         Misconception(
-            "The last layer alone",
-            "What it reads has read before.",
-            _sees(take=lambda layers: layers[-1:]),
+            "Last layer alone",
+            "The tokens that the last layer reads have read others before.",
+            _visible(take=lambda layers: layers[-1:]),
         ),
         Misconception(
-            "The first layer alone",
-            "Each layer reads what the one before it has gathered.",
-            _sees(take=lambda layers: layers[:1]),
+            "First layer alone",
+            "Each layer reads the outputs of the one before it.",
+            _visible(take=lambda layers: layers[:1]),
         ),
         Misconception(
-            "A full layer that is not the last",
-            "What it has gathered at a token, a later layer reads at that token.",
-            _sees(take=lambda layers: [p for p in layers[:-1] if p[1]] + layers[-1:]),
-        ),
-        Misconception(
-            "Layers side by side",
-            "Each layer reads what the one before it has gathered.",
-            lambda layers, tokens: np.max(
-                [stack_sees([layer], tokens) for layer in layers], axis=0
+            "Global-attention layer ignored unless it is the last",
+            "A later layer reads, at each token, everything that the global-attention "
+            "layer has collected there.",
+            _visible(
+                take=lambda layers: [p for p in layers[:-1] if p[1]] + layers[-1:]
             ),
         ),
         Misconception(
-            "Layers in reverse",
-            "A mask multiplies from the left what was seen before.",
-            _sees(take=lambda layers: layers[::-1]),
+            "Layers in parallel",
+            "Each layer reads the outputs of the one before it.",
+            lambda layers, tokens: np.max(
+                [tokens_seen([layer], tokens) for layer in layers], axis=0
+            ),
         ),
         Misconception(
-            "Sums of widths",
+            "Layers in reverse order",
+            "Multiply what was seen so far by the mask of the next layer from the "
+            "left.",
+            _visible(take=lambda layers: layers[::-1]),
+        ),
+        Misconception(
+            "Widths of windows added",
             "Each window adds w − 1, and chunks do not add up.",
             lambda layers, tokens: np.minimum(
                 np.arange(tokens) + 1,
@@ -460,28 +475,28 @@ A boolean matrix of what each token has read, times the mask of the next layer.
             ),
         ),
         Misconception(
-            "What is not seen",
-            "How many it depends on.",
-            lambda layers, tokens: tokens - stack_sees(layers, tokens),
+            "Tokens that are not seen",
+            "The number of tokens on which an output depends is asked for.",
+            lambda layers, tokens: tokens - tokens_seen(layers, tokens),
         ),
         Misconception(
-            "Itself is left out",
-            "A token's output depends on the token.",
-            lambda layers, tokens: stack_sees(layers, tokens) - 1,
+            "Itself left out",
+            "A token's output depends on the token itself.",
+            lambda layers, tokens: tokens_seen(layers, tokens) - 1,
         ),
         Misconception(
-            "Ways are counted",
-            "Each token counts once, in however many ways it is reached.",
-            lambda layers, tokens: _ways(layers, tokens),
+            "Paths counted",
+            "Each token counts once, however many paths lead to it.",
+            lambda layers, tokens: _paths(layers, tokens),
         ),
         Misconception(
-            "What all layers see",
-            "Each layer reads what the one before it has gathered: reach grows.",
+            "Only the tokens that all layers see",
+            "Each layer reads the outputs of the one before it, so the reach grows.",
             lambda layers, tokens: np.all([*_masks(layers, tokens)], axis=0).sum(1),
         ),
         Misconception(
-            "Widths are multiplied",
-            "A window adds w − 1 to the reach, a chunk ends at its edge.",
+            "Widths multiplied",
+            "A window adds w − 1 to the reach. A chunk ends at its edge.",
             lambda layers, tokens: np.minimum(
                 np.arange(tokens) + 1,
                 np.prod([size or tokens for _, size in layers]),
@@ -490,7 +505,7 @@ A boolean matrix of what each token has read, times the mask of the next layer.
     ),
     properties=(
         Property(
-            "Layers of windows of 1 add nothing",
+            "A further layer with a window of 1 changes nothing",
             lambda answer, layers, tokens: bool(
                 np.array_equal(
                     answer([*layers, ("window", 1)], tokens), answer(layers, tokens)
@@ -514,7 +529,7 @@ def _masks(layers, tokens):
         yield mask
 
 
-def _ways(layers, tokens):
+def _paths(layers, tokens):
     count = np.eye(tokens, dtype=int)
     for mask in _masks(layers, tokens):
         count = mask.astype(int) @ count
@@ -523,22 +538,24 @@ def _ways(layers, tokens):
 
 def _whole(layers, tokens):
     i = np.arange(tokens)
-    sees = np.eye(tokens, dtype=bool)
+    visible = np.eye(tokens, dtype=bool)
     for (kind, size), mask in zip(layers, _masks(layers, tokens), strict=True):
-        sees = (i[:, None] // size == i // size if kind == "chunks" else mask) @ sees
-    return sees.sum(1)
+        visible = (
+            i[:, None] // size == i // size if kind == "chunks" else mask
+        ) @ visible
+    return visible.sum(1)
 
 
-# temperature-5: warm queries
+# temperature-5: queries with a temperature
 
 
-def warm(q, positions, alpha, length):
-    """The queries as attention takes them, of the shape of q."""
+def scale_queries(q, positions, alpha, length):
+    """The queries times their temperatures, of the shape of q."""
     tau = 1 + alpha * torch.log(1 + torch.floor((positions + 1) / length))
     return q * tau[:, None]
 
 
-def _warm(tau):
+def _scale_queries(tau):
     return lambda q, at, alpha, length: q * tau(q, at, alpha, length)
 
 
@@ -552,94 +569,102 @@ def _queries(heads, tokens, start, length):
     return q, at, 0.5, length
 
 
-WARM = Exercise(
+SCALE_QUERIES = Exercise(
     name="temperature-5",
-    title="Warm queries",
+    title="Queries with a temperature",
     kind="PyTorch",
     minutes=10,
     lines=2,
     statement=r"""
-`q` are the queries of a layer, `[heads, tokens, d]`, and `positions` a float tensor `[tokens]`, from 0, which need not begin at 0: a cache holds what came before.
+`q` are the queries of a layer, `[heads, tokens, d]`, and `positions` is a float tensor `[tokens]`.
+Positions count from 0, but `positions` need not begin at 0, because a cache may hold earlier tokens.
 Return the queries multiplied by Llama 4's temperature $1 + \alpha \log(1 + \lfloor n/L \rfloor)$, with $n$ counting tokens.
-Why need keys not be touched?
+Why do the keys stay as they are?
 """,
     hint=r"""
-One number for each token: which axis of `q` is that?
+There is one number for each token.
+Which axis of `q` is that?
 """,
     cases=(
         _queries(1, 3, 0, 2.0),
         _queries(2, 4, 5, 3.0),
         _queries(3, 3, 7, 4.0),
     ),
-    solution=warm,
+    solution=scale_queries,
     misconceptions=(
         Misconception(
-            "Positions for tokens",
+            "Positions in place of tokens",
             "At position i there are i + 1 tokens.",
-            _warm(lambda q, at, a, n: _tau(at, a, n)),
+            _scale_queries(lambda q, at, a, n: _tau(at, a, n)),
         ),
         Misconception(
             "Counted from the first query",
-            "Positions are given: a cache holds what came before.",
-            _warm(lambda q, at, a, n: _tau(torch.arange(len(at)) + 1.0, a, n)),
+            "`positions` need not begin at 0, because a cache holds earlier tokens.",
+            _scale_queries(lambda q, at, a, n: _tau(torch.arange(len(at)) + 1.0, a, n)),
         ),
         Misconception(
             "One temperature for all queries",
-            "Each query has its own, by its position.",
-            _warm(lambda q, at, a, n: _tau(at[-1:] + 1, a, n)),
+            "Each query has a temperature of its own, by its position.",
+            _scale_queries(lambda q, at, a, n: _tau(at[-1:] + 1, a, n)),
         ),
         Misconception(
-            "The length of the text",
-            "Each query has its own, by its position, not by how many tokens are new.",
-            _warm(lambda q, at, a, n: _tau(torch.full_like(at, len(at)), a, n)),
+            "Temperature by the length of the text",
+            "Each query has a temperature of its own, by its position, not by the "
+            "number of new tokens.",
+            _scale_queries(
+                lambda q, at, a, n: _tau(torch.full_like(at, len(at)), a, n)
+            ),
         ),
         Misconception(
-            "Along the heads",
-            "One number for each token, the middle axis.",
-            _warm(lambda q, at, a, n: _tau(at[: len(q)] + 1, a, n)[:, None]),
+            "Temperatures along the heads",
+            "There is one number for each token, along the middle axis.",
+            _scale_queries(lambda q, at, a, n: _tau(at[: len(q)] + 1, a, n)[:, None]),
         ),
         Misconception(
-            "Divided",
-            "It multiplies: queries become warmer, weights sharper.",
-            _warm(lambda q, at, a, n: 1 / _tau(at + 1, a, n)),
+            "Divided by the temperature",
+            "Queries are multiplied by the temperature, which makes weights sharper.",
+            _scale_queries(lambda q, at, a, n: 1 / _tau(at + 1, a, n)),
         ),
         Misconception(
-            "The root of it",
-            "Keys are not touched, so queries take all of it.",
-            _warm(lambda q, at, a, n: _tau(at + 1, a, n) ** 0.5),
+            "Root of the temperature",
+            "Keys are unchanged, so queries take the whole factor.",
+            _scale_queries(lambda q, at, a, n: _tau(at + 1, a, n) ** 0.5),
         ),
         Misconception(
-            "Twice",
-            "Logits take it once, by the query.",
-            _warm(lambda q, at, a, n: _tau(at + 1, a, n) ** 2),
+            "Temperature applied twice",
+            "Logits take the temperature once, through the query.",
+            _scale_queries(lambda q, at, a, n: _tau(at + 1, a, n) ** 2),
         ),
         Misconception(
             "No floor",
-            "Llama 4's grows in steps.",
-            _warm(lambda q, at, a, n: (1 + a * torch.log(1 + (at + 1) / n))[:, None]),
+            "Llama 4's temperature grows in steps.",
+            _scale_queries(
+                lambda q, at, a, n: (1 + a * torch.log(1 + (at + 1) / n))[:, None]
+            ),
         ),
         Misconception(
-            "Without the 1",
-            "Where nothing grows yet the queries stay as they are.",
-            _warm(lambda q, at, a, n: _tau(at + 1, a, n) - 1),
+            "1 outside forgotten",
+            "Where nothing grows yet, the queries stay as they are.",
+            _scale_queries(lambda q, at, a, n: _tau(at + 1, a, n) - 1),
         ),
         Misconception(
             "Inkling's formula",
-            "This one is smooth, and 1 up to L.",
-            _warm(
+            "Inkling's formula is smooth, and 1 up to L. Llama 4's grows in steps.",
+            _scale_queries(
                 lambda q, at, a, n: (
                     1 + a * torch.log(torch.clamp((at + 1) / n, min=1))
                 )[:, None]
             ),
         ),
         Misconception(
-            "Added",
+            "Temperature added",
             "A temperature multiplies.",
             lambda q, at, a, n: q + _tau(at + 1, a, n),
         ),
         Misconception(
-            "The 1 inside is forgotten",
-            "At L the floor is 1, and that is the first step: 1 is added to it.",
+            "1 inside forgotten",
+            "At L the floor of n/L is 1, and 1 is added to it: the first step is "
+            "there.",
             lambda q, positions, alpha, length: (
                 q
                 * (1 + alpha * ((positions + 1) / length).floor().clamp(min=1).log())[
@@ -650,7 +675,7 @@ One number for each token: which axis of `q` is that?
     ),
     properties=(
         Property(
-            "α = 0 changes nothing",
+            "For α = 0 the queries are unchanged",
             lambda answer, q, positions, alpha, length: bool(
                 torch.allclose(answer(q, positions, 0.0, length), q)
             ),
@@ -659,7 +684,7 @@ One number for each token: which axis of `q` is that?
 )
 
 
-# temperature-6: entropy held
+# temperature-6: a temperature that keeps the entropy
 
 
 def entropies(scores, tau):
@@ -675,7 +700,7 @@ def _entropy(
     logits=lambda s, tau: tau * s,
     end=lambda h: h,
 ):
-    """With other logits."""
+    """An answer with other logits."""
 
     def answer(scores, tau):
         z = logits(scores, tau)
@@ -696,17 +721,20 @@ def _overflowing(scores, tau):
 
 ENTROPY = Exercise(
     name="temperature-6",
-    title="An entropy that is held",
+    title="A temperature that keeps the entropy",
     kind="experiment",
     minutes=15,
     lines=5,
     statement=r"""
-Each row of `scores`, `[rows, keys]`, is one query's. Return the entropy of its weights at the temperature `tau`, in nats: `[rows]`, float64, finite also where weights underflow to 0 or scores are in the thousands.
+Each row of `scores`, `[rows, keys]`, belongs to one query.
+Return the entropy of its weights at the temperature `tau`, in nats: `[rows]`, float64, finite also where weights underflow to 0 or scores are in the thousands.
 Then draw 20 rows of normal scores for $n$ = 64, 1024 and 16,384 and print the mean at $\tau = 1$ and at $\tau = \sqrt{1 + 2 \log(n/64)}$.
-Which one is held? And what is held if all scores are equal?
+At which of the two does the entropy stay the same?
+And does it at either, if all scores are equal?
 """,
     hint=r"""
-A weight may underflow to 0, and 0 log 0 is not a number to a computer. Write the entropy with the logarithm of the sum.
+A weight may underflow to 0, and 0 log 0 is NaN for a computer.
+Write the entropy with the logarithm of the sum.
 """,
     cases=(
         (np.array([[0.0, 0.0]]), 3.0),
@@ -718,8 +746,8 @@ A weight may underflow to 0, and 0 log 0 is not a number to a computer. Write th
     solution=entropies,
     misconceptions=(
         Misconception(
-            "0 log 0",
-            "Weights that underflow make this no number.",
+            "0 log 0 computed",
+            "Where weights underflow, 0 log 0 gives NaN.",
             _entropy(),
         ),
         Misconception(
@@ -729,47 +757,47 @@ A weight may underflow to 0, and 0 log 0 is not a number to a computer. Write th
         ),
         Misconception(
             "Divided by the temperature",
-            "τ multiplies: it is an inverse temperature.",
+            "τ multiplies scores: it is an inverse temperature.",
             _entropy(logits=lambda s, tau: s / tau, end=np.nan_to_num),
         ),
         Misconception(
-            "The temperature is forgotten",
-            "Scores are multiplied by it.",
+            "Temperature forgotten",
+            "Scores are multiplied by the temperature.",
             _entropy(logits=lambda s, tau: s, end=np.nan_to_num),
         ),
         Misconception(
-            "In bits",
-            "Nats: the natural logarithm.",
+            "Bits in place of nats",
+            "Nats have the natural logarithm.",
             lambda scores, tau: entropies(scores, tau) / np.log(2),
         ),
         Misconception(
-            "The sign",
+            "Wrong sign",
             "An entropy is not negative.",
             lambda scores, tau: -entropies(scores, tau),
         ),
         Misconception(
-            "A share of the largest",
-            "In nats, not as a share of log n.",
+            "A share of the largest entropy",
+            "The entropy is asked for in nats, not as a share of log n.",
             lambda scores, tau: entropies(scores, tau) / np.log(scores.shape[-1]),
         ),
         Misconception(
-            "Effective keys",
-            "This is how many keys it is worth: its logarithm is asked for.",
+            "Effective number of keys",
+            "Your answer is the exponential of the entropy, which is asked for.",
             lambda scores, tau: np.exp(entropies(scores, tau)),
         ),
         Misconception(
-            "The mean over rows",
-            "A number for each row.",
+            "Mean over the rows",
+            "One number for each row is asked for.",
             lambda scores, tau: np.full(len(scores), entropies(scores, tau).mean()),
         ),
         Misconception(
-            "The limit of normal scores",
-            "log n − τ²v/2 is a limit, and of normal scores alone.",
+            "Limit of normal scores",
+            "log n − τ²v/2 is a limit, and holds for normal scores alone.",
             lambda scores, tau: np.log(scores.shape[-1]) - tau**2 * scores.var(-1) / 2,
         ),
         Misconception(
-            "The logarithm of the sum alone",
-            "The mean of the logits is to be subtracted.",
+            "Logarithm of the sum alone",
+            "Subtract the mean of the logits.",
             lambda scores, tau: np.log(
                 np.exp(tau * (scores - scores.max(-1, keepdims=True))).sum(-1)
             ),
@@ -777,13 +805,13 @@ A weight may underflow to 0, and 0 log 0 is not a number to a computer. Write th
     ),
     properties=(
         Property(
-            "Scores all larger by 1 have the same entropy",
+            "Scores that are all larger by 1 have the same entropy",
             lambda answer, scores, tau: bool(
                 np.allclose(answer(scores + 1, tau), answer(scores, tau))
             ),
         ),
         Property(
-            "At τ = 0 it is log n",
+            "At τ = 0 the entropy is log n",
             lambda answer, scores, tau: bool(
                 np.allclose(answer(scores, 0.0), np.log(scores.shape[-1]))
             ),
@@ -795,7 +823,9 @@ A weight may underflow to 0, and 0 log 0 is not a number to a computer. Write th
 SHEET = Sheet(
     title="Temperature, and layers without rotation",
     conventions=r"""
-Positions $i$ count from 0. A temperature $\tau$ multiplies scores, so that a larger one is sharper; logarithms are natural. A window $w$ has the offsets $0, \dots, w - 1$.
+Positions $i$ count from 0.
+A temperature $\tau$ multiplies scores, so that a larger one is sharper; logarithms are natural.
+A window $w$ has the offsets $0, \dots, w - 1$.
 """,
-    exercises=(KEPT, FIRST, FORMULAS, SEES, WARM, ENTROPY),
+    exercises=(TEMPERATURE, FIRST, FORMULAS, TOKENS_SEEN, SCALE_QUERIES, ENTROPY),
 )

@@ -1,1 +1,1 @@
-"""Exercises on stick-breaking, a module a chapter."""
+"""Exercises on stick-breaking, one module per chapter."""

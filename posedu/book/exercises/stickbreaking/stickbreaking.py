@@ -1,4 +1,4 @@
-"""The exercises on stick-breaking attention."""
+"""Exercises on stick-breaking attention."""
 
 import math
 
@@ -13,7 +13,7 @@ from posedu.numpy.stickbreaking import break_stick
 
 
 def pieces(a, b, c):
-    """What three keys take, the oldest first, and what is left: four results."""
+    """The pieces of three keys, the oldest first, and the rest: four results."""
     return a * (1 - b) * (1 - c), b * (1 - c), c, (1 - a) * (1 - b) * (1 - c)
 
 
@@ -30,11 +30,13 @@ PIECES = Exercise(
     lines=1,
     statement=r"""
 Three keys break a stick of length 1 with the fractions $a$, $b$, $c$.
-The key of $a$ is the oldest, the key of $c$ stands next to the query.
-On paper, find what each of them takes and what is left; return the four in the order $a$, $b$, $c$, rest.
+The key of $a$ is the oldest, and the key of $c$ is next to the query.
+On paper, find the piece of each key and the rest of the stick.
+Return the four in the order $a$, $b$, $c$, rest.
 """,
     hint=r"""
-Start at the query. What is left when the key of $b$ comes to its turn?
+Start at the query.
+How much of the stick is left for the key of $b$?
 """,
     cases=(
         (sp.Rational(1, 2), sp.Rational(1, 3), sp.Rational(1, 4)),
@@ -43,92 +45,94 @@ Start at the query. What is left when the key of $b$ comes to its turn?
     solution=pieces,
     misconceptions=(
         Misconception(
-            "The stick is reversed",
-            "Here the oldest key breaks first, and each weight is a product over "
-            "*older* keys. Who stands nearest to the query, and who must wait?",
+            "Stick reversed",
+            "In your answer the oldest key breaks first, and each weight is a product "
+            "over *older* keys. The nearest key breaks first. Which keys come before "
+            "each of the others?",
             lambda a, b, c: [a, b * (1 - a), c * (1 - a) * (1 - b), pieces(a, b, c)[3]],
         ),
         Misconception(
-            "Nobody waits",
-            "Each key takes its fraction of the whole stick, so that more may be given "
-            "away than there is. A fraction is of what the nearer keys left.",
+            "Fractions of the whole stick",
+            "Each of your keys takes its fraction of the whole stick, so that more "
+            "than the stick may be given away. A fraction is of the part that the "
+            "nearer keys left.",
             lambda a, b, c: [a, b, c, pieces(a, b, c)[3]],
         ),
         Misconception(
-            "A key pays for itself",
-            "Its own 1 − β is in the product, too. A key breaks what it finds, and "
-            "what it finds only the *nearer* keys have broken.",
+            "A key's own 1 − β in its product",
+            "A key breaks the part that it finds, and only the *nearer* keys have "
+            "broken that.",
             lambda a, b, c: [
                 p * (1 - own)
                 for p, own in zip(pieces(a, b, c), (a, b, c, 0), strict=True)
             ],
         ),
         Misconception(
-            "The row is made to sum to one",
+            "Row made to sum to one",
             "You divided by the sum. The weights of a row sum to less than one, and "
-            "the remainder is not nothing.",
+            "the remainder is not 0.",
             _pieces_that_sum_to_one,
         ),
         Misconception(
-            "The fractions are subtracted from one",
-            "The remainder is not 1 − Σ β: the fractions are not of the same stick.",
+            "Fractions subtracted from one",
+            "The remainder is not 1 − Σ β, since the fractions are not of the same "
+            "stick.",
             lambda a, b, c: [*pieces(a, b, c)[:3], 1 - a - b - c],
         ),
         Misconception(
-            "Only the neighbor is waited for",
-            "a waits for b *and* c, and each leaves 1 minus its fraction.",
+            "Only one nearer key counted",
+            "The key of a comes after b *and* c, and each leaves 1 minus its fraction.",
             lambda a, b, c: [a * (1 - b), b * (1 - c), c, pieces(a, b, c)[3]],
         ),
         Misconception(
-            "The pieces are in reverse order",
+            "Pieces in reverse order",
             "The order is a, b, c, rest.",
             lambda a, b, c: [*pieces(a, b, c)[2::-1], pieces(a, b, c)[3]],
         ),
         Misconception(
-            "The rest comes first",
+            "Rest first",
             "The order is a, b, c, rest.",
             lambda a, b, c: [pieces(a, b, c)[3], *pieces(a, b, c)[:3]],
         ),
         Misconception(
-            "The nearer keys' fractions are subtracted",
-            "1 − b − c is not what is left: c takes its fraction of what b leaves, "
-            "or b of what c leaves.",
+            "Nearer keys' fractions subtracted",
+            "1 − b − c is not what the nearer keys leave: c takes its fraction of the "
+            "whole stick, and b of the part that c leaves.",
             lambda a, b, c: [a * (1 - b - c), b * (1 - c), c, pieces(a, b, c)[3]],
         ),
         Misconception(
-            "What is left is multiplied, not what is taken",
-            "The key's own factor is its fraction β; those of the nearer keys are 1 "
-            "− β.",
+            "Parts that are left multiplied, not the own fraction",
+            "A key's own factor is its fraction β. Those of the nearer keys are 1 − β.",
             lambda a, b, c: [(1 - a) * b * c, (1 - b) * c, 1 - c, a * b * c],
         ),
         Misconception(
-            "The fractions of the nearer keys are multiplied",
-            "A key finds what the nearer ones *left*: 1 − β of it.",
+            "Fractions of the nearer keys multiplied",
+            "A key finds the part that the nearer ones *left*: 1 − β of each.",
             lambda a, b, c: [a * b * c, b * c, c, pieces(a, b, c)[3]],
         ),
         Misconception(
-            "Nothing is left",
-            "After each key a part of the stick is left. What do three of them leave?",
+            "Nothing left",
+            "After each key a part of the stick is left. What do three keys leave?",
             lambda a, b, c: [*pieces(a, b, c)[:3], sp.Integer(0)],
         ),
         Misconception(
-            "The rest is what the oldest key finds",
-            "It takes its fraction of that, too.",
+            "Rest before the oldest key",
+            "The oldest key takes its fraction of that part, too.",
             lambda a, b, c: [*pieces(a, b, c)[:3], (1 - b) * (1 - c)],
         ),
         Misconception(
-            "The rest is what all of them take",
-            "1 minus that is left.",
+            "Sum of the pieces in place of the rest",
+            "The rest is 1 minus the sum of the pieces.",
             lambda a, b, c: [*pieces(a, b, c)[:3], 1 - pieces(a, b, c)[3]],
         ),
         Misconception(
-            "Fractions are subtracted everywhere",
-            "1 − b − c and 1 − a − b − c are not what is left: fractions are of "
-            "what the nearer keys left.",
+            "Fractions subtracted everywhere",
+            "1 − b − c and 1 − a − b − c are not the parts that are left, since "
+            "fractions are of the part that the nearer keys left.",
             lambda a, b, c: [a * (1 - b - c), b * (1 - c), c, 1 - a - b - c],
         ),
         Misconception(
-            "The rest is what two of them leave",
+            "Rest of two keys",
             "The key next to the query takes its piece, too.",
             lambda a, b, c: [
                 *pieces(a, b, c)[:3],
@@ -136,20 +140,20 @@ Start at the query. What is left when the key of $b$ comes to its turn?
             ],
         ),
         Misconception(
-            "Nobody waits, and fractions are subtracted from one",
-            "A fraction is of what the nearer keys left, so the rest is no "
+            "Fractions of the whole stick, and subtracted from one",
+            "A fraction is of the part that the nearer keys left, so the rest is no "
             "difference of fractions.",
             lambda a, b, c: [a, b, c, 1 - a - b - c],
         ),
         Misconception(
-            "The fractions of the nearer keys are multiplied, and the rest made up",
-            "A key finds what the nearer ones *left*: 1 − β of it.",
+            "Fractions of the nearer keys multiplied, and the rest made up",
+            "A key finds the part that the nearer ones *left*: 1 − β of each.",
             lambda a, b, c: [a * b * c, b * c, c, 1 - a * b * c],
         ),
     ),
     properties=(
         Property(
-            "Pieces and remainder make one stick",
+            "Pieces and remainder sum to 1",
             lambda answer, a, b, c: sp.expand(sum(answer(a, b, c)) - 1) == 0,
         ),
     ),
@@ -159,91 +163,93 @@ Start at the query. What is left when the key of $b$ comes to its turn?
 # stickbreaking-2: the logit of an ALiBi slope
 
 
-def logit_of(m):
-    """The constant logit z whose weights fall by the factor e^−m a token."""
+def slope_logit(m):
+    """The constant logit z whose weights fall by the factor e^−m per token."""
     return sp.log(sp.exp(m) - 1)
 
 
 SLOPE = Exercise(
     name="stickbreaking-2",
-    title="The logit of a slope",
+    title="The logit of an ALiBi slope",
     kind="SymPy",
     minutes=8,
     lines=1,
     statement=r"""
 All logits of a row equal $z$.
-For which $z$ do the weights fall by exactly $e^{-m}$ a token, as ALiBi's do with slope $m > 0$?
-Return a SymPy expression in $m$.
-Predict first: is it more or less than $m$?
+For which $z$ do the weights fall by exactly $e^{-m}$ per token, as ALiBi's do with slope $m > 0$?
+Return a SymPy expression of `m`.
+Predict first: is $z$ more or less than $m$?
 """,
     hint=r"""
-What does one more key leave of the stick? Set it equal to $e^{-m}$ and solve for $z$.
+Which share of the stick does one more key leave?
+Set it equal to $e^{-m}$ and solve for $z$.
 """,
     cases=((sp.Integer(1),), (sp.log(3),), (sp.Symbol("m", positive=True),)),
-    solution=logit_of,
+    solution=slope_logit,
     misconceptions=(
         Misconception(
-            "The slope is taken for the logit",
-            "The weights fall by 1 − σ(z) a token, not by e^−z. The two are close only "
-            "for large z.",
+            "Slope taken for the logit",
+            "The weights fall by 1 − σ(z) per token, not by e^−z. The two are close "
+            "only for large z.",
             lambda m: m,
         ),
         Misconception(
             "Solved in the wrong direction",
-            "This is the slope of a logit, m = softplus(z), with the letters "
-            "exchanged. It must be solved for z.",
+            "Your answer is the slope of a logit, m = softplus(z), with the letters "
+            "exchanged. Solve it for z.",
             lambda m: sp.log(1 + sp.exp(m)),
         ),
         Misconception(
-            "The logit of the fraction that stays",
-            "This has σ(z) = e^−m. But σ(z) is the fraction that is *taken*; what "
-            "stays for the next key is the other one. (For a forget gate you would be "
-            "right.)",
+            "Logit of the fraction that stays",
+            "Your answer has σ(z) = e^−m. But σ(z) is the fraction that is *taken*, "
+            "and e^−m is the fraction that stays for the next key. (For a forget gate "
+            "you would be right.)",
             lambda m: -sp.log(sp.exp(m) - 1),
         ),
         Misconception(
-            "The logarithm of the fraction",
-            "The fraction β = 1 − e^−m is right. Its logit is not its logarithm.",
+            "Logarithm of the fraction",
+            "Your β = 1 − e^−m is right. Its logit is not its logarithm.",
             lambda m: sp.log(1 - sp.exp(-m)),
         ),
         Misconception(
-            "The sign of the slope is lost",
-            "−m is the logarithm of what stays. The logit is that of the fraction "
-            "that is taken.",
+            "Sign of the slope lost",
+            "−m is the logarithm of the fraction that stays. The logit is that of the "
+            "fraction that is taken.",
             lambda m: -m,
         ),
         Misconception(
-            "This is what stays of the stick",
-            "1 − σ(z) = e^−m is right. Solve it for z.",
+            "Fraction that stays",
+            "Your 1 − σ(z) = e^−m is right. Solve it for z.",
             lambda m: sp.exp(-m),
         ),
         Misconception(
-            "This is the fraction",
-            "β = 1 − e^−m is right. Which logit does it have?",
+            "Fraction in place of the logit",
+            "Your β = 1 − e^−m is right. Which logit does it have?",
             lambda m: 1 - sp.exp(-m),
         ),
         Misconception(
-            "The logarithm of the slope",
-            "This holds for very gentle slopes only. What is e^m − 1 in place of m?",
+            "Logarithm of the slope",
+            "Your answer holds for very gentle slopes only. What is e^m − 1 in place "
+            "of m?",
             lambda m: sp.log(m),
         ),
         Misconception(
-            "The exponent has lost its sign",
+            "Sign of the exponent lost",
             "The weights fall by e^−m, so 1 + e^z = e^m, with a plus in the exponent.",
             lambda m: sp.log(sp.exp(-m) - 1),
         ),
         Misconception(
-            "The sigmoid is applied once more",
-            "z is what goes into the sigmoid, β what comes out.",
+            "Sigmoid applied once more",
+            "z goes into the sigmoid, and β comes out.",
             lambda m: 1 / (1 + sp.exp(-m)),
         ),
         Misconception(
-            "The logarithm is missing",
+            "Missing logarithm",
             "e^z = e^m − 1. What is z?",
             lambda m: sp.exp(m) - 1,
         ),
         Misconception(
-            "The 1 and the exponential are exchanged",
+            "1 and the exponential exchanged",
             "1 − e^m is below 0 and has no real logarithm.",
             lambda m: sp.log(1 - sp.exp(m)),
         ),
@@ -273,7 +279,7 @@ def weights(z):
 
 
 def _break(z, where, passed):
-    """β where ``where(i, j)``, times 1 − β of the keys ``passed(i, j)``."""
+    """An answer with β where ``where(i, j)``, times 1 − β of keys ``passed(i, j)``."""
     beta = 1 / (1 + np.exp(-z))
     a = np.zeros_like(z)
     for i, j in np.ndindex(*z.shape):
@@ -301,7 +307,7 @@ def _down_the_column(z):
 
 
 def _by_rows(z, weights_of_row):
-    """A row's weights on the keys before it, by a function of their fractions."""
+    """Weights of each row on the keys before it, from their fractions."""
     a = np.zeros_like(z)
     for i in range(1, len(z)):
         a[i, :i] = weights_of_row(1 / (1 + np.exp(-z[i, :i])))
@@ -317,7 +323,7 @@ def _divided_out(z):
 
 LETTERS = Exercise(
     name="stickbreaking-3",
-    title="Two papers, two alphabets",
+    title="The paper's letters",
     kind="NumPy",
     minutes=12,
     lines=6,
@@ -328,10 +334,11 @@ $$A_{i,j} = \sigma(z_{i,j}) \prod_{i<k<j} \bigl(1 - \sigma(z_{k,j})\bigr)$$
 
 with **$i$ the key and $j$ the query**.
 Translate it into this book's letters, then compute it: `z` is `[query, key]`, and so is the result, with zeros where the key is not before the query.
-Products will do; loops, too.
+Products are enough, and loops are allowed.
 """,
     hint=r"""
-Exchange the letters $i$ and $j$ first, in the bounds as well. Then check with one row: whose weight is a plain $\sigma$?
+Exchange the letters $i$ and $j$ first, in the bounds as well.
+Then check with one row: which key's weight is a plain $\sigma$?
 """,
     cases=(
         (np.zeros((3, 3)),),
@@ -342,94 +349,96 @@ Exchange the letters $i$ and $j$ first, in the bounds as well. Then check with o
     solution=weights,
     misconceptions=(
         Misconception(
-            "The indices of the two papers are mixed up: rows are keys",
-            "The paper's A has the key first, and so has yours: it is upper "
+            "Indices of the two papers mixed up: rows are keys",
+            "The paper's A has the key first, and so has your answer: it is upper "
             "triangular. In this book row i is a query.",
             lambda z: weights(z).T,
         ),
         Misconception(
-            "The indices of the two papers are mixed up: the product is empty",
+            "Indices of the two papers mixed up: the product is empty",
             "In the paper's formula i < k < j, i is the key. If i is the query, no k "
             "is between, the product is 1 and the weights are plain sigmoids.",
             lambda z: _break(z, _earlier, lambda i, j: slice(0, 0)),
         ),
         Misconception(
-            "The stick is reversed",
-            "The product runs over the keys older than j. It is those between j and "
-            "the query that break before it.",
+            "Stick reversed",
+            "Your product runs over the keys older than j. The keys between j and the "
+            "query break before j.",
             lambda z: _break(z, _earlier, lambda i, j: slice(0, j)),
         ),
         Misconception(
-            "The query's own key breaks, too",
-            "That is attend_current, which the paper's code can do. Its formula stops "
-            "before the query.",
+            "Query's own key included",
+            "Your answer is that of `attend_current`, an option of the paper's code. "
+            "The paper's formula stops before the query.",
             lambda z: _break(z, lambda i, j: j <= i, lambda i, j: slice(j + 1, i + 1)),
         ),
         Misconception(
-            "The query's own key is passed",
+            "Query's own key in the product",
             "Your product runs one key too far: the query's own key has no weight "
-            "here, so it may break nothing off.",
+            "here, so it takes nothing.",
             lambda z: _break(z, _earlier, lambda i, j: slice(j + 1, i + 1)),
         ),
         Misconception(
-            "The key's own factor is in the product",
-            "It has to start at the key *after* j. Only in log space does the sum "
-            "start at j, since there softplus makes log σ(z) of z.",
+            "Key's own factor in the product",
+            "The product starts at the key *after* j. Only in log space does the sum "
+            "start at j, since there the softplus makes log σ(z) of z.",
             lambda z: _break(z, _earlier, lambda i, j: slice(j, i)),
         ),
         Misconception(
-            "The rows are made to sum to one",
-            "A row sums to 1 − r, and the first to 0. Dividing by the sum is geometric "
-            "attention's habit.",
+            "Rows made to sum to one",
+            "A row sums to 1 − r, and the first to 0. Geometric attention divides by "
+            "the sum, stick-breaking does not.",
             _normalized,
         ),
         Misconception(
-            "The product runs down a column",
-            "In the paper z_{k,j} has the query second. In this book's letters the "
-            "query's row is the same in all factors.",
+            "Product along a column",
+            "In the paper z_{k,j} has the query second. In this book's letters all "
+            "factors are from the query's row.",
             _down_the_column,
         ),
         Misconception(
-            "The stick is broken by what stays",
+            "σ and 1 − σ exchanged",
             "A key takes σ(z) and leaves 1 − σ(z).",
             lambda z: weights(-z),
         ),
         Misconception(
-            "The sigmoid has the wrong sign",
-            "σ(z) = 1/(1 + e^−z): a large logit takes much.",
+            "Sigmoid with the wrong sign",
+            "σ(z) = 1/(1 + e^−z): a key with a large logit takes much.",
             lambda z: _by_rows(-z, lambda beta: beta),
         ),
         Misconception(
-            "The factors are σ, not 1 − σ",
-            "A key finds what the nearer ones *left*.",
+            "Factors σ, not 1 − σ",
+            "A key finds the part that the nearer ones *left*: 1 − σ of each.",
             lambda z: _by_rows(
                 z, lambda beta: beta * np.append(np.cumprod(beta[:0:-1])[::-1], 1.0)
             ),
         ),
         Misconception(
-            "The factors are added",
-            "What is left of what is left: a product.",
+            "Factors added",
+            "Each key leaves a share of what the one before left, so the factors are "
+            "multiplied.",
             lambda z: _by_rows(
                 z, lambda beta: beta * np.append(np.cumsum(1 - beta[:0:-1])[::-1], 1.0)
             ),
         ),
         Misconception(
-            "The fractions are subtracted from one",
-            "1 − Σ β is not what is left: fractions of fractions multiply.",
+            "Fractions subtracted from one",
+            "1 − Σ β is not the part that is left, since fractions of fractions "
+            "multiply.",
             lambda z: _by_rows(
                 z,
                 lambda beta: beta * (1 - np.append(np.cumsum(beta[:0:-1])[::-1], 0.0)),
             ),
         ),
         Misconception(
-            "This is a softmax",
+            "Softmax in place of stick-breaking",
             "The paper's formula has no sum over exponentials.",
             lambda z: _by_rows(
                 z, lambda beta: beta / (1 - beta) / (beta / (1 - beta)).sum()
             ),
         ),
         Misconception(
-            "The sigmoid is missing",
+            "Missing sigmoid",
             "The factors are σ(z) and 1 − σ(z).",
             lambda z: np.tril(
                 np.array(
@@ -442,39 +451,40 @@ Exchange the letters $i$ and $j$ first, in the bounds as well. Then check with o
             ),
         ),
         Misconception(
-            "All keys take part, also later ones",
-            "Zeros where the key is not before the query.",
+            "All keys take part, later ones included",
+            "Weights are zero where the key is not before the query.",
             lambda z: _break(z, lambda i, j: True, lambda i, j: slice(j + 1, None)),
         ),
         Misconception(
-            "Older keys break first, and each pays for itself",
+            "Older keys first, with each key's own 1 − σ",
             "The keys between j and the query break before j, and its own 1 − σ is "
             "not in the product.",
             lambda z: _break(z, _earlier, lambda i, j: slice(0, j + 1)),
         ),
         Misconception(
-            "Later keys break, too",
-            "The product stops before the query: what comes after it breaks nothing.",
+            "Later keys in the product",
+            "The product stops before the query: keys after it take nothing.",
             lambda z: _break(z, _earlier, lambda i, j: slice(j + 1, None)),
         ),
         Misconception(
-            "Later keys break, too, and each key pays for itself",
+            "Later keys in the product, and each key's own 1 − σ",
             "The product starts after j and stops before the query.",
             lambda z: _break(z, _earlier, lambda i, j: slice(j, None)),
         ),
         Misconception(
-            "The query's own key weighs, and breaks nothing",
-            "Zeros where the key is not *before* the query.",
+            "Query's own key with a weight that is not in the product",
+            "Weights are zero where the key is not *before* the query.",
             lambda z: _break(z, lambda i, j: j <= i, lambda i, j: slice(j + 1, i)),
         ),
         Misconception(
-            "The paper's letters are kept",
-            "There i is the key and j the query: the result has the keys in its "
-            "rows, and so has the z that is read. In this book row i is a query.",
+            "Paper's letters kept",
+            "In the paper i is the key and j the query, so your result has the keys "
+            "in its rows, and so has the z that you read. In this book row i is a "
+            "query.",
             lambda z: weights(z.T).T,
         ),
         Misconception(
-            "The query's neighbor leaves everything",
+            "Factor of the nearest key left out",
             "The product ends at key i − 1, which is the first to break.",
             lambda z: (
                 weights(np.where(np.eye(len(z), k=-1), -np.inf, z))
@@ -482,19 +492,19 @@ Exchange the letters $i$ and $j$ first, in the bounds as well. Then check with o
             ),
         ),
         Misconception(
-            "The key's own factor is divided out again",
-            "1 − σ(40) is 0 in float64, and 0/0 is NaN. Begin the product after the "
+            "Key's own factor divided out again",
+            "1 − σ(40) is 0 in float64, and 0/0 is NaN. Start the product after the "
             "key.",
             _divided_out,
         ),
     ),
     properties=(
         Property(
-            "No query gives its own or a later key any weight",
+            "The weights of a query's own key and of later keys are 0",
             lambda answer, z: not np.triu(answer(z)).any(),
         ),
         Property(
-            "A weight does not feel the logits of older keys",
+            "A weight does not depend on the logits of older keys",
             lambda answer, z: np.allclose(
                 answer(z)[:, 1:], answer(z + 5.0 * (np.arange(len(z)) == 0))[:, 1:]
             ),
@@ -503,11 +513,11 @@ Exchange the letters $i$ and $j$ first, in the bounds as well. Then check with o
 )
 
 
-# stickbreaking-4: what is left
+# stickbreaking-4: the remainder
 
 
 def remainder(z):
-    """What a row of logits leaves of the stick."""
+    """The part of the stick that a row of logits leaves, a float."""
     return float(np.exp(-np.logaddexp(0, z).sum()))
 
 
@@ -522,16 +532,16 @@ def _weights_of_row(z):
 
 REMAINDER = Exercise(
     name="stickbreaking-4",
-    title="What is left",
+    title="The remainder",
     kind="NumPy",
     minutes=6,
     lines=1,
     statement=r"""
 A query has the logits `z`, `[keys]`, in float64.
-Return the remainder $\prod_j (1 - \sigma(z_j))$, as a float, with its digits: these remainders are smaller than $10^{-15}$.
+Return the remainder $\prod_j (1 - \sigma(z_j))$, as a float, to full precision: these remainders are smaller than $10^{-15}$.
 """,
     hint=r"""
-$\log(1 - \sigma(z))$ has a name. `np.logaddexp(0, z)` is good at it.
+$\log(1 - \sigma(z))$ is minus a function with a name, which `np.logaddexp(0, z)` computes accurately.
 """,
     cases=(
         (np.array([40.0]),),
@@ -541,82 +551,84 @@ $\log(1 - \sigma(z))$ has a name. `np.logaddexp(0, z)` is good at it.
     solution=remainder,
     misconceptions=(
         Misconception(
-            "The remainder is taken as 1 − Σ",
+            "Remainder taken as 1 − Σ",
             "The sum rounds to 1, and the difference is 0 or noise: a remainder below "
-            "1e−16 has no digit there. Add logarithms and never subtract from 1.",
+            "1e−16 has no correct digit. Add logarithms and never subtract from 1.",
             lambda z: float(1 - _weights_of_row(z).sum()),
         ),
         Misconception(
-            "1 − σ(z) has lost its digits",
-            "The product is right, but σ(40) is 1 in float64, and 1 − 1 is 0. What is "
-            "log (1 − σ(z)) on paper?",
+            "1 − σ(z) without its digits",
+            "Your product is right, but σ(40) is 1 in float64, and 1 − 1 is 0. What "
+            "is log (1 − σ(z)) on paper?",
             lambda z: float(np.prod(1 - _sigma(z))),
         ),
         Misconception(
-            "This is what the keys would leave for the opposite logits",
-            "Σ log σ(z) is the stick if every key *left* its fraction. log (1 − σ(z)) "
-            "is another of softplus's signs.",
+            "Remainder for the opposite logits",
+            "Σ log σ(z) belongs to keys that *leave* their fraction. log (1 − σ(z)) "
+            "has the softplus with another sign.",
             lambda z: float(np.exp(-np.logaddexp(0, -z).sum())),
         ),
         Misconception(
-            "Softplus is taken for its argument",
-            "softplus(z) ≈ z for large z only; at z = 0 a key takes half of the stick.",
+            "Softplus taken for its argument",
+            "softplus(z) ≈ z for large z only. At z = 0 a key takes half of the stick.",
             lambda z: float(np.exp(-np.maximum(z, 0).sum())),
         ),
         Misconception(
-            "This is what the keys take",
-            "The remainder is what is left: a product of 1 − σ.",
+            "Sum of the weights",
+            "The remainder is the part that is left: a product of 1 − σ.",
             lambda z: float(np.prod(_sigma(z))),
         ),
         Misconception(
-            "The fractions are added",
-            "What is left of what is left: a product.",
+            "Fractions added",
+            "Each key leaves a share of what the one before left, so the factors are "
+            "multiplied.",
             lambda z: float(1 - _sigma(z).sum()),
         ),
         Misconception(
-            "This is the logarithm",
-            "The remainder is its exponential.",
+            "Logarithm of the remainder",
+            "The remainder is the exponential of your answer.",
             lambda z: float(-np.logaddexp(0, z).sum()),
         ),
         Misconception(
-            "The sign in the exponent is lost",
+            "Sign in the exponent lost",
             "log (1 − σ(z)) is below 0.",
             lambda z: float(np.exp(np.logaddexp(0, z).sum())),
         ),
         Misconception(
-            "The sigmoid is missing",
+            "Missing sigmoid",
             "1 − z is no share of anything.",
             lambda z: float(np.prod(1 - z)),
         ),
         Misconception(
-            "Softplus is taken for its argument, below 0 as well",
-            "softplus(z) ≈ z for large z only; a key with a logit below 0 leaves "
-            "less than the whole stick, not more.",
+            "Softplus taken for its argument, below 0 as well",
+            "softplus(z) ≈ z for large z only. A key with a logit below 0 also takes "
+            "a part of the stick; it does not add to it.",
             lambda z: float(np.exp(-z.sum())),
         ),
         Misconception(
-            "This is 1 minus the remainder",
-            "Which to all digits is 1. The rest is asked for.",
+            "1 minus the remainder",
+            "1 minus the remainder is 1 to all digits. The remainder is asked for.",
             lambda z: float(1 - np.exp(-np.logaddexp(0, z).sum())),
         ),
         Misconception(
-            "The last key alone breaks",
-            "Every key breaks what the others leave.",
+            "Last key alone",
+            "Every key breaks the part that the others leave.",
             lambda z: float(np.exp(-np.logaddexp(0, z[-1]))),
         ),
         Misconception(
-            "The remainders are averaged",
-            "They multiply.",
+            "Remainders averaged",
+            "The remainders of the keys are multiplied.",
             lambda z: float(np.exp(-np.logaddexp(0, z)).mean()),
         ),
         Misconception(
-            "The remainders are added",
-            "They multiply.",
+            "Remainders added",
+            "The remainders of the keys are multiplied.",
             lambda z: float(np.exp(-np.logaddexp(0, z)).sum()),
         ),
         Misconception(
-            "This is what the opposite logits would take",
-            "1 minus a product of σ. The remainder is a product of 1 − σ.",
+            "Sum of the weights for the opposite logits",
+            "Your answer is 1 minus a product of σ. The remainder is a product of 1 − "
+            "σ.",
             lambda z: float(1 - np.prod(_sigma(z))),
         ),
     ),
@@ -662,8 +674,8 @@ def _row_by_difference(z):
     return torch.exp(z - (cost.sum() - cost.cumsum(0) + cost))
 
 
-def _quiet(keys):
-    """One key of logit 0, and many nearer ones that take next to nothing."""
+def _small_weights(keys):
+    """One key of logit 0, and many nearer ones that take almost nothing."""
     return torch.cat((torch.zeros(1), torch.full((keys,), -17.0)))
 
 
@@ -673,104 +685,107 @@ def _spent(z):
 
 ROW = Exercise(
     name="stickbreaking-5",
-    title="Sixteen thousand quiet keys",
+    title="Sixteen thousand keys of small weight",
     kind="PyTorch",
     minutes=12,
     lines=3,
     statement=r"""
 Return the weights of one row of float32 logits `z`, `[keys]`, oldest first, where every key of the row may be attended.
 Write softplus yourself; the logits reach from $-17$ to $100$, and there are up to 16385 keys.
-Before you run the check: sixteen thousand keys of logit $-17$, how much do they take together?
+Before you run the check: how much do sixteen thousand keys of logit $-17$ take together?
 """,
     hint=r"""
-$\log A_j = z_j - \sum_{l \ge j} \operatorname{softplus}(z_l)$: turn the row round, sum, turn it back. For softplus take the larger of $z$ and 0 out of the logarithm.
+$\log A_j = z_j - \sum_{l \ge j} \operatorname{softplus}(z_l)$: reverse the row, sum, and reverse it back.
+For softplus take the larger of $z$ and 0 out of the logarithm.
 """,
     cases=(
         (torch.tensor([100.0, 0.0]),),
         (torch.tensor([0.0, 6.0, 4.0]),),
         (torch.tensor(3 * draw(20), dtype=torch.float32),),
-        (_quiet(16384),),
+        (_small_weights(16384),),
         (torch.cat((torch.full((16000,), 100.0), torch.zeros(300))),),
     ),
     solution=row_weights,
     misconceptions=(
         Misconception(
-            "Softplus is written log(1 + e^z)",
-            "In float32 e^z overflows from z = 89 on, and 1 + e^z is 1 below −17: "
-            "then sixteen thousand keys together take nothing. Both ends can be saved: "
-            "which exponential never overflows, and which function knows log(1 + t) "
-            "for tiny t?",
+            "Softplus written log(1 + e^z)",
+            "In float32 e^z overflows from z = 89 on, and 1 + e^z is 1 below −17, so "
+            "that sixteen thousand keys together take nothing. Which exponential "
+            "never overflows, and which function computes log(1 + t) for tiny t?",
             lambda z: _row(z, _naive),
         ),
         Misconception(
             "log1p, but the exponential overflows",
-            "Very negative logits are right now. At z = 100 e^z is infinite, and the "
-            "key gets nothing in place of almost all.",
+            "Your weights for very negative logits are right. At z = 100 the "
+            "exponential e^z is infinite, and the key gets nothing in place of almost "
+            "all.",
             lambda z: _row(z, lambda z: z.exp().log1p()),
         ),
         Misconception(
-            "Very negative logits are taken to cost nothing",
-            "Large ones are right. But of z = −17 there are sixteen thousand, and each "
-            "costs e^z; where that is added to 1 it is lost, and there is a function "
-            "for log(1 + t).",
+            "Very negative logits taken to cost nothing",
+            "Your weights for large logits are right. But there are sixteen thousand "
+            "logits z = −17, and each costs e^z, which is lost in 1 + e^z. There is a "
+            "function for log(1 + t).",
             lambda z: _row(z, lambda z: z.clamp(min=0) + (1 + (-z.abs()).exp()).log()),
         ),
         Misconception(
-            "Softplus is cut at 0",
-            "max(z, 0) is softplus far from 0 only; near 0 it is wrong by log 2, and "
-            "weights exceed what is there.",
+            "Softplus cut at 0",
+            "max(z, 0) is close to softplus far from 0 only. Near 0 it is wrong by "
+            "log 2, and the weights sum to more than 1.",
             lambda z: _row(z, lambda z: z.clamp(min=0)),
         ),
         Misconception(
-            "Softplus is cut where it can be seen",
-            "z for softplus(z) above 5 is wrong by 0.0067. In float32 a cut hides only "
-            "above 14.6.",
+            "Softplus cut where the error shows",
+            "z for softplus(z) above 5 is wrong by 0.0067. In float32 the error of a "
+            "cut vanishes only above 14.6.",
             lambda z: _row(z, lambda z: torch.nn.functional.softplus(z, threshold=5.0)),
         ),
         Misconception(
-            "The stick is reversed",
-            "The sum runs over the older keys. Each key pays for those between it and "
-            "the query, at the end of the row.",
+            "Stick reversed",
+            "Your sum runs over the older keys. Each key pays for those between it "
+            "and the query, at the end of the row.",
             _reversed_row,
         ),
         Misconception(
-            "The row is made to sum to one",
-            "Softmax normalizes, stick-breaking does not: what nobody takes is left.",
+            "Row made to sum to one",
+            "Softmax normalizes, stick-breaking does not: the rest of the stick is "
+            "left.",
             lambda z: row_weights(z) / row_weights(z).sum(),
         ),
         Misconception(
-            "The key's own softplus is left out",
+            "Key's own softplus left out",
             "The sum starts at j itself, since z − softplus(z) is log σ(z).",
             lambda z: torch.exp(z - _spent(z) + torch.nn.functional.softplus(z)),
         ),
         Misconception(
-            "The key's own softplus is paid twice",
-            "log σ(z) and the sum over the *nearer* keys, or z and the sum from j on.",
+            "Key's own softplus paid twice",
+            "Take log σ(z) and the sum over the *nearer* keys, or z and the sum from "
+            "j on.",
             lambda z: torch.exp(torch.nn.functional.logsigmoid(z) - _spent(z)),
         ),
         Misconception(
-            "These are logarithms",
-            "They are right. Now their exponentials.",
+            "Logarithms of the weights",
+            "Your logarithms are right. Now take their exponentials.",
             lambda z: z - _spent(z),
         ),
         Misconception(
-            "Nothing is spent",
-            "Plain sigmoids: each key takes its fraction of the whole stick. The "
-            "nearer keys break first.",
+            "Fractions of the whole stick",
+            "Your weights are plain sigmoids: each key takes its fraction of the "
+            "whole stick. The nearer keys break first.",
             torch.sigmoid,
         ),
         Misconception(
-            "The costs are added",
-            "Softplus is subtracted: it is minus log (1 − σ).",
+            "Costs added",
+            "Softplus is subtracted, since it is minus log (1 − σ).",
             lambda z: torch.exp(z + _spent(z)),
         ),
         Misconception(
-            "The row was not turned back",
-            "The costs are summed from the query on and stand in reverse order.",
+            "Row not reversed back",
+            "Your costs are summed from the query on and stand in reverse order.",
             lambda z: torch.exp(z - torch.nn.functional.softplus(z).flip(0).cumsum(0)),
         ),
         Misconception(
-            "This is a softmax",
+            "Softmax in place of stick-breaking",
             "Stick-breaking has no sum over exponentials.",
             lambda z: z.softmax(0),
         ),
@@ -782,7 +797,7 @@ $\log A_j = z_j - \sum_{l \ge j} \operatorname{softplus}(z_l)$: turn the row rou
             ),
         ),
         Misconception(
-            "Fractions and what they leave have lost their digits",
+            "Fractions and remainders without their digits",
             "1 − σ(z) is 1 for z = −17 in float32, or nearly so, and 0 for z = 100. "
             "Add logarithms.",
             lambda z: (
@@ -793,25 +808,25 @@ $\log A_j = z_j - \sum_{l \ge j} \operatorname{softplus}(z_l)$: turn the row rou
             ),
         ),
         Misconception(
-            "A key pays for itself, and digits are lost",
-            "Its own 1 − σ is not in its product. And 1 − σ(z) is 1 for z = −17 in "
-            "float32: add logarithms.",
+            "A key's own 1 − σ in its product, and digits lost",
+            "A key's own 1 − σ is not in its product. And 1 − σ(z) is 1 for z = −17 "
+            "in float32: add logarithms.",
             lambda z: z.sigmoid() * (1 - z.sigmoid()).flip(0).cumprod(0).flip(0),
         ),
         Misconception(
-            "The stick is reversed, and a key pays for itself",
-            "Each key pays for those between it and the query, and log σ(z) has its "
-            "own cost in it already.",
+            "Stick reversed, with each key's own cost twice",
+            "Each key pays for those between it and the query, and log σ(z) contains "
+            "its own cost already.",
             lambda z: torch.exp(
                 torch.nn.functional.logsigmoid(z)
                 - torch.nn.functional.softplus(z).cumsum(0)
             ),
         ),
         Misconception(
-            "The costs are a total minus a cumulative sum",
-            "In float32 the total is large, and the small costs of the "
-            "nearest keys are lost in the difference. Sum from the query "
-            "on: nothing is subtracted then.",
+            "Total minus a cumulative sum as the costs",
+            "In float32 the total is large, and the small costs of the nearest keys "
+            "are lost in the difference. Sum from the query on, without any "
+            "subtraction.",
             _row_by_difference,
         ),
     ),
@@ -868,7 +883,7 @@ def _attend_case(tokens, attend_current):
 
 
 def _masked(cost=None, weight=None):
-    """Attention with other masks on what keys cost and on what they weigh."""
+    """An answer with other masks on the costs and on the weights of keys."""
 
     def answer(q, k, v, attend_current):
         z = q @ k.T / q.shape[-1] ** 0.5
@@ -919,7 +934,7 @@ def _softmax(q, k, v, attend_current):
 
 
 def _by_products(left):
-    """Fractions times ``left(1 − β)`` of the keys that may be attended."""
+    """An answer with fractions times ``left(1 − β)`` of the visible keys."""
 
     def answer(q, k, v, attend_current):
         z = q @ k.T / q.shape[-1] ** 0.5
@@ -936,13 +951,14 @@ ATTEND = Exercise(
     minutes=15,
     lines=5,
     statement=r"""
-`q`, `k`, `v` are `[tokens, d]`, of one head; its logits are $q \cdot k / \sqrt d$.
+`q`, `k`, `v` of one head are `[tokens, d]`, and the logits are $q \cdot k / \sqrt d$.
 Return the outputs `[tokens, d]`; the remainder is dropped.
-With `attend_current` a query's own key is the first that breaks the stick; without, the key before it is.
-What does the first token get in either case?
+With `attend_current` a query's own key is the first that breaks the stick; without it, the key before is the first.
+What is the output of the first token in either case?
 """,
     hint=r"""
-Mask twice: a key that may not be attended costs nothing *and* weighs nothing. `tril(0)` or `tril(-1)`?
+Mask twice: a key that may not be attended costs nothing *and* has weight 0.
+Is the mask `tril(0)` or `tril(-1)`?
 """,
     cases=(
         _attend_case(2, False),
@@ -953,135 +969,135 @@ Mask twice: a key that may not be attended costs nothing *and* weighs nothing. `
     solution=attend,
     misconceptions=(
         Misconception(
-            "The first token reads itself",
-            "Without its own key it has no key at all: o₀ is an empty sum. What is the "
-            "value of one?",
+            "First token reads itself",
+            "Without its own key the first token has no key at all: o₀ is an empty "
+            "sum. What is the value of an empty sum?",
             _only_itself,
         ),
         Misconception(
-            "attend_current is ignored: no query has its own key",
+            "attend_current ignored: no query with its own key",
             "Where it is True the stick starts at the query's own key, and the first "
             "token gets something, too.",
             lambda q, k, v, attend_current: attend(q, k, v, False),
         ),
         Misconception(
-            "attend_current is ignored: every query has its own key",
+            "attend_current ignored: every query with its own key",
             "Where it is False the stick starts one key earlier: an off-by-one of the "
             "triangle.",
             lambda q, k, v, attend_current: attend(q, k, v, True),
         ),
         Misconception(
-            "The own key is read, and costs nothing",
-            "With attend_current it is the first to break the stick, so every older "
-            "key gets less.",
+            "Own key read at no cost",
+            "With attend_current the own key is the first to break the stick, so "
+            "every older key gets less.",
             _own_key_takes_nothing,
         ),
         Misconception(
-            "The rows are made to sum to one",
-            "Here the remainder is dropped, not shared out: nothing is divided.",
+            "Rows made to sum to one",
+            "Here the remainder is dropped, not shared out: nothing is divided by the "
+            "sum.",
             _rows_of_one,
         ),
         Misconception(
-            "The logits are not divided by √d",
+            "Logits not divided by √d",
             "z = q · k / √d, as in softmax attention.",
             lambda q, k, v, attend_current: attend(
                 q * q.shape[-1] ** 0.5, k, v, attend_current
             ),
         ),
         Misconception(
-            "Later keys are not hidden",
-            "They break the stick before the query's own past is asked. A key after "
-            "the query must neither take a piece nor cost one.",
+            "Later keys not masked",
+            "Your later keys break the stick before the query's past does. A key "
+            "after the query must neither take a piece nor cost one.",
             _everybody,
         ),
         Misconception(
-            "The query's own key weighs nothing, but it costs",
+            "Query's own key at a cost, without a weight",
             "Where attend_current is False it must neither take a piece nor cost one: "
             "the stick starts at the key before.",
             _own_key_costs,
         ),
         Misconception(
-            "Later keys weigh nothing, but they cost",
+            "Later keys at a cost, without a weight",
             "A key that may not be attended must neither take a piece nor cost one: "
             "mask before the sum.",
             _masked(cost=False),
         ),
         Misconception(
-            "Later keys cost nothing, but they weigh",
+            "Later keys with a weight, at no cost",
             "A key that may not be attended must neither take a piece nor cost one.",
             _masked(weight=False),
         ),
         Misconception(
-            "The stick is reversed",
+            "Stick reversed",
             "The key next to the query breaks first; each key pays for those "
             "between it and the query.",
             _older_first,
         ),
         Misconception(
-            "Every key gets the whole of its share",
-            "σ(z) is a share of what nearer keys left.",
+            "Fractions of the whole stick",
+            "σ(z) is a share of the part that nearer keys left.",
             _of_fractions,
         ),
         Misconception(
-            "The remainder goes to the query's own value",
+            "Remainder added to the query's own value",
             "Here the remainder is dropped.",
             _with_rest,
         ),
         Misconception(
-            "This is a softmax",
+            "Softmax in place of stick-breaking",
             "Stick-breaking has no sum over exponentials.",
             _softmax,
         ),
         Misconception(
-            "attend_current is read the wrong way round",
-            "True: the query's own key is the first that breaks the stick.",
+            "attend_current read the wrong way round",
+            "True means that the query's own key is the first that breaks the stick.",
             lambda q, k, v, attend_current: attend(q, k, v, not attend_current),
         ),
         Misconception(
-            "Queries and keys are exchanged",
+            "Queries and keys exchanged",
             "Row i belongs to query i: q @ k.T.",
             lambda q, k, v, attend_current: attend(k, q, v, attend_current),
         ),
         Misconception(
-            "The logits are divided by d",
-            "By its root.",
+            "Logits divided by d",
+            "The logits are divided by the root of d.",
             lambda q, k, v, attend_current: attend(
                 q / q.shape[-1] ** 0.5, k, v, attend_current
             ),
         ),
         Misconception(
-            "The keys are read, not the values",
-            "The weights are put on v.",
+            "Keys summed, not the values",
+            "The weights multiply the values v.",
             lambda q, k, v, attend_current: attend(q, k, k, attend_current),
         ),
         Misconception(
-            "The sign of the logits is reversed",
+            "Sign of the logits reversed",
             "A key takes σ(z) of the stick and leaves 1 − σ(z).",
             lambda q, k, v, attend_current: attend(-q, k, v, attend_current),
         ),
         Misconception(
-            "A key pays for itself",
-            "Its own 1 − β is not in its product: it breaks what the *nearer* keys "
-            "have left.",
+            "A key's own 1 − β in its product",
+            "A key breaks the part that the *nearer* keys have left.",
             _by_products(lambda rest: rest.flip(-1).cumprod(-1).flip(-1)),
         ),
         Misconception(
-            "Older keys break first, and each pays for itself",
+            "Older keys first, with each key's own 1 − β",
             "The key next to the query breaks first, and its own 1 − β is not in "
             "its product.",
             _by_products(lambda rest: rest.cumprod(-1)),
         ),
         Misconception(
-            "The first token reads itself, whatever is asked for",
+            "First token reads itself, whatever attend_current is",
             "With attend_current its own key takes its fraction, and the rest is "
-            "dropped. Without, o₀ is an empty sum.",
+            "dropped. Without it, o₀ is an empty sum.",
             lambda q, k, v, attend_current: torch.cat(
                 (v[:1], attend(q, k, v, attend_current)[1:])
             ),
         ),
         Misconception(
-            "Logits of 0 are no mask",
-            "softplus(0) is log 2: later keys still cost, each a half of the stick. A "
+            "A logit of 0 as the mask",
+            "softplus(0) is log 2, so later keys still cost half of the stick each. A "
             "key that may not be attended costs nothing.",
             _zero_logits,
         ),
@@ -1104,13 +1120,13 @@ Mask twice: a key that may not be attended costs nothing *and* weighs nothing. `
 )
 
 
-# stickbreaking-7: how far must one look?
+# stickbreaking-7: how many keys are needed
 
 
 def keys_needed(z, share):
-    """How many keys, the nearest first, until at most ``share`` of the stick is left.
+    """The number of keys until at most ``share`` of the stick is left.
 
-    All of them if even then more is left.
+    The nearest key is the first. If all keys leave more, all of them are needed.
     """
     left = np.exp(-np.logaddexp(0, z[::-1]).cumsum())
     return int(min((left > share).sum() + 1, len(z)))
@@ -1132,18 +1148,20 @@ def _left(z):
 
 STOP = Exercise(
     name="stickbreaking-7",
-    title="How far must one look?",
+    title="How many keys are needed",
     kind="experiment",
     minutes=10,
     lines=3,
     statement=r"""
-A query walks its keys from the nearest on and may stop as soon as at most `share` < 1 of the stick is left.
+A query looks at its keys from the nearest on and may stop as soon as at most `share` < 1 of the stick is left.
 `z` are the row's logits, oldest first.
-Return how many keys it must look at, as an `int`; all of them, if even then more is left.
-Predict before you run: for logits 0 and a share of 0.001? For logits $-8$ and one half?
+Return the number of keys that it must look at, as an `int`; all of them, if even then more is left.
+Predict before you run: how many are needed for logits of 0 and a share of 0.001?
+And for logits of $-8$ and a share of one half?
 """,
     hint=r"""
-`np.logaddexp(0, z[::-1]).cumsum()` is minus the logarithm of the stick after each key. Count the keys after which it is still too long.
+`np.logaddexp(0, z[::-1]).cumsum()` is minus the logarithm of the stick after each key.
+Count the keys after which the stick is still too long.
 """,
     cases=(
         (np.zeros(3), 0.6),
@@ -1156,94 +1174,95 @@ Predict before you run: for logits 0 and a share of 0.001? For logits $-8$ and o
     solution=keys_needed,
     misconceptions=(
         Misconception(
-            "The oldest keys are asked first",
-            "The row is stored oldest first, and the nearest key breaks first: walk it "
-            "from its end.",
+            "Oldest keys first",
+            "The row is stored oldest first, and the nearest key breaks first: start "
+            "at the end of the row.",
             lambda z, share: keys_needed(z[::-1], share),
         ),
         Misconception(
             "One key too few",
-            "The key that brings the stick below the share has to be looked at, too.",
+            "The key that brings the stick down to the share is looked at, too.",
             lambda z, share: max(keys_needed(z, share) - 1, 0),
         ),
         Misconception(
-            "Keys with a small weight are left out",
-            "A small weight says little about the keys behind it: a quiet key takes "
-            "nothing and leaves the whole stick. What bounds *all* older weights?",
+            "Keys with a small weight left out",
+            "A small weight says little about the older keys: a key with a low logit "
+            "takes almost nothing and leaves the whole stick. What bounds *all* older "
+            "weights?",
             lambda z, share: int((_weights_of_row(z) > share).sum()),
         ),
         Misconception(
-            "The fractions are added",
-            "β is a fraction of what is left, so fractions multiply: 1 − Σ β is not "
-            "the stick.",
+            "Fractions added",
+            "β is a fraction of the part that is left, so the factors 1 − β multiply. "
+            "1 − Σ β is not the stick.",
             lambda z, share: int(
                 min((1 - _sigma(z[::-1]).cumsum() > share).sum() + 1, len(z))
             ),
         ),
         Misconception(
-            "Where the stick never gets so short, one key is said to do",
-            "The argmax of a row of False is 0. If all keys leave more than the share, "
-            "all of them are needed.",
+            "A single key if the stick stays too long",
+            "The argmax of a row of False is 0. If all keys leave more than the "
+            "share, all of them are needed.",
             _first_or_one,
         ),
         Misconception(
-            "These are the weights of a softmax",
-            "There you must have seen all keys to know that you need not have. A stick "
-            "knows what is left after each.",
+            "Weights of a softmax",
+            "The softmax needs all keys before it can say which are not needed. With "
+            "a stick the rest is known after each key.",
             _needed_by_softmax,
         ),
         Misconception(
-            "Where the stick never gets so short, one key too many is counted",
+            "One key too many if the stick stays too long",
             "There are no more than len(z) keys.",
             lambda z, share: int((_left(z) > share).sum() + 1),
         ),
         Misconception(
-            "What is left is taken for what is broken off",
-            "Stop when at most share is *left*.",
+            "Broken part in place of the part that is left",
+            "Stop when at most the share is *left*.",
             lambda z, share: keys_needed(z, 1 - share),
         ),
         Misconception(
-            "This is how many keys are not needed",
-            "Count those that must be looked at.",
+            "Keys that are not needed",
+            "Count the keys that must be looked at.",
             lambda z, share: len(z) - keys_needed(z, share),
         ),
         Misconception(
-            "σ and 1 − σ are exchanged",
+            "σ and 1 − σ exchanged",
             "A key takes σ(z) and leaves 1 − σ(z).",
             lambda z, share: keys_needed(-z, share),
         ),
         Misconception(
-            "The logarithm is compared with the share",
+            "Logarithm compared with the share",
             "Take the exponential, or the logarithm of the share.",
             lambda z, share: int(
                 min((-np.logaddexp(0, z[::-1]).cumsum() > share).sum() + 1, len(z))
             ),
         ),
         Misconception(
-            "Each key's own rest is compared",
-            "What *all* keys so far have left counts: a product.",
+            "Each key's own rest compared",
+            "The part that *all* keys so far have left counts: a product.",
             lambda z, share: int(min((1 - _sigma(z[::-1]) > share).sum() + 1, len(z))),
         ),
         Misconception(
-            "All keys are needed",
-            "Loud keys leave little: one may stop.",
+            "All keys",
+            "Keys with large logits leave little, so the query may stop.",
             lambda z, share: len(z),
         ),
         Misconception(
-            "The oldest keys are asked first, and there is no last one",
-            "The nearest key breaks first: walk the row from its end. And there are "
+            "Oldest keys first, and one key too many if the stick stays too long",
+            "The nearest key breaks first: start at the end of the row. And there are "
             "no more than len(z) keys.",
             lambda z, share: int((np.cumprod(1 - _sigma(z)) > share).sum() + 1),
         ),
         Misconception(
-            "The keys that leave too much are counted",
-            "One more is needed: the one that brings the stick below the share.",
+            "Keys that leave too much counted",
+            "One more key is needed: the one that brings the stick down to the share.",
             lambda z, share: int((_left(z) > share).sum()),
         ),
         Misconception(
-            "The keys are numbered from 0",
-            "How many must be looked at? The key with which the share is reached is "
-            "one of them.",
+            "Keys numbered from 0",
+            "The key with which the share is reached is one of those that must be "
+            "looked at.",
             lambda z, share: int((_left(z) <= share).argmax()),
         ),
         Misconception(
@@ -1254,7 +1273,7 @@ Predict before you run: for logits 0 and a share of 0.001? For logits $-8$ and o
     ),
     properties=(
         Property(
-            "Of louder keys no more are needed",
+            "Larger logits never need more keys",
             lambda answer, z, share: answer(z + 3, share) <= answer(z, share),
         ),
     ),
@@ -1262,9 +1281,10 @@ Predict before you run: for logits 0 and a share of 0.001? For logits $-8$ and o
 
 
 SHEET = Sheet(
-    title="stick-breaking attention",
+    title="Stick-breaking attention",
     conventions=r"""
-Everywhere $i$ is the query and $j$ the key, counted from 0; rows of keys are stored oldest first. $z_{ij}$ are logits, $\beta_{ij} = \sigma(z_{ij})$ fractions, $\operatorname{softplus}(z) = \log(1 + e^z)$.
+Everywhere $i$ is the query and $j$ the key, counted from 0; rows of keys are stored oldest first.
+$z_{ij}$ are logits, $\beta_{ij} = \sigma(z_{ij})$ fractions, $\operatorname{softplus}(z) = \log(1 + e^z)$.
 """,
     exercises=(PIECES, SLOPE, LETTERS, REMAINDER, ROW, ATTEND, STOP),
 )

@@ -187,7 +187,7 @@ def inkling(encoding: Inkling, tokens: Tokens) -> dict[str, Run]:
         for name in ("k_proj", "v_proj", "o_proj", "q_norm", "k_norm"):
             setattr(attention, name, nn.Identity())
         attention.r_proj = encoding.r_proj
-        attention.rel_logits_proj.proj = encoding.profiles
+        attention.rel_logits_proj.proj = encoding.distance_basis
         mask = _causal(config, x, kernel)
         return lambda: _by_head(attention(x, mask)[0], heads)
 

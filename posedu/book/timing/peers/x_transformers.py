@@ -50,7 +50,7 @@ def inkling(encoding: Inkling, tokens: Tokens) -> dict[str, Run]:
         max_dist=encoding.past + 1,
     )
     bias.to_distance_weights[0] = encoding.r_proj
-    bias.distance_bank = encoding.profiles
+    bias.distance_bank = encoding.distance_basis
     return _attending(encoding, tokens, lambda: bias(tokens.x))
 
 

@@ -1,0 +1,24 @@
+"""The page of what was renamed, from posedu/renamed.toml."""
+
+from sphinx.util.docutils import SphinxDirective
+
+from posedu._renamed import table
+from posedu_sphinx.markup import parse
+from posedu_sphinx.reference.notation import markdown_table
+
+
+class Renamed(SphinxDirective):
+    """``{renamed} kind``: old and new names of one kind."""
+
+    required_arguments = 1
+
+    def run(self):
+        """Make the table."""
+        names = table()[self.arguments[0]]
+        rows = [[f"`{old}`", f"`{new}`"] for old, new in names.items()]
+        return parse(self, markdown_table(["Until 0.2", "Since 0.3"], rows))
+
+
+def setup(app):
+    """Register the directive."""
+    app.add_directive("renamed", Renamed)

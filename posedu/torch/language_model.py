@@ -1,0 +1,288 @@
+"""A language model: token embedding, transformer, and a head for the next token."""
+
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Bool, Float, Int, Integer
+from torch import Tensor, nn
+from torch.types import Device
+
+from posedu._arguments import (
+    require_bool,
+    require_count,
+    require_dimension,
+    require_not_negative,
+)
+from posedu.torch._tensors import Positions, as_tensor, from_list, may_look
+from posedu.torch.attention import QKNorm
+from posedu.torch.cache import KVCache
+from posedu.torch.encoding import Encoding
+from posedu.torch.routes import Route
+from posedu.torch.transformer import Transformer
+
+
+class LanguageModel(nn.Module):
+    """A decoder that predicts the next token, with a positional encoding.
+
+    Token embedding, :class:`~posedu.torch.transformer.Transformer` (causal, with a norm
+    at its end), and a linear head without bias.
+
+    Parameters
+    ----------
+    vocab_size
+        Number of different tokens: 0 … vocab_size − 1.
+    d_model, heads, layers
+        Sizes of the :class:`~posedu.torch.transformer.Transformer`.
+    tied
+        Whether the head's weight is that of the embedding (arXiv 1608.05859), which
+        then starts with the deviation d_model^(−1/2) and is multiplied by √d_model at
+        the input (arXiv 1706.03762 §3.4). Default false.
+    encoding, input, window, kv_heads, bias, qk_norm, qk_norm_eps, route, expansion
+        As for :class:`~posedu.torch.transformer.Transformer`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As :class:`~posedu.torch.transformer.Transformer`; a ``vocab_size`` that is no
+        positive integer.
+    """
+
+    def __init__(
+        self,
+        vocab_size: int,
+        d_model: int,
+        heads: int,
+        layers: int,
+        *,
+        tied: bool = False,
+        encoding: Encoding | Sequence[Encoding | None] | nn.ModuleList | None = None,
+        input: Encoding | None = None,
+        window: int | Sequence[int | None] | None = None,
+        kv_heads: int | None = None,
+        bias: bool = False,
+        qk_norm: QKNorm | Sequence[QKNorm | None] | None = None,
+        qk_norm_eps: float = 1e-6,
+        route: Route | None = None,
+        expansion: int = 4,
+    ):
+        super().__init__()
+        self.vocab_size = require_dimension("vocab_size", vocab_size, 1)
+        self.tied = require_bool("tied", tied)
+        self.transformer = Transformer(
+            d_model,
+            heads,
+            layers,
+            encoding=encoding,
+            input=input,
+            window=window,
+            kv_heads=kv_heads,
+            bias=bias,
+            qk_norm=qk_norm,
+            qk_norm_eps=qk_norm_eps,
+            route=route,
+            expansion=expansion,
+        )
+        self.embedding = nn.Embedding(vocab_size, d_model)
+        self.head = nn.Linear(d_model, vocab_size, bias=False)
+        self.scale = 1.0
+        if tied:
+            self.scale = d_model**0.5
+            nn.init.normal_(self.embedding.weight, std=d_model**-0.5)
+            self.head.weight = self.embedding.weight
+
+    def forward(
+        self,
+        tokens: Integer[Tensor, "batch tokens"],
+        positions: Positions | None = None,
+        *,
+        key_padding_mask: Bool[Tensor, "batch keys"] | None = None,
+        segments: Int[Tensor, "batch tokens"] | None = None,
+        caches: Sequence[KVCache] | None = None,
+    ) -> Float[Tensor, "batch tokens vocab_size"]:
+        """Return the logits of the token that follows each token.
+
+        Parameters
+        ----------
+        tokens
+            Integers from 0 to vocab_size − 1.
+        positions, key_padding_mask, segments, caches
+            As for :meth:`posedu.torch.transformer.Transformer.forward`.
+
+        Raises
+        ------
+        TypeError, ValueError
+            Tokens that are not integers, not ``[batch, tokens]``, on another device or,
+            on a CPU, outside the vocabulary; otherwise as
+            :meth:`posedu.torch.transformer.Transformer.forward`.
+        """
+        self._require_tokens(tokens)
+        x = self.embedding(tokens.to(torch.int64))
+        x = self.transformer(
+            x * self.scale if self.tied else x,
+            positions,
+            key_padding_mask=key_padding_mask,
+            segments=segments,
+            caches=caches,
+        )
+        return self.head(x)
+
+    @torch.no_grad()
+    def generate(
+        self,
+        tokens: Integer[Tensor, "batch prompt"],
+        max_new_tokens: int,
+        *,
+        positions: Positions | None = None,
+        temperature: float = 0.0,
+        top_k: int | None = None,
+        generator: torch.Generator | None = None,
+    ) -> Integer[Tensor, "batch total"]:
+        """Return the prompts and ``max_new_tokens`` further tokens of each.
+
+        Keys and values are cached; the logits of every step are those of a full run.
+        The model is in evaluation mode meanwhile.
+
+        Parameters
+        ----------
+        tokens
+            Prompts of equal length, of at least one token.
+        max_new_tokens
+            Number of tokens to append to each prompt.
+        positions
+            Positions of the prompt *and* of the new tokens, as for :meth:`forward`.
+            Default 0, 1, 2, …; encodings whose positions have several coordinates need
+            them.
+        temperature
+            0 (default): the most probable token. Above 0: a sample by the probabilities
+            softmax(logits / temperature).
+        top_k
+            Sample among the ``top_k`` most probable tokens only. Default: among all.
+        generator
+            Source of randomness. Default: PyTorch's own.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As :meth:`forward`; an empty prompt; a negative number of new tokens or
+            temperature; ``top_k`` outside 1 … vocab_size; ``top_k`` or ``generator``
+            with temperature 0; an encoding that draws positions for a whole sequence
+            (:class:`~posedu.torch.Randomized`).
+        """
+        self._require_tokens(tokens)
+        if tokens.shape[1] == 0:
+            raise ValueError(
+                "the prompt must have at least one token, got shape "
+                f"{list(tokens.shape)}"
+            )
+        require_count("max_new_tokens", max_new_tokens)
+        self._require_sampling(temperature, top_k, generator)
+        total = tokens.shape[1] + max_new_tokens
+        axis, of_all = 0, _as_tensor(positions, tokens.device)
+        if of_all is not None:
+            axis = _token_axis(of_all, self.transformer.position_shape, total)
+        modes = [(module, module.training) for module in self.modules()]
+        self.eval()
+        try:
+            caches = self.transformer.caches()
+            result = new = tokens.to(torch.int64)
+            while result.shape[1] < total:
+                start, count = result.shape[1] - new.shape[1], new.shape[1]
+                at = None if of_all is None else of_all.narrow(axis, start, count)
+                logits = self(new, at, caches=caches)[:, -1]
+                new = _next_token(logits, temperature, top_k, generator)
+                result = torch.cat((result, new), 1)
+        finally:
+            for module, is_training in modes:
+                module.training = is_training
+        return result
+
+    def _require_tokens(self, tokens: Tensor) -> None:
+        """Raise unless tokens are ``[batch, tokens]`` and in the vocabulary."""
+        if not isinstance(tokens, Tensor):
+            raise TypeError(
+                f"tokens must be a torch.Tensor, got {type(tokens).__name__}"
+            )
+        dtype = tokens.dtype
+        if dtype == torch.bool or dtype.is_floating_point or dtype.is_complex:
+            raise TypeError(f"tokens must be integers, got {dtype}")
+        if tokens.ndim != 2:
+            raise ValueError(
+                f"tokens must be [batch, tokens], got shape {list(tokens.shape)}"
+            )
+        device = self.embedding.weight.device
+        if tokens.device != device:
+            raise ValueError(
+                f"tokens are on {tokens.device}, the weights on {device}; move one of "
+                "them"
+            )
+        if may_look(tokens):
+            is_known = (tokens >= 0) & (tokens < self.vocab_size)
+            if not is_known.all():
+                raise ValueError(
+                    f"tokens must be from 0 to {self.vocab_size - 1} = vocab_size − 1, "
+                    f"got {tokens[~is_known][0].item()}"
+                )
+
+    def _require_sampling(
+        self, temperature: float, top_k: int | None, generator: torch.Generator | None
+    ) -> None:
+        """Raise unless the options of ``generate`` fit each other."""
+        require_not_negative("temperature", temperature)
+        if not isinstance(generator, torch.Generator | None):
+            raise TypeError(
+                f"generator must be a torch.Generator, got {type(generator).__name__}"
+            )
+        for name, option in (("top_k", top_k), ("generator", generator)):
+            if option is not None and temperature == 0:
+                raise ValueError(
+                    f"{name} is for sampling: give a temperature above 0, got "
+                    f"{temperature}"
+                )
+        if top_k is not None and require_dimension("top_k", top_k, 1) > self.vocab_size:
+            raise ValueError(
+                f"top_k must be at most vocab_size = {self.vocab_size}, got {top_k}"
+            )
+
+    def extra_repr(self) -> str:
+        """Return whether the head is tied, for the printed module."""
+        return f"tied={self.tied}"
+
+
+def _as_tensor(positions: Positions | None, device: Device) -> Tensor | None:
+    """Return positions as a tensor, if there are any."""
+    if positions is None:
+        return None
+    exact = from_list(positions, device)
+    return as_tensor(exact, device) if isinstance(exact, range) else exact
+
+
+def _token_axis(positions: Tensor, shape: tuple[int, ...] | None, total: int) -> int:
+    """Return the token axis of positions of ``shape``, or raise if it is not ``total``.
+
+    Positions that no encoding reads have no shape; the first axis that fits is taken.
+    """
+    if shape is None:
+        axis = 0 if positions.shape[:1] == (total,) else 1
+    else:
+        axis = 0 if positions.ndim == 1 + len(shape) else 1
+    if positions.shape[axis : axis + 1] != (total,):
+        raise ValueError(
+            f"positions must be those of prompt and new tokens, {total} in all, got "
+            f"shape {list(positions.shape)}"
+        )
+    return axis
+
+
+def _next_token(
+    logits: Float[Tensor, "batch vocab_size"],
+    temperature: float,
+    top_k: int | None,
+    generator: torch.Generator | None,
+) -> Integer[Tensor, "batch 1"]:
+    """Return the most probable token for temperature 0, else a sample."""
+    if temperature == 0:
+        return logits.argmax(-1, keepdim=True)
+    logits, candidates = logits.to(torch.float64).topk(top_k or logits.shape[-1])
+    # Less the largest logit, which a low temperature would otherwise take to infinity.
+    weights = ((logits - logits[:, :1]) / temperature).softmax(-1)
+    return candidates.gather(1, weights.multinomial(1, generator=generator))

@@ -1,0 +1,34 @@
+"""What the tests of gated encodings share: layers on every route, with a cache."""
+
+import numpy as np
+import torch
+
+from posedu.torch import KVCache
+
+ROUTES = ("eager", "sdpa", "flex")
+
+
+def normal(seed, *shape):
+    return np.random.default_rng(seed).normal(size=shape)
+
+
+def causal(n):
+    return np.tri(n, dtype=bool)
+
+
+def stepwise(layer, x):
+    """Four tokens at once, then one at a time, through a cache."""
+    cache, steps = KVCache(), []
+    for start, end in ((0, 4), *((i, i + 1) for i in range(4, x.shape[1]))):
+        steps.append(layer(x[:, start:end], cache=cache))
+    return torch.cat(steps, 1)
+
+
+def same_on_every_route(make):
+    x = torch.tensor(normal(5, 2, 9, 16))
+    with torch.no_grad():
+        wanted = make("eager")(x)
+        for route in ROUTES:
+            layer = make(route)
+            torch.testing.assert_close(layer(x), wanted, rtol=0, atol=1e-13)
+            torch.testing.assert_close(stepwise(layer, x), wanted, rtol=0, atol=1e-13)
