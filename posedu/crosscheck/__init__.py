@@ -118,7 +118,7 @@ class CrossCheck(SavedTable):
 
 
 MODES = ("eager", "compiled", "flex", "autocast")
-"""How the PyTorch implementation can be run."""
+"""Modes in which the PyTorch implementation is run."""
 
 
 def crosscheck(

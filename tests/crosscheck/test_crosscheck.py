@@ -265,7 +265,7 @@ def test_errors_are_uniform_independent_and_relative_to_what_is_summed():
 
 
 def test_the_error_of_a_sum_covers_sums_one_after_another():
-    """As compiled kernels add: a bound of one rounding in all was exceeded sixfold."""
+    """Compiled kernels add so, and exceeded a bound of one rounding in all sixfold."""
     n, rng = 128, np.random.default_rng(0)
     terms = rng.uniform(0.5, 1, (2000, n)).astype(np.float32)
     inputs = Arithmetic(summed=2.0**-24).wrap(terms.astype(float))

@@ -1,9 +1,9 @@
 """Diagnose a small random model of every family of transformers that rotates.
 
-``python tests/oracles/census.py`` wants transformers. It writes
-``book/data/census.json``: what each family does with positions, or why that could not
-be found; interrupted, it goes on with those that are missing.
-``--only llama gptj`` prints the reports of some and writes nothing.
+``python tests/oracles/census.py`` needs transformers. It writes
+``book/data/census.json``: the measured rotations and trials of each family, or the
+reason why there are none. After an interruption it continues with missing families.
+``--only llama gptj`` prints the reports of some families and writes nothing.
 """
 
 import argparse
@@ -30,9 +30,9 @@ from posedu.tools.diagnose.rotary_modules import NAMED
 from support import ROOT
 
 OUT = ROOT / "book/data/census.json"
-LIMIT = 60  # CPU-seconds for one
+LIMIT = 60  # CPU seconds for one family
 MEMORY = 12 * 2**30  # bytes for all
-MOST = 400_000_000  # parameters of one
+MOST = 400_000_000  # parameters of one model
 ORDER = (
     "MODEL_FOR_CAUSAL_LM_MAPPING",
     "MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING",
@@ -40,19 +40,19 @@ ORDER = (
     "MODEL_FOR_MASKED_LM_MAPPING",
     "MODEL_MAPPING",
 )
-"""Of classes to try: what makes logits of tokens before what makes states."""
+"""Order of classes to try: those that return logits come before those of states."""
 
 
 class TooLong(BaseException):
-    """More than LIMIT; no error, so that nothing takes it for one of a model."""
+    """A diagnosis took longer than LIMIT; no Exception, unlike a model's errors."""
 
 
-def _ring(*_):
+def _raise_too_long(*_):
     raise TooLong(f"not done after {LIMIT} CPU-seconds")
 
 
 def folders():
-    """Those whose code, and not its comments alone, has a name of rotation."""
+    """Folders of families whose code, not just its comments, has a name of rotation."""
     root = Path(models.__file__).parent
     for folder in sorted(root.iterdir()):
         source = folder / f"modeling_{folder.name}.py"
@@ -63,7 +63,7 @@ def folders():
 
 
 def families():
-    """Model types with their classes of models and of rotations, best ones first."""
+    """Model types with their model classes and rotary classes, best ones first."""
     seen = set(folders())
     for kind, name in configuration_auto.CONFIG_MAPPING_NAMES.items():
         folder = configuration_auto.model_type_to_module_name(kind)
@@ -97,17 +97,17 @@ def families():
 
 
 def require_few(made, config):
-    """Refuse a model that stays large; counted where numbers take no memory."""
+    """Raise if a model stays large; parameters are counted on the meta device."""
     with torch.device("meta"):
         count = sum(p.numel() for p in made(copy.deepcopy(config)).parameters())
     if count > MOST:
         raise ValueError(f"{count:,} parameters are left, at most {MOST:,} are made")
 
 
-def measured(config, classes, rotary):
-    """The first diagnosis that sees attention, or a rotation; or why none does."""
+def diagnosed(config, classes, rotary):
+    """The first diagnosis that sees attention, or a rotary module; or the reason."""
     reasons, parts = [], []
-    signal.signal(signal.SIGPROF, _ring)
+    signal.signal(signal.SIGPROF, _raise_too_long)
     signal.setitimer(signal.ITIMER_PROF, LIMIT)
     try:
         for made in classes:
@@ -117,7 +117,7 @@ def measured(config, classes, rotary):
                     require_few(made, of)
                     torch.manual_seed(0)
                     found = diagnose(made(of))
-                except Exception as error:  # whatever a class says of a configuration
+                except Exception as error:  # A class may raise anything.
                     reason = f"{made.__name__}: {type(error).__name__}: {error}"
                     reasons.append(reason[:300])
                     continue
@@ -132,38 +132,38 @@ def measured(config, classes, rotary):
     for made in rotary if not parts else ():
         try:
             parts.append(diagnose(made(config())))
-        except Exception as error:  # whatever a class says of a configuration
+        except Exception as error:  # A class may raise anything.
             reasons.append(f"{made.__name__}: {type(error).__name__}: {error}"[:300])
     return (parts[0], "") if parts else (None, reasons[0] if reasons else "no class")
 
 
 def alone(found):
-    """Why a rotation was measured without the model around it; empty if it was not."""
+    """The reason why only a rotary module was measured, empty if the model was."""
     return next((f.text for f in found.findings if f.name == "alone"), "")
 
 
 def row(kind, folder, found, reason):
-    """What is kept of one."""
+    """The stored row of one family."""
     if found is None:
         return {"family": kind, "folder": folder, "reason": reason}
     layers = {}
     for layer in found.layers:
-        turning = layer.query
-        fit = bases(turning)
+        measured = layer.query
+        fit = bases(measured)
         base = fit.get("partial", fit.get("proportional"))
         key = json.dumps(
             {
-                "turned": turning.width,
-                "of": turning.d,
-                "layout": turning.layout,
-                "permuted": turning.permuted,
-                "clockwise": turning.clockwise,
+                "turned": measured.width,
+                "of": measured.d,
+                "layout": measured.layout,
+                "permuted": measured.permuted,
+                "clockwise": measured.clockwise,
                 "base": base and float(f"{base:.4g}"),
                 "proportional": [*fit] == ["proportional"],
                 "attention_factor": layer.key.attention_factor
                 and round(layer.key.attention_factor, 5),
-                "unexplained": turning.unexplained,
-                "moved": turning.is_absolute,
+                "unexplained": measured.unexplained,
+                "moved": measured.is_absolute,
             }
         )
         layers.setdefault(key, []).append(layer.name)
@@ -197,7 +197,7 @@ def main():
         bar.set_postfix_str(kind)
         if kind in kept:
             continue
-        found, reason = measured(config, classes, rotary)
+        found, reason = diagnosed(config, classes, rotary)
         kept[kind] = row(kind, folder, found, reason)
         if options.only:
             print(kind, found or reason)
@@ -206,7 +206,7 @@ def main():
 
 
 def write(rows, path):
-    """What was found so far."""
+    """Write the rows that are there so far."""
     made = {
         "date": datetime.date.today().isoformat(),
         "transformers": transformers.__version__,

@@ -1,11 +1,11 @@
-"""Write what the oracle says of the rotary functions of published libraries.
+"""Write the verdicts on rotary functions of published libraries.
 
-``python tests/oracles/kernels.py`` wants transformers, x-transformers,
-rotary-embedding-torch, timm and diffusers; it writes ``book/data/kernels.json``: the
-date, the versions, and of each function what it was held against, the faults that
+``python tests/oracles/kernels.py`` needs transformers, x-transformers,
+rotary-embedding-torch, timm and diffusers. It writes ``book/data/kernels.json``: the
+date, the versions, and for each function its encoding, the faults that
 ``posedu.tools.kernels.check`` names with angles in float64, and whether it is right if
-float32 is allowed for them. Where timm cannot be imported, for want of torchvision,
-its file is loaded by itself, and ``timm_loaded`` says so.
+angles may be in float32. If timm cannot be imported, since torchvision is missing, its
+file is loaded alone, and ``timm_loaded`` records this.
 """
 
 import json
@@ -35,7 +35,7 @@ FLUX = dict(order="concatenated", layout="interleaved", base=10000.0)
 
 
 def modeling(family):
-    """A family's code, configuration and rotary class for heads of 16 features."""
+    """The module with a family's code."""
     where = f"transformers.models.{family}"
     return import_module(f"{where}.modeling_{family}")
 
@@ -43,7 +43,7 @@ def modeling(family):
 def of_transformers(
     family, name, config, x, at, *, apply="apply_rotary_pos_emb", **more
 ):
-    """The family's rotary class, and its function."""
+    """Rotate by a family's rotary class and function."""
     module = modeling(family)
     sizes = dict(hidden_size=4 * D, num_attention_heads=4, head_dim=D)
     parameters = {"rope_type": "default", "rope_theta": 10000.0, **more}
@@ -56,7 +56,7 @@ def of_transformers(
 
 
 def gpt_j(x, at):
-    """Its table, as long as the farthest position."""
+    """Rotate by GPT-J's table, up to the largest position."""
     module = modeling("gptj")
     table = module.create_sinusoidal_positions(int(at.max()) + 1, D)
     sin, cos = table[at].chunk(2, -1)
@@ -64,32 +64,32 @@ def gpt_j(x, at):
 
 
 def of_x_transformers(x, at):
-    """RotaryEmbedding and apply_rotary_pos_emb."""
+    """Rotate by RotaryEmbedding and apply_rotary_pos_emb."""
     library = import_module("x_transformers.x_transformers")
     angles, scale = library.RotaryEmbedding(D)(at)
     return library.apply_rotary_pos_emb(x, angles, scale)
 
 
 def rotary_of_positions(x, at):
-    """rotary-embedding-torch, given positions."""
+    """Rotate by rotary-embedding-torch at given positions."""
     library = import_module("rotary_embedding_torch")
     angles = library.RotaryEmbedding(dim=D, cache_if_possible=False)(at)
     return library.apply_rotary_emb(angles[:, None], x)
 
 
 def rotary_of_keys(x, at):
-    """rotary-embedding-torch, by the method that its README begins with."""
+    """Rotate by the first method in the README of rotary-embedding-torch."""
     library = import_module("rotary_embedding_torch")
     return library.RotaryEmbedding(dim=D).rotate_queries_or_keys(x)
 
 
-def by_rows(turn, x, at):
-    """A function of one line of positions, for each row."""
-    return torch.cat([turn(x[n : n + 1], at[n]) for n in range(len(x))])
+def by_rows(rotate, x, at):
+    """Apply a function of one line of positions to each row."""
+    return torch.cat([rotate(x[n : n + 1], at[n]) for n in range(len(x))])
 
 
 def diffusers_line(x, at, *, repeat=True, unbind=-1):
-    """get_1d_rotary_pos_embed and apply_rotary_emb, real."""
+    """Rotate by get_1d_rotary_pos_embed and apply_rotary_emb, in real numbers."""
     library = import_module("diffusers.models.embeddings")
     table = library.get_1d_rotary_pos_embed(
         D, at, use_real=True, repeat_interleave_real=repeat
@@ -98,22 +98,22 @@ def diffusers_line(x, at, *, repeat=True, unbind=-1):
 
 
 def diffusers_complex(x, at):
-    """The same, complex, as Lumina calls it; its tokens are axis 1."""
+    """Rotate by the same functions in complex numbers, as Lumina; tokens are axis 1."""
     library = import_module("diffusers.models.embeddings")
     table = library.get_1d_rotary_pos_embed(D, at)
-    turned = library.apply_rotary_emb(x.transpose(1, 2), table[None], use_real=False)
-    return turned.transpose(1, 2)
+    rotated = library.apply_rotary_emb(x.transpose(1, 2), table[None], use_real=False)
+    return rotated.transpose(1, 2)
 
 
 def flux(x, at):
-    """FluxPosEmbed, with as many features for each of two axes."""
+    """Rotate by FluxPosEmbed, with equally many features for each of two axes."""
     library = import_module("diffusers.models.transformers.transformer_flux")
     table = library.FluxPosEmbed(theta=10000, axes_dim=[D // 2, D // 2])(at)
     return import_module("diffusers.models.embeddings").apply_rotary_emb(x, table)
 
 
 def timm_file():
-    """timm's module, or where there is no torchvision the file by itself."""
+    """timm's module, or its file alone if there is no torchvision."""
     try:
         return import_module("timm.layers.pos_embed_sincos")
     except ModuleNotFoundError:
@@ -128,8 +128,8 @@ def timm_file():
         return module
 
 
-def timm_turned(x, at, *, half):
-    """apply_rot_embed, with angles of its own frequency bands."""
+def timm_rotated(x, at, *, half):
+    """Rotate by apply_rot_embed, with angles of timm's frequency bands."""
     library = timm_file()
     bands = library.freq_bands(D // 2, temperature=10000.0, step=1)
     angle = at[:, None, :, None] * bands
@@ -138,7 +138,7 @@ def timm_turned(x, at, *, half):
 
 
 def timm_mixed(x, at, *, frequencies):
-    """get_mixed_freqs and apply_rot_embed, one set of frequencies for all heads."""
+    """Rotate by get_mixed_freqs and apply_rot_embed, with one set of frequencies."""
     library = timm_file()
     own = frequencies.T[:, None]  # [2, depth, pairs]
     rows = []
@@ -150,13 +150,13 @@ def timm_mixed(x, at, *, frequencies):
 
 
 def qwen(family, name, config, **more):
-    """Sections of 3, 3 and 2 pairs."""
+    """A kernel with sections of 3, 3 and 2 pairs."""
     own = {"mrope_section": [3, 3, 2], **more}
     return partial(of_transformers, family, name, config, **own)
 
 
 def rows():
-    """Library, function, kernel, encoding and options."""
+    """Yield library, function, kernel, encoding and options."""
     hf = partial(partial, of_transformers)
     llama = hf("llama", "LlamaRotaryEmbedding", "LlamaConfig")
     neox = hf("gpt_neox", "GPTNeoXRotaryEmbedding", "GPTNeoXConfig")
@@ -186,19 +186,19 @@ def rows():
     for half in (False, True):
         layout = HALF if half else NEIGHBORS
         function = f"apply_rot_embed, half={half}"
-        yield "timm", function, partial(timm_turned, half=half), "rope", layout
+        yield "timm", function, partial(timm_rotated, half=half), "rope", layout
     yield "timm", "get_mixed_freqs", timm_mixed, "mixed", NEIGHBORS
     real = partial(by_rows, diffusers_line)
     halves = partial(by_rows, partial(diffusers_line, repeat=False, unbind=-2))
     yield "diffusers", "apply_rotary_emb, neighbors", real, "rope", NEIGHBORS
     yield "diffusers", "apply_rotary_emb, halves", halves, "rope", HALF
-    turned = partial(by_rows, diffusers_complex)
-    yield "diffusers", "apply_rotary_emb, complex", turned, "rope", NEIGHBORS
+    in_complex = partial(by_rows, diffusers_complex)
+    yield "diffusers", "apply_rotary_emb, complex", in_complex, "rope", NEIGHBORS
     yield "diffusers", "FluxPosEmbed", partial(by_rows, flux), "axial", FLUX
 
 
 def verdict(library, function, kernel, encoding, options):
-    """What is said with angles in float64, and in float32."""
+    """The verdicts with angles in float64 and in float32, as a row of the table."""
     strict = check_kernel(kernel, encoding, d=D, **options)
     allowed = check_kernel(kernel, encoding, d=D, angles="float32", **options)
     print(library, function, strict, "float32:", allowed, "", sep="\n")

@@ -1,8 +1,8 @@
-"""Write what transformers makes of M-RoPE, for tests to compare with.
+"""Write the M-RoPE positions and axes of transformers, for tests to compare with.
 
-``python tests/oracles/m_rope.py`` wants transformers; it adds the numbers of the
-version that it finds to those of others, which are committed, so that the tests do
-not. The versions that were run are 5.23.0 and 4.57.6.
+``python tests/oracles/m_rope.py`` needs transformers. It adds the numbers of the
+installed version to those of other versions. The numbers are committed, so that tests
+do not need transformers. The versions that were run are 5.23.0 and 4.57.6.
 """
 
 import inspect
@@ -19,12 +19,12 @@ from transformers.models.qwen2_vl.modeling_qwen2_vl import Qwen2VLModel
 
 Qwen2_5OmniModel = omni.Qwen2_5OmniPreTrainedModelForConditionalGeneration
 HERE = Path(__file__).parent / "m-rope.json"
-MERGE, PER_SECOND = 2, 4  # patches of a token along a side, time steps in a second
+MERGE, PER_SECOND = 2, 4  # patches per token along a side, time steps per second
 OMNI_PER_SECOND = 25
 IMAGE, VIDEO, START, TEXT, AUDIO = 100, 101, 102, 7, 103
 
-# Text as a number of tokens; grids of tokens as frames, rows, columns, and for a video
-# the seconds from frame to frame.
+# A text is a number of tokens. A grid of tokens has frames, rows and columns, and for a
+# video the seconds from frame to frame.
 CASES = (
     [5],
     [3, (1, 2, 3), 2],
@@ -36,7 +36,7 @@ CASES = (
 
 
 def grids(parts):
-    """Of images and of videos, in patches, and the seconds of a frame."""
+    """Grids of images and of videos in patches, and the seconds from frame to frame."""
     kinds = {3: [], 4: []}
     for part in parts:
         if not isinstance(part, int):
@@ -67,7 +67,7 @@ def tokens(parts):
 
 
 def positions(model, parts):
-    """What a model's own function gives: positions and the delta."""
+    """Positions and the delta by a model's own function."""
     ids, types = tokens(parts)
     images, videos, seconds = grids(parts)
     vision = SimpleNamespace(spatial_merge_size=MERGE, tokens_per_second=PER_SECOND)
@@ -99,7 +99,7 @@ def positions(model, parts):
 
 
 def axes(sections, order, model, module):
-    """Which axis each pair looks at, read from a model's own code."""
+    """The axis of each pair, computed by a model's own code."""
     found = __import__(f"transformers.models.{model}.modeling_{model}", fromlist="x")
     own = SimpleNamespace(mrope_section=sections)
     rows = torch.arange(len(sections))[:, None, None, None]

@@ -1,13 +1,15 @@
-"""Write what every rotary class of transformers makes of its own configuration.
+"""Write the frequencies of every rotary class of transformers, and family defaults.
 
-``python tests/oracles/rope_families.py`` wants transformers. It writes
-``rope-families.json.gz`` beside it, for tests to compare with, and to
-``posedu/tools/configs/families.json`` what families take where a configuration says none
-(bases, widths of heads, how often a layer is global), the layouts of their functions,
-as ``posedu.tools.diagnose`` measures them (of a family with functions of several
-layouts none is known, unless its configuration decides), which family the text model of
-another is, and which ones have no rotation. Both are committed, so that nothing else
-needs transformers.
+``python tests/oracles/rope_families.py`` needs transformers. It writes two files:
+
+- ``rope-families.json.gz`` beside this file: configurations and their frequencies, for
+  tests to compare with.
+- ``posedu/tools/configs/families.json``: for each family the defaults of its class
+  (base, head dimension, period of global layers); the layout of its functions, as
+  ``posedu.tools.diagnose`` measures it (none if the functions differ, unless the
+  configuration decides); the family of its text model; and whether it has no rotation.
+
+Both are committed, so that nothing else needs transformers.
 """
 
 import gzip
@@ -33,7 +35,7 @@ NOISE = ("id2label", "label2id", "transformers_version", "_name_or_path")
 
 
 def classes():
-    """Name, rotary class and the classes of configurations that it may want."""
+    """Yield name, rotary class and the configuration classes that it may take."""
     for folder in sorted(Path(models.__file__).parent.iterdir()):
         name = folder.name
         source = folder / f"modeling_{name}.py"
@@ -60,13 +62,13 @@ def classes():
 
 
 def case(name, rotary, configurations):
-    """The first configuration that the class takes, and its numbers; or why none."""
+    """The first configuration that the class takes, and its numbers; or the reason."""
     reason = "no configuration"
     for made in configurations:
         try:
             config = made()
             module = rotary(config=config)
-        except Exception as error:  # whatever a class says of a wrong configuration
+        except Exception as error:  # A class may raise anything.
             reason = f"{made.__name__}: {error!r}"
             continue
         buffers = {
@@ -95,25 +97,25 @@ def case(name, rotary, configurations):
 
 
 def tables(module, width):
-    """Cosines and sines, or complex numbers, at ``AT``; nothing if it takes others."""
+    """Cosines and sines, or complex numbers, at ``AT``; ``None`` for other inputs."""
     x, at = torch.zeros(1, len(AT), width), torch.tensor([AT])
     for kind in (*getattr(module, "layer_types", []), None):
         for positions in (at, at.expand(3, 1, -1)):
             more = {} if kind is None else {"layer_type": kind}
             try:
                 made = module(x, positions, **more)
-            except Exception:  # of classes that want pictures, videos or grids
+            except Exception:  # Some classes need images, videos or grids.
                 continue
             return made if isinstance(made, tuple) else (made,)
     return None
 
 
-def turned(apply, numbers, width):
-    """What a function makes of features; nothing if it takes others."""
+def rotated(apply, numbers, width):
+    """Features before and after a function, by position; ``None`` for other inputs."""
     torch.manual_seed(0)
     x = torch.randn(ROWS, 2, 1, width).expand(-1, -1, len(AT), -1)
     t = [n.expand(ROWS, *n.shape[1:]) if n.ndim == 3 else n for n in numbers]
-    y = x.transpose(1, 2)  # DeepSeek-V2's and Llama 4's order
+    y = x.transpose(1, 2)  # the order of axes in DeepSeek-V2 and Llama 4
     for call, features in (
         (lambda: apply(x, x, *t)[0], x),
         (lambda: apply(x, *t), x),
@@ -122,7 +124,7 @@ def turned(apply, numbers, width):
     ):
         try:
             found = call()
-        except Exception:  # of another order of axes or arguments
+        except Exception:  # The order of axes or arguments may differ.
             continue
         if isinstance(found, torch.Tensor) and found.shape == features.shape:
             both = [
@@ -139,7 +141,7 @@ def turned(apply, numbers, width):
 
 
 def layouts(module):
-    """Those of the functions of the file that a rotary class stands in."""
+    """Layouts of the functions in the file of a rotary class."""
     modeling = importlib.import_module(type(module).__module__)
     sizes = [64, *(2 * buffer.numel() for buffer in module.buffers())]
     found = set()
@@ -151,16 +153,17 @@ def layouts(module):
             if made is None:
                 continue
             width = made[0].shape[-1] * (2 if made[0].is_complex() else 1)
-            seen = [turned(function, made, w) for w in (width, 2 * width)]
-            turns = [m for s in seen if s is not None and (m := measure(s)).width]
-            if turns:
-                found.add(turns[0].layout)
+            sides = [rotated(function, made, w) for w in (width, 2 * width)]
+            measured = [measure(side) for side in sides if side is not None]
+            rotations = [each for each in measured if each.width]
+            if rotations:
+                found.add(rotations[0].layout)
                 break
     return found
 
 
 def defaults(made):
-    """What a class of configurations fills in."""
+    """Defaults that a configuration class fills in."""
     found = {}
     base = getattr(made, "default_theta", None)
     if isinstance(base, int | float):
@@ -173,13 +176,14 @@ def defaults(made):
         found["pattern"] = every
     if getattr(made, "rope_interleave", None) is True:
         found["layout"] = "interleaved"
-    if "local" not in found and completes(getattr(made(), "rope_parameters", None)):
-        found["completes"] = True
+    parameters = getattr(made(), "rope_parameters", None)
+    if "local" not in found and is_more_than_a_base(parameters):
+        found["class_fills_defaults"] = True
     return found
 
 
-def completes(parameters):
-    """Whether they are more than one base for all layers."""
+def is_more_than_a_base(parameters):
+    """Return whether parameters are more than one base for all layers."""
     given = dict(parameters or {})
     kinds = [k for k in given.values() if isinstance(k, dict)] or [given]
     types = {kind.get("rope_type", "default") for kind in kinds}
@@ -187,7 +191,7 @@ def completes(parameters):
 
 
 def pattern(made):
-    """k if every k-th layer is global and the others are not, whatever the depth."""
+    """k if exactly every k-th layer is global at any depth, else ``None``."""
     types = list(getattr(made(), "layer_types", None) or ())
     if {*types} != {"sliding_attention", "full_attention"}:
         return None
@@ -201,7 +205,7 @@ def pattern(made):
 
 
 def others(known):
-    """Of families without a rotary class: that of their text, or that none rotates."""
+    """Yield families with a text family, and families without rotation."""
     for name in CONFIG_MAPPING:
         inside = getattr(CONFIG_MAPPING[name], "sub_configs_defaults", None) or {}
         text = getattr(inside.get("text_config"), "config_class", None)
@@ -211,7 +215,7 @@ def others(known):
         files = [*source.glob("modeling_*.py")]
         code = "".join(file.read_text("utf-8") for file in files)
         if files and not inside and not ROTARY.search(code):
-            yield name, {"plain": True}
+            yield name, {"no_rotation": True}
 
 
 def main():

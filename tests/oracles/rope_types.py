@@ -1,7 +1,7 @@
-"""Write what transformers makes of rope configurations, for tests to compare with.
+"""Write frequencies of transformers for each rope type, for tests to compare with.
 
-``python tests/oracles/rope_types.py`` wants transformers; its numbers are committed, so
-that the tests do not.
+``python tests/oracles/rope_types.py`` needs transformers. Its numbers are committed, so
+that tests do not need it.
 """
 
 import json

@@ -1,9 +1,9 @@
-"""Write which architectures of timm rotate, and what its own classes compute of them.
+"""Write timm's architectures with rotary embeddings, and tables of its classes.
 
-``python tests/oracles/timm_models.py`` wants timm and torchvision. It writes the
-arguments that each architecture gives its class to ``posedu/tools/configs/timm.json``, and
-beside this file ``timm-tables.json``: sines and cosines of a patch, for tests to
-compare with. Both are committed, so that nothing else needs timm.
+``python tests/oracles/timm_models.py`` needs timm and torchvision. It writes
+``posedu/tools/configs/timm.json``, the arguments that each architecture gives its
+class, and beside this file ``timm-tables.json``: sines and cosines of a patch, for
+tests to compare with. Both are committed, so that nothing else needs timm.
 """
 
 import json
@@ -21,15 +21,15 @@ GRID, PATCH = (3, 5), (2, 3)
 
 
 class Built(Exception):
-    """What a class was given, in place of a model."""
+    """Exception with the arguments of a class, raised before a model is built."""
 
 
-def _told(self, *args, cfg=None, **arguments):
+def _raise_arguments(self, *args, cfg=None, **arguments):
     raise Built(arguments | (vars(cfg) if cfg is not None else {}))
 
 
 def arguments_of(name):
-    """The arguments about rotation of an architecture; nothing if it has none."""
+    """The arguments of an architecture for rotation; ``None`` if it has no rotation."""
     try:
         timm.create_model(name)
     except Built as built:
@@ -46,7 +46,7 @@ def arguments_of(name):
 
 
 def table(given):
-    """Sines, then cosines, of a patch by the library's class, as Eva calls it."""
+    """Sines, then cosines, of a patch by timm's class, called as in Eva."""
     kind = given.get("rope_type", "cat")
     own = {
         "temperature": given.get("rope_temperature", 10000.0),
@@ -70,7 +70,7 @@ def table(given):
 def main():
     """Write both files."""
     for made in (Eva, NaFlexVit):
-        made.__init__ = _told
+        made.__init__ = _raise_arguments
     names = [n for m in ("eva", "naflexvit") for n in timm.list_models(module=m)]
     found = {n: given for n in names if (given := arguments_of(n))}
     made = {"timm": timm.__version__}

@@ -1,4 +1,4 @@
-"""What the census says of families is whole, and agrees with what else is known."""
+"""The census of model families is complete, and agrees with other data."""
 
 import json
 import tomllib
@@ -9,15 +9,15 @@ from posedu.tools.configs.families import family, model_types
 from support import ROOT
 
 DATA = ROOT / "book/data/census.json"
-SAID = json.loads(DATA.read_text("utf-8"))
-ROWS = SAID["rows"]
+CENSUS = json.loads(DATA.read_text("utf-8"))
+ROWS = CENSUS["rows"]
 ANSWERED = [row for row in ROWS if "layers" in row]
 LAYOUTS = {"half", "interleaved", "blocks", "other", ""}
 TRIALS = {"elsewhere", "padded", "padded and counted", "cached", "packed"}
 LEAST = {"asked": 213, "answered": 200}
-"""Families, as with transformers 5.23.0: a later census has no fewer."""
+"""Numbers of families with transformers 5.23.0; a later census has no fewer."""
 OTHER_BASE = {
-    # The default configuration says another base than is taken where there is none.
+    # The default configuration has another base than is used if there is none.
     "bailing_hybrid": 6e6,
     "muse_spark_text": 5e5,
     # Kinds of layers have bases of their own, and the one of the first was counted.
@@ -29,10 +29,10 @@ OTHER_BASE = {
     # 21 of 42 columns, rounded up, and a head of 73: b^(−2p/21) and b^(−2p/73).
     "glm4_moe": 1e4 ** (22 / 21),
     "qwen3_omni_moe_text": 1e6 ** (74 / 73),
-    # The text of it; 1200 is of a module that turns by seconds.
+    # The base of its text; 1200 is that of a module that rotates by seconds.
     "musicflamingo": 1e4,
 }
-"""Of families whose base is not the one that ``families.json`` has."""
+"""Bases of families that differ from those in ``families.json``."""
 PATTERNS = tomllib.loads((DATA.parent / "layers.toml").read_text("utf-8"))["pattern"]
 EACH, ONE = (p for p in PATTERNS if "base" in p["name"])
 """Families with a base for each type of layer, and with one base for all."""
@@ -42,13 +42,13 @@ def folders(rows):
     return {row["folder"] for row in rows}
 
 
-def turning(row):
+def rotated_layers(row):
     return [layer for layer in row["layers"] if layer["turned"]]
 
 
 def test_every_family_has_layers_or_a_reason():
     assert len({row["family"] for row in ROWS}) == len(ROWS)
-    assert {"date", "transformers", "torch", "seed"} <= SAID["made"].keys()
+    assert {"date", "transformers", "torch", "seed"} <= CENSUS["made"].keys()
     for row in ROWS:
         if "layers" not in row:
             assert row["reason"].strip(), row["family"]
@@ -68,29 +68,29 @@ def test_as_many_answered_as_were_aimed_at():
 
 
 def known(name):
-    """Rows of families of which ``families.json`` says this, too."""
+    """Rows of families with this property in ``families.json``, too."""
     return [
         pytest.param(row, id=row["family"])
         for row in ANSWERED
         if row["family"] in model_types()
         and getattr(family(row["family"]), name)
-        and turning(row)
+        and rotated_layers(row)
     ]
 
 
 @pytest.mark.parametrize("row", known("layout"))
 def test_layouts_agree_with_those_of_functions_alone(row):
-    """Of the whole model as of its rotary class, which another command measured."""
+    """The whole model agrees with its rotary class, which another command measured."""
     said = family(row["family"]).layout
-    assert said in {layer["layout"] for layer in turning(row)}
+    assert said in {layer["layout"] for layer in rotated_layers(row)}
     if not row["alone"]:
-        assert {layer["layout"] for layer in turning(row)} == {said}
+        assert {layer["layout"] for layer in rotated_layers(row)} == {said}
 
 
 @pytest.mark.parametrize("row", known("base"))
 def test_bases_agree_with_those_of_the_code(row):
-    """Where frequencies are a geometric series, in at least one kind of layer."""
-    found = [layer["base"] for layer in turning(row) if layer["base"]]
+    """They agree in at least one kind of layer with a geometric series."""
+    found = [layer["base"] for layer in rotated_layers(row) if layer["base"]]
     if not found:
         return
     wanted = OTHER_BASE.get(row["family"], family(row["family"]).base)
@@ -100,7 +100,7 @@ def test_bases_agree_with_those_of_the_code(row):
 @pytest.mark.parametrize("name", OTHER_BASE)
 def test_exceptions_are_needed(name):
     (row,) = [row for row in ANSWERED if row["family"] == name]
-    bases = [layer["base"] for layer in turning(row) if layer["base"]]
+    bases = [layer["base"] for layer in rotated_layers(row) if layer["base"]]
     assert not any(abs(base / family(name).base - 1) < 2e-3 for base in bases)
 
 
@@ -113,8 +113,8 @@ def test_another_base_would_be_seen(name, base, monkeypatch):
 
 
 def several_bases(row):
-    """Whether geometric series of several bases turn in it."""
-    return len({layer["base"] for layer in turning(row)} - {None}) > 1
+    """Return whether a family has geometric series of several bases."""
+    return len({layer["base"] for layer in rotated_layers(row)} - {None}) > 1
 
 
 @pytest.mark.parametrize("folder", sorted({*EACH["default"]} - {"dots3_note"}))

@@ -245,7 +245,7 @@ def unfilled_buffers(
                 f"{name} is in no checkpoint and has a number for each pair, but the "
                 f"numbers are no frequencies: {start}, … It was never filled, as "
                 "happens after the meta device and to_empty.",
-                "Build its module on the device, or run the code that fills the buffer.",
+                "Build its module on the device, or run the code that fills it.",
             )
 
 
@@ -341,8 +341,8 @@ def _of_sides(q: MeasuredRotation, k: MeasuredRotation) -> Iterator[Finding]:
             NOTE,
             "clockwise",
             "pairs are rotated from the second column to the first: this is as "
-            "relative as the opposite direction, but weights trained with one are wrong "
-            "for the other.",
+            "relative as the opposite direction, but weights trained with one are "
+            "wrong for the other.",
             "posedu.tools.convert changes weights from one to the other.",
         )
 

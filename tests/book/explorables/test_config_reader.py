@@ -207,7 +207,7 @@ EVERY = {**CASES, **TYPES, **{n: c for n, (_, c) in EXAMPLES.items()}}
 
 @pytest.fixture
 def in_page(open_page):
-    """A function that runs the page's script on configurations: readings or messages."""
+    """A function from configurations to the page's readings or error messages."""
     tables = json.loads(json.dumps(known()))
 
     def read(configs, fragment=PAGE):
@@ -254,7 +254,7 @@ def as_python_says(config):
 
 
 def test_the_page_reads_what_python_reads(in_page):
-    """Configurations of all rotary classes of transformers, and others, are read."""
+    """Configurations are those of all rotary classes of transformers, and others."""
     assert len(EVERY) > 230
     for name, found in in_page(EVERY).items():
         assert difference(found, as_python_says(EVERY[name])) is None, name
@@ -427,7 +427,7 @@ def test_everything_is_reached_by_keyboard(open_page):
 @pytest.mark.parametrize("name", ["llama3", "two"])
 @pytest.mark.parametrize("width", [320, 390, 600, 1280])
 def test_the_table_is_seen_whole_with_its_headings(open_page, width, name):
-    """If the screen is narrow it is a list, with a heading next to each value."""
+    """On a narrow screen it is a list, with a heading next to each value."""
     page = open_page(PAGE, width=width)
     page.locator("select").select_option(name)
     box = page.locator(".kinds")

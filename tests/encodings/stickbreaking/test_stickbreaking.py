@@ -478,7 +478,7 @@ def test_each_published_form_breaks_a_stick_where_it_should(broken):
 def test_broken_sticks_are_shown_by_form(broken):
     head, *rows = broken.rows()
     assert [row[0] for row in rows] == [*stickbreaking.FORMS] and len(head) == 3
-    assert "stored in bf16” the weights of a row come to as much as 1." in str(broken)
+    assert "stored in bf16” the weights of a row add up to as much as 1." in str(broken)
 
 
 @pytest.mark.parametrize("form", stickbreaking.FORMS)

@@ -1,4 +1,4 @@
-"""Configurations: what they say, in which spelling, and what is wrong with them."""
+"""Configurations of all formats are read, written back, and warned of."""
 
 import gzip
 import json
@@ -26,7 +26,7 @@ CASES = {case["name"]: case for case in FAMILIES["cases"]}
 for _name, _asked in (
     ("esm.EsmRotaryEmbedding", "rotary"),
     ("granitemoehybrid.GraniteMoeHybridRotaryEmbedding", "rope"),
-):  # whose classes turn where their configurations do not ask for it
+):  # Their classes rotate although the default configurations do not ask for it.
     CASES[_name]["config"]["position_embedding_type"] = _asked
 EPS = np.finfo(np.float32).eps
 
@@ -50,14 +50,14 @@ LLAMA_31 = {
 
 
 def rope_of(case, kind):
-    """What is read of the kind of layer that a buffer is for."""
+    """The rotary embedding that is read for a buffer's kind of layer."""
     kinds = read_rope(case["config"]).kinds
     inner = {k: v for k, v in kinds.items() if "_config" not in k} or kinds
     return inner[kind] if kind else next(v for v in inner.values() if v is not None)
 
 
 def within(case, kind, rope):
-    """Whether a rotation has the frequencies of transformers, in any order.
+    """Return whether a rotation has the frequencies of transformers, in any order.
 
     Its tables are float32: the exponent 2p/d is rounded, times ln b it moves a
     frequency by less than 2·ln b roundings, and division, ramp and power add some.
@@ -71,7 +71,7 @@ def within(case, kind, rope):
     return bool((np.abs(theirs - ours) <= bound).all())
 
 
-# --- The spellings of transformers
+# --- The formats of transformers
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -85,12 +85,12 @@ def test_it_reads_what_each_class_of_transformers_computes(name):
         )
 
 
-WRONG = {
+MUTANTS = {
     "the base forgotten (vllm #42624)": (
         lambda rope: rope.base != 1e4,
         lambda rope: {"base": 1e4},
     ),
-    "a quarter of the head turned whole (mlx-lm #1698)": (
+    "a quarter of the head rotated as a whole (mlx-lm #1698)": (
         lambda rope: rope.width < rope.head_dim,
         lambda rope: {"width": rope.head_dim},
     ),
@@ -105,10 +105,10 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("fault", WRONG)
-def test_the_faults_of_the_world_are_noticed(fault):
-    """In every class where they could be made."""
-    concerns, change = WRONG[fault]
+@pytest.mark.parametrize("mutant", MUTANTS)
+def test_published_mutants_are_noticed(mutant):
+    """Every class that a mutant concerns rejects it."""
+    concerns, change = MUTANTS[mutant]
     met = 0
     for case in CASES.values():
         for kind in case["frequencies"]:
@@ -170,7 +170,7 @@ def test_a_version_that_keeps_two_bases_at_the_top():
 
 
 def test_layers_without_rotation():
-    """By a list of switches, by bases of 0, and by parameters that are null."""
+    """A list of switches, bases of 0 and null parameters say so."""
     switched = read_rope({**LLAMA, "rope_theta": 1e4, "no_rope_layers": [1, 1, 1, 0]})
     assert switched.layers == ("all", "all", "all", "none")
     assert switched.kinds["none"] is None
@@ -190,7 +190,7 @@ def only(config):
 
 
 def layout_of(config):
-    """That of all rotations of a configuration."""
+    """The layout of all rotations of a configuration."""
     (layout,) = {rope.layout for rope in read_rope(config).kinds.values()}
     return layout
 
@@ -322,8 +322,8 @@ def test_two_bases_that_are_said_are_no_contradiction():
     )
 
 
-def test_families_whose_full_attention_stands_still():
-    """With a window; in a list, and as it was spelled before there was one."""
+def test_families_whose_full_attention_is_unrotated():
+    """Layers with a window are given as a list, or in the older way as a pattern."""
     sizes = {"hidden_size": 4096, "num_attention_heads": 32, "num_hidden_layers": 8}
     kinds = [*["sliding_attention"] * 3, "full_attention"] * 2
     old = {**sizes, "rope_theta": 5e4, "sliding_window": 4096}
@@ -374,8 +374,8 @@ def test_parts_that_are_named_by_their_side():
         write_rope(read, "transformers 5")
 
 
-def test_a_base_beside_parts_is_no_part_s():
-    """As in BLT, whose own configuration has no heads."""
+def test_a_base_outside_the_parts_is_ignored():
+    """BLT's outer configuration has no heads."""
     read = read_rope({"rope_theta": 5e5, "encoder_config": LLAMA_31})
     assert [*read.kinds] == ["encoder_config"]
     (warning,) = read.warnings
@@ -391,7 +391,7 @@ def test_axes_that_a_family_fixes(family):
 
 
 def test_llama_3_1_by_the_numbers_that_meta_computes():
-    """Pairs of more than 4 turns in 8192 stay, of less than 1 are 8 times slower."""
+    """Pairs of more than 4 turns in 8192 stay, those of less than 1 get ω / 8."""
     rope = read_rope(LLAMA_31).kinds["all"]
     plain = 500000.0 ** (-np.arange(64) / 64)
     turns = 8192 * plain / (2 * np.pi)
@@ -439,7 +439,7 @@ def test_temperatures():
     assert read_rope(LLAMA_31).temperature is None
 
 
-# --- Other spellings
+# --- Other formats
 
 LLAMA_3_META = {"dim": 4096, "n_heads": 32, "n_layers": 32, "rope_theta": 500000.0}
 FOREIGN = {
@@ -519,8 +519,8 @@ FOREIGN = {
 
 
 @pytest.mark.parametrize("name", FOREIGN)
-def test_other_spellings_say_the_same(name):
-    """As the configuration of the same rotation for transformers."""
+def test_other_formats_are_read_alike(name):
+    """They equal the configuration of the same rotation for transformers."""
     foreign, same = FOREIGN[name]
     read = read_rope(foreign)
     assert name.startswith(read.format)
@@ -530,7 +530,7 @@ def test_other_spellings_say_the_same(name):
     assert one.head_dim == other.head_dim
 
 
-def test_what_other_spellings_say_of_layouts():
+def test_layouts_of_other_formats():
     layouts = {
         name: read_rope(c).kinds["all"].layout for name, (c, _) in FOREIGN.items()
     }
@@ -544,7 +544,7 @@ def test_what_other_spellings_say_of_layouts():
     assert read_rope(turned).kinds["all"].layout == "interleaved"
 
 
-def test_what_other_spellings_leave_open_is_said():
+def test_remarks_on_other_formats():
     """A base that two generations mean differently, numbers built into code."""
     (bare,) = read_rope({"dim": 4096, "n_heads": 32}).warnings
     assert "10000 is used, the base of Llama 1 and 2" in bare and "500000" in bare
@@ -590,7 +590,7 @@ TIMM = json.loads((ORACLES / "timm-tables.json").read_text("utf-8"))
 
 
 def coordinates(given):
-    """Of the patch that the tables are of, in the order of the sections."""
+    """Coordinates of the patch of the tables, in the order of the sections."""
     patch, grid = (list(TIMM[name]) for name in ("patch", "grid"))
     if given.get("rope_grid_indexing") == "xy":
         patch, grid = patch[::-1], grid[::-1]
@@ -672,7 +672,7 @@ def test_sections_of_timm_that_do_not_tile_are_told():
 
 
 def same_rotations(one, other):
-    """Whether two readings have the same kinds, layers and numbers."""
+    """Return whether two readings have the same kinds, layers and numbers."""
     if one.kinds.keys() != other.kinds.keys():
         return False
     if other.layers != one.layers and {*one.layers, *other.layers} != {"all"}:
@@ -704,40 +704,40 @@ SOURCES = {
 }
 
 
-@pytest.mark.parametrize("spelling", FORMATS)
-def test_what_is_written_reads_as_what_was_read(spelling):
+@pytest.mark.parametrize("format", FORMATS)
+def test_what_is_written_reads_as_what_was_read(format):
     written = refused = 0
     for config in SOURCES.values():
         reading = read_rope(config)
         try:
-            back = json.loads(json.dumps(write_rope(reading, spelling)))
+            back = json.loads(json.dumps(write_rope(reading, format)))
         except ConfigError as error:
             refused += 1
             assert str(error)
             continue
         written += 1
         again = read_rope(back)
-        assert again.format == spelling
+        assert again.format == format
         assert same_rotations(reading, again)
     least = {"transformers 5": 160, "transformers 4": 140, "GPT-NeoX": 70}
     few = {"Meta's params.json": 10, "ChatGLM": 2, "diffusers": 10, "timm": 8}
-    assert written >= (least | few).get(spelling, 80)
+    assert written >= (least | few).get(format, 80)
     assert refused
 
 
 def test_what_is_written_keeps_the_layout_or_is_refused():
-    for spelling, layout in (
+    for format, layout in (
         ("GPT-NeoX", "half"),
         ("Meta's params.json", "interleaved"),
     ):
         for said in "half", "interleaved":
             reading = read_rope({**LLAMA, "rope_interleave": said == "interleaved"})
             if said == layout:
-                back = read_rope(write_rope(reading, spelling))
+                back = read_rope(write_rope(reading, format))
                 assert back.kinds["all"].layout == layout
             else:
                 with pytest.raises(ConfigError, match=f"has the layout '{layout}'"):
-                    write_rope(reading, spelling)
+                    write_rope(reading, format)
 
 
 LATENT = {
@@ -786,11 +786,11 @@ UNWRITTEN = {
 }
 
 
-@pytest.mark.parametrize("spelling", UNWRITTEN)
-def test_what_a_spelling_cannot_say_is_refused(spelling):
-    config, message = UNWRITTEN[spelling]
+@pytest.mark.parametrize("format", UNWRITTEN)
+def test_what_a_spelling_cannot_say_is_refused(format):
+    config, message = UNWRITTEN[format]
     with pytest.raises(ConfigError, match=message):
-        write_rope(read_rope(config), spelling)
+        write_rope(read_rope(config), format)
 
 
 # --- What is ignored, contradictory or misread
@@ -990,7 +990,7 @@ PLAIN = {
     st.dictionaries(st.sampled_from(INNER), JUNK, max_size=3),
 )
 def test_whatever_it_is_it_is_read_or_refused(name, top, inner):
-    """Of real configurations with junk in them: finite frequencies, or ConfigError."""
+    """Real configurations with junk give finite frequencies or ConfigError."""
     config = {**CASES[name]["config"], **top}
     if isinstance(config.get("rope_parameters"), dict):
         config["rope_parameters"] = {**config["rope_parameters"], **inner}
@@ -1009,8 +1009,8 @@ def test_whatever_it_is_it_is_read_or_refused(name, top, inner):
 
 @settings(max_examples=200, suppress_health_check=[HealthCheck.too_slow])
 @given(st.data(), st.sampled_from(sorted(PLAIN)))
-def test_other_spellings_are_read_or_refused(data, name):
-    """With junk in the place of any of their values."""
+def test_other_formats_are_read_or_refused(data, name):
+    """Junk replaces any of their values."""
     config = PLAIN[name]
     changed = data.draw(st.dictionaries(st.sampled_from(sorted(config)), JUNK))
     try:
@@ -1119,7 +1119,7 @@ def test_the_command_prints_no_orders_to_a_terminal(write):
     assert rb"\x1b[31m\ud800" in done.stdout and b"\x1b" not in done.stdout
 
 
-def test_a_name_that_stands_twice_is_told(write, capsys):
+def test_a_name_that_is_given_twice_is_a_warning(write, capsys):
     text = '{"head_dim": 64, "rope_theta": 1e4, "rope_theta": 5e5}'
     assert main([write(text)]) == 1
     said = capsys.readouterr().out

@@ -28,7 +28,7 @@ class Counting(nn.Module):
 
 
 def test_partial_rotation_is_read_as_partial_and_as_proportional():
-    """The base of one set of frequencies is 1000 or a million; halves distinguish them."""
+    """Frequencies have base 1000 or a million; the half layout distinguishes them."""
     parts = {"partial": {"width": 16, "base": 1e3}, "proportional": {"still": 8}}
     for name, own in parts.items():
         for layout in "half", "interleaved":
@@ -177,7 +177,7 @@ def test_scaling_that_is_not_applied():
 
 
 def test_layers_of_one_part_are_not_taken_for_those_of_another():
-    """In a composite of LFM3 the vision layers are listed and the text layers measured."""
+    """In a composite of LFM3 vision layers are listed and text layers measured."""
     text = CONFIG | {
         "rope_theta": None,
         "layer_types": ["full_attention", "full_attention"],
@@ -230,7 +230,7 @@ def test_angles_that_belong_to_no_frequency():
 
 
 def test_features_that_are_normalized_after_rotation():
-    """As in Llama 4, where a module sets the length of queries and keys."""
+    """A module sets the length of queries and keys, as in Llama 4."""
 
     class Unit(nn.Module):
         def forward(self, x):
@@ -296,7 +296,7 @@ def test_a_change_that_is_no_rotation_of_pairs_is_unexplained():
 
 
 def test_features_that_grow_with_the_position_are_not_rotated():
-    """As the temperature of layers without rotation, in Beam."""
+    """They grow as by the temperature of unrotated layers in Beam."""
 
     def hotter(y, positions):
         return y * (1 + positions[:, None, :, None].float() / 64).log1p()
@@ -320,7 +320,7 @@ def test_one_side_in_another_order():
 
 
 def test_positions_beyond_the_training_length_are_left_out():
-    """As with frequencies that depend on the length: here they change at 512."""
+    """Frequencies that depend on the length change there, here at 512."""
 
     def later(y, positions):
         far = (positions[:, None, :, None] >= 512).float()

@@ -83,7 +83,7 @@ class Hidden(nn.Module):
 
 @pytest.fixture
 def parts(request):
-    """Build a Python module of a rotary class, a class that applies it, and functions."""
+    """Build a Python module of a rotary class, its caller, and functions."""
     made = []
 
     def build(functions, *, name="Rotary", table=None, applied="apply_rotary_pos_emb"):
@@ -255,7 +255,7 @@ def test_a_small_model_has_what_models_want():
 
 
 class ByLayer(Configuration):
-    """As in transformers, reading a value that differs by layer raises."""
+    """A configuration that raises for values that differ by layer, as transformers'."""
 
     def __getattribute__(self, name):
         if name in super().__getattribute__("__dict__").get("by_layer", ()):

@@ -1,4 +1,4 @@
-"""The exercises on four terms: Transformer-XL, TUPE, DeBERTa."""
+"""Exercises on disentangled attention: Transformer-XL, TUPE, DeBERTa."""
 
 import math
 
@@ -12,7 +12,7 @@ from posedu.book.exercises.checker import Exercise, Misconception, Property, She
 
 
 def column(i, j, queries, keys):
-    """The column of query i's row, in a table by distance, that key j has."""
+    """Return the column of key j in query i's row of a table by distance."""
     return j - i + queries - 1
 
 
@@ -23,74 +23,79 @@ COLUMN = Exercise(
     minutes=6,
     lines=1,
     statement=r"""
-The last `queries` of `keys` tokens are asked; a row of a table has a query's products with the vectors of all distances, the farthest first: column 0 is the distance `keys` − 1, the last column is 0.
+The last `queries` of `keys` tokens are queries.
+A row of a table has a query's products with the vectors of all distances, the farthest first: column 0 is the distance `keys` − 1, the last column is the distance 0.
 In which column of row $i$ is the product for key $j$?
 Rows and keys count from 0.
 """,
     hint=r"""
-At which position does query $i$ stand, if the last one stands at the last key? How far is that from $j$?
+The last query stands at the last key.
+At which position does query $i$ stand?
+How far is that from $j$?
 """,
     cases=((0, 0, 1, 1), (1, 0, 2, 2), (0, 0, 2, 5), (2, 5, 3, 7), (1, 3, 4, 9)),
     solution=column,
     misconceptions=(
         Misconception(
-            "This is the distance",
-            "The distance is right, but columns begin with the farthest one: which "
-            "column is distance 0?",
+            "Distance in place of the column",
+            "The distance is right, but columns begin with the farthest one. Which "
+            "column has the distance 0?",
             lambda i, j, queries, keys: keys - queries + i - j,
         ),
         Misconception(
-            "A column is taken for a key",
-            "Before the shift a column is a distance; only the last query has its keys "
+            "Key's index as the column",
+            "Before the shift a column is a distance. Only the last query has its keys "
             "in order.",
             lambda i, j, queries, keys: j,
         ),
         Misconception(
-            "Query 0 is put at the first key",
-            "The last query stands at the last key, so the first one at keys − queries.",
+            "Query 0 put at the first key",
+            "The last query stands at the last key, so the first one stands at keys − "
+            "queries.",
             lambda i, j, queries, keys: j - i + keys - 1,
         ),
         Misconception(
-            "One too far to the right",
-            "Where is the last query's last key? In the last column, keys − 1.",
+            "One column too far to the right",
+            "Where is the last query's last key? It is in the last column, keys − 1.",
             lambda i, j, queries, keys: j - i + queries,
         ),
         Misconception(
-            "One too far to the left",
-            "Where is the last query's last key? In the last column, keys − 1.",
+            "One column too far to the left",
+            "Where is the last query's last key? It is in the last column, keys − 1.",
             lambda i, j, queries, keys: j - i + queries - 2,
         ),
         Misconception(
-            "The sign of the row is turned",
-            "A later query is farther from the same key, and farther is further left.",
+            "Wrong sign of the row",
+            "A later query is farther from the same key, and a farther key is further "
+            "left.",
             lambda i, j, queries, keys: j + i - queries + 1,
         ),
         Misconception(
-            "The key's sign is turned",
-            "A later key is nearer, and nearer is further right.",
+            "Wrong sign of the key",
+            "A later key is nearer, and a nearer key is further right.",
             lambda i, j, queries, keys: i - j + queries - 1,
         ),
         Misconception(
-            "This is the offset, without the memory",
-            "Rows and keys count from different tokens if there are more keys than "
-            "queries, and columns begin with the farthest distance.",
+            "Offset in place of the column, without the memory",
+            "If there are more keys than queries, rows and keys count from different "
+            "tokens. And columns begin with the farthest distance.",
             lambda i, j, queries, keys: i - j,
         ),
         Misconception(
-            "The distance is taken from the number of queries",
-            "There are as many columns as keys: distance 0 is column keys − 1.",
+            "Distance subtracted from the number of queries",
+            "There are as many columns as keys: the distance 0 has the column keys − 1.",
             lambda i, j, queries, keys: queries - 1 - (keys - queries + i - j),
         ),
         Misconception(
-            "Distances begin with the nearest",
-            "The farthest distance, keys − 1, is column 0. And at which position does "
+            "Nearest distance first",
+            "The farthest distance, keys − 1, has column 0. And at which position does "
             "query i stand?",
             lambda i, j, queries, keys: keys - 1 - j + i,
         ),
     ),
     properties=(
         Property(
-            "The next key is one column further",
+            "The next key is one column further to the right",
             lambda answer, i, j, queries, keys: (
                 answer(i, j + 1, queries, keys) - answer(i, j, queries, keys) == 1
             ),
@@ -105,7 +110,7 @@ At which position does query $i$ stand, if the last one stands at the last key? 
 )
 
 
-# disentangled-attention-2: four terms of one pair
+# disentangled-attention-2: the four terms of one pair
 
 
 def logit(q, k, r, u, v):
@@ -119,7 +124,7 @@ def _columns(d):
 
 LOGIT = Exercise(
     name="disentangled-attention-2",
-    title="Four terms of one pair",
+    title="The four terms of one pair",
     kind="SymPy",
     minutes=6,
     lines=1,
@@ -128,89 +133,90 @@ LOGIT = Exercise(
 Return Transformer-XL's logit $s_{ij}$.
 """,
     hint=r"""
-Which of $u$ and $v$ meets the content, which the distance? What is divided by $\sqrt d$?
+Which of $u$ and $v$ is multiplied by the content, which by the vector of the distance?
+What is divided by $\sqrt d$?
 """,
     cases=(_columns(1), _columns(2), _columns(4)),
     solution=logit,
     misconceptions=(
         Misconception(
-            "u and v are exchanged",
-            "u meets the key's content, v the distance.",
+            "u and v exchanged",
+            "u is multiplied by the key's content, v by the vector of the distance.",
             lambda q, k, r, u, v: ((q + v).dot(k) + (q + u).dot(r)) / sp.sqrt(q.rows),
         ),
         Misconception(
-            "u and v are left out",
-            "This is the key plus a vector of the distance. What every query asks is "
-            "missing.",
+            "u and v left out",
+            "Your answer adds the key and the vector of the distance. The two terms "
+            "that are the same for every query are missing.",
             lambda q, k, r, u, v: q.dot(k + r) / sp.sqrt(q.rows),
         ),
         Misconception(
-            "Nothing is divided",
+            "No division",
             "All four terms are divided by √d.",
             lambda q, k, r, u, v: (q + u).dot(k) + (q + v).dot(r),
         ),
         Misconception(
-            "Only the first term is divided",
-            "√d divides all four.",
+            "Only the first term divided",
+            "√d divides all four terms.",
             lambda q, k, r, u, v: (
                 q.dot(k) / sp.sqrt(q.rows) + u.dot(k) + (q + v).dot(r)
             ),
         ),
         Misconception(
-            "Only the contents are divided",
-            "√d divides all four.",
+            "Only the content terms divided",
+            "√d divides all four terms.",
             lambda q, k, r, u, v: (q + u).dot(k) / sp.sqrt(q.rows) + (q + v).dot(r),
         ),
         Misconception(
-            "This is DeBERTa's root",
-            "√(3d) is for three terms, and √(4d) is nobody's: Transformer-XL divides "
+            "DeBERTa's scale",
+            "√(3d) is the scale of three terms. Transformer-XL divides its four terms "
             "by √d.",
             lambda q, k, r, u, v: (
                 ((q + u).dot(k) + (q + v).dot(r)) / sp.sqrt(3 * q.rows)
             ),
         ),
         Misconception(
-            "It is divided by √(4d)",
-            "A root for each term is TUPE's and DeBERTa's thought; Transformer-XL "
-            "divides by √d.",
+            "Divided by √(4d)",
+            "TUPE and DeBERTa count terms under the root. Transformer-XL divides by √d.",
             lambda q, k, r, u, v: (
                 ((q + u).dot(k) + (q + v).dot(r)) / sp.sqrt(4 * q.rows)
             ),
         ),
         Misconception(
-            "u and v meet each other's vectors too",
-            "(q + u + v)·(k + r) has u·r and v·k, which are none of the four.",
+            "Two terms too many",
+            "(q + u + v)·(k + r) contains u·r and v·k, which are none of the four "
+            "terms.",
             lambda q, k, r, u, v: (q + u + v).dot(k + r) / sp.sqrt(q.rows),
         ),
         Misconception(
-            "The fourth term is missing",
-            "v meets the distance even where the query says nothing.",
+            "Fourth term missing",
+            "v is multiplied by the vector of the distance, whatever the query is.",
             lambda q, k, r, u, v: ((q + u).dot(k) + q.dot(r)) / sp.sqrt(q.rows),
         ),
         Misconception(
-            "The third term is missing",
-            "u meets every key's content.",
+            "Third term missing",
+            "u is multiplied by every key's content.",
             lambda q, k, r, u, v: (q.dot(k) + (q + v).dot(r)) / sp.sqrt(q.rows),
         ),
         Misconception(
-            "The second term is missing",
-            "The query asks the distance, too.",
+            "Second term missing",
+            "The query is multiplied by the vector of the distance, too.",
             lambda q, k, r, u, v: ((q + u).dot(k) + v.dot(r)) / sp.sqrt(q.rows),
         ),
         Misconception(
-            "It is divided by d",
-            "The root of d is meant.",
+            "Divided by d",
+            "The scale is the root of d.",
             lambda q, k, r, u, v: ((q + u).dot(k) + (q + v).dot(r)) / q.rows,
         ),
         Misconception(
-            "The vectors of the query are multiplied",
-            "(q·u)(k·r) has nothing of a sum of four inner products.",
+            "A product of two inner products",
+            "(q·u)(k·r) is not a sum of four inner products.",
             lambda q, k, r, u, v: q.dot(u) * k.dot(r) / sp.sqrt(q.rows),
         ),
     ),
     properties=(
         Property(
-            "A query that says nothing still has a logit",
+            "A query of zeros still has a logit",
             lambda answer, q, k, r, u, v: (
                 sp.expand(
                     answer(0 * q, k, r, u, v) * sp.sqrt(q.rows) - u.dot(k) - v.dot(r)
@@ -226,7 +232,7 @@ Which of $u$ and $v$ meets the content, which the distance? What is divided by $
 
 
 def shift(products):
-    """By key, ``[queries, keys]``, zero where a key comes later than its query."""
+    """Return the products by key, ``[queries, keys]``, 0 where a key comes after its query."""
     queries, keys = products.shape
     padded = np.pad(products, ((0, 0), (1, 0)))
     shifted = padded.ravel()[queries:].reshape(queries, keys)
@@ -264,7 +270,7 @@ SHIFT = Exercise(
     statement=r"""
 `products` is `[queries, keys]`: row $i$ has query $i$'s products with the vectors of the distances `keys` − 1, …, 0, in this order.
 The last query stands at the last key.
-Return them by key, `[queries, keys]`, with zeros where the key comes later than the query.
+Return the products by key, `[queries, keys]`, with zeros where the key comes later than the query.
 No loop is needed: pad, reshape, cut.
 """,
     hint=r"""
@@ -274,72 +280,73 @@ With one zero in front of each row, the flat array has `queries` numbers too man
     solution=shift,
     misconceptions=(
         Misconception(
-            "Nothing is shifted",
-            "Columns are distances as yet; only the last query has its keys in order.",
+            "Nothing shifted",
+            "Your columns are still distances. Only the last query has its keys in "
+            "order.",
             lambda products: np.tril(products, products.shape[1] - products.shape[0]),
         ),
         Misconception(
-            "What stands above the diagonal is still there",
-            "The view has numbers of the next query there, and zeros: junk, to be "
-            "hidden.",
+            "No zeros above the diagonal",
+            "After the shift a zero and numbers of the next query stand above the "
+            "diagonal. Set them to 0.",
             _unmasked,
         ),
         Misconception(
-            "The diagonal is that of a square",
-            "With more keys than queries the first query sees keys − queries + 1 of "
-            "them: where does np.tril have to begin?",
+            "Diagonal of a square matrix",
+            "With more keys than queries the first query sees keys − queries + 1 keys. "
+            "Where must np.tril begin?",
             lambda products: np.tril(_unmasked(products)),
         ),
         Misconception(
-            "The zeros stand behind the rows",
-            "Padded on the right the rows come apart the other way; the zero goes in "
-            "front.",
+            "Zeros behind the rows",
+            "With zeros on the right the rows shift in the other direction. Put the "
+            "zero in front.",
             _padded_right,
         ),
         Misconception(
-            "Each row is one place too far to the left",
-            "The last query's row is right as it is; the one before moves by one.",
+            "Each row one column too far to the left",
+            "The last query's row stays as it is, and the row before it moves by one.",
             lambda products: _rolled(products, lambda i, n: i - n),
         ),
         Misconception(
-            "Rows move the other way",
+            "Rows moved to the right",
             "An earlier query is nearer to every key: its numbers move to the left.",
             lambda products: _rolled(products, lambda i, n: n - 1 - i),
         ),
         Misconception(
-            "The first row stays and the last one moves",
-            "Row i moves by queries − 1 − i to the left; the last one does not.",
+            "First row kept, last row moved",
+            "Row i moves by queries − 1 − i to the left. The last row does not move.",
             lambda products: _rolled(products, lambda i, n: -i),
         ),
         Misconception(
-            "Distances are turned round",
-            "The farthest distance comes first, and the oldest key is the farthest: "
-            "nothing is to be reversed.",
+            "Distances reversed",
+            "The farthest distance comes first, and the oldest key is the farthest. "
+            "Reverse nothing.",
             lambda products: shift(products[:, ::-1]),
         ),
         Misconception(
-            "Queries are turned round",
-            "Row 0 is the first query, the one farthest from the end.",
+            "Queries reversed",
+            "Row 0 belongs to the first query, the one farthest from the end.",
             lambda products: shift(products[::-1]),
         ),
         Misconception(
-            "Later keys are kept, earlier ones hidden",
+            "Earlier keys hidden in place of later ones",
             "np.triu keeps what is above the diagonal.",
             lambda products: np.triu(
                 _unmasked(products), products.shape[1] - products.shape[0]
             ),
         ),
         Misconception(
-            "The query's own key is hidden",
-            "Distance 0 is the query itself, and it may look at itself.",
+            "Query's own key hidden",
+            "Distance 0 is the query's own token, and the query may look at it.",
             lambda products: np.tril(
                 _unmasked(products), products.shape[1] - products.shape[0] - 1
             ),
         ),
         Misconception(
-            "The mask is put before the shift",
-            "Before the shift a column is a distance: the first query loses its nearest "
-            "keys. What is to be hidden stands above the diagonal after it.",
+            "Mask before the shift",
+            "Before the shift a column is a distance, and your mask takes the nearest "
+            "keys from the first query. Mask above the diagonal after the shift.",
             lambda products: _unmasked(
                 np.tril(products, products.shape[1] - products.shape[0])
             ),
@@ -365,7 +372,7 @@ With one zero in front of each row, the flat array has `queries` numbers too man
 
 
 def logits(q, k, k_rows, q_rows):
-    """DeBERTa's logits ``[tokens, tokens]`` of one head, as the paper prints them."""
+    """Return DeBERTa's logits ``[tokens, tokens]`` of one head, as the paper prints them."""
     n, d = q.shape
     half = len(k_rows) // 2
     i, j = np.indices((n, n))
@@ -384,7 +391,7 @@ def _deberta_case(tokens, half, d):
 
 
 def _deberta(to=None, back=None, terms=(1, 1, 1), root=3, swap=False, of_query=False):
-    """A version of DeBERTa with other rows, terms, root, or tables."""
+    """Return a version of DeBERTa with other rows, terms, root, or tables."""
 
     def clip(t, half):
         return np.clip(t + half, 0, 2 * half - 1)
@@ -425,89 +432,91 @@ Return DeBERTa's logits as the *paper* prints them, `[tokens, tokens]`, position
 Do not build an array `[tokens, tokens, d]`.
 """,
     hint=r"""
-First the products with all rows, `[tokens, 2k]`, then indices. Which token does each of the two products belong to?
+First take the products with all rows, `[tokens, 2k]`, then the indices.
+Which token does each of the two products belong to?
 """,
     cases=(_deberta_case(2, 1, 2), _deberta_case(4, 2, 3), _deberta_case(9, 3, 4)),
     solution=logits,
     misconceptions=(
         Misconception(
-            "This is the code's index",
+            "The code's index",
             "The authors' code takes δ(i, j) for the key's term, the paper δ(j, i): "
-            "the query is seen from the key.",
+            "there the query is seen from the key.",
             _deberta(back=_turned),
         ),
         Misconception(
-            "Both offsets are turned",
-            "δ(i, j) is i − j + k, the query's position first.",
+            "Both offsets with the wrong sign",
+            "δ(i, j) is i − j + k: the query's position comes first.",
             _deberta(to=_turned, back=_turned),
         ),
         Misconception(
-            "The query's offset is turned",
+            "Query's offset with the wrong sign",
             "The first index is i − j + k, the second one j − i + k.",
             _deberta(to=_turned),
         ),
         Misconception(
-            "The query meets the wrong table",
-            "q meets the rows that were made for keys, k_rows, and k those of queries.",
+            "The two tables exchanged",
+            "Multiply q by k_rows, the rows made for keys, and k by q_rows.",
             _deberta(swap=True),
         ),
         Misconception(
-            "This is divided by √d",
-            "Three products are added, and so √(3d).",
+            "Divided by √d",
+            "Three products are added, so the scale is √(3d).",
             _deberta(root=1),
         ),
         Misconception(
-            "This is divided by √(2d)",
-            "TUPE has two terms; DeBERTa has three.",
+            "Divided by √(2d)",
+            "TUPE has two terms. DeBERTa has three.",
             _deberta(root=2),
         ),
         Misconception(
-            "The key's term is missing",
-            "That is content–content and content–position; k meets Q, too.",
+            "Position–content term missing",
+            "Your answer has content–content and content–position. k is multiplied by "
+            "a row of q_rows, too.",
             _deberta(terms=(1, 1, 0)),
         ),
         Misconception(
-            "The query's term is missing",
-            "q meets the row of the offset, too.",
+            "Content–position term missing",
+            "q is multiplied by the row of the offset, too.",
             _deberta(terms=(1, 0, 1)),
         ),
         Misconception(
-            "The contents are missing",
+            "Content–content term missing",
             "q · k is the first of the three terms.",
             _deberta(terms=(0, 1, 1)),
         ),
         Misconception(
-            "The query's product is taken in the key's term",
-            "The second table's products are those of *keys*: take row j of them.",
+            "The query's product in the key's term",
+            "The products with the second table belong to *keys*: take row j of them.",
             _deberta(of_query=True),
         ),
         Misconception(
-            "Offset 0 has row k − 1",
-            "i − j + k: the own position has row k.",
+            "Row k − 1 for offset 0",
+            "The row is i − j + k: a token's own position has row k.",
             _deberta(
                 to=lambda t, half: np.clip(t + half - 1, 0, 2 * half - 1),
                 back=lambda t, half: np.clip(t + half - 1, 0, 2 * half - 1),
             ),
         ),
         Misconception(
-            "The clip is that of 2k − 1 rows",
-            "Row 0 is for −k and all below: clip to 0 … 2k − 1.",
+            "Clipped to 2k − 1 rows",
+            "Row 0 belongs to −k and all offsets below: clip to 0 … 2k − 1.",
             _deberta(
                 to=lambda t, half: np.clip(t + half, 1, 2 * half - 1),
                 back=lambda t, half: np.clip(t + half, 1, 2 * half - 1),
             ),
         ),
         Misconception(
-            "Offsets wrap round",
-            "A negative index counts from the end in NumPy; clip before you index.",
+            "Offsets that wrap around",
+            "In NumPy a negative index counts from the end. Clip before you index.",
             _deberta(
                 to=lambda t, half: (t + half) % (2 * half),
                 back=lambda t, half: (t + half) % (2 * half),
             ),
         ),
         Misconception(
-            "Distances are taken without a sign",
-            "Left and right of a token have rows of their own.",
+            "Distances without a sign",
+            "Tokens to the left and to the right have rows of their own.",
             _deberta(
                 to=lambda t, half: np.clip(abs(t) + half, 0, 2 * half - 1),
                 back=lambda t, half: np.clip(abs(t) + half, 0, 2 * half - 1),
@@ -516,7 +525,7 @@ First the products with all rows, `[tokens, 2k]`, then indices. Which token does
     ),
     properties=(
         Property(
-            "With empty tables it is q · k over √(3d)",
+            "With tables of zeros the logits are q · k over √(3d)",
             lambda answer, q, k, k_rows, q_rows: np.allclose(
                 answer(q, k, 0 * k_rows, 0 * q_rows), q @ k.T / np.sqrt(3 * q.shape[1])
             ),
@@ -525,7 +534,7 @@ First the products with all rows, `[tokens, 2k]`, then indices. Which token does
 )
 
 
-# disentangled-attention-5: what a memory lets through
+# disentangled-attention-5: the mask of a memory
 
 
 def seen(tokens, segment, memory):
@@ -536,7 +545,7 @@ def seen(tokens, segment, memory):
 
 
 def _mask(seen):
-    """A mask of t, j, segment and memory."""
+    """Return a mask from t, j, segment and memory."""
 
     def answer(tokens, segment, memory):
         t = torch.arange(tokens)[:, None]
@@ -547,12 +556,13 @@ def _mask(seen):
 
 SEEN = Exercise(
     name="disentangled-attention-5",
-    title="What a memory lets through",
+    title="The mask of a memory",
     kind="PyTorch",
     minutes=10,
     lines=3,
     statement=r"""
-A text of `tokens` tokens is read in segments of `segment` tokens; a layer remembers the last `memory` tokens before each.
+A text of `tokens` tokens is read in segments of `segment` tokens.
+Each layer caches the last `memory` tokens before the segment.
 Return the mask under which the whole text can be read at once with the same result: `[tokens, tokens]`, boolean, true where a query may look at a key.
 """,
     hint=r"""
@@ -562,18 +572,18 @@ Where does the segment of token $t$ begin?
     solution=seen,
     misconceptions=(
         Misconception(
-            "This is a sliding window",
-            "Every query of yours sees equally many keys. But the memory ends where the "
-            "*segment* begins, and later queries of it see more.",
+            "Sliding window",
+            "In your mask every query sees equally many keys. But the memory ends "
+            "where the *segment* begins, and later queries of the segment see more.",
             _mask(lambda t, j, segment, memory: (j <= t) & (j >= t - memory)),
         ),
         Misconception(
-            "This is a window of segment and memory",
+            "Sliding window as long as segment and memory",
             "Only the last query of a segment sees so many keys.",
             _mask(lambda t, j, segment, memory: (j <= t) & (j > t - segment - memory)),
         ),
         Misconception(
-            "Later keys are seen",
+            "Later keys seen",
             "Within a segment attention is causal.",
             _mask(
                 lambda t, j, segment, memory: (
@@ -583,26 +593,26 @@ Where does the segment of token $t$ begin?
             ),
         ),
         Misconception(
-            "The memory is left out",
-            "These are the segments by themselves.",
+            "Memory left out",
+            "Your mask shows each segment only to itself.",
             _mask(
                 lambda t, j, segment, memory: (j <= t) & (t // segment == j // segment)
             ),
         ),
         Misconception(
-            "Everything before is seen",
-            "The memory is cropped: only its newest tokens are kept.",
+            "All earlier tokens seen",
+            "The memory is cropped: a layer caches only the newest tokens.",
             _mask(lambda t, j, segment, memory: j <= t),
         ),
         Misconception(
-            "The mask says what is hidden",
+            "True for hidden keys",
             "True is where a query *may* look.",
             lambda tokens, segment, memory: ~seen(tokens, segment, memory),
         ),
         Misconception(
             "One key too many",
-            "memory tokens before the segment: the oldest has the segment's start less "
-            "memory.",
+            "There are `memory` tokens before the segment, so the oldest is at the "
+            "segment's start minus `memory`.",
             _mask(
                 lambda t, j, segment, memory: (
                     (j <= t) & (j >= t // segment * segment - memory - 1)
@@ -611,8 +621,8 @@ Where does the segment of token $t$ begin?
         ),
         Misconception(
             "One key too few",
-            "memory tokens before the segment: the oldest has the segment's start less "
-            "memory.",
+            "There are `memory` tokens before the segment, so the oldest is at the "
+            "segment's start minus `memory`.",
             _mask(
                 lambda t, j, segment, memory: (
                     (j <= t) & (j > t // segment * segment - memory)
@@ -620,7 +630,7 @@ Where does the segment of token $t$ begin?
             ),
         ),
         Misconception(
-            "The query does not see itself",
+            "Query's own token hidden",
             "A query may look at its own token.",
             _mask(
                 lambda t, j, segment, memory: (
@@ -629,12 +639,12 @@ Where does the segment of token $t$ begin?
             ),
         ),
         Misconception(
-            "Rows and columns are exchanged",
-            "The first axis is queries.",
+            "Rows and columns exchanged",
+            "The first axis is that of the queries.",
             lambda tokens, segment, memory: seen(tokens, segment, memory).T,
         ),
         Misconception(
-            "The memory is counted in segments",
+            "Memory counted in segments",
             "`memory` is a number of tokens.",
             _mask(
                 lambda t, j, segment, memory: (
@@ -643,8 +653,8 @@ Where does the segment of token $t$ begin?
             ),
         ),
         Misconception(
-            "The key's segment is taken",
-            "It is the query's segment that says how far the memory goes.",
+            "Key's segment in place of the query's",
+            "The start of the query's segment decides how far back the memory goes.",
             _mask(
                 lambda t, j, segment, memory: (
                     (j <= t) & (j // segment * segment >= t - memory)
@@ -654,7 +664,7 @@ Where does the segment of token $t$ begin?
     ),
     properties=(
         Property(
-            "With segments of one token it is a window",
+            "With segments of one token the mask is a window",
             lambda answer, tokens, segment, memory: torch.equal(
                 answer(6, 1, 2), torch.ones(6, 6).tril().triu(-2).bool()
             ),
@@ -667,7 +677,7 @@ Where does the segment of token $t$ begin?
 
 
 def untie(content, positional, theta, d):
-    """TUPE-A's logits ``[tokens, tokens]`` of one head."""
+    """Return TUPE-A's logits ``[tokens, tokens]`` of one head."""
     z = positional / np.sqrt(2 * d)
     z[:, 0] = theta[1]
     z[0] = theta[0]
@@ -679,7 +689,7 @@ def _untie_case(tokens, d):
 
 
 def _untied(change, root=2):
-    """A version of the positional part, which ``change`` writes into."""
+    """Return a version of the positional part, which ``change`` writes into."""
 
     def answer(content, positional, theta, d):
         z = positional / np.sqrt(root * d)
@@ -742,86 +752,88 @@ UNTIE = Exercise(
     minutes=8,
     lines=4,
     statement=r"""
-`content` has the products $q_i^\top k_j$ and `positional` the products $(U_Q P_i)^\top (U_K P_j)$, both `[tokens, tokens]` and not yet divided by anything; `theta` is $(\theta_1, \theta_2)$.
+`content` has the products $q_i^\top k_j$ and `positional` the products $(U_Q P_i)^\top (U_K P_j)$, both `[tokens, tokens]` and not yet divided by anything.
+`theta` is $(\theta_1, \theta_2)$.
 Return TUPE-A's logits of a head of `d` features, `[tokens, tokens]`.
-Which of the two numbers can the softmax afterwards not see?
+Which of the two numbers has no effect after the softmax?
 """,
     hint=r"""
-What is replaced is the positional part alone. Who wins at query 0 and key 0?
+Only the positional part is replaced.
+Which number stands at query 0 and key 0?
 """,
     cases=(_untie_case(2, 2), _untie_case(3, 4), _untie_case(6, 8)),
     solution=untie,
     misconceptions=(
         Misconception(
-            "θ₁ and θ₂ are exchanged",
-            "θ₁ is what the first *query* has, in its whole row.",
+            "θ₁ and θ₂ exchanged",
+            "θ₁ belongs to the first *query*: it fills the whole row.",
             _untied(_swapped),
         ),
         Misconception(
-            "The column wins in the corner",
-            "At query 0 and key 0 the row's number stands, θ₁.",
+            "Column's number in the corner",
+            "At query 0 and key 0 stands the row's number, θ₁.",
             _untied(_column_last),
         ),
         Misconception(
-            "The corner is left as it was",
+            "Corner left as it was",
             "The whole row of query 0 is θ₁, its own key included.",
             _untied(_own_kept),
         ),
         Misconception(
-            "θ is divided, too",
-            "Only products are divided; θ₁ and θ₂ stand as they are.",
+            "θ divided, too",
+            "Only products are divided. θ₁ and θ₂ stand as they are.",
             _untied(_divided),
         ),
         Misconception(
-            "Both numbers are left out",
+            "θ₁ and θ₂ left out",
             "Row and column 0 have θ₁ and θ₂, not 0.",
             _untied(lambda z, theta, d: _set(z, 0.0, 0.0)),
         ),
         Misconception(
-            "θ is added",
-            "Row and column are *reset*: what was there is gone.",
+            "θ added",
+            "Row and column 0 are *replaced*: the products that stood there are gone.",
             _untied(_added),
         ),
         Misconception(
-            "The column is not reset",
-            "The other queries see the first key by θ₂.",
+            "Column not replaced",
+            "For all other queries the first key has θ₂.",
             _untied(_row_alone),
         ),
         Misconception(
-            "The row is not reset",
-            "The first query sees all keys by θ₁.",
+            "Row not replaced",
+            "For the first query all keys have θ₁.",
             _untied(_column_alone),
         ),
         Misconception(
-            "The contents are reset, too",
-            "Only what positions say is replaced; q · k stays.",
+            "Contents replaced, too",
+            "Only the positional products are replaced. q · k stays.",
             _everything,
         ),
         Misconception(
-            "This is divided by √d",
-            "Two products are added, and so √(2d).",
+            "Divided by √d",
+            "Two products are added, so the scale is √(2d).",
             _untied(lambda z, theta, d: _set(z, *theta), root=1),
         ),
         Misconception(
-            "The first token is tied",
-            "Row and column 0 have numbers of their own.",
+            "First token tied",
+            "Row and column 0 have numbers of their own, θ₁ and θ₂.",
             _untied(lambda z, theta, d: None),
         ),
         Misconception(
-            "The last token is untied",
+            "Last token untied",
             "The class token is the first one.",
             _untied(_last_token),
         ),
         Misconception(
-            "Positions are not divided",
+            "Positions not divided",
             "Both products are divided by √(2d).",
             lambda content, positional, theta, d: untie(
                 content, positional * math.sqrt(2 * d), theta, d
             ),
         ),
         Misconception(
-            "Positions are left out",
-            "Between all other tokens the positional products count.",
+            "Positions left out",
+            "Between all other tokens the positional products are added.",
             lambda content, positional, theta, d: untie(
                 content, 0 * positional, theta, d
             ),
@@ -829,7 +841,7 @@ What is replaced is the positional part alone. Who wins at query 0 and key 0?
     ),
     properties=(
         Property(
-            "The first row less the contents is one number",
+            "The first row minus the content products is one number",
             lambda answer, content, positional, theta, d: (
                 np.ptp(
                     (answer(content.copy(), positional.copy(), theta, d))[0]
@@ -846,7 +858,7 @@ What is replaced is the positional part alone. Who wins at query 0 and key 0?
 
 
 def back(token, layers, segment, memory):
-    """How many tokens back the oldest input is that an output depends on."""
+    """Return how many tokens back the oldest input is that an output depends on."""
     oldest = token
     for _ in range(layers):
         oldest = max(oldest // segment * segment - memory, 0)
@@ -861,11 +873,12 @@ BACK = Exercise(
     lines=4,
     statement=r"""
 A stack of `layers` layers reads a text in segments of `segment` tokens, each layer with a memory of the last `memory` tokens before the segment.
-Token `token` (from 0) has an output: how many tokens back is the oldest input that it depends on?
+How many tokens back is the oldest input that the output of token `token` (from 0) depends on?
 Predict before you run: segments of 4, three layers, token 60, with a memory of 4; and with one of 5?
 """,
     hint=r"""
-One layer leads to the oldest token of the memory. Of which segment is that, and where does that segment's memory begin?
+One layer leads to the oldest token of the memory.
+To which segment does that token belong, and where does that segment's memory begin?
 """,
     cases=(
         (3, 1, 2, 1),
@@ -880,8 +893,8 @@ One layer leads to the oldest token of the memory. Of which segment is that, and
     misconceptions=(
         Misconception(
             "Layers times memory",
-            "That is right for segments of one token. Else a layer first reaches to "
-            "the beginning of its segment.",
+            "Layers times memory is right for segments of one token. With longer ones "
+            "a layer first reaches to the beginning of its segment.",
             lambda token, layers, segment, memory: min(layers * memory, token),
         ),
         Misconception(
@@ -891,13 +904,12 @@ One layer leads to the oldest token of the memory. Of which segment is that, and
             lambda token, layers, segment, memory: min(layers * segment, token),
         ),
         Misconception(
-            "Only one layer is counted",
-            "What the memory holds are outputs of the layer below, which have seen "
-            "older ones.",
+            "Only one layer counted",
+            "The memory holds outputs of the layer below, which depend on older tokens.",
             lambda token, layers, segment, memory: back(token, 1, segment, memory),
         ),
         Misconception(
-            "The beginning of the text is passed",
+            "Beyond the beginning of the text",
             "There is nothing before token 0.",
             lambda token, layers, segment, memory: (
                 memory
@@ -908,28 +920,29 @@ One layer leads to the oldest token of the memory. Of which segment is that, and
         Misconception(
             "Later layers go back by the memory alone",
             "The oldest token of the memory belongs to a segment, and its memory "
-            "begins before *that*.",
+            "begins before *that segment*.",
             lambda token, layers, segment, memory: min(
                 layers * memory + token % segment, token
             ),
         ),
         Misconception(
-            "The place in the segment is counted for each layer",
+            "Position in the segment counted for each layer",
             "A layer below begins at the oldest token of a memory, which has another "
-            "place in its segment.",
+            "position in its segment.",
             lambda token, layers, segment, memory: min(
                 layers * (memory + token % segment), token
             ),
         ),
         Misconception(
-            "A window slides",
-            "Where in its segment a token stands counts as well.",
+            "Sliding windows",
+            "How far a layer reaches depends on the token's position in its segment as "
+            "well.",
             lambda token, layers, segment, memory: min(
                 layers * (segment + memory - 1), token
             ),
         ),
         Misconception(
-            "This is the oldest token itself",
+            "Oldest token itself",
             "How many tokens *back* is it?",
             lambda token, layers, segment, memory: (
                 token - back(token, layers, segment, memory)
@@ -943,21 +956,22 @@ One layer leads to the oldest token of the memory. Of which segment is that, and
             ),
         ),
         Misconception(
-            "Only whole segments are remembered",
+            "Only whole segments cached",
             "A memory of 5 tokens begins in the middle of a segment.",
             lambda token, layers, segment, memory: back(
                 token, layers, segment, memory // segment * segment
             ),
         ),
         Misconception(
-            "The memory is rounded up to segments",
-            "In the first layer it ends where it ends.",
+            "Memory rounded up to whole segments",
+            "In the first layer the memory begins where it begins, also in the middle "
+            "of a segment.",
             lambda token, layers, segment, memory: back(
                 token, layers, segment, -(-memory // segment) * segment
             ),
         ),
         Misconception(
-            "Tokens are counted, not steps",
+            "Tokens counted, not steps",
             "The token before is one back: 60 and 59 are one apart.",
             lambda token, layers, segment, memory: (
                 back(token, layers, segment, memory) + 1
@@ -974,9 +988,10 @@ One layer leads to the oldest token of the memory. Of which segment is that, and
 
 
 SHEET = Sheet(
-    title="Four terms",
+    title="Disentangled attention: Transformer-XL, TUPE, DeBERTa",
     conventions=r"""
-Everywhere $i$ is the query and $j$ the key, counted from 0, and $d$ the features of a head. The last of the queries stands at the last of the keys.
+Everywhere $i$ is the query and $j$ the key, counted from 0, and $d$ the number of features of a head.
+The last of the queries stands at the last of the keys.
 """,
     exercises=(COLUMN, LOGIT, SHIFT, DEBERTA, SEEN, UNTIE, BACK),
 )

@@ -1,4 +1,4 @@
-"""The exercises on relative vectors."""
+"""Exercises on relative position vectors: Shaw, Music Transformer, Inkling."""
 
 import math
 
@@ -12,7 +12,7 @@ from posedu.book.exercises.checker import Exercise, Misconception, Property, She
 
 
 def row(i, j, k):
-    """The row of ``key_table`` that query i reads for key j, an integer."""
+    """Return the row of ``key_table`` that query i reads for key j, an integer."""
     return k + max(-k, min(k, j - i))
 
 
@@ -28,7 +28,8 @@ Which row does the query at $i$ read for the key at $j$?
 Rows count from 0.
 """,
     hint=r"""
-Which row has the query's own place? Which way from there does the next key lie?
+Which row belongs to the query's own position?
+In which direction from there is the row of the next key?
 """,
     cases=(
         (0, 0, 2),
@@ -43,87 +44,91 @@ Which row has the query's own place? Which way from there does the next key lie?
     solution=row,
     misconceptions=(
         Misconception(
-            "Past and future are exchanged",
-            "The rows stand by j − i: the first belongs to keys far before the query.",
+            "Past and future exchanged",
+            "The rows are ordered by j − i: the first belongs to keys far before the "
+            "query.",
             lambda i, j, k: k + max(-k, min(k, i - j)),
         ),
         Misconception(
-            "The offset is not clipped",
-            "There are 2k + 1 rows and no more; all that is farther shares the last.",
+            "Offset not clipped",
+            "There are 2k + 1 rows and no more. All farther keys share the last row on "
+            "their side.",
             lambda i, j, k: k + j - i,
         ),
         Misconception(
-            "This is the offset, not its row",
+            "Offset in place of its row",
             "Row 0 is the farthest past. A negative index would read the table from "
             "its end.",
             lambda i, j, k: max(-k, min(k, j - i)),
         ),
         Misconception(
-            "The argument of the clip is k − 1",
-            "So lecture notes print it. Every pair then has the same row; where are i "
-            "and j?",
+            "k − 1 inside the clip",
+            "Some lecture notes print k − 1. Then every pair has the same row: where "
+            "are i and j?",
             lambda i, j, k: k + max(-k, min(k, k - 1)),
         ),
         Misconception(
-            "The clip comes one too early",
-            "There are k rows on each side, the last of them shared with all beyond.",
+            "Clip one too early",
+            "There are k rows on each side, the last of them shared with all farther "
+            "keys.",
             lambda i, j, k: k + max(1 - k, min(k - 1, j - i)) if k else 0,
         ),
         Misconception(
-            "The clip comes one too late",
-            "Rows 0 to 2k are the table; the last is that of k and all beyond.",
+            "Clip one too late",
+            "The table has the rows 0 to 2k. The last is that of k and all farther "
+            "keys.",
             lambda i, j, k: k + max(-k, min(k + 1, j - i)),
         ),
         Misconception(
-            "Distances have no sign here",
+            "Distances without a sign",
             "A key before the query and one after it have different vectors.",
             lambda i, j, k: k + min(k, abs(j - i)),
         ),
         Misconception(
-            "Only the future is clipped",
+            "Past not clipped",
             "Far keys before the query share a row as well.",
             lambda i, j, k: k + min(k, j - i),
         ),
         Misconception(
-            "Only the past is clipped",
+            "Future not clipped",
             "Far keys after the query share a row as well.",
             lambda i, j, k: k + max(-k, j - i),
         ),
         Misconception(
-            "Rows count from 0",
-            "Your first row is 1.",
+            "Rows counted from 1",
+            "Rows count from 0, and your first row is 1.",
             lambda i, j, k: k + 1 + max(-k, min(k, j - i)),
         ),
         Misconception(
-            "The offset is taken round the table",
-            "Farther keys share the last row; they don't begin again.",
+            "Offset taken modulo the table's length",
+            "Farther keys share the last row. They don't begin again.",
             lambda i, j, k: (k + j - i) % (2 * k + 1),
         ),
         Misconception(
-            "Far keys read the query's own row",
-            "What is beyond the table shares its last row on that side.",
+            "Far keys with the query's own row",
+            "Keys beyond the table share the last row on their side.",
             lambda i, j, k: k + j - i if abs(j - i) <= k else k,
         ),
         Misconception(
-            "The key's place alone is clipped",
-            "A relative vector belongs to the difference of both places.",
+            "Only the key's position",
+            "A relative vector belongs to the difference of both positions.",
             lambda i, j, k: min(2 * k, j),
         ),
     ),
     properties=(
         Property(
-            "Moving both places changes nothing",
+            "A shift of both positions changes nothing",
             lambda answer, i, j, k: answer(i + 5, j + 5, k) == answer(i, j, k),
         ),
     ),
 )
 
 
-# relative-vectors-2: nothing beyond
+# relative-vectors-2: a table with nothing beyond
 
 
 def unclipped(w):
-    """The table ``[k, d]`` with nothing beyond it that gives the weights of ``w``."""
+    """Return the table ``[k, d]`` with nothing beyond it that gives the weights of ``w``."""
     return w[1:, :] - sp.ones(w.rows - 1, 1) * w[0, :]
 
 
@@ -131,7 +136,7 @@ _W = sp.Matrix(4, 2, sp.symbols("w:8", real=True))
 
 GAUGE = Exercise(
     name="relative-vectors-2",
-    title="Nothing beyond",
+    title="A table with nothing beyond",
     kind="SymPy",
     minutes=8,
     lines=1,
@@ -140,7 +145,8 @@ GAUGE = Exercise(
 Which table of the offsets $k - 1, \dots, 0$ gives the same weights if keys beyond it get *nothing*?
 """,
     hint=r"""
-What may you add to every row without changing a weight? And what must the row of the farthest then be?
+What may you add to every row without changing a weight?
+What must the farthest row become?
 """,
     cases=(
         (sp.Matrix([[1], [3]]),),
@@ -150,57 +156,56 @@ What may you add to every row without changing a weight? And what must the row o
     solution=unclipped,
     misconceptions=(
         Misconception(
-            "The far vector is dropped",
-            "Keys beyond the table got its product with the query, and now get 0: the "
-            "others have to move with them.",
+            "Far vector dropped",
+            "Keys beyond the table had its product with the query, and now have 0. The "
+            "other keys must change by the same amount.",
             lambda w: w[1:, :],
         ),
         Misconception(
-            "The near end is moved to 0",
-            "It is the keys *beyond* the table that get nothing; the first row is "
-            "theirs.",
+            "Nearest row moved to 0",
+            "Keys *beyond* the table get nothing, and the first row is theirs.",
             lambda w: w[:-1, :] - sp.ones(w.rows - 1, 1) * w[-1, :],
         ),
         Misconception(
-            "The far vector is added",
-            "What must be added to it so that it becomes 0?",
+            "Far vector added",
+            "What must be added to the far row so that it becomes 0?",
             lambda w: w[1:, :] + sp.ones(w.rows - 1, 1) * w[0, :],
         ),
         Misconception(
-            "The sign is reversed",
-            "All rows move by the same vector; none is turned.",
+            "Sign reversed",
+            "Subtract the same vector from all rows. No row changes its sign.",
             lambda w: sp.ones(w.rows - 1, 1) * w[0, :] - w[1:, :],
         ),
         Misconception(
-            "Neighbors are subtracted",
-            "The same vector must be taken from every row.",
+            "Neighboring rows subtracted",
+            "Subtract the same vector from every row.",
             lambda w: w[1:, :] - w[:-1, :],
         ),
         Misconception(
-            "The mean is moved to 0",
-            "Any common vector may be taken away, but only one makes the far row 0.",
+            "Mean moved to 0",
+            "Any common vector may be subtracted, but only one makes the far row 0.",
             lambda w: (
                 w[1:, :] - sp.ones(w.rows - 1, 1) * (sp.ones(1, w.rows) * w) / w.rows
             ),
         ),
         Misconception(
-            "The far row is kept and the near one dropped",
+            "Nearest row dropped in place of the far one",
             "The offsets k − 1, …, 0 are the rows from the second on.",
             lambda w: w[:-1, :] - sp.ones(w.rows - 1, 1) * w[0, :],
         ),
         Misconception(
-            "The near vector is subtracted",
+            "Near vector subtracted",
             "Keys beyond the table have the *first* row's vector.",
             lambda w: w[1:, :] - sp.ones(w.rows - 1, 1) * w[-1, :],
         ),
         Misconception(
-            "The order is reversed",
-            "The farthest comes first in both tables.",
+            "Order reversed",
+            "The farthest offset comes first in both tables.",
             lambda w: unclipped(w)[::-1, :],
         ),
         Misconception(
-            "Rows are divided",
-            "The softmax ignores what is *added* to a row of logits.",
+            "Rows divided",
+            "The softmax ignores a number that is *added* to a row of logits.",
             lambda w: sp.Matrix(w.rows - 1, w.cols, lambda r, c: w[r + 1, c] / w[0, c]),
         ),
     ),
@@ -249,12 +254,13 @@ SKEW = Exercise(
     minutes=10,
     lines=3,
     statement=r"""
-`products[i, c]` is what query $i$ says to the offset $L - 1 - c$, `[L, L]`.
+`products[i, c]` is the product of query $i$ with the vector of offset $L - 1 - c$, `[L, L]`.
 Return `[L, L]` by query and key: the product of $i - j$ for $j \le i$, and 0 above the diagonal.
 No loop over tokens.
 """,
     hint=r"""
-A column of zeros in front, rows of another length, one row less. What stands above the diagonal then?
+A column of zeros in front, rows of another length, one row less.
+What stands above the diagonal then?
 """,
     cases=(
         (np.array([[1.0, 2.0], [3.0, 4.0]]),),
@@ -265,62 +271,62 @@ A column of zeros in front, rows of another length, one row less. What stands ab
     solution=by_key,
     misconceptions=(
         Misconception(
-            "The junk is still there",
-            "Above the diagonal the trick leaves a zero and then numbers of the next "
-            "query. A causal mask would hide them; here they are to be 0.",
+            "No zeros above the diagonal",
+            "Skewing leaves a zero and then numbers of the next query above the "
+            "diagonal. A causal mask would hide them. Here, set them to 0.",
             lambda t: _skewed(_front(t), 1),
         ),
         Misconception(
-            "The zeros stand behind",
-            "The column comes in front, so that each row begins one later than the "
-            "row before.",
+            "Zeros behind the rows",
+            "The column of zeros comes in front, so that each row begins one later "
+            "than the row before.",
             lambda t: np.tril(_skewed(_behind(t), 1)),
         ),
         Misconception(
-            "The last row is dropped",
-            "The first row holds nothing but what was in front of query 0.",
+            "Last row dropped",
+            "Drop the first row: it holds only the numbers in front of query 0.",
             lambda t: np.tril(_skewed(_front(t), 0)),
         ),
         Misconception(
-            "The nearest offset is taken to be first",
+            "Nearest offset taken for the first",
             "Column 0 is the farthest, L − 1.",
             lambda t: by_key(t[:, ::-1]),
         ),
         Misconception(
-            "The columns are left where they are",
+            "Columns left in place",
             "A column is an offset, not a key: it belongs to another key in each row.",
             np.tril,
         ),
         Misconception(
-            "Rows are moved the other way",
-            "The last query's columns are keys already; the first one's last column is "
-            "key 0.",
+            "Rows moved in the other direction",
+            "In the last query's row columns are keys already. In the first query's "
+            "row the last column is key 0.",
             lambda t: _by_rolls(t, 1),
         ),
         Misconception(
-            "Keys are taken for queries",
-            "Row i holds what query i says. Yours is transposed.",
+            "Query and key axes exchanged",
+            "Row i holds the products of query i. Your answer is transposed.",
             lambda t: by_key(t).T,
         ),
         Misconception(
-            "The diagonal is missing",
-            "Offset 0 is a query and its own key, which no mask hides.",
+            "Diagonal missing",
+            "Offset 0 is a query and its own key, which is not masked.",
             lambda t: np.tril(by_key(t), -1),
         ),
         Misconception(
-            "Offsets are one too large",
+            "Offsets one too large",
             "The last column is offset 0.",
             lambda t: by_key(np.roll(t, -1, axis=1)),
         ),
         Misconception(
-            "Both sides of the diagonal are filled",
+            "Both sides of the diagonal filled",
             "A decoder's table has no offsets below 0.",
             lambda t: by_key(t) + np.tril(by_key(t), -1).T,
         ),
     ),
     properties=(
         Property(
-            "Every entry on a diagonal is of one offset",
+            "All entries on a diagonal belong to one offset",
             lambda answer, t: (
                 np.ptp(
                     np.diag(answer(np.tile(np.arange(len(t), 0.0, -1), (len(t), 1))))
@@ -336,7 +342,7 @@ A column of zeros in front, rows of another length, one row less. What stands ab
 
 
 def relative_values(weights, table):
-    """Σ_j a_ij w of each query, ``[L, d]``, of a table ``[2k + 1, d]`` by j − i."""
+    """Return Σ_j a_ij w for each query, ``[L, d]``, of a table ``[2k + 1, d]`` by j − i."""
     n, k = len(weights), len(table) // 2
     i, j = np.indices((n, n))
     row = k + np.clip(j - i, -k, k)
@@ -350,7 +356,7 @@ def _weights(*shape):
 
 
 def _with_rows(choose):
-    """The right sums over rows that ``choose`` gives; None stands for no row."""
+    """Return the sums over the rows that ``choose`` gives; None stands for no row."""
 
     def answer(weights, table):
         n, k = len(weights), len(table) // 2
@@ -375,11 +381,12 @@ VALUES = Exercise(
     minutes=12,
     lines=5,
     statement=r"""
-`weights` are a head's, `[L, L]`, and `table` holds Shaw's vectors of values, `[2k + 1, d]`, from the farthest past on.
+`weights` are a head's attention weights, `[L, L]`, and `table` holds Shaw's value vectors, `[2k + 1, d]`, from the farthest past on.
 Return what they add to the outputs, $\sum_j A_{ij}\, w^V_{c(i-j)}$, `[L, d]`, without a vector for each query and key.
 """,
     hint=r"""
-First sum the weights of each query over the keys that have the same row. What do you multiply the sums with?
+First sum the weights of each query over the keys that have the same row.
+What do you multiply the sums by?
 """,
     cases=(
         (np.array([[1.0, 0.0], [0.25, 0.75]]), np.array([[1.0], [10.0], [100.0]])),
@@ -391,55 +398,56 @@ First sum the weights of each query over the keys that have the same row. What d
     solution=relative_values,
     misconceptions=(
         Misconception(
-            "Past and future are exchanged",
-            "The table begins with the farthest past: its rows stand by j − i.",
+            "Past and future exchanged",
+            "The table begins with the farthest past: its rows are ordered by j − i.",
             _with_rows(lambda i, j, k, n: k + _clip(i - j, k)),
         ),
         Misconception(
-            "Far keys add nothing",
-            "Shaw's table is clipped: beyond k they have the last vector.",
+            "Nothing for far keys",
+            "Shaw's table is clipped: keys beyond k have the last vector on their side.",
             _with_rows(lambda i, j, k, n: k + j - i if abs(j - i) <= k else None),
         ),
         Misconception(
-            "Distances have no sign here",
+            "Distances without a sign",
             "A key before the query and one after it have different vectors.",
             _with_rows(lambda i, j, k, n: k + min(k, abs(j - i))),
         ),
         Misconception(
-            "Every key has the query's own vector",
-            "Weights sum to 1, so yours adds the middle row, whatever the weights are.",
+            "The query's own vector for every key",
+            "Weights sum to 1, so your answer is the middle row, whatever the weights "
+            "are.",
             _with_rows(lambda i, j, k, n: k),
         ),
         Misconception(
-            "The weights are transposed",
+            "Weights transposed",
             "Row i holds the weights of query i, and its sum is over keys.",
             lambda weights, table: relative_values(weights.T, table),
         ),
         Misconception(
-            "The clip comes one too early",
-            "There are k rows on each side of the query's own.",
+            "Clip one too early",
+            "There are k rows on each side of the query's own row.",
             _with_rows(lambda i, j, k, n: k + _clip(j - i, max(k - 1, 0))),
         ),
         Misconception(
-            "Decoders' keys alone are counted",
+            "Only keys up to the query",
             "There may be weight on later keys as well.",
             _with_rows(lambda i, j, k, n: k + _clip(j - i, k) if j <= i else None),
         ),
         Misconception(
-            "Vectors are averaged over the keys",
-            "They are weighed by the attention weights, not equally.",
+            "Vectors averaged over the keys",
+            "The sum over keys uses the attention weights, not equal weights.",
             lambda weights, table: relative_values(
                 np.full_like(weights, 1 / len(weights)), table
             ),
         ),
         Misconception(
-            "Rows are read by the key's place",
-            "A relative vector belongs to the difference of both places.",
+            "Only the key's position",
+            "A relative vector belongs to the difference of both positions.",
             _with_rows(lambda i, j, k, n: min(2 * k, j)),
         ),
         Misconception(
-            "Rows are taken round the table",
-            "A negative index reads the table from its end; clip first.",
+            "Offset taken modulo the table's length",
+            "A negative index reads the table from its end. Clip first.",
             _with_rows(lambda i, j, k, n: (k + j - i) % (2 * k + 1)),
         ),
     ),
@@ -458,7 +466,7 @@ First sum the weights of each query over the keys that have the same row. What d
 
 
 def relative_logits(x, weight, basis):
-    """Inkling's relative logits ``[heads, L, L]``."""
+    """Return Inkling's relative logits ``[heads, L, L]``."""
     n, (d_rel, table_length) = len(x), basis.shape
     r = (x @ weight.T).unflatten(-1, (-1, d_rel)).transpose(0, 1)
     at = torch.arange(n)
@@ -491,7 +499,7 @@ def _projected(x, weight, basis):
 
 
 def _with_distance(change, near=lambda t, length: (t >= 0) & (t < length)):
-    """The right logits, with another distance and another reach."""
+    """Return the logits with another distance and another reach."""
 
     def answer(x, weight, basis):
         t = _distances(len(x))
@@ -516,7 +524,8 @@ LOGITS = Exercise(
 Return $r_i^\top P_{i-j}$ of each head, `[heads, L, L]`, as a tensor: 0 for later keys, and from distance `table_length` on.
 """,
     hint=r"""
-`unflatten` gives each head its own numbers. A product with the whole basis, then `gather` along the last axis.
+`unflatten` gives each head its own numbers.
+Take a product with the whole basis, then `gather` along the last axis.
 """,
     cases=(
         _logits_case(2, 2, 1, 1, 2),
@@ -527,37 +536,37 @@ Return $r_i^\top P_{i-j}$ of each head, `[heads, L, L]`, as a tensor: 0 for late
     solution=relative_logits,
     misconceptions=(
         Misconception(
-            "Far keys get the last number",
-            "That is Shaw's clip. Inkling's relative logits end: from the table's "
-            "length on there is nothing.",
+            "Last number for far keys",
+            "Shaw's table is clipped so. Inkling's relative logits are 0 from the "
+            "table's length on.",
             _with_distance(_same, lambda t, length: t >= 0),
         ),
         Misconception(
-            "Later keys get the number of distance 0",
-            "Clamping a negative distance gives 0. What is wanted there is no term.",
+            "Number of distance 0 for later keys",
+            "Clamping a negative distance gives 0. Later keys get no term.",
             _with_distance(_same, lambda t, length: t < length),
         ),
         Misconception(
-            "Distances have no sign here",
-            "The basis is of the past alone; a later key gets 0.",
+            "Distances without a sign",
+            "The basis has only distances into the past. A later key gets 0.",
             _with_distance(lambda t, length: t.abs(), lambda t, e: t.abs() < e),
         ),
         Misconception(
-            "The offset has the other sign",
-            "Query minus key: yours looks ahead.",
+            "Offset with the wrong sign",
+            "The distance is query minus key. Your answer looks ahead.",
             _with_distance(
                 lambda t, length: -t, lambda t, length: (t <= 0) & (-t < length)
             ),
         ),
         Misconception(
-            "The basis is read from its far end",
-            "Column t is the distance t; skewed tables begin with the farthest, this "
-            "one doesn't.",
+            "Basis read from its far end",
+            "Column t is the distance t. Tables for skewing begin with the farthest "
+            "distance, this one with the nearest.",
             lambda x, weight, basis: relative_logits(x, weight, basis.flip(-1)),
         ),
         Misconception(
-            "The keys are asked",
-            "r is the query's: who looks says what it wants of a distance.",
+            "r from the keys",
+            "r belongs to the query: the query decides how much each distance counts.",
             lambda x, weight, basis: (
                 torch.einsum(
                     "hjd,dij->hij",
@@ -568,7 +577,7 @@ Return $r_i^\top P_{i-j}$ of each head, `[heads, L, L]`, as a tensor: 0 for late
             ),
         ),
         Misconception(
-            "Heads and their numbers are exchanged",
+            "Axes of heads and d_rel exchanged",
             "The rows of the weight are [heads, d_rel], head by head.",
             lambda x, weight, basis: _looked_up(
                 (x @ weight.T)
@@ -581,8 +590,8 @@ Return $r_i^\top P_{i-j}$ of each head, `[heads, L, L]`, as a tensor: 0 for late
             ),
         ),
         Misconception(
-            "The relative term is divided by a root",
-            "Contents are divided; these numbers are not.",
+            "Relative term divided by a root",
+            "Only the content products are divided. The relative logits are not.",
             lambda x, weight, basis: (
                 relative_logits(x, weight, basis) / len(basis) ** 0.5
                 if len(basis) > 1
@@ -590,18 +599,19 @@ Return $r_i^\top P_{i-j}$ of each head, `[heads, L, L]`, as a tensor: 0 for late
             ),
         ),
         Misconception(
-            "The table is one distance too long",
-            "A table of so many columns ends at distance table_length − 1.",
+            "Table one distance too long",
+            "The table has `table_length` columns, so it ends at distance table_length "
+            "− 1.",
             _with_distance(_same, lambda t, length: (t >= 0) & (t <= length)),
         ),
         Misconception(
-            "A query's own place is left out",
+            "Query's own position left out",
             "Distance 0 is the first column.",
             _with_distance(_same, lambda t, length: (t > 0) & (t < length)),
         ),
         Misconception(
-            "Distances count from 1",
-            "Column 0 is the query's own place.",
+            "Distances counted from 1",
+            "Column 0 is the query's own position.",
             _with_distance(
                 lambda t, length: t - 1, lambda t, length: (t > 0) & (t <= length)
             ),
@@ -622,7 +632,7 @@ Return $r_i^\top P_{i-j}$ of each head, `[heads, L, L]`, as a tensor: 0 for late
 
 
 def relayed(tokens, k, layers, logit):
-    """The last token's share of the token layers · (k − 1) before it, a float."""
+    """Return the last token's share of the token layers · (k − 1) before it, a float."""
     i, j = np.indices((tokens, tokens))
     e = np.tril(np.exp(np.where(i - j == k - 1, logit, 0.0)))
     weights = e / e.sum(axis=1, keepdims=True)
@@ -630,7 +640,7 @@ def relayed(tokens, k, layers, logit):
 
 
 def _relay(at=lambda k: k - 1, back=None, causal=True, power=np.linalg.matrix_power):
-    """The right share, with something else in place of one part of it."""
+    """Return the share with something else in place of one part of it."""
 
     def answer(tokens, k, layers, logit):
         i, j = np.indices((tokens, tokens))
@@ -651,11 +661,13 @@ RELAY = Exercise(
     lines=4,
     statement=r"""
 Each of `layers` layers of a decoder has the logit `logit` at the offset $k - 1$, the last that has a row of its own, and 0 elsewhere.
-What share of the token $l (k - 1)$ places before it does the last of `tokens` hold after $l$ = `layers` layers, if each passes on what it gathers?
+Each layer passes on its attention output.
+After $l$ = `layers` layers, which share does the last of `tokens` tokens hold of the token $l (k - 1)$ positions before it?
 Predict before you run: with 100 tokens, $k = 5$ and 4 layers, is it more than half for a logit of 5? Of 10?
 """,
     hint=r"""
-What one layer gathers is a matrix of weights. What do two do?
+One layer's attention output is a matrix of weights times its inputs.
+What do two layers give?
 """,
     cases=(
         (3, 2, 1, 0.0),
@@ -668,56 +680,57 @@ What one layer gathers is a matrix of weights. What do two do?
     solution=relayed,
     misconceptions=(
         Misconception(
-            "This is one layer's weight, to the power of the layers",
-            "It is what goes by sharp steps, if every token saw as many keys as the last. "
-            "More arrives by other ways, and earlier tokens see fewer: multiply matrices.",
+            "One layer's weight to the power of the layers",
+            "Your answer counts only the path by sharp steps, and with as many keys "
+            "for every token as for the last. Other paths add to it, and earlier "
+            "tokens see fewer keys: multiply matrices.",
             lambda tokens, k, layers, logit: float(
                 (math.exp(logit) / (math.exp(logit) + tokens - 1)) ** layers
             ),
         ),
         Misconception(
-            "Later keys are weighed too",
+            "Later keys not masked",
             "A decoder's query sees keys up to its own.",
             _relay(causal=False),
         ),
         Misconception(
-            "The first layer is all there is",
-            "Each layer reads what the one below has gathered.",
+            "Only the first layer",
+            "Each layer reads the output of the layer below.",
             _relay(power=lambda w, n: w, back=lambda k, layers: k - 1),
         ),
         Misconception(
-            "A layer too many",
+            "One layer too many",
             "The first power of the weights is one layer.",
             _relay(power=lambda w, n: np.linalg.matrix_power(w, n + 1)),
         ),
         Misconception(
-            "The logit stands at the query's own place",
-            "It is at the offset k − 1, so that every layer goes back.",
+            "Logit at the query's own position",
+            "The logit is at the offset k − 1, so that every layer goes back.",
             _relay(at=lambda k: 0),
         ),
         Misconception(
-            "The steps are one too short",
+            "Steps one too short",
             "The logit is at the offset k − 1.",
             _relay(at=lambda k: k - 2),
         ),
         Misconception(
-            "The logit stands at the offset k",
-            "The row of k is shared with all beyond; the last offset with a row of its "
-            "own is k − 1.",
+            "Logit at the offset k",
+            "The row of k is shared with all farther offsets. The last offset with a "
+            "row of its own is k − 1.",
             _relay(at=lambda k: k),
         ),
         Misconception(
-            "The place is one too far",
-            "The last token is at the offset 0 from itself.",
+            "Position one too far",
+            "The last token is at offset 0 from itself.",
             _relay(back=lambda k, layers: layers * (k - 1) + 1),
         ),
         Misconception(
-            "The layers' weights are added",
-            "A second layer reads the first one's outputs, not the tokens again.",
+            "Layers' weights added",
+            "The second layer reads the first layer's outputs, not the tokens again.",
             _relay(power=lambda w, n: n * w, back=lambda k, layers: k - 1),
         ),
         Misconception(
-            "The weights are not normalized",
+            "Weights not normalized",
             "Every row of a softmax sums to one.",
             lambda tokens, k, layers, logit: float(
                 np.linalg.matrix_power(
@@ -738,7 +751,7 @@ What one layer gathers is a matrix of weights. What do two do?
     ),
     properties=(
         Property(
-            "Sharper layers lose less",
+            "With a larger logit the layers lose less",
             lambda answer, tokens, k, layers, logit: (
                 answer(20, 3, 2, 6.0) > answer(20, 3, 2, 3.0)
             ),
@@ -748,9 +761,11 @@ What one layer gathers is a matrix of weights. What do two do?
 
 
 SHEET = Sheet(
-    title="Relative vectors",
+    title="Relative position vectors: Shaw, Music Transformer, Inkling",
     conventions=r"""
-Everywhere $i$ is the query and $j$ the key, counted from 0. Tables stand from the farthest past on, as the papers' index $j - i$ has them; Inkling's distance basis begins with the distance 0.
+Everywhere $i$ is the query and $j$ the key, counted from 0.
+Tables run from the farthest past on, as the papers' index $j - i$ has them.
+Inkling's distance basis begins with the distance 0.
 """,
     exercises=(ROW, GAUGE, SKEW, VALUES, LOGITS, RELAY),
 )

@@ -1,4 +1,4 @@
-"""The exercises on RoPE with several coordinates: axial and mixed."""
+"""Exercises on RoPE with several axes: axial and mixed."""
 
 import numpy as np
 import sympy as sp
@@ -11,7 +11,7 @@ from posedu.numpy.rotary import axial, axial_frequencies, grid
 
 
 def spectrum(d):
-    """The number of frequencies an axis, the fastest and the slowest: three, exact."""
+    """Return the number of frequencies per axis, the fastest and the slowest, exactly."""
     count = d // 4
     slowest = sp.Integer(100) ** sp.Rational(-4 * (count - 1), d)
     return count, sp.Integer(1), slowest
@@ -22,7 +22,7 @@ def _slowest(base, last, d, step=4):
 
 
 def _counted(count=None, fastest=1, slowest=None):
-    """The three numbers, some of them others than they should be."""
+    """Return the three numbers, some of them replaced."""
 
     def answer(d):
         right = spectrum(d)
@@ -51,95 +51,97 @@ On paper, find three things and return them exactly, as SymPy numbers; a power o
 """,
     hint=r"""
 Two features make a pair, and half of the pairs look at the columns.
-Write down all of them for $d = 8$ first.
+First write down all frequencies for $d = 8$.
 """,
     cases=((8,), (16,), (64,)),
     solution=spectrum,
     misconceptions=(
         Misconception(
             "One frequency too many",
-            "That is the range t = 0 … d/4 of the paper as printed. Two members a "
-            "pair and two axes: how many pairs has each axis?",
+            "The paper prints the range t = 0 … d/4. Two members per pair and two "
+            "axes: how many pairs has each axis?",
             lambda d: (d // 4 + 1, sp.Integer(1), _slowest(100, d // 4, d)),
         ),
         Misconception(
-            "The slowest frequency is squared",
-            "10000 is the base for thousands of tokens on a line, axial RoPE's is 100. "
-            "An exponent of −8t/d does the same: each axis has d/2 features.",
+            "Slowest frequency squared",
+            "10000 is the base for thousands of tokens on a line, and axial RoPE's "
+            "base is 100. An exponent of −8t/d squares the frequency as well: each "
+            "axis has d/2 features.",
             lambda d: (d // 4, sp.Integer(1), _slowest(10000, d // 4 - 1, d)),
         ),
         Misconception(
-            "The exponent is that of RoPE on a line",
+            "Exponent of RoPE on a line",
             "With −2t/d and only d/4 values of t the slowest pair hardly gets below "
             "the square root of the base. Each axis has half of the head: what is "
             "its width?",
             lambda d: (d // 4, sp.Integer(1), _slowest(100, d // 4 - 1, d, step=2)),
         ),
         Misconception(
-            "The pairs of both axes share one list of frequencies",
-            "These are the d/2 frequencies of RoPE on a line. Here every axis has a "
-            "list of its own, and the lists are equal.",
+            "One list of frequencies for both axes",
+            "Your answer has the d/2 frequencies of RoPE on a line. In axial RoPE "
+            "every axis has a list of its own, and the lists are equal.",
             lambda d: (d // 2, sp.Integer(1), _slowest(100, d // 2 - 1, d, step=2)),
         ),
         Misconception(
-            "Features are counted in place of pairs",
-            "t counts pairs. Two features turn together, by one frequency.",
+            "Features counted in place of pairs",
+            "t counts pairs. Both features of a pair rotate with one frequency.",
             lambda d: (d // 2, sp.Integer(1), _slowest(100, d // 2 - 1, d)),
         ),
         Misconception(
-            "t is counted from 1",
+            "t counted from 1",
             "t starts at 0, and base^0 = 1.",
             lambda d: (d // 4, _slowest(100, 1, d), _slowest(100, d // 4, d)),
         ),
         Misconception(
-            "These are the pairs of both axes",
+            "Pairs of both axes",
             "Half of the d/2 pairs look at the columns, the other half at the rows.",
             _counted(lambda d: d // 2),
         ),
         Misconception(
-            "Features are counted for each axis",
+            "Features counted for each axis",
             "Two features make a pair, and a pair has one frequency.",
             _counted(lambda d: d),
         ),
         Misconception(
             "One frequency too few",
-            "t runs from 0 to d/4 − 1: how many numbers are these?",
+            "t runs from 0 to d/4 − 1. How many numbers are these?",
             _counted(lambda d: d // 4 - 1),
         ),
         Misconception(
-            "The axes are divided by twice",
-            "Two members a pair and two axes make four.",
+            "Divided by 8, not by 4",
+            "Two members per pair and two axes: divide d by four.",
             _counted(lambda d: d // 8),
         ),
         Misconception(
-            "The slowest is taken for 1/base",
+            "Slowest frequency taken for 1/base",
             "The last t is d/4 − 1, not d/4.",
             _counted(slowest=lambda d: sp.Rational(1, 100)),
         ),
         Misconception(
-            "The slowest is the wavelength",
-            "This is how many units a radian takes. The frequency is its inverse.",
+            "Wavelength in place of the slowest frequency",
+            "Your third number says how many units a radian takes. The frequency is "
+            "its inverse.",
             _counted(slowest=lambda d: 1 / spectrum(d)[2]),
         ),
         Misconception(
-            "The fastest is the base",
+            "Base in place of the fastest frequency",
             "t starts at 0, and base^0 = 1.",
             _counted(fastest=100),
         ),
         Misconception(
-            "Fastest and slowest are exchanged",
-            "The fastest is the largest frequency, and is asked for first.",
+            "Fastest and slowest exchanged",
+            "The fastest frequency is the largest, and comes first.",
             lambda d: (spectrum(d)[0], spectrum(d)[2], spectrum(d)[1]),
         ),
         Misconception(
-            "The exponent lacks its 4",
+            "Missing factor 4 in the exponent",
             "Each axis has a head of d/2 features to itself: what is RoPE's exponent there?",
             _counted(slowest=lambda d: _slowest(100, d // 4 - 1, d, step=1)),
         ),
         Misconception(
             "A tenth for each further pair",
-            "So it looks for d = 8. The last frequency is always just above 1/base: "
-            "more pairs stand closer together.",
+            "The factor 1/10 is right for d = 8. The last frequency is always just "
+            "above 1/base: more pairs stand closer together.",
             lambda d: (d // 4, sp.Integer(1), sp.Rational(1, 10) ** (d // 4 - 1)),
         ),
     ),
@@ -177,7 +179,7 @@ def _first_row(answer, width, height):
 
 
 def _by(column, row):
-    """Positions whose coordinates are functions of n, width and height."""
+    """Return positions whose coordinates are functions of n, width and height."""
 
     def answer(width, height):
         n = np.arange(width * height)
@@ -203,50 +205,50 @@ Patch $n$ of the list stands in column $n \bmod \text{width}$.
     solution=patches,
     misconceptions=(
         Misconception(
-            "The coordinates are swapped",
+            "Coordinates swapped",
             "The column comes first: the second patch of the first row is (1, 0).",
             lambda width, height: patches(width, height)[:, ::-1],
         ),
         Misconception(
-            "The row varies fastest",
-            "These are the right positions, listed column by column. Images are "
+            "Column by column",
+            "Your positions are right but listed column by column. Images are "
             "flattened row by row, so the column varies fastest.",
             lambda width, height: patches(height, width)[:, ::-1],
         ),
         Misconception(
-            "Width and height are exchanged",
-            "A row has width patches. On a square image nobody would notice.",
+            "Width and height exchanged",
+            "A row has `width` patches. On a square image nobody would notice.",
             lambda width, height: patches(height, width),
         ),
         Misconception(
-            "The patches are counted from 1",
+            "Patches counted from 1",
             "Rows and columns count from 0.",
             lambda width, height: patches(width, height) + 1,
         ),
         Misconception(
-            "The row is counted by the height",
-            "A new row begins after *width* patches.",
+            "Row counted by the height",
+            "A new row begins after `width` patches.",
             _by(lambda n, w, h: n % w, lambda n, w, h: n // h),
         ),
         Misconception(
-            "The column is counted by the height",
-            "A row has width patches: the column begins again after them.",
+            "Column counted by the height",
+            "A row has `width` patches. After them the column begins again.",
             _by(lambda n, w, h: n % h, lambda n, w, h: n // w),
         ),
         Misconception(
-            "The rows are counted from below",
+            "Rows counted from below",
             "The first row of the list is row 0.",
             _by(lambda n, w, h: n % w, lambda n, w, h: h - 1 - n // w),
         ),
         Misconception(
-            "These are places along a diagonal",
+            "Positions along a diagonal",
             "Every patch has a column and a row of its own.",
             _by(lambda n, w, h: n, lambda n, w, h: n),
         ),
         Misconception(
-            "The coordinates do not stand in the last axis",
-            "All columns come first here, then all rows, and a reshape keeps that "
-            "order. Which axis has to move?",
+            "Coordinates not on the last axis",
+            "In your answer all columns come first, then all rows, and a reshape keeps "
+            "that order. Which axis must move?",
             lambda width, height: np.array(
                 np.meshgrid(np.arange(width), np.arange(height))
             ).reshape(-1, 2),
@@ -254,7 +256,7 @@ Patch $n$ of the list stands in column $n \bmod \text{width}$.
     ),
     properties=(
         Property(
-            "Every patch has a place of its own",
+            "Every patch has a position of its own",
             lambda answer, width, height: (
                 len(np.unique(answer(width, height), axis=0)) == width * height
             ),
@@ -268,7 +270,7 @@ Patch $n$ of the list stands in column $n \bmod \text{width}$.
 
 
 def diagonal(f, u, v):
-    """How far one pair is from a sum over columns and rows: a SymPy expression."""
+    """Return by how much one pair differs from a sum over columns and rows, in SymPy."""
     across, down = f[0] * u, f[1] * v
     return sp.sin(across + down) - sp.sin(across) - sp.sin(down)
 
@@ -286,17 +288,16 @@ DIAGONAL = Exercise(
     minutes=10,
     lines=2,
     statement=r"""
-A head has one pair, with the frequency vector $f = (f_0, f_1)$; before they are turned, the query's features are $(1, 0)$ and the key's $(0, 1)$.
+A head has one pair, with the frequency vector $f = (f_0, f_1)$.
+Before rotation, the query's features are $(1, 0)$ and the key's $(0, 1)$.
 Let $s(r_0, r_1)$ be their score where query position minus key position is $(r_0, r_1)$.
 Return
-
 $$s(u, v) + s(0, 0) - s(u, 0) - s(0, v)$$
-
 as a SymPy expression, for numbers or symbols.
-For which $f$ is it zero, whatever $u$ and $v$ are?
+For which $f$ is it zero for all $u$ and $v$?
 """,
     hint=r"""
-Put the key at the origin and turn the query by $f \cdot r$.
+Put the key at the origin and rotate the query by $f \cdot r$.
 What is its inner product with $(0, 1)$?
 """,
     cases=(
@@ -307,49 +308,50 @@ What is its inner product with $(0, 1)$?
     solution=diagonal,
     misconceptions=(
         Misconception(
-            "The key is taken for (1, 0)",
-            "At the offset 0 query and key are turned alike, so their score is that of "
-            "(1, 0) and (0, 1): nothing. Yours is 1 there.",
+            "Key taken for (1, 0)",
+            "At offset 0 query and key have the same rotation, so their score is that "
+            "of (1, 0) and (0, 1), which is 0. Your answer has 1 there.",
             lambda f, u, v: _second_difference(
                 lambda r0, r1: sp.cos(f[0] * r0 + f[1] * r1), u, v
             ),
         ),
         Misconception(
-            "The offset is counted from the query to the key",
-            "It is query minus key: turn the query (1, 0) a little counter-clockwise, "
-            "leave the key, and they come closer.",
+            "Offset from the query to the key",
+            "The offset is query minus key. Rotate the query (1, 0) a little "
+            "counter-clockwise and leave the key: they come closer.",
             lambda f, u, v: -diagonal(f, u, v),
         ),
         Misconception(
-            "The two angles are subtracted",
+            "Two angles subtracted",
             "The angle is f · r, a sum.",
             lambda f, u, v: diagonal((f[0], -f[1]), u, v),
         ),
         Misconception(
-            "This is 0 for every pair, as if it were axial",
-            "The sine of a sum is not the sum of the sines. What is it for f = (1, 1)?",
+            "0 for every pair, as for an axial one",
+            "The sine of a sum is not the sum of the sines. What is the result for f = "
+            "(1, 1)?",
             lambda f, u, v: sp.Integer(0),
         ),
         Misconception(
-            "The coordinates of f are swapped",
-            "The first rate belongs to the columns, so it meets u.",
+            "Coordinates of f swapped",
+            "The first rate belongs to the columns, so multiply it by u.",
             lambda f, u, v: diagonal((f[1], f[0]), u, v),
         ),
         Misconception(
-            "This is the first term alone",
+            "First term alone",
             "The other three are not all zero.",
             lambda f, u, v: sp.sin(f[0] * u + f[1] * v),
         ),
         Misconception(
-            "The other two terms are added",
+            "The last two terms added",
             "s(u, 0) and s(0, v) are subtracted.",
             lambda f, u, v: (
                 sp.sin(f[0] * u + f[1] * v) + sp.sin(f[0] * u) + sp.sin(f[1] * v)
             ),
         ),
         Misconception(
-            "The sines are multiplied",
-            "The score is one sine of the sum of two angles.",
+            "Sines multiplied",
+            "The score is a single sine, of the sum of two angles.",
             lambda f, u, v: (
                 sp.sin(f[0] * u) * sp.sin(f[1] * v)
                 - sp.sin(f[0] * u)
@@ -357,40 +359,41 @@ What is its inner product with $(0, 1)$?
             ),
         ),
         Misconception(
-            "The angle is taken for its sine",
-            "A sum of angles would give 0: it is the sine that makes the difference.",
+            "Angle taken for its sine",
+            "Your answer is the same sum for angles, which is 0. It is the sine that "
+            "makes the difference.",
             lambda f, u, v: (f[0] + f[1]) * (u + v) - f[0] * u - f[1] * v,
         ),
         Misconception(
-            "The score at the origin is 1",
-            "The query is (1, 0) and the key (0, 1): unturned, they meet at right "
-            "angles.",
+            "Score 1 at the origin",
+            "The query is (1, 0) and the key (0, 1): before rotation they meet at "
+            "right angles.",
             lambda f, u, v: diagonal(f, u, v) + 1,
         ),
         Misconception(
-            "The rates are added, not the angles",
+            "Rates added, not the angles",
             "The angle is f · r = f₀ u + f₁ v.",
             lambda f, u, v: (
                 sp.sin((f[0] + f[1]) * (u + v)) - sp.sin(f[0] * u) - sp.sin(f[1] * v)
             ),
         ),
         Misconception(
-            "The sines are multiplied, and the rest forgotten",
-            "The score is the sine of a sum of two angles, and four of them are "
-            "wanted.",
+            "Only the product of the sines",
+            "The score is the sine of a sum of two angles, and four scores are asked "
+            "for.",
             lambda f, u, v: sp.sin(f[0] * u) * sp.sin(f[1] * v),
         ),
         Misconception(
-            "The key is taken for (1, 0), and the origin forgotten",
-            "The query is (1, 0) and the key (0, 1): the score is a sine, and 0 at "
-            "the origin.",
+            "Key taken for (1, 0), and the origin forgotten",
+            "The query is (1, 0) and the key (0, 1): the score is a sine, and 0 at the "
+            "origin.",
             lambda f, u, v: (
                 sp.cos(f[0] * u + f[1] * v) - sp.cos(f[0] * u) - sp.cos(f[1] * v)
             ),
         ),
         Misconception(
-            "The second rate meets u",
-            "f · r = f₀ u + f₁ v, and s(0, v) has v in it.",
+            "Second rate multiplied by u",
+            "f · r = f₀ u + f₁ v, and s(0, v) contains v.",
             lambda f, u, v: (
                 sp.sin(f[0] * u + f[1] * v) - sp.sin(f[0] * u) - sp.sin(f[1] * u)
             ),
@@ -398,7 +401,7 @@ What is its inner product with $(0, 1)$?
     ),
     properties=(
         Property(
-            "A vector on an axis gives 0",
+            "A frequency vector on an axis gives 0",
             lambda answer, f, u, v: (
                 sp.simplify(answer((f[0], sp.Integer(0)), u, v)) == 0
                 and sp.simplify(answer((sp.Integer(0), f[1]), u, v)) == 0
@@ -439,7 +442,7 @@ _OTHER = {"concatenated": "alternating", "alternating": "concatenated"}
 
 
 def _angles_with(theta):
-    """Angles of other frequencies ``theta(t, d)``."""
+    """Return the angles of other frequencies ``theta(t, d)``."""
     return lambda positions, d, order: _angles(
         positions, theta(np.arange(d // 4), d), order
     )
@@ -453,12 +456,13 @@ ANGLES = Exercise(
     lines=6,
     statement=r"""
 `positions` is a float array `[tokens, 2]`.
-Return the angle by which axial RoPE (base 100) turns each pair: `[tokens, d/2]`.
-`order` is `"concatenated"` (all pairs of the columns, then all pairs of the rows) or `"alternating"` (one of each in turn).
+Return the angle by which axial RoPE (base 100) rotates each pair: `[tokens, d/2]`.
+`order` is `"concatenated"` (all pairs of the columns, then all pairs of the rows) or `"alternating"` (a pair of the columns, a pair of the rows, and so on).
 """,
     hint=r"""
 Both axes have the same frequencies.
-Make the angles of the columns and those of the rows first, each `[tokens, d/4]`; then it is only a matter of joining them.
+First make the angles of the columns and those of the rows, each `[tokens, d/4]`.
+Then join them.
 """,
     cases=tuple(
         (positions, d, order)
@@ -472,31 +476,31 @@ Make the angles of the columns and those of the rows first, each `[tokens, d/4]`
     solution=angles,
     misconceptions=(
         Misconception(
-            "Columns and rows are swapped",
+            "Columns and rows swapped",
             "The first pairs look at the first coordinate.",
             lambda positions, d, order: angles(positions[:, ::-1], d, order),
         ),
         Misconception(
-            "The orders are exchanged",
-            "Concatenated: all pairs of the columns come first. Alternating: one of "
-            "each in turn.",
+            "Orders exchanged",
+            "In the concatenated order all pairs of the columns come first. In the "
+            "alternating order columns and rows take turns.",
             lambda positions, d, order: angles(positions, d, _OTHER[order]),
         ),
         Misconception(
-            "The order is ignored: this is always concatenated",
+            "Concatenated for both orders",
             "For the alternating order, pairs 0, 2, 4, … look at the columns.",
             lambda positions, d, order: angles(positions, d, "concatenated"),
         ),
         Misconception(
-            "The frequencies are squared",
-            "10000 is the base of RoPE on text, axial RoPE's is 100. An exponent of "
-            "−8t/d does the same: each axis has d/2 features.",
+            "Frequencies squared",
+            "10000 is RoPE's base on text, and axial RoPE's base is 100. An exponent "
+            "of −8t/d squares the frequencies as well: each axis has d/2 features.",
             lambda positions, d, order: _angles(
                 positions, 10000.0 ** (-4 * np.arange(d // 4) / d), order
             ),
         ),
         Misconception(
-            "The exponent is −2t/d",
+            "−2t/d in the exponent",
             "Each axis has only half of the features, so the exponent must fall twice "
             "as fast to reach as far.",
             lambda positions, d, order: _angles(
@@ -504,58 +508,59 @@ Make the angles of the columns and those of the rows first, each `[tokens, d/4]`
             ),
         ),
         Misconception(
-            "The frequencies run on from one pair to the next",
-            "Each axis starts again at 1: both have the same frequencies.",
+            "One list of frequencies over both axes",
+            "Each axis starts again at 1: both axes have the same frequencies.",
             _angles_of_a_line,
         ),
         Misconception(
-            "The slowest frequency is 1/base",
-            "That would be one frequency more than there are pairs an axis, or a "
-            "wider spacing: t = d/4 does not occur.",
+            "Slowest frequency 1/base",
+            "The slowest frequency would be 1/base with one frequency more per axis, "
+            "or a wider spacing: t = d/4 does not occur.",
             lambda positions, d, order: _angles(
                 positions, 100.0 ** -np.linspace(0, 1, d // 4), order
             ),
         ),
         Misconception(
-            "t is counted from 1",
-            "The fastest pair of each axis turns by one radian a unit.",
+            "t counted from 1",
+            "The fastest pair of each axis rotates by one radian per unit.",
             lambda positions, d, order: _angles(
                 positions, 100.0 ** (-4 * np.arange(1, d // 4 + 1) / d), order
             ),
         ),
         Misconception(
-            "The exponent is −t/d",
-            "Each axis has a head of d/2 features to itself: what is RoPE's exponent there?",
+            "−t/d in the exponent",
+            "Each axis has a head of d/2 features to itself. What is RoPE's exponent "
+            "there?",
             _angles_with(lambda t, d: 100.0 ** (-t / d)),
         ),
         Misconception(
-            "The exponent has lost its minus",
+            "Missing minus sign in the exponent",
             "The first pair of each axis is the fastest.",
             _angles_with(lambda t, d: 100.0 ** (4 * t / d)),
         ),
         Misconception(
-            "The slowest pair comes first",
+            "Slowest pair first",
             "The first pair of each axis is the fastest.",
             _angles_with(lambda t, d: 100.0 ** (-4 * t[::-1] / d)),
         ),
         Misconception(
-            "Radians are taken for turns",
+            "Radians taken for full turns",
             "The angle is coordinate · frequency, without 2π.",
             _angles_with(lambda t, d: 2 * np.pi * 100.0 ** (-4 * t / d)),
         ),
         Misconception(
-            "The order is ignored: this is always alternating",
+            "Alternating for both orders",
             "For the concatenated order, the first d/4 pairs look at the columns.",
             lambda positions, d, order: angles(positions, d, "alternating"),
         ),
         Misconception(
-            "This turns by −angle",
+            "Rotation by −angle",
             "Angles are coordinate · frequency.",
             lambda positions, d, order: angles(-positions, d, order),
         ),
         Misconception(
-            "Every pair looks at both axes",
-            "A pair looks at the columns or at the rows.",
+            "Both axes in every pair",
+            "A pair looks either at the columns or at the rows.",
             lambda positions, d, order: np.tile(
                 positions.sum(axis=1, keepdims=True)
                 * 100.0 ** (-4 * np.arange(d // 4) / d),
@@ -563,25 +568,25 @@ Make the angles of the columns and those of the rows first, each `[tokens, d/4]`
             ),
         ),
         Misconception(
-            "Both halves look at the columns",
-            "Half of the pairs looks at the rows.",
+            "Columns for all pairs",
+            "Half of the pairs look at the rows.",
             lambda positions, d, order: angles(positions[:, [0, 0]], d, order),
         ),
         Misconception(
-            "All pairs of an axis have one frequency",
-            "There are d/4 frequencies.",
+            "One frequency for all pairs of an axis",
+            "Each axis has d/4 frequencies.",
             _angles_with(lambda t, d: np.ones(d // 4)),
         ),
     ),
     properties=(
         Property(
-            "One column to the right turns half of the pairs and leaves the others",
+            "One column to the right rotates half of the pairs and leaves the others",
             lambda answer, positions, d, order: (
                 (answer(np.array([[1.0, 0.0]]), d, order) == 0).sum() == d // 4
             ),
         ),
         Property(
-            "A step to the right and a step down turn by the same frequencies",
+            "A step to the right and a step down rotate by the same frequencies",
             lambda answer, positions, d, order: np.allclose(
                 np.sort(answer(np.array([[1.0, 0.0]]), d, order)),
                 np.sort(answer(np.array([[0.0, 1.0]]), d, order)),
@@ -595,7 +600,7 @@ Make the angles of the columns and those of the rows first, each `[tokens, d/4]`
 
 
 def with_class(width, height):
-    """Where class token and patches stand: a float64 tensor [1 + width · height, 2]."""
+    """Return positions of class token and patches: a float64 tensor [1 + width · height, 2]."""
     n = torch.arange(width * height)
     at = torch.stack((n % width, n // width), -1).double()
     middle = torch.tensor([[(width - 1) / 2, (height - 1) / 2]]).double()
@@ -616,7 +621,8 @@ CLASS = Exercise(
     lines=4,
     statement=r"""
 Patches have their index coordinates, (0, 0), (1, 0), …, row by row.
-A class token stands in front of them in the list, and its place is to be the exact middle of the image.
+A class token stands in front of them in the list.
+Its position must be the exact middle of the image.
 Return all positions, a float64 tensor `[1 + width · height, 2]`.
 """,
     hint=r"""
@@ -626,62 +632,62 @@ Where is the middle of a row of two patches, at 0 and at 1?
     solution=with_class,
     misconceptions=(
         Misconception(
-            "The class token is at the origin",
-            "That leaves it unturned, as RoPE-ViT does: the place of the upper left "
-            "patch, not the middle.",
+            "Class token at the origin",
+            "In your answer the class token is not rotated, as in RoPE-ViT. That is "
+            "the position of the upper left patch, not the middle.",
             lambda width, height: _with_class_at(width, height, 0, 0),
         ),
         Misconception(
-            "The class token has the place of a patch",
-            "Where width or height is even, the middle lies between patches, and "
-            "positions may be any real numbers.",
+            "Class token at the position of a patch",
+            "Where width or height is even, the middle lies between patches. Positions "
+            "may be any real numbers.",
             lambda width, height: _with_class_at(
                 width, height, width // 2, height // 2
             ),
         ),
         Misconception(
-            "The middle is half a patch off",
+            "Middle half a patch too far",
             "The patches of a row run from 0 to width − 1, not to width.",
             lambda width, height: _with_class_at(width, height, width / 2, height / 2),
         ),
         Misconception(
-            "This is the middle in other coordinates",
-            "(½, ½) is the middle where an image is one unit wide and high. Here a "
-            "patch is.",
+            "Middle in other coordinates",
+            "(½, ½) is the middle of an image that is one unit wide and high. Here a "
+            "patch is one unit wide and high.",
             lambda width, height: _with_class_at(width, height, 0.5, 0.5),
         ),
         Misconception(
-            "The coordinates are swapped",
+            "Coordinates swapped",
             "The column comes first, also for the class token.",
             lambda width, height: with_class(width, height).flip(-1),
         ),
         Misconception(
-            "The class token comes last",
-            "Its position must stand where its features stand: in front.",
+            "Class token last",
+            "The class token's position stands where its features stand: in front.",
             lambda width, height: with_class(width, height).roll(-1, 0),
         ),
         Misconception(
-            "The patches are counted from 1",
-            "The first patch is at (0, 0), and the class token has no place among "
-            "them.",
+            "Patches counted from 1",
+            "The first patch is at (0, 0). The class token is not counted among the "
+            "patches.",
             lambda width, height: torch.cat(
                 (with_class(width, height)[:1], with_class(width, height)[1:] + 1)
             ),
         ),
         Misconception(
-            "The patches run column by column",
-            "Row by row: (0, 0), (1, 0), …",
+            "Patches column by column",
+            "The order is row by row: (0, 0), (1, 0), …",
             lambda width, height: torch.cat(
                 (with_class(width, height)[:1], with_class(height, width)[1:].flip(-1))
             ),
         ),
         Misconception(
-            "The class token is outside the image",
-            "Its place is to be the exact middle.",
+            "Class token outside the image",
+            "The class token's position is the exact middle.",
             lambda width, height: _with_class_at(width, height, -1, -1),
         ),
         Misconception(
-            "The class token is half a patch too near to the corner",
+            "Class token half a patch too near to the corner",
             "The patches of a row run from 0 to width − 1: where is the middle of 0 "
             "and 1?",
             lambda width, height: _with_class_at(
@@ -689,38 +695,39 @@ Where is the middle of a row of two patches, at 0 and at 1?
             ),
         ),
         Misconception(
-            "The middle is rounded down",
+            "Middle rounded down",
             "Positions may be any real numbers.",
             lambda width, height: _with_class_at(
                 width, height, (width - 1) // 2, (height - 1) // 2
             ),
         ),
         Misconception(
-            "The class token's coordinates are swapped",
-            "The column comes first, and its middle depends on the width.",
+            "Class token's coordinates swapped",
+            "The column comes first, and the middle of the columns depends on the "
+            "width.",
             lambda width, height: _with_class_at(
                 width, height, (height - 1) / 2, (width - 1) / 2
             ),
         ),
         Misconception(
-            "The patches' coordinates are swapped",
+            "Patches' coordinates swapped",
             "The column comes first: (0, 0), (1, 0), …",
             lambda width, height: torch.cat(
                 (with_class(width, height)[:1], with_class(width, height)[1:].flip(-1))
             ),
         ),
         Misconception(
-            "Width and height are exchanged",
-            "A row has width patches.",
+            "Width and height exchanged",
+            "A row has `width` patches.",
             lambda width, height: with_class(height, width),
         ),
         Misconception(
-            "The class token is in the opposite corner",
-            "Its place is to be the exact middle.",
+            "Class token in the opposite corner",
+            "The class token's position is the exact middle.",
             lambda width, height: _with_class_at(width, height, width - 1, height - 1),
         ),
         Misconception(
-            "The patches are measured in fractions",
+            "Patches measured in fractions",
             "Patches have their index coordinates: (0, 0), (1, 0), …",
             lambda width, height: torch.cat(
                 (
@@ -731,7 +738,7 @@ Where is the middle of a row of two patches, at 0 and at 1?
             ),
         ),
         Misconception(
-            "Everything is measured in fractions",
+            "Everything measured in fractions",
             "Patches have their index coordinates, and the middle is measured in "
             "patches, too.",
             lambda width, height: (
@@ -739,9 +746,9 @@ Where is the middle of a row of two patches, at 0 and at 1?
             ),
         ),
         Misconception(
-            "The class token takes part in the mean",
-            "A row of zeros in front is one token more: the mean of the patches is "
-            "asked for.",
+            "Class token in the mean",
+            "Your mean includes the row of zeros in front. Take the mean of the "
+            "patches alone.",
             lambda width, height: _with_class_at(
                 width,
                 height,
@@ -770,7 +777,7 @@ Where is the middle of a row of two patches, at 0 and at 1?
 
 
 def to_alternating(weight, heads):
-    """The rows in the alternating order: a tensor of the shape of weight."""
+    """Return the rows in the alternating order: a tensor of the shape of weight."""
     parts = weight.unflatten(0, (heads, 2, -1, 2))  # head, axis, frequency, member
     return parts.transpose(1, 2).flatten(0, 3)
 
@@ -788,7 +795,7 @@ Return it for a layer that uses the alternating order and the same layout.
 """,
     hint=r"""
 Every row belongs to a head, an axis, a frequency and a member of a pair.
-In which of these does the list of rows run first, before and after?
+Which of these varies fastest in the list of rows, before and after?
 """,
     cases=tuple(
         (torch.tensor(draw(heads * d, heads * d)), heads)
@@ -797,14 +804,14 @@ In which of these does the list of rows run first, before and after?
     solution=to_alternating,
     misconceptions=(
         Misconception(
-            "Features are moved in place of pairs",
+            "Features moved in place of pairs",
             "Both members of a pair look at the same axis, and stay neighbors.",
             lambda weight, heads: (
                 weight.unflatten(0, (heads, 2, -1)).transpose(1, 2).flatten(0, 2)
             ),
         ),
         Misconception(
-            "This moves from alternating to concatenated",
+            "Alternating to concatenated",
             "In the weights you are given, the pairs of the columns fill the first "
             "half of each head.",
             lambda weight, heads: (
@@ -812,30 +819,30 @@ In which of these does the list of rows run first, before and after?
             ),
         ),
         Misconception(
-            "The heads are mixed",
-            "Each head has pairs of its own: move rows inside a head only.",
+            "Heads mixed",
+            "Each head has pairs of its own. Move rows inside a head only.",
             lambda weight, heads: to_alternating(weight, 1),
         ),
         Misconception(
-            "The columns of the matrix are moved",
+            "Columns of the matrix moved",
             "A projection is q = W x: features of q are rows of W.",
             lambda weight, heads: to_alternating(weight.T, heads).T,
         ),
         Misconception(
-            "The layout is changed, not the order",
-            "Here the members of a pair are neighbors before and after; it is the "
-            "pairs that find new places.",
+            "Layout changed, not the order",
+            "The members of a pair are neighbors before and after. Only the pairs move.",
             lambda weight, heads: (
                 weight.unflatten(0, (heads, -1, 2)).transpose(1, 2).flatten(0, 2)
             ),
         ),
         Misconception(
-            "Nothing is moved",
-            "Then the second pair, trained on columns, would turn with the rows.",
+            "Rows left in their order",
+            "In the old order the second pair, trained on columns, would be rotated by "
+            "the rows.",
             lambda weight, heads: weight.clone(),
         ),
         Misconception(
-            "The order of the axes is reversed",
+            "Order of the axes reversed",
             "In the alternating order the first pair looks at the columns.",
             lambda weight, heads: (
                 weight.unflatten(0, (heads, 2, -1, 2))
@@ -845,22 +852,22 @@ In which of these does the list of rows run first, before and after?
             ),
         ),
         Misconception(
-            "The halves of each head are exchanged",
-            "That is the concatenated order with the rows first.",
+            "Halves of each head exchanged",
+            "Your answer is the concatenated order with the rows first.",
             lambda weight, heads: (
                 weight.unflatten(0, (heads, 2, -1)).flip(1).flatten(0, 2)
             ),
         ),
         Misconception(
-            "Rows and columns are moved",
-            "The columns are the features of the layer's input, which nobody has "
-            "moved.",
+            "Rows and columns of the matrix moved",
+            "Only the rows of the matrix move. The columns are the features of the "
+            "layer's input, which keep their order.",
             lambda weight, heads: (
                 to_alternating(to_alternating(weight, heads).T, heads).T
             ),
         ),
         Misconception(
-            "The members of each pair are exchanged",
+            "Members of each pair exchanged",
             "The layout is the same before and after.",
             lambda weight, heads: (
                 to_alternating(weight, heads)
@@ -870,7 +877,7 @@ In which of these does the list of rows run first, before and after?
             ),
         ),
         Misconception(
-            "The heads are mixed, and features are moved in place of pairs",
+            "Heads mixed, and features moved in place of pairs",
             "Each head has pairs of its own, and both members of a pair stay "
             "neighbors.",
             lambda weight, heads: (
@@ -878,9 +885,9 @@ In which of these does the list of rows run first, before and after?
             ),
         ),
         Misconception(
-            "The rows are read in the half layout",
-            "Interleaved, the member of a pair runs fastest and the frequency before "
-            "it.",
+            "Rows read in the half layout",
+            "In the interleaved layout the member of a pair varies fastest, and then "
+            "the frequency.",
             lambda weight, heads: (
                 weight.unflatten(0, (heads, 2, 2, -1))
                 .permute(0, 3, 1, 2, 4)
@@ -896,7 +903,7 @@ In which of these does the list of rows run first, before and after?
             ),
         ),
         Property(
-            "Scores with the alternating order are those of before",
+            "Scores with the alternating order are the same as before",
             lambda answer, weight, heads: _same_scores(
                 answer(weight, heads), weight, heads
             ),
@@ -922,13 +929,13 @@ def _same_scores(moved, weight, heads):
 
 
 def turned(z, positions):
-    """The vector z at every position, turned by axial RoPE."""
+    """Rotate the vector z to every position by axial RoPE."""
     rows = np.tile(z, (len(positions), 1))
     return axial(rows, positions, order="concatenated", layout="half")
 
 
 def neighbor_spread(z, positions, width, height):
-    """The largest minus the smallest score of right neighbors: a number."""
+    """Return the largest minus the smallest score of right neighbors: a number."""
     image = turned(z, positions).reshape(height, width, -1)
     scores = (image[:, :-1] * image[:, 1:]).sum(-1)
     return scores.max() - scores.min()
@@ -958,7 +965,7 @@ _Z = draw(8)
 
 
 def _of_right_neighbors(size):
-    """Another ``size`` of the scores of right neighbors than their spread."""
+    """Return another ``size`` of the scores of right neighbors than their spread."""
 
     def answer(z, positions, width, height):
         image = turned(z, positions).reshape(height, width, -1)
@@ -974,15 +981,15 @@ NEIGHBORS = Exercise(
     minutes=15,
     lines=4,
     statement=r"""
-All patches of an image of `width` columns and `height` rows, two or more of each, have one content, the vector `z`; they are listed row by row, and `positions`, `[width · height, 2]`, says where somebody's code believes that they stand.
-Turn them (`turned`, which is given, does it), and take the score of every patch with its right neighbor.
+All patches of an image of `width` columns and `height` rows, two or more of each, have the same content, the vector `z`.
+They are listed row by row, and `positions`, `[width · height, 2]`, has the coordinates that somebody's code gives them.
+Rotate them (`rotated`, which is given, does it), and take the score of every patch with its right neighbor.
 Return the largest of these scores minus the smallest.
-
-Then try `grid(width, height, …)`, which is right, and `grid(height, width, …)`, which is not, on $4 \times 4$ and on $5 \times 3$ patches.
+Then try `grid(width, height, …)`, which is right, and `grid(height, width, …)`, which is wrong, on $4 \times 4$ and on $5 \times 3$ patches.
 Which of the four does this test reject?
 """,
     hint=r"""
-Give the turned patches the shape of the image: which comes first, height or width?
+Give the rotated patches the shape of the image: which comes first, height or width?
 The last patch of a row has no right neighbor.
 """,
     cases=(
@@ -994,80 +1001,80 @@ The last patch of a row has no right neighbor.
     solution=neighbor_spread,
     misconceptions=(
         Misconception(
-            "The last patch of a row is compared with the first of the next",
-            "They follow each other in the list and stand at opposite edges of the "
-            "image. Which patches have a right neighbor?",
+            "Last patch of a row with the first of the next",
+            "These two follow each other in the list but stand at opposite edges of "
+            "the image. Which patches have a right neighbor?",
             _spread_along_the_line,
         ),
         Misconception(
-            "This compares each patch with the one below",
-            "Rows are the first axis of the image, so right neighbors differ in the "
-            "second.",
+            "Neighbors below in place of right neighbors",
+            "Rows are the first axis of the image, so right neighbors differ on the "
+            "second axis.",
             _spread_downwards,
         ),
         Misconception(
-            "The image is folded with width and height exchanged",
-            "Row by row means [height, width]: a row is width patches long.",
+            "Image folded with width and height exchanged",
+            "Row by row means the shape [height, width]: a row is `width` patches long.",
             lambda z, positions, width, height: neighbor_spread(
                 z, positions, height, width
             ),
         ),
         Misconception(
-            "This is the standard deviation",
+            "Standard deviation",
             "The exercise asks for the largest minus the smallest.",
             _spread_of_standard_deviation,
         ),
         Misconception(
-            "All patches are compared with all",
-            "Only right neighbors are asked for: one relation, many places.",
+            "All pairs of patches compared",
+            "Only right neighbors are asked for: one offset at many positions.",
             _spread_of_all_scores,
         ),
         Misconception(
-            "This is the largest score",
-            "The smallest must be subtracted, with its sign.",
+            "Largest score",
+            "Subtract the smallest score, with its sign.",
             _of_right_neighbors(np.max),
         ),
         Misconception(
-            "This is the mean",
+            "Mean",
             "The exercise asks for the largest minus the smallest.",
             _of_right_neighbors(np.mean),
         ),
         Misconception(
-            "This is the variance",
+            "Variance",
             "The exercise asks for the largest minus the smallest.",
             _of_right_neighbors(np.var),
         ),
         Misconception(
-            "The image goes round",
-            "The last patch of a row has no right neighbor; np.roll gives it the "
-            "first.",
+            "Right neighbors across the edge",
+            "The last patch of a row has no right neighbor, but np.roll gives it the "
+            "first patch.",
             lambda z, positions, width, height: (
                 lambda image: np.ptp((image * np.roll(image, -1, axis=1)).sum(-1))
             )(turned(z, positions).reshape(height, width, -1)),
         ),
         Misconception(
-            "Nothing is turned",
-            "All patches have one content. It is their positions that make the "
-            "scores differ.",
+            "No rotation",
+            "All patches have the same content. Only their positions make the scores "
+            "differ.",
             lambda z, positions, width, height: 0.0,
         ),
         Misconception(
-            "The features are not summed",
-            "A score is an inner product.",
+            "Features not summed",
+            "A score is an inner product: sum over the features.",
             lambda z, positions, width, height: (
                 lambda image: np.ptp(image[:, :-1] * image[:, 1:])
             )(turned(z, positions).reshape(height, width, -1)),
         ),
         Misconception(
-            "Diagonal neighbors are compared",
+            "Diagonal neighbors",
             "The right neighbor stands in the same row.",
             lambda z, positions, width, height: (
                 lambda image: np.ptp((image[:-1, :-1] * image[1:, 1:]).sum(-1))
             )(turned(z, positions).reshape(height, width, -1)),
         ),
         Misconception(
-            "Each row is compared with itself only",
-            "One largest and one smallest of *all* right neighbors.",
+            "Each row by itself",
+            "Take one largest and one smallest over *all* right neighbors.",
             lambda z, positions, width, height: (
                 lambda image: np.ptp(
                     (image[:, :-1] * image[:, 1:]).sum(-1), axis=1
@@ -1082,7 +1089,7 @@ The last patch of a row has no right neighbor.
 
 
 def second_share(f, width, height):
-    """How far the weights are from a product of columns and rows: a number."""
+    """Return how far the weights are from a product of columns and rows: a number."""
     positions = grid(width, height, coordinates="index")
     logits = np.cos(positions @ f.T).sum(axis=1)
     weights = np.exp(logits - logits.max())
@@ -1117,14 +1124,14 @@ def _share_of_total(f, width, height):
 
 
 def _of_sizes(share):
-    """Another ``share(sizes)`` of the singular values than second by first."""
+    """Return another ``share(sizes)`` of the singular values than second by first."""
     return lambda f, width, height: share(
         np.linalg.svd(_weights(f, width, height), compute_uv=False)
     )
 
 
 def _of_logits(change):
-    """The share of weights whose logits are changed."""
+    """Return the share of weights whose logits are changed."""
 
     def answer(f, width, height):
         positions = grid(width, height, coordinates="index")
@@ -1135,7 +1142,7 @@ def _of_logits(change):
 
 
 def _of_grid(positions, f, width, height):
-    """The share of weights on patches that stand elsewhere."""
+    """Return the share of weights on patches that stand elsewhere."""
     weights = np.exp(np.cos(positions @ f.T).sum(-1))
     return _share((weights / weights.sum()).reshape(height, width))
 
@@ -1147,11 +1154,13 @@ RANK = Exercise(
     minutes=15,
     lines=6,
     statement=r"""
-A query at (0, 0) looks at all patches of an image, itself included, two or more each way, by index coordinates; `f` holds the frequency vectors, `[pairs, 2]`, and every pair of the query and of every key is (1, 0).
+A query at (0, 0) looks at all patches of an image, itself included, by index coordinates.
+The image has two or more patches each way.
+`f` holds the frequency vectors, `[pairs, 2]`, and every pair of the query and of every key is (1, 0).
 So the logit of a patch at $y$ is $\sum_p \cos(f_p \cdot y)$ (no scaling).
-Take the softmax over all patches, write the weights as a table `[height, width]`, and return its second singular value divided by its first: 0 if the weights are a product of columns and rows.
-
-Then try vectors of axial RoPE, vectors along one diagonal, and in between.
+Take the softmax over all patches and write the weights as a table `[height, width]`.
+Return its second singular value divided by its first: 0 if the weights are a product of columns and rows.
+Then try frequency vectors of axial RoPE, frequency vectors along one diagonal, and some in between.
 """,
     hint=r"""
 `np.linalg.svd(table, compute_uv=False)` gives the singular values, largest first.
@@ -1165,18 +1174,18 @@ Then try vectors of axial RoPE, vectors along one diagonal, and in between.
     solution=second_share,
     misconceptions=(
         Misconception(
-            "These are the logits",
+            "Logits in place of weights",
             "A sum of columns and rows has rank 2. The softmax makes a product of it.",
             lambda f, width, height: _share(_logits(f, width, height)),
         ),
         Misconception(
-            "The softmax runs over each row by itself",
+            "Softmax over each row by itself",
             "A query shares its weight among all patches of the image.",
             _share_by_rows,
         ),
         Misconception(
-            "The image is folded with width and height exchanged",
-            "Row by row means [height, width].",
+            "Image folded with width and height exchanged",
+            "Row by row means the shape [height, width].",
             lambda f, width, height: _share(
                 _weights(f, width, height).reshape(width, height)
             ),
@@ -1187,80 +1196,81 @@ Then try vectors of axial RoPE, vectors along one diagonal, and in between.
             _share_of_total,
         ),
         Misconception(
-            "The coordinates of the vectors are swapped",
-            "The first rate belongs to the columns.",
+            "Coordinates of the vectors swapped",
+            "The first rate belongs to the columns, the second to the rows.",
             lambda f, width, height: second_share(f[:, ::-1], width, height),
         ),
         Misconception(
-            "This is the second singular value itself",
-            "Divide it by the largest.",
+            "Second singular value, not divided",
+            "Divide it by the largest singular value.",
             _of_sizes(lambda s: s[1]),
         ),
         Misconception(
-            "This is upside down",
-            "The second, divided by the first: 0 if the weights are a product.",
+            "Quotient upside down",
+            "Divide the second singular value by the first: 0 if the weights are a "
+            "product.",
             _of_sizes(lambda s: s[0] / s[1]),
         ),
         Misconception(
-            "The last singular value is taken",
-            "The second is asked for.",
+            "Last singular value in place of the second",
+            "The second singular value is asked for.",
             _of_sizes(lambda s: s[-1] / s[0]),
         ),
         Misconception(
-            "The squares are compared",
-            "Singular values, not their squares.",
+            "Squares of the singular values",
+            "The quotient is that of the singular values, not of their squares.",
             _of_sizes(lambda s: (s[1] / s[0]) ** 2),
         ),
         Misconception(
-            "All but the first are taken together",
-            "The second is asked for.",
+            "All singular values but the first",
+            "Only the second one is asked for.",
             _of_sizes(lambda s: s[1:].sum() / s[0]),
         ),
         Misconception(
-            "The softmax runs over each column by itself",
+            "Softmax over each column by itself",
             "A query shares its weight among all patches of the image.",
             lambda f, width, height: _share(
                 _weights(f, width, height) / _weights(f, width, height).sum(axis=0)
             ),
         ),
         Misconception(
-            "The angles of all pairs are added",
+            "Angles of all pairs added",
             "The logit is a sum of cosines, one for each pair.",
             _of_logits(lambda angles: np.cos(angles.sum(-1))),
         ),
         Misconception(
-            "The cosines are averaged",
-            "The exercise says: no scaling.",
+            "Cosines averaged",
+            "The sum of the cosines is asked for, without scaling.",
             _of_logits(lambda angles: np.cos(angles).mean(-1)),
         ),
         Misconception(
-            "The logits are scaled",
-            "The exercise says: no scaling.",
+            "Logits scaled",
+            "The logits have no scaling.",
             _of_logits(
                 lambda angles: np.cos(angles).sum(-1) / np.sqrt(2 * angles.shape[-1])
             ),
         ),
         Misconception(
-            "These are sines",
+            "Sines in place of cosines",
             "Query and key are both (1, 0), so their score is the cosine of the "
             "angle between them.",
             _of_logits(lambda angles: np.sin(angles).sum(-1)),
         ),
         Misconception(
-            "The sign of the logits is reversed",
+            "Sign of the logits reversed",
             "The largest logit gets the most weight.",
             _of_logits(lambda angles: -np.cos(angles).sum(-1)),
         ),
         Misconception(
-            "The patches are counted from 1",
+            "Patches counted from 1",
             "The query is at (0, 0), where the first patch is.",
             lambda f, width, height: _of_grid(
                 grid(width, height, coordinates="index") + 1, f, width, height
             ),
         ),
         Misconception(
-            "The logits are divided by the root of the number of pairs",
-            "The exercise says: no scaling.",
+            "Logits divided by the root of the number of pairs",
+            "The logits have no scaling.",
             _of_logits(
                 lambda angles: np.cos(angles).sum(-1) / np.sqrt(angles.shape[-1])
             ),
@@ -1280,7 +1290,10 @@ Then try vectors of axial RoPE, vectors along one diagonal, and in between.
 SHEET = Sheet(
     title="RoPE on a grid",
     conventions=r"""
-A position is (column, row), both counted from 0; images are read row by row; axial RoPE has base 100 and two axes unless said otherwise; angles are counter-clockwise.
+A position is (column, row), both counted from 0.
+Images are read row by row.
+Axial RoPE has base 100 and two axes unless said otherwise.
+Angles are counter-clockwise.
 """,
     exercises=(
         SPECTRUM,

@@ -48,48 +48,48 @@ Two products and a difference.
     solution=commutator,
     misconceptions=(
         Misconception(
-            "The sign is reversed",
+            "Sign reversed",
             "[A, B] begins with AB. This is [B, A].",
             lambda a, b: b * a - a * b,
         ),
         Misconception(
-            "This is the anticommutator",
+            "Anticommutator",
             "With a plus it does not vanish for A = B.",
             lambda a, b: a * b + b * a,
         ),
         Misconception(
-            "This is always zero",
+            "Always zero",
             "Products of entries commute, and so does a product with itself: matrix "
             "products are meant, in both orders.",
             lambda a, b: a.multiply_elementwise(b) - b.multiply_elementwise(a),
         ),
         Misconception(
-            "This is one product",
+            "One product",
             "BA has to be subtracted.",
             lambda a, b: a * b,
         ),
         Misconception(
-            "It is halved",
+            "Halved",
             "[A, B] is the whole difference.",
             lambda a, b: (a * b - b * a) / 2,
         ),
         Misconception(
-            "The matrices are subtracted",
+            "Matrices subtracted",
             "The products in both orders are compared.",
             lambda a, b: a - b,
         ),
         Misconception(
-            "One matrix is transposed",
+            "One matrix transposed",
             "AB − BA, as they are.",
             lambda a, b: a * b.T - b * a.T,
         ),
         Misconception(
-            "The transposes are multiplied by their matrices",
+            "Transposes multiplied by their matrices",
             "AB − BA, without a transpose.",
             lambda a, b: a.T * b - b.T * a,
         ),
         Misconception(
-            "The transpose of the product is subtracted",
+            "Transpose of the product subtracted",
             "(AB)ᵀ is BᵀAᵀ, which is BA for skew matrices only.",
             lambda a, b: a * b - (a * b).T,
         ),
@@ -140,7 +140,7 @@ Write both sides to second order. From the sum's series comes $(sA + tB)^2/2$; m
             lambda a, b: (a * b - b * a) / 4,
         ),
         Misconception(
-            "The second series is forgotten",
+            "Second series forgotten",
             "AB is what the product alone has. The exponential of the sum has st "
             "terms as well.",
             lambda a, b: a * b,
@@ -151,7 +151,7 @@ Write both sides to second order. From the sum's series comes $(sA + tB)^2/2$; m
             lambda a, b: a * b - b * a,
         ),
         Misconception(
-            "The order is reversed",
+            "Order reversed",
             "exp(sA) stands first: this is the coefficient for exp(tB) exp(sA).",
             lambda a, b: (b * a - a * b) / 2,
         ),
@@ -161,22 +161,22 @@ Write both sides to second order. From the sum's series comes $(sA + tB)^2/2$; m
             lambda a, b: -(a * b + b * a) / 2,
         ),
         Misconception(
-            "The products are added",
+            "Products added",
             "What remains is a difference: where AB = BA nothing may fail.",
             lambda a, b: (a * b + b * a) / 2,
         ),
         Misconception(
-            "AB is taken for BA in the square",
+            "AB taken for BA in the square",
             "(sA + tB)² has the terms AB *and* BA.",
             lambda a, b: sp.zeros(*a.shape),
         ),
         Misconception(
-            "Half of AB is left over",
+            "Half of AB left over",
             "(sA + tB)²/2 has AB/2 and BA/2: both are subtracted.",
             lambda a, b: a * b / 2,
         ),
         Misconception(
-            "The square is not halved",
+            "Square not halved",
             "The series of the exponential has (sA + tB)²/2.",
             lambda a, b: -b * a,
         ),
@@ -186,7 +186,7 @@ Write both sides to second order. From the sum's series comes $(sA + tB)^2/2$; m
             lambda a, b: a * b - b * a / 2,
         ),
         Misconception(
-            "This is the coefficient of s²t or st²",
+            "Coefficient of s²t or st²",
             "Those come later, with two brackets. Here one is enough.",
             lambda a, b: (a * a * b - 2 * a * b * a + b * a * a) / 6,
         ),
@@ -272,22 +272,22 @@ Two conditions, and neither follows from the other.
             lambda m: bool(abs(m.det()) == 1),
         ),
         Misconception(
-            "Symmetric matrices are looked for",
+            "Symmetric matrices looked for",
             "A rotation's inverse is its transpose; few are symmetric.",
             lambda m: m == m.T,
         ),
         Misconception(
-            "Matrices that are their own inverse are looked for",
+            "Matrices that are their own inverse looked for",
             "A rotation's inverse is its *transpose*.",
             lambda m: m * m == sp.eye(m.rows),
         ),
         Misconception(
-            "Skew matrices are looked for",
+            "Skew matrices looked for",
             "Their *exponentials* are rotations.",
             lambda m: (m + m.T).is_zero_matrix,
         ),
         Misconception(
-            "Only the lengths of the columns are looked at",
+            "Only the lengths of the columns looked at",
             "They must be at right angles to each other as well, and det = 1.",
             lambda m: all(m.col(n).dot(m.col(n)) == 1 for n in range(m.cols)),
         ),
@@ -312,7 +312,7 @@ Two conditions, and neither follows from the other.
             lambda m: is_rotation(m) and not m.is_diagonal(),
         ),
         Misconception(
-            "Only the trace is looked at",
+            "Only the trace looked at",
             "Two conditions: the transpose is the inverse, and no mirror.",
             lambda m: bool(abs(m.trace()) <= m.rows and m.det() == 1),
         ),
@@ -328,7 +328,7 @@ Two conditions, and neither follows from the other.
             lambda m: _keeps_lengths(m) and sp.simplify(m.det()) == -1,
         ),
         Misconception(
-            "Only the right angles are looked at",
+            "Only the right angles looked at",
             "The columns of a rotation have length 1 as well.",
             lambda m: (m.T * m).is_diagonal(),
         ),
@@ -338,7 +338,7 @@ Two conditions, and neither follows from the other.
             lambda m: bool(m.det() in (1, -1) and len(set(m.diagonal())) == 1),
         ),
         Misconception(
-            "Nothing is simplified",
+            "Nothing simplified",
             "cos² 1 + sin² 1 is 1, but SymPy says so only after `sp.simplify`.",
             lambda m: bool(m.T * m == sp.eye(m.rows) and m.det() == 1),
         ),
@@ -459,7 +459,7 @@ All products of one axis's blocks with another's: `np.einsum("amij,cmjk->acmik",
     solution=commute,
     misconceptions=(
         Misconception(
-            "The products are summed over the blocks",
+            "Products summed over the blocks",
             "Differences of two blocks may cancel. Each block has to "
             "commute by itself: m stays in the result of the einsum.",
             _summed_over_blocks,
@@ -471,24 +471,24 @@ All products of one axis's blocks with another's: `np.einsum("amij,cmjk->acmik",
             _commute_exactly,
         ),
         Misconception(
-            "Blocks are compared with other blocks",
+            "Blocks compared with other blocks",
             "Blocks of different m never meet in a product. Compare the axes within "
             "one block.",
             _across_blocks,
         ),
         Misconception(
-            "Only equal eigenvalues are looked at",
+            "Only equal eigenvalues looked at",
             "Two matrices may have the same eigenvalues in different bases, and "
             "multiples of one matrix have different ones.",
             _by_eigenvalues,
         ),
         Misconception(
-            "Only the first two axes are looked at",
+            "Only the first two axes looked at",
             "Every two axes must commute; here the third is different.",
             lambda generators: commute(generators[:2]),
         ),
         Misconception(
-            "Only neighboring axes are looked at",
+            "Only neighboring axes looked at",
             "Commuting is not handed on: a generator that is zero commutes with "
             "both of its neighbors, and they need not with each other.",
             lambda generators: all(
@@ -508,7 +508,7 @@ All products of one axis's blocks with another's: `np.einsum("amij,cmjk->acmik",
             ),
         ),
         Misconception(
-            "Only the first block is looked at",
+            "Only the first block looked at",
             "All blocks must commute, each with its own like.",
             lambda generators: commute(generators[:, :1]),
         ),
@@ -536,13 +536,13 @@ All products of one axis's blocks with another's: `np.einsum("amij,cmjk->acmik",
             ),
         ),
         Misconception(
-            "The blocks are added first",
+            "Blocks added first",
             "Each block has to commute by itself: differences of two blocks may "
             "cancel.",
             lambda generators: commute(generators.sum(axis=1, keepdims=True)),
         ),
         Misconception(
-            "It is enough that one pair commutes",
+            "Enough that one pair commutes",
             "Every two of them must.",
             lambda generators: any(
                 commute(generators[[a, c]])
@@ -551,12 +551,12 @@ All products of one axis's blocks with another's: `np.einsum("amij,cmjk->acmik",
             ),
         ),
         Misconception(
-            "Only the first and the last axis are looked at",
+            "Only the first and the last axis looked at",
             "Every two of them must commute.",
             lambda generators: commute(generators[[0, -1]]),
         ),
         Misconception(
-            "The first axis is compared with the others, and these not with each other",
+            "First axis compared with the others, and these not with each other",
             "What commutes with the first axis need not commute with the rest. Every "
             "two of them must.",
             lambda generators: all(
@@ -611,7 +611,7 @@ Write $R q = Q M Q^\top W x$, and remember that the leading $Q$ cancels against 
     solution=fold,
     misconceptions=(
         Misconception(
-            "The basis is not transposed",
+            "Basis not transposed",
             "R = Q M Qᵀ begins, seen from the features, with Qᵀ. Q would go into the "
             "basis a second time.",
             lambda weight, basis: basis @ weight,
@@ -627,13 +627,13 @@ Write $R q = Q M Q^\top W x$, and remember that the leading $Q$ cancels against 
             lambda weight, basis: basis.T @ weight @ basis,
         ),
         Misconception(
-            "Nothing is folded",
+            "Nothing folded",
             "The scores with M alone are those of features in another basis. (Q Qᵀ is no "
             "change: of the two, one cancels against the key's.)",
             lambda weight, basis: weight.clone(),
         ),
         Misconception(
-            "The projection is transposed",
+            "Projection transposed",
             "Qᵀ acts on W x from the left.",
             lambda weight, basis: weight.T @ basis,
         ),
@@ -653,7 +653,7 @@ Write $R q = Q M Q^\top W x$, and remember that the leading $Q$ cancels against 
             lambda weight, basis: basis.T @ weight @ basis.T,
         ),
         Misconception(
-            "The projection is lost",
+            "Projection lost",
             "Qᵀ acts on W x: W has to stay.",
             lambda weight, basis: basis.T.clone(),
         ),
@@ -711,7 +711,7 @@ Predict before you run: by what factor does it shrink if both steps are a tenth 
     solution=two_ways,
     misconceptions=(
         Misconception(
-            "One way is walked twice",
+            "One way walked twice",
             "Both paths have the same order, so they end together, or only the lengths "
             "of the two ends are compared, which no rotation changes.",
             lambda a, b, v: np.linalg.norm(
@@ -719,7 +719,7 @@ Predict before you run: by what factor does it shrink if both steps are a tenth 
             ),
         ),
         Misconception(
-            "The diagonal is one of the ways",
+            "Diagonal one of the ways",
             "exp(A + B) goes straight; compare column-then-row with row-then-column.",
             lambda a, b, v: np.linalg.norm(expm(a) @ expm(b) @ v - expm(a + b) @ v),
         ),
@@ -736,17 +736,17 @@ Predict before you run: by what factor does it shrink if both steps are a tenth 
             lambda a, b, v: np.linalg.norm(expm(a @ b) @ v - expm(b @ a) @ v),
         ),
         Misconception(
-            "This is the commutator",
+            "Commutator",
             "It is the distance for very small steps only. Compare the rotations.",
             lambda a, b, v: np.linalg.norm((a @ b - b @ a) @ v),
         ),
         Misconception(
-            "The matrices are compared, not the ends",
+            "Matrices compared, not the ends",
             "The distance of the two *vectors* is asked for.",
             lambda a, b, v: np.linalg.norm(expm(a) @ expm(b) - expm(b) @ expm(a)),
         ),
         Misconception(
-            "This is the largest difference",
+            "Largest difference",
             "The distance is the root of the sum of squares.",
             _distance(
                 lambda x, y, v: x @ y @ v,
@@ -755,7 +755,7 @@ Predict before you run: by what factor does it shrink if both steps are a tenth 
             ),
         ),
         Misconception(
-            "The differences are added",
+            "Differences added",
             "The distance is the root of the sum of *squares*.",
             _distance(
                 lambda x, y, v: x @ y @ v,
@@ -764,7 +764,7 @@ Predict before you run: by what factor does it shrink if both steps are a tenth 
             ),
         ),
         Misconception(
-            "The root is missing",
+            "Root missing",
             "The distance is the *root* of the sum of squares.",
             _distance(
                 lambda x, y, v: x @ y @ v,
@@ -773,7 +773,7 @@ Predict before you run: by what factor does it shrink if both steps are a tenth 
             ),
         ),
         Misconception(
-            "One step is compared with the other",
+            "One step compared with the other",
             "Both ways have both steps, in another order.",
             _distance(lambda x, y, v: x @ v, lambda x, y, v: y @ v),
         ),
@@ -783,12 +783,12 @@ Predict before you run: by what factor does it shrink if both steps are a tenth 
             _distance(lambda x, y, v: x @ y @ v, lambda x, y, v: v),
         ),
         Misconception(
-            "v is multiplied from the left",
+            "v multiplied from the left",
             "R v: a row times R is the turn back.",
             _distance(lambda x, y, v: v @ x @ y, lambda x, y, v: v @ y @ x),
         ),
         Misconception(
-            "The diagonal is one of the ways, and the row comes first",
+            "Diagonal one of the ways, and the row comes first",
             "exp(A + B) goes straight; compare column-then-row with row-then-column.",
             lambda a, b, v: np.linalg.norm(expm(a + b) @ v - expm(b) @ expm(a) @ v),
         ),

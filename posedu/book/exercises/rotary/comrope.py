@@ -36,18 +36,18 @@ The axes take turns, beginning with axis 0.
             lambda blocks, axes: [m * axes // blocks for m in range(blocks)],
         ),
         Misconception(
-            "The blocks are counted from 1",
+            "Blocks counted from 1",
             "m ≡ a (mod N) with blocks and axes counted from 0: block 0 belongs to "
             "axis 0.",
             lambda blocks, axes: [(m + 1) % axes for m in range(blocks)],
         ),
         Misconception(
-            "The remainder is taken by the number of blocks",
+            "Remainder taken by the number of blocks",
             "Every block would have an axis of its own. There are only N axes.",
             lambda blocks, axes: [m % blocks for m in range(blocks)],
         ),
         Misconception(
-            "The axes are counted from 1",
+            "Axes counted from 1",
             "The first axis is number 0.",
             lambda blocks, axes: [m % axes + 1 for m in range(blocks)],
         ),
@@ -57,7 +57,7 @@ The axes take turns, beginning with axis 0.
             lambda blocks, axes: [axes - 1 - m % axes for m in range(blocks)],
         ),
         Misconception(
-            "The quotient is taken, not the remainder",
+            "Quotient taken, not the remainder",
             "m divided by N says how often all axes have had their turn. Whose turn "
             "is it?",
             lambda blocks, axes: [m // axes for m in range(blocks)],
@@ -124,7 +124,7 @@ How many blocks has a head, and how many all heads together? A matrix has $b^2$ 
             ),
         ),
         Misconception(
-            "Only the free numbers are counted",
+            "Only the free numbers counted",
             "b(b − 1)/2 numbers of a block matter, and yet all b² of P are trained.",
             lambda width, block, axes, heads: tuple(
                 n - width * block + width * (block - 1) // 2
@@ -138,38 +138,38 @@ How many blocks has a head, and how many all heads together? A matrix has $b^2$ 
             lambda width, block, axes, heads: parameters(width, block, 1, heads),
         ),
         Misconception(
-            "The matrices of one head are counted",
+            "Matrices of one head counted",
             "Every head has its own.",
             _trained(lambda c, b, n, h: c * b // h),
         ),
         Misconception(
-            "The matrices are counted for each head once more",
+            "Matrices counted for each head once more",
             "The width is that of all heads together: C/b blocks in the layer.",
             _trained(lambda c, b, n, h: c * b * h),
         ),
         Misconception(
-            "The matrices are counted for each axis",
+            "Matrices counted for each axis",
             "AP gives each block to one axis, LD multiplies one matrix: one P for "
             "each block.",
             _trained(lambda c, b, n, h: c * b * n),
         ),
         Misconception(
-            "One matrix is counted",
+            "One matrix counted",
             "There are C/b blocks in the layer, each with a matrix of its own.",
             _trained(lambda c, b, n, h: b * b),
         ),
         Misconception(
-            "A matrix is counted for its size",
+            "Matrix counted for its size",
             "b × b numbers.",
             _trained(lambda c, b, n, h: c),
         ),
         Misconception(
-            "A dense matrix is counted",
+            "Dense matrix counted",
             "The blocks are b × b: all the rest is zero and not trained.",
             _trained(lambda c, b, n, h: c * c),
         ),
         Misconception(
-            "The multipliers are forgotten",
+            "Multipliers forgotten",
             "LD trains one number for each axis and block beside the matrices.",
             _trained(own=lambda c, b, n, h: 0, shared=lambda c, b, n, h: 0),
         ),
@@ -192,7 +192,7 @@ How many blocks has a head, and how many all heads together? A matrix has $b^2$ 
             ),
         ),
         Misconception(
-            "The multipliers are counted for each head once more",
+            "Multipliers counted for each head once more",
             "The width is that of all heads together.",
             _trained(
                 own=lambda c, b, n, h: h * n * c // b,
@@ -200,7 +200,7 @@ How many blocks has a head, and how many all heads together? A matrix has $b^2$ 
             ),
         ),
         Misconception(
-            "The matrices are shared, too",
+            "Matrices shared, too",
             "Every head has its own matrices in all three. Only multipliers are "
             "shared.",
             lambda width, block, axes, heads: (
@@ -209,14 +209,14 @@ How many blocks has a head, and how many all heads together? A matrix has $b^2$ 
             ),
         ),
         Misconception(
-            "The two kinds of LD are exchanged",
+            "Two kinds of LD exchanged",
             "First multipliers of each head, then shared ones.",
             lambda width, block, axes, heads: tuple(
                 parameters(width, block, axes, heads)[n] for n in (0, 2, 1)
             ),
         ),
         Misconception(
-            "These are the multipliers alone",
+            "Multipliers alone",
             "LD trains the matrices as well.",
             lambda width, block, axes, heads: (
                 width * block,
@@ -268,12 +268,12 @@ Make the matrices skew first; then give the multipliers two more axes.
             lambda p, t: t[:, :, None, None] * (p + p.swapaxes(-1, -2)),
         ),
         Misconception(
-            "P itself is taken",
+            "P itself taken",
             "P is any matrix. What makes a skew one of it?",
             lambda p, t: t[:, :, None, None] * p,
         ),
         Misconception(
-            "The multipliers' axes are exchanged",
+            "Multipliers' axes exchanged",
             "multipliers[a, m] belongs to axis a and block m. This reads it the other "
             "way round, which fits only where there are as many axes as blocks.",
             lambda p, t: (
@@ -295,22 +295,22 @@ Make the matrices skew first; then give the multipliers two more axes.
             _generators(lambda p: np.triu(p, 1)),
         ),
         Misconception(
-            "The lower triangle is ignored",
+            "Lower triangle ignored",
             "P is a full matrix, and P − Pᵀ has all of it.",
             _generators(lambda p: np.triu(p, 1) - np.triu(p, 1).swapaxes(-1, -2)),
         ),
         Misconception(
-            "The skew part is halved",
+            "Skew part halved",
             "ComRoPE takes P − Pᵀ, without a half.",
             _generators(lambda p: (p - p.swapaxes(-1, -2)) / 2),
         ),
         Misconception(
-            "The sign is reversed",
+            "Sign reversed",
             "P − Pᵀ keeps the entries of P above the diagonal.",
             _generators(lambda p: p.swapaxes(-1, -2) - p),
         ),
         Misconception(
-            "The multipliers are left out",
+            "Multipliers left out",
             "Then all axes turn alike. Each axis has its own multiple of the same "
             "matrix.",
             lambda p, t: np.broadcast_to(
@@ -318,7 +318,7 @@ Make the matrices skew first; then give the multipliers two more axes.
             ).copy(),
         ),
         Misconception(
-            "The multipliers are added",
+            "Multipliers added",
             "A multiple of a skew matrix is skew. With a number added to its "
             "entries it is not.",
             lambda p, t: t[:, :, None, None] + (p - p.swapaxes(-1, -2)),
@@ -334,17 +334,17 @@ Make the matrices skew first; then give the multipliers two more axes.
             lambda p, t: ld_generators(np.broadcast_to(p[:1], p.shape), t),
         ),
         Misconception(
-            "The multipliers are squared",
+            "Multipliers squared",
             "They are used as they are.",
             lambda p, t: ld_generators(p, t**2),
         ),
         Misconception(
-            "The lower triangle alone is used",
+            "Lower triangle alone used",
             "P is a full matrix, and P − Pᵀ has all of it.",
             _generators(lambda p: np.tril(p, -1) - np.tril(p, -1).swapaxes(-1, -2)),
         ),
         Misconception(
-            "The matrices are divided by √b",
+            "Matrices divided by √b",
             "ComRoPE takes P − Pᵀ as it is.",
             _generators(lambda p: (p - p.swapaxes(-1, -2)) / p.shape[-1] ** 0.5),
         ),
@@ -413,13 +413,13 @@ Return the positions of a class token and of the patches of an image of `width` 
             lambda w, h: np.concatenate((np.zeros((1, 2)), coordinates(w, h)[1:])),
         ),
         Misconception(
-            "Column and row are exchanged",
+            "Column and row exchanged",
             "The first coordinate counts columns and varies fastest. On a square "
             "image you would not have noticed.",
             lambda w, h: coordinates(w, h)[:, ::-1],
         ),
         Misconception(
-            "Patches are counted, not measured",
+            "Patches counted, not measured",
             "ComRoPE's coordinates are the centers of the patches, in fractions of "
             "the image.",
             lambda w, h: np.concatenate(
@@ -427,7 +427,7 @@ Return the positions of a class token and of the patches of an image of `width` 
             ),
         ),
         Misconception(
-            "The corners are taken",
+            "Corners taken",
             "index/count is the left upper corner of a patch; the center is half a "
             "patch further.",
             lambda w, h: np.concatenate(
@@ -440,7 +440,7 @@ Return the positions of a class token and of the patches of an image of `width` 
             lambda w, h: np.roll(coordinates(w, h), -1, axis=0),
         ),
         Misconception(
-            "The ends of the row are taken",
+            "Ends of the row taken",
             "Centers, half a patch from the edge: the first is not at 0, nor the "
             "last at 1.",
             lambda w, h: _placed(
@@ -449,7 +449,7 @@ Return the positions of a class token and of the patches of an image of `width` 
             )(w, h),
         ),
         Misconception(
-            "The far corners are taken",
+            "Far corners taken",
             "(index + 1)/count is the right lower corner of a patch; the center is "
             "half a patch nearer.",
             _placed(
@@ -457,7 +457,7 @@ Return the positions of a class token and of the patches of an image of `width` 
             ),
         ),
         Misconception(
-            "Width and height are exchanged in the division",
+            "Width and height exchanged in the division",
             "The column is divided by the number of columns.",
             _placed(
                 lambda n, count, other: (n + 0.5) / other,
@@ -490,12 +490,12 @@ Return the positions of a class token and of the patches of an image of `width` 
             ),
         ),
         Misconception(
-            "Width and height are exchanged",
+            "Width and height exchanged",
             "A row has width patches.",
             lambda w, h: coordinates(h, w),
         ),
         Misconception(
-            "The rows are counted from below",
+            "Rows counted from below",
             "The first row of the list is the uppermost, near 0.",
             _placed(
                 lambda n, count, _: (n + 0.5) / count,
@@ -503,12 +503,12 @@ Return the positions of a class token and of the patches of an image of `width` 
             ),
         ),
         Misconception(
-            "The class token is in the middle of an image that is counted in patches",
+            "Class token is in the middle of an image that counted in patches",
             "½ on every axis: fractions of the image.",
             lambda w, h: np.concatenate(([[w / 2, h / 2]], coordinates(w, h)[1:])),
         ),
         Misconception(
-            "The patches are counted from 1",
+            "Patches counted from 1",
             "(index + ½)/count, with the index from 0.",
             _placed(
                 lambda n, count, _: (n + 1.5) / count,
@@ -516,14 +516,14 @@ Return the positions of a class token and of the patches of an image of `width` 
             ),
         ),
         Misconception(
-            "Everything is counted in patches",
+            "Everything counted in patches",
             "ComRoPE measures in fractions of the image, from corner to corner.",
             lambda w, h: np.concatenate(
                 ([[(w - 1) / 2, (h - 1) / 2]], coordinates(w, h)[1:] * [w, h] - 0.5)
             ),
         ),
         Misconception(
-            "Rows are divided by the width",
+            "Rows divided by the width",
             "Each axis is divided by its own count: columns by the width, "
             "rows by the height.",
             lambda w, h: np.concatenate(
@@ -531,7 +531,7 @@ Return the positions of a class token and of the patches of an image of `width` 
             ),
         ),
         Misconception(
-            "Both axes are divided by the longer side",
+            "Both axes divided by the longer side",
             "Then an image keeps its shape. ComRoPE's is 1 wide and 1 high, whatever "
             "its patches.",
             _placed(
@@ -571,7 +571,7 @@ From its center, how far is the edge of a patch?
     solution=moves,
     misconceptions=(
         Misconception(
-            "This is the paper's deviation",
+            "Paper's deviation",
             "The text says σ patches; the code draws with half of that.",
             lambda draws, sigma: (draws * sigma).clamp(-0.5, 0.5),
         ),
@@ -581,7 +581,7 @@ From its center, how far is the edge of a patch?
             lambda draws, sigma: (draws * sigma / 2).clamp(-1.0, 1.0),
         ),
         Misconception(
-            "What is too far is put back in the middle",
+            "What is too far put back in the middle",
             "The code clamps: too far becomes the edge.",
             lambda draws, sigma: torch.where(
                 (draws * sigma / 2).abs() > 0.5, 0.0, draws * sigma / 2
@@ -593,27 +593,27 @@ From its center, how far is the edge of a patch?
             lambda draws, sigma: draws * sigma / 2,
         ),
         Misconception(
-            "The deviation is doubled",
+            "Deviation doubled",
             "The code takes half of what the paper states.",
             lambda draws, sigma: (2 * draws * sigma).clamp(-0.5, 0.5),
         ),
         Misconception(
-            "The draws are clamped, not the moves",
+            "Draws clamped, not the moves",
             "A draw may be large if the move is not.",
             lambda draws, sigma: draws.clamp(-0.5, 0.5) * sigma / 2,
         ),
         Misconception(
-            "The paper's move is clamped, and then halved",
+            "Paper's move clamped, and then halved",
             "Half the deviation first, and then the clamp.",
             lambda draws, sigma: (draws * sigma).clamp(-0.5, 0.5) / 2,
         ),
         Misconception(
-            "σ is taken for a variance",
+            "σ taken for a variance",
             "It is the deviation.",
             lambda draws, sigma: (draws * sigma**0.5 / 2).clamp(-0.5, 0.5),
         ),
         Misconception(
-            "σ is squared",
+            "σ squared",
             "It is the deviation, by which draws are multiplied.",
             lambda draws, sigma: (draws * sigma**2 / 2).clamp(-0.5, 0.5),
         ),
@@ -623,7 +623,7 @@ From its center, how far is the edge of a patch?
             lambda draws, sigma: (draws * sigma / 2).clamp(-sigma / 2, sigma / 2),
         ),
         Misconception(
-            "Only moves to the right are made",
+            "Only moves to the right made",
             "The clamp has two sides.",
             lambda draws, sigma: (draws * sigma / 2).clamp(0, 0.5),
         ),
@@ -633,12 +633,12 @@ From its center, how far is the edge of a patch?
             lambda draws, sigma: (draws * sigma / 2).clamp(max=0.5),
         ),
         Misconception(
-            "Half of σ is left out",
+            "Half of σ left out",
             "The draws are standard normal: multiply.",
             lambda draws, sigma: (draws / 2).clamp(-0.5, 0.5),
         ),
         Misconception(
-            "The variance is halved",
+            "Variance halved",
             "Half the *deviation*.",
             lambda draws, sigma: (draws * sigma / 2**0.5).clamp(-0.5, 0.5),
         ),
@@ -648,7 +648,7 @@ From its center, how far is the edge of a patch?
             lambda draws, sigma: (draws * sigma / 2 + 0.5) % 1 - 0.5,
         ),
         Misconception(
-            "Half of σ is added to the draws",
+            "Half of σ added to the draws",
             "Draws of a deviation are draws *times* it.",
             lambda draws, sigma: (draws + sigma / 2).clamp(-0.5, 0.5),
         ),
@@ -663,7 +663,7 @@ From its center, how far is the edge of a patch?
             lambda draws, sigma: (draws * sigma / 2).tanh() / 2,
         ),
         Misconception(
-            "σ/2 is taken for a variance",
+            "σ/2 taken for a variance",
             "It is the deviation, by which draws are multiplied.",
             lambda draws, sigma: (draws * (sigma / 2) ** 0.5).clamp(-0.5, 0.5),
         ),
@@ -754,27 +754,27 @@ The score is an inner product of two turned vectors.
             ),
         ),
         Misconception(
-            "The score before is subtracted from nothing",
+            "Score before subtracted from nothing",
             "This is the score after the move. Its change is asked for.",
             lambda turn, q, k, x, y, t: turn(q, x + t) @ turn(k, y + t),
         ),
         Misconception(
-            "This is the score before",
+            "Score before",
             "By how much does it change?",
             lambda turn, q, k, x, y, t: turn(q, x) @ turn(k, y),
         ),
         Misconception(
-            "The sign is reversed",
+            "Sign reversed",
             "The change is the score after minus the score before.",
             lambda turn, q, k, x, y, t: -change_of_score(turn, q, k, x, y, t),
         ),
         Misconception(
-            "The sign is lost",
+            "Sign lost",
             "A score may fall.",
             lambda turn, q, k, x, y, t: abs(change_of_score(turn, q, k, x, y, t)),
         ),
         Misconception(
-            "The law is taken for granted",
+            "Law taken for granted",
             "turn(turn(q, x), shift) is turn(q, x + shift) only if the generators "
             "commute; if they do, the change is 0.",
             lambda turn, q, k, x, y, t: (
@@ -803,7 +803,7 @@ The score is an inner product of two turned vectors.
             ),
         ),
         Misconception(
-            "The positions are multiplied by the shift",
+            "Positions multiplied by the shift",
             "They move *by* it: a sum.",
             lambda turn, q, k, x, y, t: (
                 turn(q, x * t) @ turn(k, y * t) - turn(q, x) @ turn(k, y)

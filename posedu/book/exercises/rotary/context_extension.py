@@ -44,7 +44,7 @@ The slowest pair is $d/2 - 1$, not $d/2$: what is its exponent?
             lambda base, s, d: base * s,
         ),
         Misconception(
-            "The exponent is turned over",
+            "Exponent rotated over",
             "The root of the slowest exponent is to be taken, so d stands above.",
             lambda base, s, d: base * s ** ((d - 2) / d),
         ),
@@ -74,22 +74,22 @@ The slowest pair is $d/2 - 1$, not $d/2$: what is its exponent?
             lambda base, s, d: base / s ** (d / (d - 2)),
         ),
         Misconception(
-            "The whole product is raised",
+            "Whole product raised",
             "Only the factor is: the base has the power that it had.",
             lambda base, s, d: (base * s) ** (d / (d - 2)),
         ),
         Misconception(
-            "This is what the base is multiplied by",
+            "What the base is multiplied by",
             "Multiply the base with it.",
             lambda base, s, d: s ** (d / (d - 2)),
         ),
         Misconception(
-            "This is the new frequency",
+            "New frequency",
             "The base is asked for.",
             lambda base, s, d: base ** (-(d - 2) / d) / s,
         ),
         Misconception(
-            "The factor is added",
+            "Factor added",
             "Frequencies are powers of the base: factors go with factors.",
             lambda base, s, d: base + s ** (d / (d - 2)),
         ),
@@ -166,23 +166,23 @@ After a full turn there is nothing new under the sun: what is the longest arc a 
             _counted(lambda w, v, L, s: L * w < 2 * np.pi),
         ),
         Misconception(
-            "Every pair that is slowed by less than the factor",
+            "Every pair that slowed by less than the factor",
             "A pair that completed a turn has met all angles.",
             _counted(lambda w, v, L, s: s * v > w * (1 + 1e-9)),
         ),
         Misconception(
-            "The circle is forgotten",
+            "Circle forgotten",
             "Beyond 2π there are no new angles: hold what it saw at a full turn, and "
             "what it is asked, too.",
             _counted(lambda w, v, L, s: s * v > np.minimum(w, 2 * np.pi / L)),
         ),
         Misconception(
-            "The factor is forgotten",
+            "Factor forgotten",
             "The longer text has factor times as many positions.",
             lambda w, v, L, s: new_angles(w, v, L, 1.0),
         ),
         Misconception(
-            "The known are counted",
+            "Known counted",
             "Those that meet a new angle are asked for.",
             lambda w, v, L, s: len(w) - new_angles(w, v, L, s),
         ),
@@ -205,7 +205,7 @@ After a full turn there is nothing new under the sun: what is the longest arc a 
             ),
         ),
         Misconception(
-            "Rounding is taken for news",
+            "Rounding taken for news",
             "Divided by the factor and multiplied by it again is the same, up to one "
             "in a billion.",
             _counted(
@@ -223,7 +223,7 @@ After a full turn there is nothing new under the sun: what is the longest arc a 
             ),
         ),
         Misconception(
-            "Old and new are exchanged",
+            "Old and new exchanged",
             "omega was trained, slower is asked.",
             lambda w, v, L, s: new_angles(v, w, L, s),
         ),
@@ -233,7 +233,7 @@ After a full turn there is nothing new under the sun: what is the longest arc a 
             _counted(lambda w, v, L, s: (v * s * L > w * L) & (w * L < 2 * np.pi)),
         ),
         Misconception(
-            "Only the last angle is looked at",
+            "Only the last angle looked at",
             "All angles on the way to it are met, too: after a full turn none is left.",
             _counted(lambda w, v, L, s: s * L * v % (2 * np.pi) > L * w * (1 + 1e-9)),
         ),
@@ -332,57 +332,57 @@ The ramp $\gamma$ falls from 1 at $\lfloor D(32) \rfloor$ to 0 at $\lceil D(1) \
             _yarn(blend=lambda g, w, s: g * w / s + (1 - g) * w),
         ),
         Misconception(
-            "The ends are not rounded",
+            "Ends not rounded",
             "That is gpt-oss, truncate=False. The authors' code rounds them outwards.",
             _yarn(ends=(lambda x: x, lambda x: x)),
         ),
         Misconception(
-            "The ends are rounded inwards",
+            "Ends rounded inwards",
             "Floor below and ceiling above: the ramp becomes longer.",
             _yarn(ends=(np.ceil, np.floor)),
         ),
         Misconception(
-            "Both ends are rounded to the nearest",
+            "Both ends rounded to the nearest",
             "Floor below and ceiling above.",
             _yarn(ends=(np.round, np.round)),
         ),
         Misconception(
-            "Both ends are rounded down",
+            "Both ends rounded down",
             "The upper end is a ceiling.",
             _yarn(ends=(np.floor, np.floor)),
         ),
         Misconception(
-            "The ends are not held",
+            "Ends not held",
             "A negative index, or one beyond d − 1, changes the ramp: hold it first.",
             _yarn(hold=None),
         ),
         Misconception(
-            "The ends are held at the last pair",
+            "Ends held at the last pair",
             "It would be natural, but the code holds them at d − 1.",
             _yarn(hold=lambda d: (0, d // 2 - 1)),
         ),
         Misconception(
-            "2π is forgotten",
+            "2π forgotten",
             "L/r is a wavelength, 2π/ω.",
             _yarn(turn=1.0),
         ),
         Misconception(
-            "The 2 below is forgotten",
+            "2 below forgotten",
             "ω_p is base^(−2p/d): the index is half of d times the logarithm.",
             _yarn(times=1),
         ),
         Misconception(
-            "Wavelengths are blended",
+            "Wavelengths blended",
             "The average is of frequencies, not of wavelengths.",
             _yarn(blend=lambda g, w, s: w / ((1 - g) * s + g)),
         ),
         Misconception(
-            "Logarithms are blended",
+            "Logarithms blended",
             "The average is of frequencies, not of their logarithms.",
             _yarn(blend=lambda g, w, s: w * s ** (g - 1)),
         ),
         Misconception(
-            "Slow pairs are stopped",
+            "Slow pairs stopped",
             "They are divided by the factor.",
             _yarn(blend=lambda g, w, s: g * w),
         ),
@@ -505,7 +505,7 @@ Rotations of a plane add their angles. Which angle is missing?
             _no_minus,
         ),
         Misconception(
-            "The positions are forgotten",
+            "Positions forgotten",
             "The angle that is missing grows with the position.",
             _turned(lambda i, old, new: torch.ones_like(i) * (new - old)),
         ),
@@ -759,12 +759,12 @@ $(t - t_1)(t_2 - t)$ is ¼ in the middle.
             _error(bound=lambda d, b: d / (4 * np.log(b)) / 8),
         ),
         Misconception(
-            "The bound is not halved",
+            "Bound not halved",
             "A straight line errs by half of the second derivative.",
             _error(bound=lambda d, b: (1 + d / (4 * np.log(b))) / 4),
         ),
         Misconception(
-            "The middle is forgotten",
+            "Middle forgotten",
             "(t − t₁)(t₂ − t) is ¼.",
             _error(bound=lambda d, b: (1 + d / (4 * np.log(b))) / 2),
         ),
@@ -825,7 +825,7 @@ $(t - t_1)(t_2 - t)$ is ¼ in the middle.
             ),
         ),
         Misconception(
-            "The order is exchanged",
+            "Order exchanged",
             "The error first.",
             lambda d, base: error_and_bound(d, base)[::-1],
         ),

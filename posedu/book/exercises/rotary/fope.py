@@ -43,7 +43,7 @@ One turn is $2\pi$: when is $L\,\omega_p \ge 2\pi$?
     solution=kept,
     misconceptions=(
         Misconception(
-            "The slow ones are kept",
+            "Slow ones kept",
             "A pair below the floor never finishes a turn in training. Those are the "
             "ones to drop.",
             _count(lambda w, d, length: w < 2 * np.pi / length),
@@ -59,17 +59,17 @@ One turn is $2\pi$: when is $L\,\omega_p \ge 2\pi$?
             _count(lambda w, d, length: w >= 1 / length),
         ),
         Misconception(
-            "Features are counted, not frequencies",
+            "Features counted, not frequencies",
             "Two features make a pair, and a pair has one frequency.",
             lambda d, length: 2 * kept(d, length),
         ),
         Misconception(
-            "All frequencies are counted",
+            "All frequencies counted",
             "The slow ones do not finish a turn.",
             lambda d, length: d // 2,
         ),
         Misconception(
-            "Half a turn is taken for one",
+            "Half a turn taken for one",
             "One turn is 2π.",
             _count(lambda w, d, length: w >= np.pi / length),
         ),
@@ -91,17 +91,17 @@ One turn is $2\pi$: when is $L\,\omega_p \ge 2\pi$?
             ),
         ),
         Misconception(
-            "A turn is forgotten",
+            "Turn forgotten",
             "ω L is the angle. It must be at least 2π, not at least (2π)².",
             _count(lambda w, d, length: w >= (2 * np.pi) ** 2 / length),
         ),
         Misconception(
-            "Only whole wavelengths of 360 are counted",
+            "Only whole wavelengths of 360 counted",
             "ω is in radians a position: a turn is 2π.",
             _count(lambda w, d, length: w >= 360 / length),
         ),
         Misconception(
-            "Frequencies are counted that the head does not have",
+            "Frequencies counted that the head does not have",
             "p runs over d/2 pairs, and a formula has to stop there as well: look at a "
             "very long training.",
             lambda d, length: sum(
@@ -109,7 +109,7 @@ One turn is $2\pi$: when is $L\,\omega_p \ge 2\pi$?
             ),
         ),
         Misconception(
-            "The last index is given, not the number",
+            "Last index given, not the number",
             "Indices count from 0. And there are only d/2 of them.",
             lambda d, length: int(np.floor(_by_logarithm(d, length))),
         ),
@@ -125,7 +125,7 @@ One turn is $2\pi$: when is $L\,\omega_p \ge 2\pi$?
             lambda d, length: round(_by_logarithm(d, length)),
         ),
         Misconception(
-            "The steps between `length` positions are counted",
+            "Steps between `length` positions counted",
             "Their number is length − 1. Here `length` steps are given, so "
             "the floor is 2π/L.",
             _count(lambda w, d, length: (length - 1) * w >= 2 * np.pi),
@@ -166,12 +166,12 @@ Take $(1, 0)$ first. Does every vector change by the same factor?
     solution=stretch,
     misconceptions=(
         Misconception(
-            "Lengths are kept",
+            "Lengths kept",
             "That is so for a cosine and a sine of one angle. A series is no cosine.",
             lambda c, s: sp.Integer(1),
         ),
         Misconception(
-            "This is the factor of areas",
+            "Factor of areas",
             "C² + S² is the determinant: it multiplies areas, that is squared lengths.",
             lambda c, s: c**2 + s**2,
         ),
@@ -186,7 +186,7 @@ Take $(1, 0)$ first. Does every vector change by the same factor?
             lambda c, s: sp.sqrt(c + s),
         ),
         Misconception(
-            "The squares are subtracted",
+            "Squares subtracted",
             "(C a − S b)² + (S a + C b)²: which terms cancel?",
             lambda c, s: sp.sqrt(c**2 - s**2),
         ),
@@ -196,12 +196,12 @@ Take $(1, 0)$ first. Does every vector change by the same factor?
             lambda c, s: c,
         ),
         Misconception(
-            "C and S are multiplied",
+            "C and S multiplied",
             "(1, 0) becomes (C, S): how long is that?",
             lambda c, s: c * s,
         ),
         Misconception(
-            "They are averaged",
+            "They averaged",
             "(1, 0) becomes (C, S): how long is that?",
             lambda c, s: (c + s) / 2,
         ),
@@ -211,17 +211,17 @@ Take $(1, 0)$ first. Does every vector change by the same factor?
             lambda c, s: sp.sqrt((c**2 + s**2) / 2),
         ),
         Misconception(
-            "This is the inverse",
+            "Inverse",
             "By which factor does it *grow*?",
             lambda c, s: 1 / sp.sqrt(c**2 + s**2),
         ),
         Misconception(
-            "This is the released code's factor",
+            "Released code's factor",
             "√2 belongs to C = S = 1 only.",
             lambda c, s: sp.sqrt(2),
         ),
         Misconception(
-            "The squares are subtracted, and the root is missing",
+            "Squares subtracted, and the root is missing",
             "(C a − S b)² + (S a + C b)²: which terms cancel?",
             lambda c, s: c**2 - s**2,
         ),
@@ -260,33 +260,33 @@ Waves first, `[n, waves]`; then one matrix product.
     solution=series,
     misconceptions=(
         Misconception(
-            "Rows and columns are exchanged",
+            "Rows and columns exchanged",
             "A column of the coefficients belongs to a pair, a row to a wave.",
             lambda x, w, c: np.cos(x[:, None] * w) @ c.T,
         ),
         Misconception(
-            "These are the sines",
+            "Sines",
             "C is the series of cosines; S has the sines and coefficients of its own.",
             lambda x, w, c: np.sin(x[:, None] * w) @ c,
         ),
         Misconception(
-            "The frequencies are mixed, not the waves",
+            "Frequencies mixed, not the waves",
             "Mixing inside the cosine gives one wave of another frequency. A series "
             "is a sum of cosines.",
             lambda x, w, c: np.cos(x[:, None] * (w @ c)),
         ),
         Misconception(
-            "The own wave is added once more",
+            "Own wave added once more",
             "The identity is already part of the coefficients here.",
             lambda x, w, c: np.cos(x[:, None] * w) @ (c + np.eye(len(c))),
         ),
         Misconception(
-            "The waves are not weighed",
+            "Waves not weighed",
             "Each has a coefficient for each pair.",
             lambda x, w, c: np.cos(x[:, None] * w) @ np.ones_like(c),
         ),
         Misconception(
-            "Position and frequency are added",
+            "Position and frequency added",
             "The angle is ω x.",
             lambda x, w, c: np.cos(x[:, None] + w) @ c,
         ),
@@ -296,7 +296,7 @@ Waves first, `[n, waves]`; then one matrix product.
             lambda x, w, c: np.cos(2 * np.pi * x[:, None] * w) @ c,
         ),
         Misconception(
-            "This is a mean",
+            "Mean",
             "The waves are summed, and not divided by their number.",
             lambda x, w, c: np.cos(x[:, None] * w) @ c / len(w),
         ),
@@ -306,12 +306,12 @@ Waves first, `[n, waves]`; then one matrix product.
             lambda x, w, c: np.cos(x[:, None] * w[: c.shape[1]]) * np.diagonal(c),
         ),
         Misconception(
-            "The sign of the coefficients is reversed",
+            "Sign of the coefficients reversed",
             "They are used as they are.",
             lambda x, w, c: -series(x, w, c),
         ),
         Misconception(
-            "The position is left out",
+            "Position left out",
             "The angle is ω x.",
             lambda x, w, c: np.tile(np.cos(w) @ c, (len(x), 1)),
         ),
@@ -321,7 +321,7 @@ Waves first, `[n, waves]`; then one matrix product.
             lambda x, w, c: (np.cos(x[:, None] * w)[:, :, None] * c).sum(2),
         ),
         Misconception(
-            "The sines are subtracted",
+            "Sines subtracted",
             "C has the cosines only; S has the sines, and coefficients of its own.",
             lambda x, w, c: (np.cos(x[:, None] * w) - np.sin(x[:, None] * w)) @ c,
         ),
@@ -331,14 +331,14 @@ Waves first, `[n, waves]`; then one matrix product.
             lambda x, w, c: np.cos(x[:, None] * w) @ np.abs(c),
         ),
         Misconception(
-            "The positions are divided by 2π",
+            "Positions divided by 2π",
             "ω is in radians a position.",
             lambda positions, omega, coefficients: series(
                 positions / (2 * np.pi), omega, coefficients
             ),
         ),
         Misconception(
-            "Frequencies are taken for wavelengths",
+            "Frequencies taken for wavelengths",
             "ω x is the angle already, in radians.",
             lambda positions, omega, coefficients: series(
                 positions, 2 * np.pi / omega, coefficients
@@ -391,34 +391,34 @@ For which $(C, S)$ is $(C a - S b, S a + C b) = (a, b)$?
     solution=pad,
     misconceptions=(
         Misconception(
-            "Both are padded with ones",
+            "Both padded with ones",
             "This is what the released code does: the pair turns by 45° and grows by "
             "√2. Which cosine and sine leave a pair as it is?",
             _padded(1.0, 1.0),
         ),
         Misconception(
-            "Both are padded with zeros",
+            "Both padded with zeros",
             "With cosine 0 and sine 0 the features are erased, not left alone.",
             _padded(0.0, 0.0),
         ),
         Misconception(
-            "The fast pairs are padded",
+            "Fast pairs padded",
             "Frequencies fall with the index, so the dropped ones are the last.",
             _padded(1.0, 0.0, front=True),
         ),
         Misconception(
-            "Cosine and sine are exchanged",
+            "Cosine and sine exchanged",
             "With cosine 0 and sine 1 a pair turns by 90°.",
             _padded(0.0, 1.0),
         ),
         Misconception(
-            "The fast pairs are padded with zeros",
+            "Fast pairs padded with zeros",
             "Frequencies fall with the index, so the dropped ones are the last; and "
             "a cosine of 0 erases.",
             _padded(0.0, 0.0, front=True),
         ),
         Misconception(
-            "The last column is repeated",
+            "Last column repeated",
             "The slow pairs do not turn at all. Which cosine and sine leave a pair "
             "as it is?",
             lambda c, s, pairs: tuple(
@@ -427,7 +427,7 @@ For which $(C, S)$ is $(C a - S b, S a + C b) = (a, b)$?
             ),
         ),
         Misconception(
-            "The tables are repeated",
+            "Tables repeated",
             "The slow pairs do not turn at all. Which cosine and sine leave a pair "
             "as it is?",
             lambda c, s, pairs: tuple(
@@ -435,12 +435,12 @@ For which $(C, S)$ is $(C a - S b, S a + C b) = (a, b)$?
             ),
         ),
         Misconception(
-            "The two tables are exchanged",
+            "Two tables exchanged",
             "First the cosines, then the sines.",
             lambda c, s, pairs: pad(c, s, pairs)[::-1],
         ),
         Misconception(
-            "The slow pairs are turned round",
+            "Slow pairs reversed",
             "Cosine −1 is half a turn.",
             _padded(-1.0, 0.0),
         ),
@@ -499,7 +499,7 @@ Map every pair $(a, b)$ to $(C a - S b, S a + C b)$ in the half layout.
     solution=apply,
     misconceptions=(
         Misconception(
-            "This is the interleaved layout",
+            "Interleaved layout",
             "In the half layout feature p is paired with feature p + d/2.",
             _interleaved,
         ),
@@ -509,7 +509,7 @@ Map every pair $(a, b)$ to $(C a - S b, S a + C b)$ in the half layout.
             lambda x, c, s: apply(x, c, -s),
         ),
         Misconception(
-            "Cosine and sine are exchanged",
+            "Cosine and sine exchanged",
             "With C = 1 and S = 0 nothing may change.",
             lambda x, c, s: apply(x, s, c),
         ),
@@ -524,12 +524,12 @@ Map every pair $(a, b)$ to $(C a - S b, S a + C b)$ in the half layout.
             _mapped(lambda a, b, c, s: a * c - b * s, lambda a, b, c, s: b * c - a * s),
         ),
         Misconception(
-            "The members of each pair are exchanged",
+            "Members of each pair exchanged",
             "The first new member is C a − S b.",
             _mapped(lambda a, b, c, s: a * s + b * c, lambda a, b, c, s: a * c - b * s),
         ),
         Misconception(
-            "The second member is made of the new first one",
+            "Second member made of the new first one",
             "Both formulas need the *old* members.",
             _mapped(
                 lambda a, b, c, s: a * c - b * s,
@@ -574,7 +574,7 @@ Map every pair $(a, b)$ to $(C a - S b, S a + C b)$ in the half layout.
             _mapped(lambda a, b, c, s: a * c - b * s, lambda a, b, c, s: a * c + b * s),
         ),
         Misconception(
-            "The halves are exchanged",
+            "Halves exchanged",
             "a is the first half, b the second.",
             _mapped(lambda a, b, c, s: b * c - a * s, lambda a, b, c, s: b * s + a * c),
         ),
@@ -625,17 +625,17 @@ Return the largest spread (maximum minus minimum) of `scores` along the diagonal
     solution=spread,
     misconceptions=(
         Misconception(
-            "Rows are compared",
+            "Rows compared",
             "Along a row the offset changes. Equal offsets stand on a diagonal.",
             lambda scores: max(np.ptp(row) for row in scores),
         ),
         Misconception(
-            "The other diagonals are compared",
+            "Other diagonals compared",
             "Where i + j is constant the offset is not. Do not flip the matrix.",
             lambda scores: spread(scores[:, ::-1]),
         ),
         Misconception(
-            "Only the main diagonal is looked at",
+            "Only the main diagonal looked at",
             "Offset 0 is one of many; the others may spread more.",
             lambda scores: np.ptp(np.diag(scores)),
         ),
@@ -648,24 +648,24 @@ Return the largest spread (maximum minus minimum) of `scores` along the diagonal
             ),
         ),
         Misconception(
-            "Columns are compared",
+            "Columns compared",
             "Along a column the offset changes. Equal offsets stand on a diagonal.",
             lambda scores: max(np.ptp(column) for column in scores.T),
         ),
         Misconception(
-            "All scores are compared",
+            "All scores compared",
             "Scores of different offsets may differ. Compare along each diagonal.",
             np.ptp,
         ),
         Misconception(
-            "The main diagonal is left out",
+            "Main diagonal left out",
             "Offset 0 counts as well.",
             lambda scores: _over_diagonals(
                 scores, np.ptp, offsets=range(1, len(scores))
             ),
         ),
         Misconception(
-            "These are the diagonals above the main one",
+            "Diagonals above the main one",
             "i − j ≥ 0 is the main diagonal and what stands below it: "
             "`np.diag(scores, k)` goes up for positive k.",
             lambda scores: _over_diagonals(
@@ -673,39 +673,39 @@ Return the largest spread (maximum minus minimum) of `scores` along the diagonal
             ),
         ),
         Misconception(
-            "The spreads are added up",
+            "Spreads added up",
             "The largest of them is asked for.",
             lambda scores: _over_diagonals(scores, np.ptp, overall=sum),
         ),
         Misconception(
-            "The spreads are averaged",
+            "Spreads averaged",
             "The largest of them is asked for.",
             lambda scores: _over_diagonals(scores, np.ptp, overall=np.mean),
         ),
         Misconception(
-            "This is the smallest spread",
+            "Smallest spread",
             "The largest is asked for.",
             lambda scores: _over_diagonals(scores, np.ptp, overall=min),
         ),
         Misconception(
-            "This is the standard deviation",
+            "Standard deviation",
             "The spread is the maximum minus the minimum.",
             lambda scores: _over_diagonals(scores, np.std),
         ),
         Misconception(
-            "This is the largest score",
+            "Largest score",
             "The spread is the maximum minus the minimum.",
             lambda scores: _over_diagonals(scores, np.max),
         ),
         Misconception(
-            "The distance from the mean is taken",
+            "Distance from the mean taken",
             "The spread is the maximum minus the minimum.",
             lambda scores: _over_diagonals(
                 scores, lambda x: np.abs(x - x.mean()).max()
             ),
         ),
         Misconception(
-            "Only neighbors on a diagonal are compared",
+            "Only neighbors on a diagonal compared",
             "The first and the last may differ most.",
             lambda scores: max(
                 np.abs(np.diff(np.diag(scores, -t))).max(initial=0)
@@ -713,7 +713,7 @@ Return the largest spread (maximum minus minimum) of `scores` along the diagonal
             ),
         ),
         Misconception(
-            "All offsets are thrown together",
+            "All offsets thrown together",
             "Scores of different offsets may differ. Compare along each diagonal.",
             lambda scores: np.ptp(scores[np.tril_indices(len(scores))]),
         ),

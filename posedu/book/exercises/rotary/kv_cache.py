@@ -52,7 +52,7 @@ How many tokens are forgotten, and who has to come nearer?
             lambda j, n, sinks, window: min(0, sinks + window - n),
         ),
         Misconception(
-            "This is the new position",
+            "New position",
             "By how much it is turned is asked for, new position minus old.",
             lambda j, n, sinks, window: j + shift(j, n, sinks, window),
         ),
@@ -62,12 +62,12 @@ How many tokens are forgotten, and who has to come nearer?
             lambda j, n, sinks, window: -j if j >= sinks else 0,
         ),
         Misconception(
-            "The sinks are forgotten",
+            "Sinks forgotten",
             "They are kept, and take room: fewer tokens than n − window are gone.",
             lambda j, n, sinks, window: window - n if j >= sinks else 0,
         ),
         Misconception(
-            "The window is forgotten",
+            "Window forgotten",
             "It is kept: fewer tokens than n − sinks are gone.",
             lambda j, n, sinks, window: sinks - n if j >= sinks else 0,
         ),
@@ -79,14 +79,14 @@ How many tokens are forgotten, and who has to come nearer?
             ),
         ),
         Misconception(
-            "One too many is forgotten",
+            "One too many forgotten",
             "n less those that are kept.",
             lambda j, n, sinks, window: (
                 sinks + window - n - 1 if j >= sinks and n > sinks + window else 0
             ),
         ),
         Misconception(
-            "A short text is moved forward",
+            "Short text moved forward",
             "Where nothing is forgotten nothing moves.",
             lambda j, n, sinks, window: sinks + window - n if j >= sinks else 0,
         ),
@@ -96,7 +96,7 @@ How many tokens are forgotten, and who has to come nearer?
             lambda j, n, sinks, window: -sinks if j >= sinks else 0,
         ),
         Misconception(
-            "Nothing is turned",
+            "No rotation",
             "Then the window would stand where it stood, and the gap be open.",
             lambda j, n, sinks, window: 0,
         ),
@@ -199,7 +199,7 @@ Which query sees which key at the largest offset? That is at most $L - 1$.
             lambda trained, window, group: trained,
         ),
         Misconception(
-            "The whole window is added",
+            "Whole window added",
             "The shift is w − ⌊w/G⌋, as far keys are counted from 0.",
             lambda trained, window, group: group * (trained - window) + group,
         ),
@@ -448,7 +448,7 @@ Both formulas for all pairs, and a choice between them.
             _grouped(is_near=lambda t, w: t <= w),
         ),
         Misconception(
-            "The window is one too small",
+            "Window one too small",
             "Offsets below w are near.",
             _grouped(is_near=lambda t, w: t < w - 1),
         ),
@@ -685,7 +685,7 @@ $q^\top (U c) = (U^\top q)^\top c$.
             _logits(size=lambda q, u, c, r, k: c.shape[1]),
         ),
         Misconception(
-            "Keys are made",
+            "Keys made",
             "In one of the cases they are beyond float64, and what the query absorbs is not.",
             _in_full,
         ),
@@ -828,7 +828,7 @@ Write one function that turns, and use it four times.
             _lost(place=lambda old, new: len(new)),
         ),
         Misconception(
-            "The query is not turned",
+            "Query not rotated",
             "RoPE turns queries, too.",
             _lost(query=False),
         ),
@@ -868,7 +868,7 @@ Write one function that turns, and use it four times.
             _lost(size=lambda x: x.max()),
         ),
         Misconception(
-            "Exponentials that are not divided by their sum",
+            "Exponentials that not divided by their sum",
             "Weights sum to 1.",
             _lost(share=np.exp),
         ),

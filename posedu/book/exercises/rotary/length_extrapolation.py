@@ -54,7 +54,7 @@ The largest offset is one less than the number of tokens, and a full turn is $2\
     solution=completed,
     misconceptions=(
         Misconception(
-            "The number of tokens is taken for the largest offset",
+            "Number of tokens taken for the largest offset",
             "Between the first of 7 tokens and the last lie 6 steps, 6 radians for the "
             "fastest pair: not yet a turn.",
             _count(last=0),
@@ -76,28 +76,28 @@ The largest offset is one less than the number of tokens, and a full turn is $2\
             _count(exponent=lambda p, d: -p / d),
         ),
         Misconception(
-            "Pairs are counted from 1",
+            "Pairs counted from 1",
             "The fastest pair has p = 0 and the frequency 1.",
             _count(first=1),
         ),
         Misconception(
-            "Those that complete no turn are counted",
+            "Those that complete no turn counted",
             "Asked for are the others.",
             lambda d, base, length: d // 2 - completed(d, base, length),
         ),
         Misconception(
-            "Features are counted, not pairs",
+            "Features counted, not pairs",
             "Two features make one pair.",
             lambda d, base, length: 2 * completed(d, base, length),
         ),
         Misconception(
-            "The base is taken for the longest turn",
+            "Base taken for the longest turn",
             "A pair's turn takes 2π/ω tokens: the fastest 6.28, the slowest more than "
             "the base.",
             _count(turn=1.0, last=0),
         ),
         Misconception(
-            "All pairs are counted",
+            "All pairs counted",
             "Slow pairs do not come round in a short text: compare ω · (length − 1) "
             "with a turn.",
             lambda d, base, length: d // 2,
@@ -108,12 +108,12 @@ The largest offset is one less than the number of tokens, and a full turn is $2\
             _count(exponent=lambda p, d: -p / max(d // 2 - 1, 1)),
         ),
         Misconception(
-            "The sign of the exponent is lost",
+            "Sign of the exponent lost",
             "Frequencies fall: base^(−2p/d).",
             _count(exponent=lambda p, d: 2 * p / d),
         ),
         Misconception(
-            "Turns are added up over the pairs",
+            "Turns added up over the pairs",
             "A number of pairs is asked for, not of turns.",
             lambda d, base, length: int(
                 (base ** (-2 * np.arange(d // 2) / d) * (length - 1)).sum()
@@ -163,7 +163,7 @@ The slowest pair is $p = d/2 - 1$: what is its exponent?
     solution=base_for,
     misconceptions=(
         Misconception(
-            "The slowest frequency is taken for 1/base",
+            "Slowest frequency taken for 1/base",
             "Its exponent is −(d − 2)/d, so one turn takes 2π base^((d − 2)/d) tokens.",
             _base(exponent=lambda d: 1),
         ),
@@ -173,7 +173,7 @@ The slowest pair is $p = d/2 - 1$: what is its exponent?
             _base(exponent=lambda d: sp.Integer(d - 2) / d),
         ),
         Misconception(
-            "The number of tokens is taken for the largest offset",
+            "Number of tokens taken for the largest offset",
             "From the first token to the last there is one step less.",
             _base(last=0),
         ),
@@ -198,12 +198,12 @@ The slowest pair is $p = d/2 - 1$: what is its exponent?
             _base(exponent=lambda d: 2),
         ),
         Misconception(
-            "Pairs are counted by features",
+            "Pairs counted by features",
             "There are d/2 pairs: the last is p = d/2 − 1, not d − 1.",
             _base(exponent=lambda d: sp.Integer(d) / (2 * (d - 1))),
         ),
         Misconception(
-            "The last pair is counted from 1",
+            "Last pair counted from 1",
             "p = d/2 − 1 is the last; the exponent −2p/d is then −(d − 2)/d.",
             _base(exponent=lambda d: sp.Integer(d) / (d + 2)),
         ),
@@ -277,32 +277,32 @@ Three things can keep a pair from it: it knows its whole circle, it stands still
     solution=new_angles,
     misconceptions=(
         Misconception(
-            "All pairs are said to meet new angles",
+            "All pairs said to meet new angles",
             "A pair that has completed a turn in training knows its whole circle.",
             _new(lambda w, a, b: np.full(w.shape, b > a)),
         ),
         Misconception(
-            "Pairs that stand still are counted",
+            "Pairs that stand still counted",
             "A pair of frequency 0 has the angle 0 at every offset.",
             _new(lambda w, a, b: (w * (a - 1) < 2 * np.pi) & (b > a)),
         ),
         Misconception(
-            "The longer text is not looked at",
+            "Longer text not looked at",
             "In a text no longer than those of training nothing is new.",
             _new(lambda w, a, b: (w * (a - 1) < 2 * np.pi) & (w > 0)),
         ),
         Misconception(
-            "Those that complete a turn are named",
+            "Those that complete a turn named",
             "They are the ones that know all their angles.",
             _new(lambda w, a, b: (w * (a - 1) >= 2 * np.pi) & (b > a)),
         ),
         Misconception(
-            "The longer text is asked for the turn",
+            "Longer text asked for the turn",
             "It matters whether a pair came round in *training*.",
             _new(lambda w, a, b: (w * (b - 1) < 2 * np.pi) & (w > 0) & (b > a)),
         ),
         Misconception(
-            "The number of tokens is taken for the largest offset",
+            "Number of tokens taken for the largest offset",
             "Texts of 7 tokens have offsets up to 6, and 6 radians are no turn.",
             _new(lambda w, a, b: (w * a < 2 * np.pi) & (w > 0) & (b > a)),
         ),
@@ -312,12 +312,12 @@ Three things can keep a pair from it: it knows its whole circle, it stands still
             _new(lambda w, a, b: (w * (a - 1) < 1) & (w > 0) & (b > a)),
         ),
         Misconception(
-            "Half a turn is taken for the circle",
+            "Half a turn taken for the circle",
             "The other half is new. A full turn is 2π radians.",
             _new(lambda w, a, b: (w * (a - 1) < np.pi) & (w > 0) & (b > a)),
         ),
         Misconception(
-            "Only pairs that come round in the longer text are named",
+            "Only pairs that come round in the longer text named",
             "A pair meets a new angle with the first step beyond training, whether it "
             "comes round or not.",
             _new(
@@ -327,7 +327,7 @@ Three things can keep a pair from it: it knows its whole circle, it stands still
             ),
         ),
         Misconception(
-            "No pair is said to meet a new angle",
+            "No pair said to meet a new angle",
             "A slow pair has seen an arc of its circle only.",
             _new(lambda w, a, b: np.zeros(w.shape, dtype=bool)),
         ),
@@ -341,17 +341,17 @@ Three things can keep a pair from it: it knows its whole circle, it stands still
             ).any(0),
         ),
         Misconception(
-            "Half as long again is asked for",
+            "Half as long again asked for",
             "One token more than in training is enough.",
             _new(lambda w, a, b: (w * (a - 1) < 2 * np.pi) & (w > 0) & (2 * b > 3 * a)),
         ),
         Misconception(
-            "Whether training saw the whole circle is all that is asked",
+            "Whether training saw the whole circle is all that asked",
             "A pair that stands still has nothing to meet, and a text that is no longer shows nothing new.",
             _new(lambda w, a, b: w * (a - 1) < 2 * np.pi),
         ),
         Misconception(
-            "Whether the longer text comes round is all that is asked",
+            "Whether the longer text comes round is all that asked",
             "It matters what a pair has met in *training*, and that something is new.",
             _new(lambda w, a, b: w * (b - 1) < 2 * np.pi),
         ),
@@ -406,12 +406,12 @@ A column of offsets times a row of frequencies gives all angles at once.
     solution=kept,
     misconceptions=(
         Misconception(
-            "The mean of the difference is returned",
+            "Mean of the difference returned",
             "Count the offsets at which it is positive.",
             _kept(of=np.mean),
         ),
         Misconception(
-            "The offsets are counted, not divided",
+            "Offsets counted, not divided",
             "A share is asked for: divide by n.",
             _kept(of=lambda D: (D > 0).sum()),
         ),
@@ -421,12 +421,12 @@ A column of offsets times a row of frequencies gives all angles at once.
             _kept(of=lambda D: (D < 0).mean()),
         ),
         Misconception(
-            "Offset 0 is left out",
+            "Offset 0 left out",
             "The offsets are 0, …, n − 1.",
             _kept(first=1),
         ),
         Misconception(
-            "The phase is subtracted",
+            "Phase subtracted",
             "It is added to the angle: cos(ωr + φ).",
             _kept(sign=-1),
         ),
@@ -436,21 +436,21 @@ A column of offsets times a row of frequencies gives all angles at once.
             _kept(wave=np.sin),
         ),
         Misconception(
-            "Each wave is judged by itself",
+            "Each wave judged by itself",
             "The sum of the waves decides, not the waves one by one.",
             lambda a, phi, w, n: (
                 a * np.cos(w * np.arange(n)[:, None] + phi) > 0
             ).mean(),
         ),
         Misconception(
-            "The attention_factors are left out",
+            "Attention_factors left out",
             "A wave counts as much as its attention factor says.",
             lambda a, phi, w, n: (
                 np.cos(w * np.arange(n)[:, None] + phi).sum(axis=1) > 0
             ).mean(),
         ),
         Misconception(
-            "The phases are left out",
+            "Phases left out",
             "At offset 0 the waves are at cos φ, not all at their top.",
             lambda a, phi, w, n: kept(a, 0 * phi, w, n),
         ),
@@ -460,22 +460,22 @@ A column of offsets times a row of frequencies gives all angles at once.
             lambda a, phi, w, n: 0.5,
         ),
         Misconception(
-            "The size of the difference is looked at",
+            "Size of the difference looked at",
             "Its sign says who is preferred.",
             _kept(of=lambda D: (np.abs(D) > 0).mean()),
         ),
         Misconception(
-            "Only the last offset is looked at",
+            "Only the last offset looked at",
             "All offsets from 0 to n − 1 count.",
             _kept(of=lambda D: float(D[-1] > 0)),
         ),
         Misconception(
-            "It is asked whether the order is that of offset 0",
+            "Asked whether the order is that of offset 0",
             "D > 0 is asked for, whatever it was at the start.",
             _kept(of=lambda D: ((D > 0) == (D[0] > 0)).mean()),
         ),
         Misconception(
-            "Ties are counted",
+            "Ties counted",
             "Where the difference is 0 neither key is preferred.",
             _kept(of=lambda D: (D >= 0).mean()),
         ),
@@ -530,7 +530,7 @@ The cosines are even: half a turn is enough.
             lambda n: sp.Rational(1, 3),
         ),
         Misconception(
-            "The first interval is taken for all",
+            "First interval taken for all",
             "Up to the first zero, π/(n + 1), the sum is positive, and again later.",
             lambda n: sp.Rational(1, n + 1),
         ),
@@ -545,12 +545,12 @@ The cosines are even: half a turn is enough.
             lambda n: 1 - share_of_two(n),
         ),
         Misconception(
-            "Only one of the two factors is looked at",
+            "Only one of the two factors looked at",
             "The other changes its sign, too.",
             lambda n: sp.Rational(n + 2, 2 * (n + 1)) if n % 2 == 0 else 1,
         ),
         Misconception(
-            "The waves are judged one by one",
+            "Waves judged one by one",
             "Their sum decides, not whether both are positive.",
             lambda n: sp.Rational(1, 4),
         ),
@@ -690,7 +690,7 @@ Return the scores $q^\top R_m k$ with the query at position 0 and the key at eac
             ),
         ),
         Misconception(
-            "This is partial rotation",
+            "Partial rotation",
             "Pairs that turn keep their own frequencies, base^(−2p/d) with the whole "
             "d: they are not spread anew.",
             _scores(_squeezed),
@@ -706,12 +706,12 @@ Return the scores $q^\top R_m k$ with the query at position 0 and the key at eac
             _scores(_slow_still, sign=1),
         ),
         Misconception(
-            "The last features are left alone",
+            "Last features left alone",
             "In the half layout a slow pair has one feature in each half.",
             _last_features,
         ),
         Misconception(
-            "The slow pairs are left out of the score",
+            "Slow pairs left out of the score",
             "They do not turn, but their contents count.",
             _dropped,
         ),
@@ -726,12 +726,12 @@ Return the scores $q^\top R_m k$ with the query at position 0 and the key at eac
             _scores(lambda n, still: 0 * _omega(n)),
         ),
         Misconception(
-            "The scores are divided by √d",
+            "Scores divided by √d",
             "Without scaling, says the statement.",
             lambda q, k, at, still: still_scores(q, k, at, still) / len(q) ** 0.5,
         ),
         Misconception(
-            "Slow pairs are cut off by their number of features",
+            "Slow pairs cut off by their number of features",
             "`still` counts pairs, of two features each.",
             lambda q, k, at, still: still_scores(q, k, at, still // 2),
         ),
@@ -750,7 +750,7 @@ Return the scores $q^\top R_m k$ with the query at position 0 and the key at eac
             ),
         ),
         Misconception(
-            "The key is conjugated with its angle",
+            "Key conjugated with its angle",
             "The score is Re(x · conj(y)) of the turned pairs: conjugate y and its "
             "turn, or neither and take the real inner product.",
             lambda q, k, at, still: _scores(_slow_still)(

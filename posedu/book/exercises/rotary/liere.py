@@ -42,7 +42,7 @@ What must stand below the diagonal for $A^\top = -A$?
     solution=generator,
     misconceptions=(
         Misconception(
-            "This is symmetric",
+            "Symmetric",
             "The exponential of a symmetric matrix stretches. What must Aᵀ be for "
             "lengths to be kept?",
             lambda a, b, c: _upper(a, b, c) + _upper(a, b, c).T,
@@ -60,23 +60,23 @@ What must stand below the diagonal for $A^\top = -A$?
             lambda a, b, c: generator(-a, -b, -c),
         ),
         Misconception(
-            "The numbers are filled in as for a cross product",
+            "Numbers filled in as for a cross product",
             "That is skew too, with the numbers at other places. Here they stand above "
             "the diagonal row by row.",
             lambda a, b, c: generator(-c, b, -a),
         ),
         Misconception(
-            "One sign below the diagonal is missing",
+            "One sign below the diagonal missing",
             "Each number below the diagonal is minus the one at the mirrored place.",
             lambda a, b, c: sp.Matrix([[0, a, b], [-a, 0, c], [-b, c, 0]]),
         ),
         Misconception(
-            "One sign below the diagonal is missing, in the first column",
+            "One sign below the diagonal missing, in the first column",
             "Each number below the diagonal is minus the one at the mirrored place.",
             lambda a, b, c: sp.Matrix([[0, a, b], [a, 0, c], [-b, -c, 0]]),
         ),
         Misconception(
-            "b and c are exchanged",
+            "b and c exchanged",
             "Row by row: a and b stand in the first row, c in the second.",
             lambda a, b, c: generator(a, c, b),
         ),
@@ -91,7 +91,7 @@ What must stand below the diagonal for $A^\top = -A$?
             lambda a, b, c: generator(c, b, a),
         ),
         Misconception(
-            "Everything is halved",
+            "Everything halved",
             "A = U − Uᵀ, where U has the numbers as they are.",
             lambda a, b, c: generator(a, b, c) / 2,
         ),
@@ -101,7 +101,7 @@ What must stand below the diagonal for $A^\top = -A$?
             lambda a, b, c: -_upper(a, b, c).T,
         ),
         Misconception(
-            "The places below the diagonal are filled in their own order",
+            "Places below the diagonal filled in their own order",
             "A is minus its own transpose: what stands at (2, 0) belongs to what "
             "stands at (0, 2).",
             lambda a, b, c: sp.Matrix([[0, a, b], [-a, 0, c], [-c, -b, 0]]),
@@ -145,13 +145,13 @@ Even powers are multiples of one matrix, odd powers of another.
     solution=plane,
     misconceptions=(
         Misconception(
-            "This turns counter-clockwise",
+            "Rotation counter-clockwise",
             "The positive number stands above the diagonal, so the first column of A "
             "is (0, −u). Where does (1, 0) begin to move?",
             lambda u: plane(-u),
         ),
         Misconception(
-            "This is the exponential entry by entry",
+            "Exponential entry by entry",
             "The exponential of a matrix is a power series in the matrix. At u = 0 it "
             "must give I, not a matrix of ones.",
             lambda u: sp.Matrix([[1, sp.exp(u)], [sp.exp(-u), 1]]),
@@ -174,7 +174,7 @@ Even powers are multiples of one matrix, odd powers of another.
             lambda u: sp.Matrix([[1 - u**2 / 2, u], [-u, 1 - u**2 / 2]]),
         ),
         Misconception(
-            "Sine and cosine are exchanged",
+            "Sine and cosine exchanged",
             "At u = 0 it must give I.",
             lambda u: sp.Matrix([[sp.sin(u), sp.cos(u)], [-sp.cos(u), sp.sin(u)]]),
         ),
@@ -184,7 +184,7 @@ Even powers are multiples of one matrix, odd powers of another.
             lambda u: sp.Matrix([[sp.cos(u), sp.sin(u)], [sp.sin(u), sp.cos(u)]]),
         ),
         Misconception(
-            "This is a mirror",
+            "Mirror",
             "At u = 0 it must give I.",
             lambda u: sp.Matrix([[sp.cos(u), sp.sin(u)], [sp.sin(u), -sp.cos(u)]]),
         ),
@@ -194,7 +194,7 @@ Even powers are multiples of one matrix, odd powers of another.
             lambda u: sp.Matrix([[0, sp.sin(u)], [-sp.sin(u), 0]]),
         ),
         Misconception(
-            "The identity is added once more",
+            "Identity added once more",
             "It is the zeroth power, and is in the cosine already.",
             lambda u: plane(u) + sp.eye(2),
         ),
@@ -236,7 +236,7 @@ Even powers are multiples of one matrix, odd powers of another.
             lambda u: sp.diag(sp.exp(u), sp.exp(-u)),
         ),
         Misconception(
-            "A² is not halved, and the series stops there",
+            "A² not halved, and the series stops there",
             "The second power is divided by 2!, and the powers go on for ever.",
             lambda u: sp.Matrix([[1 - u**2, u], [-u, 1 - u**2]]),
         ),
@@ -310,13 +310,13 @@ $\sum_a x_a A_a$ is a generator too: which numbers stand above its diagonal?
     solution=rotation,
     misconceptions=(
         Misconception(
-            "One axis is turned after the other",
+            "One axis rotated after the other",
             "exp(x₀ A₀) exp(x₁ A₁) is exp(x₀ A₀ + x₁ A₁) only where A₀ and A₁ "
             "commute. Add first.",
             _axis_after_axis,
         ),
         Misconception(
-            "This is the exponential entry by entry",
+            "Exponential entry by entry",
             "`np.exp` takes the exponential of each number. A matrix has an "
             "exponential of its own.",
             lambda entries, x: np.exp(skew(x @ entries)),
@@ -332,19 +332,19 @@ $\sum_a x_a A_a$ is a generator too: which numbers stand above its diagonal?
             lambda entries, x: expm(_above(entries, x) + _above(entries, x).T),
         ),
         Misconception(
-            "The position is left out",
+            "Position left out",
             "These are the generators summed. Each has to be multiplied by its "
             "coordinate.",
             lambda entries, x: exponential(skew(entries.sum(axis=0))),
         ),
         Misconception(
-            "This turns back",
+            "Rotation back",
             "It is the rotation at −x. Look at where the numbers stand: above the "
             "diagonal.",
             lambda entries, x: rotation(entries, -x),
         ),
         Misconception(
-            "The order of the axes' turns is reversed as well",
+            "Order of the axes' turns reversed as well",
             "exp of a sum is no product, in either order, unless the generators "
             "commute. Add first.",
             lambda entries, x: _axis_after_axis(entries[::-1], x[::-1]),
@@ -355,19 +355,19 @@ $\sum_a x_a A_a$ is a generator too: which numbers stand above its diagonal?
             lambda entries, x: np.eye(3) + skew(x @ entries),
         ),
         Misconception(
-            "The rotations of the axes are added",
+            "Rotations of the axes added",
             "Add the generators, before the exponential.",
             lambda entries, x: sum(
                 exponential(c * skew(own)) for c, own in zip(x, entries, strict=True)
             ),
         ),
         Misconception(
-            "The generator is halved",
+            "Generator halved",
             "A = U − Uᵀ, where U has the numbers as they are.",
             lambda entries, x: rotation(entries, x / 2),
         ),
         Misconception(
-            "This is the generator",
+            "Generator",
             "Its exponential is the rotation.",
             lambda entries, x: skew(x @ entries),
         ),
@@ -382,7 +382,7 @@ $\sum_a x_a A_a$ is a generator too: which numbers stand above its diagonal?
             lambda entries, x: rotation(entries[:1], x[:1]),
         ),
         Misconception(
-            "The numbers are filled in as for a cross product",
+            "Numbers filled in as for a cross product",
             "They stand above the diagonal, row by row.",
             lambda entries, x: rotation(entries[:, ::-1] * [-1, 1, -1], x),
         ),
@@ -401,7 +401,7 @@ $\sum_a x_a A_a$ is a generator too: which numbers stand above its diagonal?
             ),
         ),
         Misconception(
-            "The numbers are cut to integers",
+            "Numbers cut to integers",
             "An array made in the dtype of x holds integers where x does.",
             lambda entries, x: exponential(
                 skew((x @ entries).astype(x.dtype).astype(float))
@@ -493,23 +493,23 @@ Let $s^2$ be the sum of the squares above the diagonal: what is $A^3$?
     solution=rodrigues,
     misconceptions=(
         Misconception(
-            "A² is not divided by s²",
+            "A² not divided by s²",
             "With 1 − cos s alone the result is right only where s = 1. Which multiple "
             "of A has the length 1, and what is its square?",
             _wrong_rodrigues(lambda s: np.sin(s) / s, lambda s: 1 - np.cos(s)),
         ),
         Misconception(
-            "The s² is forgotten, and the s",
+            "s² forgotten, and the s",
             "This is the formula for an A of length 1. Divide A by its length first.",
             _wrong_rodrigues(np.sin, lambda s: 1 - np.cos(s)),
         ),
         Misconception(
-            "A² is divided by s, not by s²",
+            "A² divided by s, not by s²",
             "Divide A by its length, and then square: how often is s in A²?",
             _wrong_rodrigues(lambda s: np.sin(s) / s, lambda s: (1 - np.cos(s)) / s),
         ),
         Misconception(
-            "The term with A² is missing",
+            "Term with A² missing",
             "I + (sin s/s) A is no rotation: after a half turn, s = π, it is I again.",
             _wrong_rodrigues(lambda s: np.sin(s) / s, lambda s: 0.0),
         ),
@@ -519,24 +519,24 @@ Let $s^2$ be the sum of the squares above the diagonal: what is $A^3$?
             _wrong_rodrigues(lambda s: np.sin(s) / s, lambda s: np.cos(s) / s**2),
         ),
         Misconception(
-            "This is the formula of a plane",
+            "Formula of a plane",
             "cos s I + (sin s/s) A shrinks the axis of the turn, which must stay: in "
             "three dimensions A² is not −s² I.",
             _like_a_plane,
         ),
         Misconception(
-            "This is the turn back",
+            "Turn back",
             "It is exp(−A): the sign of the odd part is wrong.",
             lambda a: rodrigues(-a),
         ),
         Misconception(
-            "Every number is counted twice in s",
+            "Every number counted twice in s",
             "s² is the sum over the numbers *above* the diagonal. The Frobenius "
             "norm has those below as well, and is √2 s.",
             _with_length(np.linalg.norm),
         ),
         Misconception(
-            "The root is forgotten: s is s²",
+            "Root forgotten: s is s²",
             "The sum of the squares is s².",
             _with_length(lambda a: _length(a) ** 2),
         ),
@@ -551,7 +551,7 @@ Let $s^2$ be the sum of the squares above the diagonal: what is $A^3$?
             _with_length(lambda a: np.abs(a).max()),
         ),
         Misconception(
-            "A² is taken entry by entry",
+            "A² taken entry by entry",
             "`a * a` and `a**2` square each number. The matrix product is meant.",
             lambda a: (
                 np.eye(3)
@@ -560,7 +560,7 @@ Let $s^2$ be the sum of the squares above the diagonal: what is $A^3$?
             ),
         ),
         Misconception(
-            "The sign of A² is reversed",
+            "Sign of A² reversed",
             "A² is already negative: it must take away what cos s does not keep.",
             _wrong_rodrigues(lambda s: np.sin(s) / s, lambda s: (np.cos(s) - 1) / s**2),
         ),
@@ -570,7 +570,7 @@ Let $s^2$ be the sum of the squares above the diagonal: what is $A^3$?
             _wrong_rodrigues(lambda s: np.sin(s) / s, lambda s: (1 + np.cos(s)) / s**2),
         ),
         Misconception(
-            "The identity is missing",
+            "Identity missing",
             "The zeroth power of A is I.",
             lambda a: rodrigues(a) - np.eye(3),
         ),
@@ -580,17 +580,17 @@ Let $s^2$ be the sum of the squares above the diagonal: what is $A^3$?
             lambda a: _combined(a, 1.0, 0.5),
         ),
         Misconception(
-            "The sine is not divided by s",
+            "Sine not divided by s",
             "Divide A by its length first: it stands in both terms.",
             _wrong_rodrigues(np.sin, lambda s: (1 - np.cos(s)) / s**2),
         ),
         Misconception(
-            "This is the exponential entry by entry",
+            "Exponential entry by entry",
             "The exponential of a matrix is a power series in the matrix.",
             np.exp,
         ),
         Misconception(
-            "A half is missing in the second term",
+            "Half missing in the second term",
             "1 − cos s is s²/2 near 0, and A²/2 is the series' second term: no "
             "further half.",
             _wrong_rodrigues(
@@ -614,7 +614,7 @@ Let $s^2$ be the sum of the squares above the diagonal: what is $A^3$?
             lambda a: rodrigues(a) + (np.cos(_length(a)) - 1) * np.eye(3),
         ),
         Misconception(
-            "A small A is cut off too early",
+            "Small A cut off too early",
             "I + A lacks A²/2, which is seen where s is 0.001. How small "
             "must s be for an error of 10⁻⁹?",
             lambda a: np.eye(3) + a if _length(a) < 0.01 else rodrigues(a),
@@ -634,22 +634,22 @@ Let $s^2$ be the sum of the squares above the diagonal: what is $A^3$?
             ),
         ),
         Misconception(
-            "A small A is taken for 0",
+            "Small A taken for 0",
             "exp A is I + A there: what is left out is as large as A.",
             lambda a: np.eye(3) if _length(a) < 1e-4 else rodrigues(a),
         ),
         Misconception(
-            "A very small A is taken for 0",
+            "Very small A taken for 0",
             "exp A is I + A there, and 10⁻⁹ may be wrong, not more.",
             lambda a: np.eye(3) if _length(a) < 1e-6 else rodrigues(a),
         ),
         Misconception(
-            "The second power of a small A is left out",
+            "Second power of a small A left out",
             "I + A is wrong by s²/2. Where is that below 10⁻⁹?",
             lambda a: np.eye(3) + a if _length(a) < 1e-3 else rodrigues(a),
         ),
         Misconception(
-            "Something small is added to what is divided by",
+            "Something small added to what is divided by",
             "It is not small beside a small s. Only s = 0 needs care.",
             lambda a: _combined(
                 a,
@@ -762,17 +762,17 @@ Multiply these two for six symbols, with unknown signs $\varepsilon$ and $\delta
             lambda a: _with_signs(a, 1, 1, -1),
         ),
         Misconception(
-            "The two parts are exchanged",
+            "Two parts exchanged",
             "The sign of the pair (0, 1) and (2, 3) was given: it is plus.",
             lambda a: parts(a)[::-1],
         ),
         Misconception(
-            "The parts are not halved",
+            "Parts not halved",
             "They sum to 2A. Then the product of their exponentials is exp(2A).",
             lambda a: tuple(2 * part for part in parts(a)),
         ),
         Misconception(
-            "The matrix is cut into its blocks",
+            "Matrix cut into its blocks",
             "Planes (0, 1) and (2, 3) on one side, the rest on the other: these two do "
             "not commute.",
             _diagonal_blocks,
@@ -783,23 +783,23 @@ Multiply these two for six symbols, with unknown signs $\varepsilon$ and $\delta
             lambda a: _with_signs(a, -1, 1, 1),
         ),
         Misconception(
-            "This is A and its dual",
+            "A and its dual",
             "A₊ and A₋ are half of their sum and half of their difference.",
             lambda a: (a, parts(a)[0] - parts(a)[1]),
         ),
         Misconception(
-            "A is halved",
+            "A halved",
             "Two equal parts commute, but they are no turns of two planes: their "
             "squares are not multiples of I.",
             lambda a: (a / 2, a / 2),
         ),
         Misconception(
-            "The triangles are taken apart",
+            "Triangles taken apart",
             "The parts must be skew, both of them.",
             lambda a: (a.upper_triangular(), a.lower_triangular()),
         ),
         Misconception(
-            "The entries are read from the other end",
+            "Entries read from the other end",
             "This exchanges more than the three pairs, and signs along with them. "
             "Exchange above the diagonal, and make the result skew.",
             lambda a: (lambda dual: ((a + dual) / 2, (a - dual) / 2))(
@@ -807,7 +807,7 @@ Multiply these two for six symbols, with unknown signs $\varepsilon$ and $\delta
             ),
         ),
         Misconception(
-            "The minus is on one of the two that are exchanged",
+            "Minus is on one of the two that exchanged",
             "Both change their sign: each gets minus the other.",
             _minus_once,
         ),
@@ -872,7 +872,7 @@ How many blocks are there?
     solution=bill,
     misconceptions=(
         Misconception(
-            "Every entry of a generator is counted",
+            "Every entry of a generator counted",
             "The diagonal is zero and the lower triangle repeats the upper one. How "
             "many entries of a block are free?",
             lambda axes, d, block, heads: (
@@ -881,7 +881,7 @@ How many blocks are there?
             ),
         ),
         Misconception(
-            "A dense d × d matrix is multiplied",
+            "Dense d × d matrix multiplied",
             "All but d · block of its entries are zeros. Multiply block by block.",
             lambda axes, d, block, heads: (
                 heads * axes * d * (block - 1) // 2,
@@ -889,7 +889,7 @@ How many blocks are there?
             ),
         ),
         Misconception(
-            "This is the bill of the dense form",
+            "Bill of the dense form",
             "There the only block has the size d. Here the blocks are given.",
             lambda axes, d, block, heads: (
                 heads * axes * d * (d - 1) // 2,
@@ -897,7 +897,7 @@ How many blocks are there?
             ),
         ),
         Misconception(
-            "One block is counted",
+            "One block counted",
             "A head of d features has d/block of them.",
             lambda axes, d, block, heads: (
                 heads * axes * block * (block - 1) // 2,
@@ -914,7 +914,7 @@ How many blocks are there?
             ),
         ),
         Misconception(
-            "Each axis is one more product",
+            "Each axis one more product",
             "The axes are summed in the exponent. One rotation remains to be applied.",
             lambda axes, d, block, heads: (
                 heads * axes * d * (block - 1) // 2,
@@ -922,32 +922,32 @@ How many blocks are there?
             ),
         ),
         Misconception(
-            "The heads are missing",
+            "Heads missing",
             "Each head has generators of its own, and queries of its own.",
             lambda axes, d, block, heads: (axes * d * (block - 1) // 2, d * block),
         ),
         Misconception(
-            "The diagonal is counted",
+            "Diagonal counted",
             "It is zero. How many numbers stand above it?",
             _billed(lambda axes, d, block, heads: axes * heads * d * (block + 1) // 2),
         ),
         Misconception(
-            "Half of the entries are counted",
+            "Half of the entries counted",
             "The diagonal is zero, so a little less than half is free.",
             _billed(lambda axes, d, block, heads: axes * heads * d * block // 2),
         ),
         Misconception(
-            "Both triangles are counted",
+            "Both triangles counted",
             "The lower one repeats the upper one, up to the sign.",
             _billed(lambda axes, d, block, heads: axes * heads * d * (block - 1)),
         ),
         Misconception(
-            "The heads are not counted in what is trained",
+            "Heads not counted in what is trained",
             "Each head has generators of its own.",
             _billed(lambda axes, d, block, heads: axes * d * (block - 1) // 2),
         ),
         Misconception(
-            "One block of each head is trained",
+            "One block of each head trained",
             "A head of d features has d/block of them.",
             _billed(
                 lambda axes, d, block, heads: axes * heads * block * (block - 1) // 2
@@ -959,7 +959,7 @@ How many blocks are there?
             _billed(turned=lambda axes, d, block, heads: heads * d),
         ),
         Misconception(
-            "Two matrices are multiplied",
+            "Two matrices multiplied",
             "A matrix and a vector: b² products for a block.",
             _billed(turned=lambda axes, d, block, heads: heads * d * block**2),
         ),
@@ -970,12 +970,12 @@ How many blocks are there?
             _billed(turned=lambda axes, d, block, heads: 2 * heads * d * block),
         ),
         Misconception(
-            "The heads are not counted in the products",
+            "Heads not counted in the products",
             "All heads are asked for.",
             _billed(turned=lambda axes, d, block, heads: d * block),
         ),
         Misconception(
-            "The blocks are not counted in the products",
+            "Blocks not counted in the products",
             "A head of d features has d/block of them.",
             _billed(turned=lambda axes, d, block, heads: heads * block**2),
         ),
@@ -1034,7 +1034,7 @@ Give `x` the axes `[tokens, blocks, b]`, and one more of length 1: then every bl
     solution=rotate_blocks,
     misconceptions=(
         Misconception(
-            "Every matrix is transposed",
+            "Every matrix transposed",
             "A row of features times R is the turn back. Which index of R must meet "
             "the features?",
             lambda x, rotations: rotate_blocks(x, rotations.mT),
@@ -1046,25 +1046,25 @@ Give `x` the axes `[tokens, blocks, b]`, and one more of length 1: then every bl
             _strided,
         ),
         Misconception(
-            "All tokens are turned alike",
+            "All tokens rotated alike",
             "This takes the first token's matrices for everyone. Each token stands at "
             "a position of its own.",
             lambda x, rotations: rotate_blocks(x, rotations[:1].expand_as(rotations)),
         ),
         Misconception(
-            "All blocks are turned alike",
+            "All blocks rotated alike",
             "This takes the first block's matrix for every block of a token.",
             lambda x, rotations: rotate_blocks(
                 x, rotations[:, :1].expand_as(rotations)
             ),
         ),
         Misconception(
-            "Nothing is turned",
+            "No rotation",
             "Each block is multiplied by its own matrix.",
             lambda x, rotations: x.clone(),
         ),
         Misconception(
-            "Every block is turned twice",
+            "Every block rotated twice",
             "One product for each block.",
             lambda x, rotations: rotate_blocks(rotate_blocks(x, rotations), rotations),
         ),
@@ -1079,7 +1079,7 @@ Give `x` the axes `[tokens, blocks, b]`, and one more of length 1: then every bl
             lambda x, rotations: rotate_blocks(x, rotations.flip(0)),
         ),
         Misconception(
-            "Only the first block is turned",
+            "Only the first block rotated",
             "All blocks are, each by its own matrix.",
             lambda x, rotations: torch.cat(
                 (
@@ -1090,7 +1090,7 @@ Give `x` the axes `[tokens, blocks, b]`, and one more of length 1: then every bl
             ),
         ),
         Misconception(
-            "The products are not summed",
+            "Products not summed",
             "A matrix times a column: each result is a sum over the block.",
             lambda x, rotations: (
                 rotations.diagonal(dim1=-2, dim2=-1)
@@ -1104,14 +1104,14 @@ Give `x` the axes `[tokens, blocks, b]`, and one more of length 1: then every bl
             lambda x, rotations: _strided(x, rotations.mT),
         ),
         Misconception(
-            "The rows of the matrices are summed",
+            "Rows of the matrices summed",
             "Each entry of R meets the feature of its *column* before the sum.",
             lambda x, rotations: (
                 rotations.sum(-1) * x.unflatten(-1, rotations.shape[1:3])
             ).flatten(1),
         ),
         Misconception(
-            "Tokens and blocks are mixed",
+            "Tokens and blocks mixed",
             "A reshape moves nothing in memory: the tokens' axis comes first, then the "
             "blocks'.",
             lambda x, rotations: (
@@ -1188,7 +1188,7 @@ Write a small function for $R$ first; `np.tensordot(at, generators, 1)` is $\sum
     solution=off_relative,
     misconceptions=(
         Misconception(
-            "The offset is taken the wrong way round",
+            "Offset taken the wrong way round",
             "R(x)ᵀ R(y) turns back by x and on by y, so y − x is what remains. With "
             "x − y even generators that commute seem to fail.",
             lambda generators, x, y: _largest(
@@ -1196,7 +1196,7 @@ Write a small function for $R$ first; `np.tensordot(at, generators, 1)` is $\sum
             ),
         ),
         Misconception(
-            "The query's rotation is not transposed",
+            "Query's rotation not transposed",
             "R(x) R(y) adds positions. In the score qᵀ R(x)ᵀ R(y) k the first one is "
             "transposed.",
             lambda generators, x, y: _largest(
@@ -1204,67 +1204,67 @@ Write a small function for $R$ first; `np.tensordot(at, generators, 1)` is $\sum
             ),
         ),
         Misconception(
-            "Both sides are computed by the law",
+            "Both sides computed by the law",
             "exp(−X) exp(Y) = exp(Y − X) is what you test. If you use it, or put x and "
             "y on one line with the origin, the result is 0 for all generators.",
             lambda generators, x, y: 0.0,
         ),
         Misconception(
-            "One axis is turned after the other",
+            "One axis rotated after the other",
             "R(x) is one exponential, of x₀ A₀ + x₁ A₁. The product of two is another "
             "encoding.",
             _one_axis_after_the_other,
         ),
         Misconception(
-            "This is the commutator",
+            "Commutator",
             "It says whether the law fails, and how much while the generators are "
             "small. Compare the rotations themselves.",
             _size_of_commutator,
         ),
         Misconception(
-            "The signs are kept",
+            "Signs kept",
             "Take absolute values before the largest.",
             lambda generators, x, y: (
                 lambda turn: (turn(x).T @ turn(y) - turn(y - x)).max()
             )(lambda at: exponential(np.tensordot(at, generators, 1))),
         ),
         Misconception(
-            "This is the norm of the difference",
+            "Norm of the difference",
             "The largest absolute *entry* is asked for.",
             lambda generators, x, y: (
                 lambda turn: np.linalg.norm(turn(x).T @ turn(y) - turn(y - x))
             )(lambda at: exponential(np.tensordot(at, generators, 1))),
         ),
         Misconception(
-            "This is the mean of the difference",
+            "Mean of the difference",
             "The largest absolute entry is asked for.",
             lambda generators, x, y: (
                 lambda turn: np.abs(turn(x).T @ turn(y) - turn(y - x)).mean()
             )(lambda at: exponential(np.tensordot(at, generators, 1))),
         ),
         Misconception(
-            "This is the sum of the difference",
+            "Sum of the difference",
             "The largest absolute entry is asked for.",
             lambda generators, x, y: (
                 lambda turn: np.abs(turn(x).T @ turn(y) - turn(y - x)).sum()
             )(lambda at: exponential(np.tensordot(at, generators, 1))),
         ),
         Misconception(
-            "The key's rotation is transposed, not the query's",
+            "Key's rotation transposed, not the query's",
             "In the score qᵀ R(x)ᵀ R(y) k the first one is transposed.",
             lambda generators, x, y: _largest(
                 lambda turn: turn(x) @ turn(y).T - turn(y - x), generators
             ),
         ),
         Misconception(
-            "It is compared with R(x + y)",
+            "Compared with R(x + y)",
             "The law says R(y − x): the transpose turns back.",
             lambda generators, x, y: _largest(
                 lambda turn: turn(x).T @ turn(y) - turn(x + y), generators
             ),
         ),
         Misconception(
-            "The sum law is tested",
+            "Sum law tested",
             "R(x) R(y) = R(x + y) fails, too, but by another amount. The score has "
             "R(x)ᵀ R(y).",
             lambda generators, x, y: _largest(
@@ -1272,7 +1272,7 @@ Write a small function for $R$ first; `np.tensordot(at, generators, 1)` is $\sum
             ),
         ),
         Misconception(
-            "The order of the products is tested",
+            "Order of the products tested",
             "R(x)ᵀ R(y) is compared with R(y − x), not with the product the other "
             "way round.",
             lambda generators, x, y: _largest(
@@ -1280,28 +1280,28 @@ Write a small function for $R$ first; `np.tensordot(at, generators, 1)` is $\sum
             ),
         ),
         Misconception(
-            "Nothing is subtracted",
+            "Nothing subtracted",
             "The largest entry of a rotation is about 1. The difference is asked for.",
             lambda generators, x, y: _largest(
                 lambda turn: turn(x).T @ turn(y), generators
             ),
         ),
         Misconception(
-            "This is the largest stretch of the difference",
+            "Largest stretch of the difference",
             "The largest absolute *entry* is asked for, not a norm of the matrix.",
             lambda generators, x, y: (
                 lambda turn: np.linalg.norm(turn(x).T @ turn(y) - turn(y - x), 2)
             )(lambda at: exponential(np.tensordot(at, generators, 1))),
         ),
         Misconception(
-            "The rotations are cut off after the first power",
+            "Rotations cut off after the first power",
             "I + A is a rotation for very small A only.",
             lambda generators, x, y: (
                 lambda turn: float(np.abs(turn(x).T @ turn(y) - turn(y - x)).max())
             )(lambda at: np.eye(generators.shape[1]) + np.tensordot(at, generators, 1)),
         ),
         Misconception(
-            "The key's rotation is transposed, and the offset turned round",
+            "Key's rotation transposed, and the offset reversed",
             "In the score qᵀ R(x)ᵀ R(y) k the first one is transposed, and y − x is "
             "what remains.",
             lambda generators, x, y: _largest(
@@ -1373,64 +1373,64 @@ Before you run the check: is it the same number for every $P$?
     solution=seen,
     misconceptions=(
         Misconception(
-            "All entries of P are counted",
+            "All entries of P counted",
             "The rotation is exp(P − Pᵀ), and a symmetric change of P leaves P − Pᵀ as "
             "it is.",
             lambda p: p.numel(),
         ),
         Misconception(
-            "These are the directions that are not seen",
+            "Directions that are not seen",
             "Count the others: the rank, not what is left of it.",
             lambda p: p.numel() - seen(p),
         ),
         Misconception(
-            "These are the entries of P that get a gradient",
+            "Entries of P that get a gradient",
             "Two entries may change the rotation in the same way, up to a sign. Only "
             "independent directions count.",
             _entries_seen,
         ),
         Misconception(
-            "This is b(b − 1)/2, wherever P is",
+            "b(b − 1)/2, wherever P is",
             "So many directions change A = P − Pᵀ. In the last case A is one full "
             "turn: tilt its axis a little, and exp A is still I.",
             lambda p: len(p) * (len(p) - 1) // 2,
         ),
         Misconception(
-            "This is the number of rows",
+            "Number of rows",
             "So large is the rank of the rotation itself, too. The "
             "rank of its *derivative* is asked for: in how many "
             "independent directions can P change the rotation?",
             len,
         ),
         Misconception(
-            "The symmetric directions are counted",
+            "Symmetric directions counted",
             "b(b + 1)/2 of them leave P − Pᵀ as it is.",
             lambda p: len(p) * (len(p) + 1) // 2,
         ),
         Misconception(
-            "The diagonal alone is left out",
+            "Diagonal alone left out",
             "b² − b entries change A, but two of them at a time in the same way, up "
             "to the sign.",
             lambda p: len(p) * (len(p) - 1),
         ),
         Misconception(
-            "This is the rank of P",
+            "Rank of P",
             "The rank of the *derivative* is asked for, of a b² × b² matrix.",
             lambda p: int(torch.linalg.matrix_rank(p)),
         ),
         Misconception(
-            "This is the rank of A",
+            "Rank of A",
             "The rank of the *derivative* is asked for, of a b² × b² matrix.",
             lambda p: int(torch.linalg.matrix_rank(p - p.mT, atol=1e-6)),
         ),
         Misconception(
-            "Rounding is taken for a direction",
+            "Rounding taken for a direction",
             "Of a full turn some singular values are 1e−16: take those below 10⁻⁶ "
             "for zero.",
             lambda p: int((torch.linalg.svdvals(_jacobian(p)) > 0).sum()),
         ),
         Misconception(
-            "The derivative is taken by A, not by P",
+            "Derivative taken by A, not by P",
             "A change of P changes P − Pᵀ, which stays skew. Differentiate that, too.",
             lambda p: int(
                 torch.linalg.matrix_rank(
@@ -1442,7 +1442,7 @@ Before you run the check: is it the same number for every $P$?
             ),
         ),
         Misconception(
-            "Small directions are left out",
+            "Small directions left out",
             "Near a full turn some singular values are 10⁻⁴: they count.",
             lambda p: int(torch.linalg.matrix_rank(_jacobian(p), atol=1e-3)),
         ),

@@ -69,7 +69,7 @@ Which axis would pair $p$ have if all sections were long enough, and how many pa
             lambda sections: [*interleaved(sections)[1:], 0],
         ),
         Misconception(
-            "An axis's places are taken over by the next",
+            "Axis's places taken over by the next",
             "When an axis has had its pairs, its later places are axis 0's, not the "
             "next one's.",
             lambda sections: _turns(sections, range(len(sections)), 0),
@@ -114,7 +114,7 @@ Which axis would pair $p$ have if all sections were long enough, and how many pa
             ],
         ),
         Misconception(
-            "Axes are counted from 1",
+            "Axes counted from 1",
             "Time is axis 0.",
             lambda sections: [a + 1 for a in interleaved(sections)],
         ),
@@ -166,12 +166,12 @@ What is the largest coordinate of a grid that begins at $s$?
     solution=following,
     misconceptions=(
         Misconception(
-            "Tokens are counted",
+            "Tokens counted",
             "A grid uses up fewer positions than it has tokens.",
             _sum_of(lambda t, h, w: t * h * w),
         ),
         Misconception(
-            "Time is forgotten",
+            "Time forgotten",
             "A video with more frames than rows and columns reaches farther in time. "
             "So transformers 5.23.0 counts for Qwen2-VL, for the text behind a video.",
             _sum_of(lambda t, h, w: max(h, w)),
@@ -192,12 +192,12 @@ What is the largest coordinate of a grid that begins at $s$?
             lambda parts: following(parts) - 1,
         ),
         Misconception(
-            "The sides are added",
+            "Sides added",
             "Rows and columns are counted from the same start, side by side.",
             _sum_of(lambda t, h, w: t + h + w),
         ),
         Misconception(
-            "A picture is one position",
+            "Picture one position",
             "Its rows and columns stand at positions of their own.",
             _sum_of(lambda t, h, w: 1),
         ),
@@ -207,7 +207,7 @@ What is the largest coordinate of a grid that begins at $s$?
             _sum_of(lambda t, h, w: 0),
         ),
         Misconception(
-            "The largest index is added",
+            "Largest index added",
             "A grid of n columns has the coordinates s to s + n − 1, and the next part "
             "begins at s + n.",
             _sum_of(lambda t, h, w: max(t, h, w) - 1),
@@ -270,7 +270,7 @@ All its tokens have one time. Which of the other two changes faster?
             lambda s, h, w: picture(s, h, w)[:, [0, 2, 1]],
         ),
         Misconception(
-            "The start is forgotten",
+            "Start forgotten",
             "Then every picture stands at the beginning of the text.",
             lambda s, h, w: picture(0, h, w),
         ),
@@ -303,7 +303,7 @@ All its tokens have one time. Which of the other two changes faster?
             lambda s, h, w: picture(s + 1, h, w),
         ),
         Misconception(
-            "Rows and columns are exchanged",
+            "Rows and columns exchanged",
             "`rows` is how many rows there are.",
             lambda s, h, w: picture(s, w, h),
         ),
@@ -375,19 +375,19 @@ Take for each pair the coordinate of its axis: an array indexes columns.
             lambda x, axes, base: angles(x, 0 * axes, base),
         ),
         Misconception(
-            "The coordinates are added",
+            "Coordinates added",
             "A pair looks at one coordinate.",
             lambda x, axes, base: angles(
                 np.repeat(x.sum(1, keepdims=True), x.shape[1], 1), axes, base
             ),
         ),
         Misconception(
-            "The exponent is doubled",
+            "Exponent doubled",
             "There are P pairs of 2P features: −2p/(2P) = −p/P.",
             lambda x, axes, base: angles(x, axes, base**2),
         ),
         Misconception(
-            "The exponent is halved",
+            "Exponent halved",
             "−p/P for P pairs; it is −2p/d with d = 2P features.",
             lambda x, axes, base: angles(x, axes, base**0.5),
         ),
@@ -404,7 +404,7 @@ Take for each pair the coordinate of its axis: an array indexes columns.
             lambda x, axes, base: x[:, axes] * base ** (-axes / len(axes)),
         ),
         Misconception(
-            "Pairs are counted from 1",
+            "Pairs counted from 1",
             "The first pair has frequency 1.",
             lambda x, axes, base: angles(x, axes, base) * base ** (-1 / len(axes)),
         ),
@@ -493,7 +493,7 @@ A pair that looks at another axis has not moved. Pair $p$ has the features $p$ a
             ).argmin(axis=0),
         ),
         Misconception(
-            "Lengths are compared",
+            "Lengths compared",
             "A rotation keeps them: every pair has the length √2 in every row.",
             lambda t: (
                 np.hypot(t[:, : t.shape[1] // 2], t[:, t.shape[1] // 2 :])
@@ -502,7 +502,7 @@ A pair that looks at another axis has not moved. Pair $p$ has the features $p$ a
             ),
         ),
         Misconception(
-            "Axes are counted from 1",
+            "Axes counted from 1",
             "The first row belongs to axis 0.",
             lambda t: probed(t) + 1,
         ),
@@ -569,7 +569,7 @@ A matrix inverse, or a linear system: $I - S$ and $I + S$ commute.
     solution=cayley,
     misconceptions=(
         Misconception(
-            "The signs are exchanged",
+            "Signs exchanged",
             "That is the transpose, P of −S.",
             lambda s: cayley(-s),
         ),
@@ -582,7 +582,7 @@ A matrix inverse, or a linear system: $I - S$ and $I + S$ commute.
             ),
         ),
         Misconception(
-            "The inverse is missing",
+            "Inverse missing",
             "(I − S)(I + S) = I − S² is no rotation.",
             lambda s: np.eye(len(s)) - s @ s,
         ),
@@ -727,7 +727,7 @@ A sum of sines is the imaginary part of a Fourier transform; mind its sign. Or w
             ),
         ),
         Misconception(
-            "n is counted from 1",
+            "n counted from 1",
             "c₀ stands at n = 0, where every sine is 0.",
             lambda c: waves(np.roll(c, 1)),
         ),
@@ -788,7 +788,7 @@ $P (W x) = (P W) x$, head by head.
             ),
         ),
         Misconception(
-            "Nothing is folded",
+            "Nothing folded",
             "RoPE-Mixed alone would turn q, not P q.",
             lambda w, p: w.clone(),
         ),
@@ -798,7 +798,7 @@ $P (W x) = (P W) x$, head by head.
             lambda w, p: folded(folded(w, p), p),
         ),
         Misconception(
-            "The basis is added",
+            "Basis added",
             "P multiplies.",
             lambda w, p: w + torch.block_diag(*p).sum(1, keepdim=True),
         ),

@@ -58,7 +58,7 @@ Is the map of $j + j'$ the product of those of $j$ and $j'$?
             _undone(lambda i, a: [[1, 0], [-a * i, 1]]),
         ),
         Misconception(
-            "The factor is forgotten",
+            "Factor forgotten",
             "What grows with j has to shrink with i.",
             _undone(lambda i, a: [[1, -a * i], [0, 1]], lambda i, c: sp.Integer(1)),
         ),
@@ -149,7 +149,7 @@ Which pair has the smallest factor?
     solution=farthest,
     misconceptions=(
         Misconception(
-            "The scale is forgotten",
+            "Scale forgotten",
             "The exponent is n/B.",
             lambda tiny, gamma, span: sp.log(1 / tiny) / sp.log((1 + gamma) / gamma),
         ),
@@ -175,7 +175,7 @@ Which pair has the smallest factor?
             lambda tiny, gamma, span: span * sp.log(tiny) / sp.log((1 + gamma) / gamma),
         ),
         Misconception(
-            "The ratio turned over",
+            "The ratio rotated over",
             "It is the logarithm of tiny over that of ζ₀.",
             lambda tiny, gamma, span: (
                 span * sp.log((1 + gamma) / gamma) / sp.log(1 / tiny)
@@ -299,7 +299,7 @@ Pairs as complex numbers: one multiplication before the sum, and one behind it.
     solution=gather,
     misconceptions=(
         Misconception(
-            "Not turned back",
+            "Not rotated back",
             "What was gathered is still turned by the keys' positions.",
             _gathered(out=lambda angle: 0 * angle),
         ),
@@ -309,13 +309,13 @@ Pairs as complex numbers: one multiplication before the sum, and one behind it.
             _gathered(out=lambda angle: angle),
         ),
         Misconception(
-            "Values are not turned",
+            "Values not rotated",
             "Nothing is turned in the end: both turns are missing, or the second comes "
             "before the sum.",
             _gathered(into=lambda angle: 0 * angle, out=lambda angle: 0 * angle),
         ),
         Misconception(
-            "The first turn is missing",
+            "First turn missing",
             "Values are turned by their own positions, too.",
             _gathered(into=lambda angle: 0 * angle),
         ),
@@ -461,7 +461,7 @@ Which power does a score need?
             _scores(power=lambda offset, span: -offset / span),
         ),
         Misconception(
-            "The scale is forgotten",
+            "Scale forgotten",
             "The exponent is the offset over B.",
             _scores(power=lambda offset, span: offset),
         ),
@@ -496,12 +496,12 @@ Which power does a score need?
             _scores(angle=lambda offset: 0 * offset),
         ),
         Misconception(
-            "Later keys are scored",
+            "Later keys scored",
             "They are 0 here.",
             _scores(end=lambda scores, offset: scores),
         ),
         Misconception(
-            "The token itself is not seen",
+            "Token itself not seen",
             "A key at its query is not later.",
             _scores(end=lambda scores, offset: np.where(offset > 0, scores, 0.0)),
         ),
@@ -513,12 +513,12 @@ Which power does a score need?
             ),
         ),
         Misconception(
-            "Later keys are scored, and grow",
+            "Later keys scored, and grow",
             "They are 0 here.",
             _scores(reach=lambda offset: offset, end=lambda scores, offset: scores),
         ),
         Misconception(
-            "Later keys are scored by their distance",
+            "Later keys scored by their distance",
             "They are 0 here.",
             _scores(reach=abs, end=lambda scores, offset: scores),
         ),
@@ -607,7 +607,7 @@ $y = Rx + t$. What is $x$?
             _inverses(move=lambda R, t: -t),
         ),
         Misconception(
-            "t is turned on",
+            "t rotated on",
             "It is turned by the transpose.",
             _inverses(move=lambda R, t: -R @ t),
         ),
@@ -659,7 +659,7 @@ $y = Rx + t$. What is $x$?
             lambda cameras: _negated(cameras.swapaxes(1, 2)),
         ),
         Misconception(
-            "The turn stays, and t is turned on",
+            "The turn stays, and t is rotated on",
             "The inverse turns back, t as well.",
             _inverses(turn=lambda R: R, move=lambda R, t: -R @ t),
         ),
@@ -766,17 +766,17 @@ Four matrices for four tensors: which of them is transposed, which inverted?
             _posed(for_k=lambda c, i: c.mT, for_v=lambda c, i: c.mT),
         ),
         Misconception(
-            "Values are not moved",
+            "Values not moved",
             "Then what is gathered is not in the query's frame.",
             _posed(for_v=lambda c, i: torch.eye(4, dtype=c.dtype).expand_as(c)),
         ),
         Misconception(
-            "The output is not moved",
+            "Output not moved",
             "Values were brought to the world; the query's camera is still to come.",
             _posed(for_out=lambda c, i: torch.eye(4, dtype=c.dtype).expand_as(c)),
         ),
         Misconception(
-            "The output is moved back",
+            "Output moved back",
             "Values have the inverse, so the output has the camera.",
             _posed(for_out=lambda c, i: i),
         ),

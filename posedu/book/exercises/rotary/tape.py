@@ -66,7 +66,7 @@ The first token hears itself alone. What does a layer add to its block?
             lambda c, n: (1 + c) ** (2**n),
         ),
         Misconception(
-            "c is squared",
+            "c squared",
             "The square of 1 + c has a term 2c.",
             lambda c, n: (1 + c**2) ** n,
         ),
@@ -91,7 +91,7 @@ The first token hears itself alone. What does a layer add to its block?
             lambda c, n: (1 + c / 2) ** (2 * n),
         ),
         Misconception(
-            "The square of c is forgotten",
+            "Square of c forgotten",
             "(1 + c)² has three terms.",
             lambda c, n: (1 + 2 * c) ** n,
         ),
@@ -145,22 +145,22 @@ Write both products as sums.
             lambda u, v: (v**2 - u**2) / 2,
         ),
         Misconception(
-            "The half is forgotten",
+            "Half forgotten",
             "2 cos a cos b = cos(a − b) + cos(a + b).",
             lambda u, v: u**2 - v**2,
         ),
         Misconception(
-            "One block is left as it was",
+            "One block left as it was",
             "Query and key have blocks, and both are multiplied.",
             lambda u, v: (u - v) / 2,
         ),
         Misconception(
-            "The difference is squared",
+            "Difference squared",
             "Each product has a square of its own.",
             lambda u, v: (u - v) ** 2 / 2,
         ),
         Misconception(
-            "The halves are squared",
+            "Halves squared",
             "That is the product of two differences, one for each block.",
             lambda u, v: (u - v) ** 2 / 4,
         ),
@@ -170,12 +170,12 @@ Write both products as sums.
             lambda u, v: (u**2 - v**2) / 4,
         ),
         Misconception(
-            "Cosine and sine are multiplied",
+            "Cosine and sine multiplied",
             "With q = k = (1, 0) cosines meet cosines and sines meet sines.",
             lambda u, v: u * v,
         ),
         Misconception(
-            "A rotation is kept",
+            "Rotation kept",
             "It is one for u = v alone.",
             lambda u, v: sp.Integer(0),
         ),
@@ -251,19 +251,19 @@ Two sums, one over keys and one over heads. Every letter that is summed stands i
     solution=moved,
     misconceptions=(
         Misconception(
-            "Rows of the matrix are added up",
+            "Rows of the matrix added up",
             "A letter that is in one factor and not in the result is summed there "
             "alone, and no head hears another.",
             _moved(mixed="hg,ihp->ihp"),
         ),
         Misconception(
-            "Columns of the matrix are added up",
+            "Columns of the matrix added up",
             "A letter that is in one factor and not in the result is summed there "
             "alone, and no head hears another.",
             _moved(mixed="gh,ihp->ihp"),
         ),
         Misconception(
-            "The matrix is transposed",
+            "Matrix transposed",
             "The row of C is the head that is moved, the column the one that heard.",
             _moved(mixed="gh,igp->ihp"),
         ),
@@ -301,7 +301,7 @@ Two sums, one over keys and one over heads. Every letter that is summed stands i
             ),
         ),
         Misconception(
-            "The token's own position is lost",
+            "Token's own position lost",
             "What was heard is added to it.",
             _moved(own=0.0),
         ),
@@ -332,7 +332,7 @@ Two sums, one over keys and one over heads. Every letter that is summed stands i
             ),
         ),
         Misconception(
-            "What is heard is conjugated",
+            "What is heard conjugated",
             "Conjugates are for scores; a sum of positions turns with them as it is.",
             lambda weights, z, mixing: (
                 z
@@ -344,12 +344,12 @@ Two sums, one over keys and one over heads. Every letter that is summed stands i
             ),
         ),
         Misconception(
-            "Heads are summed before they are mixed",
+            "Heads summed before they are mixed",
             "The head's letter stands in the weights and in the positions: each hears with its own weights.",
             _moved(heard="hij,jgp->igp"),
         ),
         Misconception(
-            "The mean of all heads is added",
+            "Mean of all heads added",
             "C says how much each head takes from each.",
             lambda weights, z, mixing: (
                 z + np.einsum("hij,jhp->ihp", weights, z).mean(1, keepdims=True)
@@ -469,7 +469,7 @@ $\mathrm{SiLU}(x) = x\, \sigma(x)$. The numbers that it gives are real, one for 
             _mixed(lambda x: np.log1p(np.exp(x))),
         ),
         Misconception(
-            "The positions themselves are lost",
+            "Positions themselves lost",
             "The result is added to them.",
             _mixed(own=0.0),
         ),
@@ -502,7 +502,7 @@ $\mathrm{SiLU}(x) = x\, \sigma(x)$. The numbers that it gives are real, one for 
             ),
         ),
         Misconception(
-            "The gate is left out",
+            "Gate left out",
             "Each channel is multiplied by the SiLU of what the gate says.",
             _mixed(lambda x: 1 + 0 * x),
         ),
@@ -617,35 +617,35 @@ A token hears itself, too. Put its block behind the cached ones first.
             _decoded(_all, lambda logits, axis: logits.softmax(0)),
         ),
         Misconception(
-            "Exponentials that are not divided",
+            "Exponentials that not divided",
             "Weights add up to 1.",
             _decoded(_all, lambda logits, axis: logits.exp()),
         ),
         Misconception(
-            "Rows of the matrix are added up",
+            "Rows of the matrix added up",
             "Then no head takes from another: the letter of the sum belongs in both "
             "factors.",
             _decoded(_all, letters="hg,hcp->hcp"),
         ),
         Misconception(
-            "The matrix is transposed",
+            "Matrix transposed",
             "The row is the head that is moved.",
             _decoded(_all, letters="gh,gcp->hcp"),
         ),
         Misconception(
-            "The new block is not kept",
+            "New block not kept",
             "What is heard is added to it.",
             _decoded(_all, own=0.0),
         ),
         Misconception(
-            "The last block of the cache is moved",
+            "Last block of the cache moved",
             "It is the newest token that goes on; those in the cache never change.",
             lambda logits, cached, new, mixing: (
                 next_block(logits, cached, new, mixing) - new + cached[-1]
             ),
         ),
         Misconception(
-            "Cosines alone are moved",
+            "Cosines alone moved",
             "Cosine and sine go together.",
             lambda logits, cached, new, mixing: torch.stack(
                 (next_block(logits, cached, new, mixing)[:, 0], new[:, 1]), 1
@@ -774,7 +774,7 @@ Four lines: the frequencies, all positions, the last one's new one, the scores.
             _found(own=lambda z, asked, amount: z[-1]),
         ),
         Misconception(
-            "The last token is looked at, too",
+            "Last token looked at, too",
             "Of all tokens but the last.",
             _found(keys=slice(None)),
         ),
@@ -791,7 +791,7 @@ Four lines: the frequencies, all positions, the last one's new one, the scores.
             ),
         ),
         Misconception(
-            "Angles are added",
+            "Angles added",
             "Positions are added as points of the plane, not their angles.",
             _found(own=lambda z, asked, amount: z[-1] * z[asked] ** amount),
         ),
@@ -821,7 +821,7 @@ Four lines: the frequencies, all positions, the last one's new one, the scores.
             _found(own=lambda z, asked, amount: amount * z[asked]),
         ),
         Misconception(
-            "The exponent is doubled",
+            "Exponent doubled",
             "−p/16: there are 16 pairs of 32 features.",
             _found(omega=10000.0 ** (-np.arange(16) / 8)),
         ),
