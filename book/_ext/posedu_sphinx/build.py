@@ -19,7 +19,7 @@ INPUTS = ("posedu", "book/_ext", "book/data", "requirements.txt", "_config.yml")
 
 
 def fingerprint(root=ROOT):
-    """A hash of what pages are made of beyond their own text and outputs."""
+    """Return a hash of the pages' inputs other than their own text and outputs."""
     digest = hashlib.sha256(sys.version.encode())
     for name in INPUTS:
         paths = [root / name, *(root / name).rglob("*")]
@@ -44,8 +44,9 @@ def build():
 def make_site(root=ROOT):
     """Run the pages and have Sphinx write them, with warnings as errors.
 
-    Sphinx reads only what changed and warns only of what it reads. So nothing that it
-    read is kept from a build that failed, or if what pages are made of has changed.
+    Sphinx reads only pages that changed, and it warns only about pages that it reads.
+    A failed build therefore keeps nothing, and all pages are read again when one of
+    their common inputs has changed.
     """
     known = root / "_build" / "inputs.sha256"
     now = fingerprint(root)
@@ -60,7 +61,7 @@ def make_site(root=ROOT):
 
 
 def forget_pages(root=ROOT):
-    """Drop everything that Sphinx has read and written."""
+    """Delete everything that Sphinx has read and written."""
     for folder in (".doctrees", "jupyter_execute", "html"):
         shutil.rmtree(root / "_build" / folder, ignore_errors=True)
 
@@ -86,7 +87,7 @@ def serve(port=8000):
 
 
 def main(arguments=None):
-    """The command."""
+    """Run the command."""
     parser = argparse.ArgumentParser(
         prog="python -m posedu_sphinx.build", description="Build the website."
     )

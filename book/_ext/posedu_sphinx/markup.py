@@ -40,16 +40,16 @@ def link(app, source, target, anchor, text):
 
 
 def external(uri, text):
-    """A link out of the book."""
+    """A link to another site."""
     return nodes.reference("", text, refuri=uri)
 
 
 def parse(directive, markdown):
-    """The nodes of a piece of MyST, as if it stood where the directive does."""
+    """Parse MyST as if it stood in the place of the directive; return the nodes."""
     return directive.parse_text_to_nodes(markdown, allow_section_headings=False)
 
 
 def asset(name):
-    """A style or script of the extension, by its path in it, as HTML that holds it."""
+    """Return a stylesheet or script of the extension inside its HTML tag."""
     tag = {".css": "style", ".js": "script"}[Path(name).suffix]
     return f"<{tag}>{(HERE / name).read_text(encoding='utf-8')}</{tag}>"

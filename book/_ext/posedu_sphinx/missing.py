@@ -1,8 +1,8 @@
-"""Say what the records of the catalog still lack.
+"""List the parts that records of the catalog still lack.
 
-``python -m posedu_sphinx.missing [name …]``, or all of them without a name. A record is
-complete when nothing is printed for it. What is printed as ``gpu`` is its place in
-``python -m posedu.book.gpu``, not a result: that wants a GPU.
+``python -m posedu_sphinx.missing [name …]``; without a name, all records. A record is
+complete when nothing is printed for it. ``gpu`` stands for its entries in
+``python -m posedu.book.gpu``, not for results, which need a GPU.
 """
 
 import argparse
@@ -20,8 +20,8 @@ LABEL = re.compile(r"``((?:def|eq)-[\w-]+)``")
 
 
 def missing(record, root=ROOT):
-    """The rooms in which this record is not found by its name yet."""
-    return [room for room, lacks in ROOMS.items() if lacks(record, root)]
+    """Return the names of the parts in which the record is not found yet."""
+    return [part for part, is_missing in PARTS.items() if is_missing(record, root)]
 
 
 def _implementations(record, root):
@@ -67,13 +67,13 @@ def _exercises(record, root):
 
 
 def _tests(record, root):
-    """Whether no file of tests is named after the record or its chapter."""
+    """Return whether no test file is named after the record or its chapter."""
     folder = root / "tests" / "encodings" / record.family
     return not any((folder / f"test_{name}.py").exists() for name in _names(record))
 
 
 def _figure(record, root):
-    """Whether no explorable is named after the chapter or a record in it."""
+    """Return whether no explorable is named after the chapter or a record in it."""
     folder = root / "posedu" / "book" / "explorables"
     inside = [one for one in RECORDS.values() if one.page == record.page]
     names = {name for one in (record, *inside) for name in _names(one)}
@@ -81,7 +81,7 @@ def _figure(record, root):
 
 
 def _names(record):
-    """The names by which files of a record are found: its own, and its chapter's."""
+    """Return the names that a record's files may have: its own and its chapter's."""
     own = (record.name, record.file.rpartition(".")[2], record.chapter)
     return {name.replace("-", "_") for name in own if name}
 
@@ -97,7 +97,7 @@ def _gpu(record, root):
 
 
 def _claims(record, root):
-    """Whether a label that its docstring or its special cases name is in no page."""
+    """Return whether a label named by the docstring or a special case is in no page."""
     named = set(LABEL.findall(record.implementation("numpy").__doc__))
     named |= {case.proof for case in record.special_cases}
     pages = [p.read_text(encoding="utf-8") for p in (root / "book").glob("*/*.md")]
@@ -109,7 +109,7 @@ def _labeled(name, page):
 
 
 def _errata(record, root):
-    """Whether the chapter refutes nothing, or what the family's errata lack."""
+    """Return whether the chapter has no erratum, or the family's errata lack one."""
     pages = [root / f"{p}.md" for p in (record.page, *further(record.page, root))]
     if not record.page or not all(page.exists() for page in pages):
         return True
@@ -121,11 +121,11 @@ def _errata(record, root):
 
 
 def _page(name, root, ending):
-    """Whether a page is not there, or not in the book's contents."""
+    """Return whether a page does not exist or is not in the book's contents."""
     return name not in documents(root) or not (root / f"{name}{ending}").exists()
 
 
-ROOMS = {
+PARTS = {
     "implementations": _implementations,
     "variants": _variants,
     "chapter": _chapter,
@@ -147,11 +147,12 @@ def main(arguments=None):
     names = parser.parse_args(arguments).names or list(RECORDS)
     unknown = [name for name in names if name not in RECORDS]
     if unknown:
-        parser.error(f"no record is named {unknown[0]}; there are {', '.join(RECORDS)}")
+        known = ", ".join(RECORDS)
+        parser.error(f"name must be one of {known}; got {unknown[0]}")
     lacking = {name: missing(RECORDS[name]) for name in names}
-    for name, rooms in lacking.items():
-        if rooms:
-            print(f"{name}: {', '.join(rooms)}")
+    for name, parts in lacking.items():
+        if parts:
+            print(f"{name}: {', '.join(parts)}")
     return any(lacking.values())
 
 

@@ -1,7 +1,7 @@
-"""Write the skeleton of an encoding in all rooms: ``make new NAME=… FAMILY=…``.
+"""Write skeletons of all files of an encoding: ``make new NAME=… FAMILY=…``.
 
-Every file raises or fails until it is written; none that exists is touched. What has to
-be added to files that many encodings share is printed.
+Every new file raises or fails until someone completes it; files that exist are not
+touched. The command prints the additions that files shared by many encodings need.
 """
 
 import argparse
@@ -73,12 +73,12 @@ kernelspec:
     "posedu/book/exercises/$family/$module.py": '''\
 """Exercises on $title."""
 
-from posedu.book.exercises.checker import Sheet
+from posedu.book.exercises.records import Sheet
 
 SHEET = Sheet(title="$title", conventions="", exercises=())
 ''',
     "posedu/book/explorables/$module.py": '''\
-"""$title: what the picture shows and what moves it."""
+"""$title: the picture's content and its controls."""
 
 from posedu.book.explorables.frame import Explorable
 
@@ -111,7 +111,7 @@ Add by hand:
   notebooks/$name.ipynb                     its lab, or its place in one
   _toc.yml                                  chapter, lab, exercises
   book/reference/                           glossary, notation, api, errata
-Then `make missing NAMES=$name` says what is lacking."""
+Then `make missing NAMES=$name` lists the parts that are missing."""
 
 
 def skeleton(name, family):
@@ -136,11 +136,14 @@ def families():
 
 
 def write(name, family, root=ROOT):
-    """Write the files that are not there yet; return their paths."""
+    """Write the files that do not exist yet; return their paths."""
     if not re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", name):
-        raise ValueError(f"a name is like 'fope-offset': lowercase and -, got {name!r}")
+        raise ValueError(
+            "name must be lowercase words joined by -, such as 'fope-offset', "
+            f"got {name!r}"
+        )
     if name in CATALOG:
-        raise ValueError(f"there is an encoding {name!r} already")
+        raise ValueError(f"the catalog already has an encoding {name!r}: choose another")
     if family not in families():
         raise ValueError(f"family must be one of {families()}, got {family!r}")
     written = []
@@ -154,7 +157,7 @@ def write(name, family, root=ROOT):
 
 
 def main(arguments=None):
-    """Write the skeleton and say what comes next."""
+    """Write the skeleton and print the next steps."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("name", help="catalog name, such as fope-offset")
     parser.add_argument("family", help=f"one of {', '.join(families())}")

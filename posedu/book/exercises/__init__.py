@@ -5,15 +5,13 @@ open, or what is wrong with it: the well-known mistake that it makes or the prop
 that it breaks, with the smallest failing input. It never shows the solution.
 """
 
-from posedu.book.exercises.checker import (
+from posedu.book.exercises.checker import check, sheet, sheets
+from posedu.book.exercises.records import (
     Exercise,
     Misconception,
     Property,
     Result,
     Sheet,
-    check,
-    sheet,
-    sheets,
 )
 
 __all__ = [

@@ -2,21 +2,28 @@
 
 import copy
 import functools
-import html
 import importlib
 import inspect
 import os
 import pkgutil
 import sys
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
-from typing import Any, Literal
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import sympy as sp
 import torch
 
 from posedu.book.exercises.common_mistakes import diagnose, locate
+from posedu.book.exercises.records import (
+    Answer,
+    Exercise,
+    Property,
+    Result,
+    Sheet,
+    running_ipython,
+)
 from posedu.book.exercises.values import (
     equal,
     first_wrong,
@@ -34,97 +41,6 @@ CALLS_SHOWN = 3  # of those that a property makes
 CASE_LENGTH = 500  # characters of a case that is shown in full
 CALL_LENGTH = 120  # characters of each further input
 ARGUMENT_LENGTH = 40  # characters of an argument where the case is too long
-
-Answer = Callable[..., Any]
-Kind = Literal["by hand", "SymPy", "NumPy", "PyTorch", "experiment"]
-
-
-@dataclass(frozen=True)
-class Misconception:
-    """A wrong answer that people give, as code, and the reply to it.
-
-    The reply begins "name. message": ``name`` says in plain words what the learner
-    believes or has done, ``message`` why that is wrong.
-    """
-
-    name: str
-    message: str
-    answer: Answer
-
-
-@dataclass(frozen=True)
-class Property:
-    """A property of every right answer: ``holds(answer, *case)`` is true.
-
-    ``holds`` may call the answer with other inputs than the case's. The reply shows the
-    inputs with which it was called.
-    """
-
-    says: str
-    holds: Callable[..., bool]
-
-
-@dataclass(frozen=True)
-class Exercise:
-    """One exercise, from which its page and both its notebooks are made.
-
-    ``statement`` and ``hint`` are Markdown. ``solution`` is a function of its module;
-    the learner starts from its signature and docstring. ``cases`` are tuples of
-    arguments, smallest first, since the reply shows the first failing one.
-    ``tolerance`` is the largest absolute difference accepted between floats.
-    """
-
-    name: str
-    title: str
-    kind: Kind
-    minutes: int
-    lines: int
-    statement: str
-    hint: str
-    cases: tuple[tuple[Any, ...], ...]
-    solution: Answer
-    misconceptions: tuple[Misconception, ...]
-    properties: tuple[Property, ...] = ()
-    tolerance: float = 1e-9
-
-
-@dataclass(frozen=True)
-class Sheet:
-    """Exercises of a chapter, in order; ``conventions`` are Markdown."""
-
-    title: str
-    conventions: str
-    exercises: tuple[Exercise, ...]
-
-
-@dataclass(frozen=True)
-class Result:
-    """Verdict of :func:`check` on an answer.
-
-    ``shown`` is the execution count of the notebook cell that has displayed it.
-    """
-
-    status: Literal["correct", "open", "wrong"]
-    exercise: str
-    message: str
-    shown: int | None = None
-
-    def __repr__(self) -> str:
-        sign = {"correct": "✓", "open": "○", "wrong": "✗"}[self.status]
-        return f"{sign} {self.exercise}: {self.message}"
-
-    def mimebundle(self) -> dict[str, str]:
-        """Return the verdict as a notebook displays it, in text and in HTML."""
-        text = html.escape(repr(self)).replace("\n", "<br>")
-        paragraph = f'<p class="posedu-{self.status}">{text}</p>'
-        return {"text/html": paragraph, "text/plain": repr(self)}
-
-    def _ipython_display_(self) -> None:
-        """Display the verdict, but only once if a cell ends with its check."""
-        from IPython.display import display
-
-        if self.shown is None or self.shown != _notebook().execution_count:
-            display(self.mimebundle(), raw=True)
 
 
 @functools.cache
@@ -154,11 +70,6 @@ def sheet(chapter: str) -> Sheet:
     return importlib.import_module(sheets()[chapter]).SHEET
 
 
-def draw(*shape: int, seed: int = 0) -> np.ndarray:
-    """Draw standard normal numbers that depend on shape and seed alone."""
-    return np.random.default_rng((seed, *shape)).normal(size=shape)
-
-
 def check(name: Any, answer: Any) -> Result:
     """Check a learner's function and print the verdict.
 
@@ -179,19 +90,13 @@ def check(name: Any, answer: Any) -> Result:
     result = judge(name, answer)
     if os.environ.get(STRICT) == "1" and result.status != "correct":
         raise AssertionError(repr(result))
-    notebook = _notebook()
+    notebook = running_ipython()
     if notebook:
         result._ipython_display_()
         return replace(result, shown=notebook.execution_count)
     if not hasattr(sys, "ps1"):  # an interactive prompt shows the returned value itself
         print(result)
     return result
-
-
-def _notebook() -> Any:
-    """Return the running IPython, or None."""
-    ipython = sys.modules.get("IPython")
-    return ipython and ipython.get_ipython()
 
 
 def judge(name: Any, answer: Any) -> Result:

@@ -9,12 +9,13 @@ import inspect
 import warnings
 from collections.abc import Callable, Iterator
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import sympy as sp
 import torch
 
+from posedu.book.exercises.records import Exercise
 from posedu.book.exercises.values import (
     agree,
     as_array,
@@ -24,15 +25,12 @@ from posedu.book.exercises.values import (
     value_at,
 )
 
-if TYPE_CHECKING:
-    from posedu.book.exercises.checker import Exercise
-
 Array = np.ndarray
 Place = tuple[int, int]  # a case, and a part of its result
 Pairs = list[tuple[Array, Array]]  # the given and the right result of each case
 
 
-def diagnose(exercise: "Exercise", given: list[Any], wanted: list[Any]) -> str:
+def diagnose(exercise: Exercise, given: list[Any], wanted: list[Any]) -> str:
     """Return the mistake behind the results and its explanation, or an empty string."""
     found = Diagnosis(exercise, given, wanted)
     with warnings.catch_warnings(), np.errstate(all="ignore"):
@@ -50,7 +48,7 @@ def diagnose(exercise: "Exercise", given: list[Any], wanted: list[Any]) -> str:
         )
 
 
-def locate(exercise: "Exercise", given: list[Any], wanted: list[Any]) -> str:
+def locate(exercise: Exercise, given: list[Any], wanted: list[Any]) -> str:
     """Return how near unexplained results are, or which region of them is wrong."""
     found = Diagnosis(exercise, given, wanted)
     return ("" if found.is_exact() else found.relation(NEARLY)) or found.region()
@@ -72,7 +70,7 @@ class Diagnosis:
     Slips are looked for in the first part of the results that is wrong in any case.
     """
 
-    def __init__(self, exercise: "Exercise", given: list[Any], wanted: list[Any]):
+    def __init__(self, exercise: Exercise, given: list[Any], wanted: list[Any]):
         self.exercise, self.results = exercise, wanted
         self.given = [parts(g, w) for g, w in zip(given, wanted, strict=True)]
         self.wanted = [parts(w, w) for w in wanted]

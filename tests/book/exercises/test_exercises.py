@@ -16,8 +16,8 @@ from IPython.utils.capture import capture_output
 from nbformat.v4 import new_code_cell
 
 from posedu.book import exercises
-from posedu.book.exercises import checker, values
-from posedu.book.exercises.checker import draw
+from posedu.book.exercises import checker, records, values
+from posedu.book.exercises.records import draw
 from posedu.numpy import (
     absolute,
     attention,
@@ -516,7 +516,7 @@ def test_the_parts_of_a_solution_are_found():
 
 
 P = sp.Symbol("p", positive=True)
-SQUARE = checker.Exercise(
+SQUARE = records.Exercise(
     name="toy-1",
     title="Square",
     kind="NumPy",
@@ -527,12 +527,12 @@ SQUARE = checker.Exercise(
     cases=((np.array([5.0]), True), (np.array([1.0, -3.0, 4.0]), False)),
     solution=lambda x, up: x**2 if up else x**2 - x,
     misconceptions=(
-        checker.Misconception(
+        records.Misconception(
             "Doubled", "Two times is not squared.", lambda x, up: 2 * x if up else x
         ),
     ),
     properties=(
-        checker.Property(
+        records.Property(
             "squares grow with what is squared",
             lambda f, x, up: bool((f(3 * abs(x), True) > f(abs(x), True)).all()),
         ),
@@ -929,7 +929,7 @@ def test_a_stored_verdict_is_shown_again_in_a_later_cell(notebook):
 
 
 def test_the_result_is_escaped_for_html():
-    result = checker.Result("wrong", "a-1 (x < y)", "2 < 3\n3 < 4")
+    result = records.Result("wrong", "a-1 (x < y)", "2 < 3\n3 < 4")
     assert "x &lt; y" in result.mimebundle()["text/html"]
     assert "2 &lt; 3<br>3 &lt; 4" in result.mimebundle()["text/html"]
     assert repr(result) == "✗ a-1 (x < y): 2 < 3\n3 < 4"

@@ -1,1 +1,1 @@
-"""What a chapter's text may hold: sliders, folded code, terms lit up in the source."""
+"""Elements of a chapter: sliders, folded code, formula terms linked to code."""

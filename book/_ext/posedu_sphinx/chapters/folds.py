@@ -1,8 +1,8 @@
-"""What a first reading passes over, one click away: checks, long code, some sections.
+"""Folds for parts that a first reading may skip: checks, long code, some sections.
 
-Nothing is lost: a check shows its badge, an output what it says, a section what it
-holds, and each opens. Links into a fold open it. A chapter's further pages are a click
-away themselves, so their sections stand open.
+A folded check shows its badge, folded code its output, a folded section its titles.
+A click opens each of them, and so does a link into it. Sections of a chapter's further
+pages are not folded, because a reader has already chosen to open those pages.
 """
 
 import re
@@ -12,14 +12,14 @@ from docutils import nodes
 from posedu_sphinx.ledger.proof_ledger import PROOF
 from posedu_sphinx.navigation.contents import is_chapter, is_of_a_chapter
 
-LINES = 8  # of a cell that are shown at once
-LINES_OF_PRACTICE = 40  # where a call is what a reader came for
-WORDS = 100  # of a proof
-PRACTICE = "book/practice/"  # pages of calls, which print sentences
+LINES = 8  # longest cell that is shown unfolded
+LINES_OF_PRACTICE = 40  # the same on pages whose subject is a call
+WORDS = 100  # longest proof that is shown unfolded
+PRACTICE = "book/practice/"  # pages about calls, whose output is sentences
 SECTIONS = {
     "Cross-check": "The implementations against each other, in every dtype",
     "Cost": "Operations, bytes and parameters",
-    "What goes wrong": "What others got wrong, each running",
+    "What goes wrong": "Mistakes in published code, each of them run",
 }
 LEDGER = "../reference/ledger.html#how-to-read-a-check"
 REFUSED = re.compile(r"refuses (\d+) of (\d+) changes of it")
@@ -28,7 +28,7 @@ PICTURES = ("posedu-figure", "posedu-explorable")
 
 
 def fold_chapter(app, doctree):
-    """Fold a chapter; the claims have been collected before."""
+    """Fold a chapter after its claims have been collected."""
     if not is_of_a_chapter(app.env.docname):
         return
     is_of_practice = app.env.docname.startswith(PRACTICE)
@@ -42,8 +42,8 @@ def fold_chapter(app, doctree):
     for title in list(doctree.findall(nodes.title)):
         if is_chapter(app.env.docname) and title.astext() in SECTIONS:
             section = title.parent
-            holds = _titles(section) or [nodes.Text(SECTIONS[title.astext()])]
-            section[1:] = [*_opening("part", *holds), *section[1:], _close()]
+            summary = _titles(section) or [nodes.Text(SECTIONS[title.astext()])]
+            section[1:] = [*_opening("part", *summary), *section[1:], _close()]
 
 
 def _is_cell(node):
@@ -57,10 +57,10 @@ def _is_long_proof(node):
     return is_proof and len(node.astext().split()) > WORDS
 
 
-def _fold_cell(cell, most):
-    """Put the code of a check under its badge, other code under what it shows.
+def _fold_cell(cell, max_lines):
+    """Fold the code of a check under its badge, and other code under its output.
 
-    Up to ``most`` lines of other code stay in sight, none where the page hides them.
+    Other code of up to ``max_lines`` lines stays open unless the page hides it.
     """
     source = _part(cell, "cell_code_source")
     output = _part(cell, "cell_code_output")
@@ -75,22 +75,24 @@ def _fold_cell(cell, most):
             output.remove(bundle)
         summary = _raw("".join(f"<span {badge}</span>" for badge in badges))
         kept = [output] if output.children else []
-        how = _raw(_explained(badges))
-        cell[:] = [*_opening("check", summary), how, source, _close(), *kept]
+        explanation = _raw(_explanation_link(badges))
+        cell[:] = [*_opening("check", summary), explanation, source, _close(), *kept]
     elif any(f'class="{kind}' in shown for kind in PICTURES):
         cell[:] = [output, *_opening("code", "Code of this figure"), source, _close()]
-    elif is_hidden or lines > most:
+    elif is_hidden or lines > max_lines:
         kept = [output] if output is not None else []
         cell[:] = [*_opening("code", f"Code, {lines} lines"), source, _close(), *kept]
     else:
         cell.insert(0, source)
 
 
-def _explained(badges):
-    """Where to read what the lines of checks mean, inside the fold that they open."""
-    found = REFUSED.findall("".join(badges))
-    short = any(refused != changes for refused, changes in found)
-    words = "How to read this line" + (", and why not all are refused" if short else "")
+def _explanation_link(badges):
+    """Link to the explanation of a check's badge, for the fold under the badge."""
+    counts = REFUSED.findall("".join(badges))
+    some_accepted = any(refused != changes for refused, changes in counts)
+    words = "How to read this line"
+    if some_accepted:
+        words += ", and why the check does not refuse all changes"
     return f'<p class="posedu-how"><a href="{LEDGER}">{words}</a></p>'
 
 
@@ -104,14 +106,14 @@ def _html(node):
 
 
 def _titles(section):
-    """The titles of a section's own sections, with dots between."""
+    """The titles of a section's subsections, separated by dots."""
     inner = [node for node in section.children if isinstance(node, nodes.section)]
     titles = [copy for one in inner for copy in (*one[0].deepcopy(), nodes.Text(" · "))]
     return titles[:-1]
 
 
 def _opening(kind, *summary):
-    """The start of a fold, and the line that stays in sight."""
+    """The start of a fold, with the line that stays visible."""
     line = [nodes.Text(part) if isinstance(part, str) else part for part in summary]
     return [
         _raw(f'<details class="posedu-fold posedu-{kind}"><summary>'),

@@ -1,4 +1,4 @@
-"""Terms of a formula that light up where they stand in the source beside it."""
+"""Formula terms whose counterparts in the code are highlighted."""
 
 import html
 import re
@@ -12,14 +12,14 @@ SCOPE = "sd-tab-content"  # a tab; elsewhere the section, as in chapter.js
 
 
 class InCode(ReferenceRole):
-    r"""``{in-code}`\omega_p <omega>```: LaTeX, and the words of the code that it is.
+    r"""``{in-code}`\omega_p <omega>```: LaTeX and the matching words of the code.
 
-    They light up, wherever they stand in the code of the same tab or section, while
-    the term is pointed at or has the focus.
+    While a reader points at the term or focuses it, every occurrence of those words in
+    the code of the same tab or section is highlighted.
     """
 
     def run(self):
-        """Make the formula and what holds it."""
+        """Make the formula inside a focusable span."""
         code = html.escape(self.target)
         opening = (
             f'<span class="posedu-in-code" data-code="{code}" tabindex="0" '
@@ -36,7 +36,7 @@ class InCode(ReferenceRole):
 
 
 def check(app, doctree):
-    """Complain of a term whose words are not in the code."""
+    """Warn about a term whose words do not occur in the code."""
     for term in doctree.findall(nodes.inline):
         code = term.get("in_code")
         if code and not any(
@@ -44,7 +44,7 @@ def check(app, doctree):
             for block in _scope(term).findall(nodes.literal_block)
         ):
             LOGGER.warning(
-                f"{code!r} is not in the code of this tab or section",
+                f"{code!r} does not occur in the code of this tab or section",
                 location=term,
                 type="posedu",
                 subtype="in-code",

@@ -1,9 +1,9 @@
-"""Numbers in the prose that depend on a parameter, and a slider for it.
+"""Sliders in sentences, and numbers that depend on their values.
 
-"With {slider}`d = 64 of 32 64 128` features the longest wave is
-{computed}`wavelengths(d)[-1]:,.0f` positions": the build computes the number for every
-value, and a script puts the one that is chosen in its place. Without scripts the
-sentence has its first numbers and reads as any other.
+Example: "With {slider}`d = 64 of 32 64 128` features the longest wave is
+{computed}`wavelengths(d)[-1]:,.0f` positions". The build computes the number for every
+value of the slider, and a script shows the number for the chosen value. Without
+scripts the sentence shows the numbers for the first value.
 """
 
 import html
@@ -33,7 +33,7 @@ NAMES = {"np": np, "wavelengths": wavelengths, "gate": gate}  # in expressions
 
 @dataclass(frozen=True)
 class Slider:
-    """A parameter's name, its values as they are spelled, and the one shown first."""
+    """A parameter's name, its values as strings, and the initial value."""
 
     name: str
     values: tuple[str, ...]
@@ -41,47 +41,52 @@ class Slider:
 
     @classmethod
     def read(cls, text: str) -> "Slider":
-        """Of ``d = 64 of 32 64 128``.
+        """Parse ``d = 64 of 32 64 128``.
 
         Raises
         ------
         ValueError
-            Another form, or a first value that is none of the values.
+            If the text has another form, or the first value is not among the values.
         """
         found = SLIDER.fullmatch(text)
         if found is None:
-            raise ValueError(f"a slider is `name = first of values`, got {text!r}")
+            raise ValueError(
+                f"a slider must be `name = first of values`, got {text!r}"
+            )
         name, first, values = found[1], found[2], tuple(found[3].split())
         if first not in values:
-            raise ValueError(f"{first} is not among the values of {name}: {found[3]}")
+            raise ValueError(
+                f"the first value of {name} must be one of {found[3]}, got {first}"
+            )
         return cls(name, values, first)
 
 
 def number(spelled: str) -> int | float:
-    """What ``10,000`` or ``0.5`` says."""
+    """Parse a number such as ``10,000`` or ``0.5``."""
     plain = spelled.replace(",", "").replace("−", "-")
     return float(plain) if "." in plain else int(plain)
 
 
 def table(text: str, sliders: list[Slider]) -> tuple[list[Slider], dict]:
-    """The sliders that a number depends on, and it for each of their values.
+    """Return the sliders that a number depends on, and the number for all their values.
 
-    ``text`` is an expression in posedu's functions and the names of the sliders, a
-    colon and a format. Keys are spelled values; those of the last slider change first.
+    ``text`` is an expression of posedu's functions and the names of sliders, a colon
+    and a format. The keys are tuples of the sliders' values as strings; the last
+    slider varies fastest.
 
     Raises
     ------
     ValueError
-        An expression that depends on no slider.
+        If the expression depends on no slider.
     """
     code, _, spec = text.rpartition(":")
     expression = compile(code.strip(), "computed", "eval")
-    of = [slider for slider in sliders if slider.name in expression.co_names]
-    if not of:
-        raise ValueError(f"no slider of this paragraph changes {code!r}")
-    names = [slider.name for slider in of]
-    cells = product(*(slider.values for slider in of))
-    return of, {
+    used = [slider for slider in sliders if slider.name in expression.co_names]
+    if not used:
+        raise ValueError(f"{code!r} depends on no slider of this paragraph")
+    names = [slider.name for slider in used]
+    cells = product(*(slider.values for slider in used))
+    return used, {
         cell: format(
             eval(expression, NAMES | dict(zip(names, map(number, cell), strict=True))),
             spec,
@@ -91,17 +96,17 @@ def table(text: str, sliders: list[Slider]) -> tuple[list[Slider], dict]:
 
 
 class Part(SphinxRole):
-    """``{slider}`` or ``{computed}``, kept until its paragraph is complete."""
+    """Role ``{slider}`` or ``{computed}``, kept until its paragraph is complete."""
 
     def run(self):
-        """Note the text under the role's name."""
+        """Store the text under the role's name."""
         node = nodes.inline("", "", **{self.name: self.text})
         self.set_source_info(node)
         return [node], []
 
 
 def fill(app, doctree):
-    """Put numbers and their tables where the roles were."""
+    """Replace the roles by numbers and their tables of values."""
     for paragraph in doctree.findall(nodes.paragraph):
         parts = [*paragraph.findall(lambda n: isinstance(n, nodes.inline))]
         try:
@@ -115,23 +120,23 @@ def fill(app, doctree):
             )
 
 
-def _fill(given, asked):
-    sliders = [Slider.read(part["slider"]) for part in given]
-    for part, slider in zip(given, sliders, strict=True):
+def _fill(slider_nodes, number_nodes):
+    sliders = [Slider.read(part["slider"]) for part in slider_nodes]
+    for part, slider in zip(slider_nodes, sliders, strict=True):
         _show(part, "span", slider.first, slider.values, name=slider.name)
-    for part in asked:
-        of, values = table(part["computed"], sliders)
-        first = values[tuple(slider.first for slider in of)]
-        names = " ".join(slider.name for slider in of)
+    for part in number_nodes:
+        used, values = table(part["computed"], sliders)
+        first = values[tuple(slider.first for slider in used)]
+        names = " ".join(slider.name for slider in used)
         _show(part, "output", first, values.values(), of=names)
 
 
 def _show(part, tag, first, values, **data):
     data["values"] = "|".join(values)
-    told = "".join(f' data-{name}="{html.escape(v)}"' for name, v in data.items())
+    attributes = "".join(f' data-{key}="{html.escape(v)}"' for key, v in data.items())
     (kind,) = {"slider", "computed"} & part.attributes.keys()
     part += [
-        nodes.raw("", f'<{tag} class="posedu-{kind}"{told}>', format="html"),
+        nodes.raw("", f'<{tag} class="posedu-{kind}"{attributes}>', format="html"),
         nodes.Text(first),
         nodes.raw("", f"</{tag}>", format="html"),
     ]

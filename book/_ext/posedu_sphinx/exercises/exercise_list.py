@@ -1,4 +1,4 @@
-"""The exercises of a chapter, on its page and as notebooks, from one module."""
+"""Make a chapter's exercises, for its page and as notebooks, from one module."""
 
 import ast
 import inspect
@@ -14,14 +14,15 @@ from posedu_sphinx.markup import parse
 
 CHECKED = "nbval-check-output"  # the tag of a cell whose output nbval compares
 
-HOW = (
-    "Write each function where it says `raise NotImplementedError`, run the cell, then "
-    "run the check below it.\nThe check names the mistake, or shows the smallest input "
-    "that it finds wrong; it never shows the solution.\nWhere SymPy is asked for, "
-    "results are exact, without a decimal point."
+INSTRUCTIONS = (
+    "Replace `raise NotImplementedError` in each function by your code, run the cell, "
+    "then run the check below it.\nIf your answer is wrong, the check names the "
+    "mistake and shows the smallest input on which your answer fails; it never shows "
+    "the solution.\nWhere an exercise asks for SymPy, results are exact, without a "
+    "decimal point."
 )
 
-LIBRARIES = {"np", "sp", "torch"}  # a learner may want them where a solution does not
+LIBRARIES = {"np", "sp", "torch"}  # imported even where the solution uses fewer
 
 KERNEL = {
     "kernelspec": {
@@ -34,7 +35,7 @@ KERNEL = {
 
 
 class Source:
-    """A sheet's module as text: what each solution is, and what it is made of."""
+    """The source of a sheet's module, by the parts that each solution needs."""
 
     def __init__(self, chapter):
         self.sheet = exercises.sheet(chapter)
@@ -53,7 +54,7 @@ class Source:
                         self.parts[target.id] = node
 
     def needs(self, name):
-        """The module's names that one of its parts is made of, in order of use."""
+        """The module's names that one of its parts uses, in order of use."""
         nodes = list(ast.walk(self.parts[name]))
         own = {node.arg for node in nodes if isinstance(node, ast.arg)} | {name}
         names = [node for node in nodes if isinstance(node, ast.Name)]
@@ -75,7 +76,7 @@ class Source:
         return "\n".join(self.text.splitlines()[first - 1 : node.end_lineno])
 
     def stub(self, name):
-        """A function's signature and docstring, and no more."""
+        """A function's signature and docstring, without its body."""
         body = self.parts[name].body
         if not ast.get_docstring(self.parts[name]) or len(body) < 2:
             raise ValueError(f"{name} needs a docstring and a body")
@@ -88,7 +89,7 @@ class Source:
         return f"{name}({ast.unparse(self.parts[name].args)})"
 
     def exercises(self):
-        """Each exercise, with the code it is given and the name of its solution."""
+        """Yield each exercise, the code that it provides and its solution's name."""
         shown = {exercise.solution.__name__ for exercise in self.sheet.exercises}
         for exercise in self.sheet.exercises:
             name = exercise.solution.__name__
@@ -121,7 +122,7 @@ def _line(node):
 
 
 def _statement(node, alias):
-    """A module and a name that is imported from it, or a module's own import."""
+    """Return a module and a name imported from it, or the module's own import."""
     renamed = f" as {alias.asname}" if alias.asname else ""
     if isinstance(node, ast.Import):
         return alias.name, f"import {alias.name}{renamed}"
@@ -138,12 +139,12 @@ def _section(line):
 
 
 def solved(chapter, setup):
-    """The notebook with solutions, its checks already run."""
+    """The notebook with solutions and the output of its checks."""
     return _notebook(chapter, setup, solutions=True)
 
 
 def student(chapter, setup):
-    """The learner's notebook: where a solution stood it asks for one."""
+    """The learner's notebook, with stubs in place of the solutions."""
     return _notebook(chapter, setup, solutions=False)
 
 
@@ -151,7 +152,7 @@ def _notebook(chapter, setup, solutions):
     source = Source(chapter)
     title = f"# Exercises: {source.sheet.title}"
     cells = [
-        new_markdown_cell(f"{title}\n\n{HOW}\n\n{source.sheet.conventions.strip()}"),
+        new_markdown_cell(f"{title}\n\n{INSTRUCTIONS}\n\n{source.sheet.conventions.strip()}"),
         setup,
         new_code_cell(source.header()),
     ]
@@ -173,7 +174,7 @@ def _notebook(chapter, setup, solutions):
         cell.id = f"{chapter}-{number}"
     code = [cell for cell in cells if cell.cell_type == "code"]
     for count, cell in enumerate(code, 1):
-        if cell.outputs:  # nbval refuses outputs of what was never run
+        if cell.outputs:  # nbval refuses outputs of a cell without a count
             cell.execution_count = count
     return new_notebook(cells=cells, metadata=KERNEL)
 
@@ -188,7 +189,7 @@ def _check(exercise, name, solutions):
 
 
 def effort(exercise):
-    """What an exercise asks for, in a line."""
+    """An exercise's kind, minutes and lines of code, as one line."""
     lines = "line" if exercise.lines == 1 else "lines"
     return (
         f"{exercise.kind} · {exercise.minutes} minutes · about {exercise.lines} {lines}"

@@ -1,7 +1,7 @@
 """Open the notebooks in JupyterLab: ``make lab``.
 
-Learners write in copies of the exercises, in ``notebooks/answers``, which git ignores:
-what comes with a later version never overwrites an answer.
+Learners write their answers in copies of the exercise notebooks. The copies are in
+``notebooks/answers``, which git ignores, so a later version never overwrites an answer.
 """
 
 import shutil
@@ -27,7 +27,7 @@ def copy_exercises(exercises=EXERCISES, answers=ANSWERS):
 
 
 def main():
-    """Copy what is new and start JupyterLab in the project's folder."""
+    """Copy new exercise notebooks and start JupyterLab in the project's folder."""
     new = copy_exercises()
     print(f"Write your answers in {ANSWERS.relative_to(ROOT)} ({len(new)} new copies).")
     return subprocess.call([sys.executable, "-m", "jupyterlab"], cwd=ROOT)

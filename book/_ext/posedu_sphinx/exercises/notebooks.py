@@ -1,4 +1,4 @@
-"""Write the exercise notebooks, every set-up cell, and the copies that carry posedu.
+"""Write exercise notebooks, set-up cells, and copies that contain the package.
 
 ``python -m posedu_sphinx.exercises.notebooks`` writes the learner's notebook of every
 sheet of exercises and the set-up cell of the labs; with ``--check`` it only says what is
@@ -63,11 +63,11 @@ if importlib.util.find_spec("posedu") is None:
         )
     importlib.invalidate_caches()"""
 
-# What the package needs and a bare Colab may lack; all of it pure Python.
-CARRIED_DISTRIBUTIONS = ("jaxtyping", "wadler_lindig", "lark")
+# Pure-Python dependencies that a fresh Colab may lack.
+BUNDLED_DISTRIBUTIONS = ("jaxtyping", "wadler_lindig", "lark")
 
 PAGE = """\
-# The checks read their equations from the text of this page: it is carried too.
+# The checks read their equations from the text of this page, so it is included too.
 import os
 
 PAGE = "{page}"
@@ -88,24 +88,24 @@ DATA = re.compile(r"\.\./data/([\w-]+\.(?:json|toml))")
 
 
 def setup_cell(address):
-    """The cell that installs posedu where it is missing."""
+    """The cell that installs posedu if it is missing."""
     cell = new_code_cell(SETUP.format(address=address))
     cell.metadata.tags = ["setup", "hide-input"]
     return cell
 
 
 def set_up(notebook, address):
-    """Name the kernel, and put the set-up cell, with the address, where it belongs."""
+    """Set the kernel, and the set-up cell with the project's address."""
     notebook.metadata.update(KERNEL)
     for cell in notebook.cells:
         if "setup" in cell.metadata.get("tags", []):
             cell.update(setup_cell(address) | {"id": cell.id})
             return notebook
-    raise ValueError("the notebook has no cell tagged 'setup'")
+    raise ValueError("a notebook needs a cell tagged 'setup'; this one has none")
 
 
 def execute(path):
-    """Run a notebook and store what its checked cells print, and nothing else."""
+    """Run a notebook and store the outputs of its checked cells alone."""
     notebook = nbformat.read(path, as_version=4)
     resources = {"metadata": {"path": str(path.parent)}}
     NotebookClient(notebook, timeout=600, resources=resources).execute()
@@ -117,8 +117,8 @@ def execute(path):
     nbformat.write(notebook, path)
 
 
-def carried(notebook):
-    """A copy of a notebook that carries the package and runs by itself."""
+def self_contained(notebook):
+    """A copy of a notebook that contains the package and runs without it."""
     notebook = nbformat.from_dict(notebook)
     package = base64.b64encode(_archive()).decode()
     for cell in notebook.cells:
@@ -127,10 +127,10 @@ def carried(notebook):
     return notebook
 
 
-def of_page(path, cells):
-    """A page of a chapter as a notebook that carries posedu and the page's text.
+def from_page(path, cells):
+    """A page of a chapter as a notebook that contains posedu and the page's source.
 
-    The text is what a plain Jupyter shows: a directive is its title and its content.
+    Directives become their titles and contents, since Jupyter does not know them.
     """
     name = path.relative_to(ROOT)
     files = [path, *(ROOT / "book" / "data" / f for f in _data(cells))]
@@ -150,17 +150,17 @@ def of_page(path, cells):
             notebook.cells.append(new_code_cell(cell.source))
     for number, cell in enumerate(notebook.cells):
         cell.id = f"{path.stem}-{number}"
-    return carried(notebook)
+    return self_contained(notebook)
 
 
 def _data(cells):
-    """The files of measurements that cells read."""
+    """The data files that cells read."""
     code = "\n".join(cell.source for cell in cells if cell.cell_type == "code")
     return dict.fromkeys(DATA.findall(code))
 
 
 def plain(markdown):
-    """Markdown with the titles and contents of directives and the words of roles."""
+    """Return Markdown with directives and roles replaced by their text."""
     text = MACRO.sub(lambda m: MACROS[m[1]], markdown)
     text = DIRECTIVE.sub(lambda m: f"**{m[2]}**\n" if m[2] else "\n", text)
     return ROLE.sub(r"\1", FENCE.sub("", text))
@@ -170,7 +170,7 @@ def plain(markdown):
 def _archive():
     """A zip of posedu and of the pure-Python packages it needs, with their licenses.
 
-    As an installer would, it says which commit the package is.
+    Its metadata names the commit, as that of an installed package does.
     """
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -183,7 +183,7 @@ def _archive():
         archive.writestr(f"{info}/METADATA", head)
         origin = {"url": address(), "vcs_info": {"vcs": "git", "commit_id": commit()}}
         archive.writestr(f"{info}/direct_url.json", json.dumps(origin))
-        for name in CARRIED_DISTRIBUTIONS:
+        for name in BUNDLED_DISTRIBUTIONS:
             distribution = metadata.distribution(name)
             for file in distribution.files:
                 if file.suffix != ".pyc" and ".." not in file.parts:
@@ -192,7 +192,7 @@ def _archive():
 
 
 def address():
-    """The address in the book's configuration, perhaps empty."""
+    """The repository's address in the book's configuration, or an empty string."""
     return re.search(r'^  url: "(.*)"$', (ROOT / "_config.yml").read_text(), re.M)[1]
 
 
@@ -210,7 +210,7 @@ def _of_sheets(folder):
     return [folder / f"{chapter}.ipynb" for chapter in sheets()]
 
 
-def wanted(path):
+def expected_text(path):
     """The text that the notebook at a path should have."""
     here = address()
     if path.parent == NOTEBOOKS:
@@ -230,7 +230,7 @@ def main():
     stale = []
     SOLVED.mkdir(exist_ok=True)
     for path in solved_paths() if "--solved" in sys.argv else paths():
-        text = wanted(path)
+        text = expected_text(path)
         if not path.exists() or path.read_text(encoding="utf-8") != text:
             stale.append(path)
             if "--check" not in sys.argv:

@@ -1,4 +1,4 @@
-"""Self-check questions: every choice opens to its own answer, without a script."""
+"""Self-check questions, whose choices open to show answers without a script."""
 
 import html
 
@@ -11,10 +11,10 @@ RIGHT, WRONG = "✓", "✗"
 
 
 class Question(SphinxDirective):
-    """``{question}``: what is asked, then a definition list of choices and answers.
+    """``{question}``: a question, then a definition list of choices and answers.
 
-    One answer begins with ✓. The others begin with ✗ and the name of the mistake, in
-    bold implementation.
+    One answer begins with ✓. The others begin with ✗ and the name of the mistake in
+    bold.
     """
 
     has_content = True
@@ -24,29 +24,34 @@ class Question(SphinxDirective):
         parsed = self.parse_content_to_nodes()
         lists = [part for part in parsed if isinstance(part, nodes.definition_list)]
         if len(lists) != 1 or parsed[-1] is not lists[0]:
-            self.complain("a question is followed by one list of choices")
+            self.complain("a question must end with one list of choices")
             return []
         choices = [(item[0], item[-1]) for item in lists[0]]
         marks = [answer.astext().strip()[:1] for _, answer in choices]
         if sorted(marks) != sorted(RIGHT + WRONG * (len(marks) - 1)) or len(marks) < 3:
-            self.complain(f"one of at least three answers is {RIGHT}, got {marks}")
+            self.complain(
+                "a question needs at least three answers, one of them marked "
+                f"{RIGHT} and the others {WRONG}, got {marks}"
+            )
         for mark, (choice, answer) in zip(marks, choices, strict=True):
             if mark == WRONG and answer.next_node(nodes.strong) is None:
-                self.complain(f"{choice.astext()!r} does not name its mistake")
+                self.complain(
+                    f"the answer to {choice.astext()!r} must name its mistake in bold"
+                )
         box = nodes.container("", *parsed[:-1], classes=["posedu-question"])
         for mark, parts in zip(marks, choices, strict=True):
             box += _fold(mark, *parts)
         return [box]
 
     def complain(self, message):
-        """A warning, which the build treats as an error."""
+        """Emit a warning, which the build treats as an error."""
         place = self.get_source_info()
         LOGGER.warning(message, location=place, type="posedu", subtype="question")
 
 
 def _fold(mark, choice, answer):
     kind = "right" if mark == RIGHT else "wrong"
-    name = html.escape(choice.astext())  # a formula has none for a screen reader
+    name = html.escape(choice.astext())  # screen readers cannot read a formula
     named = f' aria-label="{name}"' if _is_formula(choice) else ""
     start = f'<details class="posedu-choice"><summary{named}>'
     return [

@@ -18,11 +18,11 @@ THEOREMS = {"theorem_node", "lemma_node", "proposition_node", "corollary_node"}
 
 
 class ledger_placeholder(nodes.General, nodes.Element):
-    """Where the ledger will stand once every page is read."""
+    """Placeholder of the ledger until every page has been read."""
 
 
 class Ledger(SphinxDirective):
-    """``{proof-ledger}``: one row a labeled claim."""
+    """``{proof-ledger}``: a table with one row for each labeled claim."""
 
     def run(self):
         """Leave a placeholder."""
@@ -30,14 +30,14 @@ class Ledger(SphinxDirective):
 
 
 def store(env):
-    """Per page, its claims (labels) and its checks (records of posedu.book.proof)."""
+    """The claims (labels) and checks (records of posedu.book.proof) of each page."""
     if not hasattr(env, "posedu_claims"):
         env.posedu_claims = {}
     return env.posedu_claims
 
 
 def collect(app, doctree):
-    """Note a chapter's labeled equations and the proof lines its cells printed."""
+    """Store a chapter's labeled equations and the proofs that its cells printed."""
     docname = app.env.docname
     if not docname.startswith("book/"):
         return
@@ -64,7 +64,7 @@ def collect(app, doctree):
 
 
 def _is_exempt(node):
-    """Whether a formula was printed by a cell or belongs to an exercise."""
+    """Return whether a formula was printed by a cell or belongs to an exercise."""
     while node is not None:
         is_exercise = type(node).__name__.startswith("exercise")
         if is_exercise or node.get("nb_element") == "cell_code_output":
@@ -74,22 +74,22 @@ def _is_exempt(node):
 
 
 def warn(message, location=None):
-    """A warning, which the build treats as an error."""
+    """Emit a warning, which the build treats as an error."""
     LOGGER.warning(message, location=location, type="posedu", subtype="ledger")
 
 
 def purge(app, env, docname):
-    """Forget a page that is read anew."""
+    """Forget a page that is about to be read again."""
     store(env).pop(docname, None)
 
 
 def merge(app, env, docnames, other):
-    """Take over what a parallel reader found."""
+    """Add the pages that a parallel reader has read."""
     store(env).update({d: store(other)[d] for d in docnames if d in store(other)})
 
 
 def balance(app, env):
-    """Complain of claims without exactly one check, and of checks without a claim."""
+    """Warn about claims without exactly one check, and checks without a claim."""
     claims, checks = {}, {}
     for docname, found in store(env).items():
         for label in found["claims"]:
@@ -107,10 +107,10 @@ def balance(app, env):
 
 
 def fill(app, doctree, docname):
-    """Put the ledger in place of its placeholder."""
+    """Replace the placeholder by the ledger."""
     for placeholder in list(doctree.findall(ledger_placeholder)):
         rows = []
-        in_order = _from(app.env, app.config.root_doc)
+        in_order = _in_reading_order(app.env, app.config.root_doc)
         for page in (page for page in in_order if page in store(app.env)):
             found = store(app.env)[page]
             checks = {check["label"]: check for check in found["checks"]}
@@ -119,22 +119,23 @@ def fill(app, doctree, docname):
                 equation = link(app, docname, page, f"equation-{label}", label)
                 title = app.env.titles[page].astext()
                 chapter = link(app, docname, page, "", title)
-                tied = _typeset(check)
-                rows.append([equation, check["how"], tied, check["covers"], chapter])
+                refused = _refused(check)
+                covers = check["covers"]
+                rows.append([equation, check["how"], refused, covers, chapter])
         count = nodes.paragraph("", _count(app.env))
         head = ["Equation", "How", "As typeset", "Covers", "Chapter"]
         placeholder.replace_self([count, table(head, rows)])
 
 
-def _from(env, page):
-    """A page and those that the contents list below it."""
+def _in_reading_order(env, page):
+    """Yield a page and the pages that the contents list below it."""
     yield page
     for below in env.toctree_includes.get(page, ()):
-        yield from _from(env, below)
+        yield from _in_reading_order(env, below)
 
 
-def _typeset(check):
-    """How many changes of the display its check refuses, if it reads the display."""
+def _refused(check):
+    """The number of changes of the displayed formula that its check refuses."""
     if check["typeset"] is None:
         return "not read"
     refused, changes = check["typeset"]
@@ -142,20 +143,20 @@ def _typeset(check):
 
 
 def _count(env):
-    """The ledger in one sentence."""
+    """The totals of the ledger, in two sentences."""
     found = store(env).values()
     claims = sum(len(page["claims"]) for page in found)
-    tied = [c["typeset"] for page in found for c in page["checks"] if c["typeset"]]
-    refused, changes = (sum(counts[which] for counts in tied) for which in (0, 1))
+    typeset = [c["typeset"] for page in found for c in page["checks"] if c["typeset"]]
+    refused, changes = (sum(counts[which] for counts in typeset) for which in (0, 1))
     return (
-        f"{claims} claims, each with its one check. {len(tied)} of them are read from "
-        f"the page as they are typeset; their checks refuse {refused} of {changes} "
+        f"{claims} claims, each with one check. The checks of {len(typeset)} claims read "
+        f"the formula from the page as it is typeset; they refuse {refused} of {changes} "
         "changes of one sign, index or exponent."
     )
 
 
 def outdated(app, env):
-    """Have the ledger's page written whenever any page was read."""
+    """Write the ledger's page again whenever any page was read."""
     return [d for d in env.found_docs if d.endswith("reference/ledger")]
 
 

@@ -18,10 +18,10 @@ VERDICTS = {
     "wrong": "it does not hold",
 }
 QUESTIONS = {"verdict": "Verdict", "family": "Family"}
-AT_LARGE = "Attention, and positions at large"
+AT_LARGE = "Attention, and positions in general"
 HEAD = ["Statement", "Verdict", "What holds, and where it is shown"]
 WIDTHS = [46, 16, 38]
-REFERENCE = {  # how a label is referred to, by how it begins or ends
+REFERENCE = {  # the MyST of a link, by the form of the label
     r"err-": "{{ref}}`the erratum <{}>`",
     r"(thm|lem|cor|dfn)-|.*-box$": "{{prf:ref}}`{}`",
     r"(eq|def)-": "{{eq}}`{}`",
@@ -29,12 +29,12 @@ REFERENCE = {  # how a label is referred to, by how it begins or ends
 
 
 def statements(folder):
-    """Every statement, as the file in ``folder`` has it."""
+    """Read the statements of the file in ``folder``."""
     return tomllib.loads((Path(folder) / FILE).read_text("utf-8"))["statement"]
 
 
 def by_record(found):
-    """Statements by the name of their record: at large first, then as the catalog."""
+    """Group statements by record, in the catalog's order, general ones first."""
     groups = {name: [] for name in ("", *CATALOG)}
     for statement in found:
         groups[statement.get("record", "")].append(statement)
@@ -42,15 +42,15 @@ def by_record(found):
 
 
 def reference(label):
-    """MyST that leads to a label of the book."""
+    """Return the MyST of a link to a label of the book."""
     for form, text in REFERENCE.items():
         if re.match(form, label):
             return text.format(label)
-    raise ValueError(f"a label begins with eq-, def-, thm- or err-, got {label!r}")
+    raise ValueError(f"a label must begin with eq-, def-, thm- or err-, got {label!r}")
 
 
 class Statements(SphinxDirective):
-    """``{statements-examined}``: a section for each encoding, and what narrows them."""
+    """``{statements-examined}``: a section for each encoding, and filters."""
 
     def run(self):
         """Count the verdicts, then make the sections."""
@@ -65,7 +65,7 @@ class Statements(SphinxDirective):
         return [*count, style, controls, *sections, script]
 
     def section(self, name, group):
-        """An encoding's title, where it is treated, and its table."""
+        """A section with an encoding's title, a link to its chapter, and its table."""
         title = CATALOG[name].title if name else AT_LARGE
         page = CATALOG[name].page if name else "book/attention/permutation-equivariance"
         section = nodes.section("", ids=[f"statements-{name or 'attention'}"])
@@ -76,7 +76,7 @@ class Statements(SphinxDirective):
         return section
 
     def table(self, group):
-        """A row for each statement."""
+        """A table with a row for each statement."""
         rows = [(s["says"], s["verdict"], _answer(s)) for s in group]
         body = nodes.tbody("", *[self.row(cells) for cells in rows])
         tgroup = nodes.tgroup("", cols=len(HEAD))
@@ -86,7 +86,7 @@ class Statements(SphinxDirective):
         return nodes.container("", shown, classes=["posedu-statements"])
 
     def row(self, cells):
-        """Cells of MyST."""
+        """A table row of cells written in MyST."""
         return nodes.row("", *[nodes.entry("", *parse(self, cell)) for cell in cells])
 
 

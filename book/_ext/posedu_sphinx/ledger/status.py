@@ -1,4 +1,4 @@
-"""The status page: what the book was built with, where and when."""
+"""The status page: versions, device and date of the build."""
 
 import datetime
 import os

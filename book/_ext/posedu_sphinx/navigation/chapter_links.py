@@ -1,4 +1,4 @@
-"""The ways between a chapter, its lab and its exercises, under each of their titles."""
+"""Links between a chapter, its lab and its exercises, under each page's title."""
 
 from docutils import nodes
 
@@ -8,19 +8,19 @@ from posedu_sphinx.markup import external, link
 from posedu_sphinx.navigation.contents import (
     chapters,
     documents,
-    further,
+    further_pages,
     is_chapter,
     is_of_a_chapter,
 )
 from posedu_sphinx.navigation.downloads import colab_link
 from posedu_sphinx.navigation.reading_time import LABS, SHEETS, duration, minutes
 
-COPY = "Download the notebook"
-PRINT = "This is a print: it cannot run. In a copy of the notebook you can"
+DOWNLOAD = "Download the notebook"
+NOT_RUNNABLE = "This page shows the notebook but cannot run it. In your own copy you can"
 
 
 def lab_of(chapter):
-    """The lab of a chapter: what its records say, else the last one up to it."""
+    """The lab that a chapter's records name, else the lab that follows it."""
     for record in CATALOG.values():
         if record.page == chapter and record.lab:
             return f"{LABS}{record.lab}"
@@ -40,72 +40,74 @@ def sheet_of(chapter):
     return SHEETS + chapter.rpartition("/")[2]
 
 
-def ways(page):
-    """What a page belongs to: words and pages."""
+def related_pages(page):
+    """The pages that belong to a page, each with the label of its link."""
     if is_chapter(page):
         minutes = sum(
             e.minutes for e in exercises.sheet(page.rpartition("/")[2]).exercises
         )
-        rooms = [("Lab", lab_of(page)), (f"Exercises, {minutes} min", sheet_of(page))]
-        return [*_further(page), *rooms]
+        own = [("Lab", lab_of(page)), (f"Exercises, {minutes} min", sheet_of(page))]
+        return [*_further_pages(page), *own]
     if page.startswith(SHEETS):
         (own,) = (name for name in chapters() if sheet_of(name) == page)
         return [("Chapter", own), ("Lab", lab_of(own))]
     if page.startswith(LABS):
         return [("Chapter", name) for name in chapters() if lab_of(name) == page]
     for chapter in chapters():
-        if page in further(chapter):
-            return [("Chapter", chapter), *_further(chapter, but=page)]
+        if page in further_pages(chapter):
+            return [("Chapter", chapter), *_further_pages(chapter, without=page)]
     return []
 
 
-def _further(chapter, but=""):
-    return [(title, page) for page, title in further(chapter).items() if page != but]
+def _further_pages(chapter, without=""):
+    found = further_pages(chapter).items()
+    return [(title, page) for page, title in found if page != without]
 
 
-def show(app, doctree, docname):
-    """Put the ways under the page's title."""
+def add_links(app, doctree, docname):
+    """Insert the links and the reading time under the page's title."""
     title = doctree.next_node(nodes.title)
-    found = ways(docname)
-    if title is None or not (found or is_of_a_chapter(docname)):
+    related = related_pages(docname)
+    if title is None or not (related or is_of_a_chapter(docname)):
         return
-    items = [
-        nodes.list_item("", nodes.paragraph("", "", *_item(app, docname, *way)))
-        for way in found
-    ]
-    items.append(nodes.list_item("", nodes.paragraph("", "", *_copy(app, docname))))
-    listed = nodes.bullet_list("", *items, classes=["posedu-ways"])
+    links = [_page_link(app, docname, *pair) for pair in related]
+    links.append(_notebook_link(app, docname))
+    items = [nodes.list_item("", nodes.paragraph("", "", link)) for link in links]
+    listed = nodes.bullet_list("", *items, classes=["posedu-links"])
+    note = nodes.paragraph("", _time_note(app.env, docname), classes=["posedu-time"])
     place = title.parent.index(title) + 1
-    said = nodes.paragraph("", _said(app.env, docname), classes=["posedu-said"])
-    title.parent[place:place] = [listed, said]
+    title.parent[place:place] = [listed, note]
 
 
-def _said(env, docname):
-    """What can be done with a page, and how long it takes."""
+def _time_note(env, docname):
+    """The time that a page takes, and the use of its notebook."""
     time = duration(minutes(env, docname))
     if docname.startswith(SHEETS):
-        return f"{PRINT} write your answers and have them checked. {time} in all."
+        return f"{NOT_RUNNABLE} write answers and check them. Time: {time}."
     if docname.startswith(LABS):
-        return f"{PRINT} predict first and run it. {time} to read, without the runs."
-    if not ways(docname):
-        return f"{time} to read."
-    return f"{time} to read; its checks and its exercises come on top."
+        return (
+            f"{NOT_RUNNABLE} write down your predictions and run the cells. "
+            f"Reading time: {time}, without the runs."
+        )
+    if not related_pages(docname):
+        return f"Reading time: {time}."
+    return f"Reading time: {time}, without the checks and the exercises."
 
 
-def _item(app, docname, word, page):
-    name = app.env.titles[page].astext() if word == "Chapter" else word
-    text = f"{word}: {name}" if word == "Chapter" else word
-    return [link(app, docname, page, "", text)]
+def _page_link(app, docname, label, page):
+    if label == "Chapter":
+        label = f"Chapter: {app.env.titles[page].astext()}"
+    return link(app, docname, page, "", label)
 
 
-def _copy(app, docname):
+def _notebook_link(app, docname):
     is_notebook = docname.startswith(LABS)
     if is_notebook and (colab := colab_link(app.config, docname)):
-        return [external(colab, "Open in Colab")]
+        return external(colab, "Open in Colab")
     up = "/".join([".."] * docname.count("/"))
-    return [external(f"{up}/_sources/{docname}.ipynb", COPY)]
+    return external(f"{up}/_sources/{docname}.ipynb", DOWNLOAD)
 
 
 def setup(app):
     """Register the event."""
-    app.connect("doctree-resolved", show)
+    app.connect("doctree-resolved", add_links)

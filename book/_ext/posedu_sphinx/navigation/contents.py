@@ -8,11 +8,12 @@ from sphinx_external_toc.parsing import parse_toc_data
 from posedu.book.exercises import sheets
 from posedu_sphinx import ROOT
 
-APART = (["reference"], ["developers"])  # folders of pages that belong to no chapter
+# Folders whose pages belong to no chapter.
+OUTSIDE_CHAPTERS = (["reference"], ["developers"])
 
 
 def contents(root=ROOT):
-    """The pages and what is below each of them."""
+    """The pages of the book, each with the pages below it."""
     return _parsed((root / "_toc.yml").read_text(encoding="utf-8"))
 
 
@@ -22,18 +23,18 @@ def _parsed(text):
 
 
 def documents(root=ROOT):
-    """The name of every page, a page's own before the next one's."""
+    """The names of all pages in reading order."""
     return list(contents(root))
 
 
 def is_of_a_chapter(name):
-    """Whether a page is a chapter or one of its further pages."""
+    """Return whether a page is a chapter or one of its further pages."""
     folder = name.split("/")[:-1]
-    return folder[:1] == ["book"] and folder[1:] not in ([], *APART)
+    return folder[:1] == ["book"] and folder[1:] not in ([], *OUTSIDE_CHAPTERS)
 
 
 def is_chapter(name):
-    """Whether a page is a chapter, which has exercises."""
+    """Return whether a page is a chapter, that is, has exercises."""
     return is_of_a_chapter(name) and name.rpartition("/")[2] in sheets()
 
 
@@ -42,7 +43,7 @@ def chapters(root=ROOT):
     return [name for name in documents(root) if is_chapter(name)]
 
 
-def further(chapter, root=ROOT):
+def further_pages(chapter, root=ROOT):
     """The further pages of a chapter and their short titles."""
     pages = contents(root)
     below = pages[chapter].child_files() if chapter in pages else []

@@ -1,4 +1,4 @@
-"""Buttons and downloads of the notebook pages, and repairs of the theme's pages."""
+"""Colab buttons and downloads of the notebook pages."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ import nbformat
 from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
-from posedu_sphinx.exercises.notebooks import carried, of_page
+from posedu_sphinx.exercises.notebooks import from_page, self_contained
 from posedu_sphinx.markup import external
 from posedu_sphinx.navigation.contents import is_of_a_chapter
 from posedu_sphinx.site.execute import pages, read
@@ -15,7 +15,7 @@ COLAB = "https://colab.research.google.com/github"
 
 
 def colab_link(config, docname):
-    """Where Colab opens a notebook of the tree, or nothing without an address."""
+    """The address that opens a notebook in Colab; empty without a repository."""
     address = config.html_theme_options.get("repository_url", "")
     if not address:
         return ""
@@ -25,7 +25,7 @@ def colab_link(config, docname):
 
 
 class NotebookLinks(SphinxDirective):
-    """``{notebook-links} notebooks/…``: open in Colab, or download and upload there."""
+    """``{notebook-links} notebooks/…``: links to open a notebook and download it."""
 
     required_arguments = 1
 
@@ -39,8 +39,8 @@ class NotebookLinks(SphinxDirective):
         parts = [nodes.Text("To work on your own copy, "), download]
         parts.append(
             nodes.Text(
-                ": it carries the package inside and runs after Colab's Upload, "
-                "or in any Jupyter with NumPy, SymPy, matplotlib and PyTorch."
+                ": it contains the package. You can upload it to Colab, or run it in any "
+                "Jupyter with NumPy, SymPy, matplotlib and PyTorch."
             )
         )
         if colab := colab_link(self.config, docname):
@@ -49,7 +49,7 @@ class NotebookLinks(SphinxDirective):
 
 
 def add_buttons(app, pagename, templatename, context, doctree):
-    """Give notebook pages a Colab button where there is an address to open."""
+    """Add a Colab button to notebook pages if the repository has an address."""
     is_notebook = context.get("page_source_suffix") == ".ipynb"
     if is_notebook and (colab := colab_link(app.config, pagename)):
         button = {
@@ -63,24 +63,24 @@ def add_buttons(app, pagename, templatename, context, doctree):
         context["header_buttons"].insert(0, button)
 
 
-def carry_package(app, exception):
-    """Make the notebooks that the site offers for download self-contained.
+def write_notebooks(app, exception):
+    """Write self-contained notebooks for download.
 
-    The pages of chapters are offered as notebooks too.
+    They are the site's notebooks and the pages of chapters.
     """
     if exception is not None or app.builder.format != "html":
         return
     for path in Path(app.outdir, "_sources", "notebooks").rglob("*.ipynb"):
         notebook = nbformat.read(path, as_version=4)
-        nbformat.write(carried(notebook), path)
+        nbformat.write(self_contained(notebook), path)
     for name, path in pages(Path(app.srcdir)):
         if is_of_a_chapter(name):
-            to = Path(app.outdir, "_sources", f"{name}.ipynb")
-            nbformat.write(of_page(path, read(path).cells), to)
+            notebook = from_page(path, read(path).cells)
+            nbformat.write(notebook, Path(app.outdir, "_sources", f"{name}.ipynb"))
 
 
 def setup(app):
     """Register the directive and the events."""
     app.add_directive("notebook-links", NotebookLinks)
     app.connect("html-page-context", add_buttons, priority=600)
-    app.connect("build-finished", carry_package)
+    app.connect("build-finished", write_notebooks)

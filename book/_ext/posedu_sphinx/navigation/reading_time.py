@@ -1,4 +1,4 @@
-"""How long a page takes, and the paths that lead through several."""
+"""Reading times of pages, and learning paths through several pages."""
 
 import math
 import re
@@ -17,16 +17,16 @@ LINES_A_MINUTE = 20  # of code
 PAUSE = 0.5  # minutes for a displayed formula, a figure or a table
 UNREAD = (nodes.literal_block, nodes.raw, nodes.comment, nodes.math_block, nodes.image)
 PICTURE = re.compile(r'class="posedu-(?:figure|explorable|table)')
-APART = ("exercise", "solution")  # counted by their own minutes
+EXERCISES = ("exercise", "solution")  # which state their own minutes
 OPENS, CLOSES = "<details", "</details>"  # of folds, and of answers to a question
 CODE = ("posedu-check", "posedu-code")  # folds that a reader may pass over
 
 
 def reading(doctree):
-    """Minutes for words, code, formulas, figures and tables of a page.
+    """Estimate the minutes for a page's words, code, formulas, figures and tables.
 
-    Folded text is read; the exercises, the folded code of checks and figures, and all
-    but the first of several tabs are not counted.
+    Folded text counts. Exercises, folded code of checks and figures, and all tabs but
+    the first of a set do not count.
     """
     words, lines, pauses = 0, 0, 0
     folds = []
@@ -36,7 +36,7 @@ def reading(doctree):
             folds.append(any(kind in text for kind in CODE))
         elif text == CLOSES:
             folds.pop()
-        if any(folds) or _apart(node):
+        if any(folds) or _is_excluded(node):
             continue
         if isinstance(node, nodes.Text) and not isinstance(node.parent, UNREAD):
             words += len(node.split())
@@ -47,10 +47,10 @@ def reading(doctree):
     return words / WORDS_A_MINUTE + lines / LINES_A_MINUTE + pauses * PAUSE
 
 
-def _apart(node):
-    """Whether it belongs to an exercise, or to a tab that is not the first."""
+def _is_excluded(node):
+    """Return whether a node belongs to an exercise or to a tab after the first."""
     while (parent := node.parent) is not None:
-        if type(parent).__name__.startswith(APART):
+        if type(parent).__name__.startswith(EXERCISES):
             return True
         is_tab = "sd-tab-item" in node.get("classes", ()) if node.children else False
         if is_tab and parent.index(node) > 0:
@@ -60,9 +60,9 @@ def _apart(node):
 
 
 def minutes(env, page):
-    """How long a page takes, stated or estimated; 0 to look something up.
+    """The minutes that a page takes, stated or estimated; 0 for reference pages.
 
-    An estimate is in fives: it is no better than that.
+    An estimate is rounded up to a multiple of five, since it is not more exact.
     """
     if page.startswith(REFERENCE):
         return 0
@@ -74,17 +74,17 @@ def minutes(env, page):
 
 
 def duration(total):
-    """Minutes, or hours and minutes."""
+    """Format minutes as hours and minutes."""
     hours, rest = divmod(total, 60)
     return " ".join([f"{hours} h"] * (hours > 0) + [f"{rest} min"] * (rest > 0))
 
 
 class path_placeholder(nodes.General, nodes.Element):
-    """Where the steps of a path will stand once every page is read."""
+    """Placeholder of a path's steps until every page has been read."""
 
 
 class LearningPath(SphinxDirective):
-    """``{learning-path}``: steps, one a line: a page of the contents, ":", and why."""
+    """``{learning-path}``: one step a line: a page, ":", and the reason to read it."""
 
     has_content = True
 
@@ -94,13 +94,13 @@ class LearningPath(SphinxDirective):
         for page, *why in steps:
             if page not in documents() or not why:
                 raise self.error(
-                    f"a step is a page of the contents, ':', and why: {page}"
+                    f"a step must be a page of the contents, ':' and a reason, got {page!r}"
                 )
         return [path_placeholder(steps=steps)]
 
 
 def fill(app, doctree, docname):
-    """Put the steps in place of their placeholders."""
+    """Replace the placeholders by the steps of the paths."""
     for placeholder in list(doctree.findall(path_placeholder)):
         steps = placeholder["steps"]
         times = [minutes(app.env, page) for page, _ in steps]
@@ -121,7 +121,7 @@ def _step(app, docname, page, why, time):
 
 
 def outdated(app, env):
-    """Have the pages with paths written whenever any page was read."""
+    """Write the page of paths again whenever any page was read."""
     return [d for d in env.found_docs if d.endswith("reference/paths")]
 
 

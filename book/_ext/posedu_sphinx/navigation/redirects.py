@@ -1,4 +1,4 @@
-"""What stands beside the pages: moved and missing ones, and lists for machines."""
+"""Redirects from old addresses, the 404 page, the sitemap and llms.txt."""
 
 import html
 import json
@@ -12,17 +12,17 @@ from sphinx.errors import ExtensionError
 from sphinx.util.osutil import relative_uri
 
 DESCRIPTION = re.compile(r'<meta name="description" content="(.*?)" />', re.DOTALL)
-MISSING = """
+NOT_FOUND = """
 <h1>There is no page here</h1>
-<p>It may have another name, or the address that led here has a slip in it.</p>
+<p>The page may have been renamed, or the address may contain a mistake.</p>
 <ul>
 <li><a href="{home}.html">The book's first page</a></li>
 <li><a href="search.html">Search the book</a></li>
 <li><a href="genindex.html">Every name in the code, by letter</a></li>
 </ul>
 """
-# A host shows this page wherever nothing is, so its links start at the site's root.
-ROOTED = """
+# A host shows the 404 page below any folder, so its links must start at the root.
+ROOT_BASE = """
 <script>
   if (!location.pathname.endsWith("/404.html")) {{
     const base = document.createElement("base");
@@ -32,17 +32,20 @@ ROOTED = """
 </script>"""
 
 
-def moved(root):
-    """Which pages had another name, and where they are now."""
+def moved_pages(root):
+    """Read the current page of every old page name."""
     path = Path(root, "book", "moved.yml")
     return yaml.safe_load(path.read_text(encoding="utf-8")) if path.exists() else {}
 
 
 def extra_pages(app):
-    """A page for each that moved, and one for all that are missing."""
-    for old, new in moved(app.srcdir).items():
+    """Yield a redirect for each old page name, and the 404 page."""
+    for old, new in moved_pages(app.srcdir).items():
         if new not in app.env.found_docs or old in app.env.found_docs:
-            raise ExtensionError(f"book/moved.yml: from {old} to {new}, not a page")
+            raise ExtensionError(
+                f"book/moved.yml must map a page that no longer exists to one that "
+                f"does, got {old}: {new}"
+            )
         target = relative_uri(f"{old}.html", f"{new}.html")
         base = app.config.html_baseurl
         canonical = posixpath.join(base, f"{new}.html") if base else target
@@ -50,35 +53,32 @@ def extra_pages(app):
         words = {"title": title, "target": target, "canonical": canonical}
         yield old, words, "moved.html"
     path = posixpath.join(urlsplit(app.config.html_baseurl).path, "404.html")
-    rooted = ROOTED.format(path=json.dumps(posixpath.join("/", path)))
-    body = MISSING.format(home=app.config.root_doc)
-    yield (
-        "404",
-        {"title": "No page here", "body": body, "metatags": rooted},
-        "page.html",
-    )
+    base_tag = ROOT_BASE.format(path=json.dumps(posixpath.join("/", path)))
+    body = NOT_FOUND.format(home=app.config.root_doc)
+    words = {"title": "No page here", "body": body, "metatags": base_tag}
+    yield "404", words, "page.html"
 
 
 def sitemap(base, pages):
-    """The pages' addresses, as search engines read them."""
+    """Return a sitemap, the list of addresses that search engines read."""
     lines = [f"  <url><loc>{base}{page}.html</loc></url>" for page in pages]
     space = "http://www.sitemaps.org/schemas/sitemap/0.9"
     head = f'<?xml version="1.0" encoding="utf-8"?>\n<urlset xmlns="{space}">'
     return "\n".join([head, *lines, "</urlset>", ""])
 
 
-def contents(app):
-    """The pages as language models like them: a link and a line each, by parts."""
+def llms_text(app):
+    """Return llms.txt: a link and a description of each page, by part."""
     site = app.config.external_site_map
     home = app.config.root_doc
-    lines = [f"# posedu: {app.env.titles[home].astext()}", "", f"> {_said(app, home)}"]
+    lines = [f"# posedu: {app.env.titles[home].astext()}", "", f"> {_description(app, home)}"]
     lines += ["", "The Markdown of `book/….html` is `_sources/book/….md`.", ""]
     for part in site.root.subtrees:
         lines += [f"## {part.caption}", ""]
         for page in _below(site, part):
             link = f"- [{app.env.titles[page].astext()}]({page}.html)"
-            said = _said(app, page)
-            lines.append(f"{link}: {said}" if said else link)
+            words = _description(app, page)
+            lines.append(f"{link}: {words}" if words else link)
         lines.append("")
     return "\n".join(lines)
 
@@ -90,18 +90,18 @@ def _below(site, part):
             yield from _below(site, inner)
 
 
-def _said(app, page):
-    """The description that the page was written with, now or in an earlier build."""
+def _description(app, page):
+    """The description in the page's file, from this build or an earlier one."""
     text = Path(app.outdir, f"{page}.html").read_text(encoding="utf-8")
     found = DESCRIPTION.search(text)
     return html.unescape(found[1]) if found else ""
 
 
 def write_lists(app, exception):
-    """Write the lists into the built site."""
+    """Write llms.txt and the sitemap into the built site."""
     if exception is not None or app.builder.format != "html":
         return
-    Path(app.outdir, "llms.txt").write_text(contents(app), encoding="utf-8")
+    Path(app.outdir, "llms.txt").write_text(llms_text(app), encoding="utf-8")
     if base := app.config.html_baseurl:
         text = sitemap(base, app.config.external_site_map)
         Path(app.outdir, "sitemap.xml").write_text(text, encoding="utf-8")

@@ -7,7 +7,7 @@ import sympy as sp
 import torch
 from torch.nn.functional import gelu, relu
 
-from posedu.book.exercises.checker import Exercise, Misconception, Property, Sheet, draw
+from posedu.book.exercises.records import Exercise, Misconception, Property, Sheet, draw
 
 # fourier-1: the kernel of uniform frequencies
 

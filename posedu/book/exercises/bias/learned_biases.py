@@ -5,7 +5,7 @@ import sympy as sp
 import torch
 from torch.nn.functional import leaky_relu
 
-from posedu.book.exercises.checker import Exercise, Misconception, Property, Sheet, draw
+from posedu.book.exercises.records import Exercise, Misconception, Property, Sheet, draw
 
 # learned-biases-1: the distance of half the input
 

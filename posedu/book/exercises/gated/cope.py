@@ -4,7 +4,7 @@ import numpy as np
 import sympy as sp
 import torch
 
-from posedu.book.exercises.checker import Exercise, Misconception, Property, Sheet, draw
+from posedu.book.exercises.records import Exercise, Misconception, Property, Sheet, draw
 
 # cope-1: all gates equal
 

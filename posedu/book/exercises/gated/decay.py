@@ -7,7 +7,7 @@ import sympy as sp
 import torch
 from torch.nn.attention.flex_attention import flex_attention
 
-from posedu.book.exercises.checker import Exercise, Misconception, Property, Sheet, draw
+from posedu.book.exercises.records import Exercise, Misconception, Property, Sheet, draw
 from posedu.numpy.attention import softmax
 from posedu.numpy.gated.cope import contextual_positions
 from posedu.numpy.gated.fox import forget_bias

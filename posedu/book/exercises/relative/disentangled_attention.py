@@ -6,7 +6,7 @@ import numpy as np
 import sympy as sp
 import torch
 
-from posedu.book.exercises.checker import Exercise, Misconception, Property, Sheet, draw
+from posedu.book.exercises.records import Exercise, Misconception, Property, Sheet, draw
 
 # disentangled-attention-1: the column of a key
 

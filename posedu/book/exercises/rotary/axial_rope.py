@@ -4,7 +4,7 @@ import numpy as np
 import sympy as sp
 import torch
 
-from posedu.book.exercises.checker import Exercise, Misconception, Property, Sheet, draw
+from posedu.book.exercises.records import Exercise, Misconception, Property, Sheet, draw
 from posedu.numpy.rotary import axial, axial_frequencies, grid
 
 # axial-rope-1: the frequencies of a head
@@ -292,7 +292,9 @@ A head has one pair, with the frequency vector $f = (f_0, f_1)$.
 Before rotation, the query's features are $(1, 0)$ and the key's $(0, 1)$.
 Let $s(r_0, r_1)$ be their score where query position minus key position is $(r_0, r_1)$.
 Return
+
 $$s(u, v) + s(0, 0) - s(u, 0) - s(0, v)$$
+
 as a SymPy expression, for numbers or symbols.
 For which $f$ is it zero for all $u$ and $v$?
 """,
@@ -985,6 +987,7 @@ All patches of an image of `width` columns and `height` rows, two or more of eac
 They are listed row by row, and `positions`, `[width · height, 2]`, has the coordinates that somebody's code gives them.
 Rotate them (`rotated`, which is given, does it), and take the score of every patch with its right neighbor.
 Return the largest of these scores minus the smallest.
+
 Then try `grid(width, height, …)`, which is right, and `grid(height, width, …)`, which is wrong, on $4 \times 4$ and on $5 \times 3$ patches.
 Which of the four does this test reject?
 """,
@@ -1160,6 +1163,7 @@ The image has two or more patches each way.
 So the logit of a patch at $y$ is $\sum_p \cos(f_p \cdot y)$ (no scaling).
 Take the softmax over all patches and write the weights as a table `[height, width]`.
 Return its second singular value divided by its first: 0 if the weights are a product of columns and rows.
+
 Then try frequency vectors of axial RoPE, frequency vectors along one diagonal, and some in between.
 """,
     hint=r"""

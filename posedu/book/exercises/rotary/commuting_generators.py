@@ -1,11 +1,11 @@
-"""The exercises on commuting generators."""
+"""Exercises on commuting generators."""
 
 import numpy as np
 import sympy as sp
 import torch
 from scipy.linalg import expm
 
-from posedu.book.exercises.checker import Exercise, Misconception, Property, Sheet, draw
+from posedu.book.exercises.records import Exercise, Misconception, Property, Sheet, draw
 
 
 def _skew(a, b, c):
@@ -23,7 +23,7 @@ _GENERAL = (
 
 
 def commutator(a, b):
-    """[A, B]: a SymPy matrix."""
+    """Return [A, B]: a SymPy matrix."""
     return a * b - b * a
 
 
@@ -49,23 +49,23 @@ Two products and a difference.
     misconceptions=(
         Misconception(
             "Sign reversed",
-            "[A, B] begins with AB. This is [B, A].",
+            "[A, B] begins with AB. Your answer is [B, A].",
             lambda a, b: b * a - a * b,
         ),
         Misconception(
             "Anticommutator",
-            "With a plus it does not vanish for A = B.",
+            "With a plus sign it does not vanish for A = B.",
             lambda a, b: a * b + b * a,
         ),
         Misconception(
             "Always zero",
-            "Products of entries commute, and so does a product with itself: matrix "
-            "products are meant, in both orders.",
+            "Products of entries commute, and so does a product with itself. Take "
+            "matrix products, in both orders.",
             lambda a, b: a.multiply_elementwise(b) - b.multiply_elementwise(a),
         ),
         Misconception(
             "One product",
-            "BA has to be subtracted.",
+            "Subtract BA from AB.",
             lambda a, b: a * b,
         ),
         Misconception(
@@ -74,23 +74,23 @@ Two products and a difference.
             lambda a, b: (a * b - b * a) / 2,
         ),
         Misconception(
-            "Matrices subtracted",
-            "The products in both orders are compared.",
+            "Matrices subtracted, not their products",
+            "The commutator compares the products in both orders.",
             lambda a, b: a - b,
         ),
         Misconception(
             "One matrix transposed",
-            "AB − BA, as they are.",
+            "AB − BA takes both matrices as they are.",
             lambda a, b: a * b.T - b * a.T,
         ),
         Misconception(
             "Transposes multiplied by their matrices",
-            "AB − BA, without a transpose.",
+            "AB − BA contains no transpose.",
             lambda a, b: a.T * b - b.T * a,
         ),
         Misconception(
             "Transpose of the product subtracted",
-            "(AB)ᵀ is BᵀAᵀ, which is BA for skew matrices only.",
+            "(AB)ᵀ is BᵀAᵀ, which is BA only for skew matrices.",
             lambda a, b: a * b - (a * b).T,
         ),
     ),
@@ -113,7 +113,7 @@ Two products and a difference.
 
 
 def second_order(a, b):
-    """The coefficient of st in exp(sA) exp(tB) − exp(sA + tB): a SymPy matrix."""
+    """Return the coefficient of st in exp(sA) exp(tB) − exp(sA + tB): a SymPy matrix."""
     return (a * b - b * a) / 2
 
 
@@ -124,45 +124,47 @@ SECOND = Exercise(
     minutes=10,
     lines=2,
     statement=r"""
-For two skew SymPy matrices return the coefficient of $st$ in $e^{sA} e^{tB} - e^{sA + tB}$, exactly.
+Return the coefficient of $st$ in $e^{sA} e^{tB} - e^{sA + tB}$, exactly, for two skew SymPy matrices.
 You may expand the series, or find the formula on paper.
 """,
     hint=r"""
-Write both sides to second order. From the sum's series comes $(sA + tB)^2/2$; mind that $AB \ne BA$.
+Write both sides to second order.
+The series of the sum contributes $(sA + tB)^2/2$.
+Mind that $AB \ne BA$.
 """,
     cases=((_LZ, _LX), _GENERAL),
     solution=second_order,
     misconceptions=(
         Misconception(
-            "A quarter instead of a half",
-            "The series of exp(sA + tB) has (sA + tB)²/2, not /4: as printed in a "
+            "A quarter in place of a half",
+            "The series of exp(sA + tB) has (sA + tB)²/2, not /4 as printed in a "
             "paper's appendix.",
             lambda a, b: (a * b - b * a) / 4,
         ),
         Misconception(
             "Second series forgotten",
-            "AB is what the product alone has. The exponential of the sum has st "
-            "terms as well.",
+            "AB comes from the product alone. The exponential of the sum has terms in "
+            "st as well.",
             lambda a, b: a * b,
         ),
         Misconception(
             "The whole commutator",
-            "exp(sA + tB) contributes (AB + BA)/2, so half of AB survives.",
+            "exp(sA + tB) contributes (AB + BA)/2, so half of AB remains.",
             lambda a, b: a * b - b * a,
         ),
         Misconception(
-            "Order reversed",
-            "exp(sA) stands first: this is the coefficient for exp(tB) exp(sA).",
+            "Order of the factors reversed",
+            "exp(sA) comes first. Your coefficient belongs to exp(tB) exp(sA).",
             lambda a, b: (b * a - a * b) / 2,
         ),
         Misconception(
-            "Only the sum's series is there",
-            "Its terms are subtracted from those of the product.",
+            "Only the series of the sum",
+            "Subtract the terms of the sum's series from those of the product.",
             lambda a, b: -(a * b + b * a) / 2,
         ),
         Misconception(
             "Products added",
-            "What remains is a difference: where AB = BA nothing may fail.",
+            "The result is a difference: where AB = BA it is 0.",
             lambda a, b: (a * b + b * a) / 2,
         ),
         Misconception(
@@ -172,7 +174,7 @@ Write both sides to second order. From the sum's series comes $(sA + tB)^2/2$; m
         ),
         Misconception(
             "Half of AB left over",
-            "(sA + tB)²/2 has AB/2 and BA/2: both are subtracted.",
+            "(sA + tB)²/2 has AB/2 and BA/2: subtract both.",
             lambda a, b: a * b / 2,
         ),
         Misconception(
@@ -181,19 +183,18 @@ Write both sides to second order. From the sum's series comes $(sA + tB)^2/2$; m
             lambda a, b: -b * a,
         ),
         Misconception(
-            "The square has AB only, not halved by two orders",
+            "AB alone in the square, and not halved",
             "(sA + tB)²/2 has AB/2 and BA/2.",
             lambda a, b: a * b - b * a / 2,
         ),
         Misconception(
             "Coefficient of s²t or st²",
-            "Those come later, with two brackets. Here one is enough.",
+            "The terms in s²t and st² have two brackets. The term in st has one.",
             lambda a, b: (a * a * b - 2 * a * b * a + b * a * a) / 6,
         ),
         Misconception(
-            "Only the sum's series is there, and not halved",
-            "The terms of both series count, and the exponential's second one is "
-            "halved.",
+            "Only the series of the sum, not halved",
+            "Both series contribute, and the exponential's second term is halved.",
             lambda a, b: -(a * b + b * a),
         ),
     ),
@@ -204,7 +205,7 @@ Write both sides to second order. From the sum's series comes $(sA + tB)^2/2$; m
 
 
 def is_rotation(m):
-    """Whether a real square matrix is a rotation: True or False."""
+    """Return whether a real square matrix is a rotation."""
     orthogonal = sp.simplify(m.T * m) == sp.eye(m.rows)
     return orthogonal and sp.simplify(m.det()) == 1
 
@@ -230,7 +231,7 @@ Its entries are numbers; sines and cosines may be among them.
 Return `True` or `False`.
 """,
     hint=r"""
-Two conditions, and neither follows from the other.
+There are two conditions, and neither follows from the other.
 `sp.simplify` knows that $\cos^2 + \sin^2 = 1$.
 """,
     cases=(
@@ -250,55 +251,57 @@ Two conditions, and neither follows from the other.
     solution=is_rotation,
     misconceptions=(
         Misconception(
-            "Mirrors pass",
-            "diag(1, −1) keeps lengths and angles, and turns nothing into its mirror "
-            "image: what tells it from a rotation?",
+            "Reflections accepted",
+            "diag(1, −1) keeps lengths and angles, but is a reflection. What "
+            "distinguishes it from a rotation?",
             _keeps_lengths,
         ),
         Misconception(
-            "Stretches pass",
+            "Stretches accepted",
             "diag(2, ½) keeps areas, not lengths.",
             lambda m: sp.simplify(m.det()) == 1,
         ),
         Misconception(
-            "Half turns do not pass",
-            "A rotation may have the eigenvalue −1, in pairs: diag(−1, −1, 1) turns "
+            "Half turns rejected",
+            "A rotation may have the eigenvalue −1, in pairs: diag(−1, −1, 1) rotates "
             "by 180°.",
             lambda m: is_rotation(m) and all(m[n, n] >= 0 for n in range(m.rows)),
         ),
         Misconception(
-            "Everything that keeps volumes passes",
-            "A shear does, and changes lengths.",
+            "Every matrix that keeps volumes accepted",
+            "A shear keeps volumes, and changes lengths.",
             lambda m: bool(abs(m.det()) == 1),
         ),
         Misconception(
-            "Symmetric matrices looked for",
-            "A rotation's inverse is its transpose; few are symmetric.",
+            "Symmetric matrices accepted",
+            "A rotation's inverse is its transpose. Few rotations are symmetric.",
             lambda m: m == m.T,
         ),
         Misconception(
-            "Matrices that are their own inverse looked for",
+            "Matrices that are their own inverse accepted",
             "A rotation's inverse is its *transpose*.",
             lambda m: m * m == sp.eye(m.rows),
         ),
         Misconception(
-            "Skew matrices looked for",
-            "Their *exponentials* are rotations.",
+            "Skew matrices accepted",
+            "The *exponentials* of skew matrices are rotations.",
             lambda m: (m + m.T).is_zero_matrix,
         ),
         Misconception(
-            "Only the lengths of the columns looked at",
-            "They must be at right angles to each other as well, and det = 1.",
+            "Only the lengths of the columns tested",
+            "The columns must be at right angles to each other as well, and the "
+            "determinant must be 1.",
             lambda m: all(m.col(n).dot(m.col(n)) == 1 for n in range(m.cols)),
         ),
         Misconception(
-            "Everything passes",
-            "A rotation keeps lengths, and is no mirror.",
+            "Every matrix accepted",
+            "A rotation keeps lengths, and is no reflection.",
             lambda m: True,
         ),
         Misconception(
-            "Only two dimensions are thought of",
-            "In three dimensions there is more than [[cos, −sin], [sin, cos]].",
+            "Only two dimensions considered",
+            "In three dimensions there are more rotations than [[cos, −sin], [sin, "
+            "cos]].",
             lambda m: (
                 m.rows == 2
                 and m[0, 0] == m[1, 1]
@@ -307,33 +310,34 @@ Two conditions, and neither follows from the other.
             ),
         ),
         Misconception(
-            "Diagonal matrices do not pass",
+            "Diagonal matrices rejected",
             "A half turn in a plane is diag(−1, −1).",
             lambda m: is_rotation(m) and not m.is_diagonal(),
         ),
         Misconception(
-            "Only the trace looked at",
-            "Two conditions: the transpose is the inverse, and no mirror.",
+            "Only the trace tested",
+            "There are two conditions: the transpose is the inverse, and the matrix is "
+            "no reflection.",
             lambda m: bool(abs(m.trace()) <= m.rows and m.det() == 1),
         ),
         Misconception(
-            "Only two dimensions are thought of, and stretches pass",
-            "[[a, −b], [b, a]] turns and stretches; and in three dimensions there "
-            "is more.",
+            "Only two dimensions considered, and stretches accepted",
+            "[[a, −b], [b, a]] rotates and stretches, and in three dimensions there "
+            "are more rotations.",
             lambda m: m.rows == 2 and m[0, 0] == m[1, 1] and m[0, 1] == -m[1, 0],
         ),
         Misconception(
-            "Only mirrors pass",
-            "A mirror has determinant −1. A rotation?",
+            "Only reflections accepted",
+            "A reflection has the determinant −1. What is that of a rotation?",
             lambda m: _keeps_lengths(m) and sp.simplify(m.det()) == -1,
         ),
         Misconception(
-            "Only the right angles looked at",
+            "Only the right angles tested",
             "The columns of a rotation have length 1 as well.",
             lambda m: (m.T * m).is_diagonal(),
         ),
         Misconception(
-            "Everything with a determinant of 1 or −1, and equal diagonal, passes",
+            "Equal diagonal and a determinant of ±1 accepted",
             "The transpose must be the inverse, and the determinant 1.",
             lambda m: bool(m.det() in (1, -1) and len(set(m.diagonal())) == 1),
         ),
@@ -343,15 +347,15 @@ Two conditions, and neither follows from the other.
             lambda m: bool(m.T * m == sp.eye(m.rows) and m.det() == 1),
         ),
         Misconception(
-            "Only whole numbers pass",
-            "Rounded fractions, sines and cosines seldom make exactly 1. "
-            "Keep SymPy's numbers, and simplify.",
+            "Only whole numbers accepted",
+            "Sums of rounded fractions, sines and cosines are seldom exactly 1. Keep "
+            "SymPy's numbers, and simplify.",
             lambda m: is_rotation(m) and all(entry.is_integer for entry in m),
         ),
         Misconception(
-            "Nearly is enough",
-            "SymPy's numbers are exact: what is off by 10⁻²⁴ is no rotation. No "
-            "tolerance is needed.",
+            "A tolerance",
+            "SymPy's numbers are exact: a matrix that is off by 10⁻²⁴ is no rotation. "
+            "No tolerance is needed.",
             lambda m: bool(
                 np.allclose(np.array((m.T * m).evalf(), dtype=float), np.eye(m.rows))
                 and abs(m.det().evalf() - 1) < 1e-9
@@ -365,7 +369,7 @@ Two conditions, and neither follows from the other.
 
 
 def commute(generators):
-    """Whether all axes' generators ``[axes, blocks, b, b]`` commute: True or False."""
+    """Return whether all axes' generators ``[axes, blocks, b, b]`` commute."""
     products = np.einsum("amij,cmjk->acmik", generators, generators)
     return bool(np.allclose(products, products.swapaxes(0, 1)))
 
@@ -392,14 +396,14 @@ def _third_differs():
 
 
 def _apart():
-    """Turns in two planes that have nothing in common."""
+    """Rotations in two planes that have nothing in common."""
     generators = np.zeros((2, 1, 4, 4))
     generators[0, 0, :2, :2] = generators[1, 0, 2:, 2:] = [[0, 1], [-1, 0]]
     return generators
 
 
 def _opposite_blocks():
-    """Two axes whose blocks do not commute, and sum to blocks that do."""
+    """Return two axes whose blocks do not commute, and sum to blocks that do."""
     a, b = _random_skew(2, 3, 3)
     return np.stack((np.stack((a, -a)), np.stack((b, b))))
 
@@ -441,7 +445,8 @@ Decide whether they commute, every two of them, up to the rounding that `np.allc
 Return `True` or `False`.
 """,
     hint=r"""
-All products of one axis's blocks with another's: `np.einsum("amij,cmjk->acmik", …)`. What does exchanging `a` and `c` do to them?
+Take all products of one axis's blocks with another's: `np.einsum("amij,cmjk->acmik", …)`.
+What does exchanging `a` and `c` do to them?
 """,
     cases=(
         (_parallel(2, 2, 4),),
@@ -460,12 +465,12 @@ All products of one axis's blocks with another's: `np.einsum("amij,cmjk->acmik",
     misconceptions=(
         Misconception(
             "Products summed over the blocks",
-            "Differences of two blocks may cancel. Each block has to "
-            "commute by itself: m stays in the result of the einsum.",
+            "Differences of two blocks may cancel. Each block must commute by itself: "
+            "m stays in the result of the einsum.",
             _summed_over_blocks,
         ),
         Misconception(
-            "Equality is exact",
+            "Exact equality",
             "Products of rounded numbers differ in their last bit. Compare "
             "up to rounding.",
             _commute_exactly,
@@ -473,31 +478,32 @@ All products of one axis's blocks with another's: `np.einsum("amij,cmjk->acmik",
         Misconception(
             "Blocks compared with other blocks",
             "Blocks of different m never meet in a product. Compare the axes within "
-            "one block.",
+            "each block.",
             _across_blocks,
         ),
         Misconception(
-            "Only equal eigenvalues looked at",
+            "Only the eigenvalues compared",
             "Two matrices may have the same eigenvalues in different bases, and "
             "multiples of one matrix have different ones.",
             _by_eigenvalues,
         ),
         Misconception(
-            "Only the first two axes looked at",
-            "Every two axes must commute; here the third is different.",
+            "Only the first two axes compared",
+            "Every two axes must commute, and here the third is different.",
             lambda generators: commute(generators[:2]),
         ),
         Misconception(
-            "Only neighboring axes looked at",
-            "Commuting is not handed on: a generator that is zero commutes with "
-            "both of its neighbors, and they need not with each other.",
+            "Only neighboring axes compared",
+            "Commuting is not transitive: a zero generator commutes with both of its "
+            "neighbors, but they need not commute with each other.",
             lambda generators: all(
                 commute(generators[n : n + 2]) for n in range(len(generators))
             ),
         ),
         Misconception(
-            "Only multiples of one another pass",
-            "Multiples commute. So do turns in two planes that have nothing in common.",
+            "Only multiples of one another accepted",
+            "Multiples commute, and so do rotations in two planes that have nothing in "
+            "common.",
             lambda generators: bool(
                 all(
                     _is_multiple(a, b)
@@ -508,26 +514,25 @@ All products of one axis's blocks with another's: `np.einsum("amij,cmjk->acmik",
             ),
         ),
         Misconception(
-            "Only the first block looked at",
-            "All blocks must commute, each with its own like.",
+            "Only the first block compared",
+            "All blocks must commute, each with the same block of the other axes.",
             lambda generators: commute(generators[:, :1]),
         ),
         Misconception(
-            "Some that do not commute pass",
-            "Which products do you compare, and must all of their "
-            "entries be equal? Of entries instead of matrices, "
-            "everything passes: numbers commute. So it does if one product is "
-            "transposed: of skew matrices, (AB)ᵀ is BA.",
+            "Generators that do not commute accepted",
+            "Which products do you compare, and must all of their entries be equal? "
+            "Products of entries commute for all matrices. With one factor transposed "
+            "all skew matrices pass, since (AB)ᵀ is BA.",
             lambda generators: True,
         ),
         Misconception(
-            "Nothing passes but equal generators",
+            "Only equal generators accepted",
             "Multiples of one matrix commute as well.",
             lambda generators: bool(np.allclose(generators, generators[:1])),
         ),
         Misconception(
-            "Anticommuting generators pass, and no others",
-            "AB = −BA is another thing: AB and BA are to be equal.",
+            "Only anticommuting generators accepted",
+            "AB = −BA is another condition. AB and BA must be equal.",
             lambda generators: bool(
                 np.allclose(
                     np.einsum("amij,cmjk->acmik", generators, generators),
@@ -537,13 +542,13 @@ All products of one axis's blocks with another's: `np.einsum("amij,cmjk->acmik",
         ),
         Misconception(
             "Blocks added first",
-            "Each block has to commute by itself: differences of two blocks may "
-            "cancel.",
+            "Each block must commute by itself. In a sum the differences of two blocks "
+            "may cancel.",
             lambda generators: commute(generators.sum(axis=1, keepdims=True)),
         ),
         Misconception(
-            "Enough that one pair commutes",
-            "Every two of them must.",
+            "One commuting pair taken for enough",
+            "Every two axes must commute.",
             lambda generators: any(
                 commute(generators[[a, c]])
                 for a in range(len(generators))
@@ -551,14 +556,14 @@ All products of one axis's blocks with another's: `np.einsum("amij,cmjk->acmik",
             ),
         ),
         Misconception(
-            "Only the first and the last axis looked at",
-            "Every two of them must commute.",
+            "Only the first and the last axis compared",
+            "Every two axes must commute.",
             lambda generators: commute(generators[[0, -1]]),
         ),
         Misconception(
-            "First axis compared with the others, and these not with each other",
-            "What commutes with the first axis need not commute with the rest. Every "
-            "two of them must.",
+            "Only the first axis compared with the others",
+            "Generators that commute with the first axis need not commute with each "
+            "other. Every two axes must.",
             lambda generators: all(
                 commute(generators[[0, n]]) for n in range(len(generators))
             ),
@@ -571,7 +576,7 @@ All products of one axis's blocks with another's: `np.einsum("amij,cmjk->acmik",
 
 
 def fold(weight, basis):
-    """The projection ``[d, d_model]`` that gives the same scores with M alone."""
+    """Return the projection ``[d, d_model]`` that gives the same scores with M alone."""
     return basis.T @ weight
 
 
@@ -605,31 +610,33 @@ Queries are $W x$.
 Return the projection that gives the same scores with $M$ alone.
 """,
     hint=r"""
-Write $R q = Q M Q^\top W x$, and remember that the leading $Q$ cancels against the key's.
+Write $R q = Q M Q^\top W x$.
+The leading $Q$ cancels against the key's.
 """,
     cases=tuple((torch.tensor(draw(d, d)), _orthogonal(d)) for d in (2, 4, 6)),
     solution=fold,
     misconceptions=(
         Misconception(
             "Basis not transposed",
-            "R = Q M Qᵀ begins, seen from the features, with Qᵀ. Q would go into the "
-            "basis a second time.",
+            "In R = Q M Qᵀ the features are first multiplied by Qᵀ. With Q they would "
+            "enter the basis a second time.",
             lambda weight, basis: basis @ weight,
         ),
         Misconception(
-            "It multiplies from the wrong side",
-            "W maps inputs to features; Q acts on features, so on W's output.",
+            "Basis on the wrong side",
+            "W maps inputs to features. Q acts on features, so on W's output.",
             lambda weight, basis: weight @ basis,
         ),
         Misconception(
-            "It goes in and out again",
-            "Q and Qᵀ around W would act on the inputs too, which have no such basis.",
+            "Basis on both sides, Qᵀ W Q",
+            "Q and Qᵀ on both sides of W would act on the inputs too, which have no "
+            "such basis.",
             lambda weight, basis: basis.T @ weight @ basis,
         ),
         Misconception(
             "Nothing folded",
-            "The scores with M alone are those of features in another basis. (Q Qᵀ is no "
-            "change: of the two, one cancels against the key's.)",
+            "With M alone your scores are those of features in another basis. (Q Qᵀ W "
+            "is W itself.)",
             lambda weight, basis: weight.clone(),
         ),
         Misconception(
@@ -638,23 +645,24 @@ Write $R q = Q M Q^\top W x$, and remember that the leading $Q$ cancels against 
             lambda weight, basis: weight.T @ basis,
         ),
         Misconception(
-            "It multiplies from the wrong side, transposed",
-            "W maps inputs to features; Q acts on features, so on W's output.",
+            "Basis on the wrong side, transposed",
+            "W maps inputs to features. Q acts on features, so on W's output.",
             lambda weight, basis: weight @ basis.T,
         ),
         Misconception(
-            "It goes out and in again",
-            "Q and Qᵀ around W would act on the inputs too, which have no such basis.",
+            "Basis on both sides, Q W Qᵀ",
+            "Q and Qᵀ on both sides of W would act on the inputs too, which have no "
+            "such basis.",
             lambda weight, basis: basis @ weight @ basis.T,
         ),
         Misconception(
-            "The basis goes in on both sides",
+            "Qᵀ on both sides",
             "Qᵀ acts on W's output. The inputs have no such basis.",
             lambda weight, basis: basis.T @ weight @ basis.T,
         ),
         Misconception(
             "Projection lost",
-            "Qᵀ acts on W x: W has to stay.",
+            "Qᵀ multiplies W x: W must stay.",
             lambda weight, basis: basis.T.clone(),
         ),
     ),
@@ -667,11 +675,11 @@ Write $R q = Q M Q^\top W x$, and remember that the leading $Q$ cancels against 
 )
 
 
-# commuting-generators-6: two ways round the corner
+# commuting-generators-6: two paths to the same corner
 
 
 def two_ways(a, b, v):
-    """The distance between exp(A) exp(B) v and exp(B) exp(A) v: a number."""
+    """Return the distance between exp(A) exp(B) v and exp(B) exp(A) v: a number."""
     first, second = expm(a), expm(b)
     return np.linalg.norm(first @ second @ v - second @ first @ v)
 
@@ -681,7 +689,7 @@ _V = np.array([0.0, 0.6, 0.8])
 
 
 def _distance(end, other, size=np.linalg.norm):
-    """The size of the difference of two ends, of exp(A), exp(B) and v."""
+    """Return the size of the difference of two ends, from exp(A), exp(B) and v."""
     return lambda a, b, v: float(
         size(end(expm(a), expm(b), v) - other(expm(a), expm(b), v))
     )
@@ -689,18 +697,18 @@ def _distance(end, other, size=np.linalg.norm):
 
 WAYS = Exercise(
     name="commuting-generators-6",
-    title="Two ways round the corner",
+    title="Two paths to the same corner",
     kind="experiment",
     minutes=8,
     lines=3,
     statement=r"""
-Walk from $v$ one column and then one row, or one row and then one column: $e^{A} e^{B} v$ and $e^{B} e^{A} v$.
+Move $v$ one column and then one row, or one row and then one column: $e^{A} e^{B} v$ and $e^{B} e^{A} v$.
 Return the distance between the two ends.
 `expm` is SciPy's matrix exponential.
-Predict before you run: by what factor does it shrink if both steps are a tenth as long?
+Predict before you run: by what factor does the distance shrink if both steps are a tenth as long?
 """,
     hint=r"""
-`np.linalg.norm` of a difference.
+Take `np.linalg.norm` of a difference.
 """,
     cases=(
         (np.pi / 2 * _Z, np.pi / 2 * _X, _V),
@@ -711,33 +719,34 @@ Predict before you run: by what factor does it shrink if both steps are a tenth 
     solution=two_ways,
     misconceptions=(
         Misconception(
-            "One way walked twice",
-            "Both paths have the same order, so they end together, or only the lengths "
-            "of the two ends are compared, which no rotation changes.",
+            "One path taken twice",
+            "Your distance is 0. Either both of your paths have the same order, or you "
+            "compare only the lengths of the ends, which no rotation changes.",
             lambda a, b, v: np.linalg.norm(
                 expm(a) @ expm(b) @ v - expm(a) @ expm(b) @ v
             ),
         ),
         Misconception(
-            "Diagonal one of the ways",
-            "exp(A + B) goes straight; compare column-then-row with row-then-column.",
+            "Diagonal in place of exp(B) exp(A)",
+            "exp(A + B) goes straight. Compare column-then-row with row-then-column.",
             lambda a, b, v: np.linalg.norm(expm(a) @ expm(b) @ v - expm(a + b) @ v),
         ),
         Misconception(
-            "Entry by entry",
-            "np.exp of a matrix exponentiates its entries; the zeros become ones.",
+            "Exponential entry by entry",
+            "np.exp takes the exponential of each entry, and makes ones of the zeros.",
             lambda a, b, v: np.linalg.norm(
                 np.exp(a) @ np.exp(b) @ v - np.exp(b) @ np.exp(a) @ v
             ),
         ),
         Misconception(
-            "The products are of generators, not of rotations",
+            "Products of generators, not of rotations",
             "exp(A) exp(B) is not exp(AB).",
             lambda a, b, v: np.linalg.norm(expm(a @ b) @ v - expm(b @ a) @ v),
         ),
         Misconception(
-            "Commutator",
-            "It is the distance for very small steps only. Compare the rotations.",
+            "Commutator in place of the difference",
+            "The commutator gives the distance only for very small steps. Compare the "
+            "rotations.",
             lambda a, b, v: np.linalg.norm((a @ b - b @ a) @ v),
         ),
         Misconception(
@@ -774,31 +783,32 @@ Predict before you run: by what factor does it shrink if both steps are a tenth 
         ),
         Misconception(
             "One step compared with the other",
-            "Both ways have both steps, in another order.",
+            "Both paths have both steps, in another order.",
             _distance(lambda x, y, v: x @ v, lambda x, y, v: y @ v),
         ),
         Misconception(
-            "The way goes back to the start",
+            "Distance from the start",
             "Compare the two ends with each other, not with v.",
             _distance(lambda x, y, v: x @ y @ v, lambda x, y, v: v),
         ),
         Misconception(
             "v multiplied from the left",
-            "R v: a row times R is the turn back.",
+            "R v is asked for. A row times R is the inverse rotation.",
             _distance(lambda x, y, v: v @ x @ y, lambda x, y, v: v @ y @ x),
         ),
         Misconception(
-            "Diagonal one of the ways, and the row comes first",
-            "exp(A + B) goes straight; compare column-then-row with row-then-column.",
+            "Diagonal in place of exp(A) exp(B)",
+            "exp(A + B) goes straight. Compare column-then-row with row-then-column.",
             lambda a, b, v: np.linalg.norm(expm(a + b) @ v - expm(b) @ expm(a) @ v),
         ),
     ),
 )
 
 SHEET = Sheet(
-    title="commuting generators",
+    title="Commuting generators",
     conventions=r"""
-$[A, B] = AB - BA$; $R(x) = \exp(\sum_a x_a A_a)$; SymPy matrices where the kind is by hand or SymPy.
+$[A, B] = AB - BA$ and $R(x) = \exp(\sum_a x_a A_a)$.
+Matrices are SymPy matrices where the kind is by hand or SymPy.
 """,
     exercises=(COMMUTATOR, SECOND, ROTATION, COMMUTE, FOLD, WAYS),
 )

@@ -1,21 +1,21 @@
-"""The exercises on ComRoPE."""
+"""Exercises on ComRoPE."""
 
 import numpy as np
 import torch
 
-from posedu.book.exercises.checker import Exercise, Misconception, Property, Sheet, draw
+from posedu.book.exercises.records import Exercise, Misconception, Property, Sheet, draw
 
-# comrope-1: whose block is it
+# comrope-1: the axis of a block
 
 
 def axes_of_blocks(blocks, axes):
-    """The axis of each block of ComRoPE-AP, in order: a list of integers."""
+    """Return the axis of each block of ComRoPE-AP, in order: a list of integers."""
     return [m % axes for m in range(blocks)]
 
 
 AXES = Exercise(
     name="comrope-1",
-    title="Whose block is it?",
+    title="The axis of a block",
     kind="by hand",
     minutes=3,
     lines=1,
@@ -30,20 +30,21 @@ The axes take turns, beginning with axis 0.
     solution=axes_of_blocks,
     misconceptions=(
         Misconception(
-            "The blocks are split into runs",
-            "First all blocks of one axis and then all of the next is axial RoPE's "
-            "concatenated order. AP's axes take turns.",
+            "All blocks of one axis together",
+            "In axial RoPE's concatenated order all blocks of one axis come first, "
+            "then all of the next. In AP the axes take turns.",
             lambda blocks, axes: [m * axes // blocks for m in range(blocks)],
         ),
         Misconception(
             "Blocks counted from 1",
-            "m ≡ a (mod N) with blocks and axes counted from 0: block 0 belongs to "
-            "axis 0.",
+            "m ≡ a (mod N) holds with blocks and axes counted from 0: block 0 belongs "
+            "to axis 0.",
             lambda blocks, axes: [(m + 1) % axes for m in range(blocks)],
         ),
         Misconception(
-            "Remainder taken by the number of blocks",
-            "Every block would have an axis of its own. There are only N axes.",
+            "Remainder modulo the number of blocks",
+            "With this remainder every block has an axis of its own. There are only N "
+            "axes.",
             lambda blocks, axes: [m % blocks for m in range(blocks)],
         ),
         Misconception(
@@ -52,18 +53,18 @@ The axes take turns, beginning with axis 0.
             lambda blocks, axes: [m % axes + 1 for m in range(blocks)],
         ),
         Misconception(
-            "The axes take turns backwards",
+            "Axes in reverse order",
             "The first block belongs to axis 0, the next one to axis 1.",
             lambda blocks, axes: [axes - 1 - m % axes for m in range(blocks)],
         ),
         Misconception(
-            "Quotient taken, not the remainder",
-            "m divided by N says how often all axes have had their turn. Whose turn "
-            "is it?",
+            "Quotient in place of the remainder",
+            "The quotient of m and N says how many rounds over all axes came before. "
+            "Which axis has block m in its round?",
             lambda blocks, axes: [m // axes for m in range(blocks)],
         ),
         Misconception(
-            "All blocks belong to the first axis",
+            "First axis for all blocks",
             "The axes take turns.",
             lambda blocks, axes: [0] * blocks,
         ),
@@ -75,7 +76,7 @@ The axes take turns, beginning with axis 0.
 
 
 def parameters(width, block, axes, heads):
-    """Three numbers trained in a layer: AP, LD per head, LD with shared multipliers."""
+    """Return the parameters of a layer: AP, LD per head, LD with shared multipliers."""
     matrices = width * block
     multipliers = axes * width // block
     return matrices, matrices + multipliers, matrices + multipliers // heads
@@ -86,7 +87,7 @@ def _trained(
     own=lambda c, b, n, h: n * c // b,
     shared=lambda c, b, n, h: n * c // b // h,
 ):
-    """Three numbers from counts of matrices and of multipliers."""
+    """Return three numbers from counts of matrices and of multipliers."""
 
     def answer(width, block, axes, heads):
         case = width, block, axes, heads
@@ -101,22 +102,24 @@ def _trained(
 
 PARAMETERS = Exercise(
     name="comrope-2",
-    title="What is trained",
+    title="Parameters",
     kind="by hand",
     minutes=6,
     lines=3,
     statement=r"""
-A layer has width $C$, all $h$ heads together, blocks of $b$ and $N$ axes; every head has its own matrices $P_m$, trained in full.
-Return three numbers: what ComRoPE-AP trains; what LD trains with multipliers of each head; what LD trains with multipliers shared by all heads.
+A layer has width $C$ (all $h$ heads together), blocks of $b$ and $N$ axes.
+Every head has its own matrices $P_m$, trained in full.
+Return three numbers of parameters: those of ComRoPE-AP, those of LD with multipliers of each head, and those of LD with multipliers shared by all heads.
 """,
     hint=r"""
-How many blocks has a head, and how many all heads together? A matrix has $b^2$ numbers, a multiplier is one number for each axis and block.
+How many blocks has a head, and how many have all heads together?
+A matrix has $b^2$ numbers, and a multiplier is one number for each axis and block.
 """,
     cases=((64, 8, 2, 4), (48, 4, 3, 3), (768, 8, 2, 12)),
     solution=parameters,
     misconceptions=(
         Misconception(
-            "Sharing changes nothing",
+            "Multipliers counted for each head in both",
             "Shared multipliers exist once for all heads, not once for each.",
             lambda width, block, axes, heads: (
                 parameters(width, block, axes, heads)[0],
@@ -124,69 +127,70 @@ How many blocks has a head, and how many all heads together? A matrix has $b^2$ 
             ),
         ),
         Misconception(
-            "Only the free numbers counted",
-            "b(b − 1)/2 numbers of a block matter, and yet all b² of P are trained.",
+            "Only the free entries counted",
+            "Only b(b − 1)/2 numbers of a block have an effect, but all b² numbers of "
+            "P are trained.",
             lambda width, block, axes, heads: tuple(
                 n - width * block + width * (block - 1) // 2
                 for n in parameters(width, block, axes, heads)
             ),
         ),
         Misconception(
-            "One multiplier a block",
-            "A multiplier belongs to a block *and* an axis: otherwise all axes would "
-            "turn alike.",
+            "One multiplier per block",
+            "A multiplier belongs to a block *and* an axis. With one per block, all "
+            "axes would have the same generator.",
             lambda width, block, axes, heads: parameters(width, block, 1, heads),
         ),
         Misconception(
             "Matrices of one head counted",
-            "Every head has its own.",
+            "Every head has its own matrices.",
             _trained(lambda c, b, n, h: c * b // h),
         ),
         Misconception(
             "Matrices counted for each head once more",
-            "The width is that of all heads together: C/b blocks in the layer.",
+            "The width is that of all heads together: the layer has C/b blocks.",
             _trained(lambda c, b, n, h: c * b * h),
         ),
         Misconception(
             "Matrices counted for each axis",
-            "AP gives each block to one axis, LD multiplies one matrix: one P for "
-            "each block.",
+            "AP gives each block to one axis, and LD multiplies one matrix. So each "
+            "block has one P.",
             _trained(lambda c, b, n, h: c * b * n),
         ),
         Misconception(
-            "One matrix counted",
-            "There are C/b blocks in the layer, each with a matrix of its own.",
+            "A single matrix counted",
+            "The layer has C/b blocks, each with a matrix of its own.",
             _trained(lambda c, b, n, h: b * b),
         ),
         Misconception(
-            "Matrix counted for its size",
-            "b × b numbers.",
+            "b numbers per matrix",
+            "A matrix has b × b numbers.",
             _trained(lambda c, b, n, h: c),
         ),
         Misconception(
             "Dense matrix counted",
-            "The blocks are b × b: all the rest is zero and not trained.",
+            "The blocks are b × b. All other entries are zero and not trained.",
             _trained(lambda c, b, n, h: c * c),
         ),
         Misconception(
-            "Multipliers forgotten",
-            "LD trains one number for each axis and block beside the matrices.",
+            "Multipliers left out",
+            "LD trains the matrices, and one number for each axis and block.",
             _trained(own=lambda c, b, n, h: 0, shared=lambda c, b, n, h: 0),
         ),
         Misconception(
-            "One multiplier for each axis",
+            "One multiplier per axis",
             "A multiplier belongs to an axis *and* a block.",
             _trained(own=lambda c, b, n, h: n, shared=lambda c, b, n, h: n),
         ),
         Misconception(
-            "One multiplier for each axis and head",
+            "One multiplier per axis and head",
             "A multiplier belongs to an axis *and* a block, and a head has several "
             "blocks.",
             _trained(own=lambda c, b, n, h: n * h, shared=lambda c, b, n, h: n),
         ),
         Misconception(
-            "One multiplier for each axis and feature",
-            "A block has one number, not b.",
+            "One multiplier per axis and feature",
+            "A block has one multiplier per axis, not b.",
             _trained(
                 own=lambda c, b, n, h: n * c, shared=lambda c, b, n, h: n * c // h
             ),
@@ -201,7 +205,7 @@ How many blocks has a head, and how many all heads together? A matrix has $b^2$ 
         ),
         Misconception(
             "Matrices shared, too",
-            "Every head has its own matrices in all three. Only multipliers are "
+            "Every head has its own matrices in all three. Only the multipliers are "
             "shared.",
             lambda width, block, axes, heads: (
                 *parameters(width, block, axes, heads)[:2],
@@ -210,13 +214,13 @@ How many blocks has a head, and how many all heads together? A matrix has $b^2$ 
         ),
         Misconception(
             "Two kinds of LD exchanged",
-            "First multipliers of each head, then shared ones.",
+            "LD with multipliers of each head comes first, then LD with shared ones.",
             lambda width, block, axes, heads: tuple(
                 parameters(width, block, axes, heads)[n] for n in (0, 2, 1)
             ),
         ),
         Misconception(
-            "Multipliers alone",
+            "Matrices left out",
             "LD trains the matrices as well.",
             lambda width, block, axes, heads: (
                 width * block,
@@ -232,7 +236,7 @@ How many blocks has a head, and how many all heads together? A matrix has $b^2$ 
 
 
 def ld_generators(matrices, multipliers):
-    """Generators ``[axes, blocks, b, b]`` of ComRoPE-LD."""
+    """Return the generators ``[axes, blocks, b, b]`` of ComRoPE-LD."""
     skew = matrices - matrices.swapaxes(-1, -2)
     return multipliers[:, :, None, None] * skew
 
@@ -242,7 +246,7 @@ def _ld_case(axes, blocks, b):
 
 
 def _generators(skew):
-    """Generators of other matrices than P − Pᵀ."""
+    """Return generators of other matrices than P − Pᵀ."""
     return lambda p, t: t[:, :, None, None] * skew(p)
 
 
@@ -254,28 +258,29 @@ GENERATORS = Exercise(
     lines=2,
     statement=r"""
 `matrices` is `[blocks, b, b]`, `multipliers` is `[axes, blocks]`.
-Return ComRoPE-LD's generators, `[axes, blocks, b, b]`; of a matrix $P$ it takes $P - P^\top$, without a half.
+Return ComRoPE-LD's generators, `[axes, blocks, b, b]`.
+From a matrix $P$ it takes $P - P^\top$, without a half.
 """,
     hint=r"""
-Make the matrices skew first; then give the multipliers two more axes.
+First make the matrices skew, then give the multipliers two more axes.
 """,
     cases=(_ld_case(2, 2, 2), _ld_case(3, 3, 2), _ld_case(2, 2, 4)),
     solution=ld_generators,
     misconceptions=(
         Misconception(
-            "The generators are not skew",
+            "Symmetric generators",
             "P + Pᵀ is symmetric, and its exponential stretches.",
             lambda p, t: t[:, :, None, None] * (p + p.swapaxes(-1, -2)),
         ),
         Misconception(
-            "P itself taken",
-            "P is any matrix. What makes a skew one of it?",
+            "P in place of P − Pᵀ",
+            "P is any matrix. How do you make it skew?",
             lambda p, t: t[:, :, None, None] * p,
         ),
         Misconception(
-            "Multipliers' axes exchanged",
-            "multipliers[a, m] belongs to axis a and block m. This reads it the other "
-            "way round, which fits only where there are as many axes as blocks.",
+            "Axes of the multipliers exchanged",
+            "multipliers[a, m] belongs to axis a and block m. Your answer reads them "
+            "as [m, a], which fits only with as many axes as blocks.",
             lambda p, t: (
                 ld_generators(p, t.T)
                 if t.shape[0] == t.shape[1]
@@ -283,20 +288,19 @@ Make the matrices skew first; then give the multipliers two more axes.
             ),
         ),
         Misconception(
-            "All axes turn alike",
-            "The multiplier of axis 0 is used for every axis: then x and y cannot be "
-            "told apart.",
+            "First axis's multipliers for all axes",
+            "With the same multiplier for every axis, x and y have the same effect.",
             lambda p, t: ld_generators(p, np.broadcast_to(t[:1], t.shape)),
         ),
         Misconception(
-            "The upper triangle alone",
-            "Its exponential is no rotation: something has to stand below the "
-            "diagonal.",
+            "Only the upper triangle of P",
+            "The exponential of an upper triangle is no rotation. Something must stand "
+            "below the diagonal.",
             _generators(lambda p: np.triu(p, 1)),
         ),
         Misconception(
-            "Lower triangle ignored",
-            "P is a full matrix, and P − Pᵀ has all of it.",
+            "Skew matrix of the upper triangle alone",
+            "P is a full matrix, and P − Pᵀ uses all of it.",
             _generators(lambda p: np.triu(p, 1) - np.triu(p, 1).swapaxes(-1, -2)),
         ),
         Misconception(
@@ -311,8 +315,8 @@ Make the matrices skew first; then give the multipliers two more axes.
         ),
         Misconception(
             "Multipliers left out",
-            "Then all axes turn alike. Each axis has its own multiple of the same "
-            "matrix.",
+            "Without multipliers all axes have the same generator. Each axis has its "
+            "own multiple of the matrix.",
             lambda p, t: np.broadcast_to(
                 p - p.swapaxes(-1, -2), (*t.shape, *p.shape[1:])
             ).copy(),
@@ -324,23 +328,23 @@ Make the matrices skew first; then give the multipliers two more axes.
             lambda p, t: t[:, :, None, None] + (p - p.swapaxes(-1, -2)),
         ),
         Misconception(
-            "All blocks have the first one's multipliers",
+            "First block's multipliers for all blocks",
             "multipliers[a, m] belongs to axis a and block m.",
             lambda p, t: ld_generators(p, np.broadcast_to(t[:, :1], t.shape)),
         ),
         Misconception(
-            "All blocks have the first one's matrix",
+            "First block's matrix for all blocks",
             "matrices[m] belongs to block m.",
             lambda p, t: ld_generators(np.broadcast_to(p[:1], p.shape), t),
         ),
         Misconception(
             "Multipliers squared",
-            "They are used as they are.",
+            "The multipliers are used as they are.",
             lambda p, t: ld_generators(p, t**2),
         ),
         Misconception(
-            "Lower triangle alone used",
-            "P is a full matrix, and P − Pᵀ has all of it.",
+            "Skew matrix of the lower triangle alone",
+            "P is a full matrix, and P − Pᵀ uses all of it.",
             _generators(lambda p: np.tril(p, -1) - np.tril(p, -1).swapaxes(-1, -2)),
         ),
         Misconception(
@@ -349,8 +353,9 @@ Make the matrices skew first; then give the multipliers two more axes.
             _generators(lambda p: (p - p.swapaxes(-1, -2)) / p.shape[-1] ** 0.5),
         ),
         Misconception(
-            "Each block keeps to one axis",
-            "That is AP. In LD every axis turns every block, each by its multiplier.",
+            "One axis for each block",
+            "In AP each block belongs to one axis. In LD every axis rotates every "
+            "block, each with its multiplier.",
             lambda p, t: ld_generators(
                 p, t * (np.arange(len(p)) % len(t) == np.arange(len(t))[:, None])
             ),
@@ -371,7 +376,7 @@ Make the matrices skew first; then give the multipliers two more axes.
 
 
 def coordinates(width, height):
-    """The class token's position, then the patches' row by row, ``[1 + WH, 2]``."""
+    """Return the class token's position, then the patches' row by row, ``[1 + WH, 2]``."""
     x, y = np.meshgrid(
         (np.arange(width) + 0.5) / width, (np.arange(height) + 0.5) / height
     )
@@ -380,7 +385,7 @@ def coordinates(width, height):
 
 
 def _placed(x, y, token=(0.5, 0.5)):
-    """Patches whose coordinates are functions of index and count."""
+    """Return patches whose coordinates are functions of index and count."""
 
     def answer(width, height):
         columns = x(np.arange(width), width, height)
@@ -393,29 +398,32 @@ def _placed(x, y, token=(0.5, 0.5)):
 
 COORDINATES = Exercise(
     name="comrope-4",
-    title="Where tokens stand",
+    title="Coordinates with a class token",
     kind="NumPy",
     minutes=8,
     lines=3,
     statement=r"""
-Return the positions of a class token and of the patches of an image of `width` × `height`, as ComRoPE has them, each coordinate from 0 to 1 across the image: `[1 + width · height, 2]`, the class token first.
+Return ComRoPE's positions of a class token and of the patches of an image of `width` × `height`.
+Each coordinate runs from 0 to 1 across the image.
+The result is `[1 + width · height, 2]`, the class token first.
 """,
     hint=r"""
-(index + ½)/count for the patches, row by row; ½ on every axis for the class token.
+A patch has (index + ½)/count, row by row.
+The class token has ½ on every axis.
 """,
     cases=((2, 1), (3, 2), (4, 7)),
     solution=coordinates,
     misconceptions=(
         Misconception(
-            "The class token stands at the origin",
-            "At the origin nothing turns. ComRoPE puts the class token in the middle "
-            "of the image.",
+            "Class token at the origin",
+            "At the origin the rotation is I. ComRoPE puts the class token in the "
+            "middle of the image.",
             lambda w, h: np.concatenate((np.zeros((1, 2)), coordinates(w, h)[1:])),
         ),
         Misconception(
             "Column and row exchanged",
-            "The first coordinate counts columns and varies fastest. On a square "
-            "image you would not have noticed.",
+            "The first coordinate counts columns and varies fastest. On a square image "
+            "you would not have noticed.",
             lambda w, h: coordinates(w, h)[:, ::-1],
         ),
         Misconception(
@@ -427,30 +435,30 @@ Return the positions of a class token and of the patches of an image of `width` 
             ),
         ),
         Misconception(
-            "Corners taken",
-            "index/count is the left upper corner of a patch; the center is half a "
+            "Upper left corners in place of centers",
+            "index/count is the upper left corner of a patch. The center is half a "
             "patch further.",
             lambda w, h: np.concatenate(
                 (coordinates(w, h)[:1], coordinates(w, h)[1:] - [0.5 / w, 0.5 / h])
             ),
         ),
         Misconception(
-            "The class token comes last",
+            "Class token last",
             "The class token is the first row here.",
             lambda w, h: np.roll(coordinates(w, h), -1, axis=0),
         ),
         Misconception(
-            "Ends of the row taken",
-            "Centers, half a patch from the edge: the first is not at 0, nor the "
-            "last at 1.",
+            "Ends of the row at 0 and 1",
+            "The centers of the outer patches are half a patch from the edge: the "
+            "first is not at 0, and the last not at 1.",
             lambda w, h: _placed(
                 lambda n, count, _: np.linspace(0, 1, count),
                 lambda n, count, _: np.linspace(0, 1, count),
             )(w, h),
         ),
         Misconception(
-            "Far corners taken",
-            "(index + 1)/count is the right lower corner of a patch; the center is "
+            "Lower right corners in place of centers",
+            "(index + 1)/count is the lower right corner of a patch. The center is "
             "half a patch nearer.",
             _placed(
                 lambda n, count, _: (n + 1) / count, lambda n, count, _: (n + 1) / count
@@ -465,7 +473,7 @@ Return the positions of a class token and of the patches of an image of `width` 
             ),
         ),
         Misconception(
-            "The image reaches from −1 to 1",
+            "Image from −1 to 1",
             "ComRoPE measures in fractions of the image, from its upper left corner.",
             _placed(
                 lambda n, count, _: 2 * (n + 0.5) / count - 1,
@@ -474,7 +482,7 @@ Return the positions of a class token and of the patches of an image of `width` 
             ),
         ),
         Misconception(
-            "The origin is in the middle",
+            "Origin in the middle",
             "ComRoPE measures from the upper left corner.",
             _placed(
                 lambda n, count, _: (n + 0.5) / count - 0.5,
@@ -483,15 +491,15 @@ Return the positions of a class token and of the patches of an image of `width` 
             ),
         ),
         Misconception(
-            "The patches run column by column",
-            "Row by row: the column varies fastest.",
+            "Patches column by column",
+            "The order is row by row: the column varies fastest.",
             lambda w, h: np.concatenate(
                 (coordinates(w, h)[:1], coordinates(h, w)[1:, ::-1])
             ),
         ),
         Misconception(
             "Width and height exchanged",
-            "A row has width patches.",
+            "A row has `width` patches.",
             lambda w, h: coordinates(h, w),
         ),
         Misconception(
@@ -503,20 +511,20 @@ Return the positions of a class token and of the patches of an image of `width` 
             ),
         ),
         Misconception(
-            "Class token is in the middle of an image that counted in patches",
-            "½ on every axis: fractions of the image.",
+            "Class token's position in patches",
+            "The class token has ½ on every axis, in fractions of the image.",
             lambda w, h: np.concatenate(([[w / 2, h / 2]], coordinates(w, h)[1:])),
         ),
         Misconception(
             "Patches counted from 1",
-            "(index + ½)/count, with the index from 0.",
+            "A patch has (index + ½)/count, with the index from 0.",
             _placed(
                 lambda n, count, _: (n + 1.5) / count,
                 lambda n, count, _: (n + 1.5) / count,
             ),
         ),
         Misconception(
-            "Everything counted in patches",
+            "Everything measured in patches",
             "ComRoPE measures in fractions of the image, from corner to corner.",
             lambda w, h: np.concatenate(
                 ([[(w - 1) / 2, (h - 1) / 2]], coordinates(w, h)[1:] * [w, h] - 0.5)
@@ -524,16 +532,16 @@ Return the positions of a class token and of the patches of an image of `width` 
         ),
         Misconception(
             "Rows divided by the width",
-            "Each axis is divided by its own count: columns by the width, "
-            "rows by the height.",
+            "Each axis is divided by its own count: columns by the width, rows by the "
+            "height.",
             lambda w, h: np.concatenate(
                 (coordinates(w, h)[:1], coordinates(w, h)[1:] * [1, h / w])
             ),
         ),
         Misconception(
             "Both axes divided by the longer side",
-            "Then an image keeps its shape. ComRoPE's is 1 wide and 1 high, whatever "
-            "its patches.",
+            "Dividing by the longer side keeps the image's shape. ComRoPE's images are "
+            "1 wide and 1 high, whatever their patches.",
             _placed(
                 lambda n, count, other: (n + 0.5) / max(count, other),
                 lambda n, count, other: (n + 0.5) / max(count, other),
@@ -547,7 +555,7 @@ Return the positions of a class token and of the patches of an image of `width` 
 
 
 def moves(draws, sigma):
-    """Moves in patches, as the authors' code makes them of normal draws: a tensor."""
+    """Return the authors' moves, in patches, from normal draws: a tensor."""
     return (draws * sigma / 2).clamp(-0.5, 0.5)
 
 
@@ -559,10 +567,11 @@ MOVES = Exercise(
     lines=1,
     statement=r"""
 `draws` are standard normal numbers.
-Return by how many patches the authors' code moves the coordinates for the perturbation $\sigma$: it draws with deviation $\sigma/2$, then clamps, so that nothing leaves its patch.
+The authors' code perturbs the coordinates with $\sigma$: it draws with standard deviation $\sigma/2$, then clamps, so that nothing leaves its patch.
+Return by how many patches it moves the coordinates.
 """,
     hint=r"""
-From its center, how far is the edge of a patch?
+How far is the edge of a patch from its center?
 """,
     cases=(
         (torch.tensor([0.5, -0.25, 1.5, -3.0]).double(), 1.0),
@@ -571,117 +580,117 @@ From its center, how far is the edge of a patch?
     solution=moves,
     misconceptions=(
         Misconception(
-            "Paper's deviation",
-            "The text says σ patches; the code draws with half of that.",
+            "The paper's standard deviation",
+            "The text says σ patches. The code draws with half of that.",
             lambda draws, sigma: (draws * sigma).clamp(-0.5, 0.5),
         ),
         Misconception(
-            "A move may leave the patch",
+            "Clamp at a whole patch",
             "From the center the edge is half a patch away, not a whole one.",
             lambda draws, sigma: (draws * sigma / 2).clamp(-1.0, 1.0),
         ),
         Misconception(
-            "What is too far put back in the middle",
-            "The code clamps: too far becomes the edge.",
+            "Far moves put back in the middle",
+            "The code clamps: a move that is too far becomes a move to the edge.",
             lambda draws, sigma: torch.where(
                 (draws * sigma / 2).abs() > 0.5, 0.0, draws * sigma / 2
             ),
         ),
         Misconception(
-            "A move may be of any size",
-            "It is clamped, so that a coordinate stays in its patch.",
+            "No clamp",
+            "A move is clamped, so that a coordinate stays in its patch.",
             lambda draws, sigma: draws * sigma / 2,
         ),
         Misconception(
-            "Deviation doubled",
+            "Standard deviation doubled",
             "The code takes half of what the paper states.",
             lambda draws, sigma: (2 * draws * sigma).clamp(-0.5, 0.5),
         ),
         Misconception(
             "Draws clamped, not the moves",
-            "A draw may be large if the move is not.",
+            "Clamp the moves. A draw may be large if the move is not.",
             lambda draws, sigma: draws.clamp(-0.5, 0.5) * sigma / 2,
         ),
         Misconception(
-            "Paper's move clamped, and then halved",
-            "Half the deviation first, and then the clamp.",
+            "Clamp before the half",
+            "First halve the standard deviation, then clamp.",
             lambda draws, sigma: (draws * sigma).clamp(-0.5, 0.5) / 2,
         ),
         Misconception(
             "σ taken for a variance",
-            "It is the deviation.",
+            "σ is the standard deviation.",
             lambda draws, sigma: (draws * sigma**0.5 / 2).clamp(-0.5, 0.5),
         ),
         Misconception(
             "σ squared",
-            "It is the deviation, by which draws are multiplied.",
+            "σ is the standard deviation: multiply the draws by σ/2.",
             lambda draws, sigma: (draws * sigma**2 / 2).clamp(-0.5, 0.5),
         ),
         Misconception(
-            "The clamp depends on σ",
+            "Clamp that depends on σ",
             "The patch has the same size whatever σ is.",
             lambda draws, sigma: (draws * sigma / 2).clamp(-sigma / 2, sigma / 2),
         ),
         Misconception(
-            "Only moves to the right made",
+            "Only moves to the right",
             "The clamp has two sides.",
             lambda draws, sigma: (draws * sigma / 2).clamp(0, 0.5),
         ),
         Misconception(
-            "The clamp has one side",
+            "Clamp on one side only",
             "Moves to the left leave the patch as well.",
             lambda draws, sigma: (draws * sigma / 2).clamp(max=0.5),
         ),
         Misconception(
-            "Half of σ left out",
-            "The draws are standard normal: multiply.",
+            "σ/2 left out",
+            "The draws are standard normal. Multiply them by σ/2.",
             lambda draws, sigma: (draws / 2).clamp(-0.5, 0.5),
         ),
         Misconception(
             "Variance halved",
-            "Half the *deviation*.",
+            "Halve the standard *deviation*.",
             lambda draws, sigma: (draws * sigma / 2**0.5).clamp(-0.5, 0.5),
         ),
         Misconception(
-            "What is too far comes in again on the other side",
-            "The code clamps: too far becomes the edge.",
+            "Far moves entering on the other side",
+            "The code clamps: a move that is too far becomes a move to the edge.",
             lambda draws, sigma: (draws * sigma / 2 + 0.5) % 1 - 0.5,
         ),
         Misconception(
-            "Half of σ added to the draws",
-            "Draws of a deviation are draws *times* it.",
+            "σ/2 added to the draws",
+            "Draws with a standard deviation are standard draws *times* it.",
             lambda draws, sigma: (draws + sigma / 2).clamp(-0.5, 0.5),
         ),
         Misconception(
-            "A quarter of the deviation",
-            "Half of what the paper states, once.",
+            "A quarter of σ",
+            "The code halves the paper's standard deviation once.",
             lambda draws, sigma: (draws * sigma / 4).clamp(-0.5, 0.5),
         ),
         Misconception(
-            "The clamp is smooth",
-            "The code clamps: what is not too far stays as it is.",
+            "Smooth clamp",
+            "The clamp leaves every move within the patch as it is.",
             lambda draws, sigma: (draws * sigma / 2).tanh() / 2,
         ),
         Misconception(
             "σ/2 taken for a variance",
-            "It is the deviation, by which draws are multiplied.",
+            "σ/2 is the standard deviation: multiply the draws by it.",
             lambda draws, sigma: (draws * (sigma / 2) ** 0.5).clamp(-0.5, 0.5),
         ),
     ),
 )
 
 
-# comrope-6: shift everything
+# comrope-6: shift both tokens
 
 
 def change_of_score(turn, q, k, x, y, shift):
-    """By how much the score changes when both tokens move by ``shift``: a number."""
+    """Return the change of the score when both tokens move by ``shift``: a number."""
     before = turn(q, x) @ turn(k, y)
     return turn(q, x + shift) @ turn(k, y + shift) - before
 
 
 def _turning(a):
-    """``turn(v, x)`` for generators ``[axes, d, d]``."""
+    """Return ``rotate(v, x)`` for generators ``[axes, d, d]``."""
 
     def turn(v, x):
         values, vectors = np.linalg.eigh(1j * np.tensordot(x, a, 1))
@@ -703,17 +712,18 @@ def _shift_case(a):
 
 SHIFT = Exercise(
     name="comrope-6",
-    title="Shift everything",
+    title="Shift both tokens",
     kind="experiment",
     minutes=8,
     lines=2,
     statement=r"""
-`turn(v, x)` gives $R(x) v$ for some generators.
-Return by how much, and with which sign, the score of the query `q` at `x` and the key `k` at `y` changes when *both* tokens are moved by `shift`.
+`rotate(v, x)` gives $R(x) v$ for some generators.
+The query `q` is at `x` and the key `k` at `y`.
+Return by how much, and with which sign, their score changes when *both* tokens are moved by `shift`.
 The first case has one axis, the others have two that do not commute: predict before you run.
 """,
     hint=r"""
-The score is an inner product of two turned vectors.
+The score is an inner product of two rotated vectors.
 """,
     cases=(
         _shift_case(np.array([2.0, -1.0])[:, None, None] * _free(1, 4)),
@@ -724,43 +734,44 @@ The score is an inner product of two turned vectors.
     solution=change_of_score,
     misconceptions=(
         Misconception(
-            "Only the query moves",
-            "Then the offset changes, and so may any score. Both tokens must move.",
+            "Only the query moved",
+            "With only the query moved the offset changes, and any score may change "
+            "with it. Move both tokens.",
             lambda turn, q, k, x, y, t: (
                 turn(q, x + t) @ turn(k, y) - turn(q, x) @ turn(k, y)
             ),
         ),
         Misconception(
-            "They move in opposite directions",
-            "x + shift and y − shift have another offset. A common shift is the same "
-            "for both.",
+            "Tokens moved in opposite directions",
+            "x + shift and y − shift have another offset. Add the same shift to both.",
             lambda turn, q, k, x, y, t: (
                 turn(q, x + t) @ turn(k, y - t) - turn(q, x) @ turn(k, y)
             ),
         ),
         Misconception(
-            "It moves the coordinates to the origin",
-            "Subtracting x from both assumes what is to be tested for these "
-            "generators; use the shift that is given.",
+            "Coordinates moved to the origin",
+            "If you subtract x from both, you assume the law that these generators are "
+            "tested for. Use the given shift.",
             lambda turn, q, k, x, y, t: (
                 turn(q, 0 * x) @ turn(k, y - x) - turn(q, x) @ turn(k, y)
             ),
         ),
         Misconception(
-            "Only the key moves",
-            "Then the offset changes, and so may any score. Both tokens must move.",
+            "Only the key moved",
+            "With only the key moved the offset changes, and any score may change with "
+            "it. Move both tokens.",
             lambda turn, q, k, x, y, t: (
                 turn(q, x) @ turn(k, y + t) - turn(q, x) @ turn(k, y)
             ),
         ),
         Misconception(
-            "Score before subtracted from nothing",
-            "This is the score after the move. Its change is asked for.",
+            "Score after the move",
+            "The change of the score is asked for: subtract the score before.",
             lambda turn, q, k, x, y, t: turn(q, x + t) @ turn(k, y + t),
         ),
         Misconception(
-            "Score before",
-            "By how much does it change?",
+            "Score before the move",
+            "The change of the score is asked for.",
             lambda turn, q, k, x, y, t: turn(q, x) @ turn(k, y),
         ),
         Misconception(
@@ -770,33 +781,33 @@ The score is an inner product of two turned vectors.
         ),
         Misconception(
             "Sign lost",
-            "A score may fall.",
+            "The score may fall, so keep the sign.",
             lambda turn, q, k, x, y, t: abs(change_of_score(turn, q, k, x, y, t)),
         ),
         Misconception(
-            "Law taken for granted",
-            "turn(turn(q, x), shift) is turn(q, x + shift) only if the generators "
-            "commute; if they do, the change is 0.",
+            "Law for sums taken for granted",
+            "rotate(rotate(q, x), shift) is rotate(q, x + shift) only if the "
+            "generators commute. If they do, the change is 0.",
             lambda turn, q, k, x, y, t: (
                 turn(turn(q, x), t) @ turn(turn(k, y), t) - turn(q, x) @ turn(k, y)
             ),
         ),
         Misconception(
-            "Query and key change places",
+            "Query and key exchanged",
             "The query is at x, the key at y, before and after.",
             lambda turn, q, k, x, y, t: (
                 turn(q, y + t) @ turn(k, x + t) - turn(q, y) @ turn(k, x)
             ),
         ),
         Misconception(
-            "The tokens move to the shift",
-            "They move *by* it.",
+            "Tokens moved to the shift",
+            "The tokens move *by* the shift, not to it.",
             lambda turn, q, k, x, y, t: (
                 turn(q, t) @ turn(k, t) - turn(q, x) @ turn(k, y)
             ),
         ),
         Misconception(
-            "The change is relative",
+            "Relative change",
             "The difference of the scores is asked for.",
             lambda turn, q, k, x, y, t: (
                 change_of_score(turn, q, k, x, y, t) / (turn(q, x) @ turn(k, y))
@@ -804,7 +815,7 @@ The score is an inner product of two turned vectors.
         ),
         Misconception(
             "Positions multiplied by the shift",
-            "They move *by* it: a sum.",
+            "The tokens move *by* the shift: add it.",
             lambda turn, q, k, x, y, t: (
                 turn(q, x * t) @ turn(k, y * t) - turn(q, x) @ turn(k, y)
             ),
@@ -816,7 +827,8 @@ The score is an inner product of two turned vectors.
 SHEET = Sheet(
     title="ComRoPE",
     conventions=r"""
-Blocks $m$ and axes $a$ count from 0; coordinates are (column, row), images are read row by row.
+Blocks $m$ and axes $a$ count from 0.
+Coordinates are (column, row), and images are read row by row.
 """,
     exercises=(AXES, PARAMETERS, GENERATORS, COORDINATES, MOVES, SHIFT),
 )

@@ -1,16 +1,16 @@
-"""The exercises on maps of RoPE's frequencies."""
+"""Exercises on context extension: PI, NTK, YaRN."""
 
 import numpy as np
 import sympy as sp
 import torch
 
-from posedu.book.exercises.checker import Exercise, Misconception, Property, Sheet, draw
+from posedu.book.exercises.records import Exercise, Misconception, Property, Sheet, draw
 
 # context-extension-1: the base that slows the last pair
 
 
 def larger_base(base, s, d):
-    """The base, as an expression."""
+    """Return the base, as an expression."""
     return base * s ** (d / (d - 2))
 
 
@@ -24,12 +24,13 @@ LARGER = Exercise(
     lines=1,
     statement=r"""
 On paper: RoPE has $\omega_p = \text{base}^{-2p/d}$ for $p = 0, \dots, d/2 - 1$.
-Which base, put in its place, divides the frequency of the slowest pair by exactly $s$?
+Which new base divides the frequency of the slowest pair by exactly $s$?
 Return a SymPy expression of `base`, `s` and `d`.
-By how much is the fastest pair divided?
+By how much is the frequency of the fastest pair divided?
 """,
     hint=r"""
-The slowest pair is $d/2 - 1$, not $d/2$: what is its exponent?
+The slowest pair is $d/2 - 1$, not $d/2$.
+What is its exponent?
 """,
     cases=(
         (sp.Integer(16), sp.Integer(2), sp.Integer(4)),
@@ -39,63 +40,67 @@ The slowest pair is $d/2 - 1$, not $d/2$: what is its exponent?
     solution=larger_base,
     misconceptions=(
         Misconception(
-            "The base times the factor",
-            "The slowest exponent is −(d − 2)/d and not −1.",
+            "Base times the factor",
+            "The slowest pair's exponent is −(d − 2)/d, not −1.",
             lambda base, s, d: base * s,
         ),
         Misconception(
-            "Exponent rotated over",
-            "The root of the slowest exponent is to be taken, so d stands above.",
+            "Exponent upside down",
+            "You need the inverse of the slowest pair's exponent, so d stands in the "
+            "numerator.",
             lambda base, s, d: base * s ** ((d - 2) / d),
         ),
         Misconception(
-            "The sign of the 2 is wrong",
-            "The slowest pair is d/2 − 1: its exponent is smaller than 1.",
+            "Wrong sign of the 2",
+            "The slowest pair is d/2 − 1: the size of its exponent is below 1.",
             lambda base, s, d: base * s ** (d / (d + 2)),
         ),
         Misconception(
-            "One pair too far",
+            "One pair too many",
             "Pairs count from 0, so the last is d/2 − 1, and 2p is d − 2.",
             lambda base, s, d: base * s ** (d / (d - 1)),
         ),
         Misconception(
-            "The factor squared",
-            "That is right for d = 4 alone.",
+            "Factor squared",
+            "The square of s is right only for d = 4.",
             lambda base, s, d: base * s**2,
         ),
         Misconception(
             "d/2 as the exponent",
-            "That is right for d = 4 alone: of which power of the base is it the root?",
+            "d/2 is right only for d = 4. To which power of the base is the slowest "
+            "frequency equal?",
             lambda base, s, d: base * s ** (d / 2),
         ),
         Misconception(
             "A smaller base",
-            "A smaller base makes slow pairs faster.",
+            "With a smaller base slow pairs become faster.",
             lambda base, s, d: base / s ** (d / (d - 2)),
         ),
         Misconception(
-            "Whole product raised",
-            "Only the factor is: the base has the power that it had.",
+            "Whole product raised to the power",
+            "Only the factor s is raised to the power. The base keeps its own.",
             lambda base, s, d: (base * s) ** (d / (d - 2)),
         ),
         Misconception(
-            "What the base is multiplied by",
-            "Multiply the base with it.",
+            "Factor in place of the base",
+            "Your answer is the factor. Multiply the base by it.",
             lambda base, s, d: s ** (d / (d - 2)),
         ),
         Misconception(
-            "New frequency",
+            "New frequency in place of the base",
             "The base is asked for.",
             lambda base, s, d: base ** (-(d - 2) / d) / s,
         ),
         Misconception(
             "Factor added",
-            "Frequencies are powers of the base: factors go with factors.",
+            "Frequencies are powers of the base, so a factor of a frequency becomes a "
+            "factor of the base.",
             lambda base, s, d: base + s ** (d / (d - 2)),
         ),
         Misconception(
-            "The exponent has 2p where d belongs",
-            "Solve base'^(−(d − 2)/d) = base^(−(d − 2)/d)/s: the power of s is d/(d − 2).",
+            "Exponent d − 2 over d",
+            "Solve base'^(−(d − 2)/d) = base^(−(d − 2)/d)/s: s has the exponent d/(d − "
+            "2).",
             lambda base, s, d: base * s ** (sp.Integer(2) / (d - 2)),
         ),
     ),
@@ -110,11 +115,11 @@ The slowest pair is $d/2 - 1$, not $d/2$: what is its exponent?
 )
 
 
-# context-extension-2: who meets new angles
+# context-extension-2: pairs that meet new angles
 
 
 def new_angles(omega, slower, trained, factor):
-    """How many pairs meet an angle that they did not meet in training, an int."""
+    """Return how many pairs meet an angle that they did not meet in training, an int."""
     seen = np.minimum(trained * omega, 2 * np.pi)
     asked = np.minimum(factor * trained * slower, 2 * np.pi)
     return int((asked > seen * (1 + 1e-9)).sum())
@@ -131,18 +136,20 @@ _NTK = _ROW * 4.0 ** (-np.arange(8) / 7)
 
 NEW_ANGLES = Exercise(
     name="context-extension-2",
-    title="Who meets new angles",
+    title="Pairs that meet new angles",
     kind="NumPy",
     minutes=12,
     lines=3,
     statement=r"""
-`omega` are a head's frequencies, with which it was trained on `trained` tokens, and `slower` those with which it shall read `factor` times as many.
-Positions are real numbers from 0: pair $p$ was at all angles from 0 to `trained` $\cdot\, \omega_p$.
-How many pairs meet an angle that they never met? Return an `int`; what is the same up to one in $10^9$ is not new.
+A head was trained with the frequencies `omega` on `trained` tokens, and reads `factor` times as many with the frequencies `extended`.
+Positions are real numbers from 0: in training pair $p$ had all angles from 0 to `trained` $\cdot\, \omega_p$.
+How many pairs meet an angle that they never met in training?
+Return an `int`; angles that are equal up to one part in $10^9$ are not new.
 Predict first, for position interpolation and for NTK-aware scaling.
 """,
     hint=r"""
-After a full turn there is nothing new under the sun: what is the longest arc a pair can have seen?
+After a full turn no angle is new.
+What is the longest arc that a pair can have met in training?
 """,
     cases=(
         (np.array([1.0, 0.01]), np.array([1.0, 0.005]), 100, 4.0),
@@ -161,34 +168,35 @@ After a full turn there is nothing new under the sun: what is the longest arc a 
     solution=new_angles,
     misconceptions=(
         Misconception(
-            "Every pair that never completes a turn",
-            "If it is slowed by the whole factor, it stays within what it met.",
+            "All pairs that never complete a turn",
+            "If its frequency is divided by the whole factor, a pair stays within the "
+            "angles of training.",
             _counted(lambda w, v, L, s: L * w < 2 * np.pi),
         ),
         Misconception(
-            "Every pair that slowed by less than the factor",
-            "A pair that completed a turn has met all angles.",
+            "All pairs slowed by less than the factor",
+            "A pair that completed a turn in training has met all angles.",
             _counted(lambda w, v, L, s: s * v > w * (1 + 1e-9)),
         ),
         Misconception(
             "Circle forgotten",
-            "Beyond 2π there are no new angles: hold what it saw at a full turn, and "
-            "what it is asked, too.",
+            "Beyond 2π there are no new angles. Limit the angles of training to a full "
+            "turn, and those of the longer text, too.",
             _counted(lambda w, v, L, s: s * v > np.minimum(w, 2 * np.pi / L)),
         ),
         Misconception(
             "Factor forgotten",
-            "The longer text has factor times as many positions.",
+            "The longer text has `factor` times as many positions.",
             lambda w, v, L, s: new_angles(w, v, L, 1.0),
         ),
         Misconception(
-            "Known counted",
-            "Those that meet a new angle are asked for.",
+            "Pairs without new angles counted",
+            "The pairs that meet a new angle are asked for.",
             lambda w, v, L, s: len(w) - new_angles(w, v, L, s),
         ),
         Misconception(
-            "Half a turn is the circle",
-            "Cosine and sine together repeat after 2π.",
+            "Circle of half a turn",
+            "Cosine and sine together repeat only after 2π.",
             _counted(
                 lambda w, v, L, s: (
                     np.minimum(s * L * v, np.pi) > np.minimum(L * w, np.pi) * (1 + 1e-9)
@@ -196,8 +204,8 @@ After a full turn there is nothing new under the sun: what is the longest arc a 
             ),
         ),
         Misconception(
-            "One radian is a turn",
-            "A turn is 2π radians.",
+            "Circle of one radian",
+            "A full turn is 2π radians.",
             _counted(
                 lambda w, v, L, s: (
                     np.minimum(s * L * v, 1) > np.minimum(L * w, 1) * (1 + 1e-9)
@@ -205,9 +213,9 @@ After a full turn there is nothing new under the sun: what is the longest arc a 
             ),
         ),
         Misconception(
-            "Rounding taken for news",
-            "Divided by the factor and multiplied by it again is the same, up to one "
-            "in a billion.",
+            "Exact comparison",
+            "Division by the factor and multiplication by it again may change the last "
+            "bit. Angles that are equal up to one part in a billion are not new.",
             _counted(
                 lambda w, v, L, s: (
                     np.minimum(s * L * v, 2 * np.pi)
@@ -216,31 +224,33 @@ After a full turn there is nothing new under the sun: what is the longest arc a 
             ),
         ),
         Misconception(
-            "Turns of the longer text",
-            "What counts is how far it went in training, not how far it goes now.",
+            "Full turn asked of the longer text",
+            "A pair must have completed its turn in training, not in the longer text.",
             _counted(
                 lambda w, v, L, s: (s * L * v < 2 * np.pi) & (s * v > w * (1 + 1e-9))
             ),
         ),
         Misconception(
-            "Old and new exchanged",
-            "omega was trained, slower is asked.",
+            "Old and new frequencies exchanged",
+            "The model was trained with `omega`, and the longer text is read with "
+            "`extended`.",
             lambda w, v, L, s: new_angles(v, w, L, s),
         ),
         Misconception(
-            "Rounding is news",
-            "What is the same up to one in a billion is not new.",
+            "Exact comparison of the angles",
+            "Angles that are equal up to one part in a billion are not new.",
             _counted(lambda w, v, L, s: (v * s * L > w * L) & (w * L < 2 * np.pi)),
         ),
         Misconception(
-            "Only the last angle looked at",
-            "All angles on the way to it are met, too: after a full turn none is left.",
+            "Only the last angle tested",
+            "The pair meets all angles on the way to the last one, too. After a full "
+            "turn no angle is new.",
             _counted(lambda w, v, L, s: s * L * v % (2 * np.pi) > L * w * (1 + 1e-9)),
         ),
     ),
     properties=(
         Property(
-            "Nothing is new in a text of the old length",
+            "In a text of the old length no angle is new",
             lambda answer, omega, slower, trained, factor: (
                 answer(omega, omega, trained, 1.0) == 0
             ),
@@ -250,11 +260,11 @@ After a full turn there is nothing new under the sun: what is the longest arc a 
 )
 
 
-# context-extension-3: YaRN as it runs
+# context-extension-3: YaRN in its authors' code
 
 
 def yarn_rows(d, base, trained, factor):
-    """The frequencies, [d // 2], float64."""
+    """Return the frequencies, [d // 2], float64."""
     p = np.arange(d // 2)
     omega = base ** (-2 * p / d)
     at = [
@@ -274,7 +284,7 @@ def _yarn(
     turns=(32.0, 1.0),
     ramp=None,
 ):
-    """With another end, blend or ramp."""
+    """Return YaRN with another end, blend or ramp."""
 
     def answer(d, base, trained, factor):
         p = np.arange(d // 2)
@@ -293,19 +303,20 @@ def _yarn(
 
 YARN = Exercise(
     name="context-extension-3",
-    title="YaRN as it runs",
+    title="YaRN in its authors' code",
     kind="NumPy",
     minutes=15,
     lines=6,
     statement=r"""
 A head has `d` features and the base `base`, was trained on `trained` tokens and is to read `factor` times as many.
 Return YaRN's frequencies $(1 - \gamma_p)\, \omega_p/s + \gamma_p\, \omega_p$ as its authors' code computes them, from the fastest pair on.
-The index of $r$ turns is $D(r) = d \log(L/2\pi r)/(2 \log \text{base})$.
-The ramp $\gamma$ falls from 1 at $\lfloor D(32) \rfloor$ to 0 at $\lceil D(1) \rceil$, straight in the index, both ends first held between 0 and $d - 1$.
+The pair that makes $r$ full turns in training has the index $D(r) = d \log(L/2\pi r)/(2 \log \text{base})$.
+The ramp $\gamma$ falls from 1 at $\lfloor D(32) \rfloor$ to 0 at $\lceil D(1) \rceil$ and is linear in the index.
+Both ends are first clamped between 0 and $d - 1$.
 (The code has $d - 1$, though there are only $d/2$ pairs.)
 """,
     hint=r"""
-`np.clip` holds the ends, and the ramp too.
+`np.clip` clamps the ends, and the ramp too.
 """,
     cases=(
         (8, 10000.0, 4096, 2.0),
@@ -317,33 +328,35 @@ The ramp $\gamma$ falls from 1 at $\lfloor D(32) \rfloor$ to 0 at $\lceil D(1) \
     solution=yarn_rows,
     misconceptions=(
         Misconception(
-            "The ramp of the paper",
-            "This ramp is straight in the turns. The code's is straight in the index.",
+            "Ramp of the paper",
+            "Your ramp is linear in the number of turns. The code's ramp is linear in "
+            "the index.",
             _yarn(ramp=lambda r: np.clip((r - 1) / 31, 0, 1)),
         ),
         Misconception(
-            "The ramp of Llama 3",
-            "This is straight in the turns from 1 to 4.",
+            "Ramp of Llama 3",
+            "Your ramp is linear in the number of turns, from 1 to 4.",
             _yarn(ramp=lambda r: np.clip((r - 1) / 3, 0, 1)),
         ),
         Misconception(
-            "The ramp is upside down",
-            "γ is 1 where pairs are fast, and these are kept.",
+            "Ramp upside down",
+            "γ is 1 for fast pairs, which keep their frequencies.",
             _yarn(blend=lambda g, w, s: g * w / s + (1 - g) * w),
         ),
         Misconception(
             "Ends not rounded",
-            "That is gpt-oss, truncate=False. The authors' code rounds them outwards.",
+            "gpt-oss has unrounded ends, truncate=False. The authors' code rounds them "
+            "outwards.",
             _yarn(ends=(lambda x: x, lambda x: x)),
         ),
         Misconception(
             "Ends rounded inwards",
-            "Floor below and ceiling above: the ramp becomes longer.",
+            "Take the floor below and the ceiling above: the ramp becomes longer.",
             _yarn(ends=(np.ceil, np.floor)),
         ),
         Misconception(
             "Both ends rounded to the nearest",
-            "Floor below and ceiling above.",
+            "Take the floor below and the ceiling above.",
             _yarn(ends=(np.round, np.round)),
         ),
         Misconception(
@@ -352,22 +365,22 @@ The ramp $\gamma$ falls from 1 at $\lfloor D(32) \rfloor$ to 0 at $\lceil D(1) \
             _yarn(ends=(np.floor, np.floor)),
         ),
         Misconception(
-            "Ends not held",
-            "A negative index, or one beyond d − 1, changes the ramp: hold it first.",
+            "Ends not clamped",
+            "An index below 0 or above d − 1 changes the ramp. Clamp the ends first.",
             _yarn(hold=None),
         ),
         Misconception(
-            "Ends held at the last pair",
-            "It would be natural, but the code holds them at d − 1.",
+            "Ends clamped at the last pair",
+            "The last pair would be natural, but the code clamps at d − 1.",
             _yarn(hold=lambda d: (0, d // 2 - 1)),
         ),
         Misconception(
-            "2π forgotten",
+            "Missing 2π",
             "L/r is a wavelength, 2π/ω.",
             _yarn(turn=1.0),
         ),
         Misconception(
-            "2 below forgotten",
+            "Missing 2 in the denominator",
             "ω_p is base^(−2p/d): the index is half of d times the logarithm.",
             _yarn(times=1),
         ),
@@ -382,20 +395,21 @@ The ramp $\gamma$ falls from 1 at $\lfloor D(32) \rfloor$ to 0 at $\lceil D(1) \
             _yarn(blend=lambda g, w, s: w * s ** (g - 1)),
         ),
         Misconception(
-            "Slow pairs stopped",
-            "They are divided by the factor.",
+            "Slow pairs with frequency 0",
+            "The frequencies of slow pairs are divided by the factor.",
             _yarn(blend=lambda g, w, s: g * w),
         ),
         Misconception(
-            "With the attention factor",
-            "0.1 ln s + 1 multiplies cosines and sines, not frequencies.",
+            "Frequencies times the attention factor",
+            "The attention factor 0.1 ln s + 1 multiplies cosines and sines, not "
+            "frequencies.",
             _yarn(
                 blend=lambda g, w, s: ((1 - g) * w / s + g * w) * (0.1 * np.log(s) + 1)
             ),
         ),
         Misconception(
-            "A step",
-            "Between the ends γ falls gradually.",
+            "A step in place of the ramp",
+            "Between the ends γ falls linearly.",
             _yarn(ramp=lambda r: (r > 32).astype(float)),
         ),
     ),
@@ -412,11 +426,11 @@ The ramp $\gamma$ falls from 1 at $\lfloor D(32) \rfloor$ to 0 at $\lceil D(1) \
 )
 
 
-# context-extension-4: turn cached keys back
+# context-extension-4: rotate cached keys to new frequencies
 
 
 def turn_back(keys, positions, old, new):
-    """The keys as the new frequencies would have turned them, [tokens, d]."""
+    """Return the keys as rotated by the new frequencies, [tokens, d]."""
     angle = positions[:, None] * (new - old)
     a, b = keys.chunk(2, dim=-1)
     cos, sin = angle.cos(), angle.sin()
@@ -424,7 +438,7 @@ def turn_back(keys, positions, old, new):
 
 
 def _turned(angle_of):
-    """Turned by another angle, half layout."""
+    """Return the keys rotated by another angle, half layout."""
 
     def answer(keys, positions, old, new):
         angle = angle_of(positions[:, None], old, new)
@@ -458,96 +472,100 @@ def _cached(tokens, d, start=0, seed=0):
 
 TURN_BACK = Exercise(
     name="context-extension-4",
-    title="Turn cached keys back",
+    title="Rotate cached keys to new frequencies",
     kind="PyTorch",
     minutes=15,
     lines=4,
     statement=r"""
-`keys`, `[tokens, d]`, were turned at `positions` by the frequencies `old`, `[d // 2]`, half layout: pair $p$ is the features $p$ and $p + d/2$.
-The text has grown, and the frequencies are `new`.
-Return the keys as `new` would have turned them, without turning each back to 0 first.
-Then try it with NTK: how far from right were the cached ones?
+`keys`, `[tokens, d]`, were rotated at `positions` by the frequencies `old`, `[d // 2]`, in the half layout: pair $p$ is the features $p$ and $p + d/2$.
+The text has grown, and the frequencies are now `new`.
+Return the keys as if `new` had rotated them, without undoing the old rotation first.
+Then try it with NTK: how far from right were the cached keys?
 """,
     hint=r"""
-Rotations of a plane add their angles. Which angle is missing?
+Rotations of a plane add their angles.
+Which angle is missing?
 """,
     cases=(_cached(2, 2, start=1), _cached(3, 4, start=2), _cached(5, 8, start=40)),
     solution=turn_back,
     misconceptions=(
         Misconception(
-            "The other sense",
-            "The keys are turned by old already: new less old is what is missing.",
+            "Rotation in the wrong direction",
+            "The keys are already rotated by `old`. The missing frequencies are new "
+            "minus old.",
             _turned(lambda i, old, new: i * (old - new)),
         ),
         Misconception(
-            "Turned by the new ones, too",
-            "What is cached is turned already, by old.",
+            "New rotation on top of the old one",
+            "The cached keys are already rotated by `old`.",
             _turned(lambda i, old, new: i * new),
         ),
         Misconception(
-            "Turned back to 0",
-            "These are the keys as they were before any rotation.",
+            "Old rotation undone, and no new one",
+            "Your keys are those before any rotation.",
             _turned(lambda i, old, new: -i * old),
         ),
         Misconception(
-            "Turned back by the new ones",
-            "They were turned by old.",
+            "New rotation undone",
+            "The cached keys were rotated by `old`.",
             _turned(lambda i, old, new: -i * new),
         ),
         Misconception(
-            "The interleaved layout",
-            "Pair p is p and p + d/2 here.",
+            "Interleaved layout",
+            "In the half layout pair p is the features p and p + d/2.",
             _interleaved,
         ),
         Misconception(
-            "No minus sign",
-            "A rotation has one sine with a minus.",
+            "Missing minus sign",
+            "In a rotation one of the two sines has a minus sign.",
             _no_minus,
         ),
         Misconception(
-            "Positions forgotten",
-            "The angle that is missing grows with the position.",
+            "Positions left out",
+            "The missing angle grows with the position.",
             _turned(lambda i, old, new: torch.ones_like(i) * (new - old)),
         ),
         Misconception(
-            "The last position for all",
-            "Each key was turned at its own.",
+            "Last position for all keys",
+            "Each key was rotated at its own position.",
             _turned(lambda i, old, new: i.max() * (new - old) * torch.ones_like(i)),
         ),
         Misconception(
-            "Positions in the cache",
-            "The cache may begin anywhere: positions are given.",
+            "Index in the cache as the position",
+            "The cache may begin at any position: use `positions`.",
             _turned(lambda i, old, new: torch.arange(len(i))[:, None] * (new - old)),
         ),
         Misconception(
-            "Positions from 1",
-            "The positions are given as they are.",
+            "Positions counted from 1",
+            "Use `positions` as they are.",
             _turned(lambda i, old, new: (i + 1) * (new - old)),
         ),
         Misconception(
             "Distances from the end",
-            "A key was turned by its position, not by how far it is from the query.",
+            "The angle of a key has its position as a factor, not its distance from "
+            "the query.",
             _turned(lambda i, old, new: (i.max() - i) * (new - old)),
         ),
         Misconception(
-            "The quotient of frequencies",
+            "Quotient of the frequencies",
             "Angles are added, so frequencies are subtracted.",
             _turned(lambda i, old, new: i * (new / old)),
         ),
         Misconception(
             "Half of the angle",
-            "The half belongs to the length of a chord, 2 sin(x/2), not to the turn.",
+            "The half belongs to the length of a chord, 2 sin(x/2), not to the "
+            "rotation.",
             _turned(lambda i, old, new: i * (new - old) / 2),
         ),
         Misconception(
-            "Slowest first",
-            "Frequencies belong to pairs in the order that is given.",
+            "Slowest pair first",
+            "The frequencies have the order of the pairs.",
             _turned(lambda i, old, new: i * (new - old).flip(0)),
         ),
     ),
     properties=(
         Property(
-            "Lengths stay",
+            "Lengths stay the same",
             lambda answer, keys, positions, old, new: bool(
                 torch.allclose(
                     answer(keys, positions, old, new).norm(dim=-1), keys.norm(dim=-1)
@@ -562,7 +580,7 @@ Rotations of a plane add their angles. Which angle is missing?
 
 
 def stale_angles(omega, place, arrived, length, trained):
-    """How far ahead a cached key has turned, [pairs], in radians."""
+    """Return by how many radians a cached key's rotation is ahead, [pairs]."""
     slowest = len(omega) - 1
     old, new = (
         omega * (max(n, trained) / trained) ** (-np.arange(len(omega)) / slowest)
@@ -578,7 +596,7 @@ def _stale(
     arrived=lambda n, L: n,
     sign=1.0,
 ):
-    """With another factor, exponent or place."""
+    """Return the angles with another factor, exponent or position."""
 
     def answer(omega, at, came, length, trained):
         old, new = (
@@ -599,13 +617,15 @@ STALE = Exercise(
     minutes=15,
     lines=5,
     statement=r"""
-A decoder runs dynamic NTK as the paper has it: with $n$ tokens so far and $L$ = `trained`, pair $p$ of $P$ has $\omega_p\, s^{-p/(P - 1)}$ with $s = \max(n, L)/L$.
-A key at position `place` was turned when there were `arrived` tokens, and kept. Now there are `length`.
-Return, for each pair, the angle by which it is *ahead* of a key that is turned now, in radians, not reduced by full turns.
-Which pair is the worst, and why neither the first nor the last?
+A decoder runs dynamic NTK as in the paper.
+With $n$ tokens so far and $L$ = `trained`, pair $p$ of $P$ has $\omega_p\, s^{-p/(P - 1)}$ with $s = \max(n, L)/L$.
+A key at `position` was rotated and cached when there were `length_then` tokens.
+Now there are `length`.
+Return, for each pair, the angle by which the cached key is *ahead* of a key that is rotated now, in radians, not reduced by full turns.
+Which pair is the worst, and why is it neither the first nor the last?
 """,
     hint=r"""
-Two factors, one of the time of arrival and one of now.
+There are two factors, one for the time of caching and one for now.
 """,
     cases=(
         (np.array([1.0, 0.25]), 10, 11, 22, 11),
@@ -617,13 +637,14 @@ Two factors, one of the time of arrival and one of now.
     solution=stale_angles,
     misconceptions=(
         Misconception(
-            "Behind, not ahead",
-            "The old frequencies were faster: the cached key has turned too far.",
+            "Angle behind in place of ahead",
+            "The old frequencies were faster: the cached key has been rotated too far.",
             _stale(sign=-1.0),
         ),
         Misconception(
-            "No key is stale before the trained length",
-            "It was turned by plain RoPE, and the frequencies have changed since.",
+            "No stale keys from before the trained length",
+            "Such a key was rotated by plain RoPE, and the frequencies have changed "
+            "since.",
             lambda omega, place, arrived, length, trained: (
                 np.zeros_like(omega)
                 if arrived <= trained
@@ -631,70 +652,76 @@ Two factors, one of the time of arrival and one of now.
             ),
         ),
         Misconception(
-            "Every key came in with plain RoPE",
-            "If there were more than L tokens, it was slowed on arrival.",
+            "Plain RoPE for every cached key",
+            "If there were more than L tokens when the key was cached, its frequencies "
+            "were already lower.",
             _stale(arrived=lambda n, L: L),
         ),
         Misconception(
-            "The number of tokens for the place",
-            "A key is turned by its position.",
+            "Number of tokens in place of the position",
+            "The angle of a key has its position as a factor.",
             _stale(place=lambda j, arrived, length, L: arrived),
         ),
         Misconception(
-            "The distance for the place",
-            "The error grows with the key's position; the query's has canceled.",
+            "Distance in place of the position",
+            "The error grows with the key's position. The query is rotated by the new "
+            "frequencies alone.",
             _stale(place=lambda j, arrived, length, L: length - j),
         ),
         Misconception(
-            "The length for the place",
-            "A key is turned by its own position.",
+            "Length in place of the position",
+            "The angle of a key has its own position as a factor.",
             _stale(place=lambda j, arrived, length, L: length),
         ),
         Misconception(
-            "No maximum",
-            "Texts that are shorter than L are read by plain RoPE.",
+            "Missing maximum",
+            "Texts shorter than L are read by plain RoPE.",
             _stale(factor=lambda n, L: n / L),
         ),
         Misconception(
             "Position interpolation",
-            "NTK divides each pair by a power of the factor, only the last by all of it.",
+            "NTK divides each pair's frequency by a power of the factor, and only the "
+            "last by the whole factor.",
             _stale(power=lambda n: -np.ones(n)),
         ),
         Misconception(
-            "The exponent p/P",
-            "The slowest pair is P − 1, and is divided by the whole factor.",
+            "Exponent p/P",
+            "The slowest pair is P − 1, and its frequency is divided by the whole "
+            "factor.",
             _stale(power=lambda n: -np.arange(n) / n),
         ),
         Misconception(
             "Pairs from 1",
-            "The fastest pair is 0, and keeps its frequency.",
+            "The fastest pair has p = 0, and keeps its frequency.",
             _stale(power=lambda n: -(np.arange(n) + 1) / n),
         ),
         Misconception(
-            "The factor multiplies",
-            "Hands become slower: the exponent is negative.",
+            "Multiplied by the factor",
+            "Frequencies become lower: the exponent is negative.",
             _stale(power=lambda n: np.arange(n) / (n - 1)),
         ),
         Misconception(
             "Reduced by full turns",
-            "Return the angle as it is.",
+            "Return the angle as it is, not modulo 2π.",
             lambda *case: np.remainder(stale_angles(*case), 2 * np.pi),
         ),
         Misconception(
-            "In turns",
+            "Full turns in place of radians",
             "Radians are asked for.",
             lambda *case: stale_angles(*case) / (2 * np.pi),
         ),
         Misconception(
-            "The new angle",
-            "How far ahead it is, not where it ought to be.",
+            "New angle in place of the difference",
+            "The angle by which the key is ahead is asked for, not the angle that it "
+            "should have.",
             lambda omega, place, arrived, length, trained: (
                 place * omega - stale_angles(omega, place, trained, length, trained)
             ),
         ),
         Misconception(
-            "The place for the time of arrival",
-            "How many tokens there were is given; its position is one of them.",
+            "Position in place of the number of tokens",
+            "`length_then` says how many tokens there were. The key's position is only "
+            "one of theirs.",
             lambda omega, at, came, *rest: stale_angles(omega, at, at, *rest),
         ),
     ),
@@ -713,7 +740,7 @@ Two factors, one of the time of arrival and one of now.
 
 
 def error_and_bound(d, base):
-    """The error and the bound, a tuple of two floats."""
+    """Return the error and the bound, a tuple of two floats."""
     omega = base ** (-np.arange(0, d, 2) / d)
     ends = (len(omega) + np.cos(omega).sum()) / 2
     error = abs(np.cos(omega / 2).sum() - ends)
@@ -721,7 +748,7 @@ def error_and_bound(d, base):
 
 
 def _error(at=0.5, bound=None, line=True, pairs=None):
-    """With another place or bound."""
+    """Return both numbers at another position or with another bound."""
 
     def answer(d, base):
         omega = base ** (-np.arange(0, d, 2) / d)
@@ -743,9 +770,10 @@ ERROR = Exercise(
     lines=4,
     statement=r"""
 All products of a query's and a key's pairs are 1, so the score at offset $t$ is $a(t) = \sum_p \cos(t\, \omega_p)$ with $\omega_p = \text{base}^{-2p/d}$.
-Half way between the offsets 0 and 1, how far is $a$ from the straight line through $a(0)$ and $a(1)$? And what does the bound $\frac{(t - t_1)(t_2 - t)}{2} \bigl( 1 + \frac{d}{4 \log \text{base}} \bigr)$ allow?
+Half way between the offsets 0 and 1, how far is $a$ from the straight line through $a(0)$ and $a(1)$?
+And what does the bound $\frac{(t - t_1)(t_2 - t)}{2} \bigl( 1 + \frac{d}{4 \log \text{base}} \bigr)$ allow?
 Return both as a tuple of floats, `(error, bound)`.
-Then print the bound without the 1 beside them, for $d$ = 128, base 10 000.
+Then, for $d$ = 128 and base 10 000, print the bound without the 1 next to them.
 """,
     hint=r"""
 $(t - t_1)(t_2 - t)$ is ¼ in the middle.
@@ -754,70 +782,73 @@ $(t - t_1)(t_2 - t)$ is ¼ in the middle.
     solution=error_and_bound,
     misconceptions=(
         Misconception(
-            "The bound of the paper",
-            "The 1 is missing: at d = 128 and base 10 000 the error is above it.",
+            "Bound of the paper",
+            "The 1 is missing: at d = 128 and base 10 000 the error is above the "
+            "paper's bound.",
             _error(bound=lambda d, b: d / (4 * np.log(b)) / 8),
         ),
         Misconception(
             "Bound not halved",
-            "A straight line errs by half of the second derivative.",
+            "The error of a straight line has half of the second derivative as a "
+            "factor.",
             _error(bound=lambda d, b: (1 + d / (4 * np.log(b))) / 4),
         ),
         Misconception(
             "Middle forgotten",
-            "(t − t₁)(t₂ − t) is ¼.",
+            "In the middle (t − t₁)(t₂ − t) is ¼.",
             _error(bound=lambda d, b: (1 + d / (4 * np.log(b))) / 2),
         ),
         Misconception(
-            "The bound of a whole step",
-            "Both distances are ½.",
+            "Bound for a whole step",
+            "In the middle both distances are ½.",
             _error(bound=lambda d, b: 1 + d / (4 * np.log(b))),
         ),
         Misconception(
-            "The sum itself",
-            "That is sharper, and right: but the bound with the logarithm is asked for.",
+            "The sum itself as the bound",
+            "That bound is sharper, and right, but the bound with the logarithm is "
+            "asked for.",
             _error(bound=lambda d, b: (b ** (-2 * np.arange(0, d, 2) / d)).sum() / 8),
         ),
         Misconception(
-            "The logarithm to base 10",
-            "The natural one.",
+            "Logarithm to base 10",
+            "The bound has the natural logarithm.",
             _error(bound=lambda d, b: (1 + d / (4 * np.log10(b))) / 8),
         ),
         Misconception(
-            "The logarithm to base 2",
-            "The natural one.",
+            "Logarithm to base 2",
+            "The bound has the natural logarithm.",
             _error(bound=lambda d, b: (1 + d / (4 * np.log2(b))) / 8),
         ),
         Misconception(
             "8 in place of 4",
-            "The 8 of the paper has the ½ in it already.",
+            "The 8 of the paper already contains the factor ½.",
             _error(bound=lambda d, b: (1 + d / (8 * np.log(b))) / 8),
         ),
         Misconception(
             "A quarter of the way",
-            "Half way.",
+            "The error half way is asked for.",
             _error(at=0.25),
         ),
         Misconception(
-            "The score, not its error",
-            "The line is to be subtracted.",
+            "Score in place of its error",
+            "Subtract the straight line.",
             _error(line=False),
         ),
         Misconception(
             "Frequencies of d pairs",
-            "There are d/2.",
+            "There are d/2 pairs.",
             _error(pairs=lambda d, b: b ** (-np.arange(d) / d)),
         ),
         Misconception(
-            "The error has a sign",
-            "A distance: its absolute value. The cosines lie above their chord.",
+            "Error with its sign",
+            "A distance is an absolute value. The cosines lie above their chord.",
             lambda d, base: (
                 -error_and_bound(d, base)[0],
                 error_and_bound(d, base)[1],
             ),
         ),
         Misconception(
-            "The mean over pairs",
+            "Mean over the pairs",
             "A score is a sum.",
             lambda d, base: (
                 2 * error_and_bound(d, base)[0] / d,
@@ -825,13 +856,13 @@ $(t - t_1)(t_2 - t)$ is ¼ in the middle.
             ),
         ),
         Misconception(
-            "Order exchanged",
-            "The error first.",
+            "Error and bound exchanged",
+            "The error comes first.",
             lambda d, base: error_and_bound(d, base)[::-1],
         ),
         Misconception(
-            "From the first end, not from the line",
-            "The line is half way between both ends.",
+            "Distance from the first end",
+            "Subtract the straight line, which is half way between both ends.",
             lambda d, base: (
                 float((1 - np.cos(base ** (-np.arange(0, d, 2) / d) / 2)).sum()),
                 error_and_bound(d, base)[1],
@@ -848,9 +879,10 @@ $(t - t_1)(t_2 - t)$ is ¼ in the middle.
 
 
 SHEET = Sheet(
-    title="Slower hands",
+    title="Context extension: PI, NTK, YaRN",
     conventions=r"""
-Pairs $p$ count from 0, the fastest first; $\omega_p = \text{base}^{-2p/d}$ in radians a position. $L$ is the length of training, $s$ the factor by which texts grow.
+Pairs $p$ count from 0, the fastest first; $\omega_p = \text{base}^{-2p/d}$ in radians per position.
+$L$ is the length of training, and $s$ is the factor by which texts grow.
 """,
     exercises=(LARGER, NEW_ANGLES, YARN, TURN_BACK, STALE, ERROR),
 )

@@ -1,17 +1,17 @@
-"""The exercises on FoPE."""
+"""Exercises on FoPE."""
 
 import numpy as np
 import sympy as sp
 import torch
 
-from posedu.book.exercises.checker import Exercise, Misconception, Property, Sheet, draw
+from posedu.book.exercises.records import Exercise, Misconception, Property, Sheet, draw
 from posedu.numpy.frequencies import frequencies
 
-# fope-1: who is kept
+# fope-1: frequencies that make a full turn
 
 
 def kept(d, length):
-    """How many of the d/2 frequencies make at least one turn in ``length``."""
+    """Return how many of the d/2 frequencies make at least one turn in ``length``."""
     turns = [length * 10000 ** (-2 * p / d) / (2 * np.pi) for p in range(d // 2)]
     return sum(t >= 1 for t in turns)
 
@@ -21,13 +21,13 @@ def _count(condition):
 
 
 def _by_logarithm(d, length):
-    """The index below which a frequency makes a turn, a real number."""
+    """Return the index below which a frequency makes a turn, a real number."""
     return d / 2 * np.log(length / (2 * np.pi)) / np.log(10000)
 
 
 KEPT = Exercise(
     name="fope-1",
-    title="Who makes a turn?",
+    title="Frequencies that make a full turn",
     kind="by hand",
     minutes=6,
     lines=2,
@@ -37,25 +37,25 @@ The base is 10000.
 Find the rule on paper; the function may count.
 """,
     hint=r"""
-One turn is $2\pi$: when is $L\,\omega_p \ge 2\pi$?
+A full turn is $2\pi$: when is $L\,\omega_p \ge 2\pi$?
 """,
     cases=((2, 7), (4, 512), (8, 512), (64, 512), (64, 8192), (8, 10**6)),
     solution=kept,
     misconceptions=(
         Misconception(
-            "Slow ones kept",
-            "A pair below the floor never finishes a turn in training. Those are the "
-            "ones to drop.",
+            "Slow frequencies counted",
+            "A pair below the floor never finishes a turn in training. FoPE drops "
+            "those frequencies.",
             _count(lambda w, d, length: w < 2 * np.pi / length),
         ),
         Misconception(
-            "The floor is 2π/d",
+            "Floor 2π/d",
             "The floor is set by the training length, not by the width of the head.",
             _count(lambda w, d, length: w >= 2 * np.pi / d),
         ),
         Misconception(
-            "A radian is not a turn",
-            "1/L is one radian in L positions. A turn has 2π of them.",
+            "Full turn of one radian",
+            "1/L is one radian in L positions. A full turn has 2π of them.",
             _count(lambda w, d, length: w >= 1 / length),
         ),
         Misconception(
@@ -65,69 +65,69 @@ One turn is $2\pi$: when is $L\,\omega_p \ge 2\pi$?
         ),
         Misconception(
             "All frequencies counted",
-            "The slow ones do not finish a turn.",
+            "The slow frequencies do not finish a turn.",
             lambda d, length: d // 2,
         ),
         Misconception(
-            "Half a turn taken for one",
-            "One turn is 2π.",
+            "Half a turn taken for a full one",
+            "A full turn is 2π.",
             _count(lambda w, d, length: w >= np.pi / length),
         ),
         Misconception(
-            "The exponent lacks its 2",
+            "Missing factor 2 in the exponent",
             "ω_p = 10000^(−2p/d) for d/2 pairs.",
             _count(lambda w, d, length: np.sqrt(w) >= 2 * np.pi / length),
         ),
         Misconception(
-            "The exponent has its 2 twice",
+            "Factor 2 twice in the exponent",
             "ω_p = 10000^(−2p/d), where p counts pairs.",
             _count(lambda w, d, length: w**2 >= 2 * np.pi / length),
         ),
         Misconception(
-            "Every feature has a frequency of its own",
-            "There are d/2 of them: p counts pairs.",
+            "One frequency per feature",
+            "There are d/2 frequencies: p counts pairs.",
             lambda d, length: int(
                 (10000.0 ** (-np.arange(d) / d) >= 2 * np.pi / length).sum()
             ),
         ),
         Misconception(
-            "Turn forgotten",
+            "Condition without ω L ≥ 2π",
             "ω L is the angle. It must be at least 2π, not at least (2π)².",
             _count(lambda w, d, length: w >= (2 * np.pi) ** 2 / length),
         ),
         Misconception(
-            "Only whole wavelengths of 360 counted",
-            "ω is in radians a position: a turn is 2π.",
+            "Turn of 360",
+            "ω is in radians per position: a full turn is 2π.",
             _count(lambda w, d, length: w >= 360 / length),
         ),
         Misconception(
-            "Frequencies counted that the head does not have",
-            "p runs over d/2 pairs, and a formula has to stop there as well: look at a "
-            "very long training.",
+            "More frequencies than the head has",
+            "p runs over d/2 pairs, so a formula must stop there as well. Try a very "
+            "long training length.",
             lambda d, length: sum(
                 length * 10000.0 ** (-2 * p / d) >= 2 * np.pi for p in range(d)
             ),
         ),
         Misconception(
-            "Last index given, not the number",
-            "Indices count from 0. And there are only d/2 of them.",
+            "Last index in place of the number",
+            "Indices count from 0, and there are only d/2 of them.",
             lambda d, length: int(np.floor(_by_logarithm(d, length))),
         ),
         Misconception(
-            "There are only d/2 frequencies, and the last one is left out",
-            "Indices count from 0, so one more is kept than the last index says.",
+            "Last frequency left out",
+            "Indices count from 0, so the number is one more than the last index.",
             lambda d, length: min(int(np.floor(_by_logarithm(d, length))), d // 2),
         ),
         Misconception(
             "Rounded to the nearest index",
-            "Pair p is kept if p is at most the solution of L ω = 2π, and p counts "
+            "Pair p is counted if p is at most the solution of L ω = 2π, and p counts "
             "from 0.",
             lambda d, length: round(_by_logarithm(d, length)),
         ),
         Misconception(
             "Steps between `length` positions counted",
-            "Their number is length − 1. Here `length` steps are given, so "
-            "the floor is 2π/L.",
+            "Between `length` positions there are length − 1 steps. Here `length` "
+            "steps are given, so the floor is 2π/L.",
             _count(lambda w, d, length: (length - 1) * w >= 2 * np.pi),
         ),
     ),
@@ -138,7 +138,7 @@ One turn is $2\pi$: when is $L\,\omega_p \ge 2\pi$?
 
 
 def stretch(c, s):
-    """By which factor the pair's length changes under (C, S)."""
+    """Return the factor by which the pair's length changes under (C, S)."""
     return sp.sqrt(c**2 + s**2)
 
 
@@ -156,7 +156,8 @@ By which factor does its length change?
 Return a SymPy expression in $C, S > 0$.
 """,
     hint=r"""
-Take $(1, 0)$ first. Does every vector change by the same factor?
+First take $(1, 0)$.
+Does the length of every vector change by the same factor?
 """,
     cases=(
         (sp.Integer(1), sp.Integer(1)),
@@ -166,63 +167,64 @@ Take $(1, 0)$ first. Does every vector change by the same factor?
     solution=stretch,
     misconceptions=(
         Misconception(
-            "Lengths kept",
-            "That is so for a cosine and a sine of one angle. A series is no cosine.",
+            "Lengths unchanged",
+            "The length stays for a cosine and a sine of one angle. A series is no "
+            "cosine.",
             lambda c, s: sp.Integer(1),
         ),
         Misconception(
             "Factor of areas",
-            "C² + S² is the determinant: it multiplies areas, that is squared lengths.",
+            "C² + S² is the determinant: it multiplies areas, that is, squared lengths.",
             lambda c, s: c**2 + s**2,
         ),
         Misconception(
-            "C and S add up",
-            "They act at right angles to each other: think of the image of (1, 0).",
+            "Sum of C and S",
+            "C and S act at right angles to each other. Look at the image of (1, 0).",
             lambda c, s: c + s,
         ),
         Misconception(
-            "The root is of the sum",
-            "What adds up at right angles are squares.",
+            "Root of the sum",
+            "At right angles the squares add up.",
             lambda c, s: sp.sqrt(c + s),
         ),
         Misconception(
             "Squares subtracted",
-            "(C a − S b)² + (S a + C b)²: which terms cancel?",
+            "Expand (C a − S b)² + (S a + C b)²: which terms cancel?",
             lambda c, s: sp.sqrt(c**2 - s**2),
         ),
         Misconception(
-            "Only C counts",
+            "C alone",
             "(1, 0) becomes (C, S): how long is that?",
             lambda c, s: c,
         ),
         Misconception(
-            "C and S multiplied",
+            "Product of C and S",
             "(1, 0) becomes (C, S): how long is that?",
             lambda c, s: c * s,
         ),
         Misconception(
-            "They averaged",
+            "Mean of C and S",
             "(1, 0) becomes (C, S): how long is that?",
             lambda c, s: (c + s) / 2,
         ),
         Misconception(
-            "The root is of a mean",
+            "Root of the mean square",
             "(1, 0) becomes (C, S): how long is that?",
             lambda c, s: sp.sqrt((c**2 + s**2) / 2),
         ),
         Misconception(
-            "Inverse",
-            "By which factor does it *grow*?",
+            "Inverse factor",
+            "The factor by which the length *grows* is asked for.",
             lambda c, s: 1 / sp.sqrt(c**2 + s**2),
         ),
         Misconception(
-            "Released code's factor",
-            "√2 belongs to C = S = 1 only.",
+            "The released code's factor",
+            "√2 is right only for C = S = 1.",
             lambda c, s: sp.sqrt(2),
         ),
         Misconception(
-            "Squares subtracted, and the root is missing",
-            "(C a − S b)² + (S a + C b)²: which terms cancel?",
+            "Squares subtracted, and the root missing",
+            "Expand (C a − S b)² + (S a + C b)²: which terms cancel?",
             lambda c, s: c**2 - s**2,
         ),
     ),
@@ -233,7 +235,7 @@ Take $(1, 0)$ first. Does every vector change by the same factor?
 
 
 def series(positions, omega, coefficients):
-    """C of each position and pair: Σ_l cos(ω_l x) c_lp."""
+    """Return C for each position and pair: Σ_l cos(ω_l x) c_lp."""
     return np.cos(positions[:, None] * omega) @ coefficients
 
 
@@ -254,60 +256,60 @@ SERIES = Exercise(
 Return FoPE's $C_p(x) = \sum_l c_{lp} \cos(\omega_l x)$ as `[n, pairs]`.
 """,
     hint=r"""
-Waves first, `[n, waves]`; then one matrix product.
+First the waves, `[n, waves]`, then one matrix product.
 """,
     cases=(_series_case(1, 2, 2), _series_case(4, 3, 3), _series_case(5, 4, 4)),
     solution=series,
     misconceptions=(
         Misconception(
             "Rows and columns exchanged",
-            "A column of the coefficients belongs to a pair, a row to a wave.",
+            "A row of the coefficients belongs to a wave, a column to a pair.",
             lambda x, w, c: np.cos(x[:, None] * w) @ c.T,
         ),
         Misconception(
-            "Sines",
-            "C is the series of cosines; S has the sines and coefficients of its own.",
+            "Sines in place of cosines",
+            "C is the series of cosines. S has the sines, with coefficients of its own.",
             lambda x, w, c: np.sin(x[:, None] * w) @ c,
         ),
         Misconception(
             "Frequencies mixed, not the waves",
-            "Mixing inside the cosine gives one wave of another frequency. A series "
-            "is a sum of cosines.",
+            "Mixing inside the cosine gives a single wave of another frequency. A "
+            "series is a sum of cosines.",
             lambda x, w, c: np.cos(x[:, None] * (w @ c)),
         ),
         Misconception(
             "Own wave added once more",
-            "The identity is already part of the coefficients here.",
+            "Here the identity is already part of the coefficients.",
             lambda x, w, c: np.cos(x[:, None] * w) @ (c + np.eye(len(c))),
         ),
         Misconception(
-            "Waves not weighed",
-            "Each has a coefficient for each pair.",
+            "Waves without coefficients",
+            "Each wave has a coefficient for each pair.",
             lambda x, w, c: np.cos(x[:, None] * w) @ np.ones_like(c),
         ),
         Misconception(
             "Position and frequency added",
-            "The angle is ω x.",
+            "The angle is ω x, a product.",
             lambda x, w, c: np.cos(x[:, None] + w) @ c,
         ),
         Misconception(
-            "The frequencies are turns",
-            "The angle is ω x, without 2π.",
+            "Frequencies in turns",
+            "The angle is ω x, without a factor of 2π.",
             lambda x, w, c: np.cos(2 * np.pi * x[:, None] * w) @ c,
         ),
         Misconception(
-            "Mean",
-            "The waves are summed, and not divided by their number.",
+            "Mean of the waves",
+            "Sum the waves, without dividing by their number.",
             lambda x, w, c: np.cos(x[:, None] * w) @ c / len(w),
         ),
         Misconception(
-            "Each pair has its own wave only",
-            "A series mixes all waves in each pair: that is what the matrix is for.",
+            "Each pair's own wave only",
+            "Each pair's series mixes all waves, with the matrix of coefficients.",
             lambda x, w, c: np.cos(x[:, None] * w[: c.shape[1]]) * np.diagonal(c),
         ),
         Misconception(
             "Sign of the coefficients reversed",
-            "They are used as they are.",
+            "The coefficients are used as they are.",
             lambda x, w, c: -series(x, w, c),
         ),
         Misconception(
@@ -316,30 +318,30 @@ Waves first, `[n, waves]`; then one matrix product.
             lambda x, w, c: np.tile(np.cos(w) @ c, (len(x), 1)),
         ),
         Misconception(
-            "The sum runs over the pairs",
-            "The waves are summed: one number for each pair is left.",
+            "Sum over the pairs",
+            "Sum over the waves: each pair keeps one number.",
             lambda x, w, c: (np.cos(x[:, None] * w)[:, :, None] * c).sum(2),
         ),
         Misconception(
             "Sines subtracted",
-            "C has the cosines only; S has the sines, and coefficients of its own.",
+            "C has only cosines. S has the sines, with coefficients of its own.",
             lambda x, w, c: (np.cos(x[:, None] * w) - np.sin(x[:, None] * w)) @ c,
         ),
         Misconception(
-            "The coefficients have lost their signs",
-            "They are used as they are.",
+            "Absolute values of the coefficients",
+            "The coefficients are used with their signs.",
             lambda x, w, c: np.cos(x[:, None] * w) @ np.abs(c),
         ),
         Misconception(
             "Positions divided by 2π",
-            "ω is in radians a position.",
+            "ω is in radians per position.",
             lambda positions, omega, coefficients: series(
                 positions / (2 * np.pi), omega, coefficients
             ),
         ),
         Misconception(
             "Frequencies taken for wavelengths",
-            "ω x is the angle already, in radians.",
+            "ω x is already the angle, in radians.",
             lambda positions, omega, coefficients: series(
                 positions, 2 * np.pi / omega, coefficients
             ),
@@ -352,7 +354,7 @@ Waves first, `[n, waves]`; then one matrix product.
 
 
 def pad(c, s, pairs):
-    """Both tables with the slowest pairs added so that they do not turn."""
+    """Return both tables with the slowest pairs added, which are not rotated."""
     missing = pairs - c.shape[1]
     ones, zeros = np.ones((len(c), missing)), np.zeros((len(c), missing))
     return np.hstack((c, ones)), np.hstack((s, zeros))
@@ -372,13 +374,13 @@ def _padded(cosine, sine, front=False):
 
 PAD = Exercise(
     name="fope-4",
-    title="Pairs that stand still",
+    title="Pairs without rotation",
     kind="NumPy",
     minutes=5,
     lines=3,
     statement=r"""
 `c` and `s` are the tables of the fast pairs, `[n, series]`.
-Append the slow pairs, which do not turn at all, so that there are `pairs` pairs together.
+Append the slow pairs, which are not rotated at all, so that there are `pairs` pairs together.
 Return both tables.
 """,
     hint=r"""
@@ -392,34 +394,35 @@ For which $(C, S)$ is $(C a - S b, S a + C b) = (a, b)$?
     misconceptions=(
         Misconception(
             "Both padded with ones",
-            "This is what the released code does: the pair turns by 45° and grows by "
-            "√2. Which cosine and sine leave a pair as it is?",
+            "The released code pads with ones: it rotates the pair by 45° and makes it "
+            "longer by √2. Which cosine and sine leave a pair as it is?",
             _padded(1.0, 1.0),
         ),
         Misconception(
             "Both padded with zeros",
-            "With cosine 0 and sine 0 the features are erased, not left alone.",
+            "A cosine of 0 and a sine of 0 erase the features. The slow pairs stay as "
+            "they are.",
             _padded(0.0, 0.0),
         ),
         Misconception(
-            "Fast pairs padded",
-            "Frequencies fall with the index, so the dropped ones are the last.",
+            "Padding in front of the fast pairs",
+            "Frequencies fall with the index, so the slow pairs come last.",
             _padded(1.0, 0.0, front=True),
         ),
         Misconception(
             "Cosine and sine exchanged",
-            "With cosine 0 and sine 1 a pair turns by 90°.",
+            "A cosine of 0 and a sine of 1 rotate a pair by 90°.",
             _padded(0.0, 1.0),
         ),
         Misconception(
-            "Fast pairs padded with zeros",
-            "Frequencies fall with the index, so the dropped ones are the last; and "
-            "a cosine of 0 erases.",
+            "Padding with zeros in front",
+            "Frequencies fall with the index, so the slow pairs come last. And a "
+            "cosine of 0 erases the features.",
             _padded(0.0, 0.0, front=True),
         ),
         Misconception(
             "Last column repeated",
-            "The slow pairs do not turn at all. Which cosine and sine leave a pair "
+            "The slow pairs are not rotated at all. Which cosine and sine leave a pair "
             "as it is?",
             lambda c, s, pairs: tuple(
                 np.hstack((t, np.repeat(t[:, -1:], pairs - t.shape[1], axis=1)))
@@ -428,7 +431,7 @@ For which $(C, S)$ is $(C a - S b, S a + C b) = (a, b)$?
         ),
         Misconception(
             "Tables repeated",
-            "The slow pairs do not turn at all. Which cosine and sine leave a pair "
+            "The slow pairs are not rotated at all. Which cosine and sine leave a pair "
             "as it is?",
             lambda c, s, pairs: tuple(
                 t[:, np.arange(pairs) % t.shape[1]] for t in (c, s)
@@ -436,16 +439,16 @@ For which $(C, S)$ is $(C a - S b, S a + C b) = (a, b)$?
         ),
         Misconception(
             "Two tables exchanged",
-            "First the cosines, then the sines.",
+            "Return the cosines first, then the sines.",
             lambda c, s, pairs: pad(c, s, pairs)[::-1],
         ),
         Misconception(
-            "Slow pairs reversed",
-            "Cosine −1 is half a turn.",
+            "Slow pairs multiplied by −1",
+            "A cosine of −1 is half a turn.",
             _padded(-1.0, 0.0),
         ),
         Misconception(
-            "The slow pairs turn by 45°",
+            "Slow pairs rotated by 45°",
             "Which cosine and sine leave a pair as it is?",
             _padded(0.5**0.5, 0.5**0.5),
         ),
@@ -453,7 +456,7 @@ For which $(C, S)$ is $(C a - S b, S a + C b) = (a, b)$?
 )
 
 
-# fope-5: apply it
+# fope-5: apply the tables
 
 
 def apply(x, c, s):
@@ -473,7 +476,7 @@ def _apply_case(tokens, pairs):
 
 
 def _mapped(first, second):
-    """The half layout with other formulas for the new members of (a, b)."""
+    """Return the half layout with other formulas for the new members of (a, b)."""
 
     def answer(x, c, s):
         a, b = x.chunk(2, -1)
@@ -484,7 +487,7 @@ def _mapped(first, second):
 
 APPLY = Exercise(
     name="fope-5",
-    title="Apply it in the half layout",
+    title="Apply the tables in the half layout",
     kind="PyTorch",
     minutes=6,
     lines=2,
@@ -504,8 +507,8 @@ Map every pair $(a, b)$ to $(C a - S b, S a + C b)$ in the half layout.
             _interleaved,
         ),
         Misconception(
-            "The sine has the other sign",
-            "This turns clockwise. The first member loses the second one's share.",
+            "Wrong sign of the sine",
+            "Your answer rotates clockwise. The first member is C a − S b.",
             lambda x, c, s: apply(x, c, -s),
         ),
         Misconception(
@@ -514,13 +517,13 @@ Map every pair $(a, b)$ to $(C a - S b, S a + C b)$ in the half layout.
             lambda x, c, s: apply(x, s, c),
         ),
         Misconception(
-            "No minus sign anywhere",
-            "The first member loses S b.",
+            "Missing minus sign",
+            "The first member is C a − S b.",
             _mapped(lambda a, b, c, s: a * c + b * s, lambda a, b, c, s: a * s + b * c),
         ),
         Misconception(
-            "The second member has a minus, too",
-            "It is S a + C b.",
+            "A minus sign in the second member, too",
+            "The second member is S a + C b.",
             _mapped(lambda a, b, c, s: a * c - b * s, lambda a, b, c, s: b * c - a * s),
         ),
         Misconception(
@@ -529,7 +532,7 @@ Map every pair $(a, b)$ to $(C a - S b, S a + C b)$ in the half layout.
             _mapped(lambda a, b, c, s: a * s + b * c, lambda a, b, c, s: a * c - b * s),
         ),
         Misconception(
-            "Second member made of the new first one",
+            "Second member computed from the new first member",
             "Both formulas need the *old* members.",
             _mapped(
                 lambda a, b, c, s: a * c - b * s,
@@ -537,45 +540,44 @@ Map every pair $(a, b)$ to $(C a - S b, S a + C b)$ in the half layout.
             ),
         ),
         Misconception(
-            "The members only scale themselves",
+            "Members scaled, not rotated",
             "Each new member needs both old ones.",
             _mapped(lambda a, b, c, s: a * c, lambda a, b, c, s: b * s),
         ),
         Misconception(
-            "The pairs are right, and the result is interleaved",
-            "Both members go back to where they came from, p and p + d/2.",
+            "Pairs of the half layout put back interleaved",
+            "Both members go back to their places, p and p + d/2.",
             lambda x, c, s: (
                 apply(x, c, s).unflatten(-1, (2, -1)).transpose(-1, -2).flatten(-2)
             ),
         ),
         Misconception(
-            "The pairs are neighbors, and the result is in halves",
+            "Interleaved pairs put back in halves",
             "In the half layout feature p is paired with feature p + d/2.",
             lambda x, c, s: torch.cat(
                 (x[:, 0::2] * c - x[:, 1::2] * s, x[:, 0::2] * s + x[:, 1::2] * c), -1
             ),
         ),
         Misconception(
-            "The second half has the signs of the first",
-            "It is S a + C b.",
+            "The first half's signs in the second half",
+            "The second member is S a + C b.",
             _mapped(lambda a, b, c, s: a * c - b * s, lambda a, b, c, s: a * s - b * c),
         ),
         Misconception(
-            "The partners are in reverse order",
-            "Feature p is paired with feature p + d/2, not with the one that is as "
-            "far from the other end.",
+            "Partners in reverse order",
+            "Feature p is paired with feature p + d/2, not with feature d − 1 − p.",
             lambda x, c, s: (
                 x * torch.cat((c, c), -1) + x.flip(-1) * torch.cat((-s, s), -1)
             ),
         ),
         Misconception(
-            "The second member has C where S belongs",
-            "It is S a + C b.",
+            "C and S exchanged in the second member",
+            "The second member is S a + C b.",
             _mapped(lambda a, b, c, s: a * c - b * s, lambda a, b, c, s: a * c + b * s),
         ),
         Misconception(
             "Halves exchanged",
-            "a is the first half, b the second.",
+            "The first half of the features is a, the second half b.",
             _mapped(lambda a, b, c, s: b * c - a * s, lambda a, b, c, s: b * s + a * c),
         ),
     ),
@@ -586,7 +588,7 @@ Map every pair $(a, b)$ to $(C a - S b, S a + C b)$ in the half layout.
 
 
 def spread(scores):
-    """The largest spread of scores along a diagonal i − j = const ≥ 0."""
+    """Return the largest spread of scores along a diagonal i − j = const ≥ 0."""
     n = len(scores)
     return max(np.ptp(np.diag(scores, -offset)) for offset in range(n))
 
@@ -613,7 +615,7 @@ A relative encoding gives equal tokens scores that are constant along each diago
 Return the largest spread (maximum minus minimum) of `scores` along the diagonals with offset $i - j \ge 0$.
 """,
     hint=r"""
-`np.diag(scores, -offset)` and `np.ptp`.
+Use `np.diag(scores, -offset)` and `np.ptp`.
 """,
     cases=(
         (np.array([[1.0, 5.0], [2.0, 1.5]]),),
@@ -625,35 +627,35 @@ Return the largest spread (maximum minus minimum) of `scores` along the diagonal
     solution=spread,
     misconceptions=(
         Misconception(
-            "Rows compared",
+            "Spread along rows",
             "Along a row the offset changes. Equal offsets stand on a diagonal.",
             lambda scores: max(np.ptp(row) for row in scores),
         ),
         Misconception(
-            "Other diagonals compared",
+            "Diagonals with i + j constant",
             "Where i + j is constant the offset is not. Do not flip the matrix.",
             lambda scores: spread(scores[:, ::-1]),
         ),
         Misconception(
-            "Only the main diagonal looked at",
-            "Offset 0 is one of many; the others may spread more.",
+            "Main diagonal alone",
+            "Offset 0 is one of many, and the other diagonals may have a larger spread.",
             lambda scores: np.ptp(np.diag(scores)),
         ),
         Misconception(
-            "Keys after the query count as well",
-            "Negative offsets are hidden by the causal mask; take the diagonals at "
-            "and below the main one.",
+            "Keys after the query included",
+            "The causal mask hides negative offsets. Take only the diagonals at and "
+            "below the main one.",
             lambda scores: max(
                 np.ptp(np.diag(scores, k)) for k in range(1 - len(scores), len(scores))
             ),
         ),
         Misconception(
-            "Columns compared",
+            "Spread along columns",
             "Along a column the offset changes. Equal offsets stand on a diagonal.",
             lambda scores: max(np.ptp(column) for column in scores.T),
         ),
         Misconception(
-            "All scores compared",
+            "Spread of all scores",
             "Scores of different offsets may differ. Compare along each diagonal.",
             np.ptp,
         ),
@@ -666,25 +668,25 @@ Return the largest spread (maximum minus minimum) of `scores` along the diagonal
         ),
         Misconception(
             "Diagonals above the main one",
-            "i − j ≥ 0 is the main diagonal and what stands below it: "
-            "`np.diag(scores, k)` goes up for positive k.",
+            "i − j ≥ 0 holds on the main diagonal and below. For positive k, "
+            "`np.diag(scores, k)` lies above it.",
             lambda scores: _over_diagonals(
                 scores, np.ptp, offsets=range(0, -len(scores), -1)
             ),
         ),
         Misconception(
-            "Spreads added up",
-            "The largest of them is asked for.",
+            "Sum of the spreads",
+            "The largest spread is asked for.",
             lambda scores: _over_diagonals(scores, np.ptp, overall=sum),
         ),
         Misconception(
-            "Spreads averaged",
-            "The largest of them is asked for.",
+            "Mean of the spreads",
+            "The largest spread is asked for.",
             lambda scores: _over_diagonals(scores, np.ptp, overall=np.mean),
         ),
         Misconception(
             "Smallest spread",
-            "The largest is asked for.",
+            "The largest spread is asked for.",
             lambda scores: _over_diagonals(scores, np.ptp, overall=min),
         ),
         Misconception(
@@ -698,7 +700,7 @@ Return the largest spread (maximum minus minimum) of `scores` along the diagonal
             lambda scores: _over_diagonals(scores, np.max),
         ),
         Misconception(
-            "Distance from the mean taken",
+            "Distance from the mean",
             "The spread is the maximum minus the minimum.",
             lambda scores: _over_diagonals(
                 scores, lambda x: np.abs(x - x.mean()).max()
@@ -706,26 +708,27 @@ Return the largest spread (maximum minus minimum) of `scores` along the diagonal
         ),
         Misconception(
             "Only neighbors on a diagonal compared",
-            "The first and the last may differ most.",
+            "The largest difference may be that of scores far apart on the diagonal.",
             lambda scores: max(
                 np.abs(np.diff(np.diag(scores, -t))).max(initial=0)
                 for t in range(len(scores))
             ),
         ),
         Misconception(
-            "All offsets thrown together",
+            "All offsets together",
             "Scores of different offsets may differ. Compare along each diagonal.",
             lambda scores: np.ptp(scores[np.tril_indices(len(scores))]),
         ),
         Misconception(
-            "The zeros above the diagonal take part",
+            "Zeros above the diagonal included",
             "`np.tril` fills with zeros, and scores of different offsets may "
             "differ. Compare along each diagonal.",
             lambda scores: np.ptp(np.tril(scores)),
         ),
         Misconception(
             "Distances from the diagonal's first entry",
-            "The spread is largest minus smallest, and the first entry may be neither.",
+            "The spread is the maximum minus the minimum, and the first entry may be "
+            "neither.",
             lambda scores: max(
                 np.abs(np.diag(scores, -t) - scores[t, 0]).max()
                 for t in range(len(scores))
@@ -743,7 +746,8 @@ Return the largest spread (maximum minus minimum) of `scores` along the diagonal
 SHEET = Sheet(
     title="FoPE",
     conventions=r"""
-Pairs $p$ count from 0; $\omega_p = 10000^{-2p/d}$; positions have one coordinate.
+Pairs $p$ count from 0, with $\omega_p = 10000^{-2p/d}$.
+Positions have one coordinate.
 """,
     exercises=(KEPT, STRETCH, SERIES, PAD, APPLY, SPREAD),
 )

@@ -7,7 +7,7 @@ import sympy as sp
 import torch
 from torch import Tensor
 
-from posedu.book.exercises.checker import Exercise, Misconception, Property, Sheet, draw
+from posedu.book.exercises.records import Exercise, Misconception, Property, Sheet, draw
 
 # length-extrapolation-1: who completes a turn?
 

@@ -1,4 +1,4 @@
-"""The exercises on LieRE."""
+"""Exercises on LieRE."""
 
 import math
 
@@ -7,14 +7,14 @@ import sympy as sp
 import torch
 from scipy.linalg import expm
 
-from posedu.book.exercises.checker import Exercise, Misconception, Property, Sheet, draw
+from posedu.book.exercises.records import Exercise, Misconception, Property, Sheet, draw
 from posedu.numpy.rotary import exponential, skew
 
 # liere-1: a generator from three numbers
 
 
 def generator(a, b, c):
-    """The generator with a, b, c above its diagonal, row by row: a SymPy matrix."""
+    """Return the generator with a, b, c above its diagonal, row by row: a SymPy matrix."""
     return sp.Matrix([[0, a, b], [-a, 0, c], [-b, -c, 0]])
 
 
@@ -42,37 +42,37 @@ What must stand below the diagonal for $A^\top = -A$?
     solution=generator,
     misconceptions=(
         Misconception(
-            "Symmetric",
+            "A symmetric matrix",
             "The exponential of a symmetric matrix stretches. What must Aᵀ be for "
             "lengths to be kept?",
             lambda a, b, c: _upper(a, b, c) + _upper(a, b, c).T,
         ),
         Misconception(
             "Only the upper triangle",
-            "U alone is not skew: its exponential shears. Something has to stand "
-            "below the diagonal.",
+            "U alone is not skew: its exponential shears. Something must stand below "
+            "the diagonal.",
             _upper,
         ),
         Misconception(
-            "All signs are the other way",
-            "This is skew, but it turns the other way round: the numbers as they are "
-            "given stand above the diagonal.",
+            "All signs reversed",
+            "Your matrix is skew, but its rotation goes in the opposite direction: a, "
+            "b, c themselves stand above the diagonal.",
             lambda a, b, c: generator(-a, -b, -c),
         ),
         Misconception(
-            "Numbers filled in as for a cross product",
-            "That is skew too, with the numbers at other places. Here they stand above "
-            "the diagonal row by row.",
+            "Cross product's matrix",
+            "The matrix of a cross product is skew as well, with the numbers in other "
+            "places. Here they stand above the diagonal row by row.",
             lambda a, b, c: generator(-c, b, -a),
         ),
         Misconception(
             "One sign below the diagonal missing",
-            "Each number below the diagonal is minus the one at the mirrored place.",
+            "Each number below the diagonal is minus the number at the mirrored place.",
             lambda a, b, c: sp.Matrix([[0, a, b], [-a, 0, c], [-b, c, 0]]),
         ),
         Misconception(
             "One sign below the diagonal missing, in the first column",
-            "Each number below the diagonal is minus the one at the mirrored place.",
+            "Each number below the diagonal is minus the number at the mirrored place.",
             lambda a, b, c: sp.Matrix([[0, a, b], [a, 0, c], [-b, -c, 0]]),
         ),
         Misconception(
@@ -81,29 +81,29 @@ What must stand below the diagonal for $A^\top = -A$?
             lambda a, b, c: generator(a, c, b),
         ),
         Misconception(
-            "The diagonal is not zero",
-            "A = −Aᵀ: what does that say of the diagonal?",
+            "Diagonal not zero",
+            "What does A = −Aᵀ say about the diagonal?",
             lambda a, b, c: generator(a, b, c) + sp.eye(3),
         ),
         Misconception(
-            "The numbers stand in reverse order",
-            "Row by row, from the left: a comes first.",
+            "Numbers in reverse order",
+            "The order is row by row, from the left: a comes first.",
             lambda a, b, c: generator(c, b, a),
         ),
         Misconception(
             "Everything halved",
-            "A = U − Uᵀ, where U has the numbers as they are.",
+            "A = U − Uᵀ, where U holds the numbers as they are.",
             lambda a, b, c: generator(a, b, c) / 2,
         ),
         Misconception(
             "Only the lower triangle",
-            "A = U − Uᵀ has both.",
+            "A = U − Uᵀ has both triangles.",
             lambda a, b, c: -_upper(a, b, c).T,
         ),
         Misconception(
-            "Places below the diagonal filled in their own order",
-            "A is minus its own transpose: what stands at (2, 0) belongs to what "
-            "stands at (0, 2).",
+            "Places below the diagonal filled row by row",
+            "A is minus its own transpose: the entry at (2, 0) is minus the entry at "
+            "(0, 2).",
             lambda a, b, c: sp.Matrix([[0, a, b], [-a, 0, c], [-c, -b, 0]]),
         ),
     ),
@@ -145,9 +145,9 @@ Even powers are multiples of one matrix, odd powers of another.
     solution=plane,
     misconceptions=(
         Misconception(
-            "Rotation counter-clockwise",
+            "Counter-clockwise rotation",
             "The positive number stands above the diagonal, so the first column of A "
-            "is (0, −u). Where does (1, 0) begin to move?",
+            "is (0, −u). In which direction does (1, 0) begin to move?",
             lambda u: plane(-u),
         ),
         Misconception(
@@ -157,35 +157,34 @@ Even powers are multiples of one matrix, odd powers of another.
             lambda u: sp.Matrix([[1, sp.exp(u)], [sp.exp(-u), 1]]),
         ),
         Misconception(
-            "The series stops after the first power",
+            "Series cut off after the first power",
             "I + A stretches by the root of 1 + u². What is A², and what are the "
             "powers after it?",
             lambda u: sp.Matrix([[1, u], [-u, 1]]),
         ),
         Misconception(
-            "This has hyperbolic functions",
-            "They belong to A² = u² I. Here A² has the other sign.",
+            "Hyperbolic functions",
+            "Hyperbolic functions belong to A² = u² I. Here A² has the other sign.",
             lambda u: sp.Matrix([[sp.cosh(u), sp.sinh(u)], [-sp.sinh(u), sp.cosh(u)]]),
         ),
         Misconception(
-            "The series stops after the second power",
-            "What are the powers after it? They go on for ever, and make sines and "
-            "cosines.",
+            "Series cut off after the second power",
+            "What are the powers after it? Together they make sines and cosines.",
             lambda u: sp.Matrix([[1 - u**2 / 2, u], [-u, 1 - u**2 / 2]]),
         ),
         Misconception(
             "Sine and cosine exchanged",
-            "At u = 0 it must give I.",
+            "At u = 0 the exponential is I.",
             lambda u: sp.Matrix([[sp.sin(u), sp.cos(u)], [-sp.cos(u), sp.sin(u)]]),
         ),
         Misconception(
-            "No minus sign anywhere",
-            "Odd powers keep the signs of the matrix itself.",
+            "Missing minus sign",
+            "Odd powers have the signs of the matrix itself.",
             lambda u: sp.Matrix([[sp.cos(u), sp.sin(u)], [sp.sin(u), sp.cos(u)]]),
         ),
         Misconception(
-            "Mirror",
-            "At u = 0 it must give I.",
+            "A reflection in place of a rotation",
+            "At u = 0 the exponential is I.",
             lambda u: sp.Matrix([[sp.cos(u), sp.sin(u)], [sp.sin(u), -sp.cos(u)]]),
         ),
         Misconception(
@@ -195,12 +194,12 @@ Even powers are multiples of one matrix, odd powers of another.
         ),
         Misconception(
             "Identity added once more",
-            "It is the zeroth power, and is in the cosine already.",
+            "The identity is the zeroth power, and is already in the cosine.",
             lambda u: plane(u) + sp.eye(2),
         ),
         Misconception(
-            "There are exponentials left",
-            "The powers of this matrix repeat with signs + + − −: that makes sines "
+            "Exponentials in place of sines and cosines",
+            "The powers of this matrix repeat with the signs + + − −: they make sines "
             "and cosines.",
             lambda u: sp.Matrix([[1, sp.exp(u)], [-sp.exp(u), 1]]),
         ),
@@ -210,38 +209,38 @@ Even powers are multiples of one matrix, odd powers of another.
             lambda u: sp.Matrix([[sp.cos(u), 0], [0, sp.cos(u)]]),
         ),
         Misconception(
-            "Both diagonals have a sign too many",
-            "At u = 0 it must give I.",
+            "Wrong sign on both diagonals",
+            "At u = 0 the exponential is I.",
             lambda u: -plane(u),
         ),
         Misconception(
-            "The even powers stop at I",
+            "Even powers cut off after I",
             "A² = −u² I: the even powers go on, and make a cosine.",
             lambda u: sp.Matrix([[1, sp.sin(u)], [-sp.sin(u), 1]]),
         ),
         Misconception(
-            "The last entry has the wrong sign",
-            "At u = 0 it must give I.",
+            "Wrong sign of the last entry",
+            "At u = 0 the exponential is I.",
             lambda u: sp.Matrix([[sp.cos(u), sp.sin(u)], [-sp.sin(u), -sp.cos(u)]]),
         ),
         Misconception(
-            "The exponential entry by entry, without the diagonal",
-            "The exponential of a matrix is a power series in the matrix. At u = 0 "
-            "it must give I.",
+            "Exponential entry by entry, without the diagonal",
+            "The exponential of a matrix is a power series in the matrix. At u = 0 it "
+            "is I.",
             lambda u: sp.Matrix([[0, sp.exp(u)], [sp.exp(-u), 0]]),
         ),
         Misconception(
             "Exponentials on the diagonal",
-            "The matrix has nothing on its diagonal. Its square has: what is A²?",
+            "The diagonal of the matrix is 0, but not that of its square. What is A²?",
             lambda u: sp.diag(sp.exp(u), sp.exp(-u)),
         ),
         Misconception(
-            "A² not halved, and the series stops there",
-            "The second power is divided by 2!, and the powers go on for ever.",
+            "A² not halved, and the series cut off there",
+            "The second power is divided by 2!, and the series does not end there.",
             lambda u: sp.Matrix([[1 - u**2, u], [-u, 1 - u**2]]),
         ),
         Misconception(
-            "Both sines have a minus",
+            "Minus signs at both sines",
             "The odd powers are multiples of the matrix itself, whose two entries have "
             "opposite signs.",
             lambda u: sp.Matrix([[sp.cos(u), -sp.sin(u)], [-sp.sin(u), sp.cos(u)]]),
@@ -260,7 +259,7 @@ Even powers are multiples of one matrix, odd powers of another.
 
 
 def rotation(entries, x):
-    """R(x) for one block of 3: a float64 array [3, 3]."""
+    """Return R(x) for one block of 3: a float64 array [3, 3]."""
     upper = np.zeros((3, 3))
     upper[np.triu_indices(3, 1)] = x @ entries
     return expm(upper - upper.T)
@@ -294,12 +293,13 @@ ROTATION = Exercise(
     statement=r"""
 `entries` is `[axes, 3]`: for each axis the numbers above the diagonal of a $3 \times 3$ generator, row by row.
 `x` is a position, `[axes]`, of reals or of integers.
-Return $R(x)$, `[3, 3]`; `expm` is SciPy's matrix exponential.
+Return $R(x)$, `[3, 3]`.
+`expm` is SciPy's matrix exponential.
 Do it without `posedu.numpy.rotary`.
 """,
     hint=r"""
 $\sum_a x_a A_a$ is a generator too: which numbers stand above its diagonal?
-`np.triu_indices(3, 1)` names those places row by row.
+`np.triu_indices(3, 1)` gives those places row by row.
 """,
     cases=(
         (np.array([[np.pi / 2, 0.0, 0.0]]), np.array([1.0])),
@@ -310,47 +310,46 @@ $\sum_a x_a A_a$ is a generator too: which numbers stand above its diagonal?
     solution=rotation,
     misconceptions=(
         Misconception(
-            "One axis rotated after the other",
-            "exp(x₀ A₀) exp(x₁ A₁) is exp(x₀ A₀ + x₁ A₁) only where A₀ and A₁ "
-            "commute. Add first.",
+            "One rotation per axis",
+            "exp(x₀ A₀) exp(x₁ A₁) is exp(x₀ A₀ + x₁ A₁) only where A₀ and A₁ commute. "
+            "Add the generators first.",
             _axis_after_axis,
         ),
         Misconception(
             "Exponential entry by entry",
-            "`np.exp` takes the exponential of each number. A matrix has an "
-            "exponential of its own.",
+            "`np.exp` takes the exponential of each number. The exponential of a "
+            "matrix is a power series in the matrix.",
             lambda entries, x: np.exp(skew(x @ entries)),
         ),
         Misconception(
-            "The generators are not skew: only the upper triangle",
-            "The exponential of an upper triangle is one too, and no rotation.",
+            "Only the upper triangle",
+            "The exponential of an upper triangle is again an upper triangle, and not "
+            "a rotation.",
             lambda entries, x: expm(_above(entries, x)),
         ),
         Misconception(
-            "The generators are symmetric",
+            "Symmetric generators",
             "U + Uᵀ stretches. Which combination of U and Uᵀ is skew?",
             lambda entries, x: expm(_above(entries, x) + _above(entries, x).T),
         ),
         Misconception(
             "Position left out",
-            "These are the generators summed. Each has to be multiplied by its "
-            "coordinate.",
+            "Your answer sums the generators. Multiply each by its coordinate first.",
             lambda entries, x: exponential(skew(entries.sum(axis=0))),
         ),
         Misconception(
-            "Rotation back",
-            "It is the rotation at −x. Look at where the numbers stand: above the "
-            "diagonal.",
+            "Rotation at −x",
+            "Look at where the numbers stand: above the diagonal.",
             lambda entries, x: rotation(entries, -x),
         ),
         Misconception(
-            "Order of the axes' turns reversed as well",
-            "exp of a sum is no product, in either order, unless the generators "
-            "commute. Add first.",
+            "One rotation per axis, in the opposite order",
+            "The exponential of a sum is no product, in either order, unless the "
+            "generators commute. Add the generators first.",
             lambda entries, x: _axis_after_axis(entries[::-1], x[::-1]),
         ),
         Misconception(
-            "The series stops after the first power",
+            "Series cut off after the first power",
             "I + A stretches. `expm` has the whole series.",
             lambda entries, x: np.eye(3) + skew(x @ entries),
         ),
@@ -363,36 +362,36 @@ $\sum_a x_a A_a$ is a generator too: which numbers stand above its diagonal?
         ),
         Misconception(
             "Generator halved",
-            "A = U − Uᵀ, where U has the numbers as they are.",
+            "A = U − Uᵀ, where U holds the numbers as they are.",
             lambda entries, x: rotation(entries, x / 2),
         ),
         Misconception(
-            "Generator",
+            "Generator in place of its exponential",
             "Its exponential is the rotation.",
             lambda entries, x: skew(x @ entries),
         ),
         Misconception(
-            "Every axis has the first one's coordinate",
+            "First coordinate for every axis",
             "Axis a is multiplied by x[a].",
             lambda entries, x: rotation(entries, np.full_like(x, x[0])),
         ),
         Misconception(
-            "Only the first axis turns",
-            "All axes are summed.",
+            "Only the first axis",
+            "Sum the generators of all axes.",
             lambda entries, x: rotation(entries[:1], x[:1]),
         ),
         Misconception(
-            "Numbers filled in as for a cross product",
-            "They stand above the diagonal, row by row.",
+            "Cross product's matrix",
+            "The numbers stand above the diagonal, row by row.",
             lambda entries, x: rotation(entries[:, ::-1] * [-1, 1, -1], x),
         ),
         Misconception(
-            "The diagonal is not empty",
+            "Diagonal not zero",
             "`np.triu_indices(3, 1)` begins above the diagonal.",
             lambda entries, x: expm(skew(x @ entries) + np.eye(3)),
         ),
         Misconception(
-            "The series stops after the second power",
+            "Series cut off after the second power",
             "I + A + A²/2 stretches a little. `expm` has the whole series.",
             lambda entries, x: (
                 np.eye(3)
@@ -402,7 +401,8 @@ $\sum_a x_a A_a$ is a generator too: which numbers stand above its diagonal?
         ),
         Misconception(
             "Numbers cut to integers",
-            "An array made in the dtype of x holds integers where x does.",
+            "With the dtype of x your array holds integers where x does. Give it "
+            "float64.",
             lambda entries, x: exponential(
                 skew((x @ entries).astype(x.dtype).astype(float))
             ),
@@ -416,7 +416,7 @@ $\sum_a x_a A_a$ is a generator too: which numbers stand above its diagonal?
             ),
         ),
         Property(
-            "At the origin nothing is turned",
+            "At the origin the rotation is I",
             lambda answer, entries, x: np.allclose(answer(entries, 0 * x), np.eye(3)),
         ),
     ),
@@ -427,7 +427,7 @@ $\sum_a x_a A_a$ is a generator too: which numbers stand above its diagonal?
 
 
 def rodrigues(a):
-    """exp(A) of a 3 × 3 skew matrix: a float64 array [3, 3]."""
+    """Return exp(A) of a 3 × 3 skew matrix: a float64 array [3, 3]."""
     s = np.sqrt(np.sum(np.triu(a) ** 2))
     if s == 0:
         return np.eye(3)
@@ -443,7 +443,7 @@ def _combined(a, first, second):
 
 
 def _wrong_rodrigues(first, second):
-    """The formula with other coefficients of A and A², functions of s."""
+    """Return the formula with other coefficients of A and A², functions of s."""
 
     def answer(a):
         s = _length(a) or 1.0  # where A = 0 the coefficients do not matter
@@ -458,7 +458,7 @@ def _like_a_plane(a):
 
 
 def _with_length(length):
-    """The formula with another ``length(a)``."""
+    """Return the formula with another ``length(a)``."""
 
     def answer(a):
         s = length(a) or 1.0
@@ -475,11 +475,13 @@ RODRIGUES = Exercise(
     lines=4,
     statement=r"""
 Compute $\exp A$ of a $3 \times 3$ skew matrix `a`, without a matrix exponential.
-Entries may be off by $10^{-9}$ at most for every $A$; $A = 0$ is allowed, and so is a small $A$.
+Entries may be off by at most $10^{-9}$ for every $A$.
+$A = 0$ is allowed, and so is a small $A$.
 """,
     hint=r"""
 $I$, $A$ and $A^2$ are all you need.
-Let $s^2$ be the sum of the squares above the diagonal: what is $A^3$?
+Let $s^2$ be the sum of the squares above the diagonal.
+What is $A^3$?
 """,
     cases=(
         (np.zeros((3, 3)),),
@@ -499,13 +501,14 @@ Let $s^2$ be the sum of the squares above the diagonal: what is $A^3$?
             _wrong_rodrigues(lambda s: np.sin(s) / s, lambda s: 1 - np.cos(s)),
         ),
         Misconception(
-            "s² forgotten, and the s",
-            "This is the formula for an A of length 1. Divide A by its length first.",
+            "Neither A nor A² divided",
+            "Your answer is the formula for an A of length 1. Divide A by its length "
+            "first.",
             _wrong_rodrigues(np.sin, lambda s: 1 - np.cos(s)),
         ),
         Misconception(
             "A² divided by s, not by s²",
-            "Divide A by its length, and then square: how often is s in A²?",
+            "Divide A by its length, and then square. How often does s divide A²?",
             _wrong_rodrigues(lambda s: np.sin(s) / s, lambda s: (1 - np.cos(s)) / s),
         ),
         Misconception(
@@ -514,45 +517,45 @@ Let $s^2$ be the sum of the squares above the diagonal: what is $A^3$?
             _wrong_rodrigues(lambda s: np.sin(s) / s, lambda s: 0.0),
         ),
         Misconception(
-            "1 − cos s has become cos s",
+            "cos s in place of 1 − cos s",
             "Near A = 0 the term with A² must be as small as s². Is yours?",
             _wrong_rodrigues(lambda s: np.sin(s) / s, lambda s: np.cos(s) / s**2),
         ),
         Misconception(
             "Formula of a plane",
-            "cos s I + (sin s/s) A shrinks the axis of the turn, which must stay: in "
-            "three dimensions A² is not −s² I.",
+            "cos s I + (sin s/s) A shrinks the axis of the rotation, which must stay "
+            "as it is: in three dimensions A² is not −s² I.",
             _like_a_plane,
         ),
         Misconception(
-            "Turn back",
-            "It is exp(−A): the sign of the odd part is wrong.",
+            "Inverse rotation",
+            "Your answer is exp(−A): the odd part has the wrong sign.",
             lambda a: rodrigues(-a),
         ),
         Misconception(
             "Every number counted twice in s",
-            "s² is the sum over the numbers *above* the diagonal. The Frobenius "
-            "norm has those below as well, and is √2 s.",
+            "s² is the sum over the numbers *above* the diagonal. The Frobenius norm "
+            "includes the numbers below as well, and is √2 s.",
             _with_length(np.linalg.norm),
         ),
         Misconception(
-            "Root forgotten: s is s²",
-            "The sum of the squares is s².",
+            "s² in place of s",
+            "The sum of the squares is s². Take its root.",
             _with_length(lambda a: _length(a) ** 2),
         ),
         Misconception(
-            "s is a sum of absolute values",
-            "The squares add up to s².",
+            "Sum of absolute values as s",
+            "s² is the sum of the squares.",
             _with_length(lambda a: np.abs(np.triu(a)).sum()),
         ),
         Misconception(
-            "s is the largest number",
-            "The squares of all three add up to s².",
+            "Largest number as s",
+            "s² is the sum of all three squares.",
             _with_length(lambda a: np.abs(a).max()),
         ),
         Misconception(
-            "A² taken entry by entry",
-            "`a * a` and `a**2` square each number. The matrix product is meant.",
+            "A² entry by entry",
+            "`a * a` and `a**2` square each number. A² is the matrix product.",
             lambda a: (
                 np.eye(3)
                 + np.sin(_length(a) or 1) / (_length(a) or 1) * a
@@ -561,11 +564,11 @@ Let $s^2$ be the sum of the squares above the diagonal: what is $A^3$?
         ),
         Misconception(
             "Sign of A² reversed",
-            "A² is already negative: it must take away what cos s does not keep.",
+            "A² is already negative: it reduces the identity to what a cosine leaves.",
             _wrong_rodrigues(lambda s: np.sin(s) / s, lambda s: (np.cos(s) - 1) / s**2),
         ),
         Misconception(
-            "1 + cos s",
+            "1 + cos s in place of 1 − cos s",
             "Near A = 0 the term with A² must be as small as s².",
             _wrong_rodrigues(lambda s: np.sin(s) / s, lambda s: (1 + np.cos(s)) / s**2),
         ),
@@ -575,13 +578,13 @@ Let $s^2$ be the sum of the squares above the diagonal: what is $A^3$?
             lambda a: rodrigues(a) - np.eye(3),
         ),
         Misconception(
-            "The series stops after the second power",
-            "I + A + A²/2 is right near A = 0 only.",
+            "Series cut off after the second power",
+            "I + A + A²/2 is right only near A = 0.",
             lambda a: _combined(a, 1.0, 0.5),
         ),
         Misconception(
             "Sine not divided by s",
-            "Divide A by its length first: it stands in both terms.",
+            "Divide A by its length first: the length divides both terms.",
             _wrong_rodrigues(np.sin, lambda s: (1 - np.cos(s)) / s**2),
         ),
         Misconception(
@@ -590,67 +593,69 @@ Let $s^2$ be the sum of the squares above the diagonal: what is $A^3$?
             np.exp,
         ),
         Misconception(
-            "Half missing in the second term",
-            "1 − cos s is s²/2 near 0, and A²/2 is the series' second term: no "
-            "further half.",
+            "Second term halved",
+            "1 − cos s is s²/2 near 0, and A²/2 is the series' second term. No further "
+            "half is needed.",
             _wrong_rodrigues(
                 lambda s: np.sin(s) / s, lambda s: (1 - np.cos(s)) / (2 * s**2)
             ),
         ),
         Misconception(
-            "s is half of the Frobenius norm",
-            "The squares, not the numbers, are counted twice there: the norm is √2 s.",
+            "Half of the Frobenius norm as s",
+            "In the Frobenius norm each square is counted twice, so the norm is √2 s.",
             _with_length(lambda a: np.linalg.norm(a) / 2),
         ),
         Misconception(
-            "The series stops after the third power",
-            "It is right near A = 0 only. All powers of A are multiples of A and A².",
+            "Series cut off after the third power",
+            "The sum of four terms is right only near A = 0. All powers of A are "
+            "multiples of A and A².",
             lambda a: _combined(a, 1.0, 0.5) + a @ a @ a / 6,
         ),
         Misconception(
-            "cos s stands before the identity as well",
-            "In cos s I + … the rest of the axis is missing; in I + … it is there. "
-            "One of the two is too much.",
+            "cos s in front of the identity",
+            "With I + (1 − cos s) A²/s² the axis stays and the plane gets its cosine. "
+            "A cosine in front of I changes both once more.",
             lambda a: rodrigues(a) + (np.cos(_length(a)) - 1) * np.eye(3),
         ),
         Misconception(
-            "Small A cut off too early",
-            "I + A lacks A²/2, which is seen where s is 0.001. How small "
+            "I + A below too large a limit",
+            "I + A lacks A²/2, which is too large an error where s is 0.001. How small "
             "must s be for an error of 10⁻⁹?",
             lambda a: np.eye(3) + a if _length(a) < 0.01 else rodrigues(a),
         ),
         Misconception(
-            "At A = 0 it is 0/0",
-            "sin s/s has a limit where s = 0, but not a value. Which "
-            "rotation is it there?",
+            "0/0 at A = 0",
+            "sin s/s has a limit where s = 0, but not a value. Which rotation is exp A "
+            "there?",
             lambda a: rodrigues(a) if a.any() else np.full((3, 3), np.nan),
         ),
         Misconception(
-            "The series stops too early",
-            "Ten terms are enough for a small A only. All powers of A are "
-            "multiples of A and A².",
+            "Series cut off too early",
+            "Ten terms are enough only for a small A. All powers of A are multiples of "
+            "A and A².",
             lambda a: sum(
                 np.linalg.matrix_power(a, n) / math.factorial(n) for n in range(10)
             ),
         ),
         Misconception(
-            "Small A taken for 0",
-            "exp A is I + A there: what is left out is as large as A.",
+            "I for a small A",
+            "For a small A, exp A is about I + A, and your answer leaves out A itself.",
             lambda a: np.eye(3) if _length(a) < 1e-4 else rodrigues(a),
         ),
         Misconception(
-            "Very small A taken for 0",
-            "exp A is I + A there, and 10⁻⁹ may be wrong, not more.",
+            "I for a very small A",
+            "For a very small A, exp A is about I + A. The error must not exceed 10⁻⁹.",
             lambda a: np.eye(3) if _length(a) < 1e-6 else rodrigues(a),
         ),
         Misconception(
-            "Second power of a small A left out",
+            "I + A for a small A",
             "I + A is wrong by s²/2. Where is that below 10⁻⁹?",
             lambda a: np.eye(3) + a if _length(a) < 1e-3 else rodrigues(a),
         ),
         Misconception(
-            "Something small added to what is divided by",
-            "It is not small beside a small s. Only s = 0 needs care.",
+            "A small number added to the divisor",
+            "The number you add is not small compared with a small s. Only s = 0 needs "
+            "care.",
             lambda a: _combined(
                 a,
                 np.sin(_length(a)) / (_length(a) + 1e-8),
@@ -660,7 +665,7 @@ Let $s^2$ be the sum of the squares above the diagonal: what is $A^3$?
     ),
     properties=(
         Property(
-            "A generator of zeros turns nothing: the result is I",
+            "A generator of zeros gives I",
             lambda answer, a: np.allclose(answer(0 * a), np.eye(3)),
         ),
         Property(
@@ -671,11 +676,11 @@ Let $s^2$ be the sum of the squares above the diagonal: what is $A^3$?
 )
 
 
-# liere-5: two turns that commute
+# liere-5: two rotations that commute
 
 
 def parts(a):
-    """Two commuting skew SymPy matrices that sum to A."""
+    """Return two commuting skew SymPy matrices that sum to A."""
     u, v, w = a[2, 3], -a[1, 3], a[1, 2]
     f, g, h = a[0, 3], -a[0, 2], a[0, 1]
     upper = sp.Matrix([[0, u, v, w], [0, 0, f, g], [0, 0, 0, h], [0, 0, 0, 0]])
@@ -723,20 +728,20 @@ def _is_turn(part):
 
 PARTS = Exercise(
     name="liere-5",
-    title="Two turns that commute",
+    title="Two rotations that commute",
     kind="SymPy",
     minutes=15,
     lines=6,
     statement=r"""
 `a` is a $4 \times 4$ skew `sp.Matrix`.
 Let $\tilde A$ be the skew matrix with three pairs of its entries exchanged: those at $(0, 1)$ and $(2, 3)$; those at $(0, 2)$ and $(1, 3)$; those at $(0, 3)$ and $(1, 2)$.
-Each pair is exchanged with a sign; that of the first pair is plus.
+Each pair is exchanged with a sign, and the sign of the first pair is plus.
 Find the other two signs, such that $A_\pm = (A \pm \tilde A)/2$ commute for every $A$.
 Return $A_+$ and $A_-$.
 """,
     hint=r"""
 $A_+$ and $A_-$ commute where $A$ and $\tilde A$ do.
-Multiply these two for six symbols, with unknown signs $\varepsilon$ and $\delta$, and look at the entries off the diagonal.
+Multiply $A$ and $\tilde A$ for six symbols, with unknown signs $\varepsilon$ and $\delta$, and look at the entries off the diagonal.
 """,
     cases=(
         (_symbolic([1, 0, 0, 0, 0, 0]),),
@@ -746,69 +751,70 @@ Multiply these two for six symbols, with unknown signs $\varepsilon$ and $\delta
     solution=parts,
     misconceptions=(
         Misconception(
-            "All three signs are plus",
-            "Then the parts do not commute. Multiply them for A with two entries, at "
-            "(0, 1) and at (0, 2).",
+            "Three plus signs",
+            "With three plus signs the parts do not commute. Multiply them for A with "
+            "two entries, at (0, 1) and at (0, 2).",
             lambda a: _with_signs(a, 1, 1, 1),
         ),
         Misconception(
-            "Two signs are minus",
+            "Two minus signs",
             "Only one of the three pairs is exchanged with a minus.",
             lambda a: _with_signs(a, 1, -1, -1),
         ),
         Misconception(
-            "The minus is at the wrong pair",
-            "One minus is right, and it is not at (0, 3) and (1, 2).",
+            "Minus sign at the wrong pair",
+            "A single minus sign is right, but it does not belong to (0, 3) and (1, 2).",
             lambda a: _with_signs(a, 1, 1, -1),
         ),
         Misconception(
             "Two parts exchanged",
-            "The sign of the pair (0, 1) and (2, 3) was given: it is plus.",
+            "The sign of the pair (0, 1) and (2, 3) is given: it is plus.",
             lambda a: parts(a)[::-1],
         ),
         Misconception(
             "Parts not halved",
-            "They sum to 2A. Then the product of their exponentials is exp(2A).",
+            "Your parts sum to 2A, and the product of their exponentials is exp(2A).",
             lambda a: tuple(2 * part for part in parts(a)),
         ),
         Misconception(
-            "Matrix cut into its blocks",
-            "Planes (0, 1) and (2, 3) on one side, the rest on the other: these two do "
-            "not commute.",
+            "Matrix split into its blocks",
+            "Your first part has the planes (0, 1) and (2, 3), the second the rest. "
+            "These two do not commute.",
             _diagonal_blocks,
         ),
         Misconception(
-            "The first pair has the minus",
-            "Its sign was given: plus. One of the other two has it.",
+            "Minus sign at the first pair",
+            "The first pair's sign is given: plus. One of the other two pairs has the "
+            "minus.",
             lambda a: _with_signs(a, -1, 1, 1),
         ),
         Misconception(
-            "A and its dual",
-            "A₊ and A₋ are half of their sum and half of their difference.",
+            "A and Ã in place of A₊ and A₋",
+            "A₊ and A₋ are half of the sum and half of the difference of A and Ã.",
             lambda a: (a, parts(a)[0] - parts(a)[1]),
         ),
         Misconception(
             "A halved",
-            "Two equal parts commute, but they are no turns of two planes: their "
-            "squares are not multiples of I.",
+            "Two equal parts commute, but their squares are not multiples of I.",
             lambda a: (a / 2, a / 2),
         ),
         Misconception(
-            "Triangles taken apart",
-            "The parts must be skew, both of them.",
+            "Upper and lower triangle as the parts",
+            "Both parts must be skew.",
             lambda a: (a.upper_triangular(), a.lower_triangular()),
         ),
         Misconception(
             "Entries read from the other end",
-            "This exchanges more than the three pairs, and signs along with them. "
-            "Exchange above the diagonal, and make the result skew.",
+            "Reading from the other end exchanges more than the three pairs, and "
+            "changes signs. Exchange entries above the diagonal, and make the result "
+            "skew.",
             lambda a: (lambda dual: ((a + dual) / 2, (a - dual) / 2))(
                 sp.Matrix(4, 4, lambda i, j: a[3 - i, 3 - j])
             ),
         ),
         Misconception(
-            "Minus is on one of the two that exchanged",
-            "Both change their sign: each gets minus the other.",
+            "Minus sign at one entry of a pair only",
+            "Both entries of the pair change their sign: each becomes minus the other.",
             _minus_once,
         ),
     ),
@@ -829,17 +835,17 @@ Multiply these two for six symbols, with unknown signs $\varepsilon$ and $\delta
 )
 
 
-# liere-6: the bill
+# liere-6: the cost
 
 
 def bill(axes, d, block, heads):
-    """Trained numbers of a layer, multiply-adds for one token: two integers."""
+    """Return a layer's parameters and its multiply-adds for one token: two integers."""
     blocks = heads * d // block
     return axes * blocks * (block * (block - 1) // 2), blocks * block**2
 
 
 def _billed(trained=None, turned=None):
-    """The bill with another first or second number, of ``(axes, d, block, heads)``."""
+    """Return the cost with another first or second number, of ``(axes, d, block, heads)``."""
 
     def answer(*case):
         right = bill(*case)
@@ -853,7 +859,7 @@ def _billed(trained=None, turned=None):
 
 BILL = Exercise(
     name="liere-6",
-    title="The bill",
+    title="The cost",
     kind="by hand",
     minutes=10,
     lines=2,
@@ -861,8 +867,8 @@ BILL = Exercise(
 A layer has `heads` heads of `d` features, each with generators of its own for `axes` axes, in blocks of `block`.
 Return two integers:
 
-1. how many numbers the layer trains, if it stores no more than it needs;
-2. how many multiply-adds turn the queries of one token, in all heads, once the rotations are there; a multiplication and its addition are one.
+1. the number of parameters of the layer, if it stores no more than it needs;
+2. the number of multiply-adds that rotate the queries of one token, in all heads, once the rotations are there. A multiplication and its addition count as one.
 """,
     hint=r"""
 Count for one block of one head first.
@@ -873,7 +879,7 @@ How many blocks are there?
     misconceptions=(
         Misconception(
             "Every entry of a generator counted",
-            "The diagonal is zero and the lower triangle repeats the upper one. How "
+            "The diagonal is zero, and the lower triangle repeats the upper one. How "
             "many entries of a block are free?",
             lambda axes, d, block, heads: (
                 heads * axes * d * block,
@@ -882,22 +888,24 @@ How many blocks are there?
         ),
         Misconception(
             "Dense d × d matrix multiplied",
-            "All but d · block of its entries are zeros. Multiply block by block.",
+            "All entries outside the blocks are zeros, so at most d · block are not. "
+            "Multiply block by block.",
             lambda axes, d, block, heads: (
                 heads * axes * d * (block - 1) // 2,
                 heads * d**2,
             ),
         ),
         Misconception(
-            "Bill of the dense form",
-            "There the only block has the size d. Here the blocks are given.",
+            "Cost of the dense form",
+            "In the dense form the only block has the size d. Here the blocks are "
+            "given.",
             lambda axes, d, block, heads: (
                 heads * axes * d * (d - 1) // 2,
                 heads * d**2,
             ),
         ),
         Misconception(
-            "One block counted",
+            "A single block counted",
             "A head of d features has d/block of them.",
             lambda axes, d, block, heads: (
                 heads * axes * block * (block - 1) // 2,
@@ -905,84 +913,84 @@ How many blocks are there?
             ),
         ),
         Misconception(
-            "The axes share a generator",
-            "Then the rotation would know the sum of the coordinates only. Each axis "
-            "has one of its own to train.",
+            "One generator for all axes",
+            "With one generator for all axes the rotation would depend only on the sum "
+            "of the coordinates. Each axis trains a generator of its own.",
             lambda axes, d, block, heads: (
                 heads * d * (block - 1) // 2,
                 heads * d * block,
             ),
         ),
         Misconception(
-            "Each axis one more product",
-            "The axes are summed in the exponent. One rotation remains to be applied.",
+            "One product for each axis",
+            "The axes are summed in the exponent, and a single rotation is applied.",
             lambda axes, d, block, heads: (
                 heads * axes * d * (block - 1) // 2,
                 heads * axes * d * block,
             ),
         ),
         Misconception(
-            "Heads missing",
+            "Heads left out",
             "Each head has generators of its own, and queries of its own.",
             lambda axes, d, block, heads: (axes * d * (block - 1) // 2, d * block),
         ),
         Misconception(
             "Diagonal counted",
-            "It is zero. How many numbers stand above it?",
+            "The diagonal is zero. How many numbers stand above it?",
             _billed(lambda axes, d, block, heads: axes * heads * d * (block + 1) // 2),
         ),
         Misconception(
             "Half of the entries counted",
-            "The diagonal is zero, so a little less than half is free.",
+            "The diagonal is zero, so a little less than half of the entries is free.",
             _billed(lambda axes, d, block, heads: axes * heads * d * block // 2),
         ),
         Misconception(
             "Both triangles counted",
-            "The lower one repeats the upper one, up to the sign.",
+            "The lower triangle repeats the upper one, up to the sign.",
             _billed(lambda axes, d, block, heads: axes * heads * d * (block - 1)),
         ),
         Misconception(
-            "Heads not counted in what is trained",
+            "Heads left out of the parameters",
             "Each head has generators of its own.",
             _billed(lambda axes, d, block, heads: axes * d * (block - 1) // 2),
         ),
         Misconception(
-            "One block of each head trained",
+            "One block per head in the parameters",
             "A head of d features has d/block of them.",
             _billed(
                 lambda axes, d, block, heads: axes * heads * block * (block - 1) // 2
             ),
         ),
         Misconception(
-            "A block costs only its size",
-            "A block times b features: each of b results is a sum of b products.",
+            "b multiply-adds for a block",
+            "Each of a block's b results is a sum of b products.",
             _billed(turned=lambda axes, d, block, heads: heads * d),
         ),
         Misconception(
-            "Two matrices multiplied",
-            "A matrix and a vector: b² products for a block.",
+            "Product of two matrices",
+            "A matrix is multiplied by a vector: b² products for a block.",
             _billed(turned=lambda axes, d, block, heads: heads * d * block**2),
         ),
         Misconception(
             "Twice as many products as there are",
-            "A multiplication and its addition count once, and only the queries are "
+            "A multiplication and its addition count as one, and only the queries are "
             "asked for.",
             _billed(turned=lambda axes, d, block, heads: 2 * heads * d * block),
         ),
         Misconception(
-            "Heads not counted in the products",
+            "Heads left out of the multiply-adds",
             "All heads are asked for.",
             _billed(turned=lambda axes, d, block, heads: d * block),
         ),
         Misconception(
-            "Blocks not counted in the products",
+            "Blocks left out of the multiply-adds",
             "A head of d features has d/block of them.",
             _billed(turned=lambda axes, d, block, heads: heads * block**2),
         ),
     ),
     properties=(
         Property(
-            "Blocks of 2 train one number a plane and axis",
+            "Blocks of 2 train one number for each plane and axis",
             lambda answer, axes, d, block, heads: (
                 answer(axes, d, 2, heads)[0] == heads * axes * d // 2
             ),
@@ -995,7 +1003,7 @@ How many blocks are there?
 
 
 def rotate_blocks(x, rotations):
-    """Turn each block by its own matrix: a tensor [tokens, d]."""
+    """Multiply each block by its own matrix; return a tensor [tokens, d]."""
     blocks = x.unflatten(-1, rotations.shape[1:3])
     return (rotations @ blocks[..., None]).flatten(1)
 
@@ -1018,11 +1026,12 @@ TURN = Exercise(
     lines=2,
     statement=r"""
 `x` is `[tokens, d]`, `rotations` is `[tokens, blocks, b, b]` with blocks · b = d.
-Multiply each block of $b$ neighboring features of each token by its own matrix, and return `[tokens, d]`.
+Multiply each block of $b$ neighboring features of each token by its own matrix.
+Return `[tokens, d]`.
 No $d \times d$ matrix is needed.
 """,
     hint=r"""
-Give `x` the axes `[tokens, blocks, b]`, and one more of length 1: then every block is a column.
+Give `x` the axes `[tokens, blocks, b]`, and one more axis of length 1: then every block is a column.
 """,
     cases=tuple(
         (
@@ -1035,25 +1044,23 @@ Give `x` the axes `[tokens, blocks, b]`, and one more of length 1: then every bl
     misconceptions=(
         Misconception(
             "Every matrix transposed",
-            "A row of features times R is the turn back. Which index of R must meet "
-            "the features?",
+            "A row of features times R is the inverse rotation. Over which index of R "
+            "must the sum with the features run?",
             lambda x, rotations: rotate_blocks(x, rotations.mT),
         ),
         Misconception(
-            "The features of a block are not neighbors here",
-            "Block m has the features m·b … m·b + b − 1. This takes features that "
-            "are d/b apart.",
+            "Features of a block d/b apart",
+            "Block m has the features m·b … m·b + b − 1.",
             _strided,
         ),
         Misconception(
-            "All tokens rotated alike",
-            "This takes the first token's matrices for everyone. Each token stands at "
-            "a position of its own.",
+            "First token's matrices for all tokens",
+            "Each token stands at a position of its own.",
             lambda x, rotations: rotate_blocks(x, rotations[:1].expand_as(rotations)),
         ),
         Misconception(
-            "All blocks rotated alike",
-            "This takes the first block's matrix for every block of a token.",
+            "First block's matrix for all blocks",
+            "Each block of a token has a matrix of its own.",
             lambda x, rotations: rotate_blocks(
                 x, rotations[:, :1].expand_as(rotations)
             ),
@@ -1065,22 +1072,22 @@ Give `x` the axes `[tokens, blocks, b]`, and one more of length 1: then every bl
         ),
         Misconception(
             "Every block rotated twice",
-            "One product for each block.",
+            "Each block is multiplied once.",
             lambda x, rotations: rotate_blocks(rotate_blocks(x, rotations), rotations),
         ),
         Misconception(
-            "The blocks' matrices are in reverse order",
-            "Block m is turned by rotations[:, m].",
+            "Matrices of the blocks in reverse order",
+            "Block m is multiplied by rotations[:, m].",
             lambda x, rotations: rotate_blocks(x, rotations.flip(1)),
         ),
         Misconception(
-            "The tokens' matrices are in reverse order",
-            "Token n is turned by rotations[n].",
+            "Matrices of the tokens in reverse order",
+            "Token n is multiplied by rotations[n].",
             lambda x, rotations: rotate_blocks(x, rotations.flip(0)),
         ),
         Misconception(
             "Only the first block rotated",
-            "All blocks are, each by its own matrix.",
+            "Rotate all blocks, each by its own matrix.",
             lambda x, rotations: torch.cat(
                 (
                     rotate_blocks(x, rotations)[:, : rotations.shape[-1]],
@@ -1091,29 +1098,29 @@ Give `x` the axes `[tokens, blocks, b]`, and one more of length 1: then every bl
         ),
         Misconception(
             "Products not summed",
-            "A matrix times a column: each result is a sum over the block.",
+            "A matrix times a column has sums over the block as its entries.",
             lambda x, rotations: (
                 rotations.diagonal(dim1=-2, dim2=-1)
                 * x.unflatten(-1, rotations.shape[1:3])
             ).flatten(1),
         ),
         Misconception(
-            "The features of a block are not neighbors, and the matrices are transposed",
-            "Block m has the features m·b … m·b + b − 1, and R times a column is "
-            "meant.",
+            "Features of a block d/b apart, and the matrices transposed",
+            "Block m has the features m·b … m·b + b − 1, and R is multiplied by a "
+            "column.",
             lambda x, rotations: _strided(x, rotations.mT),
         ),
         Misconception(
             "Rows of the matrices summed",
-            "Each entry of R meets the feature of its *column* before the sum.",
+            "Multiply each entry of R by the feature of its *column* before you sum.",
             lambda x, rotations: (
                 rotations.sum(-1) * x.unflatten(-1, rotations.shape[1:3])
             ).flatten(1),
         ),
         Misconception(
             "Tokens and blocks mixed",
-            "A reshape moves nothing in memory: the tokens' axis comes first, then the "
-            "blocks'.",
+            "A reshape moves nothing in memory: the axis of tokens comes first, then "
+            "that of blocks.",
             lambda x, rotations: (
                 rotations
                 @ x.reshape(rotations.shape[1], len(x), -1).transpose(0, 1)[..., None]
@@ -1135,7 +1142,7 @@ Give `x` the axes `[tokens, blocks, b]`, and one more of length 1: then every bl
 
 
 def off_relative(generators, x, y):
-    """The largest absolute entry of R(x)ᵀ R(y) − R(y − x): a number."""
+    """Return the largest absolute entry of R(x)ᵀ R(y) − R(y − x): a number."""
     first, second, moved = (
         expm(np.tensordot(at, generators, 1)) for at in (x, y, y - x)
     )
@@ -1175,7 +1182,8 @@ RELATIVE = Exercise(
 `generators` is `[axes, d, d]`, skew; `x` and `y` are positions, `[axes]`.
 Measure by how much $R(x)^\top R(y) = R(y - x)$ fails: return the largest absolute entry of the difference, as a number.
 
-Before you run the check: what do you expect of quarter turns about two directions, and what of two generators of which one is a multiple of the other?
+Before you run the check: what do you expect of quarter turns about two directions?
+And of two generators one of which is a multiple of the other?
 """,
     hint=r"""
 Write a small function for $R$ first; `np.tensordot(at, generators, 1)` is $\sum_a x_a A_a$.
@@ -1188,41 +1196,41 @@ Write a small function for $R$ first; `np.tensordot(at, generators, 1)` is $\sum
     solution=off_relative,
     misconceptions=(
         Misconception(
-            "Offset taken the wrong way round",
-            "R(x)ᵀ R(y) turns back by x and on by y, so y − x is what remains. With "
-            "x − y even generators that commute seem to fail.",
+            "Offset with the wrong sign",
+            "R(x)ᵀ R(y) rotates back by x and on by y, so y − x remains. With x − y "
+            "the law would fail even for generators that commute.",
             lambda generators, x, y: _largest(
                 lambda turn: turn(x).T @ turn(y) - turn(x - y), generators
             ),
         ),
         Misconception(
             "Query's rotation not transposed",
-            "R(x) R(y) adds positions. In the score qᵀ R(x)ᵀ R(y) k the first one is "
-            "transposed.",
+            "R(x) R(y) adds positions. In the score qᵀ R(x)ᵀ R(y) k the first rotation "
+            "is transposed.",
             lambda generators, x, y: _largest(
                 lambda turn: turn(x) @ turn(y) - turn(y - x), generators
             ),
         ),
         Misconception(
-            "Both sides computed by the law",
-            "exp(−X) exp(Y) = exp(Y − X) is what you test. If you use it, or put x and "
-            "y on one line with the origin, the result is 0 for all generators.",
+            "Law used on both sides",
+            "exp(−X) exp(Y) = exp(Y − X) is the law you test. If you use it, or put x "
+            "and y on one line with the origin, the result is 0 for all generators.",
             lambda generators, x, y: 0.0,
         ),
         Misconception(
-            "One axis rotated after the other",
+            "One rotation per axis",
             "R(x) is one exponential, of x₀ A₀ + x₁ A₁. The product of two is another "
             "encoding.",
             _one_axis_after_the_other,
         ),
         Misconception(
-            "Commutator",
-            "It says whether the law fails, and how much while the generators are "
-            "small. Compare the rotations themselves.",
+            "Commutator in place of the difference",
+            "The commutator says whether the law fails, and by how much while the "
+            "generators are small. Compare the rotations themselves.",
             _size_of_commutator,
         ),
         Misconception(
-            "Signs kept",
+            "Largest entry with its sign",
             "Take absolute values before the largest.",
             lambda generators, x, y: (
                 lambda turn: (turn(x).T @ turn(y) - turn(y - x)).max()
@@ -1251,43 +1259,42 @@ Write a small function for $R$ first; `np.tensordot(at, generators, 1)` is $\sum
         ),
         Misconception(
             "Key's rotation transposed, not the query's",
-            "In the score qᵀ R(x)ᵀ R(y) k the first one is transposed.",
+            "In the score qᵀ R(x)ᵀ R(y) k the first rotation is transposed.",
             lambda generators, x, y: _largest(
                 lambda turn: turn(x) @ turn(y).T - turn(y - x), generators
             ),
         ),
         Misconception(
-            "Compared with R(x + y)",
-            "The law says R(y − x): the transpose turns back.",
+            "Comparison with R(x + y)",
+            "The law has R(y − x): the transpose rotates back.",
             lambda generators, x, y: _largest(
                 lambda turn: turn(x).T @ turn(y) - turn(x + y), generators
             ),
         ),
         Misconception(
-            "Sum law tested",
-            "R(x) R(y) = R(x + y) fails, too, but by another amount. The score has "
+            "Law for sums tested",
+            "R(x) R(y) = R(x + y) fails too, but by another amount. The score has "
             "R(x)ᵀ R(y).",
             lambda generators, x, y: _largest(
                 lambda turn: turn(x) @ turn(y) - turn(x + y), generators
             ),
         ),
         Misconception(
-            "Order of the products tested",
-            "R(x)ᵀ R(y) is compared with R(y − x), not with the product the other "
-            "way round.",
+            "Two orders of the product compared",
+            "Compare R(x)ᵀ R(y) with R(y − x), not with the product in the other order.",
             lambda generators, x, y: _largest(
                 lambda turn: turn(x).T @ turn(y) - turn(y) @ turn(x).T, generators
             ),
         ),
         Misconception(
             "Nothing subtracted",
-            "The largest entry of a rotation is about 1. The difference is asked for.",
+            "The largest entry of a rotation is about 1. Subtract R(y − x) first.",
             lambda generators, x, y: _largest(
                 lambda turn: turn(x).T @ turn(y), generators
             ),
         ),
         Misconception(
-            "Largest stretch of the difference",
+            "Spectral norm of the difference",
             "The largest absolute *entry* is asked for, not a norm of the matrix.",
             lambda generators, x, y: (
                 lambda turn: np.linalg.norm(turn(x).T @ turn(y) - turn(y - x), 2)
@@ -1295,15 +1302,15 @@ Write a small function for $R$ first; `np.tensordot(at, generators, 1)` is $\sum
         ),
         Misconception(
             "Rotations cut off after the first power",
-            "I + A is a rotation for very small A only.",
+            "I + A is close to a rotation only for very small A.",
             lambda generators, x, y: (
                 lambda turn: float(np.abs(turn(x).T @ turn(y) - turn(y - x)).max())
             )(lambda at: np.eye(generators.shape[1]) + np.tensordot(at, generators, 1)),
         ),
         Misconception(
-            "Key's rotation transposed, and the offset reversed",
-            "In the score qᵀ R(x)ᵀ R(y) k the first one is transposed, and y − x is "
-            "what remains.",
+            "Key's rotation transposed, and the offset with the wrong sign",
+            "In the score qᵀ R(x)ᵀ R(y) k the first rotation is transposed, and y − x "
+            "remains.",
             lambda generators, x, y: _largest(
                 lambda turn: turn(x) @ turn(y).T - turn(x - y), generators
             ),
@@ -1315,18 +1322,18 @@ Write a small function for $R$ first; `np.tensordot(at, generators, 1)` is $\sum
             lambda answer, generators, x, y: abs(answer(_COMMUTING, x, y)) < 1e-9,
         ),
         Property(
-            "Query and key at one place meet unturned",
+            "At equal positions query and key meet as without rotation",
             lambda answer, generators, x, y: abs(answer(generators, x, x)) < 1e-9,
         ),
     ),
 )
 
 
-# liere-9: what the rotation sees
+# liere-9: the rank of the derivative
 
 
 def seen(p):
-    """The rank of the derivative of P ↦ exp(P − Pᵀ) at P: an int."""
+    """Return the rank of the derivative of P ↦ exp(P − Pᵀ) at P: an int."""
     jacobian = torch.autograd.functional.jacobian(
         lambda p: torch.matrix_exp(p - p.mT), p
     ).reshape(p.numel(), -1)
@@ -1349,12 +1356,12 @@ _FULL_TURN[0, 1] = 2 * torch.pi
 
 SEEN = Exercise(
     name="liere-9",
-    title="What the rotation sees",
+    title="Directions that change the rotation",
     kind="PyTorch",
     minutes=15,
     lines=4,
     statement=r"""
-Code often stores a full matrix $P$ and turns by $\exp(P - P^\top)$.
+Code often stores a full matrix $P$ and rotates by $\exp(P - P^\top)$.
 `p` is such a matrix, `[b, b]`, float64.
 In how many independent directions does a small change of $P$ change the rotation?
 Return the rank of the derivative, an integer; take a singular value below $10^{-6}$ for zero.
@@ -1362,7 +1369,8 @@ Return the rank of the derivative, an integer; take a singular value below $10^{
 Before you run the check: is it the same number for every $P$?
 """,
     hint=r"""
-`torch.autograd.functional.jacobian` differentiates a function from matrices to matrices; make a $b^2 \times b^2$ matrix of the result.
+`torch.autograd.functional.jacobian` differentiates a function from matrices to matrices.
+Make a $b^2 \times b^2$ matrix of the result.
 `torch.linalg.matrix_rank` has an argument `atol`.
 """,
     cases=(
@@ -1379,8 +1387,8 @@ Before you run the check: is it the same number for every $P$?
             lambda p: p.numel(),
         ),
         Misconception(
-            "Directions that are not seen",
-            "Count the others: the rank, not what is left of it.",
+            "Directions without an effect",
+            "Count the other directions: the rank, not the dimension of the kernel.",
             lambda p: p.numel() - seen(p),
         ),
         Misconception(
@@ -1391,47 +1399,47 @@ Before you run the check: is it the same number for every $P$?
         ),
         Misconception(
             "b(b − 1)/2, wherever P is",
-            "So many directions change A = P − Pᵀ. In the last case A is one full "
+            "b(b − 1)/2 directions change A = P − Pᵀ. In the last case A is one full "
             "turn: tilt its axis a little, and exp A is still I.",
             lambda p: len(p) * (len(p) - 1) // 2,
         ),
         Misconception(
-            "Number of rows",
-            "So large is the rank of the rotation itself, too. The "
-            "rank of its *derivative* is asked for: in how many "
-            "independent directions can P change the rotation?",
+            "Rank of the rotation",
+            "The rotation itself has the rank b. The rank of its *derivative* is asked "
+            "for: in how many independent directions can P change the rotation?",
             len,
         ),
         Misconception(
             "Symmetric directions counted",
-            "b(b + 1)/2 of them leave P − Pᵀ as it is.",
+            "b(b + 1)/2 directions are symmetric, and leave P − Pᵀ as it is.",
             lambda p: len(p) * (len(p) + 1) // 2,
         ),
         Misconception(
-            "Diagonal alone left out",
-            "b² − b entries change A, but two of them at a time in the same way, up "
-            "to the sign.",
+            "Only the diagonal left out",
+            "b² − b entries change A, but two at a time in the same way, up to the "
+            "sign.",
             lambda p: len(p) * (len(p) - 1),
         ),
         Misconception(
             "Rank of P",
-            "The rank of the *derivative* is asked for, of a b² × b² matrix.",
+            "The rank of the *derivative* is asked for, the rank of a b² × b² matrix.",
             lambda p: int(torch.linalg.matrix_rank(p)),
         ),
         Misconception(
             "Rank of A",
-            "The rank of the *derivative* is asked for, of a b² × b² matrix.",
+            "The rank of the *derivative* is asked for, the rank of a b² × b² matrix.",
             lambda p: int(torch.linalg.matrix_rank(p - p.mT, atol=1e-6)),
         ),
         Misconception(
             "Rounding taken for a direction",
-            "Of a full turn some singular values are 1e−16: take those below 10⁻⁶ "
-            "for zero.",
+            "For a full turn some singular values are 1e−16: take those below 10⁻⁶ for "
+            "zero.",
             lambda p: int((torch.linalg.svdvals(_jacobian(p)) > 0).sum()),
         ),
         Misconception(
-            "Derivative taken by A, not by P",
-            "A change of P changes P − Pᵀ, which stays skew. Differentiate that, too.",
+            "Derivative with respect to A, not P",
+            "A change of P changes P − Pᵀ, which stays skew. Differentiate this step, "
+            "too.",
             lambda p: int(
                 torch.linalg.matrix_rank(
                     torch.autograd.functional.jacobian(
@@ -1443,13 +1451,13 @@ Before you run the check: is it the same number for every $P$?
         ),
         Misconception(
             "Small directions left out",
-            "Near a full turn some singular values are 10⁻⁴: they count.",
+            "Near a full turn some singular values are 10⁻⁴, and they count.",
             lambda p: int(torch.linalg.matrix_rank(_jacobian(p), atol=1e-3)),
         ),
     ),
     properties=(
         Property(
-            "At most b(b − 1)/2 directions are seen",
+            "At most b(b − 1)/2 directions change the rotation",
             lambda answer, p: 2 * answer(p) <= len(p) * (len(p) - 1),
         ),
     ),
@@ -1459,7 +1467,9 @@ Before you run the check: is it the same number for every $P$?
 SHEET = Sheet(
     title="LieRE",
     conventions=r"""
-A generator is $A = U - U^\top$ with the free numbers above the diagonal, row by row; $R(x) = \exp \sum_a x_a A_a$; a head has $d$ features in $d/b$ blocks of $b$ neighbors.
+A generator is $A = U - U^\top$ with the free numbers above the diagonal, row by row.
+$R(x) = \exp \sum_a x_a A_a$.
+A head has $d$ features in $d/b$ blocks of $b$ neighbors.
 """,
     exercises=(
         GENERATOR,

@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from posedu.book.exercises.checker import Exercise, Misconception, Property, Sheet, draw
+from posedu.book.exercises.records import Exercise, Misconception, Property, Sheet, draw
 
 # multi-axis-rope-1: whose pair is it
 

@@ -4,7 +4,7 @@ import numpy as np
 import sympy as sp
 import torch
 
-from posedu.book.exercises.checker import Exercise, Misconception, Property, Sheet, draw
+from posedu.book.exercises.records import Exercise, Misconception, Property, Sheet, draw
 from posedu.numpy.frequencies import frequencies
 from posedu.numpy.rotary import pairs
 from posedu.torch import RoPE, convert_layout
@@ -191,6 +191,7 @@ CLOCK = Exercise(
     statement=r"""
 A head has $d = 8$ features and base 10000.
 Return three things, exactly (`sp.Rational`, `sp.pi`):
+
 1. the list of its four frequencies, pair 0 first;
 2. the wavelength of the slowest pair, in tokens;
 3. the number of pairs that have made at least one full turn at position 100.

@@ -5,7 +5,7 @@ import sympy as sp
 import torch
 from torch.nn import functional
 
-from posedu.book.exercises.checker import Exercise, Misconception, Property, Sheet, draw
+from posedu.book.exercises.records import Exercise, Misconception, Property, Sheet, draw
 
 # tape-1: what grows
 

@@ -6,7 +6,7 @@ import numpy as np
 import sympy as sp
 import torch
 
-from posedu.book.exercises.checker import Exercise, Misconception, Property, Sheet, draw
+from posedu.book.exercises.records import Exercise, Misconception, Property, Sheet, draw
 from posedu.numpy.stickbreaking import break_stick
 
 # stickbreaking-1: the pieces of a stick
