@@ -250,8 +250,8 @@ class Attention(nn.Module):
         on queries and keys (an attention factor, a temperature) are lost then. A cache
         holds the normalized keys. Default ``None``: no norm.
     qk_norm_eps
-        ε of this norm, x / √(mean(x²) + ε). Default 1e−6 (Qwen 3, Gemma 3, OLMo 2);
-        Llama 4 has 1e−5.
+        ε of this norm, x / √(mean(x²) + ε). Default 1e−6 (Qwen 3, Gemma 3); OLMo 2 and
+        Llama 4 have 1e−5. All four as transformers 5.23.0 has them.
     route
         ``"folded"``: the encoding's bias as further features of queries and keys, O(L)
         memory; for encodings that use ``fold``. ``"sdpa"``:

@@ -127,7 +127,7 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class Arm:
+class Condition:
     """An encoding of the experiment; ``later`` makes those of later layers from it."""
 
     title: str
@@ -164,41 +164,41 @@ def _shaw(clip: int) -> Callable[[Settings], Shaw]:
     return lambda s: Shaw(s.d, past=clip, future=0)
 
 
-ARMS: Mapping[str, Arm] = MappingProxyType(
+CONDITIONS: Mapping[str, Condition] = MappingProxyType(
     {
-        "none": Arm("no encoding", lambda s: Encoding()),
-        "learned": Arm(
+        "none": Condition("no encoding", lambda s: Encoding()),
+        "learned": Condition(
             "learned absolute",
             lambda s: Learned(s.d_model, _rows(s), beyond="raise"),
         ),
-        "sinusoidal": Arm("sinusoidal", _sinusoidal),
-        "rope": Arm("RoPE", lambda s: RoPE(s.d, layout="half")),
-        "t5": Arm(
+        "sinusoidal": Condition("sinusoidal", _sinusoidal),
+        "rope": Condition("RoPE", lambda s: RoPE(s.d, layout="half")),
+        "t5": Condition(
             "T5",
             lambda s: T5(s.heads, bidirectional=False, buckets=16, distance=32),
         ),
-        "alibi": Arm("ALiBi", lambda s: ALiBi(s.heads, slopes="authors")),
-        "kerple-log": Arm("KERPLE-log", _kerple),
-        "sandwich": Arm(
+        "alibi": Condition("ALiBi", lambda s: ALiBi(s.heads, slopes="authors")),
+        "kerple-log": Condition("KERPLE-log", _kerple),
+        "sandwich": Condition(
             "Sandwich",
             lambda s: Sandwich(s.heads, width=s.d_model, index_from=1, diagonal="zero"),
         ),
-        "fire": Arm(
+        "fire": Condition(
             "FIRE",
             lambda s: FIRE(
                 s.heads, threshold=s.length / 4, activation="relu", later="distance"
             ),
         ),
-        "dape": Arm(
+        "dape": Condition(
             "DAPE over KERPLE-log",
             lambda s: DAPE(s.heads, over=_kerple(s), kernel=1, residual=True),
         ),
-        "shaw": Arm("Shaw, clip 16", _shaw(16)),
-        "transformer-xl": Arm(
+        "shaw": Condition("Shaw, clip 16", _shaw(16)),
+        "transformer-xl": Condition(
             "Transformer-XL",
             lambda s: TransformerXL(s.d, s.heads, s.d_model, layout="half"),
         ),
-        "fox": Arm("FoX", lambda s: FoX(s.d_model, s.heads)),
+        "fox": Condition("FoX", lambda s: FoX(s.d_model, s.heads)),
     }
 )
 """The encodings, by name.
@@ -207,20 +207,20 @@ T5's last bucket starts within the training length and FIRE's threshold is a qua
 it, as in their papers. Transformer-XL has no memory here.
 """
 
-CLIPS: Mapping[str, Arm] = MappingProxyType(
-    {f"shaw-{k}": Arm(f"Shaw, clip {k}", _shaw(k)) for k in (1, 2, 4, 64)}
+CLIPS: Mapping[str, Condition] = MappingProxyType(
+    {f"shaw-{k}": Condition(f"Shaw, clip {k}", _shaw(k)) for k in (1, 2, 4, 64)}
 )
 """Shaw's tables once more with other clips, which are counted apart."""
 
-ABSOLUTE: Mapping[str, Arm] = MappingProxyType(
+ABSOLUTE: Mapping[str, Condition] = MappingProxyType(
     {
-        "random": Arm("random absolute", lambda s: Random(s.d_model, _rows(s))),
-        "learned-per-layer": Arm(
+        "random": Condition("random absolute", lambda s: Random(s.d_model, _rows(s))),
+        "learned-per-layer": Condition(
             "learned in each layer",
             lambda s: LearnedPerLayer(s.d_model, _rows(s), beyond="raise"),
         ),
-        "floater": Arm("FLOATER", _floater, later=_floater),
-        "cape": Arm(
+        "floater": Condition("FLOATER", _floater, later=_floater),
+        "cape": Condition(
             "CAPE",
             lambda s: CAPE(
                 max_shift=5.0,
@@ -230,7 +230,7 @@ ABSOLUTE: Mapping[str, Arm] = MappingProxyType(
                 inner=_sinusoidal(s),
             ),
         ),
-        "randomized": Arm(
+        "randomized": Condition(
             "randomized positions",
             lambda s: Randomized(2 * _rows(s), per="sequence", inner=_sinusoidal(s)),
         ),
@@ -243,14 +243,14 @@ has the settings for text of the port of its code. Both kinds of drawn positions
 encoded by sinusoids; the randomized ones have twice the range of the longest test.
 """
 
-ALL: Mapping[str, Arm] = MappingProxyType({**ARMS, **CLIPS, **ABSOLUTE})
+ALL: Mapping[str, Condition] = MappingProxyType({**CONDITIONS, **CLIPS, **ABSOLUTE})
 
 
 class Model(CausalModel):
-    """A causal transformer that foretells characters, with the encoding of an arm."""
+    """A causal transformer that foretells characters, with the encoding of an condition."""
 
-    def __init__(self, arm: Arm, settings: Settings, seed: int):
-        own = arm.layers(settings)
+    def __init__(self, condition: Condition, settings: Settings, seed: int):
+        own = condition.layers(settings)
         super().__init__(
             lambda: next(own),
             tokens=CHARACTERS,
@@ -298,7 +298,7 @@ class Result(Runs):
         """Those tested, the training length first."""
         return [m * self.settings.length for m in MULTIPLES]
 
-    def conditions(self) -> list[str]:
+    def evaluations(self) -> list[str]:
         """The lengths, as text."""
         return [str(n) for n in self.lengths()]
 
@@ -470,7 +470,7 @@ def experiment(
     Parameters
     ----------
     encodings
-        Keys of :data:`ALL`; those of :data:`ARMS` choose the rate.
+        Keys of :data:`ALL`; those of :data:`CONDITIONS` choose the rate.
     seeds
         How many are reported.
     settings
@@ -497,9 +497,9 @@ def experiment(
     """
     for name in encodings:
         require_choice("encoding", name, tuple(ALL))
-    choosing = [name for name in encodings if name in ARMS]
+    choosing = [name for name in encodings if name in CONDITIONS]
     if not choosing:
-        raise ValueError(f"one of {', '.join(ARMS)} must choose the learning rate")
+        raise ValueError(f"one of {', '.join(CONDITIONS)} must choose the learning rate")
     require_dimension("seeds", seeds, 1)
     require_dimension("processes", processes, 1)
     settings = settings or Settings()

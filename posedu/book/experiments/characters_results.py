@@ -12,14 +12,14 @@ import numpy as np
 
 from posedu._result_table import Table
 from posedu.book.experiments import comparisons
-from posedu.book.experiments.characters import ABSOLUTE, ALL, ARMS, CLIPS, RATES, Result
+from posedu.book.experiments.characters import ABSOLUTE, ALL, CONDITIONS, CLIPS, RATES, Result
 from posedu.book.experiments.comparisons import Gap, gaps
 from posedu.book.experiments.runs import interval
 from posedu.book.figures import COLORS, DASHES, Figure, canvas, finish, table
 
 NOTICED = 0.02  # bits; of smaller differences nothing is said
 BROKEN = 1.0  # bits; who loses more has lost the thread
-SIGNS = {"agrees": "✓", "cannot tell": "?", "contradicted": "✗"}
+SIGNS = {"reproduced": "✓", "undecided": "?", "contradicted": "✗"}
 
 PANELS = {
     "Positions": ("none", "learned", "sinusoidal", "rope"),
@@ -92,7 +92,7 @@ def overview(result: Result) -> Figure:
                 marker="os^Dvp"[n],
                 color=COLORS[n],
                 linestyle=DASHES[n],
-                label=ARMS[name].title,
+                label=CONDITIONS[name].title,
             )
         panel.set(xscale="log", xlabel="L")
         panel.set_title(title, fontsize=11)
@@ -102,32 +102,32 @@ def overview(result: Result) -> Figure:
     bottom, top = panels[0].get_ylim()
     panels[0].set_ylim(bottom, top + 0.35 * (top - bottom))  # room for the legends
     panels[0].set_ylabel("bits per character")
-    means = {n: result.bits(n, lengths[-1]).mean() for n in ARMS}
+    means = {n: result.bits(n, lengths[-1]).mean() for n in CONDITIONS}
     best, worst = min(means, key=means.__getitem__), max(means, key=means.__getitem__)
     return finish(
         figure,
         caption=f"Trained at L = {lengths[0]}: mean bits per character over "
         f"{_seeds(result)} seeds, of the same characters at each length. At "
-        f"L = {lengths[-1]}, {ARMS[best].title} needs {means[best]:.2f} bits, "
-        f"{ARMS[worst].title} {means[worst]:.2f}.",
+        f"L = {lengths[-1]}, {CONDITIONS[best].title} needs {means[best]:.2f} bits, "
+        f"{CONDITIONS[worst].title} {means[worst]:.2f}.",
         alt="Three panels of lines against the length. "
         + " ".join(
-            f"{ARMS[n].title}: from {result.bits(n, lengths[0]).mean():.2f} bits to "
+            f"{CONDITIONS[n].title}: from {result.bits(n, lengths[0]).mean():.2f} bits to "
             f"{means[n]:.2f}."
-            for n in ARMS
+            for n in CONDITIONS
         ),
     )
 
 
 def origins(result: Result) -> Table:
     """Where the runs come from."""
-    return comparisons.origins(result, {n: arm.title for n, arm in ALL.items()})
+    return comparisons.origins(result, {n: condition.title for n, condition in ALL.items()})
 
 
 def rates(result: Result) -> Table:
     """How the learning rate was chosen, and the bits of each encoding at each one."""
     near = str(result.settings.length)
-    names = [n for n in ARMS if any(r.encoding == n for r in result.choosing())]
+    names = [n for n in CONDITIONS if any(r.encoding == n for r in result.choosing())]
 
     def bits(name: str, rate: float) -> np.ndarray:
         return np.array(
@@ -144,7 +144,7 @@ def rates(result: Result) -> Table:
     means = {rate: [*values, np.mean(values)] for rate, values in at.items()}
     columns = {f"rate {rate:g}": means[rate] for rate in RATES}
     return table(
-        {"encoding": [*(ARMS[n].title for n in names), "mean"], **columns},
+        {"encoding": [*(CONDITIONS[n].title for n in names), "mean"], **columns},
         formats=dict.fromkeys(columns, ".3f"),
         caption=f"Bits at L = {near}, means of two seeds that are not reported: "
         f"{chosen:g} is the best for all together, and for {own} of {len(names)} by "
@@ -155,7 +155,7 @@ def rates(result: Result) -> Table:
 def length_cost(result: Result) -> Table:
     """Bits added from the training length to each longer one, and what was reported."""
     near, *longer = result.lengths()
-    names = [name for name in result.encodings() if name in ARMS]
+    names = [name for name in result.encodings() if name in CONDITIONS]
 
     def added(name: str, length: int) -> Gap:
         return _gap(result.bits(name, length), result.bits(name, near))
@@ -164,7 +164,7 @@ def length_cost(result: Result) -> Table:
     agree = [seen[names.index(n)] == fate for n, fate in REPORTED.items() if n in names]
     return table(
         {
-            "encoding": [ARMS[n].title for n in names],
+            "encoding": [CONDITIONS[n].title for n in names],
             **{f"L = {n}": [_bits(added(m, n)) for m in names] for n in longer},
             "seen": seen,
             "reported": [REPORTED.get(name, "") for name in names],
@@ -176,7 +176,7 @@ def length_cost(result: Result) -> Table:
     )
 
 
-def judged(result: Result) -> Iterator[tuple[Expectation, int, Gap]]:
+def verdicts(result: Result) -> Iterator[tuple[Expectation, int, Gap]]:
     """Every expectation at each length, and by how many bits it is met."""
     for e in EXPECTED:
         if {e.better, e.worse} <= {*result.encodings()}:
@@ -188,7 +188,7 @@ def judged(result: Result) -> Iterator[tuple[Expectation, int, Gap]]:
 
 def expectations(result: Result) -> Table:
     """The expectations of the papers beside what is seen here."""
-    seen = {(e, length): gap for e, length, gap in judged(result)}
+    seen = {(e, length): gap for e, length, gap in verdicts(result)}
     rows = dict.fromkeys(e for e, _ in seen)
     cells = {at: f"{_bits(gap)} {SIGNS[gap.verdict]}" for at, gap in seen.items()}
     verdicts = [gap.verdict for gap in seen.values()]
@@ -197,7 +197,7 @@ def expectations(result: Result) -> Table:
         {
             "source": [e.source for e in rows],
             "expected": [
-                f"{ARMS[e.better].title} before {ARMS[e.worse].title}" for e in rows
+                f"{CONDITIONS[e.better].title} before {CONDITIONS[e.worse].title}" for e in rows
             ],
             **{
                 f"L = {n}": [cells.get((e, n), "") for e in rows]
@@ -208,18 +208,18 @@ def expectations(result: Result) -> Table:
     )
 
 
-def told_apart(result: Result) -> Table:
+def significant_differences(result: Result) -> Table:
     """Which encodings each is better than, at the two ends, by their numbers.
 
     The intervals of one length hold together with 95 %. A pair differs where its
     interval leaves out zero and its mean is at least what is noticed.
     """
-    names = [name for name in result.encodings() if name in ARMS]
+    names = [name for name in result.encodings() if name in CONDITIONS]
     numbers = {name: n for n, name in enumerate(names, 1)}
-    columns = {"encoding": [f"{numbers[n]} {ARMS[n].title}" for n in names]}
+    columns = {"encoding": [f"{numbers[n]} {CONDITIONS[n].title}" for n in names]}
     told, pairs = [], len(names) * (len(names) - 1) // 2
     for length in (result.lengths()[0], result.lengths()[-1]):
-        beaten = better_than(result, names, length)
+        beaten = significantly_worse(result, names, length)
         told.append(f"{sum(map(len, beaten.values()))} at L = {length}")
         columns[f"better than, L = {length}"] = [
             " ".join(str(numbers[other]) for other in beaten[name]) for name in names
@@ -231,14 +231,14 @@ def told_apart(result: Result) -> Table:
     )
 
 
-def better_than(
+def significantly_worse(
     result: Result, names: Sequence[str], length: int
 ) -> dict[str, list[str]]:
-    """For each encoding those that need more bits, as :func:`told_apart` has it."""
+    """For each encoding those that need more bits, as :func:`significant_differences` has it."""
     values = {name: result.bits(name, length) for name in names}
     found: dict[str, list[str]] = {name: [] for name in names}
     for (a, b), gap in gaps(values, interval, unit=1.0).items():
-        if gap.is_told(NOTICED):
+        if gap.is_significant(NOTICED):
             winner, loser = (b, a) if gap.mean > 0 else (a, b)
             found[winner].append(loser)
     return found
@@ -256,7 +256,7 @@ def clips(result: Result) -> Table:
 
     ends = result.lengths()[0], result.lengths()[-1]
     beyond = [less(name, ends[0]) for name in others if _clip(name) > 4]
-    matter = sum(gap.is_told(NOTICED) for gap in beyond)
+    matter = sum(gap.is_significant(NOTICED) for gap in beyond)
     return table(
         {
             "clip": [_clip(name) for name in others],
@@ -279,17 +279,17 @@ def absolute(result: Result) -> Table:
     near, next_, *_, far = result.lengths()
 
     def saved(name: str, length: int) -> Gap:
-        both = (result.bits(n, length) for n in (BESIDE[name], name))
+        both = (result.bits(n, length) for n in (BASELINES[name], name))
         return _gap(*both, level)
 
     told = ", ".join(
-        f"{sum(saved(n, at).is_told(NOTICED) for n in ABSOLUTE)} at L = {at}"
+        f"{sum(saved(n, at).is_significant(NOTICED) for n in ABSOLUTE)} at L = {at}"
         for at in (near, next_, far)
     )
     return table(
         {
-            "encoding": [arm.title for arm in ABSOLUTE.values()],
-            "beside": [ARMS[BESIDE[name]].title for name in ABSOLUTE],
+            "encoding": [condition.title for condition in ABSOLUTE.values()],
+            "beside": [CONDITIONS[BASELINES[name]].title for name in ABSOLUTE],
             **{
                 f"saved at L = {at}": [_bits(saved(name, at)) for name in ABSOLUTE]
                 for at in (near, next_, far)

@@ -58,16 +58,16 @@ class Gap:
     def __str__(self) -> str:
         return f"{self.mean:+.1f} ± {self.half:.1f}"
 
-    def is_told(self, least: float = 0.0) -> bool:
+    def is_significant(self, least: float = 0.0) -> bool:
         """Whether zero is outside, and the mean more than ``least`` points from it."""
         return abs(self.mean) > max(self.half, least)
 
     @property
     def verdict(self) -> str:
         """Of the expectation that the first is above the second."""
-        if not self.is_told():
-            return "cannot tell"
-        return "agrees" if self.mean > 0 else "contradicted"
+        if not self.is_significant():
+            return "undecided"
+        return "reproduced" if self.mean > 0 else "contradicted"
 
 
 def gaps(

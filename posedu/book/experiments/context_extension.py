@@ -63,7 +63,7 @@ CASES = (
 at the training length itself, with what was made for the largest factor.
 """
 MODELS = ("rope", "windows")
-SLOWER = 0.1  # the learning rate of tuning, over that of training
+TUNING_RATE = 0.1  # the learning rate of tuning, over that of training
 METHOD = (
     "Bits per character, of the same characters at every length: the last half of a "
     "training length. Tuning takes as many tokens a step as training did."
@@ -302,7 +302,7 @@ def stretch(
                 length=length,
                 batch=max(1, settings.batch // factor),
             )
-            fit(longer, text, tuning, SLOWER * rate, seed)
+            fit(longer, text, tuning, TUNING_RATE * rate, seed)
             found[label(method, factor, "tuned")] = bits(longer, length)
         near = changed(method, FACTORS[-1], settings.length)
         found[label(method, FACTORS[-1], "near")] = bits(near, settings.length)

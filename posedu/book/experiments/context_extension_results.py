@@ -22,23 +22,23 @@ from posedu.book.experiments.context_extension import (
 from posedu.book.experiments.runs import interval
 from posedu.book.figures import COLORS, DASHES, Figure, canvas, finish, table
 
-SIGNS = {"agrees": "✓", "cannot tell": "?", "contradicted": "✗"}
+SIGNS = {"reproduced": "✓", "undecided": "?", "contradicted": "✗"}
 MODEL_TITLES = {"rope": "RoPE", "windows": "windows and layers without rotation"}
 HOW = {"plain": "as it is", "tuned": "tuned"}
-DRAWN = ("none", "pi", "ntk", "llama3", "yarn", "log-n")
+SHOWN_METHODS = ("none", "pi", "ntk", "llama3", "yarn", "log-n")
 """Dynamic NTK is NTK at these lengths, YaRN without temperature is in the table."""
 
-Arm = tuple[str, str]
+Condition = tuple[str, str]
 """A model and what is done to it."""
 
 
 @dataclass(frozen=True)
 class Expectation:
-    """One arm better than another, at every factor."""
+    """One condition better than another, at every factor."""
 
     source: str
-    better: Arm
-    worse: Arm
+    better: Condition
+    worse: Condition
     how: str
 
 
@@ -67,10 +67,10 @@ def overview(result: Result) -> Figure:
     figure, (panels,) = canvas(1, 2, figsize=(7.2, 3.6), sharey=True)
     far = {}
     for panel, (how, said) in zip(panels, HOW.items(), strict=True):
-        for n, arm in enumerate(drawn()):
-            means = [_near(result, arm[0]).mean()]
-            means += [_bits(result, arm, f, how).mean() for f in FACTORS]
-            far[how, arm] = means[-1]
+        for n, condition in enumerate(drawn()):
+            means = [_near(result, condition[0]).mean()]
+            means += [_bits(result, condition, f, how).mean() for f in FACTORS]
+            far[how, condition] = means[-1]
             panel.plot(
                 (1, *FACTORS),
                 means,
@@ -78,7 +78,7 @@ def overview(result: Result) -> Figure:
                 marker="os^Dvp*h"[n],
                 color=(*COLORS, "gray", "gray")[n],
                 linestyle=DASHES[n % len(DASHES)],
-                label=title(arm),
+                label=title(condition),
             )
         panel.set(xscale="log", xlabel="length over that of training")
         panel.set_title(said, fontsize=11)
@@ -88,64 +88,64 @@ def overview(result: Result) -> Figure:
     figure.legend(
         *panels[0].get_legend_handles_labels(), loc="outside upper center", ncols=2
     )
-    best = {how: min(drawn(), key=lambda arm: far[how, arm]) for how in HOW}
+    best = {how: min(drawn(), key=lambda condition: far[how, condition]) for how in HOW}
     return finish(
         figure,
         caption=f"Trained at L = {result.settings.length}: mean bits per character "
         f"over {_seeds(result)} seeds, the same characters at every length. At "
         f"{FACTORS[-1]} times the length the fewest are "
         + " and ".join(
-            f"{far[how, arm]:.2f} of {title(arm)}, {HOW[how]}"
-            for how, arm in best.items()
+            f"{far[how, condition]:.2f} of {title(condition)}, {HOW[how]}"
+            for how, condition in best.items()
         )
         + ".",
         alt="Two panels of lines against the length. "
         + " ".join(
-            f"{title(arm)}: {far['plain', arm]:.2f} bits at the end, "
-            f"{far['tuned', arm]:.2f} after tuning."
-            for arm in drawn()
+            f"{title(condition)}: {far['plain', condition]:.2f} bits at the end, "
+            f"{far['tuned', condition]:.2f} after tuning."
+            for condition in drawn()
         ),
     )
 
 
 def near_cost(result: Result) -> Table:
     """Bits that a change for the largest factor adds at the training length."""
-    arms = [(model, m) for model in result.encodings() for m in TRIED[model]]
+    conditions = [(model, m) for model in result.encodings() for m in TRIED[model]]
     added = [
         _gap(
             result.values(model, label(method, FACTORS[-1], "near")),
             _near(result, model),
         )
-        for model, method in arms
+        for model, method in conditions
     ]
     free = [gap.mean == gap.half == 0 for gap in added]
     return table(
         {
-            "arm": [title(arm) for arm in arms],
+            "condition": [title(condition) for condition in conditions],
             "added": [
                 "0, exactly" if zero else f"{gap.mean:+.3f} ± {gap.half:.3f}"
                 for gap, zero in zip(added, free, strict=True)
             ],
         },
         caption=f"Bits per character that a model made for {FACTORS[-1]} times the "
-        f"length adds at the length of training: {sum(free)} of {len(arms)} add none",
+        f"length adds at the length of training: {sum(free)} of {len(conditions)} add none",
     )
 
 
-def judged(result: Result) -> Iterator[tuple[Expectation, int, Gap]]:
+def verdicts(result: Result) -> Iterator[tuple[Expectation, int, Gap]]:
     """Every expectation at each factor, and by how many bits it is met."""
     for e in EXPECTED:
         if {e.better[0], e.worse[0]} <= {*result.encodings()}:
             for factor in FACTORS:
                 both = (
-                    _bits(result, arm, factor, e.how) for arm in (e.worse, e.better)
+                    _bits(result, condition, factor, e.how) for condition in (e.worse, e.better)
                 )
                 yield e, factor, _gap(*both)
 
 
 def expectations(result: Result) -> Table:
     """The expectations of the papers beside what is seen here."""
-    seen = {(e, factor): gap for e, factor, gap in judged(result)}
+    seen = {(e, factor): gap for e, factor, gap in verdicts(result)}
     rows = dict.fromkeys(e for e, _ in seen)
     verdicts = [gap.verdict for gap in seen.values()]
     said = ", ".join(f"{SIGNS[v]} {v} ({verdicts.count(v)})" for v in SIGNS)
@@ -167,23 +167,23 @@ def expectations(result: Result) -> Table:
     )
 
 
-def drawn() -> list[Arm]:
+def drawn() -> list[Condition]:
     """What the pictures show."""
-    rope = [("rope", method) for method in DRAWN]
+    rope = [("rope", method) for method in SHOWN_METHODS]
     return [*rope, *(("windows", method) for method in TRIED["windows"])]
 
 
-def title(arm: Arm) -> str:
-    """What an arm is called."""
-    model, method = arm
+def title(condition: Condition) -> str:
+    """What an condition is called."""
+    model, method = condition
     if model == "rope":
         return METHODS[method].title
     more = "" if method == "none" else f", {METHODS[method].title}"
     return MODEL_TITLES[model] + more
 
 
-def _bits(result: Result, arm: Arm, factor: int, how: str) -> np.ndarray:
-    model, method = arm
+def _bits(result: Result, condition: Condition, factor: int, how: str) -> np.ndarray:
+    model, method = condition
     return result.values(model, label(method, factor, how))
 
 

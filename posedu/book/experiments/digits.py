@@ -6,7 +6,7 @@ interpolated and with extrapolated coordinates, and under a common shift of all
 coordinates, the class token's included. Where scores depend on offsets alone, such a
 shift changes no logit; :class:`Run` keeps the largest change, in float64.
 
-Every encoding gets the coordinates of its paper (:data:`ARMS`), ComRoPE's moved at
+Every encoding gets the coordinates of its paper (:data:`CONDITIONS`), ComRoPE's moved at
 random in training as there, and of one seed all get the same images in the same order
 and the same initial weights. The settings are one set for all and were chosen on seed
 0, which is not reported: the seeds of a result are 1, 2, … The book's result is remade,
@@ -154,7 +154,7 @@ class FlatGTA(GTA):
 
 
 @dataclass(frozen=True)
-class Arm:
+class Condition:
     """An encoding of the experiment and the coordinates that its paper gives it.
 
     The pixel of index u has the coordinate (u + start) / unit on either axis, the class
@@ -197,35 +197,35 @@ _AS_COMROPE = MappingProxyType(
     {"start": 0.5, "unit": SIDE, "class_at": 0.5, "perturbation": 1.0}
 )
 
-ARMS: Mapping[str, Arm] = MappingProxyType(
+CONDITIONS: Mapping[str, Condition] = MappingProxyType(
     {
-        "learned": Arm(
+        "learned": Condition(
             "learned absolute", lambda s: LearnedTable(s.heads * s.d), relative=False
         ),
-        "none": Arm("no encoding", lambda s: None, relative=True),
-        "axial": Arm(
+        "none": Condition("no encoding", lambda s: None, relative=True),
+        "axial": Condition(
             "axial RoPE",
             lambda s: AxialRoPE(s.d, order="concatenated", layout="interleaved"),
             relative=True,
         ),
-        "mixed": Arm(
+        "mixed": Condition(
             "RoPE-Mixed",
             lambda s: MixedRoPE(s.d, layout="interleaved", heads=s.heads),
             relative=True,
         ),
-        "liere": Arm(
+        "liere": Condition(
             "LieRE",
             lambda s: LieRE(s.d, block=s.block, heads=s.heads),
             relative=False,
             unit=SIDE - 1,
         ),
-        "comrope-ap": Arm(
+        "comrope-ap": Condition(
             "ComRoPE-AP",
             lambda s: ComRoPEAP(s.d, block=s.block, heads=s.heads),
             relative=True,
             **_AS_COMROPE,
         ),
-        "comrope-ld": Arm(
+        "comrope-ld": Condition(
             "ComRoPE-LD",
             lambda s: ComRoPELD(
                 s.d, block=s.block, heads=s.heads, multipliers="per head"
@@ -233,7 +233,7 @@ ARMS: Mapping[str, Arm] = MappingProxyType(
             relative=True,
             **_AS_COMROPE,
         ),
-        "fope": Arm(
+        "fope": Condition(
             "FoPE, by raster",
             lambda s: RasterFoPE(
                 s.d,
@@ -254,19 +254,19 @@ from the first pixel to the last, the class token at the origin. ComRoPE: pixel 
 between 0 and 1, the class token in the middle, the pixels perturbed in training.
 """
 
-FURTHER: Mapping[str, Arm] = MappingProxyType(
+FURTHER: Mapping[str, Condition] = MappingProxyType(
     {
-        "string-cayley": Arm(
+        "string-cayley": Condition(
             "STRING, Cayley",
             lambda s: STRING(s.d, form="cayley", heads=s.heads),
             relative=True,
         ),
-        "string-circulant": Arm(
+        "string-circulant": Condition(
             "STRING, circulant",
             lambda s: STRING(s.d, form="circulant", heads=s.heads, scale=0.5),
             relative=True,
         ),
-        "gta": Arm(
+        "gta": Condition(
             "GTA, flat images", lambda s: FlatGTA(s.d), relative=True, unit=SIDE
         ),
     }
@@ -278,7 +278,7 @@ frequencies, a deviation of 0.5, is ours. GTA: values and outputs turn, too; ind
 over the side, as in its code, the class token at the origin.
 """
 
-ALL: Mapping[str, Arm] = MappingProxyType({**ARMS, **FURTHER})
+ALL: Mapping[str, Condition] = MappingProxyType({**CONDITIONS, **FURTHER})
 """All encodings that can be run."""
 
 
@@ -354,14 +354,14 @@ class Result(Runs):
     settings_type = Settings
     run_type = Run
 
-    def accuracy(self, encoding: str, condition: str) -> Float[np.ndarray, "seeds"]:
+    def accuracy(self, encoding: str, evaluation: str) -> Float[np.ndarray, "seeds"]:
         """Of one encoding in one view or under one shift, by rising seed."""
         runs = sorted(self.runs, key=lambda run: run.seed)
         return np.array(
-            [run.accuracy[condition] for run in runs if run.encoding == encoding]
+            [run.accuracy[evaluation] for run in runs if run.encoding == encoding]
         )
 
-    def conditions(self) -> list[str]:
+    def evaluations(self) -> list[str]:
         """The views and the shifts."""
         return [*VIEWS, *SHIFTS]
 
@@ -389,7 +389,7 @@ class Result(Runs):
         """Accuracies in every view and under every shift."""
         yield ("accuracy in %", *VIEWS, *SHIFTS)
         for name in self.encodings():
-            values = [self.accuracy(name, c) for c in self.conditions()]
+            values = [self.accuracy(name, c) for c in self.evaluations()]
             yield (ALL[name].title, *(in_percent(v, interval) for v in values))
 
 
@@ -425,17 +425,17 @@ def split(
     return (images[train], labels[train]), (images[test], labels[test])
 
 
-def build(arm: Arm, settings: Settings, seed: int) -> TinyViT:
-    """A model whose weights, but for the encoding's, are the same for every arm."""
+def build(condition: Condition, settings: Settings, seed: int) -> TinyViT:
+    """A model whose weights, but for the encoding's, are the same for every condition."""
     torch.manual_seed(seed)
-    encodings = [arm.make(settings) for _ in range(settings.layers)]
+    encodings = [condition.make(settings) for _ in range(settings.layers)]
     torch.manual_seed(seed)
     return TinyViT(encodings, settings)
 
 
 def fit(
     model: TinyViT,
-    arm: Arm,
+    condition: Condition,
     images: Float[Tensor, "train 8 8"],
     labels: Int[Tensor, "train"],
     settings: Settings,
@@ -448,13 +448,13 @@ def fit(
         decay=settings.decay,
         steps=settings.epochs * -(-len(images) // settings.batch),
     )
-    positions = arm.positions(pixels(SIDE, SIDE, "interpolated"))
+    positions = condition.positions(pixels(SIDE, SIDE, "interpolated"))
     order = torch.Generator().manual_seed(seed)
     moves = torch.Generator().manual_seed(10**6 + seed)
     for _ in range(settings.epochs):
         for batch in torch.randperm(len(images), generator=order).split(settings.batch):
             optimizer.zero_grad()
-            logits = model(images[batch], arm.perturbed(positions, moves))
+            logits = model(images[batch], condition.perturbed(positions, moves))
             loss = functional.cross_entropy(logits, labels[batch])
             loss.backward()
             optimizer.step()
@@ -483,14 +483,14 @@ def resample(
 
 
 def shift_changes(
-    model: TinyViT, arm: Arm, images: Float[Tensor, "test 8 8"]
+    model: TinyViT, condition: Condition, images: Float[Tensor, "test 8 8"]
 ) -> tuple[Float[Tensor, "test classes"], dict[str, Float[Tensor, "test classes"]]]:
     """Logits in float64 where the model was trained, and their change by each shift."""
     model = model.double()
     here = pixels(SIDE, SIDE, "interpolated")
-    logits = logits_of(model, images, arm.positions(here))
+    logits = logits_of(model, images, condition.positions(here))
     return logits, {
-        name: logits_of(model, images, arm.positions(here, shift)) - logits
+        name: logits_of(model, images, condition.positions(here, shift)) - logits
         for name, shift in SHIFTS.items()
     }
 
@@ -498,22 +498,22 @@ def shift_changes(
 def run(encoding: str, seed: int, settings: Settings) -> Run:
     """Train one encoding with one seed and test it in every way."""
     start = time.perf_counter()
-    arm = ALL[encoding]
+    condition = ALL[encoding]
     (images, labels), (test_images, test_labels) = split(seed)
 
     def accuracy(logits: Tensor) -> float:
         return (logits.argmax(-1) == test_labels).double().mean().item()
 
     with torch.random.fork_rng(devices=[]):
-        model = build(arm, settings, seed)
-    loss = fit(model, arm, images, labels, settings, seed)
+        model = build(condition, settings, seed)
+    loss = fit(model, condition, images, labels, settings, seed)
 
     accuracies = {}
     for name, (width, height, rule) in VIEWS.items():
         view = resample(test_images, width, height)
-        positions = arm.positions(pixels(width, height, rule))
+        positions = condition.positions(pixels(width, height, rule))
         accuracies[name] = accuracy(logits_of(model, view, positions))
-    logits, changes = shift_changes(model, arm, test_images)
+    logits, changes = shift_changes(model, condition, test_images)
     accuracies |= {name: accuracy(logits + c) for name, c in changes.items()}
     encodings = [m for m in model.modules() if isinstance(m, Encoding)]
     return Run(
@@ -532,7 +532,7 @@ def run(encoding: str, seed: int, settings: Settings) -> Run:
 
 def experiment(
     *,
-    encodings: Sequence[str] = tuple(ARMS),
+    encodings: Sequence[str] = tuple(CONDITIONS),
     seeds: int = 5,
     settings: Settings | None = None,
     processes: int = 1,

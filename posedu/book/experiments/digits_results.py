@@ -63,7 +63,7 @@ CLAIMS = (
 
 def origins(result: Result) -> Table:
     """Where the runs come from."""
-    return comparisons.origins(result, {n: arm.title for n, arm in ALL.items()})
+    return comparisons.origins(result, {n: condition.title for n, condition in ALL.items()})
 
 
 def losses(result: Result) -> Table:
@@ -134,7 +134,7 @@ def views(result: Result) -> Figure:
     )
 
 
-def told_apart(result: Result) -> Table:
+def significant_differences(result: Result) -> Table:
     """How many pairs differ in each view, of all encodings and of the rotations.
 
     The intervals of all pairs hold together with 95 % in each view; the rotations are
@@ -151,11 +151,11 @@ def told_apart(result: Result) -> Table:
         raise ValueError(f"two of {ROTATIONS} are needed, got {result.encodings()}")
     columns: dict[str, list[str]] = {"view": [*VIEWS]}
     for view in VIEWS:
-        apart = sum(gap.is_told() for gap in found[view].values())
+        apart = sum(gap.is_significant() for gap in found[view].values())
         among = [
             f"{ALL[a].title} − {ALL[b].title}: {found[view][a, b]}"
             for a, b in pairs
-            if found[view][a, b].is_told()
+            if found[view][a, b].is_significant()
         ]
         widest = max(found[view][pair].half for pair in pairs)
         cells = {
@@ -167,7 +167,7 @@ def told_apart(result: Result) -> Table:
             columns.setdefault(column, []).append(cell)
     told = ""
     if "none" in result.encodings():
-        from_none = sum("none" in p for p, gap in found[HERE].items() if gap.is_told())
+        from_none = sum("none" in p for p, gap in found[HERE].items() if gap.is_significant())
         others = len(result.encodings()) - 1
         told = f"{from_none} of {others} are told from none at all, and "
     widest = max(found[HERE][pair].half for pair in pairs)
@@ -179,7 +179,7 @@ def told_apart(result: Result) -> Table:
     )
 
 
-def judged(result: Result) -> Iterator[tuple[Claim, Gap, str]]:
+def verdicts(result: Result) -> Iterator[tuple[Claim, Gap, str]]:
     """What is seen of each claim whose encodings were trained.
 
     The gap has an interval by itself at 95 %; no verdict rests on a training that did
@@ -191,13 +191,13 @@ def judged(result: Result) -> Iterator[tuple[Claim, Gap, str]]:
             at = [result.accuracy(name, claim.view) for name in both]
             gap = Gap.between(*at, interval)
             finished = all(_is_finished(result, name) for name in both)
-            verdict = gap.verdict if finished else "cannot tell: not trained to its end"
+            verdict = gap.verdict if finished else "undecided: not trained to its end"
             yield claim, gap, verdict
 
 
 def claims(result: Result) -> Table:
     """The claims of the papers beside what is seen here."""
-    seen = [*judged(result)]
+    seen = [*verdicts(result)]
     counted = Counter(verdict for *_, verdict in seen)
     return table(
         {

@@ -111,7 +111,7 @@ class Result(Runs):
     settings_type = Settings
     run_type = Run
 
-    def conditions_of(self, run: AnyRun) -> list[str]:
+    def evaluations_of(self, run: AnyRun) -> list[str]:
         """Of each method at every length."""
         return labels(run.encoding)
 

@@ -16,7 +16,7 @@ from posedu.book.experiments.context_extension import FACTORS
 from posedu.book.experiments.context_extension_results import (
     MODEL_TITLES,
     SIGNS,
-    Arm,
+    Condition,
     Expectation,
     drawn,
     title,
@@ -38,9 +38,9 @@ def overview(result: Result) -> Figure:
     """Mean accuracy against the length over that of training; guessing is a line."""
     figure, ((panel,),) = canvas(figsize=(7.2, 4.0))
     far = {}
-    for n, arm in enumerate(drawn()):
-        means = [100 * _accuracy(result, arm, f).mean() for f in (1, *FACTORS)]
-        far[arm] = means[-1]
+    for n, condition in enumerate(drawn()):
+        means = [100 * _accuracy(result, condition, f).mean() for f in (1, *FACTORS)]
+        far[condition] = means[-1]
         panel.plot(
             (1, *FACTORS),
             means,
@@ -48,7 +48,7 @@ def overview(result: Result) -> Figure:
             marker="os^Dvp*h"[n],
             color=(*COLORS, "gray", "gray")[n],
             linestyle=DASHES[n % len(DASHES)],
-            label=title(arm),
+            label=title(condition),
         )
     panel.axhline(100 / LETTERS, color="gray", linestyle="-", linewidth=1)
     panel.set(
@@ -70,23 +70,23 @@ def overview(result: Result) -> Figure:
         f" At {FACTORS[-1]} times the length {title(best)} has {far[best]:.0f} %, "
         f"{title(worst)} {far[worst]:.0f} %.",
         alt="Lines against the length. At its end: "
-        + ", ".join(f"{title(arm)} {end:.0f} percent" for arm, end in far.items())
+        + ", ".join(f"{title(condition)} {end:.0f} percent" for condition, end in far.items())
         + ".",
     )
 
 
-def judged(result: Result) -> Iterator[tuple[Expectation, int, Gap]]:
+def verdicts(result: Result) -> Iterator[tuple[Expectation, int, Gap]]:
     """Every expectation at each factor, and by how many points it is met."""
     for e in EXPECTED:
         if {e.better[0], e.worse[0]} <= {*result.encodings()}:
             for factor in FACTORS:
-                both = (_accuracy(result, arm, factor) for arm in (e.better, e.worse))
+                both = (_accuracy(result, condition, factor) for condition in (e.better, e.worse))
                 yield e, factor, Gap.between(*both, interval)
 
 
 def expectations(result: Result) -> Table:
     """The expectations of the papers beside what is seen here."""
-    seen = {(e, factor): gap for e, factor, gap in judged(result)}
+    seen = {(e, factor): gap for e, factor, gap in verdicts(result)}
     rows = dict.fromkeys(e for e, _ in seen)
     verdicts = [gap.verdict for gap in seen.values()]
     said = ", ".join(f"{SIGNS[v]} {v} ({verdicts.count(v)})" for v in SIGNS)
@@ -103,8 +103,8 @@ def expectations(result: Result) -> Table:
     )
 
 
-def _accuracy(result: Result, arm: Arm, factor: int) -> np.ndarray:
-    return result.accuracy(*arm, factor)
+def _accuracy(result: Result, condition: Condition, factor: int) -> np.ndarray:
+    return result.accuracy(*condition, factor)
 
 
 def _seeds(result: Result) -> int:

@@ -33,7 +33,7 @@ MADE = ("date", "device", "threads", "commit", "torch")
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """One training of one encoding: ``accuracy`` by condition, ``loss`` at its end.
+    """One training of one encoding: ``accuracy`` by evaluation, ``loss`` at its end.
 
     ``made`` is the provenance of the call that made it, once it is kept.
 
@@ -54,8 +54,8 @@ class Run:
     def __post_init__(self) -> None:
         if isinstance(self.seed, bool) or not isinstance(self.seed, int):
             raise TypeError(f"seed must be a whole number, got {self.seed!r}")
-        for condition, value in self.accuracy.items():
-            name = f"{self.name}: accuracy at {condition}"
+        for evaluation, value in self.accuracy.items():
+            name = f"{self.name}: accuracy at {evaluation}"
             if not 0 <= require_finite(name, value) <= 1:
                 raise ValueError(f"{name} must be between 0 and 1, got {value}")
         require_finite(f"{self.name}: loss", self.loss)
@@ -87,13 +87,13 @@ class Runs(SavedTable):
     def __post_init__(self) -> None:
         self.interrupted = False
 
-    def conditions(self) -> Sequence[str]:
+    def evaluations(self) -> Sequence[str]:
         """The names of a run's accuracies, where all runs have the same."""
         raise NotImplementedError
 
-    def conditions_of(self, run: Run) -> Sequence[str]:
+    def evaluations_of(self, run: Run) -> Sequence[str]:
         """The names of the accuracies of one run."""
-        return self.conditions()
+        return self.evaluations()
 
     def reported(self) -> Sequence[Run]:
         """The runs whose means are shown: all, unless some serve to choose."""
@@ -144,7 +144,7 @@ class Runs(SavedTable):
             if run.key in seen:
                 raise ValueError(f"{run.name} is there twice")
             seen.add(run.key)
-            named = self.conditions_of(run)
+            named = self.evaluations_of(run)
             if {*run.accuracy} != {*named}:
                 raise ValueError(
                     f"{run.name} must have accuracies at {', '.join(named)}, "

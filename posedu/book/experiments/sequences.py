@@ -184,7 +184,7 @@ TASKS: Mapping[str, Task] = MappingProxyType(
 
 
 @dataclass(frozen=True)
-class Arm:
+class Condition:
     """An encoding of the experiment, and the route of attention that it takes."""
 
     title: str
@@ -192,25 +192,25 @@ class Arm:
     route: str = "eager"
 
 
-ARMS: Mapping[str, Arm] = MappingProxyType(
+CONDITIONS: Mapping[str, Condition] = MappingProxyType(
     {
-        "none": Arm("no encoding", lambda s: Encoding(), "sdpa"),
-        "rope": Arm("RoPE", lambda s: RoPE(s.d, layout="half"), "sdpa"),
-        "fixed": Arm(
+        "none": Condition("no encoding", lambda s: Encoding(), "sdpa"),
+        "rope": Condition("RoPE", lambda s: RoPE(s.d, layout="half"), "sdpa"),
+        "fixed": Condition(
             "fixed gates (ALiBi)",
             lambda s: FoX(
                 s.heads * s.d, s.heads, gate="fixed", gate_bias=(2.0, float(s.length))
             ),
             "folded",
         ),
-        "fox": Arm("FoX", lambda s: FoX(s.heads * s.d, s.heads), "folded"),
-        "fox-spread": Arm(
+        "fox": Condition("FoX", lambda s: FoX(s.heads * s.d, s.heads), "folded"),
+        "fox-spread": Condition(
             "FoX, started as ALiBi",
             lambda s: FoX(s.heads * s.d, s.heads, gate_bias=(2.0, float(s.length))),
             "folded",
         ),
-        "cope": Arm("CoPE", lambda s: CoPE(s.d, npos=s.length, scaling="code"), "sdpa"),
-        "stickbreaking": Arm(
+        "cope": Condition("CoPE", lambda s: CoPE(s.d, npos=s.length, scaling="code"), "sdpa"),
+        "stickbreaking": Condition(
             "stick-breaking",
             lambda s: StickBreaking(attend_current=False, remainder="drop"),
         ),
@@ -223,9 +223,9 @@ time scales of the fixed gates, from 2 tokens to the training length. Between th
 the fixed gates, learning is all that differs.
 """
 
-MOVING: Mapping[str, Arm] = MappingProxyType(
+CONTEXTUALIZED: Mapping[str, Condition] = MappingProxyType(
     {
-        "tape": Arm(
+        "tape": Condition(
             "TAPE",
             lambda s: TAPE(s.d, s.heads, s.heads * s.d, layout="half", mixing="heads"),
         ),
@@ -233,21 +233,21 @@ MOVING: Mapping[str, Arm] = MappingProxyType(
 )
 """Positions that change from layer to layer, which are counted apart."""
 
-ALL: Mapping[str, Arm] = MappingProxyType({**ARMS, **MOVING})
+ALL: Mapping[str, Condition] = MappingProxyType({**CONDITIONS, **CONTEXTUALIZED})
 
 
 class Model(CausalModel):
-    """A causal transformer for a task, with the encoding of an arm."""
+    """A causal transformer for a task, with the encoding of an condition."""
 
-    def __init__(self, arm: Arm, task: Task, settings: Settings, seed: int):
+    def __init__(self, condition: Condition, task: Task, settings: Settings, seed: int):
         super().__init__(
-            lambda: arm.make(settings),
+            lambda: condition.make(settings),
             tokens=task.tokens,
             labels=task.labels,
             layers=settings.layers,
             heads=settings.heads,
             d=settings.d,
-            route=arm.route,
+            route=condition.route,
             seed=seed,
         )
 
@@ -290,15 +290,15 @@ class Result(Runs):
         )
 
     def encodings(self, task: str) -> list[str]:
-        """Those of :data:`ARMS` that were trained at a task, in that order."""
+        """Those of :data:`CONDITIONS` that were trained at a task, in that order."""
         trained = {run.encoding for run in self.runs if run.task == task}
-        return [name for name in ARMS if name in trained]
+        return [name for name in CONDITIONS if name in trained]
 
     def lengths(self) -> list[int]:
         """Those tested, the training length first."""
         return [m * self.settings.length for m in MULTIPLES]
 
-    def conditions(self) -> list[str]:
+    def evaluations(self) -> list[str]:
         """The lengths, as text."""
         return [str(n) for n in self.lengths()]
 
@@ -306,11 +306,11 @@ class Result(Runs):
         """Accuracies of every task and encoding at every length."""
         yield ("accuracy in %", "encoding", *(f"L = {n}" for n in self.lengths()))
         trained = {run.key[:2] for run in self.runs}
-        for task, arm in product(TASKS, ALL):
-            if (task, arm) in trained:
-                values = [self.accuracy(task, arm, n) for n in self.lengths()]
+        for task, condition in product(TASKS, ALL):
+            if (task, condition) in trained:
+                values = [self.accuracy(task, condition, n) for n in self.lengths()]
                 cells = (in_percent(v, interval) for v in values)
-                yield (TASKS[task].title, ALL[arm].title, *cells)
+                yield (TASKS[task].title, ALL[condition].title, *cells)
 
 
 def _make_batch(

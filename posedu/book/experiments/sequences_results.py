@@ -18,7 +18,7 @@ from posedu.book.experiments import comparisons
 from posedu.book.experiments.comparisons import Gap, gaps
 from posedu.book.experiments.sequences import (
     ALL,
-    ARMS,
+    CONDITIONS,
     IGNORED,
     TASKS,
     Result,
@@ -29,8 +29,8 @@ from posedu.book.figures import COLORS, DASHES, Figure, canvas, finish, table
 NOTICED = 1.0  # points; of smaller differences nothing is said
 CEILING = 0.99  # with every seed above it there is nothing to win
 SIGNS = {
-    "agrees": "✓",
-    "cannot tell": "?",
+    "reproduced": "✓",
+    "undecided": "?",
     "both at the ceiling": "=",
     "contradicted": "✗",
 }
@@ -106,10 +106,10 @@ def overview(result: Result) -> Figure:
         figure,
         caption=f"Trained at L = {_at(result)[0]}: mean accuracy over "
         f"{_seeds(result)} seeds; the thin line is guessing. At L = {_at(result)[-1]}, "
-        f"{ARMS[best].title} has {worst[best]:.0f} % or more at every task, "
-        f"{ARMS[least].title} {worst[least]:.0f} % at one.",
+        f"{CONDITIONS[best].title} has {worst[best]:.0f} % or more at every task, "
+        f"{CONDITIONS[least].title} {worst[least]:.0f} % at one.",
         alt="Four panels, one for each task, with a line for each encoding against the "
-        f"length. The line of {ARMS[best].title} stays near the top of all four.",
+        f"length. The line of {CONDITIONS[best].title} stays near the top of all four.",
     )
 
 
@@ -141,12 +141,12 @@ def task_figure(result: Result, task: str) -> Figure:
         figure,
         caption=f"{TASKS[task].title}, trained at L = {_at(result)[0]}: mean and 95 % "
         f"interval over {_seeds(result)} seeds, dots; the thin line is guessing. At "
-        f"L = {_at(result)[-1]}, {ARMS[best].title} has {far[best]:.0f} %, "
-        f"{ARMS[least].title} {far[least]:.0f} %.",
+        f"L = {_at(result)[-1]}, {CONDITIONS[best].title} has {far[best]:.0f} %, "
+        f"{CONDITIONS[least].title} {far[least]:.0f} %.",
         alt="A line for each encoding against the length, and dots for its seeds. From "
         "the training length to eight times as long: "
         + ", ".join(
-            f"{ARMS[name].title} from {mean[0]:.0f} to {mean[-1]:.0f} percent"
+            f"{CONDITIONS[name].title} from {mean[0]:.0f} to {mean[-1]:.0f} percent"
             for name, mean in means.items()
         )
         + ".",
@@ -155,7 +155,7 @@ def task_figure(result: Result, task: str) -> Figure:
 
 def origins(result: Result) -> Table:
     """Where the runs come from."""
-    return comparisons.origins(result, {n: arm.title for n, arm in ALL.items()})
+    return comparisons.origins(result, {n: condition.title for n, condition in ALL.items()})
 
 
 def losses(result: Result) -> Table:
@@ -170,11 +170,11 @@ def losses(result: Result) -> Table:
         result,
         lambda *pair: f"{np.median(of(*pair)):.3f} ({max(of(*pair)):.3f})",
         caption="Loss of the last tenth of training: median over the seeds (largest). "
-        f"The largest is that of {ARMS[name].title} at {_lower(TASKS[task].title)}.",
+        f"The largest is that of {CONDITIONS[name].title} at {_lower(TASKS[task].title)}.",
     )
 
 
-def told_apart(result: Result) -> Table:
+def significant_differences(result: Result) -> Table:
     """How many pairs of encodings differ, and what could hide in the widest interval.
 
     The intervals of one task and length hold together with 95 %. A pair differs where
@@ -186,7 +186,7 @@ def told_apart(result: Result) -> Table:
         columns["task"].append(task)
         for length in _at(result):
             found = _gaps(result, task, length).values()
-            apart = sum(gap.is_told(NOTICED) for gap in found)
+            apart = sum(gap.is_significant(NOTICED) for gap in found)
             widest = max(gap.half for gap in found)
             told[length] += apart
             columns.setdefault(f"L = {length}", []).append(
@@ -201,18 +201,18 @@ def told_apart(result: Result) -> Table:
 
 
 def above(result: Result) -> Table:
-    """Which encodings each is above, where :func:`told_apart` finds pairs that differ.
+    """Which encodings each is above, where :func:`significant_differences` finds pairs that differ.
 
     They are named by their numbers in the second column.
     """
-    numbers = {name: n for n, name in enumerate(ARMS, 1)}
+    numbers = {name: n for n, name in enumerate(CONDITIONS, 1)}
     columns: dict[str, list[str]] = {"task": [], "encoding": []}
     last = Counter[str]()
     for task, name in _trained(result):
         columns["task"].append(task)
-        columns["encoding"].append(f"{numbers[name]} {ARMS[name].title}")
+        columns["encoding"].append(f"{numbers[name]} {CONDITIONS[name].title}")
         for length in _at(result):
-            below = beaten(result, task, length)[name]
+            below = significantly_worse(result, task, length)[name]
             cells = columns.setdefault(f"above, L = {length}", [])
             cells.append(" ".join(str(numbers[other]) for other in below))
         last[name] += len(below)
@@ -220,15 +220,15 @@ def above(result: Result) -> Table:
     return table(
         columns,
         caption="Which encodings each is above, by their numbers. Most often at "
-        f"L = {_at(result)[-1]} it is {ARMS[most].title}: {times} times",
+        f"L = {_at(result)[-1]} it is {CONDITIONS[most].title}: {times} times",
     )
 
 
-def beaten(result: Result, task: str, length: int) -> dict[str, list[str]]:
-    """For each encoding those that it is above, as :func:`told_apart` has it."""
+def significantly_worse(result: Result, task: str, length: int) -> dict[str, list[str]]:
+    """For each encoding those that it is above, as :func:`significant_differences` has it."""
     found: dict[str, list[str]] = {name: [] for name in result.encodings(task)}
     for (a, b), gap in _gaps(result, task, length).items():
-        if gap.is_told(NOTICED):
+        if gap.is_significant(NOTICED):
             winner, loser = (a, b) if gap.mean > 0 else (b, a)
             found[winner].append(loser)
     return found
@@ -255,7 +255,7 @@ def length_cost(result: Result) -> Table:
 def question_cost(result: Result) -> Table:
     """Points lost by asking for the value before the last, of the same sequences."""
     columns: dict[str, list[str]] = {
-        "encoding": [ARMS[name].title for name in result.encodings("n-back")]
+        "encoding": [CONDITIONS[name].title for name in result.encodings("n-back")]
     }
     losing = []
     for length in (_at(result)[0], _at(result)[-1]):
@@ -276,7 +276,7 @@ def question_cost(result: Result) -> Table:
     )
 
 
-def judged(result: Result) -> Iterator[tuple[Expectation, int, Gap, str]]:
+def verdicts(result: Result) -> Iterator[tuple[Expectation, int, Gap, str]]:
     """Every expectation whose encodings were trained, at each length: what is seen.
 
     The gap has an interval by itself at 95 %.
@@ -294,7 +294,7 @@ def judged(result: Result) -> Iterator[tuple[Expectation, int, Gap, str]]:
 
 def expectations(result: Result) -> Table:
     """The expectations of the papers beside what is seen here."""
-    seen = [*judged(result)]
+    seen = [*verdicts(result)]
     counted = Counter(verdict for *_, verdict in seen)
     lengths = sorted({length for _, length, *_ in seen})
     rows = dict.fromkeys(e for e, *_ in seen)
@@ -305,7 +305,7 @@ def expectations(result: Result) -> Table:
             "source": [e.source for e in rows],
             "task": [e.task for e in rows],
             "expected": [
-                f"{ARMS[e.better].title} > {ARMS[e.worse].title}" for e in rows
+                f"{CONDITIONS[e.better].title} > {CONDITIONS[e.worse].title}" for e in rows
             ],
             **{f"L = {n}": [cells.get((e, n), "") for e in rows] for n in lengths},
         },
@@ -313,7 +313,7 @@ def expectations(result: Result) -> Table:
     )
 
 
-def moving(result: Result) -> Table:
+def tape_comparison(result: Result) -> Table:
     """TAPE beside what it starts as, RoPE, and beside no encoding."""
     columns: dict[str, list[str]] = {"task": [], "encoding": []}
     verdicts = []
@@ -363,7 +363,7 @@ def _points(gap: Gap) -> str:
 
 
 def _loses(gap: Gap) -> bool:
-    return gap.mean > 0 and gap.is_told(NOTICED)
+    return gap.mean > 0 and gap.is_significant(NOTICED)
 
 
 def _gaps(result: Result, task: str, length: int) -> dict[tuple[str, str], Gap]:
@@ -373,7 +373,7 @@ def _gaps(result: Result, task: str, length: int) -> dict[tuple[str, str], Gap]:
 
 def _by_task(result: Result, cell: Callable[[str, str], str], *, caption: str) -> Table:
     """A row for each encoding and a column for each task."""
-    names = [n for n in ARMS if any(n == name for _, name in _trained(result))]
+    names = [n for n in CONDITIONS if any(n == name for _, name in _trained(result))]
     columns = {
         task: [
             cell(task, name) if name in result.encodings(task) else "" for name in names
@@ -381,18 +381,18 @@ def _by_task(result: Result, cell: Callable[[str, str], str], *, caption: str) -
         for task in _tasks(result)
     }
     return table(
-        {"encoding": [ARMS[n].title for n in names], **columns}, caption=caption
+        {"encoding": [CONDITIONS[n].title for n in names], **columns}, caption=caption
     )
 
 
 def _style(name: str) -> dict:
     """Color, dash, marker and label of an encoding; gray is none."""
-    n = [*ARMS].index(name) - 1
+    n = [*CONDITIONS].index(name) - 1
     return {
         "color": (*COLORS, "gray")[n],
         "linestyle": (*DASHES, (0, (8, 2)))[n],
         "marker": "os^Dvp*"[n],
-        "label": ARMS[name].title,
+        "label": CONDITIONS[name].title,
     }
 
 

@@ -25,7 +25,7 @@ QUARTERS = skew(np.array([[-1.0, 0, 0], [0, 0, -1.0]]))  # about the third, the 
 LEARNED = skew(np.array([[-2.4, 0.4, 0.2], [0.3, -0.6, -1.7]]))
 
 
-def liere_explorable() -> Explorable:
+def commuting_generators_explorable() -> Explorable:
     """Draw a vector under two turns in two orders; the second order is to be guessed.
 
     The numbers are those of :func:`posedu.numpy.rotary.rotations` for the generators
@@ -75,7 +75,7 @@ between their ends: <output class="gap" aria-live="off">{gap:.0f}°</output></p>
     )
 
 
-def commuting_generators_explorable() -> Explorable:
+def liere_explorable() -> Explorable:
     """Draw where LieRE turns a vector of three features, for each place of an image.
 
     The numbers are those of :func:`posedu.numpy.rotary.rotations` for two generators

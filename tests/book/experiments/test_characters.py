@@ -11,7 +11,7 @@ import torch
 from posedu.book.experiments import characters
 from posedu.book.experiments.characters import (
     ALL,
-    ARMS,
+    CONDITIONS,
     CHARACTERS,
     CHOOSING,
     KNOWN,
@@ -205,7 +205,7 @@ def test_encodings_know_order_but_for_none():
     )
     swapped = tokens[:, [1, 0, 2, 3, 4, 5, 6, 7]]
     one = replace(SMALL, layers=1)
-    for name in ARMS:
+    for name in CONDITIONS:
         model = model_of(name, settings=one).double()
         if name in ("kerple-log", "shaw", "t5", "fire"):  # all distances start near 0
             for p in model.trunk.parameters():

@@ -6,7 +6,7 @@ from posedu.book.experiments import characters_results as results
 from posedu.book.experiments.characters import (
     ABSOLUTE,
     ALL,
-    ARMS,
+    CONDITIONS,
     CLIPS,
     METHOD,
     MULTIPLES,
@@ -105,12 +105,12 @@ def test_expectations_are_judged_by_differences_within_seeds():
     result = made_up(FOUND)
     seen = {
         (e.better, e.worse, length): gap.verdict
-        for e, length, gap in results.judged(result)
+        for e, length, gap in results.verdicts(result)
     }
-    assert seen["kerple-log", "alibi", 128] == "agrees"
+    assert seen["kerple-log", "alibi", 128] == "reproduced"
     assert seen["alibi", "rope", 64] == "contradicted"
-    assert seen["alibi", "rope", 128] == "agrees"
-    assert seen["kerple-log", "t5", 256] == "cannot tell"  # the same bits
+    assert seen["alibi", "rope", 128] == "reproduced"
+    assert seen["kerple-log", "t5", 256] == "undecided"  # the same bits
     assert not any("fire" in pair for pair in seen)
     table = results.expectations(result)
     rows = rows_of(table)
@@ -124,19 +124,19 @@ def test_expectations_are_judged_by_differences_within_seeds():
 
 def test_a_pair_differs_by_what_is_noticed_and_by_its_interval():
     result, names = made_up(FOUND), [*FOUND]
-    assert results.better_than(result, names, 64) == {
+    assert results.significantly_worse(result, names, 64) == {
         "rope": ["alibi", "kerple-log"],  # T5 is 0.01 behind
         "t5": ["alibi", "kerple-log"],
         "kerple-log": ["alibi"],
         "alibi": [],
     }
-    *_, kerple = rows_of(results.told_apart(result))
+    *_, kerple = rows_of(results.significant_differences(result))
     assert (kerple["encoding"], kerple["better than, L = 64"]) == ("4 KERPLE-log", "3")
     assert kerple["better than, L = 1024"] == "1 2 3"
-    caption = results.told_apart(result).caption()
+    caption = results.significant_differences(result).caption()
     assert "Of 6 pairs" in caption and "5 at L = 64, 6 at L = 1024" in caption
     unsure = made_up(FOUND, jitter=(-0.2, 0, 0.2))
-    assert results.better_than(unsure, names, 64)["rope"] == []
+    assert results.significantly_worse(unsure, names, 64)["rope"] == []
 
 
 def test_wider_clips_are_held_against_four():
@@ -165,7 +165,7 @@ def test_absolute_positions_are_held_against_what_they_change():
     bits["cape"] = (2.2, 4.0, 4.0, 4.0, 4.0)
     table = results.absolute(made_up(bits))
     of = {row["encoding"]: row for row in rows_of(table)}
-    assert {*of} == {arm.title for arm in ABSOLUTE.values()}
+    assert {*of} == {condition.title for condition in ABSOLUTE.values()}
     assert of["random absolute"]["beside"] == "learned absolute"
     assert of["random absolute"]["saved at L = 1024"].startswith("+2.000")
     assert of["FLOATER"]["saved at L = 128"] == "+1.000 ± 0.000"
@@ -207,8 +207,8 @@ def test_what_the_lab_says_of_the_runs(committed):
 
 def test_what_the_summaries_of_the_chapters_say_of_the_runs(committed):
     near, *_, far = committed.lengths()
-    mean = {n: committed.bits(n, near).mean() for n in ARMS}
-    lost = {n: committed.bits(n, far).mean() - mean[n] for n in ARMS}
+    mean = {n: committed.bits(n, near).mean() for n in CONDITIONS}
+    lost = {n: committed.bits(n, far).mean() - mean[n] for n in CONDITIONS}
     assert abs(lost["kerple-log"]) < 0.005 and abs(lost["transformer-xl"]) < 0.005
     assert 1 / 60 < lost["alibi"] < 1 / 40
     assert all(0.08 < lost[n] < 0.13 for n in ("t5", "sandwich"))
@@ -216,11 +216,11 @@ def test_what_the_summaries_of_the_chapters_say_of_the_runs(committed):
     twice = committed.bits("rope", 2 * near).mean() - mean["rope"]
     assert 1.9 < twice < 2.1 and 2.8 < lost["rope"] < 3.1
     for length in committed.lengths():
-        needed = {n: committed.bits(n, length).mean() for n in ARMS}
+        needed = {n: committed.bits(n, length).mean() for n in CONDITIONS}
         assert min(needed, key=needed.get) == "transformer-xl"
     contradicted = {
         (e.better, e.worse, length // near)
-        for e, length, gap in results.judged(committed)
+        for e, length, gap in results.verdicts(committed)
         if gap.verdict == "contradicted"
     }
     assert contradicted == {
@@ -232,10 +232,10 @@ def test_what_the_summaries_of_the_chapters_say_of_the_runs(committed):
 def test_relative_encodings_are_ahead_far_beyond_the_training_length(committed):
     near, *_, far = committed.lengths()
     absolute = {"learned", "sinusoidal"}
-    relative = {*ARMS} - absolute - {"none"}
+    relative = {*CONDITIONS} - absolute - {"none"}
 
     def ahead(length):
-        better = results.better_than(committed, [*ARMS], length)
+        better = results.significantly_worse(committed, [*CONDITIONS], length)
         assert not any(relative & {*better[name]} for name in absolute)
         return {name for name in relative if absolute <= {*better[name]}}
 
@@ -281,8 +281,8 @@ def test_what_the_summaries_of_absolute_chapters_say_of_the_runs(committed):
 
 def test_every_encoding_has_one_panel():
     shown = [name for names in results.PANELS.values() for name in names]
-    assert sorted(shown) == sorted(ARMS)
-    everyone = made_up({name: FOUND["alibi"] for name in ARMS} | FOUND)
+    assert sorted(shown) == sorted(CONDITIONS)
+    everyone = made_up({name: FOUND["alibi"] for name in CONDITIONS} | FOUND)
     figure = results.overview(everyone)
     assert "KERPLE-log needs 2.05 bits, RoPE 3.80" in figure.caption
     assert "T5: from 2.01 bits to 2.30." in figure.alt
@@ -291,7 +291,7 @@ def test_every_encoding_has_one_panel():
 
 
 def test_the_models_of_kerple_s_table_are_two_thousand_times_as_large():
-    model = Model(ARMS["kerple-log"], Settings(text="any"), seed=0)
+    model = Model(CONDITIONS["kerple-log"], Settings(text="any"), seed=0)
     count = sum(p.numel() for p in model.parameters())
     assert round(162e6 / count, -3) == 2000
 
@@ -299,4 +299,4 @@ def test_the_models_of_kerple_s_table_are_two_thousand_times_as_large():
 @pytest.mark.parametrize("fate", ["holds", "loses", "breaks"])
 def test_what_is_reported_is_one_of_three(fate):
     assert fate in results.REPORTED.values()
-    assert results.REPORTED.keys() <= ARMS.keys()
+    assert results.REPORTED.keys() <= CONDITIONS.keys()

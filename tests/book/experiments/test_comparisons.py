@@ -29,18 +29,18 @@ def test_differences_need_the_same_seeds(unchecked):
 @pytest.mark.parametrize(
     ("mean", "half", "least", "told", "verdict"),
     [
-        (2.0, 1.0, 0.0, True, "agrees"),
-        (2.0, 1.0, 2.0, False, "agrees"),
+        (2.0, 1.0, 0.0, True, "reproduced"),
+        (2.0, 1.0, 2.0, False, "reproduced"),
         (-2.0, 1.0, 1.0, True, "contradicted"),
-        (1.0, 2.0, 0.0, False, "cannot tell"),
-        (-1.0, 1.0, 0.0, False, "cannot tell"),
+        (1.0, 2.0, 0.0, False, "undecided"),
+        (-1.0, 1.0, 0.0, False, "undecided"),
     ],
 )
 def test_a_gap_is_told_beyond_its_interval_and_what_is_noticed(
     mean, half, least, told, verdict
 ):
     gap = Gap(mean, half)
-    assert gap.is_told(least) == told and gap.verdict == verdict
+    assert gap.is_significant(least) == told and gap.verdict == verdict
 
 
 def test_all_pairs_share_the_level():

@@ -110,7 +110,7 @@ def test_tuning_starts_from_the_trained_model(run):
     text = standard_library()
     trained = model_of("rope")
     windows = characters.test_windows(text, SMALL, 3)
-    still = context_extension.stretch(trained, "rope", text, windows, SMALL, 0.0, 3)
+    still = context_extension.extended_bits(trained, "rope", text, windows, SMALL, 0.0, 3)
     for method in METHODS:
         plain, tuned = (still[label(method, 2, how)] for how in ("plain", "tuned"))
         assert plain == tuned
@@ -131,7 +131,7 @@ def test_tuning_is_at_the_new_length_with_as_many_tokens(monkeypatch):
     windows = characters.test_windows(text, settings, 3)
     with torch.random.fork_rng(devices=[]):
         trained = Model("windows", settings, 0)
-    context_extension.stretch(trained, "windows", text, windows, settings, 1.0, 3)
+    context_extension.extended_bits(trained, "windows", text, windows, settings, 1.0, 3)
     assert seen == [(8 * f, 8 // f, 1, 0.1) for _ in TRIED["windows"] for f in FACTORS]
 
 

@@ -33,7 +33,7 @@ WORSE = {  # bits more than at the training length, by factor, as they are
 def bits_of(model, seed):
     """Near 2 bits; what is not listed adds half a bit, tuning takes half of it away.
 
-    Seeds scatter by a tenth, each alike in all arms.
+    Seeds scatter by a tenth, each alike in all conditions.
     """
     base = 2.0 + 0.1 * seed
     found = {name: base + 0.25 for name in labels(model)}
@@ -79,11 +79,11 @@ def rows_of(table):
 
 
 def test_an_expectation_is_judged_by_differences_within_seeds(result):
-    """Seeds differ by more than the arms, and nothing is lost for it."""
-    seen = {(e.source, e.how, f): gap for e, f, gap in results.judged(result)}
+    """Seeds differ by more than the conditions, and nothing is lost for it."""
+    seen = {(e.source, e.how, f): gap for e, f, gap in results.verdicts(result)}
     gap = seen["YaRN, §3.1", "plain", 4]
     assert gap.mean == pytest.approx(1.1) and gap.half < 1e-9
-    assert gap.verdict == "agrees"
+    assert gap.verdict == "reproduced"
     assert seen["YaRN, §3.1", "plain", 8].verdict == "contradicted"
     first, *_ = rows_of(results.expectations(result))
     assert first["expected"] == "NTK before PI" and first[""] == "as it is"
@@ -92,7 +92,7 @@ def test_an_expectation_is_judged_by_differences_within_seeds(result):
 
 
 def test_the_caption_counts_all_verdicts(result):
-    verdicts = [gap.verdict for _, _, gap in results.judged(result)]
+    verdicts = [gap.verdict for _, _, gap in results.verdicts(result)]
     assert len(verdicts) == len(results.EXPECTED) * len(FACTORS)
     caption = results.expectations(result).caption()
     for name, sign in results.SIGNS.items():
@@ -100,8 +100,8 @@ def test_the_caption_counts_all_verdicts(result):
 
 
 def test_what_costs_nothing_near_is_said_to_cost_exactly_nothing(result):
-    rows = {row["arm"]: row["added"] for row in rows_of(results.near_cost(result))}
-    free = {arm for arm, added in rows.items() if added == "0, exactly"}
+    rows = {row["condition"]: row["added"] for row in rows_of(results.near_cost(result))}
+    free = {condition for condition, added in rows.items() if added == "0, exactly"}
     windows = results.MODEL_TITLES["windows"]
     assert free == {
         *("RoPE as it is", "dynamic NTK", "log-n temperature"),
@@ -113,8 +113,8 @@ def test_what_costs_nothing_near_is_said_to_cost_exactly_nothing(result):
 
 def test_every_drawn_arm_is_a_line_of_both_panels(result):
     figure = results.overview(result)
-    titles = {results.title(arm) for arm in results.drawn()}
-    assert len(titles) == len(results.drawn())
+    titles = {results.title(condition) for condition in results.shown_conditions()}
+    assert len(titles) == len(results.shown_conditions())
     for title in titles:
         assert figure.svg.count(f"<!-- {title} -->") == 1
         assert f"{title}: " in figure.alt
@@ -132,19 +132,19 @@ def test_what_the_summaries_of_the_chapters_say_of_the_runs():
     runs = Result.load(DATA / "context-extension-cpu.json")
     seen = {
         (e.better, e.worse, e.how, factor): gap
-        for e, factor, gap in results.judged(runs)
+        for e, factor, gap in results.verdicts(runs)
     }
     cold, warm = ("windows", "none"), ("windows", "log-n")
     by_temperature = seen[warm, cold, "plain", 8]
     assert by_temperature.verdict == "contradicted"
     assert 0.005 < -by_temperature.mean < 0.015
     lost = {
-        arm: runs.values(arm[0], label(arm[1], 8, "plain")).mean()
-        - runs.values(arm[0], "128").mean()
-        for arm in [*(("rope", method) for method in TRIED["rope"]), cold]
+        condition: runs.values(condition[0], label(condition[1], 8, "plain")).mean()
+        - runs.values(condition[0], "128").mean()
+        for condition in [*(("rope", method) for method in TRIED["rope"]), cold]
     }
     assert min(lost, key=lost.get) == cold and 0.04 < lost[cold] < 0.06
     hidden = needles.Result.load(DATA / "needles-cpu.json")
-    found = {arm: hidden.accuracy(*arm, 8).mean() for arm in (*lost, warm)}
+    found = {condition: hidden.accuracy(*condition, 8).mean() for condition in (*lost, warm)}
     assert min(found[cold], found[warm]) > 0.98
     assert 0.15 < found["rope", "none"] < 0.25

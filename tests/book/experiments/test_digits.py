@@ -13,7 +13,7 @@ from scipy import stats
 from posedu.book.experiments import digits, training
 from posedu.book.experiments.digits import (
     ALL,
-    ARMS,
+    CONDITIONS,
     FURTHER,
     SHIFTS,
     SIDE,
@@ -26,8 +26,8 @@ from support import ROOT
 
 # Two layers: before training the class token asks nothing in the first.
 SMALL = Settings(epochs=1, layers=2, heads=1, d=8)
-RELATIVE = [name for name, arm in ALL.items() if arm.relative]
-OTHERS = [name for name, arm in ALL.items() if not arm.relative]
+RELATIVE = [name for name, condition in ALL.items() if condition.relative]
+OTHERS = [name for name, condition in ALL.items() if not condition.relative]
 EPS = torch.finfo(torch.float64).eps
 COORDINATES = {
     "liere": "ends",
@@ -229,7 +229,7 @@ def test_of_a_seed_all_arms_start_from_the_same_weights():
 
     first = trunk("none")
     assert first.keys() == dict(model_of("none").named_parameters()).keys()
-    for name in ARMS:
+    for name in CONDITIONS:
         other = trunk(name)
         assert other.keys() == first.keys()
         assert all(torch.equal(other[key], first[key]) for key in first), name
@@ -423,9 +423,9 @@ BESIDE = ("axial", "mixed", *FURTHER)
 
 def test_encodings_by_themselves_have_the_seeds_that_all_of_them_have():
     result = Result.load(ROOT / "book/data/digits-cpu.json")
-    first, beside = result.among(ARMS), result.among(BESIDE)
+    first, beside = result.among(CONDITIONS), result.among(BESIDE)
     assert first.complete and beside.complete and not result.complete
-    assert len(first.runs) == 5 * len(ARMS) and len(beside.runs) == 10 * len(BESIDE)
+    assert len(first.runs) == 5 * len(CONDITIONS) and len(beside.runs) == 10 * len(BESIDE)
     with pytest.raises(ValueError, match="no runs of fox"):
         result.among(["axial", "fox"])
 
@@ -434,7 +434,7 @@ def test_the_committed_result_is_whole_and_confirms_the_prediction():
     path = ROOT / "book/data/digits-cpu.json"
     result = Result.load(path)
     assert result.settings == Settings()
-    seeds = {name: 5 for name in ARMS} | dict.fromkeys(BESIDE, 10)
+    seeds = {name: 5 for name in CONDITIONS} | dict.fromkeys(BESIDE, 10)
     assert {run.key for run in result.runs} == {
         (name, seed + 1) for name in ALL for seed in range(seeds[name])
     }

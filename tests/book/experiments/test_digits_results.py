@@ -6,7 +6,7 @@ import pytest
 
 from posedu.book.experiments import digits_results as results
 from posedu.book.experiments.digits import (
-    ARMS,
+    CONDITIONS,
     FURTHER,
     METHOD,
     SHIFTS,
@@ -55,7 +55,7 @@ BOTH = {"none": 0.2, "liere": 0.5, "mixed": 0.5}
 
 
 def test_pairs_and_rotations_are_told_apart_in_every_view():
-    table = results.told_apart(made_up(BOTH))
+    table = results.significant_differences(made_up(BOTH))
     assert [row["view"] for row in rows_of(table)] == [*VIEWS]
     for row in rows_of(table):
         assert row["pairs that differ"] == "2 of 3"
@@ -66,7 +66,7 @@ def test_pairs_and_rotations_are_told_apart_in_every_view():
     for run in result.runs:
         run.accuracy[FAR] = 0.5
     seen = {
-        row["view"]: row["of rotations"] for row in rows_of(results.told_apart(result))
+        row["view"]: row["of rotations"] for row in rows_of(results.significant_differences(result))
     }
     assert seen[results.HERE] == "RoPE-Mixed − LieRE: -40.0 ± 0.0"
     assert seen[FAR] == "none of 1"
@@ -74,7 +74,7 @@ def test_pairs_and_rotations_are_told_apart_in_every_view():
 
 def test_rotations_need_two():
     with pytest.raises(ValueError, match=r"two of .*, got \['none', 'mixed'\]"):
-        results.told_apart(made_up({"none": 0.2, "mixed": 0.5}))
+        results.significant_differences(made_up({"none": 0.2, "mixed": 0.5}))
 
 
 def test_no_verdict_rests_on_a_training_that_is_not_at_its_end():
@@ -82,11 +82,11 @@ def test_no_verdict_rests_on_a_training_that_is_not_at_its_end():
     result = made_up(accuracies, losses={"comrope-ld": 0.11})
     seen = {
         (claim.better, claim.worse, claim.view): verdict
-        for claim, _, verdict in results.judged(result)
+        for claim, _, verdict in results.verdicts(result)
     }
-    assert seen["liere", "mixed", results.HERE] == "agrees"
+    assert seen["liere", "mixed", results.HERE] == "reproduced"
     assert seen["liere", "learned", results.HERE] == "contradicted"
-    unfinished = "cannot tell: not trained to its end"
+    unfinished = "undecided: not trained to its end"
     assert seen["comrope-ld", "liere", results.HERE] == unfinished
     assert len(seen) == 5
     table = results.claims(result)
@@ -115,26 +115,26 @@ def test_what_a_shift_costs():
 
 @pytest.fixture(scope="module")
 def committed():
-    return Result.load(ROOT / "book/data/digits-cpu.json").among(ARMS)
+    return Result.load(ROOT / "book/data/digits-cpu.json").among(CONDITIONS)
 
 
 def test_what_is_relative_answers_under_a_shift_as_without(committed):
-    for name in ARMS:
+    for name in CONDITIONS:
         here = committed.accuracy(name, results.HERE)
         same = [(committed.accuracy(name, s) == here).all() for s in SHIFTS]
-        assert all(same) if ARMS[name].relative else not all(same)
+        assert all(same) if CONDITIONS[name].relative else not all(same)
 
 
 def test_of_string_and_gta_nothing_is_told_from_axial_and_mixed():
     every = Result.load(ROOT / "book/data/digits-cpu.json")
-    told = results.told_apart(every.among(("axial", "mixed", *FURTHER)))
+    told = results.significant_differences(every.among(("axial", "mixed", *FURTHER)))
     assert {row["of rotations"] for row in rows_of(told)} == {"none of 10"}
     assert "none at all" not in told.caption() and "within 10 seeds" in told.caption()
 
 
 def test_every_claim_has_its_runs(committed):
-    assert len([*results.judged(committed)]) == len(results.CLAIMS) == 10
-    none = ARMS["none"].title
+    assert len([*results.verdicts(committed)]) == len(results.CLAIMS) == 10
+    none = CONDITIONS["none"].title
     assert results.losses(committed).caption().endswith(f"above 0.1: {none}")
 
 
@@ -151,7 +151,7 @@ def test_pictures_say_what_the_runs_say(committed):
     largest = max(
         change / run.largest_logit
         for run in committed.runs
-        if ARMS[run.encoding].relative
+        if CONDITIONS[run.encoding].relative
         for change in run.logit_change.values()
     )
     assert f"at most {largest:.0e} of the largest" in shifts.caption

@@ -19,7 +19,7 @@ RIGHT = {  # by factor; what is not listed is right half of the time
 
 
 def run_of(model, seed):
-    """Seeds scatter by a tenth, each alike in all arms."""
+    """Seeds scatter by a tenth, each alike in all conditions."""
     found = {
         label(method, factor): right + 0.1 * seed
         for method in TRIED[model]
@@ -48,7 +48,7 @@ def rows_of(table):
 
 
 def test_an_expectation_is_judged_by_differences_within_seeds(result):
-    """Seeds differ by more than the arms, and nothing is lost for it."""
+    """Seeds differ by more than the conditions, and nothing is lost for it."""
     first, *rest = rows_of(results.expectations(result))
     assert first["expected"] == "NTK before PI"
     assert first["× 2"] == "+5.0 ± 0.0 ✓" and first["× 4"] == "-20.0 ± 0.0 ✗"
@@ -58,7 +58,7 @@ def test_an_expectation_is_judged_by_differences_within_seeds(result):
 
 
 def test_the_caption_counts_all_verdicts(result):
-    verdicts = [gap.verdict for _, _, gap in results.judged(result)]
+    verdicts = [gap.verdict for _, _, gap in results.verdicts(result)]
     assert len(verdicts) == len(results.EXPECTED) * len(FACTORS)
     caption = results.expectations(result).caption()
     for name, sign in results.SIGNS.items():
@@ -67,8 +67,8 @@ def test_the_caption_counts_all_verdicts(result):
 
 def test_every_drawn_arm_is_a_line(result):
     figure = results.overview(result)
-    for arm in results.drawn():
-        assert figure.svg.count(f"<!-- {results.title(arm)} -->") == 1
+    for condition in results.shown_conditions():
+        assert figure.svg.count(f"<!-- {results.title(condition)} -->") == 1
     windows = results.MODEL_TITLES["windows"]
     assert f"{windows}, log-n temperature has 80 %" in figure.caption
     assert "RoPE as it is 40 %" in figure.caption

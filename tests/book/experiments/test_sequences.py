@@ -24,7 +24,7 @@ from torch.nn import functional
 from posedu.book.experiments import runs, sequences, training
 from posedu.book.experiments.sequences import (
     ALL,
-    ARMS,
+    CONDITIONS,
     COPIED,
     IGNORED,
     LARGEST_COUNT,
@@ -242,7 +242,7 @@ def test_every_layer_has_the_encoding_and_takes_its_route(name, monkeypatch):
 
 def test_the_encodings_are_made_for_the_training_length_and_as_published():
     _, rope, fixed, fox, spread, cope, sticks = (
-        arm.make(SMALL) for arm in ARMS.values()
+        condition.make(SMALL) for condition in CONDITIONS.values()
     )
     assert (rope.d, rope.layout) == (SMALL.d, "half")
     assert (fixed.gate, fox.gate, spread.gate) == ("fixed", "learned", "learned")
@@ -254,7 +254,7 @@ def test_the_encodings_are_made_for_the_training_length_and_as_published():
     assert (sticks.attend_current, sticks.remainder) == (False, "drop")
 
 
-@pytest.mark.parametrize("name", [name for name in ARMS if name != "stickbreaking"])
+@pytest.mark.parametrize("name", [name for name in CONDITIONS if name != "stickbreaking"])
 def test_the_route_changes_no_answer(name):
     tokens, _ = batch_of("recall", 2, 24, 16)
     model = model_of(name).double()
@@ -266,7 +266,7 @@ def test_the_route_changes_no_answer(name):
 
 def test_stick_breaking_has_no_stock_kernel():
     with pytest.raises(ValueError, match="only route='eager'"):
-        Model(replace(ARMS["stickbreaking"], route="sdpa"), TASKS["count"], SMALL, 0)
+        Model(replace(CONDITIONS["stickbreaking"], route="sdpa"), TASKS["count"], SMALL, 0)
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -621,8 +621,8 @@ def test_the_table_says_means_and_intervals_of_what_was_run(counted):
     assert head == ("accuracy in %", "encoding", *(f"L = {2**n}" for n in range(6, 10)))
     mean, half = sequences.interval(np.array([50.0, 62.5]))
     assert rows == [
-        (TASKS[task].title, ARMS[arm].title, *[f"{mean:.1f} ± {half:.1f}"] * 4)
-        for task, arm in product(("count", "n-back"), ("none", "fox"))
+        (TASKS[task].title, CONDITIONS[condition].title, *[f"{mean:.1f} ± {half:.1f}"] * 4)
+        for task, condition in product(("count", "n-back"), ("none", "fox"))
     ]
     page = result._repr_html_()
     assert page.count('scope="col"') == 6 and page.count("<tr>") == 5
@@ -778,7 +778,7 @@ def test_runs_of_no_experiment_have_no_table():
     with pytest.raises(NotImplementedError):
         runs.Runs("", None).rows()
     with pytest.raises(NotImplementedError):
-        runs.Runs("", None).conditions()
+        runs.Runs("", None).evaluations()
 
 
 # --- Intervals

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from posedu.book.experiments import sequences_results as results
-from posedu.book.experiments.sequences import ARMS, METHOD, TASKS, Result, Run, Settings
+from posedu.book.experiments.sequences import CONDITIONS, METHOD, TASKS, Result, Run, Settings
 from support import ROOT
 
 LENGTHS = (64, 128, 256, 512)
@@ -51,14 +51,14 @@ def rows_of(table):
 
 def test_a_pair_differs_by_a_point_and_by_its_interval():
     result = made_up(COUNTED)
-    at = {n: results.beaten(result, "count", n) for n in LENGTHS}
+    at = {n: results.significantly_worse(result, "count", n) for n in LENGTHS}
     assert at[64] == {"rope": [], "fox": [], "cope": []}  # 0.8 points
     assert at[256] == {"rope": ["fox"], "fox": [], "cope": ["rope", "fox"]}
     assert at[512] == {"rope": [], "fox": ["rope"], "cope": ["rope", "fox"]}
-    (told,) = rows_of(results.told_apart(result))
+    (told,) = rows_of(results.significant_differences(result))
     assert told["L = 64"].startswith("0 of 3, ± ")
     assert told["L = 256"].startswith("3 of 3, ± ")
-    assert "0 at L = 64, 3 at L = 128" in results.told_apart(result).caption()
+    assert "0 at L = 64, 3 at L = 128" in results.significant_differences(result).caption()
     rope, fox, cope = rows_of(results.above(result))
     assert [row["above, L = 512"] for row in (rope, fox, cope)] == ["", "2", "2 4"]
     assert cope["encoding"] == "6 CoPE"
@@ -67,7 +67,7 @@ def test_a_pair_differs_by_a_point_and_by_its_interval():
 
 def test_the_widest_interval_is_that_of_the_pairs_that_scatter():
     still, wide = made_up(COUNTED, (0, 0, 0)), made_up(COUNTED, (-0.02, 0, 0.02))
-    (none,), (some,) = (rows_of(results.told_apart(r)) for r in (still, wide))
+    (none,), (some,) = (rows_of(results.significant_differences(r)) for r in (still, wide))
     assert none["L = 512"] == "3 of 3, ± 0"
     # s = 2, and Student's quantile of 2 degrees of freedom at 1 − 0.05 / 6 is 7.65
     assert some["L = 512"] == f"3 of 3, ± {7.6488 * 2 / 3**0.5:.0f}"
@@ -110,17 +110,17 @@ def test_expectations_are_judged_by_differences_within_seeds():
     )
     seen = {
         (e.better, e.worse, e.task, length): verdict
-        for e, length, _, verdict in results.judged(result)
+        for e, length, _, verdict in results.verdicts(result)
     }
     assert seen == {
-        ("cope", "rope", "count", 64): "cannot tell",
-        ("cope", "rope", "count", 128): "agrees",
-        ("cope", "rope", "count", 512): "agrees",
+        ("cope", "rope", "count", 64): "undecided",
+        ("cope", "rope", "count", 128): "reproduced",
+        ("cope", "rope", "count", 512): "reproduced",
         ("cope", "rope", "copy", 64): "both at the ceiling",
-        ("cope", "rope", "copy", 128): "agrees",
+        ("cope", "rope", "copy", 128): "reproduced",
         ("cope", "rope", "copy", 512): "contradicted",
         ("cope", "fox", "count", 64): "contradicted",
-        ("cope", "fox", "count", 512): "agrees",
+        ("cope", "fox", "count", 512): "reproduced",
     }
     table = results.expectations(result)
     assert "✓ agrees (4)" in table.caption() and "✗ contradicted (2)" in table.caption()
@@ -155,7 +155,7 @@ def committed():
 
 
 def test_every_expectation_has_its_runs(committed):
-    seen = [*results.judged(committed)]
+    seen = [*results.verdicts(committed)]
     assert len(seen) == sum(len(e.multiples) for e in results.EXPECTED) == 38
     assert {verdict for *_, verdict in seen} <= {*results.SIGNS}
     rows = rows_of(results.expectations(committed))
@@ -166,14 +166,14 @@ def test_every_expectation_has_its_runs(committed):
 
 def test_every_encoding_is_drawn_at_every_task(committed):
     overview = results.overview(committed)
-    for arm in ARMS.values():
-        assert overview.svg.count(f"<!-- {arm.title} -->") == 1  # in the legend
+    for condition in CONDITIONS.values():
+        assert overview.svg.count(f"<!-- {condition.title} -->") == 1  # in the legend
     worst = {
         name: min(100 * committed.accuracy(task, name, 512).mean() for task in TASKS)
-        for name in ARMS
+        for name in CONDITIONS
     }
     best = max(worst, key=worst.get)
-    assert f"{ARMS[best].title} has {worst[best]:.0f} % or more" in overview.caption
+    assert f"{CONDITIONS[best].title} has {worst[best]:.0f} % or more" in overview.caption
     figure = results.task_figure(committed, "copy")
     rope = 100 * committed.accuracy("copy", "rope", 512).mean()
     assert f"RoPE from 100 to {rope:.0f} percent" in figure.alt
@@ -181,7 +181,7 @@ def test_every_encoding_is_drawn_at_every_task(committed):
 
 
 def test_what_the_lab_says_of_tape(committed):
-    rows = [r for r in rows_of(results.moving(committed)) if r["encoding"] == "TAPE"]
+    rows = [r for r in rows_of(results.tape_comparison(committed)) if r["encoding"] == "TAPE"]
     signs = {(r["task"], n): r[f"L = {n}"][-1] for r in rows for n in LENGTHS}
     assert "✓" not in signs.values()
     worse = {at for at, sign in signs.items() if sign == "✗"}
@@ -207,11 +207,11 @@ def test_tape_is_counted_apart_and_beside_rope():
     runs = {("copy", "none"): flat, ("copy", "rope"): flat}
     result = made_up({**runs, ("copy", "tape"): (0.9, 0.5, 0.4, 0.5)})
     assert result.encodings("copy") == ["none", "rope"]
-    none, rope, tape = rows_of(results.moving(result))
+    none, rope, tape = rows_of(results.tape_comparison(result))
     assert [row["encoding"] for row in (none, rope, tape)] == [
         *("no encoding", "RoPE", "TAPE")
     ]
     assert rope["L = 64"] == "50.0 ± 0.0" and tape["L = 64"] == "90.0 ± 0.0 ✓"
     assert [tape[f"L = {n}"][-1] for n in LENGTHS] == [*"✓?✗?"]
-    caption = results.moving(result).caption()
+    caption = results.tape_comparison(result).caption()
     assert "(✓) 1 times of 4" in caption and "(✗) 1 times" in caption

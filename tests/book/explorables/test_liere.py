@@ -34,7 +34,7 @@ def test_the_sphere_is_seen_from_one_side():
 
 @pytest.mark.parametrize("degrees", [90, 15, 30, 180])
 def test_two_turns_end_where_the_reference_says(open_page, degrees):
-    page = open_page(FRAGMENTS["liere"])
+    page = open_page(FRAGMENTS["commuting_generators"])
     start = np.array([0, 0.6, 0.8])
     turn = np.radians(degrees)
     column, row = (turn * np.eye(3)[n] for n in (2, 0))
@@ -86,7 +86,7 @@ def test_halved_turns_have_a_quarter_of_the_gap():
 
 
 def test_two_generators_turn_about_one_axle(open_page):
-    page = open_page(FRAGMENTS["commuting_generators"])
+    page = open_page(FRAGMENTS["liere"])
     start = np.array([0, 0.6, 0.8])
     learned = liere.LEARNED[:, None]
     for keys, patch in (

@@ -98,7 +98,7 @@ What is its exponent?
             lambda base, s, d: base + s ** (d / (d - 2)),
         ),
         Misconception(
-            "Exponent d − 2 over d",
+            "Exponent 2/(d − 2)",
             "Solve base'^(−(d − 2)/d) = base^(−(d − 2)/d)/s: s has the exponent d/(d − "
             "2).",
             lambda base, s, d: base * s ** (sp.Integer(2) / (d - 2)),

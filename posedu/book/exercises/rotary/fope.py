@@ -91,12 +91,12 @@ A full turn is $2\pi$: when is $L\,\omega_p \ge 2\pi$?
             ),
         ),
         Misconception(
-            "Condition without ω L ≥ 2π",
+            "(2π)² in place of 2π",
             "ω L is the angle. It must be at least 2π, not at least (2π)².",
             _count(lambda w, d, length: w >= (2 * np.pi) ** 2 / length),
         ),
         Misconception(
-            "Turn of 360",
+            "Full turn of 360",
             "ω is in radians per position: a full turn is 2π.",
             _count(lambda w, d, length: w >= 360 / length),
         ),

@@ -1,15 +1,15 @@
-"""The exercises on caches that move, far offsets and latent attention."""
+"""Exercises on rotated caches, Self-Extend and latent attention."""
 
 import numpy as np
 import torch
 
 from posedu.book.exercises.records import Exercise, Misconception, Property, Sheet, draw
 
-# kv-cache-1: what is turned by what
+# kv-cache-1: the shift of a kept token
 
 
 def shift(j, n, sinks, window):
-    """The shift of token j, an int."""
+    """Return the shift of token j, an int."""
     if j < sinks or n <= sinks + window:
         return 0
     return sinks + window - n
@@ -22,12 +22,16 @@ SHIFT = Exercise(
     minutes=6,
     lines=3,
     statement=r"""
-Of `n` cached tokens at positions 0 to n − 1 the first `sinks` and the last `window` are kept, all of them if there are no more than that, and the gap is closed.
-Token `j` is one of those kept. By which shift is its key turned? Return an `int`.
+Of `n` cached tokens at positions 0 to n − 1 the first `sinks` and the last `window` are kept, all of them if there are no more than that.
+The kept tokens are then moved together, so that no gap is left between them.
+Token `j` is one of the kept tokens.
+By which shift must its key be rotated?
+Return an `int`.
 Then say at which position the next query stands, and at which offset it sees the first sink.
 """,
     hint=r"""
-How many tokens are forgotten, and who has to come nearer?
+How many tokens are dropped?
+Which of the kept tokens move, and in which direction?
 """,
     cases=(
         (6, 7, 2, 2),
@@ -43,61 +47,62 @@ How many tokens are forgotten, and who has to come nearer?
     misconceptions=(
         Misconception(
             "In the wrong direction",
-            "What comes nearer gets smaller positions: new minus old.",
+            "The tokens of the window get smaller positions. The shift is new minus "
+            "old.",
             lambda j, n, sinks, window: -shift(j, n, sinks, window),
         ),
         Misconception(
-            "The sinks move, too",
-            "They stay where they are; the others come to them.",
+            "Sinks moved, too",
+            "The sinks stay where they are. The tokens of the window move towards them.",
             lambda j, n, sinks, window: min(0, sinks + window - n),
         ),
         Misconception(
-            "New position",
-            "By how much it is turned is asked for, new position minus old.",
+            "New position in place of the shift",
+            "The shift is asked for, new position minus old.",
             lambda j, n, sinks, window: j + shift(j, n, sinks, window),
         ),
         Misconception(
-            "Minus the old position",
-            "That turns it to position 0.",
+            "Shift to position 0",
+            "With the shift −j the key moves to position 0.",
             lambda j, n, sinks, window: -j if j >= sinks else 0,
         ),
         Misconception(
             "Sinks forgotten",
-            "They are kept, and take room: fewer tokens than n − window are gone.",
+            "The sinks are kept as well: fewer than n − window tokens are dropped.",
             lambda j, n, sinks, window: window - n if j >= sinks else 0,
         ),
         Misconception(
             "Window forgotten",
-            "It is kept: fewer tokens than n − sinks are gone.",
+            "The window is kept as well: fewer than n − sinks tokens are dropped.",
             lambda j, n, sinks, window: sinks - n if j >= sinks else 0,
         ),
         Misconception(
-            "Off by one",
+            "Shift off by one",
             "Tokens count from 0, and n of them end at n − 1.",
             lambda j, n, sinks, window: (
                 sinks + window - n + 1 if j >= sinks and n > sinks + window else 0
             ),
         ),
         Misconception(
-            "One too many forgotten",
-            "n less those that are kept.",
+            "One token too many dropped",
+            "The number of dropped tokens is n minus the number of kept ones.",
             lambda j, n, sinks, window: (
                 sinks + window - n - 1 if j >= sinks and n > sinks + window else 0
             ),
         ),
         Misconception(
-            "Short text moved forward",
-            "Where nothing is forgotten nothing moves.",
+            "Short text moved as well",
+            "Where no token is dropped, none moves.",
             lambda j, n, sinks, window: sinks + window - n if j >= sinks else 0,
         ),
         Misconception(
-            "The number of sinks",
-            "It is as many as are forgotten.",
+            "Number of sinks as the shift",
+            "The shift is the number of dropped tokens.",
             lambda j, n, sinks, window: -sinks if j >= sinks else 0,
         ),
         Misconception(
-            "No rotation",
-            "Then the window would stand where it stood, and the gap be open.",
+            "No shift",
+            "Without a shift the window stays where it is, and the gap stays open.",
             lambda j, n, sinks, window: 0,
         ),
     ),
@@ -105,28 +110,31 @@ How many tokens are forgotten, and who has to come nearer?
 )
 
 
-# kv-cache-2: how long a text may be
+# kv-cache-2: the longest text of Self-Extend
 
 
 def longest(trained, window, group):
-    """The largest number of tokens, an int."""
+    """Return the largest number of tokens, an int."""
     return group * (trained - window + window // group)
 
 
 LONGEST = Exercise(
     name="kv-cache-2",
-    title="How far Self-Extend reads",
+    title="The longest text of Self-Extend",
     kind="by hand",
     minutes=10,
     lines=1,
     statement=r"""
-A model was trained with texts of `trained` tokens, whose offsets are $0, \dots, L - 1$.
-Self-Extend has a window `window` $= w < L$ and groups of `group` $= G$: offsets below $w$ are as they are, others $\lfloor i/G \rfloor - \lfloor j/G \rfloor + w - \lfloor w/G \rfloor$.
-How many tokens may a text have at most, so that no offset is new? Return an `int`.
+A model was trained with texts of `trained` $= L$ tokens, whose offsets are $0, \dots, L - 1$.
+Self-Extend has a window `window` $= w < L$ and groups of `group` $= G$.
+Offsets below $w$ stay as they are; the others become $\lfloor i/G \rfloor - \lfloor j/G \rfloor + w - \lfloor w/G \rfloor$.
+How many tokens may a text have at most, so that no offset is new?
+Return an `int`.
 Check yours with $w$ = 5, $G$ = 2, $L$ = 8, by a list of all offsets.
 """,
     hint=r"""
-Which query sees which key at the largest offset? That is at most $L - 1$.
+Which query sees which key at the largest offset?
+That offset is at most $L - 1$.
 """,
     cases=(
         (8, 4, 2),
@@ -140,27 +148,28 @@ Which query sees which key at the largest offset? That is at most $L - 1$.
     misconceptions=(
         Misconception(
             "(L − w) G + w",
-            "So the authors' code describes it; it is right where G divides w.",
+            "The authors' code describes the length so. It is right where G divides w.",
             lambda trained, window, group: (trained - window) * group + window,
         ),
         Misconception(
             "L G",
-            "That would be groups without a window, of which near keys need none.",
+            "L G is right for groups without a window. Near keys need no groups.",
             lambda trained, window, group: trained * group,
         ),
         Misconception(
-            "The far part alone",
-            "Of the positions that far keys use, the shift is only w − ⌊w/G⌋.",
+            "Without the part of the window",
+            "The shift w − ⌊w/G⌋ takes only a part of the trained offsets. What "
+            "remains for the groups?",
             lambda trained, window, group: (trained - window) * group,
         ),
         Misconception(
-            "The last query for the number of tokens",
+            "Last query's position in place of the number of tokens",
             "Positions count from 0.",
             lambda trained, window, group: longest(trained, window, group) - 1,
         ),
         Misconception(
-            "A token too many",
-            "With it the first offset is L, which was not met.",
+            "One token too many",
+            "With one token more the first new offset appears, L.",
             lambda trained, window, group: longest(trained, window, group) + 1,
         ),
         Misconception(
@@ -169,13 +178,13 @@ Which query sees which key at the largest offset? That is at most $L - 1$.
             lambda trained, window, group: longest(trained - 1, window, group) + 1,
         ),
         Misconception(
-            "Offsets up to L",
+            "Largest offset L",
             "A text of L tokens has offsets up to L − 1.",
             lambda trained, window, group: longest(trained + 1, window, group),
         ),
         Misconception(
             "An exact w/G",
-            "The shift has a floor, and the text is shorter by what that leaves.",
+            "The shift has a floor, and the text is shorter by the rest.",
             lambda trained, window, group: (
                 int(group * (trained - window + window / group))
                 + (group > 1 and window % group == 0)
@@ -189,18 +198,18 @@ Which query sees which key at the largest offset? That is at most $L - 1$.
             ),
         ),
         Misconception(
-            "The shift with the wrong sign",
-            "Far keys are put w − ⌊w/G⌋ farther, which takes room.",
+            "Wrong sign of the shift",
+            "Far keys are moved w − ⌊w/G⌋ farther away, which leaves less room.",
             lambda trained, window, group: group * (trained + window - window // group),
         ),
         Misconception(
-            "The trained length",
-            "That is how far RoPE alone reads.",
+            "Trained length",
+            "RoPE alone reads L tokens. Groups make it longer.",
             lambda trained, window, group: trained,
         ),
         Misconception(
             "Whole window added",
-            "The shift is w − ⌊w/G⌋, as far keys are counted from 0.",
+            "The shift is w − ⌊w/G⌋, since groups of far keys are counted from 0.",
             lambda trained, window, group: group * (trained - window) + group,
         ),
     ),
@@ -208,11 +217,11 @@ Which query sees which key at the largest offset? That is at most $L - 1$.
 )
 
 
-# kv-cache-3: keys moved
+# kv-cache-3: rotate cached keys
 
 
 def moved(keys, old, new, frequencies):
-    """The keys at their new positions, of the shape of keys, float64."""
+    """Return the keys at their new positions, of the shape of keys, float64."""
     angle = (new - old)[:, None] * frequencies
     a, b = keys[:, 0::2], keys[:, 1::2]
     out = np.empty_like(keys)
@@ -222,7 +231,7 @@ def moved(keys, old, new, frequencies):
 
 
 def _moved(angle=lambda old, new, w: (new - old)[:, None] * w, layout="interleaved"):
-    """With another angle, or other pairs."""
+    """Return the keys rotated by another angle, or in other pairs."""
 
     def answer(keys, old, new, frequencies):
         turns = angle(old, new, frequencies)
@@ -257,17 +266,20 @@ def _keys(tokens, pairs, old, new):
 
 MOVED = Exercise(
     name="kv-cache-3",
-    title="Move the keys",
+    title="Rotate cached keys",
     kind="NumPy",
     minutes=12,
     lines=6,
     statement=r"""
-`keys` are cached, `[tokens, d]`: RoPE has turned them at the positions `old`, with interleaved pairs (features 0 and 1, 2 and 3, …) and the frequencies `frequencies`, `[d/2]`.
-Return the keys at the positions `new`, float64. Leave `keys` as it is: somebody else may hold it.
-Then move twice, there and back, and look at what is left of the error.
+`keys` are cached, `[tokens, d]`.
+RoPE has rotated them at the positions `old`, with interleaved pairs (features 0 and 1, 2 and 3, …) and the frequencies `frequencies`, `[d/2]`.
+Return the keys at the positions `new`, float64.
+Leave `keys` as it is: other code may use the same array.
+Then move the keys twice, there and back, and look at the error that is left.
 """,
     hint=r"""
-They are turned already: how much further?
+The keys are already rotated.
+Which angle is missing?
 """,
     cases=(
         _keys(1, 1, [3], [5]),
@@ -278,78 +290,78 @@ They are turned already: how much further?
     solution=moved,
     misconceptions=(
         Misconception(
-            "As if they were unturned",
-            "They are turned by their old positions already.",
+            "Keys taken for unrotated",
+            "The keys are already rotated by their old positions.",
             _moved(lambda old, new, w: new[:, None] * w),
         ),
         Misconception(
-            "Turned back",
-            "New minus old, not old minus new.",
+            "Rotation in the wrong direction",
+            "The shift is new minus old, not old minus new.",
             _moved(lambda old, new, w: (old - new)[:, None] * w),
         ),
         Misconception(
-            "Unturned alone",
-            "This takes the old turn away; the new one is missing.",
+            "Old rotation undone, and no new one",
+            "Your answer undoes the old rotation, but the new one is missing.",
             _moved(lambda old, new, w: -old[:, None] * w),
         ),
         Misconception(
-            "Both positions added",
-            "The old turn is there, and the new one in its place.",
+            "Old and new position added",
+            "The keys have the old rotation and must have the new one in its place.",
             _moved(lambda old, new, w: (old + new)[:, None] * w),
         ),
         Misconception(
             "Half layout",
-            "Pairs are neighbors here, features 2p and 2p + 1.",
+            "In the interleaved layout pairs are neighbors, features 2p and 2p + 1.",
             _moved(layout="half"),
         ),
         Misconception(
-            "One shift for all",
-            "Each key has its own, by its old and its new position.",
+            "One shift for all keys",
+            "Each key has its own shift, from its old to its new position.",
             _moved(lambda old, new, w: (new - old)[:1, None] * w),
         ),
         Misconception(
             "One frequency for all pairs",
-            "Pair p turns by ω_p.",
+            "Pair p has the frequency ω_p.",
             _moved(lambda old, new, w: (new - old)[:, None] * np.ones_like(w)),
         ),
         Misconception(
-            "Frequencies backwards",
-            "The first pair has the first of them.",
+            "Frequencies in reverse order",
+            "The first pair has the first frequency.",
             _moved(lambda old, new, w: (new - old)[:, None] * w[::-1]),
         ),
         Misconception(
-            "Divided by the frequency",
-            "The angle is position times frequency.",
+            "Shift divided by the frequency",
+            "The angle is the shift times the frequency.",
             _moved(lambda old, new, w: (new - old)[:, None] / w),
         ),
         Misconception(
-            "Whole shifts alone",
-            "Positions may be reals.",
+            "Shifts rounded to integers",
+            "Positions may be real numbers.",
             _moved(lambda old, new, w: np.trunc(new - old)[:, None] * w),
         ),
         Misconception(
             "Shifts counted from the first key",
-            "new − old of each key, whatever its neighbors do.",
+            "Each key has the shift new − old, whatever the other keys have.",
             _moved(lambda old, new, w: (new - old - (new - old)[0])[:, None] * w),
         ),
         Misconception(
-            "The second member from the new first",
-            "Both members need the old first one: keep it.",
+            "Second member computed from the new first member",
+            "Both members need the old first one. Keep it before you overwrite it.",
             lambda keys, old, new, w: _overwritten(keys, old, new, w),
         ),
         Misconception(
-            "A reflection",
-            "The sine has one sign in the first member and the other in the second.",
+            "A reflection in place of a rotation",
+            "The sine has opposite signs in the two members.",
             lambda keys, old, new, w: _reflected(keys, old, new, w),
         ),
     ),
     properties=(
         Property(
-            "The keys given are left as they are",
+            "The given keys are left as they are",
             lambda answer, keys, old, new, w: _untouched(answer, keys, old, new, w),
         ),
         Property(
-            "There and back is where they were",
+            "Moved there and back the keys are as before",
             lambda answer, keys, old, new, w: bool(
                 np.allclose(answer(answer(keys, old, new, w), new, old, w), keys)
             ),
@@ -385,7 +397,7 @@ def _untouched(answer, keys, old, new, w):
 
 
 def grouped(i, j, window, group):
-    """The offsets, [queries, keys], integers."""
+    """Return the offsets, [queries, keys], integers."""
     near = i[:, None] - j
     far = i[:, None] // group - j // group + window - window // group
     return np.where(near < window, near, far)
@@ -396,7 +408,7 @@ def _grouped(
     far=lambda i, j, w, g: i[:, None] // g - j // g + w - w // g,
     is_near=lambda t, w: t < w,
 ):
-    """With another near or far offset, or another border."""
+    """Return offsets with another near or far rule, or another border."""
     return lambda i, j, w, g: np.where(
         is_near(i[:, None] - j, w), near(i, j, w, g), far(i, j, w, g)
     )
@@ -409,13 +421,14 @@ GROUPED = Exercise(
     minutes=10,
     lines=3,
     statement=r"""
-`i` are positions of queries and `j` of keys, arrays of integers from 0 on; the last query is a cache's newest, so `i` need not begin at 0.
+`i` are positions of queries and `j` of keys, arrays of integers from 0 on.
+The last query is the newest token of a cache, so `i` need not begin at 0.
 Return the offsets of Self-Extend, `[queries, keys]`, integers: $i - j$ below the window $w$ = `window`, and $\lfloor i/G \rfloor - \lfloor j/G \rfloor + w - \lfloor w/G \rfloor$ from it on, with $G$ = `group`.
 Keys ahead of a query count as near.
 Then print the row of a query at 20 and look for a step of 2.
 """,
     hint=r"""
-Both formulas for all pairs, and a choice between them.
+Compute both formulas for all pairs, and choose between them.
 """,
     cases=(
         (np.array([3]), np.array([0, 1, 2, 3]), 2, 2),
@@ -428,22 +441,22 @@ Both formulas for all pairs, and a choice between them.
     solution=grouped,
     misconceptions=(
         Misconception(
-            "The offset divided",
-            "Both positions are divided, and then subtracted.",
+            "Offset divided, not the positions",
+            "Divide both positions, round down, and then subtract.",
             _grouped(far=lambda i, j, w, g: (i[:, None] - j) // g + w - w // g),
         ),
         Misconception(
-            "No shift",
-            "Without w − ⌊w/G⌋ far keys seem nearer than near ones.",
+            "Missing shift",
+            "Without w − ⌊w/G⌋ far keys have smaller offsets than near ones.",
             _grouped(far=lambda i, j, w, g: i[:, None] // g - j // g),
         ),
         Misconception(
-            "The whole window added",
-            "The far keys are w/G groups away already.",
+            "Whole window added",
+            "The far keys are already w/G groups away.",
             _grouped(far=lambda i, j, w, g: i[:, None] // g - j // g + w),
         ),
         Misconception(
-            "The window counts as near",
+            "Offset w counted as near",
             "From the offset w on keys are far.",
             _grouped(is_near=lambda t, w: t <= w),
         ),
@@ -454,27 +467,27 @@ Both formulas for all pairs, and a choice between them.
         ),
         Misconception(
             "Near and far exchanged",
-            "Near keys are as they are.",
+            "Near keys keep their offsets.",
             _grouped(is_near=lambda t, w: t >= w),
         ),
         Misconception(
-            "Grouped everywhere",
-            "Below the window offsets are as they are.",
+            "Groups for all keys",
+            "Below the window offsets stay as they are.",
             _grouped(is_near=lambda t, w: np.zeros_like(t, dtype=bool)),
         ),
         Misconception(
-            "RoPE alone",
+            "RoPE's offsets",
             "From the window on keys are grouped.",
             _grouped(is_near=lambda t, w: np.ones_like(t, dtype=bool)),
         ),
         Misconception(
-            "ReRoPE",
-            "Far offsets grow here, by 1 a group.",
+            "ReRoPE's constant far offset",
+            "In Self-Extend far offsets grow, by 1 per group.",
             _grouped(far=lambda i, j, w, g: np.full((len(i), len(j)), w)),
         ),
         Misconception(
             "Rounded up",
-            "A floor rounds down.",
+            "⌊i/G⌋ rounds down.",
             _grouped(far=lambda i, j, w, g: -(-i[:, None] // g) + -j // g + w - w // g),
         ),
         Misconception(
@@ -487,42 +500,42 @@ Both formulas for all pairs, and a choice between them.
             ),
         ),
         Misconception(
-            "Multiplied by the group again",
-            "Groups count as single positions.",
+            "Far offsets multiplied by the group",
+            "Each group counts as a single position.",
             _grouped(far=lambda i, j, w, g: (i[:, None] // g - j // g) * g),
         ),
         Misconception(
-            "Query positions from 0",
-            "Their positions are given: a cache holds what came before.",
+            "Query positions counted from 0",
+            "Use `i`: the cache holds the tokens before the queries.",
             lambda i, j, w, g: grouped(np.arange(len(i)), j, w, g),
         ),
         Misconception(
-            "Groups within the window, too",
+            "Shift in whole groups",
             "The shift is w − ⌊w/G⌋, not w − ⌊w/G⌋ groups.",
             _grouped(
                 far=lambda i, j, w, g: i[:, None] // g - j // g + (w - w // g) // g
             ),
         ),
         Misconception(
-            "Keys ahead by their distance",
-            "They count as near, whatever it is.",
+            "Keys ahead with the size of their offset",
+            "Keys ahead keep their negative offset i − j.",
             _grouped(is_near=lambda t, w: abs(t) < w),
         ),
         Misconception(
-            "Keys ahead at offset 0",
-            "i − j is negative there, and stays so.",
+            "Keys ahead with offset 0",
+            "i − j is negative for keys ahead, and stays so.",
             _grouped(near=lambda i, j, w, g: np.maximum(i[:, None] - j, 0)),
         ),
     ),
     properties=(
         Property(
-            "Groups of 1 are RoPE",
+            "Groups of 1 give RoPE's offsets",
             lambda answer, i, j, window, group: bool(
                 np.array_equal(answer(i, j, window, 1), i[:, None] - j)
             ),
         ),
         Property(
-            "All moved by a whole group is the same",
+            "A shift of all positions by a whole group changes nothing",
             lambda answer, i, j, window, group: bool(
                 np.array_equal(
                     answer(i + group, j + group, window, group),
@@ -535,11 +548,11 @@ Both formulas for all pairs, and a choice between them.
 )
 
 
-# kv-cache-5: absorbed
+# kv-cache-5: absorbed logits
 
 
 def absorbed(q, up, latents, q_turned, k_turned):
-    """The logits, [heads, tokens], of the dtype of q."""
+    """Return the logits, [heads, tokens], in the dtype of q."""
     through = torch.einsum("hd,hdc->hc", q, up)
     products = through @ latents.T + q_turned @ k_turned.T
     return products / (q.shape[1] + q_turned.shape[1]) ** 0.5
@@ -550,7 +563,7 @@ def _logits(
     size=lambda q, u, c, r, k: q.shape[1] + r.shape[1],
     beside=lambda r, k: r @ k.T,
 ):
-    """With another scale, or another part that turns."""
+    """Return the logits with another scale, or another rotated part."""
 
     def answer(q, up, latents, q_turned, k_turned):
         products = through(q, up) @ latents.T + beside(q_turned, k_turned)
@@ -566,7 +579,7 @@ def _in_full(q, up, latents, q_turned, k_turned):
 
 
 def _beyond_float64(q, up, latents, *turned):
-    """The same scores, with keys that overflow."""
+    """Return the same scores, from keys that overflow."""
     return 1e-307 * q, 1e154 * up, 1e155 * latents, *turned
 
 
@@ -582,14 +595,15 @@ def _latent(heads, d, latent, rotary, tokens):
 
 ABSORBED = Exercise(
     name="kv-cache-5",
-    title="A query that absorbs",
+    title="A query that absorbs the key projection",
     kind="PyTorch",
     minutes=15,
     lines=3,
     statement=r"""
-One query of latent attention: `q` are its features without RoPE, `[heads, d]`, and `q_turned` those with it, `[heads, r]`, turned already.
-The cache has `latents`, `[tokens, latent]`, and one shared key for each token, `k_turned`, `[tokens, r]`, turned. Head $h$ would make its keys by $k_j = U_h c_j$ with $U_h$ = `up[h]`, `[d, latent]`.
-Return the logits, `[heads, tokens]`, before the softmax and over the root of the number of features of a query.
+One query of latent attention has the features without RoPE `q`, `[heads, d]`, and the features with RoPE `q_rope`, `[heads, r]`, already rotated.
+The cache has `latents`, `[tokens, latent]`, and one shared key for each token, `k_rope`, `[tokens, r]`, already rotated.
+Head $h$ would make its keys by $k_j = U_h c_j$ with $U_h$ = `up[h]`, `[d, latent]`.
+Return the logits, `[heads, tokens]`, before the softmax, divided by the root of the number of features of a query.
 Do it without making any key: nothing of the size heads × tokens × d.
 """,
     hint=r"""
@@ -605,37 +619,38 @@ $q^\top (U c) = (U^\top q)^\top c$.
     solution=absorbed,
     misconceptions=(
         Misconception(
-            "Over √d",
-            "A query has d features without RoPE and r with it.",
+            "√d in place of √(d + r)",
+            "A query has d features without RoPE and r with RoPE.",
             _logits(size=lambda q, u, c, r, k: q.shape[1]),
         ),
         Misconception(
-            "Over √r",
-            "A query has d features without RoPE and r with it.",
+            "√r in place of √(d + r)",
+            "A query has d features without RoPE and r with RoPE.",
             _logits(size=lambda q, u, c, r, k: r.shape[1]),
         ),
         Misconception(
-            "Over the root of the latent width",
-            "The absorbed query is as wide as that, but it stands for d features.",
+            "Root with the latent width",
+            "The absorbed query is as wide as the latent vectors, but it stands for d "
+            "features.",
             _logits(size=lambda q, u, c, r, k: c.shape[1] + r.shape[1]),
         ),
         Misconception(
-            "Not divided",
-            "Logits are over √(d + r).",
+            "No division",
+            "Logits are divided by √(d + r).",
             _logits(size=lambda q, u, c, r, k: 1),
         ),
         Misconception(
-            "Without the part that turns",
-            "Then the logits know no position.",
+            "Rotated part left out",
+            "Without the rotated part the logits do not depend on positions.",
             _logits(beside=lambda r, k: 0.0),
         ),
         Misconception(
-            "The part that turns alone",
-            "The latent vectors have a say, too.",
+            "Only the rotated part",
+            "The latent vectors contribute to the logits, too.",
             _logits(through=lambda q, up: torch.zeros_like(up[:, 0])),
         ),
         Misconception(
-            "One head's matrix for all",
+            "One head's matrix for all heads",
             "Each head has its own U.",
             _logits(through=lambda q, up: q @ up[0]),
         ),
@@ -647,52 +662,55 @@ $q^\top (U c) = (U^\top q)^\top c$.
             ),
         ),
         Misconception(
-            "Each part divided by its own root",
-            "One root, of all features, for both.",
+            "A root of its own for each part",
+            "Both parts are divided by the same root, that of all features.",
             lambda q, up, latents, q_turned, k_turned: (
                 torch.einsum("hd,hdc->hc", q, up) @ latents.T / q.shape[1] ** 0.5
                 + q_turned @ k_turned.T / q_turned.shape[1] ** 0.5
             ),
         ),
         Misconception(
-            "Subtracted",
+            "Parts subtracted",
             "The two parts add up to one inner product.",
             _logits(beside=lambda r, k: -(r @ k.T)),
         ),
         Misconception(
-            "Turned again",
-            "Shared keys are cached turned, the queries come turned.",
+            "Rotated once more",
+            "The shared keys are cached after their rotation, and `q_rope` is already "
+            "rotated.",
             _logits(beside=lambda r, k: r.flip(-1) @ k.T),
         ),
         Misconception(
-            "The shared key for each head",
-            "All heads share it, but each has its own query.",
+            "The shared key in place of the head's query",
+            "All heads share the key, but each head has its own query.",
             _logits(beside=lambda r, k: r.sum(0, keepdim=True) @ k.T),
         ),
         Misconception(
-            "The square root of the whole",
-            "The product of queries and keys is divided once.",
+            "Scale applied twice",
+            "Divide the product of queries and keys once.",
             _logits(size=lambda q, u, c, r, k: (q.shape[1] + r.shape[1]) ** 2),
         ),
         Misconception(
-            "Weights, not logits",
-            "The softmax comes after.",
+            "Weights in place of logits",
+            "The logits before the softmax are asked for.",
             lambda *case: absorbed(*case).softmax(-1),
         ),
         Misconception(
-            "The root of the latent width alone",
-            "The absorbed query is as wide as that, but it stands for d features.",
+            "Root of the latent width alone",
+            "The absorbed query is as wide as the latent vectors, but it stands for d "
+            "features.",
             _logits(size=lambda q, u, c, r, k: c.shape[1]),
         ),
         Misconception(
-            "Keys made",
-            "In one of the cases they are beyond float64, and what the query absorbs is not.",
+            "Keys computed",
+            "In one of the cases the keys overflow float64, but the absorbed query "
+            "does not.",
             _in_full,
         ),
     ),
     properties=(
         Property(
-            "It is what keys in full would give",
+            "The logits are those of keys in full",
             lambda answer, q, up, c, r, k: bool(
                 torch.allclose(
                     answer(q, up, c, r, k),
@@ -705,11 +723,11 @@ $q^\top (U c) = (U^\top q)^\top c$.
 )
 
 
-# kv-cache-6: what a head loses
+# kv-cache-6: errors of the attention weights
 
 
 def lost(q, keys, old, new, frequencies):
-    """Two numbers, float64: weights off with keys as they are, and moved."""
+    """Return two errors of the weights: with stale keys, and with rotated ones."""
     place = new.max() + 1
 
     def turned(x, at):
@@ -742,7 +760,7 @@ def _lost(
     query=True,
     of_cached=None,
 ):
-    """With something else in one of its places."""
+    """Return the two errors with another choice in one place."""
 
     def answer(q, keys, old, new, frequencies):
         def turned(x, at):
@@ -777,17 +795,24 @@ def _text(tokens, pairs, old, new):
 
 LOST = Exercise(
     name="kv-cache-6",
-    title="What a head loses",
+    title="Errors of the attention weights",
     kind="experiment",
     minutes=20,
     lines=12,
     statement=r"""
-`keys`, `[tokens, d]`, are not turned yet; they stood at `old` and are to stand at `new`, float arrays `[tokens]`. RoPE has the half layout (features p and p + d/2) and `frequencies`, `[d/2]`. The query `q`, `[d]`, not turned yet, stands one behind the largest new position; logits are over √d.
-Fresh weights are those with keys turned at `new`. Return an array of two numbers: by how much the weight of some key is off at most, if keys are cached at `old` and left as they are, and if they are cached at `old` and then moved.
-Then take 400 keys, four sinks and a window of 100, and print both. And if all 400 move by $-100$: which of the two is off only because the query moved with them, and right with the query at 400?
+`keys`, `[tokens, d]`, are not rotated yet.
+They stood at `old` and must now stand at `new`, float arrays `[tokens]`.
+RoPE has the half layout (features p and p + d/2) and `frequencies`, `[d/2]`.
+The query `q`, `[d]`, not rotated yet, stands one position after the largest new position.
+Logits are divided by √d.
+The right weights are those with keys rotated at `new`.
+Return an array of two numbers, the largest error of any key's weight in two cases: if the keys are cached at `old` and left as they are, and if they are cached at `old` and then rotated to `new`.
+Then take 400 keys, four sinks and a window of 100, and print both.
+Finally move all 400 keys by $-100$.
+One of the two weights is wrong only because the query moved with them, and is right with the query at 400: which one?
 """,
     hint=r"""
-Write one function that turns, and use it four times.
+Write one function that rotates, and use it four times.
 """,
     cases=(
         _text(2, 1, [0, 5], [0, 1]),
@@ -799,88 +824,90 @@ Write one function that turns, and use it four times.
     misconceptions=(
         Misconception(
             "Moved in the wrong direction",
-            "The second number must be rounding: new minus old.",
+            "The second number must be no larger than rounding. The shift is new minus "
+            "old.",
             _lost(shift=lambda old, new: old - new),
         ),
         Misconception(
-            "Turned to the new position again",
-            "They are cached turned at old already.",
+            "Rotated by the whole new position",
+            "The cached keys are already rotated at `old`.",
             _lost(shift=lambda old, new: new),
         ),
         Misconception(
-            "The query at the old end",
-            "It stands one behind the largest new position.",
+            "Query after the old positions",
+            "The query stands one position after the largest new position.",
             _lost(place=lambda old, new: old.max() + 1),
         ),
         Misconception(
-            "The query at the largest position",
-            "One behind it.",
+            "Query at the largest position",
+            "The query stands one position after it.",
             _lost(place=lambda old, new: new.max()),
         ),
         Misconception(
-            "The query one behind the last key",
-            "Behind the largest position, which need not be the last.",
+            "Query after the last key",
+            "The query stands after the largest position, which need not be the last.",
             _lost(place=lambda old, new: new[-1] + 1),
         ),
         Misconception(
-            "The query at the number of keys",
-            "One behind the largest new position.",
+            "Number of keys as the query's position",
+            "The query stands one position after the largest new position.",
             _lost(place=lambda old, new: len(new)),
         ),
         Misconception(
             "Query not rotated",
-            "RoPE turns queries, too.",
+            "RoPE rotates queries, too.",
             _lost(query=False),
         ),
         Misconception(
-            "Not divided",
-            "Logits are over √d.",
+            "No division",
+            "Logits are divided by √d.",
             _lost(scale=lambda d: 1),
         ),
         Misconception(
-            "Divided by d",
-            "Logits are over √d.",
+            "Logits divided by d",
+            "Logits are divided by √d.",
             _lost(scale=lambda d: d),
         ),
         Misconception(
-            "Logits for weights",
-            "Of the weights, after the softmax.",
+            "Errors of the logits",
+            "The errors of the weights are asked for, after the softmax.",
             _lost(share=lambda a: a),
         ),
         Misconception(
             "Interleaved pairs",
-            "The half layout: features p and p + d/2.",
+            "In the half layout pair p is the features p and p + d/2.",
             _lost(layout="interleaved"),
         ),
         Misconception(
-            "The mean difference",
-            "The largest.",
+            "Mean error",
+            "The largest error is asked for.",
             _lost(size=lambda x: abs(x).mean()),
         ),
         Misconception(
-            "The sum of differences",
-            "The largest one.",
+            "Sum of the errors",
+            "The largest error is asked for.",
             _lost(size=lambda x: abs(x).sum()),
         ),
         Misconception(
-            "The largest with its sign",
-            "A weight may be too small, too: take absolute values.",
+            "Largest difference with its sign",
+            "A weight may also be too small. Take absolute values.",
             _lost(size=lambda x: x.max()),
         ),
         Misconception(
-            "Exponentials that not divided by their sum",
+            "Exponentials not divided by their sum",
             "Weights sum to 1.",
             _lost(share=np.exp),
         ),
         Misconception(
-            "Stale weights with the query at the old end",
-            "It stands behind the new ones, whatever the keys are.",
+            "Stale weights with the query after the old positions",
+            "The query stands after the new positions, whatever positions the keys "
+            "have.",
             _lost(of_cached=lambda old, new: old.max() + 1),
         ),
     ),
     properties=(
         Property(
-            "Where nothing moves nothing is off",
+            "If no key moves, both errors are 0",
             lambda answer, q, keys, old, new, w: bool(
                 np.allclose(answer(q, keys, new, new, w), 0)
             ),
@@ -890,9 +917,11 @@ Write one function that turns, and use it four times.
 
 
 SHEET = Sheet(
-    title="Moving the cache",
+    title="KV cache: re-rotation, Self-Extend, latent attention",
     conventions=r"""
-Positions count from 0; an offset is query position minus key position. A shift is a new position minus an old one. A turned key is $R_m k$ with RoPE's rotation at its position $m$.
+Positions count from 0.
+An offset is query position minus key position, and a shift is new position minus old position.
+A rotated key is $R_m k$ with RoPE's rotation at its position $m$.
 """,
     exercises=(SHIFT, LONGEST, MOVED, GROUPED, ABSORBED, LOST),
 )

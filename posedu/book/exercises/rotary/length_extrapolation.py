@@ -1,4 +1,4 @@
-"""The exercises on what breaks beyond the training length."""
+"""Exercises on length extrapolation."""
 
 from itertools import pairwise
 
@@ -9,14 +9,11 @@ from torch import Tensor
 
 from posedu.book.exercises.records import Exercise, Misconception, Property, Sheet, draw
 
-# length-extrapolation-1: who completes a turn?
+# length-extrapolation-1: pairs that complete a turn
 
 
 def completed(d, base, length):
-    """How many of the d/2 pairs make a full turn or more between first and last token.
-
-    An int.
-    """
+    """Return how many of the d/2 pairs make a full turn between first and last token."""
     omega = base ** (-2 * np.arange(d // 2) / d)
     return int((omega * (length - 1) >= 2 * np.pi).sum())
 
@@ -31,12 +28,12 @@ def _count(turn=2 * np.pi, last=-1, exponent=lambda p, d: -2 * p / d, first=0):
 
 COMPLETED = Exercise(
     name="length-extrapolation-1",
-    title="Who completes a turn?",
+    title="Pairs that complete a turn",
     kind="NumPy",
     minutes=6,
     lines=2,
     statement=r"""
-Texts of training have `length` tokens.
+Training texts have `length` tokens.
 How many of RoPE's pairs, of head dimension `d` and with this `base`, make at least one full turn between the first token and the last?
 """,
     hint=r"""
@@ -55,24 +52,24 @@ The largest offset is one less than the number of tokens, and a full turn is $2\
     misconceptions=(
         Misconception(
             "Number of tokens taken for the largest offset",
-            "Between the first of 7 tokens and the last lie 6 steps, 6 radians for the "
-            "fastest pair: not yet a turn.",
+            "From the first to the last of 7 tokens there are 6 steps, 6 radians for "
+            "the fastest pair. That is not yet a full turn.",
             _count(last=0),
         ),
         Misconception(
-            "A turn of one radian",
+            "Full turn of one radian",
             "A full turn is 2π radians.",
             _count(turn=1.0),
         ),
         Misconception(
-            "Half a turn is enough",
-            "After π the hand points to the other side. A full turn is 2π.",
+            "Full turn of half a turn",
+            "After π a pair points in the opposite direction. A full turn is 2π.",
             _count(turn=np.pi),
         ),
         Misconception(
-            "The exponent lacks a factor of 2",
+            "Missing factor 2 in the exponent",
             "The frequency of pair p is base^(−2p/d): there are d/2 pairs, and the "
-            "last one comes near 1/base.",
+            "last frequency comes near 1/base.",
             _count(exponent=lambda p, d: -p / d),
         ),
         Misconception(
@@ -81,8 +78,8 @@ The largest offset is one less than the number of tokens, and a full turn is $2\
             _count(first=1),
         ),
         Misconception(
-            "Those that complete no turn counted",
-            "Asked for are the others.",
+            "Pairs without a full turn counted",
+            "The other pairs are asked for.",
             lambda d, base, length: d // 2 - completed(d, base, length),
         ),
         Misconception(
@@ -92,29 +89,29 @@ The largest offset is one less than the number of tokens, and a full turn is $2\
         ),
         Misconception(
             "Base taken for the longest turn",
-            "A pair's turn takes 2π/ω tokens: the fastest 6.28, the slowest more than "
-            "the base.",
+            "A full turn of a pair takes 2π/ω tokens: 6.28 for the fastest, more than "
+            "the base for the slowest.",
             _count(turn=1.0, last=0),
         ),
         Misconception(
             "All pairs counted",
-            "Slow pairs do not come round in a short text: compare ω · (length − 1) "
-            "with a turn.",
+            "Slow pairs make no full turn in a short text. Compare ω · (length − 1) "
+            "with 2π.",
             lambda d, base, length: d // 2,
         ),
         Misconception(
-            "Frequencies are spread to the base itself",
+            "Frequencies down to 1/base",
             "The last pair has the exponent −(d − 2)/d, not −1.",
             _count(exponent=lambda p, d: -p / max(d // 2 - 1, 1)),
         ),
         Misconception(
-            "Sign of the exponent lost",
+            "Missing minus sign in the exponent",
             "Frequencies fall: base^(−2p/d).",
             _count(exponent=lambda p, d: 2 * p / d),
         ),
         Misconception(
-            "Turns added up over the pairs",
-            "A number of pairs is asked for, not of turns.",
+            "Turns counted, not pairs",
+            "The number of pairs is asked for, not that of their turns.",
             lambda d, base, length: int(
                 (base ** (-2 * np.arange(d // 2) / d) * (length - 1)).sum()
                 // (2 * np.pi)
@@ -128,10 +125,7 @@ The largest offset is one less than the number of tokens, and a full turn is $2\
 
 
 def base_for(d, length):
-    """The base with which the slowest pair turns exactly once in the text, exactly.
-
-    A SymPy expression.
-    """
+    """Return the base with which the slowest pair makes exactly one turn, in SymPy."""
     return ((length - 1) / (2 * sp.pi)) ** (sp.Integer(d) / (d - 2))
 
 
@@ -149,10 +143,12 @@ BASE = Exercise(
     lines=1,
     statement=r"""
 With which base does the *slowest* of RoPE's pairs make exactly one turn between the first and the last of `length` tokens?
-Return it as a SymPy expression; `length` is a SymPy number or symbol, `d` the head dimension, above 2.
+Return it as a SymPy expression.
+`length` is a SymPy number or symbol, and `d` is the head dimension, above 2.
 """,
     hint=r"""
-The slowest pair is $p = d/2 - 1$: what is its exponent?
+The slowest pair is $p = d/2 - 1$.
+What is its exponent?
 """,
     cases=(
         (4, sp.Integer(101)),
@@ -164,62 +160,63 @@ The slowest pair is $p = d/2 - 1$: what is its exponent?
     misconceptions=(
         Misconception(
             "Slowest frequency taken for 1/base",
-            "Its exponent is −(d − 2)/d, so one turn takes 2π base^((d − 2)/d) tokens.",
+            "The slowest pair's exponent is −(d − 2)/d, so one turn takes 2π base^((d "
+            "− 2)/d) tokens.",
             _base(exponent=lambda d: 1),
         ),
         Misconception(
-            "The exponent is upside down",
+            "Exponent upside down",
             "Solve base^(−(d − 2)/d) (length − 1) = 2π for the base.",
             _base(exponent=lambda d: sp.Integer(d - 2) / d),
         ),
         Misconception(
             "Number of tokens taken for the largest offset",
-            "From the first token to the last there is one step less.",
+            "From the first token to the last there is one step less than tokens.",
             _base(last=0),
         ),
         Misconception(
-            "A turn of one radian",
+            "Turn of one radian",
             "A turn is 2π radians.",
             _base(turn=1),
         ),
         Misconception(
-            "Half a turn",
-            "One turn is 2π radians, not π.",
+            "Half a turn in place of a full one",
+            "A full turn is 2π radians, not π.",
             _base(turn=sp.pi),
         ),
         Misconception(
-            "The turn multiplies",
-            "ω (length − 1) = 2π, so the length is divided by 2π.",
+            "Multiplied by 2π",
+            "ω (length − 1) = 2π, so length − 1 is divided by 2π.",
             _base(turn=1 / (2 * sp.pi)),
         ),
         Misconception(
-            "The slowest pair has the exponent of the middle one",
-            "The slowest is p = d/2 − 1, with the exponent −2p/d = −(d − 2)/d.",
+            "Exponent of the middle pair",
+            "The slowest pair is p = d/2 − 1, with the exponent −2p/d = −(d − 2)/d.",
             _base(exponent=lambda d: 2),
         ),
         Misconception(
-            "Pairs counted by features",
+            "d pairs counted",
             "There are d/2 pairs: the last is p = d/2 − 1, not d − 1.",
             _base(exponent=lambda d: sp.Integer(d) / (2 * (d - 1))),
         ),
         Misconception(
-            "Last pair counted from 1",
-            "p = d/2 − 1 is the last; the exponent −2p/d is then −(d − 2)/d.",
+            "Pairs counted from 1",
+            "The last pair is p = d/2 − 1, so the exponent −2p/d is −(d − 2)/d.",
             _base(exponent=lambda d: sp.Integer(d) / (d + 2)),
         ),
         Misconception(
-            "The inverse of the base",
-            "The base is above 1: the frequency is its negative power.",
+            "Inverse of the base",
+            "The base is above 1: frequencies are its negative powers.",
             lambda d, length: 1 / base_for(d, length),
         ),
         Misconception(
-            "The exponent lacks a 2",
-            "−2p/d with p = d/2 − 1 is −(d − 2)/d.",
+            "Missing factor 2 in the exponent",
+            "The exponent −2p/d with p = d/2 − 1 is −(d − 2)/d.",
             _base(exponent=lambda d: sp.Integer(d) / (d - 1)),
         ),
         Misconception(
             "A float in place of an exact number",
-            "Keep π and the exponent as SymPy has them.",
+            "Keep π and the exponent as SymPy numbers.",
             lambda d, length: sp.N(base_for(d, length)),
         ),
     ),
@@ -236,10 +233,7 @@ The slowest pair is $p = d/2 - 1$: what is its exponent?
 
 
 def new_angles(omega, trained, tested):
-    """Whether each pair meets an angle in the longer text that training did not have.
-
-    Booleans, [pairs].
-    """
+    """Return which pairs meet an angle in the longer text that training did not have."""
     return (omega * (trained - 1) < 2 * np.pi) & (omega > 0) & (tested > trained)
 
 
@@ -256,13 +250,14 @@ NEW = Exercise(
     minutes=8,
     lines=1,
     statement=r"""
-A model was trained on texts of `trained` tokens and reads one of `tested` tokens; `omega` are the frequencies of its pairs, some of them 0.
+A model was trained on texts of `trained` tokens and reads one of `tested` tokens.
+`omega` are the frequencies of its pairs, some of them 0.
 Take offsets as real numbers, from 0 to one less than the number of tokens.
 Which pairs meet an angle (on the circle) outside the arc from 0 to the largest angle of training?
 Return booleans.
 """,
     hint=r"""
-Three things can keep a pair from it: it knows its whole circle, it stands still, or the text is no longer than in training.
+A pair meets no new angle for any of three reasons: training had its whole circle, its frequency is 0, or the text is no longer than in training.
 """,
     cases=(
         (np.array([1.0, 0.01]), 100, 200),
@@ -277,49 +272,50 @@ Three things can keep a pair from it: it knows its whole circle, it stands still
     solution=new_angles,
     misconceptions=(
         Misconception(
-            "All pairs said to meet new angles",
-            "A pair that has completed a turn in training knows its whole circle.",
+            "All pairs",
+            "A pair that completed a turn in training has met its whole circle.",
             _new(lambda w, a, b: np.full(w.shape, b > a)),
         ),
         Misconception(
-            "Pairs that stand still counted",
+            "Pairs of frequency 0 included",
             "A pair of frequency 0 has the angle 0 at every offset.",
             _new(lambda w, a, b: (w * (a - 1) < 2 * np.pi) & (b > a)),
         ),
         Misconception(
-            "Longer text not looked at",
-            "In a text no longer than those of training nothing is new.",
+            "Lengths not compared",
+            "A text that is no longer than those of training has no new angles.",
             _new(lambda w, a, b: (w * (a - 1) < 2 * np.pi) & (w > 0)),
         ),
         Misconception(
-            "Those that complete a turn named",
-            "They are the ones that know all their angles.",
+            "Pairs that complete a turn",
+            "Pairs that completed a turn in training have met all their angles.",
             _new(lambda w, a, b: (w * (a - 1) >= 2 * np.pi) & (b > a)),
         ),
         Misconception(
-            "Longer text asked for the turn",
-            "It matters whether a pair came round in *training*.",
+            "Full turn asked of the longer text",
+            "A pair must have completed its turn in *training*.",
             _new(lambda w, a, b: (w * (b - 1) < 2 * np.pi) & (w > 0) & (b > a)),
         ),
         Misconception(
             "Number of tokens taken for the largest offset",
-            "Texts of 7 tokens have offsets up to 6, and 6 radians are no turn.",
+            "Texts of 7 tokens have offsets up to 6, and 6 radians are less than a "
+            "full turn.",
             _new(lambda w, a, b: (w * a < 2 * np.pi) & (w > 0) & (b > a)),
         ),
         Misconception(
-            "A turn of one radian",
+            "Full turn of one radian",
             "A full turn is 2π radians.",
             _new(lambda w, a, b: (w * (a - 1) < 1) & (w > 0) & (b > a)),
         ),
         Misconception(
-            "Half a turn taken for the circle",
-            "The other half is new. A full turn is 2π radians.",
+            "Circle of half a turn",
+            "The other half of the circle is new. A full turn is 2π radians.",
             _new(lambda w, a, b: (w * (a - 1) < np.pi) & (w > 0) & (b > a)),
         ),
         Misconception(
-            "Only pairs that come round in the longer text named",
+            "Only pairs that complete a turn in the longer text",
             "A pair meets a new angle with the first step beyond training, whether it "
-            "comes round or not.",
+            "completes a turn or not.",
             _new(
                 lambda w, a, b: (
                     (w * (a - 1) < 2 * np.pi) & (w * (b - 1) >= 2 * np.pi) & (b > a)
@@ -327,32 +323,34 @@ Three things can keep a pair from it: it knows its whole circle, it stands still
             ),
         ),
         Misconception(
-            "No pair said to meet a new angle",
-            "A slow pair has seen an arc of its circle only.",
+            "No pair",
+            "In training a slow pair has met only an arc of its circle.",
             _new(lambda w, a, b: np.zeros(w.shape, dtype=bool)),
         ),
         Misconception(
-            "Offsets are whole numbers",
-            "From 6 to 7 a hand of one radian jumps over what is new. Offsets are real "
-            "numbers here, so it meets that.",
+            "Integer offsets",
+            "From 6 to 7 a pair of frequency 1 jumps over the new angles. Offsets are "
+            "real numbers here, so it meets them.",
             lambda omega, trained, tested: (
                 np.arange(trained, max(tested, trained))[:, None] * omega % (2 * np.pi)
                 > omega * (trained - 1)
             ).any(0),
         ),
         Misconception(
-            "Half as long again asked for",
+            "Half as long again required",
             "One token more than in training is enough.",
             _new(lambda w, a, b: (w * (a - 1) < 2 * np.pi) & (w > 0) & (2 * b > 3 * a)),
         ),
         Misconception(
-            "Whether training saw the whole circle is all that asked",
-            "A pair that stands still has nothing to meet, and a text that is no longer shows nothing new.",
+            "Only the turn in training tested",
+            "A pair of frequency 0 meets no new angle, and a text that is no longer "
+            "has none.",
             _new(lambda w, a, b: w * (a - 1) < 2 * np.pi),
         ),
         Misconception(
-            "Whether the longer text comes round is all that asked",
-            "It matters what a pair has met in *training*, and that something is new.",
+            "Only the turn in the longer text tested",
+            "You also need the angles that a pair has met in *training*, and an angle "
+            "that is new.",
             _new(lambda w, a, b: w * (b - 1) < 2 * np.pi),
         ),
     ),
@@ -363,7 +361,7 @@ Three things can keep a pair from it: it knows its whole circle, it stands still
 
 
 def kept(attention_factors, phases, omega, n):
-    """The share of the offsets 0, …, n − 1 at which the difference is positive."""
+    """Return the share of the offsets 0, …, n − 1 at which the difference is positive."""
     r = np.arange(n)[:, None]
     difference = (attention_factors * np.cos(omega * r + phases)).sum(axis=1)
     return (difference > 0).mean()
@@ -389,8 +387,8 @@ KEPT = Exercise(
     lines=3,
     statement=r"""
 The scores of two keys at one offset $r$ differ by $D(r) = \sum_p A_p \cos(\omega_p r + \varphi_p)$.
-Return the share of the offsets $r = 0, \dots, n - 1$ at which the first key is preferred, $D(r) > 0$.
-Before you run the last case: what will it come near to?
+Return the share of the offsets $r = 0, \dots, n - 1$ at which the first key has the larger score, $D(r) > 0$.
+Before you run the last case: what value will the share come close to?
 """,
     hint=r"""
 A column of offsets times a row of frequencies gives all angles at once.
@@ -406,8 +404,8 @@ A column of offsets times a row of frequencies gives all angles at once.
     solution=kept,
     misconceptions=(
         Misconception(
-            "Mean of the difference returned",
-            "Count the offsets at which it is positive.",
+            "Mean of the difference",
+            "Count the offsets at which the difference is positive.",
             _kept(of=np.mean),
         ),
         Misconception(
@@ -416,8 +414,8 @@ A column of offsets times a row of frequencies gives all angles at once.
             _kept(of=lambda D: (D > 0).sum()),
         ),
         Misconception(
-            "The second key's share",
-            "D > 0 where the first is preferred.",
+            "Share of the second key",
+            "The first key has the larger score where D > 0.",
             _kept(of=lambda D: (D < 0).mean()),
         ),
         Misconception(
@@ -427,56 +425,56 @@ A column of offsets times a row of frequencies gives all angles at once.
         ),
         Misconception(
             "Phase subtracted",
-            "It is added to the angle: cos(ωr + φ).",
+            "The phase is added to the angle: cos(ωr + φ).",
             _kept(sign=-1),
         ),
         Misconception(
             "Sines in place of cosines",
-            "At offset 0 and phase 0 a wave is at its top.",
+            "At offset 0 and phase 0 a cosine has its largest value.",
             _kept(wave=np.sin),
         ),
         Misconception(
-            "Each wave judged by itself",
-            "The sum of the waves decides, not the waves one by one.",
+            "Each wave by itself",
+            "The sign of the sum of the waves decides, not that of each wave.",
             lambda a, phi, w, n: (
                 a * np.cos(w * np.arange(n)[:, None] + phi) > 0
             ).mean(),
         ),
         Misconception(
-            "Attention_factors left out",
-            "A wave counts as much as its attention factor says.",
+            "Amplitudes left out",
+            "Each wave has its amplitude A_p as a factor.",
             lambda a, phi, w, n: (
                 np.cos(w * np.arange(n)[:, None] + phi).sum(axis=1) > 0
             ).mean(),
         ),
         Misconception(
             "Phases left out",
-            "At offset 0 the waves are at cos φ, not all at their top.",
+            "At offset 0 the waves have the values cos φ, not all 1.",
             lambda a, phi, w, n: kept(a, 0 * phi, w, n),
         ),
         Misconception(
-            "A half, without looking",
-            "In the long run it may be, and not in every window: count.",
+            "A half, without counting",
+            "In the long run the share may be a half, but not in every window. Count.",
             lambda a, phi, w, n: 0.5,
         ),
         Misconception(
-            "Size of the difference looked at",
-            "Its sign says who is preferred.",
+            "Size of the difference",
+            "The sign of the difference says which key has the larger score.",
             _kept(of=lambda D: (np.abs(D) > 0).mean()),
         ),
         Misconception(
-            "Only the last offset looked at",
+            "Only the last offset",
             "All offsets from 0 to n − 1 count.",
             _kept(of=lambda D: float(D[-1] > 0)),
         ),
         Misconception(
-            "Asked whether the order is that of offset 0",
-            "D > 0 is asked for, whatever it was at the start.",
+            "Comparison with the order at offset 0",
+            "The condition is D > 0, whatever the order was at offset 0.",
             _kept(of=lambda D: ((D > 0) == (D[0] > 0)).mean()),
         ),
         Misconception(
             "Ties counted",
-            "Where the difference is 0 neither key is preferred.",
+            "Where the difference is 0 neither key has the larger score.",
             _kept(of=lambda D: (D >= 0).mean()),
         ),
     ),
@@ -487,10 +485,7 @@ A column of offsets times a row of frequencies gives all angles at once.
 
 
 def share_of_two(n):
-    """The share of a turn of τ in which cos τ + cos nτ is positive, exactly.
-
-    A SymPy rational number.
-    """
+    """Return the share of a full turn in which cos τ + cos nτ is positive, exactly."""
     zeros = {sp.Rational(2 * k + 1, n + s) for s in (1, -1) for k in range(n + 1)}
     ends = sorted({0, 1} | {z for z in zeros if z < 1})  # of half a turn
     positive = [
@@ -508,30 +503,33 @@ TWO = Exercise(
     minutes=12,
     lines=5,
     statement=r"""
-A wave and one that is `n` times as fast, `n` at least 2: in which share of $0 \le \tau < 2\pi$ is $\cos\tau + \cos n\tau$ positive?
+One wave is `n` times as fast as another, with `n` at least 2.
+In which share of $0 \le \tau < 2\pi$ is $\cos\tau + \cos n\tau$ positive?
 Return it exactly, as a SymPy rational number.
 """,
     hint=r"""
-The sum is $2 \cos\frac{(n+1)\tau}{2} \cos\frac{(n-1)\tau}{2}$, so you know its zeros, and between two of them one value tells the sign.
+The sum is $2 \cos\frac{(n+1)\tau}{2} \cos\frac{(n-1)\tau}{2}$, so you know its zeros, and between two of them one value has the sign of all.
 The cosines are even: half a turn is enough.
 """,
     cases=((2,), (3,), (4,), (5,), (10,)),
     solution=share_of_two,
     misconceptions=(
         Misconception(
-            "A half, always",
-            "For odd n, where half a turn changes the sign of both. For n = 2 the sum "
-            "is (2 cos τ − 1)(cos τ + 1).",
+            "A half for every n",
+            "A half is right for odd n, where a shift by half a turn changes the sign "
+            "of both waves. For n = 2 the sum is (2 cos τ − 1)(cos τ + 1).",
             lambda n: sp.Rational(1, 2),
         ),
         Misconception(
-            "A third, always",
-            "That is n = 2. With odd n half a turn changes the sign of both waves.",
+            "A third for every n",
+            "A third is right for n = 2. With odd n a shift by half a turn changes the "
+            "sign of both waves.",
             lambda n: sp.Rational(1, 3),
         ),
         Misconception(
-            "First interval taken for all",
-            "Up to the first zero, π/(n + 1), the sum is positive, and again later.",
+            "Only the first interval",
+            "Up to the first zero, π/(n + 1), the sum is positive, and in later "
+            "intervals again.",
             lambda n: sp.Rational(1, n + 1),
         ),
         Misconception(
@@ -540,38 +538,38 @@ The cosines are even: half a turn is enough.
             lambda n: sp.Rational(1, n),
         ),
         Misconception(
-            "The share where it is negative",
-            "Asked for is the other one.",
+            "Share of the negative part",
+            "The share where the sum is positive is asked for.",
             lambda n: 1 - share_of_two(n),
         ),
         Misconception(
-            "Only one of the two factors looked at",
-            "The other changes its sign, too.",
+            "Only one of the two factors",
+            "The other factor changes its sign, too.",
             lambda n: sp.Rational(n + 2, 2 * (n + 1)) if n % 2 == 0 else 1,
         ),
         Misconception(
-            "Waves judged one by one",
-            "Their sum decides, not whether both are positive.",
+            "Each wave by itself",
+            "The sign of the sum decides, not whether both waves are positive.",
             lambda n: sp.Rational(1, 4),
         ),
         Misconception(
             "A float in place of an exact number",
-            "All zeros are rational parts of a turn: keep them so.",
+            "All zeros are rational parts of a turn: keep them as rational numbers.",
             lambda n: sp.Float(share_of_two(n), 12),
         ),
         Misconception(
-            "A length in place of a share",
-            "Divide by the 2π of a turn.",
+            "Length in place of the share",
+            "Divide by the 2π of a full turn.",
             lambda n: 2 * sp.pi * share_of_two(n),
         ),
         Misconception(
-            "The share of half a turn, halved again",
+            "Share of half a turn, halved again",
             "In the other half of a turn the sum is positive just as often.",
             lambda n: share_of_two(n) / 2,
         ),
         Misconception(
-            "The mean of the sum",
-            "A share is asked for. The mean of two waves is 0.",
+            "Mean of the sum",
+            "A share is asked for. The mean of the two waves is 0.",
             lambda n: sp.Integer(0),
         ),
     ),
@@ -584,14 +582,11 @@ The cosines are even: half a turn is enough.
 )
 
 
-# length-extrapolation-6: what stands still
+# length-extrapolation-6: p-RoPE
 
 
 def still_scores(q: Tensor, k: Tensor, positions: Tensor, still: int) -> Tensor:
-    """The score of q at position 0 and k at each position, the slowest pairs still.
-
-    float64, [tokens].
-    """
+    """Return the scores of q at position 0 and k at each position, with p-RoPE."""
     pairs = len(q) // 2
     omega = 10000.0 ** (-torch.arange(pairs, dtype=torch.float64) / pairs)
     omega[pairs - still :] = 0
@@ -619,7 +614,7 @@ def _slow_still(pairs, still):
 
 
 def _squeezed(pairs, still):
-    """Partial rotation: the whole row of frequencies in the pairs that turn."""
+    """Return partial rotary: all frequencies spread over the rotated pairs."""
     return torch.cat(
         (_omega(max(pairs - still, 1))[: pairs - still], torch.zeros(still))
     )
@@ -633,7 +628,7 @@ def _dropped(q, k, positions, still):
 
 
 def _last_features(q, k, positions, still):
-    """The last features of the head left alone, not those of the slow pairs."""
+    """Return scores with the last features unrotated, not those of the slow pairs."""
     x = q.repeat(len(positions), 1)
     turned = x.clone()
     pairs = len(q) // 2
@@ -650,17 +645,19 @@ _AT = torch.tensor([0, 1, 5, 1000])
 
 STILL = Exercise(
     name="length-extrapolation-6",
-    title="What stands still",
+    title="p-RoPE: slow pairs without rotation",
     kind="PyTorch",
     minutes=12,
     lines=6,
     statement=r"""
 `q` and `k` are one query and one key, float64, with the *half* layout: feature `p` and feature `p + d/2` are pair `p`.
-RoPE has base 10 000, but the slowest `still` pairs do not turn, as in p-RoPE; the others keep the frequencies that they have.
+RoPE has base 10 000, but the slowest `unrotated` pairs are not rotated, as in p-RoPE.
+The other pairs keep their frequencies.
 Return the scores $q^\top R_m k$ with the query at position 0 and the key at each of `positions`, without scaling.
 """,
     hint=r"""
-`torch.complex(q[: d // 2], q[d // 2 :])` holds the pairs; a frequency of 0 turns nothing.
+`torch.complex(q[: d // 2], q[d // 2 :])` holds the pairs.
+A frequency of 0 rotates nothing.
 """,
     cases=(
         (
@@ -683,65 +680,66 @@ Return the scores $q^\top R_m k$ with the query at position 0 and the key at eac
     solution=still_scores,
     misconceptions=(
         Misconception(
-            "The fastest pairs stand still",
-            "p-RoPE keeps the fast ones turning: the frequencies at the end become 0.",
+            "Fastest pairs unrotated",
+            "p-RoPE keeps the rotation of the fast pairs. Set the last frequencies to "
+            "0.",
             _scores(
                 lambda n, still: torch.where(torch.arange(n) < still, 0.0, _omega(n))
             ),
         ),
         Misconception(
-            "Partial rotation",
-            "Pairs that turn keep their own frequencies, base^(−2p/d) with the whole "
-            "d: they are not spread anew.",
+            "Partial rotary",
+            "Rotated pairs keep their own frequencies, base^(−2p/d) with the whole d. "
+            "The spectrum is not spread anew.",
             _scores(_squeezed),
         ),
         Misconception(
-            "The interleaved layout",
-            "Here pair p is made of the features p and p + d/2.",
+            "Interleaved layout",
+            "In the half layout pair p is the features p and p + d/2.",
             _scores(_slow_still, layout=lambda t: t.view(-1, 2).T),
         ),
         Misconception(
-            "The key turns backwards",
-            "A key at position m is turned by +ω m, and the query at 0 is not.",
+            "Key rotated backwards",
+            "A key at position m is rotated by +ω m, and the query at 0 is not rotated.",
             _scores(_slow_still, sign=1),
         ),
         Misconception(
-            "Last features left alone",
+            "Last features unrotated",
             "In the half layout a slow pair has one feature in each half.",
             _last_features,
         ),
         Misconception(
             "Slow pairs left out of the score",
-            "They do not turn, but their contents count.",
+            "The slow pairs are not rotated, but their products belong to the score.",
             _dropped,
         ),
         Misconception(
-            "All pairs turn",
-            "The slowest `still` of them must not.",
+            "All pairs rotated",
+            "The slowest `unrotated` pairs must not be rotated.",
             _scores(lambda n, still: _omega(n)),
         ),
         Misconception(
             "No pair turns",
-            "Only the slowest `still` of them stand still.",
+            "Only the slowest `unrotated` pairs are not rotated.",
             _scores(lambda n, still: 0 * _omega(n)),
         ),
         Misconception(
             "Scores divided by √d",
-            "Without scaling, says the statement.",
+            "The scores without scaling are asked for.",
             lambda q, k, at, still: still_scores(q, k, at, still) / len(q) ** 0.5,
         ),
         Misconception(
-            "Slow pairs cut off by their number of features",
-            "`still` counts pairs, of two features each.",
+            "Features counted in place of pairs",
+            "`unrotated` counts pairs, of two features each.",
             lambda q, k, at, still: still_scores(q, k, at, still // 2),
         ),
         Misconception(
-            "One pair too many stands still",
-            "The slowest `still` pairs, and no more.",
+            "One pair too many unrotated",
+            "Only the slowest `unrotated` pairs are not rotated.",
             lambda q, k, at, still: still_scores(q, k, at, min(still + 1, len(q) // 2)),
         ),
         Misconception(
-            "Frequencies of the whole head's features",
+            "Frequencies of d pairs",
             "There are d/2 frequencies, base^(−2p/d).",
             _scores(
                 lambda n, still: torch.where(
@@ -750,9 +748,9 @@ Return the scores $q^\top R_m k$ with the query at position 0 and the key at eac
             ),
         ),
         Misconception(
-            "Key conjugated with its angle",
-            "The score is Re(x · conj(y)) of the turned pairs: conjugate y and its "
-            "turn, or neither and take the real inner product.",
+            "Angle conjugated with the key",
+            "The score is Re(x · conj(y)) of the rotated pairs. Conjugate y with its "
+            "rotation, or take the real inner product without a conjugate.",
             lambda q, k, at, still: _scores(_slow_still)(
                 q, torch.cat((k[: len(k) // 2], -k[len(k) // 2 :])), at, still
             ),
@@ -761,9 +759,10 @@ Return the scores $q^\top R_m k$ with the query at position 0 and the key at eac
 )
 
 SHEET = Sheet(
-    title="what breaks beyond the training length",
+    title="Length extrapolation",
     conventions=r"""
-Pairs $p = 0, \dots, d/2 - 1$ turn with $\omega_p = b^{-2p/d}$ for the base $b$; texts of $L$ tokens have the offsets $0, \dots, L - 1$.
+Pairs $p = 0, \dots, d/2 - 1$ have the frequencies $\omega_p = b^{-2p/d}$ for the base $b$.
+Texts of $L$ tokens have the offsets $0, \dots, L - 1$.
 """,
     exercises=(COMPLETED, BASE, NEW, KEPT, TWO, STILL),
 )
