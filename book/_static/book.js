@@ -1,13 +1,14 @@
-// Repairs that need the page: keyboard access to what scrolls sideways, and names.
+// Accessibility repairs: keyboard access to boxes that scroll sideways, and names.
 (function () {
   "use strict";
 
-  // A box that scrolls must be reachable by keyboard (WCAG 2.1.1), and shows where it
-  // goes on. Sizes are heard of when they change, and when a fold or a tab opens.
+  // A box that scrolls must be reachable by keyboard (WCAG 2.1.1), and shows at which
+  // edges it continues. The observer reports boxes that change size, also because a
+  // fold or a tab opens.
   const boxes = "mjx-container, pre, .posedu-wide, .cell_output, " +
     ".pst-scrollable-table-container, dt.sig";
   const sizes = new ResizeObserver(function (changed) {
-    changed.forEach(function (change) { look(change.target); });
+    changed.forEach(function (change) { update(change.target); });
   });
 
   function watch() {
@@ -17,13 +18,13 @@
     });
   }
 
-  const slack = 4;  // pixels: an accent's ink may reach as far
+  const slack = 4;  // pixels by which an accent may extend beyond its box
 
-  function look(box) {
+  function update(box) {
     if (box.scrollWidth > box.clientWidth + slack && !box.hasAttribute("tabindex")) {
       const isFormula = box.tagName === "MJX-CONTAINER";
       box.tabIndex = 0;
-      if (box.tagName !== "DT") {  // a term has no role to give away
+      if (box.tagName !== "DT") {  // another role would hide that it is a term
         box.setAttribute("role", isFormula ? "math" : "group");
         box.setAttribute("aria-label", isFormula
           ? "formula, scrolls sideways" : "scrolls sideways");
@@ -38,8 +39,9 @@
     box.classList.toggle("posedu-beyond-right", rest > slack);
   }
 
-  // The theme's search button and folded cells hide their visible words behind another
-  // name, its logo stands outside every landmark, and its bibliography misuses roles.
+  // In the theme, the accessible names of the search button and of folded cells differ
+  // from their visible words, the logo is outside every landmark, and the bibliography
+  // misuses roles.
   function repairTheme() {
     const misnamed = ".search-button-field, .hide > summary";
     document.querySelectorAll(misnamed).forEach(function (control) {
@@ -50,7 +52,7 @@
       fold.setAttribute("aria-label", "Pages of " + page);
     });
     document.querySelectorAll(".citation-list, .citation").forEach(function (part) {
-      part.removeAttribute("role");  // a deprecated one, and a list without items
+      part.removeAttribute("role");  // a deprecated role, and a list without items
     });
     const logo = document.querySelector(".sidebar-primary-item:has(.navbar-brand)");
     if (logo) {
@@ -65,7 +67,7 @@
     Promise.resolve(mathjax && mathjax.promise).then(watch);
   });
 
-  // Paper is white.
+  // Print in the light theme, because paper is white.
   const page = document.documentElement.dataset;
   let shown;
   window.addEventListener("beforeprint", function () {

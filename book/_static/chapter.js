@@ -1,4 +1,4 @@
-// Folds open for what is looked for in them, and for the printer.
+// Open folds that contain the target of a link, and all folds for printing.
 (function () {
   "use strict";
 
@@ -23,8 +23,8 @@
   });
 })();
 
-// A term of a formula lights up its words in the code of the same tab or section; where
-// none of them is in sight, the line that holds the first is shown below.
+// A term of a formula highlights the matching words in the code of the same tab or
+// section. If none of them is visible, the line with the first one is shown below.
 (function () {
   "use strict";
 
@@ -46,29 +46,29 @@
     return [before.trimStart(), words, text.slice(end).split("\n")[0]];
   }
 
-  function light({ type, target, relatedTarget }) {
+  function highlight({ type, target, relatedTarget }) {
     if (echo.contains(target)) return;
     const termAt = (place) => place?.closest(".posedu-in-code");
     const reached = type === "focusout" ? relatedTarget : target;
     const term = termAt(reached) ?? termAt(document.activeElement);
-    const lit = new Highlight();
-    CSS.highlights.set("posedu-in-code", lit);
+    const ranges = new Highlight();
+    CSS.highlights.set("posedu-in-code", ranges);
     echo.replaceChildren();
     if (!term) return;
     const { code } = term.dataset, lines = [];
     const words = RegExp(`(?<!\\w)${code.replace(/\W/g, "\\$&")}(?!\\w)`, "g");
-    let seen = false;
+    let isVisible = false;
     term.closest(".sd-tab-content, section").querySelectorAll("pre").forEach((block) => {
       for (const { index } of block.textContent.matchAll(words)) {
         const range = new Range(), end = index + code.length;
         range.setStart(...point(block, index));
         range.setEnd(...point(block, end));
-        lit.add(range);
+        ranges.add(range);
         lines.push(lineAround(block.textContent, index, end));
-        seen ||= inSight(block, range);
+        isVisible ||= inSight(block, range);
       }
     });
-    if (!seen) echo.append(...lines[0]);
+    if (!isVisible) echo.append(...lines[0]);
   }
 
   if (!window.Highlight) return;
@@ -76,14 +76,14 @@
   echo.className = "posedu-echo";
   document.addEventListener("DOMContentLoaded", () => document.body.append(echo));
   for (const kind of ["mouseover", "focusin", "focusout"]) {
-    document.addEventListener(kind, light);
+    document.addEventListener(kind, highlight);
   }
   document.addEventListener("keydown", ({ key }) => {
     if (key === "Escape") echo.replaceChildren();
   });
 })();
 
-// Numbers in the prose that follow a slider; the build has computed them all.
+// Numbers in sentences that depend on a slider; the build has computed all of them.
 (function () {
   "use strict";
 

@@ -1,4 +1,4 @@
-// On a page without formulas: fetch what sets them when a preview has one.
+// On a page without formulas, fetch MathJax when a preview contains one.
 (function () {
   "use strict";
   const settings = window.MathJax;

@@ -1,4 +1,4 @@
-// Search shows chapters first, in the book's order where they tell as much, and the
+// Search lists chapters first, in the book's order where scores are equal, and the
 // package's reference last.
 const asked = new URLSearchParams(location.search).get("q")?.trim().toLowerCase();
 var Scorer = {
@@ -21,7 +21,7 @@ var Scorer = {
   partialTerm: 2,
 };
 
-// The excerpts of results say formulas in words: θ for \theta, and no signs of TeX.
+// Excerpts of results show formulas as text: θ for \theta, and no TeX syntax.
 const GREEK = {
   alpha: "α", beta: "β", gamma: "γ", delta: "δ", varepsilon: "ε", theta: "θ",
   lambda: "λ", mu: "μ", pi: "π", sigma: "σ", phi: "φ", varphi: "φ", omega: "ω",

@@ -1,9 +1,9 @@
-"""One visual style, and the pictures that every chapter draws.
+"""Figures and tables of the book, in one visual style.
 
-Each function returns a :class:`Figure`; as the last expression of a cell it shows an
-inline SVG whose ink is the page's text color, so that one picture serves the light and
-the dark theme. A caption, which states the figure's claim, and an alternative text,
-which says what is seen, are required.
+Each function returns a :class:`Figure`. As the last expression of a cell it displays an
+inline SVG in the page's text color, so that one figure serves the light and the dark
+theme. A caption, which states the figure's claim, and an alternative text, which
+describes the figure, are required.
 """
 
 import html
@@ -22,10 +22,10 @@ from posedu._result_table import Table
 
 Array = np.ndarray
 
-# Okabe and Ito's colors, without black and yellow: distinct for every kind of color
-# vision; the last three darkened, so that all are legible on white and on near-black.
-# Pages that define --posedu-0 … --posedu-5, as the book does in the dark, have brighter
-# ones there.
+# These are Okabe and Ito's colors without black and yellow, which are distinct for every
+# kind of color vision. The last three are darkened, so that all are legible on white and
+# on near-black. In dark mode the book's pages define --posedu-0 … --posedu-5 as brighter
+# colors.
 COLORS = ("#0072b2", "#d55e00", "#009e73", "#c0639b", "#2b93d1", "#b97a00")
 INKS = tuple(f"var(--posedu-{n}, {color})" for n, color in enumerate(COLORS))
 DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 3)))
@@ -75,7 +75,7 @@ class Figure:
 
 
 def canvas(rows: int = 1, columns: int = 1, **options) -> tuple[Canvas, Array]:
-    """A figure in the book's style and its axes, to draw on and give to :func:`finish`.
+    """Return a figure in the book's style and its axes; :func:`finish` completes it.
 
     ``options`` go to ``subplots``; ``figsize`` is in inches.
     """
@@ -86,7 +86,7 @@ def canvas(rows: int = 1, columns: int = 1, **options) -> tuple[Canvas, Array]:
 
 
 def finish(figure: Canvas, *, caption: str, alt: str) -> Figure:
-    """Turn a drawn canvas into a :class:`Figure`.
+    """Convert a canvas into a :class:`Figure`.
 
     Raises
     ------
@@ -116,7 +116,7 @@ def finish(figure: Canvas, *, caption: str, alt: str) -> Figure:
 
 
 def _ink(figure: Canvas) -> None:
-    """Give legends and words drawn outside the style the book's style after all."""
+    """Apply the book's style to legends and texts that were drawn without it."""
     for legend in figure.findobj(mpl.legend.Legend):
         legend.set_frame_on(False)
     for words in figure.findobj(mpl.text.Text):
@@ -126,7 +126,7 @@ def _ink(figure: Canvas) -> None:
 
 @dataclass(frozen=True)
 class _Columns(Table):
-    """Columns of cells that are text already."""
+    """Table of cells that are text already."""
 
     text: str
     columns: Mapping[str, Sequence[str]]
@@ -150,17 +150,16 @@ def table(
     formats: Mapping[str, str] = NO_FORMATS,
     words: Collection[str] = (),
 ) -> Table:
-    """Results as a table: a caption that states what they say, and named columns.
+    """Return a table of named columns, with a caption that states the result.
 
-    ``formats`` has for a column what Python's ``format`` takes, such as ``".2f"``;
-    ``words`` names columns of words, which may be broken into lines where numbers stand
-    in one.
+    ``formats`` maps columns to format specifications such as ``".2f"``. ``words`` names
+    columns of text, whose cells may break into lines; numbers never do.
 
     Raises
     ------
     ValueError
-        Without a caption or columns, for columns of unequal lengths, or for a format
-        or words of a column that there is not.
+        Without a caption or columns, for columns of unequal lengths, or if ``formats``
+        or ``words`` name a column that does not exist.
     """
     lengths = {name: len(cells) for name, cells in columns.items()}
     if not caption.strip() or len(set(lengths.values())) != 1:
@@ -168,9 +167,13 @@ def table(
             f"a table needs a caption and columns of one length, got {lengths}"
         )
     if unknown := [*(formats.keys() - columns.keys())]:
-        raise ValueError(f"formats for {unknown}, which are not among {[*columns]}")
+        raise ValueError(
+            f"formats name {unknown}, which are not among the columns {[*columns]}"
+        )
     if unknown := [*({*words} - columns.keys())]:
-        raise ValueError(f"words in {unknown}, which are not among {[*columns]}")
+        raise ValueError(
+            f"words name {unknown}, which are not among the columns {[*columns]}"
+        )
     cells = {
         name: [format(cell, formats.get(name, "")) for cell in values]
         for name, values in columns.items()
@@ -189,7 +192,7 @@ def curves(
     x_scale: str = "linear",
     y_scale: str = "linear",
 ) -> Figure:
-    """Draw several named curves over one abscissa, told apart by color and dash."""
+    """Draw several named curves over one abscissa, with different colors and dashes."""
     with mpl.rc_context(_STYLE):
         figure, ((axes,),) = canvas()
         for name, y in lines.items():
@@ -205,7 +208,7 @@ def curves(
 
 
 def _legend(figure: Canvas, axes: mpl.axes.Axes, place: str, columns: int) -> None:
-    """Name what is on the axes, in as many of the columns as fit into the figure."""
+    """Add a legend with as many of the columns as fit into the figure."""
     named = axes.get_legend_handles_labels()
     for ncols in range(columns, 0, -1):
         legend = figure.legend(*named, loc=place, ncols=ncols, columnspacing=1.2)
@@ -238,10 +241,9 @@ def image(
 def heat_map(
     axes: mpl.axes.Axes, table: Float[Array, "rows columns"], **options
 ) -> mpl.image.AxesImage:
-    """Draw a table on axes, rows downwards; what is masked, NaN, is hatched.
+    """Draw a table on axes, rows downwards; masked entries, NaN, are hatched.
 
-    No color of a scale is left for it: black beside a bright zero reads as a value.
-    ``options`` go to ``imshow``.
+    A color would be read as a value of the scale. ``options`` go to ``imshow``.
     """
     axes.grid(False)
     picture = axes.imshow(table, interpolation="nearest", **options)
@@ -259,9 +261,9 @@ def around_a_query(
     caption: str,
     alt: str,
 ) -> Figure:
-    """Draw scores with keys at every offset from a query, the dot, as small maps.
+    """Draw small maps of the scores with keys at every offset from a query, the dot.
 
-    White is 0, and the maps of a column have one scale; ``rows`` are their names.
+    White is 0. The maps of a column share one scale; ``rows`` are the rows' names.
     """
     figure, axes = canvas(
         len(rows), len(columns), figsize=(5.6, 1.1 * len(rows) + 0.3), sharey=True
@@ -282,17 +284,17 @@ def around_a_query(
     return finish(figure, caption=caption, alt=alt)
 
 
-def hands(
+def angle_dials(
     angles: Float[Array, "panels pairs"],
     titles: Sequence[str],
     *,
     caption: str,
     alt: str,
 ) -> Figure:
-    """Draw each pair of features as the hand of a clock, one panel a position.
+    """Draw the angle of each pair like the hand of a clock, one dial a position.
 
-    Angles are in radians, counter-clockwise from the right; the slower a pair, the
-    shorter its hand.
+    Angles are in radians, counter-clockwise from the right; the lower a pair's
+    frequency, the shorter its hand.
     """
     with mpl.rc_context(_STYLE):
         rows = -(-len(titles) // DIALS_IN_A_ROW)

@@ -1,14 +1,14 @@
-"""All that wants a GPU, in one command: checks and timings on it, as data to commit.
+"""Command for all cross-checks and timings on a GPU, which writes data to commit.
 
-``python -m posedu.book.gpu`` holds the implementations of every catalog entry against each other on
-the device, in all the modes of :func:`posedu.crosscheck.crosscheck`, then times every
-entry at its hook, and those that published libraries have beside them. Each part writes
-one file, ``crosscheck-NAME-DEVICE.json``, ``timing-…`` or ``peers-…``, and a part that
-fails is named without stopping the others. Called again, it goes on: what the same
-commit has made with the same versions on the same device stays as it is. The exit
-status is 0 if every comparison held.
+``python -m posedu.book.gpu`` compares the implementations of every catalog entry on the
+device, in all modes of :func:`posedu.crosscheck.crosscheck`. Then it times every entry
+at its hook, and compares entries with published libraries that have them. Each part
+writes one file, ``crosscheck-NAME-DEVICE.json``, ``timing-…`` or ``peers-…``; a part
+that fails is named and does not stop the others. A second call continues: results of
+the same commit, versions and device are kept. The exit status is 0 if every comparison
+holds.
 
-``--device cpu --folder FOLDER`` tries the command itself where there is no GPU.
+``--device cpu --folder FOLDER`` tests the command where there is no GPU.
 """
 
 import argparse
@@ -28,33 +28,33 @@ from posedu.crosscheck import MODES, CrossCheck, crosscheck
 from posedu.crosscheck.common import compiled_dtypes
 
 SEED = 0
-REFUSAL = "There is no GPU here; --device cpu --folder FOLDER tries the command."
+REFUSAL = "There is no GPU here; --device cpu --folder FOLDER tests the command."
 
 Part = tuple[str, str]
-"""A kind of file, and the catalog entry that it is of."""
+"""A kind of file, and the name of its catalog entry."""
 
 
 def parts(names: Sequence[str] = tuple(CATALOG)) -> list[Part]:
-    """What the command does for these entries, in order."""
+    """Return the parts that the command runs for these entries, in order."""
     kinds = {"crosscheck": CATALOG, "timing": CATALOG, "peers": PEERS}
     return [(kind, n) for kind, known in kinds.items() for n in names if n in known]
 
 
 def check(
-    name: str, *, ways: Sequence[str], device: torch.device, save_to: Path
+    name: str, *, modes: Sequence[str], device: torch.device, save_to: Path
 ) -> CrossCheck:
-    """Try one way after another; what fails with an error is told in the result."""
-    made = provenance(device, SEED) | {"ways": [*ways]}
+    """Cross-check one mode after another; the result records modes that fail."""
+    made = provenance(device, SEED) | {"ways": [*modes]}  # the key in stored files
     if save_to.exists():
         stored = CrossCheck.load(save_to)
         if not stored.failed and same_making(stored.made, made):
             return stored
     result = CrossCheck(name, (), made=made)
-    for way in ways:
+    for mode in modes:
         try:
-            found = crosscheck(name, modes=(way,), devices=(device,), seed=SEED)
+            found = crosscheck(name, modes=(mode,), devices=(device,), seed=SEED)
         except Exception as error:
-            result.failed[way] = _reason(error)
+            result.failed[mode] = _reason(error)
         else:
             result.results += found.results
             result.redrawn += found.redrawn
@@ -63,7 +63,7 @@ def check(
 
 
 def _reason(error: Exception) -> str:
-    """Its kind, and the first line of what it says."""
+    """Return the type and the first line of an error."""
     return f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
 
 
@@ -76,7 +76,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--device", choices=("cuda", "cpu"), help="default: cuda")
     parser.add_argument("--folder", help="default, of a GPU: book/data")
     parser.add_argument(
-        "--ways", nargs="+", choices=MODES, default=MODES, help="to check"
+        "--modes", nargs="+", choices=MODES, default=MODES, help="to cross-check"
     )
     parser.add_argument("--lengths", type=int, nargs="+", default=[2048, 8192])
     parser.add_argument("--repeats", type=int, default=30)
@@ -84,51 +84,51 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run every part, say what came of it, and whether all comparisons held."""
+    """Run every part, report its result, and return 0 if all comparisons hold."""
     parser = _parser()
     options = parser.parse_args(arguments)
     unknown = [name for name in options.names if name not in CATALOG]
     if unknown:
-        parser.error(f"no entry is named {unknown[0]}; there are {', '.join(CATALOG)}")
+        parser.error(f"no entry is named {unknown[0]}; names are {', '.join(CATALOG)}")
     if options.device is None and not torch.cuda.is_available():
         print(REFUSAL, file=sys.stderr)
         return 2
     if options.device == "cpu" and not options.folder:
-        parser.error("--device cpu wants a --folder: the book's files are not for it")
+        parser.error("--device cpu needs a --folder other than the book's data")
     device = torch.device(options.device or "cuda")
     folder = Path(options.folder or "book/data")
     runs = _runs(device, options)
-    disagree = False
+    any_failed = False
     chosen = tqdm(parts(options.names or tuple(CATALOG)), unit="part")
     for kind, name in chosen:
         chosen.set_description(f"{kind} {name}")
         path = folder / f"{kind}-{name}-{file_label(device)}.json"
-        lines, held = [], kind != "crosscheck"
+        lines, holds = [], kind != "crosscheck"
         try:
             result = runs[kind](name, save_to=path)
             if isinstance(result, CrossCheck):
-                lines, held = [*_of_check(result)], result.ok
+                lines, holds = [*_crosscheck_lines(result)], result.ok
             elif result.complete:
-                lines = [*_of_timing(result)]
+                lines = [*_timing_lines(result)]
             else:
                 raise KeyboardInterrupt
         except KeyboardInterrupt:
             chosen.close()
-            print(f"Interrupted in {kind} {name}; called again, it goes on there.")
+            print(f"Interrupted in {kind} {name}; a second call continues there.")
             return 130
         except Exception as error:
             lines = [f"✗ {_reason(error)}"]
-        disagree |= not held
+        any_failed |= not holds
         for line in lines:
             chosen.write(f"{kind} {name}: {line}")
     print(f"Written to {folder}.")
-    return int(disagree)
+    return int(any_failed)
 
 
 def _runs(
     device: torch.device, options: argparse.Namespace
 ) -> dict[str, Callable[..., CrossCheck | Timing]]:
-    """What makes each kind of file, given a name and ``save_to``."""
+    """Return the function that makes each kind of file, of a name and ``save_to``."""
     native = torch.bfloat16 in compiled_dtypes(device)
     timed = {
         "device": device,
@@ -139,24 +139,24 @@ def _runs(
         "keep": True,
     }
     return {
-        "crosscheck": partial(check, ways=options.ways, device=device),
+        "crosscheck": partial(check, modes=options.modes, device=device),
         "timing": partial(time_encoding, **timed),
         "peers": lambda name, **given: PEERS[name](**timed, **given),
     }
 
 
-def _of_check(result: CrossCheck) -> Iterator[str]:
-    wrong = [row for row in result.results if not row.ok]
-    for row in wrong:
+def _crosscheck_lines(result: CrossCheck) -> Iterator[str]:
+    failures = [row for row in result.results if not row.ok]
+    for row in failures:
         where = f"{row.implementations}, {row.what}, {row.device}, {row.dtype}"
         yield f"✗ {where}: {row.used:.0%} of the bound"
-    for way, reason in result.failed.items():
-        yield f"✗ {way}: {reason}"
+    for mode, reason in result.failed.items():
+        yield f"✗ {mode}: {reason}"
     compared = len(result.results)
-    yield f"{compared - len(wrong)} of {compared} comparisons held"
+    yield f"{compared - len(failures)} of {compared} comparisons hold"
 
 
-def _of_timing(result: Timing) -> Iterator[str]:
+def _timing_lines(result: Timing) -> Iterator[str]:
     yield f"{len(result.records)} measured"
     for what, reason in result.missing.items():
         yield f"{what} is missing ({reason})"

@@ -1,15 +1,14 @@
-"""Check the book's equations, and say what each check covers.
+"""Checks of the book's equations, with the cases that each check covers.
 
-Every labeled claim of a chapter is claimed by exactly one call of :func:`prove`,
+Every labeled claim of a chapter is checked by exactly one call of :func:`prove`,
 :func:`prove_each` or :func:`prove_sampled`, in a cell below it. The call fails, or
-prints one line: what was checked, how, and for which cases. The website gathers these
-lines into the proof ledger; its build fails where a claim has no check or a check no
-claim.
+prints one line: what was checked, how, and for which cases. The website collects these
+lines in the proof ledger; its build fails if a claim has no check or a check no claim.
 
-Each of them takes a table of a display's symbols (:mod:`posedu.book.display`) in the place
-of what is to be compared. Then the equation is read from the page as it is typeset, and
-the line says how many of its signs, indices and exponents cannot be changed without the
-check failing.
+In place of the values to compare, each of them also takes a table of a display's
+symbols (:mod:`posedu.book.display`). Then the equation is read from the page as it is
+typeset, and the line counts its mutants that the check refuses: changes of one sign,
+index or exponent.
 """
 
 import html
@@ -23,22 +22,22 @@ import numpy as np
 import sympy as sp
 from sympy.matrices.expressions.matexpr import MatrixElement
 
-from posedu.book.display import DisplayError, Table, changes, find, parse, sides
+from posedu.book.display import DisplayError, Table, find, mutants, parse, sides
 from posedu.book.display.semantics import holds as relation_holds
 
-CHANGED_SAMPLES = 20  # of a sampled check are tried on each changed display
+MUTANT_SAMPLES = 20  # samples of a check that are tried on each mutant of a display
 
 
 class ProofError(AssertionError):
-    """A claim of the book that its check could not confirm."""
+    """Error for a claim of the book that its check does not confirm."""
 
 
 @dataclass(frozen=True)
 class Proof:
-    """A check that held: the equation's label, how it was done, and what it covers.
+    """A successful check: the equation's label, the method, and the covered cases.
 
-    If the equation itself was read as it is typeset, ``typeset`` counts the changes of
-    it that the check refuses, and how many there are.
+    If the equation was read as it is typeset, ``typeset`` has the number of its mutants
+    that the check refuses, and the number of all its mutants.
     """
 
     label: str
@@ -51,11 +50,11 @@ class Proof:
 
     @property
     def summary(self) -> str:
-        """How it was done, and how firmly the display is tied to it."""
+        """Method of the check, and the share of the display's mutants that it refuses."""
         if self.typeset is None:
             return self.how
-        refused, changed = self.typeset
-        count = f": refuses {refused} of {changed} changes of it" if changed else ""
+        refused, total = self.typeset
+        count = f": refuses {refused} of {total} mutants of it" if total else ""
         return f"{self.how}, as typeset{count}"
 
     def _repr_html_(self) -> str:
@@ -78,22 +77,22 @@ def prove(
 ) -> None:
     """Prove ``left = right`` for all values of their symbols, or raise.
 
-    With a table of symbols, or a list of them for several cases, in the place of both,
-    the equations of the display are proved as they are typeset.
+    With a table of symbols in place of both, or a list of tables for several cases, the
+    equations of the display are proved as they are typeset.
 
     Parameters
     ----------
     label
         The equation's label in the chapter, ``eq-…``.
     left, right
-        SymPy expressions or matrices of one shape, or lists of such, for an equation
-        that says several things.
+        SymPy expressions or matrices of one shape, or lists of them for an equation
+        with several statements.
     covers
-        For which sizes and under which assumptions on the symbols this is the
-        statement of the chapter, as the end of "Covers …".
+        Sizes and assumptions on the symbols for which this is the statement of the
+        chapter, as the end of "Covers …".
     mutant
-        Where both sides are given: the name of a wrong statement ("without its boundary
-        term") and its own right side, which must differ from the left.
+        The name of a wrong statement ("without its boundary term") and its right side,
+        which must differ from the left; only where both sides are given.
 
     Raises
     ------
@@ -125,7 +124,7 @@ def _prove_equal(label: str, left: Any, right: Any) -> None:
         shapes = f"{_shape(left)} and {_shape(right)}"
         raise ProofError(f"{label}: shapes {shapes} differ")
     if not _entries(left):
-        raise ProofError(f"{label}: there is nothing to compare")
+        raise ProofError(f"{label}: the sides to compare are empty")
     pairs = zip(_entries(left), _entries(right), strict=True)
     for entry, (a, b) in enumerate(pairs):
         residual = _simplest(a - b)
@@ -142,10 +141,10 @@ def prove_each(
 ) -> None:
     """Check exactly that ``holds`` is true of every case, or raise naming the first.
 
-    For finite statements (all permutations of four tokens) and for rational cases
-    computed without rounding. At least one case is needed, and ``holds`` must return a
-    boolean: a list or a matrix is not true because it is there. Or it returns a table
-    of symbols, and the display must hold with it.
+    This is for finite statements (all permutations of four tokens) and for rational
+    cases computed without rounding. At least one case is needed. ``holds`` must return
+    a boolean, since a list or a matrix would be true whatever its entries are, or a
+    table of symbols with which the display must hold.
     """
     count, tables, display = 0, [], None
     for case in cases:
@@ -181,45 +180,45 @@ def prove_sampled(
 ) -> None:
     """Check in floating point that a bound holds and that its mutant does not.
 
-    This is evidence, not proof. The printed line says how much of the bound was used
-    and which wrong statement the same samples refuse.
+    This is evidence, not proof. The printed line says which share of the bound was used
+    and which wrong statement the same samples reject.
 
     Parameters
     ----------
     label
         The equation's label in the chapter, ``eq-…``.
     use
-        Draws a case from the generator that it is given and returns which fraction of
-        the bound is used there: error over bound for an equality whose bound is derived
-        from rounding, left side over right side for an inequality. Or it returns a
-        table of numbers, and the display, an inequality, gives the fraction.
+        A function that draws a case from the given generator and returns the fraction
+        of the bound that is used: error over bound for an equality whose bound is
+        derived from rounding, left side over right side for an inequality. It may also
+        return a table of numbers; then the display, an inequality, gives the fraction.
     samples
-        How many cases are drawn.
+        Number of cases that are drawn.
     mutant
         The name of a wrong statement ("the bound without its boundary term") and its
         own ``use``, which draws from the same seed and must exceed 1 in some sample.
     covers
-        Which cases are drawn, as the end of "Covers …".
+        Cases that are drawn, as the end of "Covers …".
     slack
-        Why less than half of the bound is used, where that is so ("roundings of both
-        signs cancel"): a bound that nothing comes near proves little.
+        The reason if less than half of the bound is used ("roundings of both signs
+        cancel"). It is required then, since such a bound proves little.
     seed
-        Of the generator.
+        Seed of the generator.
 
     Raises
     ------
     ProofError
         If a use is above 1, negative or not finite; if less than half of the bound is
-        used and nothing says why; if the mutant is not rejected.
+        used and no reason is given; if the mutant is not rejected.
     """
     if samples < 1:
         raise ProofError(f"{label}: no sample was drawn")
     rng = np.random.default_rng(seed)
     largest, tables = 0.0, []
     for sample in range(samples):
-        drawn = use(rng)
-        tables += [drawn] if isinstance(drawn, Mapping) else []
-        used = _fraction(label, drawn)
+        result = use(rng)
+        tables += [result] if isinstance(result, Mapping) else []
+        used = _fraction(label, result)
         if not 0 <= used <= 1:
             raise ProofError(
                 f"{label}: sample {sample} uses {used:.3g} of the bound, not 0 to 1"
@@ -227,19 +226,21 @@ def prove_sampled(
         largest = max(largest, used)
     share = f"{100 * largest:.{1 if largest < 0.1 else 0}f} %"
     if round(largest, 2) < 0.5 and not slack:
-        raise ProofError(f"{label}: at most {share} of the bound is used; say why")
+        raise ProofError(
+            f"{label}: at most {share} of the bound is used; give the reason as slack"
+        )
     name, wrong = mutant
     rng = np.random.default_rng(seed)
     if not any(_fraction(label, wrong(rng)) > 1 for _ in range(samples)):
         raise ProofError(f"{label}: no sample rejects {name}")
     used_as = f"at most {share} of the bound used" + (f" ({slack})" if slack else "")
     how = f"sampled {samples} times, {used_as}; rejects {name}"
-    typeset = _refused(label, tables[:CHANGED_SAMPLES], _is_exceeded)
+    typeset = _refused(label, tables[:MUTANT_SAMPLES], _is_exceeded)
     _declare(Proof(label, how, covers, typeset))
 
 
 def _fraction(label: str, used: Any) -> float:
-    """``used`` as a float, from the display if it is a table; a verdict is none."""
+    """Return ``used`` as a float; for a table, the fraction that the display gives."""
     if isinstance(used, Mapping):
         return _display_use(parse(find(label)), used)
     if isinstance(used, bool | np.bool_):
@@ -248,31 +249,31 @@ def _fraction(label: str, used: Any) -> float:
 
 
 def _shape(value: Any) -> Any:
-    """The shape of a matrix, those of a list's items, nothing for an expression."""
+    """Return a matrix's shape, the shapes of a list's items, () for an expression."""
     if isinstance(value, list | tuple):
         return [_shape(item) for item in value]
     return value.shape if isinstance(value, sp.MatrixBase) else ()
 
 
 def _entries(value: Any) -> list[sp.Expr]:
-    """Every entry of an expression, a matrix or a list of them, in order."""
+    """Return every entry of an expression, a matrix or a list of them, in order."""
     if isinstance(value, list | tuple):
         return [entry for item in value for entry in _entries(item)]
     return list(value) if isinstance(value, sp.MatrixBase) else [_expression(value)]
 
 
 def _expression(value: Any) -> sp.Expr:
-    """``value`` as SymPy has it; a string is refused, as SymPy would run it."""
+    """Return ``value`` as a SymPy expression; refuse a string, which SymPy would run."""
     try:
         return sp.sympify(value, strict=True)
     except sp.SympifyError:
         raise TypeError(
-            f"what is compared must be expressions, got {type(value).__name__}"
+            f"the values to compare must be expressions, got {type(value).__name__}"
         ) from None
 
 
 def _simplest(expression: sp.Expr) -> sp.Expr:
-    """Zero if SymPy can show the expression to be zero, cheapest way first."""
+    """Return zero if SymPy can show that the expression is zero, cheapest test first."""
     attempts = (
         sp.expand,
         lambda e: sp.expand(sp.expand_trig(sp.expand(e))),
@@ -289,19 +290,19 @@ def _simplest(expression: sp.Expr) -> sp.Expr:
 
 
 def _equated(label: str, table: Table) -> tuple[list[Any], list[Any]]:
-    """The left and the right sides of a display that is made of equations."""
+    """Return the left and the right sides of a display of equations."""
     relations = sides(find(label), table)
     if any(sign != "=" for sign, _, _ in relations):
-        raise DisplayError(f"{label}: prove reads equations only")
+        raise DisplayError(f"{label}: prove needs a display of equations only")
     return [left for _, left, _ in relations], [right for _, _, right in relations]
 
 
 def _display_use(display: Any, table: Table) -> float:
-    """The largest share of its bound that an inequality of a display uses."""
+    """Return the largest share of its bound that an inequality of a display uses."""
     uses = []
     for sign, left, right in sides(display, table):
         if sign in ("=", ">", "\\ge"):
-            raise DisplayError(f"a sampled display says a ≤ b, not a {sign} b")
+            raise DisplayError(f"a sampled display must be a ≤ b, got a {sign} b")
         uses.append(_use(float(left), float(right)))
     return max(uses)
 
@@ -315,18 +316,18 @@ def _use(used: float, bound: float) -> float:
 def _refused(
     label: str, tables: Sequence[Table], fails: Callable[[Any, Table], bool]
 ) -> tuple[int, int] | None:
-    """How many changes of a display some table refuses, and how many there are."""
+    """Return how many mutants of a display some table refuses, and their number."""
     if not tables:
         return None
     verdicts = [
-        any(_fails(fails, changed, table) for table in tables)
-        for changed in changes(find(label))
+        any(_fails(fails, mutant, table) for table in tables)
+        for mutant in mutants(find(label))
     ]
     return sum(verdicts), len(verdicts)
 
 
 def _fails(fails: Callable[[Any, Table], bool], display: Any, table: Table) -> bool:
-    """Whether a changed display is false, or asks the table for what it has not."""
+    """Return whether a mutant is false, or needs a symbol that the table lacks."""
     try:
         return fails(display, table)
     except Exception:
@@ -334,7 +335,7 @@ def _fails(fails: Callable[[Any, Table], bool], display: Any, table: Table) -> b
 
 
 def _is_unequal(display: Any, table: Table) -> bool:
-    """Whether an equation of a display is false for some values of its symbols."""
+    """Return whether an equation of a display is false for some symbols' values."""
     return any(
         _shape(left) != _shape(right)
         or any(map(_differ, _entries(left), _entries(right)))
@@ -343,7 +344,7 @@ def _is_unequal(display: Any, table: Table) -> bool:
 
 
 def _is_false(display: Any, table: Table) -> bool:
-    """Whether SymPy cannot show a display's relations to be true."""
+    """Return whether SymPy cannot show that a display's relations are true."""
     return not all(_is_true(*relation) for relation in sides(display, table))
 
 
@@ -361,13 +362,13 @@ def _is_exceeded(display: Any, table: Table) -> bool:
 
 
 def _differ(left: sp.Expr, right: sp.Expr) -> bool:
-    """Whether two expressions differ at one point, chosen once for each symbol."""
+    """Return whether two expressions differ at one point, fixed for each symbol."""
     residual = sp.sympify(left - right)
     letters = {s for s in residual.free_symbols if isinstance(s, sp.Symbol)}
     symbols = sorted(letters | residual.atoms(MatrixElement), key=str)
     if not all(symbol.is_commutative for symbol in symbols):
         return bool(sp.expand(residual) != 0)
-    primes = map(sp.prime, itertools.count(1))  # √9 / 3 would be 1
+    primes = map(sp.prime, itertools.count(1))  # √n / 3 with n = 9 would be 1
     values = {
         symbol: sp.Integer(n) if symbol.is_integer else sp.N(sp.sqrt(n) / 3, 60)
         for symbol, n in zip(symbols, primes, strict=False)
@@ -377,7 +378,7 @@ def _differ(left: sp.Expr, right: sp.Expr) -> bool:
 
 
 def _declare(proof: Proof) -> None:
-    """Show a check that held: as a line of text, or of HTML in a notebook."""
+    """Show a successful check: as a line of text, or of HTML in a notebook."""
     try:
         from IPython import get_ipython
         from IPython.display import display

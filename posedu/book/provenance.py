@@ -1,4 +1,4 @@
-"""On what a result was made: what a reader needs in order to judge or repeat it."""
+"""Provenance of results: device, versions, commit and settings of a measurement."""
 
 import json
 import os
@@ -21,13 +21,13 @@ from posedu import __version__
 KEPT_MEMORY = MappingProxyType(
     {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": "100000000000"}
 )
-"""Environment in which glibc keeps freed memory; read once, as a process starts."""
+"""Environment in which glibc keeps freed memory; read once, when a process starts."""
 
 
 def provenance(
     device: torch.device, seed: int, libraries: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """Date, device, threads, memory, seed, commit and versions."""
+    """Return date, device, threads, memory, seed, commit and versions."""
     return {
         "date": datetime.now(UTC).date().isoformat(),
         "device": _device_name(device),
@@ -46,25 +46,25 @@ def provenance(
 
 
 def same_making(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Whether two results were made alike, be it on different days."""
+    """Return whether two results were made in the same way, except for the date."""
     return one | {"date": None} == other | {"date": None}
 
 
 def file_label(device: torch.device) -> str:
-    """What a file of results on this device ends in: ``cpu``, or the device's name."""
+    """Return the end of a result file's name: ``cpu``, or the device's name."""
     if device.type == "cpu":
         return "cpu"
     return re.sub(r"[^a-z0-9]+", "-", _device_name(device).lower()).strip("-")
 
 
 def keep_memory() -> None:
-    """Start this process anew with :data:`KEPT_MEMORY`, unless it has it."""
+    """Restart this process with :data:`KEPT_MEMORY`, unless it is set already."""
     if not keeps_memory():
         os.execve(sys.executable, sys.orig_argv, os.environ | KEPT_MEMORY)
 
 
 def keeps_memory() -> bool:
-    """Whether this process keeps freed memory, see :data:`KEPT_MEMORY`."""
+    """Return whether this process keeps freed memory, see :data:`KEPT_MEMORY`."""
     return all(os.environ.get(name) == value for name, value in KEPT_MEMORY.items())
 
 
@@ -78,12 +78,12 @@ def _device_name(device: torch.device) -> str:
 
 
 def commit() -> str | None:
-    """The commit that the package is at, with "+" if its files were changed since."""
+    """Return the commit of the package, with "+" if its files have changed since."""
     return _installed_commit() or _checked_out_commit()
 
 
 def _installed_commit() -> str | None:
-    """What the installer wrote down, if it took the package from a repository."""
+    """Return the commit that the installer recorded, if it installed from git."""
     try:
         origin = distribution("posedu").read_text("direct_url.json")
     except PackageNotFoundError:

@@ -1,4 +1,4 @@
-"""What is typeset is what is proved: displays are read strictly, and cannot drift."""
+"""Proofs read the displayed formulas strictly, so that the two cannot differ."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ import sympy as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posedu.book.display import DisplayError, changes, find, parse, sides
+from posedu.book.display import DisplayError, find, mutants, parse, sides
 from posedu.book.proof import ProofError, prove, prove_each, prove_sampled
 from posedu.sympy.attention import softmax
 from posedu.sympy.rotary import rotation
@@ -158,7 +158,7 @@ def test_a_proved_display_counts_what_it_refuses(page, capsys):
     prove("eq-x", ROTATIONS, covers="one pair")
     assert capsys.readouterr().out == (
         "✓ eq-x: proved symbolically, for all values of its symbols, as typeset: "
-        "refuses 5 of 5 changes of it. Covers one pair.\n"
+        "refuses 5 of 5 mutants of it. Covers one pair.\n"
     )
 
 
@@ -270,7 +270,7 @@ def test_a_bound_is_read_from_the_display(page, capsys):
     ],
 )
 def test_every_sign_index_and_exponent_is_changed_once(latex, count):
-    variants = list(changes(latex))
+    variants = list(mutants(latex))
     assert len(variants) == count
     assert len(set(variants)) == count and parse(latex) not in variants
 

@@ -23,7 +23,7 @@ def drawn():
     yield figures.image(np.where(np.eye(3), np.nan, 1.0), **labels, **TEXTS)
     maps = {"a": [np.eye(3), -np.eye(3)], "b": [np.zeros((2, 3))] * 2}
     yield figures.around_a_query(maps, ["here", "there"], **TEXTS)
-    yield figures.hands(np.ones((2, 3)), ["i = 0", "i = 1"], **TEXTS)
+    yield figures.angle_dials(np.ones((2, 3)), ["i = 0", "i = 1"], **TEXTS)
 
 
 @pytest.mark.parametrize("figure", list(drawn()))
@@ -102,7 +102,7 @@ def test_a_legend_ends_inside_the_figure(monkeypatch, words):
     monkeypatch.setattr(figures, "finish", keep)
     lines = {f"{words} {n}": np.zeros(2) for n in range(4)}
     figures.curves(np.arange(2.0), lines, x_label="x", y_label="y", **TEXTS)
-    figures.hands(np.zeros((3, 4)), ["here"] * 3, **TEXTS)
+    figures.angle_dials(np.zeros((3, 4)), ["here"] * 3, **TEXTS)
     assert len(found) == 2
     for legend in found:
         box, frame = legend.get_window_extent(), legend.get_figure().bbox

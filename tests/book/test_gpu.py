@@ -13,7 +13,7 @@ from posedu.torch import RoPE, StickBreaking
 
 pytestmark = pytest.mark.usefixtures("unchecked")
 
-SMALL = ["--device", "cpu", "--ways", "eager", "--lengths", "8", "--repeats", "1"]
+SMALL = ["--device", "cpu", "--modes", "eager", "--lengths", "8", "--repeats", "1"]
 
 
 @pytest.fixture

@@ -211,8 +211,8 @@ class Wrong(AssertionError):
     """A call gave something wrong without a word."""
 
 
-def told(error):
-    """Whether posedu itself raised an error, in words of its own."""
+def is_own_error(error):
+    """Return whether posedu itself raised the error."""
     last = traceback.extract_tb(error.__traceback__)[-1]
     is_own = "/posedu/" in last.filename and str(last.line).startswith("raise")
     kinds = TypeError | ValueError | KeyError | proof.ProofError
@@ -233,9 +233,9 @@ def attempt(name, function, *arguments, kept=(), **keywords):
             warnings.simplefilter("ignore")
             result = function(*arguments, **keywords)
     except Exception as error:
-        is_told = told(error)
-        tally["refused" if is_told else "obscure"] += 1
-        if not is_told:
+        is_own = is_own_error(error)
+        tally["refused" if is_own else "obscure"] += 1
+        if not is_own:
             where = traceback.extract_tb(error.__traceback__)
             inner = [f for f in where if "/posedu/" in f.filename][-1:]
             place = [
@@ -256,7 +256,7 @@ OBSCURE: list[str] = []
 
 
 def _states(kept):
-    """What modules and caches hold."""
+    """The attributes of modules and caches."""
     return [
         [vars(m) | {"_modules": None} for m in one.modules()]
         if isinstance(one, torch.nn.Module)
@@ -316,7 +316,7 @@ def numbers_of(tree):
 
 
 def is_small(tree):
-    """Whether all numbers are finite and none so large that a product overflows."""
+    """Return whether all numbers are finite and too small for a product to overflow."""
     return all((np.abs(a) < 1e18).all() for a in numbers_of(tree))
 
 
@@ -460,7 +460,7 @@ class Case:
         return self.encoding.implementation("torch")(**self.sizes, **self.keywords)
 
     def fast(self, module):
-        """What the PyTorch implementation makes of the arguments."""
+        """The result of the PyTorch implementation."""
         given = self.given
         if self.encoding.kind == "features":
             return module(given["x"], given["positions"])
@@ -511,7 +511,7 @@ def array_of(value):
 
 
 def bound(case, given, keywords, expected, u):
-    """What an implementation may be off by: one number for all of the result.
+    """Bound an implementation's error: one number for the whole result.
 
     It is right for arguments that are off by some roundings: 4 to the dtype, whose unit
     roundoff is u, and less than 32 to float32 or better, in which it computes. Angles
@@ -635,7 +635,7 @@ def _layer(case, width):
 
 
 def _call(layer, caches, **call):
-    """With what a layer, or a model, calls its cache."""
+    """Call a layer or a model, with caches under the keyword that it has for them."""
     if isinstance(layer, Transformer):
         return layer(caches=caches, **call)
     cache = caches[0] if isinstance(caches, list) and caches else caches

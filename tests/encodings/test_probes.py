@@ -131,7 +131,7 @@ class Case:
             return attend(**self.inputs(), encoding=encoding, **options)
 
     def routes(self):
-        """Those that can serve the encoding, but for eager."""
+        """The routes other than eager that support the encoding."""
         return [r for r in ROUTES if r != "eager" and serves(self.encoding(), r)]
 
 
@@ -193,7 +193,7 @@ def test_the_hooks_of_numpy_are_the_definition(name, reals):
 @by_name
 @pytest.mark.parametrize("reals", (False, True), ids=("integers", "reals"))
 def test_the_hooks_of_pytorch_are_the_definition(name, reals):
-    """With positions of each row's own."""
+    """Compare PyTorch with the oracle, with positions of their own for each row."""
     case = Case(name, reals=reals)
     close(case.torch(), case.oracle())
     if not case.probe.only_causal:
@@ -214,8 +214,8 @@ def test_a_wrong_version_is_none(name):
 
 
 @by_name
-def test_each_open_hook_matters(name):
-    """With any of them shut, NumPy's and SymPy's hooks are another encoding."""
+def test_each_overridden_hook_matters(name):
+    """Without any one hook, NumPy's and SymPy's encodings give other results."""
     case = Case(name, tokens=3, reals=True)
     hooks, exact = case.probe.numpy(**case.parameters), case.probe.sympy(**case.exact())
     expected = case.oracle()
@@ -456,7 +456,7 @@ def test_every_route_has_the_same_gradients(name):
 
 
 def half_bound(case):
-    """How far bfloat16 may be from the definition of the same inputs.
+    """Bound the difference of bfloat16 from the definition for the same inputs.
 
     A logit's terms pass ``roundings`` roundings each, so that it is off by that times
     u (Σ |q| |k| scale + |bias|), E. Softmax weights are off by at most the factor

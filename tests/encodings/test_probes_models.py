@@ -67,7 +67,7 @@ class Case:
         return reference.stack(self.x[row], layers, positions, mask=mask, hooks=hooks)
 
     def sympy(self, row, **options):
-        """To 20 digits at every step."""
+        """Evaluate the symbolic model to 20 digits at every step."""
         layers = [
             (
                 [tuple(to_sympy(w)) for w in (layer.q, layer.k, layer.v)],
@@ -476,7 +476,7 @@ def xl(heads=HEADS):
 
 
 def test_a_memory_of_the_newest_is_a_sliding_window():
-    """In every layer: a token at a time, M remembered, each query sees M + 1 keys."""
+    """With M cached tokens in every layer, each query of a step attends to M + 1 keys."""
     memory, tokens = 3, 9
     torch.manual_seed(0)
     encoding = PROBES["transformer-xl"].torch(**xl())

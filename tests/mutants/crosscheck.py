@@ -18,7 +18,7 @@ MUTANTS = {
 """Factors of a result or gradient."""
 
 UNSEEN = {"fire": "out_bias", "dape": "out_bias"}
-"""Parameters that add the same for all keys of a query, which no weight shows."""
+"""Parameters whose effect is equal for all keys of a query, so that it cancels."""
 
 
 class MutantTally(Tally):

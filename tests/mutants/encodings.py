@@ -96,7 +96,7 @@ SLIDES = np.array(
 )
 
 
-# RoPE: turn(x, positions) → x turned, interleaved unless the name says otherwise.
+# RoPE: f(x, positions) → x rotated, interleaved unless the name says otherwise.
 
 
 def _turn(x, angle):
@@ -106,7 +106,7 @@ def _turn(x, angle):
 
 
 def tables_mixed(x, positions):
-    """The table doubled for one layout, the features swapped as in the other."""
+    """The table is doubled for one layout, the features are swapped for the other."""
     angle = np.asarray(positions)[:, None] * frequencies(x.shape[-1])
     cos, sin = (np.concatenate((t, t), -1) for t in (np.cos(angle), np.sin(angle)))
     return x * cos + _interleave(-x[..., 1::2], x[..., 0::2]) * sin
@@ -119,8 +119,8 @@ def index_from_zero(x, positions):
     return _turn(x, np.asarray(positions)[:, None] * omega)
 
 
-def turned_backwards(x, positions):
-    """A blog post: the dense matrix turns by −angle, the elementwise form by +angle."""
+def rotated_backwards(x, positions):
+    """A blog post: the dense matrix rotates by −angle, the other form by +angle."""
     return rotary.rope(x, -np.asarray(positions), layout="interleaved")
 
 
@@ -150,7 +150,7 @@ def exponent_over_d(x, positions, rotary_dim):
 ROPE = (
     tables_mixed,
     index_from_zero,
-    turned_backwards,
+    rotated_backwards,
     index_is_distance,
     reflected,
 )
@@ -229,19 +229,19 @@ def bound_without_boundary(h, offset, d):
 
 
 def positions_in_bf16(positions, d):
-    """As gpt-neox #1003 and others: integers above 256 collide."""
+    """Round positions to bfloat16, as in gpt-neox #1003: integers above 256 collide."""
     rounded = torch.as_tensor(positions).to(torch.bfloat16).double().numpy()
     return np.cos(rounded[:, None] * frequencies(d))
 
 
 def frequencies_in_bf16(positions, d):
-    """As transformers #25681 and others: a cast of the model takes a buffer along."""
+    """Round frequencies to bfloat16, as a cast of the model (transformers #25681)."""
     omega = torch.as_tensor(frequencies(d)).to(torch.bfloat16).double().numpy()
     return np.cos(np.asarray(positions)[:, None] * omega)
 
 
 def angles_in_float32(positions, d):
-    """What most published code does: inverse frequencies and angles in float32."""
+    """Compute frequencies and angles in float32, as most published code does."""
     omega = 1.0 / (10000.0 ** (torch.arange(0, d, 2, dtype=torch.float32) / d))
     angle = torch.as_tensor(positions, dtype=torch.float32)[:, None] * omega
     return angle.cos().double().numpy()
@@ -254,20 +254,20 @@ PRECISION = (positions_in_bf16, frequencies_in_bf16, angles_in_float32)
 
 
 def mask_off_by_one(tokens):
-    """A query that may not look at itself, so that the first one sees nothing."""
+    """A mask that excludes a query's own key, so that the first query has no key."""
     return np.tril(np.ones((tokens, tokens), dtype=bool), -1)
 
 
 def bias_of_the_key(logits, c):
-    """A constant for each column, taken to be as harmless as one for each row."""
+    """A constant for each column, mistaken for one for each row, which cancels."""
     return logits + c[None, :]
 
 
-# Axial RoPE: turn(x, positions) → x turned, concatenated and interleaved, base 100.
+# Axial RoPE: f(x, positions) → x rotated, concatenated and interleaved, base 100.
 
 
 def axes_swapped(x, positions):
-    """(row, column) where (x, y) is meant: unseen on a square grid turned about."""
+    """(row, column) in place of (x, y), which a transposed square grid hides."""
     positions = np.asarray(positions)[:, ::-1]
     return rotary.axial(x, positions, order="concatenated", layout="interleaved")
 
@@ -281,14 +281,14 @@ def one_frequency_too_many(x, positions):
 
 
 def exponent_of_all_pairs(x, positions):
-    """RoPE's exponents over all d features, dealt out to the two axes."""
+    """RoPE's exponents over all d features, distributed over the two axes."""
     f = frequencies(x.shape[-1], base=100)[:, None] * np.ones(2)
     f[len(f) // 2 :, 0] = f[: len(f) // 2, 1] = 0
     return rotary.mixed(x, positions, frequencies=f, layout="interleaved")
 
 
 def axes_summed(x, positions):
-    """One angle for both axes: positions with the same x + y become one."""
+    """One angle for both axes, so that positions with the same x + y are equal."""
     total = np.asarray(positions).sum(-1)
     return rotary.rope(x, total, layout="interleaved", base=100)
 
@@ -317,7 +317,7 @@ def _expm(a):
 
 
 def generator_not_skew(x, generators):
-    """U + Uᵀ, or any free matrix, where A = U − Uᵀ is meant."""
+    """U + Uᵀ, or any free matrix, in place of A = U − Uᵀ."""
     return _expm(np.tensordot(x, np.abs(generators), 1))
 
 
@@ -345,7 +345,7 @@ def product_of_exponentials(x, generators):
 
 
 def transposed_generator(x, generators):
-    """Uᵀ − U: every rotation the other way round, and just as relative."""
+    """Uᵀ − U: all rotations in the opposite sense, which are relative, too."""
     return _expm(-np.tensordot(x, generators, 1))
 
 
@@ -373,24 +373,24 @@ def rotation_for_its_generator(theta):
 
 
 def toeplitz_by_the_paper(q, k, positions, **series):
-    """FoPE's code taken for its formula: the series on each token, not the offset."""
+    """FoPE's code in place of its formula: the series of each token, not the offset."""
     q, k = (rotary.fope(t, positions, **series) for t in (q, k))
     return q @ k.T
 
 
 def relative_where_nothing_is_mixed(c, s):
-    """This book's first edition, of FoPE on tokens: no wave but a pair's own."""
+    """The first edition of this book: FoPE on tokens has one wave a pair."""
     return not any((m - np.diag(np.diag(m))).any() for m in (c, s))
 
 
 def frequencies_up_to_the_floor(d, length):
-    """The slow half kept and the fast one dropped."""
+    """The slow half of the frequencies in place of the fast half."""
     omega = frequencies(d)
     return omega[omega < 2 * np.pi / length]
 
 
 def alibi_slopes_reversed(heads):
-    """Slopes in reverse order: the first head the flattest."""
+    """Slopes in reverse order, so that the first head is the flattest."""
     return 2.0 ** (-8 * np.arange(heads, 0, -1) / heads)
 
 
@@ -459,21 +459,21 @@ SHAW_ROWS = (clipped_reach, turned_offset, wrapped_rows)
 
 
 def padded_on_the_right(products):
-    """The column of zeros behind, and the first row dropped all the same."""
+    """The column of zeros at the end, although the first row is dropped."""
     n = len(products)
     padded = np.concatenate((products, np.zeros((n, 1))), 1)
     return padded.reshape(n + 1, n)[1:]
 
 
 def last_row_dropped(products):
-    """The column in front, and the last row dropped in place of the first."""
+    """The column of zeros in front, and the last row dropped instead of the first."""
     n = len(products)
     padded = np.concatenate((np.zeros((n, 1)), products), 1)
     return padded.reshape(n + 1, n)[:-1]
 
 
 def nearest_first(products):
-    """A table that begins with distance 0, skewed as if it ended with it."""
+    """A table that begins with distance 0, skewed like one that ends with it."""
     n = len(products)
     padded = np.concatenate((np.zeros((n, 1)), products[:, ::-1]), 1)
     return padded.reshape(n + 1, n)[1:]
@@ -500,7 +500,7 @@ def without_the_projection(q, k, r, w_r, u, v):
 
 
 def distance_from_the_key(q, k, r, w_r, u, v):
-    """r of j − i: sines turn their sign."""
+    """r of j − i in place of i − j, which flips the sign of sines."""
     half = r.shape[1] // 2
     turned = np.concatenate((-r[:, :half], r[:, half:]), axis=1)
     return (q + u) @ k.T + _shifted((q + v) @ (turned @ w_r.T).T)
@@ -540,7 +540,7 @@ def clipped_at_a_constant(offsets, span):
     return np.full_like(offsets, np.clip(span - 1, -span, span))
 
 
-# Biases that are learned functions
+# Learned biases.
 
 
 def fire_with_offset_in_the_normalizer(offsets, queries, c, threshold):
@@ -550,7 +550,7 @@ def fire_with_offset_in_the_normalizer(offsets, queries, c, threshold):
 
 
 def fire_without_logarithm(offsets, queries, c, threshold):
-    """Distances over max(L, i): positions are interpolated, ψ forgotten."""
+    """Distances over max(L, i): positions are interpolated without ψ."""
     return offsets / np.maximum(threshold, queries)
 
 
@@ -578,7 +578,7 @@ def slope_of_the_floater_paper(tau, d, base=10000.0):
 
 
 def step_that_reads_the_time_once(h, t, p, step):
-    """All four stages at the time of the first: right where h does not read it."""
+    """All four stages at the time of the first, correct if h ignores the time."""
     a = h(t, p)
     b = h(t, p + step / 2 * a)
     c = h(t, p + step / 2 * b)
@@ -594,7 +594,7 @@ def step_with_equal_weights(h, t, p, step):
 
 
 FLOATER_STEPS = (step_that_reads_the_time_once, step_with_equal_weights)
-# NTK-aware scaling: bases that are met in place of b·s^{d/(d − 2)}.
+# NTK-aware scaling: bases published in place of b·s^{d/(d − 2)}.
 
 
 def ntk_with_the_factor(d, base, factor):
@@ -607,7 +607,7 @@ def ntk_without_two(d, base, factor):
     return (base * factor ** (d / (d + 2))) ** (-2 * np.arange(d // 2) / d)
 
 
-# Log-n temperature: the step a token late.
+# Log-n temperature: the step comes one token late.
 
 
 def log_n_steps(positions, alpha, length):
@@ -632,7 +632,7 @@ def _softplus(x):
 
 
 def pope_without_softplus(q, k, delta):
-    """Contents may be negative, and turn a feature by half a turn."""
+    """Magnitudes may be negative, which rotates a feature by half a turn."""
     omega = 10000.0 ** (-np.arange(len(delta)) / len(delta))
     return _pope(q, k, 0, delta, omega, lambda x: x)
 
@@ -644,12 +644,12 @@ def pope_in_pairs(q, k, delta):
 
 
 def pope_with_the_phase_added(q, k, delta):
-    """The phase turns the query on, not back."""
+    """The phase is added to the query's angle and not subtracted."""
     omega = 10000.0 ** (-np.arange(len(delta)) / len(delta))
     return _pope(q, k, delta, 0, omega, _softplus)
 
 
-# xPos: queries and keys of one head, positions, d → what rotate gives, interleaved.
+# xPos: queries and keys of one head, positions, d → rotated ones, interleaved.
 
 
 def _interleaved(x, angle):
@@ -689,7 +689,7 @@ def xpos_center_of_each(q, k, positions):
     return _xpos(q, k, positions, middle, 1 / power)
 
 
-# Rotated values: out(weights, v, positions, turn), where turn(x, positions) rotates.
+# Rotated values: out(weights, v, positions, turn) with turn(x, positions) = RoPE.
 
 
 def values_not_turned_back(weights, v, positions, turn):
@@ -698,32 +698,32 @@ def values_not_turned_back(weights, v, positions, turn):
 
 
 def values_turned_on(weights, v, positions, turn):
-    """The output turned as the queries are."""
+    """The output rotated as the queries are, not backwards."""
     return turn(weights @ turn(v, positions), positions)
 
 
 def values_turned_back_by_keys(weights, v, positions, turn):
-    """Turned back before the sum, by the key's position."""
+    """Values rotated back before the sum, by the key's position."""
     return weights @ turn(turn(v, positions), -positions)
 
 
-# GTA: hooks(matrices [tokens, d, d]) → what multiplies q, k and v, output.
+# GTA: hooks(matrices [tokens, d, d]) → factors of q, of k and v, of the output.
 
 
 def gta_transposed_for_inverse(matrices):
-    """Right for rotations alone."""
+    """The transpose in place of the inverse, correct for rotations alone."""
     back = matrices.swapaxes(-1, -2)
     return back, back, matrices
 
 
 def gta_queries_as_keys(matrices):
-    """Queries and keys by one map, as RoPE's."""
+    """One map for queries and keys, as in RoPE."""
     back = np.linalg.inv(matrices)
     return back, back, matrices
 
 
 def gta_camera_to_world(matrices):
-    """Poses the other way round: from the camera to the world."""
+    """The inverse poses, from the camera to the world."""
     back = np.linalg.inv(matrices)
     return back.swapaxes(-1, -2), matrices, back
 
@@ -742,7 +742,7 @@ def deviations(gamma):
     return 1 / gamma, gamma**2, gamma**-2
 
 
-# Tables: rows(table, positions) → [tokens, d].
+# Learned absolute embeddings: rows(table, positions) → [tokens, d].
 
 
 def wrapping(table, positions):
@@ -758,7 +758,7 @@ def gathered_on_a_gpu(table, positions):
 
 
 def counted_from_each_call(table, positions):
-    """``table[: x.shape[1]]``: with a cache, every new token stands at position 0."""
+    """``table[: x.shape[1]]``: with a cache, every new token has position 0."""
     return table[: len(positions)]
 
 
@@ -779,11 +779,11 @@ def counted_from_the_end(table, positions):
     return table[len(table) - len(positions) :]
 
 
-# TAPE: what a layer makes of blocks [tokens, heads, pairs, 2, 2] and weights.
+# TAPE: a layer's update of blocks [tokens, heads, pairs, 2, 2] with weights.
 
 
-def heard_by_the_keys(weights, blocks):
-    """zhuconv/arithmetic, attention.py: summed over the queries that see a token."""
+def summed_over_queries(weights, blocks):
+    """zhuconv/arithmetic, attention.py: a sum over the queries that see a token."""
     return np.einsum("hij,ihpru->jhpru", weights, blocks)
 
 
@@ -808,12 +808,12 @@ def cape_positions_of_the_activations(tokens, dtype):
 
 
 def cape_is_padding(tokens, length):
-    """gcambara/cape (commit d456950): > where positions count from 0 and ≥ is meant."""
+    """gcambara/cape (commit d456950): > in place of ≥, as positions count from 0."""
     return np.arange(tokens) > length
 
 
 def sampled_with_replacement(rng, tokens, limit):
-    """Sorted, but two tokens may share a place."""
+    """Sorted positions of which two tokens may share one."""
     return np.sort(rng.integers(0, limit, tokens))
 
 
@@ -857,21 +857,21 @@ def cayley_of_any(matrix):
     return (one - matrix) @ np.linalg.inv(one + matrix)
 
 
-# Cached keys moved: offsets at which a query sees them.
+# Moving cached keys to other positions.
 
 
 def moved_by_the_old_position(keys, old, new, turn):
-    """Turned to the new position, as if the cached key were not turned yet."""
+    """Rotate by the new position, as if the cached key were not rotated yet."""
     return turn(keys, new)
 
 
 def moved_backwards(keys, old, new, turn):
-    """By the old position minus the new one."""
+    """Move keys by the old position minus the new one."""
     return turn(keys, old - new)
 
 
 def moved_with_the_attention_factor(keys, old, new, turn, attention_factor):
-    """The attention_factor of cosines and sines once more, which the keys have already."""
+    """Apply the attention factor again, which the cached keys have already."""
     return attention_factor * turn(keys, new - old)
 
 
@@ -879,18 +879,18 @@ def moved_with_the_attention_factor(keys, old, new, turn, attention_factor):
 
 
 def self_extend_without_shift(i, j, window, group):
-    """Far keys come nearer than near ones."""
+    """Groups without the shift, so that far keys get smaller offsets than near ones."""
     return np.where(i - j < window, i - j, i // group - j // group)
 
 
 def self_extend_of_the_offset(i, j, window, group):
-    """The offset divided, in place of both positions: cached keys cannot serve it."""
+    """The offset divided, not both positions: cached keys cannot support it."""
     shift = window - window // group
     return np.where(i - j < window, i - j, (i - j) // group + shift)
 
 
 def self_extend_one_late(i, j, window, group):
-    """The key at the window counted as near."""
+    """The key exactly at the window counts as near."""
     shift = window - window // group
     return np.where(i - j <= window, i - j, i // group - j // group + shift)
 

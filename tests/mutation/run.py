@@ -1,16 +1,17 @@
-"""Change the implementations one sign, number or condition at a time, and see a test fail.
+"""Mutation tests: change one sign, number or condition at a time; a test must fail.
 
 ``make mutants`` draws places of ``posedu/numpy`` and ``posedu/torch`` evenly from every
-file, changes each of them once (the changes are cosmic-ray's), and runs the tests that
-execute it, in a forked process, until one fails. What none kills is a survivor;
-``equivalent.toml`` lists those that compute the same, with the reason.
+file, changes each of them once by an operator of cosmic-ray, and runs the tests that
+execute it, in a forked process, until one fails. A mutant that no test kills is a
+survivor; ``equivalent.toml`` lists the survivors that compute the same, with the reason.
 
-Not changed: annotations, type aliases, strings, what is raised, and the star before
-keyword parameters. Not run: slow tests and the files of ``ELSEWHERE``, which look at
+Annotations, type aliases, strings, raised errors and the star before keyword parameters
+stay unchanged. Slow tests do not run, nor do the files of ``ELSEWHERE``, which test
 pages, notebooks, configurations and processes.
 
-Results are kept as they come, in ``_build/mutants``; an interrupted run goes on.
-Nothing here imports posedu before conftest.py has hooked its annotations.
+Results are written one by one to ``_build/mutants``, so that an interrupted run can
+continue. This module must not import posedu before conftest.py has installed the import
+hook.
 """
 
 import argparse
@@ -65,15 +66,15 @@ ALIKE = (
 )
 
 
-# What is changed
+# Mutants of a file
 
 
 @dataclass(frozen=True)
 class Mutant:
-    """A line of a file, before and after; the n-th of those that are the same.
+    """A line of a file, before and after; the n-th of equal lines.
 
-    It is what it was when other lines change: where it stands, and at which occurrence
-    cosmic-ray's operator acts, is not compared.
+    Edits of other lines do not change its identity: the line number, and the occurrence
+    at which cosmic-ray's operator acts, are not compared.
     """
 
     file: str
@@ -98,7 +99,7 @@ def changed(source: str, operator: str, occurrence: int) -> str:
 
 
 def operators() -> dict[str, object]:
-    """Those whose result can run: a product for a sum, but no order for strings."""
+    """Return operators whose results can run: + to *, say, but not == to <."""
     from cosmic_ray.plugins import get_operator, operator_names
 
     def is_alike(name: str) -> bool:
@@ -112,9 +113,10 @@ def operators() -> dict[str, object]:
 
 
 def draw(file: str, share: float, seed: int, root: Path = ROOT) -> list[Mutant]:
-    """A share of a file's places, at least one of any, each with one change.
+    """Draw a share of a file's places, at least one, each with one mutant.
 
-    The draw is a hash of the line and of where in it: another line's edit leaves it.
+    The draw is a hash of the line and the place in it, so that edits of other lines
+    do not change it.
     """
     from cosmic_ray.ast import ast_nodes, get_ast
 
@@ -151,7 +153,7 @@ def draw(file: str, share: float, seed: int, root: Path = ROOT) -> list[Mutant]:
 
 
 def unchanged(tree: ast.Module) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
-    """Where annotations, type aliases and raised errors start and end."""
+    """Yield the extents of annotations, type aliases and raised errors."""
     for node in ast.walk(tree):
         parts = [getattr(node, name, None) for name in ("annotation", "returns")]
         if isinstance(node, ast.Raise):
@@ -174,11 +176,11 @@ def compiles(source: str) -> bool:
     return True
 
 
-# Which tests execute it
+# The tests that execute a mutant
 
 
 class Recorder:
-    """A plugin that notes the lines and the CPU-seconds of every test."""
+    """A plugin that records the lines and the CPU-seconds of every test."""
 
     def __init__(self, lines: coverage.Coverage):
         self.lines, self.seconds = lines, {}
@@ -194,7 +196,7 @@ class Recorder:
 
 
 def record(tests: Path) -> None:
-    """Run a file of tests; what they execute goes to a database, by test."""
+    """Run a file of tests; store the lines that each test executes in a database."""
     include = [str(ROOT / implementation / "*") for implementation in IMPLEMENTATIONS]
     kept = WORK / f"{record_name(tests)}.db"
     kept.unlink(missing_ok=True)
@@ -221,7 +223,7 @@ def is_recorded(tests: Path) -> bool:
 
 
 def fingerprint(tests: Path) -> str:
-    """Of the file and of the implementations, whose lines are numbered."""
+    """Return a hash of the file and of the implementations."""
     texts = [path.read_bytes() for path in (tests, *map(ROOT.joinpath, modules()))]
     return hashlib.sha256(b"\0".join(texts)).hexdigest()
 
@@ -260,11 +262,11 @@ class Map:
         self.lines = {f: lines.contexts_by_lineno(str(ROOT / f)) for f in modules()}
 
     def tests(self, mutant: Mutant) -> tuple[list[str], bool]:
-        """The likeliest killers first, and whether an import executes the line.
+        """Return tests, likeliest killers first, and whether an import runs the line.
 
-        A default or a decorator stands for the body of its function; other lines that
-        an import executes stand for the file, and so do those that nothing executes by
-        itself, as what a compiler alone reads.
+        For a default or a decorator, they are the tests of the function's body. For
+        other lines that an import executes, and for lines that no test executes (only
+        a compiler reads them), they are the tests of the whole file.
         """
         by_line = self.lines[mutant.file]
         tree = ast.parse((ROOT / mutant.file).read_text("utf-8"))
@@ -277,11 +279,11 @@ class Map:
         tests = contexts(meant) - {""}
         if not tests or (is_imported and meant == own):
             tests = contexts(by_line) - {""}
-        return patient(in_turn(tests, self.seconds), self.seconds), is_imported
+        return within_limit(in_order(tests, self.seconds), self.seconds), is_imported
 
 
 def statement(tree: ast.Module, line: int) -> tuple[range, range]:
-    """Lines of the innermost statement, a compound one's head, and of what it sets."""
+    """Return the lines of the innermost statement's head, and of its effect."""
     inner = None
     for node in ast.walk(tree):  # the outer before the inner
         if isinstance(node, ast.stmt):
@@ -299,10 +301,10 @@ def statement(tree: ast.Module, line: int) -> tuple[range, range]:
     return own, own
 
 
-def in_turn(tests: Iterable[str], seconds: dict[str, float]) -> list[str]:
-    """A case of every test function and all quick ones, then the other cases.
+def in_order(tests: Iterable[str], seconds: dict[str, float]) -> list[str]:
+    """Order one case of every test function and all quick ones before the other cases.
 
-    Of both the fastest come first.
+    In both groups the fastest come first.
     """
 
     def function(test: str) -> str:
@@ -311,25 +313,25 @@ def in_turn(tests: Iterable[str], seconds: dict[str, float]) -> list[str]:
     ranked = []
     for _, cases in groupby(sorted(tests, key=function), function):
         fastest = sorted(cases, key=seconds.__getitem__)
-        for turn, test in enumerate(fastest):
-            waits = turn > 0 and seconds[test] > QUICK
+        for number, test in enumerate(fastest):
+            waits = number > 0 and seconds[test] > QUICK
             ranked.append((waits, seconds[test], test))
     return [test for *_, test in sorted(ranked)]
 
 
-def patient(tests: list[str], seconds: dict[str, float]) -> list[str]:
-    """As many as ``PATIENCE`` allows."""
+def within_limit(tests: list[str], seconds: dict[str, float]) -> list[str]:
+    """Return the first tests whose time adds up to less than ``PATIENCE``."""
     sums = accumulate(seconds[test] for test in tests)
     return [test for test, spent in zip(tests, sums, strict=True) if spent < PATIENCE]
 
 
-# Whether one of them fails
+# Running tests until one fails
 
 
 def forked(work: Callable[[], str | None], seconds: int) -> tuple[str, str | None]:
-    """The outcome of a forked process, and the test that failed if one did.
+    """Return the outcome of a forked process, and the test that failed, if any.
 
-    It has these CPU-seconds; waiting for others, a hundred times as many.
+    The process may use ``seconds`` of CPU time, and a hundred times as many in all.
     """
     ours, theirs = os.pipe()
     child = os.fork()
@@ -368,7 +370,7 @@ def first_to_fail(session: pytest.Session, tests: Iterable[str]) -> str | None:
 
 
 class Loop:
-    """A plugin that does something else with the tests than running them in order."""
+    """A plugin that replaces the loop over all tests."""
 
     def __init__(self, work: Callable[[pytest.Session], object]):
         self.work = work
@@ -386,7 +388,7 @@ class Loop:
 
 
 def imported(mutant: Mutant | None, tests: Iterable[str]) -> str | None:
-    """Import the change: for lines that run on import, or while tests are collected."""
+    """Import the mutant, for lines that run on import or during collection."""
     if mutant is not None:
         substitute(mutant)
     loop = Loop(partial(first_to_fail, tests=tests))
@@ -396,7 +398,7 @@ def imported(mutant: Mutant | None, tests: Iterable[str]) -> str | None:
 
 
 def substitute(mutant: Mutant) -> None:
-    """Have the next import of the file read the change."""
+    """Make the next import of the file read the mutant."""
     path, source = str(ROOT / mutant.file), mutant.source().encode()
     get_code = SourceFileLoader.get_code
 
@@ -409,7 +411,7 @@ def substitute(mutant: Mutant) -> None:
 
 
 class Patched:
-    """Collected tests, and the implementations' functions, which can be given changed code."""
+    """Collected tests, and the functions of posedu, whose code can be replaced."""
 
     def __init__(self, session: pytest.Session):
         self.session = session
@@ -455,7 +457,7 @@ Run = Callable[[Mutant | None, Iterable[str]], str | None]
 def judge(
     run: Run, mutant: Mutant, tests: list[str], seconds: dict[str, float]
 ) -> tuple[str, str | None]:
-    """The outcome; a test that fails by itself without the change kills nothing."""
+    """Return the outcome; a test that fails without the mutant kills nothing."""
     imports = 20 if run is imported else 5
     limit = imports + round(3 * sum(seconds[test] for test in tests))
     outcome, killer = forked(partial(run, mutant, tests), limit)
@@ -487,14 +489,14 @@ def shared(work: Callable[[list], object], items: list, results: "Results") -> N
                 os._exit(code)
         children.append(child)
     if any([os.waitpid(child, 0)[1] for child in children]):
-        raise SystemExit("a process ended early; what it had is kept")
+        raise SystemExit("a process ended early; its results so far are kept")
 
 
 # The command
 
 
 class Results:
-    """What is known of each mutant, kept as it comes."""
+    """The results of the mutants, written to a file one by one."""
 
     path = WORK / "results.jsonl"
     part = 0  # which process of several this is
@@ -524,7 +526,7 @@ class Results:
 
 
 def record_all(files: list[Path], results: Results) -> None:
-    """Which lines the tests of these files execute, where that is not known yet."""
+    """Record the lines that the tests of each file execute, unless that is known."""
     for tests in results.bar("recorded", files):
         if (
             not is_recorded(tests)
@@ -534,8 +536,10 @@ def record_all(files: list[Path], results: Results) -> None:
 
 
 def run_all(mutants: list[Mutant], results: Results) -> None:
-    """In one import as far as a patch does; the others, and what survives there though
-    an import executes it, with an import each.
+    """Run mutants in one import where patching functions suffices.
+
+    The others run with an import each, and so do survivors whose lines an import
+    executes.
     """
     known = Map()
     tests = {mutant: known.tests(mutant) for mutant in mutants}
@@ -561,7 +565,7 @@ def run_all(mutants: list[Mutant], results: Results) -> None:
 
 
 def equivalent() -> dict[tuple[str, str, str], str]:
-    """The reasons why a change computes the same, by file and line."""
+    """The reasons why a mutant is equivalent, by file and line."""
     listed = tomllib.loads(EQUIVALENT.read_text("utf-8")).get("mutant", [])
     return {(m["file"], m["before"], m["after"]): m["reason"] for m in listed}
 
@@ -569,7 +573,7 @@ def equivalent() -> dict[tuple[str, str, str], str]:
 def table(
     drawn: list[Mutant], known: dict[Mutant, dict[str, str | None]]
 ) -> list[dict]:
-    """A row for each mutant, without what only this checkout's files can tell."""
+    """Return a row for each mutant, without details of this checkout's files."""
     reasons, rows = equivalent(), []
     for m in drawn:
         outcome, killer = known[m]["outcome"], known[m]["killer"]
@@ -605,7 +609,7 @@ def main() -> None:
     parser.add_argument("--share", type=float, default=0.17, help="of all places")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--processes", type=int, default=os.cpu_count())
-    parser.add_argument("--again", action="store_true", help="run survivors anew")
+    parser.add_argument("--again", action="store_true", help="run survivors again")
     given = parser.parse_args()
     os.chdir(ROOT)
     os.environ["CI"] = "1"  # hypothesis draws the same examples each time

@@ -1,4 +1,4 @@
-"""The implementations changed one place at a time: how that is done, and what came of it."""
+"""The mutation runner, and the results that it wrote."""
 
 import ast
 import inspect
@@ -110,9 +110,9 @@ def test_a_line_is_tested_by_who_executes_what_it_stands_for(
 def test_quick_cases_and_one_of_each_function_come_first_and_patience_ends():
     seconds = {"a[1]": 4.0, "a[2]": 1.0, "b": 3.0, "c[x]": 2.0, "c[y]": 2.5}
     seconds |= {"d[1]": 0.01, "d[2]": 0.02, "d[3]": 0.03}
-    turns = run.in_turn(seconds, seconds)
-    assert turns == ["d[1]", "d[2]", "a[2]", "c[x]", "b", "d[3]", "c[y]", "a[1]"]
-    assert run.patient([*turns, "e"], seconds | {"e": 19.0}) == turns
+    ordered = run.in_order(seconds, seconds)
+    assert ordered == ["d[1]", "d[2]", "a[2]", "c[x]", "b", "d[3]", "c[y]", "a[1]"]
+    assert run.within_limit([*ordered, "e"], seconds | {"e": 19.0}) == ordered
 
 
 def forever():
@@ -135,7 +135,7 @@ def test_a_forked_process_has_an_outcome(work, outcome):
 
 
 def test_a_change_is_imported_in_place_of_the_file(project, monkeypatch):
-    """In a process of its own: nothing of it stays."""
+    """The import runs in its own process and leaves no trace."""
     mutant = run.Mutant("posedu/numpy/scaled.py", "any", "", "", 1, 12, 0)
     other = SOURCE.replace("y + step", "y - step")
     monkeypatch.setattr(run.Mutant, "source", lambda self: other)

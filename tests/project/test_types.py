@@ -66,7 +66,7 @@ attend(x, x, x)
 
 @pytest.fixture(scope="module")
 def errors(tmp_path_factory):
-    """What mypy says of posedu as it is installed, and of a program: file, line."""
+    """The file and line of mypy's errors on installed posedu and on a program."""
     folder = tmp_path_factory.mktemp("types")
     (folder / "program.py").write_text(SETUP + RIGHT + WRONG)
     command = [sys.executable, "-m", "mypy", f"--config-file={ROOT}/pyproject.toml"]

@@ -1,4 +1,4 @@
-"""A build that failed fails again: no fault is forgotten, and none is served."""
+"""A failed build fails again until the error is corrected, and is never served."""
 
 import shutil
 
@@ -32,7 +32,7 @@ SIGNS = {
 
 @pytest.fixture
 def book(tmp_path):
-    """The book's own settings over two pages and no more."""
+    """The book's own settings with two pages."""
     settings = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))
     settings["sphinx"]["local_extensions"] = {
         "posedu_sphinx": str(ROOT / "book" / "_ext")

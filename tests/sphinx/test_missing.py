@@ -1,4 +1,4 @@
-"""The command that says what a record lacks sees each thing that can be lacking."""
+"""The command that lists a record's missing parts finds each of them."""
 
 import shutil
 from dataclasses import replace
@@ -8,14 +8,14 @@ import pytest
 from posedu.book import gpu
 from posedu.catalog import CATALOG, ROPE_SCALINGS
 from posedu_sphinx import ROOT
-from posedu_sphinx.missing import RECORDS, ROOMS, main, missing
+from posedu_sphinx.missing import PARTS, RECORDS, main, missing
 
 ROPE = CATALOG["rope"]
 
 
 @pytest.fixture
 def tree(tmp_path):
-    """A copy of what the command looks at."""
+    """A copy of the folders that the command reads."""
     for folder in ("book", "notebooks", "tests/encodings", "posedu/book/explorables"):
         unread = shutil.ignore_patterns("_ext", "_static", "solved")
         shutil.copytree(ROOT / folder, tmp_path / folder, ignore=unread)
@@ -34,7 +34,7 @@ def test_a_complete_record_lacks_nothing(tree):
 
 
 @pytest.mark.parametrize(
-    ("room", "path", "text"),
+    ("part", "path", "text"),
     [
         ("chapter", "_toc.yml", "book/rotary/rope"),
         ("lab", "_toc.yml", "notebooks/rope"),
@@ -44,13 +44,13 @@ def test_a_complete_record_lacks_nothing(tree):
         ("errata", "book/rotary/errata.md", "<err-rotary-values>"),
     ],
 )
-def test_what_is_taken_out_is_lacking(room, path, text, tree):
+def test_what_is_taken_out_is_lacking(part, path, text, tree):
     without(tree / path, text)
-    assert missing(ROPE, tree) == [room]
+    assert missing(ROPE, tree) == [part]
 
 
 @pytest.mark.parametrize(
-    ("rooms", "path"),
+    ("parts", "path"),
     [
         (["chapter", "claims", "errata"], "book/rotary/rope.md"),
         (["errata"], "book/rotary/rope-practice.md"),
@@ -62,9 +62,9 @@ def test_what_is_taken_out_is_lacking(room, path, text, tree):
         (["errata"], "book/rotary/errata.md"),
     ],
 )
-def test_what_is_deleted_is_lacking(rooms, path, tree):
+def test_what_is_deleted_is_lacking(parts, path, tree):
     (tree / path).unlink()
-    assert missing(ROPE, tree) == rooms
+    assert missing(ROPE, tree) == parts
 
 
 def test_a_lab_that_does_not_use_the_encoding_is_not_its_lab(tree):
@@ -76,8 +76,8 @@ def test_a_lab_that_does_not_use_the_encoding_is_not_its_lab(tree):
 def test_a_record_without_pages_or_variants_lacks_them():
     bare = replace(ROPE, name="new", function="rope", chapter="", lab="", variants=())
     found = {"implementations", "claims", "tests", "figure"}  # by the file rope.py
-    rooms = set(ROOMS) - found
-    assert set(missing(bare)) == rooms
+    parts = set(PARTS) - found
+    assert set(missing(bare)) == parts
 
 
 def test_an_implementation_that_is_not_exported_is_lacking(monkeypatch):

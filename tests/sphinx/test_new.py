@@ -1,4 +1,4 @@
-"""The skeleton of an encoding stands in all rooms, and is refused where one stands."""
+"""The skeleton of an encoding has all its files; an existing name is refused."""
 
 import ast
 
@@ -27,8 +27,8 @@ def test_every_room_gets_its_file_and_none_is_overwritten(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["rope", "rotary"], "there is an encoding 'rope' already"),
-        (["New", "rotary"], "lowercase and -, got 'New'"),
+        (["rope", "rotary"], "already has an encoding 'rope'"),
+        (["New", "rotary"], "joined by -, such as 'fope-offset', got 'New'"),
         (["new", "circles"], "family must be one of"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Helpers that tests share: bounds, fake devices, probe encodings, pages for explorables."""
+"""Helpers that tests share: bounds, fake devices, probe encodings, test pages."""
 
 from pathlib import Path
 

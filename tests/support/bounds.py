@@ -1,8 +1,8 @@
-"""How far apart two implementations may be: roundoff carried through each formula, not tuned.
+"""Bounds on the difference of two implementations, derived from roundoff and not tuned.
 
-u = eps / 2 is the unit roundoff of a dtype. The inputs are what that dtype holds, and
-both implementations get the same, so that only the arithmetic differs; the reference's own error,
-in float64, counts too.
+u = eps / 2 is the unit roundoff of a dtype. Both implementations get the same inputs,
+numbers of that dtype, so that only the arithmetic differs. The reference's own float64
+error counts too.
 """
 
 import numpy as np
@@ -20,7 +20,7 @@ U64 = roundoff(torch.float64)
 
 
 def angle(positions) -> np.ndarray:
-    """By how much two float64 angles position · ω_p may differ, ``[..., 1]``.
+    """Bound the difference of two float64 angles position · ω_p, ``[..., 1]``.
 
     Each is off by at most |position| ω (2u + u ln(1/ω) + u): the power is good to one
     unit in the last place, its exponent to u, whose effect grows with ln(1/ω), and the
@@ -39,11 +39,12 @@ def table(positions, dtype: torch.dtype) -> np.ndarray:
     return angle(positions) + 4 * U64 + roundoff(dtype)
 
 
-def turned(x: np.ndarray, positions, dtype: torch.dtype, layout: str) -> np.ndarray:
-    """For a cos − b sin and a sin + b cos: (|a| + |b|) (table + 2u), and the result.
+def rotated(x: np.ndarray, positions, dtype: torch.dtype, layout: str) -> np.ndarray:
+    """Bound a rotation's error: (|a| + |b|) (table + 2u), and rounding the result.
 
-    Products are formed in float32 or better: one rounding for a product and one for the
-    sum, in both implementations, then one to ``dtype``, absolute below its normal range.
+    The results are a cos − b sin and a sin + b cos. Products are formed in float32 or
+    better: one rounding for a product and one for the sum, in both implementations,
+    then one to ``dtype``, absolute below its normal range.
     """
     a, b = rotary.pairs(x.shape[-1], layout=layout)
     size = np.empty_like(x)
@@ -55,14 +56,14 @@ def turned(x: np.ndarray, positions, dtype: torch.dtype, layout: str) -> np.ndar
 
 
 def added(x: np.ndarray, positions, dtype: torch.dtype) -> np.ndarray:
-    """For x + PE, with PE in the dtype of x: the table, and one rounding of the sum."""
+    """Bound the error of x + PE, PE in x's dtype: the table, and rounding the sum."""
     return table(positions, dtype) + (np.abs(x) + 1) * (roundoff(dtype) + U64)
 
 
 def attended(
     x: np.ndarray, w: reference.Projections, positions, dtype: torch.dtype, layout: str
 ) -> np.ndarray:
-    """For causal attention with RoPE: each step's error carried into the next.
+    """Bound causal attention with RoPE: each step's error carried into the next.
 
     A sum of n products is off by at most γ_n Σ|products|, γ_n = nu / (1 − nu), in any
     order. If logits are off by E, weights are off by the factor e^{2E}. Roundings of
@@ -81,15 +82,15 @@ def attended(
         error = gamma(d_model + 1) * np.einsum("hdm,im->hid", abs(matrix), abs(x))
         return value, error
 
-    def turn(value, error):
-        grown = turned(abs(value) + error, positions, dtype, layout)
+    def rotate(value, error):
+        grown = rotated(abs(value) + error, positions, dtype, layout)
         a, b = rotary.pairs(d, layout=layout)
         spread = np.empty_like(error)
         spread[..., a] = spread[..., b] = error[..., a] + error[..., b]
         return rotary.rope(value, positions, layout=layout), spread + grown
 
-    q, e_q = turn(*project(w.q))
-    k, e_k = (t.repeat(group, 0) for t in turn(*project(w.k)))
+    q, e_q = rotate(*project(w.q))
+    k, e_k = (t.repeat(group, 0) for t in rotate(*project(w.k)))
     v, e_v = (t.repeat(group, 0) for t in project(w.v))
 
     def scores(left, right):
@@ -110,7 +111,7 @@ def attended(
 
 
 def rotation(size, block: int = 2):
-    """How far two computed exp(Σ_k x_k A_k) may be apart, in norm: b u (24 + 12 size).
+    """Bound the difference of two computed exp(Σ x_k A_k) in norm: b u (24 + 12 size).
 
     ``size`` is Σ_k |x_k| |A_k| and b the block. Each of the two is off by
 
@@ -126,7 +127,7 @@ def rotation(size, block: int = 2):
 
 
 def relative_scores(q, k, size, block: int = 2) -> np.ndarray:
-    """For q · R(x)ᵀ R(y) k at positions moved together: ``[queries, keys]``.
+    """Bound the change of q · R(x)ᵀ R(y) k under a common shift: ``[queries, keys]``.
 
     Both rotations are computed at both places; ``size`` is their largest. Moved
     positions are rounded, size u each. A block is a product of b terms, a score one of
@@ -138,13 +139,13 @@ def relative_scores(q, k, size, block: int = 2) -> np.ndarray:
     return length * (2 * rotation(size, block) + roundings)
 
 
-def blocks_turned(x: np.ndarray, size, block: int, dtype: torch.dtype) -> np.ndarray:
-    """For blocks of a rotation times the features of ``x``, ``[..., tokens, 1]``.
+def rotated_blocks(x: np.ndarray, size, block: int, dtype: torch.dtype) -> np.ndarray:
+    """Bound the error of rotation blocks times features of ``x``, ``[..., tokens, 1]``.
 
     The rows of a rotation have length 1, so that by Cauchy and Schwarz an entry is off
     by the length of the token times: the rotation's error, b + 2 roundings of the
-    table, products and sums, in both implementations, and one to ``dtype``, absolute below its
-    normal range. ``size`` is that of each token, ``[..., tokens]``.
+    table, products and sums, in both implementations, and one to ``dtype``, absolute
+    below its normal range. ``size`` is that of each token, ``[..., tokens]``.
     """
     working = torch.float64 if dtype == torch.float64 else torch.float32
     relative = rotation(size, block) + (block + 2) * (roundoff(working) + U64)

@@ -1,4 +1,4 @@
-"""What the tests of explorables share: the fragments, a page for them, readers."""
+"""Helpers for tests of explorables: their HTML, a page to load it, readers."""
 
 import re
 
@@ -36,7 +36,7 @@ READ = """(figure) => {
 
 
 def read(page):
-    """What a page's explorable shows: paths and outputs by class, and its summary."""
+    """Read a page's explorable: paths and outputs by class, and its summary."""
     return page.locator("figure").evaluate(READ)
 
 
@@ -65,7 +65,7 @@ def numbers(text):
 
 
 def close(actual, expected, digits, slack=0.0):
-    """Equal as printed with so many digits, beside what the numbers owe to rounding."""
+    """Assert equality to the printed digits, with a slack for rounding."""
     atol = 0.5 * 10.0**-digits + slack
     np.testing.assert_allclose(actual, expected, rtol=0, atol=atol)
 
@@ -78,6 +78,6 @@ def luminance(rgb):
 
 
 def contrast(one, other):
-    """Of two colors as a browser computes them, ``rgb(…)``."""
+    """Return the contrast of two colors given as ``rgb(…)``."""
     low, high = sorted(luminance(numbers(color)[:3]) for color in (one, other))
     return (high + 0.05) / (low + 0.05)

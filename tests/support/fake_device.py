@@ -1,4 +1,4 @@
-"""A device that is not there: fake tensors show what a real one would suffer from."""
+"""Tests on a fake device, whose tensors reveal copies and synchronization."""
 
 from contextlib import suppress
 from unittest.mock import patch
@@ -20,19 +20,19 @@ pytestmark = pytest.mark.usefixtures("unchecked")
 
 @pytest.fixture(scope="module", autouse=True)
 def registered():
-    """The device, once in a process."""
+    """Register the device once in a process."""
     if not hasattr(torch, DEVICE):
         backend_registration._setup_privateuseone_for_python_backend(DEVICE)
 
 
 class Watched(TorchDispatchMode):
-    """Refuses copies between the host and the device; fake tensors refuse the rest.
+    """A mode that refuses copies between host and device.
 
-    These raise where a value is wanted (``.item()``, ``int``, ``bool``, ``tolist``),
-    where a shape depends on one, and where an operation mixes devices.
+    Fake tensors themselves raise if code reads a value (``.item()``, ``int``, ``bool``,
+    ``tolist``), if a shape depends on one, and if an operation mixes devices.
     """
 
-    making = False  # what a seed says is drawn on the host, and copied once
+    making = False  # seeded parameters are sampled on the host, and copied once
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         out = function(*args, **(kwargs or {}))
@@ -45,7 +45,7 @@ class Watched(TorchDispatchMode):
 
 
 class Pretended:
-    """The context in which tensors are fake, modules made and inputs drawn there."""
+    """A context that makes fake tensors on the device."""
 
     def __enter__(self):
         self.modes = [FakeTensorMode(), torch.device(DEVICE), Watched()]
@@ -82,7 +82,7 @@ def model_of(entry, variant, route, heads):
 
 
 def positions_of(axes, kind=""):
-    """Integers and reals; a number may also be left out, or be a token's alone."""
+    """Return integer and real positions; scalar ones may be omitted or per token."""
     if kind == "positions":
         return [None, range(TOKENS), torch.arange(TOKENS)]
     shape = (TOKENS,) if axes is None else (TOKENS, axes)
@@ -135,8 +135,8 @@ def test_a_cache_grows_moves_and_forgets_on_the_device(entry, variant, route):
         if not is_model:
             encoding = getattr(model, "shared", model.encoding)
             one = -1 if entry.axes is None else torch.ones(TOKENS, entry.axes)
-            # A move compares angles that are on the device: it waits once. All else
-            # that it does must not.
+            # A move compares angles on the device, which synchronizes once. No other
+            # part of it may synchronize.
             unread = patch.object(cache, "can_read", return_value=False)
             with unread, suppress(ValueError):  # keys that cannot be moved
                 caches[0].move(encoding, one)

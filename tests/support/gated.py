@@ -1,4 +1,6 @@
-"""What the tests of gated encodings share: layers on every route, with a cache."""
+"""Helpers for tests of gated encodings: layers on every route, with a cache."""
+
+from functools import partial
 
 import numpy as np
 import torch
@@ -27,8 +29,9 @@ def stepwise(layer, x):
 def same_on_every_route(make):
     x = torch.tensor(normal(5, 2, 9, 16))
     with torch.no_grad():
-        wanted = make("eager")(x)
+        expected = make("eager")(x)
         for route in ROUTES:
             layer = make(route)
-            torch.testing.assert_close(layer(x), wanted, rtol=0, atol=1e-13)
-            torch.testing.assert_close(stepwise(layer, x), wanted, rtol=0, atol=1e-13)
+            close = partial(torch.testing.assert_close, rtol=0, atol=1e-13)
+            close(layer(x), expected)
+            close(stepwise(layer, x), expected)

@@ -4,7 +4,10 @@ import random
 
 
 def made_up(count, seed=0):
-    """Encodings that become one of the four oldest hubs, or one of the last eight."""
+    """Return names and edges of random encodings, for tests of the map.
+
+    Each encoding becomes some of the four oldest hubs and of the last eight encodings.
+    """
     draw = random.Random(seed)
     names, hubs, edges = ["e0"], ["e0"], set()
     for n in range(1, count):

@@ -1,4 +1,4 @@
-"""Small models broken by hand, each by one fault, for the tests of the diagnosis."""
+"""Small models with one planted mistake each, for the tests of the diagnosis."""
 
 import torch
 import torch.nn.functional as F
@@ -98,13 +98,13 @@ class Attention(nn.Module):
 
 
 class Output(dict):
-    """As those of libraries: by key and by attribute."""
+    """An output with access by key and by attribute, as in libraries."""
 
     __getattr__ = dict.__getitem__
 
 
 class Tiny(nn.Module):
-    """Two layers of it, and nothing else."""
+    """A model of embeddings and two layers of :class:`Attention`."""
 
     def __init__(self, *, config=None, added=False, ids=True, layers=None, **options):
         super().__init__()
@@ -142,7 +142,7 @@ class Tiny(nn.Module):
 
 
 class Configuration:
-    """As those of transformers, as far as it matters here."""
+    """A configuration with the parts of transformers' that the tests need."""
 
     def __init__(self, **more):
         vars(self).update(more)

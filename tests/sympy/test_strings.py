@@ -34,7 +34,7 @@ def run(function, *arguments, **keywords):
 
 
 def good_arguments(encoding):
-    """Of a symbolic implementation: by name, the first variant's."""
+    """Return the arguments by name of a symbolic implementation's first variant."""
     variant, is_inside = encoding.variants[0], encoding.kind != "features"
     variant = replace(variant, sizes=())  # parameters that all heads share
     d, heads = 2 * encoding.divisor(variant), 1 + is_inside

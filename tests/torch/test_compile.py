@@ -202,7 +202,7 @@ def test_a_compiled_layer_says_by_which_angles_keys_were_rotated(case):
 
 
 def test_a_compiled_layer_tells_its_cache_from_anothers():
-    """Also by a graph that was made for its own cache, of the same shapes."""
+    """A graph compiled for one cache also distinguishes another of the same shapes."""
     one, other = (
         Attention(HEADS * D, HEADS, encoding=RoPE(D, layout="half")) for _ in range(2)
     )

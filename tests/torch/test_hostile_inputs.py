@@ -359,7 +359,7 @@ def test_a_block_with_padding_or_packing_is_separate_runs(name, seed, where, pac
 @example(0, [3, 3], False)
 @settings(max_examples=5, derandomize=True)
 def test_a_block_in_pieces_of_any_length_is_a_full_run(name, seed, cuts, pad):
-    """Also in a step of no token, and after a call that was refused."""
+    """Pieces may be empty, and may follow a call that was refused."""
     module, normal, cache = block(name, seed), numbers(seed + 1), KVCache()
     x = normal(2, 7, D_BLOCK)
     hidden = normal(2, 7) < -0.3 if pad else torch.zeros(2, 7, dtype=torch.bool)

@@ -13,7 +13,7 @@ from importlib import import_module
 from posedu.book import exercises, gpu
 from posedu.catalog import CATALOG, IMPLEMENTATIONS, ROPE_SCALINGS, EncodingRecord
 from posedu_sphinx import ROOT
-from posedu_sphinx.navigation.contents import documents, further
+from posedu_sphinx.navigation.contents import documents, further_pages
 
 RECORDS = {**CATALOG, **ROPE_SCALINGS}
 LABEL = re.compile(r"``((?:def|eq)-[\w-]+)``")
@@ -110,7 +110,8 @@ def _labeled(name, page):
 
 def _errata(record, root):
     """Return whether the chapter has no erratum, or the family's errata lack one."""
-    pages = [root / f"{p}.md" for p in (record.page, *further(record.page, root))]
+    names = (record.page, *further_pages(record.page, root))
+    pages = [root / f"{name}.md" for name in names]
     if not record.page or not all(page.exists() for page in pages):
         return True
     text = "".join(page.read_text(encoding="utf-8") for page in pages)

@@ -12,7 +12,8 @@ from string import Template
 from posedu.catalog import CATALOG, FAMILIES
 from posedu_sphinx import ROOT
 
-IMPLEMENTATION = '''"""$title: one line that names the idea, with the paper's arXiv number."""
+IMPLEMENTATION = '''\
+"""$title: one line that names the idea, with the paper's arXiv number."""
 
 
 def $module(*args: object, **options: object) -> object:
@@ -35,7 +36,7 @@ class $cls(Encoding):
         super().__init__()
         raise NotImplementedError
 ''',
-    "book/$family/$name.md": '''\
+    "book/$family/$name.md": """\
 ---
 jupytext:
   text_representation:
@@ -69,7 +70,7 @@ kernelspec:
 ## Summary
 
 ## Sources
-''',
+""",
     "posedu/book/exercises/$family/$module.py": '''\
 """Exercises on $title."""
 
@@ -87,11 +88,11 @@ def ${module}_explorable() -> Explorable:
     """Draw … from :func:`posedu.numpy.$family.$module`."""
     raise NotImplementedError
 ''',
-    "posedu/book/explorables/$module.js": '''\
+    "posedu/book/explorables/$module.js": """\
 posedu.live("$module", ({ find }) => {
   return ({}) => ({ summary: "" });
 });
-''',
+""",
     "tests/encodings/$family/test_$module.py": '''\
 """$title: theorems, published numbers, reference and PyTorch, what is refused."""
 
@@ -143,7 +144,9 @@ def write(name, family, root=ROOT):
             f"got {name!r}"
         )
     if name in CATALOG:
-        raise ValueError(f"the catalog already has an encoding {name!r}: choose another")
+        raise ValueError(
+            f"the catalog already has an encoding {name!r}: choose another"
+        )
     if family not in families():
         raise ValueError(f"family must be one of {families()}, got {family!r}")
     written = []

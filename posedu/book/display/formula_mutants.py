@@ -1,4 +1,4 @@
-"""Displays with one sign, index or exponent changed, which a check must refuse."""
+"""Mutants of displays: one sign, index or exponent is changed."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -8,47 +8,47 @@ from lark import Token, Tree
 from posedu.book.display.grammar import parse
 from posedu.book.display.semantics import index_nodes, is_transpose
 
-_TURNED = {"+": "-", "-": "+"}
+_REVERSED = {"+": "-", "-": "+"}
 
 
-def changes(display: str | Tree) -> Iterator[Tree]:
-    """Every display that differs by one sign, index or exponent.
+def mutants(display: str | Tree) -> Iterator[Tree]:
+    """Yield every display that differs by one sign, index or exponent.
 
-    A sign is turned; an index, a bound of a sum and an exponent grow by one; a
-    transpose is left out. Scripts that are part of a name stay as they are.
+    A sign is reversed; 1 is added to an index, a bound of a sum or an exponent; a
+    transpose is removed. Scripts that are part of a name are not changed.
     """
-    yield from _changes(parse(display) if isinstance(display, str) else display)
+    yield from _mutants(parse(display) if isinstance(display, str) else display)
 
 
-def _changes(node: Any) -> Iterator[Any]:
+def _mutants(node: Any) -> Iterator[Any]:
     if isinstance(node, Token):
         return
     for at, child in enumerate(node.children):
-        for changed in _at(node, child):
-            found = [] if changed is None else [changed]
-            kept = node.children
-            yield Tree(node.data, [*kept[:at], *found, *kept[at + 1 :]])
+        for mutant in _child_mutants(node, child):
+            replacement = [] if mutant is None else [mutant]
+            before, after = node.children[:at], node.children[at + 1 :]
+            yield Tree(node.data, [*before, *replacement, *after])
 
 
-def _at(node: Tree, child: Any) -> Iterator[Any]:
-    """What may stand in a child's place; nothing where it may be left out."""
+def _child_mutants(node: Tree, child: Any) -> Iterator[Any]:
+    """Yield the mutants of a child, or None where the child is removed."""
     if isinstance(child, Token):
-        if node.data == "sum" and child in _TURNED:
-            yield child.update(value=_TURNED[child])
+        if node.data == "sum" and child in _REVERSED:
+            yield child.update(value=_REVERSED[child])
         return
     if node.data == "factor" and is_transpose(child):
         yield None
     elif child.data in ("below", "above"):
-        yield from (Tree(child.data, [one]) for one in _scripts(node, child))
+        yield from (Tree(child.data, [one]) for one in _script_mutants(node, child))
     else:
-        yield from _changes(child)
+        yield from _mutants(child)
 
 
-def _scripts(factor: Tree, tail: Tree) -> Iterator[Tree]:
+def _script_mutants(factor: Tree, tail: Tree) -> Iterator[Tree]:
     head, (script,) = factor.children[0], tail.children
     if _is_part_of_name(script):
         return
-    yield from _changes(script)
+    yield from _mutants(script)
     is_function = isinstance(head, Token) and head.type == "FUNCTION"
     is_variable = is_function and head != "\\int"
     if tail.data == "below" and is_variable:
@@ -59,7 +59,7 @@ def _scripts(factor: Tree, tail: Tree) -> Iterator[Tree]:
 
 
 def _is_part_of_name(script: Tree) -> bool:
-    """Whether a script is a word, a sign, ∞ or, as in ``A^{(1)}``, a number's mark."""
+    """Return whether a script is a word, a sign, ∞, or a number as in ``A^{(1)}``."""
     tokens = list(script.scan_values(bool))
     marks = all(t.type in ("TEXT", "SIGN", "TOP") or t == "\\infty" for t in tokens)
     numbered = any(script.find_data("group")) and all(

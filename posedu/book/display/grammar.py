@@ -1,4 +1,4 @@
-"""The grammar of displayed equations, and where a page keeps them."""
+"""Grammar of displayed equations, and search for them in pages."""
 
 import functools
 import re
@@ -61,11 +61,11 @@ _SIZES = r"\\([bB]igg?[lr]?|left|right|textstyle)" + _COMMAND_END
 
 
 class DisplayError(ValueError):
-    """A display that cannot be read, or whose symbols the table does not explain."""
+    """Error for a display that cannot be parsed, or whose symbols have no values."""
 
 
 def find(label: str, folder: str | Path = ".") -> str:
-    """The LaTeX of the equation with this label, in the pages of a folder."""
+    """Return the LaTeX of the equation with this label, in the pages of a folder."""
     ending = f"$$ ({label})"
     for page in sorted(Path(folder).glob("*.md")):
         above, found, _ = page.read_text(encoding="utf-8").partition(ending)
@@ -76,13 +76,15 @@ def find(label: str, folder: str | Path = ".") -> str:
 
 @functools.cache
 def parse(latex: str) -> Tree:
-    """The display as a tree, or a :class:`DisplayError` that says where it ends."""
+    """Return the display as a tree; a :class:`DisplayError` says where parsing fails."""
     text = _plain(latex)
     try:
         return _parser().parse(text)
     except UnexpectedInput as error:
         at = error.pos_in_stream or 0
-        raise DisplayError(f"cannot be read from {text[at:]!r} on") from None
+        raise DisplayError(
+            f"the display cannot be parsed from {text[at:]!r} on"
+        ) from None
 
 
 @functools.cache
@@ -91,7 +93,7 @@ def _parser() -> Lark:
 
 
 def _plain(latex: str) -> str:
-    """The LaTeX without alignment, sizes and the words behind an equation."""
+    """Return the LaTeX without alignment, sizes and the words after an equation."""
     text = re.sub(r"\\hphantom\{(?:[^{}]|\{[^{}]*\})*\}|\\!|\{\}", " ", latex)
     text = re.sub(r"\\text\{ ?(for|where|if|with)\b.*", "", text, flags=re.S)
     text = re.sub(r"\\[bB]igg?([lr]) *\|", r"\\\1vert ", text)
@@ -108,6 +110,6 @@ def _plain(latex: str) -> str:
 
 
 def _cells(body: str) -> str:
-    """The inside of a matrix with commands of its own between cells and rows."""
+    """Return the inside of a matrix with its own commands between cells and rows."""
     rows = re.sub(r"\\\\(\[[^\]]*\])?", r"\\row ", body.rstrip(" ,.\n"))
     return " " + rows.replace("&", r"\cell ") + " "

@@ -1,4 +1,4 @@
-"""What a parsed display says, once a table gives its symbols their values."""
+"""Values of parsed displays, with a table of the values of their symbols."""
 
 import functools
 import operator
@@ -13,11 +13,11 @@ from lark import Token, Tree
 from posedu.book.display.grammar import DisplayError, parse
 
 Table = Mapping[str, Any]
-_SUMS = ("\\sum", "\\prod", "\\lim", "\\int")  # of what follows, up to a sign
+_SUMS = ("\\sum", "\\prod", "\\lim", "\\int")  # their argument extends up to a sign
 
 
 def sides(display: str | Tree, table: Table) -> list[tuple[str, Any, Any]]:
-    """Each relation of the display in order: its sign, its left and right side.
+    """Return each relation of the display in order: its sign, left and right side.
 
     Raises
     ------
@@ -27,25 +27,25 @@ def sides(display: str | Tree, table: Table) -> list[tuple[str, Any, Any]]:
     tree = parse(display) if isinstance(display, str) else display
     found = [one for statement in tree.children for one in relations(statement, table)]
     if len(found) < len(tree.children):
-        raise DisplayError("a statement without a relation says nothing")
+        raise DisplayError("each statement of a display needs a relation")
     return found
 
 
 def relations(statement: Tree, table: Table) -> list[tuple[str, Any, Any]]:
-    """``a = b < c`` as ``("=", a, b)`` and ``("<", b, c)``."""
+    """Return ``a = b < c`` as ``("=", a, b)`` and ``("<", b, c)``."""
     values = pairwise(evaluate(node, table) for node in statement.children[::2])
     signs = (str(sign) for sign in statement.children[1::2])
     return [(sign, *pair) for sign, pair in zip(signs, values, strict=True)]
 
 
 def holds(sign: str, left: Any, right: Any) -> bool:
-    """Whether a relation of numbers is true."""
+    """Return whether a relation of numbers is true."""
     compare = {"=": sp.Eq, "<": sp.Lt, ">": sp.Gt, "\\le": sp.Le, "\\ge": sp.Ge}
     return bool(compare[sign](left, right))
 
 
 def evaluate(node: Tree | Token, table: Table) -> Any:
-    """The value of any part of a display."""
+    """Return the value of any part of a display."""
     if isinstance(node, Token):
         return _factor(Tree("factor", [node]), table)
     if node.data in _MEANINGS:
@@ -55,7 +55,7 @@ def evaluate(node: Tree | Token, table: Table) -> Any:
 
 def _statement(node: Tree, table: Table) -> Any:
     if len(node.children) > 1:
-        raise DisplayError("a relation stands where a value is wanted")
+        raise DisplayError("a value is needed where a relation stands")
     return evaluate(node.children[0], table)
 
 
@@ -65,7 +65,7 @@ def _sum(node: Tree, table: Table) -> Any:
         if isinstance(child, Token):
             sign = str(child)
         elif sign == "\\pm":
-            raise DisplayError("a display with ± says two things")
+            raise DisplayError("a display with ± is two statements; write two displays")
         else:
             value = evaluate(child, table)
             terms.append(-value if sign == "-" else value)
@@ -89,13 +89,13 @@ def _product(node: Tree, table: Table) -> Any:
 
 
 def _is_closed(function: Tree) -> bool:
-    """Whether a function ends with its parentheses, as no sum does."""
+    """Return whether a function ends with its parentheses; a sum never does."""
     head, *tails = function.children
     return str(head) not in _SUMS and any(tail.data == "arguments" for tail in tails)
 
 
 def _opened(function: Tree, rest: list[Any]) -> tuple[Tree, list[Any]]:
-    """A sum apart from its parenthesis, which then is the first factor behind it."""
+    """Split a sum from its parenthesis, which becomes the first factor after it."""
     head, *tails = function.children
     at = next((n for n, tail in enumerate(tails) if tail.data == "arguments"), None)
     if at is None:
@@ -106,7 +106,7 @@ def _opened(function: Tree, rest: list[Any]) -> tuple[Tree, list[Any]]:
 
 
 def _divisor(rest: list[Any], table: Table) -> Any:
-    """The one factor behind a slash, taken from the rest of the product."""
+    """Return the one factor after a slash, and remove it from the rest."""
     factors = [item for item in rest if isinstance(item, Tree)]
     if len(factors) != 1:
         raise DisplayError("a slash is followed by one factor, then by a sign")
@@ -115,20 +115,20 @@ def _divisor(rest: list[Any], table: Table) -> Any:
 
 
 def _open_function(function: Tree, rest: list[Any], table: Table) -> Any:
-    """A function without parentheses of what it is taken of, removed from the rest."""
+    """Return a function of its argument without parentheses, removed from the rest."""
     while rest and isinstance(rest[0], Token) and rest[0].type == "THIN":
         rest.pop(0)
     if str(function.children[0]) in _SUMS:
-        taken, rest[:] = list(rest), []
+        argument, rest[:] = list(rest), []
     else:
         ends = (n for n, item in enumerate(rest) if _ends_argument(item))
         end = next(ends, len(rest))
-        taken, rest[:] = rest[:end], rest[end:]
-    if not taken:
-        raise DisplayError(f"{function.children[0]} of nothing")
+        argument, rest[:] = rest[:end], rest[end:]
+    if not argument:
+        raise DisplayError(f"{function.children[0]} needs an argument")
     if rest and isinstance(rest[0], Token) and rest[0].type == "OVER":
         raise DisplayError("a function's argument before a slash needs parentheses")
-    return _apply(function.children[0], function.children[1:], taken, table)
+    return _apply(function.children[0], function.children[1:], argument, table)
 
 
 def _ends_argument(item: Tree | Token) -> bool:
@@ -140,7 +140,7 @@ def _factor(node: Tree, table: Table) -> Any:
     if _is_function(head):
         at = next((n for n, tail in enumerate(tails) if tail.data == "arguments"), None)
         if at is None:
-            raise DisplayError(f"{head} of nothing")
+            raise DisplayError(f"{head} needs an argument")
         value = _apply(head, tails[:at], tails[at].children, table)
         return _with_tails(value, tails[at + 1 :], table)
     if isinstance(head, Token) and head.type in ("NAME", "TEXT"):
@@ -168,16 +168,16 @@ def _named(head: Token, tails: list[Tree], table: Table) -> Any:
     if name in _CONSTANTS:
         return _with_tails(_CONSTANTS[name], tails, table)
     known = ", ".join(sorted(table))
-    raise DisplayError(f"the table says nothing of {name}; it has {known}")
+    raise DisplayError(f"the table has no value for {name}; it has {known}")
 
 
 def _has_scripts(name: str, table: Table) -> bool:
-    """Whether a key of the table is this name with a script."""
+    """Return whether a key of the table is this name with a script."""
     return any(key.startswith((f"{name}_", f"{name}^")) for key in table)
 
 
 def _with_tails(value: Any, tails: list[Tree], table: Table) -> Any:
-    """A value with its indices, powers and arguments, from left to right."""
+    """Return a value with its indices, powers and arguments, from left to right."""
     while tails:
         tail, *tails = tails
         if tail.data == "above" and _is_indexed(value) and tails:
@@ -203,7 +203,7 @@ def _is_function_value(value: Any) -> bool:
 
 
 def _is_indexed(value: Any) -> bool:
-    """Whether a value needs an index before it is an expression."""
+    """Return whether a value needs an index before it is an expression."""
     return not isinstance(value, sp.Basic | sp.MatrixBase | int | float)
 
 
@@ -211,7 +211,7 @@ def _entry(value: Any, indices: list[Any]) -> Any:
     if _is_function_value(value):
         return _scalar(value(*indices))
     if isinstance(value, sp.Basic) and not isinstance(value, sp.MatrixBase):
-        raise DisplayError(f"{value} has no index {indices}")
+        raise DisplayError(f"{value} is a scalar and cannot have the index {indices}")
     if isinstance(value, sp.MatrixBase):
         row, *columns = (int(index) for index in indices)
         return value[row, *columns] if columns else _scalar(value[row, :])
@@ -223,7 +223,7 @@ def _indices(tail: Tree, table: Table) -> list[Any]:
 
 
 def index_nodes(script: Tree) -> Iterator[Tree | Token]:
-    """The indices of a subscript; letters that stand together are several."""
+    """Yield the indices of a subscript; adjacent letters are several indices."""
     for node in script.children:
         items = [node]
         is_statement = isinstance(node, Tree) and node.data == "statement"
@@ -247,19 +247,19 @@ def _power(value: Any, tail: Tree, table: Table) -> Any:
 
 
 def is_transpose(tail: Tree) -> bool:
-    """Whether a script is ``⊤``."""
+    """Return whether a script is ``⊤``."""
     return tail.data == "above" and written(tail) == "^top"
 
 
 def _exponent(tail: Tree, table: Table) -> Any:
     script = tail.children[0]
     if len(script.children) != 1:
-        raise DisplayError("an exponent is one expression")
+        raise DisplayError("an exponent must be one expression")
     return evaluate(script.children[0], table)
 
 
 def _apply(head: Token, scripts: list[Tree], body: list[Any], table: Table) -> Any:
-    r"""``\cos``, ``\max``, ``\\sum`` with its scripts, of what stands behind it."""
+    r"""Return ``\cos``, ``\max`` or ``\sum``, with its scripts, of its argument."""
     name = str(head)[1:]
     below = next((tail for tail in scripts if tail.data == "below"), None)
     above = next((tail for tail in scripts if tail.data == "above"), None)
@@ -281,9 +281,11 @@ def _apply(head: Token, scripts: list[Tree], body: list[Any], table: Table) -> A
 
 
 def _limit(below: Tree | None, body: list[Any], table: Table) -> Any:
-    r"""``\lim_{x \to a}`` of a product."""
+    r"""Return ``\lim_{x \to a}`` of a product."""
     if below is None or len(below.children[0].children) != 2:
-        raise DisplayError("a limit says where its variable goes")
+        raise DisplayError(
+            "a limit needs its variable and the point that it approaches"
+        )
     variable, point = (evaluate(node, table) for node in below.children[0].children)
     return sp.limit(evaluate(Tree("product", body), table), variable, point)
 
@@ -291,34 +293,34 @@ def _limit(below: Tree | None, body: list[Any], table: Table) -> Any:
 def _integral(
     below: Tree | None, above: Tree | None, body: list[Any], table: Table
 ) -> Any:
-    r"""``\int_a^b f \, dx``, by the antiderivative that the table has of it."""
+    r"""Return ``\int_a^b f \, dx``, by the antiderivative in the table."""
     match body:
         case [*inside, Token(type="THIN"), Tree(children=["d"]), Tree(children=[x])]:
             key = f"int d{plain_name(x)}"
         case _:
-            raise DisplayError("an integral ends with a thin space and dx")
+            raise DisplayError("an integral must end with a thin space and dx")
     if below is None or above is None:
-        raise DisplayError("an integral has two bounds")
+        raise DisplayError("an integral needs two bounds")
     if key not in table:
-        raise DisplayError(f"an antiderivative must stand under '{key}'")
+        raise DisplayError(f"the table needs an antiderivative under '{key}'")
     variable, integrand = evaluate(x, table), evaluate(Tree("product", inside), table)
     error = table[key].diff(variable) - integrand
     low, high = (_exponent(end, table) for end in (below, above))
-    # times a symbol of its own, so that no equation holds unless it is zero
+    # The error has a symbol of its own: no equation holds unless the error is zero.
     upper = _inserted(table[key], variable, high, "-")
     return upper - _inserted(table[key], variable, low, "+") + sp.Dummy() * error
 
 
 @functools.cache
 def _inserted(inside: sp.Expr, variable: sp.Symbol, end: sp.Expr, side: str) -> sp.Expr:
-    """An antiderivative at an end, or its limit from that side."""
+    """Return an antiderivative at an end, or its limit from that side."""
     value = inside.subs(variable, end)
     infinite = value.has(sp.oo, -sp.oo, sp.zoo, sp.nan)
     return sp.limit(inside, variable, end, side) if infinite else value
 
 
 def _scopes(below: Tree, above: Tree | None, table: Table) -> Iterator[Table]:
-    """The table once for each value of what a sum runs over."""
+    """Yield the table with each value of the variables of a sum."""
     domains = [_domain(node, above, table) for node in below.children[0].children]
     for values in product(*(values for _, values in domains)):
         names = (name for name, _ in domains)
@@ -326,11 +328,13 @@ def _scopes(below: Tree, above: Tree | None, table: Table) -> Iterator[Table]:
 
 
 def _domain(node: Any, above: Tree | None, table: Table) -> tuple[str, Any]:
-    r"""A variable and its values: ``l=j``, ``j \le i``, ``0 \le p < n``, ``p``."""
+    r"""Return a variable and its values: ``l=j``, ``j \le i``, ``0 \le p < n``, ``p``."""
     if isinstance(node, Token) or len(node.children) == 1:
         name = _variable(node)
         if f"{name} in" not in table:
-            raise DisplayError(f"what {name} runs over must stand under '{name} in'")
+            raise DisplayError(
+                f"the table needs the values of {name} under '{name} in'"
+            )
         return name, table[f"{name} in"]
     parts, signs = node.children[::2], [str(sign) for sign in node.children[1::2]]
     if signs == ["="] and above is not None:
@@ -340,7 +344,7 @@ def _domain(node: Any, above: Tree | None, table: Table) -> tuple[str, Any]:
         high = evaluate(parts[-1], table) + (signs[-1] == "\\le")
         low = 0 if len(parts) == 2 else evaluate(parts[0], table) + (signs[0] == "<")
         return _variable(parts[-2]), _integers(low, high)
-    raise DisplayError("these bounds of a sum cannot be read")
+    raise DisplayError("bounds of a sum must be like l=j, j \\le i, 0 \\le p < n or p")
 
 
 def _integers(low: Any, high: Any) -> list[sp.Integer]:
@@ -350,19 +354,19 @@ def _integers(low: Any, high: Any) -> list[sp.Integer]:
 def _variable(node: Tree | Token) -> str:
     tokens = [node] if isinstance(node, Token) else list(node.scan_values(bool))
     if len(tokens) != 1 or tokens[0].type != "NAME":
-        raise DisplayError("a sum runs over one name at a time")
+        raise DisplayError("each variable of a sum must be one name")
     return plain_name(tokens[0])
 
 
 @functools.cache
 def plain_name(token: Token) -> str:
-    r"""``omega`` for ``\omega``, ``hat q`` for ``\\hat{q}``, the word for a text."""
+    r"""Return ``omega`` for ``\omega``, ``hat q`` for ``\hat{q}``, a text's word."""
     words = re.findall(r"[a-zA-Z0-9]+", str(token))
     return " ".join(words[1:] if words[0] in ("text", "operatorname") else words)
 
 
 def written(tail: Tree) -> str:
-    """A script as a key of the table has it: ``_code``, ``^(1)``, ``_+``."""
+    """Return a script as it is in keys of the table: ``_code``, ``^(1)``, ``_+``."""
     mark = {"below": "_", "above": "^"}.get(tail.data, "")
     return mark + _text(tail)
 
@@ -381,7 +385,7 @@ def _is_function(node: Any) -> bool:
 
 
 def _scalar(value: Any) -> Any:
-    """A matrix of one entry is that entry, an integer SymPy's, a float Python's."""
+    """Return the entry of a 1 × 1 matrix, an integer as SymPy's, a float as Python's."""
     if isinstance(value, sp.MatrixBase):
         return value[0, 0] if value.shape == (1, 1) else value
     if isinstance(value, float):
@@ -391,7 +395,7 @@ def _scalar(value: Any) -> Any:
 
 def _times(left: Any, right: Any) -> Any:
     if _is_indexed(left) or _is_indexed(right):
-        raise DisplayError("a function or a sequence stands where a factor is wanted")
+        raise DisplayError("a factor is needed where a function or a sequence stands")
     return _scalar(right if left is sp.S.One else left * right)
 
 

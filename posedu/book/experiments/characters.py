@@ -1,15 +1,15 @@
-"""Beyond the training length: models of characters, each with another encoding.
+"""Character models beyond the training length, with different encodings.
 
-The text is the source of Python's standard library, split by file into one to train on
-and one to test on. A small causal transformer is trained on windows of one length and
-tested at longer ones, on the same characters: the last ones of a window, of which
-always more is shown. So what changes with the length is the context alone.
+The text is the source of Python's standard library, split by file into a training and a
+test text. A small causal transformer is trained on windows of one length and tested at
+longer ones, always on the same characters: the last ones of a window. A longer test
+shows more of the window before them, so only the context changes with the length.
 
-Every encoding gets, of one seed, the same windows in the same order and the same
-initial weights but for its own. There is one learning rate for all: of the candidates,
-the one with the fewest bits at the training length, in the mean over the encodings and
-two seeds that are not reported. The book's result is remade, in two hours on two idle
-cores and from where it was interrupted, by::
+With one seed, all encodings get the same windows in the same order and the same initial
+weights, except for their own. All share one learning rate: the candidate with the
+fewest bits at the training length, averaged over the encodings and over two seeds that
+are not reported. This command remakes the book's result in two hours on two idle cores;
+after an interrupt it continues::
 
     python -m posedu.book.experiments.characters --out book/data/characters-cpu.json
 """
@@ -59,13 +59,13 @@ from posedu.torch import (
 )
 
 KNOWN = "\n" + "".join(map(chr, range(32, 127)))
-CHARACTERS = len(KNOWN) + 1  # the last one stands for all others
-ONE_IN = 8  # files are for testing
+CHARACTERS = len(KNOWN) + 1  # the last index stands for all other characters
+ONE_IN = 8  # one file in eight is for testing
 MULTIPLES = (1, 2, 4, 8, 16)
 """Test lengths over the training length."""
 RATES = (3e-3, 1e-2, 3e-2, 1e-1)
 CHOOSING = (1, 2)
-"""Seeds on which the learning rate is chosen; those that are reported come after."""
+"""Seeds on which the learning rate is chosen; the reported seeds are larger."""
 
 METHOD = (
     "Bits are the mean of −log2 p over the last characters of test windows, half as "
@@ -77,7 +77,7 @@ METHOD = (
 
 @dataclass(frozen=True)
 class Text:
-    """Characters as numbers: one text to train on, the files to test on."""
+    """Characters as numbers: a training text, the test files, and a checksum."""
 
     training: Int[Tensor, "characters"]
     testing: tuple[Int[Tensor, "_"], ...]
@@ -86,9 +86,9 @@ class Text:
 
 @cache
 def standard_library() -> Text:
-    """The modules of the standard library, without their packages.
+    """Return the source of the standard library's modules, without its packages.
 
-    By the checksum of its name, one file in eight is for testing.
+    The checksum of a file's name decides whether it is for testing, one in eight.
     """
     folder = Path(sysconfig.get_path("stdlib"))
     files = sorted(
@@ -108,7 +108,7 @@ def standard_library() -> Text:
 
 @dataclass(frozen=True)
 class Settings:
-    """What every run of an experiment has in common; ``text`` is its checksum."""
+    """Settings of all runs; ``text`` is the checksum of the text."""
 
     steps: int = 1000
     batch: int = 32
@@ -122,20 +122,20 @@ class Settings:
 
     @property
     def d_model(self) -> int:
-        """The width."""
+        """Width of the model."""
         return self.heads * self.d
 
 
 @dataclass(frozen=True)
 class Condition:
-    """An encoding of the experiment; ``later`` makes those of later layers from it."""
+    """An encoding of the experiment; ``later`` makes later layers' from the first."""
 
     title: str
     make: Callable[[Settings], Encoding]
     later: Callable[[Settings, Encoding], Encoding] | None = None
 
     def layers(self, settings: Settings) -> Iterator[Encoding]:
-        """That of each layer, without an end."""
+        """Yield the encoding of each layer, without end."""
         first = self.make(settings)
         yield first
         while True:
@@ -143,7 +143,7 @@ class Condition:
 
 
 def _rows(s: Settings) -> int:
-    """Of a table; those beyond the training length stay as they were drawn."""
+    """Return the rows of a table; those beyond the training length stay untrained."""
     return MULTIPLES[-1] * s.length
 
 
@@ -201,7 +201,7 @@ CONDITIONS: Mapping[str, Condition] = MappingProxyType(
         "fox": Condition("FoX", lambda s: FoX(s.d_model, s.heads)),
     }
 )
-"""The encodings, by name.
+"""Encodings by name.
 
 T5's last bucket starts within the training length and FIRE's threshold is a quarter of
 it, as in their papers. Transformer-XL has no memory here.
@@ -210,7 +210,7 @@ it, as in their papers. Transformer-XL has no memory here.
 CLIPS: Mapping[str, Condition] = MappingProxyType(
     {f"shaw-{k}": Condition(f"Shaw, clip {k}", _shaw(k)) for k in (1, 2, 4, 64)}
 )
-"""Shaw's tables once more with other clips, which are counted apart."""
+"""Shaw's tables with other clip distances, which are reported separately."""
 
 ABSOLUTE: Mapping[str, Condition] = MappingProxyType(
     {
@@ -236,18 +236,18 @@ ABSOLUTE: Mapping[str, Condition] = MappingProxyType(
         ),
     }
 )
-"""Further encodings of absolute positions, which are counted apart.
+"""Further encodings of absolute positions, which are reported separately.
 
-One Runge–Kutta step leads FLOATER from a position to the next, in place of five. CAPE
-has the settings for text of the port of its code. Both kinds of drawn positions are
-encoded by sinusoids; the randomized ones have twice the range of the longest test.
+FLOATER takes one Runge–Kutta step from a position to the next, in place of five. CAPE
+has the settings for text of the port of its code. CAPE's and the randomized positions
+are encoded by sinusoids; the randomized ones have twice the range of the longest test.
 """
 
 ALL: Mapping[str, Condition] = MappingProxyType({**CONDITIONS, **CLIPS, **ABSOLUTE})
 
 
 class Model(CausalModel):
-    """A causal transformer that foretells characters, with the encoding of an condition."""
+    """A causal character model with the encoding of a condition."""
 
     def __init__(self, condition: Condition, settings: Settings, seed: int):
         own = condition.layers(settings)
@@ -289,27 +289,27 @@ class Run(AnyRun):
 
 @dataclass
 class Result(Runs):
-    """What was run, how and on what."""
+    """Runs of the experiment, its method and its settings."""
 
     settings_type = Settings
     run_type = Run
 
     def lengths(self) -> list[int]:
-        """Those tested, the training length first."""
+        """Return the tested lengths, the training length first."""
         return [m * self.settings.length for m in MULTIPLES]
 
     def evaluations(self) -> list[str]:
-        """The lengths, as text."""
+        """Return the lengths, as text."""
         return [str(n) for n in self.lengths()]
 
     def choosing(self) -> list[Run]:
-        """The runs that choose the learning rate."""
+        """Return the runs that choose the learning rate."""
         return [run for run in self.runs if run.seed in CHOOSING]
 
     def chosen(self) -> float | None:
-        """The learning rate with the fewest bits on the seeds that choose.
+        """Return the learning rate with the fewest bits on the seeds that choose it.
 
-        ``None`` while a candidate has not been tried with all that another has.
+        ``None`` while the candidates have been run with different encodings or seeds.
         """
         near = str(self.settings.length)
         found: dict[float, dict[tuple, float]] = {rate: {} for rate in RATES}
@@ -321,14 +321,14 @@ class Result(Runs):
         return min(RATES, key=lambda rate: np.mean([*found[rate].values()]))
 
     def reported(self) -> list[Run]:
-        """The runs with the chosen rate, of other seeds, by rising seed."""
+        """Return the runs of the other seeds with the chosen rate, by rising seed."""
         rate = self.chosen()
         runs = [r for r in self.runs if r.rate == rate and r.seed not in CHOOSING]
         return sorted(runs, key=lambda run: run.seed)
 
     @property
     def complete(self) -> bool:
-        """Whether all encodings were trained with the same seeds."""
+        """Return whether all encodings were trained with the same seeds."""
         seeds: dict[str, set] = {}
         for run in self.reported():
             seeds.setdefault(run.encoding, set()).add(run.seed)
@@ -336,17 +336,17 @@ class Result(Runs):
         return not self.interrupted and same
 
     def bits(self, encoding: str, length: int) -> Float[np.ndarray, "seeds"]:
-        """Bits per character of one encoding at one length, by rising seed."""
+        """Return bits per character of one encoding at one length, by rising seed."""
         of = [run for run in self.reported() if run.encoding == encoding]
         return np.array([run.bits[str(length)] for run in of])
 
     def encodings(self) -> list[str]:
-        """Those that are reported, in the order of :data:`ALL`."""
+        """Return the reported encodings, in the order of :data:`ALL`."""
         trained = {run.encoding for run in self.reported()}
         return [name for name in ALL if name in trained]
 
     def rows(self) -> Iterator[tuple[str, ...]]:
-        """Bits of every encoding at every length."""
+        """Yield the bits of every encoding at every length."""
         yield ("bits per character", *(f"L = {n}" for n in self.lengths()))
         for name in self.encodings():
             values = (self.bits(name, n) for n in self.lengths())
@@ -354,7 +354,7 @@ class Result(Runs):
 
 
 def in_bits(values: Float[np.ndarray, "seeds"]) -> str:
-    """Mean and half-width of the interval, or the mean alone of a single seed."""
+    """Format the mean and the half-width of its interval, or one seed's value alone."""
     if len(values) < 2:
         return f"{values.mean():.3f}"
     mean, half = interval(values)
@@ -364,7 +364,7 @@ def in_bits(values: Float[np.ndarray, "seeds"]) -> str:
 def training_windows(
     text: Text, settings: Settings, seed: int
 ) -> Iterator[Int[Tensor, "batch characters"]]:
-    """Of each step: windows from anywhere in the training text."""
+    """Yield the windows of each step, from anywhere in the training text."""
     generator = torch.Generator().manual_seed(seed)
     window = torch.arange(settings.length + 1)
     last = len(text.training) - len(window)
@@ -376,16 +376,16 @@ def training_windows(
 def test_windows(
     text: Text, settings: Settings, seed: int
 ) -> Int[Tensor, "windows characters"]:
-    """Windows of the longest length, each within a file of the testing text.
+    """Return windows of the longest length, each within one test file.
 
-    Any start in any file that is long enough is equally likely.
+    Every start in every file that is long enough is equally likely.
     """
     width = MULTIPLES[-1] * settings.length + 1
     windows = [f.unfold(0, width, 1) for f in text.testing if len(f) >= width]
     if not windows:
         raise ValueError(
-            f"windows of {width} characters need a file as long; the longest to test "
-            f"on has {max(map(len, text.testing))}"
+            f"windows of {width} characters need a test file of that length; the "
+            f"longest has {max(map(len, text.testing))}"
         )
     generator = torch.Generator().manual_seed(10**6 + seed)
     chances = torch.tensor([float(len(of_file)) for of_file in windows])
@@ -425,7 +425,7 @@ def test(
     length: int,
     asked: int,
 ) -> tuple[float, float]:
-    """Bits and accuracy at the last ``asked`` characters, with ``length`` shown."""
+    """Return bits and accuracy at the last ``asked`` characters of ``length``."""
     shown, next_ones = windows[:, -length - 1 : -1], windows[:, -asked:]
     logits = torch.cat([model(part)[:, -asked:] for part in shown.split(1)])
     bits = functional.cross_entropy(logits.double().mT, next_ones) / np.log(2)
@@ -438,7 +438,9 @@ def run(rate: float, encoding: str, seed: int, settings: Settings) -> Run:
     text = standard_library()
     windows = test_windows(text, settings, seed)
     asked = max(1, settings.length // 2)
-    with torch.random.fork_rng(devices=[]):  # the model's seed is that of draws, too
+    with torch.random.fork_rng(
+        devices=[]
+    ):  # random positions use the model's seed, too
         model = Model(ALL[encoding], settings, seed)
         loss = fit(model.train(), text, settings, rate, seed)
         found = {
@@ -465,14 +467,14 @@ def experiment(
     backend: str = "loky",
     save_to: str | Path | None = None,
 ) -> Result:
-    """Choose the learning rate, run every encoding with it and keep what is finished.
+    """Choose the learning rate, run every encoding with it, save each finished run.
 
     Parameters
     ----------
     encodings
-        Keys of :data:`ALL`; those of :data:`CONDITIONS` choose the rate.
+        Keys of :data:`ALL`; keys of :data:`CONDITIONS` choose the rate.
     seeds
-        How many are reported.
+        Number of reported seeds.
     settings
         Default :class:`Settings`.
     processes, backend
@@ -499,7 +501,10 @@ def experiment(
         require_choice("encoding", name, tuple(ALL))
     choosing = [name for name in encodings if name in CONDITIONS]
     if not choosing:
-        raise ValueError(f"one of {', '.join(CONDITIONS)} must choose the learning rate")
+        raise ValueError(
+            f"one of {', '.join(CONDITIONS)} must be among the encodings, since these "
+            "choose the learning rate"
+        )
     require_dimension("seeds", seeds, 1)
     require_dimension("processes", processes, 1)
     settings = settings or Settings()
@@ -537,7 +542,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 if __name__ == "__main__":
     from posedu.book.experiments import (
-        characters,  # by the name that other processes know
+        characters,  # the name that worker processes import
     )
 
     keep_memory()

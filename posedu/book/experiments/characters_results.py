@@ -1,8 +1,8 @@
-"""What the runs of ``posedu.book.experiments.characters`` tell, as tables and pictures.
+"""Tables and figures of ``posedu.book.experiments.characters``.
 
-Every interval is Student's over the seeds, at 95 % unless it says otherwise, and every
-comparison one of differences within seeds (:mod:`posedu.book.experiments.comparisons`), in
-bits per character.
+Intervals are Student's t intervals over the seeds, at 95 % unless otherwise stated.
+Comparisons use differences within seeds, in bits per character
+(:mod:`posedu.book.experiments.comparisons`).
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,13 +12,20 @@ import numpy as np
 
 from posedu._result_table import Table
 from posedu.book.experiments import comparisons
-from posedu.book.experiments.characters import ABSOLUTE, ALL, CONDITIONS, CLIPS, RATES, Result
+from posedu.book.experiments.characters import (
+    ABSOLUTE,
+    ALL,
+    CLIPS,
+    CONDITIONS,
+    RATES,
+    Result,
+)
 from posedu.book.experiments.comparisons import Gap, gaps
 from posedu.book.experiments.runs import interval
 from posedu.book.figures import COLORS, DASHES, Figure, canvas, finish, table
 
-NOTICED = 0.02  # bits; of smaller differences nothing is said
-BROKEN = 1.0  # bits; who loses more has lost the thread
+NOTICED = 0.02  # bits; smaller differences are not reported
+BROKEN = 1.0  # bits; an encoding that loses more counts as broken
 SIGNS = {"reproduced": "✓", "undecided": "?", "contradicted": "✗"}
 
 PANELS = {
@@ -34,15 +41,18 @@ REPORTED = {
     "alibi": "holds",
     "kerple-log": "holds",
 }
-"""What becomes of five encodings in Table 3 of KERPLE (arXiv 2205.09921).
+"""Length extrapolation of five encodings in Table 3 of KERPLE (arXiv 2205.09921).
 
-They were trained at 512 and tested to 16384.
+They were trained at 512 tokens and tested up to 16384.
 """
 
 
 @dataclass(frozen=True)
 class Expectation:
-    """One encoding better than another, at some multiples of the training length."""
+    """Expectation that one encoding is better than another at some lengths.
+
+    ``multiples`` are the lengths over the training length.
+    """
 
     source: str
     better: str
@@ -50,14 +60,14 @@ class Expectation:
     multiples: tuple[int, ...]
 
 
-BESIDE = {
+BASELINES = {
     "random": "learned",
     "learned-per-layer": "learned",
     "floater": "sinusoidal",
     "cape": "sinusoidal",
     "randomized": "sinusoidal",
 }
-"""What each further encoding of absolute positions is a change of."""
+"""Encoding that each further encoding of absolute positions modifies."""
 
 _BEYOND = (2, 4, 8, 16)
 EXPECTED = (
@@ -72,14 +82,14 @@ EXPECTED = (
     Expectation("FIRE", "fire", "alibi", (2, 4)),
     Expectation("DAPE", "dape", "kerple-log", (1, *_BEYOND)),
 )
-"""What the papers lead one to expect, at their scale.
+"""Expectations that follow from the papers, at their scale.
 
-Of FIRE what its abstract says, up to the four training lengths that it tests.
+FIRE's are those of its abstract, up to four training lengths, which it tests.
 """
 
 
 def overview(result: Result) -> Figure:
-    """Mean bits against the length, a panel for each kind of encoding."""
+    """Draw mean bits against the length, a panel for each kind of encoding."""
     figure, (panels,) = canvas(1, len(PANELS), figsize=(7.2, 3.6), sharey=True)
     lengths = result.lengths()
     for panel, (title, names) in zip(panels, PANELS.items(), strict=True):
@@ -112,20 +122,22 @@ def overview(result: Result) -> Figure:
         f"{CONDITIONS[worst].title} {means[worst]:.2f}.",
         alt="Three panels of lines against the length. "
         + " ".join(
-            f"{CONDITIONS[n].title}: from {result.bits(n, lengths[0]).mean():.2f} bits to "
-            f"{means[n]:.2f}."
+            f"{CONDITIONS[n].title}: from {result.bits(n, lengths[0]).mean():.2f} bits "
+            f"to {means[n]:.2f}."
             for n in CONDITIONS
         ),
     )
 
 
 def origins(result: Result) -> Table:
-    """Where the runs come from."""
-    return comparisons.origins(result, {n: condition.title for n, condition in ALL.items()})
+    """Return a table of the runs' provenance."""
+    return comparisons.origins(
+        result, {n: condition.title for n, condition in ALL.items()}
+    )
 
 
 def rates(result: Result) -> Table:
-    """How the learning rate was chosen, and the bits of each encoding at each one."""
+    """Return a table of bits by encoding and learning rate, and the chosen rate."""
     near = str(result.settings.length)
     names = [n for n in CONDITIONS if any(r.encoding == n for r in result.choosing())]
 
@@ -153,20 +165,24 @@ def rates(result: Result) -> Table:
 
 
 def length_cost(result: Result) -> Table:
-    """Bits added from the training length to each longer one, and what was reported."""
+    """Return a table of the bits added at longer texts, with the reported outcomes."""
     near, *longer = result.lengths()
     names = [name for name in result.encodings() if name in CONDITIONS]
 
     def added(name: str, length: int) -> Gap:
         return _gap(result.bits(name, length), result.bits(name, near))
 
-    seen = [_fate(added(name, longer[-1])) for name in names]
-    agree = [seen[names.index(n)] == fate for n, fate in REPORTED.items() if n in names]
+    outcomes = [_outcome(added(name, longer[-1])) for name in names]
+    agree = [
+        outcomes[names.index(n)] == reported
+        for n, reported in REPORTED.items()
+        if n in names
+    ]
     return table(
         {
             "encoding": [CONDITIONS[n].title for n in names],
             **{f"L = {n}": [_bits(added(m, n)) for m in names] for n in longer},
-            "seen": seen,
+            "seen": outcomes,
             "reported": [REPORTED.get(name, "") for name in names],
         },
         caption=f"Bits per character added since L = {near}, each interval by itself "
@@ -177,7 +193,7 @@ def length_cost(result: Result) -> Table:
 
 
 def verdicts(result: Result) -> Iterator[tuple[Expectation, int, Gap]]:
-    """Every expectation at each length, and by how many bits it is met."""
+    """Yield every expectation and length, with the gap that decides it, in bits."""
     for e in EXPECTED:
         if {e.better, e.worse} <= {*result.encodings()}:
             for multiple in e.multiples:
@@ -187,65 +203,71 @@ def verdicts(result: Result) -> Iterator[tuple[Expectation, int, Gap]]:
 
 
 def expectations(result: Result) -> Table:
-    """The expectations of the papers beside what is seen here."""
-    seen = {(e, length): gap for e, length, gap in verdicts(result)}
-    rows = dict.fromkeys(e for e, _ in seen)
-    cells = {at: f"{_bits(gap)} {SIGNS[gap.verdict]}" for at, gap in seen.items()}
-    verdicts = [gap.verdict for gap in seen.values()]
-    said = ", ".join(f"{SIGNS[v]} {v} ({verdicts.count(v)})" for v in SIGNS)
+    """Return a table of the papers' expectations and of the verdicts on them."""
+    found = {(e, length): gap for e, length, gap in verdicts(result)}
+    rows = dict.fromkeys(e for e, _ in found)
+    cells = {at: f"{_bits(gap)} {SIGNS[gap.verdict]}" for at, gap in found.items()}
+    outcomes = [gap.verdict for gap in found.values()]
+    summary = ", ".join(f"{SIGNS[v]} {v} ({outcomes.count(v)})" for v in SIGNS)
     return table(
         {
             "source": [e.source for e in rows],
             "expected": [
-                f"{CONDITIONS[e.better].title} before {CONDITIONS[e.worse].title}" for e in rows
+                f"{CONDITIONS[e.better].title} before {CONDITIONS[e.worse].title}"
+                for e in rows
             ],
             **{
                 f"L = {n}": [cells.get((e, n), "") for e in rows]
                 for n in result.lengths()
             },
         },
-        caption=f"{len(seen)} expectations, bits saved and intervals at 95 %: {said}",
+        caption=f"{len(found)} expectations, bits saved and intervals at 95 %: "
+        + summary,
     )
 
 
 def significant_differences(result: Result) -> Table:
-    """Which encodings each is better than, at the two ends, by their numbers.
+    """Return a table of the encodings that each is better than, by their numbers.
 
-    The intervals of one length hold together with 95 %. A pair differs where its
-    interval leaves out zero and its mean is at least what is noticed.
+    It compares at the shortest and at the longest length. The intervals of one length
+    hold together with 95 %. A difference is significant if its interval excludes 0 and
+    its mean exceeds ``NOTICED``.
     """
     names = [name for name in result.encodings() if name in CONDITIONS]
     numbers = {name: n for n, name in enumerate(names, 1)}
     columns = {"encoding": [f"{numbers[n]} {CONDITIONS[n].title}" for n in names]}
-    told, pairs = [], len(names) * (len(names) - 1) // 2
+    totals, pairs = [], len(names) * (len(names) - 1) // 2
     for length in (result.lengths()[0], result.lengths()[-1]):
-        beaten = significantly_worse(result, names, length)
-        told.append(f"{sum(map(len, beaten.values()))} at L = {length}")
+        worse = significantly_worse(result, names, length)
+        totals.append(f"{sum(map(len, worse.values()))} at L = {length}")
         columns[f"better than, L = {length}"] = [
-            " ".join(str(numbers[other]) for other in beaten[name]) for name in names
+            " ".join(str(numbers[other]) for other in worse[name]) for name in names
         ]
     return table(
         columns,
-        caption=f"Of {pairs} pairs are told apart, all of one length together at 95 %: "
-        + ", ".join(told),
+        caption=f"Of {pairs} pairs are significantly different, all of one length "
+        "together at 95 %: " + ", ".join(totals),
     )
 
 
 def significantly_worse(
     result: Result, names: Sequence[str], length: int
 ) -> dict[str, list[str]]:
-    """For each encoding those that need more bits, as :func:`significant_differences` has it."""
+    """Return, for each encoding, the encodings that need significantly more bits."""
     values = {name: result.bits(name, length) for name in names}
     found: dict[str, list[str]] = {name: [] for name in names}
     for (a, b), gap in gaps(values, interval, unit=1.0).items():
         if gap.is_significant(NOTICED):
-            winner, loser = (b, a) if gap.mean > 0 else (a, b)
-            found[winner].append(loser)
+            better, worse = (b, a) if gap.mean > 0 else (a, b)
+            found[better].append(worse)
     return found
 
 
 def clips(result: Result) -> Table:
-    """Shaw's tables by their clip, against clip 4; all of one length together."""
+    """Return a table that compares Shaw's clip distances with clip 4.
+
+    All intervals of one length hold together.
+    """
     names = sorted(("shaw", *CLIPS), key=_clip)
     others = [name for name in names if name != "shaw-4"]
     level = 1 - 0.05 / len(others)
@@ -265,13 +287,13 @@ def clips(result: Result) -> Table:
                 for length in ends
             },
         },
-        caption=f"Bits that Shaw's tables save beside those with clip 4: at L = "
+        caption=f"Bits that Shaw's tables save compared with clip 4: at L = "
         f"{ends[0]}, {matter} of the {len(beyond)} wider ones differ from it",
     )
 
 
 def absolute(result: Result) -> Table:
-    """The further absolute positions against what each changes.
+    """Return a table that compares further absolute encodings with their baselines.
 
     All intervals of one length hold together.
     """
@@ -282,14 +304,14 @@ def absolute(result: Result) -> Table:
         both = (result.bits(n, length) for n in (BASELINES[name], name))
         return _gap(*both, level)
 
-    told = ", ".join(
+    totals = ", ".join(
         f"{sum(saved(n, at).is_significant(NOTICED) for n in ABSOLUTE)} at L = {at}"
         for at in (near, next_, far)
     )
     return table(
         {
             "encoding": [condition.title for condition in ABSOLUTE.values()],
-            "beside": [CONDITIONS[BASELINES[name]].title for name in ABSOLUTE],
+            "baseline": [CONDITIONS[BASELINES[name]].title for name in ABSOLUTE],
             **{
                 f"saved at L = {at}": [_bits(saved(name, at)) for name in ABSOLUTE]
                 for at in (near, next_, far)
@@ -298,8 +320,8 @@ def absolute(result: Result) -> Table:
                 f"{result.bits(name, far).mean():.2f}" for name in ABSOLUTE
             ],
         },
-        caption=f"Bits that each saves beside what it changes; of {len(ABSOLUTE)} are "
-        f"told apart {told}",
+        caption=f"Bits that each saves compared with its baseline; of {len(ABSOLUTE)} "
+        f"are significantly different {totals}",
     )
 
 
@@ -311,7 +333,7 @@ def _gap(one: np.ndarray, other: np.ndarray, level: float = 0.95) -> Gap:
     return Gap.between(one, other, interval, level, unit=1.0)
 
 
-def _fate(added: Gap) -> str:
+def _outcome(added: Gap) -> str:
     if added.mean + added.half <= NOTICED:
         return "holds"
     return "breaks" if added.mean - added.half > BROKEN else "loses"

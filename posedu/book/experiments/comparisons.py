@@ -1,8 +1,8 @@
-"""What the runs of an experiment tell apart: differences within seeds.
+"""Comparison of encodings by differences within seeds.
 
-Encodings are paired: of a seed all had the same data in the same order and the same
-initial weights but for their own. Two intervals that overlap prove nothing either way;
-an interval of the differences does.
+The runs of one seed are paired: all encodings had the same data in the same order and
+the same initial weights, except for their own parameters. Two overlapping intervals
+prove nothing either way; an interval of the paired differences does.
 """
 
 from collections.abc import Mapping
@@ -18,14 +18,14 @@ from posedu.book.figures import table
 
 Seeds = Float[np.ndarray, "seeds"]
 
-POINT = 0.01  # of an accuracy
+POINT = 0.01  # one percentage point of an accuracy
 
 
 @dataclass(frozen=True)
 class Gap:
-    """Mean of the differences of two values and half its interval.
+    """Mean of paired differences, and the half-width of its interval.
 
-    Of accuracies in points, of others in their own unit.
+    Differences of accuracies are in percentage points, others in their own unit.
     """
 
     mean: float
@@ -41,7 +41,7 @@ class Gap:
         *,
         unit: float = POINT,
     ) -> "Gap":
-        """One minus the other, both by the same seeds, in units.
+        """Return the gap of ``one`` minus ``other``, paired by seed, in units.
 
         Raises
         ------
@@ -50,8 +50,8 @@ class Gap:
         """
         if len(one) != len(other):
             raise ValueError(
-                "differences need the same seeds of both, got "
-                f"{len(one)} and {len(other)}"
+                "both encodings must have the same seeds, got "
+                f"{len(one)} and {len(other)} of them"
             )
         return cls(*interval((one - other) / unit, level))
 
@@ -59,12 +59,12 @@ class Gap:
         return f"{self.mean:+.1f} ± {self.half:.1f}"
 
     def is_significant(self, least: float = 0.0) -> bool:
-        """Whether zero is outside, and the mean more than ``least`` points from it."""
+        """Return whether the interval excludes 0 and the mean exceeds ``least``."""
         return abs(self.mean) > max(self.half, least)
 
     @property
     def verdict(self) -> str:
-        """Of the expectation that the first is above the second."""
+        """Verdict on the expectation that the first encoding is above the second."""
         if not self.is_significant():
             return "undecided"
         return "reproduced" if self.mean > 0 else "contradicted"
@@ -77,19 +77,19 @@ def gaps(
     *,
     unit: float = POINT,
 ) -> dict[tuple[str, str], Gap]:
-    """Of every pair, first minus second; all intervals hold together with ``level``.
+    """Return the gap of every pair, first minus second.
 
-    Of many intervals some miss by chance, so each of n pairs has the level
-    1 − (1 − level) / n, after Bonferroni.
+    All intervals hold together with ``level``: some of many intervals miss by chance,
+    so the interval of each of n pairs has the level 1 − (1 − level) / n (Bonferroni).
 
     Raises
     ------
     ValueError
-        Fewer than two encodings, or what :meth:`Gap.between` refuses.
+        Fewer than two encodings, or values that :meth:`Gap.between` refuses.
     """
     pairs = [*combinations(values, 2)]
     if not pairs:
-        raise ValueError(f"a pair needs two encodings, got {[*values]}")
+        raise ValueError(f"a comparison needs at least two encodings, got {[*values]}")
     each = 1 - (1 - level) / len(pairs)
     return {
         (a, b): Gap.between(values[a], values[b], interval, each, unit=unit)
@@ -98,9 +98,9 @@ def gaps(
 
 
 def origins(result: Runs, titles: Mapping[str, str]) -> Table:
-    """Where the runs of a result come from: a row for each making of them.
+    """Return a table of the runs' provenance, a row for each different one.
 
-    ``titles`` are those of the encodings.
+    ``titles`` are the titles of the encodings.
     """
     shown: dict[str, list[object]] = {}
     for made in result.made():

@@ -1,13 +1,14 @@
-"""Stretched: models of characters with RoPE, made longer without and with tuning.
+"""Context extension of character models with RoPE, without and with tuning.
 
-A model is trained at one length (:mod:`posedu.book.experiments.characters` has its text, its
-training and its test). Then its frequencies are changed for texts that are some times
-as long, and it is tested there, as it is and after a little tuning at that length. A
-second model has no rotation in every other layer and a window in the others. The book's
-result is remade, in half an hour on two idle cores and from where it was interrupted,
-by::
+A model is trained at one length, with text, training and test of
+:mod:`posedu.book.experiments.characters`. Then a method changes its frequencies for
+texts that are several times as long, and it is tested there, untuned and after a little
+tuning at that length. A second model has NoPE layers that alternate with windowed RoPE
+layers. This command remakes the book's result in half an hour on two idle cores; after
+an interrupt it continues::
 
-    python -m posedu.book.experiments.context_extension --out book/data/context-extension-cpu.json
+    python -m posedu.book.experiments.context_extension \
+        --out book/data/context-extension-cpu.json
 """
 
 import math
@@ -57,13 +58,13 @@ CASES = (
     *((factor, how) for factor in FACTORS for how in ("plain", "tuned")),
     (FACTORS[-1], "near"),
 )
-"""What is measured of a method.
+"""Measurements of a method: a factor and how.
 
 ``"plain"`` and ``"tuned"`` are at ``factor`` times the training length; ``"near"`` is
-at the training length itself, with what was made for the largest factor.
+at the training length itself, with the method set for the largest factor.
 """
 MODELS = ("rope", "windows")
-TUNING_RATE = 0.1  # the learning rate of tuning, over that of training
+TUNING_RATE = 0.1  # learning rate of tuning over that of training
 METHOD = (
     "Bits per character, of the same characters at every length: the last half of a "
     "training length. Tuning takes as many tokens a step as training did."
@@ -72,7 +73,7 @@ METHOD = (
 
 @dataclass(frozen=True)
 class Settings(characters.Settings):
-    """What every run has in common; ``tuning`` are its steps."""
+    """Settings of all runs; ``tuning`` is the number of tuning steps."""
 
     batch: int = 16
     length: int = 128
@@ -86,7 +87,10 @@ AnySettings = Settings | sequences.Settings
 
 @dataclass(frozen=True)
 class Method:
-    """What is done to RoPE for ``length`` tokens, ``factor`` times as many as usual."""
+    """Method of context extension.
+
+    ``make`` returns the encoding for the settings, the factor and the test length.
+    """
 
     title: str
     make: Callable[[AnySettings, int, int], Encoding]
@@ -102,7 +106,7 @@ def _rope(
 
 
 def _temperature(s: AnySettings, over: RoPE | None = None) -> LogN:
-    """Ln n/ln L for n > L, 1 before."""
+    """Return the temperature ln n/ln L for n > L tokens, 1 before."""
     return LogN(
         growth="floor",
         index_from=1,
@@ -145,33 +149,34 @@ METHODS: Mapping[str, Method] = MappingProxyType(
         ),
     }
 )
-"""What is tried on the model with RoPE; on the other, what changes no frequency."""
+"""Methods by name."""
 
 TRIED: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {"rope": tuple(METHODS), "windows": ("none", "log-n")}
 )
+"""Methods tried on each model; those for windows change no frequency."""
 
 
 def encodings(
     model: str, method: str, settings: AnySettings, factor: int, length: int
 ) -> Iterator[Encoding]:
-    """Of the layers, the first one's first.
+    """Yield the encoding of each layer, the first layer's first.
 
-    The model with windows has RoPE and a window, then neither, in turns; a temperature
-    is for the layers that see everything.
+    Layers of the model with windows alternate: RoPE in windowed layers, NoPE in
+    global-attention layers. A temperature is applied in the global-attention layers.
     """
-    turned = METHODS[method].make(settings, factor, length)
+    extended = METHODS[method].make(settings, factor, length)
     if model == "windows":
-        everywhere = _temperature(settings) if method == "log-n" else Encoding()
+        global_attention = _temperature(settings) if method == "log-n" else Encoding()
     for layer in range(settings.layers):
         if model == "rope":
-            yield turned
+            yield extended
         else:
-            yield everywhere if layer % 2 else _rope(settings)
+            yield global_attention if layer % 2 else _rope(settings)
 
 
 class Model(CausalModel):
-    """A causal transformer, its encodings for one length; it foretells characters."""
+    """A causal character model whose encodings are set for one length."""
 
     def __init__(
         self,
@@ -205,18 +210,18 @@ class Model(CausalModel):
 
 @dataclass(frozen=True, kw_only=True)
 class Run(characters.Run):
-    """One training; ``bits`` by what was done and where: see :func:`labels`."""
+    """One training; ``bits`` by the labels of :func:`labels`."""
 
     known: ClassVar[tuple[str, ...]] = MODELS
 
 
 def label(method: str, factor: int, how: str) -> str:
-    """The name of a number of bits."""
+    """Return the label of a measurement."""
     return f"{method} × {factor}, {how}"
 
 
 def labels(model: str) -> list[str]:
-    """What a reported run has bits of, besides the training length."""
+    """Return the labels of a reported run, besides the training length."""
     return [
         *(
             label(m, f, h)
@@ -230,27 +235,27 @@ def labels(model: str) -> list[str]:
 
 @dataclass
 class Result(characters.Result):
-    """What was run, how and on what."""
+    """Runs of the experiment, its method and its settings."""
 
     settings_type = Settings
     run_type = Run
 
     def lengths(self) -> list[int]:
-        """The training length: of this the runs have accuracies."""
+        """Return the training length, the only one at which runs have accuracies."""
         return [self.settings.length]
 
     def encodings(self) -> list[str]:
-        """The models that are reported."""
+        """Return the reported models."""
         trained = {run.encoding for run in self.reported()}
         return [name for name in MODELS if name in trained]
 
     def values(self, model: str, what: str) -> Float[np.ndarray, "seeds"]:
-        """The bits of a label, or of the training length, by rising seed."""
-        of = [run for run in self.reported() if run.encoding == model]
-        return np.array([run.bits[what] for run in of])
+        """Return the bits of a label, or at the training length, by rising seed."""
+        runs = [run for run in self.reported() if run.encoding == model]
+        return np.array([run.bits[what] for run in runs])
 
     def rows(self) -> Iterator[tuple[str, ...]]:
-        """Bits of every method at every length, as it is and tuned."""
+        """Yield the bits of every method at every length, untuned and tuned."""
         yield ("bits per character", *(f"× {f}, {how}" for f, how in CASES))
         for model in self.encodings():
             for method in TRIED[model]:
@@ -266,7 +271,7 @@ class Result(characters.Result):
                 raise ValueError(f"{run.name} must have bits of {near}, {asked}")
 
 
-def stretch(
+def extended_bits(
     trained: Model,
     model: str,
     text: Text,
@@ -275,7 +280,7 @@ def stretch(
     rate: float,
     seed: int,
 ) -> dict[str, float]:
-    """The bits of every label."""
+    """Return the bits of every label, after each method and its tuning."""
     asked = settings.length // 2
     state = trained.state_dict()
 
@@ -310,7 +315,7 @@ def stretch(
 
 
 def run(rate: float, model: str, seed: int, settings: Settings) -> Run:
-    """Train a model, and stretch it unless it chooses the rate."""
+    """Train a model and, unless its seed chooses the rate, extend its context."""
     start = time.perf_counter()
     text = standard_library()
     with torch.random.fork_rng(devices=[]):
@@ -320,7 +325,7 @@ def run(rate: float, model: str, seed: int, settings: Settings) -> Run:
     near, accuracy = test(trained, windows, settings.length, settings.length // 2)
     found = {}
     if seed not in CHOOSING:
-        found = stretch(trained, model, text, windows, settings, rate, seed)
+        found = extended_bits(trained, model, text, windows, settings, rate, seed)
     return Run(
         rate=rate,
         encoding=model,
@@ -341,12 +346,12 @@ def experiment(
     backend: str = "loky",
     save_to: str | Path | None = None,
 ) -> Result:
-    """Choose the learning rate, train every model with it and stretch it.
+    """Choose the learning rate, train every model with it and extend its context.
 
     Parameters
     ----------
     models
-        Of :data:`MODELS`; ``"rope"``, which chooses the rate, must be among them.
+        Some of :data:`MODELS`; ``"rope"``, which chooses the rate, must be among them.
     seeds, settings, processes, backend, save_to
         As :func:`posedu.book.experiments.characters.experiment`.
 
@@ -363,7 +368,7 @@ def experiment(
     for name in models:
         require_choice("model", name, MODELS)
     if "rope" not in models:
-        raise ValueError("the model 'rope' chooses the learning rate: give it too")
+        raise ValueError("models must include 'rope', which chooses the learning rate")
     require_dimension("seeds", seeds, 1)
     require_dimension("processes", processes, 1)
     settings = settings or Settings()
@@ -400,7 +405,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 if __name__ == "__main__":
     from posedu.book.experiments import (
-        context_extension,  # by the name that other processes know
+        context_extension,  # the name that worker processes import
     )
 
     keep_memory()

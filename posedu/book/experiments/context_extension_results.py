@@ -1,7 +1,7 @@
-"""What the runs of ``posedu.book.experiments.context_extension`` tell, as tables and pictures.
+"""Tables and figures of ``posedu.book.experiments.context_extension``.
 
-Every interval is Student's over the seeds, at 95 %, and every comparison one of
-differences within seeds (:mod:`posedu.book.experiments.comparisons`), in bits per character.
+Intervals are Student's t intervals over the seeds, at 95 %. Comparisons use differences
+within seeds (:mod:`posedu.book.experiments.comparisons`), in bits per character.
 """
 
 from collections.abc import Iterator
@@ -26,15 +26,18 @@ SIGNS = {"reproduced": "✓", "undecided": "?", "contradicted": "✗"}
 MODEL_TITLES = {"rope": "RoPE", "windows": "windows and layers without rotation"}
 HOW = {"plain": "as it is", "tuned": "tuned"}
 SHOWN_METHODS = ("none", "pi", "ntk", "llama3", "yarn", "log-n")
-"""Dynamic NTK is NTK at these lengths, YaRN without temperature is in the table."""
+"""Methods in the figures.
+
+Dynamic NTK equals NTK at these lengths; YaRN without temperature is in the table.
+"""
 
 Condition = tuple[str, str]
-"""A model and what is done to it."""
+"""A model and the method that is applied to it."""
 
 
 @dataclass(frozen=True)
 class Expectation:
-    """One condition better than another, at every factor."""
+    """Expectation that one condition is better than another, at every factor."""
 
     source: str
     better: Condition
@@ -54,20 +57,20 @@ EXPECTED = (
     Expectation("SWAN", ("windows", "log-n"), ("rope", "none"), "plain"),
     Expectation("SWAN", ("windows", "log-n"), ("windows", "none"), "plain"),
 )
-"""What the papers lead one to expect, of models many thousand times as large."""
+"""Expectations that follow from the papers, whose models are far larger."""
 
 
 def origins(result: Result) -> Table:
-    """Where the runs come from."""
+    """Return a table of the runs' provenance."""
     return comparisons.origins(result, MODEL_TITLES)
 
 
 def overview(result: Result) -> Figure:
-    """Mean bits against the factor, as it is and tuned, of both models."""
+    """Draw mean bits of both models against the factor, untuned and tuned."""
     figure, (panels,) = canvas(1, 2, figsize=(7.2, 3.6), sharey=True)
     far = {}
-    for panel, (how, said) in zip(panels, HOW.items(), strict=True):
-        for n, condition in enumerate(drawn()):
+    for panel, (how, panel_title) in zip(panels, HOW.items(), strict=True):
+        for n, condition in enumerate(shown_conditions()):
             means = [_near(result, condition[0]).mean()]
             means += [_bits(result, condition, f, how).mean() for f in FACTORS]
             far[how, condition] = means[-1]
@@ -81,14 +84,17 @@ def overview(result: Result) -> Figure:
                 label=title(condition),
             )
         panel.set(xscale="log", xlabel="length over that of training")
-        panel.set_title(said, fontsize=11)
+        panel.set_title(panel_title, fontsize=11)
         panel.set_xticks((1, *FACTORS), map(str, (1, *FACTORS)))
         panel.minorticks_off()
     panels[0].set_ylabel("bits per character")
     figure.legend(
         *panels[0].get_legend_handles_labels(), loc="outside upper center", ncols=2
     )
-    best = {how: min(drawn(), key=lambda condition: far[how, condition]) for how in HOW}
+    best = {
+        how: min(shown_conditions(), key=lambda condition: far[how, condition])
+        for how in HOW
+    }
     return finish(
         figure,
         caption=f"Trained at L = {result.settings.length}: mean bits per character "
@@ -103,13 +109,16 @@ def overview(result: Result) -> Figure:
         + " ".join(
             f"{title(condition)}: {far['plain', condition]:.2f} bits at the end, "
             f"{far['tuned', condition]:.2f} after tuning."
-            for condition in drawn()
+            for condition in shown_conditions()
         ),
     )
 
 
 def near_cost(result: Result) -> Table:
-    """Bits that a change for the largest factor adds at the training length."""
+    """Return a table of the bits that each method adds at the training length.
+
+    Each method is set for the largest factor.
+    """
     conditions = [(model, m) for model in result.encodings() for m in TRIED[model]]
     added = [
         _gap(
@@ -128,27 +137,29 @@ def near_cost(result: Result) -> Table:
             ],
         },
         caption=f"Bits per character that a model made for {FACTORS[-1]} times the "
-        f"length adds at the length of training: {sum(free)} of {len(conditions)} add none",
+        f"length adds at the length of training: {sum(free)} of {len(conditions)} add "
+        "none",
     )
 
 
 def verdicts(result: Result) -> Iterator[tuple[Expectation, int, Gap]]:
-    """Every expectation at each factor, and by how many bits it is met."""
+    """Yield every expectation and factor, with the gap that decides it, in bits."""
     for e in EXPECTED:
         if {e.better[0], e.worse[0]} <= {*result.encodings()}:
             for factor in FACTORS:
                 both = (
-                    _bits(result, condition, factor, e.how) for condition in (e.worse, e.better)
+                    _bits(result, condition, factor, e.how)
+                    for condition in (e.worse, e.better)
                 )
                 yield e, factor, _gap(*both)
 
 
 def expectations(result: Result) -> Table:
-    """The expectations of the papers beside what is seen here."""
-    seen = {(e, factor): gap for e, factor, gap in verdicts(result)}
-    rows = dict.fromkeys(e for e, _ in seen)
-    verdicts = [gap.verdict for gap in seen.values()]
-    said = ", ".join(f"{SIGNS[v]} {v} ({verdicts.count(v)})" for v in SIGNS)
+    """Return a table of the papers' expectations and of the verdicts on them."""
+    found = {(e, factor): gap for e, factor, gap in verdicts(result)}
+    rows = dict.fromkeys(e for e, _ in found)
+    outcomes = [gap.verdict for gap in found.values()]
+    summary = ", ".join(f"{SIGNS[v]} {v} ({outcomes.count(v)})" for v in SIGNS)
     return table(
         {
             "source": [e.source for e in rows],
@@ -156,25 +167,26 @@ def expectations(result: Result) -> Table:
             "": [HOW[e.how] for e in rows],
             **{
                 f"× {f}": [
-                    f"{seen[e, f].mean:+.3f} ± {seen[e, f].half:.3f} "
-                    f"{SIGNS[seen[e, f].verdict]}"
+                    f"{found[e, f].mean:+.3f} ± {found[e, f].half:.3f} "
+                    f"{SIGNS[found[e, f].verdict]}"
                     for e in rows
                 ]
                 for f in FACTORS
             },
         },
-        caption=f"{len(seen)} expectations, bits saved and intervals at 95 %: {said}",
+        caption=f"{len(found)} expectations, bits saved and intervals at 95 %: "
+        + summary,
     )
 
 
-def drawn() -> list[Condition]:
-    """What the pictures show."""
+def shown_conditions() -> list[Condition]:
+    """Return the conditions in the figures."""
     rope = [("rope", method) for method in SHOWN_METHODS]
     return [*rope, *(("windows", method) for method in TRIED["windows"])]
 
 
 def title(condition: Condition) -> str:
-    """What an condition is called."""
+    """Return the title of a condition."""
     model, method = condition
     if model == "rope":
         return METHODS[method].title

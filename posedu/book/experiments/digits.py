@@ -1,22 +1,23 @@
 """Rotary encodings in a tiny vision transformer, on scikit-learn's digits.
 
-A token is one pixel of an 8 × 8 image, so that position is nearly all there is to know.
-A model is trained at 8 × 8 and tested there, at two other resolutions, each with
+A token is one pixel of an 8 × 8 image, so nearly all information is in its position. A
+model is trained at 8 × 8. It is tested there, at two other resolutions, each with
 interpolated and with extrapolated coordinates, and under a common shift of all
-coordinates, the class token's included. Where scores depend on offsets alone, such a
-shift changes no logit; :class:`Run` keeps the largest change, in float64.
+coordinates, including the class token's. Where scores depend on offsets alone, such a
+shift changes no logit; :class:`Run` records the largest change, in float64.
 
-Every encoding gets the coordinates of its paper (:data:`CONDITIONS`), ComRoPE's moved at
-random in training as there, and of one seed all get the same images in the same order
-and the same initial weights. The settings are one set for all and were chosen on seed
-0, which is not reported: the seeds of a result are 1, 2, … The book's result is remade,
-in about an hour and a half on two cores and from where it was interrupted, by::
+Every encoding gets the coordinates of its paper (:data:`CONDITIONS`); ComRoPE's are
+perturbed at random in training, as in its paper. With one seed, all encodings get the
+same images in the same order and the same initial weights. They share one set of
+settings, which was chosen on seed 0; the reported seeds are 1, 2, … These commands
+remake the book's result in about an hour and a half on two cores; after an interrupt
+they continue::
 
     python -m posedu.book.experiments.digits --out book/data/digits-cpu.json
-    python -m posedu.book.experiments.digits --out book/data/digits-cpu.json --seeds 10 \
-        --encodings axial mixed string-cayley string-circulant gta
+    python -m posedu.book.experiments.digits --out book/data/digits-cpu.json \
+        --seeds 10 --encodings axial mixed string-cayley string-circulant gta
 
-The first trains all with five seeds, the second has five more for some.
+The first trains all encodings with five seeds, the second adds five for some.
 """
 
 import sys
@@ -88,7 +89,7 @@ SHIFTS: Mapping[str, tuple[float, float]] = MappingProxyType(
 
 @dataclass(frozen=True)
 class Settings:
-    """What every run of an experiment has in common."""
+    """Settings of all runs."""
 
     epochs: int = 60
     batch: int = 64
@@ -103,8 +104,8 @@ class Settings:
 class LearnedTable(Encoding):
     """A trained vector for each training pixel, added to the input.
 
-    Between pixels it is interpolated linearly; beyond the last ones it stays as it is
-    there. It takes pixel indices.
+    The table takes pixel indices. It is interpolated linearly between pixels and
+    constant beyond the outermost ones.
     """
 
     position_shape = (2,)
@@ -130,7 +131,7 @@ class LearnedTable(Encoding):
 
 
 class RasterFoPE(FoPE):
-    """FoPE, which has one coordinate, at the index x + 8y of the training raster."""
+    """FoPE with one coordinate: the index x + 8y in the training raster."""
 
     axes = 2
     position_shape = (2,)
@@ -141,7 +142,7 @@ class RasterFoPE(FoPE):
 
 
 class FlatGTA(GTA):
-    """GTA of one camera that never moves: a pose is the place in the image alone."""
+    """GTA with one fixed camera: a pose is the position in the image alone."""
 
     axes = 2
     position_shape = (2,)
@@ -155,12 +156,12 @@ class FlatGTA(GTA):
 
 @dataclass(frozen=True)
 class Condition:
-    """An encoding of the experiment and the coordinates that its paper gives it.
+    """An encoding of the experiment with the coordinates of its paper.
 
-    The pixel of index u has the coordinate (u + start) / unit on either axis, the class
-    token ``class_at`` on both. ``relative`` says whether its scores depend on offsets
-    alone. Training moves the pixels at random by ``perturbation``, the paper's σ in
-    pixels, anew for every batch.
+    The pixel of index u has the coordinate (u + start) / unit on either axis; the class
+    token has ``class_at`` on both. ``relative`` is true if scores depend on offsets
+    alone. Training perturbs the pixels' coordinates at random, anew for every batch, by
+    ``perturbation``, the paper's σ in pixels.
     """
 
     title: str
@@ -174,23 +175,23 @@ class Condition:
     def positions(
         self, pixels: Float[Tensor, "tokens 2"], shift: Sequence[float] = (0.0, 0.0)
     ) -> Float[Tensor, "tokens+1 2"]:
-        """Coordinates of the class token and the pixels, all moved by ``shift``."""
+        """Return coordinates of class token and pixels, shifted by ``shift``."""
         class_token = pixels.new_full((1, 2), self.class_at)
-        places = torch.cat((class_token, (pixels + self.start) / self.unit))
-        return places + pixels.new_tensor(shift) / self.unit
+        coordinates = torch.cat((class_token, (pixels + self.start) / self.unit))
+        return coordinates + pixels.new_tensor(shift) / self.unit
 
     def perturbed(
         self, positions: Float[Tensor, "tokens 2"], generator: torch.Generator
     ) -> Float[Tensor, "tokens 2"]:
-        """Where a training batch has its pixels; the class token stays."""
-        moved = perturb(
+        """Return the positions of a training batch; the class token's is unchanged."""
+        perturbed = perturb(
             positions[1:],
             patch=1 / self.unit,
             intensity=self.perturbation,
             rule="paper",
             generator=generator,
         )
-        return torch.cat((positions[:1], moved))
+        return torch.cat((positions[:1], perturbed))
 
 
 _AS_COMROPE = MappingProxyType(
@@ -247,7 +248,7 @@ CONDITIONS: Mapping[str, Condition] = MappingProxyType(
         ),
     }
 )
-"""The encodings, by name.
+"""Encodings by name.
 
 Learned, axial, mixed, FoPE: pixel indices, the class token at the origin. LieRE: 0 … 1
 from the first pixel to the last, the class token at the origin. ComRoPE: pixel centers
@@ -271,11 +272,11 @@ FURTHER: Mapping[str, Condition] = MappingProxyType(
         ),
     }
 )
-"""Those that are counted apart.
+"""Encodings that are reported separately.
 
-Both forms of STRING: by pixel indices, as axial and mixed. The start of circulant
-frequencies, a deviation of 0.5, is ours. GTA: values and outputs turn, too; indices
-over the side, as in its code, the class token at the origin.
+Both forms of STRING take pixel indices, as axial and mixed do. The initial deviation of
+circulant frequencies, 0.5, is ours. GTA also rotates values and outputs; it takes
+indices over the side, as in its code, with the class token at the origin.
 """
 
 ALL: Mapping[str, Condition] = MappingProxyType({**CONDITIONS, **FURTHER})
@@ -283,10 +284,10 @@ ALL: Mapping[str, Condition] = MappingProxyType({**CONDITIONS, **FURTHER})
 
 
 def pixels(width: int, height: int, rule: str) -> Float[Tensor, "tokens 2"]:
-    """Where an image's pixels lie, (x, y) row by row, in pixels of a training image.
+    """Return an image's pixel positions (x, y), row by row, in training pixels.
 
-    ``"interpolated"``: the image covers what a training image covers.
-    ``"extrapolated"``: its pixels are a training pixel apart, so it covers more.
+    ``"interpolated"``: the image covers the area of a training image.
+    ``"extrapolated"``: its pixels are one training pixel apart, so it covers more.
     """
     require_choice("rule", rule, ("interpolated", "extrapolated"))
     if rule == "extrapolated":
@@ -295,7 +296,7 @@ def pixels(width: int, height: int, rule: str) -> Float[Tensor, "tokens 2"]:
 
 
 class TinyViT(nn.Module):
-    """A vision transformer whose patches are pixels and whose class token decides."""
+    """A vision transformer with a class token, whose patches are pixels."""
 
     def __init__(self, encodings: Sequence[Encoding | None], settings: Settings):
         super().__init__()
@@ -320,7 +321,7 @@ class TinyViT(nn.Module):
         images: Float[Tensor, "batch height width"],
         positions: Float[Tensor, "tokens 2"],
     ) -> Float[Tensor, "batch classes"]:
-        """Logits of the classes; the first position is the class token's."""
+        """Return the logits of the classes; the first position is the class token's."""
         x = self.pixel(images.flatten(1)[..., None])
         x = torch.cat((self.class_token.expand(len(x), 1, -1), x), 1)
         return self.classify(self.trunk(x, positions)[:, 0])
@@ -328,12 +329,12 @@ class TinyViT(nn.Module):
 
 @dataclass(frozen=True, kw_only=True)
 class Run(AnyRun):
-    """One training of one encoding: what its test images say.
+    """One training of one encoding, with its results on the test images.
 
-    ``accuracy`` is by the names of :data:`VIEWS` and :data:`SHIFTS`, ``logit_change``
-    by the latter: the largest change of a logit, of which ``largest_logit`` is the
-    scale. ``loss`` is the mean over the training images after the last step, their
-    pixels unmoved; ``parameters`` is what the encodings train.
+    ``accuracy`` has the names of :data:`VIEWS` and :data:`SHIFTS`. ``logit_change`` has
+    the names of :data:`SHIFTS`: the largest change of a logit, whose scale is
+    ``largest_logit``. ``loss`` is the mean over the training images, unperturbed, after
+    the last step; ``parameters`` counts the trained parameters of the encodings.
     """
 
     logit_change: dict[str, float]
@@ -349,28 +350,28 @@ class Run(AnyRun):
 
 @dataclass
 class Result(Runs):
-    """What was run, how and on what."""
+    """Runs of the experiment, its method and its settings."""
 
     settings_type = Settings
     run_type = Run
 
     def accuracy(self, encoding: str, evaluation: str) -> Float[np.ndarray, "seeds"]:
-        """Of one encoding in one view or under one shift, by rising seed."""
+        """Return accuracies of one encoding and view or shift, by rising seed."""
         runs = sorted(self.runs, key=lambda run: run.seed)
         return np.array(
             [run.accuracy[evaluation] for run in runs if run.encoding == encoding]
         )
 
     def evaluations(self) -> list[str]:
-        """The views and the shifts."""
+        """Return the names of the views and of the shifts."""
         return [*VIEWS, *SHIFTS]
 
     def encodings(self) -> list[str]:
-        """Those that were run, in the order of :data:`ALL`."""
+        """Return the encodings that were run, in the order of :data:`ALL`."""
         return [name for name in ALL if any(r.encoding == name for r in self.runs)]
 
     def among(self, encodings: Iterable[str]) -> "Result":
-        """The runs of some encodings, of the seeds that all of them have.
+        """Return the runs of some encodings, for the seeds that all of them have.
 
         Raises
         ------
@@ -386,7 +387,7 @@ class Result(Runs):
         return Result(self.method, self.settings, runs)
 
     def rows(self) -> Iterator[tuple[str, ...]]:
-        """Accuracies in every view and under every shift."""
+        """Yield the accuracies in every view and under every shift."""
         yield ("accuracy in %", *VIEWS, *SHIFTS)
         for name in self.encodings():
             values = [self.accuracy(name, c) for c in self.evaluations()]
@@ -396,10 +397,10 @@ class Result(Runs):
 def interval(
     values: Float[np.ndarray, "seeds"], level: float = 0.95
 ) -> tuple[float, float]:
-    """Mean and half-width of its t interval over the seeds of an experiment.
+    """Return the mean and the half-width of its t interval over the seeds.
 
-    Training sets of different seeds overlap, so the variance of the mean is not s²/n;
-    it is taken as s² (1/n + test/train), after Nadeau and Bengio (2003). For the
+    Training sets of different seeds overlap, so the variance of the mean is not s²/n.
+    It is taken as s² (1/n + test/train), after Nadeau and Bengio (2003). For the
     difference of two encodings, give the differences of their paired values.
     """
     n = len(values)
@@ -415,7 +416,7 @@ def split(
     tuple[Float[Tensor, "train 8 8"], Int[Tensor, "train"]],
     tuple[Float[Tensor, "test 8 8"], Int[Tensor, "test"]],
 ]:
-    """Images in [−1, 1] and labels to train on, and those to test on."""
+    """Return images in [−1, 1] with labels, for training and for testing."""
     digits = load_digits()
     images = torch.from_numpy(digits.images).float() / 8 - 1
     labels = torch.from_numpy(digits.target).long()
@@ -426,7 +427,7 @@ def split(
 
 
 def build(condition: Condition, settings: Settings, seed: int) -> TinyViT:
-    """A model whose weights, but for the encoding's, are the same for every condition."""
+    """Return a model; only the encoding's weights depend on the condition."""
     torch.manual_seed(seed)
     encodings = [condition.make(settings) for _ in range(settings.layers)]
     torch.manual_seed(seed)
@@ -441,7 +442,7 @@ def fit(
     settings: Settings,
     seed: int,
 ) -> float:
-    """Train and return the mean loss at the end, pixels unmoved."""
+    """Train and return the final mean loss, with unperturbed pixels."""
     optimizer, schedule = optimization(
         model,
         rate=settings.rate,
@@ -450,11 +451,11 @@ def fit(
     )
     positions = condition.positions(pixels(SIDE, SIDE, "interpolated"))
     order = torch.Generator().manual_seed(seed)
-    moves = torch.Generator().manual_seed(10**6 + seed)
+    perturbations = torch.Generator().manual_seed(10**6 + seed)
     for _ in range(settings.epochs):
         for batch in torch.randperm(len(images), generator=order).split(settings.batch):
             optimizer.zero_grad()
-            logits = model(images[batch], condition.perturbed(positions, moves))
+            logits = model(images[batch], condition.perturbed(positions, perturbations))
             loss = functional.cross_entropy(logits, labels[batch])
             loss.backward()
             optimizer.step()
@@ -469,7 +470,7 @@ def logits_of(
     images: Float[Tensor, "test height width"],
     positions: Float[Tensor, "tokens 2"],
 ) -> Float[Tensor, "test classes"]:
-    """What the model says of every image, in its own dtype, a batch at a time."""
+    """Return the model's logits of every image, in its own dtype, in batches."""
     images = images.to(model.class_token.dtype)
     return torch.cat([model(batch, positions) for batch in images.split(64)])
 
@@ -477,7 +478,7 @@ def logits_of(
 def resample(
     images: Float[Tensor, "test 8 8"], width: int, height: int
 ) -> Float[Tensor, "test height width"]:
-    """The same images with other numbers of pixels, interpolated linearly."""
+    """Return the images with other numbers of pixels, interpolated bilinearly."""
     size = (height, width)
     return functional.interpolate(images[:, None], size, mode="bilinear")[:, 0]
 
@@ -485,7 +486,7 @@ def resample(
 def shift_changes(
     model: TinyViT, condition: Condition, images: Float[Tensor, "test 8 8"]
 ) -> tuple[Float[Tensor, "test classes"], dict[str, Float[Tensor, "test classes"]]]:
-    """Logits in float64 where the model was trained, and their change by each shift."""
+    """Return float64 logits at the trained positions, and their change by shift."""
     model = model.double()
     here = pixels(SIDE, SIDE, "interpolated")
     logits = logits_of(model, images, condition.positions(here))
@@ -496,7 +497,7 @@ def shift_changes(
 
 
 def run(encoding: str, seed: int, settings: Settings) -> Run:
-    """Train one encoding with one seed and test it in every way."""
+    """Train one encoding with one seed and test it in every view and shift."""
     start = time.perf_counter()
     condition = ALL[encoding]
     (images, labels), (test_images, test_labels) = split(seed)
@@ -539,14 +540,14 @@ def experiment(
     backend: str = "loky",
     save_to: str | Path | None = None,
 ) -> Result:
-    """Run every encoding with seeds 1, 2, … and keep what is finished.
+    """Run every encoding with seeds 1, 2, … and save each finished run.
 
     Parameters
     ----------
     encodings
         Keys of :data:`ALL`.
     seeds
-        How many.
+        Number of seeds.
     settings
         Default :class:`Settings`.
     processes, backend
@@ -602,7 +603,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    from posedu.book.experiments import digits  # by the name that other processes know
+    from posedu.book.experiments import digits  # the name that worker processes import
 
     keep_memory()
     sys.exit(digits.main())

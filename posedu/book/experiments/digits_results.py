@@ -1,7 +1,7 @@
-"""What the runs of ``posedu.book.experiments.digits`` tell, as tables and pictures.
+"""Tables and figures of ``posedu.book.experiments.digits``.
 
-Every interval is Student's over the seeds, widened for training sets that overlap, at
-95 % unless it says otherwise, and every comparison one of differences within seeds
+Intervals are Student's t intervals over the seeds, widened since training sets overlap,
+at 95 % unless otherwise stated. Comparisons use differences within seeds
 (:mod:`posedu.book.experiments.comparisons`).
 """
 
@@ -27,13 +27,13 @@ from posedu.book.figures import COLORS, Figure, canvas, finish, table
 
 HERE = "8 × 8"  # the view of training
 ROTATIONS = ("axial", "mixed", "liere", "comrope-ap", "comrope-ld", *FURTHER)
-FINISHED = 0.1  # the largest loss, median over the seeds, of a training at its end
-LEFT_EDGE = 2e-17  # where no change at all is drawn
+FINISHED = 0.1  # largest median loss over the seeds of a converged training
+LEFT_EDGE = 2e-17  # where a change of exactly 0 is drawn
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A paper's tables have one encoding above another in a view like this one."""
+    """Claim of a paper's tables that one encoding is above another in such a view."""
 
     source: str
     better: str
@@ -58,24 +58,28 @@ CLAIMS = (
         )
     ),
 )
-"""What the papers' tables order, at their scale: ImageNet or CIFAR-100."""
+"""Rankings in the papers' tables, at their scale: ImageNet or CIFAR-100."""
 
 
 def origins(result: Result) -> Table:
-    """Where the runs come from."""
-    return comparisons.origins(result, {n: condition.title for n, condition in ALL.items()})
+    """Return a table of the runs' provenance."""
+    return comparisons.origins(
+        result, {n: condition.title for n, condition in ALL.items()}
+    )
 
 
 def losses(result: Result) -> Table:
-    """How far training got."""
+    """Return a table of training losses."""
     names = result.encodings()
     unfinished = [ALL[name].title for name in names if not _is_finished(result, name)]
-    of = {name: [r.loss for r in result.runs if r.encoding == name] for name in names}
+    losses = {
+        name: [r.loss for r in result.runs if r.encoding == name] for name in names
+    }
     return table(
         {
             "encoding": [ALL[name].title for name in names],
-            "median": [np.median(of[name]) for name in names],
-            "largest": [max(of[name]) for name in names],
+            "median": [np.median(losses[name]) for name in names],
+            "largest": [max(losses[name]) for name in names],
         },
         caption=f"Loss on the training images after {result.settings.epochs} epochs, "
         f"over {_seeds(result)} seeds. Not at its end, with a median above "
@@ -85,9 +89,10 @@ def losses(result: Result) -> Table:
 
 
 def views(result: Result) -> Figure:
-    """Accuracies at each resolution: of the same picture, and with pixels numbered on.
+    """Draw accuracies at each resolution, a row for each encoding.
 
-    A row for each encoding.
+    Larger images have interpolated positions (the same picture) or extrapolated ones
+    (pixels numbered on).
     """
     names = result.encodings()
     figure, panels = canvas(2, 1, figsize=(5.6, 7.4), sharex=True, sharey=True)
@@ -135,10 +140,10 @@ def views(result: Result) -> Figure:
 
 
 def significant_differences(result: Result) -> Table:
-    """How many pairs differ in each view, of all encodings and of the rotations.
+    """Return a table of the significant differences in each view.
 
-    The intervals of all pairs hold together with 95 % in each view; the rotations are
-    those of two coordinates.
+    It counts pairs of all encodings and names those of the rotations of two
+    coordinates. The intervals of all pairs of a view hold together with 95 %.
 
     Raises
     ------
@@ -151,7 +156,7 @@ def significant_differences(result: Result) -> Table:
         raise ValueError(f"two of {ROTATIONS} are needed, got {result.encodings()}")
     columns: dict[str, list[str]] = {"view": [*VIEWS]}
     for view in VIEWS:
-        apart = sum(gap.is_significant() for gap in found[view].values())
+        significant = sum(gap.is_significant() for gap in found[view].values())
         among = [
             f"{ALL[a].title} − {ALL[b].title}: {found[view][a, b]}"
             for a, b in pairs
@@ -159,31 +164,33 @@ def significant_differences(result: Result) -> Table:
         ]
         widest = max(found[view][pair].half for pair in pairs)
         cells = {
-            "pairs that differ": f"{apart} of {len(found[view])}",
+            "pairs that differ": f"{significant} of {len(found[view])}",
             "of rotations": "; ".join(among) or f"none of {len(pairs)}",
             "their widest interval": f"± {widest:.1f}",
         }
         for column, cell in cells.items():
             columns.setdefault(column, []).append(cell)
-    told = ""
+    from_none = ""
     if "none" in result.encodings():
-        from_none = sum("none" in p for p, gap in found[HERE].items() if gap.is_significant())
+        count = sum(
+            "none" in p for p, gap in found[HERE].items() if gap.is_significant()
+        )
         others = len(result.encodings()) - 1
-        told = f"{from_none} of {others} are told from none at all, and "
+        from_none = f"{count} of {others} differ significantly from none at all, and "
     widest = max(found[HERE][pair].half for pair in pairs)
     return table(
         columns,
         caption=f"Differences within {_seeds(result)} seeds, all intervals of a view "
-        f"together at 95 %. At {HERE}, {told}{widest:.0f} points could hide between "
-        "two rotations",
+        f"together at 95 %. At {HERE}, {from_none}{widest:.0f} points could hide "
+        "between two rotations",
     )
 
 
 def verdicts(result: Result) -> Iterator[tuple[Claim, Gap, str]]:
-    """What is seen of each claim whose encodings were trained.
+    """Yield each claim whose encodings were trained, its gap and its verdict.
 
-    The gap has an interval by itself at 95 %; no verdict rests on a training that did
-    not get to its end.
+    The interval of each gap holds by itself at 95 %. The verdict is undecided if one of
+    the trainings did not converge.
     """
     for claim in CLAIMS:
         both = (claim.better, claim.worse)
@@ -196,25 +203,25 @@ def verdicts(result: Result) -> Iterator[tuple[Claim, Gap, str]]:
 
 
 def claims(result: Result) -> Table:
-    """The claims of the papers beside what is seen here."""
-    seen = [*verdicts(result)]
-    counted = Counter(verdict for *_, verdict in seen)
+    """Return a table of the papers' claims and of the verdicts on them."""
+    found = [*verdicts(result)]
+    counts = Counter(verdict for *_, verdict in found)
     return table(
         {
-            "source": [claim.source for claim, *_ in seen],
-            "view": [claim.view for claim, *_ in seen],
-            "above": [ALL[claim.better].title for claim, *_ in seen],
-            "below": [ALL[claim.worse].title for claim, *_ in seen],
-            "points": [str(gap) for _, gap, _ in seen],
-            "here": [verdict for *_, verdict in seen],
+            "source": [claim.source for claim, *_ in found],
+            "view": [claim.view for claim, *_ in found],
+            "above": [ALL[claim.better].title for claim, *_ in found],
+            "below": [ALL[claim.worse].title for claim, *_ in found],
+            "points": [str(gap) for _, gap, _ in found],
+            "here": [verdict for *_, verdict in found],
         },
-        caption=f"{len(seen)} claims, points and intervals at 95 %: "
-        + ", ".join(f"{verdict} ({n})" for verdict, n in counted.items()),
+        caption=f"{len(found)} claims, points and intervals at 95 %: "
+        + ", ".join(f"{verdict} ({n})" for verdict, n in counts.items()),
     )
 
 
 def shift_figure(result: Result) -> Figure:
-    """What one offset added to all coordinates does to logits and to accuracy."""
+    """Draw the effect of one offset, added to all coordinates."""
     names = result.encodings()
     figure, ((above,), (below,)) = canvas(2, 1, figsize=(5.6, 7.4), sharey=True)
     for n, shift in enumerate(SHIFTS):
@@ -231,24 +238,25 @@ def shift_figure(result: Result) -> Figure:
     above.invert_yaxis()
     below.set(xlim=(0, 100), xlabel="accuracy in % under the shift")
     figure.legend(loc="outside lower center", ncols=2)
-    still = [max(_changes(result, name)) for name in names if ALL[name].relative]
-    moved = [min(_changes(result, name)) for name in names if not ALL[name].relative]
+    relative = [max(_changes(result, name)) for name in names if ALL[name].relative]
+    others = [min(_changes(result, name)) for name in names if not ALL[name].relative]
     return finish(
         figure,
         caption="One offset added to all coordinates, in pixels of training. Above: "
         "the change of the logits, median and range over the seeds; no change at all "
         "is drawn at the left edge. Below: accuracy, mean and 95 % interval. Logits "
-        f"that depend on offsets alone change by at most {max(still):.0e} of the "
-        f"largest, the others by {min(moved):.0e} or more.",
+        f"that depend on offsets alone change by at most {max(relative):.0e} of the "
+        f"largest, the others by {min(others):.0e} or more.",
         alt="Two panels with a row for each encoding and a marker for each offset. "
-        f"Above, {len(still)} rows lie near 1e-14 or below and {len(moved)} near 1. "
-        f"Below, the same {len(still)} rows have all markers on one another; in the "
+        f"Above, {len(relative)} rows lie near 1e-14 or below and {len(others)} near "
+        "1. "
+        f"Below, the same {len(relative)} rows have all markers on one another; in the "
         "others they scatter.",
     )
 
 
 def shift_cost(result: Result) -> Table:
-    """The change of the logits and the points lost, under each shift."""
+    """Return a table of logit changes and of points lost, by shift."""
     names = result.encodings()
     relative = [name for name in names if ALL[name].relative]
     changes = {name: _changes(result, name) for name in names}
@@ -283,7 +291,7 @@ def shift_cost(result: Result) -> Table:
 
 
 def _along_the_raster(result: Result) -> str:
-    """What one coordinate does between columns, and between rows."""
+    """Return FoPE's accuracy between columns and between rows, as a sentence."""
     if "fope" not in result.encodings():
         return ""
     columns, rows = (
@@ -303,7 +311,7 @@ def _is_finished(result: Result, name: str) -> bool:
 
 
 def _means(result: Result, condition: str) -> np.ndarray:
-    """Means in percent and halves of their intervals, a column for each encoding."""
+    """Return means in percent and half-widths, a column for each encoding."""
     names = result.encodings()
     return np.transpose(
         [interval(100 * result.accuracy(name, condition)) for name in names]
@@ -317,7 +325,7 @@ def _gaps(result: Result, view: str) -> dict[tuple[str, str], Gap]:
 def _changes(
     result: Result, name: str, shifts: tuple[str, ...] = tuple(SHIFTS)
 ) -> list[float]:
-    """Largest changes of a logit, over the largest logit, of every run and shift."""
+    """Return the largest relative change of a logit, for every run and shift."""
     return [
         run.logit_change[shift] / run.largest_logit
         for run in result.runs

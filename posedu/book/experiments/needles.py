@@ -1,15 +1,15 @@
-"""Needles: facts among noise, asked for at the end of longer and longer texts.
+"""Needle retrieval: facts among noise, asked for at the end of ever longer texts.
 
-A text is noise but for eight facts, each a mark and the letter after it, at places
-drawn at random; its last tokens are the eight marks in another order, and each asks for
-the letter that followed it. The letters of the facts are those of the noise: that a
-letter stands next to a mark is all that makes it an answer. A longer text has as many
-facts and more noise.
+A text is noise except for eight facts at random places: a mark, and the letter after
+it. Its last tokens are the eight marks in another order, and each asks for the letter
+that followed it. The letters of the facts occur in the noise, too: a letter is an
+answer only because it stands after a mark. A longer text has as many facts and more
+noise.
 
-A small transformer with RoPE is trained at one length, then its frequencies are changed
-as :mod:`posedu.book.experiments.context_extension` changes them, without tuning; a second one has
-windows and layers without rotation. The book's result is remade, in half an hour on two
-idle cores and from where it was interrupted, by::
+A small transformer with RoPE is trained at one length. Then its frequencies are changed
+as in :mod:`posedu.book.experiments.context_extension`, without tuning. A second model
+alternates windowed layers with NoPE layers. This command remakes the book's result in
+half an hour on two idle cores; after an interrupt it continues::
 
     python -m posedu.book.experiments.needles --out book/data/needles-cpu.json
 """
@@ -48,7 +48,7 @@ METHOD = (
 
 @dataclass(frozen=True)
 class Settings(sequences.Settings):
-    """What every run has in common; chosen on seed 0, which is not reported."""
+    """Settings of all runs, chosen on seed 0, which is not reported."""
 
     steps: int = 2500
     length: int = 128
@@ -57,7 +57,10 @@ class Settings(sequences.Settings):
 
 
 def needles(batch: int, length: int, trained: int, generator: torch.Generator) -> Batch:
-    """Letters below ``LETTERS``, then the marks; labels after the marks that ask."""
+    """Return texts and labels; tokens below ``LETTERS`` are letters, others marks.
+
+    Only the last tokens, the marks that ask, have labels.
+    """
     for name, value in (("batch", batch), ("length", length), ("trained", trained)):
         require_dimension(name, value, 1)
     noise = length - FACTS
@@ -67,8 +70,8 @@ def needles(batch: int, length: int, trained: int, generator: torch.Generator) -
             f"got {length}"
         )
     tokens = torch.randint(LETTERS, (batch, length), generator=generator)
-    drawn = torch.rand(batch, noise // 2, generator=generator)
-    places = 2 * drawn.argsort(-1)[:, :FACTS]
+    order = torch.rand(batch, noise // 2, generator=generator).argsort(-1)
+    places = 2 * order[:, :FACTS]
     marks = LETTERS + torch.arange(FACTS).expand(batch, -1)
     answers = tokens.gather(1, places + 1)
     tokens.scatter_(1, places, marks)
@@ -83,19 +86,19 @@ TASK = Task("Needles", needles, LETTERS + FACTS, LETTERS)
 
 
 def label(method: str, factor: int) -> str:
-    """The name of an accuracy; at the training length nothing is done."""
+    """Return the name of an accuracy; no method is applied at the training length."""
     return "trained" if factor == 1 else f"{method} × {factor}"
 
 
 def labels(model: str) -> list[str]:
-    """What a run has accuracies of."""
+    """Return the names of a run's accuracies."""
     longer = (label(method, f) for method in TRIED[model] for f in FACTORS)
     return ["trained", *longer]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Run(AnyRun):
-    """One training; ``accuracy`` by what was done and how much longer the text is."""
+    """One training; ``accuracy`` by method and factor of the length."""
 
     known: ClassVar[tuple[str, ...]] = MODELS
 
@@ -106,31 +109,31 @@ class Run(AnyRun):
 
 @dataclass
 class Result(Runs):
-    """What was run, how and on what."""
+    """Runs of the experiment, its method and its settings."""
 
     settings_type = Settings
     run_type = Run
 
     def evaluations_of(self, run: AnyRun) -> list[str]:
-        """Of each method at every length."""
+        """Return the names of the accuracies: each method at every length."""
         return labels(run.encoding)
 
     def accuracy(
         self, model: str, method: str, factor: int
     ) -> Float[np.ndarray, "seeds"]:
-        """Of a method at one length, by rising seed."""
+        """Return the accuracies of a method at one length, by rising seed."""
         runs = sorted(self.runs, key=lambda run: run.seed)
         return np.array(
             [r.accuracy[label(method, factor)] for r in runs if r.encoding == model]
         )
 
     def encodings(self) -> list[str]:
-        """The models that were trained."""
+        """Return the models that were trained."""
         trained = {run.encoding for run in self.runs}
         return [name for name in MODELS if name in trained]
 
     def rows(self) -> Iterator[tuple[str, ...]]:
-        """Accuracies of every method at every length."""
+        """Yield the accuracies of every method at every length."""
         yield ("accuracy in %", *(f"× {f}" for f in (1, *FACTORS)))
         for model in self.encodings():
             for method in TRIED[model]:
@@ -147,7 +150,7 @@ def _model(model: str, settings: Settings, seed: int, **how: object) -> Model:
 
 
 def run(model: str, seed: int, settings: Settings) -> Run:
-    """Train a model, and ask it at every length by every method."""
+    """Train a model, and test it at every length with every method."""
     start = time.perf_counter()
     trained = _model(model, settings, seed)
     loss = fit(trained, TASK, settings, seed)
@@ -179,7 +182,7 @@ def experiment(
     backend: str = "loky",
     save_to: str | Path | None = None,
 ) -> Result:
-    """Train every model with seeds 1, 2, … and keep what is finished.
+    """Train every model with seeds 1, 2, … and save each finished run.
 
     Parameters
     ----------
@@ -225,7 +228,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    from posedu.book.experiments import needles as named  # by what other processes know
+    from posedu.book.experiments import (
+        needles as named,
+    )  # the name that worker processes import
 
     keep_memory()
     sys.exit(named.main())

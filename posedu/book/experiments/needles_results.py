@@ -1,7 +1,7 @@
-"""What the runs of ``posedu.book.experiments.needles`` tell, as tables and pictures.
+"""Tables and figures of ``posedu.book.experiments.needles``.
 
-Every interval is Student's over the seeds, at 95 %, and every comparison one of
-differences within seeds (:mod:`posedu.book.experiments.comparisons`), in points. Arms and
+Intervals are Student's t intervals over the seeds, at 95 %. Comparisons use differences
+within seeds (:mod:`posedu.book.experiments.comparisons`), in points. Conditions and
 expectations are those of :mod:`posedu.book.experiments.context_extension_results`.
 """
 
@@ -18,7 +18,7 @@ from posedu.book.experiments.context_extension_results import (
     SIGNS,
     Condition,
     Expectation,
-    drawn,
+    shown_conditions,
     title,
 )
 from posedu.book.experiments.needles import FACTS, LETTERS, Result
@@ -26,19 +26,19 @@ from posedu.book.experiments.runs import interval
 from posedu.book.figures import COLORS, DASHES, Figure, canvas, finish, table
 
 EXPECTED = tuple(e for e in context_extension_results.EXPECTED if e.how == "plain")
-"""Those that say something of a model that is not tuned."""
+"""Expectations about models that are not tuned."""
 
 
 def origins(result: Result) -> Table:
-    """Where the runs come from."""
+    """Return a table of the runs' provenance."""
     return comparisons.origins(result, MODEL_TITLES)
 
 
 def overview(result: Result) -> Figure:
-    """Mean accuracy against the length over that of training; guessing is a line."""
+    """Draw mean accuracies against the length over the training length."""
     figure, ((panel,),) = canvas(figsize=(7.2, 4.0))
     far = {}
-    for n, condition in enumerate(drawn()):
+    for n, condition in enumerate(shown_conditions()):
         means = [100 * _accuracy(result, condition, f).mean() for f in (1, *FACTORS)]
         far[condition] = means[-1]
         panel.plot(
@@ -70,36 +70,41 @@ def overview(result: Result) -> Figure:
         f" At {FACTORS[-1]} times the length {title(best)} has {far[best]:.0f} %, "
         f"{title(worst)} {far[worst]:.0f} %.",
         alt="Lines against the length. At its end: "
-        + ", ".join(f"{title(condition)} {end:.0f} percent" for condition, end in far.items())
+        + ", ".join(
+            f"{title(condition)} {end:.0f} percent" for condition, end in far.items()
+        )
         + ".",
     )
 
 
 def verdicts(result: Result) -> Iterator[tuple[Expectation, int, Gap]]:
-    """Every expectation at each factor, and by how many points it is met."""
+    """Yield every expectation and factor, with the gap that decides it, in points."""
     for e in EXPECTED:
         if {e.better[0], e.worse[0]} <= {*result.encodings()}:
             for factor in FACTORS:
-                both = (_accuracy(result, condition, factor) for condition in (e.better, e.worse))
+                both = (
+                    _accuracy(result, condition, factor)
+                    for condition in (e.better, e.worse)
+                )
                 yield e, factor, Gap.between(*both, interval)
 
 
 def expectations(result: Result) -> Table:
-    """The expectations of the papers beside what is seen here."""
-    seen = {(e, factor): gap for e, factor, gap in verdicts(result)}
-    rows = dict.fromkeys(e for e, _ in seen)
-    verdicts = [gap.verdict for gap in seen.values()]
-    said = ", ".join(f"{SIGNS[v]} {v} ({verdicts.count(v)})" for v in SIGNS)
+    """Return a table of the papers' expectations and of the verdicts on them."""
+    found = {(e, factor): gap for e, factor, gap in verdicts(result)}
+    rows = dict.fromkeys(e for e, _ in found)
+    outcomes = [gap.verdict for gap in found.values()]
+    summary = ", ".join(f"{SIGNS[v]} {v} ({outcomes.count(v)})" for v in SIGNS)
     return table(
         {
             "source": [e.source for e in rows],
             "expected": [f"{title(e.better)} before {title(e.worse)}" for e in rows],
             **{
-                f"× {f}": [f"{seen[e, f]} {SIGNS[seen[e, f].verdict]}" for e in rows]
+                f"× {f}": [f"{found[e, f]} {SIGNS[found[e, f].verdict]}" for e in rows]
                 for f in FACTORS
             },
         },
-        caption=f"{len(seen)} expectations, points and intervals at 95 %: {said}",
+        caption=f"{len(found)} expectations, points and intervals at 95 %: {summary}",
     )
 
 

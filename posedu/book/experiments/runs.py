@@ -1,4 +1,4 @@
-"""What the experiments share: runs that are kept as they finish, and a command."""
+"""Shared parts of the experiments: saved runs, intervals, a command line."""
 
 import argparse
 import json
@@ -28,20 +28,20 @@ Interval = Callable[[np.ndarray], tuple[float, float]]
 BACKENDS = ("loky", "dask", "ray")
 
 MADE = ("date", "device", "threads", "commit", "torch")
-"""What a run says of where it was made, at the least."""
+"""Keys that the provenance of every run must have."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """One training of one encoding: ``accuracy`` by evaluation, ``loss`` at its end.
+    """One training of one encoding: ``accuracy`` by evaluation, final ``loss``.
 
-    ``made`` is the provenance of the call that made it, once it is kept.
+    ``made`` is the provenance of the call that made the run, once the run is saved.
 
     Raises
     ------
     ValueError, TypeError
-        A seed that is no whole number, accuracies that are no fractions, a loss or a
-        time that is no finite number: of a training that diverged, or in a file.
+        A seed that is not a whole number, an accuracy outside [0, 1], a loss or a time
+        that is not finite, for example since training diverged.
     """
 
     encoding: str
@@ -63,7 +63,7 @@ class Run:
 
     @property
     def key(self) -> tuple[str | int, ...]:
-        """What was trained, and the seed."""
+        """Encoding and seed."""
         return self.encoding, self.seed
 
     @property
@@ -75,7 +75,7 @@ class Run:
 
 @dataclass
 class Runs(SavedTable):
-    """What was run, how and on what. Subclasses name their settings and their runs."""
+    """Runs of an experiment, its method and settings; subclasses set their types."""
 
     method: str
     settings: Any
@@ -88,27 +88,27 @@ class Runs(SavedTable):
         self.interrupted = False
 
     def evaluations(self) -> Sequence[str]:
-        """The names of a run's accuracies, where all runs have the same."""
+        """Return the names of the accuracies that every run has."""
         raise NotImplementedError
 
     def evaluations_of(self, run: Run) -> Sequence[str]:
-        """The names of the accuracies of one run."""
+        """Return the names of the accuracies of one run."""
         return self.evaluations()
 
     def reported(self) -> Sequence[Run]:
-        """The runs whose means are shown: all, unless some serve to choose."""
+        """Return the runs whose means are shown: all that choose no setting."""
         return self.runs
 
     @property
     def complete(self) -> bool:
-        """Whether all that was trained was trained with the same seeds."""
+        """Return whether everything was trained with the same seeds."""
         seeds: dict[tuple, set] = {}
         for run in self.runs:
             seeds.setdefault(run.key[:-1], set()).add(run.seed)
         return not self.interrupted and len({*map(frozenset, seeds.values())}) == 1
 
     def made(self) -> list[dict[str, Any]]:
-        """The different provenances of the runs, the oldest first."""
+        """Return the different provenances of the runs, the oldest first."""
         different = {
             json.dumps(run.made, sort_keys=True): run.made for run in self.runs
         }
@@ -121,7 +121,7 @@ class Runs(SavedTable):
         Raises
         ------
         ValueError
-            It is something else, or its runs cannot be those of an experiment.
+            The file is not a result of this experiment, or its runs are invalid.
         """
         try:
             stored = json.loads(Path(path).read_text())
@@ -139,31 +139,31 @@ class Runs(SavedTable):
         return result
 
     def _require_sound(self) -> None:
-        seen = set()
+        keys = set()
         for run in self.runs:
-            if run.key in seen:
+            if run.key in keys:
                 raise ValueError(f"{run.name} is there twice")
-            seen.add(run.key)
-            named = self.evaluations_of(run)
-            if {*run.accuracy} != {*named}:
+            keys.add(run.key)
+            required = self.evaluations_of(run)
+            if {*run.accuracy} != {*required}:
                 raise ValueError(
-                    f"{run.name} must have accuracies at {', '.join(named)}, "
+                    f"{run.name} must have accuracies at {', '.join(required)}, "
                     f"got {', '.join(run.accuracy)}"
                 )
-            said = run.made | run.made.get("versions", {})
-            if missing := [name for name in MADE if name not in said]:
-                raise ValueError(f"{run.name} does not say its {', '.join(missing)}")
+            provided = run.made | run.made.get("versions", {})
+            if missing := [name for name in MADE if name not in provided]:
+                raise ValueError(f"{run.name} lacks its {', '.join(missing)}")
 
     @classmethod
     def begin(cls, settings: Any, path: str | Path | None, method: str) -> "Runs":
-        """What an earlier call left in the file, or nothing yet.
+        """Return the result that is saved in the file, or an empty one.
 
         Raises
         ------
         ValueError
-            The file was made with other settings, or by something else.
+            The file has other settings, or is not a result of this experiment.
         OSError
-            Nothing can be written there.
+            The file cannot be written.
         """
         result = cls(method, settings)
         if path is not None:
@@ -172,9 +172,9 @@ class Runs(SavedTable):
         return result
 
     def save(self, path: str | Path) -> None:
-        """Write the runs, and keep those that others have written since.
+        """Write the runs, and keep those that other processes have written since.
 
-        Under the file's lock, so that of several processes none loses a run.
+        The file is locked meanwhile, so that no process loses a run.
         """
         path = Path(path)
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -191,8 +191,8 @@ class Runs(SavedTable):
                 f"{path} was made with {stored.settings}, not with {self.settings}; "
                 "give another file"
             )
-        kept = {run.key for run in stored.runs}
-        self.runs = stored.runs + [run for run in self.runs if run.key not in kept]
+        saved = {run.key for run in stored.runs}
+        self.runs = stored.runs + [run for run in self.runs if run.key not in saved]
 
     def add(
         self,
@@ -204,20 +204,20 @@ class Runs(SavedTable):
         save_to: str | Path | None,
         libraries: Sequence[str] = (),
     ) -> None:
-        """Make the runs of those ``jobs``, keys of runs, that are not there yet.
+        """Run the ``jobs``, which are keys of runs, that have no run yet.
 
-        As many at a time as ``processes``, by a ``backend`` of joblib; with progress,
-        and saved after each. When interrupted, keep what was finished.
+        ``processes`` of them run at a time, by a ``backend`` of joblib. Progress is
+        shown, and each finished run is saved. An interrupt keeps the finished runs.
         """
         finished = {run.key for run in self.runs}
-        left = [(*job, self.settings) for job in jobs if job not in finished]
+        remaining = [(*job, self.settings) for job in jobs if job not in finished]
         made = provenance(torch.device("cpu"), 0, libraries)
         del made["seed"]
         start = len(self.runs)
-        progress = tqdm(total=start + len(left), initial=start, unit="run")
+        progress = tqdm(total=start + len(remaining), initial=start, unit="run")
         try:
             with progress:
-                for run in _results(make, left, processes, backend):
+                for run in _results(make, remaining, processes, backend):
                     self.runs.append(replace(run, made=made))
                     if save_to is not None:
                         self.save(save_to)
@@ -225,10 +225,10 @@ class Runs(SavedTable):
                     progress.update()
         except KeyboardInterrupt:
             self.interrupted = True
-            print(f"interrupted: {len(self.runs)} runs kept", file=sys.stderr)
+            print(f"interrupted: {len(self.runs)} runs are saved", file=sys.stderr)
 
     def caption(self) -> str:
-        """What the numbers are, and on what they were measured."""
+        """Return a caption that names the numbers, the device and the versions."""
         made = self.made()
         devices, versions, dates = (
             " and ".join(dict.fromkeys(values))
@@ -248,7 +248,7 @@ class Runs(SavedTable):
 def interval(
     values: Float[np.ndarray, "seeds"], level: float = 0.95
 ) -> tuple[float, float]:
-    """Mean and half-width of its t interval over independent seeds.
+    """Return the mean and the half-width of its t interval over independent seeds.
 
     For the difference of two encodings, give the differences of their paired values.
     """
@@ -260,7 +260,7 @@ def interval(
 
 
 def in_percent(values: Float[np.ndarray, "seeds"], interval: Interval) -> str:
-    """Mean and half-width of the interval, or the mean alone of a single seed."""
+    """Format the mean and the half-width of its interval, or one seed's value alone."""
     if len(values) < 2:
         return f"{values.mean():.1%}"
     mean, half = interval(100 * values)
@@ -278,10 +278,10 @@ def command(
     experiment: Callable[..., Runs],
     arguments: Sequence[str] | None,
 ) -> int:
-    """The command line of an experiment: run it, or the rest, and print the table.
+    """Run an experiment from the command line, or its remaining runs; print its table.
 
-    ``choices`` are the arguments that name what takes part, ``length`` the setting
-    that says how long to train.
+    ``choices`` maps each argument that selects runs to its allowed values. ``length``
+    names the setting that determines how long training takes.
     """
     parser = argparse.ArgumentParser(
         prog=f"python -m posedu.book.experiments.{name}", description=description
@@ -319,18 +319,18 @@ def command(
 def _results(
     make: Callable[..., Any], jobs: Sequence[tuple], processes: int, backend: str
 ) -> Iterator[Any]:
-    """Finished runs, in any order; with one process of this machine, in this one."""
+    """Yield finished runs in any order; a single local job runs in this process."""
     if processes == 1 and backend == "loky":
         yield from (make(*job) for job in jobs)
         return
     with _cluster(backend), parallel_config(backend, n_jobs=processes):
         parallel = Parallel(return_as="generator_unordered", batch_size=1)
-        yield from parallel(delayed(_alone)(make, job) for job in jobs)
+        yield from parallel(delayed(_run_on_one_thread)(make, job) for job in jobs)
 
 
 @contextmanager
 def _cluster(backend: str) -> Iterator[None]:
-    """Connected to the cluster that the environment names, or to a local one."""
+    """Connect to the cluster that the environment names, or to a local one."""
     if backend == "dask":
         from distributed import Client
 
@@ -344,8 +344,8 @@ def _cluster(backend: str) -> Iterator[None]:
     yield
 
 
-def _alone(make: Callable[..., Any], job: tuple) -> Any:
-    """A run on one thread, which leaves interrupts to the one who keeps the runs."""
+def _run_on_one_thread(make: Callable[..., Any], job: tuple) -> Any:
+    """Run one job on one thread; the parent process handles SIGINT."""
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, signal.SIG_IGN)
     torch.set_num_threads(1)

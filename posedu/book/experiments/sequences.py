@@ -1,19 +1,20 @@
-"""What content decides: four tasks for a small causal transformer, at any length.
+"""Four tasks that need content for a small causal transformer, at any length.
 
-Sequences are made anew for every batch. A model is trained at one length and tested on
-fresh sequences at that length and at longer ones; every encoding gets, of one seed, the
-same sequences in the same order and the same initial weights but for its own.
+Every batch has fresh sequences. A model is trained at one length and tested on fresh
+sequences at that length and at longer ones. With one seed, all encodings get the same
+sequences in the same order and the same initial weights, except for their own.
 
-``"count"``: how many increments since the last reset, among distractors, after every
-token. ``"copy"``: eight letters among blanks, to be repeated in order after the last
-blank. ``"recall"``: keys are given values over and over; what did this key get last?
-``"n-back"``: what did it get the time before?
+``"count"``: after every token, count the increments since the last reset, among
+distractors. ``"copy"``: repeat in order, after the last blank, eight letters that stood
+among blanks. ``"recall"``: keys are assigned values again and again; return the last
+value of this key. ``"n-back"``: return the value before the last.
 
-The settings are one set for all and were chosen on seed 0, which is not reported: the
-seeds of a result are 1, 2, … The book's result is remade, in an hour on two idle cores
-and from where it was interrupted, by::
+All encodings share one set of settings, which was chosen on seed 0; the reported seeds
+are 1, 2, … This command remakes the book's result in an hour on two idle cores; after
+an interrupt it continues::
 
-    python -m posedu.book.experiments.sequences --seeds 5 --out book/data/sequences-cpu.json
+    python -m posedu.book.experiments.sequences --seeds 5 \
+        --out book/data/sequences-cpu.json
 """
 
 import sys
@@ -37,7 +38,7 @@ from posedu.book.experiments.training import CausalModel, optimization
 from posedu.book.provenance import keep_memory
 from posedu.torch import TAPE, CoPE, Encoding, FoX, RoPE, StickBreaking
 
-IGNORED = -100  # the label of a token that nothing is asked of
+IGNORED = -100  # the label of a token that is not asked
 LETTERS = 8
 COPIED = 8  # letters of a sequence to copy
 LARGEST_COUNT = 10
@@ -52,7 +53,7 @@ METHOD = (
 
 @dataclass(frozen=True)
 class Settings:
-    """What every run of an experiment has in common."""
+    """Settings of all runs."""
 
     steps: int = 1000
     batch: int = 32
@@ -78,10 +79,10 @@ def _require_sizes(batch: int, length: int, trained: int) -> None:
 
 
 def count(batch: int, length: int, trained: int, generator: torch.Generator) -> Batch:
-    """Tokens 0 reset, 1 increment, 2 … 6 distractors; labels the count so far.
+    """Return tokens 0 reset, 1 increment, 2 … 6 distractors; labels count so far.
 
-    Of ``trained`` tokens 1/16 reset and 1/4 increment; in longer sequences they are as
-    many in all. A count that would exceed the largest is reset instead.
+    1/16 of ``trained`` tokens are resets and 1/4 increments; longer sequences have as
+    many of each in all. A count that would exceed the largest is reset instead.
     """
     _require_sizes(batch, length, trained)
     chance = torch.rand(batch, length, generator=generator) * length / trained
@@ -100,7 +101,7 @@ def count(batch: int, length: int, trained: int, generator: torch.Generator) -> 
 
 
 def copy(batch: int, length: int, trained: int, generator: torch.Generator) -> Batch:
-    """Tokens 0 blank, 1 begin, 2 … letters; after "begin", the letters in order.
+    """Return tokens 0 blank, 1 begin, 2 … letters, which follow "begin" in order.
 
     Every letter is asked for at the token before it.
     """
@@ -130,10 +131,10 @@ def recall(
     *,
     back: int = 1,
 ) -> Batch:
-    """Half of the tokens write a value to a key, half read a key; both in one token.
+    """Return tokens of which half write a value to a key and half read a key.
 
     Tokens below KEYS · VALUES write value token mod VALUES to key token div VALUES; the
-    others read. A reading is asked for the value of the ``back``-th last writing to
+    others read. The label of a reading is the value of the ``back``-th last writing to
     its key, where there is one.
     """
     _require_sizes(batch, length, trained)
@@ -154,7 +155,7 @@ def recall(
 
 
 def n_back(batch: int, length: int, trained: int, generator: torch.Generator) -> Batch:
-    """:func:`recall` of the writing before the last."""
+    """Return :func:`recall` of the writing before the last."""
     return recall(batch, length, trained, generator, back=2)
 
 
@@ -180,12 +181,12 @@ TASKS: Mapping[str, Task] = MappingProxyType(
         ),
     }
 )
-"""The tasks, by name."""
+"""Tasks by name."""
 
 
 @dataclass(frozen=True)
 class Condition:
-    """An encoding of the experiment, and the route of attention that it takes."""
+    """An encoding of the experiment, and the route that attention takes with it."""
 
     title: str
     make: Callable[[Settings], Encoding]
@@ -209,18 +210,20 @@ CONDITIONS: Mapping[str, Condition] = MappingProxyType(
             lambda s: FoX(s.heads * s.d, s.heads, gate_bias=(2.0, float(s.length))),
             "folded",
         ),
-        "cope": Condition("CoPE", lambda s: CoPE(s.d, npos=s.length, scaling="code"), "sdpa"),
+        "cope": Condition(
+            "CoPE", lambda s: CoPE(s.d, npos=s.length, scaling="code"), "sdpa"
+        ),
         "stickbreaking": Condition(
             "stick-breaking",
             lambda s: StickBreaking(attend_current=False, remainder="drop"),
         ),
     }
 )
-"""The encodings, by name; only stick-breaking has no stock kernel.
+"""Encodings by name; stick-breaking is the only one without a stock kernel.
 
-FoX is there twice: with all gates at one half, as in the paper's code, and with the
-time scales of the fixed gates, from 2 tokens to the training length. Between that and
-the fixed gates, learning is all that differs.
+FoX occurs twice: all gates start at one half, as in the paper's code, or with the time
+scales of the fixed gates, from 2 tokens to the training length. The latter differs from
+the fixed gates only in that its gates are learned.
 """
 
 CONTEXTUALIZED: Mapping[str, Condition] = MappingProxyType(
@@ -231,13 +234,13 @@ CONTEXTUALIZED: Mapping[str, Condition] = MappingProxyType(
         ),
     }
 )
-"""Positions that change from layer to layer, which are counted apart."""
+"""Encodings with contextualized positions, which are reported separately."""
 
 ALL: Mapping[str, Condition] = MappingProxyType({**CONDITIONS, **CONTEXTUALIZED})
 
 
 class Model(CausalModel):
-    """A causal transformer for a task, with the encoding of an condition."""
+    """A causal transformer for a task, with the encoding of a condition."""
 
     def __init__(self, condition: Condition, task: Task, settings: Settings, seed: int):
         super().__init__(
@@ -271,7 +274,7 @@ class Run(AnyRun):
 
 @dataclass
 class Result(Runs):
-    """What was run, how and on what."""
+    """Runs of the experiment, its method and its settings."""
 
     settings_type = Settings
     run_type = Run
@@ -279,7 +282,7 @@ class Result(Runs):
     def accuracy(
         self, task: str, encoding: str, length: int
     ) -> Float[np.ndarray, "seeds"]:
-        """Of one encoding at one task and length, by rising seed."""
+        """Return accuracies of one encoding, task and length, by rising seed."""
         runs = sorted(self.runs, key=lambda run: run.seed)
         return np.array(
             [
@@ -290,20 +293,20 @@ class Result(Runs):
         )
 
     def encodings(self, task: str) -> list[str]:
-        """Those of :data:`CONDITIONS` that were trained at a task, in that order."""
+        """Return the :data:`CONDITIONS` that were trained at a task, in that order."""
         trained = {run.encoding for run in self.runs if run.task == task}
         return [name for name in CONDITIONS if name in trained]
 
     def lengths(self) -> list[int]:
-        """Those tested, the training length first."""
+        """Return the tested lengths, the training length first."""
         return [m * self.settings.length for m in MULTIPLES]
 
     def evaluations(self) -> list[str]:
-        """The lengths, as text."""
+        """Return the lengths, as text."""
         return [str(n) for n in self.lengths()]
 
     def rows(self) -> Iterator[tuple[str, ...]]:
-        """Accuracies of every task and encoding at every length."""
+        """Yield the accuracies of every task and encoding at every length."""
         yield ("accuracy in %", "encoding", *(f"L = {n}" for n in self.lengths()))
         trained = {run.key[:2] for run in self.runs}
         for task, condition in product(TASKS, ALL):
@@ -316,7 +319,7 @@ class Result(Runs):
 def _make_batch(
     task: Task, batch: int, length: int, trained: int, generator: torch.Generator
 ) -> Batch:
-    """Of a task; the mean over the tokens that are asked needs one of them."""
+    """Return a batch of a task, in which at least one token is asked."""
     tokens, labels = task.make(batch, length, trained, generator)
     if (labels == IGNORED).all():
         raise ValueError(
@@ -351,7 +354,7 @@ def fit(model: CausalModel, task: Task, settings: Settings, seed: int) -> float:
 def test(
     model: CausalModel, task: Task, length: int, settings: Settings, seed: int
 ) -> float:
-    """Accuracy on fresh sequences of one length."""
+    """Return the accuracy on fresh sequences of one length."""
     generator = torch.Generator().manual_seed(10**6 + seed)
     tokens, labels = _make_batch(
         task, settings.tested, length, settings.length, generator
@@ -392,14 +395,14 @@ def experiment(
     backend: str = "loky",
     save_to: str | Path | None = None,
 ) -> Result:
-    """Run every task and encoding with seeds 1, 2, … and keep what is finished.
+    """Run every task and encoding with seeds 1, 2, … and save each finished run.
 
     Parameters
     ----------
     tasks, encodings
         Keys of :data:`TASKS` and :data:`ALL`.
     seeds
-        How many.
+        Number of seeds.
     settings
         Default :class:`Settings`.
     processes, backend
@@ -453,7 +456,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 if __name__ == "__main__":
     from posedu.book.experiments import (
-        sequences,  # by the name that other processes know
+        sequences,  # the name that worker processes import
     )
 
     keep_memory()

@@ -1,7 +1,7 @@
-"""What the runs of ``posedu.book.experiments.sequences`` tell, as tables and pictures.
+"""Tables and figures of ``posedu.book.experiments.sequences``.
 
-Every interval is Student's over the seeds, at 95 % unless it says otherwise, and every
-comparison one of differences within seeds (:mod:`posedu.book.experiments.comparisons`).
+Intervals are Student's t intervals over the seeds, at 95 % unless otherwise stated.
+Comparisons use differences within seeds (:mod:`posedu.book.experiments.comparisons`).
 """
 
 import functools
@@ -26,8 +26,8 @@ from posedu.book.experiments.sequences import (
 )
 from posedu.book.figures import COLORS, DASHES, Figure, canvas, finish, table
 
-NOTICED = 1.0  # points; of smaller differences nothing is said
-CEILING = 0.99  # with every seed above it there is nothing to win
+NOTICED = 1.0  # points; smaller differences are not reported
+CEILING = 0.99  # if every seed is above it, no difference is possible
 SIGNS = {
     "reproduced": "✓",
     "undecided": "?",
@@ -38,7 +38,7 @@ SIGNS = {
 
 @dataclass(frozen=True)
 class Expectation:
-    """One encoding above another at a task, at some multiples of the length."""
+    """Expectation that one encoding is above another at a task and some lengths."""
 
     source: str
     better: str
@@ -69,17 +69,18 @@ EXPECTED = (
         for task in ("count", "copy", "recall")
     ),
 )
-"""What the papers lead one to expect, at their scale.
+"""Expectations that follow from the papers, at their scale.
 
-CoPE: what content counts beats what tokens count. Stick-breaking: the most recent match
-wins. Recency: where the value before is asked for, the most recent match is wrong. FoX:
-a gate that looks at content beats a fixed decay, from either start.
+CoPE: positions that count by content are better than positions that count tokens.
+Stick-breaking: the most recent match gets the weight. Recency: where the value before
+the last is asked for, the most recent match is wrong. FoX: a gate that depends on
+content is better than a fixed decay, from either start.
 """
 
 
 @functools.cache
 def guessing(task: str, length: int, trained: int) -> float:
-    """What the most frequent answer of a task gets, at a length and a training's."""
+    """Return the accuracy of always giving the most frequent answer of a task."""
     generator = torch.Generator().manual_seed(0)
     _, labels = TASKS[task].make(64, length, trained, generator)
     asked = labels[labels != IGNORED]
@@ -87,7 +88,7 @@ def guessing(task: str, length: int, trained: int) -> float:
 
 
 def overview(result: Result) -> Figure:
-    """Mean accuracies against the length, a panel for each task."""
+    """Draw mean accuracies against the length, a panel for each task."""
     figure, panels = canvas(2, 2, figsize=(5.6, 4.4), sharex=True, sharey=True)
     worst: dict[str, float] = {}
     for panel, task in zip(panels.flat, TASKS, strict=True):
@@ -114,7 +115,7 @@ def overview(result: Result) -> Figure:
 
 
 def task_figure(result: Result, task: str) -> Figure:
-    """Accuracy against the length at one task: intervals, and a dot for each seed."""
+    """Draw the accuracy at one task against the length, with intervals and seeds."""
     figure, ((panel,),) = canvas(figsize=(5.6, 3.8))
     names = result.encodings(task)
     means = {}
@@ -154,56 +155,62 @@ def task_figure(result: Result, task: str) -> Figure:
 
 
 def origins(result: Result) -> Table:
-    """Where the runs come from."""
-    return comparisons.origins(result, {n: condition.title for n, condition in ALL.items()})
+    """Return a table of the runs' provenance."""
+    return comparisons.origins(
+        result, {n: condition.title for n, condition in ALL.items()}
+    )
 
 
 def losses(result: Result) -> Table:
-    """How far training got, a row for each encoding and a column for each task."""
+    """Return a table of training losses, by encoding and task."""
 
-    def of(task: str, name: str) -> list[float]:
+    def losses_of(task: str, name: str) -> list[float]:
         runs = [r for r in result.runs if (r.task, r.encoding) == (task, name)]
         return [run.loss for run in runs]
 
-    task, name = max(_trained(result), key=lambda pair: max(of(*pair)))
+    task, name = max(_trained(result), key=lambda pair: max(losses_of(*pair)))
     return _by_task(
         result,
-        lambda *pair: f"{np.median(of(*pair)):.3f} ({max(of(*pair)):.3f})",
+        lambda *pair: (
+            f"{np.median(losses_of(*pair)):.3f} ({max(losses_of(*pair)):.3f})"
+        ),
         caption="Loss of the last tenth of training: median over the seeds (largest). "
-        f"The largest is that of {CONDITIONS[name].title} at {_lower(TASKS[task].title)}.",
+        f"The largest is that of {CONDITIONS[name].title} at "
+        f"{_lower(TASKS[task].title)}.",
     )
 
 
 def significant_differences(result: Result) -> Table:
-    """How many pairs of encodings differ, and what could hide in the widest interval.
+    """Return a table of the numbers of significant differences, by task and length.
 
-    The intervals of one task and length hold together with 95 %. A pair differs where
-    its interval leaves out zero and its mean is at least a point.
+    The intervals of one task and length hold together with 95 %. A difference is
+    significant if its interval excludes 0 and its mean exceeds one point. The table
+    also has half of the widest interval, below which a difference can go unnoticed.
     """
     columns: dict[str, list[str]] = {"task": []}
-    told = dict.fromkeys(_at(result), 0)
+    totals = dict.fromkeys(_at(result), 0)
     for task in _tasks(result):
         columns["task"].append(task)
         for length in _at(result):
             found = _gaps(result, task, length).values()
-            apart = sum(gap.is_significant(NOTICED) for gap in found)
+            significant = sum(gap.is_significant(NOTICED) for gap in found)
             widest = max(gap.half for gap in found)
-            told[length] += apart
+            totals[length] += significant
             columns.setdefault(f"L = {length}", []).append(
-                f"{apart} of {len(found)}, ± {widest:.0f}"
+                f"{significant} of {len(found)}, ± {widest:.0f}"
             )
     return table(
         columns,
-        caption="Pairs told apart by differences within seeds, and half of the widest "
-        "interval, in points; all of one task and length together at 95 %. In all, "
-        + ", ".join(f"{n} at L = {length}" for length, n in told.items()),
+        caption="Pairs that are significantly different within seeds, and half of the "
+        "widest interval, in points; all of one task and length together at 95 %. In "
+        "all, " + ", ".join(f"{n} at L = {length}" for length, n in totals.items()),
     )
 
 
 def above(result: Result) -> Table:
-    """Which encodings each is above, where :func:`significant_differences` finds pairs that differ.
+    """Return a table of the encodings that each encoding is significantly above.
 
-    They are named by their numbers in the second column.
+    The table names them by their numbers in its second column.
     """
     numbers = {name: n for n, name in enumerate(CONDITIONS, 1)}
     columns: dict[str, list[str]] = {"task": [], "encoding": []}
@@ -212,30 +219,30 @@ def above(result: Result) -> Table:
         columns["task"].append(task)
         columns["encoding"].append(f"{numbers[name]} {CONDITIONS[name].title}")
         for length in _at(result):
-            below = significantly_worse(result, task, length)[name]
+            worse = significantly_worse(result, task, length)[name]
             cells = columns.setdefault(f"above, L = {length}", [])
-            cells.append(" ".join(str(numbers[other]) for other in below))
-        last[name] += len(below)
+            cells.append(" ".join(str(numbers[other]) for other in worse))
+        last[name] += len(worse)
     ((most, times),) = last.most_common(1)
     return table(
         columns,
-        caption="Which encodings each is above, by their numbers. Most often at "
-        f"L = {_at(result)[-1]} it is {CONDITIONS[most].title}: {times} times",
+        caption="Encodings that each is significantly above, by their numbers. Most "
+        f"often at L = {_at(result)[-1]} it is {CONDITIONS[most].title}: {times} times",
     )
 
 
 def significantly_worse(result: Result, task: str, length: int) -> dict[str, list[str]]:
-    """For each encoding those that it is above, as :func:`significant_differences` has it."""
+    """Return, for each encoding, the encodings that are significantly below it."""
     found: dict[str, list[str]] = {name: [] for name in result.encodings(task)}
     for (a, b), gap in _gaps(result, task, length).items():
         if gap.is_significant(NOTICED):
-            winner, loser = (a, b) if gap.mean > 0 else (b, a)
-            found[winner].append(loser)
+            better, worse = (a, b) if gap.mean > 0 else (b, a)
+            found[better].append(worse)
     return found
 
 
 def length_cost(result: Result) -> Table:
-    """Points lost from the training length to the longest."""
+    """Return a table of the points lost from the training length to the longest."""
     near, far = _at(result)[0], _at(result)[-1]
 
     def lost(task: str, name: str) -> Gap:
@@ -253,7 +260,7 @@ def length_cost(result: Result) -> Table:
 
 
 def question_cost(result: Result) -> Table:
-    """Points lost by asking for the value before the last, of the same sequences."""
+    """Return a table of the points lost if the value before the last is asked for."""
     columns: dict[str, list[str]] = {
         "encoding": [CONDITIONS[name].title for name in result.encodings("n-back")]
     }
@@ -277,9 +284,9 @@ def question_cost(result: Result) -> Table:
 
 
 def verdicts(result: Result) -> Iterator[tuple[Expectation, int, Gap, str]]:
-    """Every expectation whose encodings were trained, at each length: what is seen.
+    """Yield each expectation, length, gap and verdict whose encodings were trained.
 
-    The gap has an interval by itself at 95 %.
+    The interval of each gap holds by itself at 95 %.
     """
     for e in EXPECTED:
         if not {e.better, e.worse} <= {*result.encodings(e.task)}:
@@ -293,30 +300,31 @@ def verdicts(result: Result) -> Iterator[tuple[Expectation, int, Gap, str]]:
 
 
 def expectations(result: Result) -> Table:
-    """The expectations of the papers beside what is seen here."""
-    seen = [*verdicts(result)]
-    counted = Counter(verdict for *_, verdict in seen)
-    lengths = sorted({length for _, length, *_ in seen})
-    rows = dict.fromkeys(e for e, *_ in seen)
-    cells = {(e, n): f"{gap} {SIGNS[verdict]}" for e, n, gap, verdict in seen}
-    said = ", ".join(f"{SIGNS[v]} {v} ({counted[v]})" for v in SIGNS)
+    """Return a table of the papers' expectations and of the verdicts on them."""
+    found = [*verdicts(result)]
+    counts = Counter(verdict for *_, verdict in found)
+    lengths = sorted({length for _, length, *_ in found})
+    rows = dict.fromkeys(e for e, *_ in found)
+    cells = {(e, n): f"{gap} {SIGNS[verdict]}" for e, n, gap, verdict in found}
+    summary = ", ".join(f"{SIGNS[v]} {v} ({counts[v]})" for v in SIGNS)
     return table(
         {
             "source": [e.source for e in rows],
             "task": [e.task for e in rows],
             "expected": [
-                f"{CONDITIONS[e.better].title} > {CONDITIONS[e.worse].title}" for e in rows
+                f"{CONDITIONS[e.better].title} > {CONDITIONS[e.worse].title}"
+                for e in rows
             ],
             **{f"L = {n}": [cells.get((e, n), "") for e in rows] for n in lengths},
         },
-        caption=f"{len(seen)} expectations, points and intervals at 95 %: {said}",
+        caption=f"{len(found)} expectations, points and intervals at 95 %: {summary}",
     )
 
 
 def tape_comparison(result: Result) -> Table:
-    """TAPE beside what it starts as, RoPE, and beside no encoding."""
+    """Return a table of TAPE, of RoPE, its initial state, and of no encoding."""
     columns: dict[str, list[str]] = {"task": [], "encoding": []}
-    verdicts = []
+    outcomes = []
     for task in _tasks(result):
         for name in ("none", "rope", "tape"):
             columns["task"].append(task)
@@ -326,15 +334,15 @@ def tape_comparison(result: Result) -> Table:
                 cell = f"{mean:.1f} ± {half:.1f}"
                 if name == "tape":
                     both = (result.accuracy(task, m, n) for m in ("tape", "rope"))
-                    verdicts.append(Gap.between(*both, interval).verdict)
-                    cell += f" {SIGNS[verdicts[-1]]}"
+                    outcomes.append(Gap.between(*both, interval).verdict)
+                    cell += f" {SIGNS[outcomes[-1]]}"
                 columns.setdefault(f"L = {n}", []).append(cell)
     return table(
         columns,
         caption=f"Accuracy in %, {_seeds(result)} seeds, intervals at 95 %. TAPE above "
-        f"RoPE, by differences within seeds, is confirmed (✓) "
-        f"{verdicts.count('agrees')} times of {len(verdicts)}, contradicted (✗) "
-        f"{verdicts.count('contradicted')} times",
+        f"RoPE, by differences within seeds, is reproduced (✓) "
+        f"{outcomes.count('agrees')} times of {len(outcomes)}, contradicted (✗) "
+        f"{outcomes.count('contradicted')} times",
     )
 
 
@@ -372,7 +380,7 @@ def _gaps(result: Result, task: str, length: int) -> dict[tuple[str, str], Gap]:
 
 
 def _by_task(result: Result, cell: Callable[[str, str], str], *, caption: str) -> Table:
-    """A row for each encoding and a column for each task."""
+    """Return a table with a row for each encoding and a column for each task."""
     names = [n for n in CONDITIONS if any(n == name for _, name in _trained(result))]
     columns = {
         task: [
@@ -386,7 +394,7 @@ def _by_task(result: Result, cell: Callable[[str, str], str], *, caption: str) -
 
 
 def _style(name: str) -> dict:
-    """Color, dash, marker and label of an encoding; gray is none."""
+    """Return color, dash, marker and label of an encoding; the last one is gray."""
     n = [*CONDITIONS].index(name) - 1
     return {
         "color": (*COLORS, "gray")[n],
@@ -397,7 +405,7 @@ def _style(name: str) -> dict:
 
 
 def _frame(panel: mpl.axes.Axes, result: Result, task: str) -> None:
-    """The line of guessing, and axes with the tested lengths."""
+    """Draw the line of guessing, and set the axes to the tested lengths."""
     lengths = _at(result)
     guess = [100 * guessing(task, n, lengths[0]) for n in lengths]
     panel.plot(lengths, guess, color="gray", linestyle="-", linewidth=1)

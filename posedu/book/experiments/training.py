@@ -1,4 +1,4 @@
-"""What the experiments train, and how."""
+"""Model and optimizer of the experiments."""
 
 from collections.abc import Callable, Sequence
 
@@ -12,12 +12,13 @@ from posedu.torch import Encoding, Transformer
 
 
 class CausalModel(nn.Module):
-    """A causal transformer that says something after every token.
+    """A causal transformer that classifies every token.
 
-    ``make`` makes the encoding of a layer, the first one's first; one that acts on the
-    input is made once, and of those that move positions the first one makes them.
-    ``window`` is how far back each layer sees. Of one seed all have the same
-    initial weights but for their encodings'.
+    ``make`` returns the encoding of one layer and is called from the first layer to the
+    last. Where the encoding acts on the input, the first one alone is used. Where it
+    updates positions from layer to layer, the first one makes the initial positions.
+    ``window`` is each layer's attention window. All models of one seed have the same
+    initial weights, except for the parameters of their encodings.
     """
 
     def __init__(
@@ -38,7 +39,7 @@ class CausalModel(nn.Module):
         encodings = [make() for _ in range(layers)]
         torch.manual_seed(seed)
         first = encodings[0]
-        moves = first.uses("update")
+        updates_positions = first.uses("update")
         acts_on_input = first.uses("embed")
         self.embedding = nn.Embedding(tokens, heads * d)
         self.trunk = Transformer(
@@ -46,7 +47,7 @@ class CausalModel(nn.Module):
             heads,
             layers,
             encoding=None if acts_on_input else encodings,
-            input=first if acts_on_input or moves else None,
+            input=first if acts_on_input or updates_positions else None,
             route=route,
             window=window,
             expansion=2,
@@ -56,16 +57,17 @@ class CausalModel(nn.Module):
     def forward(
         self, tokens: Int[Tensor, "batch tokens"]
     ) -> Float[Tensor, "batch tokens labels"]:
-        """Logits of the labels, after every token."""
+        """Return the logits of the labels, for every token."""
         return self.answer(self.trunk(self.embedding(tokens)))
 
 
 def optimization(
     model: nn.Module, *, rate: float, decay: float, steps: int
 ) -> tuple[Optimizer, LRScheduler]:
-    """AdamW, the rate up for a tenth of the steps and down along a cosine.
+    """Return AdamW and its schedule: warm-up for a tenth of the steps, then a cosine.
 
-    Weight decay is for linear maps only, not for an encoding's parameters.
+    Weight decay applies to the weights of linear layers only, not to an encoding's
+    parameters.
     """
     linear = {m.weight for m in model.modules() if isinstance(m, nn.Linear)}
     others = [p for p in model.parameters() if p.requires_grad and p not in linear]
@@ -75,7 +77,7 @@ def optimization(
             {"params": others, "weight_decay": 0.0},
         ]
     )
-    warm_up = max(0.1, min(1.5 / steps, 0.9))  # at one step exactly, torch divides by 0
+    warm_up = max(0.1, min(1.5 / steps, 0.9))  # torch divides by 0 at exactly one step
     schedule = OneCycleLR(
         optimizer,
         max_lr=rate,

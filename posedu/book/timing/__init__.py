@@ -1,14 +1,15 @@
-r"""How long an encoding takes and how much memory, against the physical limit.
+r"""Time and memory of encodings, relative to a physical limit.
 
-An absolute time says little on a shared machine; a ratio to a limit measured in the
-same run survives. The limit of a rotation is a copy of the same bytes into a kept
-buffer, of an addition to the input likewise, and of anything inside attention the same
-attention without an encoding. Limit and candidates alternate, and each timed call
-follows an untimed one of its own, so that all find the caches alike.
+An absolute time says little on a shared machine; a ratio to a limit that is measured in
+the same run is robust. The limit of a rotation, and of an addition to the input, is a
+copy of the same bytes into a reused buffer. The limit of everything inside attention is
+the same attention without an encoding. Calls of the limit and of the encoding
+alternate, and each timed call follows an untimed one of the same function, so that all
+calls find the caches in a similar state.
 
 ``python -m posedu.book.timing rope`` times a catalog entry and writes a result file;
-``--all`` times every entry, and ``--peers`` those that published libraries have, beside
-them. The book's files, on one thread, are remade by::
+``--all`` times every entry, and ``--peers`` compares with published libraries the
+entries that they have. These commands remake the book's files on one thread::
 
     python -m posedu.book.timing --all --folder book/data
     python -m posedu.book.timing rope --peers --folder book/data \
@@ -19,10 +20,10 @@ them. The book's files, on one thread, are remade by::
 
 On a GPU ``python -m posedu.book.gpu`` times all of this.
 
-On a CPU the command keeps freed memory (``KEPT_MEMORY`` of :mod:`posedu.book.provenance`),
-else every tensor of 32 MiB is returned to the system and faulted in anew, which costs
-more than most of what is timed; a result says how it was. ``--system-memory`` leaves
-the allocator as it is.
+On a CPU the command keeps freed memory (``KEPT_MEMORY`` of
+:mod:`posedu.book.provenance`). Otherwise every tensor of 32 MiB is returned to the
+system and faulted in again, which costs more than most timed calls. A result records
+which was used. ``--system-memory`` leaves the allocator as it is.
 """
 
 from posedu.book.timing.clock import alternate, kept_memory, peak_memory

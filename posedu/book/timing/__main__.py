@@ -18,12 +18,12 @@ def _parser() -> argparse.ArgumentParser:
         prog="python -m posedu.book.timing",
         description="Time encodings against the physical limit, in one run.",
     )
-    what = parser.add_mutually_exclusive_group(required=True)
-    what.add_argument("name", nargs="?", choices=CATALOG, help="a catalog entry")
-    what.add_argument(
+    entries = parser.add_mutually_exclusive_group(required=True)
+    entries.add_argument("name", nargs="?", choices=CATALOG, help="a catalog entry")
+    entries.add_argument(
         "--all",
         action="store_true",
-        help="every entry but those that were timed alike at this commit already",
+        help="every entry, except those timed with these settings at this commit",
     )
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--lengths", type=int, nargs="+", default=[512, 2048])
@@ -36,29 +36,31 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--repeats", type=int, default=9)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--folder", default=".", help="of the result files")
+    parser.add_argument("--folder", default=".", help="folder of the result files")
     parser.add_argument(
         "--system-memory",
         action="store_true",
-        help="leave the allocator as it is (see the text of posedu.book.timing)",
+        help="leave the allocator as it is (see the docstring of posedu.book.timing)",
     )
-    how = parser.add_mutually_exclusive_group()
-    how.add_argument("--compile", action="store_true", help="torch.compile it too")
-    how.add_argument(
+    mode = parser.add_mutually_exclusive_group()
+    mode.add_argument(
+        "--compile", action="store_true", help="also time it under torch.compile"
+    )
+    mode.add_argument(
         "--peers",
         action="store_true",
-        help=f"beside the published libraries; there are some for {', '.join(PEERS)}",
+        help=f"compare with published libraries; available for {', '.join(PEERS)}",
     )
     return parser
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Time catalog entries, print the tables, write a result file each."""
+    """Time catalog entries, print their tables, and write a result file for each."""
     parser = _parser()
     options = parser.parse_args(arguments)
     names = list(PEERS if options.peers else CATALOG) if options.all else [options.name]
     if options.peers and names[0] not in PEERS:
-        parser.error(f"--peers is for {', '.join(PEERS)}, got {names[0]}")
+        parser.error(f"--peers is available for {', '.join(PEERS)}, got {names[0]}")
     device = torch.device(options.device)
     if device.type == "cpu" and not options.system_memory:
         keep_memory()

@@ -1,7 +1,7 @@
-"""Attention beside published libraries: who is ahead, by how much, and what it holds.
+"""Comparison of attention with published libraries: time, peak memory and error.
 
-From what :func:`posedu.book.timing.peers.time_attention` measured; all times are over those
-of attention without an encoding.
+Results are those of :func:`posedu.book.timing.peers.time_attention`; all times are
+ratios to attention without an encoding.
 """
 
 from collections.abc import Iterator
@@ -11,55 +11,55 @@ from posedu._result_table import Table
 from posedu.book.timing.results import Measurement, Timing
 from posedu.catalog import CATALOG
 
-ABSENT = "—"  # in place of what does not compile
+ABSENT = "—"  # for a call that does not compile
 
 
 @dataclass(frozen=True)
-class Beside(Table):
-    """Every call at the longest length, with each dtype."""
+class AttentionComparison(Table):
+    """Comparison of every call at the longest length, with each dtype."""
 
     stored: Timing
 
     @property
     def records(self) -> list[Measurement]:
-        """Those of the longest length, in the order of the measurement."""
+        """Records of the longest length, in the order of measurement."""
         longest = max(record.length for record in self.stored.records)
         return self.stored.select(length=longest)
 
     @property
     def dtypes(self) -> list[str]:
-        """In the order of the measurement."""
+        """Dtypes in the order of measurement."""
         return [*dict.fromkeys(record.dtype for record in self.records)]
 
     def fastest(self, dtype: str) -> tuple[Measurement, Measurement | None]:
-        """Our fastest call and the libraries', if any was there."""
-        there = [record for record in self.records if record.dtype == dtype]
-        there.sort(key=lambda record: record.ratio.median)
-        ours = [record for record in there if _is_ours(record)]
-        theirs = [record for record in there if not _is_ours(record)]
+        """Return our fastest call and the libraries' fastest, if any was installed."""
+        records = [record for record in self.records if record.dtype == dtype]
+        records.sort(key=lambda record: record.ratio.median)
+        ours = [record for record in records if _is_ours(record)]
+        theirs = [record for record in records if not _is_ours(record)]
         return ours[0], theirs[0] if theirs else None
 
     def verdict(self) -> str:
-        """Who is ahead with each dtype, by how much."""
-        said = "; ".join(map(self._verdict, self.dtypes))
-        return f"{CATALOG[self.stored.name].title}: {said}"
+        """Return who is ahead with each dtype, and by what factor."""
+        verdicts = "; ".join(map(self._verdict, self.dtypes))
+        return f"{CATALOG[self.stored.name].title}: {verdicts}"
 
     def _verdict(self, dtype: str) -> str:
         ours, theirs = self.fastest(dtype)
         text = f"in {dtype} ours takes {ours.ratio.median:.2f} ({ours.candidate})"
         if theirs is None:
-            return f"{text}, and no library was there"
+            return f"{text}, and no library was installed"
         factor = theirs.ratio.median / ours.ratio.median
         side = "ahead" if factor >= 1 else "behind"
         return (
             f"{text}, the fastest library {theirs.ratio.median:.2f} "
             f"({theirs.candidate}): ours is {side} by a factor of "
             f"{max(factor, 1 / factor):.2f}, with {ours.peak_bytes / 1e6:.1f} MB "
-            f"against {theirs.peak_bytes / 1e6:.1f}"
+            f"compared with {theirs.peak_bytes / 1e6:.1f}"
         )
 
     def caption(self) -> str:
-        """What was measured, on what, and what is missing."""
+        """Return a caption that names the task, the device and missing libraries."""
         record, made = self.records[0], self.stored.made
         text = (
             f"{CATALOG[self.stored.name].title}, {record.task}, {made['heads']} heads, "
@@ -67,14 +67,14 @@ class Beside(Table):
             f"{made['threads']} thread(s), {made['date']}: time over that of attention "
             "without an encoding, peak memory, and relative error against float64"
         )
-        for what, reason in self.stored.missing.items():
-            text += f"; {what} is missing ({reason})"
+        for library, reason in self.stored.missing.items():
+            text += f"; {library} is missing ({reason})"
         return text
 
     def rows(self) -> Iterator[tuple[str, ...]]:
-        """A row for each call."""
+        """Yield a row for each call."""
         columns = ("time / limit", "peak MB", "error")
-        head = (f"{dtype}: {what}" for dtype in self.dtypes for what in columns)
+        head = (f"{dtype}: {column}" for dtype in self.dtypes for column in columns)
         yield "call", *head
         for candidate in dict.fromkeys(record.candidate for record in self.records):
             cells = (self._cells(candidate, dtype) for dtype in self.dtypes)

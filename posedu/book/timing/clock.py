@@ -1,4 +1,4 @@
-"""Seconds and bytes of a call."""
+"""Time and memory of a call."""
 
 import os
 import time
@@ -11,7 +11,7 @@ import torch
 
 Run = Callable[[], Any]
 
-# torch.profiler writes its own starts and stops to stderr otherwise.
+# Otherwise torch.profiler writes its starts and stops to stderr.
 os.environ.setdefault("KINETO_LOG_LEVEL", "6")
 
 
@@ -23,10 +23,10 @@ def alternate(
     repeats: int,
     warm_up: int = 3,
 ) -> dict[str, np.ndarray]:
-    """Seconds ``[repeats, 2]`` of each candidate and of the limit next to it."""
+    """Return seconds ``[repeats, 2]`` of each candidate and of the limit before it."""
     clock = _cuda_clock if device.type == "cuda" else _cpu_clock
 
-    def time_warm(run: Run) -> float:
+    def time_after_untimed_call(run: Run) -> float:
         run()
         return clock(run)
 
@@ -36,13 +36,13 @@ def alternate(
     seconds = {name: np.empty((repeats, 2)) for name in candidates}
     for i in range(repeats):
         for name, run in candidates.items():
-            limit_seconds = time_warm(limit)
-            seconds[name][i] = time_warm(run), limit_seconds
+            limit_seconds = time_after_untimed_call(limit)
+            seconds[name][i] = time_after_untimed_call(run), limit_seconds
     return seconds
 
 
 def _cpu_clock(run: Run) -> float:
-    """Seconds of a call; of one thread its own, without what others got meanwhile."""
+    """Return the elapsed time of a call, or its CPU time on a single thread."""
     now = time.thread_time if torch.get_num_threads() == 1 else time.perf_counter
     start = now()
     run()
@@ -59,7 +59,7 @@ def _cuda_clock(run: Run) -> float:
 
 
 def peak_memory(run: Run, device: torch.device) -> int:
-    """The most bytes that a call holds at a time beyond what there was before it."""
+    """Return the peak number of bytes of a call, beyond those held before it."""
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
         before = torch.cuda.memory_allocated(device)
@@ -76,7 +76,7 @@ def peak_memory(run: Run, device: torch.device) -> int:
 
 
 def kept_memory(run: Run) -> int:
-    """Bytes that a forward leaves for its backward, each storage once."""
+    """Return the bytes that a forward saves for its backward, each storage once."""
     storages = {}
 
     def pack(tensor: torch.Tensor) -> torch.Tensor:

@@ -1,4 +1,4 @@
-"""An encoding at its hook, beside the limit."""
+"""Timing of an encoding at its hook, relative to the limit."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -19,7 +19,7 @@ from posedu.torch._tensors import Positions
 
 
 def _is_rotation(entry: EncodingRecord) -> bool:
-    """Whether it turns features by their positions, and so is timed alone."""
+    """Return whether the encoding rotates features, and so is timed alone."""
     return entry.kind == "features" and "rotate" in entry.hooks
 
 
@@ -31,7 +31,7 @@ def _inputs(
     dtype: torch.dtype,
     device: torch.device,
 ) -> tuple[Tensor, ...]:
-    """What passes the encoding's hook: q and k, or x."""
+    """Return the inputs of the encoding's hook: q and k, or x."""
     rotates = _is_rotation(entry)
     shape = (1, heads, length, d) if rotates else (1, length, heads * d)
     return tuple(
@@ -43,7 +43,7 @@ def _inputs(
 def _at_its_hook(
     entry: EncodingRecord, variant: Variant, inputs: tuple[Tensor, ...], heads: int
 ) -> Run:
-    """The encoding applied to the inputs, as a model would."""
+    """Return a call that applies the encoding to the inputs, as a model would."""
     length, width = inputs[0].shape[-2:]
     d = width if _is_rotation(entry) else width // heads
     module = entry.make(variant, d=d, heads=heads, tokens=length)
@@ -61,7 +61,7 @@ def _at_its_hook(
 
 
 def _positions(entry: EncodingRecord, length: int, device: torch.device):
-    """0, 1, 2, …, or the cells of the squarest grid with that many, axis by axis."""
+    """Return 0, 1, 2, …, or the cells of the most nearly square grid of that size."""
     if entry.axes is None:
         return range(length)
     rows = max(n for n in range(1, math.isqrt(length) + 1) if length % n == 0)
@@ -78,7 +78,7 @@ def _limit(
 
 
 def _embedded(inputs: tuple[Tensor, ...], module: Module) -> Run:
-    """Positions drawn in training, and sinusoids of them added to the input."""
+    """Return a call that samples positions and adds sinusoids of them to x."""
     (x,) = inputs
     sinusoids = Sinusoidal(x.shape[-1], layout="half")
     positions = torch.arange(x.shape[1], device=x.device)[None]
@@ -86,15 +86,15 @@ def _embedded(inputs: tuple[Tensor, ...], module: Module) -> Run:
 
 
 def _layer(inputs: tuple[Tensor, ...], heads: int, module: Module) -> Run:
-    """Attention, and the positions of the next layer."""
+    """Return a call of attention that also updates positions for the next layer."""
     (x,) = inputs
     attention = Attention(x.shape[-1], heads, encoding=module)
     attention.to(device=x.device, dtype=x.dtype)
     start = module.locate(torch.arange(x.shape[1], device=x.device)[None], x)
 
     def run() -> tuple[Tensor, ...]:
-        out, taken = attention.steps(x, start)
-        return out, module.update(taken.weights, taken.tokens, out)
+        out, steps = attention.steps(x, start)
+        return out, module.update(steps.weights, steps.tokens, out)
 
     return run
 
@@ -109,7 +109,7 @@ def _attention(
     attention = encoding
     if not isinstance(encoding, Attention):
         has_kernel = encoding is not None and encoding.uses("attend")
-        route = "fused" if has_kernel else None  # the best that serves
+        route = "fused" if has_kernel else None  # the fastest that supports it
         attention = Attention(x.shape[-1], heads, encoding=encoding, route=route)
     attention.to(device=x.device, dtype=x.dtype)
     return lambda: (attention(x, positions),)
@@ -129,22 +129,22 @@ def time_encoding(
     save_to: str | Path | None = None,
     keep: bool = False,
 ) -> Timing:
-    """Time an encoding at its hook, forward and forward + backward, against the limit.
+    """Time an encoding at its hook, forward and forward + backward, with the limit.
 
-    Every variant of the catalog that fits d is timed. For one sequence of each length
-    the tensors are q and k ``[1, heads, L, d]`` (of features that turn), or x
-    ``[1, L, heads · d]``. Where positions are drawn, sinusoids of them are added to x:
-    that has a time of its own, which ``sinusoidal`` tells. Where positions move from
-    layer to layer, those of the next one are part of the result, and what attention
-    gathered stands for what the MLP says. The limit of forward + backward is
-    twice the copy, or bare attention with its own.
+    Every variant of the catalog that fits d is timed, for one sequence of each length.
+    The tensors are q and k ``[1, heads, L, d]`` of an encoding that rotates features,
+    otherwise x ``[1, L, heads · d]``. Where an encoding samples positions, sinusoids of
+    them are added to x; the time of these alone is that of ``sinusoidal``. Where an
+    encoding updates positions from layer to layer, the next layer's positions are part
+    of the result, and the attention output takes the place of the MLP output. The limit
+    of forward + backward is two copies, or bare attention with its own backward.
 
     Parameters
     ----------
     name
         A key of ``posedu.catalog.CATALOG``.
     lengths, head_dims, dtypes
-        A cell each combination.
+        Each combination is a cell.
     device
         ``"cpu"`` or ``"cuda"``.
     heads
@@ -152,14 +152,14 @@ def time_encoding(
     repeats
         Timed calls of each candidate in a cell.
     compile
-        Also time each variant under ``torch.compile(fullgraph=True)``; forgets what
-        the process had compiled before.
+        Also time each variant under ``torch.compile(fullgraph=True)``; this resets
+        everything that the process had compiled before.
     seed
-        Of the random inputs.
+        Seed of the random inputs.
     save_to
         A file that is rewritten after every cell.
     keep
-        Return what the file has, if that is whole and was made alike: at the same
+        Return the result in the file if it is complete and was made at the same
         commit, with the same versions and settings, on the same device.
 
     Returns

@@ -1,4 +1,4 @@
-"""How time and memory grow with the length: ways beside each other, in one run."""
+"""Growth of time and memory with the length, of several calls in one run."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,10 +19,11 @@ Array = np.ndarray
 
 @dataclass(frozen=True)
 class Growth(Table):
-    """Seconds and peak bytes of several ways at several lengths.
+    """Seconds and peak bytes of several calls at several lengths.
 
-    ``seconds`` holds for each way an array ``[lengths, repeats, 2]``: its own and those
-    of the call of ``limit`` next to it; ``peaks`` an array ``[lengths]`` of bytes.
+    ``seconds`` has for each call an array ``[lengths, repeats, 2]``: its own seconds
+    and those of the call of ``limit`` before it; ``peaks`` an array ``[lengths]`` of
+    bytes.
     """
 
     limit: str
@@ -31,34 +32,35 @@ class Growth(Table):
     seconds: Mapping[str, Array]
     peaks: Mapping[str, Array]
 
-    def milliseconds(self, way: str) -> Array:
-        """The median of a way at each length."""
-        return 1e3 * np.median(self.seconds[way][..., 0], -1)
+    def milliseconds(self, name: str) -> Array:
+        """Return the median time of a call at each length."""
+        return 1e3 * np.median(self.seconds[name][..., 0], -1)
 
-    def ratio(self, way: str, length: int) -> Spread:
-        """Quartiles of a way's time over its neighbor's, at one length; 1 if limit."""
-        if way == self.limit:
+    def ratio(self, name: str, length: int) -> Spread:
+        """Return quartiles of a call's time over the limit's; 1 for the limit."""
+        if name == self.limit:
             return Spread(1, 1, 1)
-        own, limit = self.seconds[way][self.lengths.index(length)].T
+        own, limit = self.seconds[name][self.lengths.index(length)].T
         return Spread.of(own / limit)
 
-    def peak(self, way: str, length: int) -> int:
-        """The most bytes that a way holds at a time, at one length."""
-        return int(self.peaks[way][self.lengths.index(length)])
+    def peak(self, name: str, length: int) -> int:
+        """Return the peak number of bytes of a call, at one length."""
+        return int(self.peaks[name][self.lengths.index(length)])
 
-    def exponent(self, way: str, of: str) -> float:
-        """The slope of a line through a way's points, on logarithmic axes.
+    def exponent(self, name: str, of: str) -> float:
+        """Return the slope of a line through a call's points, on logarithmic axes.
 
-        ``of`` is ``"time"`` or ``"memory"``. NaN for a way that holds nothing.
+        ``of`` is ``"time"`` or ``"memory"``. The slope is NaN for a call that allocates
+        nothing.
         """
         require_choice("of", of, ("time", "memory"))
-        values = self.milliseconds(way) if of == "time" else self.peaks[way]
+        values = self.milliseconds(name) if of == "time" else self.peaks[name]
         if not values.all():
             return math.nan
         return float(np.polyfit(np.log(self.lengths), np.log(values), 1)[0])
 
     def caption(self) -> str:
-        """Where it was measured, and what the rows say."""
+        """Return a caption that names the device and explains the columns."""
         first, *_, last = self.lengths
         return (
             f"At L = {last} on {self.device}: median [quartiles]; exponents of L from "
@@ -66,35 +68,35 @@ class Growth(Table):
         )
 
     def rows(self) -> Iterator[tuple[str, ...]]:
-        """A row for each way, at the longest length."""
+        """Yield a row for each call, at the longest length."""
         yield "", "ms", f"time / {self.limit}", "peak MB", "time ∝", "memory ∝"
         last = self.lengths[-1]
-        for way in self.seconds:
+        for name in self.seconds:
             yield (
-                way,
-                f"{self.milliseconds(way)[-1]:.3g}",
-                f"{self.ratio(way, last):.2f}",
-                f"{self.peak(way, last) / 1e6:.1f}",
-                *(_power(self.exponent(way, of)) for of in ("time", "memory")),
+                name,
+                f"{self.milliseconds(name)[-1]:.3g}",
+                f"{self.ratio(name, last):.2f}",
+                f"{self.peak(name, last) / 1e6:.1f}",
+                *(_power(self.exponent(name, of)) for of in ("time", "memory")),
             )
 
     def figure(self, *, caption: str, alt: str) -> figures.Figure:
-        """Time above, memory below, over the length."""
-        drawn, ((above,), (below,)) = figures.canvas(
+        """Draw time above and memory below, over the length."""
+        canvas, ((above,), (below,)) = figures.canvas(
             2, 1, figsize=(5.6, 6.4), sharex=True
         )
-        for way in self.seconds:
+        for name in self.seconds:
             above.plot(
-                self.lengths, self.milliseconds(way), marker="o", ms=4, label=way
+                self.lengths, self.milliseconds(name), marker="o", ms=4, label=name
             )
-            held = np.where(self.peaks[way] > 0, self.peaks[way] / 1e6, np.nan)
-            below.plot(self.lengths, held, marker="o", ms=4)
+            megabytes = np.where(self.peaks[name] > 0, self.peaks[name] / 1e6, np.nan)
+            below.plot(self.lengths, megabytes, marker="o", ms=4)
         above.set(xscale="log", yscale="log", ylabel="milliseconds")
         below.set(xscale="log", yscale="log", ylabel="peak memory in MB", xlabel="L")
         below.set_xticks(self.lengths, map(str, self.lengths))
         below.minorticks_off()
-        drawn.legend(loc="outside upper center", ncols=2)
-        return figures.finish(drawn, caption=caption, alt=alt)
+        canvas.legend(loc="outside upper center", ncols=2)
+        return figures.finish(canvas, caption=caption, alt=alt)
 
 
 def _power(exponent: float) -> str:
@@ -102,36 +104,36 @@ def _power(exponent: float) -> str:
 
 
 def time_growth(
-    ways: Callable[[int], Mapping[str, Run]],
+    make_calls: Callable[[int], Mapping[str, Run]],
     lengths: Sequence[int],
     *,
     limit: str,
     device: str | torch.device = "cpu",
     repeats: int = 3,
 ) -> Growth:
-    """Time every way at every length beside the one named ``limit``.
+    """Time several calls at every length, with the one named ``limit``.
 
-    ``ways(length)`` makes the calls; all of a length alternate.
+    ``make_calls(length)`` returns the calls by name; those of a length alternate.
 
     Raises
     ------
     ValueError
-        Fewer than two lengths, or no way named ``limit``.
+        Fewer than two lengths, or no call named ``limit``.
     """
     if len(lengths) < 2:
         raise ValueError(f"growth needs two lengths or more, got {[*lengths]}")
     device = torch.device(device)
     seconds, peaks = [], []
     for length in tqdm(lengths, desc="lengths", leave=None):
-        runs = ways(length)
+        runs = make_calls(length)
         require_choice("limit", limit, tuple(runs))
         timed = alternate(runs, runs[limit], device=device, repeats=repeats, warm_up=1)
         seconds.append(timed)
-        peaks.append({way: peak_memory(run, device) for way, run in runs.items()})
+        peaks.append({name: peak_memory(run, device) for name, run in runs.items()})
     return Growth(
         limit,
         str(device),
         tuple(lengths),
-        {way: np.array([at[way] for at in seconds]) for way in seconds[0]},
-        {way: np.array([at[way] for at in peaks]) for way in peaks[0]},
+        {name: np.array([times[name] for times in seconds]) for name in seconds[0]},
+        {name: np.array([at[name] for at in peaks]) for name in peaks[0]},
     )

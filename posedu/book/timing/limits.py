@@ -1,4 +1,4 @@
-"""Single numbers of a timing: a ratio to a limit, and the exponent of a size."""
+"""Summary numbers of a timing: ratios to a limit, and the exponent of a size."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -16,7 +16,7 @@ def ratios(
     device: str | torch.device = "cpu",
     repeats: int = 5,
 ) -> dict[str, Spread]:
-    """Quartiles of each run's time over that of the limit next to it, without grad."""
+    """Return quartiles of each run's time over the limit's before it, without grad."""
     with torch.no_grad():
         seconds = alternate(runs, limit, device=torch.device(device), repeats=repeats)
     return {name: Spread.of(s[:, 0] / s[:, 1]) for name, s in seconds.items()}
@@ -29,7 +29,7 @@ def time_exponent(
     device: str | torch.device = "cpu",
     repeats: int = 3,
 ) -> tuple[float, float]:
-    """The exponent of a size in the time, and its standard error, without grad.
+    """Return the exponent of a size in the time, and its standard error, without grad.
 
     It is the slope of a line through the median times, on logarithmic axes.
     ``run_at(size)`` makes the call.

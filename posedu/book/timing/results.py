@@ -1,4 +1,4 @@
-"""What was measured, candidate beside limit, and how it is kept."""
+"""Records of timings of candidates and limits, and their files."""
 
 import gc
 import json
@@ -38,7 +38,7 @@ class Spread:
 
     @classmethod
     def of(cls, values: np.ndarray) -> "Spread":
-        """Of the given values."""
+        """Return the quartiles of the given values."""
         return cls(*np.quantile(values, (0.25, 0.5, 0.75)).tolist())
 
     def __format__(self, spec: str) -> str:
@@ -49,9 +49,9 @@ class Spread:
 class Measurement:
     """One candidate in one cell.
 
-    ``error`` is against a float64 reference, where it was measured: relative, in the
-    Euclidean norm, for a rotation and for attention; the largest of a cosine for a
-    table.
+    ``error`` is the difference from a float64 reference, where it was measured:
+    relative in the Euclidean norm for a rotation and for attention, the largest error
+    of a cosine for a table.
     """
 
     candidate: str
@@ -71,7 +71,7 @@ class Measurement:
 
 @dataclass
 class Timing(SavedTable):
-    """What was measured, and on what."""
+    """Measurements with their provenance."""
 
     name: str
     made: dict[str, Any]
@@ -80,7 +80,7 @@ class Timing(SavedTable):
     complete: bool = False
 
     def select(self, **fields: Any) -> list[Measurement]:
-        """Records whose fields have the given values."""
+        """Return the records whose fields have the given values."""
         return [
             record
             for record in self.records
@@ -97,7 +97,7 @@ class Timing(SavedTable):
         missing: Mapping[str, str] = NOTHING,
         **settings: Any,
     ) -> "Timing":
-        """Nothing measured yet; the ``libraries`` are those that are timed too."""
+        """Return a result without measurements; ``libraries`` are timed, too."""
         made = provenance(device, seed, libraries) | {"method": METHOD}
         return cls(name, made | settings, missing=dict(missing))
 
@@ -113,26 +113,41 @@ class Timing(SavedTable):
         return cls(**stored, records=records)
 
     _HEAD = (
-        *("candidate", "task", "L", "d", "dtype", "ms", "time / limit", "limit"),
-        *("GB/s", "peak MB", "error"),
+        "candidate",
+        "task",
+        "L",
+        "d",
+        "dtype",
+        "ms",
+        "time / limit",
+        "limit",
+        "GB/s",
+        "peak MB",
+        "error",
     )
 
     def rows(self) -> Iterator[tuple[str, ...]]:
-        """A row for each record."""
+        """Yield a row for each record."""
         yield self._HEAD
         for r in self.records:
             yield (
-                *(r.candidate, r.task, str(r.length), str(r.d), r.dtype),
-                *(f"{1e3 * r.seconds.median:.3g}", f"{r.ratio:.2f}", r.limit),
+                r.candidate,
+                r.task,
+                str(r.length),
+                str(r.d),
+                r.dtype,
+                f"{1e3 * r.seconds.median:.3g}",
+                f"{r.ratio:.2f}",
+                r.limit,
                 f"{r.bytes_moved / r.seconds.median / 1e9:.1f}",
                 f"{r.peak_bytes / 1e6:.1f}",
                 "" if r.error is None else f"{r.error:.1e}",
             )
 
     def figure(self, task: str, *, caption: str, alt: str) -> figures.Figure:
-        """Milliseconds of every candidate over the length, beside the limit's.
+        """Draw milliseconds of every candidate and of the limit over the length.
 
-        For a task that was measured with one head dimension and dtype.
+        The task must have been measured with one head dimension and dtype.
         """
         lines: dict[str, list[Measurement]] = {}
         for record in self.select(task=task):
@@ -154,7 +169,7 @@ class Timing(SavedTable):
         )
 
     def caption(self) -> str:
-        """On what it was measured, and what is missing."""
+        """Return a caption that names the device and missing libraries."""
         made = self.made
         text = (
             f"{CATALOG[self.name].title} on {made['device']}, {made['threads']} "
@@ -182,9 +197,9 @@ def compare(
     bytes_moved: int,
     errors: Mapping[str, float] | None = None,
 ) -> list[Measurement]:
-    """Time candidates against a limit and weigh their memory: a record each."""
+    """Time candidates and a limit and measure peak memory; return a record for each."""
     require_dimension("repeats", repeats, 1)
-    gc.collect()  # graphs with checkpoints are freed by nothing else
+    gc.collect()  # nothing else frees graphs with checkpoints
     seconds = alternate(candidates, limit, device=device, repeats=repeats)
     return [
         Measurement(
@@ -213,11 +228,11 @@ def collect(
     save_to: str | Path | None,
     keep: bool,
 ) -> Timing:
-    """Measure cell after cell, keeping every finished one, to the end or an interrupt.
+    """Measure cell after cell and save each finished one, until the end or an interrupt.
 
-    A cell is a length, a head dimension and a dtype; one that the device has no memory
-    for is named among what is missing. ``keep``: what ``save_to`` has already, whole
-    and made alike, is returned as it is.
+    A cell is a length, a head dimension and a dtype. A cell for which the device has
+    too little memory is recorded as missing. With ``keep``, the result in ``save_to``
+    is returned as it is if it is complete and was made in the same way.
     """
     names = {cell: _name(*cell) for cell in cells}
     result.made["cells"] = [*names.values()]
@@ -241,7 +256,7 @@ def collect(
                 result.save(save_to)
         result.complete = True
     except KeyboardInterrupt:
-        print(f"interrupted: {len(result.records)} records kept", file=sys.stderr)
+        print(f"interrupted: {len(result.records)} records are saved", file=sys.stderr)
     if save_to is not None:
         result.save(save_to)
     return result

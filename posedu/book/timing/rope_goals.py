@@ -1,6 +1,7 @@
-"""RoPE beside published libraries: who is faster where, and which goals are met.
+"""Comparison of RoPE with published libraries, and the goals for its time.
 
-From what :func:`posedu.book.timing.peers.time_rope` measured; all times are over a copy's.
+Results are those of :func:`posedu.book.timing.peers.time_rope`; all times are ratios to
+a copy's.
 """
 
 from collections.abc import Iterator
@@ -12,57 +13,60 @@ from posedu.book import figures
 from posedu.book.timing.peers import LIBRARIES
 from posedu.book.timing.results import Timing
 
-WAYS = {"eager": "", "compiled": ", compiled"}  # and how their candidates' names end
+MODES = {"eager": "", "compiled": ", compiled"}  # with the ends of candidates' names
 TICKS = (1, 2, 5, 10, 20)
 
 Cell = tuple[str, int, int]
 
 
 @dataclass(frozen=True)
-class Contest(Table):
-    """Our two layouts beside the fastest library in every cell.
+class RoPEComparison(Table):
+    """Comparison of our two layouts with the fastest library in every cell.
 
-    Eager meets eager and compiled meets compiled, each with a fresh result. A cell is a
-    dtype, a length and a head dimension.
+    Eager calls are compared with eager ones and compiled calls with compiled ones; each
+    allocates its result. A cell is a dtype, a length and a head dimension.
     """
 
     stored: Timing
 
     @property
     def cells(self) -> list[Cell]:
-        """By dtype, then in the order of the measurement."""
+        """Cells by dtype, then in the order of measurement."""
         records = self.stored.select(task="rotate")
         cells = dict.fromkeys((r.dtype, r.length, r.d) for r in records)
         return sorted(cells, key=lambda cell: cell[0], reverse=True)
 
     @property
     def libraries(self) -> list[str]:
-        """Those that were there."""
+        """Installed libraries."""
         return [name for name in LIBRARIES if name not in self.stored.missing]
 
-    def ratio(self, candidate: str, way: str, cell: Cell) -> float:
-        """A candidate's time over a copy's, the median."""
+    def ratio(self, candidate: str, mode: str, cell: Cell) -> float:
+        """Return the median of a candidate's time over a copy's."""
         dtype, length, d = cell
-        name = f"{candidate}{WAYS[way]}"
+        name = f"{candidate}{MODES[mode]}"
         (record,) = self.stored.select(
             task="rotate", candidate=name, dtype=dtype, length=length, d=d
         )
         return record.ratio.median
 
-    def fastest(self, way: str, cell: Cell) -> tuple[float, str]:
-        """The ratio and the name of the fastest library."""
-        return min((self.ratio(name, way, cell), name) for name in self.libraries)
+    def fastest(self, mode: str, cell: Cell) -> tuple[float, str]:
+        """Return the ratio and the name of the fastest library."""
+        return min((self.ratio(name, mode, cell), name) for name in self.libraries)
 
-    def won(self, layout: str, way: str, cell: Cell) -> bool:
-        """Whether a layout is faster than every library."""
-        best, _ = self.fastest(way, cell)
-        return self.ratio(f"posedu, {layout}", way, cell) < best
+    def is_fastest(self, layout: str, mode: str, cell: Cell) -> bool:
+        """Return whether a layout is faster than every library."""
+        best, _ = self.fastest(mode, cell)
+        return self.ratio(f"posedu, {layout}", mode, cell) < best
+
+    def _count_fastest(self, layout: str, mode: str) -> int:
+        return sum(self.is_fastest(layout, mode, cell) for cell in self.cells)
 
     def caption(self) -> str:
-        """In how many cells each layout is faster than every library."""
+        """Return a caption with the numbers of cells that each layout wins."""
         counts = [
-            f"{layout}, {way}, in {sum(self.won(layout, way, c) for c in self.cells)}"
-            for way in WAYS
+            f"{layout}, {mode}, in {self._count_fastest(layout, mode)}"
+            for mode in MODES
             for layout in LAYOUTS
         ]
         return (
@@ -71,38 +75,38 @@ class Contest(Table):
         )
 
     def rows(self) -> Iterator[tuple[str, ...]]:
-        """A row for each way and cell."""
-        yield "way", "dtype", "L", "d", *LAYOUTS, "fastest library"
-        for way in WAYS:
+        """Yield a row for each mode and cell."""
+        yield "mode", "dtype", "L", "d", *LAYOUTS, "fastest library"
+        for mode in MODES:
             for cell in self.cells:
                 ours = (
-                    f"{self.ratio(f'posedu, {o}', way, cell):.2f} "
-                    f"{_mark(self.won(o, way, cell))}"
+                    f"{self.ratio(f'posedu, {o}', mode, cell):.2f} "
+                    f"{_mark(self.is_fastest(o, mode, cell))}"
                     for o in LAYOUTS
                 )
-                best, library = self.fastest(way, cell)
-                yield way, *map(str, cell), *ours, f"{best:.2f} {library}"
+                best, library = self.fastest(mode, cell)
+                yield mode, *map(str, cell), *ours, f"{best:.2f} {library}"
 
     def figure(self) -> figures.Figure:
-        """Eager above, compiled below, a row for each cell and a line at the copy."""
-        drawn, ((above,), (below,)) = figures.canvas(
+        """Draw ratios, eager above and compiled below, a row for each cell."""
+        canvas, ((above,), (below,)) = figures.canvas(
             2, 1, figsize=(5.6, 5.4), sharex=True
         )
         rows = [", ".join(map(str, cell)) for cell in self.cells]
         names = [*(f"posedu, {layout}" for layout in LAYOUTS), *self.libraries]
-        for axes, way in ((above, "eager"), (below, "compiled")):
+        for axes, mode in ((above, "eager"), (below, "compiled")):
             for name, marker in zip(names, "os^vD", strict=False):
-                ratios = [self.ratio(name, way, cell) for cell in self.cells]
+                ratios = [self.ratio(name, mode, cell) for cell in self.cells]
                 axes.plot(ratios, rows, marker, ms=6, label=name)
             axes.axvline(1, color="gray", linewidth=1)
-            axes.set(title=way, xscale="log")
+            axes.set(title=mode, xscale="log")
             axes.invert_yaxis()
         above.set(ylabel="dtype, L, d")
         below.set(ylabel="dtype, L, d", xlabel="time over a copy's")
         below.set_xticks(TICKS, map(str, TICKS))
         below.minorticks_off()
         handles = above.get_legend_handles_labels()
-        drawn.legend(*handles, loc="outside upper center", ncols=2)
+        canvas.legend(*handles, loc="outside upper center", ncols=2)
         half, interleaved = (
             [self.ratio(f"posedu, {layout}", "compiled", cell) for cell in self.cells]
             for layout in ("half", "interleaved")
@@ -110,7 +114,7 @@ class Contest(Table):
         theirs = [self.fastest("compiled", cell)[0] for cell in self.cells]
         made = self.stored.made
         return figures.finish(
-            drawn,
+            canvas,
             caption="Compiled, RoPE on q and k takes "
             f"{min(half):.1f} to {max(half):.1f} times as long as a copy in our half "
             f"layout, {min(interleaved):.1f} to {max(interleaved):.1f} times in the "
@@ -125,10 +129,10 @@ class Contest(Table):
 
 @dataclass(frozen=True)
 class Goal:
-    """The most that our way may take, as time over a copy's."""
+    """Upper limit for the time of one mode of ours over a copy's."""
 
     dtype: str
-    way: str  # how its candidates' names go on after the layout
+    mode: str  # end of the candidates' names, after the layout
     limit: float
     lengths: tuple[int, ...]
 
@@ -142,7 +146,7 @@ GOALS = (  # set before the first measurement
 
 
 def goals(stored: Timing) -> Table:
-    """Which of the goals each layout meets, in every cell."""
+    """Return a table of the goals, and whether each layout meets them, by cell."""
     pairs = [
         (goal, pair)
         for goal in GOALS
@@ -150,7 +154,7 @@ def goals(stored: Timing) -> Table:
         for pair in zip(
             *(
                 stored.select(
-                    candidate=f"posedu, {layout}{goal.way}",
+                    candidate=f"posedu, {layout}{goal.mode}",
                     dtype=goal.dtype,
                     length=length,
                 )
@@ -166,13 +170,13 @@ def goals(stored: Timing) -> Table:
     ]
     return figures.table(
         {
-            "goal": [f"{g.dtype}{g.way or ', eager'}: ≤ {g.limit}" for g, _ in pairs],
+            "goal": [f"{g.dtype}{g.mode or ', eager'}: ≤ {g.limit}" for g, _ in pairs],
             "L": [pair[0].length for _, pair in pairs],
             "d": [pair[0].d for _, pair in pairs],
             **dict(zip(LAYOUTS, zip(*ratios, strict=True), strict=True)),
         },
         caption="Time over a copy's, and ✓ where it is at most the goal: of "
-        f"{len(met)} goals one layout at least meets {sum(map(any, met))}, and both "
+        f"{len(met)} goals at least one layout meets {sum(map(any, met))}, and both "
         f"meet {sum(map(all, met))}",
     )
 

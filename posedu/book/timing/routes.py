@@ -1,4 +1,4 @@
-"""The routes of attention, beside the matrix products that any of them computes."""
+"""Timing of attention's routes, relative to the matrix products that all compute."""
 
 from collections.abc import Mapping, Sequence
 
@@ -12,23 +12,23 @@ from posedu.torch import Attention
 
 
 def products_of_attention(x: Tensor, heads: int, *, times: int = 1) -> Run:
-    """Attention's matrix products into buffers that are kept, and nothing else.
+    """Return a call of attention's matrix products alone, into reused buffers.
 
-    Four projections of the tokens, and two products for each head.
+    These are four projections of the tokens, and two products for each head.
 
     Parameters
     ----------
     x
         ``[1, tokens, heads · d]``, for size, dtype and device.
     heads
-        Heads of queries, and as many of keys and values.
+        Number of heads of queries, of keys and of values.
     times
-        How often: once for a forward; three times for a forward and backward, since
-        each product has two products in its derivative.
+        Number of repetitions: 1 for a forward; 3 for a forward and backward, since the
+        derivative of a product consists of two products.
     """
     _, tokens, width = x.shape
     rows = x[0].detach()
-    q, k, v, mixed = x.new_zeros(4, heads, tokens, width // heads).unbind()
+    q, k, v, attended = x.new_zeros(4, heads, tokens, width // heads).unbind()
     weight, projected = x.new_zeros(width, width), torch.empty_like(rows)
     logits = x.new_zeros(heads, tokens, tokens)
 
@@ -37,7 +37,7 @@ def products_of_attention(x: Tensor, heads: int, *, times: int = 1) -> Run:
             for _ in range(4):
                 torch.matmul(rows, weight, out=projected)
             torch.matmul(q, k.mT, out=logits)
-            torch.matmul(logits, v, out=mixed)
+            torch.matmul(logits, v, out=attended)
 
     return run
 
@@ -53,18 +53,18 @@ def time_routes(
     backward: bool = False,
     repeats: int = 5,
 ) -> Growth:
-    """Time causal layers by each route, beside their products alone and a copy of x.
+    """Time causal layers by each route, their products alone, and a copy of x.
 
     Parameters
     ----------
     routes
-        Of :class:`posedu.torch.attention.Attention`; ``"flex"`` is compiled.
+        Routes of :class:`posedu.torch.attention.Attention`; ``"flex"`` is compiled.
     lengths
         Tokens of one sequence ``x [1, L, heads · d]``.
     heads, d, dtype, device
-        Of the layers, without an encoding.
+        Sizes, dtype and device of the layers, which have no encoding.
     backward
-        Whether the gradients of the input and of all weights are computed too.
+        Whether the gradients of the input and of all weights are computed, too.
     repeats
         Timed calls at each length.
 
@@ -82,7 +82,7 @@ def time_routes(
             return with_gradient(lambda: (call(x),), [x, *layer.parameters()])
         return torch.no_grad()(lambda: call(x))
 
-    def ways(length: int) -> Mapping[str, Run]:
+    def calls(length: int) -> Mapping[str, Run]:
         x = torch.randn(1, length, heads * d, dtype=dtype, device=device)
         x.requires_grad_(backward)
         alone = products_of_attention(x, heads, times=times)
@@ -90,5 +90,5 @@ def time_routes(
         return {"products alone": alone, **by_route, "copy": copy_of(x)}
 
     return time_growth(
-        ways, lengths, limit="products alone", device=device, repeats=repeats
+        calls, lengths, limit="products alone", device=device, repeats=repeats
     )

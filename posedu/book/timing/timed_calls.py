@@ -1,4 +1,4 @@
-"""What is timed of any library: a copy of the bytes, a call compiled or trained."""
+"""Calls to time: a copy, a compiled call, a call with its backward."""
 
 from collections.abc import Sequence
 
@@ -9,20 +9,21 @@ from posedu.book.timing.clock import Run
 
 
 def copy_of(*tensors: Tensor) -> Run:
-    """A copy into buffers that are kept: what moving the bytes alone costs."""
+    """Return a call that copies the tensors into reused buffers."""
     pairs = [(torch.empty_like(t), t.detach()) for t in tensors]
     return lambda: [buffer.copy_(t) for buffer, t in pairs]
 
 
 def compiled(run: Run, *, fullgraph: bool = True) -> Run:
-    """``run`` under ``torch.compile``, for the shapes that it has."""
+    """Return ``run`` under ``torch.compile``, for its present shapes."""
     return torch.compile(run, fullgraph=fullgraph, dynamic=False)
 
 
 def with_gradient(run: Run, inputs: Sequence[Tensor]) -> Run:
-    """Forward, then backward to ``inputs`` for gradients that lie ready.
+    """Return a call of ``run`` and of its backward to ``inputs``.
 
-    ``run`` returns tensors, a tuple also where it is one.
+    The output gradients are made beforehand. ``run`` returns a sequence of tensors,
+    also where it has a single output.
     """
     gradients = [torch.randn_like(t) for t in run()]
     return lambda: torch.autograd.grad(run(), inputs, gradients)

@@ -187,7 +187,7 @@ def _interleaved(x):
     return x[..., np.argsort(rotary.layout_permutation(x.shape[-1]))]
 
 
-def _off_relative(generators, x, y):
+def _relative_error(generators, x, y):
     at = np.stack((x, y, y - x))
     first, second, offset = rotary.rotations(at, generators[:, None])[:, 0]
     return abs(first.T @ second - offset).max()
@@ -235,10 +235,10 @@ def _relative_values(weights, table):
     return hooks.mix(weights[None], v, tokens)[0]
 
 
-def _relative_logits(x, weight, profiles):
-    heads, d = len(weight) // len(profiles), 1
+def _relative_logits(x, weight, basis):
+    heads, d = len(weight) // len(basis), 1
     hooks = relative.inkling(
-        r_proj_weight=weight.numpy(), distance_basis=profiles.numpy(), divisor="root"
+        r_proj_weight=weight.numpy(), distance_basis=basis.numpy(), divisor="root"
     )
     q = np.zeros((heads, len(x), d))
     return attention.steps(q, q, q, hooks, x=x.numpy()).logits
@@ -297,12 +297,12 @@ def _dape(s, b, w, a, u, residual):
     return attention.steps(s.numpy(), keys, keys, hooks).logits
 
 
-def _stale(omega, place, arrived, length, trained):
+def _stale(omega, position, length_then, length, trained):
     old, new = (
         rotary.ntk_dynamic(omega, factor=1.0, trained=trained, length=n)
-        for n in (arrived, length)
+        for n in (length_then, length)
     )
-    return place * (old - new)
+    return position * (old - new)
 
 
 def _fourier(x, b, unit, layout, first):
@@ -423,8 +423,8 @@ POSEDU = {
     ),
     "liere-3": lambda entries, x: rotary.exponential(rotary.skew(x @ entries)),
     "liere-4": rotary.exponential,
-    "liere-7": lambda x, turns: rotary.rotate_blocks(x.numpy(), turns.numpy()),
-    "liere-8": _off_relative,
+    "liere-7": lambda x, rotations: rotary.rotate_blocks(x.numpy(), rotations.numpy()),
+    "liere-8": _relative_error,
     "comrope-3": rotary.ld_generators,
     "comrope-4": lambda w, h: [[0.5, 0.5], *rotary.grid(w, h, coordinates="centers")],
     "fope-1": lambda d, length: len(rotary.kept_frequencies(d, length=length)),

@@ -11,9 +11,9 @@ import torch
 from posedu.book.experiments import characters
 from posedu.book.experiments.characters import (
     ALL,
-    CONDITIONS,
     CHARACTERS,
     CHOOSING,
+    CONDITIONS,
     KNOWN,
     MULTIPLES,
     RATES,
@@ -30,7 +30,7 @@ EPS = torch.finfo(torch.float64).eps
 
 @pytest.fixture(autouse=True)
 def one_thread():
-    """As in the experiment; small tensors gain nothing from a second."""
+    """Run on one thread, as the experiment does."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -291,7 +291,7 @@ def test_an_interrupt_keeps_what_is_finished(counted, tmp_path, capsys):
     options = ["--encodings", "none", "t5", "--seeds", "2", "--processes", "1"]
     assert characters.main([*options, "--out", str(path)]) == 130
     printed = capsys.readouterr()
-    assert "interrupted: 19 runs kept" in printed.err
+    assert "interrupted: 19 runs are saved" in printed.err
     assert "not complete" in printed.out
     del counted[:]
     characters.experiment(

@@ -1,4 +1,4 @@
-"""What is said of models of characters, of runs whose bits are known."""
+"""The verdicts of the character lab, for runs with known bits."""
 
 import pytest
 
@@ -6,8 +6,8 @@ from posedu.book.experiments import characters_results as results
 from posedu.book.experiments.characters import (
     ABSOLUTE,
     ALL,
-    CONDITIONS,
     CLIPS,
+    CONDITIONS,
     METHOD,
     MULTIPLES,
     RATES,

@@ -1,4 +1,4 @@
-"""What runs tell apart, of numbers whose differences are known."""
+"""Gaps, verdicts and provenance, for numbers whose differences are known."""
 
 import numpy as np
 import pytest
@@ -22,12 +22,12 @@ def test_a_gap_is_the_mean_of_differences_within_seeds_in_points():
 
 
 def test_differences_need_the_same_seeds(unchecked):
-    with pytest.raises(ValueError, match="same seeds of both, got 3 and 2"):
+    with pytest.raises(ValueError, match="the same seeds, got 3 and 2 of"):
         Gap.between(ONE, OTHER[:2], sequences.interval)
 
 
 @pytest.mark.parametrize(
-    ("mean", "half", "least", "told", "verdict"),
+    ("mean", "half", "least", "is_significant", "verdict"),
     [
         (2.0, 1.0, 0.0, True, "reproduced"),
         (2.0, 1.0, 2.0, False, "reproduced"),
@@ -36,11 +36,11 @@ def test_differences_need_the_same_seeds(unchecked):
         (-1.0, 1.0, 0.0, False, "undecided"),
     ],
 )
-def test_a_gap_is_told_beyond_its_interval_and_what_is_noticed(
-    mean, half, least, told, verdict
+def test_a_gap_is_significant_beyond_its_interval_and_the_least_difference(
+    mean, half, least, is_significant, verdict
 ):
     gap = Gap(mean, half)
-    assert gap.is_significant(least) == told and gap.verdict == verdict
+    assert gap.is_significant(least) == is_significant and gap.verdict == verdict
 
 
 def test_all_pairs_share_the_level():

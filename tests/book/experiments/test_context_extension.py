@@ -30,7 +30,7 @@ SMALL = Settings(steps=2, batch=3, length=8, heads=2, d=4, tested=5, tuning=1)
 
 @pytest.fixture(autouse=True)
 def one_thread():
-    """As in the experiment; small tensors gain nothing from a second."""
+    """Run on one thread, as the experiment does."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -93,7 +93,8 @@ def test_a_run_has_all_its_labels(run):
 
 
 def test_dynamic_is_plain_at_the_trained_length(run):
-    """Of all that change frequencies it alone, and temperature, which is 1 there."""
+    """Two methods change nothing at the trained length: dynamic NTK, and log-n, whose
+    temperature is 1 there."""
     near = run.bits[str(SMALL.length)]
     same = {m for m in METHODS if run.bits[label(m, FACTORS[-1], "near")] == near}
     assert same == {"none", "ntk-dynamic", "log-n"}
@@ -110,7 +111,9 @@ def test_tuning_starts_from_the_trained_model(run):
     text = standard_library()
     trained = model_of("rope")
     windows = characters.test_windows(text, SMALL, 3)
-    still = context_extension.extended_bits(trained, "rope", text, windows, SMALL, 0.0, 3)
+    still = context_extension.extended_bits(
+        trained, "rope", text, windows, SMALL, 0.0, 3
+    )
     for method in METHODS:
         plain, tuned = (still[label(method, 2, how)] for how in ("plain", "tuned"))
         assert plain == tuned

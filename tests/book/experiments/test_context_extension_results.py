@@ -1,4 +1,4 @@
-"""What the lab says of stretched models, of runs whose bits are known."""
+"""The verdicts of the context-extension lab, for runs with known bits."""
 
 import pytest
 
@@ -100,7 +100,9 @@ def test_the_caption_counts_all_verdicts(result):
 
 
 def test_what_costs_nothing_near_is_said_to_cost_exactly_nothing(result):
-    rows = {row["condition"]: row["added"] for row in rows_of(results.near_cost(result))}
+    rows = {
+        row["condition"]: row["added"] for row in rows_of(results.near_cost(result))
+    }
     free = {condition for condition, added in rows.items() if added == "0, exactly"}
     windows = results.MODEL_TITLES["windows"]
     assert free == {
@@ -145,6 +147,8 @@ def test_what_the_summaries_of_the_chapters_say_of_the_runs():
     }
     assert min(lost, key=lost.get) == cold and 0.04 < lost[cold] < 0.06
     hidden = needles.Result.load(DATA / "needles-cpu.json")
-    found = {condition: hidden.accuracy(*condition, 8).mean() for condition in (*lost, warm)}
+    found = {
+        condition: hidden.accuracy(*condition, 8).mean() for condition in (*lost, warm)
+    }
     assert min(found[cold], found[warm]) > 0.98
     assert 0.15 < found["rope", "none"] < 0.25

@@ -167,7 +167,7 @@ def test_raster_fope_is_fope_at_the_raster_index():
 
 
 def rounding_bound(model, images, here, there):
-    """What rounding the coordinates, before and after a shift, does to logits at most.
+    """Bound on the change of logits by rounding coordinates before and after a shift.
 
     To first order; every coordinate's rounding is charged to its logits by their
     Jacobian, and each token's arithmetic with an eps of its own.
@@ -345,7 +345,7 @@ def test_an_interrupt_keeps_what_is_finished_and_a_second_call_does_the_rest(
     path = tmp_path / "digits.json"
     options = dict(encodings=["none", "axial"], seeds=3, save_to=path)
     result = digits.experiment(**options)
-    assert "interrupted: 5 runs kept" in capsys.readouterr().err
+    assert "interrupted: 5 runs are saved" in capsys.readouterr().err
     assert len(result.runs) == 5 and not result.complete
     assert Result.load(path) == result
     assert "not complete" in str(result)
@@ -425,7 +425,9 @@ def test_encodings_by_themselves_have_the_seeds_that_all_of_them_have():
     result = Result.load(ROOT / "book/data/digits-cpu.json")
     first, beside = result.among(CONDITIONS), result.among(BESIDE)
     assert first.complete and beside.complete and not result.complete
-    assert len(first.runs) == 5 * len(CONDITIONS) and len(beside.runs) == 10 * len(BESIDE)
+    assert len(first.runs) == 5 * len(CONDITIONS) and len(beside.runs) == 10 * len(
+        BESIDE
+    )
     with pytest.raises(ValueError, match="no runs of fox"):
         result.among(["axial", "fox"])
 

@@ -1,4 +1,4 @@
-"""What the lab says of digits, of runs whose accuracies are known."""
+"""The verdicts of the digits lab, for runs with known accuracies."""
 
 from dataclasses import replace
 
@@ -66,7 +66,8 @@ def test_pairs_and_rotations_are_told_apart_in_every_view():
     for run in result.runs:
         run.accuracy[FAR] = 0.5
     seen = {
-        row["view"]: row["of rotations"] for row in rows_of(results.significant_differences(result))
+        row["view"]: row["of rotations"]
+        for row in rows_of(results.significant_differences(result))
     }
     assert seen[results.HERE] == "RoPE-Mixed − LieRE: -40.0 ± 0.0"
     assert seen[FAR] == "none of 1"

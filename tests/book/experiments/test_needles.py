@@ -28,7 +28,7 @@ SMALL = Settings(steps=2, batch=3, length=24, heads=2, d=4, tested=5)
 
 @pytest.fixture(autouse=True)
 def one_thread():
-    """As in the experiment; small tensors gain nothing from a second."""
+    """Run on one thread, as the experiment does."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -101,7 +101,7 @@ def test_it_is_asked_as_trained_and_by_each_method(monkeypatch):
 
 
 def test_whoever_copies_after_the_mark_is_always_right():
-    """What is asked has an answer, at every length."""
+    """Every question has an answer in the text, at every length."""
 
     class Oracle(torch.nn.Module):
         def forward(self, tokens):

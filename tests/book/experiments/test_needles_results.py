@@ -1,4 +1,4 @@
-"""What the lab says of needles, of runs whose accuracies are known."""
+"""The verdicts of the needles lab, for runs with known accuracies."""
 
 import pytest
 
@@ -53,7 +53,9 @@ def test_an_expectation_is_judged_by_differences_within_seeds(result):
     assert first["expected"] == "NTK before PI"
     assert first["× 2"] == "+5.0 ± 0.0 ✓" and first["× 4"] == "-20.0 ± 0.0 ✗"
     assert (
-        len(rest) + 1 == len(results.EXPECTED) < len(results.context_extension_results.EXPECTED)
+        len(rest) + 1
+        == len(results.EXPECTED)
+        < len(results.context_extension_results.EXPECTED)
     )
 
 

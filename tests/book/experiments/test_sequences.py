@@ -1,4 +1,4 @@
-"""What content decides: the tasks, who takes part, and what is kept of the runs."""
+"""Content-dependent positions: the tasks, the encodings and the stored results."""
 
 import json
 import math
@@ -54,7 +54,7 @@ SHORTEST = {"count": 1, "copy": 2 * COPIED, "recall": 1, "n-back": 1}
 
 @pytest.fixture(autouse=True)
 def one_thread():
-    """As in the experiment; small tensors gain nothing from a second."""
+    """Run on one thread, as the experiment does."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -125,7 +125,7 @@ def test_every_token_and_label_occurs_and_no_other(task, times):
 
 
 def near(values, expected):
-    """Whether the mean of independent values is within 5 standard errors."""
+    """Return whether the mean of independent values is within 5 standard errors."""
     values = np.asarray(values, dtype=float)
     return abs(values.mean() - expected) < 5 * stats.sem(values)
 
@@ -254,7 +254,9 @@ def test_the_encodings_are_made_for_the_training_length_and_as_published():
     assert (sticks.attend_current, sticks.remainder) == (False, "drop")
 
 
-@pytest.mark.parametrize("name", [name for name in CONDITIONS if name != "stickbreaking"])
+@pytest.mark.parametrize(
+    "name", [name for name in CONDITIONS if name != "stickbreaking"]
+)
 def test_the_route_changes_no_answer(name):
     tokens, _ = batch_of("recall", 2, 24, 16)
     model = model_of(name).double()
@@ -266,7 +268,9 @@ def test_the_route_changes_no_answer(name):
 
 def test_stick_breaking_has_no_stock_kernel():
     with pytest.raises(ValueError, match="only route='eager'"):
-        Model(replace(CONDITIONS["stickbreaking"], route="sdpa"), TASKS["count"], SMALL, 0)
+        Model(
+            replace(CONDITIONS["stickbreaking"], route="sdpa"), TASKS["count"], SMALL, 0
+        )
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -495,7 +499,7 @@ def test_an_interrupt_keeps_what_is_finished_and_a_second_call_does_the_rest(
         tasks=["count", "copy"], encodings=["none", "fox"], seeds=3, save_to=path
     )
     result = sequences.experiment(**options)
-    assert "interrupted: 11 runs kept" in capsys.readouterr().err
+    assert "interrupted: 11 runs are saved" in capsys.readouterr().err
     assert len(result.runs) == 11 and not result.complete
     assert Result.load(path) == result
     assert result.interrupted and "not complete" in str(result)
@@ -546,7 +550,7 @@ def test_an_interrupted_command_keeps_the_runs_of_its_two_processes(tmp_path):
     result = Result.load(path)
     assert command.returncode == 130, errors
     assert 1 <= len(result.runs) < 100
-    assert "not complete" in printed and "runs kept" in errors
+    assert "not complete" in printed and "runs are saved" in errors
     kept = result.runs[0]
     alone = sequences.run(*kept.key, result.settings)
     assert kept.loss == pytest.approx(alone.loss, rel=1e-3)
@@ -621,7 +625,11 @@ def test_the_table_says_means_and_intervals_of_what_was_run(counted):
     assert head == ("accuracy in %", "encoding", *(f"L = {2**n}" for n in range(6, 10)))
     mean, half = sequences.interval(np.array([50.0, 62.5]))
     assert rows == [
-        (TASKS[task].title, CONDITIONS[condition].title, *[f"{mean:.1f} ± {half:.1f}"] * 4)
+        (
+            TASKS[task].title,
+            CONDITIONS[condition].title,
+            *[f"{mean:.1f} ± {half:.1f}"] * 4,
+        )
         for task, condition in product(("count", "n-back"), ("none", "fox"))
     ]
     page = result._repr_html_()

@@ -1,4 +1,4 @@
-"""What the lab says of sequences, of runs whose accuracies are known."""
+"""The verdicts of the sequences lab, for runs with known accuracies."""
 
 from collections import Counter
 
@@ -6,7 +6,14 @@ import pytest
 import torch
 
 from posedu.book.experiments import sequences_results as results
-from posedu.book.experiments.sequences import CONDITIONS, METHOD, TASKS, Result, Run, Settings
+from posedu.book.experiments.sequences import (
+    CONDITIONS,
+    METHOD,
+    TASKS,
+    Result,
+    Run,
+    Settings,
+)
 from support import ROOT
 
 LENGTHS = (64, 128, 256, 512)
@@ -58,7 +65,9 @@ def test_a_pair_differs_by_a_point_and_by_its_interval():
     (told,) = rows_of(results.significant_differences(result))
     assert told["L = 64"].startswith("0 of 3, ± ")
     assert told["L = 256"].startswith("3 of 3, ± ")
-    assert "0 at L = 64, 3 at L = 128" in results.significant_differences(result).caption()
+    assert (
+        "0 at L = 64, 3 at L = 128" in results.significant_differences(result).caption()
+    )
     rope, fox, cope = rows_of(results.above(result))
     assert [row["above, L = 512"] for row in (rope, fox, cope)] == ["", "2", "2 4"]
     assert cope["encoding"] == "6 CoPE"
@@ -67,7 +76,9 @@ def test_a_pair_differs_by_a_point_and_by_its_interval():
 
 def test_the_widest_interval_is_that_of_the_pairs_that_scatter():
     still, wide = made_up(COUNTED, (0, 0, 0)), made_up(COUNTED, (-0.02, 0, 0.02))
-    (none,), (some,) = (rows_of(results.significant_differences(r)) for r in (still, wide))
+    (none,), (some,) = (
+        rows_of(results.significant_differences(r)) for r in (still, wide)
+    )
     assert none["L = 512"] == "3 of 3, ± 0"
     # s = 2, and Student's quantile of 2 degrees of freedom at 1 − 0.05 / 6 is 7.65
     assert some["L = 512"] == f"3 of 3, ± {7.6488 * 2 / 3**0.5:.0f}"
@@ -173,7 +184,9 @@ def test_every_encoding_is_drawn_at_every_task(committed):
         for name in CONDITIONS
     }
     best = max(worst, key=worst.get)
-    assert f"{CONDITIONS[best].title} has {worst[best]:.0f} % or more" in overview.caption
+    assert (
+        f"{CONDITIONS[best].title} has {worst[best]:.0f} % or more" in overview.caption
+    )
     figure = results.task_figure(committed, "copy")
     rope = 100 * committed.accuracy("copy", "rope", 512).mean()
     assert f"RoPE from 100 to {rope:.0f} percent" in figure.alt
@@ -181,7 +194,11 @@ def test_every_encoding_is_drawn_at_every_task(committed):
 
 
 def test_what_the_lab_says_of_tape(committed):
-    rows = [r for r in rows_of(results.tape_comparison(committed)) if r["encoding"] == "TAPE"]
+    rows = [
+        r
+        for r in rows_of(results.tape_comparison(committed))
+        if r["encoding"] == "TAPE"
+    ]
     signs = {(r["task"], n): r[f"L = {n}"][-1] for r in rows for n in LENGTHS}
     assert "✓" not in signs.values()
     worse = {at for at, sign in signs.items() if sign == "✗"}

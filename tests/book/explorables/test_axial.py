@@ -11,7 +11,7 @@ IMAGE = rotary.grid(12, 8, coordinates="index")
 
 
 def expected_scores(kind, key):
-    """Of all patches with a key, from the vectors that the kinds are named after."""
+    """Return the scores of all patches with a key, from each kind's frequency vectors."""
     s = 10.0 ** -(np.arange(4) / 4)
     f = {
         "axial": [(a, 0) for a in s] + [(0, a) for a in s],

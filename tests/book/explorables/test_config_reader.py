@@ -427,7 +427,7 @@ def test_everything_is_reached_by_keyboard(open_page):
 @pytest.mark.parametrize("name", ["llama3", "two"])
 @pytest.mark.parametrize("width", [320, 390, 600, 1280])
 def test_the_table_is_seen_whole_with_its_headings(open_page, width, name):
-    """On a narrow screen it is a list, with a heading next to each value."""
+    """A narrow screen shows a list with a heading next to each value."""
     page = open_page(PAGE, width=width)
     page.locator("select").select_option(name)
     box = page.locator(".kinds")

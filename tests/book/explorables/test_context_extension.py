@@ -8,7 +8,7 @@ from support.explorables import FRAGMENTS, close, numbers, read
 
 
 def points(path):
-    """Where the dots of a path stand."""
+    """The coordinates of a path's dots."""
     return np.reshape(numbers(path.replace("h.01", " ")), (-1, 2))
 
 
@@ -42,7 +42,7 @@ def test_the_dots_stand_where_the_reference_has_them(open_page, method):
 
 @pytest.mark.parametrize("method", context_extension.METHODS)
 def test_new_angles_are_those_of_positions_drawn_closely(method):
-    """By brute force: a thousand marks on what training had of the circle."""
+    """Compare with brute force: a thousand marks on the trained part of the circle."""
     for base, d in (1e4, 64), (5e5, 128):
         omega, mapped = context_extension.mapped(method, 4.0, base, d)
         said = context_extension.meets_new(omega, mapped, 4.0)

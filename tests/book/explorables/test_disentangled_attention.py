@@ -75,7 +75,7 @@ def test_maps_are_the_reference_s_and_those_that_move_are_framed(open_page):
 
 @pytest.mark.parametrize("method", disentangled_attention.METHODS)
 def test_terms_add_up_to_the_encoding_s_logits(method):
-    """What is drawn one by one is the whole, also where the text starts late."""
+    """The terms, drawn one by one, sum to the logits, also for late positions."""
     parts = [t for t in disentangled_attention.terms_of(method, 3) if t is not None]
     assert len(parts) == {"added": 4, "xl": 4, "tupe": 2, "deberta": 3}[method]
     assert all(np.abs(t).max() > 0.3 for t in parts)

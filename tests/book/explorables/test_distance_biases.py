@@ -1,4 +1,4 @@
-"""How far biases of distance look, under the sliders: the reference implementation's numbers."""
+"""The explorable of distance biases shows the reference implementation's numbers."""
 
 import numpy as np
 

@@ -38,7 +38,7 @@ def test_every_choice_draws_what_the_conversion_says(page, width):
 
 @pytest.mark.parametrize("wrong", [None, "inverse", "none"])
 def test_products_stay_as_they_were(wrong):
-    """Of what is turned in the new order; the inverse permutation is another one."""
+    """Scores stay equal after the reordering, but not after its inverse."""
     rng = np.random.default_rng(0)
     q, k = rng.normal(size=(2, 5, layouts.HEAD))
     order = np.array(layouts.rows("half", "interleaved", layouts.HEAD))

@@ -11,7 +11,7 @@ EYE = liere.EYE
 
 
 def standing(page, selector):
-    """Where a mark stands, in units of the picture."""
+    """The position of a mark, in units of the picture."""
     return numbers(page.locator(selector).get_attribute("transform"))
 
 

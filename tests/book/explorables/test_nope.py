@@ -9,7 +9,7 @@ from support.explorables import FRAGMENTS, close, numbers, read
 
 
 def weights_of(factor, tokens):
-    """What queries with one marked key, the first, give it in NoPE's own layer."""
+    """The weights that queries give to the marked first key in NoPE's own layer."""
     q, k = np.ones((1, tokens, 1)), np.zeros((1, tokens, 1))
     k[0, 0] = explorable.GAP
     mask = np.tril(np.ones((tokens, tokens), bool))

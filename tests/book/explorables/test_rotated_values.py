@@ -44,7 +44,7 @@ def test_the_arrows_are_those_of_the_reference(open_page):
 
 @pytest.mark.parametrize("start", [0.0, 3.5, 30.0])
 def test_it_is_what_the_record_gathers(start):
-    """With weights that are put in place of a softmax's."""
+    """Compare with the record's hooks, given the explorable's attention weights."""
     hooks = value_rotation(layout="half", rotated="leading")
     at = start + 0.7 * np.arange(4)
     logits = np.log(rotated_values.WEIGHTS)[None, None].repeat(4, 1)

@@ -1,4 +1,4 @@
-"""How time and memory grow, as a table and a picture."""
+"""Growth of time and memory, as a table and a picture."""
 
 import math
 from dataclasses import replace

@@ -28,9 +28,9 @@ from posedu.book.timing import (
     time_exponent,
 )
 from posedu.book.timing.__main__ import main
-from posedu.book.timing.attention_goals import Beside
+from posedu.book.timing.attention_goals import AttentionComparison
 from posedu.book.timing.peers import PEERS, attention, rope
-from posedu.book.timing.rope_goals import Contest, goals
+from posedu.book.timing.rope_goals import RoPEComparison, goals
 from posedu.catalog import CATALOG, Variant
 from posedu.catalog.records import variant
 from posedu.numpy import rotary as reference
@@ -140,7 +140,7 @@ def test_ratios_are_of_neighbors(monkeypatch):
 
 
 def test_what_only_the_collector_frees_is_freed_before_the_clock_starts():
-    """As a graph with checkpoints that no backward went through."""
+    """An example is a graph with checkpoints and without a backward pass."""
     dropped = torch.nn.Module()
     held = weakref.ref(dropped)
     dropped.__dict__["itself"] = dropped
@@ -206,7 +206,7 @@ def test_an_interrupt_keeps_the_finished_cells(tmp_path, monkeypatch, capsys):
     assert not result.complete and {r.length for r in result.records} == {8}
     assert len(result.records) == 4
     assert Timing.load(tmp_path / "rope.json") == result
-    assert "interrupted: 4 records kept" in capsys.readouterr().err
+    assert "interrupted: 4 records are saved" in capsys.readouterr().err
     assert "interrupted" in result._repr_html_()
 
 
@@ -553,8 +553,8 @@ def stored_attention():
 
 
 def test_who_is_ahead_is_computed(stored_attention):
-    beside = Beside(stored_attention)
-    head, *rows = beside.rows()
+    comparison = AttentionComparison(stored_attention)
+    head, *rows = comparison.rows()
     assert head[:2] == ("call", "float32: time / limit") and len(head) == 7
     assert rows == [
         ("posedu, sdpa", "2.00", "2.0", "1e-07", "3.00", "3.0", "1e-07"),
@@ -562,21 +562,24 @@ def test_who_is_ahead_is_computed(stored_attention):
         ("theirs, eager", "8.00", "8.0", "1e-07", "1.50", "1.5", "1e-07"),
     ]
     stored_attention.missing["absent"] = "not installed"
-    caption = beside.caption()
+    caption = comparison.caption()
     assert caption.startswith(
         "T5's relative bias, causal, 2 heads, L = 16, d = 4, on a"
     )
     assert caption.endswith("; absent is missing (not installed)")
-    said = beside.verdict()
+    said = comparison.verdict()
     assert said.startswith(
         "T5's relative bias: in float32 ours takes 2.00 (posedu, sdp"
     )
-    assert "ours is ahead by a factor of 4.00, with 2.0 MB against 8.0" in said
-    assert "ours is behind by a factor of 2.00, with 3.0 MB against 1.5" in said
+    assert "ours is ahead by a factor of 4.00, with 2.0 MB compared with 8.0" in said
+    assert "ours is behind by a factor of 2.00, with 3.0 MB compared with 1.5" in said
     stored_attention.records = [
         r for r in stored_attention.records if "posedu" in r.candidate
     ]
-    assert "and no library was there" in Beside(stored_attention).verdict()
+    assert (
+        "and no library was installed"
+        in AttentionComparison(stored_attention).verdict()
+    )
 
 
 DATA = ROOT / "book" / "data"
@@ -616,24 +619,24 @@ def change(stored, ratio, **fields):
 def test_a_contest_names_the_fastest_library_of_a_cell(contested):
     cell = {"dtype": "bfloat16", "length": 8192, "d": 128}
     change(contested, 2.25, candidate="x-transformers, compiled", **cell)
-    contest = Contest(contested)
+    comparison = RoPEComparison(contested)
     key = tuple(cell.values())
-    assert contest.fastest("compiled", key) == (2.25, "x-transformers")
-    assert contest.fastest("eager", key)[0] == 3
-    assert not contest.won("half", "compiled", key) and contest.won(
+    assert comparison.fastest("compiled", key) == (2.25, "x-transformers")
+    assert comparison.fastest("eager", key)[0] == 3
+    assert not comparison.is_fastest("half", "compiled", key) and comparison.is_fastest(
         "half", "eager", key
     )
     assert (
         "half, eager, in 8; interleaved, compiled, in 7; half, compiled, in 7 of 8"
-        in (contest.caption())
+        in (comparison.caption())
     )
-    rows = [*contest.rows()]
+    rows = [*comparison.rows()]
     assert len(rows) == 1 + 2 * 8
     assert rows[-1] == (
         *("compiled", "bfloat16", "8192", "128", "2.50 ✗", "2.50 ✗"),
         "2.25 x-transformers",
     )
-    drawn = contest.figure()
+    drawn = comparison.figure()
     assert "2.0 to 2.5 times as long as a copy" in drawn.caption
     assert "2.2 to 3.0 times with the fastest library" in drawn.caption
     assert "<!-- rotary-embedding-torch -->" in drawn.svg
@@ -644,7 +647,7 @@ def test_a_contest_goes_without_a_library_that_was_missing(contested):
     contested.records = [
         r for r in contested.records if not r.candidate.startswith("transformers")
     ]
-    rows = [*Contest(contested).rows()]
+    rows = [*RoPEComparison(contested).rows()]
     assert len(rows) == 17 and "transformers" not in {row[-1][5:] for row in rows}
 
 
@@ -660,7 +663,7 @@ def test_goals_are_shown_met_and_missed(contested):
     assert head == ("goal", "L", "d", "interleaved", "half")
     assert first == ("float32, eager: ≤ 1.6", "2048", "64", "1.61 ✗", "1.60 ✓")
     assert len(rest) == 11
-    assert "of 12 goals one layout at least meets 2, and both meet 1" in shown.caption()
+    assert "of 12 goals at least one layout meets 2, and both meet 1" in shown.caption()
 
 
 def test_time_is_drawn_over_the_length_beside_the_limit():

@@ -24,7 +24,7 @@ OPTIONS = dict(tableau="3/8", delta=0.3, steps=2)
 
 
 def encoding(*, seed=0, d=4, **options):
-    """Of two heads, whose biases are not 0."""
+    """Make an encoding of two heads whose biases are not 0."""
     torch.manual_seed(seed)
     made = FLOATER(2, d, **{**OPTIONS, **options}).double()
     with torch.no_grad():
@@ -96,7 +96,7 @@ def test_wrong_steps_have_not_order_four(step):
 
 @TABLEAUX
 def test_the_implementations_take_the_same_step(tableau):
-    """Of a field that is a polynomial, in exact numbers and in float64."""
+    """Take a step for a polynomial field, in exact numbers and in float64."""
     t, x, y, step = map(sp.Rational, ("1/3", "1/2", "-3/4", "1/5"))
 
     def h(time, p):
@@ -139,7 +139,7 @@ def test_torchdiffeq_calls_the_three_eighths_rule_rk4(tableau):
 
 @TABLEAUX
 def test_gradients_are_those_of_finite_differences(tableau):
-    """In float64, of p at positions before and after 0, whole and between."""
+    """Compare the gradients of p in float64, at integer and other positions of both signs."""
     made = encoding(tableau=tableau, d=2)
     at = torch.tensor(POSITIONS, dtype=DOUBLE)
     given = [p.detach().clone().requires_grad_() for p in made.parameters()]
@@ -272,7 +272,7 @@ def turning(d, delta):
 
 
 def bound_of_turning(positions, steps):
-    """How far off RK4 is for the fastest pair, which turns by z in each step.
+    """Bound the error of RK4 for the fastest pair, which rotates by z in each step.
 
     A step multiplies by R(iz) in place of exp(iz); they differ by at most z⁵/120, the
     first term left out of an alternating series, and neither is longer than 1.

@@ -46,7 +46,7 @@ def learned(d_model=8, axes=2, sigma=1.0, features=6, width=5, **options):
 
 
 def by_reference(module, implementation, number, x, positions):
-    """What another implementation adds, with the module's numbers."""
+    """The features of another implementation, with the module's parameters."""
     more = {
         n.replace(".", "_"): number(t.tolist())
         for n, t in module.double().state_dict().items()
@@ -59,7 +59,7 @@ def by_reference(module, implementation, number, x, positions):
 
 
 def angle_error(positions, frequencies, unit):
-    """Of an angle b · x, times 2π for turns, in float64.
+    """Bound the float64 error of an angle b · x, or of 2π b · x for full turns.
 
     Each product, sum and multiple is off by u of what it adds up to: axes + 3 of them.
     """
@@ -105,7 +105,7 @@ def test_the_mean_over_normal_frequencies_is_the_kernel(unit):
 
 
 def test_a_mean_over_normal_numbers_is_that_of_drawn_ones():
-    """Of 200,000: 5 standard errors, each wave being at most 1."""
+    """Compare with the mean of 200,000 samples, to within 5 standard errors."""
     b, sigma = sp.Symbol("b", real=True), sp.Rational(3, 4)
     function = 2 + 3 * sp.cos(2 * b) ** 2 - sp.sin(b) * sp.sin(3 * b) + sp.sin(b)
     exact = float(symbolic.mean_over_normal(function, b, sigma))
@@ -268,7 +268,7 @@ def test_frequencies_depend_on_the_seed_alone():
 
 
 def test_the_deviation_is_that_of_the_coordinates():
-    """Of 20,000 numbers: 5 deviations of their mean and of their mean square."""
+    """Compare mean and mean square of 20,000 numbers, to within 5 standard errors."""
     f = random(20_000, axes=2, sigma=3.0).frequencies / 3
     assert f.mean().abs() < 5 / 20_000**0.5
     assert (f.square().mean() - 1).abs() < 5 * (2 / 20_000) ** 0.5

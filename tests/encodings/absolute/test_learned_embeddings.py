@@ -125,7 +125,7 @@ def test_sinusoids_are_a_table(layout):
 
 @given(st.integers(1, 6), st.integers(2, 40))
 def test_moments_on_the_sphere(k, d):
-    """By the product formula, and by another way: moments of normal numbers."""
+    """Compare with the product formula, and with the moments of normal numbers."""
     exact = symbolic.sphere_moment(k, sp.Integer(d))
     odd = math.prod(range(1, 2 * k, 2))
     assert exact == sp.Rational(odd, math.prod(d + 2 * n for n in range(k)))
@@ -134,9 +134,10 @@ def test_moments_on_the_sphere(k, d):
 
 
 def test_cosines_of_random_rows_stay_within_the_bound():
-    """Of 300 tables at most one in a hundred has a pair outside of the bound of 1 in
+    """At most 12 of 300 tables have a pair outside the bound for a probability of 1 %.
 
-    100: more than 12 would be so once in 10⁴ (a binomial tail), were the bound tight.
+    If the bound were tight, more than 12 would have one in 1 of 10⁴ cases (a binomial
+    tail).
     """
     n, d = 24, 40
     limit = math.sqrt(2 * math.log(n * (n - 1) / 0.01) / d)
@@ -152,7 +153,7 @@ def test_cosines_of_random_rows_stay_within_the_bound():
 
 
 def test_random_rows_have_the_deviation_that_is_asked_for():
-    """Of 2¹⁶ numbers: 5 standard errors, 1/√(2n) of the deviation."""
+    """Compare the deviation of 2¹⁶ numbers, to within 5 standard errors of 1/√(2n)."""
     for table in (
         absolute.random_table(256, 256, std=0.3, seed=1),
         numbers(Random(256, 256, std=0.3, seed=1)),

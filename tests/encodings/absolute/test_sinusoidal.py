@@ -41,7 +41,7 @@ def close(actual, expected, atol):
 
 
 def roundoff(*positions, terms=8):
-    """For identities of one implementation: its angles at these positions, and a few sums."""
+    """Bound the error of identities: angles at these positions, and a few sums."""
     return sum(bounds.angle(abs(p)).item() for p in positions) + terms * bounds.U64
 
 
@@ -199,13 +199,13 @@ def test_slowest_wavelength_of_the_base_model():
 
 
 def gram_spread(table):
-    """How far ⟨PE(p), PE(q)⟩ is from a function of p − q."""
+    """The deviation of ⟨PE(p), PE(q)⟩ from a function of p − q."""
     gram = table @ table.T
     return max(np.ptp(np.diag(gram, o)) for o in range(len(gram)))
 
 
 def shift_residual(table):
-    """How far PE(i) → PE(i + 1) is from being one linear map."""
+    """The deviation of PE(i) → PE(i + 1) from a single linear map."""
     m, *_ = np.linalg.lstsq(table[:-1], table[1:], rcond=None)
     return np.abs(table[:-1] @ m - table[1:]).max()
 

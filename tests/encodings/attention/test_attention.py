@@ -1072,7 +1072,7 @@ def normed_layer(kind, *, eps=0.01, route=None, **options):
 @pytest.mark.parametrize("route", ["eager", "sdpa"])
 @pytest.mark.parametrize("kind", QK_NORMS)
 def test_norms_of_queries_and_keys_are_a_written_out_loop(kind, route):
-    """In a full run and with a cache, which holds the normed and rotated keys."""
+    """Compare a full run and a cache, which holds the normalized and rotated keys."""
     encoding = rope(4, layout="half")
     module = normed_layer(kind, encoding=encoding, route=route)
     x, at = torch.tensor(normal(1, 1, 6, 16)), [3, 1, 4, 1, 5, 9]

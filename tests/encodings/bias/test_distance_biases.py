@@ -138,7 +138,7 @@ def test_the_default_route_of_alibi_folds_only_the_causal_form():
 
 
 def test_twice_the_bias_is_another_function():
-    """In an MLP over biases m j and −m (i − j) differ; in a softmax they do not."""
+    """An MLP over biases distinguishes m j from −m (i − j); a softmax does not."""
     q = normal(0, 2, 6, 4)
     hooks = reference.alibi(heads=2, slopes="authors")
     taken = steps(q, q, q, hooks, mask=causal_mask(6))
@@ -228,7 +228,7 @@ def where_logarithms_are_whole():
 
 
 def test_whole_logarithms_are_not_rounded_down():
-    """In float32, or without room for the last digit of float64, they are."""
+    """Logarithms in float32, or in float64 without a tolerance, would be rounded down."""
     for single, distance in where_logarithms_are_whole():
         options = {"bidirectional": False, "buckets": 2 * single, "distance": distance}
         offsets = np.arange(distance + 2)
@@ -406,7 +406,7 @@ def test_the_sum_is_the_published_one():
 
 
 def test_the_sum_falls_like_the_published_logarithm():
-    """By 6.95 for each factor of e, where 64 waves are near their integral."""
+    """The sum falls by 6.95 for each factor of e, where 64 waves are near the integral."""
     t = np.geomspace(20, 2000, 200)
     found = reference.sandwich_sum(t, width=128, index_from=1)
     slope = np.polyfit(np.log(t), found, 1)[0]

@@ -55,7 +55,7 @@ def fire(threshold=4.0, activation="relu", later="zero", heads=2, **options):
 
 
 def tokens_of(q, k=None, positions=None, *, causal=True):
-    """What hooks look at, of queries and keys [batch, heads, tokens, d]."""
+    """Make the tokens that hooks receive, from q and k [batch, heads, tokens, d]."""
     k = q if k is None else k
     keys = k.shape[2]
     positions = torch.arange(keys)[None] if positions is None else positions
@@ -499,7 +499,7 @@ def test_parameters_are_as_many_as_published():
     ids=["fox", "cope"],
 )
 def test_gates_can_stand_below(below):
-    """What they remember and look at is passed on."""
+    """DAPE passes the cached state and the input of the inner encoding on."""
     encoding = drawn(DAPE(3, over=below(), kernel=3, residual=True, edges="masked"))
     assert encoding.needs_causal == encoding.over.needs_causal
     layer = Attention(6, 3, encoding=encoding).double()

@@ -57,7 +57,7 @@ kinds = pytest.mark.parametrize("kind", KINDS)
 @kinds
 @pytest.mark.parametrize("causal", [True, False])
 def test_positions_that_count_up_are_positions_like_others(kind, causal):
-    """What is skewed, gathered, turned and looked up is the same."""
+    """The skewed route for 0, 1, 2, … gives what gathering gives for any positions."""
     encoding = drawn(KINDS[kind]())
     q, k, v = (torch.tensor(normal(s, 2, HEADS, 9, D)) for s in range(3))
     gathered = attend_torch(q, k, v, encoding, positions=range(9), causal=causal)
@@ -159,7 +159,7 @@ def by_authors(q, k, r, w_r, u, v):
 
 
 def our_logits(q, k, r, w_r, u, v):
-    """Those of the reference for the newest queries, times √d."""
+    """Return the reference's logits of the newest queries, times √d."""
     hooks = reference.transformer_xl(
         global_content=u[None],
         global_position=v[None],
@@ -199,7 +199,7 @@ def test_the_module_adds_the_authors_terms():
 
 @pytest.mark.parametrize("version", mutants.TRANSFORMER_XL)
 def test_published_slips_are_other_logits(version):
-    """By more than a number of each query, which no softmax would notice."""
+    """The difference is more than a constant per query, which a softmax would ignore."""
     given = one_head()
     off = np.where(seen(5, 8), version(*given) - our_logits(*given), np.nan)
     assert np.nanmax(off - np.nanmin(off, axis=1, keepdims=True)) > 0.1
@@ -408,7 +408,7 @@ def parts_of(encoding, index="paper"):
 
 
 def test_the_paper_s_index_and_the_code_s_are_other_functions():
-    """Not one another with other numbers: the same table serves both terms."""
+    """No change of parameters maps one to the other: both terms use the same table."""
     encoding = drawn(KINDS["deberta"]())
     q, k = normal(0, HEADS, 6, D), normal(1, HEADS, 6, D)
     outs = [

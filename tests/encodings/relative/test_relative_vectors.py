@@ -136,7 +136,7 @@ def test_unskewing_is_the_transpose(sizes, causal):
 
 
 def by_pairs(q, k, v, key_vector, value_vector, mask, shift=0.0):
-    """With a vector for each query and key, of each head: [heads, L, L, d]."""
+    """Attend with a vector for each query, key and head: [heads, L, L, d]."""
     logits = np.einsum("hid,hijd->hij", q, k[:, None] + key_vector)
     logits = logits / math.sqrt(q.shape[-1]) + shift
     weights = softmax(logits, np.broadcast_to(mask, logits.shape))
@@ -241,7 +241,7 @@ def test_music_transformer_adds_nothing_beyond_its_table_or_the_last(
 @pytest.mark.parametrize("causal", [True, False])
 @pytest.mark.parametrize(("floor", "limit"), [(None, None), (2.5, None), (None, 2.0)])
 def test_inkling_adds_a_mixture_of_basis_curves(positions, causal, floor, limit):
-    """As transformers 5.23.0: τ on the query and on the bias, 0 beyond the table."""
+    """Compare with transformers 5.23.0: τ on query and bias, 0 beyond the table."""
     q, k, v = (normal(s, 2, 7, 4) for s in range(3))
     x, weight, distance_basis = normal(3, 7, 8), normal(4, 6, 8), normal(5, 3, 4)
     r, scale = (x @ weight.T).reshape(7, 2, 3), normal(6, 2, 3)

@@ -204,8 +204,8 @@ def test_mixed_with_a_frequency_on_one_axis_each_is_axial(
     fast = AxialRoPE(d, order=order, layout=layout, axes=axes)(*arguments)
     general = MixedRoPE(d, layout=layout, frequencies=torch.tensor(f))(*arguments)
     size = size_of(positions, f)
-    within(fast.numpy(), axial, bounds.blocks_turned(x, size, 2, DOUBLE))
-    within(general.detach(), fast.numpy(), bounds.blocks_turned(x, size, 2, DOUBLE))
+    within(fast.numpy(), axial, bounds.rotated_blocks(x, size, 2, DOUBLE))
+    within(general.detach(), fast.numpy(), bounds.rotated_blocks(x, size, 2, DOUBLE))
 
 
 # Theorems.
@@ -348,7 +348,7 @@ def test_mixed_is_the_reference_in_every_dtype(layout, heads, dtype, parameters)
         expected = rotary.mixed(exact, at, frequencies=f, layout=layout)
         size = size_of(at, f)
         size = size if size.ndim == 1 else size[:, None]
-        atol = bounds.blocks_turned(exact, size, 2, dtype)
+        atol = bounds.rotated_blocks(exact, size, 2, dtype)
         within(turned.detach().double().numpy(), expected, atol)
 
 
@@ -398,7 +398,7 @@ def test_axial_is_the_exact_implementation(order):
             exact = symbolic.axial(sp.Matrix(x.tolist()), at, **options).evalf(30)
             turned = rotary.axial(x[None], [[float(t) for t in at]], **options)
             size = np.array([sum(abs(float(t)) for t in at)])
-            atol = bounds.blocks_turned(x[None], size, 2, DOUBLE)
+            atol = bounds.rotated_blocks(x[None], size, 2, DOUBLE)
             within(turned, np.array(exact, dtype=float).T, atol)
     assert symbolic.mixed_rotation([0, 0], sp.ones(d // 2, 2), layout="half") == sp.eye(
         d

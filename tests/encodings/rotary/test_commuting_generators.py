@@ -42,7 +42,7 @@ def draw(seed, *shape):
 
 
 def bound(exponent_norm, b, length):
-    """Of a score of two turned vectors: 8 b u (1 + |X|) for each exponential.
+    """Bound the error of two rotated vectors' score: 8 b u (1 + |X|) per exponential.
 
     Four of them are compared, of vectors whose lengths have the product ``length``.
     """
@@ -50,7 +50,7 @@ def bound(exponent_norm, b, length):
 
 
 def relativity(generators, x, y, shift, seed=0):
-    """By how much a score changes under a common shift, and its bound."""
+    """The change of a score under a common shift, and its bound."""
     _, blocks, b, _ = generators.shape
     q, k = draw(seed, 2, 1, blocks * b)
 

@@ -71,7 +71,7 @@ def size_of(positions, module):
 
 @st.composite
 def arguments(draw):
-    """For :func:`make`: a module of any kind, sizes and scale, in float64."""
+    """Draw arguments of :func:`make`: any kind, sizes and scale, in float64."""
     block, axes = draw(st.sampled_from([2, 4, 6])), draw(st.integers(1, 3))
     return dict(
         kind=draw(st.sampled_from(KINDS)),
@@ -204,7 +204,7 @@ def test_ap_with_blocks_of_two_is_axial(pairs, axes, seed):
     turned = rotary.comrope_ap(x, positions, matrices=matrices, block=2, axes=axes)
     options = dict(order="alternating", layout="interleaved", axes=axes)
     expected = rotary.axial(x, positions, **options)
-    atol = bounds.blocks_turned(x, np.abs(positions).sum(-1), 2, DOUBLE)
+    atol = bounds.rotated_blocks(x, np.abs(positions).sum(-1), 2, DOUBLE)
     within(turned, expected, atol)
     module = make("ap", d, block=2, axes=axes)
     module.matrices.data = torch.tensor(matrices)
@@ -221,7 +221,7 @@ def test_both_kinds_on_one_axis_with_blocks_of_two_are_rope(pairs, start, seed):
     matrices, ones = np.zeros((pairs, 2, 2)), np.zeros((pairs, 2, 2))
     matrices[:, 1, 0], ones[:, 1, 0] = omega, 1
     expected = rotary.rope(x, positions, layout="interleaved")
-    atol = bounds.blocks_turned(x, np.abs(positions), 2, DOUBLE)
+    atol = bounds.rotated_blocks(x, np.abs(positions), 2, DOUBLE)
     line, given_x = positions[:, None], torch.tensor(x)
     ap = rotary.comrope_ap(x, line, matrices=matrices, block=2, axes=1)
     ld = rotary.comrope_ld(x, line, matrices=ones, multipliers=omega[None], block=2)
@@ -248,7 +248,7 @@ def test_ld_with_blocks_of_two_is_mixed(pairs, axes, heads, seed):
     turned = rotary.comrope_ld(x, positions, **options)
     expected = rotary.mixed(x, positions, frequencies=f, layout="interleaved")
     size = np.abs(positions) @ np.abs(f).reshape(-1, axes).max(0)
-    atol = bounds.blocks_turned(x, size, 2, DOUBLE)
+    atol = bounds.rotated_blocks(x, size, 2, DOUBLE)
     within(turned, expected, atol)
     module = make("ld", 2 * pairs, block=2, axes=axes, heads=heads)
     module.matrices.data, module.multipliers.data = map(torch.tensor, (matrices, theta))
@@ -273,7 +273,7 @@ def test_both_kinds_are_liere_with_restricted_entries(given_arguments, seed):
     positions = torch.tensor(normal(seed + 1, 4, module.axes))
     turned = module(x, positions).detach()
     size = size_of(positions.numpy(), module).max()
-    atol = bounds.blocks_turned(x.numpy(), size, module.block, DOUBLE)
+    atol = bounds.rotated_blocks(x.numpy(), size, module.block, DOUBLE)
     within(general(x, positions).detach(), turned, atol)
     by_entries = rotary.liere(
         x.numpy(), positions.numpy(), entries=entries.numpy(), block=module.block
@@ -492,7 +492,7 @@ def test_modules_are_the_reference_in_every_dtype(
         exact, at = x.double().numpy(), positions.numpy()
         size = size_of(at, module)
         size = size if size.ndim == 1 else size[:, None]
-        atol = bounds.blocks_turned(exact, size, block, dtype)
+        atol = bounds.rotated_blocks(exact, size, block, dtype)
         within(turned.detach().double(), reference(module, exact, at), atol)
 
 

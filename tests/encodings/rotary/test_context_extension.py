@@ -105,7 +105,7 @@ def test_the_two_ramps_at_the_published_size():
 
 
 def test_transformers_does_not_read_a_nested_truncate():
-    """Where parameters stand by type of layer it looks one level too high (5.23.0)."""
+    """transformers 5.23.0 reads `truncate` one level above per-layer-type parameters."""
     case = ORACLE["nested"]
     given = case["parameters"]
     assert given["truncate"] is False

@@ -295,7 +295,7 @@ def test_scores_of_grouped_queries_are_those_of_repeated_keys():
 
 
 def test_it_is_rope_where_every_pair_keeps_its_own_wave():
-    """Of 8192 tokens no frequency of 8 features is zeroed; of 64 two are, to 1."""
+    """FoPE zeroes none of 8 features' frequencies for 8192 tokens, and two for 64."""
     x, at = torch.tensor(draw(0, 9, 8)), torch.arange(9) * 5
     turned = RoPE(8, layout="half")(x, at)
 

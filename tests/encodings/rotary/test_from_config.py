@@ -42,7 +42,7 @@ GEMMA = {
 
 
 def frequencies_and_factor(module):
-    """What the table of position 1 holds: the angle of each pair, and its length."""
+    """The angle and the length of each pair in the table of position 1."""
     cos, sin = module.table([1.0], dtype=torch.float64)
     angle, size = torch.atan2(sin, cos)[0].numpy(), torch.hypot(cos, sin)[0].numpy()
     assert np.ptp(size) < 1e-14

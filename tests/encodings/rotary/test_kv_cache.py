@@ -410,7 +410,7 @@ OTHERS = {
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_keys_of_another_module_are_refused(name):
-    """Also where it would rotate alike, and where keys hold no position."""
+    """Refuse even a module that would rotate alike, and keys that hold no position."""
     one, other = OTHERS[name]().double(), OTHERS[name]().double()
     axes = one.position_shape
     _, _, cache = filled(one, positions=torch.rand(9, *axes, dtype=torch.float64))

@@ -61,7 +61,7 @@ def rotation(position, generators):
 
 
 def violation(x, y, generators):
-    """How far R(x)ᵀ R(y) is from R(y − x)."""
+    """The difference of R(x)ᵀ R(y) and R(y − x)."""
     r_x, r_y = rotation(x, generators), rotation(y, generators)
     return r_x.T @ r_y - rotation(np.subtract(y, x), generators)
 
@@ -546,7 +546,7 @@ def test_blocks_are_a_dense_exponential_of_all_features(of, seed):
         for token, position in enumerate(positions):
             r = rotary.exponential(np.tensordot(position, dense, 1))
             one = x[head][token]
-            atol = bounds.blocks_turned(one[None], size[token : token + 1], d, DOUBLE)
+            atol = bounds.rotated_blocks(one[None], size[token : token + 1], d, DOUBLE)
             within(turned[head][token], r @ one, atol.item())
 
 
@@ -567,7 +567,7 @@ def test_liere_s_two_implementations_agree(of, seed):
             fast = module(torch.tensor(x), torch.tensor(at))
             reference = rotary.liere(x, at, entries=entries, block=block)
             size = size_of(positions, module.generators().numpy()).max() * np.ones(3)
-            within(fast, reference, bounds.blocks_turned(x, size, block, DOUBLE))
+            within(fast, reference, bounds.rotated_blocks(x, size, block, DOUBLE))
 
 
 @given(st.integers(1, 4), st.integers(1, 3), st.sampled_from([None, 2]), seeds)
@@ -581,7 +581,7 @@ def test_blocks_of_two_are_mixed_rope(pairs, axes, heads, seed):
     mixed = rotary.mixed(x, positions, frequencies=f, layout="interleaved")
     # A positive entry turns clockwise, a positive frequency does not.
     entries = -f.swapaxes(-1, -2)[..., None]
-    atol = bounds.blocks_turned(x, size_of_mixed(positions, f), 2, DOUBLE)
+    atol = bounds.rotated_blocks(x, size_of_mixed(positions, f), 2, DOUBLE)
     within(rotary.liere(x, positions, entries=entries, block=2), mixed, atol)
     given_x = torch.tensor(x), torch.tensor(positions)
     options = dict(heads=heads, frequencies=torch.tensor(f))
@@ -602,7 +602,7 @@ def test_blocks_of_two_on_one_axis_are_rope(pairs, start, seed):
     omega = 10000.0 ** (-np.arange(pairs) / pairs)
     turned = rotary.liere(x, positions[:, None], entries=-omega[None, :, None], block=2)
     expected = rotary.rope(x, positions, layout="interleaved")
-    atol = bounds.blocks_turned(x, np.abs(positions), 2, DOUBLE)
+    atol = bounds.rotated_blocks(x, np.abs(positions), 2, DOUBLE)
     within(turned, expected, atol)
     module = LieRE(d, block=2, axes=1).double()
     module.entries.data = torch.tensor(-omega[None, :, None])
@@ -641,7 +641,7 @@ def test_liere_is_the_reference_in_every_dtype(block, heads, dtype, parameters):
         expected = rotary.liere(exact, at, entries=entries, block=block)
         size = size_of(at, generators)
         size = size if size.ndim == 1 else size[:, None]
-        atol = bounds.blocks_turned(exact, size, block, dtype)
+        atol = bounds.rotated_blocks(exact, size, block, dtype)
         within(turned.detach().double().numpy(), expected, atol)
 
 

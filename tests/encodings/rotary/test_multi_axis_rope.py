@@ -139,7 +139,7 @@ def test_text_is_turned_as_by_rope(sharing, layout, more, seed):
     text = rotary.m_rope(x, everywhere, sections=sections, order=order, **options)
     rope = rotary.rope(x, at, rotary_dim=turning, **options)
     size = np.abs(at)
-    within(text, rope, bounds.blocks_turned(x, size, 2, DOUBLE))
+    within(text, rope, bounds.rotated_blocks(x, size, 2, DOUBLE))
     module = MRoPE(x.shape[-1], sections=sections, order=order, **options)
     plain = RoPE(x.shape[-1], rotary_dim=turning, **options)
     turned = module(torch.tensor(x), torch.tensor(everywhere))
@@ -170,7 +170,7 @@ def test_four_axes_and_an_axis_without_pairs(layout):
     turned = module(torch.tensor(x), torch.tensor(at))
     expected = rotary.m_rope(x, at, **options)
     size = np.abs(at).sum(-1)
-    within(turned.numpy(), expected, bounds.blocks_turned(x, size, 2, DOUBLE))
+    within(turned.numpy(), expected, bounds.rotated_blocks(x, size, 2, DOUBLE))
     assert torch.equal(turned[..., 8:], torch.tensor(x[..., 8:]))
     at[..., 2] = 99
     assert np.array_equal(rotary.m_rope(x, at, **options), expected)
@@ -289,7 +289,7 @@ def test_circulant_is_the_exponential_of_its_generators(half, axes, seed):
     expected = np.einsum("tij,tj->ti", dense, x)
     norms = np.linalg.norm(generators, 2, axis=(-2, -1))
     size = np.abs(at) @ norms
-    within(turned, expected, bounds.blocks_turned(x, size, d, DOUBLE))
+    within(turned, expected, bounds.rotated_blocks(x, size, d, DOUBLE))
 
 
 @given(st.integers(2, 8), seeds)

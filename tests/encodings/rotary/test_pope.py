@@ -56,7 +56,7 @@ def test_scores_are_of_offsets(shift, seed):
 
 @given(st.integers(0, 99))
 def test_content_moves_no_peak(seed):
-    """Of one feature, at any contents, the score is greatest where ω(i − j) = δ + 2πn.
+    """For any content, one feature's score is greatest where ω(i − j) = δ + 2πn.
 
     RoPE's peak moves with the contents.
     """

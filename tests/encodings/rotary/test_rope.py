@@ -43,7 +43,7 @@ def close(actual, expected, atol):
 
 
 def roundoff(*positions, terms=8):
-    """For identities of one implementation: its angles at these positions, and a few sums."""
+    """Bound the error of identities: angles at these positions, and a few sums."""
     return sum(bounds.angle(abs(p)).item() for p in positions) + terms * bounds.U64
 
 
@@ -86,12 +86,12 @@ def test_a_rotation_keeps_lengths_and_orientation(variant, i, seed):
 
 
 def offset_spread(scores):
-    """How far scores of equal vectors at 0, 1, 2, … depend on more than i − j."""
+    """The dependence of equal vectors' scores at 0, 1, 2, … on more than i − j."""
     return max(np.ptp(np.diag(scores, o)) for o in range(-len(scores) + 1, len(scores)))
 
 
 def shift_spread(scores, q, k):
-    """How far the scores change when every position moves by the same amount."""
+    """The change of scores when every position moves by the same amount."""
     positions = np.arange(len(q))
     here, there = (scores(q, k, positions + shift) for shift in (0, 37))
     return np.abs(here - there).max()
@@ -440,7 +440,7 @@ def test_yarn_is_the_same_in_both_fast_implementations_and_its_formula(
     turn = factor * np.exp(1j * positions[:, None] * omega)
     expected = rotary.to_complex(x[..., :r], layout=layout) * turn
     a, b = rotary.pairs(r, layout=layout)
-    atol = 2 * factor * bounds.turned(x[..., :r], positions, torch.float64, layout)
+    atol = 2 * factor * bounds.rotated(x[..., :r], positions, torch.float64, layout)
     close(ours[..., a], expected.real, atol[..., a])
     close(ours[..., b], expected.imag, atol[..., b])
     assert np.array_equal(ours[..., r:], x[..., r:]), "what does not turn stays"
@@ -588,7 +588,7 @@ def test_the_right_version_misses_nothing():
 CAUGHT_BY = {
     mutants.tables_mixed: {"norm", "relative"},
     mutants.index_from_zero: {"fastest is one radian"},
-    mutants.turned_backwards: {"direction"},
+    mutants.rotated_backwards: {"direction"},
     mutants.index_is_distance: {"relative"},
     mutants.reflected: {"identity at 0"},
 }
@@ -601,7 +601,7 @@ def test_published_wrong_versions_are_caught(rope):
 
 def test_turning_backwards_is_caught_by_nothing_but_the_direction():
     # Why relativity and norms do not suffice as tests.
-    assert misses(mutants.turned_backwards) == {"direction"}
+    assert misses(mutants.rotated_backwards) == {"direction"}
 
 
 @pytest.mark.parametrize("scores", mutants.NOT_RELATIVE, ids=lambda f: f.__name__)
@@ -675,7 +675,7 @@ def test_torch_equals_the_reference(
     for ours, source, sign in ((out.detach(), x.detach(), 1), (back, gradient, -1)):
         exact = source.double().numpy()
         expected = rotary.rope(exact, sign * np.array(positions), **options)
-        atol = bounds.turned(exact[..., :r], positions, dtype, layout)
+        atol = bounds.rotated(exact[..., :r], positions, dtype, layout)
         close(ours.double().numpy()[..., :r], expected[..., :r], atol)
         assert np.array_equal(ours.double().numpy()[..., r:], exact[..., r:])
 

@@ -71,7 +71,7 @@ def test_scores_know_neither_start_nor_center(shift, center, seed):
 
 @pytest.mark.parametrize("tokens", [6, 7])
 def test_published_centres_are_seen_in_keys_and_not_in_scores(tokens):
-    """Of an odd number of tokens torchscale's is one more than lucidrains'."""
+    """For an odd number of tokens torchscale's center is one more than lucidrains'."""
     q, k = drawn(0, 1, tokens, 4), drawn(1, 1, tokens, 4)
     torchscale, lucidrains = -(-tokens // 2), tokens // 2
     found = [
@@ -110,7 +110,7 @@ def test_it_is_the_exponential_of_one_generator():
     ],
 )
 def test_published_mistakes_change_scores(version):
-    """Those that shrink by position, or scale a pair unevenly, are not relative."""
+    """Versions that shrink by position, or scale a pair unevenly, are not relative."""
     q, k = np.repeat(drawn(4, 2, 1, 8), 6, 1)
     at = np.arange(0.0, 1800, 300)
     a, b = version(q, k, at)
@@ -204,7 +204,7 @@ def test_turned_back_too_early_nothing_is_turned():
 
 
 def test_deepseek_turns_its_trailing_64_in_pairs_of_neighbors():
-    """As transformers 5.23.0 has it: x cos + swapped x sin on x[..., -64:]."""
+    """Compare with transformers 5.23.0: x cos + swapped x sin on x[..., -64:]."""
     x, at = drawn(3, 1, 4, 512), np.array([0.0, 1, 17, 900])
     hooks = value_rotation(**DEEPSEEK)
     found, _ = hooks.rotate(x, x, at)

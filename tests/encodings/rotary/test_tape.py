@@ -50,7 +50,7 @@ def update(weights, blocks, fed, mixing="heads", **changed):
 
 
 def module(layout="half", mixing="heads", seed=0, kind=TAPE, **options):
-    """In float64, with parameters of size one."""
+    """Make a float64 module with parameters of size one."""
     made = kind(
         D, HEADS, D_MODEL, layout=layout, mixing=mixing, width=WIDTH, **options
     ).double()
@@ -233,7 +233,7 @@ def test_a_model_without_a_mask_commutes_with_permutations():
 
 
 class MovedApart(TAPE):
-    """Of the authors' ablation: other weights for sines than for cosines."""
+    """A variant of the authors' ablation: sines and cosines have different weights."""
 
     def update(self, weights, tokens, fed):
         moved = super().update(weights, tokens, fed)
@@ -274,7 +274,7 @@ def test_summed_over_queries_a_token_hears_the_future():
     weights, blocks = weights_of(), blocks_of()
     later = blocks.copy()
     later[-1] += 1
-    heard, changed = (mutants.heard_by_the_keys(weights, b) for b in (blocks, later))
+    heard, changed = (mutants.summed_over_queries(weights, b) for b in (blocks, later))
     assert (abs(changed - heard)[0] > 1e-3).all()
     fed = normal(TOKENS, D_MODEL)
     moved, kept = (update(weights, b, fed) for b in (blocks, later))

@@ -1,4 +1,4 @@
-"""Which code is a click away, and which output breaks its lines."""
+"""The code that chapters fold, and the output that wraps."""
 
 from types import SimpleNamespace
 
@@ -12,7 +12,7 @@ PRACTICE, CHAPTER = "book/practice/check-a-kernel", "book/rotary/rope"
 
 
 def cell(lines, hidden=None, html=None):
-    """A cell as myst_nb makes it."""
+    """A cell in the form that myst_nb makes."""
     found = nodes.container(nb_element="cell_code")
     if hidden:
         found["hide_mode"] = hidden
@@ -26,7 +26,7 @@ def cell(lines, hidden=None, html=None):
 
 
 def folded(page, cell):
-    """The summary of the fold that the code is in, if any; the output's classes."""
+    """The summary of the fold around the code, if any, and the output's classes."""
     document = new_document("page")
     document += cell
     env = SimpleNamespace(docname=page)
@@ -66,5 +66,5 @@ def test_code_of_a_figure_stays_below_it():
 @pytest.mark.parametrize("page, wraps", [(PRACTICE, True), (CHAPTER, False)])
 @pytest.mark.parametrize("lines", [2, 50])
 def test_what_pages_of_practice_say_breaks_its_lines(page, wraps, lines):
-    """They print verdicts, chapters columns of numbers."""
+    """Pages of practice print sentences; chapters print columns of numbers."""
     assert ("posedu-wraps" in folded(page, cell(lines))[1]) == wraps

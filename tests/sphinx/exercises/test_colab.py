@@ -1,4 +1,4 @@
-"""Exercise notebooks where only Colab's packages are: both ways in, and the way out."""
+"""Exercise notebooks with Colab's packages alone: download, install, and errors."""
 
 import os
 import subprocess
@@ -19,7 +19,7 @@ from posedu.book import provenance
 from posedu_sphinx import ROOT
 from posedu_sphinx.exercises import notebooks
 
-# What Colab has and posedu or its notebooks need.
+# Packages of Colab that posedu or its notebooks need.
 PACKAGES = (
     "numpy",
     "scipy",
@@ -36,7 +36,7 @@ pytestmark = pytest.mark.slow
 
 
 def with_requirements(names):
-    """The installed distributions of these names, and of what they require."""
+    """The installed distributions of these names, and of their requirements."""
     found, waiting = {}, [*names]
     while waiting:
         name = canonicalize_name(waiting.pop())
@@ -49,7 +49,7 @@ def with_requirements(names):
 
 @pytest.fixture(scope="session")
 def bare(tmp_path_factory):
-    """A Python with links to these packages of ours, and to no others."""
+    """A Python environment with links to these installed packages and no others."""
     folder = tmp_path_factory.mktemp("colab")
     venv.create(folder)
     (site,) = folder.glob("lib/python*/site-packages")
@@ -141,7 +141,7 @@ def test_the_download_runs_from_the_file_alone(bare, tmp_path):
     assert imports(bare, "posedu", tmp_path).returncode != 0
     source = nbformat.read(notebooks.EXERCISES / "rope.ipynb", as_version=4)
     path = tmp_path / "rope.ipynb"
-    nbformat.write(notebooks.carried(source), path)
+    nbformat.write(notebooks.self_contained(source), path)
     notebook = run(nbformat.read(path, as_version=4), bare, tmp_path)
     checks = sum("check(" in c.source for c in notebook.cells if "source" in c)
     assert said(notebook).count("○") >= 6, said(notebook)
@@ -153,16 +153,16 @@ def test_the_gpu_lab_runs_from_the_file_alone_and_knows_its_commit(bare, tmp_pat
     source = nbformat.read(notebooks.NOTEBOOKS / "gpu.ipynb", as_version=4)
     made = "CrossCheck.load(next(data.glob('crosscheck-*.json'))).made['commit']"
     source.cells.append(nbformat.v4.new_code_cell(made))
-    notebook = run(notebooks.carried(source), bare, tmp_path)
+    notebook = run(notebooks.self_contained(source), bare, tmp_path)
     assert "CrossCheck(name='sinusoidal'" in said(notebook)
     assert str(provenance.commit()) in said(notebook)
 
 
 def test_the_solved_download_passes_every_check(bare, tmp_path):
     source = nbformat.reads(
-        notebooks.wanted(notebooks.SOLVED / "rope.ipynb"), as_version=4
+        notebooks.expected_text(notebooks.SOLVED / "rope.ipynb"), as_version=4
     )
-    notebook = run(notebooks.carried(source), bare, tmp_path)
+    notebook = run(notebooks.self_contained(source), bare, tmp_path)
     assert said(notebook).count("✓") >= 6
     assert "○" not in said(notebook) and "✗" not in said(notebook)
 

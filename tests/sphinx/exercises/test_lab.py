@@ -1,4 +1,4 @@
-"""The copies that learners write in are made once and never overwritten."""
+"""Learners' copies of notebooks are made once and never overwritten."""
 
 from posedu_sphinx.exercises.lab import EXERCISES, copy_exercises
 

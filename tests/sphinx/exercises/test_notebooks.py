@@ -1,4 +1,4 @@
-"""The notebooks are what their sources make them, and the gate that runs them works."""
+"""The notebooks match their sources, and nbval rejects changed outputs."""
 
 import os
 import re
@@ -28,7 +28,7 @@ EACH_NOTEBOOK = pytest.mark.parametrize(
 @EACH_NOTEBOOK
 def test_every_notebook_is_up_to_date(path):
     text = path.read_text(encoding="utf-8")
-    assert text == notebooks.wanted(path), f"run `make notebooks`: {path.name}"
+    assert text == notebooks.expected_text(path), f"run `make notebooks`: {path.name}"
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ def test_every_notebook_is_up_to_date(path):
     ids=lambda path: str(path.relative_to(ROOT)),
 )
 def test_only_checked_cells_store_outputs(path):
-    notebook = nbformat.reads(notebooks.wanted(path), as_version=4)
+    notebook = nbformat.reads(notebooks.expected_text(path), as_version=4)
     nbformat.validate(notebook)
     for cell in notebook.cells:
         if cell.cell_type == "code":
@@ -106,12 +106,12 @@ def test_an_unsolved_notebook_fails_in_strict_mode(tmp_path):
 
 
 def test_a_notebook_without_a_set_up_cell_is_refused():
-    with pytest.raises(ValueError, match="no cell tagged 'setup'"):
+    with pytest.raises(ValueError, match="needs a cell tagged 'setup'"):
         notebooks.set_up(new_notebook(), "")
 
 
 def stated(folder):
-    """The addresses in each file that states the project's."""
+    """The addresses in each file that states the project's address."""
     named = [folder / name for name in address.PLACES]
     paths = [*named, *notebooks.paths()]
     return {p: {*address.VALID.findall(p.read_text(encoding="utf-8"))} for p in paths}
@@ -196,7 +196,7 @@ def test_no_owner_is_invented_in_the_tree():
 
 
 def test_the_notebook_of_a_page_runs_where_nothing_of_the_book_is(tmp_path):
-    """Its checks read the displays of the page that it carries."""
+    """The page's checks read the displays of the page's copy in the notebook."""
     page = ROOT / "book" / "gated" / "decay.md"
     cells = [
         new_code_cell("from posedu.book.display import find"),
@@ -204,7 +204,7 @@ def test_the_notebook_of_a_page_runs_where_nothing_of_the_book_is(tmp_path):
         new_code_cell("assert open('../data/sequences-cpu.json').read(1) == '{'"),
         new_code_cell("assert open('../data/layers.toml').read(1) == '#'"),
     ]
-    notebook = notebooks.of_page(page, cells)
+    notebook = notebooks.from_page(page, cells)
     resources = {"metadata": {"path": str(tmp_path)}}
     NotebookClient(notebook, timeout=60, resources=resources).execute()
     assert (tmp_path / "posedu-page" / "book" / "gated" / "decay.md").exists()

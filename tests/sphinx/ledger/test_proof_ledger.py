@@ -1,4 +1,4 @@
-"""The gate of the proof ledger: a book with an unproved claim does not build."""
+"""The proof ledger refuses to build a book with an unproved claim."""
 
 import os
 import subprocess
@@ -31,7 +31,8 @@ THEOREM = "```{prf:theorem}\n:label: thm\n\nTrue.\n```\n"
 
 def cell(*labels):
     calls = "\n".join(f'prove("{label}", 1, 1, covers="1")' for label in labels)
-    return f"```{{code-cell}} ipython3\nfrom posedu.book.proof import prove\n{calls}\n```\n"
+    code = f"from posedu.book.proof import prove\n{calls}"
+    return f"```{{code-cell}} ipython3\n{code}\n```\n"
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Statements examined: each has its record, label, test and verdict, and holds."""
+"""Every statement examined has a record, label, test and verdict, which are correct."""
 
 import ast
 import re
@@ -69,7 +69,7 @@ LABELS, TESTS = labels_of(), named_in()
 
 
 def faults_of(statement):
-    """What an entry lacks or has wrong."""
+    """The names of an entry's missing or wrong parts."""
     if not KEYS <= statement.keys() <= KEYS | MORE:
         return ["keys"]
     verdict, correction = statement["verdict"], statement.get("instead", "").strip()
@@ -126,7 +126,7 @@ def test_every_encoding_is_met_or_it_is_said_why_not():
 
 
 def test_every_erratum_that_a_wrong_statement_needs_is_listed():
-    """What is wrong and has a heading of its own stands among the errata, too."""
+    """A wrong statement with its own heading is also in the list of errata."""
     errata = [page.read_text("utf-8") for page in (ROOT / "book").rglob("errata*.md")]
     for statement in STATEMENTS:
         if statement["label"].startswith("err-"):
@@ -134,7 +134,7 @@ def test_every_erratum_that_a_wrong_statement_needs_is_listed():
             assert any(label in page for page in errata), statement["id"]
 
 
-# What is said of papers and models.
+# Statements on papers and models.
 
 
 def with_key(key):
@@ -180,7 +180,7 @@ def test_the_survey_is_older_than_it_looks():
     assert all(arxiv < CATALOG[name].arxiv for name in ("alibi", "rope"))
 
 
-# What no other test says.
+# Statements that no other test covers.
 
 
 def normal(seed, *shape):
@@ -212,7 +212,7 @@ def test_a_position_is_as_long_as_a_token_that_is_scaled():
 
 
 def test_features_are_counted_from_zero():
-    """From 1 the fastest cosine and the slowest sine are alone."""
+    """Counting from 1 would leave the fastest cosine and the slowest sine unpaired."""
     d, positions, feature = 8, np.arange(50), np.arange(1, 9)
     angle = positions[:, None] / 10000.0 ** (2 * (feature // 2) / d)
     from_one = np.where(feature % 2 == 0, np.sin(angle), np.cos(angle))
@@ -272,7 +272,7 @@ def test_slow_pairs_meet_new_angles_in_a_longer_text():
 
 
 def test_a_slope_looks_no_further_in_a_longer_text():
-    """With equal contents: keys farther than W have e^(−m (W + 1)) at any length."""
+    """With equal contents, keys farther than W get at most e^(−m (W + 1)) together."""
     window, slope = 40, 2.0**-4
     for n in (64, 512):
         q = np.zeros((2, n, 1))

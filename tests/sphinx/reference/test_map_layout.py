@@ -1,4 +1,4 @@
-"""The map's lines, also for many more encodings than there are."""
+"""The map's lines, also for many more encodings than the catalog has."""
 
 from graphlib import CycleError
 

@@ -1,4 +1,4 @@
-"""The page of timings shows what there is in the folder of results, whatever device."""
+"""The page of timings shows all results in the folder, for every device."""
 
 from dataclasses import replace
 from types import SimpleNamespace
@@ -13,13 +13,13 @@ SMALL = dict(lengths=(8,), head_dims=(4,), heads=2, repeats=1, dtypes=(torch.flo
 
 
 def shown(folder):
-    """What the page says of the devices whose files are in a folder."""
-    directive = SimpleNamespace(stored=lambda: timings.stored(folder))
+    """The page's nodes for the devices whose files are in a folder."""
+    directive = SimpleNamespace(results=lambda: timings.stored_results(folder))
     return timings.DeviceTables.run(directive)
 
 
 def write(folder):
-    """Files of the CPU, and the same as if they were of a GPU."""
+    """Result files of the CPU, and copies with the name of a GPU."""
     for name in ("rope", "alibi"):
         result = time_encoding(
             name, **SMALL, save_to=folder / f"timing-{name}-cpu.json"
@@ -47,13 +47,13 @@ def test_other_devices_are_shown_where_their_files_are(tmp_path):
     text = section.astext()
     assert text.startswith("Some GPU\n\nMeasured on Some GPU, threads: ")
     assert (
-        "Of 2 comparisons of the implementations of 1 encodings, forward and backward, 1 held, "
-        "with at most 50% of their bounds used." in text
+        "Of 2 comparisons of the implementations of 1 encodings, forward and backward, "
+        "1 are within their bounds; these use at most 50% of the bound." in text
     )
     # In the book's order, not in that of the files.
     assert text.index("RoPE, half") < text.index("ALiBi, authors, causal")
     for title, task in (("RoPE", "rotate"), ("ALiBi", "causal")):
-        assert f"{title} beside published libraries, forward:" in text
+        assert f"{title} compared with published libraries, forward:" in text
         assert f"theirs, {task}" in text
     for lacking in (
         "RoPE, flex: no Triton",
@@ -65,6 +65,6 @@ def test_other_devices_are_shown_where_their_files_are(tmp_path):
 
 def test_the_cpu_has_its_own_table(tmp_path):
     write(tmp_path)
-    found = timings.stored(tmp_path)
+    found = timings.stored_results(tmp_path)
     assert {*found} == {"cpu", "some-gpu"}
     assert [result.name for result in found["cpu"]["timing"]] == ["rope", "alibi"]

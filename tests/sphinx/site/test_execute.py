@@ -1,4 +1,4 @@
-"""Pages are run when what they use has changed, and a failed one is never served."""
+"""Pages run again when an input has changed, and a failed page is never served."""
 
 import textwrap
 

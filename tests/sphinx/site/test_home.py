@@ -1,4 +1,4 @@
-"""Home's dial: its numbers are the reference implementation's; it moves only where it may."""
+"""Home's dial shows the reference's numbers and respects reduced motion."""
 
 from types import SimpleNamespace
 
@@ -42,7 +42,7 @@ def open_page(open_page):
 
 
 def check_against_reference(shown):
-    """Hands, arcs and score, for the positions that stand under the words."""
+    """Dots, arcs and score match the positions under the words."""
     positions, key = np.array(shown["positions"]), shown["chosen"]
     assert (np.diff(positions) == 1).all() and len(positions) == WORDS
     ones = np.tile([1.0, 0.0], D // 2)
@@ -131,7 +131,7 @@ def test_home_says_how_to_run_the_book(url):
         config=SimpleNamespace(html_theme_options=options),
         builder=SimpleNamespace(get_relative_uri=lambda source, target: target),
     )
-    ways = home.ways_to_run(app, "book/index")
+    ways = home.run_instructions(app, "book/index")
     links = [node["refuri"] for way in ways for node in way.findall(nodes.reference)]
     assert f"../_sources/{home.NOTEBOOK}.ipynb" in links
     colab = [link for link in links if link.startswith(downloads.COLAB)]

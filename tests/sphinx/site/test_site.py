@@ -92,7 +92,7 @@ def test_no_page_shows_a_warning_or_where_it_was_built(page):
 
 @pytest.fixture
 def chromium(browser):
-    """The browser. What a test opens ends with it: a dial that turns takes time."""
+    """The browser. Contexts end with their test, since a moving dial takes time."""
     before = {*browser.contexts}
     yield browser
     for context in {*browser.contexts} - before:
@@ -108,14 +108,14 @@ def parsed(page):
 
 
 def open_page(context, address, page):
-    """A loaded page, and everything that went wrong on the way."""
+    """A loaded page and the errors that occurred while it loaded."""
     tab, faults = new_tab(context, address)
     load(tab, address + page)
     return tab, faults
 
 
 def new_tab(context, address):
-    """A tab that asks for nothing elsewhere, and the list of what goes wrong in it."""
+    """A tab without requests to other hosts, and the list of its errors."""
     faults = []
     tab = context.new_page()
     tab.on("console", lambda m: m.type == "error" and faults.append(m.text))
@@ -136,7 +136,7 @@ def new_tab(context, address):
 
 
 def load(tab, url):
-    """Go to a page and wait until it is whole."""
+    """Go to a page and wait until it is complete."""
     tab.goto(url, wait_until="networkidle")
     tab.wait_for_function("() => !window.MathJax || MathJax.startup?.promise")
     tab.evaluate("() => window.MathJax && MathJax.startup.promise")
@@ -447,7 +447,7 @@ def test_reading_time_counts_words_code_formulas_and_figures():
 
 @pytest.mark.parametrize("page", OF_CHAPTERS)
 def test_a_page_says_one_time_under_its_title_and_on_every_path(page):
-    (said, *_) = parsed(f"{page}.html").cssselect(".posedu-said")
+    (said, *_) = parsed(f"{page}.html").cssselect(".posedu-time")
     time = said.text_content().partition(" to read")[0]
     text = html("book/reference/paths.html").split("<article")[1]
     name = page.removeprefix("book/")
@@ -618,7 +618,7 @@ def test_the_missing_page_leads_back_from_any_depth(place, address, chromium):
 
 
 class Links(HTMLParser):
-    """Where a page links to, however that is quoted: raw HTML passes Sphinx unread."""
+    """The targets of a page's links, also in raw HTML, which Sphinx does not check."""
 
     def __init__(self, text):
         super().__init__()
@@ -720,7 +720,9 @@ def headings(page):
 @pytest.mark.parametrize("chapter", CHAPTERS)
 def test_a_chapter_has_every_part(chapter):
     text = html(f"{chapter}.html")
-    moved = {h for page in contents.further(chapter) for h in headings(page)} & MAY_MOVE
+    moved = {
+        h for page in contents.further_pages(chapter) for h in headings(page)
+    } & MAY_MOVE
     own = [h for h in headings(chapter) if h in HEADINGS]
     assert own == [h for h in HEADINGS if h not in moved]
     assert "Conventions of this chapter" in text
@@ -745,7 +747,7 @@ def at_first_sight(chapter):
 
 
 def without(article, hidden):
-    """An article whose parts are gone that a selector names, not what follows them."""
+    """Remove an article's parts that a selector names, but not the text after them."""
     article = copy.deepcopy(article)
     for part in article.cssselect(hidden):
         if part.getparent() is not None:
@@ -789,10 +791,10 @@ def test_the_ledger_lists_every_claim_of_the_chapters():
 
 @pytest.mark.parametrize("chapter", CHAPTERS)
 def test_a_chapter_and_its_further_pages_lead_to_each_other(chapter):
-    pages = {chapter, *contents.further(chapter)}
+    pages = {chapter, *contents.further_pages(chapter)}
     for page in pages:
         here = parsed(f"{page}.html")
-        ways = {a.get("href") for a in here.cssselect(".posedu-ways a")}
+        ways = {a.get("href") for a in here.cssselect(".posedu-links a")}
         assert {f"{Path(other).name}.html" for other in pages - {page}} <= ways
 
 

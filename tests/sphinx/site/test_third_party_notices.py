@@ -1,4 +1,4 @@
-"""What the built site weighs, says of itself, and holds beside its pages."""
+"""The built site's size, meta tags, redirects, lists, notices and archive."""
 
 import functools
 import gzip
@@ -28,7 +28,7 @@ pytestmark = [
 ]
 
 DOCUMENTS = contents.documents()
-MOVED = redirects.moved(notebooks.ROOT)
+MOVED = redirects.moved_pages(notebooks.ROOT)
 PAGES = [*(f"{d}.html" for d in DOCUMENTS), "404.html", "genindex.html", "search.html"]
 HOME_LIMIT, LIMIT = 250_000, 350_000  # bytes before the first paint
 
@@ -39,7 +39,7 @@ def text(page):
 
 @functools.cache
 def head_and_scripts(page):
-    """A page's stylesheets for the screen, and its scripts, as tags."""
+    """The tags of a page's screen stylesheets and of its scripts."""
     found = "".join(re.findall(r"<(?:link|script)\b[^>]*>", text(page)))
     found = BeautifulSoup(found.replace("<script", "<meta"), "html.parser")
     styles = found.find_all("link", rel="stylesheet")
@@ -93,7 +93,7 @@ def test_every_icon_has_a_picture():
 
 
 def said_by(markup):
-    """The names of a page's tags, and what they say."""
+    """The names and contents of a page's meta tags."""
     head = BeautifulSoup(markup.partition("</head>")[0], "html.parser")
     found = head.find_all("meta", content=True)
     return {tag.get("property") or tag.get("name"): tag["content"] for tag in found}
@@ -182,10 +182,10 @@ def test_the_site_s_address_follows_from_the_repository_s(repository, site):
     assert published(repository) == site
     options = {"repository_url": repository}
     config = SimpleNamespace(html_baseurl="", html_theme_options=options)
-    meta_tags.know_address(None, config)
+    meta_tags.set_base_address(None, config)
     assert config.html_baseurl == site
     config.html_baseurl = "https://example.org/"
-    meta_tags.know_address(None, config)
+    meta_tags.set_base_address(None, config)
     assert config.html_baseurl == "https://example.org/"
 
 
@@ -236,7 +236,7 @@ def test_every_script_and_font_that_is_served_has_its_notice():
         works = [
             work
             for work in third_party_notices.WORKS
-            if third_party_notices.of(work, [name])
+            if third_party_notices.files_of(work, [name])
         ]
         assert len(works) + (name in third_party_notices.OURS) == 1, (name, works)
         for work in works:
@@ -246,7 +246,7 @@ def test_every_script_and_font_that_is_served_has_its_notice():
 
 
 def test_nothing_is_served_that_no_page_asks_for():
-    for pattern in third_party_notices.UNASKED:
+    for pattern in third_party_notices.UNUSED:
         assert not list(HTML.glob(pattern)), pattern
     asked = re.compile(r"(?:src|href)=\"([^\"]*_static/[^\"?]*)")
     for path in HTML.rglob("*.html"):

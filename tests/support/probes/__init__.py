@@ -1,4 +1,4 @@
-"""The hooks, each tried by encodings that are written out here in every implementation."""
+"""Probe encodings that use each hook, written out in every implementation."""
 
 from support.probes import biases, content, rotations
 from support.probes.probe import Probe

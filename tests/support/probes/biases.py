@@ -103,7 +103,7 @@ class T5OverRootD(T5):
 
 
 def t5_oracle(q, k, v, positions, x, mask, table, distance):
-    """Where a bucket starts, in integers: n^e ≥ e^(e − t) distance^t for e exact."""
+    """Find buckets by integers: n^e ≥ e^(e − t) distance^t for e = exact."""
     exact = table.shape[1] // 2
 
     def bucket(n):
@@ -243,14 +243,16 @@ class TransformerXL(Encoding):
         omega = 10000.0 ** (-torch.arange(0, self.width, 2).double() / self.width)
         angles = tokens.offsets[:, 0, ..., None] * omega
         waves = torch.cat((angles.sin(), angles.cos()), -1).to(tokens.q.dtype)
-        probed = (tokens.q + self.v[:, None]) @ self.weight  # W_R turns to the queries
+        probed = (
+            tokens.q + self.v[:, None]
+        ) @ self.weight  # W_R applied to the queries
         position = torch.einsum("bhim,bijm->bhij", probed, waves)
         content = (self.u[:, None] * tokens.k).sum(-1)[:, :, None]
         return (content + position) * self.scale(tokens.d)
 
 
 class DistanceFromTheKey(TransformerXL):
-    """The offset's sign turned: r of j − i."""
+    """The offset with the opposite sign: r of j − i."""
 
     def bias(self, tokens):
         query, key = -tokens.query_positions, -tokens.key_positions
@@ -420,8 +422,8 @@ def dape(slopes, w_in, b_in, w_out, b_out):
         both = np.concatenate((scores, bias))
         hidden = np.einsum("wc,cij->wij", w_in, both) + b_in[:, None, None]
         hidden = np.maximum(hidden, 0.01 * hidden)
-        said = np.einsum("hw,wij->hij", w_out, hidden) + b_out[:, None, None]
-        return scores + bias + said
+        correction = np.einsum("hw,wij->hij", w_out, hidden) + b_out[:, None, None]
+        return scores + bias + correction
 
     return Hooks(logits=logits)
 
@@ -456,8 +458,8 @@ class DAPE(Encoding):
         both = torch.cat((scores, bias.expand_as(scores)), 1).movedim(1, -1)
         hidden = functional.linear(both, self.w_in, self.b_in)
         hidden = functional.leaky_relu(hidden, 0.01)
-        said = functional.linear(hidden, self.w_out, self.b_out)
-        return scores + bias + said.movedim(-1, 1)
+        correction = functional.linear(hidden, self.w_out, self.b_out)
+        return scores + bias + correction.movedim(-1, 1)
 
 
 class RowFormOfTheBias(DAPE):
@@ -497,8 +499,8 @@ def key_bias(weight):
 
 def symbolic_key_bias(weight):
     def bias(tokens):
-        said = tokens.x * weight.T
-        return tokens.by_head(lambda h, i, j: said[j, h])
+        biases = tokens.x * weight.T
+        return tokens.by_head(lambda h, i, j: biases[j, h])
 
     return symbolic.Hooks(bias=bias)
 
@@ -511,10 +513,10 @@ class KeyBias(Encoding):
         self.weight = nn.Parameter(weight)
 
     def remember(self, x):
-        return {"said": x @ self.weight.T}
+        return {"biases": x @ self.weight.T}
 
     def fold(self, tokens):
-        of_keys = tokens.memory["said"].mT.double()
+        of_keys = tokens.memory["biases"].mT.double()
         return torch.zeros_like(of_keys[..., : tokens.q.shape[2]]), of_keys
 
 

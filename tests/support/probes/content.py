@@ -268,8 +268,8 @@ class PaTH(Encoding):
                 tokens.memory["w"][:, j, :, None],
                 tokens.memory["beta"][:, j, :, None, None],
             )
-            turned = on_the_way - beta * (on_the_way * w).sum(-1, keepdim=True) * w
-            on_the_way = torch.where(place >= j, turned, on_the_way)
+            reflected = on_the_way - beta * (on_the_way * w).sum(-1, keepdim=True) * w
+            on_the_way = torch.where(place >= j, reflected, on_the_way)
         return torch.stack(columns[::-1], -1) * self.scale(tokens.d)
 
 

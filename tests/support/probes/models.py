@@ -23,11 +23,12 @@ from support.probes.probe import both, by_loops, per_token
 
 @dataclass(frozen=True)
 class ModelProbe:
-    """As :class:`probes.probe.Probe`, for the hooks of a model.
+    """A variant of :class:`probes.probe.Probe` for the hooks of a model.
 
-    Implementations are given the parameters of a layer, of which ``parameters(normal, layers)``
-    draws those named in ``own`` for each. ``oracle(x, positions, layers, …)`` is given
-    all of them, and layers as :class:`Layer`.
+    Implementations receive the parameters of one layer. ``parameters(normal, layers)``
+    draws them; parameters named in ``own`` are drawn for each layer.
+    ``oracle(x, positions, layers, …)`` receives all of them, and layers as
+    :class:`Layer`.
     """
 
     numpy: Callable
@@ -42,7 +43,7 @@ class ModelProbe:
 
 @dataclass(frozen=True)
 class Layer:
-    """What a layer is made of: projections as arrays, the rest as functions."""
+    """The parts of a layer: projections as arrays, norm and MLP as functions."""
 
     q: np.ndarray
     k: np.ndarray
@@ -53,11 +54,16 @@ class Layer:
 
 
 def through(
-    x, layers, attend, before=lambda n, x: x, after=lambda n, weights, fed: None
+    x,
+    layers,
+    attend,
+    before=lambda n, x: x,
+    after=lambda n, weights, mlp_output: None,
 ):
     """Causal layers, one after the other; ``attend(n, q, k, v)`` gives logit and value.
 
-    ``before`` changes what enters layer n and ``after`` hears what it said.
+    ``before`` changes the input of layer n; ``after`` receives its attention weights
+    and MLP output.
     """
     mask = np.tri(len(x), dtype=bool)
     for n, layer in enumerate(layers):
@@ -70,9 +76,9 @@ def through(
         weights = by_loops(one_hot, mask, logit)
         out = by_loops(v, mask, logit, value)
         x = x + sum(out[h] @ layer.o[:, h].T for h in range(len(q)))
-        fed = layer.MLP(x)
-        x = x + fed
-        after(n, weights, fed)
+        mlp_output = layer.MLP(x)
+        x = x + mlp_output
+        after(n, weights, mlp_output)
     return x
 
 
@@ -119,13 +125,13 @@ def learned_oracle(x, positions, layers, table):
     return through(x, layers, content, before)
 
 
-# FLOATER: a differential equation gives what q, k and v get (arXiv 2003.09229)
+# FLOATER: a differential equation gives the addends of q, k, v (arXiv 2003.09229)
 
 STEPS = 4
 
 
 def follow(h, start, times):
-    """From ``start`` at 0 along p' = h(t, p) to ``times``, by four steps of RK4.
+    """Solve p' = h(t, p) from ``start`` at 0 to ``times`` by four steps of RK4.
 
     For arrays, tensors and matrices alike.
     """
@@ -169,7 +175,7 @@ def symbolic_floater(starts, w_in, b_in, w_out):
 
 
 class Flow(nn.Module):
-    """The one h of all layers."""
+    """The function h that all layers share."""
 
     def __init__(self, w_in, b_in, w_out):
         super().__init__()
@@ -242,7 +248,7 @@ def floater_oracle(x, positions, layers, starts, w_in, b_in, w_out):
     return through(x, layers, attend)
 
 
-# CAPE: positions shaken in training, sinusoids of what comes out (arXiv 2106.03143)
+# CAPE: sinusoids of positions that training augments (arXiv 2106.03143)
 
 
 def cape(d_model, shift, jitter, scale, generator=None):
@@ -263,9 +269,9 @@ def symbolic_cape(d_model, shift, jitter, scale, draws=None):
     def locate(positions, x):
         if draws is None:
             return positions
-        moved, shaken, stretched = draws
-        own = zip(positions, shaken, strict=True)
-        return [(p + shift * moved + jitter * s) * scale**stretched for p, s in own]
+        u_shift, u_jitter, u_scale = draws
+        own = zip(positions, u_jitter, strict=True)
+        return [(p + shift * u_shift + jitter * u) * scale**u_scale for p, u in own]
 
     def embed(x, positions):
         add = partial(embed_sinusoidal, layout="half")
@@ -284,12 +290,12 @@ class CAPE(Sinusoidal):
             return positions
         options = dict(dtype=torch.float64, device=x.device)
         shift, scale = 2 * torch.rand(2, len(x), 1, **options) - 1
-        shaken = 2 * torch.rand(x.shape[:2], **options) - 1
-        moved = positions + self.shift * shift + self.jitter * shaken
+        jitter = 2 * torch.rand(x.shape[:2], **options) - 1
+        moved = positions + self.shift * shift + self.jitter * jitter
         return moved * (self.log_scale * scale).exp()
 
 
-class ShakenAtTestTime(CAPE):
+class AugmentedInEvaluation(CAPE):
     def locate(self, positions, x):
         self.training, mode = True, self.training
         moved = super().locate(positions, x)
@@ -306,7 +312,7 @@ def cape_oracle(x, positions, layers, d_model, shift, jitter, scale):
     return through(x + np.array(waves), layers, content)
 
 
-# TAPE: position tensors that go from layer to layer (arXiv 2501.00712, as its code)
+# TAPE: layers update position tensors (arXiv 2501.00712, its code's form)
 
 
 def silu(z):
@@ -321,13 +327,17 @@ def tape(d, attended, up, down, gate):
     def rotate(q, k, positions):
         c, s = positions.transpose(2, 1, 0, 3)
         halves = (np.split(t, 2, -1) for t in (q, k))
-        turned = [(a * c - b * s, b * c + a * s) for a, b in halves]
-        return tuple(np.concatenate(t, -1) for t in turned)
+        rotated = [(a * c - b * s, b * c + a * s) for a, b in halves]
+        return tuple(np.concatenate(t, -1) for t in rotated)
 
-    def update(weights, tokens, fed):
-        heard = np.einsum("h,hij,jhcp->ihcp", attended, weights, tokens.key_positions)
-        e = tokens.query_positions + heard
-        return e + np.einsum("hw,iw,wg,igcp->ihcp", down, silu(fed @ gate.T), up, e)
+    def update(weights, tokens, mlp_output):
+        gathered = np.einsum(
+            "h,hij,jhcp->ihcp", attended, weights, tokens.key_positions
+        )
+        e = tokens.query_positions + gathered
+        return e + np.einsum(
+            "hw,iw,wg,igcp->ihcp", down, silu(mlp_output @ gate.T), up, e
+        )
 
     return Hooks(locate=locate, rotate=rotate, update=update)
 
@@ -337,22 +347,22 @@ def symbolic_tape(d, attended, up, down, gate):
         e = [[f(t * w) for f in (sp.cos, sp.sin) for w in omega(d)] for t in positions]
         return [sp.Matrix([row] * len(attended)) for row in e]
 
-    def turn(column, e, head):
+    def rotate(column, e, head):
         c, s = sp.diag(*e[head, : d // 2]), sp.diag(*e[head, d // 2 :])
         return sp.Matrix([[c, -s], [s, c]]) * column
 
-    def update(alpha, tokens, fed):
-        said = (fed * gate.T).applyfunc(lambda z: z / (1 + sp.exp(-z)))
+    def update(alpha, tokens, mlp_output):
+        gated = (mlp_output * gate.T).applyfunc(lambda z: z / (1 + sp.exp(-z)))
 
         def moved(i, at):
             keys = tokens.visible[i]
             past = (sp.diag(*(a[i, j] for a in alpha)) * at[j] for j in keys)
             e = at[i] + sp.diag(*attended) * sum(past, 0 * at[i])
-            return e + down * sp.diag(*said[i, :]) * up * e
+            return e + down * sp.diag(*gated[i, :]) * up * e
 
-        return [moved(i, tokens.positions) for i in range(fed.rows)]
+        return [moved(i, tokens.positions) for i in range(mlp_output.rows)]
 
-    return symbolic.Hooks(locate=locate, rotate=both(per_token(turn)), update=update)
+    return symbolic.Hooks(locate=locate, rotate=both(per_token(rotate)), update=update)
 
 
 class TAPE(RoPE):
@@ -368,28 +378,31 @@ class TAPE(RoPE):
         table = positions.movedim(2, 1).chunk(2, 3)
         return tuple(self._rotate(t, table) for t in (q, k))
 
-    def update(self, weights, tokens, fed):
+    def update(self, weights, tokens, mlp_output):
         attended, down, gate, up = (t.double() for _, t in sorted(self.w.items()))
         past = attended[:, None, None] * weights @ tokens.key_positions.movedim(2, 1)
         e = tokens.query_positions + past.movedim(1, 2)
-        return e + down * functional.silu(fed.double() @ gate.T)[:, :, None] @ up @ e
+        return (
+            e
+            + down * functional.silu(mlp_output.double() @ gate.T)[:, :, None] @ up @ e
+        )
 
 
 class CosinesAlone(TAPE):
-    """Other weights for cosines than for sines."""
+    """An update of the cosines alone, so that sines keep their old values."""
 
-    def update(self, weights, tokens, fed):
-        moved, old = super().update(weights, tokens, fed), tokens.query_positions
-        return torch.cat((moved.chunk(2, -1)[0], old.chunk(2, -1)[1]), -1)
+    def update(self, weights, tokens, mlp_output):
+        new, old = super().update(weights, tokens, mlp_output), tokens.query_positions
+        return torch.cat((new.chunk(2, -1)[0], old.chunk(2, -1)[1]), -1)
 
 
 def tape_oracle(x, positions, layers, d, attended, up, down, gate):
     heads, pairs = len(attended), d // 2
     omega = [10000 ** (-2 * p / d) for p in range(pairs)]
-    turn = [
+    start = [
         [[np.exp(1j * t * w) for w in omega] for _ in range(heads)] for t in positions
     ]
-    state = {"z": np.array(turn)}  # [tokens, heads, pairs]
+    state = {"z": np.array(start)}  # [tokens, heads, pairs]
 
     def attend(n, q, k, v):
         z, (q, k) = state["z"], (t[..., :pairs] + 1j * t[..., pairs:] for t in (q, k))
@@ -400,14 +413,14 @@ def tape_oracle(x, positions, layers, d, attended, up, down, gate):
 
         return logit, None
 
-    def after(n, weights, fed):
+    def after(n, weights, mlp_output):
         z = state["z"].copy()
         for i, h in np.ndindex(z.shape[:2]):
             for j in range(i + 1):
                 z[i, h] += attended[h] * weights[h, i, j] * state["z"][j, h]
-        said = silu(fed @ gate.T)
+        gated = silu(mlp_output @ gate.T)
         state["z"] = np.stack(
-            [z[i] + down @ np.diag(said[i]) @ up @ z[i] for i in range(len(z))]
+            [z[i] + down @ np.diag(gated[i]) @ up @ z[i] for i in range(len(z))]
         )
 
     return through(x, layers, attend, after=after)
@@ -443,7 +456,7 @@ MODELS = {
         CAPE,
         cape_oracle,
         lambda draw, layers: dict(d_model=8, shift=5, jitter=0.5, scale=1.25),
-        ShakenAtTestTime,
+        AugmentedInEvaluation,
     ),
     "tape": ModelProbe(
         tape,

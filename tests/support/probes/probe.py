@@ -1,4 +1,4 @@
-"""What a probe is, and what all oracles share: sums over keys, one at a time."""
+"""The class of probes, and sums over single keys, which all oracles share."""
 
 import ast
 import inspect
@@ -21,13 +21,14 @@ class Probe:
     ``numpy`` and ``sympy`` make hooks and ``torch`` an encoding of the same named
     parameters, which ``parameters(normal, heads, kv_heads)`` draws. ``oracle`` is given
     them after q, k and v of one sequence (as many heads each), its positions, its input
-    x and its mask. ``mutant`` is a wrong implementation in PyTorch that its name describes.
+    x and its mask. ``mutant`` is a wrong implementation in PyTorch, described by its
+    name.
 
-    ``lines`` is how long an implementation may be, ``position`` the axes of a position, ``reach``
-    where positions end. In half precision the terms of a logit pass ``roundings``
-    roundings, and ``roundings_on_the_way`` more for each token between key and query;
-    a hook ``output`` multiplies errors by at most ``gain``, and errors of a row add up
-    where its weights are products (``accumulates``).
+    ``lines`` is the maximal length of an implementation, ``position`` the shape of a
+    position, ``reach`` the end of valid positions. In half precision the terms of a
+    logit pass ``roundings`` roundings, and ``roundings_on_the_way`` more for each token
+    between key and query. A hook ``output`` multiplies errors by at most ``gain``, and
+    errors of a row add up where its weights are products (``accumulates``).
     """
 
     numpy: Callable
@@ -65,8 +66,8 @@ def by_loops(v, mask, logit, value=None, weigh=softmax):
     return out
 
 
-def turned(vector, angles):
-    """Halves of a vector as complex numbers, turned by an angle each."""
+def rotated(vector, angles):
+    """Rotate the pairs (i, i + half) of a vector by an angle each."""
     half = len(vector) // 2
     z = (vector[:half] + 1j * vector[half:]) * np.exp(1j * np.asarray(angles))
     return np.concatenate((z.real, z.imag))
@@ -77,7 +78,7 @@ def sigmoid(z: float) -> float:
 
 
 def wide(t: torch.Tensor) -> torch.Tensor:
-    """In float32, or float64 where it is."""
+    """Return a tensor in float32, or in float64 if it is that."""
     return t.to(torch.promote_types(t.dtype, torch.float32))
 
 
@@ -86,12 +87,12 @@ def by_query(row, each):
     return sp.Matrix.vstack(*(row(i, own) for i, own in enumerate(each)))
 
 
-def per_token(turn):
-    """SymPy's hook for ``turn`` of a token's column, its position and its head."""
+def per_token(rotate):
+    """SymPy's hook from ``rotate(column, position, head)``, applied to every token."""
 
     def hook(heads, positions):
         return tuple(
-            by_query(lambda i, t, h=h, m=m: turn(m[i, :].T, t, h).T, positions)
+            by_query(lambda i, t, h=h, m=m: rotate(m[i, :].T, t, h).T, positions)
             for h, m in enumerate(heads)
         )
 
@@ -99,7 +100,7 @@ def per_token(turn):
 
 
 def both(hook):
-    """The hook ``rotate`` that turns queries and keys alike."""
+    """The hook ``rotate`` that rotates queries and keys alike."""
     return lambda q, k, positions: (hook(q, positions), hook(k, positions))
 
 
@@ -136,7 +137,7 @@ def to_torch(value):
 
 
 def lines_of_code(implementation) -> int:
-    """How many lines of a function or class hold code: no prose, no blank ones."""
+    """Count the lines of code of a function or class, without docstrings and blanks."""
     source = textwrap.dedent(inspect.getsource(implementation))
     prose = {
         line

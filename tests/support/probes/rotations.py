@@ -1,4 +1,4 @@
-"""Probes that turn queries, keys, values and outputs."""
+"""Probes that rotate or scale queries, keys, values and outputs."""
 
 import math
 from functools import partial
@@ -14,14 +14,14 @@ from posedu.sympy import attention as symbolic
 from posedu.sympy.attention import by_token
 from posedu.sympy.rotary import rope as symbolic_rope
 from posedu.torch import Encoding, RoPE
-from support.probes.probe import Probe, both, by_loops, per_token, turned
+from support.probes.probe import Probe, both, by_loops, per_token, rotated
 
-# YaRN: a list of frequencies and an attention factor (arXiv 2309.00071, as its code has it)
+# YaRN: frequencies and an attention factor (arXiv 2309.00071, its code's form)
 
 
 def yarn(d, base, length, factor):
-    def pair(turns):
-        return d * np.log(length / (2 * np.pi * turns)) / (2 * np.log(base))
+    def pair(rotations):
+        return d * np.log(length / (2 * np.pi * rotations)) / (2 * np.log(base))
 
     low, high = max(np.floor(pair(32)), 0), min(np.ceil(pair(1)), d - 1)
     p = np.arange(d // 2)
@@ -30,15 +30,13 @@ def yarn(d, base, length, factor):
     options = dict(
         layout="half", frequencies=omega, attention_factor=0.1 * np.log(factor) + 1
     )
-    turn = partial(rope, **options)
-    return Hooks(
-        rotate=lambda q, k, positions: (turn(q, positions), turn(k, positions))
-    )
+    apply_rope = partial(rope, **options)
+    return Hooks(rotate=both(apply_rope))
 
 
 def symbolic_yarn(d, base, length, factor):
-    def pair(turns):
-        return d * sp.log(length / (2 * sp.pi * turns)) / (2 * sp.log(base))
+    def pair(rotations):
+        return d * sp.log(length / (2 * sp.pi * rotations)) / (2 * sp.log(base))
 
     low, high = max(sp.floor(pair(32)), 0), min(sp.ceiling(pair(1)), d - 1)
     ramp = [(p - low) / (high - low) for p in range(d // 2)]
@@ -50,14 +48,14 @@ def symbolic_yarn(d, base, length, factor):
     options = dict(
         frequencies=omega, attention_factor=sp.log(factor) / 10 + 1, layout="half"
     )
-    turn = partial(by_token, partial(symbolic_rope, **options))
-    return symbolic.Hooks(rotate=both(turn))
+    apply_rope = partial(by_token, partial(symbolic_rope, **options))
+    return symbolic.Hooks(rotate=both(apply_rope))
 
 
 class YaRN(RoPE):
     def __init__(self, d, base, length, factor):
-        turns = torch.tensor([32.0, 1.0], dtype=torch.float64)
-        pair = d * (length / (2 * math.pi * turns)).log() / (2 * math.log(base))
+        rotations = torch.tensor([32.0, 1.0], dtype=torch.float64)
+        pair = d * (length / (2 * math.pi * rotations)).log() / (2 * math.log(base))
         low, high = pair[0].floor().clamp(min=0), pair[1].ceil().clamp(max=d - 1)
         p = torch.arange(d // 2).double()
         slowed = ((p - low) / (high - low)).clamp(0, 1)
@@ -68,7 +66,7 @@ class YaRN(RoPE):
         )
 
 
-class AmplitudeOnce(YaRN):
+class FactorOnLogitsOnce(YaRN):
     """The factor applied to the logits once, not to queries and keys."""
 
     def __init__(self, d, base, length, factor):
@@ -77,7 +75,7 @@ class AmplitudeOnce(YaRN):
 
 
 def yarn_oracle(q, k, v, positions, x, mask, d, base, length, factor):
-    """Turns inside the window choose: 32 or more stay, 1 or fewer slow down."""
+    """Keep pairs of 32 or more full turns in the window; slow those of 1 or fewer."""
     ends = [
         math.log(length / (2 * math.pi * r)) / math.log(base) * d / 2 for r in (32, 1)
     ]
@@ -85,13 +83,13 @@ def yarn_oracle(q, k, v, positions, x, mask, d, base, length, factor):
 
     def frequency(p):
         omega = base ** (-2 * p / d)
-        kept = 1 - min(max((p - low) / (high - low), 0), 1)
-        return kept * omega + (1 - kept) * omega / factor
+        unscaled = 1 - min(max((p - low) / (high - low), 0), 1)
+        return unscaled * omega + (1 - unscaled) * omega / factor
 
     omega = np.array([frequency(p) for p in range(d // 2)])
 
     def logit(h, i, j):
-        relative = turned(q[h, i], (positions[i] - positions[j]) * omega) @ k[h, j]
+        relative = rotated(q[h, i], (positions[i] - positions[j]) * omega) @ k[h, j]
         return relative * (0.1 * math.log(factor) + 1) ** 2 / math.sqrt(d)
 
     return by_loops(v, mask, logit)
@@ -163,9 +161,9 @@ def symbolic_pope(delta):
         parts = (angle.applyfunc(f) for f in (sp.cos, sp.sin))
         return sp.Matrix([length.multiply_elementwise(part) for part in parts])
 
-    turn_q = per_token(lambda q, t, head: polar(q, t * omega))
-    turn_k = per_token(lambda k, t, head: polar(k, t * omega + delta[head, :].T))
-    return symbolic.Hooks(rotate=lambda q, k, at: (turn_q(q, at), turn_k(k, at)))
+    rotate_q = per_token(lambda q, t, head: polar(q, t * omega))
+    rotate_k = per_token(lambda k, t, head: polar(k, t * omega + delta[head, :].T))
+    return symbolic.Hooks(rotate=lambda q, k, at: (rotate_q(q, at), rotate_k(k, at)))
 
 
 class PoPE(Encoding):
@@ -207,24 +205,24 @@ def pope_oracle(q, k, v, positions, x, mask, delta):
     return by_loops(v, mask, logit)
 
 
-# Rotated values, and what was gathered turned back (DeepSeek-V4)
+# Rotated values, and outputs rotated back (DeepSeek-V4)
 
 
 def rotated_values(base):
-    turn = partial(rope, layout="half", base=base)
+    apply_rope = partial(rope, layout="half", base=base)
     return Hooks(
-        rotate=lambda q, k, positions: (turn(q, positions), turn(k, positions)),
-        values=turn,
-        output=lambda out, positions: turn(out, -positions),
+        rotate=both(apply_rope),
+        values=apply_rope,
+        output=lambda out, positions: apply_rope(out, -positions),
     )
 
 
 def symbolic_rotated_values(base):
-    turn = partial(by_token, partial(symbolic_rope, layout="half", base=base))
+    apply_rope = partial(by_token, partial(symbolic_rope, layout="half", base=base))
     return symbolic.Hooks(
-        rotate=both(turn),
-        values=turn,
-        output=lambda out, at: turn(out, [-t for t in at]),
+        rotate=both(apply_rope),
+        values=apply_rope,
+        output=lambda out, at: apply_rope(out, [-t for t in at]),
     )
 
 
@@ -239,7 +237,7 @@ class RotatedValues(RoPE):
         return self(out, -positions)
 
 
-class NotTurnedBack(RotatedValues):
+class OutputNotRotated(RotatedValues):
     def output(self, out, positions):
         return out
 
@@ -250,13 +248,13 @@ def rotated_values_oracle(q, k, v, positions, x, mask, base):
 
     def logit(h, i, j):
         return (
-            turned(q[h, i], (positions[i] - positions[j]) * omega)
+            rotated(q[h, i], (positions[i] - positions[j]) * omega)
             @ k[h, j]
             / math.sqrt(d)
         )
 
     def value(h, i, j):
-        return turned(v[h, j], (positions[j] - positions[i]) * omega)
+        return rotated(v[h, j], (positions[j] - positions[i]) * omega)
 
     return by_loops(v, mask, logit, value)
 
@@ -314,7 +312,7 @@ class GTA(Encoding):
 
 
 class TransposedForInverse(GTA):
-    """Right for rotations alone."""
+    """The transpose in place of the inverse, correct for rotations alone."""
 
     def values(self, v, positions):
         return self.act(positions.mT, v)
@@ -338,17 +336,19 @@ def gta_oracle(q, k, v, positions, x, mask):
 def self_extend(group, window):
     def logits(tokens):
         q, k, i, j = tokens.q, tokens.k, tokens.query_positions, tokens.key_positions
-        turn = partial(rope, layout="half")
+        apply_rope = partial(rope, layout="half")
         shift = window - window // group
-        near = turn(q, i) @ turn(k, j).swapaxes(1, 2)
-        far = turn(q, i // group + shift) @ turn(k, j // group).swapaxes(1, 2)
+        near = apply_rope(q, i) @ apply_rope(k, j).swapaxes(1, 2)
+        far = apply_rope(q, i // group + shift) @ apply_rope(k, j // group).swapaxes(
+            1, 2
+        )
         return np.where(tokens.offsets < window, near, far) / np.sqrt(tokens.d)
 
     return Hooks(logits=logits)
 
 
 def symbolic_self_extend(group, window):
-    turn = partial(symbolic_rope, layout="half")
+    apply_rope = partial(symbolic_rope, layout="half")
 
     def logits(tokens):
         def entry(h, i, j):
@@ -358,7 +358,10 @@ def symbolic_self_extend(group, window):
                     sp.floor(m / group) + window - window // group,
                     sp.floor(n / group),
                 )
-            q, k = turn(tokens.q[h][i, :].T, m), turn(tokens.k[h][j, :].T, n)
+            q, k = (
+                apply_rope(tokens.q[h][i, :].T, m),
+                apply_rope(tokens.k[h][j, :].T, n),
+            )
             return q.dot(k) / sp.sqrt(tokens.d)
 
         return tokens.by_head(entry)
@@ -369,20 +372,20 @@ def symbolic_self_extend(group, window):
 class SelfExtend(Encoding):
     def __init__(self, d, group, window):
         super().__init__()
-        self.turn, self.group, self.window = RoPE(d, layout="half"), group, window
+        self.rope, self.group, self.window = RoPE(d, layout="half"), group, window
 
     def logits(self, tokens):
         q, k, i, j = tokens.q, tokens.k, tokens.query_positions, tokens.key_positions
         shift = self.window - self.window // self.group
-        near = self.turn(q, i) @ self.turn(k, j).mT
-        far = self.turn(q, i // self.group + shift) @ self.turn(k, j // self.group).mT
+        near = self.rope(q, i) @ self.rope(k, j).mT
+        far = self.rope(q, i // self.group + shift) @ self.rope(k, j // self.group).mT
         return torch.where(tokens.offsets < self.window, near, far) * self.scale(
             tokens.d
         )
 
 
 class GroupedWithoutShift(SelfExtend):
-    """Far keys come nearer than near ones."""
+    """Groups without the shift, so that far keys get smaller offsets than near ones."""
 
     def logits(self, tokens):
         self.window, window = 0, self.window
@@ -400,7 +403,7 @@ def self_extend_oracle(q, k, v, positions, x, mask, group, window):
         if distance >= window:
             grouped = positions[i] // group - positions[j] // group
             distance = grouped + window - window // group
-        return turned(q[h, i], distance * omega) @ k[h, j] / math.sqrt(d)
+        return rotated(q[h, i], distance * omega) @ k[h, j] / math.sqrt(d)
 
     return by_loops(v, mask, logit)
 
@@ -412,7 +415,7 @@ PROBES = {
         YaRN,
         yarn_oracle,
         lambda draw, heads, kv_heads: dict(d=8, base=100, length=2048, factor=4),
-        AmplitudeOnce,
+        FactorOnLogitsOnce,
         d=8,
         roundings=6,
     ),
@@ -438,7 +441,7 @@ PROBES = {
         RotatedValues,
         rotated_values_oracle,
         lambda draw, heads, kv_heads: dict(base=100),
-        NotTurnedBack,
+        OutputNotRotated,
         gain=2**0.5,
     ),
     "gta": Probe(

@@ -177,7 +177,7 @@ def test_scaling_that_is_not_applied():
 
 
 def test_layers_of_one_part_are_not_taken_for_those_of_another():
-    """In a composite of LFM3 vision layers are listed and text layers measured."""
+    """LFM3, a composite, lists the types of vision layers; the text layers are measured."""
     text = CONFIG | {
         "rope_theta": None,
         "layer_types": ["full_attention", "full_attention"],
@@ -253,7 +253,7 @@ def test_features_that_are_normalized_after_rotation():
 
 
 def test_coarse_features_do_not_make_two_sides_of_one():
-    """In bfloat16 a pair of low frequency may seem unrotated on one side."""
+    """A bfloat16 pair of low frequency may seem unrotated on one side only."""
     torch.manual_seed(0)
     model = Tiny(layers=[{}, {}], base=500_000.0).to(torch.bfloat16)
     for layer in model.layers:

@@ -35,7 +35,7 @@ def assert_turned(out, x, positions, layout, r=None):
     r = x.shape[-1] if r is None else r
     exact = x.detach().double().numpy()
     expected = reference.rope(exact, positions, layout=layout, rotary_dim=r)
-    atol = bounds.turned(exact[..., :r], positions, x.dtype, layout)
+    atol = bounds.rotated(exact[..., :r], positions, x.dtype, layout)
     error = np.abs(out.detach().double().numpy() - expected)
     assert out.dtype == x.dtype and out.shape == x.shape
     assert (error[..., :r] <= atol).all()

@@ -50,9 +50,7 @@ class Slider:
         """
         found = SLIDER.fullmatch(text)
         if found is None:
-            raise ValueError(
-                f"a slider must be `name = first of values`, got {text!r}"
-            )
+            raise ValueError(f"a slider must be `name = first of values`, got {text!r}")
         name, first, values = found[1], found[2], tuple(found[3].split())
         if first not in values:
             raise ValueError(

@@ -152,7 +152,9 @@ def _notebook(chapter, setup, solutions):
     source = Source(chapter)
     title = f"# Exercises: {source.sheet.title}"
     cells = [
-        new_markdown_cell(f"{title}\n\n{INSTRUCTIONS}\n\n{source.sheet.conventions.strip()}"),
+        new_markdown_cell(
+            f"{title}\n\n{INSTRUCTIONS}\n\n{source.sheet.conventions.strip()}"
+        ),
         setup,
         new_code_cell(source.header()),
     ]

@@ -1,9 +1,10 @@
 """Write exercise notebooks, set-up cells, and copies that contain the package.
 
 ``python -m posedu_sphinx.exercises.notebooks`` writes the learner's notebook of every
-sheet of exercises and the set-up cell of the labs; with ``--check`` it only says what is
-out of date; with ``--solved`` it writes the solved notebooks, which are not committed;
-with ``--execute PATH…`` it runs labs and stores the outputs of their checked cells.
+sheet of exercises and the set-up cell of the labs. With ``--check`` it only lists the
+notebooks that are out of date; with ``--solved`` it writes the solved notebooks, which
+are not committed; with ``--execute PATH…`` it runs labs and stores the outputs of their
+checked cells.
 """
 
 import base64
@@ -67,7 +68,7 @@ if importlib.util.find_spec("posedu") is None:
 BUNDLED_DISTRIBUTIONS = ("jaxtyping", "wadler_lindig", "lark")
 
 PAGE = """\
-# The checks read their equations from the text of this page, so it is included too.
+# The checks read their equations from the text of this page: it is included too.
 import os
 
 PAGE = "{page}"

@@ -58,8 +58,10 @@ class Statements(SphinxDirective):
         groups = by_record(statements(self.env.srcdir))
         sections = [self.section(name, group) for name, group in groups.items()]
         tables = [section.children[-1] for section in sections]
-        kinds = [_kinds(name, s) for name, group in groups.items() for s in group]
-        controls, script = filtered(tables, kinds, QUESTIONS)
+        answers = [
+            _filter_answers(name, s) for name, group in groups.items() for s in group
+        ]
+        controls, script = filtered(tables, answers, QUESTIONS)
         style = nodes.raw("", asset("ledger/statements.css"), format="html")
         count = parse(self, _count([s for group in groups.values() for s in group]))
         return [*count, style, controls, *sections, script]
@@ -90,7 +92,7 @@ class Statements(SphinxDirective):
         return nodes.row("", *[nodes.entry("", *parse(self, cell)) for cell in cells])
 
 
-def _kinds(name, statement):
+def _filter_answers(name, statement):
     family = CATALOG[name].family if name else "attention"
     return [("verdict", statement["verdict"]), ("family", family)]
 

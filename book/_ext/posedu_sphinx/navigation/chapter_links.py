@@ -16,11 +16,13 @@ from posedu_sphinx.navigation.downloads import colab_link
 from posedu_sphinx.navigation.reading_time import LABS, SHEETS, duration, minutes
 
 DOWNLOAD = "Download the notebook"
-NOT_RUNNABLE = "This page shows the notebook but cannot run it. In your own copy you can"
+NOT_RUNNABLE = (
+    "This page shows the notebook but cannot run it. In your own copy you can"
+)
 
 
 def lab_of(chapter):
-    """The lab that a chapter's records name, else the lab that follows it."""
+    """The lab that a chapter's records name, else the last before the next chapter."""
     for record in CATALOG.values():
         if record.page == chapter and record.lab:
             return f"{LABS}{record.lab}"

@@ -37,12 +37,11 @@ class NotebookLinks(SphinxDirective):
         download = external(f"{up}/_sources/{docname}.ipynb", "download the notebook")
         download["classes"].append("posedu-download")
         parts = [nodes.Text("To work on your own copy, "), download]
-        parts.append(
-            nodes.Text(
-                ": it contains the package. You can upload it to Colab, or run it in any "
-                "Jupyter with NumPy, SymPy, matplotlib and PyTorch."
-            )
+        advice = (
+            ": it contains the package. You can upload it to Colab, or run it in "
+            "any Jupyter with NumPy, SymPy, matplotlib and PyTorch."
         )
+        parts.append(nodes.Text(advice))
         if colab := colab_link(self.config, docname):
             parts[:0] = [external(colab, "Open it in Colab"), nodes.Text(". ")]
         return [nodes.paragraph("", "", *parts)]

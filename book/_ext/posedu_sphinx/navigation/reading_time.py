@@ -94,7 +94,8 @@ class LearningPath(SphinxDirective):
         for page, *why in steps:
             if page not in documents() or not why:
                 raise self.error(
-                    f"a step must be a page of the contents, ':' and a reason, got {page!r}"
+                    "a step must be a page of the contents, ':' and a reason, "
+                    f"got {page!r}"
                 )
         return [path_placeholder(steps=steps)]
 

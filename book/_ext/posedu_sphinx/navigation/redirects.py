@@ -71,7 +71,11 @@ def llms_text(app):
     """Return llms.txt: a link and a description of each page, by part."""
     site = app.config.external_site_map
     home = app.config.root_doc
-    lines = [f"# posedu: {app.env.titles[home].astext()}", "", f"> {_description(app, home)}"]
+    lines = [
+        f"# posedu: {app.env.titles[home].astext()}",
+        "",
+        f"> {_description(app, home)}",
+    ]
     lines += ["", "The Markdown of `book/….html` is `_sources/book/….md`.", ""]
     for part in site.root.subtrees:
         lines += [f"## {part.caption}", ""]

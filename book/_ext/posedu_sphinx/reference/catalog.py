@@ -30,29 +30,30 @@ FILTERS = {
     "learned": "Learned",
     "relative": "Relative",
 }
-LANE, STOP = 16, 18  # between two lines, and from a row's top to its stop, in pixels
-COLORS = 6  # in lines.css
+LANE = 16  # pixels between two lines
+STOP = 18  # pixels from the top of a row to its circle
+COLORS = 6  # in map_layout.css
 CUE = (
     '<p class="posedu-cue" aria-hidden="true">The table is wider than the screen: '
     "scroll it sideways →</p>"
 )
-CASES = {  # how far one encoding becomes another: in the legend, and in the list
-    "is": ("is the lower one there", ""),
-    "limit": ("comes as near to it as one likes", "in the limit "),
-    "part": ("agrees with it in one part", "in one part "),
+CASES = {  # how one encoding becomes another: text of the legend, of the list
+    "is": ("equals the lower one", ""),
+    "limit": ("has the lower one as its limit", "in the limit "),
+    "part": ("agrees with the lower one in one part", "in one part "),
 }
 
 
 class glance_placeholder(nodes.General, nodes.Element):
-    """Where the at-a-glance table will stand."""
+    """Placeholder of the at-a-glance table."""
 
 
 class map_placeholder(nodes.General, nodes.Element):
-    """Where the map will stand."""
+    """Placeholder of the map."""
 
 
 class Glance(SphinxDirective):
-    """``{catalog-table}``."""
+    """``{catalog-table}``: the at-a-glance table."""
 
     def run(self):
         """Leave a placeholder."""
@@ -60,7 +61,7 @@ class Glance(SphinxDirective):
 
 
 class Map(SphinxDirective):
-    """``{catalog-map}``; with ``:brief:`` the names alone, without the conditions."""
+    """``{catalog-map}``: the map; with ``:brief:`` without the conditions."""
 
     option_spec: ClassVar = {"brief": directives.flag}
 
@@ -70,7 +71,7 @@ class Map(SphinxDirective):
 
 
 def fill(app, doctree, docname):
-    """Put table and map in place of their placeholders."""
+    """Replace the placeholders by the table and the map."""
     for placeholder in list(doctree.findall(glance_placeholder)):
         placeholder.replace_self(_glance(app, docname))
     for placeholder in list(doctree.findall(map_placeholder)):
@@ -78,17 +79,17 @@ def fill(app, doctree, docname):
 
 
 def _glance(app, docname):
-    """The table of all encodings, and what narrows it down where scripts run."""
+    """The table of all encodings, with filters where scripts run."""
     shown = table(HEAD, [_row(app, docname, e) for e in CATALOG.values()], stub=True)
     shown["classes"].append("posedu-glance")
-    kinds = [_kinds(encoding) for encoding in CATALOG.values()]
-    controls, script = filtered([shown], kinds, FILTERS)
+    answers = [_filter_answers(encoding) for encoding in CATALOG.values()]
+    controls, script = filtered([shown], answers, FILTERS)
     style = nodes.raw("", asset("reference/at_a_glance.css"), format="html")
     return [style, controls, nodes.raw("", CUE, format="html"), shown, script]
 
 
-def _kinds(encoding):
-    """What an encoding can be looked for by: pairs of a question and an answer."""
+def _filter_answers(encoding):
+    """The answers by which filters find an encoding: (question, answer) pairs."""
     return [
         ("family", encoding.family),
         *(("hook", hook) for hook in encoding.hooks),
@@ -113,15 +114,15 @@ def _row(app, docname, encoding):
 
 
 def _to_chapter(app, docname, encoding):
-    """A link, or the title alone while the book says nothing of it."""
-    place = _place(app, docname, encoding.name)
-    if not place:
+    """A link to an encoding's chapter, or its title if the book has none."""
+    address = _address(app, docname, encoding.name)
+    if not address:
         return encoding.title
-    return nodes.reference("", encoding.title, refuri=place, internal=True)
+    return nodes.reference("", encoding.title, refuri=address, internal=True)
 
 
 def _cases():
-    """The arrows between encodings that the book treats."""
+    """The pairs of an encoding and one of its special cases."""
     return [(e, case) for e in CATALOG.values() for case in e.special_cases]
 
 
@@ -129,8 +130,8 @@ def _title(name):
     return "No encoding" if name == ATTENTION else CATALOG[name].title
 
 
-def _place(app, docname, name):
-    """Where an encoding is treated, or nothing."""
+def _address(app, docname, name):
+    """The address at which the book treats an encoding, or an empty string."""
     if name == ATTENTION:
         return app.builder.get_relative_uri(
             docname, "book/attention/permutation-equivariance"
@@ -142,47 +143,45 @@ def _place(app, docname, name):
 
 
 def _equation(app, docname, label):
-    """Where a labeled equation stands."""
+    """The address of a labeled equation."""
     page, _ = app.env.get_domain("math").equations[label]
     return f"{app.builder.get_relative_uri(docname, page)}#equation-{label}"
 
 
 def _drawing(app, docname, brief):
-    """The map: a list of encodings, and beside it the lines that join them."""
+    """The map: a list of encodings, with the lines that join them at the left."""
     arrows = [(encoding.name, case.of) for encoding, case in _cases()]
-    laid = rows([*CATALOG, ATTENTION], arrows)
-    lanes = 1 + max(max(r.lane, *r.leaving.values(), 0) for r in laid)
+    layout = rows([*CATALOG, ATTENTION], arrows)
+    lanes = 1 + max(max(r.lane, *r.leaving.values(), 0) for r in layout)
     items = (
-        f'<li style="--lane: {row.lane}">{_rails(row, lanes, _kinds_of(row.name))}'
-        f"<div>{_station(app, docname, row.name, brief)}</div></li>"
-        for row in laid
+        f'<li style="--lane: {row.lane}">{_lines(row, lanes, _case_kinds(row.name))}'
+        f"<div>{_entry(app, docname, row.name, brief)}</div></li>"
+        for row in layout
     )
     kind = "posedu-map posedu-brief" if brief else "posedu-map"
-    return nodes.raw(
-        "",
-        f'{asset("reference/map_layout.css")}{_legend()}<ul class="{kind}" style="--lanes: {lanes}">'
-        f"{''.join(items)}</ul>",
-        format="html",
-    )
+    head = asset("reference/map_layout.css") + _legend()
+    listed = f'<ul class="{kind}" style="--lanes: {lanes}">{"".join(items)}</ul>'
+    return nodes.raw("", head + listed, format="html")
 
 
 def _legend():
-    """What the three kinds of line say, and that colors say nothing."""
+    """The legend of the three kinds of line."""
     items = "".join(
         f'<span><svg aria-hidden="true" width="32" height="12"><path '
-        f'class="posedu-line posedu-{kind}" d="M0 6H32"/></svg> {says}</span>'
-        for kind, (says, _) in CASES.items()
+        f'class="posedu-line posedu-{kind}" d="M0 6H32"/></svg> {meaning}</span>'
+        for kind, (meaning, _) in CASES.items()
     )
     return (
         f'<p class="posedu-legend">In its special case an encoding {items} '
-        "<span>Colors only tell the lines apart.</span></p>"
+        "<span>Colors have no meaning.</span></p>"
     )
 
 
-def _station(app, docname, name, brief):
-    """An encoding's name, and what it becomes."""
-    place, title = _place(app, docname, name), html.escape(_title(name))
-    parts = [f'<a class="posedu-stop" href="{place}">{title}</a>' if place else title]
+def _entry(app, docname, name, brief):
+    """An encoding's name, and the encodings that it becomes."""
+    address, title = _address(app, docname, name), html.escape(_title(name))
+    link = f'<a class="posedu-stop" href="{address}">{title}</a>'
+    parts = [link if address else title]
     if name == ATTENTION:
         return parts[0]
     encoding = CATALOG[name]
@@ -202,25 +201,25 @@ def _station(app, docname, name, brief):
 
 
 def _case(app, docname, title, case):
-    """What an encoding becomes and when, with the proof behind the name."""
-    becomes, far = html.escape(_title(case.of)), CASES[case.kind][1]
+    """A special case and its condition; the name links to the proof."""
+    becomes, manner = html.escape(_title(case.of)), CASES[case.kind][1]
     return (
-        f'→ {far}<a href="{_equation(app, docname, case.proof)}" aria-label="Proof '
-        f'that {title} becomes {far}{becomes}">{becomes}</a> where '
+        f'→ {manner}<a href="{_equation(app, docname, case.proof)}" aria-label="Proof '
+        f'that {title} becomes {manner}{becomes}">{becomes}</a> where '
         f"{html.escape(case.when)}"
     )
 
 
-def _kinds_of(name):
-    """For each encoding that this one becomes, how far."""
+def _case_kinds(name):
+    """The kind of special case for each encoding that this one becomes."""
     cases = CATALOG[name].special_cases if name != ATTENTION else ()
     return {case.of: case.kind for case in cases}
 
 
-def _rails(row, lanes, kinds):
-    """The lines beside a row; a line is as long as its row is high.
+def _lines(row, lanes, kinds):
+    """The lines at the left of a row, each as long as its row is high.
 
-    Where a row's own line sets out, its style says how far it becomes the other.
+    The style of a line that starts at the row shows the kind of special case.
     """
 
     def x(lane):

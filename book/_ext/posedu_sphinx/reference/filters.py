@@ -1,58 +1,58 @@
-"""What narrows tables down, where scripts run: a search, and choices.
+"""Filters for tables, where scripts run: a text search and menus.
 
-The tables that a cell shows have the search if the cell has the tag ``searched``.
+Tables in the output of a cell with the tag ``searched`` get the text search.
 """
 
 from docutils import nodes
 
 from posedu_sphinx.markup import asset
 
-TAG = "tag_searched"  # as a cell of that tag is classed
+TAG = "tag_searched"  # class of a cell with that tag
 
 
-def filtered(tables, kinds, questions):
-    """Controls to stand before ``tables``, and the script to stand behind them.
+def filtered(tables, answers, questions):
+    """Return the controls that belong before ``tables``, and the script after them.
 
-    ``kinds`` has for each row of all tables, in order, what it can be looked for by:
-    pairs of a question and an answer. ``questions`` has the label of each question.
+    ``answers`` has a list of (question, answer) pairs for each row of all tables, in
+    order. ``questions`` maps each question to its label.
     """
     rows = [row for table in tables for row in table.next_node(nodes.tbody)]
-    for row, found in zip(rows, kinds, strict=True):
-        row["classes"] = [f"{question}-{answer}" for question, answer in found]
+    for row, pairs in zip(rows, answers, strict=True):
+        row["classes"] = [f"{question}-{answer}" for question, answer in pairs]
     for table in tables:
         table["classes"].append("posedu-filtered")
-    return _around(kinds, questions)
+    return _controls_and_script(answers, questions)
 
 
 def search_cell(app, doctree):
-    """Have the tables of a cell searched, if one says so; the script counts rows."""
+    """Add a text search to the tables of cells tagged for it."""
     for cell in list(doctree.findall(nodes.container)):
         if TAG in cell["classes"]:
-            controls, script = _around([], {})
+            controls, script = _controls_and_script([], {})
             cell["classes"].append("posedu-filtered")
             place = cell.parent.index(cell)
             cell.parent[place : place + 1] = [controls, cell, script]
 
 
-def _around(kinds, questions):
-    controls = asset("reference/filters.css") + _form(kinds, questions)
+def _controls_and_script(answers, questions):
+    controls = asset("reference/filters.css") + _form(answers, questions)
     script = asset("reference/filters.js")
     return [nodes.raw("", html, format="html") for html in (controls, script)]
 
 
-def _form(kinds, questions):
-    choices = "".join(
-        _choice(question, label, [pair for found in kinds for pair in found])
+def _form(answers, questions):
+    menus = "".join(
+        _menu(question, label, [pair for pairs in answers for pair in pairs])
         for question, label in questions.items()
     )
     return (
         '<form class="posedu-filters" hidden><label>Contains <input type="search" '
-        f'autocomplete="off"></label>{choices}<button type="reset">Show all</button>'
-        f'<output role="status">{len(kinds)} of {len(kinds)}</output></form>'
+        f'autocomplete="off"></label>{menus}<button type="reset">Show all</button>'
+        f'<output role="status">{len(answers)} of {len(answers)}</output></form>'
     )
 
 
-def _choice(question, label, pairs):
+def _menu(question, label, pairs):
     answers = dict.fromkeys(answer for asked, answer in pairs if asked == question)
     options = "".join(f"<option>{answer}</option>" for answer in answers)
     return (

@@ -1,7 +1,7 @@
-"""Lay out the map as lines on rows: an encoding above all that it becomes.
+"""Layout of the map: rows of encodings, each above the encodings that it becomes.
 
-Each encoding that another becomes has one line. It starts beside the first row that
-leads to it, takes up those that join on its way down, and ends at its own row.
+Each encoding that another becomes has one vertical line. The line starts at the first
+row that leads to the encoding, is joined by later such rows, and ends at its own row.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,10 +11,10 @@ from graphlib import TopologicalSorter
 
 @dataclass(frozen=True)
 class Row:
-    """One encoding: where it stands, and what passes, arrives and leaves there.
+    """One encoding's row, with the lanes of the lines that pass, arrive and leave.
 
-    ``passing`` and ``leaving`` say for each target the lane of its line. A line that
-    leaves may be passing too: the row joins it.
+    ``passing`` and ``leaving`` map each target to the lane of its line. A target in
+    both has a line from above that this row joins.
     """
 
     name: str
@@ -25,31 +25,31 @@ class Row:
 
 
 def rows(nodes: Sequence[str], edges: Sequence[tuple[str, str]]) -> list[Row]:
-    """The rows from above; an edge points from an encoding to what it becomes.
+    """Return the rows from top to bottom; an edge is (encoding, encoding it becomes).
 
     Raises
     ------
     graphlib.CycleError
-        For encodings that become each other in a circle.
+        If the edges form a cycle.
     """
     targets = {node: [t for s, t in edges if s == node] for node in nodes}
     found, lanes = [], {}
     for name in _order(targets):
         arrives = name in lanes
         passing = {target: lane for target, lane in lanes.items() if target != name}
-        lane = lanes.pop(name) if arrives else _free(lanes)
+        lane = lanes.pop(name) if arrives else _free_lane(lanes)
         for target in targets[name]:
             if target not in lanes:
-                taken = lane in lanes.values()
-                lanes[target] = _free(lanes) if taken else lane
+                is_occupied = lane in lanes.values()
+                lanes[target] = _free_lane(lanes) if is_occupied else lane
         leaving = {target: lanes[target] for target in targets[name]}
         found.append(Row(name, lane, arrives, passing, leaving))
     return found
 
 
 def _order(targets: Mapping[str, Sequence[str]]) -> list[str]:
-    """Every node above its targets, and near them."""
-    TopologicalSorter(targets).prepare()  # refuses a circle
+    """Order the nodes so that each is above its targets, and near them."""
+    TopologicalSorter(targets).prepare()  # raises CycleError for a cycle
     below: dict[str, None] = {}
 
     def visit(node: str) -> None:
@@ -63,6 +63,6 @@ def _order(targets: Mapping[str, Sequence[str]]) -> list[str]:
     return list(below)[::-1]
 
 
-def _free(lanes: Mapping[str, int]) -> int:
-    taken = set(lanes.values())
-    return next(lane for lane in range(len(taken) + 1) if lane not in taken)
+def _free_lane(lanes: Mapping[str, int]) -> int:
+    occupied = set(lanes.values())
+    return next(lane for lane in range(len(occupied) + 1) if lane not in occupied)

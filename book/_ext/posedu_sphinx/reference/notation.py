@@ -28,7 +28,7 @@ class Notation(SphinxDirective):
 
 
 class Translation(Notation):
-    """``{translation-table}``: what common sources call the same things."""
+    """``{translation-table}``: the terms of other sources for the same things."""
 
     def run(self):
         """Make the table."""

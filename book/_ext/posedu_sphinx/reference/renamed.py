@@ -1,4 +1,4 @@
-"""The page of what was renamed, from posedu/renamed.toml."""
+"""The page of renamed names, from posedu/renamed.toml."""
 
 from sphinx.util.docutils import SphinxDirective
 

@@ -12,11 +12,11 @@ from posedu_sphinx.markup import table
 
 KINDS = {"crosscheck": CrossCheck, "timing": Timing, "peers": Timing}
 TASKS = ("forward", "forward + backward")
-BESIDE_PEERS = ("rotate", "causal", "bidirectional")
+PEER_TASKS = ("rotate", "causal", "bidirectional")
 
 
-def stored(folder):
-    """The results by device, as file names have it, and by kind, in the book's order.
+def stored_results(folder):
+    """Load the results by device label and kind, in the order of the catalog.
 
     ``{"cpu": {"timing": [Timing, …], …}, …}``.
     """
@@ -32,34 +32,34 @@ def stored(folder):
     return found
 
 
-class Stored(SphinxDirective):
-    """What shows files of ``book/data``: read anew in every build."""
+class StoredResults(SphinxDirective):
+    """A directive that shows files of ``book/data``, read again in every build."""
 
-    def stored(self):
+    def results(self):
         """The results of every device."""
         self.env.note_reread()
-        return stored(Path(self.env.srcdir) / "book" / "data")
+        return stored_results(Path(self.env.srcdir) / "book" / "data")
 
 
-class TimingTable(Stored):
-    """``{timing-table} device``: every encoding's time over the limit's."""
+class TimingTable(StoredResults):
+    """``{timing-table} device``: the ratio of each encoding's time to its limit."""
 
     required_arguments = 1
 
     def run(self):
-        """One row for each variant and dtype, and where it was measured."""
-        results = self.stored().get(self.arguments[0], {}).get("timing")
+        """Make a table row for each variant and dtype, after a line on the device."""
+        results = self.results().get(self.arguments[0], {}).get("timing")
         if not results:
             return [nodes.paragraph("", "Nothing has been measured here yet.")]
         return [nodes.paragraph("", _where(results)), _ratio_table(results, *TASKS)]
 
 
-class DeviceTables(Stored):
+class DeviceTables(StoredResults):
     """``{device-tables}``: checks and times of every device but the CPU."""
 
     def run(self):
-        """A section for each device, in the order of their names."""
-        found = self.stored()
+        """Make a section for each device, in alphabetical order."""
+        found = self.results()
         found.pop("cpu", None)
         if not found:
             return [nodes.paragraph("", "No other device has been measured yet.")]
@@ -76,13 +76,15 @@ def _section(label, kinds):
     if "timing" in kinds:
         section += _ratio_table(kinds["timing"], *TASKS)
     for result in kinds.get("peers", ()):
-        text = f"{CATALOG[result.name].title} beside published libraries, forward:"
+        text = (
+            f"{CATALOG[result.name].title} compared with published libraries, forward:"
+        )
         section += nodes.paragraph("", text)
-        section += _ratio_table([result], *BESIDE_PEERS)
-    lacking = [text for result in results for text in _lacking(result)]
-    if lacking:
-        items = [nodes.list_item("", nodes.paragraph("", text)) for text in lacking]
-        section += nodes.paragraph("", "What did not hold, or could not be measured:")
+        section += _ratio_table([result], *PEER_TASKS)
+    failures = [text for result in results for text in _failures(result)]
+    if failures:
+        items = [nodes.list_item("", nodes.paragraph("", text)) for text in failures]
+        section += nodes.paragraph("", "Failed comparisons and missing measurements:")
         section += nodes.bullet_list("", *items)
     return section
 
@@ -92,13 +94,14 @@ def _checks(results):
     held = sum(row.ok for row in rows)
     most = max((row.used for row in rows if row.ok), default=0)
     text = (
-        f"Of {len(rows)} comparisons of the implementations of {len(results)} encodings, forward "
-        f"and backward, {held} held, with at most {most:.0%} of their bounds used."
+        f"Of {len(rows)} comparisons of the implementations of {len(results)} "
+        f"encodings, forward and backward, {held} are within their bounds; these use "
+        f"at most {most:.0%} of the bound."
     )
     return nodes.paragraph("", text)
 
 
-def _lacking(result):
+def _failures(result):
     title = CATALOG[result.name].title
     if isinstance(result, Timing):
         for what, reason in result.missing.items():
@@ -106,8 +109,8 @@ def _lacking(result):
         if not result.complete:
             yield f"{title}: interrupted."
         return
-    for way, reason in result.failed.items():
-        yield f"{title}, {way}: {reason}"
+    for route, reason in result.failed.items():
+        yield f"{title}, {route}: {reason}"
     for row in result.results:
         if not row.ok:
             where = f"{row.implementations}, {row.what}, {row.device}, {row.dtype}"
@@ -125,7 +128,7 @@ def _rows(result, tasks, lengths):
     records = [r for r in result.records if r.task in tasks]
     dims = {r.d for r in records}
     encoding = CATALOG[result.name]
-    spelled = {encoding.label(v): _spelled(encoding, v) for v in encoding.variants}
+    names = {encoding.label(v): _full_name(encoding, v) for v in encoding.variants}
     for candidate, d, dtype, limit in dict.fromkeys(
         (r.candidate, r.d, r.dtype, r.limit) for r in records
     ):
@@ -134,13 +137,13 @@ def _rows(result, tasks, lengths):
             for r in records
             if (r.candidate, r.d, r.dtype) == (candidate, d, dtype)
         }
-        name = spelled.get(candidate, candidate)
+        name = names.get(candidate, candidate)
         name = f"{name}, d = {d}" if len(dims) > 1 else name
         yield [name, dtype, limit, *(_ratios(ratios, tasks, n) for n in lengths)]
 
 
-def _spelled(encoding, variant):
-    """A label with the names of the options that are numbers, True or False."""
+def _full_name(encoding, variant):
+    """An encoding's title and options, with the names of options that need one."""
     options = [
         value if isinstance(value, str) else f"{name}={value}"
         for name, value in variant.keywords.items()

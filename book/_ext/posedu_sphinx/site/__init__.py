@@ -1,1 +1,1 @@
-"""What the site is made with: execution, home, meta tags, scripts, notices."""
+"""Parts of the site: execution of pages, home, meta tags, scripts, notices."""

@@ -1,7 +1,8 @@
-"""Set the public address everywhere that needs it: ``make address URL=https://…``.
+"""Set the repository's address in every file that needs it.
 
-Everywhere is: ``_config.yml`` (buttons), the set-up cell of every notebook,
-``CITATION.cff``, the badges of ``README.md``. An empty address takes it out again.
+``make address URL=https://…`` writes it into ``_config.yml`` (buttons), the set-up cell
+of every notebook, ``CITATION.cff`` and the badges of ``README.md``. An empty address
+removes it again.
 """
 
 import os
@@ -19,7 +20,7 @@ BADGES = f"""\
 [![Open in Colab]({COLAB}/assets/colab-badge.svg)]({LAB})
 """
 
-# Where a file states the address, how, and what stands there without one.
+# For each file: the place of the address, its text, and the text without an address.
 PLACES = {
     "_config.yml": (r'(?m)^  url: ".*"$', '  url: "{url}"', '  url: ""'),
     "CITATION.cff": (
@@ -32,7 +33,7 @@ PLACES = {
 
 
 def published(url):
-    """Where GitHub Pages shows the book of a repository, or nothing without one."""
+    """The address of a repository's GitHub Pages; empty without a repository."""
     valid = VALID.fullmatch(url)
     if not valid:
         return ""
@@ -42,11 +43,11 @@ def published(url):
 
 
 def set_address(url):
-    """Write the address, or its absence, into every file that states it."""
+    """Write the address into every file that states it, or remove it there."""
     valid = VALID.fullmatch(url)
     if url and not valid:
         raise ValueError(
-            f"the address must be https://github.com/OWNER/NAME, got {url}"
+            f"the address must be https://github.com/OWNER/NAME, got {url!r}"
         )
     for name, (place, stated, absent) in PLACES.items():
         path = ROOT / name
@@ -54,10 +55,10 @@ def set_address(url):
         text = path.read_text(encoding="utf-8")
         text, count = re.subn(place, lambda _, new=new: new, text, count=1)
         if not count:
-            raise ValueError(f"{name} has no place for the address")
+            raise ValueError(f"{name} must have a place for the address: see PLACES")
         path.write_text(text, encoding="utf-8")
     for path in notebooks.paths():
-        path.write_text(notebooks.wanted(path), encoding="utf-8")
+        path.write_text(notebooks.expected_text(path), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Have Chromium and axe-core for the browser tests, or say what is missing."""
+"""Install Chromium and axe-core for the browser tests."""
 
 import os
 import shutil
@@ -8,7 +8,7 @@ from posedu_sphinx.site import vendor
 
 
 def main():
-    """Install Debian's Chromium where that is possible; fetch axe-core."""
+    """Fetch axe-core; install Debian's Chromium, or say that it is missing."""
     vendor.axe()
     if shutil.which("chromium"):
         return

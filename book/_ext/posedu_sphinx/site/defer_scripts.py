@@ -1,6 +1,6 @@
-"""Scripts wait until the page is seen; formulas are set only where there are any.
+"""Defer scripts until after the first paint; load MathJax only on pages with formulas.
 
-The theme's own stylesheets and scripts stand in ``book/_templates``.
+The theme's own stylesheets and scripts are in ``book/_templates``.
 """
 
 from sphinx.builders.html._assets import _JavaScript
@@ -8,26 +8,26 @@ from sphinx.builders.html._assets import _JavaScript
 FORMULA = 'class="math'
 
 
-def lighten(app, pagename, templatename, context, doctree):
-    """Have no script in the way of a page's first paint.
+def defer_scripts(app, pagename, templatename, context, doctree):
+    """Defer the scripts of a page, so that none delays its first paint.
 
-    The search page stays as it is: its inline scripts call those above them.
+    The search page stays unchanged, because its inline scripts call earlier ones.
     """
     if templatename == "search.html":
         return
-    scripts = [s for s in context["script_files"] if not _is_idle(s)]
+    scripts = [s for s in context["script_files"] if not _sets_page_name(s)]
     if FORMULA not in context.get("body", ""):
         scripts = [_without_mathjax(s, app, context) for s in scripts]
     context["script_files"] = [_deferred(script) for script in scripts]
 
 
-def _is_idle(script):
-    """Whether a script states the page's name to a menu of versions, which is none."""
+def _sets_page_name(script):
+    """Return whether a script only serves a menu of versions, which the book lacks."""
     return "DOCUMENTATION_OPTIONS.pagename" in script.attributes.get("body", "")
 
 
 def _without_mathjax(script, app, context):
-    """In MathJax's place a small script that fetches it for the previews."""
+    """Replace MathJax by a small script that fetches it when a preview needs it."""
     path = f"_static/{app.config.mathjax_path}"
     if script.filename != path:
         return script
@@ -43,5 +43,5 @@ def _deferred(script):
 
 
 def setup(app):
-    """Register the event, after those that add scripts."""
-    app.connect("html-page-context", lighten, priority=950)
+    """Register the event after all events that add scripts."""
+    app.connect("html-page-context", defer_scripts, priority=950)

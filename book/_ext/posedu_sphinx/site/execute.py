@@ -1,10 +1,10 @@
-"""Run the book's pages side by side, and again only those whose own imports changed.
+"""Run the book's pages in parallel, and again only when one of their inputs changed.
 
-Sphinx would run them one after another. Executed pages are put into the cache that it
-reads, so that it finds them all done. That cache knows a page by its cells alone; what
-a page is made of besides, the modules of posedu that it imports and the data that it
-reads, is kept beside it as a hash. Among the data are the page's own displayed
-equations, which its checks read.
+Sphinx would run the pages one after another. This module puts executed pages into the
+cache that Sphinx reads, so that Sphinx runs none. That cache identifies a page by its
+cells alone. A page's other inputs are the modules of posedu that it imports, the data
+files that it reads, and its displayed equations, which its checks read; a hash of them
+is stored next to the cache.
 """
 
 import ast
@@ -30,11 +30,8 @@ from tqdm import tqdm
 from posedu_sphinx import ROOT
 from posedu_sphinx.navigation.contents import documents
 
-IMPLEMENTATIONS = (
-    "posedu.numpy",
-    "posedu.sympy",
-    "posedu.torch",
-)  # which records load by name
+# Packages whose modules the catalog's records import by name.
+IMPLEMENTATIONS = ("posedu.numpy", "posedu.sympy", "posedu.torch")
 TIMEOUT = 600  # seconds for a cell
 DISPLAY = re.compile(r"^\$\$.*?^\$\$ \(eq-[\w-]+\)", re.DOTALL | re.MULTILINE)
 
@@ -51,7 +48,7 @@ def run_pages(root=ROOT, workers=None) -> bool:
             continue
         if _may_fail(notebook):
             failed.append(name)
-            refusal = "a cell may not be tagged raises-exception"
+            refusal = "no cell may have the tag raises-exception"
             print(f"{name}: {refusal}; show the error with try", file=sys.stderr)
             continue
         digest = fingerprint(path, notebook, root)
@@ -89,7 +86,7 @@ def run_pages(root=ROOT, workers=None) -> bool:
 
 
 def pages(root=ROOT) -> Iterator[tuple[str, Path]]:
-    """The name and the file of each page in the book's contents."""
+    """Yield the name and the file of each page in the book's contents."""
     for name in documents(root):
         for ending in (".md", ".ipynb"):
             if (root / f"{name}{ending}").exists():
@@ -103,7 +100,7 @@ def _is_excluded(name: str, root: Path) -> bool:
 
 
 def read(path: Path):
-    """A page as a notebook, as MyST-NB reads it, or nothing where it has no cells."""
+    """Read a page as a notebook, as MyST-NB does; None if it has no cells."""
     text = path.read_text(encoding="utf-8")
     reader = create_nb_reader(str(path), MdParserConfig(), NbParserConfig(), text)
     return None if reader is None else reader.read(text)
@@ -125,7 +122,7 @@ def _run(path: Path, notebook):
         cwd=str(path.parent),
         timeout=TIMEOUT,
         allow_errors=False,
-        # A warning of each kernel on encryption would stand between the progress bars.
+        # Each kernel warns about encryption, which would break the progress bar.
         extra_arguments=["--IPKernelApp.log_level=40"],
     )
 
@@ -138,7 +135,7 @@ def _match(cache, notebook):
 
 
 def fingerprint(path: Path, notebook, root=ROOT) -> str:
-    """A hash of what a page's outputs depend on beyond its cells."""
+    """Return a hash of the inputs of a page's outputs other than its cells."""
     code = _code(notebook)
     used = [root / "requirements.txt", *modules_of(code, root)]
     texts = [code, *(p.read_text(encoding="utf-8") for p in used)]
@@ -154,7 +151,7 @@ def fingerprint(path: Path, notebook, root=ROOT) -> str:
 
 
 def modules_of(code: str, root=ROOT) -> list[Path]:
-    """The files of posedu that running the code imports, its imports' imports too."""
+    """Return the files of posedu that the code imports, directly or indirectly."""
     found, waiting = {}, list(_imported(ast.parse(code), root))
     while waiting:
         name = waiting.pop()
@@ -163,11 +160,8 @@ def modules_of(code: str, root=ROOT) -> list[Path]:
         found[name] = _file(name, root)
         waiting += _imports_of(found[name], root)
         if name == "posedu.catalog.records":
-            waiting += [
-                m
-                for implementation in IMPLEMENTATIONS
-                for m in _inside(implementation, root)
-            ]
+            for package in IMPLEMENTATIONS:
+                waiting += _modules_in(package, root)
     return sorted(found.values())
 
 
@@ -178,7 +172,7 @@ def _imports_of(path: Path, root: Path) -> tuple[str, ...]:
 
 
 def _imported(tree: ast.AST, root: Path) -> Iterator[str]:
-    """The modules of posedu that a text names in imports, and the packages of each."""
+    """Yield the modules of posedu that imports name, with their parent packages."""
     for node in ast.walk(tree):
         names = []
         if isinstance(node, ast.Import):
@@ -201,7 +195,7 @@ def _file(module: str, root: Path) -> Path | None:
     return None
 
 
-def _inside(package: str, root: Path) -> Iterator[str]:
+def _modules_in(package: str, root: Path) -> Iterator[str]:
     folder = root / Path(*package.split("."))
     for path in sorted(folder.rglob("*.py")):
         parts = path.relative_to(root).with_suffix("").parts

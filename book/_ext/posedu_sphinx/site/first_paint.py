@@ -1,7 +1,7 @@
-"""Measure how soon a page shows anything: ``python -m posedu_sphinx.site.first_paint``.
+"""Measure first contentful paint: ``python -m posedu_sphinx.site.first_paint``.
 
-The built site is served compressed, over a line of 1.6 Mbit/s with 150 ms to the
-server, to a Chromium that has seen none of it. With ``--html FOLDER`` another build.
+A Chromium with an empty cache loads the built site, served compressed over a connection
+of 1.6 Mbit/s with a latency of 150 ms. ``--html FOLDER`` measures another build.
 """
 
 import argparse
@@ -28,7 +28,7 @@ PAINT = """() => new Promise(done => new PerformanceObserver(list => {
 
 
 class Compressed(http.server.BaseHTTPRequestHandler):
-    """Files of a folder, gzipped as a web host would."""
+    """Server of a folder's files, gzipped as by a web host."""
 
     protocol_version = "HTTP/1.1"
 
@@ -37,7 +37,7 @@ class Compressed(http.server.BaseHTTPRequestHandler):
         super().__init__(*arguments)
 
     def do_GET(self):
-        """Send a file of the folder, or say that there is none."""
+        """Send a file of the folder, or status 404."""
         path = self.folder / self.path.partition("?")[0].lstrip("/")
         found = path.is_file()
         body = _gzipped(path) if found else b""
@@ -46,11 +46,11 @@ class Compressed(http.server.BaseHTTPRequestHandler):
         self.send_header("Content-Encoding", "gzip")
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
-        with suppress(ConnectionError):  # a page that is closed wants no more
+        with suppress(ConnectionError):  # the page may have been closed
             self.wfile.write(body)
 
     def log_message(self, *arguments):
-        """Keep requests out of what the command prints."""
+        """Do not print requests."""
 
 
 @functools.cache
@@ -60,7 +60,7 @@ def _gzipped(path):
 
 @contextmanager
 def served(folder):
-    """The address at which a folder is served."""
+    """Serve a folder; yield its address."""
     handler = functools.partial(Compressed, folder=folder)
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -69,7 +69,7 @@ def served(folder):
 
 
 def measure(browser, url):
-    """Seconds to the first contentful paint, and bytes received until then."""
+    """Return seconds to first contentful paint, and bytes received until then."""
     context = browser.new_context()
     tab = context.new_page()
     session = context.new_cdp_session(tab)
@@ -87,14 +87,18 @@ def measure(browser, url):
 
 
 def main(arguments=None):
-    """The command."""
+    """Run the command."""
     parser = argparse.ArgumentParser(
         prog="python -m posedu_sphinx.site.first_paint",
         description="Time the first paint.",
     )
-    parser.add_argument("pages", nargs="*", default=PAGES, help="of the built site")
-    parser.add_argument("--html", type=Path, default=HTML, help="the built site")
-    parser.add_argument("--times", type=int, default=3, help="of which the median")
+    parser.add_argument(
+        "pages", nargs="*", default=PAGES, help="pages of the built site"
+    )
+    parser.add_argument("--html", type=Path, default=HTML, help="folder of the site")
+    parser.add_argument(
+        "--times", type=int, default=3, help="runs per page; the median is printed"
+    )
     options = parser.parse_args(arguments)
     with served(options.html) as address, sync_playwright() as playwright:
         browser = playwright.chromium.launch(

@@ -30,7 +30,7 @@
     let score = 0;
     for (let p = 0; p < 32; p++) score += Math.cos(distance * omega(p)) / 32;
     find(".score").textContent = score.toFixed(3);
-    find(".said").textContent = `“${name(words.length - 1)}” stands ${distance} after “${name(key())}”`;
+    find(".status").textContent = `Distance from “${name(key())}” to “${name(words.length - 1)}”: ${distance}`;
     turn();
   }
 

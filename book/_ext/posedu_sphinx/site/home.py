@@ -1,4 +1,4 @@
-"""What home shows: the dial that turns, figures about the book, how to get it."""
+"""The home page: an interactive dial, numbers about the book, installation."""
 
 import html
 import re
@@ -18,30 +18,32 @@ from posedu_sphinx.navigation.downloads import colab_link
 
 WORDS = ["the", "dog", "that", "bit", "the", "man", "ran"]
 KEY, QUERY = 1, len(WORDS) - 1
-START, LAST = 24, 99  # positions of the first word: drawn first, and at the end
+START, LAST = 24, 99  # positions of the first word: initially, at most
 D = 64
-PAIRS, RADII = range(0, 18, 3), range(102, 18, -14)  # of the rings, from outside
+PAIRS, RADII = range(0, 18, 3), range(102, 18, -14)  # of the rings, outermost first
 NOTEBOOK = "notebooks/exercises/rope"
 
 
-def hands(positions):
-    """Where RoPE's pairs point after turning from (1, 0), as complex numbers."""
+def rotated_pairs(positions):
+    """Return RoPE's rotations of the pair (1, 0) at positions, as complex numbers."""
     pairs = np.tile([1.0, 0.0], (len(positions), D // 2))
     return rope_complex(pairs, np.asarray(positions), layout="interleaved", base=10_000)
 
 
 def hero():
-    """The dial as it stands where nothing moves, and what makes it move."""
-    key, query, between = hands([START + KEY, START + QUERY, QUERY - KEY])
+    """Return the dial as static HTML, with the script that animates it."""
+    key, query, between = rotated_pairs([START + KEY, START + QUERY, QUERY - KEY])
     score = (query * key.conj()).real.mean()
     rings = "".join(
         _ring(p, r, key[p], between[p]) for p, r in zip(PAIRS, RADII, strict=True)
     )
     words = "".join(_word(place, word) for place, word in enumerate(WORDS[:-1]))
-    said = f"“{WORDS[-1]}” stands {QUERY - KEY} after “{WORDS[KEY]}”"
-    return f"""{asset("site/home.css")}{asset("site/hero.css")}<figure class="posedu-hero">
+    status = f"Distance from “{WORDS[KEY]}” to “{WORDS[-1]}”: {QUERY - KEY}"
+    styles = asset("site/home.css") + asset("site/hero.css")
+    return f"""{styles}<figure class="posedu-hero">
 <svg viewBox="-110 -110 220 220" role="img" aria-label="Six rings. On each an arc leads
- from the key's dot to the query's; all turn as the sentence moves, none grows.">
+ from the key's dot to the query's; all arcs rotate as the sentence moves, and keep
+ their lengths.">
 <path d="M0 0H108" class="zero"/>{rings}
 <text y="-2">score</text><text class="score" y="13">{score:.3f}</text></svg>
 <fieldset disabled><legend>Choose the word that “{WORDS[-1]}” looks at:</legend>{words}
@@ -53,22 +55,22 @@ def hero():
  aria-hidden="true"><circle class="key" r="5"/></svg> key, the word looked at</span>
 <span class="entry"><svg viewBox="-8 -8 16 16" aria-hidden="true"><circle class="query"
  r="5.5"/></svg> query, the word that looks</span>
-<span class="said" role="status">{said}</span>. Each ring is a pair of features and
- each word a dot on it. As the sentence moves along, all dots turn and no arc between
- two changes: the score knows the distance alone.
- <small>RoPE, six of the {D // 2} pairs of a head with d = {D}; an arc's color only
- tells its ring. Both words are given the same contents, so that the score is 1 at
- distance 0 and says nothing but the distance.</small></figcaption>
+<span class="status" role="status">{status}</span>. Each ring is a pair of features,
+ and each of the two words is a dot on it. As the sentence moves, all dots rotate and
+ the arc between them keeps its length: the score depends on the distance alone.
+ <small>RoPE, six of the {D // 2} pairs of a head with d = {D}; an arc's color
+ only identifies its ring. Both words have the same content, so that the score is 1 at
+ distance 0 and shows the effect of the distance alone.</small></figcaption>
 </figure>{asset("site/hero.js")}"""
 
 
 def _ring(p, r, key, between):
-    """A pair: its two hands and the arc between them, turned to where the key is."""
+    """Draw a pair: key and query dots with the arc between, rotated to the key."""
     angle = np.angle(between) % (2 * np.pi)
     x, y = r * between.real, -r * between.imag
-    turned = -np.degrees(np.angle(key))
+    rotation = -np.degrees(np.angle(key))
     return f"""<circle r="{r}"/><g data-p="{p}" data-r="{r}"
- transform="rotate({turned:.2f})" style="--p: {p}">
+ transform="rotate({rotation:.2f})" style="--p: {p}">
 <path d="M{r} 0A{r} {r} 0 {int(angle > np.pi)} 0 {x:.2f} {y:.2f}"/>
 <circle class="key" cx="{r}" r="5"/>
 <circle class="query" cx="{x:.2f}" cy="{y:.2f}" r="5.5"/></g>"""
@@ -83,7 +85,7 @@ def _word(place, word):
 
 
 class Hero(SphinxDirective):
-    """``{home-hero}``."""
+    """``{home-hero}``: the dial."""
 
     def run(self):
         """Draw the dial."""
@@ -91,11 +93,11 @@ class Hero(SphinxDirective):
 
 
 class count_placeholder(nodes.Inline, nodes.Element):
-    """Where a figure will stand once every page is read."""
+    """Placeholder of a count until every page has been read."""
 
 
 class Count(SphinxRole):
-    """``{count}`claims```: how many the book has; see :func:`counts`."""
+    """``{count}`claims```: the number in the book; see :func:`counts`."""
 
     def run(self):
         """Leave a placeholder."""
@@ -103,7 +105,7 @@ class Count(SphinxRole):
 
 
 def counts(env):
-    """Figures about the book, by name."""
+    """Return numbers about the book by name."""
     exercises = [e for page in chapters() for e in _exercises(page)]
     of_families = (
         p for p in ROOT.glob("book/*/errata*.md") if "reference" not in p.parts
@@ -125,31 +127,35 @@ def _exercises(page):
 
 
 class get_placeholder(nodes.General, nodes.Element):
-    """Where the ways to run the book will stand."""
+    """Placeholder of the instructions to run the book."""
 
 
 class Get(SphinxDirective):
-    """``{home-get}``: how to open a notebook and install the package."""
+    """``{home-get}``: instructions to open a notebook and install the package."""
 
     def run(self):
         """Leave a placeholder."""
         return [get_placeholder()]
 
 
-def ways_to_run(app, docname):
-    """In Colab, on one's own machine, as a package."""
+def run_instructions(app, docname):
+    """Instructions for Colab, for one's own machine and for the package."""
     address = app.config.html_theme_options.get("repository_url", "")
     up = "/".join([".."] * docname.count("/"))
     download = external(f"{up}/_sources/{NOTEBOOK}.ipynb", "Download a notebook")
-    first = [download, nodes.Text(": it carries the package and runs in any Jupyter, ")]
-    first.append(nodes.Text("or in Colab after Upload. "))
+    first = [
+        download,
+        nodes.Text(": it contains the package and runs in any Jupyter, "),
+    ]
+    first.append(nodes.Text("or in Colab after you upload it. "))
     if colab := colab_link(app.config, NOTEBOOK):
         first[:0] = [external(colab, "Open the first exercises in Colab"), _stop()]
-    first += [nodes.Text("Each chapter, lab and sheet of exercises has its own. ")]
+    text = "Each chapter, lab and set of exercises has its own notebook. "
+    first += [nodes.Text(text)]
     source = f"git+{address}" if address else "."
     where = "Install the package" + ("" if address else " from a copy of the source")
     install = nodes.literal_block("", f"pip install {source}", language="sh")
-    classes = [link(app, docname, "book/reference/api", "", "what is in it")]
+    classes = [link(app, docname, "book/reference/api", "", "its contents")]
     second = [nodes.Text(f"{where} ("), *classes, nodes.Text("):")]
     return [
         nodes.paragraph("", "", *first),
@@ -163,16 +169,16 @@ def _stop():
 
 
 def fill(app, doctree, docname):
-    """Put figures and ways in place of their placeholders."""
+    """Replace the placeholders by counts and instructions."""
     found = counts(app.env) if doctree.next_node(count_placeholder) else {}
     for placeholder in list(doctree.findall(count_placeholder)):
         placeholder.replace_self(nodes.Text(str(found[placeholder["of"]])))
     for placeholder in list(doctree.findall(get_placeholder)):
-        placeholder.replace_self(ways_to_run(app, docname))
+        placeholder.replace_self(run_instructions(app, docname))
 
 
 def outdated(app, env):
-    """Have home written whenever any page was read."""
+    """Write home again whenever any page was read."""
     return [app.config.root_doc]
 
 

@@ -1,12 +1,12 @@
-"""Terms and functions stay in the search when another page has changed.
+"""Keep terms and functions in the search index when other pages change.
 
-Sphinx forgets the index entries of every page that it does not write anew
+Sphinx loses the index entries of every page that it does not write again
 (sphinx-doc/sphinx#12599).
 """
 
 
-def of_index(app, env, added, changed, removed):
-    """Pages with index entries, to be read with those that changed."""
+def pages_with_entries(app, env, added, changed, removed):
+    """Return the pages with index entries, to be read again with changed pages."""
     entries = env.get_domain("index").entries
     pages = {page for page, found in entries.items() if found} - removed
     return pages if added | changed | removed else ()
@@ -14,4 +14,4 @@ def of_index(app, env, added, changed, removed):
 
 def setup(app):
     """Register the event."""
-    app.connect("env-get-outdated", of_index)
+    app.connect("env-get-outdated", pages_with_entries)

@@ -1,7 +1,7 @@
-"""What a page says of itself in its head: for search engines, and where it is shared.
+"""Meta tags of a page, for search engines and for previews of shared links.
 
-What needs an absolute address (the page's own, its picture's) is there once there is
-one: ``html_baseurl``, or where GitHub Pages publishes the book's repository.
+Tags that need an absolute address (of the page, of its picture) are written if the
+site has one: ``html_baseurl``, or the repository's GitHub Pages.
 """
 
 import html
@@ -13,17 +13,17 @@ from posedu_sphinx.site import share_image
 from posedu_sphinx.site.address import published
 
 LONGEST = 200  # characters of a description
-AROUND = (nodes.document, nodes.section, nodes.container)
+PROSE_PARENTS = (nodes.document, nodes.section, nodes.container)
 
 
-def know_address(app, config):
-    """Derive where the site will be; from it Sphinx makes each page's address."""
+def set_base_address(app, config):
+    """Set the site's address, from which Sphinx derives that of each page."""
     repository = config.html_theme_options.get("repository_url", "")
     config.html_baseurl = config.html_baseurl or published(repository)
 
 
 def description(doctree):
-    """The first words of a page that a formula doesn't interrupt."""
+    """Return the start of a page's first paragraph without a formula."""
     for paragraph in doctree.findall(nodes.paragraph):
         if _is_prose(paragraph) and not paragraph.next_node(nodes.math):
             return shortened(" ".join(paragraph.astext().split()))
@@ -33,13 +33,13 @@ def description(doctree):
 def _is_prose(paragraph):
     node = paragraph
     while (node := node.parent) is not None:
-        if not isinstance(node, AROUND) or "nb_element" in node:
+        if not isinstance(node, PROSE_PARENTS) or "nb_element" in node:
             return False
     return True
 
 
 def shortened(text):
-    """As many whole sentences as there is room for, else as many words."""
+    """Shorten a text after a sentence if possible, else after a word."""
     if len(text) <= LONGEST:
         return text
     start, stop, _ = text[:LONGEST].rpartition(". ")
@@ -47,7 +47,7 @@ def shortened(text):
 
 
 def tags(title, text, *, is_home, address="", picture=""):
-    """The head's lines about a page."""
+    """Return the meta tags of a page."""
     properties = {
         "og:title": title,
         "og:type": "website" if is_home else "article",
@@ -72,7 +72,7 @@ def _tag(kind, name, content):
 
 
 def add_tags(app, pagename, templatename, context, doctree):
-    """Put the lines into a page that has words of its own."""
+    """Add the tags to a page that has a source."""
     if doctree is None:
         return
     title = app.env.titles[pagename].astext()
@@ -91,5 +91,5 @@ def add_tags(app, pagename, templatename, context, doctree):
 
 def setup(app):
     """Register the events."""
-    app.connect("config-inited", know_address)
+    app.connect("config-inited", set_base_address)
     app.connect("html-page-context", add_tags)

@@ -1,4 +1,4 @@
-"""The picture that goes with a shared link: a page's title beside home's dial."""
+"""The preview image of a shared link: a page's title next to home's dial."""
 
 import hashlib
 import textwrap
@@ -8,17 +8,18 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from posedu.book.figures import COLORS
-from posedu_sphinx.site.home import KEY, PAIRS, QUERY, RADII, START, hands
+from posedu_sphinx.site.home import KEY, PAIRS, QUERY, RADII, START, rotated_pairs
 
-WIDTH, HEIGHT = 1200, 630  # pixels, as sites that show previews ask for
-ALTERNATIVE = "The page's title, and rings with an arc from a key's to a query's hand."
+WIDTH, HEIGHT = 1200, 630  # pixels: the size that sites with previews expect
+ALTERNATIVE = "The page's title, and rings with an arc from a key's to a query's dot."
 INK, GRAY = "#14181e", "#7d8aa0"
-LETTERS = 18  # of the title in a line
-LARGEST, ROOM = 40, (600, 380)  # points; pixels for the title
+LETTERS = 18  # per line of the title
+LARGEST = 40  # points, the title's largest size
+ROOM = (600, 380)  # pixels for the title
 
 
 def picture(title, folder):
-    """Have the picture for a title in a folder, and return its name."""
+    """Draw a title's picture into a folder unless it exists; return its name."""
     digest = hashlib.sha256((title + ALTERNATIVE).encode()).hexdigest()[:12]
     path = Path(folder, f"preview-{digest}.png")
     if not path.exists():
@@ -28,27 +29,27 @@ def picture(title, folder):
 
 
 def draw(title):
-    """The title at the left, the pairs of one head of RoPE at the right."""
+    """Draw the title at the left, the pairs of one head of RoPE at the right."""
     figure = Figure(figsize=(WIDTH / 100, HEIGHT / 100), dpi=100, facecolor="white")
     lines = "\n".join(textwrap.wrap(title, LETTERS))
     words = figure.text(0.06, 0.57, lines, size=LARGEST, color=INK, weight="bold")
     words.set(va="center", linespacing=1.15, parse_math=False)
-    taken = words.get_window_extent()
-    words.set_size(LARGEST * min(1, ROOM[0] / taken.width, ROOM[1] / taken.height))
+    extent = words.get_window_extent()
+    words.set_size(LARGEST * min(1, ROOM[0] / extent.width, ROOM[1] / extent.height))
     figure.text(0.06, 0.1, "posedu · how transformers know order", size=20, color=GRAY)
     axes = figure.add_axes((0.58, 0.09, 0.38, 0.82), aspect="equal")
     axes.axis("off")
-    key, query = hands([START + KEY, START + QUERY])
+    key, query = rotated_pairs([START + KEY, START + QUERY])
     for pair, radius in zip(PAIRS, RADII, strict=True):
         _ring(axes, radius, *np.angle([key[pair], query[pair]]))
     return figure
 
 
 def _ring(axes, radius, key, query):
-    """A pair: its two hands and the arc from the one to the other."""
-    turn = np.linspace(0, 2 * np.pi, 200)
+    """Draw a pair: dots of key and query, and the arc from one to the other."""
+    circle = np.linspace(0, 2 * np.pi, 200)
     arc = np.linspace(key, key + (query - key) % (2 * np.pi), 200)
-    axes.plot(*_points(radius, turn), color=GRAY, alpha=0.4)
+    axes.plot(*_points(radius, circle), color=GRAY, alpha=0.4)
     axes.plot(*_points(radius, arc), color=COLORS[0], lw=9, solid_capstyle="round")
     axes.plot(*_points(radius, key), "o", ms=12, mfc="white", mec=COLORS[0], mew=3)
     axes.plot(*_points(radius, query), "o", ms=13, color=COLORS[1])

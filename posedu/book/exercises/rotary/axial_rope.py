@@ -11,7 +11,7 @@ from posedu.numpy.rotary import axial, axial_frequencies, grid
 
 
 def spectrum(d):
-    """Return the number of frequencies per axis, the fastest and the slowest, exactly."""
+    """Return an axis's number of frequencies, the fastest, and the slowest, exactly."""
     count = d // 4
     slowest = sp.Integer(100) ** sp.Rational(-4 * (count - 1), d)
     return count, sp.Integer(1), slowest
@@ -135,7 +135,8 @@ First write down all frequencies for $d = 8$.
         ),
         Misconception(
             "Missing factor 4 in the exponent",
-            "Each axis has a head of d/2 features to itself: what is RoPE's exponent there?",
+            "Each axis has a head of d/2 features to itself: what is RoPE's exponent "
+            "there?",
             _counted(slowest=lambda d: _slowest(100, d // 4 - 1, d, step=1)),
         ),
         Misconception(
@@ -166,7 +167,7 @@ First write down all frequencies for $d = 8$.
 
 
 def patches(width, height):
-    """The positions (column, row), row by row: an integer array [width · height, 2]."""
+    """Return the positions (column, row), row by row, integers [width · height, 2]."""
     n = np.arange(width * height)
     return np.stack((n % width, n // width), axis=-1)
 
@@ -270,7 +271,7 @@ Patch $n$ of the list stands in column $n \bmod \text{width}$.
 
 
 def diagonal(f, u, v):
-    """Return by how much one pair differs from a sum over columns and rows, in SymPy."""
+    """Return how far one pair is from a sum over columns and rows, in SymPy."""
     across, down = f[0] * u, f[1] * v
     return sp.sin(across + down) - sp.sin(across) - sp.sin(down)
 
@@ -602,7 +603,7 @@ Then join them.
 
 
 def with_class(width, height):
-    """Return positions of class token and patches: a float64 tensor [1 + width · height, 2]."""
+    """Return the positions, class token first: a float64 tensor [1 + patches, 2]."""
     n = torch.arange(width * height)
     at = torch.stack((n % width, n // width), -1).double()
     middle = torch.tensor([[(width - 1) / 2, (height - 1) / 2]]).double()
@@ -832,7 +833,8 @@ Which of these varies fastest in the list of rows, before and after?
         ),
         Misconception(
             "Layout changed, not the order",
-            "The members of a pair are neighbors before and after. Only the pairs move.",
+            "The members of a pair are neighbors before and after. Only the pairs "
+            "move.",
             lambda weight, heads: (
                 weight.unflatten(0, (heads, -1, 2)).transpose(1, 2).flatten(0, 2)
             ),
@@ -914,23 +916,23 @@ Which of these varies fastest in the list of rows, before and after?
 )
 
 
-def _same_scores(moved, weight, heads):
+def _same_scores(reordered, weight, heads):
     positions = grid(3, 2, coordinates="index")
     x = draw(len(positions), weight.shape[1])
 
     def scores(rows, order):
         by_head = (x @ rows.numpy().T).reshape(len(x), heads, -1).swapaxes(0, 1)
-        turned = axial(by_head, positions, order=order, layout="interleaved")
-        return turned @ turned.swapaxes(1, 2)
+        rotated = axial(by_head, positions, order=order, layout="interleaved")
+        return rotated @ rotated.swapaxes(1, 2)
 
     before = scores(weight, "concatenated")
-    return np.allclose(scores(moved, "alternating"), before, rtol=0, atol=1e-9)
+    return np.allclose(scores(reordered, "alternating"), before, rtol=0, atol=1e-9)
 
 
 # axial-rope-7: a test that a square image cannot fail
 
 
-def turned(z, positions):
+def rotated(z, positions):
     """Rotate the vector z to every position by axial RoPE."""
     rows = np.tile(z, (len(positions), 1))
     return axial(rows, positions, order="concatenated", layout="half")
@@ -938,28 +940,28 @@ def turned(z, positions):
 
 def neighbor_spread(z, positions, width, height):
     """Return the largest minus the smallest score of right neighbors: a number."""
-    image = turned(z, positions).reshape(height, width, -1)
+    image = rotated(z, positions).reshape(height, width, -1)
     scores = (image[:, :-1] * image[:, 1:]).sum(-1)
     return scores.max() - scores.min()
 
 
 def _spread_along_the_line(z, positions, width, height):
-    line = turned(z, positions)
+    line = rotated(z, positions)
     return np.ptp((line[:-1] * line[1:]).sum(-1))
 
 
-def _spread_downwards(z, positions, width, height):
-    image = turned(z, positions).reshape(height, width, -1)
+def _spread_of_neighbors_below(z, positions, width, height):
+    image = rotated(z, positions).reshape(height, width, -1)
     return np.ptp((image[:-1] * image[1:]).sum(-1))
 
 
 def _spread_of_standard_deviation(z, positions, width, height):
-    image = turned(z, positions).reshape(height, width, -1)
+    image = rotated(z, positions).reshape(height, width, -1)
     return np.std((image[:, :-1] * image[:, 1:]).sum(-1))
 
 
 def _spread_of_all_scores(z, positions, width, height):
-    line = turned(z, positions)
+    line = rotated(z, positions)
     return np.ptp(line @ line.T)
 
 
@@ -970,7 +972,7 @@ def _of_right_neighbors(size):
     """Return another ``size`` of the scores of right neighbors than their spread."""
 
     def answer(z, positions, width, height):
-        image = turned(z, positions).reshape(height, width, -1)
+        image = rotated(z, positions).reshape(height, width, -1)
         return size((image[:, :-1] * image[:, 1:]).sum(-1))
 
     return answer
@@ -1013,11 +1015,12 @@ The last patch of a row has no right neighbor.
             "Neighbors below in place of right neighbors",
             "Rows are the first axis of the image, so right neighbors differ on the "
             "second axis.",
-            _spread_downwards,
+            _spread_of_neighbors_below,
         ),
         Misconception(
             "Image folded with width and height exchanged",
-            "Row by row means the shape [height, width]: a row is `width` patches long.",
+            "Row by row means the shape [height, width]: a row is `width` patches "
+            "long.",
             lambda z, positions, width, height: neighbor_spread(
                 z, positions, height, width
             ),
@@ -1053,7 +1056,7 @@ The last patch of a row has no right neighbor.
             "first patch.",
             lambda z, positions, width, height: (
                 lambda image: np.ptp((image * np.roll(image, -1, axis=1)).sum(-1))
-            )(turned(z, positions).reshape(height, width, -1)),
+            )(rotated(z, positions).reshape(height, width, -1)),
         ),
         Misconception(
             "No rotation",
@@ -1066,14 +1069,14 @@ The last patch of a row has no right neighbor.
             "A score is an inner product: sum over the features.",
             lambda z, positions, width, height: (
                 lambda image: np.ptp(image[:, :-1] * image[:, 1:])
-            )(turned(z, positions).reshape(height, width, -1)),
+            )(rotated(z, positions).reshape(height, width, -1)),
         ),
         Misconception(
             "Diagonal neighbors",
             "The right neighbor stands in the same row.",
             lambda z, positions, width, height: (
                 lambda image: np.ptp((image[:-1, :-1] * image[1:, 1:]).sum(-1))
-            )(turned(z, positions).reshape(height, width, -1)),
+            )(rotated(z, positions).reshape(height, width, -1)),
         ),
         Misconception(
             "Each row by itself",
@@ -1082,7 +1085,7 @@ The last patch of a row has no right neighbor.
                 lambda image: np.ptp(
                     (image[:, :-1] * image[:, 1:]).sum(-1), axis=1
                 ).max()
-            )(turned(z, positions).reshape(height, width, -1)),
+            )(rotated(z, positions).reshape(height, width, -1)),
         ),
     ),
 )
@@ -1292,7 +1295,7 @@ Then try frequency vectors of axial RoPE, frequency vectors along one diagonal, 
 
 
 SHEET = Sheet(
-    title="RoPE on a grid",
+    title="Axial and mixed RoPE",
     conventions=r"""
 A position is (column, row), both counted from 0.
 Images are read row by row.

@@ -113,7 +113,7 @@ Two products and a difference.
 
 
 def second_order(a, b):
-    """Return the coefficient of st in exp(sA) exp(tB) − exp(sA + tB): a SymPy matrix."""
+    """Return the coefficient of st in exp(sA) exp(tB) − exp(sA + tB), in SymPy."""
     return (a * b - b * a) / 2
 
 
@@ -383,7 +383,7 @@ def _parallel(axes, blocks, b):
     return draw(axes, blocks, 1, 1) * _random_skew(1, blocks, b, b)
 
 
-def _like_eigenvalues(b):
+def _equal_eigenvalues(b):
     first = _random_skew(b, b)
     q, _ = np.linalg.qr(draw(b, b, seed=1))
     return np.stack([first, q @ first @ q.T])[:, None]
@@ -395,7 +395,7 @@ def _third_differs():
     return together
 
 
-def _apart():
+def _disjoint_planes():
     """Rotations in two planes that have nothing in common."""
     generators = np.zeros((2, 1, 4, 4))
     generators[0, 0, :2, :2] = generators[1, 0, 2:, 2:] = [[0, 1], [-1, 0]]
@@ -451,11 +451,11 @@ What does exchanging `a` and `c` do to them?
     cases=(
         (_parallel(2, 2, 4),),
         (_random_skew(2, 1, 3, 3),),
-        (_like_eigenvalues(4),),
+        (_equal_eigenvalues(4),),
         (_third_differs(),),
         (_third_differs()[[0, 2, 1]],),
         (_random_skew(1, 3, 4, 4),),
-        (_apart(),),
+        (_disjoint_planes(),),
         (_random_skew(3, 1, 3, 3) * np.array([1, 0, 1])[:, None, None, None],),
         (_random_skew(3, 1, 3, 3) * np.array([0, 1, 1])[:, None, None, None],),
         (_opposite_blocks(),),
@@ -576,7 +576,7 @@ What does exchanging `a` and `c` do to them?
 
 
 def fold(weight, basis):
-    """Return the projection ``[d, d_model]`` that gives the same scores with M alone."""
+    """Return the projection ``[d, d_model]`` with the same scores with M alone."""
     return basis.T @ weight
 
 
@@ -592,10 +592,10 @@ def _same_scores(answer, weight, basis):
         torch.tensor([[c, -s], [s, c]])
         for c, s in zip(angle.cos().tolist(), angle.sin().tolist(), strict=True)
     ]
-    turn = torch.block_diag(*blocks).double()
-    before = (basis @ turn @ basis.T @ weight @ x[0]) @ (weight @ x[1])
+    rotation = torch.block_diag(*blocks).double()
+    before = (basis @ rotation @ basis.T @ weight @ x[0]) @ (weight @ x[1])
     folded = answer(weight, basis)
-    return torch.allclose((turn @ folded @ x[0]) @ (folded @ x[1]), before)
+    return torch.allclose((rotation @ folded @ x[0]) @ (folded @ x[1]), before)
 
 
 FOLD = Exercise(
@@ -678,7 +678,7 @@ The leading $Q$ cancels against the key's.
 # commuting-generators-6: two paths to the same corner
 
 
-def two_ways(a, b, v):
+def path_distance(a, b, v):
     """Return the distance between exp(A) exp(B) v and exp(B) exp(A) v: a number."""
     first, second = expm(a), expm(b)
     return np.linalg.norm(first @ second @ v - second @ first @ v)
@@ -695,7 +695,7 @@ def _distance(end, other, size=np.linalg.norm):
     )
 
 
-WAYS = Exercise(
+PATHS = Exercise(
     name="commuting-generators-6",
     title="Two paths to the same corner",
     kind="experiment",
@@ -716,7 +716,7 @@ Take `np.linalg.norm` of a difference.
         (_Z, -2.5 * _X, _V),
         (*_random_skew(2, 3, 3), draw(3)),
     ),
-    solution=two_ways,
+    solution=path_distance,
     misconceptions=(
         Misconception(
             "One path taken twice",
@@ -810,5 +810,5 @@ SHEET = Sheet(
 $[A, B] = AB - BA$ and $R(x) = \exp(\sum_a x_a A_a)$.
 Matrices are SymPy matrices where the kind is by hand or SymPy.
 """,
-    exercises=(COMMUTATOR, SECOND, ROTATION, COMMUTE, FOLD, WAYS),
+    exercises=(COMMUTATOR, SECOND, ROTATION, COMMUTE, FOLD, PATHS),
 )

@@ -376,7 +376,7 @@ First make the matrices skew, then give the multipliers two more axes.
 
 
 def coordinates(width, height):
-    """Return the class token's position, then the patches' row by row, ``[1 + WH, 2]``."""
+    """Return the positions, class token first, then row by row, ``[1 + WH, 2]``."""
     x, y = np.meshgrid(
         (np.arange(width) + 0.5) / width, (np.arange(height) + 0.5) / height
     )
@@ -683,20 +683,20 @@ How far is the edge of a patch from its center?
 # comrope-6: shift both tokens
 
 
-def change_of_score(turn, q, k, x, y, shift):
+def change_of_score(rotate, q, k, x, y, shift):
     """Return the change of the score when both tokens move by ``shift``: a number."""
-    before = turn(q, x) @ turn(k, y)
-    return turn(q, x + shift) @ turn(k, y + shift) - before
+    before = rotate(q, x) @ rotate(k, y)
+    return rotate(q, x + shift) @ rotate(k, y + shift) - before
 
 
-def _turning(a):
+def _rotation_by(a):
     """Return ``rotate(v, x)`` for generators ``[axes, d, d]``."""
 
-    def turn(v, x):
+    def rotate(v, x):
         values, vectors = np.linalg.eigh(1j * np.tensordot(x, a, 1))
         return ((vectors * np.exp(-1j * values)) @ vectors.conj().T).real @ v
 
-    return turn
+    return rotate
 
 
 def _free(axes, d):
@@ -707,7 +707,7 @@ def _free(axes, d):
 def _shift_case(a):
     q, k = draw(2, a.shape[-1])
     x, y, shift = draw(3, len(a))
-    return _turning(a), q, k, x, y, shift
+    return _rotation_by(a), q, k, x, y, shift
 
 
 SHIFT = Exercise(
@@ -737,87 +737,88 @@ The score is an inner product of two rotated vectors.
             "Only the query moved",
             "With only the query moved the offset changes, and any score may change "
             "with it. Move both tokens.",
-            lambda turn, q, k, x, y, t: (
-                turn(q, x + t) @ turn(k, y) - turn(q, x) @ turn(k, y)
+            lambda rotate, q, k, x, y, t: (
+                rotate(q, x + t) @ rotate(k, y) - rotate(q, x) @ rotate(k, y)
             ),
         ),
         Misconception(
             "Tokens moved in opposite directions",
             "x + shift and y − shift have another offset. Add the same shift to both.",
-            lambda turn, q, k, x, y, t: (
-                turn(q, x + t) @ turn(k, y - t) - turn(q, x) @ turn(k, y)
+            lambda rotate, q, k, x, y, t: (
+                rotate(q, x + t) @ rotate(k, y - t) - rotate(q, x) @ rotate(k, y)
             ),
         ),
         Misconception(
             "Coordinates moved to the origin",
             "If you subtract x from both, you assume the law that these generators are "
             "tested for. Use the given shift.",
-            lambda turn, q, k, x, y, t: (
-                turn(q, 0 * x) @ turn(k, y - x) - turn(q, x) @ turn(k, y)
+            lambda rotate, q, k, x, y, t: (
+                rotate(q, 0 * x) @ rotate(k, y - x) - rotate(q, x) @ rotate(k, y)
             ),
         ),
         Misconception(
             "Only the key moved",
             "With only the key moved the offset changes, and any score may change with "
             "it. Move both tokens.",
-            lambda turn, q, k, x, y, t: (
-                turn(q, x) @ turn(k, y + t) - turn(q, x) @ turn(k, y)
+            lambda rotate, q, k, x, y, t: (
+                rotate(q, x) @ rotate(k, y + t) - rotate(q, x) @ rotate(k, y)
             ),
         ),
         Misconception(
             "Score after the move",
             "The change of the score is asked for: subtract the score before.",
-            lambda turn, q, k, x, y, t: turn(q, x + t) @ turn(k, y + t),
+            lambda rotate, q, k, x, y, t: rotate(q, x + t) @ rotate(k, y + t),
         ),
         Misconception(
             "Score before the move",
             "The change of the score is asked for.",
-            lambda turn, q, k, x, y, t: turn(q, x) @ turn(k, y),
+            lambda rotate, q, k, x, y, t: rotate(q, x) @ rotate(k, y),
         ),
         Misconception(
             "Sign reversed",
             "The change is the score after minus the score before.",
-            lambda turn, q, k, x, y, t: -change_of_score(turn, q, k, x, y, t),
+            lambda rotate, q, k, x, y, t: -change_of_score(rotate, q, k, x, y, t),
         ),
         Misconception(
             "Sign lost",
             "The score may fall, so keep the sign.",
-            lambda turn, q, k, x, y, t: abs(change_of_score(turn, q, k, x, y, t)),
+            lambda rotate, q, k, x, y, t: abs(change_of_score(rotate, q, k, x, y, t)),
         ),
         Misconception(
             "Law for sums taken for granted",
             "rotate(rotate(q, x), shift) is rotate(q, x + shift) only if the "
             "generators commute. If they do, the change is 0.",
-            lambda turn, q, k, x, y, t: (
-                turn(turn(q, x), t) @ turn(turn(k, y), t) - turn(q, x) @ turn(k, y)
+            lambda rotate, q, k, x, y, t: (
+                rotate(rotate(q, x), t) @ rotate(rotate(k, y), t)
+                - rotate(q, x) @ rotate(k, y)
             ),
         ),
         Misconception(
             "Query and key exchanged",
             "The query is at x, the key at y, before and after.",
-            lambda turn, q, k, x, y, t: (
-                turn(q, y + t) @ turn(k, x + t) - turn(q, y) @ turn(k, x)
+            lambda rotate, q, k, x, y, t: (
+                rotate(q, y + t) @ rotate(k, x + t) - rotate(q, y) @ rotate(k, x)
             ),
         ),
         Misconception(
             "Tokens moved to the shift",
             "The tokens move *by* the shift, not to it.",
-            lambda turn, q, k, x, y, t: (
-                turn(q, t) @ turn(k, t) - turn(q, x) @ turn(k, y)
+            lambda rotate, q, k, x, y, t: (
+                rotate(q, t) @ rotate(k, t) - rotate(q, x) @ rotate(k, y)
             ),
         ),
         Misconception(
             "Relative change",
             "The difference of the scores is asked for.",
-            lambda turn, q, k, x, y, t: (
-                change_of_score(turn, q, k, x, y, t) / (turn(q, x) @ turn(k, y))
+            lambda rotate, q, k, x, y, t: (
+                change_of_score(rotate, q, k, x, y, t) / (rotate(q, x) @ rotate(k, y))
             ),
         ),
         Misconception(
             "Positions multiplied by the shift",
             "The tokens move *by* the shift: add it.",
-            lambda turn, q, k, x, y, t: (
-                turn(q, x * t) @ turn(k, y * t) - turn(q, x) @ turn(k, y)
+            lambda rotate, q, k, x, y, t: (
+                rotate(q, x * t) @ rotate(k, y * t) - rotate(q, x) @ rotate(k, y)
             ),
         ),
     ),

@@ -118,16 +118,16 @@ What is its exponent?
 # context-extension-2: pairs that meet new angles
 
 
-def new_angles(omega, slower, trained, factor):
-    """Return how many pairs meet an angle that they did not meet in training, an int."""
-    seen = np.minimum(trained * omega, 2 * np.pi)
-    asked = np.minimum(factor * trained * slower, 2 * np.pi)
-    return int((asked > seen * (1 + 1e-9)).sum())
+def new_angles(omega, extended, trained, factor):
+    """Return how many pairs meet an angle that is new since training, an int."""
+    trained_arc = np.minimum(trained * omega, 2 * np.pi)
+    extended_arc = np.minimum(factor * trained * extended, 2 * np.pi)
+    return int((extended_arc > trained_arc * (1 + 1e-9)).sum())
 
 
 def _counted(rule):
-    return lambda omega, slower, trained, factor: int(
-        rule(omega, slower, trained, factor).sum()
+    return lambda omega, extended, trained, factor: int(
+        rule(omega, extended, trained, factor).sum()
     )
 
 
@@ -251,7 +251,7 @@ What is the longest arc that a pair can have met in training?
     properties=(
         Property(
             "In a text of the old length no angle is new",
-            lambda answer, omega, slower, trained, factor: (
+            lambda answer, omega, extended, trained, factor: (
                 answer(omega, omega, trained, 1.0) == 0
             ),
         ),
@@ -263,7 +263,7 @@ What is the longest arc that a pair can have met in training?
 # context-extension-3: YaRN in its authors' code
 
 
-def yarn_rows(d, base, trained, factor):
+def yarn_frequencies(d, base, trained, factor):
     """Return the frequencies, [d // 2], float64."""
     p = np.arange(d // 2)
     omega = base ** (-2 * p / d)
@@ -325,7 +325,7 @@ Both ends are first clamped between 0 and $d - 1$.
         (16, 10000.0, 100, 4.0),
         (16, 10.0, 600, 8.0),
     ),
-    solution=yarn_rows,
+    solution=yarn_frequencies,
     misconceptions=(
         Misconception(
             "Ramp of the paper",
@@ -415,7 +415,7 @@ Both ends are first clamped between 0 and $d - 1$.
     ),
     properties=(
         Property(
-            "A factor of 1 is RoPE",
+            "A factor of 1 gives RoPE's frequencies",
             lambda answer, d, base, trained, factor: bool(
                 np.allclose(
                     answer(d, base, trained, 1.0), base ** (-np.arange(0, d, 2) / d)
@@ -429,7 +429,7 @@ Both ends are first clamped between 0 and $d - 1$.
 # context-extension-4: rotate cached keys to new frequencies
 
 
-def turn_back(keys, positions, old, new):
+def rerotate(keys, positions, old, new):
     """Return the keys as rotated by the new frequencies, [tokens, d]."""
     angle = positions[:, None] * (new - old)
     a, b = keys.chunk(2, dim=-1)
@@ -437,7 +437,7 @@ def turn_back(keys, positions, old, new):
     return torch.cat((a * cos - b * sin, a * sin + b * cos), dim=-1)
 
 
-def _turned(angle_of):
+def _rerotate_by(angle_of):
     """Return the keys rotated by another angle, half layout."""
 
     def answer(keys, positions, old, new):
@@ -470,7 +470,7 @@ def _cached(tokens, d, start=0, seed=0):
     return keys, torch.arange(start, start + tokens, dtype=torch.float64), old, new
 
 
-TURN_BACK = Exercise(
+REROTATE = Exercise(
     name="context-extension-4",
     title="Rotate cached keys to new frequencies",
     kind="PyTorch",
@@ -487,28 +487,28 @@ Rotations of a plane add their angles.
 Which angle is missing?
 """,
     cases=(_cached(2, 2, start=1), _cached(3, 4, start=2), _cached(5, 8, start=40)),
-    solution=turn_back,
+    solution=rerotate,
     misconceptions=(
         Misconception(
             "Rotation in the wrong direction",
             "The keys are already rotated by `old`. The missing frequencies are new "
             "minus old.",
-            _turned(lambda i, old, new: i * (old - new)),
+            _rerotate_by(lambda i, old, new: i * (old - new)),
         ),
         Misconception(
             "New rotation on top of the old one",
             "The cached keys are already rotated by `old`.",
-            _turned(lambda i, old, new: i * new),
+            _rerotate_by(lambda i, old, new: i * new),
         ),
         Misconception(
             "Old rotation undone, and no new one",
             "Your keys are those before any rotation.",
-            _turned(lambda i, old, new: -i * old),
+            _rerotate_by(lambda i, old, new: -i * old),
         ),
         Misconception(
             "New rotation undone",
             "The cached keys were rotated by `old`.",
-            _turned(lambda i, old, new: -i * new),
+            _rerotate_by(lambda i, old, new: -i * new),
         ),
         Misconception(
             "Interleaved layout",
@@ -523,44 +523,48 @@ Which angle is missing?
         Misconception(
             "Positions left out",
             "The missing angle grows with the position.",
-            _turned(lambda i, old, new: torch.ones_like(i) * (new - old)),
+            _rerotate_by(lambda i, old, new: torch.ones_like(i) * (new - old)),
         ),
         Misconception(
             "Last position for all keys",
             "Each key was rotated at its own position.",
-            _turned(lambda i, old, new: i.max() * (new - old) * torch.ones_like(i)),
+            _rerotate_by(
+                lambda i, old, new: i.max() * (new - old) * torch.ones_like(i)
+            ),
         ),
         Misconception(
             "Index in the cache as the position",
             "The cache may begin at any position: use `positions`.",
-            _turned(lambda i, old, new: torch.arange(len(i))[:, None] * (new - old)),
+            _rerotate_by(
+                lambda i, old, new: torch.arange(len(i))[:, None] * (new - old)
+            ),
         ),
         Misconception(
             "Positions counted from 1",
             "Use `positions` as they are.",
-            _turned(lambda i, old, new: (i + 1) * (new - old)),
+            _rerotate_by(lambda i, old, new: (i + 1) * (new - old)),
         ),
         Misconception(
             "Distances from the end",
             "The angle of a key has its position as a factor, not its distance from "
             "the query.",
-            _turned(lambda i, old, new: (i.max() - i) * (new - old)),
+            _rerotate_by(lambda i, old, new: (i.max() - i) * (new - old)),
         ),
         Misconception(
             "Quotient of the frequencies",
             "Angles are added, so frequencies are subtracted.",
-            _turned(lambda i, old, new: i * (new / old)),
+            _rerotate_by(lambda i, old, new: i * (new / old)),
         ),
         Misconception(
             "Half of the angle",
             "The half belongs to the length of a chord, 2 sin(x/2), not to the "
             "rotation.",
-            _turned(lambda i, old, new: i * (new - old) / 2),
+            _rerotate_by(lambda i, old, new: i * (new - old) / 2),
         ),
         Misconception(
             "Slowest pair first",
             "The frequencies have the order of the pairs.",
-            _turned(lambda i, old, new: i * (new - old).flip(0)),
+            _rerotate_by(lambda i, old, new: i * (new - old).flip(0)),
         ),
     ),
     properties=(
@@ -579,31 +583,31 @@ Which angle is missing?
 # context-extension-5: how stale a key is
 
 
-def stale_angles(omega, place, arrived, length, trained):
+def stale_angles(omega, position, length_then, length, trained):
     """Return by how many radians a cached key's rotation is ahead, [pairs]."""
     slowest = len(omega) - 1
     old, new = (
         omega * (max(n, trained) / trained) ** (-np.arange(len(omega)) / slowest)
-        for n in (arrived, length)
+        for n in (length_then, length)
     )
-    return place * (old - new)
+    return position * (old - new)
 
 
 def _stale(
     factor=lambda n, L: max(n, L) / L,
     power=lambda n: -np.arange(n) / (n - 1),
-    place=lambda j, arrived, length, L: j,
-    arrived=lambda n, L: n,
+    position=lambda j, length_then, length, L: j,
+    caching_length=lambda n, L: n,
     sign=1.0,
 ):
     """Return the angles with another factor, exponent or position."""
 
-    def answer(omega, at, came, length, trained):
+    def answer(omega, at, length_then, length, trained):
         old, new = (
             omega * factor(n, trained) ** power(len(omega))
-            for n in (arrived(came, trained), length)
+            for n in (caching_length(length_then, trained), length)
         )
-        return sign * place(at, came, length, trained) * (old - new)
+        return sign * position(at, length_then, length, trained) * (old - new)
 
     return answer
 
@@ -645,33 +649,33 @@ There are two factors, one for the time of caching and one for now.
             "No stale keys from before the trained length",
             "Such a key was rotated by plain RoPE, and the frequencies have changed "
             "since.",
-            lambda omega, place, arrived, length, trained: (
+            lambda omega, position, length_then, length, trained: (
                 np.zeros_like(omega)
-                if arrived <= trained
-                else stale_angles(omega, place, arrived, length, trained)
+                if length_then <= trained
+                else stale_angles(omega, position, length_then, length, trained)
             ),
         ),
         Misconception(
             "Plain RoPE for every cached key",
             "If there were more than L tokens when the key was cached, its frequencies "
             "were already lower.",
-            _stale(arrived=lambda n, L: L),
+            _stale(caching_length=lambda n, L: L),
         ),
         Misconception(
             "Number of tokens in place of the position",
             "The angle of a key has its position as a factor.",
-            _stale(place=lambda j, arrived, length, L: arrived),
+            _stale(position=lambda j, length_then, length, L: length_then),
         ),
         Misconception(
             "Distance in place of the position",
             "The error grows with the key's position. The query is rotated by the new "
             "frequencies alone.",
-            _stale(place=lambda j, arrived, length, L: length - j),
+            _stale(position=lambda j, length_then, length, L: length - j),
         ),
         Misconception(
             "Length in place of the position",
             "The angle of a key has its own position as a factor.",
-            _stale(place=lambda j, arrived, length, L: length),
+            _stale(position=lambda j, length_then, length, L: length),
         ),
         Misconception(
             "Missing maximum",
@@ -714,22 +718,23 @@ There are two factors, one for the time of caching and one for now.
             "New angle in place of the difference",
             "The angle by which the key is ahead is asked for, not the angle that it "
             "should have.",
-            lambda omega, place, arrived, length, trained: (
-                place * omega - stale_angles(omega, place, trained, length, trained)
+            lambda omega, position, length_then, length, trained: (
+                position * omega
+                - stale_angles(omega, position, trained, length, trained)
             ),
         ),
         Misconception(
             "Position in place of the number of tokens",
             "`length_then` says how many tokens there were. The key's position is only "
             "one of theirs.",
-            lambda omega, at, came, *rest: stale_angles(omega, at, at, *rest),
+            lambda omega, at, length_then, *rest: stale_angles(omega, at, at, *rest),
         ),
     ),
     properties=(
         Property(
             "The fastest pair is never stale",
-            lambda answer, omega, place, arrived, length, trained: (
-                abs(answer(omega, place, arrived, length, trained)[0]) < 1e-9
+            lambda answer, omega, position, length_then, length, trained: (
+                abs(answer(omega, position, length_then, length, trained)[0]) < 1e-9
             ),
         ),
     ),
@@ -884,5 +889,5 @@ SHEET = Sheet(
 Pairs $p$ count from 0, the fastest first; $\omega_p = \text{base}^{-2p/d}$ in radians per position.
 $L$ is the length of training, and $s$ is the factor by which texts grow.
 """,
-    exercises=(LARGER, NEW_ANGLES, YARN, TURN_BACK, STALE, ERROR),
+    exercises=(LARGER, NEW_ANGLES, YARN, REROTATE, STALE, ERROR),
 )

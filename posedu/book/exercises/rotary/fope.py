@@ -10,7 +10,7 @@ from posedu.numpy.frequencies import frequencies
 # fope-1: frequencies that make a full turn
 
 
-def kept(d, length):
+def full_turn_frequencies(d, length):
     """Return how many of the d/2 frequencies make at least one turn in ``length``."""
     turns = [length * 10000 ** (-2 * p / d) / (2 * np.pi) for p in range(d // 2)]
     return sum(t >= 1 for t in turns)
@@ -25,7 +25,7 @@ def _by_logarithm(d, length):
     return d / 2 * np.log(length / (2 * np.pi)) / np.log(10000)
 
 
-KEPT = Exercise(
+FULL_TURNS = Exercise(
     name="fope-1",
     title="Frequencies that make a full turn",
     kind="by hand",
@@ -40,7 +40,7 @@ Find the rule on paper; the function may count.
 A full turn is $2\pi$: when is $L\,\omega_p \ge 2\pi$?
 """,
     cases=((2, 7), (4, 512), (8, 512), (64, 512), (64, 8192), (8, 10**6)),
-    solution=kept,
+    solution=full_turn_frequencies,
     misconceptions=(
         Misconception(
             "Slow frequencies counted",
@@ -61,7 +61,7 @@ A full turn is $2\pi$: when is $L\,\omega_p \ge 2\pi$?
         Misconception(
             "Features counted, not frequencies",
             "Two features make a pair, and a pair has one frequency.",
-            lambda d, length: 2 * kept(d, length),
+            lambda d, length: 2 * full_turn_frequencies(d, length),
         ),
         Misconception(
             "All frequencies counted",
@@ -137,14 +137,14 @@ A full turn is $2\pi$: when is $L\,\omega_p \ge 2\pi$?
 # fope-2: lengths
 
 
-def stretch(c, s):
+def length_factor(c, s):
     """Return the factor by which the pair's length changes under (C, S)."""
     return sp.sqrt(c**2 + s**2)
 
 
 _C, _S = sp.symbols("C S", positive=True)
 
-STRETCH = Exercise(
+LENGTH = Exercise(
     name="fope-2",
     title="Longer or shorter",
     kind="by hand",
@@ -164,7 +164,7 @@ Does the length of every vector change by the same factor?
         (sp.Rational(3, 5), sp.Rational(4, 5)),
         (_C, _S),
     ),
-    solution=stretch,
+    solution=length_factor,
     misconceptions=(
         Misconception(
             "Lengths unchanged",
@@ -174,7 +174,8 @@ Does the length of every vector change by the same factor?
         ),
         Misconception(
             "Factor of areas",
-            "C² + S² is the determinant: it multiplies areas, that is, squared lengths.",
+            "C² + S² is the determinant: it multiplies areas, that is, squared "
+            "lengths.",
             lambda c, s: c**2 + s**2,
         ),
         Misconception(
@@ -268,7 +269,8 @@ First the waves, `[n, waves]`, then one matrix product.
         ),
         Misconception(
             "Sines in place of cosines",
-            "C is the series of cosines. S has the sines, with coefficients of its own.",
+            "C is the series of cosines. S has the sines, with coefficients of its "
+            "own.",
             lambda x, w, c: np.sin(x[:, None] * w) @ c,
         ),
         Misconception(
@@ -638,7 +640,8 @@ Use `np.diag(scores, -offset)` and `np.ptp`.
         ),
         Misconception(
             "Main diagonal alone",
-            "Offset 0 is one of many, and the other diagonals may have a larger spread.",
+            "Offset 0 is one of many, and the other diagonals may have a larger "
+            "spread.",
             lambda scores: np.ptp(np.diag(scores)),
         ),
         Misconception(
@@ -749,5 +752,5 @@ SHEET = Sheet(
 Pairs $p$ count from 0, with $\omega_p = 10000^{-2p/d}$.
 Positions have one coordinate.
 """,
-    exercises=(KEPT, STRETCH, SERIES, PAD, APPLY, SPREAD),
+    exercises=(FULL_TURNS, LENGTH, SERIES, PAD, APPLY, SPREAD),
 )

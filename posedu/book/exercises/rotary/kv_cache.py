@@ -53,7 +53,8 @@ Which of the kept tokens move, and in which direction?
         ),
         Misconception(
             "Sinks moved, too",
-            "The sinks stay where they are. The tokens of the window move towards them.",
+            "The sinks stay where they are. The tokens of the window move towards "
+            "them.",
             lambda j, n, sinks, window: min(0, sinks + window - n),
         ),
         Misconception(
@@ -113,7 +114,7 @@ Which of the kept tokens move, and in which direction?
 # kv-cache-2: the longest text of Self-Extend
 
 
-def longest(trained, window, group):
+def longest_text(trained, window, group):
     """Return the largest number of tokens, an int."""
     return group * (trained - window + window // group)
 
@@ -144,7 +145,7 @@ That offset is at most $L - 1$.
         (4096, 1024, 8),
         (4096, 1000, 7),
     ),
-    solution=longest,
+    solution=longest_text,
     misconceptions=(
         Misconception(
             "(L − w) G + w",
@@ -165,22 +166,22 @@ That offset is at most $L - 1$.
         Misconception(
             "Last query's position in place of the number of tokens",
             "Positions count from 0.",
-            lambda trained, window, group: longest(trained, window, group) - 1,
+            lambda trained, window, group: longest_text(trained, window, group) - 1,
         ),
         Misconception(
             "One token too many",
             "With one token more the first new offset appears, L.",
-            lambda trained, window, group: longest(trained, window, group) + 1,
+            lambda trained, window, group: longest_text(trained, window, group) + 1,
         ),
         Misconception(
             "One offset too few",
             "L − 1 is an offset of training, and the last group may be full.",
-            lambda trained, window, group: longest(trained - 1, window, group) + 1,
+            lambda trained, window, group: longest_text(trained - 1, window, group) + 1,
         ),
         Misconception(
             "Largest offset L",
             "A text of L tokens has offsets up to L − 1.",
-            lambda trained, window, group: longest(trained + 1, window, group),
+            lambda trained, window, group: longest_text(trained + 1, window, group),
         ),
         Misconception(
             "An exact w/G",
@@ -220,7 +221,7 @@ That offset is at most $L - 1$.
 # kv-cache-3: rotate cached keys
 
 
-def moved(keys, old, new, frequencies):
+def rerotate(keys, old, new, frequencies):
     """Return the keys at their new positions, of the shape of keys, float64."""
     angle = (new - old)[:, None] * frequencies
     a, b = keys[:, 0::2], keys[:, 1::2]
@@ -230,16 +231,18 @@ def moved(keys, old, new, frequencies):
     return out
 
 
-def _moved(angle=lambda old, new, w: (new - old)[:, None] * w, layout="interleaved"):
+def _rerotate_by(
+    angle=lambda old, new, w: (new - old)[:, None] * w, layout="interleaved"
+):
     """Return the keys rotated by another angle, or in other pairs."""
 
     def answer(keys, old, new, frequencies):
-        turns = angle(old, new, frequencies)
+        angles = angle(old, new, frequencies)
         first, second = _members(keys, layout)
         a, b = keys[:, first], keys[:, second]
         out = np.array(keys, dtype=float)
-        out[:, first] = a * np.cos(turns) - b * np.sin(turns)
-        out[:, second] = a * np.sin(turns) + b * np.cos(turns)
+        out[:, first] = a * np.cos(angles) - b * np.sin(angles)
+        out[:, second] = a * np.sin(angles) + b * np.cos(angles)
         return out
 
     return answer
@@ -264,7 +267,7 @@ def _keys(tokens, pairs, old, new):
     )
 
 
-MOVED = Exercise(
+REROTATE = Exercise(
     name="kv-cache-3",
     title="Rotate cached keys",
     kind="NumPy",
@@ -287,62 +290,62 @@ Which angle is missing?
         _keys(3, 2, [4, 5, 9], [1, 5, 2.5]),
         _keys(4, 3, [10, 11, 12, 13], [0, 1, 2, 3]),
     ),
-    solution=moved,
+    solution=rerotate,
     misconceptions=(
         Misconception(
             "Keys taken for unrotated",
             "The keys are already rotated by their old positions.",
-            _moved(lambda old, new, w: new[:, None] * w),
+            _rerotate_by(lambda old, new, w: new[:, None] * w),
         ),
         Misconception(
             "Rotation in the wrong direction",
             "The shift is new minus old, not old minus new.",
-            _moved(lambda old, new, w: (old - new)[:, None] * w),
+            _rerotate_by(lambda old, new, w: (old - new)[:, None] * w),
         ),
         Misconception(
             "Old rotation undone, and no new one",
             "Your answer undoes the old rotation, but the new one is missing.",
-            _moved(lambda old, new, w: -old[:, None] * w),
+            _rerotate_by(lambda old, new, w: -old[:, None] * w),
         ),
         Misconception(
             "Old and new position added",
             "The keys have the old rotation and must have the new one in its place.",
-            _moved(lambda old, new, w: (old + new)[:, None] * w),
+            _rerotate_by(lambda old, new, w: (old + new)[:, None] * w),
         ),
         Misconception(
             "Half layout",
             "In the interleaved layout pairs are neighbors, features 2p and 2p + 1.",
-            _moved(layout="half"),
+            _rerotate_by(layout="half"),
         ),
         Misconception(
             "One shift for all keys",
             "Each key has its own shift, from its old to its new position.",
-            _moved(lambda old, new, w: (new - old)[:1, None] * w),
+            _rerotate_by(lambda old, new, w: (new - old)[:1, None] * w),
         ),
         Misconception(
             "One frequency for all pairs",
             "Pair p has the frequency ω_p.",
-            _moved(lambda old, new, w: (new - old)[:, None] * np.ones_like(w)),
+            _rerotate_by(lambda old, new, w: (new - old)[:, None] * np.ones_like(w)),
         ),
         Misconception(
             "Frequencies in reverse order",
             "The first pair has the first frequency.",
-            _moved(lambda old, new, w: (new - old)[:, None] * w[::-1]),
+            _rerotate_by(lambda old, new, w: (new - old)[:, None] * w[::-1]),
         ),
         Misconception(
             "Shift divided by the frequency",
             "The angle is the shift times the frequency.",
-            _moved(lambda old, new, w: (new - old)[:, None] / w),
+            _rerotate_by(lambda old, new, w: (new - old)[:, None] / w),
         ),
         Misconception(
             "Shifts rounded to integers",
             "Positions may be real numbers.",
-            _moved(lambda old, new, w: np.trunc(new - old)[:, None] * w),
+            _rerotate_by(lambda old, new, w: np.trunc(new - old)[:, None] * w),
         ),
         Misconception(
             "Shifts counted from the first key",
             "Each key has the shift new − old, whatever the other keys have.",
-            _moved(lambda old, new, w: (new - old - (new - old)[0])[:, None] * w),
+            _rerotate_by(lambda old, new, w: (new - old - (new - old)[0])[:, None] * w),
         ),
         Misconception(
             "Second member computed from the new first member",
@@ -371,19 +374,19 @@ Which angle is missing?
 
 
 def _overwritten(keys, old, new, w):
-    turns = (new - old)[:, None] * w
+    angles = (new - old)[:, None] * w
     out = np.array(keys, dtype=float)
-    out[:, 0::2] = out[:, 0::2] * np.cos(turns) - out[:, 1::2] * np.sin(turns)
-    out[:, 1::2] = out[:, 0::2] * np.sin(turns) + out[:, 1::2] * np.cos(turns)
+    out[:, 0::2] = out[:, 0::2] * np.cos(angles) - out[:, 1::2] * np.sin(angles)
+    out[:, 1::2] = out[:, 0::2] * np.sin(angles) + out[:, 1::2] * np.cos(angles)
     return out
 
 
 def _reflected(keys, old, new, w):
-    turns = (new - old)[:, None] * w
+    angles = (new - old)[:, None] * w
     a, b = keys[:, 0::2], keys[:, 1::2]
     out = np.empty_like(keys)
-    out[:, 0::2] = a * np.cos(turns) + b * np.sin(turns)
-    out[:, 1::2] = a * np.sin(turns) + b * np.cos(turns)
+    out[:, 0::2] = a * np.cos(angles) + b * np.sin(angles)
+    out[:, 1::2] = a * np.sin(angles) + b * np.cos(angles)
     return out
 
 
@@ -396,7 +399,7 @@ def _untouched(answer, keys, old, new, w):
 # kv-cache-4: grouped offsets
 
 
-def grouped(i, j, window, group):
+def grouped_offsets(i, j, window, group):
     """Return the offsets, [queries, keys], integers."""
     near = i[:, None] - j
     far = i[:, None] // group - j // group + window - window // group
@@ -438,7 +441,7 @@ Compute both formulas for all pairs, and choose between them.
         (np.arange(8, 12), np.arange(12), 5, 4),
         (np.array([7]), np.arange(8), 3, 1),
     ),
-    solution=grouped,
+    solution=grouped_offsets,
     misconceptions=(
         Misconception(
             "Offset divided, not the positions",
@@ -507,7 +510,7 @@ Compute both formulas for all pairs, and choose between them.
         Misconception(
             "Query positions counted from 0",
             "Use `i`: the cache holds the tokens before the queries.",
-            lambda i, j, w, g: grouped(np.arange(len(i)), j, w, g),
+            lambda i, j, w, g: grouped_offsets(np.arange(len(i)), j, w, g),
         ),
         Misconception(
             "Shift in whole groups",
@@ -517,8 +520,8 @@ Compute both formulas for all pairs, and choose between them.
             ),
         ),
         Misconception(
-            "Keys ahead with the size of their offset",
-            "Keys ahead keep their negative offset i − j.",
+            "Keys far ahead grouped",
+            "Keys ahead count as near, whatever their distance.",
             _grouped(is_near=lambda t, w: abs(t) < w),
         ),
         Misconception(
@@ -551,36 +554,36 @@ Compute both formulas for all pairs, and choose between them.
 # kv-cache-5: absorbed logits
 
 
-def absorbed(q, up, latents, q_turned, k_turned):
+def absorbed_logits(q, up, latents, q_rope, k_rope):
     """Return the logits, [heads, tokens], in the dtype of q."""
     through = torch.einsum("hd,hdc->hc", q, up)
-    products = through @ latents.T + q_turned @ k_turned.T
-    return products / (q.shape[1] + q_turned.shape[1]) ** 0.5
+    products = through @ latents.T + q_rope @ k_rope.T
+    return products / (q.shape[1] + q_rope.shape[1]) ** 0.5
 
 
 def _logits(
     through=lambda q, up: torch.einsum("hd,hdc->hc", q, up),
     size=lambda q, u, c, r, k: q.shape[1] + r.shape[1],
-    beside=lambda r, k: r @ k.T,
+    rope_part=lambda r, k: r @ k.T,
 ):
     """Return the logits with another scale, or another rotated part."""
 
-    def answer(q, up, latents, q_turned, k_turned):
-        products = through(q, up) @ latents.T + beside(q_turned, k_turned)
-        return products / size(q, up, latents, q_turned, k_turned) ** 0.5
+    def answer(q, up, latents, q_rope, k_rope):
+        products = through(q, up) @ latents.T + rope_part(q_rope, k_rope)
+        return products / size(q, up, latents, q_rope, k_rope) ** 0.5
 
     return answer
 
 
-def _in_full(q, up, latents, q_turned, k_turned):
+def _in_full(q, up, latents, q_rope, k_rope):
     keys = torch.einsum("hdc,jc->hjd", up, latents)
-    products = torch.einsum("hd,hjd->hj", q, keys) + q_turned @ k_turned.T
-    return products / (q.shape[1] + q_turned.shape[1]) ** 0.5
+    products = torch.einsum("hd,hjd->hj", q, keys) + q_rope @ k_rope.T
+    return products / (q.shape[1] + q_rope.shape[1]) ** 0.5
 
 
-def _beyond_float64(q, up, latents, *turned):
+def _beyond_float64(q, up, latents, *rotated):
     """Return the same scores, from keys that overflow."""
-    return 1e-307 * q, 1e154 * up, 1e155 * latents, *turned
+    return 1e-307 * q, 1e154 * up, 1e155 * latents, *rotated
 
 
 def _latent(heads, d, latent, rotary, tokens):
@@ -616,7 +619,7 @@ $q^\top (U c) = (U^\top q)^\top c$.
         _latent(3, 2, 3, 4, 4),
         _beyond_float64(*_latent(2, 2, 3, 2, 4)),
     ),
-    solution=absorbed,
+    solution=absorbed_logits,
     misconceptions=(
         Misconception(
             "√d in place of √(d + r)",
@@ -642,7 +645,7 @@ $q^\top (U c) = (U^\top q)^\top c$.
         Misconception(
             "Rotated part left out",
             "Without the rotated part the logits do not depend on positions.",
-            _logits(beside=lambda r, k: 0.0),
+            _logits(rope_part=lambda r, k: 0.0),
         ),
         Misconception(
             "Only the rotated part",
@@ -664,26 +667,26 @@ $q^\top (U c) = (U^\top q)^\top c$.
         Misconception(
             "A root of its own for each part",
             "Both parts are divided by the same root, that of all features.",
-            lambda q, up, latents, q_turned, k_turned: (
+            lambda q, up, latents, q_rope, k_rope: (
                 torch.einsum("hd,hdc->hc", q, up) @ latents.T / q.shape[1] ** 0.5
-                + q_turned @ k_turned.T / q_turned.shape[1] ** 0.5
+                + q_rope @ k_rope.T / q_rope.shape[1] ** 0.5
             ),
         ),
         Misconception(
             "Parts subtracted",
             "The two parts add up to one inner product.",
-            _logits(beside=lambda r, k: -(r @ k.T)),
+            _logits(rope_part=lambda r, k: -(r @ k.T)),
         ),
         Misconception(
             "Rotated once more",
             "The shared keys are cached after their rotation, and `q_rope` is already "
             "rotated.",
-            _logits(beside=lambda r, k: r.flip(-1) @ k.T),
+            _logits(rope_part=lambda r, k: r.flip(-1) @ k.T),
         ),
         Misconception(
             "The shared key in place of the head's query",
             "All heads share the key, but each head has its own query.",
-            _logits(beside=lambda r, k: r.sum(0, keepdim=True) @ k.T),
+            _logits(rope_part=lambda r, k: r.sum(0, keepdim=True) @ k.T),
         ),
         Misconception(
             "Scale applied twice",
@@ -693,7 +696,7 @@ $q^\top (U c) = (U^\top q)^\top c$.
         Misconception(
             "Weights in place of logits",
             "The logits before the softmax are asked for.",
-            lambda *case: absorbed(*case).softmax(-1),
+            lambda *case: absorbed_logits(*case).softmax(-1),
         ),
         Misconception(
             "Root of the latent width alone",
@@ -726,44 +729,44 @@ $q^\top (U c) = (U^\top q)^\top c$.
 # kv-cache-6: errors of the attention weights
 
 
-def lost(q, keys, old, new, frequencies):
+def weight_errors(q, keys, old, new, frequencies):
     """Return two errors of the weights: with stale keys, and with rotated ones."""
-    place = new.max() + 1
+    query_position = new.max() + 1
 
-    def turned(x, at):
+    def rotated(x, at):
         angle = np.asarray(at)[:, None] * frequencies
         a, b = np.split(x, 2, axis=1)
         cos, sin = np.cos(angle), np.sin(angle)
         return np.concatenate((a * cos - b * sin, a * sin + b * cos), axis=1)
 
     def weights(k):
-        logits = turned(q[None], [place]) @ k.T / np.sqrt(q.size)
+        logits = rotated(q[None], [query_position]) @ k.T / np.sqrt(q.size)
         odds = np.exp(logits[0] - logits.max())
         return odds / odds.sum()
 
-    cached, fresh = turned(keys, old), weights(turned(keys, new))
+    cached, fresh = rotated(keys, old), weights(rotated(keys, new))
     return np.array(
         [
             abs(weights(cached) - fresh).max(),
-            abs(weights(turned(cached, new - old)) - fresh).max(),
+            abs(weights(rotated(cached, new - old)) - fresh).max(),
         ]
     )
 
 
-def _lost(
-    place=lambda old, new: new.max() + 1,
+def _errors_with(
+    query_position=lambda old, new: new.max() + 1,
     scale=np.sqrt,
     share=lambda a: np.exp(a - a.max()) / np.exp(a - a.max()).sum(),
     shift=lambda old, new: new - old,
     size=lambda x: abs(x).max(),
     layout="half",
     query=True,
-    of_cached=None,
+    cached_position=None,
 ):
     """Return the two errors with another choice in one place."""
 
     def answer(q, keys, old, new, frequencies):
-        def turned(x, at):
+        def rotated(x, at):
             first, second = _members(x, layout)
             angle = np.asarray(at)[:, None] * frequencies
             a, b, out = x[:, first], x[:, second], np.empty_like(x)
@@ -771,14 +774,15 @@ def _lost(
             out[:, second] = a * np.sin(angle) + b * np.cos(angle)
             return out
 
-        def weights(k, place=of_cached or place):
-            asked = turned(q[None], [place(old, new)]) if query else q[None]
-            return share((asked @ k.T / scale(q.size))[0])
+        def weights(k, query_position=cached_position or query_position):
+            at = [query_position(old, new)]
+            rotated_query = rotated(q[None], at) if query else q[None]
+            return share((rotated_query @ k.T / scale(q.size))[0])
 
-        cached, fresh = turned(keys, old), weights(turned(keys, new), place)
-        moved_keys = turned(cached, shift(old, new))
-        found = (weights(cached) - fresh, weights(moved_keys) - fresh)
-        return np.array([size(x) for x in found])
+        cached, fresh = rotated(keys, old), weights(rotated(keys, new), query_position)
+        rerotated = rotated(cached, shift(old, new))
+        errors = (weights(cached) - fresh, weights(rerotated) - fresh)
+        return np.array([size(x) for x in errors])
 
     return answer
 
@@ -793,7 +797,7 @@ def _text(tokens, pairs, old, new):
     )
 
 
-LOST = Exercise(
+ERRORS = Exercise(
     name="kv-cache-6",
     title="Errors of the attention weights",
     kind="experiment",
@@ -809,7 +813,7 @@ The right weights are those with keys rotated at `new`.
 Return an array of two numbers, the largest error of any key's weight in two cases: if the keys are cached at `old` and left as they are, and if they are cached at `old` and then rotated to `new`.
 Then take 400 keys, four sinks and a window of 100, and print both.
 Finally move all 400 keys by $-100$.
-One of the two weights is wrong only because the query moved with them, and is right with the query at 400: which one?
+Which of the two weights is then wrong only because the query moved with the keys, and right with the query at 400?
 """,
     hint=r"""
 Write one function that rotates, and use it four times.
@@ -820,89 +824,89 @@ Write one function that rotates, and use it four times.
         _text(4, 2, [0, 1, 8, 9], [0, 1, 2, 3]),
         _text(5, 3, [0, 6, 7, 8, 9], [7, 1, 2, 3, 0.5]),
     ),
-    solution=lost,
+    solution=weight_errors,
     misconceptions=(
         Misconception(
             "Moved in the wrong direction",
             "The second number must be no larger than rounding. The shift is new minus "
             "old.",
-            _lost(shift=lambda old, new: old - new),
+            _errors_with(shift=lambda old, new: old - new),
         ),
         Misconception(
             "Rotated by the whole new position",
             "The cached keys are already rotated at `old`.",
-            _lost(shift=lambda old, new: new),
+            _errors_with(shift=lambda old, new: new),
         ),
         Misconception(
             "Query after the old positions",
             "The query stands one position after the largest new position.",
-            _lost(place=lambda old, new: old.max() + 1),
+            _errors_with(query_position=lambda old, new: old.max() + 1),
         ),
         Misconception(
             "Query at the largest position",
             "The query stands one position after it.",
-            _lost(place=lambda old, new: new.max()),
+            _errors_with(query_position=lambda old, new: new.max()),
         ),
         Misconception(
             "Query after the last key",
             "The query stands after the largest position, which need not be the last.",
-            _lost(place=lambda old, new: new[-1] + 1),
+            _errors_with(query_position=lambda old, new: new[-1] + 1),
         ),
         Misconception(
             "Number of keys as the query's position",
             "The query stands one position after the largest new position.",
-            _lost(place=lambda old, new: len(new)),
+            _errors_with(query_position=lambda old, new: len(new)),
         ),
         Misconception(
             "Query not rotated",
             "RoPE rotates queries, too.",
-            _lost(query=False),
+            _errors_with(query=False),
         ),
         Misconception(
             "No division",
             "Logits are divided by √d.",
-            _lost(scale=lambda d: 1),
+            _errors_with(scale=lambda d: 1),
         ),
         Misconception(
             "Logits divided by d",
             "Logits are divided by √d.",
-            _lost(scale=lambda d: d),
+            _errors_with(scale=lambda d: d),
         ),
         Misconception(
             "Errors of the logits",
             "The errors of the weights are asked for, after the softmax.",
-            _lost(share=lambda a: a),
+            _errors_with(share=lambda a: a),
         ),
         Misconception(
             "Interleaved pairs",
             "In the half layout pair p is the features p and p + d/2.",
-            _lost(layout="interleaved"),
+            _errors_with(layout="interleaved"),
         ),
         Misconception(
             "Mean error",
             "The largest error is asked for.",
-            _lost(size=lambda x: abs(x).mean()),
+            _errors_with(size=lambda x: abs(x).mean()),
         ),
         Misconception(
             "Sum of the errors",
             "The largest error is asked for.",
-            _lost(size=lambda x: abs(x).sum()),
+            _errors_with(size=lambda x: abs(x).sum()),
         ),
         Misconception(
             "Largest difference with its sign",
             "A weight may also be too small. Take absolute values.",
-            _lost(size=lambda x: x.max()),
+            _errors_with(size=lambda x: x.max()),
         ),
         Misconception(
             "Exponentials not divided by their sum",
             "Weights sum to 1.",
-            _lost(share=np.exp),
+            _errors_with(share=np.exp),
         ),
         Misconception(
             "Stale weights with the query after the old positions",
             "The query stands after the new positions, whatever positions the keys "
             "have.",
-            _lost(of_cached=lambda old, new: old.max() + 1),
+            _errors_with(cached_position=lambda old, new: old.max() + 1),
         ),
     ),
     properties=(
@@ -923,5 +927,5 @@ Positions count from 0.
 An offset is query position minus key position, and a shift is new position minus old position.
 A rotated key is $R_m k$ with RoPE's rotation at its position $m$.
 """,
-    exercises=(SHIFT, LONGEST, MOVED, GROUPED, ABSORBED, LOST),
+    exercises=(SHIFT, LONGEST, REROTATE, GROUPED, ABSORBED, ERRORS),
 )

@@ -12,8 +12,8 @@ from posedu.book.exercises.records import Exercise, Misconception, Property, She
 # length-extrapolation-1: pairs that complete a turn
 
 
-def completed(d, base, length):
-    """Return how many of the d/2 pairs make a full turn between first and last token."""
+def pairs_with_full_turn(d, base, length):
+    """Return how many pairs make a full turn between first and last token."""
     omega = base ** (-2 * np.arange(d // 2) / d)
     return int((omega * (length - 1) >= 2 * np.pi).sum())
 
@@ -26,7 +26,7 @@ def _count(turn=2 * np.pi, last=-1, exponent=lambda p, d: -2 * p / d, first=0):
     return answer
 
 
-COMPLETED = Exercise(
+FULL_TURNS = Exercise(
     name="length-extrapolation-1",
     title="Pairs that complete a turn",
     kind="NumPy",
@@ -48,7 +48,7 @@ The largest offset is one less than the number of tokens, and a full turn is $2\
         (128, 500000.0, 8192),
         (128, 500000.0, 1),
     ),
-    solution=completed,
+    solution=pairs_with_full_turn,
     misconceptions=(
         Misconception(
             "Number of tokens taken for the largest offset",
@@ -62,7 +62,7 @@ The largest offset is one less than the number of tokens, and a full turn is $2\
             _count(turn=1.0),
         ),
         Misconception(
-            "Full turn of half a turn",
+            "Half a turn taken for a full one",
             "After π a pair points in the opposite direction. A full turn is 2π.",
             _count(turn=np.pi),
         ),
@@ -80,12 +80,12 @@ The largest offset is one less than the number of tokens, and a full turn is $2\
         Misconception(
             "Pairs without a full turn counted",
             "The other pairs are asked for.",
-            lambda d, base, length: d // 2 - completed(d, base, length),
+            lambda d, base, length: d // 2 - pairs_with_full_turn(d, base, length),
         ),
         Misconception(
             "Features counted, not pairs",
             "Two features make one pair.",
-            lambda d, base, length: 2 * completed(d, base, length),
+            lambda d, base, length: 2 * pairs_with_full_turn(d, base, length),
         ),
         Misconception(
             "Base taken for the longest turn",
@@ -233,7 +233,7 @@ What is its exponent?
 
 
 def new_angles(omega, trained, tested):
-    """Return which pairs meet an angle in the longer text that training did not have."""
+    """Return which pairs meet an angle that is new since training: booleans."""
     return (omega * (trained - 1) < 2 * np.pi) & (omega > 0) & (tested > trained)
 
 
@@ -360,17 +360,17 @@ A pair meets no new angle for any of three reasons: training had its whole circl
 # length-extrapolation-4: how often is the order kept?
 
 
-def kept(attention_factors, phases, omega, n):
-    """Return the share of the offsets 0, …, n − 1 at which the difference is positive."""
+def order_share(amplitudes, phases, omega, n):
+    """Return the share of the offsets 0, …, n − 1 with a positive difference."""
     r = np.arange(n)[:, None]
-    difference = (attention_factors * np.cos(omega * r + phases)).sum(axis=1)
+    difference = (amplitudes * np.cos(omega * r + phases)).sum(axis=1)
     return (difference > 0).mean()
 
 
-def _kept(wave=np.cos, first=0, sign=1, of=lambda D: (D > 0).mean()):
-    def answer(attention_factors, phases, omega, n):
+def _order_with(wave=np.cos, first=0, sign=1, of=lambda D: (D > 0).mean()):
+    def answer(amplitudes, phases, omega, n):
         r = np.arange(first, n + first)[:, None]
-        return of((attention_factors * wave(omega * r + sign * phases)).sum(axis=1))
+        return of((amplitudes * wave(omega * r + sign * phases)).sum(axis=1))
 
     return answer
 
@@ -379,7 +379,7 @@ def _amounts(pairs, seed):
     return np.abs(draw(pairs, seed=seed)), 2 * draw(pairs, seed=seed + 1)
 
 
-KEPT = Exercise(
+ORDER = Exercise(
     name="length-extrapolation-4",
     title="How often is the order kept?",
     kind="experiment",
@@ -401,37 +401,37 @@ A column of offsets times a row of frequencies gives all angles at once.
         (*_amounts(8, 5), _ROW, 20000),
         (np.array([1.0, -1.0]), np.array([0.2, 0.2]), np.array([0.5, 0.5]), 4),
     ),
-    solution=kept,
+    solution=order_share,
     misconceptions=(
         Misconception(
             "Mean of the difference",
             "Count the offsets at which the difference is positive.",
-            _kept(of=np.mean),
+            _order_with(of=np.mean),
         ),
         Misconception(
             "Offsets counted, not divided",
             "A share is asked for: divide by n.",
-            _kept(of=lambda D: (D > 0).sum()),
+            _order_with(of=lambda D: (D > 0).sum()),
         ),
         Misconception(
             "Share of the second key",
             "The first key has the larger score where D > 0.",
-            _kept(of=lambda D: (D < 0).mean()),
+            _order_with(of=lambda D: (D < 0).mean()),
         ),
         Misconception(
             "Offset 0 left out",
             "The offsets are 0, …, n − 1.",
-            _kept(first=1),
+            _order_with(first=1),
         ),
         Misconception(
             "Phase subtracted",
             "The phase is added to the angle: cos(ωr + φ).",
-            _kept(sign=-1),
+            _order_with(sign=-1),
         ),
         Misconception(
             "Sines in place of cosines",
             "At offset 0 and phase 0 a cosine has its largest value.",
-            _kept(wave=np.sin),
+            _order_with(wave=np.sin),
         ),
         Misconception(
             "Each wave by itself",
@@ -450,7 +450,7 @@ A column of offsets times a row of frequencies gives all angles at once.
         Misconception(
             "Phases left out",
             "At offset 0 the waves have the values cos φ, not all 1.",
-            lambda a, phi, w, n: kept(a, 0 * phi, w, n),
+            lambda a, phi, w, n: order_share(a, 0 * phi, w, n),
         ),
         Misconception(
             "A half, without counting",
@@ -460,22 +460,22 @@ A column of offsets times a row of frequencies gives all angles at once.
         Misconception(
             "Size of the difference",
             "The sign of the difference says which key has the larger score.",
-            _kept(of=lambda D: (np.abs(D) > 0).mean()),
+            _order_with(of=lambda D: (np.abs(D) > 0).mean()),
         ),
         Misconception(
             "Only the last offset",
             "All offsets from 0 to n − 1 count.",
-            _kept(of=lambda D: float(D[-1] > 0)),
+            _order_with(of=lambda D: float(D[-1] > 0)),
         ),
         Misconception(
             "Comparison with the order at offset 0",
             "The condition is D > 0, whatever the order was at offset 0.",
-            _kept(of=lambda D: ((D > 0) == (D[0] > 0)).mean()),
+            _order_with(of=lambda D: ((D > 0) == (D[0] > 0)).mean()),
         ),
         Misconception(
             "Ties counted",
             "Where the difference is 0 neither key has the larger score.",
-            _kept(of=lambda D: (D >= 0).mean()),
+            _order_with(of=lambda D: (D >= 0).mean()),
         ),
     ),
 )
@@ -484,7 +484,7 @@ A column of offsets times a row of frequencies gives all angles at once.
 # length-extrapolation-5: two waves
 
 
-def share_of_two(n):
+def positive_share(n):
     """Return the share of a full turn in which cos τ + cos nτ is positive, exactly."""
     zeros = {sp.Rational(2 * k + 1, n + s) for s in (1, -1) for k in range(n + 1)}
     ends = sorted({0, 1} | {z for z in zeros if z < 1})  # of half a turn
@@ -512,7 +512,7 @@ The sum is $2 \cos\frac{(n+1)\tau}{2} \cos\frac{(n-1)\tau}{2}$, so you know its 
 The cosines are even: half a turn is enough.
 """,
     cases=((2,), (3,), (4,), (5,), (10,)),
-    solution=share_of_two,
+    solution=positive_share,
     misconceptions=(
         Misconception(
             "A half for every n",
@@ -540,7 +540,7 @@ The cosines are even: half a turn is enough.
         Misconception(
             "Share of the negative part",
             "The share where the sum is positive is asked for.",
-            lambda n: 1 - share_of_two(n),
+            lambda n: 1 - positive_share(n),
         ),
         Misconception(
             "Only one of the two factors",
@@ -555,17 +555,17 @@ The cosines are even: half a turn is enough.
         Misconception(
             "A float in place of an exact number",
             "All zeros are rational parts of a turn: keep them as rational numbers.",
-            lambda n: sp.Float(share_of_two(n), 12),
+            lambda n: sp.Float(positive_share(n), 12),
         ),
         Misconception(
             "Length in place of the share",
             "Divide by the 2π of a full turn.",
-            lambda n: 2 * sp.pi * share_of_two(n),
+            lambda n: 2 * sp.pi * positive_share(n),
         ),
         Misconception(
             "Share of half a turn, halved again",
             "In the other half of a turn the sum is positive just as often.",
-            lambda n: share_of_two(n) / 2,
+            lambda n: positive_share(n) / 2,
         ),
         Misconception(
             "Mean of the sum",
@@ -585,19 +585,19 @@ The cosines are even: half a turn is enough.
 # length-extrapolation-6: p-RoPE
 
 
-def still_scores(q: Tensor, k: Tensor, positions: Tensor, still: int) -> Tensor:
+def p_rope_scores(q: Tensor, k: Tensor, positions: Tensor, unrotated: int) -> Tensor:
     """Return the scores of q at position 0 and k at each position, with p-RoPE."""
     pairs = len(q) // 2
     omega = 10000.0 ** (-torch.arange(pairs, dtype=torch.float64) / pairs)
-    omega[pairs - still :] = 0
+    omega[pairs - unrotated :] = 0
     angle = positions.double()[:, None] * omega
     x, y = torch.complex(*q.view(2, -1)), torch.complex(*k.view(2, -1))
     return (x * y.conj() * torch.polar(torch.ones_like(angle), -angle)).real.sum(-1)
 
 
 def _scores(row, layout=lambda t: t.view(2, -1), sign=-1):
-    def answer(q, k, positions, still):
-        omega = row(len(q) // 2, still)
+    def answer(q, k, positions, unrotated):
+        omega = row(len(q) // 2, unrotated)
         angle = sign * positions.double()[:, None] * omega
         x, y = torch.complex(*layout(q)), torch.complex(*layout(k))
         return (x * y.conj() * torch.polar(torch.ones_like(angle), angle)).real.sum(-1)
@@ -609,41 +609,41 @@ def _omega(pairs):
     return 10000.0 ** (-torch.arange(pairs, dtype=torch.float64) / pairs)
 
 
-def _slow_still(pairs, still):
-    return torch.where(torch.arange(pairs) < pairs - still, _omega(pairs), 0.0)
+def _slow_unrotated(pairs, unrotated):
+    return torch.where(torch.arange(pairs) < pairs - unrotated, _omega(pairs), 0.0)
 
 
-def _squeezed(pairs, still):
+def _squeezed(pairs, unrotated):
     """Return partial rotary: all frequencies spread over the rotated pairs."""
     return torch.cat(
-        (_omega(max(pairs - still, 1))[: pairs - still], torch.zeros(still))
+        (_omega(max(pairs - unrotated, 1))[: pairs - unrotated], torch.zeros(unrotated))
     )
 
 
-def _dropped(q, k, positions, still):
-    turning = len(q) // 2 - still
-    return _scores(lambda pairs, _: _omega(len(q) // 2)[:turning])(
-        *(t.view(2, -1)[:, :turning].flatten() for t in (q, k)), positions, still
+def _dropped(q, k, positions, unrotated):
+    rotating = len(q) // 2 - unrotated
+    return _scores(lambda pairs, _: _omega(len(q) // 2)[:rotating])(
+        *(t.view(2, -1)[:, :rotating].flatten() for t in (q, k)), positions, unrotated
     )
 
 
-def _last_features(q, k, positions, still):
+def _last_features(q, k, positions, unrotated):
     """Return scores with the last features unrotated, not those of the slow pairs."""
     x = q.repeat(len(positions), 1)
-    turned = x.clone()
+    rotated = x.clone()
     pairs = len(q) // 2
     angle = -positions.double()[:, None] * _omega(pairs)
     a, b = x[:, :pairs], x[:, pairs:]
     cos, sin = angle.cos(), angle.sin()
-    turned[:, :pairs], turned[:, pairs:] = a * cos - b * sin, a * sin + b * cos
-    if still:
-        turned[:, -2 * still :] = x[:, -2 * still :]
-    return turned @ k
+    rotated[:, :pairs], rotated[:, pairs:] = a * cos - b * sin, a * sin + b * cos
+    if unrotated:
+        rotated[:, -2 * unrotated :] = x[:, -2 * unrotated :]
+    return rotated @ k
 
 
 _AT = torch.tensor([0, 1, 5, 1000])
 
-STILL = Exercise(
+P_ROPE = Exercise(
     name="length-extrapolation-6",
     title="p-RoPE: slow pairs without rotation",
     kind="PyTorch",
@@ -677,14 +677,16 @@ A frequency of 0 rotates nothing.
             for s in (0, 1, 2, 4)
         ),
     ),
-    solution=still_scores,
+    solution=p_rope_scores,
     misconceptions=(
         Misconception(
             "Fastest pairs unrotated",
             "p-RoPE keeps the rotation of the fast pairs. Set the last frequencies to "
             "0.",
             _scores(
-                lambda n, still: torch.where(torch.arange(n) < still, 0.0, _omega(n))
+                lambda n, unrotated: torch.where(
+                    torch.arange(n) < unrotated, 0.0, _omega(n)
+                )
             ),
         ),
         Misconception(
@@ -696,12 +698,13 @@ A frequency of 0 rotates nothing.
         Misconception(
             "Interleaved layout",
             "In the half layout pair p is the features p and p + d/2.",
-            _scores(_slow_still, layout=lambda t: t.view(-1, 2).T),
+            _scores(_slow_unrotated, layout=lambda t: t.view(-1, 2).T),
         ),
         Misconception(
             "Key rotated backwards",
-            "A key at position m is rotated by +ω m, and the query at 0 is not rotated.",
-            _scores(_slow_still, sign=1),
+            "A key at position m is rotated by +ω m, and the query at 0 is not "
+            "rotated.",
+            _scores(_slow_unrotated, sign=1),
         ),
         Misconception(
             "Last features unrotated",
@@ -716,43 +719,47 @@ A frequency of 0 rotates nothing.
         Misconception(
             "All pairs rotated",
             "The slowest `unrotated` pairs must not be rotated.",
-            _scores(lambda n, still: _omega(n)),
+            _scores(lambda n, unrotated: _omega(n)),
         ),
         Misconception(
-            "No pair turns",
+            "No pair rotated",
             "Only the slowest `unrotated` pairs are not rotated.",
-            _scores(lambda n, still: 0 * _omega(n)),
+            _scores(lambda n, unrotated: 0 * _omega(n)),
         ),
         Misconception(
             "Scores divided by √d",
             "The scores without scaling are asked for.",
-            lambda q, k, at, still: still_scores(q, k, at, still) / len(q) ** 0.5,
+            lambda q, k, at, unrotated: (
+                p_rope_scores(q, k, at, unrotated) / len(q) ** 0.5
+            ),
         ),
         Misconception(
             "Features counted in place of pairs",
             "`unrotated` counts pairs, of two features each.",
-            lambda q, k, at, still: still_scores(q, k, at, still // 2),
+            lambda q, k, at, unrotated: p_rope_scores(q, k, at, unrotated // 2),
         ),
         Misconception(
             "One pair too many unrotated",
             "Only the slowest `unrotated` pairs are not rotated.",
-            lambda q, k, at, still: still_scores(q, k, at, min(still + 1, len(q) // 2)),
+            lambda q, k, at, unrotated: p_rope_scores(
+                q, k, at, min(unrotated + 1, len(q) // 2)
+            ),
         ),
         Misconception(
             "Frequencies of d pairs",
             "There are d/2 frequencies, base^(−2p/d).",
             _scores(
-                lambda n, still: torch.where(
-                    torch.arange(n) < n - still, _omega(n) ** 0.5, 0.0
+                lambda n, unrotated: torch.where(
+                    torch.arange(n) < n - unrotated, _omega(n) ** 0.5, 0.0
                 )
             ),
         ),
         Misconception(
-            "Angle conjugated with the key",
+            "Only the key or only its rotation conjugated",
             "The score is Re(x · conj(y)) of the rotated pairs. Conjugate y with its "
             "rotation, or take the real inner product without a conjugate.",
-            lambda q, k, at, still: _scores(_slow_still)(
-                q, torch.cat((k[: len(k) // 2], -k[len(k) // 2 :])), at, still
+            lambda q, k, at, unrotated: _scores(_slow_unrotated)(
+                q, torch.cat((k[: len(k) // 2], -k[len(k) // 2 :])), at, unrotated
             ),
         ),
     ),
@@ -764,5 +771,5 @@ SHEET = Sheet(
 Pairs $p = 0, \dots, d/2 - 1$ have the frequencies $\omega_p = b^{-2p/d}$ for the base $b$.
 Texts of $L$ tokens have the offsets $0, \dots, L - 1$.
 """,
-    exercises=(COMPLETED, BASE, NEW, KEPT, TWO, STILL),
+    exercises=(FULL_TURNS, BASE, NEW, ORDER, TWO, P_ROPE),
 )

@@ -14,7 +14,7 @@ from posedu.numpy.rotary import exponential, skew
 
 
 def generator(a, b, c):
-    """Return the generator with a, b, c above its diagonal, row by row: a SymPy matrix."""
+    """Return the generator with a, b, c above its diagonal, row by row, in SymPy."""
     return sp.Matrix([[0, a, b], [-a, 0, c], [-b, -c, 0]])
 
 
@@ -452,7 +452,7 @@ def _wrong_rodrigues(first, second):
     return answer
 
 
-def _like_a_plane(a):
+def _plane_formula(a):
     s = _length(a)
     return np.eye(3) if s == 0 else np.cos(s) * np.eye(3) + np.sin(s) / s * a
 
@@ -525,7 +525,7 @@ What is $A^3$?
             "Formula of a plane",
             "cos s I + (sin s/s) A shrinks the axis of the rotation, which must stay "
             "as it is: in three dimensions A² is not −s² I.",
-            _like_a_plane,
+            _plane_formula,
         ),
         Misconception(
             "Inverse rotation",
@@ -679,7 +679,7 @@ What is $A^3$?
 # liere-5: two rotations that commute
 
 
-def parts(a):
+def commuting_parts(a):
     """Return two commuting skew SymPy matrices that sum to A."""
     u, v, w = a[2, 3], -a[1, 3], a[1, 2]
     f, g, h = a[0, 3], -a[0, 2], a[0, 1]
@@ -698,7 +698,7 @@ def _with_signs(a, first, second, third):
 
 
 def _minus_once(a):
-    first, second = parts(a)
+    first, second = commuting_parts(a)
     dual = first - second
     dual[1, 3], dual[3, 1] = dual[3, 1], dual[1, 3]
     return (a + dual) / 2, (a - dual) / 2
@@ -721,7 +721,7 @@ def _commute(first, second):
     return (first * second - second * first).expand().is_zero_matrix
 
 
-def _is_turn(part):
+def _is_rotation(part):
     square = (part * part).expand()
     return (square - square[0, 0] * sp.eye(4)).expand().is_zero_matrix
 
@@ -748,7 +748,7 @@ Multiply $A$ and $\tilde A$ for six symbols, with unknown signs $\varepsilon$ an
         (_symbolic([0, 1, 0, 0, 3, 0]),),
         (_symbolic(sp.symbols("u:6", real=True)),),
     ),
-    solution=parts,
+    solution=commuting_parts,
     misconceptions=(
         Misconception(
             "Three plus signs",
@@ -763,18 +763,19 @@ Multiply $A$ and $\tilde A$ for six symbols, with unknown signs $\varepsilon$ an
         ),
         Misconception(
             "Minus sign at the wrong pair",
-            "A single minus sign is right, but it does not belong to (0, 3) and (1, 2).",
+            "A single minus sign is right, but it does not belong to (0, 3) and (1, "
+            "2).",
             lambda a: _with_signs(a, 1, 1, -1),
         ),
         Misconception(
             "Two parts exchanged",
             "The sign of the pair (0, 1) and (2, 3) is given: it is plus.",
-            lambda a: parts(a)[::-1],
+            lambda a: commuting_parts(a)[::-1],
         ),
         Misconception(
             "Parts not halved",
             "Your parts sum to 2A, and the product of their exponentials is exp(2A).",
-            lambda a: tuple(2 * part for part in parts(a)),
+            lambda a: tuple(2 * part for part in commuting_parts(a)),
         ),
         Misconception(
             "Matrix split into its blocks",
@@ -791,7 +792,7 @@ Multiply $A$ and $\tilde A$ for six symbols, with unknown signs $\varepsilon$ an
         Misconception(
             "A and Ã in place of A₊ and A₋",
             "A₊ and A₋ are half of the sum and half of the difference of A and Ã.",
-            lambda a: (a, parts(a)[0] - parts(a)[1]),
+            lambda a: (a, commuting_parts(a)[0] - commuting_parts(a)[1]),
         ),
         Misconception(
             "A halved",
@@ -829,7 +830,7 @@ Multiply $A$ and $\tilde A$ for six symbols, with unknown signs $\varepsilon$ an
         ),
         Property(
             "The square of each part is a multiple of I",
-            lambda answer, a: all(map(_is_turn, answer(a))),
+            lambda answer, a: all(map(_is_rotation, answer(a))),
         ),
     ),
 )
@@ -838,26 +839,26 @@ Multiply $A$ and $\tilde A$ for six symbols, with unknown signs $\varepsilon$ an
 # liere-6: the cost
 
 
-def bill(axes, d, block, heads):
+def cost(axes, d, block, heads):
     """Return a layer's parameters and its multiply-adds for one token: two integers."""
     blocks = heads * d // block
     return axes * blocks * (block * (block - 1) // 2), blocks * block**2
 
 
-def _billed(trained=None, turned=None):
-    """Return the cost with another first or second number, of ``(axes, d, block, heads)``."""
+def _cost_with(parameters=None, multiply_adds=None):
+    """Return the cost with another function for its first or second number."""
 
     def answer(*case):
-        right = bill(*case)
+        right = cost(*case)
         return (
-            right[0] if trained is None else trained(*case),
-            right[1] if turned is None else turned(*case),
+            right[0] if parameters is None else parameters(*case),
+            right[1] if multiply_adds is None else multiply_adds(*case),
         )
 
     return answer
 
 
-BILL = Exercise(
+COST = Exercise(
     name="liere-6",
     title="The cost",
     kind="by hand",
@@ -875,7 +876,7 @@ Count for one block of one head first.
 How many blocks are there?
 """,
     cases=((1, 4, 2, 1), (2, 8, 4, 1), (3, 64, 8, 12)),
-    solution=bill,
+    solution=cost,
     misconceptions=(
         Misconception(
             "Every entry of a generator counted",
@@ -937,55 +938,61 @@ How many blocks are there?
         Misconception(
             "Diagonal counted",
             "The diagonal is zero. How many numbers stand above it?",
-            _billed(lambda axes, d, block, heads: axes * heads * d * (block + 1) // 2),
+            _cost_with(
+                lambda axes, d, block, heads: axes * heads * d * (block + 1) // 2
+            ),
         ),
         Misconception(
             "Half of the entries counted",
             "The diagonal is zero, so a little less than half of the entries is free.",
-            _billed(lambda axes, d, block, heads: axes * heads * d * block // 2),
+            _cost_with(lambda axes, d, block, heads: axes * heads * d * block // 2),
         ),
         Misconception(
             "Both triangles counted",
             "The lower triangle repeats the upper one, up to the sign.",
-            _billed(lambda axes, d, block, heads: axes * heads * d * (block - 1)),
+            _cost_with(lambda axes, d, block, heads: axes * heads * d * (block - 1)),
         ),
         Misconception(
             "Heads left out of the parameters",
             "Each head has generators of its own.",
-            _billed(lambda axes, d, block, heads: axes * d * (block - 1) // 2),
+            _cost_with(lambda axes, d, block, heads: axes * d * (block - 1) // 2),
         ),
         Misconception(
             "One block per head in the parameters",
             "A head of d features has d/block of them.",
-            _billed(
+            _cost_with(
                 lambda axes, d, block, heads: axes * heads * block * (block - 1) // 2
             ),
         ),
         Misconception(
             "b multiply-adds for a block",
             "Each of a block's b results is a sum of b products.",
-            _billed(turned=lambda axes, d, block, heads: heads * d),
+            _cost_with(multiply_adds=lambda axes, d, block, heads: heads * d),
         ),
         Misconception(
             "Product of two matrices",
             "A matrix is multiplied by a vector: b² products for a block.",
-            _billed(turned=lambda axes, d, block, heads: heads * d * block**2),
+            _cost_with(
+                multiply_adds=lambda axes, d, block, heads: heads * d * block**2
+            ),
         ),
         Misconception(
             "Twice as many products as there are",
             "A multiplication and its addition count as one, and only the queries are "
             "asked for.",
-            _billed(turned=lambda axes, d, block, heads: 2 * heads * d * block),
+            _cost_with(
+                multiply_adds=lambda axes, d, block, heads: 2 * heads * d * block
+            ),
         ),
         Misconception(
             "Heads left out of the multiply-adds",
             "All heads are asked for.",
-            _billed(turned=lambda axes, d, block, heads: d * block),
+            _cost_with(multiply_adds=lambda axes, d, block, heads: d * block),
         ),
         Misconception(
             "Blocks left out of the multiply-adds",
             "A head of d features has d/block of them.",
-            _billed(turned=lambda axes, d, block, heads: heads * block**2),
+            _cost_with(multiply_adds=lambda axes, d, block, heads: heads * block**2),
         ),
     ),
     properties=(
@@ -1008,7 +1015,7 @@ def rotate_blocks(x, rotations):
     return (rotations @ blocks[..., None]).flatten(1)
 
 
-def _strided(x, rotations):
+def _features_apart(x, rotations):
     blocks, b = rotations.shape[1:3]
     columns = x.unflatten(-1, (b, blocks)).mT[..., None]
     return (rotations @ columns).squeeze(-1).mT.flatten(1)
@@ -1018,7 +1025,7 @@ def _random_rotations(*shape):
     return torch.tensor(exponential(skew(draw(*shape))))
 
 
-TURN = Exercise(
+BLOCKS = Exercise(
     name="liere-7",
     title="Block by block",
     kind="PyTorch",
@@ -1051,7 +1058,7 @@ Give `x` the axes `[tokens, blocks, b]`, and one more axis of length 1: then eve
         Misconception(
             "Features of a block d/b apart",
             "Block m has the features m·b … m·b + b − 1.",
-            _strided,
+            _features_apart,
         ),
         Misconception(
             "First token's matrices for all tokens",
@@ -1108,7 +1115,7 @@ Give `x` the axes `[tokens, blocks, b]`, and one more axis of length 1: then eve
             "Features of a block d/b apart, and the matrices transposed",
             "Block m has the features m·b … m·b + b − 1, and R is multiplied by a "
             "column.",
-            lambda x, rotations: _strided(x, rotations.mT),
+            lambda x, rotations: _features_apart(x, rotations.mT),
         ),
         Misconception(
             "Rows of the matrices summed",
@@ -1141,26 +1148,26 @@ Give `x` the axes `[tokens, blocks, b]`, and one more axis of length 1: then eve
 # liere-8: how far from relative
 
 
-def off_relative(generators, x, y):
+def relative_error(generators, x, y):
     """Return the largest absolute entry of R(x)ᵀ R(y) − R(y − x): a number."""
-    first, second, moved = (
+    first, second, offset = (
         expm(np.tensordot(at, generators, 1)) for at in (x, y, y - x)
     )
-    return np.abs(first.T @ second - moved).max()
+    return np.abs(first.T @ second - offset).max()
 
 
 def _largest(difference, generators):
-    def turn(at):
+    def rotate(at):
         return exponential(np.tensordot(at, generators, 1))
 
-    return float(np.abs(difference(turn)).max())
+    return float(np.abs(difference(rotate)).max())
 
 
 def _one_axis_after_the_other(generators, x, y):
-    def turn(at):
+    def rotate(at):
         return exponential(at[0] * generators[0]) @ exponential(at[1] * generators[1])
 
-    return float(np.abs(turn(x).T @ turn(y) - turn(y - x)).max())
+    return float(np.abs(rotate(x).T @ rotate(y) - rotate(y - x)).max())
 
 
 def _size_of_commutator(generators, x, y):
@@ -1193,14 +1200,14 @@ Write a small function for $R$ first; `np.tensordot(at, generators, 1)` is $\sum
         (_COMMUTING, np.array([3.0, 1.0]), np.array([1.0, 2.0])),
         (_GENERIC, np.array([3.0, 1.0]), np.array([1.0, 2.0])),
     ),
-    solution=off_relative,
+    solution=relative_error,
     misconceptions=(
         Misconception(
             "Offset with the wrong sign",
             "R(x)ᵀ R(y) rotates back by x and on by y, so y − x remains. With x − y "
             "the law would fail even for generators that commute.",
             lambda generators, x, y: _largest(
-                lambda turn: turn(x).T @ turn(y) - turn(x - y), generators
+                lambda rotate: rotate(x).T @ rotate(y) - rotate(x - y), generators
             ),
         ),
         Misconception(
@@ -1208,7 +1215,7 @@ Write a small function for $R$ first; `np.tensordot(at, generators, 1)` is $\sum
             "R(x) R(y) adds positions. In the score qᵀ R(x)ᵀ R(y) k the first rotation "
             "is transposed.",
             lambda generators, x, y: _largest(
-                lambda turn: turn(x) @ turn(y) - turn(y - x), generators
+                lambda rotate: rotate(x) @ rotate(y) - rotate(y - x), generators
             ),
         ),
         Misconception(
@@ -1233,42 +1240,42 @@ Write a small function for $R$ first; `np.tensordot(at, generators, 1)` is $\sum
             "Largest entry with its sign",
             "Take absolute values before the largest.",
             lambda generators, x, y: (
-                lambda turn: (turn(x).T @ turn(y) - turn(y - x)).max()
+                lambda rotate: (rotate(x).T @ rotate(y) - rotate(y - x)).max()
             )(lambda at: exponential(np.tensordot(at, generators, 1))),
         ),
         Misconception(
             "Norm of the difference",
             "The largest absolute *entry* is asked for.",
             lambda generators, x, y: (
-                lambda turn: np.linalg.norm(turn(x).T @ turn(y) - turn(y - x))
+                lambda rotate: np.linalg.norm(rotate(x).T @ rotate(y) - rotate(y - x))
             )(lambda at: exponential(np.tensordot(at, generators, 1))),
         ),
         Misconception(
             "Mean of the difference",
             "The largest absolute entry is asked for.",
             lambda generators, x, y: (
-                lambda turn: np.abs(turn(x).T @ turn(y) - turn(y - x)).mean()
+                lambda rotate: np.abs(rotate(x).T @ rotate(y) - rotate(y - x)).mean()
             )(lambda at: exponential(np.tensordot(at, generators, 1))),
         ),
         Misconception(
             "Sum of the difference",
             "The largest absolute entry is asked for.",
             lambda generators, x, y: (
-                lambda turn: np.abs(turn(x).T @ turn(y) - turn(y - x)).sum()
+                lambda rotate: np.abs(rotate(x).T @ rotate(y) - rotate(y - x)).sum()
             )(lambda at: exponential(np.tensordot(at, generators, 1))),
         ),
         Misconception(
             "Key's rotation transposed, not the query's",
             "In the score qᵀ R(x)ᵀ R(y) k the first rotation is transposed.",
             lambda generators, x, y: _largest(
-                lambda turn: turn(x) @ turn(y).T - turn(y - x), generators
+                lambda rotate: rotate(x) @ rotate(y).T - rotate(y - x), generators
             ),
         ),
         Misconception(
             "Comparison with R(x + y)",
             "The law has R(y − x): the transpose rotates back.",
             lambda generators, x, y: _largest(
-                lambda turn: turn(x).T @ turn(y) - turn(x + y), generators
+                lambda rotate: rotate(x).T @ rotate(y) - rotate(x + y), generators
             ),
         ),
         Misconception(
@@ -1276,35 +1283,41 @@ Write a small function for $R$ first; `np.tensordot(at, generators, 1)` is $\sum
             "R(x) R(y) = R(x + y) fails too, but by another amount. The score has "
             "R(x)ᵀ R(y).",
             lambda generators, x, y: _largest(
-                lambda turn: turn(x) @ turn(y) - turn(x + y), generators
+                lambda rotate: rotate(x) @ rotate(y) - rotate(x + y), generators
             ),
         ),
         Misconception(
             "Two orders of the product compared",
-            "Compare R(x)ᵀ R(y) with R(y − x), not with the product in the other order.",
+            "Compare R(x)ᵀ R(y) with R(y − x), not with the product in the other "
+            "order.",
             lambda generators, x, y: _largest(
-                lambda turn: turn(x).T @ turn(y) - turn(y) @ turn(x).T, generators
+                lambda rotate: rotate(x).T @ rotate(y) - rotate(y) @ rotate(x).T,
+                generators,
             ),
         ),
         Misconception(
             "Nothing subtracted",
             "The largest entry of a rotation is about 1. Subtract R(y − x) first.",
             lambda generators, x, y: _largest(
-                lambda turn: turn(x).T @ turn(y), generators
+                lambda rotate: rotate(x).T @ rotate(y), generators
             ),
         ),
         Misconception(
             "Spectral norm of the difference",
             "The largest absolute *entry* is asked for, not a norm of the matrix.",
             lambda generators, x, y: (
-                lambda turn: np.linalg.norm(turn(x).T @ turn(y) - turn(y - x), 2)
+                lambda rotate: np.linalg.norm(
+                    rotate(x).T @ rotate(y) - rotate(y - x), 2
+                )
             )(lambda at: exponential(np.tensordot(at, generators, 1))),
         ),
         Misconception(
             "Rotations cut off after the first power",
             "I + A is close to a rotation only for very small A.",
             lambda generators, x, y: (
-                lambda turn: float(np.abs(turn(x).T @ turn(y) - turn(y - x)).max())
+                lambda rotate: float(
+                    np.abs(rotate(x).T @ rotate(y) - rotate(y - x)).max()
+                )
             )(lambda at: np.eye(generators.shape[1]) + np.tensordot(at, generators, 1)),
         ),
         Misconception(
@@ -1312,7 +1325,7 @@ Write a small function for $R$ first; `np.tensordot(at, generators, 1)` is $\sum
             "In the score qᵀ R(x)ᵀ R(y) k the first rotation is transposed, and y − x "
             "remains.",
             lambda generators, x, y: _largest(
-                lambda turn: turn(x) @ turn(y).T - turn(x - y), generators
+                lambda rotate: rotate(x) @ rotate(y).T - rotate(x - y), generators
             ),
         ),
     ),
@@ -1332,7 +1345,7 @@ Write a small function for $R$ first; `np.tensordot(at, generators, 1)` is $\sum
 # liere-9: the rank of the derivative
 
 
-def seen(p):
+def derivative_rank(p):
     """Return the rank of the derivative of P ↦ exp(P − Pᵀ) at P: an int."""
     jacobian = torch.autograd.functional.jacobian(
         lambda p: torch.matrix_exp(p - p.mT), p
@@ -1347,14 +1360,14 @@ def _jacobian(p):
     return torch.autograd.functional.jacobian(rotation, p).reshape(p.numel(), -1)
 
 
-def _entries_seen(p):
+def _entries_with_gradient(p):
     return int((_jacobian(p).abs().amax(0) > 1e-6).sum())
 
 
 _FULL_TURN = torch.zeros(3, 3, dtype=torch.float64)
 _FULL_TURN[0, 1] = 2 * torch.pi
 
-SEEN = Exercise(
+RANK = Exercise(
     name="liere-9",
     title="Directions that change the rotation",
     kind="PyTorch",
@@ -1378,7 +1391,7 @@ Make a $b^2 \times b^2$ matrix of the result.
         (0.9999 * _FULL_TURN,),
         (_FULL_TURN,),
     ),
-    solution=seen,
+    solution=derivative_rank,
     misconceptions=(
         Misconception(
             "All entries of P counted",
@@ -1389,13 +1402,13 @@ Make a $b^2 \times b^2$ matrix of the result.
         Misconception(
             "Directions without an effect",
             "Count the other directions: the rank, not the dimension of the kernel.",
-            lambda p: p.numel() - seen(p),
+            lambda p: p.numel() - derivative_rank(p),
         ),
         Misconception(
             "Entries of P that get a gradient",
             "Two entries may change the rotation in the same way, up to a sign. Only "
             "independent directions count.",
-            _entries_seen,
+            _entries_with_gradient,
         ),
         Misconception(
             "b(b − 1)/2, wherever P is",
@@ -1477,9 +1490,9 @@ A head has $d$ features in $d/b$ blocks of $b$ neighbors.
         ROTATION,
         RODRIGUES,
         PARTS,
-        BILL,
-        TURN,
+        COST,
+        BLOCKS,
         RELATIVE,
-        SEEN,
+        RANK,
     ),
 )

@@ -1,15 +1,15 @@
-"""The exercises on several coordinates in language models, and on STRING."""
+"""Exercises on multi-axis RoPE: M-RoPE and STRING."""
 
 import numpy as np
 import torch
 
 from posedu.book.exercises.records import Exercise, Misconception, Property, Sheet, draw
 
-# multi-axis-rope-1: whose pair is it
+# multi-axis-rope-1: the axis of a pair
 
 
-def interleaved(sections):
-    """The axis of each pair in interleaved order: a list of integers."""
+def interleaved_axes(sections):
+    """Return the axis of each pair in interleaved order: a list of integers."""
     count = len(sections)
     return [
         p % count if p // count < sections[p % count] else 0
@@ -17,8 +17,8 @@ def interleaved(sections):
     ]
 
 
-def _turns(sections, axes, last):
-    """Axes that take turns while they have pairs, and the rest."""
+def _axes_by_turns(sections, axes, last):
+    """Return axes that take turns while they have pairs, and then the last axis."""
     pairs, own = [], list(sections)
     while any(own[a] for a in axes):
         for a in axes:
@@ -28,18 +28,20 @@ def _turns(sections, axes, last):
     return pairs + [last] * (sum(sections) - len(pairs))
 
 
-STRIDED = Exercise(
+INTERLEAVED = Exercise(
     name="multi-axis-rope-1",
-    title="Whose pair is it?",
+    title="The axis of a pair",
     kind="by hand",
     minutes=6,
     lines=5,
     statement=r"""
-`sections` says how many pairs look at each axis.
-Return the axis of each pair in *interleaved* order, as a list: of $N$ axes, axis $a \ge 1$ has the pairs $a, a + N, a + 2N, \dots$, as many as its section says, and axis 0 has all others.
+`sections` holds the number of pairs that look at each axis.
+Return the axis of each pair in *interleaved* order, as a list.
+With $N$ axes, axis $a \ge 1$ has the pairs $a, a + N, a + 2N, \dots$, as many as its section says, and axis 0 has all others.
 """,
     hint=r"""
-Which axis would pair $p$ have if all sections were long enough, and how many pairs of that axis come before it?
+Which axis would pair $p$ have if all sections were long enough?
+How many pairs of that axis come before it?
 """,
     cases=(
         ((2, 1, 1),),
@@ -50,40 +52,41 @@ Which axis would pair $p$ have if all sections were long enough, and how many pa
         ((9, 1, 3),),
         ((5, 2, 1, 1),),
     ),
-    solution=interleaved,
+    solution=interleaved_axes,
     misconceptions=(
         Misconception(
-            "Sectioned for interleaved",
-            "So Qwen2-VL has it: first all pairs of one axis, then all of the next. In "
-            "interleaved order the axes are N pairs apart.",
+            "Sectioned in place of interleaved",
+            "In Qwen2-VL's sectioned order all pairs of one axis come first, then all "
+            "of the next. In interleaved order the pairs of an axis are N pairs apart.",
             lambda sections: np.repeat(range(len(sections)), sections).tolist(),
         ),
         Misconception(
-            "Every N-th pair to the end",
-            "A section says when an axis has had its pairs; those beyond are axis 0's.",
+            "Sections ignored",
+            "A section limits the pairs of its axis. Every N-th pair beyond it belongs "
+            "to axis 0.",
             lambda sections: [p % len(sections) for p in range(sum(sections))],
         ),
         Misconception(
-            "The axes begin with 1",
+            "Axis 1 first",
             "Pair 0 belongs to axis 0, pair 1 to axis 1.",
-            lambda sections: [*interleaved(sections)[1:], 0],
+            lambda sections: [*interleaved_axes(sections)[1:], 0],
         ),
         Misconception(
-            "Axis's places taken over by the next",
-            "When an axis has had its pairs, its later places are axis 0's, not the "
-            "next one's.",
-            lambda sections: _turns(sections, range(len(sections)), 0),
+            "Free pairs given to the next axis",
+            "When an axis has all its pairs, its later places belong to axis 0, not to "
+            "the next axis.",
+            lambda sections: _axes_by_turns(sections, range(len(sections)), 0),
         ),
         Misconception(
-            "The rest belongs to the last axis",
-            "What is left is axis 0's: time.",
+            "Remaining pairs given to the last axis",
+            "The remaining pairs belong to axis 0, which is time.",
             lambda sections: [
                 a if a or p // len(sections) < min(sections) else len(sections) - 1
-                for p, a in enumerate(interleaved(sections))
+                for p, a in enumerate(interleaved_axes(sections))
             ],
         ),
         Misconception(
-            "Three axes, always",
+            "Three axes for any number",
             "The step is the number of axes.",
             lambda sections: [
                 p % 3 if p % 3 < len(sections) and p // 3 < sections[p % 3] else 0
@@ -91,12 +94,12 @@ Which axis would pair $p$ have if all sections were long enough, and how many pa
             ],
         ),
         Misconception(
-            "The others take turns, and axis 0 is last",
-            "That is ERNIE's order. Here axis 0 takes its turn, too.",
-            lambda sections: _turns(sections, range(1, len(sections)), 0),
+            "Axis 0 last",
+            "ERNIE's order has axis 0 last. Here axis 0 takes its turn as well.",
+            lambda sections: _axes_by_turns(sections, range(1, len(sections)), 0),
         ),
         Misconception(
-            "The section is the index of the last pair",
+            "Section taken for the index of the last pair",
             "A section counts pairs: axis a ends before pair a + N·section.",
             lambda sections: [
                 p % len(sections) if p < sections[p % len(sections)] else 0
@@ -104,8 +107,8 @@ Which axis would pair $p$ have if all sections were long enough, and how many pa
             ],
         ),
         Misconception(
-            "One pair too many",
-            "Pairs of an axis are counted from 0: the first is number 0 of its section.",
+            "One pair too many per section",
+            "The pairs of an axis count from 0: the first is number 0 of its section.",
             lambda sections: [
                 p % len(sections)
                 if p // len(sections) <= sections[p % len(sections)]
@@ -116,17 +119,17 @@ Which axis would pair $p$ have if all sections were long enough, and how many pa
         Misconception(
             "Axes counted from 1",
             "Time is axis 0.",
-            lambda sections: [a + 1 for a in interleaved(sections)],
+            lambda sections: [a + 1 for a in interleaved_axes(sections)],
         ),
     ),
 )
 
 
-# multi-axis-rope-2: where the next token stands
+# multi-axis-rope-2: the position of the next token
 
 
-def following(parts):
-    """The position of the token that comes next: an integer."""
+def next_position(parts):
+    """Return the position of the token that comes next: an integer."""
     start = 0
     for part in parts:
         if isinstance(part, int):
@@ -141,14 +144,14 @@ def _sum_of(length):
     return lambda parts: sum(p if isinstance(p, int) else length(*p) for p in parts)
 
 
-FOLLOWING = Exercise(
+NEXT = Exercise(
     name="multi-axis-rope-2",
-    title="Where the next token stands",
+    title="The position of the next token",
     kind="by hand",
     minutes=5,
     lines=6,
     statement=r"""
-A sequence is a list of parts: a number of words, or `(frames, rows, columns)` of tokens, with a pace of 1.
+A sequence is a list of parts: a number of words, or `(frames, rows, columns)` of tokens, where a frame is 1 later in time than the frame before.
 Each part begins 1 beyond the largest coordinate so far, the first at 0.
 Return the position of the token that is generated next.
 """,
@@ -163,153 +166,157 @@ What is the largest coordinate of a grid that begins at $s$?
         ([2, (9, 2, 3), 1],),
         ([(1, 1, 1), (4, 4, 4)],),
     ),
-    solution=following,
+    solution=next_position,
     misconceptions=(
         Misconception(
             "Tokens counted",
-            "A grid uses up fewer positions than it has tokens.",
+            "The positions of a grid rise by less than its number of tokens.",
             _sum_of(lambda t, h, w: t * h * w),
         ),
         Misconception(
-            "Time forgotten",
-            "A video with more frames than rows and columns reaches farther in time. "
-            "So transformers 5.23.0 counts for Qwen2-VL, for the text behind a video.",
+            "Time left out",
+            "A video with more frames than rows and columns reaches farthest in time. "
+            "transformers 5.23.0 leaves out time for Qwen2-VL, for the text after a "
+            "video.",
             _sum_of(lambda t, h, w: max(h, w)),
         ),
         Misconception(
-            "The columns decide",
-            "A tall picture reaches farther down.",
+            "Rows left out",
+            "A tall image reaches farthest in its rows.",
             _sum_of(lambda t, h, w: w),
         ),
         Misconception(
-            "The rows decide",
-            "A wide picture reaches farther to the right.",
+            "Columns left out",
+            "A wide image reaches farthest in its columns.",
             _sum_of(lambda t, h, w: h),
         ),
         Misconception(
-            "The last position, not the next",
-            "1 beyond the largest coordinate.",
-            lambda parts: following(parts) - 1,
+            "Last position in place of the next",
+            "The next token stands 1 beyond the largest coordinate.",
+            lambda parts: next_position(parts) - 1,
         ),
         Misconception(
             "Sides added",
-            "Rows and columns are counted from the same start, side by side.",
+            "Rows and columns both count from the part's start.",
             _sum_of(lambda t, h, w: t + h + w),
         ),
         Misconception(
-            "Picture one position",
-            "Its rows and columns stand at positions of their own.",
+            "One position for an image",
+            "The rows and columns of an image have positions of their own.",
             _sum_of(lambda t, h, w: 1),
         ),
         Misconception(
-            "Pictures use up nothing",
-            "Text behind a picture begins beyond its largest coordinate.",
+            "No positions for an image",
+            "Text after an image begins beyond the image's largest coordinate.",
             _sum_of(lambda t, h, w: 0),
         ),
         Misconception(
-            "Largest index added",
+            "Next part one position too early",
             "A grid of n columns has the coordinates s to s + n − 1, and the next part "
             "begins at s + n.",
             _sum_of(lambda t, h, w: max(t, h, w) - 1),
         ),
         Misconception(
-            "Only the last part counts",
-            "All parts before it have used up positions, too.",
-            lambda parts: following(parts[-1:]),
+            "Only the last part counted",
+            "All parts before the last take positions, too.",
+            lambda parts: next_position(parts[-1:]),
         ),
         Misconception(
-            "Frames add up",
+            "Frames counted one after the other",
             "All frames of a video begin at the same row and column.",
             _sum_of(lambda t, h, w: t * max(h, w)),
         ),
         Misconception(
-            "Every part begins at 0",
-            "A part begins behind those before it: starts add up.",
+            "Every part from 0",
+            "A part begins after the parts before it: starts add up.",
             lambda parts: max(p if isinstance(p, int) else max(p) for p in parts),
         ),
     ),
 )
 
 
-# multi-axis-rope-3: positions of a picture
+# multi-axis-rope-3: positions of an image
 
 
-def picture(start, rows, columns):
-    """Positions ``[rows · columns, 3]`` of a picture: time, row, column."""
+def image_positions(start, rows, columns):
+    """Return the positions ``[rows · columns, 3]`` of an image: time, row, column."""
     y, x = np.meshgrid(np.arange(rows), np.arange(columns), indexing="ij")
     time = np.zeros(rows * columns, dtype=int)
     return start + np.stack([time, y.ravel(), x.ravel()], axis=-1)
 
 
-PICTURE = Exercise(
+IMAGE = Exercise(
     name="multi-axis-rope-3",
-    title="A picture in a text",
+    title="An image in a text",
     kind="NumPy",
     minutes=8,
     lines=3,
     statement=r"""
-A picture of `rows` × `columns` tokens begins at position `start`.
+An image of `rows` × `columns` tokens begins at position `start`.
 Return the positions of its tokens, row by row, as integers `[rows · columns, 3]`: time, row, column.
 """,
     hint=r"""
-All its tokens have one time. Which of the other two changes faster?
+All its tokens have the same time.
+Which of the other two coordinates changes faster?
 """,
     cases=((0, 1, 2), (3, 2, 3), (5, 4, 2), (1, 1, 1)),
-    solution=picture,
+    solution=image_positions,
     misconceptions=(
         Misconception(
             "Column by column",
-            "Tokens go row by row: the column changes faster.",
+            "The tokens go row by row: the column changes faster.",
             lambda s, h, w: (
-                picture(s, h, w).reshape(h, w, 3).swapaxes(0, 1).reshape(-1, 3)
+                image_positions(s, h, w).reshape(h, w, 3).swapaxes(0, 1).reshape(-1, 3)
             ),
         ),
         Misconception(
-            "Columns before rows",
-            "Time, row, column.",
-            lambda s, h, w: picture(s, h, w)[:, [0, 2, 1]],
+            "Column coordinate before the row",
+            "The order of the coordinates is time, row, column.",
+            lambda s, h, w: image_positions(s, h, w)[:, [0, 2, 1]],
         ),
         Misconception(
             "Start forgotten",
-            "Then every picture stands at the beginning of the text.",
-            lambda s, h, w: picture(0, h, w),
+            "Without the start every image stands at the beginning of the text.",
+            lambda s, h, w: image_positions(0, h, w),
         ),
         Misconception(
-            "The start moves time alone",
-            "All three coordinates begin at the start: else words before the picture "
-            "would lie among its rows.",
-            lambda s, h, w: picture(0, h, w) + np.array([s, 0, 0]),
+            "Start added to time only",
+            "All three coordinates begin at the start. Otherwise words before the "
+            "image would have the positions of its rows.",
+            lambda s, h, w: image_positions(0, h, w) + np.array([s, 0, 0]),
         ),
         Misconception(
-            "The start moves rows and columns alone",
+            "Start added to rows and columns only",
             "Time begins at the start, too.",
-            lambda s, h, w: picture(s, h, w) - np.array([s, 0, 0]),
+            lambda s, h, w: image_positions(s, h, w) - np.array([s, 0, 0]),
         ),
         Misconception(
-            "Time goes on from token to token",
-            "A picture is one moment.",
-            lambda s, h, w: picture(s, h, w) + np.outer(np.arange(h * w), [1, 0, 0]),
-        ),
-        Misconception(
-            "Time goes on from row to row",
-            "A picture is one moment.",
+            "Time rising from token to token",
+            "All tokens of an image have the same time.",
             lambda s, h, w: (
-                picture(s, h, w) + np.outer(np.arange(h * w) // w, [1, 0, 0])
+                image_positions(s, h, w) + np.outer(np.arange(h * w), [1, 0, 0])
+            ),
+        ),
+        Misconception(
+            "Time rising from row to row",
+            "All tokens of an image have the same time.",
+            lambda s, h, w: (
+                image_positions(s, h, w) + np.outer(np.arange(h * w) // w, [1, 0, 0])
             ),
         ),
         Misconception(
             "Counted from 1",
             "The first token stands at the start itself.",
-            lambda s, h, w: picture(s + 1, h, w),
+            lambda s, h, w: image_positions(s + 1, h, w),
         ),
         Misconception(
             "Rows and columns exchanged",
-            "`rows` is how many rows there are.",
-            lambda s, h, w: picture(s, w, h),
+            "`rows` is the number of rows.",
+            lambda s, h, w: image_positions(s, w, h),
         ),
         Misconception(
-            "The line's numbers",
-            "A row and a column, not the place along the line of tokens.",
+            "Positions of a text",
+            "Each token has a row and a column, not its index in the list of tokens.",
             lambda s, h, w: np.repeat(s + np.arange(h * w)[:, None], 3, axis=1),
         ),
     ),
@@ -320,7 +327,7 @@ All its tokens have one time. Which of the other two changes faster?
 
 
 def angles(positions, axes, base):
-    """The angle of each pair of each token: ``[tokens, pairs]``."""
+    """Return the angle of each pair of each token: ``[tokens, pairs]``."""
     pairs = len(axes)
     omega = base ** (-np.arange(pairs) / pairs)
     return positions[:, axes] * omega
@@ -339,7 +346,7 @@ _SHARED = (
 
 
 def _anew(positions, axes, base):
-    """Every axis begins with frequency 1."""
+    """Return angles where every axis begins with frequency 1."""
     omega = np.empty(len(axes))
     for axis in set(axes.tolist()):
         own = axes == axis
@@ -358,19 +365,20 @@ ANGLES = Exercise(
 Return the angles of M-RoPE, `[tokens, P]`, with $\omega_p = \text{base}^{-p/P}$.
 """,
     hint=r"""
-Take for each pair the coordinate of its axis: an array indexes columns.
+Take the coordinate of each pair's axis: an array can index columns.
 """,
     cases=_SHARED,
     solution=angles,
     misconceptions=(
         Misconception(
-            "Every axis has frequencies of its own",
-            "That is axial RoPE: text would not be turned as by RoPE. The pairs keep "
-            "RoPE's frequencies, whatever axis they look at.",
+            "A list of frequencies for each axis",
+            "Axial RoPE gives every axis its own frequencies, and text would not be "
+            "rotated as by RoPE. The pairs keep RoPE's frequencies, whatever axis they "
+            "look at.",
             _anew,
         ),
         Misconception(
-            "All pairs look at time",
+            "Time for all pairs",
             "A pair has the coordinate of its own axis.",
             lambda x, axes, base: angles(x, 0 * axes, base),
         ),
@@ -383,12 +391,12 @@ Take for each pair the coordinate of its axis: an array indexes columns.
         ),
         Misconception(
             "Exponent doubled",
-            "There are P pairs of 2P features: −2p/(2P) = −p/P.",
+            "There are P pairs of 2P features: the exponent −2p/(2P) is −p/P.",
             lambda x, axes, base: angles(x, axes, base**2),
         ),
         Misconception(
             "Exponent halved",
-            "−p/P for P pairs; it is −2p/d with d = 2P features.",
+            "The exponent is −p/P for P pairs: −2p/d with d = 2P features.",
             lambda x, axes, base: angles(x, axes, base**0.5),
         ),
         Misconception(
@@ -399,8 +407,8 @@ Take for each pair the coordinate of its axis: an array indexes columns.
             ),
         ),
         Misconception(
-            "Frequencies go by axes",
-            "The frequency is that of the pair, not of its axis.",
+            "Frequency of the axis's number",
+            "The frequency belongs to the pair, not to its axis.",
             lambda x, axes, base: x[:, axes] * base ** (-axes / len(axes)),
         ),
         Misconception(
@@ -409,8 +417,8 @@ Take for each pair the coordinate of its axis: an array indexes columns.
             lambda x, axes, base: angles(x, axes, base) * base ** (-1 / len(axes)),
         ),
         Misconception(
-            "The last pair reaches 1/base",
-            "p/P, not p/(P − 1).",
+            "Slowest frequency 1/base",
+            "The exponent is −p/P, not −p/(P − 1).",
             lambda x, axes, base: (
                 x[:, axes] * base ** (-np.arange(len(axes)) / max(len(axes) - 1, 1))
             ),
@@ -423,7 +431,7 @@ Take for each pair the coordinate of its axis: an array indexes columns.
     ),
     properties=(
         Property(
-            "Text is turned as by RoPE, whatever the axes are",
+            "Text is rotated as by RoPE, whatever the axes are",
             lambda answer, x, axes, base: np.allclose(
                 answer(np.full_like(x, 3.0), axes, base),
                 answer(np.full_like(x, 3.0), axes[::-1].copy(), base),
@@ -436,15 +444,15 @@ Take for each pair the coordinate of its axis: an array indexes columns.
 # multi-axis-rope-5: which axis does a pair look at
 
 
-def probed(turned):
-    """The axis of each pair: an array of integers, ``[d/2]``."""
-    pairs = turned.shape[1] // 2
-    moved = np.hypot(turned[:, :pairs] - 1, turned[:, pairs:] - 1)
-    return moved.argmax(axis=0)
+def axes_of_pairs(rotated):
+    """Return the axis of each pair: an array of integers, ``[d/2]``."""
+    pairs = rotated.shape[1] // 2
+    distance = np.hypot(rotated[:, :pairs] - 1, rotated[:, pairs:] - 1)
+    return distance.argmax(axis=0)
 
 
-def _turned(axes):
-    """Ones in the half layout, with one coordinate at 1 in each row."""
+def _rotated_ones(axes):
+    """Ones in the half layout, rotated with one coordinate at 1 in each row."""
     axes = np.array(axes)
     omega = 100.0 ** (-np.arange(len(axes)) / len(axes))
     angle = (axes == np.arange(axes.max() + 1)[:, None]) * omega
@@ -452,11 +460,11 @@ def _turned(axes):
     return np.hstack([c - s, c + s])
 
 
-def _interleaved(turned):
-    return np.hypot(turned[:, ::2] - 1, turned[:, 1::2] - 1).argmax(axis=0)
+def _axes_of_neighbors(rotated):
+    return np.hypot(rotated[:, ::2] - 1, rotated[:, 1::2] - 1).argmax(axis=0)
 
 
-PROBED = Exercise(
+PROBE = Exercise(
     name="multi-axis-rope-5",
     title="Read a port's sections",
     kind="experiment",
@@ -465,36 +473,37 @@ PROBED = Exercise(
     statement=r"""
 You have somebody's code for M-RoPE and no documentation.
 You gave it a vector of $d$ ones, in the half layout, at the positions $e_0, e_1, \dots$: one coordinate is 1, the others are 0.
-`turned`, `[N, d]`, is what came out, a row for each axis.
+`rotated`, `[N, d]`, is the output, a row for each axis.
 Return the axis that each pair looks at, `[d/2]`.
 """,
     hint=r"""
-A pair that looks at another axis has not moved. Pair $p$ has the features $p$ and $p + d/2$.
+A pair that looks at another axis has not been rotated.
+Pair $p$ has the features $p$ and $p + d/2$.
 """,
     cases=(
-        (_turned([0, 1]),),
-        (_turned([0, 1, 2, 0]),),
-        (_turned([0, 0, 1, 1, 1, 2, 2, 2]),),
-        (_turned([1, 2, 1, 2, 0]),),
-        (_turned([3, 2, 1, 0]),),
+        (_rotated_ones([0, 1]),),
+        (_rotated_ones([0, 1, 2, 0]),),
+        (_rotated_ones([0, 0, 1, 1, 1, 2, 2, 2]),),
+        (_rotated_ones([1, 2, 1, 2, 0]),),
+        (_rotated_ones([3, 2, 1, 0]),),
     ),
-    solution=probed,
+    solution=axes_of_pairs,
     misconceptions=(
         Misconception(
-            "The interleaved layout",
+            "Interleaved layout",
             "In the half layout pair p has the features p and p + d/2.",
-            _interleaved,
+            _axes_of_neighbors,
         ),
         Misconception(
-            "The axis that does not move it",
-            "A pair turns with its own axis and stands still with the others.",
+            "An axis that does not rotate the pair",
+            "A pair is rotated with its own axis, and unchanged with the others.",
             lambda t: np.hypot(
                 t[:, : t.shape[1] // 2] - 1, t[:, t.shape[1] // 2 :] - 1
             ).argmin(axis=0),
         ),
         Misconception(
             "Lengths compared",
-            "A rotation keeps them: every pair has the length √2 in every row.",
+            "A rotation keeps lengths: every pair has the length √2 in every row.",
             lambda t: (
                 np.hypot(t[:, : t.shape[1] // 2], t[:, t.shape[1] // 2 :])
                 .round(9)
@@ -504,16 +513,16 @@ A pair that looks at another axis has not moved. Pair $p$ has the features $p$ a
         Misconception(
             "Axes counted from 1",
             "The first row belongs to axis 0.",
-            lambda t: probed(t) + 1,
+            lambda t: axes_of_pairs(t) + 1,
         ),
         Misconception(
-            "Backwards",
+            "Pairs in reverse order",
             "Pair 0 is the first feature of each half.",
-            lambda t: probed(t)[::-1].copy(),
+            lambda t: axes_of_pairs(t)[::-1].copy(),
         ),
         Misconception(
-            "The last axis that stands still",
-            "A pair turns with its own axis and stands still with the others.",
+            "Last axis that does not rotate the pair",
+            "A pair is rotated with its own axis, and unchanged with the others.",
             lambda t: (
                 len(t)
                 - 1
@@ -523,16 +532,16 @@ A pair that looks at another axis has not moved. Pair $p$ has the features $p$ a
             ),
         ),
         Misconception(
-            "Sectioned, by the counts",
-            "How many pairs an axis has does not say which.",
+            "Sectioned order from the counts",
+            "The number of an axis's pairs does not say which pairs they are.",
             lambda t: np.repeat(
-                range(len(t)), np.bincount(probed(t), minlength=len(t))
+                range(len(t)), np.bincount(axes_of_pairs(t), minlength=len(t))
             )[::-1].copy(),
         ),
         Misconception(
-            "Sorted",
-            "The order of the pairs is what a port gets wrong: keep it.",
-            lambda t: np.sort(probed(t)),
+            "Axes sorted",
+            "The order of the pairs is the part that a port gets wrong: keep it.",
+            lambda t: np.sort(axes_of_pairs(t)),
         ),
     ),
 )
@@ -542,7 +551,7 @@ A pair that looks at another axis has not moved. Pair $p$ has the features $p$ a
 
 
 def cayley(skew):
-    """The orthogonal P of a skew S, ``[d, d]``."""
+    """Return the orthogonal P of a skew S, ``[d, d]``."""
     one = np.eye(len(skew))
     return (one - skew) @ np.linalg.inv(one + skew)
 
@@ -563,19 +572,20 @@ CAYLEY = Exercise(
 Return Cayley-STRING's $P = (I - S)(I + S)^{-1}$.
 """,
     hint=r"""
-A matrix inverse, or a linear system: $I - S$ and $I + S$ commute.
+Use a matrix inverse, or a linear system.
+$I - S$ and $I + S$ commute.
 """,
     cases=((np.zeros((2, 2)),), (_skew(2),), (_skew(3),), (_skew(6, 1),)),
     solution=cayley,
     misconceptions=(
         Misconception(
             "Signs exchanged",
-            "That is the transpose, P of −S.",
+            "Your answer is the transpose, the P of −S.",
             lambda s: cayley(-s),
         ),
         Misconception(
             "Divided entry by entry",
-            "`/` divides entries. What is wanted is a matrix inverse.",
+            "`/` divides entries. You need a matrix inverse.",
             lambda s: (
                 (np.eye(len(s)) - s)
                 / np.where(np.eye(len(s)) + s == 0, 1, np.eye(len(s)) + s)
@@ -587,33 +597,33 @@ A matrix inverse, or a linear system: $I - S$ and $I + S$ commute.
             lambda s: np.eye(len(s)) - s @ s,
         ),
         Misconception(
-            "The inverse alone",
+            "Inverse alone",
             "(I + S)⁻¹ makes vectors shorter.",
             lambda s: np.linalg.inv(np.eye(len(s)) + s),
         ),
         Misconception(
-            "The exponential",
-            "exp(−2S) is near it where S is small, and not the same.",
+            "Exponential in place of Cayley's transform",
+            "exp(−2S) is close to P only where S is small.",
             lambda s: _exponential(-2 * s),
         ),
         Misconception(
             "Ones for the identity",
-            "I has ones on its diagonal alone.",
+            "I has ones only on its diagonal.",
             lambda s: (1 - s) @ np.linalg.pinv(1 + s),
         ),
         Misconception(
-            "The transpose for the inverse",
+            "Transpose in place of the inverse",
             "(I + S)ᵀ is I − S, not the inverse: I + S is not orthogonal.",
             lambda s: (np.eye(len(s)) - s) @ (np.eye(len(s)) + s).T,
         ),
         Misconception(
-            "I − S over I − S",
-            "That is the identity.",
+            "I − S divided by itself",
+            "Your answer is the identity.",
             lambda s: np.eye(len(s)),
         ),
         Misconception(
-            "Half of S",
-            "Without a half.",
+            "S halved",
+            "Cayley's P has S without a half.",
             lambda s: cayley(s / 2),
         ),
         Misconception(
@@ -622,8 +632,8 @@ A matrix inverse, or a linear system: $I - S$ and $I + S$ commute.
             lambda s: cayley(s - s.T),
         ),
         Misconception(
-            "The sign is outside",
-            "(S − I) for (I − S): P turns into −P.",
+            "Wrong sign of I − S",
+            "(S − I) in place of (I − S) changes P into −P.",
             lambda s: -cayley(s),
         ),
     ),
@@ -644,62 +654,63 @@ def _exponential(a):
 # multi-axis-rope-7: the frequencies of a circulant
 
 
-def waves(c):
-    """The frequencies of the waves m = 1 … d/2 − 1 that turn, ``[d/2 − 1]``."""
+def circulant_frequencies(c):
+    """Return the frequencies of the waves m = 1 … d/2 − 1, ``[d/2 − 1]``."""
     d = len(c)
     return -2 * np.fft.rfft(c).imag[1 : d // 2]
 
 
-WAVES = Exercise(
+CIRCULANT = Exercise(
     name="multi-axis-rope-7",
-    title="What a circulant turns",
+    title="Frequencies of a circulant generator",
     kind="NumPy",
     minutes=10,
     lines=2,
     statement=r"""
 $C$ is circulant with the first column `c`, of even length $d$, and $L = C - C^\top$.
-Return the frequencies $f_m = 2 \sum_n c_n \sin(2 \pi m n/d)$ of the waves that turn, $m = 1, \dots, d/2 - 1$.
+Return the frequencies $f_m = 2 \sum_n c_n \sin(2 \pi m n/d)$ of the waves that $L$ rotates, $m = 1, \dots, d/2 - 1$.
 """,
     hint=r"""
-A sum of sines is the imaginary part of a Fourier transform; mind its sign. Or write the matrix of sines.
+A sum of sines is the imaginary part of a Fourier transform.
+Mind its sign, or write the matrix of sines.
 """,
     cases=((draw(4),), (draw(6),), (draw(8, seed=1),), (draw(12, seed=2),)),
-    solution=waves,
+    solution=circulant_frequencies,
     misconceptions=(
         Misconception(
-            "The sign of the transform",
-            "A Fourier transform has e to the −i: its imaginary part is minus the sum of "
-            "sines.",
-            lambda c: -waves(c),
+            "Sign of the Fourier transform",
+            "A Fourier transform has e^(−i …), so its imaginary part is minus the sum "
+            "of sines.",
+            lambda c: -circulant_frequencies(c),
         ),
         Misconception(
-            "The one at rest in front",
+            "Constant wave included",
             "m begins with 1.",
             lambda c: -2 * np.fft.rfft(c).imag[: len(c) // 2 - 1],
         ),
         Misconception(
-            "C, not C − Cᵀ",
-            "L has both c and its mirror: twice the sum.",
-            lambda c: waves(c) / 2,
+            "C in place of C − Cᵀ",
+            "L has both c and its mirror image: twice the sum.",
+            lambda c: circulant_frequencies(c) / 2,
         ),
         Misconception(
-            "Cosines",
-            "Those belong to C + Cᵀ, which stretches.",
+            "Cosines in place of sines",
+            "The cosines belong to C + Cᵀ, which stretches.",
             lambda c: 2 * np.fft.rfft(c).real[1 : len(c) // 2],
         ),
         Misconception(
-            "The modulus",
-            "A frequency has a sign: which way round.",
+            "Modulus in place of the frequency",
+            "A frequency has a sign, the direction of the rotation.",
             lambda c: 2 * np.abs(np.fft.rfft(c))[1 : len(c) // 2],
         ),
         Misconception(
-            "From d − 1 down",
-            "m goes up from 1.",
-            lambda c: waves(c)[::-1].copy(),
+            "Waves in reverse order",
+            "m rises from 1.",
+            lambda c: circulant_frequencies(c)[::-1].copy(),
         ),
         Misconception(
-            "Halves of waves",
-            "A wave goes round m times in d features, not in 2d.",
+            "Half frequencies of the waves",
+            "Wave m makes m full turns in d features, not in 2d.",
             lambda c: (
                 2
                 * np.sin(
@@ -713,11 +724,11 @@ A sum of sines is the imaginary part of a Fourier transform; mind its sign. Or w
         Misconception(
             "Divided by d",
             "Eigenvalues of a circulant are sums, without a factor.",
-            lambda c: waves(c) / len(c),
+            lambda c: circulant_frequencies(c) / len(c),
         ),
         Misconception(
-            "Without two pi",
-            "A wave goes round once in d features: 2πmn/d.",
+            "Missing 2π",
+            "The angle is 2πmn/d: wave 1 makes one full turn in d features.",
             lambda c: (
                 2
                 * np.sin(
@@ -729,7 +740,7 @@ A sum of sines is the imaginary part of a Fourier transform; mind its sign. Or w
         Misconception(
             "n counted from 1",
             "c₀ stands at n = 0, where every sine is 0.",
-            lambda c: waves(np.roll(c, 1)),
+            lambda c: circulant_frequencies(np.roll(c, 1)),
         ),
     ),
 )
@@ -738,8 +749,8 @@ A sum of sines is the imaginary part of a Fourier transform; mind its sign. Or w
 # multi-axis-rope-8: fold the basis
 
 
-def folded(weight, basis):
-    """W_q or W_k with P multiplied in, for each of its heads: like ``weight``."""
+def fold(weight, basis):
+    """Return W_q or W_k with each head's P multiplied in, like ``weight``."""
     heads, d, _ = basis.shape
     return (basis @ weight.view(heads, d, -1)).reshape(weight.shape)
 
@@ -750,37 +761,37 @@ def _weights(heads, d, model):
     return weight, torch.tensor(basis)
 
 
-FOLDED = Exercise(
+FOLD = Exercise(
     name="multi-axis-rope-8",
     title="A basis that costs nothing",
     kind="PyTorch",
     minutes=8,
     lines=2,
     statement=r"""
-Cayley-STRING turns $P q$, and a head's query is $q = W x$.
-`weight` is $W_q$ (or $W_k$) of all heads, `[heads · d, d_model]`, `basis` the $P$ of each, `[heads, d, d]`.
+Cayley-STRING rotates $P q$, and a head's query is $q = W x$.
+`weight` is $W_q$ (or $W_k$) of all heads, `[heads · d, d_model]`, and `basis` is the $P$ of each head, `[heads, d, d]`.
 Return the weight with which RoPE-Mixed alone gives the same scores.
 """,
     hint=r"""
 $P (W x) = (P W) x$, head by head.
 """,
     cases=(_weights(1, 2, 3), _weights(2, 4, 4), _weights(3, 2, 6)),
-    solution=folded,
+    solution=fold,
     misconceptions=(
         Misconception(
-            "The transpose of P",
-            "ComRoPE's Q is folded transposed, because its rotation is Q M Qᵀ. Here it "
-            "is M P.",
-            lambda w, p: folded(w, p.mT),
+            "Transpose of P",
+            "ComRoPE's Q is folded as Qᵀ, because its rotation is Q M Qᵀ. Here the "
+            "rotation is M P.",
+            lambda w, p: fold(w, p.mT),
         ),
         Misconception(
-            "The first head's basis for all",
+            "First head's basis for all heads",
             "Every head has its own P.",
-            lambda w, p: folded(w, p[:1].expand_as(p)),
+            lambda w, p: fold(w, p[:1].expand_as(p)),
         ),
         Misconception(
             "Heads interleaved",
-            "The rows of a head stand together: [heads, d, d_model].",
+            "The rows of a head are together: [heads, d, d_model].",
             lambda w, p: (
                 torch.einsum("hij,jhm->ihm", p, w.view(p.shape[1], len(p), -1))
                 .reshape(w.shape)
@@ -789,33 +800,33 @@ $P (W x) = (P W) x$, head by head.
         ),
         Misconception(
             "Nothing folded",
-            "RoPE-Mixed alone would turn q, not P q.",
+            "With the old weight RoPE-Mixed alone would rotate q, not P q.",
             lambda w, p: w.clone(),
         ),
         Misconception(
-            "The basis twice",
-            "P for the query and P for the key: once in each weight.",
-            lambda w, p: folded(folded(w, p), p),
+            "Basis folded twice",
+            "Each weight gets P once: W_q for the query, W_k for the key.",
+            lambda w, p: fold(fold(w, p), p),
         ),
         Misconception(
             "Basis added",
-            "P multiplies.",
+            "P multiplies the weight.",
             lambda w, p: w + torch.block_diag(*p).sum(1, keepdim=True),
         ),
         Misconception(
-            "Heads in reverse",
+            "Heads in reverse order",
             "Head 0 has the first rows and the first basis.",
-            lambda w, p: folded(w, p.flip(0)),
+            lambda w, p: fold(w, p.flip(0)),
         ),
         Misconception(
-            "S for P",
-            "Is this orthogonal?",
-            lambda w, p: folded(w, p - p.mT),
+            "S in place of P",
+            "Is your basis orthogonal?",
+            lambda w, p: fold(w, p - p.mT),
         ),
     ),
     properties=(
         Property(
-            "Scores of keys and queries with the same P are those of no P",
+            "Keys and queries with the same P have the scores of those without P",
             lambda answer, w, p: torch.allclose(
                 answer(w, p).view(len(p), -1, w.shape[1]).mT
                 @ answer(w, p).view(len(p), -1, w.shape[1]),
@@ -826,9 +837,11 @@ $P (W x) = (P W) x$, head by head.
 )
 
 SHEET = Sheet(
-    title="Several coordinates",
+    title="Multi-axis RoPE: M-RoPE and STRING",
     conventions=r"""
-Axes are time 0, rows 1 and columns 2; pairs $p$ count from 0; angles are in radians; $\omega_p = \text{base}^{-p/P}$ of $P$ pairs.
+Axes are time 0, rows 1 and columns 2.
+Pairs $p$ count from 0, and angles are in radians.
+$\omega_p = \text{base}^{-p/P}$ for $P$ pairs.
 """,
-    exercises=(STRIDED, FOLLOWING, PICTURE, ANGLES, PROBED, CAYLEY, WAVES, FOLDED),
+    exercises=(INTERLEAVED, NEXT, IMAGE, ANGLES, PROBE, CAYLEY, CIRCULANT, FOLD),
 )

@@ -12,18 +12,18 @@ from posedu.torch import RoPE, convert_layout
 # rope-1: rotate one pair
 
 
-def turn(a, b, alpha):
+def rotate(a, b, alpha):
     """Rotate (a, b) by alpha; return a SymPy column of two entries."""
     cos, sin = sp.cos(alpha), sp.sin(alpha)
     return sp.Matrix([a * cos - b * sin, a * sin + b * cos])
 
 
-def _turn_without_minus(a, b, alpha):
+def _rotate_without_minus(a, b, alpha):
     cos, sin = sp.cos(alpha), sp.sin(alpha)
     return sp.Matrix([a * cos + b * sin, a * sin + b * cos])
 
 
-TURN = Exercise(
+ROTATE = Exercise(
     name="rope-1",
     title="Rotate one pair",
     kind="by hand",
@@ -43,18 +43,19 @@ Multiply $a + \mathrm{i}b$ by $\cos\alpha + \mathrm{i}\sin\alpha$, and take the 
         (sp.Integer(2), sp.Integer(-1), sp.pi / 3),
         tuple(sp.symbols("a b alpha", real=True)),
     ),
-    solution=turn,
+    solution=rotate,
     misconceptions=(
         Misconception(
             "Rotation by −α",
-            "A quarter turn takes (1, 0) upwards, to (0, 1): that is counter-clockwise.",
-            lambda a, b, alpha: turn(a, b, -alpha),
+            "A quarter turn takes (1, 0) upwards, to (0, 1): that is "
+            "counter-clockwise.",
+            lambda a, b, alpha: rotate(a, b, -alpha),
         ),
         Misconception(
             "Missing minus sign",
             "In your answer (0, 1) and (1, 0) move towards each other, and lengths "
             "change. Where does a quarter turn take (0, 1)?",
-            _turn_without_minus,
+            _rotate_without_minus,
         ),
         Misconception(
             "Members scaled, not rotated",
@@ -65,7 +66,7 @@ Multiply $a + \mathrm{i}b$ by $\cos\alpha + \mathrm{i}\sin\alpha$, and take the 
         Misconception(
             "Sine and cosine exchanged",
             "At α = 0 nothing may change. Your answer rotates by 90° − α.",
-            lambda a, b, alpha: turn(a, b, sp.pi / 2 - alpha),
+            lambda a, b, alpha: rotate(a, b, sp.pi / 2 - alpha),
         ),
         Misconception(
             "One minus sign too many",
@@ -81,7 +82,7 @@ Multiply $a + \mathrm{i}b$ by $\cos\alpha + \mathrm{i}\sin\alpha$, and take the 
         Misconception(
             "Members of the pair exchanged",
             "The first entry is the real part. At α = 0 nothing may change.",
-            lambda a, b, alpha: turn(a, b, alpha)[::-1, :],
+            lambda a, b, alpha: rotate(a, b, alpha)[::-1, :],
         ),
         Misconception(
             "Cosines only",
@@ -107,7 +108,7 @@ Multiply $a + \mathrm{i}b$ by $\cos\alpha + \mathrm{i}\sin\alpha$, and take the 
         Misconception(
             "Degrees in place of radians",
             "The angle is in radians, and `sp.cos` takes radians.",
-            lambda a, b, alpha: turn(a, b, alpha * sp.pi / 180),
+            lambda a, b, alpha: rotate(a, b, alpha * sp.pi / 180),
         ),
         Misconception(
             "A reflection in place of a rotation",
@@ -159,8 +160,8 @@ Multiply $a + \mathrm{i}b$ by $\cos\alpha + \mathrm{i}\sin\alpha$, and take the 
 # rope-2: frequencies by hand
 
 
-def clock():
-    """Return the frequencies, the longest wavelength, and how many pairs made a full turn by 100."""
+def four_frequencies():
+    """Return the frequencies, the longest wavelength and the pairs with full turns."""
     frequencies = [sp.Rational(1, 10**p) for p in range(4)]
     return frequencies, 2000 * sp.pi, 2  # at 100: 100, 10, 1, 0.1 radians
 
@@ -170,7 +171,7 @@ def _one_turn(answer):
     return abs(float(wavelength * omega[-1] - 2 * sp.pi)) < 1e-9
 
 
-def _clock_with(omega):
+def _results_of(omega):
     full_turns = sum(bool(100 * w >= 2 * sp.pi) for w in omega)
     return omega, 2 * sp.pi / omega[-1], full_turns
 
@@ -178,11 +179,11 @@ def _clock_with(omega):
 _OMEGA = [sp.Rational(1, 10**p) for p in range(4)]
 
 
-def _hands(wavelength=2000 * sp.pi, turns=2, omega=None):
-    return lambda: (_OMEGA if omega is None else omega, wavelength, turns)
+def _results_with(wavelength=2000 * sp.pi, completed=2, omega=None):
+    return lambda: (_OMEGA if omega is None else omega, wavelength, completed)
 
 
-CLOCK = Exercise(
+FREQUENCIES = Exercise(
     name="rope-2",
     title="Four frequencies",
     kind="by hand",
@@ -201,19 +202,19 @@ $10000^{1/4} = 10$.
 A full turn is $2\pi$ radians.
 """,
     cases=((),),
-    solution=clock,
+    solution=four_frequencies,
     misconceptions=(
         Misconception(
             "Pairs counted from 1",
             "Pair 0 comes first, and base^0 = 1: the fastest pair rotates by one "
             "radian per token.",
-            lambda: _clock_with([sp.Rational(1, 10**p) for p in range(1, 5)]),
+            lambda: _results_of([sp.Rational(1, 10**p) for p in range(1, 5)]),
         ),
         Misconception(
             "Missing factor 2 in the exponent",
             "The exponent is −2p/d. With p/d the slowest of the d/2 pairs would only "
             "reach the square root of the base.",
-            lambda: _clock_with(
+            lambda: _results_of(
                 [sp.Integer(10000) ** sp.Rational(-p, 8) for p in range(4)]
             ),
         ),
@@ -221,7 +222,7 @@ A full turn is $2\pi$ radians.
             "Factor 2 twice in the exponent",
             "If p counts pairs, the exponent is −2p/d. The feature index 2p in place "
             "of p gives −4p/d.",
-            lambda: _clock_with([sp.Rational(1, 100**p) for p in range(4)]),
+            lambda: _results_of([sp.Rational(1, 100**p) for p in range(4)]),
         ),
         Misconception(
             "Radians taken for full turns",
@@ -232,71 +233,73 @@ A full turn is $2\pi$ radians.
             "Missing minus sign in the exponent",
             "Your frequencies are 1/ω. The fastest pair rotates by one radian per "
             "token, and the other pairs are slower.",
-            _hands(omega=[sp.Integer(10**p) for p in range(4)]),
+            _results_with(omega=[sp.Integer(10**p) for p in range(4)]),
         ),
         Misconception(
             "Last exponent −1",
             "The sinusoids of tensor2tensor divide p by d/2 − 1. RoPE divides 2p by d, "
             "and its slowest frequency stays above 1/base.",
-            _hands(omega=[sp.Integer(10000) ** sp.Rational(-p, 3) for p in range(4)]),
+            _results_with(
+                omega=[sp.Integer(10000) ** sp.Rational(-p, 3) for p in range(4)]
+            ),
         ),
         Misconception(
             "Slowest pair first",
             "Pair 0 is the fastest, and its frequency is base^0 = 1.",
-            _hands(omega=[sp.Rational(1, 10**p) for p in range(4)][::-1]),
+            _results_with(omega=[sp.Rational(1, 10**p) for p in range(4)][::-1]),
         ),
         Misconception(
             "Wavelength taken for 1/ω",
             "A full turn takes 2π/ω tokens, not 1/ω.",
-            _hands(sp.Integer(1000)),
+            _results_with(sp.Integer(1000)),
         ),
         Misconception(
             "Wavelength of the fastest pair",
             "The slowest is asked for.",
-            _hands(2 * sp.pi),
+            _results_with(2 * sp.pi),
         ),
         Misconception(
             "1/base as the last frequency",
             "The last pair is p = 3, not 4.",
-            _hands(20000 * sp.pi),
+            _results_with(20000 * sp.pi),
         ),
         Misconception(
             "Half a turn in place of a full turn",
             "A full turn is 2π radians.",
-            _hands(1000 * sp.pi),
+            _results_with(1000 * sp.pi),
         ),
         Misconception(
             "Divided by 2π, not multiplied",
             "At ω radians per token, how many tokens make 2π?",
-            _hands(500 / sp.pi),
+            _results_with(500 / sp.pi),
         ),
         Misconception(
             "Turns per token",
             "The wavelength is in tokens per turn.",
-            _hands(sp.Rational(1, 2000) / sp.pi),
+            _results_with(sp.Rational(1, 2000) / sp.pi),
         ),
         Misconception(
             "Pairs counted from one radian on",
             "A full turn is 2π radians. At 100 the angles are 100, 10, 1 and 0.1.",
-            _hands(turns=3),
+            _results_with(completed=3),
         ),
         Misconception(
             "All pairs counted",
             "At 100 the angles are 100, 10, 1 and 0.1 radians. How many are at "
             "least 2π?",
-            _hands(turns=4),
+            _results_with(completed=4),
         ),
         Misconception(
             "Only the fastest pair counted",
             "At 100 the angles are 100, 10, 1 and 0.1 radians. How many are at "
             "least 2π?",
-            _hands(turns=1),
+            _results_with(completed=1),
         ),
         Misconception(
             "Turns counted, not the pairs",
             "In your answer the turns are added up. How many *pairs* have made at "
             "least one?",
-            _hands(turns=15),
+            _results_with(completed=15),
         ),
     ),
     properties=(
@@ -306,7 +309,7 @@ A full turn is $2\pi$ radians.
         ),
         Property(
             "The first result lists base^(−2p/d) for p = 0, 1, 2, 3",
-            lambda answer: list(answer()[0]) == clock()[0],
+            lambda answer: list(answer()[0]) == four_frequencies()[0],
         ),
         Property(
             "The second result is the position at which the slowest pair has rotated "
@@ -315,7 +318,7 @@ A full turn is $2\pi$ radians.
         ),
         Property(
             "The third result counts the pairs that have rotated by 2π or more",
-            lambda answer: answer()[2] == clock()[2],
+            lambda answer: answer()[2] == four_frequencies()[2],
         ),
     ),
 )
@@ -430,7 +433,7 @@ def _rope_by(first, second):
     return answer
 
 
-def _rope_in_turn(x, positions, layout):
+def _rope_overwritten(x, positions, layout):
     d = x.shape[-1]
     a, b = pairs(d, layout=layout)
     angle = positions[:, None] * frequencies(d)
@@ -441,15 +444,15 @@ def _rope_in_turn(x, positions, layout):
 
 
 def _rope_of_wide_angles(widen):
-    """Return RoPE by x · cos + rotated x · sin, with the angles widened to d columns."""
+    """Return RoPE by x · cos + rotated x · sin, with the angles on d columns."""
 
     def answer(x, positions, layout):
         d = x.shape[-1]
         a, b = pairs(d, layout=layout)
         angle = widen(positions[:, None] * frequencies(d), layout)
-        turned = np.empty_like(x)
-        turned[:, a], turned[:, b] = -x[:, b], x[:, a]
-        return x * np.cos(angle) + turned * np.sin(angle)
+        rotated = np.empty_like(x)
+        rotated[:, a], rotated[:, b] = -x[:, b], x[:, a]
+        return x * np.cos(angle) + rotated * np.sin(angle)
 
     return answer
 
@@ -463,8 +466,8 @@ def _rope_of_frequencies(omega):
 
 def _rope_from_the_end(x, positions):
     half = x.shape[-1] // 2
-    turned_back = np.concatenate((x[:, :half], x[:, : half - 1 : -1]), axis=1)
-    y = rope_in(turned_back, positions, "half")
+    second_half_reversed = np.concatenate((x[:, :half], x[:, : half - 1 : -1]), axis=1)
+    y = rope_in(second_half_reversed, positions, "half")
     return np.concatenate((y[:, :half], y[:, : half - 1 : -1]), axis=1)
 
 
@@ -528,7 +531,8 @@ Then find, for each layout, the index array `a` of all first members and `b` of 
         ),
         Misconception(
             "4p/d in the exponent",
-            "p counts pairs. The feature index 2p times another 2 doubles the exponent.",
+            "p counts pairs. The feature index 2p times another 2 doubles the "
+            "exponent.",
             _rope_with_exponent(4),
         ),
         Misconception(
@@ -610,7 +614,7 @@ Then find, for each layout, the index array `a` of all first members and `b` of 
         Misconception(
             "Second member computed from the new first member",
             "Both formulas need the *old* members. Keep a before you overwrite it.",
-            _rope_in_turn,
+            _rope_overwritten,
         ),
         Misconception(
             "Angles in the half layout, features interleaved",
@@ -701,7 +705,9 @@ Then find, for each layout, the index array `a` of all first members and `b` of 
     ),
     properties=(
         Property("A rotation keeps every token's length", _keeps_lengths),
-        Property("Inner products stay the same when all positions move by 5", _moves_together),
+        Property(
+            "Inner products stay the same when all positions move by 5", _moves_together
+        ),
     ),
 )
 
@@ -712,7 +718,7 @@ Then find, for each layout, the index array `a` of all first members and `b` of 
 def wave(q, k):
     """Return the coefficients A and B, as SymPy expressions."""
     i, j = sp.symbols("i j", real=True)  # in units of 1/ω
-    score = sp.expand(turn(*q, i).dot(turn(*k, j)))
+    score = sp.expand(rotate(*q, i).dot(rotate(*k, j)))
     A = score.subs({i: 0, j: 0})
     B = score.subs({i: sp.pi / 2, j: 0})
     claim = A * sp.cos(i - j) + B * sp.sin(i - j)
@@ -832,19 +838,19 @@ The score is such a wave, so two offsets are enough to read off $A$ and $B$: put
 
 def partial(x, positions, rotary_dim):
     """RoPE on the leading features: a float64 array of the shape of x."""
-    turned = rope_in(x[:, :rotary_dim], positions, "half")
-    return np.concatenate((turned, x[:, rotary_dim:]), axis=1)
+    rotated = rope_in(x[:, :rotary_dim], positions, "half")
+    return np.concatenate((rotated, x[:, rotary_dim:]), axis=1)
 
 
 def _partial_full_exponent(x, positions, rotary_dim):
     omega = frequencies(x.shape[-1])[: rotary_dim // 2]
-    turned = _rope_at(x[:, :rotary_dim], positions[:, None] * omega, "half")
-    return np.concatenate((turned, x[:, rotary_dim:]), axis=1)
+    rotated = _rope_at(x[:, :rotary_dim], positions[:, None] * omega, "half")
+    return np.concatenate((rotated, x[:, rotary_dim:]), axis=1)
 
 
 def _partial_last(x, positions, rotary_dim):
-    turned = rope_in(x[:, -rotary_dim:], positions, "half")
-    return np.concatenate((x[:, :-rotary_dim], turned), axis=1)
+    rotated = rope_in(x[:, -rotary_dim:], positions, "half")
+    return np.concatenate((x[:, :-rotary_dim], rotated), axis=1)
 
 
 def _partial_dropped(x, positions, rotary_dim):
@@ -854,14 +860,14 @@ def _partial_dropped(x, positions, rotary_dim):
 
 
 def _partial_interleaved(x, positions, rotary_dim):
-    turned = rope_in(x[:, :rotary_dim], positions, "interleaved")
-    return np.concatenate((turned, x[:, rotary_dim:]), axis=1)
+    rotated = rope_in(x[:, :rotary_dim], positions, "interleaved")
+    return np.concatenate((rotated, x[:, rotary_dim:]), axis=1)
 
 
 def _partial_pairs_of_all(x, positions, rotary_dim):
     angle = np.zeros((len(x), x.shape[-1] // 2))
-    turning = positions[:, None] * frequencies(rotary_dim)
-    angle[:, : rotary_dim // 2] = turning
+    rotary_angle = positions[:, None] * frequencies(rotary_dim)
+    angle[:, : rotary_dim // 2] = rotary_angle
     return _rope_at(x, angle, "half")
 
 
@@ -870,8 +876,8 @@ def _partial_with(omega):
 
     def answer(x, positions, rotary_dim):
         angle = positions[:, None] * omega(x.shape[-1], rotary_dim)
-        turned = _rope_at(x[:, :rotary_dim], angle, "half")
-        return np.concatenate((turned, x[:, rotary_dim:]), axis=1)
+        rotated = _rope_at(x[:, :rotary_dim], angle, "half")
+        return np.concatenate((rotated, x[:, rotary_dim:]), axis=1)
 
     return answer
 
@@ -1187,7 +1193,7 @@ def _right_at_one(answer, positions, d):
 
 
 def _cosines_with(exponent, function=torch.cos):
-    """Return exact functions of the angles, with frequencies base^``exponent(p, d)``."""
+    """Return exact functions of angles with frequencies base^``exponent(p, d)``."""
 
     def answer(positions, d):
         p = torch.arange(d // 2, dtype=torch.float64)
@@ -1298,12 +1304,14 @@ Mind the dtype of every tensor before it.
         ),
         Misconception(
             "Cosines rounded to bfloat16",
-            "The angles are right, but the cosines lose digits on their way to float32.",
+            "The angles are right, but the cosines lose digits on their way to "
+            "float32.",
             lambda positions, d: cosines(positions, d).bfloat16().float(),
         ),
         Misconception(
             "Cosines rounded to half precision",
-            "The angles are right, but the cosines lose digits on their way to float32.",
+            "The angles are right, but the cosines lose digits on their way to "
+            "float32.",
             lambda positions, d: cosines(positions, d).half().float(),
         ),
         Misconception(
@@ -1323,7 +1331,7 @@ Mind the dtype of every tensor before it.
     ),
     properties=(
         Property(
-            "At position 1 these are the cosines of base^(−2p/d), p = 0, 1, …",
+            "At position 1 the table holds the cosines of base^(−2p/d), p = 0, 1, …",
             _right_at_one,
         ),
         Property(
@@ -1356,18 +1364,18 @@ def _decode_from(q, k, cached, start):
     return rope(q, positions) @ keys.T
 
 
-def _decode_turned_twice(q, k, cached):
+def _decode_rotated_twice(q, k, cached):
     positions = torch.arange(len(cached) + len(k))
     keys = rope(torch.cat((cached, k)), positions)
     return rope(q, positions[len(cached) :]) @ keys.T
 
 
-def _decode_key_not_turned(q, k, cached):
+def _decode_key_not_rotated(q, k, cached):
     positions = torch.arange(len(cached), len(cached) + len(q))
     return rope(q, positions) @ torch.cat((cached, k)).T
 
 
-def _decode_query_not_turned(q, k, cached):
+def _decode_query_not_rotated(q, k, cached):
     positions = torch.arange(len(cached), len(cached) + len(q))
     return q @ torch.cat((cached, rope(k, positions))).T
 
@@ -1388,7 +1396,7 @@ def _cached(past):
 
 
 def _decode_at(query, key, join=torch.cat):
-    """Return scores with ``query(n)`` and ``key(n)`` added to the positions, n cached."""
+    """Return scores with ``query(n)`` and ``key(n)`` added to positions, n cached."""
 
     def answer(q, k, cached):
         past, new = len(cached), torch.arange(len(q))
@@ -1444,20 +1452,21 @@ The positions already used are $0, 1, \dots, \text{past} - 1$.
         ),
         Misconception(
             "Cached keys rotated a second time",
-            "Each cached key was rotated by its own position when it entered the cache.",
-            _decode_turned_twice,
+            "Each cached key was rotated by its own position when it entered the "
+            "cache.",
+            _decode_rotated_twice,
         ),
         Misconception(
             "New keys not rotated",
             "The cached keys are rotated, so rotate the new ones before you append "
             "them.",
-            _decode_key_not_turned,
+            _decode_key_not_rotated,
         ),
         Misconception(
             "Queries not rotated",
             "A score depends on the offset only if both its query and its key are "
             "rotated.",
-            _decode_query_not_turned,
+            _decode_query_not_rotated,
         ),
         Misconception(
             "One position for all new tokens",
@@ -1540,7 +1549,7 @@ The positions already used are $0, 1, \dots, \text{past} - 1$.
             "Interleaved layout",
             "`rope` has the half layout, in which the cached keys were rotated.",
             lambda q, k, cached: (
-                lambda turn: turn(q) @ torch.cat((cached, turn(k))).T
+                lambda rotate: rotate(q) @ torch.cat((cached, rotate(k))).T
             )(
                 lambda x: RoPE(4, layout="interleaved")(
                     x, torch.arange(len(x)) + len(cached)
@@ -1572,13 +1581,13 @@ def key_for_peak(q, offset):
 
 def _peaks_there(answer, q, offset):
     offsets = np.arange(2 * offset + 2)
-    turned = rope_in(np.tile(q, (len(offsets), 1)), offsets, "half")
-    return (turned @ answer(q, offset)).argmax() == offset
+    rotated = rope_in(np.tile(q, (len(offsets), 1)), offsets, "half")
+    return (rotated @ answer(q, offset)).argmax() == offset
 
 
-def _only_fast(q, turned):
+def _only_fast(q, rotated):
     first = np.arange(len(q)) % (len(q) // 2) == 0
-    return np.where(first, turned, q)
+    return np.where(first, rotated, q)
 
 
 PEAK = Exercise(
@@ -1683,23 +1692,23 @@ Which vector of a given length has the largest inner product with $R_r q$?
 
 def spread(q, k, offset):
     """Return the standard deviation of the scores at this offset: a number."""
-    turned = rope_in(q, np.full(len(q), offset), "half")
-    scores = (turned * k).sum(axis=1)
+    rotated = rope_in(q, np.full(len(q), offset), "half")
+    scores = (rotated * k).sum(axis=1)
     return scores.std()
 
 
-def _turned(q, offset):
+def _rotated(q, offset):
     return rope_in(q, np.full(len(q), offset), "half")
 
 
 def _spread_over_positions(q, k, offset):
-    turned = rope_in(q, np.arange(len(q)), "half")
-    return (turned * k).sum(axis=1).std()
+    rotated = rope_in(q, np.arange(len(q)), "half")
+    return (rotated * k).sum(axis=1).std()
 
 
 def _deviation(size):
     """Return another ``size`` of the scores than their standard deviation."""
-    return lambda q, k, offset: size((_turned(q, offset) * k).sum(axis=1))
+    return lambda q, k, offset: size((_rotated(q, offset) * k).sum(axis=1))
 
 
 SPREAD = Exercise(
@@ -1728,7 +1737,8 @@ All queries have the same position.
         Misconception(
             "No effect of the offset",
             "Your answer gives the scores at offset 0: nothing is rotated, or query "
-            "and key by the same angle. The query stands `offset` tokens after the key.",
+            "and key by the same angle. The query stands `offset` tokens after the "
+            "key.",
             lambda q, k, offset: spread(q, k, 0),
         ),
         Misconception(
@@ -1740,17 +1750,17 @@ All queries have the same position.
             "Mean score",
             "The mean is near 0 at every offset. The exercise asks how far scores "
             "scatter about it.",
-            lambda q, k, offset: (_turned(q, offset) * k).sum(axis=1).mean(),
+            lambda q, k, offset: (_rotated(q, offset) * k).sum(axis=1).mean(),
         ),
         Misconception(
             "Spread of the products of single features",
             "A score is the sum over features. Sum before you take the deviation.",
-            lambda q, k, offset: (_turned(q, offset) * k).std(),
+            lambda q, k, offset: (_rotated(q, offset) * k).std(),
         ),
         Misconception(
             "All queries with all keys",
             "Sample n is the pair q[n], k[n].",
-            lambda q, k, offset: (_turned(q, offset) @ k.T).std(),
+            lambda q, k, offset: (_rotated(q, offset) @ k.T).std(),
         ),
         Misconception(
             "Key after the query",
@@ -1813,7 +1823,7 @@ All queries have the same position.
             "Cosines in place of scores",
             "A score is an inner product, and the lengths of the vectors belong to it.",
             lambda q, k, offset: (
-                (_turned(q, offset) * k).sum(axis=1)
+                (_rotated(q, offset) * k).sum(axis=1)
                 / np.linalg.norm(q, axis=1)
                 / np.linalg.norm(k, axis=1)
             ).std(),
@@ -1821,7 +1831,7 @@ All queries have the same position.
         Misconception(
             "Sum over the samples",
             "A score is the sum over the features of one sample.",
-            lambda q, k, offset: (_turned(q, offset) * k).sum(axis=0).std(),
+            lambda q, k, offset: (_rotated(q, offset) * k).sum(axis=0).std(),
         ),
         Misconception(
             "Scores divided by d",
@@ -1832,7 +1842,7 @@ All queries have the same position.
             "Keys rotated by their row index",
             "The rows are samples, not positions: leave the keys at position 0.",
             lambda q, k, offset: (
-                (_turned(q, offset) * rope_in(k, np.arange(len(k)), "half"))
+                (_rotated(q, offset) * rope_in(k, np.arange(len(k)), "half"))
                 .sum(axis=1)
                 .std()
             ),
@@ -1856,8 +1866,8 @@ The frequency of pair $p$ is base^(−2p/d) with base 10000.
 Every pair rotates counter-clockwise.
 """,
     exercises=(
-        TURN,
-        CLOCK,
+        ROTATE,
+        FREQUENCIES,
         ROPE,
         WAVE,
         PARTIAL,

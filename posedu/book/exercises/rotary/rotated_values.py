@@ -1,4 +1,4 @@
-"""The exercises on rotated values, xPos and poses."""
+"""Exercises on rotated values, xPos and GTA."""
 
 import numpy as np
 import sympy as sp
@@ -6,30 +6,31 @@ import torch
 
 from posedu.book.exercises.records import Exercise, Misconception, Property, Sheet, draw
 
-# rotated-values-1: what undoes a value's map
+# rotated-values-1: the inverse of a value's map
 
 
-def undo(i, a, c):
-    """A 2 × 2 SymPy matrix."""
+def inverse_map(i, a, c):
+    """Return a 2 × 2 SymPy matrix."""
     return c**-i * sp.Matrix([[1, -a * i], [0, 1]])
 
 
 _A, _C, _I = sp.Symbol("a", real=True), sp.Symbol("c", positive=True), sp.Symbol("i")
 
 
-def _undone(entries, power=lambda i, c: c**-i):
+def _inverse_with(entries, power=lambda i, c: c**-i):
     return lambda i, a, c: power(i, c) * sp.Matrix(entries(i, a))
 
 
-UNDO = Exercise(
+INVERSE = Exercise(
     name="rotated-values-1",
-    title="What undoes it",
+    title="The inverse of a value's map",
     kind="by hand",
     minutes=8,
     lines=1,
     statement=r"""
 On paper: a layer with relative weights multiplies the value at position $j$ by $c^j \begin{pmatrix} 1 & aj \\ 0 & 1 \end{pmatrix}$ with $c > 0$.
-By which matrix must what the query at $i$ gathers be multiplied, so that only offsets count? At position 0 nothing is multiplied.
+By which matrix must the attention output of the query at $i$ be multiplied, so that it depends only on offsets?
+At position 0 the matrix is the identity.
 Return a SymPy matrix of `i`, `a` and `c`.
 """,
     hint=r"""
@@ -40,72 +41,76 @@ Is the map of $j + j'$ the product of those of $j$ and $j'$?
         (sp.Integer(2), sp.Integer(1), sp.Rational(1, 2)),
         (_I, _A, _C),
     ),
-    solution=undo,
+    solution=inverse_map,
     misconceptions=(
         Misconception(
-            "The same map",
-            "Then the sum of both positions counts, not their offset.",
-            _undone(lambda i, a: [[1, a * i], [0, 1]], lambda i, c: c**i),
+            "The value's own map",
+            "With the value's own map the sum of both positions counts, not their "
+            "offset.",
+            _inverse_with(lambda i, a: [[1, a * i], [0, 1]], lambda i, c: c**i),
         ),
         Misconception(
-            "The transpose",
-            "The inverse of a rotation is its transpose. This is no rotation.",
-            _undone(lambda i, a: [[1, 0], [a * i, 1]], lambda i, c: c**i),
+            "Transpose",
+            "The inverse of a rotation is its transpose, but this map is no rotation.",
+            _inverse_with(lambda i, a: [[1, 0], [a * i, 1]], lambda i, c: c**i),
         ),
         Misconception(
-            "The transpose of the inverse",
-            "That is for queries, which meet keys in an inner product.",
-            _undone(lambda i, a: [[1, 0], [-a * i, 1]]),
+            "Transpose of the inverse",
+            "The transposed inverse is for queries, which meet keys in an inner "
+            "product.",
+            _inverse_with(lambda i, a: [[1, 0], [-a * i, 1]]),
         ),
         Misconception(
-            "Factor forgotten",
-            "What grows with j has to shrink with i.",
-            _undone(lambda i, a: [[1, -a * i], [0, 1]], lambda i, c: sp.Integer(1)),
+            "Factor c^(−i) left out",
+            "The values grow with c^j, so the output must shrink with i.",
+            _inverse_with(
+                lambda i, a: [[1, -a * i], [0, 1]], lambda i, c: sp.Integer(1)
+            ),
         ),
         Misconception(
             "Only the factor",
-            "The matrix is to be undone, too.",
-            _undone(lambda i, a: [[1, 0], [0, 1]]),
+            "The matrix must be inverted, too.",
+            _inverse_with(lambda i, a: [[1, 0], [0, 1]]),
         ),
         Misconception(
-            "The factor of the value",
-            "c to the power −i: positions subtract.",
-            _undone(lambda i, a: [[1, -a * i], [0, 1]], lambda i, c: c**i),
+            "Factor of the value",
+            "The factor is c^(−i): only then do the positions subtract.",
+            _inverse_with(lambda i, a: [[1, -a * i], [0, 1]], lambda i, c: c**i),
         ),
         Misconception(
-            "One over the entry",
-            "Matrices are not inverted entry by entry.",
+            "Each entry inverted",
+            "The inverse of a matrix is not that of its entries.",
             lambda i, a, c: c**-i * sp.Matrix([[1, 1 / (a * i)], [0, 1]]),
         ),
         Misconception(
-            "The matrix as it was",
-            "Its upper right entry has the other sign in the inverse.",
-            _undone(lambda i, a: [[1, a * i], [0, 1]]),
+            "Matrix not inverted",
+            "In the inverse the upper right entry has the other sign.",
+            _inverse_with(lambda i, a: [[1, a * i], [0, 1]]),
         ),
         Misconception(
-            "The factor divides the entry as well",
-            "c to the power −i multiplies each entry once.",
+            "Upper right entry divided by the factor once more",
+            "The factor c^(−i) multiplies each entry once.",
             lambda i, a, c: c**-i * sp.Matrix([[1, -a * i * c**-i], [0, 1]]),
         ),
         Misconception(
-            "The factor's exponent is 1",
-            "At i it is the i-th power that has to go.",
-            _undone(lambda i, a: [[1, -a * i], [0, 1]], lambda i, c: 1 / c),
+            "Exponent 1 of the factor",
+            "At position i the i-th power must be undone.",
+            _inverse_with(lambda i, a: [[1, -a * i], [0, 1]], lambda i, c: 1 / c),
         ),
         Misconception(
-            "The entry does not grow",
-            "At i it is i times a.",
-            _undone(lambda i, a: [[1, -a], [0, 1]]),
+            "Entry a in place of i a",
+            "At position i the upper right entry is −i a.",
+            _inverse_with(lambda i, a: [[1, -a], [0, 1]]),
         ),
         Misconception(
-            "No map at all",
-            "Weights that are relative do not make what they gather so.",
+            "Identity",
+            "Relative weights alone do not make the output depend only on offsets.",
             lambda i, a, c: sp.eye(2),
         ),
     ),
     properties=(
         Property(
-            "It undoes the value's map at the same position",
+            "The result is the inverse of the value's map at the same position",
             lambda answer, i, a, c: (
                 sp.simplify(
                     answer(i, a, c) * c**i * sp.Matrix([[1, a * i], [0, 1]]) - sp.eye(2)
@@ -117,11 +122,11 @@ Is the map of $j + j'$ the product of those of $j$ and $j'$?
 )
 
 
-# rotated-values-2: where powers end
+# rotated-values-2: the reach of powers
 
 
-def farthest(tiny, gamma, span):
-    """The distance from the center, as an expression."""
+def farthest_distance(tiny, gamma, span):
+    """Return the distance from the center, as an expression."""
     return span * sp.log(1 / tiny) / sp.log((1 + gamma) / gamma)
 
 
@@ -129,14 +134,15 @@ _T, _G, _B = sp.symbols("t g b", positive=True)
 
 FARTHEST = Exercise(
     name="rotated-values-2",
-    title="Where powers end",
+    title="The reach of xPos' powers",
     kind="by hand",
     minutes=8,
     lines=1,
     statement=r"""
 xPos multiplies pair $p$ of the query at a distance $n$ from the center by $\zeta_p^{n/B}$, with $\zeta_p = (2p/d + \gamma)/(1 + \gamma)$ and $B$ = `span`.
 Up to which $n$ are all of these factors at least `tiny`, the smallest normal number of a dtype?
-Return a SymPy expression of `tiny`, `gamma` and `span`. How much farther does it reach in float64 than in float32?
+Return a SymPy expression of `tiny`, `gamma` and `span`.
+How much farther does float64 reach than float32?
 """,
     hint=r"""
 Which pair has the smallest factor?
@@ -146,7 +152,7 @@ Which pair has the smallest factor?
         (sp.Rational(1, 100), sp.Rational(2, 5), sp.Integer(512)),
         (_T, _G, _B),
     ),
-    solution=farthest,
+    solution=farthest_distance,
     misconceptions=(
         Misconception(
             "Scale forgotten",
@@ -154,15 +160,15 @@ Which pair has the smallest factor?
             lambda tiny, gamma, span: sp.log(1 / tiny) / sp.log((1 + gamma) / gamma),
         ),
         Misconception(
-            "Divided by the scale",
-            "A larger B decays more slowly, so it reaches farther.",
+            "Divided by B",
+            "A larger B gives a slower decay, so the reach is larger.",
             lambda tiny, gamma, span: (
                 sp.log(1 / tiny) / sp.log((1 + gamma) / gamma) / span
             ),
         ),
         Misconception(
-            "γ for ζ₀",
-            "The first pair's is γ over 1 + γ.",
+            "γ in place of ζ₀",
+            "The first pair has ζ₀ = γ/(1 + γ).",
             lambda tiny, gamma, span: (
                 -span * sp.log(1 / tiny) / sp.log(gamma)
                 if gamma != 1
@@ -170,57 +176,58 @@ Which pair has the smallest factor?
             ),
         ),
         Misconception(
-            "The sign",
-            "Both logarithms are negative, or both positive.",
+            "Wrong sign",
+            "Both logarithms are negative, so their quotient is positive.",
             lambda tiny, gamma, span: span * sp.log(tiny) / sp.log((1 + gamma) / gamma),
         ),
         Misconception(
-            "The ratio rotated over",
-            "It is the logarithm of tiny over that of ζ₀.",
+            "Quotient upside down",
+            "Divide the logarithm of tiny by that of ζ₀.",
             lambda tiny, gamma, span: (
                 span * sp.log((1 + gamma) / gamma) / sp.log(1 / tiny)
             ),
         ),
         Misconception(
-            "No logarithm",
-            "n stands in the exponent.",
+            "Missing logarithm",
+            "n stands in the exponent. Take logarithms.",
             lambda tiny, gamma, span: span * gamma / (1 + gamma) / tiny,
         ),
         Misconception(
-            "Bits for digits",
-            "One logarithm to base 2 and the other natural do not cancel.",
+            "Logarithms to two different bases",
+            "The quotient of a logarithm to base 2 and a natural one depends on the "
+            "base. Take both to the same base.",
             lambda tiny, gamma, span: (
                 span * sp.log(1 / tiny) / sp.log(2) / sp.log((1 + gamma) / gamma)
             ),
         ),
         Misconception(
-            "1 + γ for ζ₀",
-            "It is γ that stands above.",
+            "1 + γ in place of ζ₀",
+            "ζ₀ has γ in the numerator.",
             lambda tiny, gamma, span: span * sp.log(1 / tiny) / sp.log(1 + gamma),
         ),
         Misconception(
-            "Both sides",
-            "That is how long a text may be with its center in the middle.",
+            "Reach on both sides",
+            "2n is the length of a text with its center in the middle.",
             lambda tiny, gamma, span: (
                 2 * span * sp.log(1 / tiny) / sp.log((1 + gamma) / gamma)
             ),
         ),
         Misconception(
-            "Twice the scale",
+            "Exponent doubled",
             "A score has both factors, but each is a number of its own.",
             lambda tiny, gamma, span: (
                 span * sp.log(1 / tiny) / sp.log((1 + gamma) / gamma) / 2
             ),
         ),
         Misconception(
-            "1/γ for (1 + γ)/γ",
-            "ζ₀ is γ over 1 + γ.",
+            "1/γ in place of (1 + γ)/γ",
+            "ζ₀ is γ/(1 + γ).",
             lambda tiny, gamma, span: span * sp.log(1 / tiny) / sp.log(1 + 2 / gamma),
         ),
     ),
     properties=(
         Property(
-            "With B twice as large it is twice as far",
+            "Twice the B gives twice the distance",
             lambda answer, tiny, gamma, span: (
                 sp.simplify(
                     answer(tiny, gamma, 2 * span) - 2 * answer(tiny, gamma, span)
@@ -235,8 +242,8 @@ Which pair has the smallest factor?
 # rotated-values-3: rotated values
 
 
-def gather(weights, v, positions):
-    """What the queries gather, [tokens, d], float64."""
+def rotate_values(weights, v, positions):
+    """Return the attention outputs, [tokens, d], float64."""
     d = v.shape[-1]
     angle = positions[:, None] * 10000.0 ** (-np.arange(0, d, 2) / d)
     z = (v[:, 0::2] + 1j * v[:, 1::2]) * np.exp(1j * angle)
@@ -244,14 +251,14 @@ def gather(weights, v, positions):
     return np.stack((z.real, z.imag), -1).reshape(v.shape)
 
 
-def _gathered(
+def _rotate_values_with(
     into=lambda angle: angle,
     out=lambda angle: -angle,
     frequencies=lambda d: 10000.0 ** (-np.arange(0, d, 2) / d),
     half=False,
     mixed=lambda weights: weights,
 ):
-    """With other turns."""
+    """Return the outputs with other rotations."""
 
     def answer(weights, v, positions):
         d = v.shape[-1]
@@ -273,19 +280,20 @@ def _case(tokens, d, seed, positions=None):
     return weights, draw(tokens, d, seed=seed + 1), at.astype(float)
 
 
-GATHER = Exercise(
+ROTATED = Exercise(
     name="rotated-values-3",
-    title="Values that are turned, and back",
+    title="Values that are rotated, and back",
     kind="NumPy",
     minutes=12,
     lines=5,
     statement=r"""
 `weights` are `[tokens, tokens]`, a row for each query; `v` is `[tokens, d]`, `positions` `[tokens]`.
 Return $R_i^\top \sum_j a_{ij} R_j v_j$, `[tokens, d]`, with RoPE's rotations for the base 10,000 and neighboring features as pairs.
-Then move all positions by 100. What changes, and what if the last turn is left out?
+Then move all positions by 100.
+What changes, and what changes if the last rotation is left out?
 """,
     hint=r"""
-Pairs as complex numbers: one multiplication before the sum, and one behind it.
+Take pairs as complex numbers: one multiplication before the sum, and one after it.
 """,
     cases=(
         (
@@ -296,70 +304,76 @@ Pairs as complex numbers: one multiplication before the sum, and one behind it.
         _case(3, 4, 0),
         _case(4, 6, 5, [9, 2, 2.5, 30]),
     ),
-    solution=gather,
+    solution=rotate_values,
     misconceptions=(
         Misconception(
-            "Not rotated back",
-            "What was gathered is still turned by the keys' positions.",
-            _gathered(out=lambda angle: 0 * angle),
+            "Output not rotated back",
+            "Your output is still rotated by the keys' positions.",
+            _rotate_values_with(out=lambda angle: 0 * angle),
         ),
         Misconception(
-            "Turned on",
-            "The output is turned by the inverse.",
-            _gathered(out=lambda angle: angle),
+            "Output rotated forwards",
+            "The output is rotated by the inverse.",
+            _rotate_values_with(out=lambda angle: angle),
+        ),
+        Misconception(
+            "No rotation",
+            "Your answer is the sum without any rotation. Either both rotations are "
+            "missing, or the second comes before the sum.",
+            _rotate_values_with(
+                into=lambda angle: 0 * angle, out=lambda angle: 0 * angle
+            ),
         ),
         Misconception(
             "Values not rotated",
-            "Nothing is turned in the end: both turns are missing, or the second comes "
-            "before the sum.",
-            _gathered(into=lambda angle: 0 * angle, out=lambda angle: 0 * angle),
+            "The values are rotated by their own positions first.",
+            _rotate_values_with(into=lambda angle: 0 * angle),
         ),
         Misconception(
-            "First turn missing",
-            "Values are turned by their own positions, too.",
-            _gathered(into=lambda angle: 0 * angle),
+            "Both rotations in the wrong direction",
+            "RoPE rotates by +position before the sum.",
+            _rotate_values_with(into=lambda angle: -angle, out=lambda angle: angle),
         ),
         Misconception(
-            "Both turns the other way",
-            "RoPE turns by +position before the sum.",
-            _gathered(into=lambda angle: -angle, out=lambda angle: angle),
-        ),
-        Misconception(
-            "Halves for neighbors",
+            "Half layout",
             "Features 2p and 2p + 1 are a pair.",
-            _gathered(half=True),
+            _rotate_values_with(half=True),
         ),
         Misconception(
-            "Frequencies of every feature",
+            "One frequency per feature",
             "A pair has one frequency, base^(−2p/d).",
-            _gathered(frequencies=lambda d: 10000.0 ** (-np.arange(d // 2) / d)),
+            _rotate_values_with(
+                frequencies=lambda d: 10000.0 ** (-np.arange(d // 2) / d)
+            ),
         ),
         Misconception(
-            "One pair too far",
+            "Pairs counted from 1",
             "The first pair's frequency is 1: p counts from 0.",
-            _gathered(frequencies=lambda d: 10000.0 ** (-np.arange(2, d + 2, 2) / d)),
+            _rotate_values_with(
+                frequencies=lambda d: 10000.0 ** (-np.arange(2, d + 2, 2) / d)
+            ),
         ),
         Misconception(
             "Weights transposed",
-            "A row of the weights is a query's.",
-            _gathered(mixed=lambda weights: weights.T),
+            "A row of the weights belongs to a query.",
+            _rotate_values_with(mixed=lambda weights: weights.T),
         ),
         Misconception(
-            "Positions from 0",
-            "Positions are given.",
-            lambda weights, v, positions: gather(
+            "Positions counted from 0",
+            "Use `positions`, which are given.",
+            lambda weights, v, positions: rotate_values(
                 weights, v, np.arange(len(positions)) * 1.0
             ),
         ),
         Misconception(
-            "Turned back by the first position",
-            "Each query turns back by its own position.",
-            _gathered(out=lambda angle: -angle[:1] + 0 * angle),
+            "First position for all queries",
+            "Each query's output is rotated back by its own position.",
+            _rotate_values_with(out=lambda angle: -angle[:1] + 0 * angle),
         ),
     ),
     properties=(
         Property(
-            "Moving all positions changes nothing",
+            "A shift of all positions changes nothing",
             lambda answer, weights, v, positions: bool(
                 np.allclose(
                     answer(weights, v, positions + 7), answer(weights, v, positions)
@@ -367,7 +381,7 @@ Pairs as complex numbers: one multiplication before the sum, and one behind it.
             ),
         ),
         Property(
-            "Where all positions are equal it is weights @ v",
+            "Where all positions are equal the output is weights @ v",
             lambda answer, weights, v, positions: bool(
                 np.allclose(answer(weights, v, 0 * positions + 3.0), weights @ v)
             ),
@@ -376,11 +390,11 @@ Pairs as complex numbers: one multiplication before the sum, and one behind it.
 )
 
 
-# rotated-values-4: xPos far from home
+# rotated-values-4: xPos a million tokens from the start
 
 
 def xpos_scores(q, k, positions, gamma, span):
-    """The scores, [tokens, tokens], 0 where the key is later; float64, finite."""
+    """Return the scores, [tokens, tokens], 0 for later keys; float64, finite."""
     d = q.shape[-1]
     zeta = (np.arange(0, d, 2) / d + gamma) / (1 + gamma)
     omega = 10000.0 ** (-np.arange(0, d, 2) / d)
@@ -399,7 +413,7 @@ def _scores(
     end=lambda scores, offset: np.where(offset >= 0, scores, 0.0),
     of_offset=True,
 ):
-    """With another decay."""
+    """Return the scores with another decay."""
 
     def answer(q, k, positions, gamma, span):
         d = q.shape[-1]
@@ -426,14 +440,16 @@ def _far(tokens, d, seed, start, step, gamma, span):
 
 SCORES = Exercise(
     name="rotated-values-4",
-    title="xPos, a million tokens from home",
+    title="xPos, a million tokens from the start",
     kind="experiment",
     minutes=15,
     lines=8,
     statement=r"""
-`q` and `k` are `[tokens, d]` with neighboring features as pairs, `positions` `[tokens]` rises.
-Return xPos' scores $\sum_p \zeta_p^{(i-j)/B}\,(R_i q_i)_p^\top (R_j k_j)_p$ for keys that are not later than their query, and 0 for others: `[tokens, tokens]`, float64, finite at positions of a million, too. `gamma` is $\gamma$ and `span` $B$; the base is 10,000 and nothing is divided by $\sqrt d$.
-Then compute $\zeta_0^{i/B}$ and $\zeta_0^{-j/B}$ apart at a million. What is their product to a computer?
+`q` and `k` are `[tokens, d]` with neighboring features as pairs, and `positions`, `[tokens]`, rises.
+Return xPos' scores $\sum_p \zeta_p^{(i-j)/B}\,(R_i q_i)_p^\top (R_j k_j)_p$ for keys that are not later than their query, and 0 for others: `[tokens, tokens]`, float64, finite at positions of a million, too.
+`gamma` is $\gamma$ and `span` is $B$; the base is 10,000 and nothing is divided by $\sqrt d$.
+Then compute $\zeta_0^{i/B}$ and $\zeta_0^{-j/B}$ apart at a million.
+What is their product in floating point?
 """,
     hint=r"""
 Which power does a score need?
@@ -446,17 +462,18 @@ Which power does a score need?
     solution=xpos_scores,
     misconceptions=(
         Misconception(
-            "Two powers",
-            "Each of them alone is 0 or infinite far from 0; only their quotient is not.",
+            "Two powers, of i and of j",
+            "Far from 0 each of the two powers is 0 or infinite. Only their product is "
+            "finite: take the power of the offset.",
             _scores(of_offset=False),
         ),
         Misconception(
             "No decay",
-            "That is RoPE.",
+            "Your scores are RoPE's.",
             _scores(power=lambda offset, span: 0 * offset),
         ),
         Misconception(
-            "It grows",
+            "Growth in place of decay",
             "Far keys get less of each product, not more.",
             _scores(power=lambda offset, span: -offset / span),
         ),
@@ -466,66 +483,66 @@ Which power does a score need?
             _scores(power=lambda offset, span: offset),
         ),
         Misconception(
-            "Twice the decay",
-            "The query's and the key's factor together make one power of the offset.",
+            "Exponent doubled",
+            "The query's and the key's factor together give one power of the offset.",
             _scores(power=lambda offset, span: 2 * offset / span),
         ),
         Misconception(
             "One ζ for all pairs",
-            "Fast pairs decay fastest.",
+            "Each pair has a ζ of its own: fast pairs decay fastest.",
             _scores(zeta=lambda d, gamma: gamma / (1 + gamma) + np.zeros(d // 2)),
         ),
         Misconception(
-            "p/d for 2p/d",
+            "p/d in place of 2p/d",
             "The slowest pair's ζ is close to 1.",
             _scores(zeta=lambda d, g: (np.arange(d // 2) / d + g) / (1 + g)),
         ),
         Misconception(
-            "The slow pairs decay fastest",
+            "Decay fastest for slow pairs",
             "ζ grows with p.",
             _scores(zeta=lambda d, g: ((np.arange(0, d, 2) / d + g) / (1 + g))[::-1]),
         ),
         Misconception(
-            "No 1 + γ",
+            "Missing 1 + γ",
             "ζ is at most 1.",
             _scores(zeta=lambda d, g: np.arange(0, d, 2) / d + g),
         ),
         Misconception(
-            "No turn",
+            "No rotation",
             "xPos is RoPE with a decay.",
             _scores(angle=lambda offset: 0 * offset),
         ),
         Misconception(
-            "Later keys scored",
-            "They are 0 here.",
+            "Later keys not masked",
+            "The scores of later keys are 0 here.",
             _scores(end=lambda scores, offset: scores),
         ),
         Misconception(
-            "Token itself not seen",
-            "A key at its query is not later.",
+            "Query's own key masked",
+            "The key at the query's own position is not later.",
             _scores(end=lambda scores, offset: np.where(offset > 0, scores, 0.0)),
         ),
         Misconception(
             "Divided by √d",
-            "Nothing is divided here.",
+            "The scores are not divided here.",
             lambda q, k, positions, gamma, span: (
                 xpos_scores(q, k, positions, gamma, span) / np.sqrt(q.shape[-1])
             ),
         ),
         Misconception(
-            "Later keys scored, and grow",
-            "They are 0 here.",
+            "Later keys not masked, and growing",
+            "The scores of later keys are 0 here.",
             _scores(reach=lambda offset: offset, end=lambda scores, offset: scores),
         ),
         Misconception(
-            "Later keys scored by their distance",
-            "They are 0 here.",
+            "Later keys not masked, with the decay of their distance",
+            "The scores of later keys are 0 here.",
             _scores(reach=abs, end=lambda scores, offset: scores),
         ),
     ),
     properties=(
         Property(
-            "Moving all positions by 10 changes nothing",
+            "A shift of all positions by 10 changes nothing",
             lambda answer, q, k, positions, gamma, span: bool(
                 np.allclose(
                     answer(q, k, positions + 10, gamma, span),
@@ -537,11 +554,11 @@ Which power does a score need?
 )
 
 
-# rotated-values-5: cameras undone
+# rotated-values-5: inverse camera matrices
 
 
-def undo_cameras(cameras):
-    """The inverses, [tokens, 4, 4]."""
+def inverse_cameras(cameras):
+    """Return the inverses, [tokens, 4, 4]."""
     inverse = np.zeros_like(cameras)
     back = cameras[:, :3, :3].swapaxes(1, 2)
     inverse[:, :3, :3] = back
@@ -551,16 +568,16 @@ def undo_cameras(cameras):
 
 
 def _inverses(
-    turn=lambda R: R.swapaxes(1, 2),
+    rotation=lambda R: R.swapaxes(1, 2),
     move=lambda R, t: -R.swapaxes(1, 2) @ t,
     corner=1.0,
 ):
-    """With other blocks."""
+    """Return matrices with other blocks."""
 
     def answer(cameras):
         R, t = cameras[:, :3, :3], cameras[:, :3, 3:]
         inverse = np.zeros_like(cameras)
-        inverse[:, :3, :3], inverse[:, :3, 3:] = turn(R), move(R, t)
+        inverse[:, :3, :3], inverse[:, :3, 3:] = rotation(R), move(R, t)
         inverse[:, 3, 3] = corner
         return inverse
 
@@ -568,10 +585,10 @@ def _inverses(
 
 
 def _cameras(tokens, seed):
-    turns, _ = np.linalg.qr(draw(tokens, 3, 3, seed=seed))
-    turns = turns * np.sign(np.linalg.det(turns))[:, None, None]
+    rotations, _ = np.linalg.qr(draw(tokens, 3, 3, seed=seed))
+    rotations = rotations * np.sign(np.linalg.det(rotations))[:, None, None]
     made = np.zeros((tokens, 4, 4))
-    made[:, :3, :3], made[:, 3, 3] = turns, 1
+    made[:, :3, :3], made[:, 3, 3] = rotations, 1
     made[:, :3, 3] = draw(tokens, 3, seed=seed + 1)
     return made
 
@@ -581,92 +598,96 @@ _ONE[0, :3, 3] = [1, 2, 3]
 
 INVERSES = Exercise(
     name="rotated-values-5",
-    title="Cameras undone",
+    title="Inverse camera matrices",
     kind="NumPy",
     minutes=10,
     lines=5,
     statement=r"""
 `cameras` are matrices $\begin{pmatrix} R & t \\ 0 & 1 \end{pmatrix}$ with rotations $R$, `[tokens, 4, 4]`.
-Return their inverses, float64, written with $R$ and $t$ alone; a solver would give the same, with more work and rounding.
+Return their inverses, float64, written with $R$ and $t$ alone.
+A solver would give the same, with more work and rounding.
 For which of them is the transpose enough?
 """,
     hint=r"""
-$y = Rx + t$. What is $x$?
+Let $y = Rx + t$.
+What is $x$?
 """,
     cases=((_ONE,), (_cameras(2, 0),), (_cameras(5, 3),)),
-    solution=undo_cameras,
+    solution=inverse_cameras,
     misconceptions=(
         Misconception(
-            "The transpose",
-            "It undoes the turn; a translation it puts into the last row.",
+            "Transpose",
+            "The transpose inverts the rotation, but puts the translation into the "
+            "last row.",
             lambda cameras: cameras.swapaxes(1, 2),
         ),
         Misconception(
-            "Minus t",
-            "What is subtracted before turning back is turned back as well.",
+            "−t, not rotated back",
+            "The translation is subtracted before the inverse rotation, so it is "
+            "rotated back as well.",
             _inverses(move=lambda R, t: -t),
         ),
         Misconception(
-            "t rotated on",
-            "It is turned by the transpose.",
+            "t rotated forwards",
+            "t is rotated by the transpose.",
             _inverses(move=lambda R, t: -R @ t),
         ),
         Misconception(
-            "The sign of the translation",
-            "What was added is subtracted.",
+            "Wrong sign of the translation",
+            "The inverse subtracts the translation.",
             _inverses(move=lambda R, t: R.swapaxes(1, 2) @ t),
         ),
         Misconception(
-            "The turn stays",
-            "The inverse turns back.",
-            _inverses(turn=lambda R: R),
+            "Rotation not inverted",
+            "The inverse rotates back.",
+            _inverses(rotation=lambda R: R),
         ),
         Misconception(
-            "Only the turn",
-            "The translation is to be undone, too.",
+            "Only the rotation",
+            "The translation must be undone, too.",
             _inverses(move=lambda R, t: 0 * t),
         ),
         Misconception(
             "Only the translation",
-            "The turn is to be undone, too.",
-            _inverses(turn=lambda R: R, move=lambda R, t: -t),
+            "The rotation must be undone, too.",
+            _inverses(rotation=lambda R: R, move=lambda R, t: -t),
         ),
         Misconception(
-            "Minus the turn",
-            "A rotation is undone by its transpose, not by its negative.",
-            _inverses(turn=lambda R: -R, move=lambda R, t: -t),
+            "Negative in place of the inverse rotation",
+            "The inverse of a rotation is its transpose, not its negative.",
+            _inverses(rotation=lambda R: -R, move=lambda R, t: -t),
         ),
         Misconception(
-            "The corner is 0",
+            "0 in the corner",
             "The last row is 0, 0, 0, 1.",
             _inverses(corner=0.0),
         ),
         Misconception(
-            "The corner changes its sign",
+            "−1 in the corner",
             "The last row is 0, 0, 0, 1.",
             _inverses(corner=-1.0),
         ),
         Misconception(
-            "One over each entry",
-            "Matrices are not inverted entry by entry.",
+            "Each entry inverted",
+            "The inverse of a matrix is not that of its entries.",
             lambda cameras: np.divide(
                 1.0, cameras, out=np.zeros_like(cameras), where=cameras != 0
             ),
         ),
         Misconception(
-            "Transposed, with minus t in the row",
+            "Transposed, with −t in the last row",
             "The translation stands in the last column.",
             lambda cameras: _negated(cameras.swapaxes(1, 2)),
         ),
         Misconception(
-            "The turn stays, and t is rotated on",
-            "The inverse turns back, t as well.",
-            _inverses(turn=lambda R: R, move=lambda R, t: -R @ t),
+            "Rotation not inverted, and t rotated forwards",
+            "The inverse rotates back, t as well.",
+            _inverses(rotation=lambda R: R, move=lambda R, t: -R @ t),
         ),
     ),
     properties=(
         Property(
-            "A camera times its inverse is 1",
+            "A camera times its inverse is I",
             lambda answer, cameras: bool(
                 np.allclose(cameras @ answer(cameras), np.eye(4))
             ),
@@ -676,16 +697,16 @@ $y = Rx + t$. What is $x$?
 
 
 def _negated(transposed):
-    moved = transposed.copy()
-    moved[:, 3, :3] *= -1
-    return moved
+    changed = transposed.copy()
+    changed[:, 3, :3] *= -1
+    return changed
 
 
 # rotated-values-6: attention with poses
 
 
 def attend_with_poses(q, k, v, cameras, inverses):
-    """The output, [tokens, d], of the dtype of q."""
+    """Return the output, [tokens, d], in the dtype of q."""
 
     def act(matrices, x):
         blocks = x.reshape(len(x), -1, 4)
@@ -706,7 +727,7 @@ def _posed(
     blocks=lambda x: x.reshape(len(x), -1, 4),
     back=lambda y, x: y.reshape(x.shape),
 ):
-    """With other matrices."""
+    """Return the output with other matrices."""
 
     def answer(q, k, v, cameras, inverses):
         def act(pick, x):
@@ -722,13 +743,13 @@ def _posed(
 def _scene(tokens, d, seed):
     own = _cameras(tokens, seed)
     contents = draw(3, tokens, d, seed=seed + 2)
-    both = own, undo_cameras(own)
+    both = own, inverse_cameras(own)
     return tuple(torch.tensor(x) for x in (*contents, *both))
 
 
 def _moved(answer, q, k, v, cameras, inverses):
     step = torch.tensor(_cameras(1, 40))
-    back = torch.tensor(undo_cameras(_cameras(1, 40)))
+    back = torch.tensor(inverse_cameras(_cameras(1, 40)))
     here = answer(q, k, v, cameras, inverses)
     return bool(torch.allclose(answer(q, k, v, cameras @ step, back @ inverses), here))
 
@@ -740,54 +761,60 @@ POSES = Exercise(
     minutes=15,
     lines=6,
     statement=r"""
-`q`, `k` and `v` are `[tokens, d]`, one head; `cameras` and `inverses` are the matrices $C_i$ of the tokens' poses and $C_i^{-1}$, `[tokens, 4, 4]`, and act on each four neighboring features.
-Return what GTA gathers, `[tokens, d]`, every token looking at all, with scores over $\sqrt d$.
+`q`, `k` and `v` are `[tokens, d]`, one head.
+`cameras` and `inverses` are the matrices $C_i$ of the tokens' poses and $C_i^{-1}$, `[tokens, 4, 4]`, and act on each four neighboring features.
+Return GTA's output, `[tokens, d]`, where every token looks at all tokens, with scores divided by $\sqrt d$.
 What changes if every $C_i$ becomes $C_i H$, and what if it becomes $H C_i$?
 """,
     hint=r"""
-Four matrices for four tensors: which of them is transposed, which inverted?
+There are four matrices for four tensors.
+Which of them is transposed, and which inverted?
 """,
     cases=(_scene(1, 4, 0), _scene(2, 4, 5), _scene(3, 8, 10), _scene(4, 12, 20)),
     solution=attend_with_poses,
     misconceptions=(
         Misconception(
             "Queries without the transpose",
-            "A score is an inner product: the query's matrix has to meet the key's.",
+            "A score is an inner product: only with the transpose do the query's and "
+            "the key's matrix multiply.",
             _posed(for_q=lambda c, i: c),
         ),
         Misconception(
-            "Queries as keys",
-            "One map for both is enough for rotations alone.",
+            "The keys' map for queries",
+            "One map for queries and keys is right only for rotations.",
             _posed(for_q=lambda c, i: i),
         ),
         Misconception(
-            "Transposes for inverses",
-            "That is right for rotations alone.",
+            "Transposes in place of inverses",
+            "Transposes are right only for rotations.",
             _posed(for_k=lambda c, i: c.mT, for_v=lambda c, i: c.mT),
         ),
         Misconception(
-            "Values not moved",
-            "Then what is gathered is not in the query's frame.",
+            "Values not mapped",
+            "Without a map of the values the output is not in the query's frame.",
             _posed(for_v=lambda c, i: torch.eye(4, dtype=c.dtype).expand_as(c)),
         ),
         Misconception(
-            "Output not moved",
-            "Values were brought to the world; the query's camera is still to come.",
+            "Output not mapped",
+            "The values were mapped to the world. The output still needs the query's "
+            "camera.",
             _posed(for_out=lambda c, i: torch.eye(4, dtype=c.dtype).expand_as(c)),
         ),
         Misconception(
-            "Output moved back",
-            "Values have the inverse, so the output has the camera.",
+            "Inverse for the output",
+            "Values are multiplied by the inverse, so the output is multiplied by the "
+            "camera.",
             _posed(for_out=lambda c, i: i),
         ),
         Misconception(
-            "Values and output exchanged",
-            "Values have the inverse, and the output the camera.",
+            "Maps of values and output exchanged",
+            "Values are multiplied by the inverse, and the output by the camera.",
             _posed(for_v=lambda c, i: c, for_out=lambda c, i: i),
         ),
         Misconception(
-            "Camera to world",
-            "All four the other way round: these poses map the world to the camera.",
+            "Poses from camera to world",
+            "In your answer all four maps are inverted. These poses map the world to "
+            "the camera.",
             _posed(
                 for_q=lambda c, i: i.mT,
                 for_k=lambda c, i: c,
@@ -796,31 +823,31 @@ Four matrices for four tensors: which of them is transposed, which inverted?
             ),
         ),
         Misconception(
-            "No scale",
+            "No division by √d",
             "Scores are divided by √d.",
             _posed(scale=lambda d: 1.0),
         ),
         Misconception(
-            "The scale of a block",
-            "d is the number of all features.",
+            "Scale of a block",
+            "d is the number of all features, not that of a block.",
             _posed(scale=lambda d: 0.5),
         ),
         Misconception(
             "Softmax over queries",
-            "A query's weights sum to 1.",
+            "The weights of a query sum to 1.",
             _posed(axis=0),
         ),
         Misconception(
-            "Blocks of features that are far apart",
-            "Four neighbors are a block.",
+            "Blocks of features d/4 apart",
+            "A block is four neighboring features.",
             _posed(
                 blocks=lambda x: x.reshape(len(x), 4, -1).mT,
                 back=lambda y, x: y.mT.reshape(x.shape),
             ),
         ),
         Misconception(
-            "A causal mask",
-            "Every token looks at all.",
+            "Causal mask",
+            "Every token looks at all tokens.",
             _posed(
                 hide=lambda s: s.masked_fill(
                     torch.ones_like(s).triu(1).bool(), -torch.inf
@@ -828,13 +855,15 @@ Four matrices for four tensors: which of them is transposed, which inverted?
             ),
         ),
         Misconception(
-            "One map for all four",
-            "A query has the transpose, keys and values the inverse, the output the camera.",
+            "One map for all four tensors",
+            "Queries get the transpose, keys and values the inverse, and the output "
+            "the camera.",
             _posed(for_q=lambda c, i: c, for_k=lambda c, i: c, for_v=lambda c, i: c),
         ),
         Misconception(
-            "Scores alone",
-            "That is a relative score; values are to be seen from the query's camera, too.",
+            "Values and output not mapped",
+            "Your scores are relative, but values must be mapped to the query's "
+            "camera, too.",
             _posed(
                 for_v=lambda c, i: torch.eye(4, dtype=c.dtype).expand_as(c),
                 for_out=lambda c, i: torch.eye(4, dtype=c.dtype).expand_as(c),
@@ -846,9 +875,11 @@ Four matrices for four tensors: which of them is transposed, which inverted?
 
 
 SHEET = Sheet(
-    title="Values that turn, cameras that move",
+    title="Rotated values (DeepSeek-V4), xPos and GTA",
     conventions=r"""
-Positions $i$ of queries and $j$ of keys count from 0. A camera's matrix takes the world to the camera. Neighboring features $2p$ and $2p + 1$ are pair $p$.
+Positions $i$ of queries and $j$ of keys count from 0.
+A camera's matrix maps the world to the camera.
+Neighboring features $2p$ and $2p + 1$ are pair $p$.
 """,
-    exercises=(UNDO, FARTHEST, GATHER, SCORES, INVERSES, POSES),
+    exercises=(INVERSE, FARTHEST, ROTATED, SCORES, INVERSES, POSES),
 )

@@ -1,4 +1,4 @@
-"""The exercises on positions that change from layer to layer."""
+"""Exercises on TAPE: positions updated from layer to layer."""
 
 import numpy as np
 import sympy as sp
@@ -7,11 +7,11 @@ from torch.nn import functional
 
 from posedu.book.exercises.records import Exercise, Misconception, Property, Sheet, draw
 
-# tape-1: what grows
+# tape-1: growth of the first token's block
 
 
 def growth(c, n):
-    """The factor, as an expression."""
+    """Return the factor, as an expression."""
     return (1 + c) ** (2 * n)
 
 
@@ -19,50 +19,54 @@ _C = sp.Symbol("c", positive=True)
 
 GROWTH = Exercise(
     name="tape-1",
-    title="What grows",
+    title="Growth of the first token's block",
     kind="by hand",
     minutes=8,
     lines=1,
     statement=r"""
-On paper: one head, $C = (c)$, a silent MLP, a causal mask.
-By which factor is the product $\Phi^\top \Phi$ of the first token's block with itself larger after `n` layers than in the first?
+On paper: one head, $C = (c)$, a causal mask, and an MLP update of 0.
+$\Phi^\top \Phi$ is the product of the first token's block with itself.
+By which factor is it larger after `n` layers than in the first layer?
 Return a SymPy expression of `c` and `n`.
 How many layers double it at $c = 0.1$?
 """,
     hint=r"""
-The first token hears itself alone. What does a layer add to its block?
+The first token looks only at itself.
+What does a layer add to its block?
 """,
     cases=((sp.Rational(1, 2), 1), (sp.Rational(1, 2), 3), (_C, 2), (_C, 5)),
     solution=growth,
     misconceptions=(
         Misconception(
-            "The block, not the product",
-            "That is how much longer the block is. A product has two of them.",
+            "Factor of the block, not of the product",
+            "Your factor is that of the block's length. The product contains two "
+            "blocks.",
             lambda c, n: (1 + c) ** n,
         ),
         Misconception(
             "Simple interest",
-            "Each layer adds c times what there is, not of what there was at first.",
+            "Each layer adds c times the current block, not the first one.",
             lambda c, n: (1 + c * n) ** 2,
         ),
         Misconception(
             "Simple interest, and the block alone",
-            "Each layer adds c times what there is; and a product has two blocks.",
+            "Each layer adds c times the current block, and the product contains two "
+            "blocks.",
             lambda c, n: 1 + c * n,
         ),
         Misconception(
-            "What is heard takes the place of the block",
-            "It is added to it.",
+            "Attention output in place of the block",
+            "The attention output is added to the block.",
             lambda c, n: c ** (2 * n),
         ),
         Misconception(
-            "A mixture of the two",
-            "Nothing is taken away from the block when something is added.",
+            "Weighted mean of block and attention output",
+            "The block is kept as it is, and the attention output added to it.",
             lambda c, n: sp.Integer(1),
         ),
         Misconception(
-            "Squared in every layer",
-            "A layer multiplies by 1 + c; it does not multiply a block by itself.",
+            "Square in every layer",
+            "A layer multiplies the block by 1 + c, not by itself.",
             lambda c, n: (1 + c) ** (2**n),
         ),
         Misconception(
@@ -77,47 +81,47 @@ The first token hears itself alone. What does a layer add to its block?
         ),
         Misconception(
             "One layer too few",
-            "After n layers the block was moved n times.",
+            "After n layers the block was updated n times.",
             lambda c, n: (1 + c) ** (2 * n - 2),
         ),
         Misconception(
-            "Added continuously",
-            "Layers are steps: the exponential function is their limit for small c.",
+            "Continuous growth",
+            "Layers are steps. The exponential function is their limit for small c.",
             lambda c, n: sp.exp(2 * c * n),
         ),
         Misconception(
-            "It hears the others, too",
-            "Under a causal mask the first token has no other one.",
+            "Other tokens included",
+            "Under a causal mask the first token looks at no other token.",
             lambda c, n: (1 + c / 2) ** (2 * n),
         ),
         Misconception(
-            "Square of c forgotten",
+            "c² left out",
             "(1 + c)² has three terms.",
             lambda c, n: (1 + 2 * c) ** n,
         ),
     ),
     properties=(
         Property(
-            "In the first layer nothing has grown",
+            "In the first layer the factor is 1",
             lambda answer, c, n: sp.simplify(answer(sp.Rational(1, 3), 0) - 1) == 0,
         ),
     ),
 )
 
 
-# tape-2: cosines and sines apart
+# tape-2: factors of cosine and sine
 
 
-def place(u, v):
-    """The coefficient, as an expression."""
+def sum_coefficient(u, v):
+    """Return the coefficient, as an expression."""
     return (u**2 - v**2) / 2
 
 
 _U, _V = sp.symbols("u v", positive=True)
 
-PLACE = Exercise(
+SUM = Exercise(
     name="tape-2",
-    title="How much the place shows",
+    title="How much the score depends on i + j",
     kind="SymPy",
     minutes=10,
     lines=1,
@@ -132,86 +136,87 @@ The score is $u^2 \cos \omega i \cos \omega j + v^2 \sin \omega i \sin \omega j$
 Write both products as sums.
 """,
     cases=((sp.Integer(2), sp.Integer(1)), (sp.Integer(1), _V), (_U, _V)),
-    solution=place,
+    solution=sum_coefficient,
     misconceptions=(
         Misconception(
-            "The other coefficient",
-            "That is α, of the offset.",
+            "Coefficient of the offset",
+            "Your answer is α, the coefficient of the offset's cosine.",
             lambda u, v: (u**2 + v**2) / 2,
         ),
         Misconception(
-            "The sign of the product of sines",
-            "2 sin a sin b = cos(a − b) − cos(a + b): which one has the minus?",
+            "Wrong sign of the product of sines",
+            "2 sin a sin b = cos(a − b) − cos(a + b): which term has the minus?",
             lambda u, v: (v**2 - u**2) / 2,
         ),
         Misconception(
-            "Half forgotten",
+            "Missing half",
             "2 cos a cos b = cos(a − b) + cos(a + b).",
             lambda u, v: u**2 - v**2,
         ),
         Misconception(
-            "One block left as it was",
-            "Query and key have blocks, and both are multiplied.",
+            "One block not updated",
+            "The query's and the key's block are both multiplied.",
             lambda u, v: (u - v) / 2,
         ),
         Misconception(
             "Difference squared",
-            "Each product has a square of its own.",
+            "Each product has its own square.",
             lambda u, v: (u - v) ** 2 / 2,
         ),
         Misconception(
             "Halves squared",
-            "That is the product of two differences, one for each block.",
+            "Your answer is a product of two differences, one for each block.",
             lambda u, v: (u - v) ** 2 / 4,
         ),
         Misconception(
             "A quarter in place of a half",
-            "2 cos a cos b = cos(a − b) + cos(a + b): once, not for each block.",
+            "The half of 2 cos a cos b = cos(a − b) + cos(a + b) appears once, not for "
+            "each block.",
             lambda u, v: (u**2 - v**2) / 4,
         ),
         Misconception(
-            "Cosine and sine multiplied",
-            "With q = k = (1, 0) cosines meet cosines and sines meet sines.",
+            "Cosine times sine",
+            "With q = k = (1, 0) cosines are multiplied by cosines and sines by sines.",
             lambda u, v: u * v,
         ),
         Misconception(
-            "Rotation kept",
-            "It is one for u = v alone.",
+            "0, as for u = v",
+            "The update keeps a rotation only for u = v.",
             lambda u, v: sp.Integer(0),
         ),
         Misconception(
-            "Sines count nothing",
+            "Sines left out",
             "With q = (1, 0) the rotated query has a second member, the sine.",
             lambda u, v: u**2 / 2,
         ),
         Misconception(
-            "A root of the squares",
-            "A product of two blocks has u² and v² themselves.",
+            "Root of the squares",
+            "A product of two blocks has the factors u² and v².",
             lambda u, v: sp.sqrt(u**2 + v**2) / 2,
         ),
     ),
     properties=(
         Property(
-            "Factors that are alike keep the score relative",
+            "With u = v the score stays relative",
             lambda answer, u, v: sp.simplify(answer(_U, _U)) == 0,
         ),
     ),
 )
 
 
-# tape-3: what is heard
+# tape-3: the update by attention
 
 
-def moved(weights, z, mixing):
-    """Complex positions, [tokens, heads, pairs]."""
-    heard = np.einsum("hij,jhp->ihp", weights, z)
-    return z + np.einsum("hg,igp->ihp", mixing, heard)
+def attention_update(weights, z, mixing):
+    """Return complex positions, [tokens, heads, pairs]."""
+    attended = np.einsum("hij,jhp->ihp", weights, z)
+    return z + np.einsum("hg,igp->ihp", mixing, attended)
 
 
 def _weights(heads, tokens, seed=0):
-    drawn = np.exp(draw(heads, tokens, tokens, seed=seed))
-    drawn *= np.tril(np.ones((tokens, tokens)))
-    return drawn / drawn.sum(-1, keepdims=True)
+    weights = np.exp(draw(heads, tokens, tokens, seed=seed))
+    weights *= np.tril(np.ones((tokens, tokens)))
+    return weights / weights.sum(-1, keepdims=True)
 
 
 def _positions(tokens, heads, pairs, seed=0):
@@ -219,58 +224,61 @@ def _positions(tokens, heads, pairs, seed=0):
     return lengths * np.exp(1j * draw(tokens, heads, pairs, seed=seed + 1))
 
 
-def _moved(heard="hij,jhp->ihp", mixed="hg,igp->ihp", own=1.0):
-    """With other letters."""
+def _attention_update_with(of_weights="hij,jhp->ihp", letters="hg,igp->ihp", own=1.0):
+    """Return the update with other letters in its einsums."""
 
     def answer(weights, z, mixing):
-        return own * z + np.einsum(mixed, mixing, np.einsum(heard, weights, z))
+        return own * z + np.einsum(letters, mixing, np.einsum(of_weights, weights, z))
 
     return answer
 
 
-HEARD = Exercise(
+ATTENTION = Exercise(
     name="tape-3",
-    title="What is heard",
+    title="The update by attention",
     kind="NumPy",
     minutes=10,
     lines=2,
     statement=r"""
-Positions are complex numbers, `z` of shape `[tokens, heads, pairs]`; `weights[h, i, j]` are those of attention.
-Each head of a token hears $\sum_j a^h_{ij} z^h_j$, and `mixing`, a matrix of heads by heads, decides what is added: $z^h_i + \sum_g C_{hg} \bar z^g_i$.
+Positions are complex numbers, `z` of shape `[tokens, heads, pairs]`; `weights[h, i, j]` are the attention weights.
+Each head of a token has the attention output $\bar z^h_i = \sum_j a^h_{ij} z^h_j$.
+`mixing`, a matrix $C$ of heads by heads, mixes the outputs, and the sum is added: $z^h_i + \sum_g C_{hg} \bar z^g_i$.
 Return the new positions.
-Which letter of which `einsum` may not be left out?
+Which letter of which `einsum` must not be left out?
 """,
     hint=r"""
-Two sums, one over keys and one over heads. Every letter that is summed stands in two of the three places.
+There are two sums, one over keys and one over heads.
+Every summed letter stands in both factors.
 """,
     cases=(
         (_weights(2, 2), _positions(2, 2, 1), draw(2, 2)),
         (_weights(3, 4, 1), _positions(4, 3, 2, 1), draw(3, 3, seed=1)),
         (_weights(3, 3, 2), _positions(3, 3, 3, 2), draw(3, 3, seed=2)),
     ),
-    solution=moved,
+    solution=attention_update,
     misconceptions=(
         Misconception(
-            "Rows of the matrix added up",
-            "A letter that is in one factor and not in the result is summed there "
-            "alone, and no head hears another.",
-            _moved(mixed="hg,ihp->ihp"),
+            "Rows of the matrix summed alone",
+            "A letter in one factor and not in the result is summed in this factor "
+            "alone, and no head gets another head's output.",
+            _attention_update_with(letters="hg,ihp->ihp"),
         ),
         Misconception(
-            "Columns of the matrix added up",
-            "A letter that is in one factor and not in the result is summed there "
-            "alone, and no head hears another.",
-            _moved(mixed="gh,ihp->ihp"),
+            "Columns of the matrix summed alone",
+            "A letter in one factor and not in the result is summed in this factor "
+            "alone, and no head gets another head's output.",
+            _attention_update_with(letters="gh,ihp->ihp"),
         ),
         Misconception(
             "Matrix transposed",
-            "The row of C is the head that is moved, the column the one that heard.",
-            _moved(mixed="gh,igp->ihp"),
+            "The row of C is the head that is updated, the column the head that gives "
+            "its output.",
+            _attention_update_with(letters="gh,igp->ihp"),
         ),
         Misconception(
-            "Summed over the queries",
-            "A token hears those that it looks at, not those that look at it: they "
-            "come later.",
+            "Sum over the queries",
+            "A token's output sums over the tokens it looks at, not over those that "
+            "look at it.",
             lambda weights, z, mixing: (
                 z
                 + np.einsum(
@@ -279,8 +287,8 @@ Two sums, one over keys and one over heads. Every letter that is summed stands i
             ),
         ),
         Misconception(
-            "The first head's weights for all",
-            "Each head hears by its own weights.",
+            "First head's weights for all heads",
+            "Each head has its own weights.",
             lambda weights, z, mixing: (
                 z
                 + np.einsum(
@@ -289,8 +297,8 @@ Two sums, one over keys and one over heads. Every letter that is summed stands i
             ),
         ),
         Misconception(
-            "The mean of all heads' weights",
-            "Each head hears by its own weights.",
+            "Mean weights of all heads",
+            "Each head has its own weights.",
             lambda weights, z, mixing: (
                 z
                 + np.einsum(
@@ -302,38 +310,41 @@ Two sums, one over keys and one over heads. Every letter that is summed stands i
         ),
         Misconception(
             "Token's own position lost",
-            "What was heard is added to it.",
-            _moved(own=0.0),
+            "The mixed output is added to the token's own position.",
+            _attention_update_with(own=0.0),
         ),
         Misconception(
-            "The matrix multiplies the token itself, too",
-            "C multiplies what was heard; the token's own position is added as it is.",
+            "Own position multiplied by the matrix, too",
+            "C multiplies the attention output. The token's own position is added as "
+            "it is.",
             lambda weights, z, mixing: np.einsum(
                 "hg,igp->ihp", mixing, z + np.einsum("hij,jhp->ihp", weights, z)
             ),
         ),
         Misconception(
-            "Without the matrix",
-            "What is heard is mixed by C first.",
+            "Matrix left out",
+            "The attention output is first mixed by C.",
             lambda weights, z, mixing: z + np.einsum("hij,jhp->ihp", weights, z),
         ),
         Misconception(
-            "The diagonal of the matrix alone",
-            "A head may take from all heads.",
+            "Diagonal of the matrix alone",
+            "A head may take from all heads' outputs.",
             lambda weights, z, mixing: (
                 z + np.diag(mixing)[:, None] * np.einsum("hij,jhp->ihp", weights, z)
             ),
         ),
         Misconception(
-            "Brought back to the circle",
-            "Nothing divides a position by its length here.",
+            "Positions normalized",
+            "TAPE does not divide a position by its length here.",
             lambda weights, z, mixing: (
-                moved(weights, z, mixing) / np.abs(moved(weights, z, mixing))
+                attention_update(weights, z, mixing)
+                / np.abs(attention_update(weights, z, mixing))
             ),
         ),
         Misconception(
-            "What is heard conjugated",
-            "Conjugates are for scores; a sum of positions turns with them as it is.",
+            "Attention output conjugated",
+            "Conjugates belong to scores. A sum of positions rotates with them as it "
+            "is.",
             lambda weights, z, mixing: (
                 z
                 + np.einsum(
@@ -344,13 +355,14 @@ Two sums, one over keys and one over heads. Every letter that is summed stands i
             ),
         ),
         Misconception(
-            "Heads summed before they are mixed",
-            "The head's letter stands in the weights and in the positions: each hears with its own weights.",
-            _moved(heard="hij,jgp->igp"),
+            "Heads summed before the mixing",
+            "The head's letter stands in the weights and in the positions: each head "
+            "has its own weights.",
+            _attention_update_with(of_weights="hij,jgp->igp"),
         ),
         Misconception(
-            "Mean of all heads added",
-            "C says how much each head takes from each.",
+            "Mean output of all heads added",
+            "C holds the factor of each head for each head.",
             lambda weights, z, mixing: (
                 z + np.einsum("hij,jhp->ihp", weights, z).mean(1, keepdims=True)
             ),
@@ -358,7 +370,7 @@ Two sums, one over keys and one over heads. Every letter that is summed stands i
     ),
     properties=(
         Property(
-            "If all positions turn, so do the new ones",
+            "If all positions are rotated, so are the new ones",
             lambda answer, weights, z, mixing: np.allclose(
                 answer(weights, np.exp(0.7j) * z, mixing),
                 np.exp(0.7j) * answer(weights, z, mixing),
@@ -368,25 +380,25 @@ Two sums, one over keys and one over heads. Every letter that is summed stands i
 )
 
 
-# tape-4: what the MLP does
+# tape-4: the update by the MLP
 
 
-def mixed(z, y, up, down, gate):
-    """Complex positions, [tokens, heads, pairs]."""
-    said = y @ gate.T
-    said = said / (1 + np.exp(-said))
-    return z + np.einsum("hw,iw,wg,igp->ihp", down, said, up, z)
+def mlp_update(z, y, up, down, gate):
+    """Return complex positions, [tokens, heads, pairs]."""
+    gates = y @ gate.T
+    gates = gates / (1 + np.exp(-gates))
+    return z + np.einsum("hw,iw,wg,igp->ihp", down, gates, up, z)
 
 
-def _mixed(function=None, of_gate=None, own=1.0):
-    """With another function of what the gate says, or of the channels."""
+def _mlp_update_with(function=None, of_gate=None, own=1.0):
+    """Return the update with another function on the gate, or on the channels."""
 
     def answer(z, y, up, down, gate):
-        said = y @ gate.T
-        said = said / (1 + np.exp(-said)) if function is None else function(said)
+        gates = y @ gate.T
+        gates = gates / (1 + np.exp(-gates)) if function is None else function(gates)
         if of_gate is not None:
-            said = of_gate(said)
-        return own * z + np.einsum("hw,iw,wg,igp->ihp", down, said, up, z)
+            gates = of_gate(gates)
+        return own * z + np.einsum("hw,iw,wg,igp->ihp", down, gates, up, z)
 
     return answer
 
@@ -411,110 +423,117 @@ def _entry_by_entry(z, y, up, down, gate):
     return z + np.einsum("hw,iw,iwp->ihp", down, y @ gate.T, channels)
 
 
-MIXED = Exercise(
+MLP = Exercise(
     name="tape-4",
-    title="What the MLP does",
+    title="The update by the MLP",
     kind="NumPy",
     minutes=12,
     lines=3,
     statement=r"""
-Complex positions `z` of shape `[tokens, heads, pairs]`; `y` of shape `[tokens, d_model]` is what the MLP said.
-`up` `[width, heads]` takes the heads to channels, channel $w$ of token $i$ is multiplied by $\mathrm{SiLU}(G\, y_i)_w$, `down` `[heads, width]` takes them back, and the result is added to `z`. `gate` is $G$, `[width, d_model]`.
+Complex positions `z` have the shape `[tokens, heads, pairs]`, and `y` of shape `[tokens, d_model]` is the MLP output.
+`up` `[width, heads]` maps the heads to channels, and channel $w$ of token $i$ is multiplied by $\mathrm{SiLU}(G\, y_i)_w$.
+`down` `[heads, width]` maps the channels back to heads, and the result is added to `z`.
+`gate` is $G$, `[width, d_model]`.
 Return the new positions.
-What would be lost if the SiLU were put on the channels?
+What would be lost if the SiLU were applied to the channels?
 """,
     hint=r"""
-$\mathrm{SiLU}(x) = x\, \sigma(x)$. The numbers that it gives are real, one for each token and channel.
+$\mathrm{SiLU}(x) = x\, \sigma(x)$.
+Its values are real, one for each token and channel.
 """,
     cases=(
         _mlp_case(1, 2, 1, 3, 2, 0),
         _mlp_case(3, 2, 2, 4, 3, 1),
         _mlp_case(4, 3, 2, 5, 2, 2),
     ),
-    solution=mixed,
+    solution=mlp_update,
     misconceptions=(
         Misconception(
-            "The sigmoid alone",
+            "Sigmoid in place of SiLU",
             "SiLU(x) is x times the sigmoid of x.",
-            _mixed(lambda x: 1 / (1 + np.exp(-x))),
+            _mlp_update_with(lambda x: 1 / (1 + np.exp(-x))),
         ),
         Misconception(
-            "A ReLU",
+            "ReLU in place of SiLU",
             "SiLU is smooth, and negative for negative numbers.",
-            _mixed(lambda x: np.maximum(x, 0)),
+            _mlp_update_with(lambda x: np.maximum(x, 0)),
         ),
         Misconception(
-            "A hyperbolic tangent",
+            "Hyperbolic tangent in place of SiLU",
             "SiLU is not bounded above.",
-            _mixed(np.tanh),
+            _mlp_update_with(np.tanh),
         ),
         Misconception(
-            "No function at all",
-            "The gate's number goes through the SiLU first.",
-            _mixed(lambda x: x),
+            "Identity in place of SiLU",
+            "The gate G y goes through the SiLU first.",
+            _mlp_update_with(lambda x: x),
         ),
         Misconception(
-            "The sigmoid of −x",
-            "SiLU(x) = x / (1 + exp(−x)); look at the sign.",
-            _mixed(lambda x: x / (1 + np.exp(x))),
+            "Sigmoid of −x",
+            "SiLU(x) = x / (1 + exp(−x)). Look at the sign.",
+            _mlp_update_with(lambda x: x / (1 + np.exp(x))),
         ),
         Misconception(
-            "A softmax over the channels",
-            "Channels do not compete.",
-            _mixed(lambda x: np.exp(x) / np.exp(x).sum(-1, keepdims=True)),
+            "Softmax over the channels",
+            "The channels' gates do not depend on each other.",
+            _mlp_update_with(lambda x: np.exp(x) / np.exp(x).sum(-1, keepdims=True)),
         ),
         Misconception(
-            "The softplus",
+            "Softplus in place of SiLU",
             "log(1 + exp(x)) is positive; SiLU is x times the sigmoid.",
-            _mixed(lambda x: np.log1p(np.exp(x))),
+            _mlp_update_with(lambda x: np.log1p(np.exp(x))),
         ),
         Misconception(
-            "Positions themselves lost",
+            "Own positions lost",
             "The result is added to them.",
-            _mixed(own=0.0),
+            _mlp_update_with(own=0.0),
         ),
         Misconception(
-            "The mean of all tokens' gates",
+            "Mean gate of all tokens",
             "Each token has a gate of its own.",
-            _mixed(of_gate=lambda said: said.mean(0, keepdims=True) + 0 * said),
+            _mlp_update_with(
+                of_gate=lambda gates: gates.mean(0, keepdims=True) + 0 * gates
+            ),
         ),
         Misconception(
-            "The first token's gate for all",
+            "First token's gate for all tokens",
             "Each token has a gate of its own.",
-            _mixed(of_gate=lambda said: said[:1] + 0 * said),
+            _mlp_update_with(of_gate=lambda gates: gates[:1] + 0 * gates),
         ),
         Misconception(
-            "The mean of all channels' gates",
+            "Mean gate of all channels",
             "Each channel has a gate of its own.",
-            _mixed(of_gate=lambda said: said.mean(1, keepdims=True) + 0 * said),
+            _mlp_update_with(
+                of_gate=lambda gates: gates.mean(1, keepdims=True) + 0 * gates
+            ),
         ),
         Misconception(
-            "The function is on the channels",
-            "Then cosines and sines go through it one by one, and the update does not "
-            "turn with the plane.",
+            "SiLU of the channels",
+            "On the channels the function takes cosines and sines one by one, and the "
+            "update does not rotate with the plane.",
             _entry_by_entry,
         ),
         Misconception(
             "Channels of conjugates",
             "Nothing is conjugated here.",
             lambda z, y, up, down, gate: (
-                z + mixed(z.conj(), y, up, down, gate) - z.conj()
+                z + mlp_update(z.conj(), y, up, down, gate) - z.conj()
             ),
         ),
         Misconception(
             "Gate left out",
-            "Each channel is multiplied by the SiLU of what the gate says.",
-            _mixed(lambda x: 1 + 0 * x),
+            "Each channel is multiplied by the SiLU of its gate.",
+            _mlp_update_with(lambda x: 1 + 0 * x),
         ),
         Misconception(
-            "A GELU",
+            "GELU in place of SiLU",
             "SiLU is x times the sigmoid of x, a GELU x times Φ(x).",
-            _mixed(lambda x: functional.gelu(torch.tensor(x)).numpy()),
+            _mlp_update_with(lambda x: functional.gelu(torch.tensor(x)).numpy()),
         ),
     ),
     properties=(
         Property(
-            "If all positions turn, so do the new ones",
+            "If all positions are rotated, so are the new ones",
             lambda answer, z, y, up, down, gate: np.allclose(
                 answer(np.exp(0.7j) * z, y, up, down, gate),
                 np.exp(0.7j) * answer(z, y, up, down, gate),
@@ -528,10 +547,10 @@ $\mathrm{SiLU}(x) = x\, \sigma(x)$. The numbers that it gives are real, one for 
 
 
 def next_block(logits, cached, new, mixing):
-    """The new token's block for the next layer, [heads, 2, pairs]."""
+    """Return the new token's block for the next layer, [heads, 2, pairs]."""
     every = torch.cat((cached, new[None]))
-    heard = torch.einsum("hj,jhcp->hcp", logits.softmax(-1), every)
-    return new + torch.einsum("hg,gcp->hcp", mixing, heard)
+    attended = torch.einsum("hj,jhcp->hcp", logits.softmax(-1), every)
+    return new + torch.einsum("hg,gcp->hcp", mixing, attended)
 
 
 def _decoding(heads, past, pairs, seed):
@@ -549,13 +568,13 @@ def _decoding(heads, past, pairs, seed):
 
 
 def _decoded(keys, weigh=functional.softmax, letters="hg,gcp->hcp", own=1.0):
-    """With other keys, weights or mixing."""
+    """Return the block with other keys, weights or mixing."""
 
     def answer(logits, cached, new, mixing):
         weights = weigh(logits, -1)
         every = keys(cached, new)
-        heard = torch.einsum("hj,jhcp->hcp", weights[:, : len(every)], every)
-        return own * new + torch.einsum(letters, mixing, heard)
+        attended = torch.einsum("hj,jhcp->hcp", weights[:, : len(every)], every)
+        return own * new + torch.einsum(letters, mixing, attended)
 
     return answer
 
@@ -571,25 +590,27 @@ STEP = Exercise(
     minutes=12,
     lines=3,
     statement=r"""
-Generation with a cache: `cached` holds this layer's blocks of the tokens so far, `[tokens, heads, 2, pairs]`, oldest first; `new`, `[heads, 2, pairs]`, is that of the newest token.
+For generation with a cache, `cached` holds this layer's blocks of the tokens so far, `[tokens, heads, 2, pairs]`, oldest first.
+`new`, `[heads, 2, pairs]`, is the block of the newest token.
 `logits`, `[heads, tokens + 1]`, are its products with all keys, its own last.
-Return its block for the next layer, before the MLP: what its heads hear, mixed by `mixing` and added to `new`.
-What has to be appended to the cache, and of which layer?
+Return its block for the next layer, before the MLP: its heads' attention outputs, mixed by `mixing` and added to `new`.
+What must be appended to the cache, and in which layer?
 """,
     hint=r"""
-A token hears itself, too. Put its block behind the cached ones first.
+A token looks at itself, too.
+First append its block to the cached ones.
 """,
     cases=(_decoding(1, 1, 1, 0), _decoding(2, 3, 2, 5), _decoding(3, 5, 2, 9)),
     solution=next_block,
     misconceptions=(
         Misconception(
-            "It does not hear itself",
-            "Its own key is the last one, and has a weight.",
+            "Own block left out",
+            "The token's own key is the last one, and has a weight.",
             _decoded(lambda cached, new: cached),
         ),
         Misconception(
-            "It does not hear itself, and the others share its weight",
-            "Its own key is the last one: the softmax is over all.",
+            "Own key left out of the softmax",
+            "The token's own key is the last one, and the softmax is over all keys.",
             lambda logits, cached, new, mixing: (
                 next_block(logits[:, :-1], cached[:-1], cached[-1], mixing)
                 - cached[-1]
@@ -598,70 +619,72 @@ A token hears itself, too. Put its block behind the cached ones first.
         ),
         Misconception(
             "Its own block first",
-            "The oldest stands first: it belongs behind the cached ones.",
+            "The oldest block comes first: the new one belongs after the cached ones.",
             _decoded(lambda cached, new: torch.cat((new[None], cached))),
         ),
         Misconception(
-            "The newest first",
+            "Newest block first",
             "The cache has the oldest first.",
             _decoded(lambda cached, new: _all(cached, new).flip(0)),
         ),
         Misconception(
-            "Logits for weights",
-            "What is heard is a mean: first the softmax.",
+            "Logits in place of weights",
+            "The attention output is a weighted mean: take the softmax first.",
             _decoded(_all, lambda logits, axis: logits),
         ),
         Misconception(
-            "The softmax is over heads",
+            "Softmax over heads",
             "Weights of one head add up to 1 over the keys.",
             _decoded(_all, lambda logits, axis: logits.softmax(0)),
         ),
         Misconception(
-            "Exponentials that not divided",
+            "Exponentials not divided by their sum",
             "Weights add up to 1.",
             _decoded(_all, lambda logits, axis: logits.exp()),
         ),
         Misconception(
-            "Rows of the matrix added up",
-            "Then no head takes from another: the letter of the sum belongs in both "
-            "factors.",
+            "Rows of the matrix summed alone",
+            "Without the summed letter in both factors no head gets another head's "
+            "output.",
             _decoded(_all, letters="hg,hcp->hcp"),
         ),
         Misconception(
             "Matrix transposed",
-            "The row is the head that is moved.",
+            "The row of C is the head that is updated.",
             _decoded(_all, letters="gh,gcp->hcp"),
         ),
         Misconception(
-            "New block not kept",
-            "What is heard is added to it.",
+            "New block lost",
+            "The mixed output is added to the new block.",
             _decoded(_all, own=0.0),
         ),
         Misconception(
-            "Last block of the cache moved",
-            "It is the newest token that goes on; those in the cache never change.",
+            "Last cached block updated",
+            "Only the newest token goes on to the next layer. The cached blocks never "
+            "change.",
             lambda logits, cached, new, mixing: (
                 next_block(logits, cached, new, mixing) - new + cached[-1]
             ),
         ),
         Misconception(
-            "Cosines alone moved",
-            "Cosine and sine go together.",
+            "Only the cosines updated",
+            "Cosine and sine are updated together.",
             lambda logits, cached, new, mixing: torch.stack(
                 (next_block(logits, cached, new, mixing)[:, 0], new[:, 1]), 1
             ),
         ),
         Misconception(
-            "Without the matrix",
-            "What is heard is mixed first.",
+            "Matrix left out",
+            "The attention output is first mixed by C.",
             lambda logits, cached, new, mixing: (
                 new
                 + torch.einsum("hj,jhcp->hcp", logits.softmax(-1), _all(cached, new))
             ),
         ),
         Misconception(
-            "The matrix multiplies the new block, too",
-            "C multiplies what was heard; the token's own block is added as it is.",
+            "New block multiplied by the matrix, too",
+            "C multiplies the attention output. The token's own block is added as it "
+            "is.",
             lambda logits, cached, new, mixing: (
                 next_block(logits, cached, new, mixing)
                 + torch.einsum("hg,gcp->hcp", mixing, new)
@@ -671,7 +694,7 @@ A token hears itself, too. Put its block behind the cached ones first.
     ),
     properties=(
         Property(
-            "With a matrix of zeros nothing moves",
+            "With a matrix of zeros the block stays as it is",
             lambda answer, logits, cached, new, mixing: torch.allclose(
                 answer(logits, cached, new, 0 * mixing), new
             ),
@@ -680,14 +703,14 @@ A token hears itself, too. Put its block behind the cached ones first.
 )
 
 
-# tape-6: a position that was taken over
+# tape-6: a position added from another token
 
 
-def found(tokens, asked, amount):
-    """The index of the token that is looked at, an int."""
+def attended_token(tokens, source, amount):
+    """Return the index of the token with the largest score, an int."""
     omega = 10000.0 ** (-np.arange(16) / 16)
     z = np.exp(1j * omega * np.arange(tokens)[:, None])
-    own = z[-1] + amount * z[asked]
+    own = z[-1] + amount * z[source]
     scores = (np.conj(own * np.exp(1j * omega)) * z[:-1]).real.sum(-1)
     return int(scores.argmax())
 
@@ -695,7 +718,7 @@ def found(tokens, asked, amount):
 _ROW = 10000.0 ** (-np.arange(16) / 16)
 
 
-def _found(
+def _attended_with(
     own=None,
     ahead=1,
     keys=slice(None, -1),
@@ -704,11 +727,11 @@ def _found(
     best=np.argmax,
     omega=_ROW,
 ):
-    """With another position, distance or set of keys."""
+    """Return the index with another position, distance or set of keys."""
 
-    def answer(tokens, asked, amount):
+    def answer(tokens, source, amount):
         z = np.exp(1j * omega * np.arange(tokens)[:, None])
-        at = z[-1] + amount * z[asked] if own is None else own(z, asked, amount)
+        at = z[-1] + amount * z[source] if own is None else own(z, source, amount)
         scores = conjugate(at * np.exp(1j * ahead * omega)) * z[keys]
         return int(best(size(scores.sum(-1))))
 
@@ -719,20 +742,21 @@ def _unit(z):
     return z / np.abs(z)
 
 
-FOUND = Exercise(
+ATTENDED = Exercise(
     name="tape-6",
-    title="A position that was taken over",
+    title="A position added from another token",
     kind="experiment",
     minutes=15,
     lines=5,
     statement=r"""
-The last of `tokens` tokens heard the position of token `asked` and added `amount` times that to its own: RoPE's $e^{\mathrm i \omega_p i}$, with 16 pairs and $\omega_p = 10000^{-p/16}$.
-In the next layer a head looks *one place further* than its own position: the score of key $j$ is $\sum_p \mathrm{Re}\bigl( \overline{z_p\, e^{\mathrm i \omega_p}}\; e^{\mathrm i \omega_p j} \bigr)$, of all tokens but the last.
+The last of `tokens` tokens adds `amount` times the position of token `source` to its own.
+Positions are RoPE's $e^{\mathrm i \omega_p i}$, with 16 pairs and $\omega_p = 10000^{-p/16}$.
+In the next layer a head looks *one position after* the token's own $z$: the score of key $j$ is $\sum_p \mathrm{Re}\bigl( \overline{z_p\, e^{\mathrm i \omega_p}}\; e^{\mathrm i \omega_p j} \bigr)$, for all tokens but the last.
 Return the index of the key with the largest score, an `int`.
-How large must `amount` be for it to be the one behind `asked`, in the texts that you try?
+How large must `amount` be for it to be the token after `source`, in the texts that you try?
 """,
     hint=r"""
-Four lines: the frequencies, all positions, the last one's new one, the scores.
+Four lines are enough: the frequencies, all positions, the last token's new position, the scores.
 """,
     cases=(
         (4, 0, 0.0),
@@ -745,91 +769,95 @@ Four lines: the frequencies, all positions, the last one's new one, the scores.
         (5, 1, 2.0),
         (16, 1, 1.5),
     ),
-    solution=found,
+    solution=attended_token,
     misconceptions=(
         Misconception(
-            "One place back",
-            "Further means a larger position.",
-            _found(ahead=-1),
+            "One position before",
+            "One position after means a larger position.",
+            _attended_with(ahead=-1),
         ),
         Misconception(
-            "The position itself",
-            "The head looks one place further than its own position.",
-            _found(ahead=0),
+            "Position z itself",
+            "The head looks one position after the token's own.",
+            _attended_with(ahead=0),
         ),
         Misconception(
-            "Without the conjugate",
-            "A score is a function of the difference of two angles: one of them is "
-            "taken with a minus.",
-            _found(conjugate=lambda z: z),
+            "Missing conjugate",
+            "A score depends on the difference of two angles: one of the factors is "
+            "conjugated.",
+            _attended_with(conjugate=lambda z: z),
         ),
         Misconception(
-            "The other's position in place of its own",
-            "It is added to its own, so that the amount matters.",
-            _found(own=lambda z, asked, amount: z[asked]),
+            "Source's position in place of the own one",
+            "The source's position is added to the token's own, so that the amount "
+            "matters.",
+            _attended_with(own=lambda z, source, amount: z[source]),
         ),
         Misconception(
-            "Its own position alone",
-            "It heard another one, and added it.",
-            _found(own=lambda z, asked, amount: z[-1]),
+            "Own position alone",
+            "The token adds the source's position to its own.",
+            _attended_with(own=lambda z, source, amount: z[-1]),
         ),
         Misconception(
-            "Last token looked at, too",
-            "Of all tokens but the last.",
-            _found(keys=slice(None)),
+            "Last token included",
+            "All tokens but the last are compared.",
+            _attended_with(keys=slice(None)),
         ),
         Misconception(
-            "The amount is on its own position",
-            "What was heard is multiplied by it.",
-            _found(own=lambda z, asked, amount: amount * z[-1] + z[asked]),
+            "Amount times the own position",
+            "The amount multiplies the source's position.",
+            _attended_with(own=lambda z, source, amount: amount * z[-1] + z[source]),
         ),
         Misconception(
-            "The amount is a share",
-            "Nothing is taken away from its own position.",
-            _found(
-                own=lambda z, asked, amount: (1 - amount) * z[-1] + amount * z[asked]
+            "Weighted mean of both positions",
+            "The token's own position is kept as it is.",
+            _attended_with(
+                own=lambda z, source, amount: (1 - amount) * z[-1] + amount * z[source]
             ),
         ),
         Misconception(
             "Angles added",
-            "Positions are added as points of the plane, not their angles.",
-            _found(own=lambda z, asked, amount: z[-1] * z[asked] ** amount),
+            "Positions are added as complex numbers, not by their angles.",
+            _attended_with(own=lambda z, source, amount: z[-1] * z[source] ** amount),
         ),
         Misconception(
-            "The smallest score",
-            "It is the largest one that is looked at.",
-            _found(best=np.argmin),
+            "Smallest score",
+            "The largest score is asked for.",
+            _attended_with(best=np.argmin),
         ),
         Misconception(
             "Counted from 1",
-            "Indices are from 0.",
-            lambda tokens, asked, amount: found(tokens, asked, amount) + 1,
+            "Indices count from 0.",
+            lambda tokens, source, amount: attended_token(tokens, source, amount) + 1,
         ),
         Misconception(
-            "Brought back to the circle",
-            "A sum keeps its length: pairs on which both agree count more.",
-            _found(own=lambda z, asked, amount: _unit(z[-1] + amount * z[asked])),
+            "Position normalized",
+            "A sum keeps its length: pairs in which both positions agree count more.",
+            _attended_with(
+                own=lambda z, source, amount: _unit(z[-1] + amount * z[source])
+            ),
         ),
         Misconception(
-            "The size of the sum",
-            "The real part: a key is wanted that points the same way.",
-            _found(size=np.abs),
+            "Modulus of the sum",
+            "The real part is asked for: it is largest for a key that points in the "
+            "same direction.",
+            _attended_with(size=np.abs),
         ),
         Misconception(
-            "What was heard, however loud, in place of its own",
-            "It is added to its own.",
-            _found(own=lambda z, asked, amount: amount * z[asked]),
+            "Source's position, times the amount, in place of the own one",
+            "The source's position is added to the token's own.",
+            _attended_with(own=lambda z, source, amount: amount * z[source]),
         ),
         Misconception(
             "Exponent doubled",
-            "−p/16: there are 16 pairs of 32 features.",
-            _found(omega=10000.0 ** (-np.arange(16) / 8)),
+            "The exponent is −p/16: there are 16 pairs of 32 features.",
+            _attended_with(omega=10000.0 ** (-np.arange(16) / 8)),
         ),
     ),
     properties=(
         Property(
-            "A position that is heard loudly is the one that counts",
-            lambda answer, tokens, asked, amount: answer(12, 4, 100.0) == 5,
+            "With a large amount the result is the token after the source",
+            lambda answer, tokens, source, amount: answer(12, 4, 100.0) == 5,
         ),
     ),
     tolerance=0.0,
@@ -837,9 +865,11 @@ Four lines: the frequencies, all positions, the last one's new one, the scores.
 
 
 SHEET = Sheet(
-    title="Positions that change",
+    title="TAPE: contextualized equivariant positions",
     conventions=r"""
-Everywhere $i$ is the token that hears and $j$ the one that is heard, counted from 0. A position is a block of each head and pair, written as the complex number $c + \mathrm i s$ or as the two numbers $c$ and $s$; in the first layer it is $e^{\mathrm i \omega_p i}$.
+Everywhere $i$ is the query's token and $j$ the key's, counted from 0.
+A position is a block for each head and pair, written as the complex number $c + \mathrm i s$ or as the two numbers $c$ and $s$.
+In the first layer it is $e^{\mathrm i \omega_p i}$.
 """,
-    exercises=(GROWTH, PLACE, HEARD, MIXED, STEP, FOUND),
+    exercises=(GROWTH, SUM, ATTENTION, MLP, STEP, ATTENDED),
 )

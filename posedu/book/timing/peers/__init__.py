@@ -1,7 +1,7 @@
-"""Encodings as published libraries have them, beside ours.
+"""Timing of published libraries' encodings and of ours.
 
-The libraries are imported on use, and one that is missing is reported; ``pip install
-posedu[peers]`` brings them.
+The libraries are imported on use, and a missing one is reported; ``pip install
+posedu[peers]`` installs them.
 """
 
 from collections.abc import Callable
@@ -17,4 +17,4 @@ PEERS: dict[str, Callable[..., Timing]] = {
     "rope": time_rope,
     **{name: partial(time_attention, name) for name in MATCHES},
 }
-"""By a record's name, what times it beside the libraries that have it."""
+"""Function that times an encoding and the libraries that have it, by name."""

@@ -1,10 +1,10 @@
-"""Attention with a bias or relative vectors as published libraries have it, and ours.
+"""Timing of attention with biases or relative vectors: published libraries and ours.
 
-What is timed is attention without projections, forward, of q, k and v as they come from
-them, ``[1, heads, L, d]``, with one set of parameters for all. Products that belong to
-the encoding are in it: of Inkling's r, of Transformer-XL's and DeBERTa's vectors. What
-a library makes once for all layers, a mask or a bias, lies ready, and is not in its
-peak of memory. Ours makes everything in every call.
+The forward of attention is timed without projections: q, k and v are given, ``[1,
+heads, L, d]``, and all implementations have the same parameters. Products that belong
+to the encoding are included: Inkling's r, Transformer-XL's and DeBERTa's vectors. A
+mask or a bias that a library makes once for all layers is made beforehand and does not
+count in its peak memory. Our implementation makes everything in every call.
 """
 
 import re
@@ -33,16 +33,20 @@ from posedu.torch import Encoding, attend
 from posedu.torch.encoding import Tokens
 from posedu.torch.routes import ROUTES, choose_route
 
-QUERIES = 8  # whose rows of the result enter its error
-CHECKED = {"length": 1100, "d": 8, "heads": 3}  # longer than any of these looks
-SAME = torch.finfo(torch.float32).eps ** 0.5  # half of the digits
+QUERIES = 8  # rows of the result that enter its error
+CHECKED = {
+    "length": 1100,
+    "d": 8,
+    "heads": 3,
+}  # longer than the reach of any encoding here
+SAME = torch.finfo(torch.float32).eps ** 0.5  # half of the digits of float32
 
 Core = Callable[[Any, Tokens], dict[str, Run]]
 
 
 @dataclass(frozen=True)
 class Match:
-    """One encoding with the options that the libraries have, and these."""
+    """An encoding with the variant that libraries implement, and these libraries."""
 
     variant: Variant
     libraries: Mapping[str, Core]
@@ -79,7 +83,7 @@ MATCHES = {
         causal=False,
     ),
 }
-"""By a record's name."""
+"""Matches by the name of the encoding's record."""
 
 
 @torch.no_grad()
@@ -92,10 +96,10 @@ def draw(
     dtype: torch.dtype = torch.float32,
     device: str | torch.device = "cpu",
 ) -> tuple[Encoding, Tokens]:
-    """A module with random parameters, and what it is to attend to.
+    """Return a module with random parameters, and tokens to attend to.
 
-    Inner products have deviation 1 once they are scaled, and so has every parameter, a
-    projection's divided by the root of its width.
+    Scaled inner products and all parameters have standard deviation 1, except for a
+    projection's weights: theirs is divided by the root of its width.
     """
     match = MATCHES[name]
     encoding = CATALOG[name].make(match.variant, d=d, heads=heads, tokens=length)
@@ -107,12 +111,12 @@ def draw(
     q, k, v = torch.randn(3, 1, heads, length, d, device=device)
     q = q / (encoding.scale(d) * d**0.5)
     x = torch.randn(1, length, heads * d, device=device)
-    at = torch.arange(length, device=device)[None]
+    positions = torch.arange(length, device=device)[None]
     return encoding, Tokens(
         *(t.to(dtype) for t in (q, k, v)),
         d=d,
-        query_positions=at,
-        key_positions=at,
+        query_positions=positions,
+        key_positions=positions,
         causal=match.causal,
         x=x.to(dtype) if encoding.needs_x else None,
         consecutive=True,
@@ -120,7 +124,7 @@ def draw(
 
 
 def routes_of(encoding: Encoding) -> Iterator[str]:
-    """Those that can serve the encoding."""
+    """Yield the routes that support the encoding."""
     for route in ROUTES:
         try:
             yield choose_route(encoding, route)
@@ -129,11 +133,14 @@ def routes_of(encoding: Encoding) -> Iterator[str]:
 
 
 def by_ours(encoding: Encoding, tokens: Tokens) -> dict[str, Run]:
-    """Our attention, by every route that serves the encoding."""
+    """Return calls of our attention, by every route that supports the encoding."""
 
     def run_with(route: str) -> Run:
         return lambda: attend(
-            *(tokens.q, tokens.k, tokens.v, encoding),
+            tokens.q,
+            tokens.k,
+            tokens.v,
+            encoding,
             x=tokens.x,
             causal=tokens.causal,
             route=route,
@@ -145,7 +152,7 @@ def by_ours(encoding: Encoding, tokens: Tokens) -> dict[str, Run]:
 def exact_rows(
     name: str, encoding: Encoding, tokens: Tokens
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Some queries, spread evenly, and what the reference implementation gathers for them."""
+    """Return evenly spread queries, and their outputs in the reference."""
     entry, options = CATALOG[name], MATCHES[name].variant
     heads, length, d = tokens.q.shape[1:]
     sizes = entry.keywords(options, d=d, heads=heads)
@@ -153,7 +160,7 @@ def exact_rows(
     hooks = entry.implementation("numpy")(**sizes, **parameters)
     q, k, v = (to_numpy(t[0]) for t in (tokens.q, tokens.k, tokens.v))
     rows, keys = np.linspace(0, length - 1, QUERIES, dtype=int), np.arange(length)
-    seen = reference.Tokens(
+    selected = reference.Tokens(
         q=q[:, rows],
         k=k,
         v=v,
@@ -163,12 +170,12 @@ def exact_rows(
         mask=(keys <= rows[:, None]) | (not tokens.causal),
         x=None if tokens.x is None else to_numpy(tokens.x[0, rows]),
     )
-    weights = hooks.weigh(reference.logits(seen, hooks), seen)
-    return rows, hooks.mix(weights, v, seen)
+    weights = hooks.weigh(reference.logits(selected, hooks), selected)
+    return rows, hooks.mix(weights, v, selected)
 
 
 def relative_error(out: Tensor, rows: np.ndarray, exact: np.ndarray) -> float:
-    """Of these queries' rows of a result, in the Euclidean norm."""
+    """Return the relative error of these rows of a result, in the Euclidean norm."""
     error = to_numpy(out[0][:, rows]) - exact
     return float(np.linalg.norm(error) / np.linalg.norm(exact))
 
@@ -177,9 +184,10 @@ def relative_error(out: Tensor, rows: np.ndarray, exact: np.ndarray) -> float:
 def refusals(
     name: str, libraries: Mapping[str, Core], device: str | torch.device = "cpu"
 ) -> dict[str, str]:
-    """Which libraries cannot be asked, or compute something else, and why.
+    """Return the libraries that are missing or compute something else, and why.
 
-    The same is what agrees with the reference implementation in half of the digits of float32.
+    A library computes the same if it agrees with the reference implementation in half
+    of the digits of float32.
     """
     encoding, tokens = draw(name, **CHECKED, device=device)
     rows, exact = exact_rows(name, encoding, tokens)
@@ -191,7 +199,7 @@ def refusals(
             reasons[library] = str(error)
             continue
         worst = np.max([relative_error(run(), rows, exact) for run in runs])
-        if not worst <= SAME:  # nor if it is no number
+        if not worst <= SAME:  # also true of NaN
             reasons[library] = f"computes something else: relative error {worst:.0e}"
     return reasons
 
@@ -211,19 +219,20 @@ def time_attention(
 ) -> Timing:
     """Time attention with an encoding, ours by every route and the libraries' own.
 
-    Task ``causal`` or ``bidirectional``, as the libraries' models are; the limit is
-    PyTorch's attention of the same q, k and v without a bias. The route ``"flex"`` is
-    compiled, and every other call is timed both ways. The error is against the
-    reference implementation with the same parameters, of 8 queries spread evenly; a library that
-    computes something else is missing from the result, with its error.
+    The task is ``causal`` or ``bidirectional``, as the libraries' models are; the limit
+    is PyTorch's attention of the same q, k and v without a bias. The route ``"flex"``
+    is compiled; every other call is timed eager and compiled. The error is the
+    difference from the reference implementation with the same parameters, for 8 evenly
+    spread queries. A library that computes something else is recorded as missing, with
+    its error.
 
-    Parameters are those of :func:`posedu.book.timing.time_encoding`. What the process had
-    compiled before is forgotten.
+    Parameters are those of :func:`posedu.book.timing.time_encoding`. Everything that
+    the process had compiled before is reset.
 
     Raises
     ------
     ValueError
-        A name that no library is known to have; others as ``time_encoding``.
+        A name for which there is no library; otherwise as ``time_encoding``.
     """
     match = MATCHES[require_choice("name", name, tuple(MATCHES))]
     device = torch.device(device)
@@ -235,10 +244,10 @@ def time_attention(
 
     def candidates(encoding: Encoding, tokens: Tokens) -> Iterator[tuple[str, Run]]:
         for library, core in {"posedu": by_ours, **found}.items():
-            for way, run in core(encoding, tokens).items():
-                if way != "flex":
-                    yield f"{library}, {way}", run
-                yield f"{library}, {way}, compiled", compiled(run, fullgraph=False)
+            for route, run in core(encoding, tokens).items():
+                if route != "flex":
+                    yield f"{library}, {route}", run
+                yield f"{library}, {route}, compiled", compiled(run, fullgraph=False)
 
     @torch.no_grad()
     def measure(length: int, d: int, dtype: torch.dtype) -> Iterator[Measurement]:
@@ -258,7 +267,7 @@ def time_attention(
                 continue
             if error < 1:
                 runs[candidate], errors[candidate] = run, error
-            else:  # as far off as zeros, or no number
+            else:  # no better than zeros, or NaN
                 where = f"{candidate}, L = {length}, {dtype}"
                 result.missing[where] = f"relative error {error:.0e}"
         yield from compare(

@@ -1,8 +1,8 @@
-"""RoPE as published libraries have it, beside ours.
+"""Timing of RoPE: published libraries and ours.
 
-Whatever a library can prepare for the positions is ready before the clock starts:
-cosines and sines (posedu, transformers), or only angles, of which every call takes the
-cosines (rotary-embedding-torch, x-transformers).
+Everything that a library can precompute for the positions is made before the clock
+starts: cosines and sines (posedu, transformers), or angles alone, whose cosines every
+call computes (rotary-embedding-torch, x-transformers).
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -22,15 +22,15 @@ from posedu.numpy import rotary
 from posedu.numpy.frequencies import frequencies as geometric
 from posedu.torch import RoPE, rotate_pairs
 
-FARTHEST = 2**20  # positions below it enter the error of a table
+FARTHEST = 2**20  # the error of a table is measured below this position
 
 
 @dataclass(frozen=True)
 class Peer:
     """A library's rotation for one head dimension.
 
-    ``table`` gives cosines and sines of positions, in float32; ``prepare`` takes q and
-    k and returns the call that rotates them, its tables ready.
+    ``table`` returns cosines and sines of positions, in float32. ``prepare`` takes q
+    and k, makes the tables, and returns the call that rotates q and k.
     """
 
     layout: str
@@ -63,8 +63,8 @@ def _rotary_embedding_torch(d: int, device: torch.device) -> Peer:
         return angle.cos(), angle.sin()
 
     def prepare(q, k):
-        turn = module.rotate_queries_or_keys
-        return lambda: (turn(q), turn(k))
+        rotate = module.rotate_queries_or_keys
+        return lambda: (rotate(q), rotate(k))
 
     return Peer("interleaved", table, prepare)
 
@@ -93,7 +93,7 @@ LIBRARIES: dict[str, Callable[[int, torch.device], Peer]] = {
 
 
 def _missing(device: torch.device) -> dict[str, str]:
-    """Which of the libraries cannot be imported, and why."""
+    """Return the libraries that cannot be imported, and why."""
     reasons = {}
     for library, make in LIBRARIES.items():
         try:
@@ -128,10 +128,10 @@ def _ours(q: Tensor, k: Tensor, layout: str) -> dict[str, Run]:
 
 def _relative_error(run: Run, q: Tensor, k: Tensor, layout: str) -> float:
     difference, size = 0.0, 0.0
-    for x, turned in zip((q, k), run(), strict=True):
+    for x, rotated in zip((q, k), run(), strict=True):
         exact = x.double().cpu().numpy()
         expected = rotary.rope(exact, range(x.shape[-2]), layout=layout)
-        error = turned.double().cpu().numpy() - expected
+        error = rotated.double().cpu().numpy() - expected
         difference, size = difference + (error**2).sum(), size + (expected**2).sum()
     return float(np.sqrt(difference / size))
 
@@ -157,13 +157,14 @@ def time_rope(
 ) -> Timing:
     """Time RoPE on q and k ``[1, heads, L, d]``, ours and the libraries', forward.
 
-    Task ``rotate``: what can be prepared is; the limit is a copy of q and k, and
-    ``a fresh copy`` shows what allocating the result costs. Task ``table``: cosines and
-    sines of L positions in float32; the limit is a fill of as many numbers as ours has,
-    the error the largest of a cosine for L positions spread evenly below 2²⁰.
+    In the task ``rotate``, tables are made beforehand; the limit is a copy of q and k,
+    and ``a fresh copy`` shows the cost of allocating the result. In the task ``table``,
+    cosines and sines of L positions are computed in float32; the limit is a fill of as
+    many numbers as our table has, and the error is the largest error of a cosine for L
+    positions spread evenly below 2²⁰.
 
-    Parameters are those of :func:`posedu.book.timing.time_encoding`. What the process had
-    compiled before is forgotten.
+    Parameters are those of :func:`posedu.book.timing.time_encoding`. Everything that
+    the process had compiled before is reset.
     """
     device = torch.device(device)
     missing = _missing(device)

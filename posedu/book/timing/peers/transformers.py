@@ -1,8 +1,9 @@
-"""Attention as transformers has it, with an encoding's parameters put into it.
+"""Attention of transformers with an encoding's parameters.
 
-Each function takes our module and what it is to attend to, and returns calls by the
-kernel that they use: the library's own modules, whose projections give queries, keys
-and values as they are. What the library makes once for all layers lies ready.
+Each function takes our module and the tokens, and returns calls of the library's own
+modules, by kernel. Their projections are replaced, so that they return the given
+queries, keys and values. Everything that the library makes once for all layers is made
+beforehand.
 """
 
 from typing import Any
@@ -18,19 +19,19 @@ KERNELS = ("sdpa", "eager")  # the library's own names, its default first
 
 
 class Given(nn.Module):
-    """In place of a projection: whatever comes in, what was given goes out."""
+    """Replacement of a projection: a module that returns a given tensor."""
 
     def __init__(self, tensor: Tensor):
         super().__init__()
         self.tensor = tensor
 
     def forward(self, *inputs: Any, **options: Any) -> Tensor:
-        """What was given."""
+        """Return the given tensor, whatever the inputs are."""
         return self.tensor
 
 
 def bloom(encoding: ALiBi, tokens: Tokens) -> dict[str, Run]:
-    """BLOOM's attention, which adds a residual, too; ALiBi's row lies ready."""
+    """Return BLOOM's attention, which also adds a residual; ALiBi's row is given."""
     from transformers import BloomConfig
     from transformers.models.bloom import modeling_bloom as library
 
@@ -38,8 +39,8 @@ def bloom(encoding: ALiBi, tokens: Tokens) -> dict[str, Run]:
     heads = tokens.q.shape[1]
     config = BloomConfig(hidden_size=flat.shape[-1], n_head=heads)
     attention = library.BloomAttention(config, layer_idx=0).eval()
-    together = torch.stack((tokens.q, tokens.k, tokens.v), -2)
-    attention.query_key_value, attention.dense = Given(_flat(together)), nn.Identity()
+    stacked = torch.stack((tokens.q, tokens.k, tokens.v), -2)
+    attention.query_key_value, attention.dense = Given(_flat(stacked)), nn.Identity()
     whole = torch.ones(flat.shape[:2], device=flat.device)
     alibi = library.build_alibi_tensor(whole, heads, flat.dtype)
     mask, residual = _causal(config, flat, "eager"), torch.zeros_like(flat)
@@ -47,7 +48,7 @@ def bloom(encoding: ALiBi, tokens: Tokens) -> dict[str, Run]:
 
 
 def t5(encoding: T5, tokens: Tokens) -> dict[str, Run]:
-    """T5's attention, in a decoder; the bias lies ready, as for all layers but one."""
+    """Return T5's decoder attention; the bias is given, as in its later layers."""
     from transformers import T5Config
     from transformers.models.t5.modeling_t5 import T5Attention
 
@@ -76,7 +77,7 @@ def t5(encoding: T5, tokens: Tokens) -> dict[str, Run]:
 
 
 def wav2vec2_bert(encoding: Shaw, tokens: Tokens) -> dict[str, Run]:
-    """wav2vec2-BERT's attention with ``relative_key``: Shaw's keys, and no values."""
+    """Return wav2vec2-BERT's attention with ``relative_key``, Shaw's key vectors."""
     from transformers import Wav2Vec2BertConfig
     from transformers.models.wav2vec2_bert import modeling_wav2vec2_bert as library
 
@@ -103,7 +104,7 @@ def wav2vec2_bert(encoding: Shaw, tokens: Tokens) -> dict[str, Run]:
 
 
 def xlnet(encoding: TransformerXL, tokens: Tokens) -> dict[str, Run]:
-    """XLNet's attention in both directions; sinusoids lie ready, W_R r does not."""
+    """Return XLNet's bidirectional attention; sinusoids are given, W_R r is not."""
     from transformers import XLNetConfig, XLNetModel
 
     heads, length, d = tokens.q.shape[1:]
@@ -127,9 +128,9 @@ def xlnet(encoding: TransformerXL, tokens: Tokens) -> dict[str, Run]:
 
 
 def deberta_v2(encoding: DeBERTa, tokens: Tokens) -> dict[str, Run]:
-    """DeBERTa-v2's attention with projections of the table of its own.
+    """Return DeBERTa-v2's attention with separate projections of the table.
 
-    The table and the rows of offsets lie ready.
+    The table and the rows of offsets are given.
     """
     from transformers import DebertaV2Config
     from transformers.models.deberta_v2 import modeling_deberta_v2 as library
@@ -162,7 +163,7 @@ def deberta_v2(encoding: DeBERTa, tokens: Tokens) -> dict[str, Run]:
 
 
 def inkling(encoding: Inkling, tokens: Tokens) -> dict[str, Run]:
-    """The attention of Inkling's global layers, its norms and convolutions apart."""
+    """Return Inkling's global attention, without norms and convolutions."""
     from transformers.models.inkling import InklingTextConfig
     from transformers.models.inkling.modeling_inkling import InklingAttention
 
@@ -195,7 +196,7 @@ def inkling(encoding: Inkling, tokens: Tokens) -> dict[str, Run]:
 
 
 def _flat(t: Tensor) -> Tensor:
-    """``[batch, tokens, …]`` of ``[batch, heads, tokens, …]``, heads side by side."""
+    """Reshape ``[batch, heads, tokens, d]`` to ``[batch, tokens, heads · d]``."""
     return t.transpose(1, 2).flatten(2)
 
 
@@ -208,7 +209,7 @@ def _by_head(flat: Tensor, heads: int) -> Tensor:
 
 
 def _causal(config: Any, x: Tensor, kernel: str) -> Tensor | None:
-    """The mask that a model makes once for all layers."""
+    """Return the causal mask, which a model makes once for all layers."""
     from transformers.masking_utils import create_causal_mask
 
     config._attn_implementation = kernel

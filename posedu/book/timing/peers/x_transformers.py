@@ -1,8 +1,8 @@
-"""Attention as x-transformers has it, with an encoding's parameters put into it.
+"""Attention of x-transformers with an encoding's parameters.
 
-Each function takes our module and what it is to attend to, and returns calls by the
-kernel that they use. The library makes its bias in every layer, but for ALiBi's, which
-it keeps; logits are scaled as ours, by its keyword.
+Each function takes our module and the tokens, and returns calls by kernel. The library
+makes its bias in every layer, except for ALiBi's, which it caches. Logits are scaled as
+ours are, by the library's own keyword.
 """
 
 from collections.abc import Callable
@@ -15,16 +15,16 @@ from posedu.torch.encoding import Tokens
 
 
 def alibi(encoding: ALiBi, tokens: Tokens) -> dict[str, Run]:
-    """Its ALiBi, the matrix of which lies ready."""
+    """Return calls with the library's ALiBi, whose matrix is cached."""
     from x_transformers.x_transformers import AlibiPositionalBias
 
     heads, length = tokens.q.shape[1:3]
     bias = AlibiPositionalBias(heads).to(tokens.q)
-    return _attending(encoding, tokens, lambda: bias(length, length))
+    return _calls_with_bias(encoding, tokens, lambda: bias(length, length))
 
 
 def t5(encoding: T5, tokens: Tokens) -> dict[str, Run]:
-    """Its T5 bias, causal."""
+    """Return calls with the library's causal T5 bias."""
     from x_transformers.x_transformers import RelativePositionBias
 
     heads, length = tokens.q.shape[1:3]
@@ -36,11 +36,11 @@ def t5(encoding: T5, tokens: Tokens) -> dict[str, Run]:
         heads=heads,
     )
     bias.relative_attention_bias.weight = nn.Parameter(encoding.table.mT.contiguous())
-    return _attending(encoding, tokens, lambda: bias(length, length))
+    return _calls_with_bias(encoding, tokens, lambda: bias(length, length))
 
 
 def inkling(encoding: Inkling, tokens: Tokens) -> dict[str, Run]:
-    """Its relative projection, without the bias that it adds."""
+    """Return calls with the library's relative projection, without its added bias."""
     from x_transformers.x_transformers import RelativeProjPositionalBias
 
     bias = RelativeProjPositionalBias(
@@ -51,13 +51,13 @@ def inkling(encoding: Inkling, tokens: Tokens) -> dict[str, Run]:
     )
     bias.to_distance_weights[0] = encoding.r_proj
     bias.distance_bank = encoding.distance_basis
-    return _attending(encoding, tokens, lambda: bias(tokens.x))
+    return _calls_with_bias(encoding, tokens, lambda: bias(tokens.x))
 
 
-def _attending(
+def _calls_with_bias(
     encoding: Encoding, tokens: Tokens, bias: Callable[[], Tensor]
 ) -> dict[str, Run]:
-    """Its causal attention with a bias: by PyTorch's kernel, and in the open."""
+    """Return the library's causal attention with a bias, fused and eager."""
     from x_transformers.attend import Attend
 
     heads, scale = tokens.q.shape[1], encoding.scale(tokens.d)
