@@ -22,10 +22,10 @@ from posedu._result_table import Table
 
 Array = np.ndarray
 
-# These are Okabe and Ito's colors without black and yellow, which are distinct for every
-# kind of color vision. The last three are darkened, so that all are legible on white and
-# on near-black. In dark mode the book's pages define --posedu-0 … --posedu-5 as brighter
-# colors.
+# These are Okabe and Ito's colors without black and yellow, which are distinct for
+# every kind of color vision. The last three are darkened, so that all are legible on
+# white and on near-black. In dark mode the book's pages define --posedu-0 …
+# --posedu-5 as brighter colors.
 COLORS = ("#0072b2", "#d55e00", "#009e73", "#c0639b", "#2b93d1", "#b97a00")
 INKS = tuple(f"var(--posedu-{n}, {color})" for n, color in enumerate(COLORS))
 DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 3)))

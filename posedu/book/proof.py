@@ -50,7 +50,7 @@ class Proof:
 
     @property
     def summary(self) -> str:
-        """Method of the check, and the share of the display's mutants that it refuses."""
+        """Method of the check, and how many of the display's mutants it refuses."""
         if self.typeset is None:
             return self.how
         refused, total = self.typeset
@@ -263,7 +263,7 @@ def _entries(value: Any) -> list[sp.Expr]:
 
 
 def _expression(value: Any) -> sp.Expr:
-    """Return ``value`` as a SymPy expression; refuse a string, which SymPy would run."""
+    """Return ``value`` as a SymPy expression; a string, which SymPy runs, is refused."""
     try:
         return sp.sympify(value, strict=True)
     except sp.SympifyError:
@@ -273,7 +273,7 @@ def _expression(value: Any) -> sp.Expr:
 
 
 def _simplest(expression: sp.Expr) -> sp.Expr:
-    """Return zero if SymPy can show that the expression is zero, cheapest test first."""
+    """Return 0 if SymPy can show that the expression is 0, cheapest test first."""
     attempts = (
         sp.expand,
         lambda e: sp.expand(sp.expand_trig(sp.expand(e))),

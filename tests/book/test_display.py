@@ -101,20 +101,20 @@ def test_words_about_quantifiers_are_left_out():
     [
         (r"a / b x = t", "a slash is followed by one factor"),
         (r"\cos a / b = t", "needs parentheses"),
-        (r"a \pm b = x", "two things"),
-        (r"a = b \iff x = t", "cannot be read from"),
-        (r"a + \dots + b = x", "cannot be read from"),
-        (r"\sum_p v_p = a", "must stand under 'p in'"),
-        (r"y = a", "says nothing of y"),
-        (r"a_i = b", "a has no index"),
+        (r"a \pm b = x", "two statements"),
+        (r"a = b \iff x = t", "cannot be parsed from"),
+        (r"a + \dots + b = x", "cannot be parsed from"),
+        (r"\sum_p v_p = a", "needs the values of p under 'p in'"),
+        (r"y = a", "has no value for y"),
+        (r"a_i = b", "a is a scalar"),
         (r"s = a", None),
         (r"a", "without a relation"),
-        (r"\cos = a", "of nothing"),
-        (r"\sin^2 = a", "of nothing"),
-        (r"\lim_t a = x", "where its variable goes"),
-        (r"\int_0^1 a = x", "ends with a thin space and dx"),
-        (r"\int^1 a\, dt = x", "has two bounds"),
-        (r"\int_0^1 a\, dt = x", "must stand under 'int dt'"),
+        (r"\cos = a", "needs an argument"),
+        (r"\sin^2 = a", "needs an argument"),
+        (r"\lim_t a = x", "needs its variable"),
+        (r"\int_0^1 a = x", "must end with a thin space and dx"),
+        (r"\int^1 a\, dt = x", "needs two bounds"),
+        (r"\int_0^1 a\, dt = x", "needs an antiderivative under 'int dt'"),
     ],
 )
 def test_what_can_be_read_in_two_ways_or_in_none_is_refused(latex, message):
@@ -210,7 +210,7 @@ def test_a_display_without_anything_to_change_is_read_all_the_same(page, capsys)
 
 def test_prove_reads_no_inequality(page):
     page(r"i \le i")
-    with pytest.raises(DisplayError, match="prove reads equations only"):
+    with pytest.raises(DisplayError, match="prove needs a display of equations only"):
         prove("eq-x", {"i": i}, covers="")
 
 
@@ -252,7 +252,7 @@ def test_a_bound_is_read_from_the_display(page, capsys):
     with pytest.raises(ProofError, match="uses inf of the bound"):
         prove_sampled("eq-x", draw, **options)
     page(r"a = b")
-    with pytest.raises(DisplayError, match="a sampled display says a ≤ b"):
+    with pytest.raises(DisplayError, match="a sampled display must be a ≤ b"):
         prove_sampled("eq-x", draw, **options)
 
 

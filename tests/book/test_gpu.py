@@ -44,7 +44,7 @@ def test_files_say_on_what_they_were_made(command, tmp_path, capsys):
     for made in (checks.made, times.made):
         assert {"device", "seed", "date", "commit", "versions"} <= made.keys()
     said = capsys.readouterr().out
-    assert "crosscheck sinusoidal: 8 of 8 comparisons held" in said
+    assert "crosscheck sinusoidal: 8 of 8 comparisons hold" in said
     assert "timing sinusoidal: 4 measured" in said and str(tmp_path) in said
 
 
@@ -110,7 +110,7 @@ def test_what_fails_with_an_error_is_named_and_tried_again(
     assert f"timing rope: ✗ {reason}" in said
     assert f"peers rope: ✗ {reason}" not in said  # it got keywords that it lacks
     assert any(line.startswith("peers rope: ✗ TypeError") for line in said)
-    assert "crosscheck sinusoidal: 8 of 8 comparisons held" in said
+    assert "crosscheck sinusoidal: 8 of 8 comparisons hold" in said
     monkeypatch.setitem(peers.PEERS, "rope", broken)
     assert command("rope") == 0
     assert CrossCheck.load(tmp_path / "crosscheck-rope-cpu.json").ok

@@ -47,7 +47,7 @@ FALSE = {
         [sp.Matrix([[a, b]]), sp.Matrix([[b]])],
         "entry 2",
     ),
-    "nothing": (sp.Matrix(0, 0, []), sp.Matrix(0, 0, []), "nothing to compare"),
+    "nothing": (sp.Matrix(0, 0, []), sp.Matrix(0, 0, []), "sides to compare are empty"),
 }
 
 

@@ -76,7 +76,7 @@ def find(label: str, folder: str | Path = ".") -> str:
 
 @functools.cache
 def parse(latex: str) -> Tree:
-    """Return the display as a tree; a :class:`DisplayError` says where parsing fails."""
+    """Return the display as a tree, or raise :class:`DisplayError` with the place."""
     text = _plain(latex)
     try:
         return _parser().parse(text)

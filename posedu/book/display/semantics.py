@@ -328,7 +328,7 @@ def _scopes(below: Tree, above: Tree | None, table: Table) -> Iterator[Table]:
 
 
 def _domain(node: Any, above: Tree | None, table: Table) -> tuple[str, Any]:
-    r"""Return a variable and its values: ``l=j``, ``j \le i``, ``0 \le p < n``, ``p``."""
+    r"""Return variable and values of ``l=j``, ``j \le i``, ``0 \le p < n``, ``p``."""
     if isinstance(node, Token) or len(node.children) == 1:
         name = _variable(node)
         if f"{name} in" not in table:
@@ -385,7 +385,7 @@ def _is_function(node: Any) -> bool:
 
 
 def _scalar(value: Any) -> Any:
-    """Return the entry of a 1 × 1 matrix, an integer as SymPy's, a float as Python's."""
+    """Return a 1 × 1 matrix's entry, an integer as SymPy's, a float as Python's."""
     if isinstance(value, sp.MatrixBase):
         return value[0, 0] if value.shape == (1, 1) else value
     if isinstance(value, float):

@@ -49,7 +49,7 @@ together <output class="others" aria-live="off">{right + below:.2f}</output></p>
             Slider("column", "key's column", 0, COLUMNS - 2, KEY[0]),
             Slider("row", "key's row", 0, ROWS - 2, KEY[1]),
         ),
-        said=f"Axial, key in column {KEY[0]}, row {KEY[1]}: the two places on the "
+        summary=f"Axial, key in column {KEY[0]}, row {KEY[1]}: the two places on the "
         f"diagonal score {here + both:.2f} together, the two beside them "
         f"{right + below:.2f}.",
         caption="Each patch is colored by the score of a query there with the key at "

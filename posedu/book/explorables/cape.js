@@ -9,7 +9,7 @@ posedu.live("cape", ({ find, numbers: signs }) => {
     const dots = at.map((place) => `M${x(place)},138h.001`);
     const ways = at.map((place, n) => `M${x(n)},52L${x(place)},138`);
     find("path.after").setAttribute("d", dots.join(""));
-    find("path.ways").setAttribute("d", ways.join(""));
+    find(".lines").setAttribute("d", ways.join(""));
     const steps = at.slice(1).map((place, n) => place - at[n]);
     const count = steps.filter((step) => Math.round(step * 1e9) < 0).length;
     return {

@@ -27,7 +27,7 @@ def cape_explorable() -> Explorable:
 <text x="200" y="176">positions in training</text>
 <path d="M20,{ABOVE:g}H380M20,{BELOW:g}H380" stroke="currentColor"
  stroke-opacity="0.3"/>
-<path class="ways" d="{_ways(at)}" stroke="{INKS[0]}" style="stroke-width:1.5"/>
+<path class="lines" d="{_lines(at)}" stroke="{INKS[0]}" style="stroke-width:1.5"/>
 <path class="before" d="{before}" stroke="currentColor" stroke-linecap="round"
  style="stroke-width:7"/>
 <path class="after" d="{after}" stroke="{INKS[0]}" stroke-linecap="round"
@@ -41,7 +41,7 @@ def cape_explorable() -> Explorable:
             Slider("shift", "shift δ", -5, 5, SHIFT, 0.5, f"{SHIFT:.1f}"),
             Slider("level", "scale λ", -4, 4, LEVEL, 1, f"{scale(LEVEL):.2f}"),
         ),
-        said=_said(JITTER, LEVEL, at),
+        summary=_summary_text(JITTER, LEVEL, at),
         caption="One draw of CAPE: all tokens share the shift and the scale, each has "
         "a jitter of its own, here fixed numbers times the largest. Up to half a step "
         "the lines do not cross, whatever is drawn.",
@@ -78,12 +78,12 @@ def _dots(at: Float[Array, "tokens"], y: float) -> str:
     return "".join(f"M{x:.2f},{y:g}h.001" for x in _x(at))
 
 
-def _ways(at: Float[Array, "tokens"]) -> str:
+def _lines(at: Float[Array, "tokens"]) -> str:
     pairs = zip(_x(np.arange(TOKENS)), _x(at), strict=True)
     return "".join(f"M{a:.2f},{ABOVE:g}L{b:.2f},{BELOW:g}" for a, b in pairs)
 
 
-def _said(jitter: float, level: float, at: Float[Array, "tokens"]) -> str:
+def _summary_text(jitter: float, level: float, at: Float[Array, "tokens"]) -> str:
     count, least = swapped(at), scale(level) * (1 - 2 * jitter)
     return (
         f"Neighbors that have changed places: {count}. Steps of any draw with this "

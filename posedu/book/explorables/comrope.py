@@ -34,7 +34,7 @@ def comrope_explorable() -> Explorable:
     generators, which stand for learned ones.
     """
     numbers = {}
-    for kind, generators in drawn_generators().items():
+    for kind, generators in example_generators().items():
         shadows, frequencies = planes(generators)
         numbers[kind] = {
             "law": LAWS[kind],
@@ -57,7 +57,7 @@ def comrope_explorable() -> Explorable:
             Slider("column", "column", 0, 1, PLACE[0], 0.05, f"{PLACE[0]:.2f}"),
             Slider("row", "row", 0, 1, PLACE[1], 0.05, f"{PLACE[1]:.2f}"),
         ),
-        said=f"At column {PLACE[0]:.2f}, row {PLACE[1]:.2f} the planes have turned by "
+        summary=f"At column {PLACE[0]:.2f}, row {PLACE[1]:.2f} the planes have turned by "
         f"{turned}: {LAWS['pairs']}.",
         caption="A hand is what one feature throws on a plane; all hands of a plane "
         "turn together. In blocks of 2 a plane is a pair of features. In larger blocks "
@@ -67,7 +67,7 @@ def comrope_explorable() -> Explorable:
     )
 
 
-def drawn_generators() -> dict[str, Float[Array, "axes blocks b b"]]:
+def example_generators() -> dict[str, Float[Array, "axes blocks b b"]]:
     """Of each kind, as ComRoPE starts: standard normal."""
     rng = np.random.default_rng(1)
     two, four = rng.normal(size=(4, 2, 2)), rng.normal(size=(2, 4, 4))

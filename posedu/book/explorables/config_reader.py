@@ -170,7 +170,7 @@ def config_page() -> Explorable:
             ),
             Text("config", "config.json", _text(first)),
         ),
-        said=summary(reading),
+        summary=summary(reading),
         caption="A pair above the line does not complete a full turn within the "
         "training length. The text that you paste is read in this page and sent "
         "nowhere.",

@@ -16,7 +16,7 @@ posedu.live("context_extension", ({ find }) => {
     const away = all.map((w) => Math.abs(Math.log(turns(w))));
     return away.indexOf(Math.min(...away));
   };
-  const maps = {
+  const scalings = {
     rope: (all) => all,
     pi: (all, s) => all.map((w) => w / s),
     ntk: (all, s) => all.map((w, p) => w * s ** (-p / (all.length - 1))),
@@ -35,11 +35,11 @@ posedu.live("context_extension", ({ find }) => {
   return ({ method, doublings, base, d }) => {
     const [s, b] = [2 ** doublings, Number(base)];
     const all = Array.from({ length: d / 2 }, (_, p) => b ** (-2 * p / d));
-    const slower = maps[method](all, s, b);
+    const scaled = scalings[method](all, s, b);
     const isNew = all.map((w, p) =>
-      Math.min(s * trained * slower[p], turn) > Math.min(trained * w, turn) * (1 + 1e-9));
+      Math.min(s * trained * scaled[p], turn) > Math.min(trained * w, turn) * (1 + 1e-9));
     const dot = (w, p) => {
-      const height = Math.max(Math.log2(slower[p] / w), floor);
+      const height = Math.max(Math.log2(scaled[p] / w), floor);
       const x = 56 + 45 * (Math.log10(turns(w)) + 4);
       return `M${x.toFixed(1)},${(16 - 25 * height).toFixed(1)}h.01`;
     };
@@ -52,7 +52,7 @@ posedu.live("context_extension", ({ find }) => {
       summary: `${select.selectedOptions[0].text}, s = ${s}: ${slow} of ${d / 2} pairs ` +
         `never complete a turn in training, and ${isNew.filter(Boolean).length} meet new ` +
         `angles in ${(trained * s).toLocaleString("en")} tokens. From one token to the ` +
-        `next the fastest pair turns by ${(slower[0] / all[0]).toFixed(2)} of what it did.`,
+        `next the fastest pair turns by ${(scaled[0] / all[0]).toFixed(2)} of what it did.`,
     };
   };
 });

@@ -1,4 +1,4 @@
-"""Maps of RoPE's frequencies: how much slower each pair, by its turns in training."""
+"""Maps of RoPE's frequencies: how much scaled each pair, by its turns in training."""
 
 from collections.abc import Callable
 
@@ -11,7 +11,7 @@ from posedu.numpy.frequencies import frequencies
 from posedu.numpy.rotary import llama3, ntk, p_rope, pi, resonance, riflex, yarn
 
 Array = np.ndarray
-Map = Callable[[Float[Array, "pairs"], float], Float[Array, "pairs"]]
+Scaling = Callable[[Float[Array, "pairs"], float], Float[Array, "pairs"]]
 
 TRAINED = 4096
 SHARE = 0.75  # of the pairs that turn under p-RoPE
@@ -81,20 +81,20 @@ def context_extension_explorable() -> Explorable:
             Choice("base", "base", BASES),
             Choice("d", "d", WIDTHS),
         ),
-        said=said(*first),
+        summary=summary_text(*first),
         caption="Every map of this chapter divides each pair's frequency by a number "
         "of its own. Left of the line of one turn a pair has met only part of its "
         "angles in training; whether it is asked for others is the color.",
     )
 
 
-def mapped(
+def scaled_frequencies(
     method: str, factor: float, base: float, d: int
 ) -> tuple[Float[Array, "pairs"], Float[Array, "pairs"]]:
     """RoPE's frequencies, and what the method makes of them."""
     omega = frequencies(d, base=base)
     near = int(np.abs(np.log(TRAINED * omega / (2 * np.pi))).argmin())
-    maps: dict[str, Map] = {
+    scalings: dict[str, Scaling] = {
         "index": lambda w, s: yarn(w, factor=s, trained=TRAINED, ramp="index"),
         "turns": lambda w, s: yarn(w, factor=s, trained=TRAINED, ramp="turns"),
         "llama3": lambda w, s: llama3(w, factor=s, trained=TRAINED),
@@ -105,24 +105,24 @@ def mapped(
         "riflex": lambda w, s: riflex(w, pair=near, tested=TRAINED * s, turns=1.0),
         "rope": lambda w, s: w,
     }
-    return omega, maps[method](omega, factor)
+    return omega, scalings[method](omega, factor)
 
 
 def meets_new(
-    omega: Float[Array, "pairs"], slower: Float[Array, "pairs"], factor: float
+    omega: Float[Array, "pairs"], scaled: Float[Array, "pairs"], factor: float
 ) -> Bool[Array, "pairs"]:
     """Whether a pair meets an angle in the longer text that it did not in training."""
     seen = np.minimum(TRAINED * omega, 2 * np.pi)
-    asked = np.minimum(factor * TRAINED * slower, 2 * np.pi)
+    asked = np.minimum(factor * TRAINED * scaled, 2 * np.pi)
     return asked > seen * (1 + 1e-9)
 
 
 def dots(method: str, factor: float, base: float, d: int) -> tuple[str, str]:
     """The paths of the pairs that meet no new angle, and of those that do."""
-    omega, slower = mapped(method, factor, base, d)
+    omega, scaled = scaled_frequencies(method, factor, base, d)
     with np.errstate(divide="ignore"):
-        height = np.maximum(np.log2(slower / omega), FLOOR)
-    new = meets_new(omega, slower, factor)
+        height = np.maximum(np.log2(scaled / omega), FLOOR)
+    new = meets_new(omega, scaled, factor)
     at = [
         f"M{_x(turns):.1f},{_y(h):.1f}h.01"
         for turns, h in zip(TRAINED * omega / (2 * np.pi), height, strict=True)
@@ -133,16 +133,16 @@ def dots(method: str, factor: float, base: float, d: int) -> tuple[str, str]:
     )
 
 
-def said(method: str, factor: float, base: float, d: int) -> str:
+def summary_text(method: str, factor: float, base: float, d: int) -> str:
     """What the picture shows, in two sentences."""
-    omega, slower = mapped(method, factor, base, d)
+    omega, scaled = scaled_frequencies(method, factor, base, d)
     slow = int((TRAINED * omega < 2 * np.pi).sum())
-    new = int(meets_new(omega, slower, factor).sum())
+    new = int(meets_new(omega, scaled, factor).sum())
     return (
         f"{METHODS[method]}, s = {factor:g}: {slow} of {d // 2} pairs never complete a "
         f"turn in training, and {new} meet new angles in {TRAINED * factor:,.0f} "
         f"tokens. From one token to the next the fastest pair turns by "
-        f"{slower[0] / omega[0]:.2f} of what it did."
+        f"{scaled[0] / omega[0]:.2f} of what it did."
     )
 
 

@@ -35,7 +35,7 @@ def cope_explorable() -> Explorable:
             ),
             Slider("open", "gate if on", 0, 1, 1, 0.05, "1.00"),
         ),
-        said=f"“{WORDS[0]}” has position {positions[0]:g}. "
+        summary=f"“{WORDS[0]}” has position {positions[0]:g}. "
         f"At position 2: {', '.join(reached)}.",
         caption="Seen from the last word, a key's position is the sum of the gates "
         "from it on (filled: on), 4 at most. At the right what the query reads at "

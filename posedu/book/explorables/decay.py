@@ -44,7 +44,7 @@ def decay_explorable() -> Explorable:
             Slider("key", "key", 0, LAST, KEY, shown=WORDS[KEY]),
             Slider("differ", "tokens differ", 0, 100, 100 * DIFFER, 5, "100 %"),
         ),
-        said=f"The path from “{WORDS[KEY]}” to “{WORDS[-1]}” is {shown['alibi']} for "
+        summary=f"The path from “{WORDS[KEY]}” to “{WORDS[-1]}” is {shown['alibi']} for "
         f"ALiBi, {shown['fox']} for FoX, {shown['stick']} for stick-breaking.",
         caption="What the tokens after key j add up to, for the query “Where”: a "
         "constant each (ALiBi), much at a full stop (FoX), much at the place names "

@@ -36,7 +36,7 @@ def disentangled_attention_explorable() -> Explorable:
             Choice("method", "encoding", METHODS),
             Slider("start", "first position", 0, STARTS - 1, 0),
         ),
-        said="sinusoids, added; the text starts at position 0: move it.",
+        summary="sinusoids, added; the text starts at position 0: move it.",
         caption="Four terms of every score, and their sum: rows are queries, columns "
         "keys; blue raises a score, orange lowers it. Framed is what has moved since "
         "the text started at position 0.",

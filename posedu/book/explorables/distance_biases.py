@@ -70,7 +70,7 @@ def distance_biases_explorable() -> Explorable:
             Slider("length", "length", 4, LONGEST, LENGTH, shown=f"{length:,}"),
             Slider("r1", "KERPLE's r₁", 0.2, 2, R1, 0.1, f"{R1:.1f}"),
         ),
-        said=_said(length, R1, half),
+        summary=_summary_text(length, R1, half),
         caption="The share of a last query's weight that its nearest keys get, if "
         "contents are equal. ALiBi with the slope 1/16 halves it at the same place in "
         "every text that is long enough; KERPLE's logarithm does so for "
@@ -105,7 +105,7 @@ def _points(total: Float[Array, "keys"]) -> str:
     return "L".join(f"{x:.3f},{share:.4f}" for x, share in pairs)
 
 
-def _said(length: int, r1: float, half: dict[str, int]) -> str:
+def _summary_text(length: int, r1: float, half: dict[str, int]) -> str:
     grows = "goes on growing with the text" if r1 <= 1 else "stops growing in the end"
     return (
         f"Of {length:,} keys the nearest {half['alibi']:,} have half of the weight "

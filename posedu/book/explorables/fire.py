@@ -56,7 +56,7 @@ def fire_explorable() -> Explorable:
             Slider("query", "query at", 10, LONGEST, QUERY, 10),
             Slider("threshold", "threshold", 50, 500, THRESHOLD, 50),
         ),
-        said=_said(QUERY, THRESHOLD),
+        summary=_summary_text(QUERY, THRESHOLD),
         caption="FIRE's bias of the keys of one query, c = 0.1, for a curve with three "
         "kinks. Up to the threshold every query sees the same curve, as far as it has "
         "keys; beyond it the curve is stretched over all of them.",
@@ -68,7 +68,7 @@ def curve(x: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
     return np.interp(x, [*KINKS], [*KINKS.values()])
 
 
-def drawn(query: int, threshold: int) -> Float[Array, "points 2"]:
+def bias_curve(query: int, threshold: int) -> Float[Array, "points 2"]:
     """Distances up to the query, and the bias of each."""
     t = np.concatenate(([0], DISTANCES[query > DISTANCES], [query]))
     x = fire_inputs(t, query, c=C, threshold=threshold, later="zero", eps=0.0)
@@ -81,11 +81,11 @@ def middle_of(query: int, threshold: int) -> float:
 
 
 def _points(query: int, threshold: int) -> str:
-    rounded = np.floor(1e4 * drawn(query, threshold) + 0.5) / 1e4
+    rounded = np.floor(1e4 * bias_curve(query, threshold) + 0.5) / 1e4
     return "L".join(f"{t:.0f},{b:.4f}" for t, b in rounded)
 
 
-def _said(query: int, threshold: int) -> str:
+def _summary_text(query: int, threshold: int) -> str:
     what = (
         "sees the curve as a query at the threshold does"
         if query <= threshold

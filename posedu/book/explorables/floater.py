@@ -43,7 +43,7 @@ def floater_explorable() -> Explorable:
             Slider("rate", "radians a position", 0.2, 2.9, RATE, 0.1),
             Slider("steps", "steps a position", 1, 5, STEPS),
         ),
-        said=_said(RATE, STEPS),
+        summary=_summary_text(RATE, STEPS),
         caption="One pair (cos, sin) of the sinusoid from position 0 to 24, and the "
         "same flow followed by Runge–Kutta steps of order four. With few of them the "
         "solver falls behind and inwards; five are five times the work.",
@@ -89,7 +89,7 @@ def _dots(pairs: Float[Array, "points 2"]) -> str:
     return "".join(f"M{x:.3f},{y:.3f}h.001" for x, y in pairs)
 
 
-def _said(rate: float, steps: int) -> str:
+def _summary_text(rate: float, steps: int) -> str:
     each = "one step" if steps == 1 else f"{steps} steps"
     return (
         f"At {rate:.1f} radians a position and {each} in it, the solver is at radius "

@@ -25,7 +25,7 @@ def fope_explorable() -> Explorable:
     """
     at = np.arange(0, LONGEST + STEP, STEP)
     most = sum(WEIGHTS)
-    here, there = hands(at) / most, hands(at + 1) / most
+    here, there = pair_values(at) / most, pair_values(at + 1) / most
     scores = (there * here.conj()).real
     low, high = (
         f"{value:.2f}".replace("-", "−") for value in (scores.min(), scores.max())
@@ -59,7 +59,7 @@ def fope_explorable() -> Explorable:
             Slider("other", "another's", 0, 1, WEIGHTS[1], 0.1, f"{WEIGHTS[1]:.1f}"),
             Slider("back", "turning back", 0, 1, WEIGHTS[2], 0.1, f"{WEIGHTS[2]:.1f}"),
         ),
-        said=f"2 waves: the score of two neighbors runs from {low} to {high} along "
+        summary=f"2 waves: the score of two neighbors runs from {low} to {high} along "
         "the places. It is not relative.",
         caption="One wave draws a circle, and two neighbors score alike wherever they "
         "are: a level line, a relative score. That holds for any one wave. Two or more "
@@ -68,7 +68,7 @@ def fope_explorable() -> Explorable:
     )
 
 
-def hands(at: np.ndarray) -> Complex[Array, "places"]:
+def pair_values(at: np.ndarray) -> Complex[Array, "places"]:
     """C + iS of the first pair, with the weights that are drawn first."""
     own, other, back = WEIGHTS
     cos, sin = fope_table(

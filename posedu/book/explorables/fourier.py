@@ -66,7 +66,7 @@ def fourier_explorable() -> Explorable:
             Slider("level", "bandwidth σ", -4, 8, 0, 1, f"{SIGMA:g}"),
             Slider("power", "frequencies m", 2, 7, 5, 1, f"{PAIRS}"),
         ),
-        said=_said(SIGMA, PAIRS, off, worst),
+        summary=_summary_text(SIGMA, PAIRS, off, worst),
         caption="Above, the inner products of random Fourier features scatter around "
         "a Gaussian whose width is 1/(2πσ). Below, ridge regression on the same "
         "features from twelve dots: a small σ is too smooth for the curve, a large one "
@@ -135,7 +135,7 @@ def _fit(sigma: float, pairs: int) -> str:
     return _line(PLACES, fit(sigma, pairs))
 
 
-def _said(sigma: float, pairs: int, off: float, worst: float) -> str:
+def _summary_text(sigma: float, pairs: int, off: float, worst: float) -> str:
     return (
         f"With σ = {sigma:g} and {pairs} frequencies the estimate is off by "
         f"{off:.2f} at most, the fit by {worst:.2f} (root mean square)."

@@ -33,7 +33,7 @@ def fox_explorable() -> Explorable:
             Slider("gate", "its gate", 0.01, 1, GATE, 0.01, f"{GATE:.2f}"),
             Slider("others", "other gates", 0.5, 1, OTHERS, 0.01, f"{OTHERS:.2f}"),
         ),
-        said=f"At the last token {100 * kept[-1, TOKEN]:.1f} % is left of “{word}”, "
+        summary=f"At the last token {100 * kept[-1, TOKEN]:.1f} % is left of “{word}”, "
         f"and {100 * kept[-1, TOKEN - 1]:.1f} % of “{WORDS[TOKEN - 1]}” just before "
         "it: all that is older goes through its gate.",
         caption="What is left of each key (column) at each query (row): all where "

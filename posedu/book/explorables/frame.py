@@ -103,7 +103,7 @@ def explorable(
     picture: str,
     controls: Sequence[Slider | Choice | Text | Reveal | Switch],
     *,
-    said: str,
+    summary: str,
     caption: str,
     numbers: Any = None,
     script: str = "",
@@ -139,7 +139,7 @@ def explorable(
 <div class="controls" hidden>
 {"".join(map(str, controls))}
 </div>
-<p class="summary" aria-live="polite">{said}</p>
+<p class="summary" aria-live="polite">{summary}</p>
 {below}
 <p class="still">This picture stands still; where scripts run, it answers to you.</p>
 <figcaption>{caption}</figcaption>

@@ -50,7 +50,7 @@ def layouts_explorable() -> Explorable:
             Choice("target", "to", _beginning_with(FIRST[1])),
             Choice("width", "turning", WIDTHS),
         ),
-        said=said(*FIRST),
+        summary=summary_text(*FIRST),
         caption="The two rows of a pair have one color and one dash. Every head of "
         "queries and of keys is permuted alike, so no product changes; values are "
         "left alone.",
@@ -76,7 +76,7 @@ def lines(order: list[int], pair: int, source: str, target: str, width: int) -> 
     )
 
 
-def said(source: str, target: str, width: int) -> str:
+def summary_text(source: str, target: str, width: int) -> str:
     """How many rows of a head move, and which come first."""
     order = rows(source, target, width)
     moved = int((np.array(order) != np.arange(HEAD)).sum())

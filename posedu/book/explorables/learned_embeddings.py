@@ -57,7 +57,7 @@ def learned_embeddings_explorable() -> Explorable:
             Slider("power", "features d", 2, 7, POWER, 1, f"{2**POWER}"),
             Switch("shuffled", "shuffle the rows"),
         ),
-        said=said(found, ROW, limit),
+        summary=summary_text(found, ROW, limit),
         caption="Random rows are nearly orthogonal, the more so the more features they "
         "have, and neighbors look like strangers: shuffled they look as before. "
         "Sinusoids have a hill around the chosen position; shuffling takes it apart.",
@@ -102,7 +102,7 @@ def band(limit: float) -> str:
     return f"M-0.5,{-limit:.4f}H{LENGTH - 0.5}V{limit:.4f}H-0.5Z"
 
 
-def said(found: Float[Array, "positions"], row: int, limit: float) -> str:
+def summary_text(found: Float[Array, "positions"], row: int, limit: float) -> str:
     """The largest cosine of another row, in size, and where it is."""
     others = np.abs(found)
     others[row] = -1

@@ -19,7 +19,7 @@ def length_extrapolation_explorable() -> Explorable:
 
     Frequencies are those of :func:`posedu.numpy.frequencies.frequencies`.
     """
-    seen, reached = drawn(BASES[0], 2**TRAINED, 2 ** (TRAINED + FACTOR))
+    seen, reached = turn_shares(BASES[0], 2**TRAINED, 2 ** (TRAINED + FACTOR))
     marks = "".join(
         f'<text x="{44 + 10.5 * (p + 0.5):g}" y="176">{p}</text>'
         for p in range(0, 32, 5)
@@ -51,14 +51,14 @@ def length_extrapolation_explorable() -> Explorable:
             Slider("factor", "times as long", 0, 7, FACTOR, 1, f"{2**FACTOR}"),
             Choice("base", "base", {str(base): f"{base:,}" for base in BASES}),
         ),
-        said=said(BASES[0], 2**TRAINED, 2 ** (TRAINED + FACTOR)),
+        summary=summary_text(BASES[0], 2**TRAINED, 2 ** (TRAINED + FACTOR)),
         caption="How much of a turn each pair of d = 64 makes between the first token "
         "and the last: a pair that completes one in training meets no new angle in a "
         "longer text, the others do.",
     )
 
 
-def drawn(
+def turn_shares(
     base: float, trained: int, tested: int
 ) -> tuple[Float[Array, "pairs"], Float[Array, "pairs"]]:
     """The share of a turn that each pair makes in training, and in the longer text."""
@@ -66,9 +66,9 @@ def drawn(
     return tuple(np.minimum(turns * (length - 1), 1) for length in (trained, tested))
 
 
-def said(base: float, trained: int, tested: int) -> str:
+def summary_text(base: float, trained: int, tested: int) -> str:
     """The picture in words."""
-    seen, reached = drawn(base, trained, tested)
+    seen, reached = turn_shares(base, trained, tested)
     new = int((reached > seen).sum())
     return (
         f"{int((seen == 1).sum())} of {D // 2} pairs complete a turn within "

@@ -74,11 +74,11 @@ posedu.live("liere", ({ find, numbers }) => {
       mark.firstElementChild.style.strokeWidth = name === guess ? 4 : 2;
     }
     const gap = degrees(apart(ends.B, ends.C));
-    const told = `Two turns of ${turn}°: `;
+    const beginning = `Two turns of ${turn}°: `;
     if (!look) {
       return {
         turn: `${turn}°`, gap: "?",
-        summary: told + "column, then row ends at C. Where does row, then column end? " +
+        summary: beginning + "column, then row ends at C. Where does row, then column end? " +
           (guess ? `You guess ${guess}.` : "Guess, then look."),
       };
     }
@@ -87,7 +87,7 @@ posedu.live("liere", ({ find, numbers }) => {
       ? ` Your guess ${guess} is right.` : ` Your guess ${guess} is ${off} off.`);
     return {
       turn: `${turn}°`, gap,
-      summary: `${told}row, then column ends at B, ${gap} from C, ` +
+      summary: `${beginning}row, then column ends at B, ${gap} from C, ` +
         `where column, then row ends.${verdict}`,
     };
   };

@@ -33,7 +33,7 @@ def commuting_generators_explorable() -> Explorable:
     """
     turn = np.radians(TURN)
     column, row, back = (
-        _moved((x, y), QUARTERS) for x, y in ((turn, 0), (0, turn), (-turn, 0))
+        _rotations_along((x, y), QUARTERS) for x, y in ((turn, 0), (0, turn), (-turn, 0))
     )
     first = np.vstack([column @ START, row[1:] @ column[-1] @ START])
     second = np.vstack([row @ START, column[1:] @ row[-1] @ START])
@@ -42,8 +42,8 @@ def commuting_generators_explorable() -> Explorable:
     inside = (
         _axle([0, 0, 1], "column"),
         _axle([1, 0, 0], "row"),
-        _way("first", first, INKS[0]),
-        _way("second", second, INKS[1], "6 4"),
+        _curve("first", first, INKS[0]),
+        _curve("second", second, INKS[1], "6 4"),
         *(_mark(name, end) for name, end in ends.items()),
     )
     label = (
@@ -66,7 +66,7 @@ between their ends: <output class="gap" aria-live="off">{gap:.0f}°</output></p>
             Reveal("look", "Show the other order"),
             Slider("turn", "each turn", 15, 180, TURN, 15, f"{TURN}°"),
         ),
-        said=f"Two turns of {TURN}°: row, then column ends at B, {gap:.0f}° from C, "
+        summary=f"Two turns of {TURN}°: row, then column ends at B, {gap:.0f}° from C, "
         "where column, then row ends.",
         caption="A vector of three features starts at the square. One column on turns "
         "it about the upright axle, one row on about the other. Both ways lead to the "
@@ -81,12 +81,12 @@ def liere_explorable() -> Explorable:
     The numbers are those of :func:`posedu.numpy.rotary.rotations` for two generators
     that stand for learned ones.
     """
-    way = _moved(PLACE, LEARNED) @ START
+    curve = _rotations_along(PLACE, LEARNED) @ START
     spin = np.array(PLACE) @ _spins(LEARNED)
-    angle, length = np.linalg.norm(spin).item(), np.linalg.norm(way[-1]).item()
-    values = ", ".join(f"{value:.2f}" for value in way[-1]).replace("-", "−")
+    angle, length = np.linalg.norm(spin).item(), np.linalg.norm(curve[-1]).item()
+    values = ", ".join(f"{value:.2f}" for value in curve[-1]).replace("-", "−")
     label = "A sphere, an axle through its middle, and a path that turns about it"
-    inside = _axle(spin / angle), _way("first", way, INKS[0])
+    inside = _axle(spin / angle), _curve("first", way, INKS[0])
     picture = f"""{_sphere(label, *inside)}
 <p>features: <output class="values" aria-live="off">{values}</output> ·
 length: <output class="length" aria-live="off">{length:.2f}</output></p>"""
@@ -97,7 +97,7 @@ length: <output class="length" aria-live="off">{length:.2f}</output></p>"""
             Slider("column", "column", 0, 1, PLACE[0], 0.05, f"{PLACE[0]:.2f}"),
             Slider("row", "row", 0, 1, PLACE[1], 0.05, f"{PLACE[1]:.2f}"),
         ),
-        said=f"At column {PLACE[0]:.2f}, row {PLACE[1]:.2f} the vector has turned by "
+        summary=f"At column {PLACE[0]:.2f}, row {PLACE[1]:.2f} the vector has turned by "
         f"{np.degrees(angle):.0f}°; its features are {values}.",
         caption="A vector of three features starts at the square. Column and row "
         "decide together about which axle it turns, and how far. All three features "
@@ -116,11 +116,11 @@ def _spins(generators: Float[Array, "axes 3 3"]) -> Float[Array, "axes 3"]:
     return generators[:, [2, 0, 1], [1, 2, 0]]
 
 
-def _moved(
+def _rotations_along(
     place: tuple[float, float], generators: Float[Array, "axes 3 3"]
 ) -> Float[Array, "points 3 3"]:
     """Rotations on the way to a place."""
-    way = np.linspace(0, 1, STEPS + 1)[:, None] * np.array(place, dtype=float)
+    curve = np.linspace(0, 1, STEPS + 1)[:, None] * np.array(place, dtype=float)
     return rotations(way, generators[:, None])[:, 0]
 
 
@@ -160,7 +160,7 @@ def _drawn(points: Float[Array, "points 3"], digits: int = 2) -> tuple[str, str]
     return paths[0], paths[1]
 
 
-def _way(
+def _curve(
     name: str, points: Float[Array, "points 3"], ink: str, dashes: str = ""
 ) -> str:
     front, back = _drawn(points, 3)

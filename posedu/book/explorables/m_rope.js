@@ -16,10 +16,10 @@ posedu.live("m_rope", ({ find }) => {
     const steps = 2 ** span;
     const said = ["time", "rows", "columns"].map((name, axis) => {
       const own = waves.filter((_, p) => owners[model](p, sections[model]) === axis);
-      const turned = own.filter((wave) => wave <= steps);
-      find(`path.turned${axis}`).setAttribute("d", ticks(turned));
-      find(`path.rest${axis}`).setAttribute("d", ticks(own.filter((wave) => wave > steps)));
-      return `${turned.length} of ${own.length} pairs of ${name}`;
+      const complete = own.filter((wave) => wave <= steps);
+      find(`path.complete${axis}`).setAttribute("d", ticks(complete));
+      find(`path.incomplete${axis}`).setAttribute("d", ticks(own.filter((wave) => wave > steps)));
+      return `${complete.length} of ${own.length} pairs of ${name}`;
     });
     find("path.mark").setAttribute("d", `M${66 + width * (span - low)},8V146`);
     return {

@@ -32,9 +32,9 @@ def m_rope_explorable() -> Explorable:
         f'<text x="58" y="{31 + 44 * k}" style="text-anchor:end">{name}</text>'
         f'<g transform="translate(66,{12 + 44 * k})">'
         f'<path d="M0,30H{WIDTH * 21}" stroke="currentColor" stroke-opacity="0.2"/>'
-        f'<path class="turned{k}" d="{ticks(first, k, AT, True)}" stroke="{INKS[k]}"'
+        f'<path class="complete{k}" d="{ticks(first, k, AT, True)}" stroke="{INKS[k]}"'
         ' style="stroke-width:3"/>'
-        f'<path class="rest{k}" d="{ticks(first, k, AT, False)}" stroke="currentColor"'
+        f'<path class="incomplete{k}" d="{ticks(first, k, AT, False)}" stroke="currentColor"'
         ' stroke-opacity="0.5"/></g>'
         for k, name in enumerate(AXES)
     )
@@ -59,7 +59,7 @@ def m_rope_explorable() -> Explorable:
             ),
             Slider("span", "steps", LOW, HIGH, AT, 1, f"{2**AT:,}"),
         ),
-        said=said(first, AT),
+        summary=summary_text(first, AT),
         caption="Every tick is a pair of one head. In sectioned order an axis has one "
         "part of the wavelengths; in the interleaved one all axes have all parts, but for "
         "the slowest pairs, which time has alone.",
@@ -72,10 +72,10 @@ def of_axis(model: str, axis: int) -> np.ndarray:
     return wavelengths(D, base=BASE)[owner == axis]
 
 
-def ticks(model: str, axis: int, span: int, turned: bool) -> str:
+def ticks(model: str, axis: int, span: int, complete: bool) -> str:
     """A tick at each wavelength that does, or does not, fit into the span."""
     own = of_axis(model, axis)
-    own = own[(own <= 2**span) == turned]
+    own = own[(own <= 2**span) == complete]
     places = (WIDTH * (math.log2(wave) - LOW) for wave in own)
     return "".join(f"M{x:.2f},8V30" for x in places)
 
@@ -85,7 +85,7 @@ def mark(span: int) -> str:
     return f"M{66 + WIDTH * (span - LOW)},8V146"
 
 
-def said(model: str, span: int) -> str:
+def summary_text(model: str, span: int) -> str:
     """How many pairs of each axis complete a turn, in a sentence."""
     counts = []
     for axis, name in enumerate(AXES):

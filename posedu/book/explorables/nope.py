@@ -60,7 +60,7 @@ def nope_explorable() -> Explorable:
             Slider("factor", "factor", 0, 2, FACTOR, 0.05, f"{FACTOR:.2f}"),
             Slider("others", "other keys", 0, DOUBLINGS, AT, 1, f"{others:,}"),
         ),
-        said=_said(others, FACTOR),
+        summary=_summary_text(others, FACTOR),
         caption="One key's logit is 4 above all others', times the factor. Its weight "
         "tells how many others there are, finest near the number at which it is one "
         "half; a larger factor moves that number to the right.",
@@ -79,17 +79,17 @@ def half_at(factor: float) -> float:
     return factor * GAP / np.log(2)
 
 
-def drawn(factor: float) -> Float[Array, "points 2"]:
+def weight_curve(factor: float) -> Float[Array, "points 2"]:
     """Doublings, and the weight after each quarter of one, as keys are whole."""
     others = np.unique(np.round(2 ** (np.arange(4 * DOUBLINGS + 1) / 4)).astype(int))
     return np.array([(np.log2(n), weight_of(int(n), factor)) for n in others])
 
 
 def _path(factor: float) -> str:
-    return "M" + "L".join(f"{x:.3f},{w:.4f}" for x, w in drawn(factor))
+    return "M" + "L".join(f"{x:.3f},{w:.4f}" for x, w in weight_curve(factor))
 
 
-def _said(others: int, factor: float) -> str:
+def _summary_text(others: int, factor: float) -> str:
     weight = 100 * weight_of(others, factor)
     return (
         f"With the factor {factor:.2f} the marked key has {weight:.1f} % of the weight "

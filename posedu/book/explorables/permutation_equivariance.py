@@ -59,7 +59,7 @@ def permutation_equivariance_explorable() -> Explorable:
                 {"without": "not told to attention", "with": "added to the words"},
             ),
         ),
-        said=f"{names[_key(AFTER)]}, without positions: each word keeps its output, "
+        summary=f"{names[_key(AFTER)]}, without positions: each word keeps its output, "
         "changed by 0.00, and the mean moves by 0.00.",
         caption="Each arrow is the vector that attention gives back for one word, and "
         "dashed the one that it gave before the words changed places.",

@@ -34,7 +34,7 @@ def relative_vectors_explorable() -> Explorable:
             Slider("angle", "query", 0, 355, ANGLE, 5, f"{ANGLE}°"),
             Slider("moved", "move all", 0, 1, MOVED, 0.1, f"{MOVED:.1f}"),
         ),
-        said=said(weights),
+        summary=summary_text(weights),
         caption="Left: a vector for each offset, 4 and more sharing one, and a query. "
         "Right: the last query’s weights, if contents are equal. Before anything is "
         "moved, the query gives the most to the offset that it points at; move all "
@@ -57,7 +57,7 @@ def weights_of(angle: float, moved: float) -> Float[Array, "keys"]:
     return taken.weights[0, -1, ::-1]
 
 
-def said(weights: Float[Array, "keys"]) -> str:
+def summary_text(weights: Float[Array, "keys"]) -> str:
     """What the picture shows, in a sentence."""
     best, far = int(weights.argmax()), f"{100 * weights[NEAR]:.1f} %"
     if best >= NEAR:

@@ -25,7 +25,7 @@ def rope_explorable() -> Explorable:
 
     The numbers are those of :func:`posedu.numpy.rotary.rope_complex` for d = 16.
     """
-    hands = _hands(np.arange(LONGEST + 1))
+    hands = _rotated_pairs(np.arange(LONGEST + 1))
     scores = hands.real.mean(axis=-1)
     slow = np.count_nonzero(OFFSET * frequencies(D, base=BASE) < np.pi / 2)
     clocks = "".join(_clock(p, hand) for p, hand in enumerate(hands[OFFSET]))
@@ -43,7 +43,7 @@ def rope_explorable() -> Explorable:
             Slider("offset", "offset i − j", 0, LONGEST, OFFSET),
             Slider("base", "base", 1, 6, np.log10(BASE), 0.05, f"{BASE:,}"),
         ),
-        said=f"At offset {OFFSET} and base {BASE:,} the score is {score}; "
+        summary=f"At offset {OFFSET} and base {BASE:,} the score is {score}; "
         f"still within their first quarter turn: {slow} of {D // 2} hands.",
         caption="Seen from the key, pair p of the query has turned by offset · "
         "ω<sub>p</sub> wherever the two stand, and the score is the mean of the "
@@ -52,7 +52,7 @@ def rope_explorable() -> Explorable:
     )
 
 
-def _hands(offsets: Int[Array, "offsets"]) -> Complex[Array, "offsets pairs"]:
+def _rotated_pairs(offsets: Int[Array, "offsets"]) -> Complex[Array, "offsets pairs"]:
     """Pairs (1, 0) turned by each offset, as complex numbers."""
     pairs = np.tile([1.0, 0.0], (len(offsets), D // 2))
     return rope_complex(pairs, offsets, layout="interleaved", base=BASE)

@@ -1,7 +1,7 @@
 posedu.live("rotated_values", ({ find, figure }) => {
   const values = [[0.9, 0.1], [0.3, 0.8], [-0.2, 0.7], [0.8, -0.5]];
   const weights = [0.1, 0.2, 0.3, 0.4];
-  const turn = ([x, y], angle) => {
+  const rotate = ([x, y], angle) => {
     const c = Math.cos(angle), s = Math.sin(angle);
     return [c * x - s * y, s * x + c * y];
   };
@@ -13,11 +13,11 @@ posedu.live("rotated_values", ({ find, figure }) => {
   const signed = (x) => x.toFixed(2).replace("-", "−").replace("−0.00", "0.00");
 
   return ({ start, apart, back }) => {
-    const turned = values.map((v, n) => turn(v, start + apart * n));
-    const sum = [0, 1].map((axis) => turned.reduce((t, v, n) => t + weights[n] * v[axis], 0));
-    const out = back ? turn(sum, -(start + 3 * apart)) : sum;
+    const rotated = values.map((v, n) => rotate(v, start + apart * n));
+    const sum = [0, 1].map((axis) => rotated.reduce((t, v, n) => t + weights[n] * v[axis], 0));
+    const out = back ? rotate(sum, -(start + 3 * apart)) : sum;
     figure.querySelectorAll("path.value").forEach((path, n) =>
-      path.setAttribute("d", arrow(turned[n])));
+      path.setAttribute("d", arrow(rotated[n])));
     find("path.out").setAttribute("d", arrow(out));
     return {
       start: start.toFixed(1),

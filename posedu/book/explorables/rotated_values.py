@@ -22,9 +22,9 @@ def rotated_values_explorable() -> Explorable:
     paths = "".join(
         f'<path class="value" d="{arrow(v)}" stroke="currentColor" '
         f'stroke-opacity="0.5" style="stroke-width:1.5"/>'
-        for v in turned(START, APART)
+        for v in rotated(START, APART)
     )
-    out = gathered(START, APART, True)
+    out = output(START, APART, True)
     picture = f"""
 <svg class="plot" viewBox="0 0 400 240" role="img" aria-label="A circle with four thin
  arrows, the values, each turned by its position, and a thick one, their weighted sum,
@@ -47,21 +47,21 @@ def rotated_values_explorable() -> Explorable:
             Slider("apart", "from token to token", 0, 2, APART, 0.1, f"{APART:.1f}"),
             Switch("back", "turn the output back", on=True),
         ),
-        said=said(START, APART, True),
+        summary=summary_text(START, APART, True),
         caption="Moving the text turns all values alike. The output turned back by the "
         "query’s position stays where it is; not turned back, it turns with them. From "
         "token to token something else changes: the offsets.",
     )
 
 
-def turned(start: float, apart: float) -> Float[Array, "tokens 2"]:
+def rotated(start: float, apart: float) -> Float[Array, "tokens 2"]:
     """The values of the tokens, each turned by its position."""
     return rope(VALUES, _positions(start, apart), layout="half")
 
 
-def gathered(start: float, apart: float, back: bool) -> Float[Array, "2"]:
+def output(start: float, apart: float, back: bool) -> Float[Array, "2"]:
     """What the query at the last token gathers, turned back or not."""
-    out = WEIGHTS @ turned(start, apart)
+    out = WEIGHTS @ rotated(start, apart)
     last = _positions(start, apart)[-1:]
     return rope(out[None], -last, layout="half")[0] if back else out
 
@@ -78,9 +78,9 @@ def arrow(to: Float[Array, "2"]) -> str:
     return "M0,0" + "".join(f"L{p[0]:.4f},{p[1]:.4f}" for p in points)
 
 
-def said(start: float, apart: float, back: bool) -> str:
+def summary_text(start: float, apart: float, back: bool) -> str:
     """What the picture shows, in a sentence."""
-    x, y = gathered(start, apart, back)
+    x, y = output(start, apart, back)
     way = "turned back" if back else "not turned back"
     return (
         f"From position {start:.1f} on, tokens {apart:.1f} apart: the output, {way}, "

@@ -1,14 +1,14 @@
 posedu.live("self_extend", ({ find }) => {
   const trained = 24;
-  const offsets = (way, n, window, size) => {
+  const offsets = (method, n, window, size) => {
     const keys = Array.from({ length: n }, (_, key) => key), last = n - 1;
-    if (way === "sinks") {
+    if (method === "sinks") {
       const gap = Math.max(0, n - size - window);
       return keys.map((key) => key < size ? last - gap - key
         : key < size + gap ? null : last - key);
     }
-    if (way === "rope") return keys.map((key) => last - key);
-    if (way === "chunks") {
+    if (method === "rope") return keys.map((key) => last - key);
+    if (method === "chunks") {
       const chunk = window + size, top = chunk + window, inside = last % chunk;
       return keys.map((key) => {
         const behind = Math.floor(last / chunk) - Math.floor(key / chunk);
@@ -19,12 +19,12 @@ posedu.live("self_extend", ({ find }) => {
     }
     const shift = window - Math.floor(window / size);
     return keys.map((key) => last - key < window ? last - key
-      : way === "constant" ? window
+      : method === "constant" ? window
       : Math.floor(last / size) - Math.floor(key / size) + shift);
   };
 
-  return ({ way, tokens, window, size }) => {
-    const found = offsets(way, tokens, window, size);
+  return ({ method, tokens, window, size }) => {
+    const found = offsets(method, tokens, window, size);
     find("path.seen").setAttribute("d", found.map(
       (at, key) => at === null ? "" : `M${key},${at}h0.8`
     ).join(""));

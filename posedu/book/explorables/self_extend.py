@@ -8,7 +8,7 @@ from posedu.numpy.rotary import extended_offsets
 
 LONGEST, TRAINED = 64, 24  # tokens
 TOKENS, WINDOW, SIZE = 56, 8, 4  # what is drawn where scripts do not run
-WAYS: Mapping[str, str] = {
+METHODS: Mapping[str, str] = {
     "sinks": "sinks and a window, moved",
     "rope": "all keys, as they are",
     "grouped": "Self-Extend, groups",
@@ -19,7 +19,7 @@ WAYS: Mapping[str, str] = {
 
 def self_extend_explorable() -> Explorable:
     """Draw the offsets over the keys, of a cache that is cut and of three maps."""
-    first = next(iter(WAYS))
+    first = next(iter(METHODS))
     marks = "".join(
         f'<text x="{46 + 5 * n}" y="176">{n}</text>' for n in range(0, LONGEST + 1, 16)
     )
@@ -46,12 +46,12 @@ def self_extend_explorable() -> Explorable:
         "self_extend",
         picture,
         (
-            Choice("way", "what is done", WAYS),
+            Choice("method", "what is done", METHODS),
             Slider("tokens", "tokens", 1, LONGEST, TOKENS),
             Slider("window", "window", 1, 12, WINDOW),
             Slider("size", "sinks, group or chunk", 1, 12, SIZE),
         ),
-        said=said(first, TOKENS, WINDOW, SIZE),
+        summary=summary_text(first, TOKENS, WINDOW, SIZE),
         caption="A query asks of a key nothing but its offset. Forgotten keys have "
         "none; moved ones have another; and a map of offsets gives far keys, all of "
         "which stay, offsets that training has met. The last control is the number of "
@@ -59,15 +59,15 @@ def self_extend_explorable() -> Explorable:
     )
 
 
-def offsets(way: str, tokens: int, window: int, size: int) -> list[int | None]:
+def offsets(method: str, tokens: int, window: int, size: int) -> list[int | None]:
     """Of each key for the last query; ``None`` where a key is forgotten.
 
     A chunk is ``window + size`` tokens, so that it holds the window.
     """
     last = tokens - 1
-    if way == "rope":
+    if method == "rope":
         return [last - key for key in range(tokens)]
-    if way == "sinks":
+    if method == "sinks":
         gap = max(0, tokens - size - window)
         sinks: list[int | None] = [last - gap - key for key in range(min(size, tokens))]
         window_keys = [last - key for key in range(size + gap, tokens)]
@@ -75,24 +75,24 @@ def offsets(way: str, tokens: int, window: int, size: int) -> list[int | None]:
     found = extended_offsets(
         [last],
         range(tokens),
-        far=way,
+        far=method,
         window=window,
-        group=size if way == "grouped" else None,
-        join="floor" if way == "grouped" else None,
-        chunk=window + size if way == "chunks" else None,
+        group=size if method == "grouped" else None,
+        join="floor" if method == "grouped" else None,
+        chunk=window + size if method == "chunks" else None,
     )
     return [int(offset) for offset in found[0]]
 
 
-def path(way: str, tokens: int, window: int, size: int) -> str:
+def path(method: str, tokens: int, window: int, size: int) -> str:
     """A dash for each key that is not forgotten, at its offset."""
-    found = enumerate(offsets(way, tokens, window, size))
+    found = enumerate(offsets(method, tokens, window, size))
     return "".join(f"M{key},{at}h0.8" for key, at in found if at is not None)
 
 
-def said(way: str, tokens: int, window: int, size: int) -> str:
+def summary_text(method: str, tokens: int, window: int, size: int) -> str:
     """What the picture shows, in a sentence."""
-    seen = [at for at in offsets(way, tokens, window, size) if at is not None]
+    seen = [at for at in offsets(method, tokens, window, size) if at is not None]
     reach = "within" if max(seen) < TRAINED else "beyond"
     different = len({*seen})
     return (

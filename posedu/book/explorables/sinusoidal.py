@@ -29,7 +29,7 @@ def sinusoidal_explorable() -> Explorable:
             Slider("position", "position i", 0, LENGTH - 1, POSITION),
             Slider("base", "base", 1, 6, np.log10(BASE), 0.05, f"{BASE:,}"),
         ),
-        said=f"At base {BASE:,} pair 0 turns once in {waves[0]} positions, pair "
+        summary=f"At base {BASE:,} pair 0 turns once in {waves[0]} positions, pair "
         f"{PAIRS - 1} once in {waves[-1]}; a full turn within the {LENGTH} positions: "
         f"{turning} of {PAIRS} pairs. At position {POSITION} their hands stand at "
         f"{angles[0]:.1f}° and {angles[-1]:.1f}°.",

@@ -51,7 +51,7 @@ def stickbreaking_explorable() -> Explorable:
                 for k, logit in enumerate(LOGITS)
             ),
         ),
-        said=f"Stick-breaking gives the most to the key {_most(stick)}, softmax to "
+        summary=f"Stick-breaking gives the most to the key {_most(stick)}, softmax to "
         f"the key {_most(mean)}.",
         caption="Four keys and their logits z, the newest at the left. With a stick "
         "each takes the fraction σ(z) of what the newer ones have left, and nobody "

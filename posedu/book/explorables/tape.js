@@ -1,7 +1,7 @@
 posedu.live("tape", ({ figure, find }) => {
   const frequencies = [1, 0.25];
   const tokens = [0, 1, 2, 3];
-  const ways = [...figure.querySelectorAll(".way")];
+  const curves = [...figure.querySelectorAll(".curve")];
   const ends = [...figure.querySelectorAll(".token")];
 
   const weigh = (at, i, key) => {
@@ -13,7 +13,7 @@ posedu.live("tape", ({ figure, find }) => {
     const total = parts.reduce((a, b) => a + b);
     return parts.map((part) => part / total);
   };
-  const moved = (at, c, key) => tokens.map((i) => {
+  const updated = (at, c, key) => tokens.map((i) => {
     const weights = weigh(at, i, key);
     return at[i].map((point, p) => point.map((x, n) =>
       x + c * weights.reduce((sum, w, j) => sum + w * at[j][p][n], 0)));
@@ -22,12 +22,12 @@ posedu.live("tape", ({ figure, find }) => {
   return ({ layers, attended, key, shift }) => {
     const states = [tokens.map((t) => frequencies.map((w) =>
       [Math.cos(w * (t + shift)), Math.sin(w * (t + shift))]))];
-    for (let n = 0; n < layers; n += 1) states.push(moved(states[n], attended, key));
+    for (let n = 0; n < layers; n += 1) states.push(updated(states[n], attended, key));
     const last = states[layers];
     frequencies.forEach((_, p) => tokens.forEach((t) => {
       const place = (at) => at[t][p].map((x) => x.toFixed(3));
       const number = p * tokens.length + t;
-      ways[number].setAttribute("d", `M${states.map((s) => place(s).join()).join("L")}`);
+      curves[number].setAttribute("d", `M${states.map((s) => place(s).join()).join("L")}`);
       const [x, y] = place(last);
       ends[number].setAttribute("cx", x);
       ends[number].setAttribute("cy", y);

@@ -13,12 +13,12 @@ from posedu.numpy.rotary import tape
 Array = np.ndarray
 
 TOKENS, D, BASE = 4, 4, 16.0  # pairs turn by 1 and 1/4 a position
-LOUD = 1  # the token whose key may be longer
+LONG_KEY = 1  # the token whose key may be longer
 LAYERS, ATTENDED, KEY, SHIFT = 2, 0.2, 2.0, 0.0  # drawn where scripts do not run
 SCALE, WIDE = 41, 2.35  # pixels of a radius, radii to the edge
 
 
-class Drift(NamedTuple):
+class Positions(NamedTuple):
     """Positions as points of each pair, layer by layer, and the last one's weights."""
 
     points: Float[Array, "layers tokens 2 2"]
@@ -30,7 +30,7 @@ def tape_explorable() -> Explorable:
 
     The numbers are those of :func:`posedu.numpy.rotary.tape` for one head of d = 4.
     """
-    at = drifted(LAYERS, ATTENDED, KEY, SHIFT)
+    at = positions_by_layer(LAYERS, ATTENDED, KEY, SHIFT)
     circles = "".join(_circle(p, at.points[:, :, p]) for p in range(D // 2))
     return explorable(
         "tape",
@@ -47,10 +47,10 @@ def tape_explorable() -> Explorable:
             Slider(
                 "attended", "attended c", -0.3, 0.3, ATTENDED, 0.1, f"{ATTENDED:.1f}"
             ),
-            Slider("key", f"length, key {LOUD}", 0, 4, KEY, 0.5, f"{KEY:.1f}"),
+            Slider("key", f"length, key {LONG_KEY}", 0, 4, KEY, 0.5, f"{KEY:.1f}"),
             Slider("shift", "shift of all", 0, 12, SHIFT, 0.5, f"{SHIFT:.1f}"),
         ),
-        said=_said(LAYERS, ATTENDED, SHIFT, at),
+        summary=_summary_text(LAYERS, ATTENDED, SHIFT, at),
         caption="Positions of four tokens, as points of the planes of two pairs. In "
         "layer 0 they stand on the circle, where RoPE has them. Each layer adds c "
         "times what a token heard, the mean of positions by its weights. A shift turns "
@@ -58,9 +58,9 @@ def tape_explorable() -> Explorable:
     )
 
 
-def drifted(layers: int, attended: float, key: float, shift: float) -> Drift:
+def positions_by_layer(layers: int, attended: float, key: float, shift: float) -> Positions:
     """Where positions are after each layer; one head, whose MLP is silent."""
-    moving = tape(
+    encoding = tape(
         D,
         layout="half",
         mixing="heads",
@@ -71,21 +71,21 @@ def drifted(layers: int, attended: float, key: float, shift: float) -> Drift:
         base=BASE,
     )
     x = np.ones((1, TOKENS, D))
-    k = x * np.where(np.arange(TOKENS) == LOUD, key, 1.0)[:, None]
-    blocks = [moving.locate(np.arange(TOKENS) + shift, x[0])]
+    k = x * np.where(np.arange(TOKENS) == LONG_KEY, key, 1.0)[:, None]
+    blocks = [encoding.locate(np.arange(TOKENS) + shift, x[0])]
     while True:
-        taken = steps(x, k, x, moving, positions=blocks[-1], mask=causal_mask(TOKENS))
+        attention = steps(x, k, x, encoding, positions=blocks[-1], mask=causal_mask(TOKENS))
         if len(blocks) > layers:
             break
-        blocks.append(moving.update(taken.weights, taken.tokens, 0 * x[0]))
-    return Drift(np.array(blocks)[:, :, 0, :, :, 0], taken.weights[0, -1])
+        blocks.append(encoding.update(attention.weights, attention.tokens, 0 * x[0]))
+    return Positions(np.array(blocks)[:, :, 0, :, :, 0], attention.weights[0, -1])
 
 
 def _circle(p: int, points: Float[Array, "layers tokens 2"]) -> str:
     x = 100 + 200 * p
     tokens = "".join(
-        f'<path class="way" stroke="{INKS[t]}" style="stroke-width:2"'
-        f' d="{_way(points[:, t])}"/>'
+        f'<path class="curve" stroke="{INKS[t]}" style="stroke-width:2"'
+        f' d="{_curve(points[:, t])}"/>'
         f'<circle class="token" r="0.12" style="fill:{INKS[t]}"'
         f' cx="{points[-1, t, 0]:.3f}" cy="{points[-1, t, 1]:.3f}"/>'
         for t in range(TOKENS)
@@ -96,7 +96,7 @@ def _circle(p: int, points: Float[Array, "layers tokens 2"]) -> str:
 <circle r="1" stroke="currentColor" stroke-opacity="0.4"/>{tokens}</g>"""
 
 
-def _way(points: Float[Array, "layers 2"]) -> str:
+def _curve(points: Float[Array, "layers 2"]) -> str:
     return "M" + "L".join(f"{x:.3f},{y:.3f}" for x, y in points)
 
 
@@ -108,11 +108,11 @@ def _key() -> str:
     )
 
 
-def _shares(at: Drift) -> str:
+def _shares(at: Positions) -> str:
     return ", ".join(f"{100 * w:.1f}" for w in at.weights) + " %"
 
 
-def _said(layers: int, attended: float, shift: float, at: Drift) -> str:
+def _summary_text(layers: int, attended: float, shift: float, at: Positions) -> str:
     farthest = np.linalg.norm(at.points[-1], axis=-1).max()
     c = f"{attended:.1f}".replace("-", "−")
     return (

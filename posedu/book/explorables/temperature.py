@@ -76,7 +76,7 @@ def temperature_explorable() -> Explorable:
             Slider("gap", "ahead by", 1, 16, GAP, 0.5, f"{GAP:.1f}"),
             Slider("doublings", "keys", LOW, HIGH, AT, 1, f"{2**AT:,}"),
         ),
-        said=said(first, GAP, AT),
+        summary=summary_text(first, GAP, AT),
         caption="One key’s score is ahead of all others, which are equal. Without a "
         "temperature it loses its weight as keys become more. Each formula keeps the "
         "weight of some gaps: with the factor 0.1 before its logarithm, of 10.",
@@ -130,7 +130,7 @@ def start(formula: str) -> str:
     return f"M{math.log2(length) - LOW:.3f},0V1" if length else ""
 
 
-def said(formula: str, gap: float, doublings: int) -> str:
+def summary_text(formula: str, gap: float, doublings: int) -> str:
     """What the picture shows, in a sentence."""
     keys = 2**doublings
     weight, entropy = weight_and_entropy(formula, gap, keys)

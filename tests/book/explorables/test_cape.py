@@ -15,7 +15,7 @@ def check(page):
     at = cape.places(jitter, shift, level)
     x = cape.ZERO + cape.PIXELS * at
     close([float(n) for n in re.findall(r"M([\d.]+)", shown["paths"]["after"])], x, 2)
-    ends = re.findall(r"L([\d.]+),([\d.]+)", shown["paths"]["ways"])
+    ends = re.findall(r"L([\d.]+),([\d.]+)", shown["paths"]["lines"])
     close(np.array(ends, float)[:, 0], x, 2)
     scale = cape.scale(level)
     close(numbers(" ".join(shown["outputs"].values())), [jitter, shift, scale], 2)

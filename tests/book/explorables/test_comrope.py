@@ -15,9 +15,9 @@ def test_planes_turn_as_their_generators_do(open_page, kind):
     """The shadows and angles that are drawn give back the rotation of the features."""
     page = open_page(FRAGMENTS["comrope"])
     page.locator("select").select_option(kind)
-    generators = comrope.drawn_generators()[kind]
+    generators = comrope.example_generators()[kind]
 
-    def hands():
+    def rotated_shadows():
         d = page.locator(".clocks").evaluate(
             """(clocks) => [...clocks.querySelectorAll(".hand")].map(
               (hand) => hand.getAttribute("d"))"""
@@ -33,8 +33,8 @@ def test_planes_turn_as_their_generators_do(open_page, kind):
 
     for name in ("column", "row"):
         page.locator(f"input[name={name}]").press("Home")
-    still = hands()
-    close(still.T @ still, np.eye(8), 2)
+    initial = rotated_shadows()
+    close(initial.T @ initial, np.eye(8), 2)
     for column, row in (("End", "Home"), ("Home", "End"), ("End", "End")):
         page.locator("input[name=column]").press(column)
         page.locator("input[name=row]").press(row)
@@ -43,7 +43,7 @@ def test_planes_turn_as_their_generators_do(open_page, kind):
         R, size = np.zeros((8, 8)), blocks.shape[-1]
         for n, block in enumerate(blocks):
             R[n * size : n * size + size, n * size : n * size + size] = block
-        close(still.T @ hands(), R, 2)
+        close(initial.T @ rotated_shadows(), R, 2)
         close(numbers(summary_of(page))[:2], place, 2)
         assert page.locator(".angle").all_text_contents() == [
             f"{angle}°" for angle in re.findall(r"(−?\d+)°", summary_of(page))

@@ -1,4 +1,4 @@
-"""The maps of frequencies under the controls: what the reference implementation says."""
+"""The scalings of frequencies under the controls: what the reference implementation says."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ def check(page):
         ("known", "new"), context_extension.dots(*chosen), strict=True
     ):
         close(points(shown["paths"][name]), points(path), 1, 0.051)
-    assert shown["summary"] == context_extension.said(*chosen)
+    assert shown["summary"] == context_extension.summary_text(*chosen)
     assert numbers(shown["outputs"]["doublings"]) == [chosen[1]]
 
 
@@ -44,7 +44,7 @@ def test_the_dots_stand_where_the_reference_has_them(open_page, method):
 def test_new_angles_are_those_of_positions_drawn_closely(method):
     """Compare with brute force: a thousand marks on the trained part of the circle."""
     for base, d in (1e4, 64), (5e5, 128):
-        omega, mapped = context_extension.mapped(method, 4.0, base, d)
+        omega, mapped = context_extension.scaled_frequencies(method, 4.0, base, d)
         said = context_extension.meets_new(omega, mapped, 4.0)
         for w, v, is_new in zip(omega, mapped, said, strict=True):
             ends = np.minimum(

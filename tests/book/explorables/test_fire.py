@@ -12,7 +12,7 @@ def check(page):
     query, threshold = map(int, shown["inputs"])
     for name, at in ("fire", query), ("held", threshold):
         drawn = np.reshape(numbers(shown["paths"][name].replace("L", " ")), (-1, 2))
-        close(drawn, fire.drawn(at, threshold), 4, 1e-9)
+        close(drawn, fire.bias_curve(at, threshold), 4, 1e-9)
     middle = fire.middle_of(query, threshold)
     assert numbers(shown["outputs"]["middle-at"]) == [round(middle)]
     assert numbers(shown["summary"]) == [query, threshold, round(middle)]

@@ -33,7 +33,7 @@ def test_every_choice_draws_what_the_conversion_says(page, width):
         for n in range(layouts.HEAD // 2):
             drawn = layouts.lines(order, n, source, target, int(width))
             assert (shown["paths"][f"pair{n}"] or "") == drawn
-        assert shown["summary"] == layouts.said(source, target, int(width))
+        assert shown["summary"] == layouts.summary_text(source, target, int(width))
 
 
 @pytest.mark.parametrize("wrong", [None, "inverse", "none"])

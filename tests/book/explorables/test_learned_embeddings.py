@@ -21,7 +21,7 @@ def check(page):
         numbers(shown["paths"]["band"].replace("H", " "))[1:4], [-limit, 47.5, limit], 4
     )
     assert list(shown["outputs"].values()) == [str(row), str(2**power)]
-    assert shown["summary"] == learned_embeddings.said(found, row, limit)
+    assert shown["summary"] == learned_embeddings.summary_text(found, row, limit)
     return found
 
 

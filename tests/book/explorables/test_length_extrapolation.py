@@ -19,7 +19,7 @@ def check(page):
     shown = read(page)
     trained, factor = map(int, shown["inputs"])
     lengths = 2**trained, 2 ** (trained + factor)
-    seen, reached = length_extrapolation.drawn(float(*shown["chosen"]), *lengths)
+    seen, reached = length_extrapolation.turn_shares(float(*shown["chosen"]), *lengths)
     new = reached > seen
     for name, low, high in (("seen", 0 * seen, seen), ("new", seen, reached)):
         at, bottom, top = bars(shown["paths"][name])

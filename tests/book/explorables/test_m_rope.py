@@ -21,12 +21,12 @@ def check(page):
     shown = page.locator("figure").evaluate(READ)
     model, span = shown["model"], int(shown["span"])
     for axis in range(3):
-        for name, turned in (("turned", True), ("rest", False)):
-            expected = m_rope.ticks(model, axis, span, turned)
+        for name, complete in (("complete", True), ("incomplete", False)):
+            expected = m_rope.ticks(model, axis, span, complete)
             found = shown["paths"][f"{name}{axis}"]
             close(numbers(found), numbers(expected), 3, 0.011)
     assert shown["paths"]["mark"] == m_rope.mark(span)
-    assert shown["summary"] == m_rope.said(model, span)
+    assert shown["summary"] == m_rope.summary_text(model, span)
 
 
 @pytest.mark.parametrize("model", m_rope.MODELS)

@@ -28,7 +28,7 @@ def check(page):
     factor, at = shown["inputs"]
     for name, own in ("weight", factor), ("equal", 0.0):
         points = np.reshape(numbers(shown["paths"][name].replace("L", " ")), (-1, 2))
-        expected = explorable.drawn(own)
+        expected = explorable.weight_curve(own)
         close(points[:, 0], expected[:, 0], 3, 1e-12)
         close(points[:, 1], expected[:, 1], 4, 1e-12)
     share = explorable.weight_of(2 ** int(at), factor)

@@ -24,7 +24,7 @@ def check(page):
         3,
         1e-6,
     )
-    assert shown["summary"] == relative_vectors.said(weights)
+    assert shown["summary"] == relative_vectors.summary_text(weights)
     return weights, shown["summary"]
 
 

@@ -21,12 +21,12 @@ def check(page):
     """The arrows and the sentence, for what is chosen."""
     shown = page.locator("figure").evaluate(READ)
     start, apart = shown["sliders"]
-    values = [rotated_values.arrow(v) for v in rotated_values.turned(start, apart)]
+    values = [rotated_values.arrow(v) for v in rotated_values.rotated(start, apart)]
     for found, expected in zip(shown["values"], values, strict=True):
         close(numbers(found), numbers(expected), 4)
-    out = rotated_values.gathered(start, apart, shown["back"])
+    out = rotated_values.output(start, apart, shown["back"])
     close(numbers(shown["out"]), numbers(rotated_values.arrow(out)), 4)
-    assert shown["summary"] == rotated_values.said(start, apart, shown["back"])
+    assert shown["summary"] == rotated_values.summary_text(start, apart, shown["back"])
     return out
 
 
@@ -54,6 +54,6 @@ def test_it_is_what_the_record_gathers(start):
     )
     out = steps(v, v, v, hooks, positions=at).out[0, -1]
     np.testing.assert_allclose(
-        rotated_values.gathered(start, 0.7, True), out, atol=1e-14
+        rotated_values.output(start, 0.7, True), out, atol=1e-14
     )
-    assert np.abs(rotated_values.gathered(start, 0.7, False) - out).max() > 0.01
+    assert np.abs(rotated_values.output(start, 0.7, False) - out).max() > 0.01

@@ -10,7 +10,7 @@ from support.explorables import FRAGMENTS, close, numbers
 
 READ = """(figure) => ({
   seen: figure.querySelector("path.seen").getAttribute("d"),
-  way: figure.querySelector("select").value,
+  method: figure.querySelector("select").value,
   values: [...figure.querySelectorAll("input")].map((i) => i.valueAsNumber),
   summary: figure.querySelector(".summary").textContent,
 })"""
@@ -20,16 +20,16 @@ def check(page):
     """The dashes and the sentence, for what is chosen."""
     shown = page.locator("figure").evaluate(READ)
     values = map(int, shown["values"])
-    given = (shown["way"], *values)
+    given = (shown["method"], *values)
     close(numbers(shown["seen"]), numbers(self_extend.path(*given)), 9)
-    assert shown["summary"] == self_extend.said(*given)
+    assert shown["summary"] == self_extend.summary_text(*given)
 
 
-@pytest.mark.parametrize("way", self_extend.WAYS)
-def test_the_offsets_are_those_of_the_reference(open_page, way):
+@pytest.mark.parametrize("method", self_extend.METHODS)
+def test_the_offsets_are_those_of_the_reference(open_page, method):
     page = open_page(FRAGMENTS["self_extend"])
     check(page)
-    page.locator("select").select_option(way)
+    page.locator("select").select_option(method)
     check(page)
     for place, key in (0, "End"), (1, "Home"), (2, "End"), (1, "End"), (0, "Home"):
         page.locator("input").nth(place).press(key)

@@ -6,7 +6,7 @@ from posedu.book.explorables import tape
 from support.explorables import FRAGMENTS, close, numbers
 
 READ = """(figure) => ({
-  ways: [...figure.querySelectorAll(".way")].map((p) => p.getAttribute("d")),
+  curves: [...figure.querySelectorAll(".curve")].map((p) => p.getAttribute("d")),
   ends: [...figure.querySelectorAll(".token")].map((c) =>
     ["cx", "cy"].map((name) => Number(c.getAttribute(name)))),
   weights: figure.querySelector("output.weights").textContent,
@@ -20,10 +20,10 @@ def check(page):
     """Ways, ends and weights, for the controls as they are; returns the weights."""
     shown = page.locator("figure").evaluate(READ)
     layers, attended, key, shift = shown["inputs"]
-    at = tape.drifted(int(layers), attended, key, shift)
+    at = tape.positions_by_layer(int(layers), attended, key, shift)
     pairs = at.points.transpose(2, 1, 0, 3)  # [pairs, tokens, layers, 2]
     for way, end, points in zip(
-        shown["ways"], shown["ends"], pairs.reshape(8, -1, 2), strict=True
+        shown["curves"], shown["ends"], pairs.reshape(8, -1, 2), strict=True
     ):
         close(
             np.reshape(numbers(way.replace("L", " ").replace(",", " ")), (-1, 2)),
@@ -72,7 +72,7 @@ def test_positions_move_as_the_reference_says(open_page):
 def test_nothing_leaves_the_picture():
     """The farthest that a point goes is (1 + c)³."""
     farthest = max(
-        abs(tape.drifted(3, 0.3, key, shift).points).max()
+        abs(tape.positions_by_layer(3, 0.3, key, shift).points).max()
         for key in (0.0, 4.0)
         for shift in np.arange(0, 12.5, 0.5)
     )

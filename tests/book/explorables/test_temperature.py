@@ -20,7 +20,7 @@ def check(page):
     for name, path in ("weight", weight), ("entropy", entropy), ("plain", plain):
         close(numbers(shown["paths"][name]), numbers(path), 4, 1e-9)
     close(numbers(shown["paths"]["start"]), numbers(temperature.start(formula)), 3)
-    expected = temperature.said(formula, gap, int(doublings))
+    expected = temperature.summary_text(formula, gap, int(doublings))
     assert shown["summary"] == expected
 
 

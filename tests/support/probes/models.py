@@ -330,14 +330,10 @@ def tape(d, attended, up, down, gate):
         rotated = [(a * c - b * s, b * c + a * s) for a, b in halves]
         return tuple(np.concatenate(t, -1) for t in rotated)
 
-    def update(weights, tokens, mlp_output):
-        gathered = np.einsum(
-            "h,hij,jhcp->ihcp", attended, weights, tokens.key_positions
-        )
-        e = tokens.query_positions + gathered
-        return e + np.einsum(
-            "hw,iw,wg,igcp->ihcp", down, silu(mlp_output @ gate.T), up, e
-        )
+    def update(weights, tokens, mlp):
+        past = np.einsum("h,hij,jhcp->ihcp", attended, weights, tokens.key_positions)
+        e = tokens.query_positions + past
+        return e + np.einsum("hw,iw,wg,igcp->ihcp", down, silu(mlp @ gate.T), up, e)
 
     return Hooks(locate=locate, rotate=rotate, update=update)
 
@@ -351,8 +347,8 @@ def symbolic_tape(d, attended, up, down, gate):
         c, s = sp.diag(*e[head, : d // 2]), sp.diag(*e[head, d // 2 :])
         return sp.Matrix([[c, -s], [s, c]]) * column
 
-    def update(alpha, tokens, mlp_output):
-        gated = (mlp_output * gate.T).applyfunc(lambda z: z / (1 + sp.exp(-z)))
+    def update(alpha, tokens, mlp):
+        gated = (mlp * gate.T).applyfunc(lambda z: z / (1 + sp.exp(-z)))
 
         def moved(i, at):
             keys = tokens.visible[i]
@@ -360,7 +356,7 @@ def symbolic_tape(d, attended, up, down, gate):
             e = at[i] + sp.diag(*attended) * sum(past, 0 * at[i])
             return e + down * sp.diag(*gated[i, :]) * up * e
 
-        return [moved(i, tokens.positions) for i in range(mlp_output.rows)]
+        return [moved(i, tokens.positions) for i in range(mlp.rows)]
 
     return symbolic.Hooks(locate=locate, rotate=both(per_token(rotate)), update=update)
 
@@ -378,21 +374,18 @@ class TAPE(RoPE):
         table = positions.movedim(2, 1).chunk(2, 3)
         return tuple(self._rotate(t, table) for t in (q, k))
 
-    def update(self, weights, tokens, mlp_output):
+    def update(self, weights, tokens, mlp):
         attended, down, gate, up = (t.double() for _, t in sorted(self.w.items()))
         past = attended[:, None, None] * weights @ tokens.key_positions.movedim(2, 1)
         e = tokens.query_positions + past.movedim(1, 2)
-        return (
-            e
-            + down * functional.silu(mlp_output.double() @ gate.T)[:, :, None] @ up @ e
-        )
+        return e + down * functional.silu(mlp.double() @ gate.T)[:, :, None] @ up @ e
 
 
 class CosinesAlone(TAPE):
     """An update of the cosines alone, so that sines keep their old values."""
 
-    def update(self, weights, tokens, mlp_output):
-        new, old = super().update(weights, tokens, mlp_output), tokens.query_positions
+    def update(self, weights, tokens, mlp):
+        new, old = super().update(weights, tokens, mlp), tokens.query_positions
         return torch.cat((new.chunk(2, -1)[0], old.chunk(2, -1)[1]), -1)
 
 
@@ -413,12 +406,12 @@ def tape_oracle(x, positions, layers, d, attended, up, down, gate):
 
         return logit, None
 
-    def after(n, weights, mlp_output):
+    def after(n, weights, mlp):
         z = state["z"].copy()
         for i, h in np.ndindex(z.shape[:2]):
             for j in range(i + 1):
                 z[i, h] += attended[h] * weights[h, i, j] * state["z"][j, h]
-        gated = silu(mlp_output @ gate.T)
+        gated = silu(mlp @ gate.T)
         state["z"] = np.stack(
             [z[i] + down @ np.diag(gated[i]) @ up @ z[i] for i in range(len(z))]
         )

@@ -30,8 +30,8 @@ def yarn(d, base, length, factor):
     options = dict(
         layout="half", frequencies=omega, attention_factor=0.1 * np.log(factor) + 1
     )
-    apply_rope = partial(rope, **options)
-    return Hooks(rotate=both(apply_rope))
+    rotary = partial(rope, **options)
+    return Hooks(rotate=both(rotary))
 
 
 def symbolic_yarn(d, base, length, factor):
@@ -48,8 +48,8 @@ def symbolic_yarn(d, base, length, factor):
     options = dict(
         frequencies=omega, attention_factor=sp.log(factor) / 10 + 1, layout="half"
     )
-    apply_rope = partial(by_token, partial(symbolic_rope, **options))
-    return symbolic.Hooks(rotate=both(apply_rope))
+    rotary = partial(by_token, partial(symbolic_rope, **options))
+    return symbolic.Hooks(rotate=both(rotary))
 
 
 class YaRN(RoPE):
@@ -209,20 +209,20 @@ def pope_oracle(q, k, v, positions, x, mask, delta):
 
 
 def rotated_values(base):
-    apply_rope = partial(rope, layout="half", base=base)
+    rotary = partial(rope, layout="half", base=base)
     return Hooks(
-        rotate=both(apply_rope),
-        values=apply_rope,
-        output=lambda out, positions: apply_rope(out, -positions),
+        rotate=both(rotary),
+        values=rotary,
+        output=lambda out, positions: rotary(out, -positions),
     )
 
 
 def symbolic_rotated_values(base):
-    apply_rope = partial(by_token, partial(symbolic_rope, layout="half", base=base))
+    rotary = partial(by_token, partial(symbolic_rope, layout="half", base=base))
     return symbolic.Hooks(
-        rotate=both(apply_rope),
-        values=apply_rope,
-        output=lambda out, at: apply_rope(out, [-t for t in at]),
+        rotate=both(rotary),
+        values=rotary,
+        output=lambda out, at: rotary(out, [-t for t in at]),
     )
 
 
@@ -336,19 +336,17 @@ def gta_oracle(q, k, v, positions, x, mask):
 def self_extend(group, window):
     def logits(tokens):
         q, k, i, j = tokens.q, tokens.k, tokens.query_positions, tokens.key_positions
-        apply_rope = partial(rope, layout="half")
+        rotary = partial(rope, layout="half")
         shift = window - window // group
-        near = apply_rope(q, i) @ apply_rope(k, j).swapaxes(1, 2)
-        far = apply_rope(q, i // group + shift) @ apply_rope(k, j // group).swapaxes(
-            1, 2
-        )
+        near = rotary(q, i) @ rotary(k, j).swapaxes(1, 2)
+        far = rotary(q, i // group + shift) @ rotary(k, j // group).swapaxes(1, 2)
         return np.where(tokens.offsets < window, near, far) / np.sqrt(tokens.d)
 
     return Hooks(logits=logits)
 
 
 def symbolic_self_extend(group, window):
-    apply_rope = partial(symbolic_rope, layout="half")
+    rotary = partial(symbolic_rope, layout="half")
 
     def logits(tokens):
         def entry(h, i, j):
@@ -358,11 +356,8 @@ def symbolic_self_extend(group, window):
                     sp.floor(m / group) + window - window // group,
                     sp.floor(n / group),
                 )
-            q, k = (
-                apply_rope(tokens.q[h][i, :].T, m),
-                apply_rope(tokens.k[h][j, :].T, n),
-            )
-            return q.dot(k) / sp.sqrt(tokens.d)
+            q, k = tokens.q[h][i, :].T, tokens.k[h][j, :].T
+            return rotary(q, m).dot(rotary(k, n)) / sp.sqrt(tokens.d)
 
         return tokens.by_head(entry)
 

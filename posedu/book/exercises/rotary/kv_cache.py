@@ -131,7 +131,7 @@ Self-Extend has a window `window` $= w < L$ and groups of `group` $= G$.
 Offsets below $w$ stay as they are; the others become $\lfloor i/G \rfloor - \lfloor j/G \rfloor + w - \lfloor w/G \rfloor$.
 How many tokens may a text have at most, so that no offset is new?
 Return an `int`.
-Check yours with $w$ = 5, $G$ = 2, $L$ = 8, by a list of all offsets.
+Check your answer with $w$ = 5, $G$ = 2, $L$ = 8, by a list of all offsets.
 """,
     hint=r"""
 Which query sees which key at the largest offset?

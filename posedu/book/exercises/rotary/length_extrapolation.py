@@ -508,7 +508,7 @@ In which share of $0 \le \tau < 2\pi$ is $\cos\tau + \cos n\tau$ positive?
 Return it exactly, as a SymPy rational number.
 """,
     hint=r"""
-The sum is $2 \cos\frac{(n+1)\tau}{2} \cos\frac{(n-1)\tau}{2}$, so you know its zeros, and between two of them one value has the sign of all.
+The sum is $2 \cos\frac{(n+1)\tau}{2} \cos\frac{(n-1)\tau}{2}$, so you know its zeros, and between two neighboring zeros one value gives the sign.
 The cosines are even: half a turn is enough.
 """,
     cases=((2,), (3,), (4,), (5,), (10,)),
