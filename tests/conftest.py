@@ -1,6 +1,9 @@
-"""Every test runs with the annotations of posedu checked at each call."""
+"""Settings and fixtures of all tests.
 
-import functools
+The annotations of posedu's public functions are checked at each call. Nothing else
+is patched unless a test asks for it by a fixture.
+"""
+
 import gc
 import os
 import re
@@ -13,29 +16,22 @@ import pytest
 import torch
 from torch.nn.attention import flex_attention
 
-from support.typechecking import annotated_functions, leave_unchecked
+from support.compiling import compiled
+from support.typechecking import jaxtyped_if_public, leave_unchecked
 
-jaxtyping.jaxtyped = annotated_functions
+# The hook decorates every function; a decorator that leaves private and inner ones as
+# they are saves a quarter of the time. (A typechecker that does so saves nothing: the
+# hook's decorator itself wraps them.)
+jaxtyping.jaxtyped = jaxtyped_if_public
 jaxtyping.install_import_hook("posedu", "support.typechecking.typechecker")
 
 hypothesis.settings.register_profile("local", deadline=None)
 hypothesis.settings.register_profile("ci", deadline=None, derandomize=True)
 hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "local")
 
-torch.set_num_threads(1)  # as many workers as cores: a second thread would wait
-if not torch.accelerator.is_available():  # for which each call's stack would be kept
-    torch.manual_seed = torch.default_generator.manual_seed
+torch.set_num_threads(1)  # there are as many workers as cores
 
-# Uncompiled FlexAttention traces every call before it computes what it would without.
 UNTRACED = "_FLEX_ATTENTION_DISABLE_COMPILE_DEBUG"
-setattr(flex_attention, UNTRACED, True)
-
-# What the compiler is given is traced and differentiated, where our code can go
-# wrong; `make compiled` also has it written in C++, at seconds for each graph.
-COMPILER = os.environ.setdefault("POSEDU_COMPILER", "aot_eager")
-torch.compile = functools.partial(torch.compile, backend=COMPILER)
-
-
 TOOLS = re.compile(
     r"^(from|import) (posedu_sphinx|playwright|mutation|support.explorables)\b",
     re.MULTILINE,
@@ -43,15 +39,18 @@ TOOLS = re.compile(
 
 
 def pytest_ignore_collect(collection_path):
-    """Where the book's tools are not installed, leave out what needs them."""
+    """Ignore files that need the book's tools if these are not installed."""
     if collection_path.suffix == ".py" and not find_spec("jupyter_book"):
         return bool(TOOLS.search(collection_path.read_text(encoding="utf-8"))) or None
     return None
 
 
 def pytest_collection_modifyitems(items):
-    """Refuse a test named after a set: its order is another in each process, and the
-    workers must collect the same tests."""
+    """Refuse a test named after a set.
+
+    The order of a set differs between processes, but all workers must collect the same
+    tests.
+    """
     for item in items:
         given = item.callspec.params.values() if hasattr(item, "callspec") else ()
         if any(isinstance(one, set) and str(one) in item.name for one in given):
@@ -59,7 +58,7 @@ def pytest_collection_modifyitems(items):
 
 
 def pytest_collection_finish(session):
-    """What is loaded by now stays: to look for its garbage took 8 % of the time."""
+    """Exempt loaded modules from garbage collection, which took 8 % of the time."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 20)
@@ -67,12 +66,12 @@ def pytest_collection_finish(session):
 
 @pytest.fixture(scope="module")
 def browser():
-    """Chromium, where it is installed."""
+    """Chromium; tests that need it are skipped if it is not installed."""
     from playwright.sync_api import sync_playwright
 
     chromium = shutil.which("chromium")
     if chromium is None:
-        pytest.skip("Chromium is not installed: nothing to run the explorable in")
+        pytest.skip("this test needs Chromium, which is not installed")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
             executable_path=chromium, args=["--no-sandbox"]
@@ -83,15 +82,15 @@ def browser():
 
 @pytest.fixture(scope="module")
 def tab(browser):
-    """One page for many tests: to open another costs five times as much."""
+    """One page for many tests, since a new page costs five times as much."""
     return browser.new_context().new_page()
 
 
 @pytest.fixture
 def open_page(browser, tab):
-    """Open pages; at the end none may have asked for anything or complained.
+    """A function that opens pages, which must make no request and log no error.
 
-    The first of a test is the one that all share, unless it needs a context of its own.
+    A test's first page is the shared ``tab``, unless its options need a new context.
     """
     from support.explorables import PAGE
 
@@ -108,7 +107,7 @@ def open_page(browser, tab):
             page = contexts[-1].new_page()
         else:
             page = tab
-            page.goto("about:blank")  # which leaves nothing of the page before
+            page.goto("about:blank")  # removes the page of the last test
             media = {"color_scheme": "light", "reduced_motion": "no-preference"}
             page.emulate_media(**media | options)
         used.append(page)
@@ -122,24 +121,39 @@ def open_page(browser, tab):
     if tab in used:
         for event, listener in listeners.items():
             tab.remove_listener(event, listener)
-        tab.goto("about:blank")  # a dial that turns takes time
+        tab.goto("about:blank")  # a moving dial would take time
     for context in contexts:
         context.close()
     assert complaints == []
 
 
+@pytest.fixture(scope="module")
+def untraced_flex():
+    """Run uncompiled FlexAttention without tracing each call, which gives the same."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(flex_attention, UNTRACED, True)
+        yield
+
+
 @pytest.fixture
-def traced(monkeypatch):
-    """Let uncompiled FlexAttention trace its calls, as it does for its users."""
+def traced_flex(monkeypatch):
+    """Trace the calls of a test in a module that is otherwise ``untraced_flex``."""
     monkeypatch.setattr(flex_attention, UNTRACED, False)
+
+
+@pytest.fixture(scope="module")
+def compiler():
+    """Replace the compiler's backend for code of posedu that itself compiles."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(torch, "compile", compiled)
+        yield
 
 
 @pytest.fixture
 def unchecked(monkeypatch):
     """Run a test with the annotations unchecked, as posedu runs for its users.
 
-    For two things that the checks stand in front of: the package's own errors, and
-    ``torch.compile``, which cannot trace a checked call. The dataclass ``Tokens`` is
-    checked by its constructor, which the switch leaves in the compiler's way.
+    Tests need this for the package's own errors, which come after the checks, and for
+    ``torch.compile``, which cannot trace a checked call.
     """
     leave_unchecked(monkeypatch)

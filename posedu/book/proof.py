@@ -263,7 +263,7 @@ def _entries(value: Any) -> list[sp.Expr]:
 
 
 def _expression(value: Any) -> sp.Expr:
-    """Return ``value`` as a SymPy expression; a string, which SymPy runs, is refused."""
+    """Return ``value`` as a SymPy expression; refuse strings, which SymPy runs."""
     try:
         return sp.sympify(value, strict=True)
     except sp.SympifyError:

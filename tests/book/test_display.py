@@ -108,7 +108,7 @@ def test_words_about_quantifiers_are_left_out():
         (r"y = a", "has no value for y"),
         (r"a_i = b", "a is a scalar"),
         (r"s = a", None),
-        (r"a", "without a relation"),
+        (r"a", "needs a relation"),
         (r"\cos = a", "needs an argument"),
         (r"\sin^2 = a", "needs an argument"),
         (r"\lim_t a = x", "needs its variable"),
@@ -176,28 +176,28 @@ def test_no_symbol_of_many_is_tried_at_one(page, capsys):
     page("abcfghu^i = abcfghu^i")
     symbols = dict(zip("abcfghu", sp.symbols("a b c f g h u"), strict=True))
     prove("eq-x", symbols | {"i": i}, covers="")
-    assert "refuses 2 of 2 changes" in capsys.readouterr().out
+    assert "refuses 2 of 2 mutants" in capsys.readouterr().out
 
 
 def test_a_change_that_says_the_same_is_not_counted_as_refused(page, capsys):
     page(r"\cos (i - j) = \cos (j - i)")
     prove("eq-x", {"i": i, "j": j}, covers="")
-    assert "refuses 2 of 2 changes" in capsys.readouterr().out
+    assert "refuses 2 of 2 mutants" in capsys.readouterr().out
     page(r"\cos (-i) = \cos i")
     prove("eq-x", {"i": i}, covers="")
-    assert "refuses 0 of 1 changes" in capsys.readouterr().out
+    assert "refuses 0 of 1 mutants" in capsys.readouterr().out
 
 
 def test_a_change_of_one_index_of_two_is_read(page, capsys):
     page(r"s_{ij} = s_{ij}")
     prove("eq-x", {"s": lambda i, j: i, "i": i, "j": j}, covers="")
-    assert "refuses 2 of 4 changes" in capsys.readouterr().out
+    assert "refuses 2 of 4 mutants" in capsys.readouterr().out
 
 
 def test_entries_of_a_matrix_symbol_are_numbers_like_others(page, capsys):
     page(r"\sin^2 (-A_{0,1}) = 1 - \cos^2 A_{0,1}")
     prove("eq-x", {"A": sp.Matrix(A)}, covers="")
-    assert "refuses 7 of 8 changes" in capsys.readouterr().out
+    assert "refuses 7 of 8 mutants" in capsys.readouterr().out
 
 
 def test_a_display_without_anything_to_change_is_read_all_the_same(page, capsys):
@@ -218,7 +218,7 @@ def test_an_integral_is_what_its_antiderivative_says_and_no_other(page, capsys):
     page(r"\int_1^\infty \frac{a}{x^2}\, dx = a")
     at = {"a": a, "x": x}
     prove("eq-x", at | {"int dx": -a / x}, covers="")
-    assert "refuses 2 of 2 changes" in capsys.readouterr().out
+    assert "refuses 2 of 2 mutants" in capsys.readouterr().out
     with pytest.raises(ProofError, match="differs by"):  # the same at both ends
         prove("eq-x", at | {"int dx": -a / x**2}, covers="")
 
@@ -227,7 +227,7 @@ def test_cases_are_read_from_the_display(page, capsys):
     page(r"\sum_{l=0}^{n} l = n (n + 1) / 2 , \quad n < 9")
     prove_each("eq-x", range(9), lambda n: {"n": n}, covers="n < 9")
     line = capsys.readouterr().out
-    assert "checked exactly in 9 cases, as typeset: refuses 2 of 2 changes" in line
+    assert "checked exactly in 9 cases, as typeset: refuses 2 of 2 mutants" in line
     with pytest.raises(ProofError, match="fails for 9"):
         prove_each("eq-x", range(10), lambda n: {"n": n}, covers="")
 
@@ -244,7 +244,7 @@ def test_a_bound_is_read_from_the_display(page, capsys):
     options = {"samples": 40, "mutant": ("half the bound", half), "covers": ""}
     prove_sampled("eq-x", draw, **options)
     assert "at most 100 % of the bound used" in (line := capsys.readouterr().out)
-    assert "refuses 1 of 2 changes" in line  # |a − b| obeys the bound as well
+    assert "refuses 1 of 2 mutants" in line  # |a − b| obeys the bound as well
     page(r"\lvert a + b \rvert \le \lvert a \rvert - \lvert b \rvert")
     with pytest.raises(ProofError, match="of the bound, not 0 to 1"):
         prove_sampled("eq-x", draw, **options)

@@ -1,4 +1,4 @@
-"""Figures carry a caption, an alternative text and the page's own ink."""
+"""Figures have a caption, an alternative text and the page's text color."""
 
 import re
 import xml.etree.ElementTree as ET
@@ -173,7 +173,7 @@ def test_words_in_a_table_may_be_broken_and_numbers_may_not():
         ({}, {"caption": "None."}, "columns"),
         ({"a": [1], "b": []}, {"caption": "Two."}, "'b': 0"),
         ({"a": [1]}, {"caption": "One.", "formats": {"b": ""}}, r"\['b'\]"),
-        ({"a": [1]}, {"caption": "One.", "words": ("b",)}, r"words in \['b'\]"),
+        ({"a": [1]}, {"caption": "One.", "words": ("b",)}, r"words name \['b'\]"),
     ],
 )
 def test_a_table_without_words_or_of_unequal_columns_is_refused(columns, options, said):

@@ -1,4 +1,4 @@
-"""The command for a GPU, tried on the CPU: it goes on, and names what is wrong."""
+"""The command for a GPU, run on the CPU: it continues, and names failures."""
 
 from dataclasses import replace
 
@@ -28,7 +28,7 @@ def command(tmp_path, monkeypatch):
     return lambda *given: gpu.main([*given, *SMALL, "--folder", str(tmp_path)])
 
 
-def test_every_entry_is_checked_and_timed_and_some_beside_peers():
+def test_every_entry_is_checked_and_timed_and_some_with_peers():
     found = gpu.parts()
     assert found[: 2 * len(CATALOG)] == [
         (kind, name) for kind in ("crosscheck", "timing") for name in CATALOG
@@ -128,7 +128,7 @@ def test_without_a_gpu_it_refuses_in_one_line(monkeypatch, capsys):
     ("given", "message"),
     [
         (["ropes"], "no entry is named ropes"),
-        (["--device", "cpu"], "--device cpu wants a --folder"),
+        (["--device", "cpu"], "--device cpu needs a --folder"),
     ],
 )
 def test_refused(given, message, capsys):

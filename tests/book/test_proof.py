@@ -1,4 +1,4 @@
-"""The checks of equations accept what is true, and nothing else."""
+"""The checks of equations accept true statements and nothing else."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Attention's two implementations agree within a guaranteed bound; faults exceed it."""
+"""Attention's implementations agree within a guaranteed bound; mutants exceed it."""
 
 from dataclasses import replace
 
@@ -16,7 +16,7 @@ from posedu.crosscheck.attention import (
 )
 from posedu.numpy.attention import Projections, attention, causal_mask, softmax
 
-pytestmark = pytest.mark.usefixtures("traced")
+pytestmark = pytest.mark.usefixtures("compiler")
 U32, U64 = 2.0**-24, 2.0**-53
 
 

@@ -6,7 +6,7 @@ from mutants import crosscheck as mutants
 from posedu.catalog import CATALOG
 from posedu.torch.attention import ROUTES
 
-pytestmark = pytest.mark.usefixtures("unchecked", "traced")
+pytestmark = pytest.mark.usefixtures("compiler", "unchecked")
 
 
 @pytest.mark.parametrize(**mutants.variants_of("hooks", "layers", "block"))

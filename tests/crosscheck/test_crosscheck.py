@@ -24,19 +24,20 @@ from posedu.numpy.attention import Hooks, attend
 from posedu.numpy.gated import cope, forget_bias, log_gates
 from posedu.numpy.rotary import rope
 from posedu.torch import FoX, RoPE, StickBreaking, rotate_pairs
+from support.compiling import BACKEND
 
-pytestmark = pytest.mark.usefixtures("traced")
+pytestmark = pytest.mark.usefixtures("compiler")
 
 # A compiler takes seconds for each variant. One variant of every record is enough for
 # the code that encodings share, and each module's tests compile its own code.
 COMPILING = """
-import functools, os
+import functools, sys
 from dataclasses import replace
 import torch
 from posedu.catalog import CATALOG
 from posedu.crosscheck import crosscheck
 
-torch.compile = functools.partial(torch.compile, backend=os.environ["POSEDU_COMPILER"])
+torch.compile = functools.partial(torch.compile, backend=sys.argv[1])
 for name, record in CATALOG.items():
     CATALOG[name] = replace(record, variants=record.variants[:1])
     result = crosscheck(name, modes=("compiled",))
@@ -50,7 +51,7 @@ for name, record in CATALOG.items():
 def test_the_compiled_implementations_agree():
     # The compiler cannot trace the run-time checks of a kernel's class, so this runs in
     # a process without them.
-    command = [sys.executable, "-c", COMPILING]
+    command = [sys.executable, "-c", COMPILING, BACKEND]
     run = subprocess.run(command, capture_output=True, text=True)
     assert run.returncode == 0, run.stdout + run.stderr
     assert run.stdout.split() == [*CATALOG]

@@ -6,7 +6,7 @@ from mutants import crosscheck as mutants
 from posedu.catalog import CATALOG
 from posedu.crosscheck.features import ordinary_error
 
-pytestmark = pytest.mark.usefixtures("unchecked")
+pytestmark = pytest.mark.usefixtures("compiler", "unchecked")
 
 
 @pytest.mark.parametrize(**mutants.variants_of("features"))

@@ -4,7 +4,7 @@ import pytest
 
 from mutants import crosscheck as mutants
 
-pytestmark = pytest.mark.usefixtures("unchecked")
+pytestmark = pytest.mark.usefixtures("compiler", "unchecked")
 
 
 @pytest.mark.parametrize(**mutants.variants_of("positions"))

@@ -1,4 +1,4 @@
-"""Bad input, from a table: each message says what was given and what is needed."""
+"""Bad input from a table: each message says what was given and what is needed."""
 
 import ast
 import inspect
@@ -37,7 +37,7 @@ from posedu.torch import rotary as torch_rotary
 
 # These are posedu's own errors, as its users meet them; with the annotations checked,
 # the checker would speak first.
-pytestmark = pytest.mark.usefixtures("unchecked")
+pytestmark = pytest.mark.usefixtures("unchecked", "untraced_flex")
 
 ROWS = []
 

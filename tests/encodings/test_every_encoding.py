@@ -13,12 +13,12 @@ from posedu.catalog import CATALOG
 from posedu.torch import Attention, KVCache, Transformer
 from posedu.torch.routes import ROUTES
 
-pytestmark = pytest.mark.usefixtures("unchecked")
+pytestmark = pytest.mark.usefixtures("unchecked", "untraced_flex")
 
 D, TOKENS = 8, 7
 ATOL = 1e-11  # thousands of roundings of float64 numbers of size one
 DRAWN = {"randomized"}  # a sample for each call, as many numbers as it has tokens
-NEIGHBORS = {"dape"}  # reads the logits of the keys beside a key, wherever they stand
+NEIGHBORS = {"dape"}  # reads the logits of neighboring keys, whatever their positions
 
 
 def normal(*shape, seed=0):
@@ -58,7 +58,7 @@ def positions_of(entry, tokens):
 
 
 def runs():
-    """Each variant in the open, the first by every route that serves it."""
+    """Each variant by the eager route, the first by every route that supports it."""
     for entry in CATALOG.values():
         for variant in entry.variants:
             first = variant is entry.variants[0]

@@ -1,4 +1,4 @@
-"""Random calls: each is right, or refused in posedu's own words.
+"""Random calls: each result is correct, or posedu's own error refuses the call.
 
 What is called is found in the catalog and in the modules, so that a new encoding is
 called as soon as it is entered. Arguments are good by their annotations, or bad: of
@@ -39,6 +39,8 @@ from posedu.torch._tensors import as_positions
 from posedu.torch.attention import steps
 from posedu.torch.routes import ROUTES, choose_route
 from support.typechecking import leave_unchecked
+
+pytestmark = pytest.mark.usefixtures("untraced_flex")
 
 MOST_OBSCURE = 0.02
 FEWEST = 3000

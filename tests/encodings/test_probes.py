@@ -1,4 +1,4 @@
-"""Encodings that are short to write with the hooks, and right wherever hooks are used.
+"""Probe encodings are short to write with hooks, and correct wherever hooks act.
 
 Each is written out in ``probes`` for NumPy, SymPy and PyTorch, and once more as a loop
 over queries and keys that knows no hooks.
@@ -33,7 +33,10 @@ from posedu.torch.encoding import LAYER_HOOKS, MODEL_HOOKS
 from support.probes import PROBES
 from support.probes.probe import evaluated, lines_of_code, to_sympy, to_torch
 
-pytestmark = pytest.mark.filterwarnings("ignore:flex_attention called without")
+pytestmark = [
+    pytest.mark.usefixtures("untraced_flex"),
+    pytest.mark.filterwarnings("ignore:flex_attention called without"),
+]
 DOUBLE, HALF = torch.float64, torch.bfloat16
 BATCH, TOKENS, D_MODEL = 2, 7, 6
 by_name = pytest.mark.parametrize("name", PROBES)
@@ -228,7 +231,7 @@ def test_each_overridden_hook_matters(name):
 
 
 def with_a_hook_shut(hooks, shut):
-    """The hooks with each that is open shut in turn."""
+    """Yield the hooks without one of the overridden ones, for each of these."""
     names = [field.name for field in fields(hooks)]
     opened = [n for n in names if getattr(hooks, n) is not getattr(shut, n)]
     assert opened

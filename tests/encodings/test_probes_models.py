@@ -1,4 +1,4 @@
-"""Probes whose hooks are a model's: before layers, in each of them, between them."""
+"""Probe encodings with hooks of a model: before, inside and between layers."""
 
 import math
 
@@ -14,7 +14,10 @@ from support.probes import PROBES
 from support.probes.models import FLOATER, MODELS, STEPS, Flow, Layer, follow
 from support.probes.probe import evaluated, lines_of_code, to_sympy, to_torch
 
-pytestmark = pytest.mark.filterwarnings("ignore:flex_attention called without")
+pytestmark = [
+    pytest.mark.usefixtures("untraced_flex"),
+    pytest.mark.filterwarnings("ignore:flex_attention called without"),
+]
 DOUBLE = torch.float64
 BATCH, TOKENS, D_MODEL, HEADS, LAYERS = 2, 6, 8, 2, 2
 by_name = pytest.mark.parametrize("name", MODELS)
@@ -130,7 +133,7 @@ class Squares:
 
 
 def layers_of(model):
-    """A Transformer's layers as the oracles want them."""
+    """A Transformer's layers in the form that the oracles take."""
     made = []
     for block in model.blocks:
         own = block.attention
@@ -476,7 +479,7 @@ def xl(heads=HEADS):
 
 
 def test_a_memory_of_the_newest_is_a_sliding_window():
-    """With M cached tokens in every layer, each query of a step attends to M + 1 keys."""
+    """Caching M tokens in every layer means that each query attends to M + 1 keys."""
     memory, tokens = 3, 9
     torch.manual_seed(0)
     encoding = PROBES["transformer-xl"].torch(**xl())

@@ -3,7 +3,7 @@
 ``make mutants`` draws places of ``posedu/numpy`` and ``posedu/torch`` evenly from every
 file, changes each of them once by an operator of cosmic-ray, and runs the tests that
 execute it, in a forked process, until one fails. A mutant that no test kills is a
-survivor; ``equivalent.toml`` lists the survivors that compute the same, with the reason.
+survivor; ``equivalent.toml`` lists the survivors that compute the same, and why.
 
 Annotations, type aliases, strings, raised errors and the star before keyword parameters
 stay unchanged. Slow tests do not run, nor do the files of ``ELSEWHERE``, which test

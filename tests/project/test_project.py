@@ -87,7 +87,10 @@ def test_the_programs_of_the_readme_run(program, name):
     assert len(program.splitlines()) <= 20
 
 
-@pytest.mark.parametrize("target", ["book", "test", "serve", "quick", "lab", "new", "address", "notebooks"])
+@pytest.mark.parametrize(
+    "target",
+    ["book", "test", "serve", "quick", "lab", "new", "address", "notebooks"],
+)
 def test_every_target_that_is_promised_exists(target):
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     assert re.search(rf"^{target}:", makefile, re.M)

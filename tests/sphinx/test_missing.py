@@ -108,4 +108,4 @@ def test_the_command_names_what_is_lacking_and_fails(capsys, monkeypatch):
 def test_the_command_refuses_a_name_that_no_record_has(capsys):
     with pytest.raises(SystemExit):
         main(["ropee"])
-    assert "no record is named ropee" in capsys.readouterr().err
+    assert "got ropee" in capsys.readouterr().err

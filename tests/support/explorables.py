@@ -26,7 +26,7 @@ READ = """(figure) => {
     chosen: all("select").map((s) => s.value),
     outputs: Object.fromEntries(all("output").map((o) => [o.className, o.textContent])),
     summary: figure.querySelector(".summary").textContent,
-    kept: all(".kept path").map((p) => p.getAttribute("opacity")),
+    shares: all(".shares path").map((p) => p.getAttribute("opacity")),
     cut: all(".cut").map((g) => [...g.children].map(
       (c) => c.getAttribute("d") ?? c.textContent)),
     bars: all("g.bars path").map((p) => p.getAttribute("d")),

@@ -33,9 +33,9 @@ class Attention(nn.Module):
         keys=True,
         permuted=False,
         product=False,
-        slipped=0,
+        cache_shift=0,
         doubled=1.0,
-        still=0,
+        unrotated=0,
     ):
         super().__init__()
         self.heads, self.d, self.sense, self.attention_factor = (
@@ -45,7 +45,7 @@ class Attention(nn.Module):
             attention_factor,
         )
         self.cast, self.rotates, self.keys = cast, rotates, keys
-        self.permuted, self.product, self.slipped = permuted, product, slipped
+        self.permuted, self.product, self.cache_shift = permuted, product, cache_shift
         width = width or d
         self.project = nn.Linear(heads * d, 3 * heads * d)
         self.out = nn.Linear(heads * d, heads * d)
@@ -54,11 +54,11 @@ class Attention(nn.Module):
         pairs = columns.view(2, -1) if layout == "half" else columns.view(-1, 2).T
         self.first, self.second = pairs
         omega = doubled * base ** (-torch.arange(0, width, 2).double() / width)
-        omega[len(omega) - still :] = 0
+        omega[len(omega) - unrotated :] = 0
         omega = omega.bfloat16().float() if cast == "frequencies" else omega.float()
         self.register_buffer("omega", omega, persistent=False)
 
-    def turn(self, x, positions):
+    def rotate(self, x, positions):
         if not self.rotates:
             return x
         at = positions.bfloat16() if self.cast == "positions" else positions
@@ -82,18 +82,18 @@ class Attention(nn.Module):
         rows, tokens, _ = x.shape
         qkv = self.project(x).view(rows, tokens, 3, self.heads, self.d)
         q, k, v = qkv.permute(2, 0, 3, 1, 4)
-        q = self.turn(q, positions)
-        k = self.turn(k, positions) if self.keys else k
+        q = self.rotate(q, positions)
+        k = self.rotate(k, positions) if self.keys else k
         if cache is not None:
             k, v = (torch.cat(pair, 2) for pair in zip(cache, (k, v), strict=True))
-        seen = torch.ones(tokens, k.shape[2], dtype=bool).tril(k.shape[2] - tokens)
-        seen = seen & mask[:, None, None, :] if mask is not None else seen
-        seen = seen | torch.eye(tokens, k.shape[2], dtype=bool)
+        visible = torch.ones(tokens, k.shape[2], dtype=bool).tril(k.shape[2] - tokens)
+        visible = visible & mask[:, None, None, :] if mask is not None else visible
+        visible = visible | torch.eye(tokens, k.shape[2], dtype=bool)
         if self.product:
             scores = torch.matmul(q, k.transpose(-1, -2)) / self.d**0.5
-            y = scores.masked_fill(~seen, -torch.inf).softmax(-1) @ v
+            y = scores.masked_fill(~visible, -torch.inf).softmax(-1) @ v
         else:
-            y = F.scaled_dot_product_attention(q, k, v, attn_mask=seen)
+            y = F.scaled_dot_product_attention(q, k, v, attn_mask=visible)
         return self.out(y.transpose(1, 2).flatten(2)), (k, v)
 
 
@@ -126,19 +126,19 @@ class Tiny(nn.Module):
     ):
         start = past_key_values[0][0].shape[2] if past_key_values else 0
         if position_ids is None:
-            slipped = self.layers[0].slipped if start else 0
-            count = torch.arange(input_ids.shape[1]) + start + slipped
+            cache_shift = self.layers[0].cache_shift if start else 0
+            count = torch.arange(input_ids.shape[1]) + start + cache_shift
             position_ids = count.expand(*input_ids.shape)
         x = self.embed(input_ids)
         if self.table is not None:
             x = x + self.table(position_ids)
         mask = None if attention_mask is None else attention_mask.bool()
         caches = past_key_values or [None] * len(self.layers)
-        kept = []
+        new_caches = []
         for layer, cache in zip(self.layers, caches, strict=True):
             y, cached = layer(x, position_ids, mask, cache)
-            x, kept = x + y, [*kept, cached]
-        return Output(logits=x, past_key_values=kept)
+            x, new_caches = x + y, [*new_caches, cached]
+        return Output(logits=x, past_key_values=new_caches)
 
 
 class Configuration:

@@ -8,38 +8,39 @@ from typing import Literal, Union, get_args, get_origin
 import jaxtyping
 from beartype import BeartypeConf, beartype
 
-# PEP 484: where a float is asked for, an int will do.
-typechecker = beartype(conf=BeartypeConf(is_pep484_tower=True))
-every_function = jaxtyping.jaxtyped
-INSIDES = (
-    "posedu.book.exercises.values",
-    "posedu.book.exercises.common_mistakes",
-)  # of every answer's check
+typechecker = beartype(conf=BeartypeConf(is_pep484_tower=True))  # float allows int
+jaxtyped = jaxtyping.jaxtyped
+
+# Modules whose functions the check of every answer calls: they count as private.
+INTERNAL = ("posedu.book.exercises.values", "posedu.book.exercises.common_mistakes")
 
 
-def annotated_functions(made=None, **options):
-    """As ``jaxtyped``, which the import hook puts on every function, save those with
-    nothing to check, those inside others, which it would compile at each call, and
-    private ones and those of private modules, which public ones call with what was
-    checked: most calls of all. A ``Literal`` is checked as a ``str``."""
+def jaxtyped_if_public(made=None, **options):
+    """Apply ``jaxtyped`` to classes and to public functions with annotations.
+
+    Other functions stay unchanged. Functions inside others would be compiled at each
+    call. Private functions, and those of private modules, get arguments that a public
+    function has checked, and they receive most of the calls. A ``Literal`` is checked
+    as a ``str``.
+    """
     if made is None:
-        return functools.partial(annotated_functions, **options)
+        return functools.partial(jaxtyped_if_public, **options)
     if inspect.isfunction(made):
-        inner = "<locals>" in made.__qualname__
+        is_inner = "<locals>" in made.__qualname__
         names = (*made.__module__.split("."), made.__name__)
-        private = any(n.startswith("_") and not n.endswith("__") for n in names)
-        private = private or made.__module__ in INSIDES
-        if inner or private or not made.__annotations__:
+        is_private = any(n.startswith("_") and not n.endswith("__") for n in names)
+        is_private = is_private or made.__module__ in INTERNAL
+        if is_inner or is_private or not made.__annotations__:
             return made
         for name, annotation in made.__annotations__.items():
             made.__annotations__[name] = _without_choices(annotation)
-    return every_function(made, **options)
+    return jaxtyped(made, **options)
 
 
 def _without_choices(annotation):
-    """The annotation with ``str`` for each ``Literal`` of strings.
+    """Return the annotation with ``str`` for each ``Literal`` of strings.
 
-    posedu refuses an unknown choice itself, in words that tests expect.
+    posedu itself refuses an unknown choice, with a message that tests expect.
     """
     arguments = get_args(annotation)
     if get_origin(annotation) is Literal:
@@ -51,7 +52,7 @@ def _without_choices(annotation):
 
 
 def leave_unchecked(monkeypatch):
-    """Until ``monkeypatch`` undoes it."""
+    """Switch the checks off until ``monkeypatch`` undoes it."""
     from posedu.torch import KVCache, Tokens
 
     monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)

@@ -55,7 +55,7 @@ def output_change(source, target, conversion, **options):
 @pytest.mark.parametrize("target", ORDERS, ids=str)
 @pytest.mark.parametrize("source", ORDERS, ids=str)
 def test_no_logit_changes(source, target, rotary_dim):
-    """Conversion only reorders sums, also for grouped queries, biases, partial rotation."""
+    """Only sums are reordered, also for grouped queries, biases, partial rotation."""
     conversion = Conversion(source=source, target=target, head_dim=D, width=rotary_dim)
     assert output_change(source, target, conversion, rotary_dim=rotary_dim) <= 64 * EPS
     if source != target:

@@ -24,7 +24,7 @@ from posedu.torch import (
     stickbreaking,
 )
 
-pytestmark = pytest.mark.usefixtures("unchecked")
+pytestmark = pytest.mark.usefixtures("unchecked", "untraced_flex")
 
 CASES = {
     entry.label(variant): (entry, variant)

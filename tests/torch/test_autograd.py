@@ -1,4 +1,4 @@
-"""Kernels with a gradient of their own have every other derivative too."""
+"""Kernels with custom gradients also have every other derivative."""
 
 import pytest
 import torch
@@ -122,7 +122,7 @@ def loss_of(function, inputs, places):
 
 
 def penalties(name, function):
-    """The derivatives of each squared gradient, asked for by itself."""
+    """The derivatives of each squared gradient, requested separately."""
     _, _, _, inputs, places = FUNCTIONS[name]
     for wanted in range(len(places)):
         loss, leaves = loss_of(function, inputs, places)
@@ -199,7 +199,7 @@ STOCK = {"sdpa": None, "folded": ALiBi(2, slopes="authors")}
 
 @pytest.mark.parametrize("route", STOCK)
 def test_the_stock_kernel_refuses_what_its_open_form_has(route):
-    """PyTorch's own: it says what is missing, and where it can be had."""
+    """PyTorch's own error names the missing derivative and the way to get it."""
     x = HEADS[0].clone().requires_grad_()
 
     def second():

@@ -175,7 +175,7 @@ TRAINED = {
 
 @pytest.mark.parametrize("case", TRAINED)
 def test_a_compiled_layer_says_by_which_angles_keys_were_rotated(case):
-    """The cache knows them, whatever part of it was filled by a compiled layer."""
+    """The cache has the angles, whatever part of it a compiled layer filled."""
     model = Attention(HEADS * D, HEADS, encoding=TRAINED[case]())
     encoding, cache = model.encoding, KVCache()
     shape = encoding.position_shape

@@ -1,4 +1,4 @@
-"""Run the checks of a device that is not there in a separate process.
+"""Run the tests on a fake device in a separate process.
 
 PyTorch makes its queues for backward passes at the first one of a process, for the
 devices that there are then; a pretended one must be there before.

@@ -1,4 +1,4 @@
-"""Attention under attack: what is hidden, cut up, cast, refused or far away."""
+"""Hostile inputs to attention: hidden tokens, pieces, casts, errors, far positions."""
 
 import contextlib
 import copy
@@ -534,7 +534,7 @@ def test_large_sums_cancel_in_gradients_too(d, padded):
     assert ((folded[1] - exact[1]).abs() <= scale * most.mT @ abs(q)).all()
 
 
-# What is refused, in words of its own.
+# Inputs that posedu refuses, with its own messages.
 
 
 def tensors(tokens=3, d=D, d_v=D, batch=1):

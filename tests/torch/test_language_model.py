@@ -1,4 +1,4 @@
-"""The language model: logits of a full run, and the same logits while it generates."""
+"""The language model: logits of a full run equal those of cached generation."""
 
 import copy
 import math
@@ -20,6 +20,7 @@ from posedu.torch import (
     Transformer,
 )
 from posedu.torch.attention import QK_NORMS
+from support import compiling
 
 VOCAB, HEADS, D = 11, 2, 8
 WIDTH = HEADS * D
@@ -126,7 +127,7 @@ def test_a_state_is_loaded_and_a_copy_is_its_own(tied):
 def test_compiled_is_the_same(tied):
     torch.compiler.reset()
     model = model_of(rope(), tied=tied, qk_norm="head")
-    compiled = torch.compile(model, fullgraph=True, dynamic=True)
+    compiled = compiling.compiled(model, fullgraph=True, dynamic=True)
     for tokens in (prompt_of(), prompt_of(tokens=7)):
         torch.testing.assert_close(compiled(tokens), model(tokens), rtol=0, atol=ATOL)
 

@@ -1,4 +1,4 @@
-"""A bias carried by queries and keys: exact, O(L), and what it does not look at."""
+"""Separable biases, carried by queries and keys: exact, in O(L) memory, isolated."""
 
 import math
 
@@ -97,7 +97,7 @@ def test_a_sum_in_the_dtype_itself_is_far_off():
 def test_pieces_sum_up_and_their_differences_are_exact(seed, n, dtype):
     rng = np.random.default_rng(seed)
     t = normal(seed, 1, 2, n, size=10.0 ** rng.integers(-3, 4))
-    t[:, 1] *= 2.0**-9  # a head of its own, with a unit of its own
+    t[:, 1] *= 2.0**-9  # one head, in another unit
     pieces = split_exactly(t, dtype, 3)
     total = sum(p.to(DOUBLE) for p in pieces)
     largest = t.abs().amax(-1, keepdim=True)

@@ -1,4 +1,4 @@
-"""Biases of the distance alone: one row of numbers, in every route."""
+"""Biases that depend on the offset alone: one row of numbers, by every route."""
 
 from itertools import product
 
@@ -20,6 +20,8 @@ from posedu.torch import (
     toeplitz_bias,
 )
 from posedu.torch.toeplitz_bias import attend_by_distance
+
+pytestmark = pytest.mark.usefixtures("untraced_flex")
 
 DOUBLE = torch.float64
 KINDS = {
@@ -121,7 +123,7 @@ def test_memory_grows_with_the_length_and_not_its_square():
 
 def test_in_low_precision_the_bias_stays_wide():
     tensors = [t.detach() for t in given(200, 200)]
-    tensors[3] -= 1000.0  # which bfloat16 knows to 4
+    tensors[3] -= 1000.0  # which bfloat16 rounds to multiples of 4
     exact = attend_by_distance(*tensors, scale=0.5, causal=True)
     low = [t.to(torch.bfloat16) for t in tensors[:3]]
     rounded = [t.double() for t in low]

@@ -1,4 +1,4 @@
-"""The transformer: every hook acts where it should and once, whatever comes with it."""
+"""The transformer: every hook acts in its place, once, in all combinations."""
 
 import copy
 import math
@@ -26,6 +26,7 @@ from posedu.torch import (
 )
 from posedu.torch.encoding import softmax
 from posedu.torch.transformer import Block
+from support import compiling
 
 DOUBLE = torch.float64
 WIDTH, HEADS, D, TOKENS = 8, 2, 4, 7
@@ -702,7 +703,7 @@ def test_bfloat16_is_the_same_but_for_its_rounding(name):
 def test_compiled_is_the_same(name):
     torch.compiler.reset()
     model = model_of(**KINDS[name][0](), layers=3)
-    compiled = torch.compile(model, fullgraph=True)
+    compiled = compiling.compiled(model, fullgraph=True)
     x = tokens_of().requires_grad_()
     for positions in (None, torch.tensor([0, 1, 900, 3, 4, 5, 6])):
         out, expected = compiled(x, positions), model(x, positions)

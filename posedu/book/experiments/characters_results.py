@@ -182,7 +182,7 @@ def length_cost(result: Result) -> Table:
         {
             "encoding": [CONDITIONS[n].title for n in names],
             **{f"L = {n}": [_bits(added(m, n)) for m in names] for n in longer},
-            "seen": outcomes,
+            "measured": outcomes,
             "reported": [REPORTED.get(name, "") for name in names],
         },
         caption=f"Bits per character added since L = {near}, each interval by itself "
@@ -213,7 +213,7 @@ def expectations(result: Result) -> Table:
         {
             "source": [e.source for e in rows],
             "expected": [
-                f"{CONDITIONS[e.better].title} before {CONDITIONS[e.worse].title}"
+                f"{CONDITIONS[e.better].title} better than {CONDITIONS[e.worse].title}"
                 for e in rows
             ],
             **{

@@ -122,7 +122,7 @@ def _yarn(s: AnySettings, factor: int) -> Float[np.ndarray, "pairs"]:
 
 METHODS: Mapping[str, Method] = MappingProxyType(
     {
-        "none": Method("RoPE as it is", lambda s, f, n: _rope(s)),
+        "none": Method("RoPE, unchanged", lambda s, f, n: _rope(s)),
         "pi": Method("PI", lambda s, f, n: _rope(s, pi(frequencies(s.d), factor=f))),
         "ntk": Method("NTK", lambda s, f, n: _rope(s, ntk(frequencies(s.d), factor=f))),
         "ntk-dynamic": Method(

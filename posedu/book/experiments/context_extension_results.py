@@ -23,8 +23,8 @@ from posedu.book.experiments.runs import interval
 from posedu.book.figures import COLORS, DASHES, Figure, canvas, finish, table
 
 SIGNS = {"reproduced": "✓", "undecided": "?", "contradicted": "✗"}
-MODEL_TITLES = {"rope": "RoPE", "windows": "windows and layers without rotation"}
-HOW = {"plain": "as it is", "tuned": "tuned"}
+MODEL_TITLES = {"rope": "RoPE", "windows": "windowed and NoPE layers"}
+HOW = {"plain": "untuned", "tuned": "tuned"}
 SHOWN_METHODS = ("none", "pi", "ntk", "llama3", "yarn", "log-n")
 """Methods in the figures.
 
@@ -163,7 +163,9 @@ def expectations(result: Result) -> Table:
     return table(
         {
             "source": [e.source for e in rows],
-            "expected": [f"{title(e.better)} before {title(e.worse)}" for e in rows],
+            "expected": [
+                f"{title(e.better)} better than {title(e.worse)}" for e in rows
+            ],
             "": [HOW[e.how] for e in rows],
             **{
                 f"× {f}": [

@@ -98,7 +98,9 @@ def expectations(result: Result) -> Table:
     return table(
         {
             "source": [e.source for e in rows],
-            "expected": [f"{title(e.better)} before {title(e.worse)}" for e in rows],
+            "expected": [
+                f"{title(e.better)} better than {title(e.worse)}" for e in rows
+            ],
             **{
                 f"× {f}": [f"{found[e, f]} {SIGNS[found[e, f].verdict]}" for e in rows]
                 for f in FACTORS

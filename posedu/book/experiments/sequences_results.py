@@ -341,7 +341,7 @@ def tape_comparison(result: Result) -> Table:
         columns,
         caption=f"Accuracy in %, {_seeds(result)} seeds, intervals at 95 %. TAPE above "
         f"RoPE, by differences within seeds, is reproduced (✓) "
-        f"{outcomes.count('agrees')} times of {len(outcomes)}, contradicted (✗) "
+        f"{outcomes.count('reproduced')} times of {len(outcomes)}, contradicted (✗) "
         f"{outcomes.count('contradicted')} times",
     )
 

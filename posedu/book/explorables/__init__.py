@@ -1,8 +1,9 @@
-"""Figures that answer to sliders, without a kernel.
+"""Interactive figures with sliders, without a kernel.
 
-Each draws a still picture from the reference implementation. Where scripts run, a short one
-redraws it as the reader moves the controls, and a test holds what it draws against the
-reference implementation. Each is one HTML fragment that asks for nothing outside it.
+Each draws a static picture with the reference implementation. Where scripts run, a
+short script redraws it when the reader moves the controls, and a test compares the
+script's picture with the reference implementation. Each figure is one self-contained
+HTML fragment.
 """
 
 from posedu.book.explorables.axial import axial_explorable

@@ -28,8 +28,8 @@ posedu.live("axial", ({ figure, find, numbers }) => {
       column: String(values.column),
       row: String(values.row),
       summary: `${names[values.kind]}, key in column ${values.column}, row ${values.row}: ` +
-        `the two places on the diagonal score ${diagonal} together, ` +
-        `the two beside them ${others}.`,
+        `the two patches on the diagonal score ${diagonal} together, ` +
+        `the two other neighbors ${others}.`,
     };
   };
 });

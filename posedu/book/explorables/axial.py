@@ -13,7 +13,7 @@ from posedu.numpy.rotary import axial_frequencies, grid, mixed
 Array = np.ndarray
 
 COLUMNS, ROWS = 12, 8
-KEY = (4, 3)  # what is drawn where scripts do not run
+KEY = (4, 3)  # drawn where scripts do not run
 MINUS, PLUS = INKS[:2]
 NAMES = {
     "axial": "axial: columns and rows apart",
@@ -37,9 +37,9 @@ def axial_explorable() -> Explorable:
     picture = f"""{_picture(table)}
 <p><span aria-hidden="true" style="color:{PLUS}">■</span> positive,
 <span aria-hidden="true" style="color:{MINUS}">■</span> negative score ·
-<span aria-hidden="true">━</span> the key's place and the next one down the diagonal:
+<span aria-hidden="true">━</span> the key's patch and the next one down the diagonal:
 together <output class="diagonal" aria-live="off">{here + both:.2f}</output> ·
-<span aria-hidden="true">┅</span> the two beside them:
+<span aria-hidden="true">┅</span> the two other neighbors:
 together <output class="others" aria-live="off">{right + below:.2f}</output></p>"""
     return explorable(
         "axial",
@@ -49,13 +49,13 @@ together <output class="others" aria-live="off">{right + below:.2f}</output></p>
             Slider("column", "key's column", 0, COLUMNS - 2, KEY[0]),
             Slider("row", "key's row", 0, ROWS - 2, KEY[1]),
         ),
-        summary=f"Axial, key in column {KEY[0]}, row {KEY[1]}: the two places on the "
-        f"diagonal score {here + both:.2f} together, the two beside them "
+        summary=f"Axial, key in column {KEY[0]}, row {KEY[1]}: the two patches on the "
+        f"diagonal score {here + both:.2f} together, the two other neighbors "
         f"{right + below:.2f}.",
         caption="Each patch is colored by the score of a query there with the key at "
-        "the ring, all of one content (score 1 at the key). The pattern moves with the "
-        "key, for a score knows only the two offsets. An axial head sees a cross: "
-        "by itself it cannot prefer the diagonal. A mixed one can.",
+        "the ring, all with the same content (score 1 at the key). The pattern moves "
+        "with the key, since a score depends on the two offsets only. An axial head "
+        "prefers a cross: by itself it cannot prefer the diagonal. A mixed head can.",
         numbers={
             "vectors": {name: f.tolist() for name, f in vectors.items()},
             "inks": [MINUS, PLUS],
@@ -64,7 +64,7 @@ together <output class="others" aria-live="off">{right + below:.2f}</output></p>
 
 
 def frequency_vectors() -> dict[str, Float[Array, "pairs axes"]]:
-    """Those of each kind; on the grid all vary at the same speeds."""
+    """Return the frequency vectors of each kind, with equal speeds on each axis."""
     axial = axial_frequencies(16, order="concatenated", base=10)
     s = axial[:4, 0]
     falling, rising = np.stack([s, -s], -1), np.stack([s, s], -1)
@@ -74,12 +74,12 @@ def frequency_vectors() -> dict[str, Float[Array, "pairs axes"]]:
 def scores(
     frequencies: Float[Array, "pairs axes"], key: tuple[int, int]
 ) -> Float[Array, "rows columns"]:
-    """Of a query at each patch with the key, over the number of pairs."""
+    """Return scores of a query at each patch with the key, over the number of pairs."""
     pairs = len(frequencies)
     places = np.vstack([grid(COLUMNS, ROWS, coordinates="index"), key])
     content = np.tile([1.0, 0.0], (len(places), pairs))
-    turned = mixed(content, places, frequencies=frequencies, layout="interleaved")
-    return (turned[:-1] @ turned[-1]).reshape(ROWS, COLUMNS) / pairs
+    rotated = mixed(content, places, frequencies=frequencies, layout="interleaved")
+    return (rotated[:-1] @ rotated[-1]).reshape(ROWS, COLUMNS) / pairs
 
 
 def _picture(table: Float[Array, "rows columns"]) -> str:

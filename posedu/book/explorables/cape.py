@@ -1,4 +1,4 @@
-"""CAPE's draws under the hand: nine positions, shifted, jittered and scaled."""
+"""CAPE's augmented positions: nine positions, shifted, jittered and scaled."""
 
 import numpy as np
 from jaxtyping import Float
@@ -10,19 +10,20 @@ from posedu.numpy.absolute import cape
 Array = np.ndarray
 
 TOKENS = 9
-JITTER, SHIFT, LEVEL = 0.5, 2.0, 1.0  # drawn where scripts do not run
+JITTER, SHIFT, LEVEL = 0.5, 2.0, 1.0  # initial values
 SIGNS = np.array([0.31, 1.0, -1.0, 0.62, -0.44, 0.93, -0.87, 0.15, -0.58])
 PIXELS, ZERO = 12.5, 128.0  # of a step, and where position 0 is
 ABOVE, BELOW = 52.0, 138.0
 
 
 def cape_explorable() -> Explorable:
-    """Draw where nine tokens are put, by :func:`posedu.numpy.absolute.cape`."""
+    """Draw nine tokens' augmented positions, of :func:`posedu.numpy.absolute.cape`."""
     at = places(JITTER, SHIFT, LEVEL)
     before, after = _dots(np.arange(TOKENS), ABOVE), _dots(at, BELOW)
     picture = f"""
 <svg class="plot" viewBox="0 0 400 184" role="img" aria-label="Nine dots in a row, and
- below them the same nine where they are put, each joined to its own by a line">
+ below them the same nine at their augmented positions, each joined to its own by a
+ line">
 <text x="200" y="22">positions as they are</text>
 <text x="200" y="176">positions in training</text>
 <path d="M20,{ABOVE:g}H380M20,{BELOW:g}H380" stroke="currentColor"
@@ -42,20 +43,20 @@ def cape_explorable() -> Explorable:
             Slider("level", "scale λ", -4, 4, LEVEL, 1, f"{scale(LEVEL):.2f}"),
         ),
         summary=_summary_text(JITTER, LEVEL, at),
-        caption="One draw of CAPE: all tokens share the shift and the scale, each has "
-        "a jitter of its own, here fixed numbers times the largest. Up to half a step "
-        "the lines do not cross, whatever is drawn.",
+        caption="One sample of CAPE: all tokens share the shift and the scale, and "
+        "each has its own jitter, here fixed numbers times the largest. If the jitter "
+        "is at most half a step, the lines never cross.",
         numbers=SIGNS.tolist(),
     )
 
 
 def scale(level: float) -> float:
-    """λ of a slider that is even in its logarithm."""
+    """Return λ of a slider that is linear in its logarithm."""
     return float(1.4 ** (level / 4))
 
 
 def places(jitter: float, shift: float, level: float) -> Float[Array, "tokens"]:
-    """Where the tokens are put."""
+    """Return the augmented positions of the tokens."""
     return cape(
         np.arange(TOKENS),
         shift=shift,
@@ -66,7 +67,7 @@ def places(jitter: float, shift: float, level: float) -> Float[Array, "tokens"]:
 
 
 def swapped(at: Float[Array, "tokens"]) -> int:
-    """How many neighbors have changed places."""
+    """Return how many pairs of neighbors have changed their order."""
     return int((np.round(np.diff(at), 9) < 0).sum())
 
 
@@ -86,8 +87,8 @@ def _lines(at: Float[Array, "tokens"]) -> str:
 def _summary_text(jitter: float, level: float, at: Float[Array, "tokens"]) -> str:
     count, least = swapped(at), scale(level) * (1 - 2 * jitter)
     return (
-        f"Neighbors that have changed places: {count}. Steps of any draw with this "
-        f"jitter and scale are at least {_signed(least)} long."
+        f"Neighbors that have changed their order: {count}. Steps of any sample with "
+        f"this jitter and scale are at least {_signed(least)} long."
     )
 
 

@@ -15,12 +15,12 @@ posedu.live("comrope", ({ figure, numbers }) => {
         hand.setAttribute("d", `M0,0L${to},${up}`);
       });
       clock.querySelector(".angle").textContent = written(angle);
-      clock.setAttribute("aria-label", `Plane ${plane}, turned by ${written(angle)}`);
+      clock.setAttribute("aria-label", `Plane ${plane}, rotated by ${written(angle)}`);
     });
     const place = { column: column.toFixed(2), row: row.toFixed(2) };
     return {
       ...place,
-      summary: `At column ${place.column}, row ${place.row} the planes have turned by ` +
+      summary: `At column ${place.column}, row ${place.row} the planes are rotated by ` +
         `${angles.map(written).join(", ")}: ${law}.`,
     };
   };

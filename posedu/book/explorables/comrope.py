@@ -1,6 +1,6 @@
-"""The planes in which ComRoPE turns two blocks of features, and each feature's shadow.
+"""Planes in which ComRoPE rotates two blocks of features, and features' projections.
 
-The script turns the shadows, whose planes and frequency vectors Python exports.
+The script rotates the projections; Python exports them and the frequency vectors.
 """
 
 import numpy as np
@@ -13,7 +13,7 @@ from posedu.numpy.rotary.comrope import ap_generators, ld_generators
 
 Array = np.ndarray
 
-PLACE = (0.35, 0.6)  # what is drawn where scripts do not run
+PLACE = (0.35, 0.6)  # drawn where scripts do not run
 ROW = "grid-template-columns:repeat(4,1fr);max-width:30rem;margin:auto"
 KINDS = {
     "pairs": "AP, blocks of 2: as axial RoPE",
@@ -28,10 +28,10 @@ LAWS = {
 
 
 def comrope_explorable() -> Explorable:
-    """Draw four planes of eight features, as ComRoPE's two forms turn them.
+    """Draw four planes of eight features, as ComRoPE's two forms rotate them.
 
-    The numbers are those of :func:`posedu.numpy.rotary.normal_form` for drawn
-    generators, which stand for learned ones.
+    The numbers are those of :func:`posedu.numpy.rotary.normal_form` for random
+    generators in place of learned ones.
     """
     numbers = {}
     for kind, generators in example_generators().items():
@@ -44,7 +44,7 @@ def comrope_explorable() -> Explorable:
     shown = numbers["pairs"]
     angles = np.array(shown["frequencies"]) @ PLACE
     clocks = "".join(map(_clock, range(4), np.array(shown["shadows"]), angles))
-    turned = ", ".join(_degrees(angle) for angle in angles)
+    shown_angles = ", ".join(_degrees(angle) for angle in angles)
     keys = "".join(
         f'<span aria-hidden="true" style="color:{ink}">━</span> ' for ink in INKS[:4]
     )
@@ -57,18 +57,18 @@ def comrope_explorable() -> Explorable:
             Slider("column", "column", 0, 1, PLACE[0], 0.05, f"{PLACE[0]:.2f}"),
             Slider("row", "row", 0, 1, PLACE[1], 0.05, f"{PLACE[1]:.2f}"),
         ),
-        summary=f"At column {PLACE[0]:.2f}, row {PLACE[1]:.2f} the planes have turned by "
-        f"{turned}: {LAWS['pairs']}.",
-        caption="A hand is what one feature throws on a plane; all hands of a plane "
-        "turn together. In blocks of 2 a plane is a pair of features. In larger blocks "
-        "training chooses the planes too, and every feature has a share in each plane "
-        "of its block.",
+        summary=f"At column {PLACE[0]:.2f}, row {PLACE[1]:.2f} the planes are rotated "
+        f"by {shown_angles}: {LAWS['pairs']}.",
+        caption="Each line is the projection of one feature on a plane; all lines of a "
+        "plane rotate together. In blocks of 2 a plane is a pair of features. In "
+        "larger blocks training also chooses the planes, and every feature has a "
+        "component in each plane of its block.",
         numbers=numbers,
     )
 
 
 def example_generators() -> dict[str, Float[Array, "axes blocks b b"]]:
-    """Of each kind, as ComRoPE starts: standard normal."""
+    """Return generators of each kind at ComRoPE's initialization, standard normal."""
     rng = np.random.default_rng(1)
     two, four = rng.normal(size=(4, 2, 2)), rng.normal(size=(2, 4, 4))
     return {
@@ -81,7 +81,7 @@ def example_generators() -> dict[str, Float[Array, "axes blocks b b"]]:
 def planes(
     generators: Float[Array, "axes blocks b b"],
 ) -> tuple[Float[Array, "4 4 2"], Float[Array, "4 axes"]]:
-    """Shadows of four features on each plane, and the planes' frequency vectors."""
+    """Return projections of four features on each plane, and frequency vectors."""
     size = generators.shape[-1]
     shadows, frequencies = [], []
     for number, block in enumerate(generators.swapaxes(0, 1)):
@@ -96,19 +96,19 @@ def planes(
 
 
 def _clock(plane: int, shadows: Float[Array, "4 2"], angle: float) -> str:
-    turned = shadows[:, 0] + 1j * shadows[:, 1]
-    turned *= np.exp(1j * angle)
-    hands = "".join(
-        f'<path class="hand" d="M0,0L{hand.real:.3f},{hand.imag:.3f}" stroke="{ink}"'
+    rotated = shadows[:, 0] + 1j * shadows[:, 1]
+    rotated *= np.exp(1j * angle)
+    lines = "".join(
+        f'<path class="hand" d="M0,0L{tip.real:.3f},{tip.imag:.3f}" stroke="{ink}"'
         ' style="stroke-width:4"/>'
-        for hand, ink in zip(turned, INKS, strict=False)
+        for tip, ink in zip(rotated, INKS, strict=False)
     )
     return f"""
 <svg class="clock" viewBox="0 0 80 112" font-size="14" role="img"
- aria-label="Plane {plane}, turned by {_degrees(angle)}">
+ aria-label="Plane {plane}, rotated by {_degrees(angle)}">
 <text x="40" y="14">plane {plane}</text>
 <g transform="translate(40,56) scale(34,-34)">
-<circle r="1" stroke="currentColor" stroke-opacity="0.4"/>{hands}</g>
+<circle r="1" stroke="currentColor" stroke-opacity="0.4"/>{lines}</g>
 <text class="angle" x="40" y="108">{_degrees(angle)}</text>
 </svg>"""
 

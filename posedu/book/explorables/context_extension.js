@@ -50,9 +50,9 @@ posedu.live("context_extension", ({ find }) => {
     return {
       doublings: String(s),
       summary: `${select.selectedOptions[0].text}, s = ${s}: ${slow} of ${d / 2} pairs ` +
-        `never complete a turn in training, and ${isNew.filter(Boolean).length} meet new ` +
+        `do not complete a full turn in training, and ${isNew.filter(Boolean).length} meet new ` +
         `angles in ${(trained * s).toLocaleString("en")} tokens. From one token to the ` +
-        `next the fastest pair turns by ${(scaled[0] / all[0]).toFixed(2)} of what it did.`,
+        `next the fastest pair rotates by ${(scaled[0] / all[0]).toFixed(2)} of its trained angle.`,
     };
   };
 });

@@ -1,4 +1,4 @@
-"""Maps of RoPE's frequencies: how much scaled each pair, by its turns in training."""
+"""Context extension: scaled frequencies of the pairs, by full turns in training."""
 
 from collections.abc import Callable
 
@@ -14,7 +14,7 @@ Array = np.ndarray
 Scaling = Callable[[Float[Array, "pairs"], float], Float[Array, "pairs"]]
 
 TRAINED = 4096
-SHARE = 0.75  # of the pairs that turn under p-RoPE
+SHARE = 0.75  # share of the pairs that p-RoPE rotates
 METHODS = {
     "index": "YaRN, as it runs",
     "turns": "YaRN, as printed",
@@ -23,21 +23,21 @@ METHODS = {
     "ntk": "NTK-aware",
     "prope": f"p-RoPE, p = {SHARE}",
     "resonance": "Resonance",
-    "riflex": "RIFLEx, pair nearest to one turn",
+    "riflex": "RIFLEx, pair nearest to one full turn",
     "rope": "RoPE, unchanged",
 }
 BASES = {"10000": "10,000", "500000": "500,000", "1000000": "1,000,000"}
 WIDTHS = {"128": "128", "64": "64"}
-DOUBLINGS = 4  # of the length, where scripts do not run
-FLOOR = -6.0  # where a pair that stands still is drawn
+DOUBLINGS = 4  # doublings of the length, where scripts do not run
+FLOOR = -6.0  # where a pair of frequency 0 is drawn
 KNOWN, NEW = INKS[0], INKS[1]
 
 
 def context_extension_explorable() -> Explorable:
-    """Draw each pair's new frequency over its old one, against its turns in training.
+    """Draw each pair's scaled frequency over its trained one, by turns in training.
 
-    The frequencies are those of :mod:`posedu.numpy.rotary`, for 4096 tokens of
-    training.
+    The frequencies are those of :mod:`posedu.numpy.rotary`, for a training length of
+    4096 tokens.
     """
     (method, *_), (base, *_), (d, *_) = METHODS, BASES, WIDTHS
     first = method, 2.0**DOUBLINGS, float(base), int(d)
@@ -54,9 +54,9 @@ def context_extension_explorable() -> Explorable:
     known, new = dots(*first)
     picture = f"""
 <svg class="plot" viewBox="0 0 400 208" role="img" aria-label="A dot for each pair: to
- the right how often it turned in training, upwards its new frequency over its old one,
- from 0 to 1">
-{marks}<text x="222" y="204">turns within {TRAINED:,} tokens</text>
+ the right its full turns in training, upwards its scaled frequency over the trained
+ one, from 0 to 1">
+{marks}<text x="222" y="204">full turns within {TRAINED:,} tokens</text>
 {names}
 <path d="{lines}" stroke="currentColor" stroke-opacity="0.3"/>
 <path d="M{_x(1.0):.1f},10V{_y(FLOOR):g}" stroke="currentColor" stroke-opacity="0.6"
@@ -70,7 +70,7 @@ def context_extension_explorable() -> Explorable:
  style="color:{KNOWN}">●</span> meets no new angle</span> ·
  <span style="white-space:nowrap"><span aria-hidden="true"
  style="color:{NEW}">●</span> meets new angles</span> ·
- <span style="white-space:nowrap"><span aria-hidden="true">┄</span> one turn</span>
+ <span style="white-space:nowrap"><span aria-hidden="true">┄</span> one full turn</span>
 </p>"""
     return explorable(
         "context_extension",
@@ -82,16 +82,16 @@ def context_extension_explorable() -> Explorable:
             Choice("d", "d", WIDTHS),
         ),
         summary=summary_text(*first),
-        caption="Every map of this chapter divides each pair's frequency by a number "
-        "of its own. Left of the line of one turn a pair has met only part of its "
-        "angles in training; whether it is asked for others is the color.",
+        caption="Each method of this chapter divides each pair's frequency by its own "
+        "number. Left of the line of one full turn a pair met only part of its angles "
+        "in training; the color shows whether it meets new ones in the longer text.",
     )
 
 
 def scaled_frequencies(
     method: str, factor: float, base: float, d: int
 ) -> tuple[Float[Array, "pairs"], Float[Array, "pairs"]]:
-    """RoPE's frequencies, and what the method makes of them."""
+    """Return RoPE's frequencies, and those that the method makes of them."""
     omega = frequencies(d, base=base)
     near = int(np.abs(np.log(TRAINED * omega / (2 * np.pi))).argmin())
     scalings: dict[str, Scaling] = {
@@ -111,14 +111,14 @@ def scaled_frequencies(
 def meets_new(
     omega: Float[Array, "pairs"], scaled: Float[Array, "pairs"], factor: float
 ) -> Bool[Array, "pairs"]:
-    """Whether a pair meets an angle in the longer text that it did not in training."""
+    """Return whether a pair meets angles in the longer text that training had not."""
     seen = np.minimum(TRAINED * omega, 2 * np.pi)
     asked = np.minimum(factor * TRAINED * scaled, 2 * np.pi)
     return asked > seen * (1 + 1e-9)
 
 
 def dots(method: str, factor: float, base: float, d: int) -> tuple[str, str]:
-    """The paths of the pairs that meet no new angle, and of those that do."""
+    """Return the paths of the pairs without and with new angles."""
     omega, scaled = scaled_frequencies(method, factor, base, d)
     with np.errstate(divide="ignore"):
         height = np.maximum(np.log2(scaled / omega), FLOOR)
@@ -134,15 +134,15 @@ def dots(method: str, factor: float, base: float, d: int) -> tuple[str, str]:
 
 
 def summary_text(method: str, factor: float, base: float, d: int) -> str:
-    """What the picture shows, in two sentences."""
+    """Return the summary of the picture, in two sentences."""
     omega, scaled = scaled_frequencies(method, factor, base, d)
     slow = int((TRAINED * omega < 2 * np.pi).sum())
     new = int(meets_new(omega, scaled, factor).sum())
     return (
-        f"{METHODS[method]}, s = {factor:g}: {slow} of {d // 2} pairs never complete a "
-        f"turn in training, and {new} meet new angles in {TRAINED * factor:,.0f} "
-        f"tokens. From one token to the next the fastest pair turns by "
-        f"{scaled[0] / omega[0]:.2f} of what it did."
+        f"{METHODS[method]}, s = {factor:g}: {slow} of {d // 2} pairs do not complete "
+        f"a full turn in training, and {new} meet new angles in "
+        f"{TRAINED * factor:,.0f} tokens. From one token to the next the fastest pair "
+        f"rotates by {scaled[0] / omega[0]:.2f} of its trained angle."
     )
 
 

@@ -1,4 +1,4 @@
-"""CoPE's gates as switches: what they count, and what a query reads at each count."""
+"""CoPE's gates as switches: contextual positions, and what a query adds at each."""
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -10,8 +10,8 @@ from posedu.numpy.gated.cope import contextual_positions, interpolated_scalars
 Array = np.ndarray
 
 WORDS = ["Go", ".", "Run", ".", "Stop", "right", "now"]
-READS = (0.0, 0.0, 1.0, 0.0, 0.0)  # u: the query looks for position 2
-NO_HOOKS = -40.0  # a logit at which a gate is 0 to the last digit, and 1 at 40
+READS = (0.0, 0.0, 1.0, 0.0, 0.0)  # u: the query's logits favor position 2
+CLOSED = -40.0  # logit at which a gate is 0 to the last digit; at 40 it is 1
 BAR, DOT = INKS[:2]
 
 
@@ -37,17 +37,17 @@ def cope_explorable() -> Explorable:
         ),
         summary=f"“{WORDS[0]}” has position {positions[0]:g}. "
         f"At position 2: {', '.join(reached)}.",
-        caption="Seen from the last word, a key's position is the sum of the gates "
-        "from it on (filled: on), 4 at most. At the right what the query reads at "
-        "each position, here a search for position 2; between whole positions it "
-        "is interpolated.",
+        caption="For a query at the last word, a key's position is the sum of the "
+        "gates from the key on (filled: on), 4 at most. At the right the logit that "
+        "the query adds at each position, here a search for position 2; between whole "
+        "positions it is interpolated.",
         numbers=READS,
     )
 
 
 def _positions(gates: Bool[Array, "keys"]) -> Float[Array, "keys"]:
-    """Of the last query's keys."""
-    logits = np.tile(np.where(gates, -NO_HOOKS, NO_HOOKS), (len(gates), 1))
+    """Return the positions of the last query's keys."""
+    logits = np.tile(np.where(gates, -CLOSED, CLOSED), (len(gates), 1))
     return contextual_positions(logits, largest=len(READS) - 1)[-1]
 
 
@@ -77,11 +77,11 @@ def _picture(
     )
     return f"""
 <svg class="plot" viewBox="0 0 400 230" role="img" aria-label="Bars, one a word, as
- high as its position; at the right, what is read at each position">
+ high as its position; at the right, the logit that is added at each position">
 {words}{ticks}<g class="heights">{heights}</g>
 <text transform="translate(13,106) rotate(-90)">position</text>
-<text x="348" y="202">reads</text>
-<text x="168" y="224">key, seen from “{WORDS[-1]}”</text>
+<text x="348" y="202">logit</text>
+<text x="168" y="224">key, for the query “{WORDS[-1]}”</text>
 <g transform="translate(60,178) scale(36,-36)">
 <path d="M-.6,2H9" stroke="{DOT}" stroke-dasharray="4 3"/>
 <path d="M-.6,0H{n - 0.4}M-.6,{largest}H{n - 0.4}" stroke="currentColor"

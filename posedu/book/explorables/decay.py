@@ -1,4 +1,4 @@
-"""Three encodings as one sum: the path from a key to the query."""
+"""ALiBi, FoX and stick-breaking as sums along the path from a key to the query."""
 
 import numpy as np
 from jaxtyping import Float
@@ -13,11 +13,13 @@ Array = np.ndarray
 TEXT = "Rome was hot . We went to Oslo . It rained . Where"
 WORDS = TEXT.split()
 LAST = len(WORDS) - 1
-SLOPE = 0.25  # of ALiBi, and of every path where all tokens are equal
+SLOPE = 0.25  # ALiBi's, and the slope of all where tokens are equal
 STEPS = np.where([w == "." for w in WORDS], 0.9, 0.03)  # of FoX, −log f
-LOGITS = np.where([w in ("Rome", "Oslo") for w in WORDS], 2.0, -4.0)  # of the stick
-EQUAL = np.log(np.expm1(SLOPE))  # the logit that spends as much
-KEY, DIFFER = 7, 1.0  # what is drawn where scripts do not run
+LOGITS = np.where(
+    [w in ("Rome", "Oslo") for w in WORDS], 2.0, -4.0
+)  # of stick-breaking
+EQUAL = np.log(np.expm1(SLOPE))  # logit of stick-breaking with the same slope
+KEY, DIFFER = 7, 1.0  # drawn where scripts do not run
 DASHES = {"alibi": "none", "fox": "7 4", "stick": "2 3"}
 SAMPLES = {"alibi": "━━", "fox": "╍╍", "stick": "••••"}
 NAMES = {"alibi": "ALiBi", "fox": "FoX", "stick": "stick-breaking"}
@@ -44,12 +46,12 @@ def decay_explorable() -> Explorable:
             Slider("key", "key", 0, LAST, KEY, shown=WORDS[KEY]),
             Slider("differ", "tokens differ", 0, 100, 100 * DIFFER, 5, "100 %"),
         ),
-        summary=f"The path from “{WORDS[KEY]}” to “{WORDS[-1]}” is {shown['alibi']} for "
-        f"ALiBi, {shown['fox']} for FoX, {shown['stick']} for stick-breaking.",
-        caption="What the tokens after key j add up to, for the query “Where”: a "
-        "constant each (ALiBi), much at a full stop (FoX), much at the place names "
-        "that the query looks for (stick-breaking, until it is the key's own turn). "
-        "Where all tokens are equal the three are one.",
+        summary=f"The path from “{WORDS[KEY]}” to “{WORDS[-1]}” is {shown['alibi']} "
+        f"for ALiBi, {shown['fox']} for FoX, {shown['stick']} for stick-breaking.",
+        caption="Sum over the tokens after key j, for the query “Where”: a constant "
+        "for each token (ALiBi), much at a full stop (FoX), much at the place names "
+        "that the query looks for (stick-breaking, without the key's own fraction). "
+        "Where all tokens are equal, the three sums are equal.",
         numbers={
             "words": WORDS,
             "slope": SLOPE,
@@ -60,7 +62,7 @@ def decay_explorable() -> Explorable:
 
 
 def _paths(differ: float) -> dict[str, Float[Array, "keys"]]:
-    """What is added up from each key on, for the last query."""
+    """Return the sum from each key to the last query, for each encoding."""
     n = len(WORDS)
     steps = differ * STEPS + (1 - differ) * SLOPE
     logits = differ * LOGITS + (1 - differ) * EQUAL

@@ -29,12 +29,12 @@ posedu.live("disentangled_attention", ({ figure, find, numbers }) => {
     const moved = names.filter((_, n) => changes[n] > 0);
     const none = names.filter((_, n) => !now[n]);
     const lacks = none.length ? ` It has ${none.map((n) => `no ${n} term`).join(" and ")}.` : "";
-    const said = moved.length
-      ? `${moved.join(", ")} moved, and scores by up to ${(total / 100).toFixed(2)}.`
-      : start ? "nothing moved." : "move it.";
+    const note = moved.length
+      ? `${moved.join(", ")} changed, and scores by up to ${(total / 100).toFixed(2)}.`
+      : start ? "no term changed." : "move the slider.";
     return {
       start: String(start),
-      summary: `${methods[index].text}; the text starts at position ${start}: ${said}${lacks}`,
+      summary: `${methods[index].text}; the text starts at position ${start}: ${note}${lacks}`,
     };
   };
 });

@@ -1,4 +1,4 @@
-"""Contents and positions of a sentence: four maps of terms, and what moves them."""
+"""Disentangled attention: four terms of a sentence's scores, and their shift."""
 
 import numpy as np
 from jaxtyping import Float
@@ -19,14 +19,14 @@ METHODS = {
     "deberta": "DeBERTa",
 }
 TERMS = ("content–content", "content–position", "position–content", "position–position")
-STARTS, FULL = 5, 150  # first positions; what is in full color, in hundredths
+STARTS, FULL = 5, 150  # first positions; value in full color, in hundredths
 MORE, LESS = INKS[:2]
 
 
 def disentangled_attention_explorable() -> Explorable:
     """Draw the four terms of a score, with a slider for where the text starts.
 
-    The numbers are those of :mod:`posedu.numpy.relative` for vectors drawn at random.
+    The numbers are those of :mod:`posedu.numpy.relative` for random vectors.
     """
     given = [_terms(method, range(STARTS)) for method in METHODS]
     return explorable(
@@ -36,16 +36,16 @@ def disentangled_attention_explorable() -> Explorable:
             Choice("method", "encoding", METHODS),
             Slider("start", "first position", 0, STARTS - 1, 0),
         ),
-        summary="sinusoids, added; the text starts at position 0: move it.",
+        summary="sinusoids, added; the text starts at position 0: move the slider.",
         caption="Four terms of every score, and their sum: rows are queries, columns "
-        "keys; blue raises a score, orange lowers it. Framed is what has moved since "
-        "the text started at position 0.",
+        "keys; blue raises a score, orange lowers it. Framed maps differ from "
+        "those for first position 0.",
         numbers={"full": FULL, "less": LESS, "names": TERMS, "terms": given},
     )
 
 
 def terms_of(method: str, start: int) -> list[Float[Array, "queries keys"] | None]:
-    """The four terms of a head's scores, in the order of ``TERMS``."""
+    """Return the four terms of a head's scores, in the order of ``TERMS``."""
     rng = np.random.default_rng(5)
     kinds = {word: rng.normal(size=8) for word in WORDS}
     x = np.array([kinds[word] for word in WORDS])
@@ -56,8 +56,8 @@ def terms_of(method: str, start: int) -> list[Float[Array, "queries keys"] | Non
     q, k, nothing = x @ w_q.T, x @ w_k.T, np.zeros((len(WORDS), 4))
 
     def of(hooks: Hooks, q: Array, k: Array) -> Array:
-        taken = steps(q[None], k[None], k[None], hooks, positions=positions)
-        return logits(taken.tokens, hooks)[0]
+        attention = steps(q[None], k[None], k[None], hooks, positions=positions)
+        return logits(attention.tokens, hooks)[0]
 
     if method == "added":
         pe = sinusoidal(positions, 8, layout="half")
@@ -89,7 +89,7 @@ def terms_of(method: str, start: int) -> list[Float[Array, "queries keys"] | Non
 
 
 def _terms(method: str, starts: range) -> list[list[list[int]] | None]:
-    """The terms from each start on, or once where none moves one, in hundredths."""
+    """Return the terms of each start in hundredths, once where they are equal."""
     by_start = [terms_of(method, start) for start in starts]
     given: list[list[list[int]] | None] = []
     for term in zip(*by_start, strict=True):
@@ -97,8 +97,8 @@ def _terms(method: str, starts: range) -> list[list[list[int]] | None]:
             None if t is None else np.rint(100 * t).astype(int).ravel().tolist()
             for t in term
         ]
-        still = all(row == rows[0] for row in rows)
-        given.append(None if rows[0] is None else rows[:1] if still else rows)
+        is_constant = all(row == rows[0] for row in rows)
+        given.append(None if rows[0] is None else rows[:1] if is_constant else rows)
     return given
 
 
@@ -118,7 +118,7 @@ def _picture(terms: list[list[list[int]] | None]) -> str:
     total = np.sum([term[0] for term in terms if term is not None], axis=0)
     panels = [*(None if term is None else term[0] for term in terms), total.tolist()]
     places = ((80, 36), (194, 36), (80, 150), (194, 150), (312, 93))
-    drawn = "".join(
+    maps = "".join(
         f'<g class="panel" transform="translate({x},{y}) scale(20)"'
         f' fill="{MORE}">{_cells(panel)}'
         f'<path class="frame" fill="none" d="M0,0H{n}V{n}H0Z" stroke="currentColor"'
@@ -133,7 +133,7 @@ def _picture(terms: list[list[list[int]] | None]) -> str:
 <text transform="translate(34,86) rotate(-90)">content</text>
 <text transform="translate(34,200) rotate(-90)">position</text>
 <text transform="translate(14,143) rotate(-90)">of the query</text>
-{rows}{columns}{drawn}
+{rows}{columns}{maps}
 </svg>"""
 
 

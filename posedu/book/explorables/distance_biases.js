@@ -24,12 +24,12 @@ posedu.live("distance_biases", ({ find }) => {
       const half = total.findIndex((sum) => sum >= all / 2) + 1;
       shown[`${name}-half`] = half.toLocaleString("en");
     }
-    const grows = r1 <= 1 ? "goes on growing with the text" : "stops growing in the end";
+    const grows = r1 <= 1 ? "grows with the length" : "is bounded";
     return {
       ...shown,
       summary: `Of ${shown.length} keys the nearest ${shown["alibi-half"]} have half ` +
         `of the weight under ALiBi, the nearest ${shown["kerple-half"]} under KERPLE ` +
-        `with r₁ = ${shown.r1}, whose window ${grows}.`,
+        `with r₁ = ${shown.r1}, where this number ${grows}.`,
     };
   };
 });

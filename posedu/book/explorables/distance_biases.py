@@ -1,4 +1,4 @@
-"""How far a bias of distance lets a head look: the share of the nearest keys."""
+"""Distance biases: the share of the weight on the nearest keys."""
 
 import numpy as np
 from jaxtyping import Float
@@ -9,15 +9,15 @@ from posedu.numpy.bias import kerple_log_bias, kerple_power_bias
 
 Array = np.ndarray
 
-LONGEST = 16  # the logarithm of the longest text
-LENGTH, R1 = 9, 0.8  # what is drawn where scripts do not run
+LONGEST = 16  # log₂ of the longest text
+LENGTH, R1 = 9, 0.8  # drawn where scripts do not run
 SLOPE = 1 / 16  # ALiBi's
 NONE, LINE, LOG = "currentColor", *INKS[:2]
 NAMES = {"alibi": "ALiBi", "kerple": "KERPLE", "none": "no bias"}
 
 
 def distance_biases_explorable() -> Explorable:
-    """Draw which share of the weight the nearest keys get, for three biases.
+    """Draw the share of the weight on the nearest keys, for three biases.
 
     The numbers are those of :func:`posedu.numpy.bias.kerple_log_bias` with r2 = 1, and
     of ALiBi with the slope 1/16, at equal contents.
@@ -62,7 +62,7 @@ def distance_biases_explorable() -> Explorable:
  stroke-dasharray="2 3"/>
 {curves}</g>
 </svg>
-<p>Half of the weight is on so many of the nearest keys: {legend}</p>"""
+<p>Number of nearest keys with half of the weight: {legend}</p>"""
     return explorable(
         "distance_biases",
         picture,
@@ -71,17 +71,18 @@ def distance_biases_explorable() -> Explorable:
             Slider("r1", "KERPLE's r₁", 0.2, 2, R1, 0.1, f"{R1:.1f}"),
         ),
         summary=_summary_text(length, R1, half),
-        caption="The share of a last query's weight that its nearest keys get, if "
-        "contents are equal. ALiBi with the slope 1/16 halves it at the same place in "
-        "every text that is long enough; KERPLE's logarithm does so for "
-        "r<sub>1</sub> above 1 alone; without a bias it is always the middle.",
+        caption="The share of the last query's weight on its nearest keys, if contents "
+        "are equal. With ALiBi of slope 1/16, the same number of nearest keys has half "
+        "of the weight in every text that is long enough; with KERPLE's logarithm this "
+        "holds for r<sub>1</sub> above 1 only; without a bias it is always half of "
+        "the keys.",
     )
 
 
 def totals(
     distances: Float[Array, "keys"], r1: float
 ) -> dict[str, Float[Array, "keys"]]:
-    """Sums of e^bias over the keys up to each distance."""
+    """Return sums of e^bias over the keys up to each distance."""
     biases = {
         "alibi": kerple_power_bias(distances, r1=SLOPE, r2=1.0),
         "kerple": kerple_log_bias(distances, r1=r1, r2=1.0),
@@ -91,12 +92,12 @@ def totals(
 
 
 def halfway(total: Float[Array, "keys"]) -> int:
-    """How many of the nearest keys have half of all."""
+    """Return how many of the nearest keys have half of the total."""
     return int(np.searchsorted(total, total[-1] / 2)) + 1
 
 
 def _points(total: Float[Array, "keys"]) -> str:
-    """Four for each doubling of the number of keys."""
+    """Return points of the curve, four for each doubling of the number of keys."""
     nearest = np.unique(np.round(2 ** (np.arange(4 * LONGEST + 1) / 4)).astype(int))
     nearest = nearest[nearest <= len(total)]
     shares = total[nearest - 1] / total[-1]
@@ -106,9 +107,9 @@ def _points(total: Float[Array, "keys"]) -> str:
 
 
 def _summary_text(length: int, r1: float, half: dict[str, int]) -> str:
-    grows = "goes on growing with the text" if r1 <= 1 else "stops growing in the end"
+    grows = "grows with the length" if r1 <= 1 else "is bounded"
     return (
         f"Of {length:,} keys the nearest {half['alibi']:,} have half of the weight "
         f"under ALiBi, the nearest {half['kerple']:,} under KERPLE with "
-        f"r₁ = {r1:.1f}, whose window {grows}."
+        f"r₁ = {r1:.1f}, where this number {grows}."
     )

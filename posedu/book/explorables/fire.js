@@ -22,8 +22,8 @@ posedu.live("fire", ({ find }) => {
     find("path.held").setAttribute("d", line(threshold, threshold));
     find("path.middle").setAttribute("d", `M${middle.toFixed(1)},0V-1`);
     const what = query <= threshold
-      ? "sees the curve as a query at the threshold does"
-      : "sees the curve stretched";
+      ? "has the same curve as a query at the threshold"
+      : "has a stretched curve";
     return {
       "middle-at": middle.toFixed(0),
       summary: `A query at ${query.toLocaleString("en")} with the threshold ` +

@@ -1,4 +1,4 @@
-"""FIRE: one curve over [0, 1], stretched over all keys that a query has."""
+"""FIRE's bias: one curve over [0, 1], normalized to the keys of each query."""
 
 import numpy as np
 from jaxtyping import Float
@@ -11,7 +11,7 @@ Array = np.ndarray
 
 LONGEST = 1000
 C = 0.1
-QUERY, THRESHOLD = 600, 200  # what is drawn where scripts do not run
+QUERY, THRESHOLD = 600, 200  # drawn where scripts do not run
 KINKS = {0.0: 0.0, 0.5: -0.2, 0.7: -0.75, 0.85: -0.55, 1.0: -1.0}  # the curve f
 DISTANCES = np.unique(np.round(LONGEST ** (np.arange(61) / 60)).astype(int))
 
@@ -58,25 +58,25 @@ def fire_explorable() -> Explorable:
         ),
         summary=_summary_text(QUERY, THRESHOLD),
         caption="FIRE's bias of the keys of one query, c = 0.1, for a curve with three "
-        "kinks. Up to the threshold every query sees the same curve, as far as it has "
-        "keys; beyond it the curve is stretched over all of them.",
+        "kinks. Up to the threshold every query has the same curve, as far as it has "
+        "keys; beyond the threshold the curve is stretched over all keys.",
     )
 
 
 def curve(x: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
-    """The broken line."""
+    """Return the values of the broken line f."""
     return np.interp(x, [*KINKS], [*KINKS.values()])
 
 
 def bias_curve(query: int, threshold: int) -> Float[Array, "points 2"]:
-    """Distances up to the query, and the bias of each."""
+    """Return distances up to the query, and the bias of each."""
     t = np.concatenate(([0], DISTANCES[query > DISTANCES], [query]))
     x = fire_inputs(t, query, c=C, threshold=threshold, later="zero", eps=0.0)
     return np.stack((t, curve(x)), -1)
 
 
 def middle_of(query: int, threshold: int) -> float:
-    """The distance at which the network reads 1/2."""
+    """Return the distance at which the input of f is 1/2."""
     return float((np.sqrt(C * max(query, threshold) + 1) - 1) / C)
 
 
@@ -87,9 +87,9 @@ def _points(query: int, threshold: int) -> str:
 
 def _summary_text(query: int, threshold: int) -> str:
     what = (
-        "sees the curve as a query at the threshold does"
+        "has the same curve as a query at the threshold"
         if query <= threshold
-        else "sees the curve stretched"
+        else "has a stretched curve"
     )
     return (
         f"A query at {query:,} with the threshold {threshold} {what}; the curve's "

@@ -27,8 +27,8 @@ posedu.live("floater", ({ find }) => {
       rate: rate.toFixed(1),
       radius,
       summary: `At ${rate.toFixed(1)} radians a position and ${each} in it, the ` +
-        `solver is at radius ${radius} after ${last} positions, ` +
-        `${behind.toFixed(1)}° behind.`,
+        `solver is at radius ${radius} after ${last} positions; ` +
+        `its angle lags by ${behind.toFixed(1)}°.`,
     };
   };
 });

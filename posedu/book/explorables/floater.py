@@ -1,4 +1,4 @@
-"""One pair of features on its circle, and where a solver of few steps has it."""
+"""FLOATER: a pair of the sinusoid as the solution of an ODE, by few solver steps."""
 
 import numpy as np
 from jaxtyping import Float
@@ -10,11 +10,11 @@ from posedu.numpy.absolute import flow
 Array = np.ndarray
 
 LAST = 24
-RATE, STEPS = 1.5, 1  # what is drawn where scripts do not run
+RATE, STEPS = 1.5, 1  # drawn where scripts do not run
 
 
 def floater_explorable() -> Explorable:
-    """Draw the sinusoid's pair as a flow, with sliders for its rate and the steps.
+    """Draw the sinusoid's pair as an ODE solution, with sliders for rate and steps.
 
     The nodes are those of :func:`posedu.numpy.absolute.flow`, from (0, 1) on.
     """
@@ -44,17 +44,17 @@ def floater_explorable() -> Explorable:
             Slider("steps", "steps a position", 1, 5, STEPS),
         ),
         summary=_summary_text(RATE, STEPS),
-        caption="One pair (cos, sin) of the sinusoid from position 0 to 24, and the "
-        "same flow followed by Runge–Kutta steps of order four. With few of them the "
-        "solver falls behind and inwards; five are five times the work.",
+        caption="One pair (cos, sin) of the sinusoid from position 0 to 24, and its "
+        "ODE solved by Runge–Kutta steps of order four. With few steps the solver's "
+        "angle lags and its radius shrinks; five steps are five times the work.",
     )
 
 
 def nodes(rate: float, steps: int) -> Float[Array, "nodes 2"]:
-    """The solver's (cos, sin) at each of its nodes."""
-    turn = np.array([[0.0, rate], [-rate, 0.0]])
+    """Return the solver's (cos, sin) at each of its nodes."""
+    generator = np.array([[0.0, rate], [-rate, 0.0]])
     found = flow(
-        lambda t, p: p @ turn.T,
+        lambda t, p: p @ generator.T,
         np.array([0.0, 1.0]),
         np.arange(LAST * steps + 1) / steps,
         tableau="classical",
@@ -65,13 +65,13 @@ def nodes(rate: float, steps: int) -> Float[Array, "nodes 2"]:
 
 
 def exact(rate: float) -> Float[Array, "positions 2"]:
-    """(cos, sin) of each position."""
+    """Return (cos, sin) of each position."""
     angle = rate * np.arange(LAST + 1)
     return np.stack((np.cos(angle), np.sin(angle)), -1)
 
 
 def behind(rate: float, steps: int) -> float:
-    """By how many degrees the solver is behind at the last position."""
+    """Return the lag of the solver's angle at the last position, in degrees."""
     z = 1j * rate / steps
     factor = 1 + z + z**2 / 2 + z**3 / 6 + z**4 / 24
     return float(np.degrees(LAST * (rate - steps * (np.angle(factor) % (2 * np.pi)))))
@@ -93,6 +93,6 @@ def _summary_text(rate: float, steps: int) -> str:
     each = "one step" if steps == 1 else f"{steps} steps"
     return (
         f"At {rate:.1f} radians a position and {each} in it, the solver is at radius "
-        f"{_radius(rate, steps)} after {LAST} positions, {behind(rate, steps):.1f}° "
-        "behind."
+        f"{_radius(rate, steps)} after {LAST} positions; its angle lags by "
+        f"{behind(rate, steps):.1f}°."
     )

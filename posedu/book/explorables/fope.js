@@ -20,8 +20,8 @@ posedu.live("fope", ({ find }) => {
     const count = waves.filter(([g]) => g > 0).length;
     const [low, high] = [Math.min(...scores), Math.max(...scores)].map(written);
     const found = count > 1
-      ? `runs from ${low} to ${high} along the places. It is not relative.`
-      : `is ${low} at every place. It is relative.`;
+      ? `varies from ${low} to ${high} with the position. It is not relative.`
+      : `is ${low} at every position. It is relative.`;
     return {
       own: own.toFixed(1), other: other.toFixed(1), back: back.toFixed(1),
       summary: `${count} wave${count === 1 ? "" : "s"}: the score of two neighbors ${found}`,

@@ -1,4 +1,4 @@
-"""A pair that carries several waves, as FoPE's: its hand, and one offset's score."""
+"""FoPE: a pair that is a sum of several waves, and the score of neighbors."""
 
 import numpy as np
 from jaxtyping import Complex
@@ -9,19 +9,19 @@ from posedu.numpy.rotary import fope_table
 
 Array = np.ndarray
 
-LONGEST = 40  # the last place, and the training length
+LONGEST = 40  # last position, and the training length
 STEP = 0.25  # from point to point of the curves
-WEIGHTS = (1.0, 0.3, 0.0)  # what is drawn where scripts do not run
+WEIGHTS = (1.0, 0.3, 0.0)  # drawn where scripts do not run
 BASE = 10  # two pairs, of frequencies 1 and 0.316
 HAND, SCORE = INKS[:2]
 
 
 def fope_explorable() -> Explorable:
-    """Draw the hand of one pair of FoPE's and the score of neighbors, at all places.
+    """Draw one pair of FoPE and the score of neighbors, at all positions.
 
     The numbers are those of :func:`posedu.numpy.rotary.fope_table` for d = 4 and base
-    10, where the first pair carries its own wave, the second pair's, and its own
-    turning back.
+    10, where the first pair is a sum of its own wave, the second pair's wave, and its
+    own wave of negative frequency.
     """
     at = np.arange(0, LONGEST + STEP, STEP)
     most = sum(WEIGHTS)
@@ -36,40 +36,43 @@ def fope_explorable() -> Explorable:
     picture = f"""
 <svg viewBox="0 0 400 180" font-size="15" role="img"
  style="max-width:32rem;margin:auto"
- aria-label="On the left the way of the pair's hand; on the right the score of two
- neighbors against their place">
+ aria-label="On the left the path of the pair; on the right the score of two
+ neighbors against their position">
 <g transform="translate(78,80) scale(66,-66)">
 <path d="M-1,0H1M0,-1V1" stroke="currentColor" stroke-opacity="0.3"/>
 <circle r="1" stroke="currentColor" stroke-opacity="0.3"/>
 <path class="hand" d="M{circle}" stroke="{HAND}" style="stroke-width:1.5"/></g>
-<text x="78" y="173">the hand</text>
+<text x="78" y="173">the pair</text>
 <text x="172" y="19">1</text><text x="172" y="85">0</text>
 <text x="170" y="151">−1</text>
 <g transform="translate(184,80) scale({wide:g},-66)">
 <path d="M0,-1H{LONGEST}M0,0H{LONGEST}M0,1H{LONGEST}M0,-1V1" stroke="currentColor"
  stroke-opacity="0.3"/>
 <path class="scores" d="M{curve}" stroke="{SCORE}" style="stroke-width:2"/></g>
-<text x="284" y="173">score along places 0–{LONGEST}</text>
+<text x="284" y="173">score at positions 0–{LONGEST}</text>
 </svg>"""
     return explorable(
         "fope",
         picture,
         (
-            Slider("own", "its own wave", 0, 1, WEIGHTS[0], 0.1, f"{WEIGHTS[0]:.1f}"),
-            Slider("other", "another's", 0, 1, WEIGHTS[1], 0.1, f"{WEIGHTS[1]:.1f}"),
-            Slider("back", "turning back", 0, 1, WEIGHTS[2], 0.1, f"{WEIGHTS[2]:.1f}"),
+            Slider("own", "own wave", 0, 1, WEIGHTS[0], 0.1, f"{WEIGHTS[0]:.1f}"),
+            Slider(
+                "other", "another pair's", 0, 1, WEIGHTS[1], 0.1, f"{WEIGHTS[1]:.1f}"
+            ),
+            Slider("back", "own, negative", 0, 1, WEIGHTS[2], 0.1, f"{WEIGHTS[2]:.1f}"),
         ),
-        summary=f"2 waves: the score of two neighbors runs from {low} to {high} along "
-        "the places. It is not relative.",
-        caption="One wave draws a circle, and two neighbors score alike wherever they "
-        "are: a level line, a relative score. That holds for any one wave. Two or more "
-        "waves change the hand's length on the way, and the score with it. Both are "
-        "drawn over the largest that these weights allow.",
+        summary=f"2 waves: the score of two neighbors varies from {low} to {high} with "
+        "the position. It is not relative.",
+        caption="With one wave the pair moves on a circle, and two neighbors have the "
+        "same score at all positions: a level line, a relative score. That holds for "
+        "any single wave. With two or more waves the length of the pair varies with "
+        "the position, and so does the score. Both are drawn relative to the largest "
+        "value that these weights allow.",
     )
 
 
 def pair_values(at: np.ndarray) -> Complex[Array, "places"]:
-    """C + iS of the first pair, with the weights that are drawn first."""
+    """Return C + iS of the first pair, with the initial weights."""
     own, other, back = WEIGHTS
     cos, sin = fope_table(
         at,

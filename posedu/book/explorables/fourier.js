@@ -48,8 +48,8 @@ posedu.live("fourier", ({ find, numbers: normal }) => {
     return {
       level: shown,
       power: String(pairs),
-      summary: `With σ = ${shown} and ${pairs} frequencies the estimate is off by ` +
-        `${off.toFixed(2)} at most, the fit by ${worst.toFixed(2)} ` +
+      summary: `With σ = ${shown} and ${pairs} frequencies the error of the estimate is ` +
+        `${off.toFixed(2)} at most, that of the fit ${worst.toFixed(2)} ` +
         "(root mean square).",
     };
   };

@@ -1,4 +1,4 @@
-"""Random Fourier features: a bandwidth, the kernel that it makes, and a fit with it."""
+"""Random Fourier features: bandwidth, estimated kernel, and a fit."""
 
 import numpy as np
 from jaxtyping import Float
@@ -9,7 +9,7 @@ from posedu.numpy.absolute import fourier_features, gaussian_kernel
 
 Array = np.ndarray
 
-SIGMA, PAIRS = 1.0, 32  # what is drawn where scripts do not run
+SIGMA, PAIRS = 1.0, 32  # drawn where scripts do not run
 MOST = 128
 RIDGE = 1e-3
 OFFSETS = np.arange(-40, 41) / 80
@@ -57,8 +57,8 @@ def fourier_explorable() -> Explorable:
 </svg>
 <p><span style="white-space:nowrap"><span aria-hidden="true"
  style="color:{INKS[0]}">━</span> by these features</span> ·
- <span style="white-space:nowrap"><span aria-hidden="true">┄</span> what they aim
- at</span></p>"""
+ <span style="white-space:nowrap"><span aria-hidden="true">┄</span> their
+ target</span></p>"""
     return explorable(
         "fourier",
         picture,
@@ -69,21 +69,21 @@ def fourier_explorable() -> Explorable:
         summary=_summary_text(SIGMA, PAIRS, off, worst),
         caption="Above, the inner products of random Fourier features scatter around "
         "a Gaussian whose width is 1/(2πσ). Below, ridge regression on the same "
-        "features from twelve dots: a small σ is too smooth for the curve, a large one "
-        "forgets it between the dots.",
+        "features from twelve dots: with a small σ the fit is too smooth, with a large "
+        "one it falls to 0 between the dots.",
         numbers=NORMAL.tolist(),
     )
 
 
 def target(x: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
-    """What is to be learned."""
+    """Return the target curve of the fit."""
     return np.sin(2 * np.pi * x) + 0.6 * np.sin(6 * np.pi * x)
 
 
 def features(
     x: Float[Array, "places"], sigma: float, pairs: int
 ) -> Float[Array, "places features"]:
-    """Of the first ``pairs`` of the drawn frequencies, with length 1."""
+    """Return features of the first ``pairs`` random frequencies, with length 1."""
     return fourier_features(
         x,
         sigma * NORMAL[:pairs],
@@ -95,27 +95,27 @@ def features(
 
 
 def estimate(sigma: float, pairs: int) -> Float[Array, "offsets"]:
-    """Inner products of the features at 0 with those at each offset."""
+    """Return inner products of the features at 0 with those at each offset."""
     at_zero = features(np.zeros(1), sigma, pairs)[0]
     return features(OFFSETS, sigma, pairs) @ at_zero
 
 
 def fit(sigma: float, pairs: int) -> Float[Array, "places"]:
-    """Ridge regression on the features of the samples."""
-    seen = features(SAMPLES, sigma, pairs)
-    gram = seen @ seen.T + RIDGE * np.eye(len(SAMPLES))
-    weights = seen.T @ np.linalg.solve(gram, target(SAMPLES))
+    """Return the ridge regression on the features of the samples."""
+    sampled = features(SAMPLES, sigma, pairs)
+    gram = sampled @ sampled.T + RIDGE * np.eye(len(SAMPLES))
+    weights = sampled.T @ np.linalg.solve(gram, target(SAMPLES))
     return features(PLACES, sigma, pairs) @ weights
 
 
 def estimate_off(sigma: float, pairs: int) -> float:
-    """How far the estimate is from the kernel at most."""
+    """Return the largest difference of the estimate from the kernel."""
     exact = gaussian_kernel(OFFSETS, sigma=sigma, unit="turns")
     return float(np.abs(estimate(sigma, pairs) - exact).max())
 
 
 def fit_off(sigma: float, pairs: int) -> float:
-    """Root of the mean square of what the fit is off by."""
+    """Return the root mean square error of the fit."""
     return float(np.sqrt(np.mean((fit(sigma, pairs) - target(PLACES)) ** 2)))
 
 
@@ -137,6 +137,6 @@ def _fit(sigma: float, pairs: int) -> str:
 
 def _summary_text(sigma: float, pairs: int, off: float, worst: float) -> str:
     return (
-        f"With σ = {sigma:g} and {pairs} frequencies the estimate is off by "
-        f"{off:.2f} at most, the fit by {worst:.2f} (root mean square)."
+        f"With σ = {sigma:g} and {pairs} frequencies the error of the estimate is "
+        f"{off:.2f} at most, that of the fit {worst:.2f} (root mean square)."
     )

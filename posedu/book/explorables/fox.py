@@ -1,4 +1,4 @@
-"""FoX's gates and what they leave of each key, as a map that moves with them."""
+"""FoX: the products of forget gates for each pair of query and key, as a map."""
 
 import numpy as np
 from jaxtyping import Float
@@ -12,38 +12,38 @@ Array = np.ndarray
 
 TEXT = "We saw Rome . Then we went home . It rained ."
 WORDS = TEXT.split()
-TOKEN, GATE, OTHERS = 4, 0.05, 0.95  # what is drawn where scripts do not run
-KEPT, CROSSING = INKS[:2]
+TOKEN, GATE, OTHERS = 4, 0.05, 0.95  # drawn where scripts do not run
+SHARE, CROSSING = INKS[:2]
 
 
 def fox_explorable() -> Explorable:
-    """Draw what FoX's gates leave of each key, with sliders for the gates.
+    """Draw the product of FoX's gates for each key, with sliders for the gates.
 
     The numbers are those of :func:`posedu.numpy.gated.forget_bias`.
     """
     gates = np.full(len(WORDS), OTHERS)
     gates[TOKEN] = GATE
-    kept = np.exp(forget_bias(np.log(gates)))
+    shares = np.exp(forget_bias(np.log(gates)))
     word = WORDS[TOKEN]
     return explorable(
         "fox",
-        _map(gates, kept),
+        _map(gates, shares),
         (
             Slider("token", "word", 0, len(WORDS) - 1, TOKEN, shown=word),
             Slider("gate", "its gate", 0.01, 1, GATE, 0.01, f"{GATE:.2f}"),
             Slider("others", "other gates", 0.5, 1, OTHERS, 0.01, f"{OTHERS:.2f}"),
         ),
-        summary=f"At the last token {100 * kept[-1, TOKEN]:.1f} % is left of “{word}”, "
-        f"and {100 * kept[-1, TOKEN - 1]:.1f} % of “{WORDS[TOKEN - 1]}” just before "
-        "it: all that is older goes through its gate.",
-        caption="What is left of each key (column) at each query (row): all where "
-        "the blue is full, nothing where there is none; hatched keys come later. "
-        "The framed pairs are those whose path crosses the chosen word's gate.",
+        summary=f"At the last token {100 * shares[-1, TOKEN]:.1f} % is left of "
+        f"“{word}”, and {100 * shares[-1, TOKEN - 1]:.1f} % of “{WORDS[TOKEN - 1]}” "
+        "just before it: all older keys are multiplied by its gate.",
+        caption="The share that the gates leave of each key (column) at each query "
+        "(row): full blue is 1, no blue is 0; hatched keys come later. The frame has "
+        "the pairs whose product contains the chosen word's gate.",
         numbers=WORDS,
     )
 
 
-def _map(gates: Float[Array, "tokens"], kept: Float[Array, "tokens tokens"]) -> str:
+def _map(gates: Float[Array, "tokens"], shares: Float[Array, "tokens tokens"]) -> str:
     n = len(gates)
     rows = "".join(
         f'<text x="58" y="{77 + 21 * i}" style="text-anchor:end">{word}</text>'
@@ -55,7 +55,7 @@ def _map(gates: Float[Array, "tokens"], kept: Float[Array, "tokens tokens"]) -> 
         for j, word in enumerate(WORDS)
     )
     cells = "".join(
-        f'<path d="M{j},{i}h1v1h-1z" opacity="{kept[i, j]:.3f}"/>'
+        f'<path d="M{j},{i}h1v1h-1z" opacity="{shares[i, j]:.3f}"/>'
         for i, j in np.argwhere(causal_mask(n))
     )
     later = "".join(f"M{j},{i + 1}l1,-1" for i, j in np.argwhere(~causal_mask(n)))
@@ -74,7 +74,7 @@ def _map(gates: Float[Array, "tokens"], kept: Float[Array, "tokens tokens"]) -> 
 </g>
 <g transform="translate(72,62) scale(26,21)">
 <path d="{later}" stroke="currentColor" stroke-opacity="0.35"/>
-<g class="kept" fill="{KEPT}" shape-rendering="crispEdges">{cells}</g>
+<g class="shares" fill="{SHARE}" shape-rendering="crispEdges">{cells}</g>
 <path d="M0,0V{n}H{n}" stroke="currentColor" stroke-opacity="0.3"/>
 <path class="crossing" d="M0,{TOKEN}H{TOKEN}V{n}H0Z" stroke="{CROSSING}"
  style="stroke-width:2.5"/>

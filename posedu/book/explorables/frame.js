@@ -1,7 +1,6 @@
-// posedu.live(name, start): start({figure, find, numbers}) is called once for each
-// figure of that name and returns draw(values, changed), which redraws it and returns
-// what its outputs show, by name; `summary` is read out. `changed` is the control's
-// name that moved, or nothing at first.
+// posedu.live(name, start) calls start({figure, find, numbers}) for each figure of that
+// name. start returns draw(values, changed), which redraws the figure and returns its
+// outputs' texts by name, and a `summary`. `changed` names the moved control, if any.
 window.posedu ??= {
   live(name, start) {
     const fresh = `.posedu-explorable[data-name="${name}"]:not([data-live])`;

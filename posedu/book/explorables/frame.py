@@ -1,4 +1,4 @@
-"""What all explorables share: the frame of picture, controls, summary and caption."""
+"""Frame of all explorables: picture, controls, summary and caption."""
 
 import html
 import json
@@ -13,7 +13,7 @@ HERE = Path(__file__).parent
 
 @dataclass(frozen=True)
 class Slider:
-    """A range of numbers; ``shown`` is how its first ``value`` is written."""
+    """A slider; ``shown`` is the text of its initial ``value``."""
 
     name: str
     label: str
@@ -34,7 +34,7 @@ class Slider:
 
 @dataclass(frozen=True)
 class Choice:
-    """One of several options, the first of which is drawn where scripts do not run."""
+    """A menu of options; the first one is drawn where scripts do not run."""
 
     name: str
     label: str
@@ -51,7 +51,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class Text:
-    """Room for text of several lines, written or pasted."""
+    """A field for several lines of text, written or pasted."""
 
     name: str
     label: str
@@ -65,7 +65,7 @@ class Text:
 
 @dataclass(frozen=True)
 class Reveal:
-    """A button that shows what the reader has predicted; pressed again, it hides it."""
+    """A button that shows the predicted result, and hides it when pressed again."""
 
     name: str
     label: str
@@ -77,7 +77,7 @@ class Reveal:
 
 @dataclass(frozen=True)
 class Switch:
-    """A button that stays pressed until it is pressed again; several share a line."""
+    """A toggle button; several share a line."""
 
     name: str
     label: str
@@ -90,7 +90,7 @@ class Switch:
 
 @dataclass(frozen=True)
 class Explorable:
-    """A figure with controls: one HTML fragment that asks for nothing outside it."""
+    """A figure with controls, as one self-contained HTML fragment."""
 
     html: str = field(repr=False)
 
@@ -109,26 +109,26 @@ def explorable(
     script: str = "",
     below: str = "",
 ) -> Explorable:
-    """Frame a picture, with ``name.js`` beside this file to redraw it.
+    """Frame a picture, which the script ``name.js`` in this folder redraws.
 
     Parameters
     ----------
     name
-        Of the script, which calls ``posedu.live(name, start)``; see ``frame.js``.
+        Name of the script, which calls ``posedu.live(name, start)``; see ``frame.js``.
     picture
-        SVG and HTML of the still picture.
+        SVG and HTML of the static picture.
     controls
-        In the order in which the keyboard reaches them.
-    said
-        What the still picture shows, in a sentence or two; the script keeps it true.
+        Controls in the order in which the keyboard reaches them.
+    summary
+        Description of the static picture in a sentence or two; the script updates it.
     caption
-        What the figure claims.
+        Claim of the figure.
     numbers
-        From the reference implementation, for the script: whatever JSON can hold.
+        Numbers of the reference implementation for the script, as JSON.
     script
-        In place of ``name.js``.
+        Script in place of ``name.js``.
     below
-        SVG and HTML that come after the controls and what is said.
+        SVG and HTML after the controls and the summary.
     """
     script = script or _read(f"{name}.js")
     given = "" if numbers is None else html.escape(json.dumps(numbers), quote=True)
@@ -141,7 +141,7 @@ def explorable(
 </div>
 <p class="summary" aria-live="polite">{summary}</p>
 {below}
-<p class="still">This picture stands still; where scripts run, it answers to you.</p>
+<p class="still">This picture is static; where scripts run, it is interactive.</p>
 <figcaption>{caption}</figcaption>
 </figure><script>
 {_read("frame.js")}{script}</script>""")

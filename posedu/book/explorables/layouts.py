@@ -1,4 +1,4 @@
-"""Which row of a head's projection goes where, from one order of pairs to another."""
+"""Permutation of a head's projection rows from one order of pairs to another."""
 
 import numpy as np
 
@@ -9,8 +9,8 @@ from posedu.tools.checkpoints import Conversion, Pairs
 ORDERS = {
     "half": "halves: p with p + w/2",
     "interleaved": "interleaved: neighbors",
-    "half-clockwise": "halves, turned clockwise",
-    "interleaved-clockwise": "interleaved, turned clockwise",
+    "half-clockwise": "halves, rotated clockwise",
+    "interleaved-clockwise": "interleaved, rotated clockwise",
 }
 HEAD = 16
 WIDTHS = {"16": "all 16", "8": "the first 8 of 16"}
@@ -19,7 +19,7 @@ LEFT, STEP, TOP, BOTTOM = 20, 24, 42, 142
 
 
 def layouts_explorable() -> Explorable:
-    """Draw where each of a head's 16 rows goes when its pairs change their order.
+    """Draw the permutation of a head's 16 rows when its pairs change their order.
 
     The order is that of :class:`posedu.tools.checkpoints.Conversion`; the color is that
     of the pair, of which there are eight at most.
@@ -37,7 +37,7 @@ def layouts_explorable() -> Explorable:
     )
     picture = f"""
 <svg class="plot" viewBox="0 0 400 188" role="img" aria-label="Sixteen rows above, and
- below them the same rows in their new order, each joined with where it was by a line in
+ below them the same rows in their new order, each joined to its old place by a line in
  the color of its pair">
 <text x="4" y="16" style="text-anchor:start">rows of the checkpoint</text>
 <text x="4" y="181" style="text-anchor:start">rows of the converted one</text>
@@ -48,17 +48,17 @@ def layouts_explorable() -> Explorable:
         (
             Choice("source", "from", _beginning_with(FIRST[0])),
             Choice("target", "to", _beginning_with(FIRST[1])),
-            Choice("width", "turning", WIDTHS),
+            Choice("width", "rotated features", WIDTHS),
         ),
         summary=summary_text(*FIRST),
         caption="The two rows of a pair have one color and one dash. Every head of "
-        "queries and of keys is permuted alike, so no product changes; values are "
-        "left alone.",
+        "queries and of keys is permuted in the same way, so no inner product changes; "
+        "values are not permuted.",
     )
 
 
 def rows(source: str, target: str, width: int) -> list[int]:
-    """Where each row of the converted head comes from."""
+    """Return the old row of each row of the converted head."""
     how = Conversion(
         source=_pairs(source), target=_pairs(target), head_dim=HEAD, width=width
     )
@@ -66,7 +66,7 @@ def rows(source: str, target: str, width: int) -> list[int]:
 
 
 def lines(order: list[int], pair: int, source: str, target: str, width: int) -> str:
-    """From both rows of a pair to where they go; nothing for a pair that is none."""
+    """Return lines from both rows of a pair to their new places, none if unrotated."""
     if pair >= width // 2:
         return ""
     features = _pairs(source).features(width)[:, pair]
@@ -77,7 +77,7 @@ def lines(order: list[int], pair: int, source: str, target: str, width: int) -> 
 
 
 def summary_text(source: str, target: str, width: int) -> str:
-    """How many rows of a head move, and which come first."""
+    """Return the summary: how many rows of a head move, and which come first."""
     order = rows(source, target, width)
     moved = int((np.array(order) != np.arange(HEAD)).sum())
     if not moved:

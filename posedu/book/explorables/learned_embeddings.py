@@ -1,4 +1,4 @@
-"""How one row of a table looks beside all others: random ones, and sinusoids."""
+"""Cosines of one row of an embedding table with all others: random and sinusoidal."""
 
 import math
 
@@ -12,7 +12,7 @@ from posedu.numpy.absolute import random_table, sinusoidal
 Array = np.ndarray
 
 LENGTH, MOST = 48, 128
-POWER, ROW = 5, 20  # what is drawn where scripts do not run
+POWER, ROW = 5, 20  # drawn where scripts do not run
 CHANCE = 0.01
 TENTHS = random_table(LENGTH, MOST, std=10.0, seed=0).round().clip(-30, 30).astype(int)
 ORDER = np.random.default_rng(1).permutation(LENGTH)
@@ -21,8 +21,8 @@ ORDER = np.random.default_rng(1).permutation(LENGTH)
 def learned_embeddings_explorable() -> Explorable:
     """Draw the cosines of one row with all rows of its table, and the bound for them.
 
-    Rows are the first features of what
-    :func:`posedu.numpy.absolute.random_table` drew, or those of
+    Rows are the first features of
+    :func:`posedu.numpy.absolute.random_table`, or those of
     :func:`posedu.numpy.absolute.sinusoidal`, in order or shuffled.
     """
     found = cosines("random", 2**POWER, ROW, shuffled=False)
@@ -59,8 +59,9 @@ def learned_embeddings_explorable() -> Explorable:
         ),
         summary=summary_text(found, ROW, limit),
         caption="Random rows are nearly orthogonal, the more so the more features they "
-        "have, and neighbors look like strangers: shuffled they look as before. "
-        "Sinusoids have a hill around the chosen position; shuffling takes it apart.",
+        "have, and neighbors are no more alike than other rows: shuffling makes no "
+        "visible difference. Sinusoids have a hill around the chosen position, which "
+        "shuffling destroys.",
         numbers={"table": letters(), "order": ORDER.tolist()},
     )
 
@@ -68,7 +69,7 @@ def learned_embeddings_explorable() -> Explorable:
 def cosines(
     kind: str, d: int, row: int, *, shuffled: bool
 ) -> Float[Array, "positions"]:
-    """Of the row at one position with the rows at all of them."""
+    """Return cosines of the row at one position with the rows at all positions."""
     if kind == "random":
         table = TENTHS[:, :d] / 10
     else:
@@ -80,12 +81,12 @@ def cosines(
 
 
 def letters() -> list[str]:
-    """A letter for each tenth of the table: "^" is 0, the one before it −1/10."""
+    """Return the table as letters: "^" is 0, the letter before it −1/10."""
     return ["".join(chr(ord("^") + n) for n in row) for row in TENTHS]
 
 
 def bound(d: int) -> float:
-    """What no cosine of the other rows with one exceeds in 99 random tables of 100.
+    """Return the bound of all cosines with one row in 99 of 100 random tables.
 
     2 (n − 1) exp(−d ε²/2) = 1/100, and 1 at most. See ``eq-learned-cap``.
     """
@@ -93,17 +94,17 @@ def bound(d: int) -> float:
 
 
 def stems(found: Float[Array, "positions"]) -> str:
-    """A line from 0 to each cosine."""
+    """Return a line from 0 to each cosine."""
     return "".join(f"M{n},0V{c:.4f}" for n, c in enumerate(found))
 
 
 def band(limit: float) -> str:
-    """From −ε to ε."""
+    """Return the path of the band from −ε to ε."""
     return f"M-0.5,{-limit:.4f}H{LENGTH - 0.5}V{limit:.4f}H-0.5Z"
 
 
 def summary_text(found: Float[Array, "positions"], row: int, limit: float) -> str:
-    """The largest cosine of another row, in size, and where it is."""
+    """Return the summary: the largest |cosine| of another row, and its position."""
     others = np.abs(found)
     others[row] = -1
     at = int(np.argmax(np.round(others, 9)))

@@ -6,17 +6,17 @@ posedu.live("length_extrapolation", ({ find }) => {
 
   return ({ trained, factor, base }) => {
     const length = 2 ** trained, longer = 2 ** (trained + factor);
-    const turned = (n) => pairs.map(
+    const shares = (n) => pairs.map(
       (p) => Math.min(Number(base) ** (-p / 32) / (2 * Math.PI) * (n - 1), 1)
     );
-    const [seen, reached] = [turned(length), turned(longer)];
+    const [seen, reached] = [shares(length), shares(longer)];
     find("path.seen").setAttribute("d", bars(seen.map(() => 0), seen));
     find("path.new").setAttribute("d", bars(seen, reached));
     const full = seen.filter((share) => share === 1).length;
     const fresh = pairs.filter((p) => reached[p] > seen[p]).length;
     return {
       trained: written(length), factor: String(2 ** factor),
-      summary: `${full} of 32 pairs complete a turn within ${written(length)} tokens; ` +
+      summary: `${full} of 32 pairs complete a full turn within ${written(length)} tokens; ` +
         `${fresh} meet new angles within ${written(longer)}.`,
     };
   };

@@ -1,4 +1,4 @@
-"""RoPE's pairs in training and beyond it: which angles are new."""
+"""Length extrapolation: angles of RoPE's pairs in training and in longer texts."""
 
 import numpy as np
 from jaxtyping import Float
@@ -15,27 +15,29 @@ TRAINED, FACTOR = 12, 3  # exponents of two: what is drawn where scripts do not 
 
 
 def length_extrapolation_explorable() -> Explorable:
-    """Draw how far each pair of d = 64 turns in a text of training and in a longer one.
+    """Draw how far each pair of d = 64 rotates in training and in a longer text.
 
     Frequencies are those of :func:`posedu.numpy.frequencies.frequencies`.
     """
-    seen, reached = turn_shares(BASES[0], 2**TRAINED, 2 ** (TRAINED + FACTOR))
+    trained_share, tested_share = turn_shares(
+        BASES[0], 2**TRAINED, 2 ** (TRAINED + FACTOR)
+    )
     marks = "".join(
         f'<text x="{44 + 10.5 * (p + 0.5):g}" y="176">{p}</text>'
         for p in range(0, 32, 5)
     )
     picture = f"""
 <svg class="plot" viewBox="0 0 400 204" role="img" aria-label="A bar for each of 32
- pairs: as high as the part of a turn that it makes in training, and above it, hatched,
- what is new in a longer text">
+ pairs: as high as its share of a full turn in training, and above it, hatched,
+ the new angles in a longer text">
 {marks}<text x="212" y="198">pair p, fastest first</text>
 <text x="34" y="26" style="text-anchor:end">turn</text>
 <text x="34" y="160" style="text-anchor:end">0</text>
 <g transform="translate(44,156) scale(10.5,-134)">
 <path d="M0,0H32M0,1H32M0,0V1" stroke="currentColor" stroke-opacity="0.3"/>
-<path class="seen" d="{_bars(0 * seen, seen)}" stroke="{INKS[0]}"
+<path class="seen" d="{_bars(0 * trained_share, trained_share)}" stroke="{INKS[0]}"
  style="stroke-width:7"/>
-<path class="new" d="{_bars(seen, reached)}" stroke="{INKS[1]}"
+<path class="new" d="{_bars(trained_share, tested_share)}" stroke="{INKS[1]}"
  style="stroke-width:7" stroke-dasharray="3 2"/>
 </g>
 </svg>
@@ -52,27 +54,27 @@ def length_extrapolation_explorable() -> Explorable:
             Choice("base", "base", {str(base): f"{base:,}" for base in BASES}),
         ),
         summary=summary_text(BASES[0], 2**TRAINED, 2 ** (TRAINED + FACTOR)),
-        caption="How much of a turn each pair of d = 64 makes between the first token "
-        "and the last: a pair that completes one in training meets no new angle in a "
-        "longer text, the others do.",
+        caption="The share of a full turn by which each pair of d = 64 rotates between "
+        "the first token and the last: a pair that completes a full turn in training "
+        "meets no new angle in a longer text; the others do.",
     )
 
 
 def turn_shares(
     base: float, trained: int, tested: int
 ) -> tuple[Float[Array, "pairs"], Float[Array, "pairs"]]:
-    """The share of a turn that each pair makes in training, and in the longer text."""
+    """Return each pair's share of a full turn, in training and in the longer text."""
     turns = frequencies(D, base=base) / (2 * np.pi)
     return tuple(np.minimum(turns * (length - 1), 1) for length in (trained, tested))
 
 
 def summary_text(base: float, trained: int, tested: int) -> str:
-    """The picture in words."""
-    seen, reached = turn_shares(base, trained, tested)
-    new = int((reached > seen).sum())
+    """Return the summary of the picture."""
+    trained_share, tested_share = turn_shares(base, trained, tested)
+    new = int((tested_share > trained_share).sum())
     return (
-        f"{int((seen == 1).sum())} of {D // 2} pairs complete a turn within "
-        f"{trained:,} tokens; {new} meet new angles within {tested:,}."
+        f"{int((trained_share == 1).sum())} of {D // 2} pairs complete a full turn "
+        f"within {trained:,} tokens; {new} meet new angles within {tested:,}."
     )
 
 

@@ -51,7 +51,7 @@ posedu.live("liere", ({ find, numbers }) => {
     return {
       ...place, values,
       length: Math.hypot(...points.at(-1)).toFixed(2),
-      summary: `At column ${place.column}, row ${place.row} the vector has turned by ` +
+      summary: `At column ${place.column}, row ${place.row} the vector is rotated by ` +
         `${degrees(angle)}; its features are ${values}.`,
     };
   };
@@ -74,7 +74,7 @@ posedu.live("liere", ({ find, numbers }) => {
       mark.firstElementChild.style.strokeWidth = name === guess ? 4 : 2;
     }
     const gap = degrees(apart(ends.B, ends.C));
-    const beginning = `Two turns of ${turn}°: `;
+    const beginning = `Two rotations by ${turn}°: `;
     if (!look) {
       return {
         turn: `${turn}°`, gap: "?",

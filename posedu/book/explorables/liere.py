@@ -1,6 +1,6 @@
-"""A vector of three features on the sphere: two turns in two orders, and one of both.
+"""LieRE on the sphere: rotations of three features in two orders, and in one step.
 
-The script turns by Rodrigues' formula; what is seen from behind is drawn faint.
+The script rotates by Rodrigues' formula; the back of the sphere is drawn faint.
 """
 
 import numpy as np
@@ -12,28 +12,29 @@ from posedu.numpy.rotary import rotations, skew
 
 Array = np.ndarray
 
-SCALE = 120  # of the unit sphere, which the script knows too
-ASIDE, ABOVE = np.radians(25), np.radians(42)  # from where the sphere is seen
+SCALE = 120  # of the unit sphere, also in the script
+ASIDE, ABOVE = np.radians(25), np.radians(42)  # direction from which the sphere is seen
 RIGHT = np.array([np.cos(ASIDE), np.sin(ASIDE), 0])
 TOWARDS = np.array([np.sin(ASIDE), -np.cos(ASIDE), np.tan(ABOVE)]) * np.cos(ABOVE)
 EYE = np.stack([RIGHT, np.cross(TOWARDS, RIGHT), TOWARDS])
 START = np.array([0, 0.6, 0.8])
-STEPS = 24  # of a way
-TURN = 90  # what is drawn where scripts do not run, in degrees
+STEPS = 24  # steps of a curve
+ANGLE = 90  # drawn where scripts do not run, in degrees
 PLACE = (0.75, 0.5)
 QUARTERS = skew(np.array([[-1.0, 0, 0], [0, 0, -1.0]]))  # about the third, the first
 LEARNED = skew(np.array([[-2.4, 0.4, 0.2], [0.3, -0.6, -1.7]]))
 
 
 def commuting_generators_explorable() -> Explorable:
-    """Draw a vector under two turns in two orders; the second order is to be guessed.
+    """Draw a vector under two rotations in two orders, of which one is to be guessed.
 
     The numbers are those of :func:`posedu.numpy.rotary.rotations` for the generators
-    of turns about the third and the first direction.
+    of rotations about the third and the first direction.
     """
-    turn = np.radians(TURN)
+    angle = np.radians(ANGLE)
     column, row, back = (
-        _rotations_along((x, y), QUARTERS) for x, y in ((turn, 0), (0, turn), (-turn, 0))
+        _rotations_along((x, y), QUARTERS)
+        for x, y in ((angle, 0), (0, angle), (-angle, 0))
     )
     first = np.vstack([column @ START, row[1:] @ column[-1] @ START])
     second = np.vstack([row @ START, column[1:] @ row[-1] @ START])
@@ -47,7 +48,7 @@ def commuting_generators_explorable() -> Explorable:
         *(_mark(name, end) for name, end in ends.items()),
     )
     label = (
-        "A sphere with two axles. A path from the square turns about the upright one, "
+        "A sphere with two axes. A path from the square rotates about the upright one, "
         "then about the other, and ends at C; A and B are guesses for the other order"
     )
     picture = f"""{_sphere(label, *inside)}
@@ -64,29 +65,30 @@ between their ends: <output class="gap" aria-live="off">{gap:.0f}°</output></p>
                 {"": "choose before you look", "A": "at A", "B": "at B", "C": "at C"},
             ),
             Reveal("look", "Show the other order"),
-            Slider("turn", "each turn", 15, 180, TURN, 15, f"{TURN}°"),
+            Slider("turn", "each angle", 15, 180, ANGLE, 15, f"{ANGLE}°"),
         ),
-        summary=f"Two turns of {TURN}°: row, then column ends at B, {gap:.0f}° from C, "
-        "where column, then row ends.",
-        caption="A vector of three features starts at the square. One column on turns "
-        "it about the upright axle, one row on about the other. Both ways lead to the "
-        "same patch. Halve both turns, and the gap shrinks to about a quarter.",
+        summary=f"Two rotations by {ANGLE}°: row, then column ends at B, {gap:.0f}° "
+        "from C, where column, then row ends.",
+        caption="A vector of three features starts at the square. A step by one column "
+        "rotates it about the upright axis, a step by one row about the other. Both "
+        "orders lead to the same patch. If both angles are halved, the gap shrinks to "
+        "about a quarter.",
         numbers={"eye": EYE.tolist(), "start": START.tolist(), "steps": STEPS},
     )
 
 
 def liere_explorable() -> Explorable:
-    """Draw where LieRE turns a vector of three features, for each place of an image.
+    """Draw LieRE's rotation of a vector of three features, at each image position.
 
     The numbers are those of :func:`posedu.numpy.rotary.rotations` for two generators
-    that stand for learned ones.
+    in place of learned ones.
     """
     curve = _rotations_along(PLACE, LEARNED) @ START
     spin = np.array(PLACE) @ _spins(LEARNED)
     angle, length = np.linalg.norm(spin).item(), np.linalg.norm(curve[-1]).item()
     values = ", ".join(f"{value:.2f}" for value in curve[-1]).replace("-", "−")
-    label = "A sphere, an axle through its middle, and a path that turns about it"
-    inside = _axle(spin / angle), _curve("first", way, INKS[0])
+    label = "A sphere, an axis through its center, and a path that rotates about it"
+    inside = _axle(spin / angle), _curve("first", curve, INKS[0])
     picture = f"""{_sphere(label, *inside)}
 <p>features: <output class="values" aria-live="off">{values}</output> ·
 length: <output class="length" aria-live="off">{length:.2f}</output></p>"""
@@ -97,11 +99,11 @@ length: <output class="length" aria-live="off">{length:.2f}</output></p>"""
             Slider("column", "column", 0, 1, PLACE[0], 0.05, f"{PLACE[0]:.2f}"),
             Slider("row", "row", 0, 1, PLACE[1], 0.05, f"{PLACE[1]:.2f}"),
         ),
-        summary=f"At column {PLACE[0]:.2f}, row {PLACE[1]:.2f} the vector has turned by "
-        f"{np.degrees(angle):.0f}°; its features are {values}.",
+        summary=f"At column {PLACE[0]:.2f}, row {PLACE[1]:.2f} the vector is rotated "
+        f"by {np.degrees(angle):.0f}°; its features are {values}.",
         caption="A vector of three features starts at the square. Column and row "
-        "decide together about which axle it turns, and how far. All three features "
-        "change, its length does not.",
+        "together determine the axis and the angle of its rotation. All three "
+        "features change, its length does not.",
         numbers={
             "eye": EYE.tolist(),
             "start": START.tolist(),
@@ -112,16 +114,16 @@ length: <output class="length" aria-live="off">{length:.2f}</output></p>"""
 
 
 def _spins(generators: Float[Array, "axes 3 3"]) -> Float[Array, "axes 3"]:
-    """Axle times speed of each skew matrix: A v = spin × v."""
+    """Return axis times speed of each skew matrix: A v = spin × v."""
     return generators[:, [2, 0, 1], [1, 2, 0]]
 
 
 def _rotations_along(
     place: tuple[float, float], generators: Float[Array, "axes 3 3"]
 ) -> Float[Array, "points 3 3"]:
-    """Rotations on the way to a place."""
-    curve = np.linspace(0, 1, STEPS + 1)[:, None] * np.array(place, dtype=float)
-    return rotations(way, generators[:, None])[:, 0]
+    """Return the rotations along the straight line to a position."""
+    points = np.linspace(0, 1, STEPS + 1)[:, None] * np.array(place, dtype=float)
+    return rotations(points, generators[:, None])[:, 0]
 
 
 def _sphere(label: str, *inside: str) -> str:
@@ -149,7 +151,7 @@ def _sphere(label: str, *inside: str) -> str:
 
 
 def _drawn(points: Float[Array, "points 3"], digits: int = 2) -> tuple[str, str]:
-    """Paths of what lies in front, and of what lies behind."""
+    """Return the paths of the parts in front and behind."""
     x, y, depth = EYE @ points.T
     paths = ["", ""]
     for n in range(1, len(points)):

@@ -14,7 +14,7 @@ posedu.live("m_rope", ({ find }) => {
 
   return ({ model, span }) => {
     const steps = 2 ** span;
-    const said = ["time", "rows", "columns"].map((name, axis) => {
+    const counts = ["time", "rows", "columns"].map((name, axis) => {
       const own = waves.filter((_, p) => owners[model](p, sections[model]) === axis);
       const complete = own.filter((wave) => wave <= steps);
       find(`path.complete${axis}`).setAttribute("d", ticks(complete));
@@ -24,8 +24,8 @@ posedu.live("m_rope", ({ find }) => {
     find("path.mark").setAttribute("d", `M${66 + width * (span - low)},8V146`);
     return {
       span: steps.toLocaleString("en"),
-      summary: `Over ${steps.toLocaleString("en")} steps ${said[0]}, ${said[1]} and ` +
-        `${said[2]} complete a turn.`,
+      summary: `Over ${steps.toLocaleString("en")} steps ${counts[0]}, ${counts[1]} and ` +
+        `${counts[2]} complete a full turn.`,
     };
   };
 });

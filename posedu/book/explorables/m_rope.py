@@ -1,4 +1,4 @@
-"""Whose wavelengths are whose: pairs shared out among time, rows and columns."""
+"""M-RoPE: the wavelengths of the pairs of time, rows and columns."""
 
 import math
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ AXES = ("time", "rows", "columns")
 
 
 def m_rope_explorable() -> Explorable:
-    """Draw each pair's wavelength in the line of its axis, as three models share them.
+    """Draw each pair's wavelength in the line of its axis, for three models.
 
     Axes are those of :func:`posedu.numpy.rotary.m_rope_axes`; d = 128 and the base
     1,000,000 for all three.
@@ -34,8 +34,8 @@ def m_rope_explorable() -> Explorable:
         f'<path d="M0,30H{WIDTH * 21}" stroke="currentColor" stroke-opacity="0.2"/>'
         f'<path class="complete{k}" d="{ticks(first, k, AT, True)}" stroke="{INKS[k]}"'
         ' style="stroke-width:3"/>'
-        f'<path class="incomplete{k}" d="{ticks(first, k, AT, False)}" stroke="currentColor"'
-        ' stroke-opacity="0.5"/></g>'
+        f'<path class="incomplete{k}" d="{ticks(first, k, AT, False)}" '
+        ' stroke="currentColor" stroke-opacity="0.5"/></g>'
         for k, name in enumerate(AXES)
     )
     marks = "".join(
@@ -48,7 +48,7 @@ def m_rope_explorable() -> Explorable:
 {lines}{marks}<text x="234" y="180">wavelength, in steps</text>
 <path class="mark" d="{mark(AT)}" stroke="currentColor" stroke-dasharray="4 4"/>
 </svg>
-<p>Colored: pairs that complete a turn within the span · <span
+<p>Colored: pairs that complete a full turn within the span · <span
  aria-hidden="true">┆</span> the span</p>"""
     return explorable(
         "m_rope",
@@ -61,19 +61,19 @@ def m_rope_explorable() -> Explorable:
         ),
         summary=summary_text(first, AT),
         caption="Every tick is a pair of one head. In sectioned order an axis has one "
-        "part of the wavelengths; in the interleaved one all axes have all parts, but for "
-        "the slowest pairs, which time has alone.",
+        "part of the wavelengths. In interleaved order all axes have wavelengths of "
+        "all sizes, except for the longest ones, which only time has.",
     )
 
 
 def of_axis(model: str, axis: int) -> np.ndarray:
-    """The wavelengths of an axis."""
+    """Return the wavelengths of an axis."""
     owner = m_rope_axes(MODELS[model][1], order=model)
     return wavelengths(D, base=BASE)[owner == axis]
 
 
 def ticks(model: str, axis: int, span: int, complete: bool) -> str:
-    """A tick at each wavelength that does, or does not, fit into the span."""
+    """Return ticks at the wavelengths that fit, or do not fit, into the span."""
     own = of_axis(model, axis)
     own = own[(own <= 2**span) == complete]
     places = (WIDTH * (math.log2(wave) - LOW) for wave in own)
@@ -81,15 +81,15 @@ def ticks(model: str, axis: int, span: int, complete: bool) -> str:
 
 
 def mark(span: int) -> str:
-    """A line at the span."""
+    """Return the path of a line at the span."""
     return f"M{66 + WIDTH * (span - LOW)},8V146"
 
 
 def summary_text(model: str, span: int) -> str:
-    """How many pairs of each axis complete a turn, in a sentence."""
+    """Return the summary: how many pairs of each axis complete a full turn."""
     counts = []
     for axis, name in enumerate(AXES):
         own = of_axis(model, axis)
         counts.append(f"{(own <= 2**span).sum()} of {len(own)} pairs of {name}")
     time, rows, columns = counts
-    return f"Over {2**span:,} steps {time}, {rows} and {columns} complete a turn."
+    return f"Over {2**span:,} steps {time}, {rows} and {columns} complete a full turn."

@@ -1,4 +1,4 @@
-"""One marked key among ever more others: its weight is a ruler of the position."""
+"""NoPE: the weight of one marked key among others encodes their number."""
 
 import numpy as np
 from jaxtyping import Float
@@ -9,9 +9,9 @@ from posedu.numpy.attention import softmax
 
 Array = np.ndarray
 
-DOUBLINGS = 13  # the longest row: 2¹³ keys beside the marked one
-GAP = 4.0  # by how much the marked key's logit is above the others'
-FACTOR, AT = 1.0, 6  # what is drawn where scripts do not run
+DOUBLINGS = 13  # at most 2¹³ keys besides the marked one
+GAP = 4.0  # difference of the marked key's logit from the others'
+FACTOR, AT = 1.0, 6  # drawn where scripts do not run
 WIDTH = 26  # of a doubling
 
 
@@ -62,25 +62,25 @@ def nope_explorable() -> Explorable:
         ),
         summary=_summary_text(others, FACTOR),
         caption="One key's logit is 4 above all others', times the factor. Its weight "
-        "tells how many others there are, finest near the number at which it is one "
+        "encodes the number of other keys, with the finest resolution where it is one "
         "half; a larger factor moves that number to the right.",
     )
 
 
 def weight_of(others: int, factor: float) -> float:
-    """The weight of the marked key beside so many others."""
+    """Return the weight of the marked key among so many others."""
     logits = np.zeros(others + 1)
     logits[0] = GAP
     return float(softmax(factor * logits)[0])
 
 
 def half_at(factor: float) -> float:
-    """After how many doublings the weight is one half."""
+    """Return the number of doublings at which the weight is one half."""
     return factor * GAP / np.log(2)
 
 
 def weight_curve(factor: float) -> Float[Array, "points 2"]:
-    """Doublings, and the weight after each quarter of one, as keys are whole."""
+    """Return quarter doublings, rounded to whole keys, and the weight at each."""
     others = np.unique(np.round(2 ** (np.arange(4 * DOUBLINGS + 1) / 4)).astype(int))
     return np.array([(np.log2(n), weight_of(int(n), factor)) for n in others])
 

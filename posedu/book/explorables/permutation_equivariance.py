@@ -1,4 +1,4 @@
-"""Words in another order, and what becomes of attention's outputs and their mean.
+"""Permutation equivariance: attention's outputs for words in another order.
 
 All numbers are the reference implementation's; the script looks them up.
 """
@@ -56,19 +56,19 @@ def permutation_equivariance_explorable() -> Explorable:
             Choice(
                 "positions",
                 "positions",
-                {"without": "not told to attention", "with": "added to the words"},
+                {"without": "without positions", "with": "added to the inputs"},
             ),
         ),
         summary=f"{names[_key(AFTER)]}, without positions: each word keeps its output, "
         "changed by 0.00, and the mean moves by 0.00.",
-        caption="Each arrow is the vector that attention gives back for one word, and "
-        "dashed the one that it gave before the words changed places.",
+        caption="Each arrow is attention's output for one word; the dashed arrow is "
+        "the output before the order changed.",
         numbers=numbers,
     )
 
 
 def outputs(order: Sequence[int], positions: str) -> Float[Array, "4 2"]:
-    """What attention gives back for the words in an order, and last the mean of it."""
+    """Return attention's outputs for the words in an order, and last their mean."""
     one = np.eye(2)
     w = Projections(q=4 * one[None], k=one[None], v=one[None], o=one[:, None])
     x = np.array(list(WORDS.values()))[list(order)]
@@ -113,7 +113,7 @@ def _picture() -> str:
 
 
 def _dial(x: int, n: int, arrow: Sequence[float], old: str = "") -> str:
-    """The output of word ``n``, or the mean, and over it what it was before."""
+    """Return the dial of word ``n``, or of the mean, with its previous arrow."""
     word, scale = [*WORDS, "mean"][n], RADIUS / LONGEST
     return f"""
 <g class="dial" transform="translate({x})">

@@ -1,4 +1,4 @@
-"""A query among relative vectors: which offset gets the weight, and what moves it."""
+"""Relative position vectors: the weights of a query, by offset."""
 
 import numpy as np
 from jaxtyping import Float
@@ -10,14 +10,14 @@ from posedu.numpy.relative import shaw
 
 Array = np.ndarray
 
-NEAR = 4  # offsets with a vector of their own; farther keys share one
+NEAR = 4  # offsets with their own vector; farther keys share one
 KEYS = 9
 SIZE = 4.0  # of the query
-SHIFT = np.array([0.4, -0.3])  # what "move all" adds at its end
-ANGLE, MOVED = 20, 0.0  # what is drawn where scripts do not run
+SHIFT = np.array([0.4, -0.3])  # added to all vectors by "move all"
+ANGLE, MOVED = 20, 0.0  # drawn where scripts do not run
 OWN, SHARED, QUERY = INKS[:3]
-_TURNS = np.radians(90 - 72 * np.arange(NEAR + 1))
-ROWS = np.stack((np.cos(_TURNS), np.sin(_TURNS)), -1)  # of the offsets 0, 1, …
+_ANGLES = np.radians(90 - 72 * np.arange(NEAR + 1))
+ROWS = np.stack((np.cos(_ANGLES), np.sin(_ANGLES)), -1)  # of the offsets 0, 1, …
 X, Y, UNIT = 100, 108, 60
 
 
@@ -36,9 +36,9 @@ def relative_vectors_explorable() -> Explorable:
         ),
         summary=summary_text(weights),
         caption="Left: a vector for each offset, 4 and more sharing one, and a query. "
-        "Right: the last query’s weights, if contents are equal. Before anything is "
-        "moved, the query gives the most to the offset that it points at; move all "
-        "vectors by the same, and no weight changes.",
+        "Right: the last query’s weights, if contents are equal. Without a shift, "
+        "the offset whose vector the query points at gets the most weight. A common "
+        "shift of all vectors changes no weight.",
         numbers={
             "rows": ROWS.round(6).tolist(),
             "keys": KEYS,
@@ -49,16 +49,16 @@ def relative_vectors_explorable() -> Explorable:
 
 
 def weights_of(angle: float, moved: float) -> Float[Array, "keys"]:
-    """The last query's weights by offset, its own key first."""
-    turn = np.radians(angle)
-    q = np.tile(SIZE * np.array([np.cos(turn), np.sin(turn)]), (1, KEYS, 1))
+    """Return the last query's weights by offset, its own key first."""
+    radians = np.radians(angle)
+    q = np.tile(SIZE * np.array([np.cos(radians), np.sin(radians)]), (1, KEYS, 1))
     table = ROWS[::-1] + moved * SHIFT
-    taken = steps(q, 0 * q, 0 * q, shaw(past=NEAR, future=0, key_table=table))
-    return taken.weights[0, -1, ::-1]
+    attention = steps(q, 0 * q, 0 * q, shaw(past=NEAR, future=0, key_table=table))
+    return attention.weights[0, -1, ::-1]
 
 
 def summary_text(weights: Float[Array, "keys"]) -> str:
-    """What the picture shows, in a sentence."""
+    """Return the summary of the picture, in a sentence."""
     best, far = int(weights.argmax()), f"{100 * weights[NEAR]:.1f} %"
     if best >= NEAR:
         return (
@@ -82,7 +82,7 @@ def _picture(weights: Float[Array, "keys"]) -> str:
         f"{n if n < NEAR else f'{n}+'}</text>"
         for n, (x, y) in enumerate(ROWS)
     )
-    turn = np.radians(ANGLE)
+    radians = np.radians(ANGLE)
     bars = "".join(
         f'<path d="M{n + 0.5},0V{weight:.4f}" stroke="{inks[min(n, NEAR)]}"'
         ' style="stroke-width:11"/>'
@@ -90,14 +90,14 @@ def _picture(weights: Float[Array, "keys"]) -> str:
     )
     marks = "".join(f'<text x="{231 + 18 * n}" y="198">{n}</text>' for n in range(KEYS))
     return f"""
-<svg class="plot" viewBox="0 0 400 224" role="img" aria-label="Left, five arrows and a
- query among them; right, a bar for the weight of each offset">
+<svg class="plot" viewBox="0 0 400 224" role="img" aria-label="Left, five arrows, which
+ are vectors of offsets, and a query; right, a bar for the weight of each offset">
 <text x="{X}" y="216">vectors, query</text>
 <g class="names">{names}</g>
 <g transform="translate({X},{Y}) scale({UNIT},-{UNIT})">
 <path d="M-1.4,0H1.4M0,-1.4V1.4" stroke="currentColor" stroke-opacity="0.25"/>
 <g class="rows">{arrows}</g>
-<path class="query" d="M0,0L{0.75 * np.cos(turn):.3f},{0.75 * np.sin(turn):.3f}"
+<path class="query" d="M0,0L{0.75 * np.cos(radians):.3f},{0.75 * np.sin(radians):.3f}"
  stroke="{QUERY}" style="stroke-width:6"/>
 </g>
 {marks}<text x="303" y="216">offset</text>

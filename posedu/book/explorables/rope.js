@@ -35,7 +35,7 @@ posedu.live("rope", ({ figure, find }) => {
       ...shown,
       summary: `At offset ${offset} and base ${shown.base} the score is ` +
         `${shown.score}; still within their first quarter turn: ${slow} of ` +
-        `${omega.length} hands.`,
+        `${omega.length} pairs.`,
     };
   };
 });

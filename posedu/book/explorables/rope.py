@@ -1,7 +1,7 @@
-"""RoPE's pairs as the hands of clocks, and their score along the offset.
+"""RoPE's pairs, drawn as hands of clocks, and their score against the offset.
 
-The SVG holds plain data, a hand's cosine and sine or an offset and its score;
-``transform`` places them, so that the script knows no layout.
+The SVG has plain data, a pair's cosine and sine or an offset and its score.
+``transform`` places them, so that the script needs no layout.
 """
 
 import numpy as np
@@ -16,7 +16,7 @@ Array = np.ndarray
 
 D = 16
 LONGEST = 256  # the largest offset
-OFFSET, BASE = 16, 10_000  # what is drawn where scripts do not run
+OFFSET, BASE = 16, 10_000  # drawn where scripts do not run
 SHADOW, QUERY = INKS[:2]
 
 
@@ -25,16 +25,17 @@ def rope_explorable() -> Explorable:
 
     The numbers are those of :func:`posedu.numpy.rotary.rope_complex` for d = 16.
     """
-    hands = _rotated_pairs(np.arange(LONGEST + 1))
-    scores = hands.real.mean(axis=-1)
+    rotated = _rotated_pairs(np.arange(LONGEST + 1))
+    scores = rotated.real.mean(axis=-1)
     slow = np.count_nonzero(OFFSET * frequencies(D, base=BASE) < np.pi / 2)
-    clocks = "".join(_clock(p, hand) for p, hand in enumerate(hands[OFFSET]))
+    clocks = "".join(_clock(p, pair) for p, pair in enumerate(rotated[OFFSET]))
     score = f"{scores[OFFSET]:.3f}"
     picture = f"""<div class="clocks">{clocks}</div>
 <p><span aria-hidden="true">┄</span> key
 <span aria-hidden="true" style="color:{QUERY}">━</span> query
-<span aria-hidden="true" style="color:{SHADOW}">▬</span> shadow of the query on the key
-· score: <output class="score" aria-live="off">{score}</output></p>
+<span aria-hidden="true" style="color:{SHADOW}">▬</span> projection of the query on
+the key · score: <output
+class="score" aria-live="off">{score}</output></p>
 {_curve(scores)}"""
     return explorable(
         "rope",
@@ -44,31 +45,31 @@ def rope_explorable() -> Explorable:
             Slider("base", "base", 1, 6, np.log10(BASE), 0.05, f"{BASE:,}"),
         ),
         summary=f"At offset {OFFSET} and base {BASE:,} the score is {score}; "
-        f"still within their first quarter turn: {slow} of {D // 2} hands.",
-        caption="Seen from the key, pair p of the query has turned by offset · "
-        "ω<sub>p</sub> wherever the two stand, and the score is the mean of the "
-        f"{D // 2} shadows (d = {D}, q = k with pairs of equal length, score 1 at "
-        "offset 0). A larger base slows every pair but the first.",
+        f"still within their first quarter turn: {slow} of {D // 2} pairs.",
+        caption="Relative to the key, pair p of the query is rotated by offset · "
+        "ω<sub>p</sub>, whatever the two positions are, and the score is the mean of "
+        f"the {D // 2} projections (d = {D}, q = k with pairs of equal length, score 1 "
+        "at offset 0). A larger base lowers every frequency but the first.",
     )
 
 
 def _rotated_pairs(offsets: Int[Array, "offsets"]) -> Complex[Array, "offsets pairs"]:
-    """Pairs (1, 0) turned by each offset, as complex numbers."""
+    """Return pairs (1, 0) rotated by each offset, as complex numbers."""
     pairs = np.tile([1.0, 0.0], (len(offsets), D // 2))
     return rope_complex(pairs, offsets, layout="interleaved", base=BASE)
 
 
-def _clock(p: int, hand: complex) -> str:
-    degrees = f"{np.degrees(np.angle(hand)) % 360:.1f}"
+def _clock(p: int, pair: complex) -> str:
+    degrees = f"{np.degrees(np.angle(pair)) % 360:.1f}"
     return f"""
 <svg class="clock" viewBox="0 0 80 112" font-size="14" role="img"
  aria-label="Pair {p}: query {degrees}° ahead of key">
 <text x="40" y="14">p = {p}</text>
 <g transform="translate(40,56) scale(34,-34)">
 <circle r="1" stroke="currentColor" stroke-opacity="0.4"/>
-<path class="shadow" d="M0,0H{hand.real:.4f}" stroke="{SHADOW}" style="stroke-width:7"/>
+<path class="shadow" d="M0,0H{pair.real:.4f}" stroke="{SHADOW}" style="stroke-width:7"/>
 <path d="M0,0H1" stroke="currentColor" stroke-dasharray="2 2"/>
-<path class="query" d="M0,0L{hand.real:.4f},{hand.imag:.4f}" stroke="{QUERY}"
+<path class="query" d="M0,0L{pair.real:.4f},{pair.imag:.4f}" stroke="{QUERY}"
  style="stroke-width:2.5"/>
 </g>
 <text class="angle" x="40" y="106">{degrees}°</text>

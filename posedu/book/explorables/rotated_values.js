@@ -23,7 +23,7 @@ posedu.live("rotated_values", ({ find, figure }) => {
       start: start.toFixed(1),
       apart: apart.toFixed(1),
       summary: `From position ${start.toFixed(1)} on, tokens ${apart.toFixed(1)} apart: the ` +
-        `output, ${back ? "turned back" : "not turned back"}, is ${signed(out[0])}, ${signed(out[1])}.`,
+        `output, ${back ? "" : "not "}rotated back, is ${signed(out[0])}, ${signed(out[1])}.`,
     };
   };
 });

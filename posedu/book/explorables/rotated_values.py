@@ -1,4 +1,4 @@
-"""Values turned by their positions, their sum, and the sum turned back."""
+"""Rotated values, their weighted sum, and the sum rotated back."""
 
 import numpy as np
 from jaxtyping import Float
@@ -11,13 +11,13 @@ Array = np.ndarray
 
 VALUES = np.array([[0.9, 0.1], [0.3, 0.8], [-0.2, 0.7], [0.8, -0.5]])
 WEIGHTS = np.array([0.1, 0.2, 0.3, 0.4])
-START, APART = 0.0, 0.3  # what is drawn where scripts do not run
+START, APART = 0.0, 0.3  # drawn where scripts do not run
 
 
 def rotated_values_explorable() -> Explorable:
-    """Draw four values of one pair, turned by RoPE, and what the last query gathers.
+    """Draw four values of one pair, rotated by RoPE, and the last query's output.
 
-    The weights are the same wherever the text starts, as RoPE's are.
+    The weights do not depend on the position at which the text starts, as with RoPE.
     """
     paths = "".join(
         f'<path class="value" d="{arrow(v)}" stroke="currentColor" '
@@ -27,8 +27,8 @@ def rotated_values_explorable() -> Explorable:
     out = output(START, APART, True)
     picture = f"""
 <svg class="plot" viewBox="0 0 400 240" role="img" aria-label="A circle with four thin
- arrows, the values, each turned by its position, and a thick one, their weighted sum,
- turned back by the position of the query">
+ arrows, the values, each rotated by its position, and a thick one, their weighted sum,
+ rotated back by the position of the query">
 <g transform="translate(200,120) scale(110,-110)">
 <circle r="1" fill="none" stroke="currentColor" stroke-opacity="0.3"
  style="vector-effect:non-scaling-stroke"/>
@@ -36,8 +36,8 @@ def rotated_values_explorable() -> Explorable:
 <path class="out" d="{arrow(out)}" stroke="{INKS[1]}" style="stroke-width:4"/>
 </g>
 </svg>
-<p><span style="white-space:nowrap"><span aria-hidden="true">━</span> values, turned by
- their positions</span> · <span style="white-space:nowrap"><span aria-hidden="true"
+<p><span style="white-space:nowrap"><span aria-hidden="true">━</span> values, rotated
+ by their positions</span> · <span style="white-space:nowrap"><span aria-hidden="true"
  style="color:{INKS[1]}">━</span> the output</span></p>"""
     return explorable(
         "rotated_values",
@@ -45,22 +45,23 @@ def rotated_values_explorable() -> Explorable:
         (
             Slider("start", "first position", 0, 30, START, 0.5, f"{START:.1f}"),
             Slider("apart", "from token to token", 0, 2, APART, 0.1, f"{APART:.1f}"),
-            Switch("back", "turn the output back", on=True),
+            Switch("back", "rotate the output back", on=True),
         ),
         summary=summary_text(START, APART, True),
-        caption="Moving the text turns all values alike. The output turned back by the "
-        "query’s position stays where it is; not turned back, it turns with them. From "
-        "token to token something else changes: the offsets.",
+        caption="A shift of the text rotates all values by the same angle. The output "
+        "that is rotated back by the query’s position does not change; otherwise it "
+        "rotates with the values. The distance from token to token changes the "
+        "offsets, and so the output.",
     )
 
 
 def rotated(start: float, apart: float) -> Float[Array, "tokens 2"]:
-    """The values of the tokens, each turned by its position."""
+    """Return the values of the tokens, each rotated by its position."""
     return rope(VALUES, _positions(start, apart), layout="half")
 
 
 def output(start: float, apart: float, back: bool) -> Float[Array, "2"]:
-    """What the query at the last token gathers, turned back or not."""
+    """Return the output of the last token's query, rotated back or not."""
     out = WEIGHTS @ rotated(start, apart)
     last = _positions(start, apart)[-1:]
     return rope(out[None], -last, layout="half")[0] if back else out
@@ -71,7 +72,7 @@ def _positions(start: float, apart: float) -> Float[Array, "tokens"]:
 
 
 def arrow(to: Float[Array, "2"]) -> str:
-    """A line from the center, and a head on it."""
+    """Return the path of an arrow from the center."""
     x, y = to
     a, b = (to * 0.9 + 0.05 * side * np.array([-y, x]) for side in (1, -1))
     points = ((x, y), a, (x, y), b)
@@ -79,12 +80,12 @@ def arrow(to: Float[Array, "2"]) -> str:
 
 
 def summary_text(start: float, apart: float, back: bool) -> str:
-    """What the picture shows, in a sentence."""
+    """Return the summary of the picture, in a sentence."""
     x, y = output(start, apart, back)
-    way = "turned back" if back else "not turned back"
+    direction = "rotated back" if back else "not rotated back"
     return (
-        f"From position {start:.1f} on, tokens {apart:.1f} apart: the output, {way}, "
-        f"is {_signed(x)}, {_signed(y)}."
+        f"From position {start:.1f} on, tokens {apart:.1f} apart: the output, "
+        f"{direction}, is {_signed(x)}, {_signed(y)}."
     )
 
 

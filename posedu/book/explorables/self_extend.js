@@ -28,13 +28,13 @@ posedu.live("self_extend", ({ find }) => {
     find("path.seen").setAttribute("d", found.map(
       (at, key) => at === null ? "" : `M${key},${at}h0.8`
     ).join(""));
-    const seen = found.filter((at) => at !== null), largest = Math.max(...seen);
+    const visible = found.filter((at) => at !== null), largest = Math.max(...visible);
     return {
       tokens: String(tokens),
       window: String(window),
       size: String(size),
-      summary: `Of ${tokens} tokens the last one sees ${seen.length}, at ` +
-        `${new Set(seen).size} different offsets up to ${largest}: ` +
+      summary: `Of ${tokens} tokens the last one sees ${visible.length}, at ` +
+        `${new Set(visible).size} different offsets up to ${largest}: ` +
         `${largest < trained ? "within" : "beyond"} the ${trained - 1} of training.`,
     };
   };

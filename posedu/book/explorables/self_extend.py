@@ -1,4 +1,4 @@
-"""At which offset the last query sees each key, under five ways to read on."""
+"""Offsets of the last query to each key beyond the training length, by five methods."""
 
 from collections.abc import Mapping
 
@@ -7,10 +7,10 @@ from posedu.book.figures import INKS
 from posedu.numpy.rotary import extended_offsets
 
 LONGEST, TRAINED = 64, 24  # tokens
-TOKENS, WINDOW, SIZE = 56, 8, 4  # what is drawn where scripts do not run
+TOKENS, WINDOW, SIZE = 56, 8, 4  # drawn where scripts do not run
 METHODS: Mapping[str, str] = {
-    "sinks": "sinks and a window, moved",
-    "rope": "all keys, as they are",
+    "sinks": "sinks and a window, re-rotated",
+    "rope": "all keys, unchanged",
     "grouped": "Self-Extend, groups",
     "constant": "ReRoPE",
     "chunks": "dual chunk attention",
@@ -18,15 +18,15 @@ METHODS: Mapping[str, str] = {
 
 
 def self_extend_explorable() -> Explorable:
-    """Draw the offsets over the keys, of a cache that is cut and of three maps."""
+    """Draw the offset of each key, for StreamingLLM, RoPE and three offset maps."""
     first = next(iter(METHODS))
     marks = "".join(
         f'<text x="{46 + 5 * n}" y="176">{n}</text>' for n in range(0, LONGEST + 1, 16)
     )
     picture = f"""
 <svg class="plot" viewBox="0 0 400 204" role="img" aria-label="Over the keys from the
- first to the last: the offset at which the last query sees each, beside the largest
- offset of training">
+ first to the last: the offset of the last query to each, and a line at the
+ largest offset of training">
 {marks}<text x="206" y="198">key</text>
 <text x="36" y="158" style="text-anchor:end">0</text>
 <text x="36" y="{158 - 2 * (TRAINED - 1)}" style="text-anchor:end">{TRAINED - 1}</text>
@@ -46,23 +46,24 @@ def self_extend_explorable() -> Explorable:
         "self_extend",
         picture,
         (
-            Choice("method", "what is done", METHODS),
+            Choice("method", "method", METHODS),
             Slider("tokens", "tokens", 1, LONGEST, TOKENS),
             Slider("window", "window", 1, 12, WINDOW),
             Slider("size", "sinks, group or chunk", 1, 12, SIZE),
         ),
         summary=summary_text(first, TOKENS, WINDOW, SIZE),
-        caption="A query asks of a key nothing but its offset. Forgotten keys have "
-        "none; moved ones have another; and a map of offsets gives far keys, all of "
-        "which stay, offsets that training has met. The last control is the number of "
-        "sinks, the size of a group, or by how much a chunk is longer than the window.",
+        caption="A score depends on a key's position through the offset only. Evicted "
+        "keys have none; re-rotated keys have a smaller one. A map of offsets keeps "
+        "all keys and gives far keys offsets that occurred in training. The last "
+        "control is the number of sinks, the size of a group, or the length of a chunk "
+        "beyond the window.",
     )
 
 
 def offsets(method: str, tokens: int, window: int, size: int) -> list[int | None]:
-    """Of each key for the last query; ``None`` where a key is forgotten.
+    """Return the last query's offset to each key; ``None`` for an evicted key.
 
-    A chunk is ``window + size`` tokens, so that it holds the window.
+    A chunk has ``window + size`` tokens, so that it contains the window.
     """
     last = tokens - 1
     if method == "rope":
@@ -85,17 +86,18 @@ def offsets(method: str, tokens: int, window: int, size: int) -> list[int | None
 
 
 def path(method: str, tokens: int, window: int, size: int) -> str:
-    """A dash for each key that is not forgotten, at its offset."""
+    """Return a dash for each key that is not evicted, at its offset."""
     found = enumerate(offsets(method, tokens, window, size))
     return "".join(f"M{key},{at}h0.8" for key, at in found if at is not None)
 
 
 def summary_text(method: str, tokens: int, window: int, size: int) -> str:
-    """What the picture shows, in a sentence."""
-    seen = [at for at in offsets(method, tokens, window, size) if at is not None]
-    reach = "within" if max(seen) < TRAINED else "beyond"
-    different = len({*seen})
+    """Return the summary of the picture, in a sentence."""
+    visible = [at for at in offsets(method, tokens, window, size) if at is not None]
+    reach = "within" if max(visible) < TRAINED else "beyond"
+    different = len({*visible})
     return (
-        f"Of {tokens} tokens the last one sees {len(seen)}, at {different} different "
-        f"offsets up to {max(seen)}: {reach} the {TRAINED - 1} of training."
+        f"Of {tokens} tokens the last one sees {len(visible)}, at {different} "
+        f"different offsets up to {max(visible)}: {reach} the {TRAINED - 1} of "
+        "training."
     )

@@ -40,10 +40,10 @@ posedu.live("sinusoidal", ({ figure, find }) => {
     const turning = lambda.filter((wave) => wave <= length).length;
     return {
       ...shown,
-      summary: `At base ${shown.base} pair 0 turns once in ${written(lambda[0])} ` +
-        `positions, pair ${hands.length - 1} once in ${written(lambda.at(-1))}; a full ` +
+      summary: `At base ${shown.base} pair 0 has the wavelength ${written(lambda[0])} ` +
+        `positions, pair ${hands.length - 1} ${written(lambda.at(-1))}; a full ` +
         `turn within the ${length} positions: ${turning} of ${hands.length} pairs. ` +
-        `At position ${shown.position} their hands stand at ` +
+        `At position ${shown.position} their angles are ` +
         `${degrees(omega[0])}° and ${degrees(omega.at(-1))}°.`,
     };
   };

@@ -1,4 +1,4 @@
-"""The table of the sinusoidal encoding, its hands at a position, its wavelengths."""
+"""Table of the sinusoidal encoding, its angles at a position, and its wavelengths."""
 
 import numpy as np
 
@@ -9,7 +9,7 @@ from posedu.numpy.frequencies import frequencies, wavelengths
 
 D, LENGTH = 16, 64
 PAIRS = D // 2
-POSITION, BASE = 10, 10_000  # what is drawn where scripts do not run
+POSITION, BASE = 10, 10_000  # drawn where scripts do not run
 LEVELS = 5  # shades of each sign
 CELL, STRIP = 4, 12  # a cell's width and height
 
@@ -29,15 +29,15 @@ def sinusoidal_explorable() -> Explorable:
             Slider("position", "position i", 0, LENGTH - 1, POSITION),
             Slider("base", "base", 1, 6, np.log10(BASE), 0.05, f"{BASE:,}"),
         ),
-        summary=f"At base {BASE:,} pair 0 turns once in {waves[0]} positions, pair "
-        f"{PAIRS - 1} once in {waves[-1]}; a full turn within the {LENGTH} positions: "
-        f"{turning} of {PAIRS} pairs. At position {POSITION} their hands stand at "
+        summary=f"At base {BASE:,} pair 0 has the wavelength {waves[0]} positions, "
+        f"pair {PAIRS - 1} {waves[-1]}; a full turn within the {LENGTH} positions: "
+        f"{turning} of {PAIRS} pairs. At position {POSITION} their angles are "
         f"{angles[0]:.1f}° and {angles[-1]:.1f}°.",
         caption=f"The table for d = {D}: of each pair the sine above and the cosine "
         f'below, <span style="color:{COLORS[1]}">▬</span> up to 1, '
         f'<span style="color:{COLORS[0]}">▬</span> down to −1. One column is the '
-        "vector of one position; at the right stand its hands. A larger base stretches "
-        "every wavelength but the first.",
+        "vector of one position; at the right its pairs are drawn as hands of clocks. "
+        "A larger base lengthens every wavelength but the first.",
     )
 
 
@@ -56,8 +56,8 @@ def _picture(waves: list[str]) -> str:
         ' style="stroke-width:2;vector-effect:none"/>'
         for shade in _shades()
     )
-    hands = table[POSITION].reshape(PAIRS, 2)
-    rows = "".join(_row(p, hands[p], waves[p]) for p in range(PAIRS))
+    pairs = table[POSITION].reshape(PAIRS, 2)
+    rows = "".join(_row(p, pairs[p], waves[p]) for p in range(PAIRS))
     ticks = "".join(
         f'<text x="{40 + CELL * (tick + 0.5):g}" y="272">{tick}</text>'
         for tick in range(0, LENGTH, 16)
@@ -66,7 +66,7 @@ def _picture(waves: list[str]) -> str:
     return f"""
 <svg viewBox="0 0 400 276" font-size="14" role="img" style="max-width:36rem;margin:auto"
  aria-label="Heat map of the encoding, position by position, one strip for each sine and
- cosine; beside it the hand of each pair at the chosen position and its wavelength">
+ cosine; at the right the hand of each pair at the chosen position and its wavelength">
 <text x="168" y="13">position i</text><text x="356" y="13">wavelength</text>
 <g transform="translate(40,26) scale({CELL},{STRIP / 2})">
 {cells}<path class="guide" d="M{POSITION},-1h1v{bottom}h-1z" stroke="currentColor"
@@ -78,8 +78,8 @@ def _shades() -> list[int]:
     return [s for s in range(-LEVELS, LEVELS + 1) if s]
 
 
-def _row(p: int, hand: np.ndarray, wave: str) -> str:
-    sine, cosine = hand
+def _row(p: int, pair: np.ndarray, wave: str) -> str:
+    sine, cosine = pair
     y = 32 + 5 * STRIP // 2 * p
     return f"""
 <text x="19" y="{y + 5}">p = {p}</text>
@@ -91,5 +91,5 @@ def _row(p: int, hand: np.ndarray, wave: str) -> str:
 
 
 def _written(number: float) -> str:
-    """Three digits, thousands set off."""
+    """Return a number with three digits and thousands separators."""
     return f"{float(f'{number:.3g}'):,.10g}"

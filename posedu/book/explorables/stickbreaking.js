@@ -3,7 +3,7 @@ posedu.live("stickbreaking", ({ figure, find }) => {
   const [stickPieces, stickNames, meanPieces, meanNames] =
     [...figure.querySelectorAll(".cut")].map((group) => [...group.children]);
   const percent = (x) => `${(100 * x).toFixed(1)} %`;
-  const back = (k) => k < keys ? `the key ${k + 1} back` : "nobody";
+  const back = (k) => k < keys ? `the key ${k + 1} back` : "no key";
 
   const breakStick = (logits) => {
     let left = 1;
@@ -45,13 +45,13 @@ posedu.live("stickbreaking", ({ figure, find }) => {
       `${most(mean)}.`;
     const guess = Number(values.guess);
     const short = Math.max(...stick) - stick[guess];
-    const said = values.guess === ""
+    const feedback = values.guess === ""
       ? (values.reveal ? " You made no guess." : "")
       : !values.reveal ? ` Your guess: ${back(guess)}.`
-      : short ? ` You said ${back(guess)}: of the stick it is ${percent(stick[guess])},` +
+      : short ? ` You guessed ${back(guess)}: of the stick it is ${percent(stick[guess])},` +
         ` ${(100 * short).toFixed(1)} points short of the most.`
-      : ` You said ${back(guess)}: right.`;
+      : ` You guessed ${back(guess)}: right.`;
     const shown = logits.map((z, k) => [`logit${k}`, String(z).replace("-", "−")]);
-    return { ...Object.fromEntries(shown), summary: truth + said };
+    return { ...Object.fromEntries(shown), summary: truth + feedback };
   };
 });

@@ -1,4 +1,4 @@
-"""A stick that keys break in turn, beside a softmax of the same logits."""
+"""Stick-breaking and softmax weights of the same logits."""
 
 import numpy as np
 from jaxtyping import Float
@@ -18,7 +18,7 @@ NARROW = 0.1  # a piece whose share has no room below it
 def stickbreaking_explorable() -> Explorable:
     """Draw a stick and a softmax of four keys, with a slider for each logit.
 
-    The reader first says which key gets the most. The numbers are those of
+    The reader first guesses which key gets the most. The numbers are those of
     :func:`posedu.numpy.stickbreaking.break_stick` and
     :func:`posedu.numpy.attention.softmax`.
     """
@@ -36,7 +36,7 @@ def stickbreaking_explorable() -> Explorable:
 {_bar("softmax: all keys at once", mean, 106)}
 </svg>""",
         (
-            Choice("guess", "most goes to", options | {str(KEYS): "nobody"}),
+            Choice("guess", "most weight to", options | {str(KEYS): "no key"}),
             Reveal("reveal", "Cut the stick"),
             *(
                 Slider(
@@ -53,10 +53,10 @@ def stickbreaking_explorable() -> Explorable:
         ),
         summary=f"Stick-breaking gives the most to the key {_most(stick)}, softmax to "
         f"the key {_most(mean)}.",
-        caption="Four keys and their logits z, the newest at the left. With a stick "
-        "each takes the fraction σ(z) of what the newer ones have left, and nobody "
-        "need get the rest (hatched); a softmax shares out everything, wherever the "
-        "keys stand.",
+        caption="Four keys and their logits z, the newest at the left. In "
+        "stick-breaking each key gets the fraction σ(z) of the remainder that newer "
+        "keys leave, and the last remainder (hatched) may go to no key. A softmax "
+        "distributes all of the weight, whatever the order of the keys is.",
     )
 
 

@@ -1,7 +1,7 @@
 posedu.live("tape", ({ figure, find }) => {
   const frequencies = [1, 0.25];
   const tokens = [0, 1, 2, 3];
-  const curves = [...figure.querySelectorAll(".curve")];
+  const curves = [...figure.querySelectorAll(".trajectory")];
   const ends = [...figure.querySelectorAll(".token")];
 
   const weigh = (at, i, key) => {
@@ -43,7 +43,7 @@ posedu.live("tape", ({ figure, find }) => {
       weights: shares,
       summary: `After ${layers} layers with c = ${c}, all positions shifted by ` +
         `${shift.toFixed(1)}, the farthest point is ${farthest.toFixed(3)} from the ` +
-        `middle; token 3 looks at the four by ${shares}.`,
+        `center; the weights of token 3 are ${shares}.`,
     };
   };
 });

@@ -1,4 +1,4 @@
-"""Positions that move: two pairs of each token, after some layers of TAPE."""
+"""TAPE's contextualized positions: two pairs of each token, layer by layer."""
 
 from typing import NamedTuple
 
@@ -12,21 +12,21 @@ from posedu.numpy.rotary import tape
 
 Array = np.ndarray
 
-TOKENS, D, BASE = 4, 4, 16.0  # pairs turn by 1 and 1/4 a position
+TOKENS, D, BASE = 4, 4, 16.0  # pairs of frequency 1 and 1/4
 LONG_KEY = 1  # the token whose key may be longer
 LAYERS, ATTENDED, KEY, SHIFT = 2, 0.2, 2.0, 0.0  # drawn where scripts do not run
 SCALE, WIDE = 41, 2.35  # pixels of a radius, radii to the edge
 
 
 class Positions(NamedTuple):
-    """Positions as points of each pair, layer by layer, and the last one's weights."""
+    """Positions as points of each pair, by layer, and the last token's weights."""
 
     points: Float[Array, "layers tokens 2 2"]
     weights: Float[Array, "tokens"]
 
 
 def tape_explorable() -> Explorable:
-    """Draw where four tokens stand after some layers.
+    """Draw the positions of four tokens after some layers.
 
     The numbers are those of :func:`posedu.numpy.rotary.tape` for one head of d = 4.
     """
@@ -36,11 +36,11 @@ def tape_explorable() -> Explorable:
         "tape",
         f"""
 <svg viewBox="0 0 400 {2 * WIDE * SCALE + 30:g}" font-size="14" role="img"
- aria-label="Two planes with a circle each, and four tokens in each plane, with the ways
- that they came">
+ aria-label="Two planes with a circle each, and four tokens in each plane, with the
+ paths of their positions">
 {circles}</svg>
 <p>{_key()}</p>
-<p>token 3 looks at them by <output class="weights" aria-live="off"
+<p>weights of token 3: <output class="weights" aria-live="off"
 >{_shares(at)}</output></p>""",
         (
             Slider("layers", "layers", 0, 3, LAYERS),
@@ -52,14 +52,16 @@ def tape_explorable() -> Explorable:
         ),
         summary=_summary_text(LAYERS, ATTENDED, SHIFT, at),
         caption="Positions of four tokens, as points of the planes of two pairs. In "
-        "layer 0 they stand on the circle, where RoPE has them. Each layer adds c "
-        "times what a token heard, the mean of positions by its weights. A shift turns "
-        "each plane as a whole, and so no weight answers to it.",
+        "layer 0 they are on the circle, as in RoPE. Each layer adds c times the mean "
+        "of the positions by the token's attention weights. A shift rotates each plane "
+        "as a whole, so it changes no weight.",
     )
 
 
-def positions_by_layer(layers: int, attended: float, key: float, shift: float) -> Positions:
-    """Where positions are after each layer; one head, whose MLP is silent."""
+def positions_by_layer(
+    layers: int, attended: float, key: float, shift: float
+) -> Positions:
+    """Return the positions after each layer of one head whose MLP output is 0."""
     encoding = tape(
         D,
         layout="half",
@@ -74,7 +76,9 @@ def positions_by_layer(layers: int, attended: float, key: float, shift: float) -
     k = x * np.where(np.arange(TOKENS) == LONG_KEY, key, 1.0)[:, None]
     blocks = [encoding.locate(np.arange(TOKENS) + shift, x[0])]
     while True:
-        attention = steps(x, k, x, encoding, positions=blocks[-1], mask=causal_mask(TOKENS))
+        attention = steps(
+            x, k, x, encoding, positions=blocks[-1], mask=causal_mask(TOKENS)
+        )
         if len(blocks) > layers:
             break
         blocks.append(encoding.update(attention.weights, attention.tokens, 0 * x[0]))
@@ -84,7 +88,7 @@ def positions_by_layer(layers: int, attended: float, key: float, shift: float) -
 def _circle(p: int, points: Float[Array, "layers tokens 2"]) -> str:
     x = 100 + 200 * p
     tokens = "".join(
-        f'<path class="curve" stroke="{INKS[t]}" style="stroke-width:2"'
+        f'<path class="trajectory" stroke="{INKS[t]}" style="stroke-width:2"'
         f' d="{_curve(points[:, t])}"/>'
         f'<circle class="token" r="0.12" style="fill:{INKS[t]}"'
         f' cx="{points[-1, t, 0]:.3f}" cy="{points[-1, t, 1]:.3f}"/>'
@@ -117,6 +121,6 @@ def _summary_text(layers: int, attended: float, shift: float, at: Positions) -> 
     c = f"{attended:.1f}".replace("-", "−")
     return (
         f"After {layers} layers with c = {c}, all positions shifted by {shift:.1f}, "
-        f"the farthest point is {farthest:.3f} from the middle; token 3 looks at the "
-        f"four by {_shares(at)}."
+        f"the farthest point is {farthest:.3f} from the center; the weights of token 3 "
+        f"are {_shares(at)}."
     )

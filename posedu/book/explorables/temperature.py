@@ -1,4 +1,4 @@
-"""One key ahead of ever more others, under the temperatures that models ship with."""
+"""Weight of one key among others, with the temperatures of published models."""
 
 import math
 from collections.abc import Mapping
@@ -10,9 +10,9 @@ from posedu.book.figures import INKS
 from posedu.numpy.scaling import log_n_temperature
 
 LOW, HIGH = 4, 20  # keys, in doublings
-AT, GAP = 20, 10.0  # what is drawn where scripts do not run
+AT, GAP = 20, 10.0  # drawn where scripts do not run
 WIDTH = 20  # of a doubling
-SOFT = 4096.0  # where our trained one is 1
+SOFT = 4096.0  # keys at which our trained temperature is 1
 FORMULAS: Mapping[str, str] = {
     "llama4": "Llama 4",
     "ministral": "Ministral 3's, Llama 4's numbers",
@@ -78,13 +78,14 @@ def temperature_explorable() -> Explorable:
         ),
         summary=summary_text(first, GAP, AT),
         caption="One key’s score is ahead of all others, which are equal. Without a "
-        "temperature it loses its weight as keys become more. Each formula keeps the "
-        "weight of some gaps: with the factor 0.1 before its logarithm, of 10.",
+        "temperature it loses its weight as the number of keys grows. Each formula "
+        "preserves the weight of certain gaps: the gap 10 with the factor 0.1 before "
+        "its logarithm.",
     )
 
 
 def temperature(formula: str, keys: int) -> float:
-    """What multiplies the logits of the last of so many tokens."""
+    """Return the factor of the logits at the last of so many tokens."""
     if formula == "none":
         return 1.0
     at = np.array([keys - 1])
@@ -102,7 +103,7 @@ def temperature(formula: str, keys: int) -> float:
 
 
 def weight_and_entropy(formula: str, gap: float, keys: int) -> tuple[float, float]:
-    """Of the key ahead among so many, and of all weights in nats."""
+    """Return the weight of the key that is ahead, and the entropy in nats."""
     logit = temperature(formula, keys) * gap
     odds = (keys - 1) * math.exp(-logit)
     weight, rest = 1 / (1 + odds), odds / (1 + odds)
@@ -111,7 +112,7 @@ def weight_and_entropy(formula: str, gap: float, keys: int) -> tuple[float, floa
 
 
 def paths(formula: str, gap: float) -> tuple[str, str]:
-    """The curves of the weight and of the entropy over its largest value."""
+    """Return the curves of the weight and of the entropy over its largest value."""
     points = [2**n for n in range(LOW, HIGH + 1)]
     values = [weight_and_entropy(formula, gap, n) for n in points]
     curves = (
@@ -125,13 +126,13 @@ def paths(formula: str, gap: float) -> tuple[str, str]:
 
 
 def start(formula: str) -> str:
-    """The mark at the length of the formula, nothing where it has none."""
+    """Return the mark at the formula's length, or '' if it has none."""
     length = SOFT if formula == "learned" else NUMBERS.get(formula, ("", 0, 0.0))[2]
     return f"M{math.log2(length) - LOW:.3f},0V1" if length else ""
 
 
 def summary_text(formula: str, gap: float, doublings: int) -> str:
-    """What the picture shows, in a sentence."""
+    """Return the summary of the picture, in a sentence."""
     keys = 2**doublings
     weight, entropy = weight_and_entropy(formula, gap, keys)
     return (

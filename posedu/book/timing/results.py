@@ -228,7 +228,7 @@ def collect(
     save_to: str | Path | None,
     keep: bool,
 ) -> Timing:
-    """Measure cell after cell and save each finished one, until the end or an interrupt.
+    """Measure cell after cell and save each finished one, also if interrupted.
 
     A cell is a length, a head dimension and a dtype. A cell for which the device has
     too little memory is recorded as missing. With ``keep``, the result in ``save_to``

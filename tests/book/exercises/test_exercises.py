@@ -41,7 +41,10 @@ ALL = [exercise for sheet in SHEETS.values() for exercise in sheet.exercises]
 MISTAKES = [(e, m) for e in ALL for m in e.misconceptions]
 SETUP = new_code_cell("")
 
-pytestmark = pytest.mark.filterwarnings("ignore:flex_attention called without")
+pytestmark = [
+    pytest.mark.usefixtures("untraced_flex"),
+    pytest.mark.filterwarnings("ignore:flex_attention called without"),
+]
 EACH_SHEET = pytest.mark.parametrize("name", SHEETS)
 
 

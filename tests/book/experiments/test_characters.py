@@ -1,4 +1,4 @@
-"""Models of characters: the text, who takes part, and what is asked of them."""
+"""The character experiment: its text, encodings and questions."""
 
 import math
 import textwrap
@@ -97,9 +97,7 @@ def test_a_test_window_lies_within_a_file_that_is_long_enough():
     assert (windows.diff() == 1).all()
     assert {*windows[:, 0].tolist()} == {*range(200, 340 - longest)}
     short = replace(LINE, testing=LINE.testing[:1])
-    with pytest.raises(
-        ValueError, match=r"windows of 129 .* longest to test on has 10"
-    ):
+    with pytest.raises(ValueError, match=r"windows of 129 .* longest has 10"):
         characters.test_windows(short, settings, 1)
 
 
@@ -316,7 +314,7 @@ def test_an_interrupt_while_the_rate_is_chosen_reports_nothing(counted, monkeypa
     ("options", "message"),
     [
         (dict(encodings=["cope"]), "encoding must be 'none' or 'learned'"),
-        (dict(encodings=["shaw-4"]), "must choose the learning rate"),
+        (dict(encodings=["shaw-4"]), "must be among the encodings"),
         (dict(seeds=0), "seeds must be a positive"),
         (dict(processes=0), "processes must be a positive"),
         (dict(settings=Settings(steps=0)), "steps must be a positive"),

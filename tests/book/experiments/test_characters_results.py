@@ -66,10 +66,10 @@ def rows_of(table):
 def test_what_length_costs_and_what_becomes_of_whom():
     table = results.length_cost(made_up(FOUND))
     rope, t5, alibi, kerple = rows_of(table)
-    assert rope["L = 1024"] == "+1.800 ± 0.000" and rope["seen"] == "breaks"
-    assert t5["L = 128"] == "+0.010 ± 0.000" and t5["seen"] == "loses"
-    assert alibi["L = 1024"] == "+0.015 ± 0.000" and alibi["seen"] == "holds"
-    assert kerple["L = 1024"] == "-0.050 ± 0.000" and kerple["seen"] == "holds"
+    assert rope["L = 1024"] == "+1.800 ± 0.000" and rope["measured"] == "breaks"
+    assert t5["L = 128"] == "+0.010 ± 0.000" and t5["measured"] == "loses"
+    assert alibi["L = 1024"] == "+0.015 ± 0.000" and alibi["measured"] == "holds"
+    assert kerple["L = 1024"] == "-0.050 ± 0.000" and kerple["measured"] == "holds"
     assert [row["reported"] for row in (rope, t5, alibi)] == [
         "breaks",
         "loses",
@@ -80,13 +80,13 @@ def test_what_length_costs_and_what_becomes_of_whom():
     assert "3 of 4 as reported" in results.length_cost(other).caption()
 
 
-def test_a_fate_is_sure_only_beside_its_interval():
+def test_an_outcome_needs_its_whole_interval():
     result = made_up(FOUND)
     far = str(LENGTHS[-1])
     of_alibi = [r for r in result.reported() if r.encoding == "alibi"]
     for run, more in zip(of_alibi, (-0.01, 0.0, 0.01), strict=True):
         run.bits[far] += more
-    assert rows_of(results.length_cost(result))[2]["seen"] == "loses"
+    assert rows_of(results.length_cost(result))[2]["measured"] == "loses"
 
 
 def test_the_rate_that_is_the_best_for_all_together():
@@ -101,7 +101,7 @@ def test_the_rate_that_is_the_best_for_all_together():
     )
 
 
-def test_expectations_are_judged_by_differences_within_seeds():
+def test_verdicts_are_of_differences_within_seeds():
     result = made_up(FOUND)
     seen = {
         (e.better, e.worse, length): gap.verdict
@@ -115,11 +115,11 @@ def test_expectations_are_judged_by_differences_within_seeds():
     table = results.expectations(result)
     rows = rows_of(table)
     assert {row["source"] for row in rows} == {"KERPLE, Table 3"}
-    (against,) = (r for r in rows if r["expected"] == "ALiBi before RoPE")
-    assert against["L = 64"] == "-0.200 ± 0.005 ✗"
-    assert against["L = 128"] == "+1.300 ± 0.005 ✓"
+    (alibi,) = (r for r in rows if r["expected"] == "ALiBi better than RoPE")
+    assert alibi["L = 64"] == "-0.200 ± 0.005 ✗"
+    assert alibi["L = 128"] == "+1.300 ± 0.005 ✓"
     assert f"{len(seen)} expectations" in table.caption()
-    assert f"? cannot tell ({[*seen.values()].count('cannot tell')})" in table.caption()
+    assert f"? undecided ({[*seen.values()].count('undecided')})" in table.caption()
 
 
 def test_a_pair_differs_by_what_is_noticed_and_by_its_interval():
@@ -139,7 +139,7 @@ def test_a_pair_differs_by_what_is_noticed_and_by_its_interval():
     assert results.significantly_worse(unsure, names, 64)["rope"] == []
 
 
-def test_wider_clips_are_held_against_four():
+def test_wider_clips_are_compared_with_four():
     bits = {
         name: (2.0 + more,) * 5
         for name, more in zip(
@@ -156,7 +156,7 @@ def test_wider_clips_are_held_against_four():
     assert "1 of the 2 wider ones" in table.caption()
 
 
-def test_absolute_positions_are_held_against_what_they_change():
+def test_absolute_positions_are_compared_with_their_baselines():
     bits = {
         "learned": (2.0, 4.0, 5.0, 5.0, 5.0),
         "sinusoidal": (2.0, 4.0, 4.0, 4.0, 4.0),
@@ -166,7 +166,7 @@ def test_absolute_positions_are_held_against_what_they_change():
     table = results.absolute(made_up(bits))
     of = {row["encoding"]: row for row in rows_of(table)}
     assert {*of} == {condition.title for condition in ABSOLUTE.values()}
-    assert of["random absolute"]["beside"] == "learned absolute"
+    assert of["random absolute"]["baseline"] == "learned absolute"
     assert of["random absolute"]["saved at L = 1024"].startswith("+2.000")
     assert of["FLOATER"]["saved at L = 128"] == "+1.000 ± 0.000"
     assert of["CAPE"]["saved at L = 64"] == "-0.200 ± 0.000"
@@ -191,7 +191,8 @@ def test_seeds_that_choose_the_rate_are_not_counted(committed):
 
 def test_what_the_lab_says_of_the_runs(committed):
     fates = {
-        row["encoding"]: row["seen"] for row in rows_of(results.length_cost(committed))
+        row["encoding"]: row["measured"]
+        for row in rows_of(results.length_cost(committed))
     }
     broken = {name for name, fate in fates.items() if fate == "breaks"}
     assert broken == {"learned absolute", "sinusoidal", "RoPE"}
@@ -254,8 +255,8 @@ def test_of_absolute_positions_only_drawn_ones_hold(committed):
 def test_what_the_summaries_of_absolute_chapters_say_of_the_runs(committed):
     near, twice, *further, far = committed.lengths()
 
-    def saved(name, beside, length):
-        return (committed.bits(beside, length) - committed.bits(name, length)).mean()
+    def saved(name, baseline, length):
+        return (committed.bits(baseline, length) - committed.bits(name, length)).mean()
 
     def lost(name, length):
         return (committed.bits(name, length) - committed.bits(name, near)).mean()

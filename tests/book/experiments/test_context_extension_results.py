@@ -78,7 +78,7 @@ def rows_of(table):
     return [dict(zip(head, row, strict=True)) for row in rows]
 
 
-def test_an_expectation_is_judged_by_differences_within_seeds(result):
+def test_a_verdict_is_of_differences_within_seeds(result):
     """Seeds differ by more than the conditions, and nothing is lost for it."""
     seen = {(e.source, e.how, f): gap for e, f, gap in results.verdicts(result)}
     gap = seen["YaRN, §3.1", "plain", 4]
@@ -86,7 +86,7 @@ def test_an_expectation_is_judged_by_differences_within_seeds(result):
     assert gap.verdict == "reproduced"
     assert seen["YaRN, §3.1", "plain", 8].verdict == "contradicted"
     first, *_ = rows_of(results.expectations(result))
-    assert first["expected"] == "NTK before PI" and first[""] == "as it is"
+    assert first["expected"] == "NTK better than PI" and first[""] == "untuned"
     assert [first[f"× {f}"][-1] for f in FACTORS] == [*"✓✓✗"]
     assert first["× 4"] == "+1.100 ± 0.000 ✓"
 
@@ -99,21 +99,23 @@ def test_the_caption_counts_all_verdicts(result):
         assert f"{sign} {name} ({verdicts.count(name)})" in caption
 
 
-def test_what_costs_nothing_near_is_said_to_cost_exactly_nothing(result):
+def test_methods_that_add_no_bits_are_marked_as_exactly_zero(result):
     rows = {
         row["condition"]: row["added"] for row in rows_of(results.near_cost(result))
     }
     free = {condition for condition, added in rows.items() if added == "0, exactly"}
     windows = results.MODEL_TITLES["windows"]
     assert free == {
-        *("RoPE as it is", "dynamic NTK", "log-n temperature"),
+        "RoPE, unchanged",
+        "dynamic NTK",
+        "log-n temperature",
         *(windows, f"{windows}, log-n temperature"),
     }
     assert rows["PI"] == "+0.250 ± 0.000"
     assert "5 of 10 add none" in results.near_cost(result).caption()
 
 
-def test_every_drawn_arm_is_a_line_of_both_panels(result):
+def test_every_shown_condition_is_a_line_of_both_panels(result):
     figure = results.overview(result)
     titles = {results.title(condition) for condition in results.shown_conditions()}
     assert len(titles) == len(results.shown_conditions())
@@ -121,8 +123,8 @@ def test_every_drawn_arm_is_a_line_of_both_panels(result):
         assert figure.svg.count(f"<!-- {title} -->") == 1
         assert f"{title}: " in figure.alt
     windows = results.MODEL_TITLES["windows"]
-    assert f"2.40 of {windows}, log-n temperature, as it is" in figure.caption
-    assert "RoPE as it is: 5.40 bits at the end, 3.90 after tuning" in figure.alt
+    assert f"2.40 of {windows}, log-n temperature, untuned" in figure.caption
+    assert "RoPE, unchanged: 5.40 bits at the end, 3.90 after tuning" in figure.alt
 
 
 def test_where_runs_come_from(result):

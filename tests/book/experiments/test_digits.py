@@ -1,4 +1,4 @@
-"""The digits experiment: what takes part, what is kept and what must hold."""
+"""The digits experiment: encodings, stored results and properties."""
 
 from dataclasses import replace
 
@@ -219,7 +219,7 @@ def test_it_does_so_to_all_if_the_class_token_stays_behind(name):
 # --- Fairness
 
 
-def test_of_a_seed_all_arms_start_from_the_same_weights():
+def test_all_conditions_of_a_seed_start_from_the_same_weights():
     def trunk(name):
         return {
             key: value
@@ -418,15 +418,15 @@ def test_an_interval_needs_two_seeds():
 
 # --- The result that the book shows
 
-BESIDE = ("axial", "mixed", *FURTHER)
+TEN_SEEDS = ("axial", "mixed", *FURTHER)
 
 
 def test_encodings_by_themselves_have_the_seeds_that_all_of_them_have():
     result = Result.load(ROOT / "book/data/digits-cpu.json")
-    first, beside = result.among(CONDITIONS), result.among(BESIDE)
-    assert first.complete and beside.complete and not result.complete
-    assert len(first.runs) == 5 * len(CONDITIONS) and len(beside.runs) == 10 * len(
-        BESIDE
+    first, further = result.among(CONDITIONS), result.among(TEN_SEEDS)
+    assert first.complete and further.complete and not result.complete
+    assert len(first.runs) == 5 * len(CONDITIONS) and len(further.runs) == 10 * len(
+        TEN_SEEDS
     )
     with pytest.raises(ValueError, match="no runs of fox"):
         result.among(["axial", "fox"])
@@ -436,7 +436,7 @@ def test_the_committed_result_is_whole_and_confirms_the_prediction():
     path = ROOT / "book/data/digits-cpu.json"
     result = Result.load(path)
     assert result.settings == Settings()
-    seeds = {name: 5 for name in CONDITIONS} | dict.fromkeys(BESIDE, 10)
+    seeds = {name: 5 for name in CONDITIONS} | dict.fromkeys(TEN_SEEDS, 10)
     assert {run.key for run in result.runs} == {
         (name, seed + 1) for name in ALL for seed in range(seeds[name])
     }

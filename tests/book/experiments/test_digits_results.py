@@ -54,14 +54,16 @@ def rows_of(table):
 BOTH = {"none": 0.2, "liere": 0.5, "mixed": 0.5}
 
 
-def test_pairs_and_rotations_are_told_apart_in_every_view():
+def test_significant_pairs_are_counted_in_every_view():
     table = results.significant_differences(made_up(BOTH))
     assert [row["view"] for row in rows_of(table)] == [*VIEWS]
     for row in rows_of(table):
         assert row["pairs that differ"] == "2 of 3"
         assert row["of rotations"] == "none of 1"
         assert row["their widest interval"] == "± 0.0"
-    assert "2 of 2 are told from none at all, and 0 points" in table.caption()
+    assert (
+        "2 of 2 differ significantly from none at all, and 0 points" in table.caption()
+    )
     result = made_up(BOTH | {"liere": 0.9})
     for run in result.runs:
         run.accuracy[FAR] = 0.5
@@ -91,7 +93,9 @@ def test_no_verdict_rests_on_a_training_that_is_not_at_its_end():
     assert seen["comrope-ld", "liere", results.HERE] == unfinished
     assert len(seen) == 5
     table = results.claims(result)
-    assert "agrees (1)" in table.caption() and f"{unfinished} (3)" in table.caption()
+    assert (
+        "reproduced (1)" in table.caption() and f"{unfinished} (3)" in table.caption()
+    )
     named = {(row["above"], row["below"]): row["points"] for row in rows_of(table)}
     assert named["LieRE", "RoPE-Mixed"].startswith("+20.0 ± ")
     assert "median above 0.1: ComRoPE-LD" in results.losses(result).caption()
@@ -126,11 +130,11 @@ def test_what_is_relative_answers_under_a_shift_as_without(committed):
         assert all(same) if CONDITIONS[name].relative else not all(same)
 
 
-def test_of_string_and_gta_nothing_is_told_from_axial_and_mixed():
+def test_string_and_gta_do_not_differ_significantly_from_axial_and_mixed():
     every = Result.load(ROOT / "book/data/digits-cpu.json")
-    told = results.significant_differences(every.among(("axial", "mixed", *FURTHER)))
-    assert {row["of rotations"] for row in rows_of(told)} == {"none of 10"}
-    assert "none at all" not in told.caption() and "within 10 seeds" in told.caption()
+    table = results.significant_differences(every.among(("axial", "mixed", *FURTHER)))
+    assert {row["of rotations"] for row in rows_of(table)} == {"none of 10"}
+    assert "none at all" not in table.caption() and "within 10 seeds" in table.caption()
 
 
 def test_every_claim_has_its_runs(committed):

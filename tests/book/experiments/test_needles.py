@@ -1,4 +1,4 @@
-"""Facts among noise: what is asked, what is changed, what is kept."""
+"""The needles experiment: its questions, conditions and stored results."""
 
 import json
 import math

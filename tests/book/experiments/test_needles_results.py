@@ -47,10 +47,10 @@ def rows_of(table):
     return [dict(zip(head, row, strict=True)) for row in rows]
 
 
-def test_an_expectation_is_judged_by_differences_within_seeds(result):
+def test_a_verdict_is_of_differences_within_seeds(result):
     """Seeds differ by more than the conditions, and nothing is lost for it."""
     first, *rest = rows_of(results.expectations(result))
-    assert first["expected"] == "NTK before PI"
+    assert first["expected"] == "NTK better than PI"
     assert first["× 2"] == "+5.0 ± 0.0 ✓" and first["× 4"] == "-20.0 ± 0.0 ✗"
     assert (
         len(rest) + 1
@@ -67,13 +67,13 @@ def test_the_caption_counts_all_verdicts(result):
         assert f"{sign} {name} ({verdicts.count(name)})" in caption
 
 
-def test_every_drawn_arm_is_a_line(result):
+def test_every_shown_condition_is_a_line(result):
     figure = results.overview(result)
     for condition in results.shown_conditions():
         assert figure.svg.count(f"<!-- {results.title(condition)} -->") == 1
     windows = results.MODEL_TITLES["windows"]
     assert f"{windows}, log-n temperature has 80 %" in figure.caption
-    assert "RoPE as it is 40 %" in figure.caption
+    assert "RoPE, unchanged 40 %" in figure.caption
     assert "over 3 seeds" in figure.caption and "PI 50 percent" in figure.alt
 
 

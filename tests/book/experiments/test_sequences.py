@@ -274,7 +274,7 @@ def test_stick_breaking_has_no_stock_kernel():
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_nothing_is_said_of_tokens_to_come(name):
+def test_outputs_do_not_depend_on_later_tokens(name):
     tokens, _ = batch_of("recall", 3, 24, 16)
     other = tokens.clone()
     other[:, 12:] = (other[:, 12:] + 1) % TASKS["recall"].tokens
@@ -286,7 +286,7 @@ def test_nothing_is_said_of_tokens_to_come(name):
 # --- Fairness
 
 
-def test_of_a_seed_all_arms_start_from_the_same_weights():
+def test_all_conditions_of_a_seed_start_from_the_same_weights():
     def shared(name, seed):
         weights = model_of(name, seed=seed).state_dict()
         return {
@@ -319,7 +319,7 @@ def recorded(name, task, seed):
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_of_a_seed_all_arms_get_the_same_sequences_and_fresh_ones_to_test(task):
+def test_all_conditions_of_a_seed_get_the_same_sequences_and_fresh_ones_to_test(task):
     first = recorded("none", task, 0)
     assert [len(tokens) for tokens in first] == [SMALL.batch] * 3 + [SMALL.tested]
     for name in ALL:
@@ -731,9 +731,9 @@ def test_writers_at_the_same_time_lose_nothing_and_no_reader_sees_half(tmp_path)
         (lambda runs: runs[0].update(encoding="cpoe"), "encoding must be .*'cpoe'"),
         (
             lambda runs: runs[0].update(made={}),
-            "does not say its date, device, .*torch",
+            "lacks its date, device, .*torch",
         ),
-        (lambda runs: runs[0].pop("made"), "does not say its date"),
+        (lambda runs: runs[0].pop("made"), "lacks its date"),
         (lambda runs: runs[0].update(accuracy={}), "must have accuracies at 64, 128"),
         (
             lambda runs: runs[0]["accuracy"].update({"64": 7.0}),

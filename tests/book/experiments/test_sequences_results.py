@@ -111,7 +111,7 @@ def test_what_the_value_before_costs_within_seeds():
     assert "1 of 2 at L = 512" in results.question_cost(result).caption()
 
 
-def test_expectations_are_judged_by_differences_within_seeds():
+def test_verdicts_are_of_differences_within_seeds():
     result = made_up(
         COUNTED
         | {
@@ -134,7 +134,10 @@ def test_expectations_are_judged_by_differences_within_seeds():
         ("cope", "fox", "count", 512): "reproduced",
     }
     table = results.expectations(result)
-    assert "✓ agrees (4)" in table.caption() and "✗ contradicted (2)" in table.caption()
+    assert (
+        "✓ reproduced (4)" in table.caption()
+        and "✗ contradicted (2)" in table.caption()
+    )
     first, *_ = rows_of(table)
     assert first["expected"] == "CoPE > RoPE" and first["L = 128"].endswith("✓")
     assert first["L = 512"].startswith("+59.5 ± 0.5")
@@ -218,7 +221,7 @@ def test_what_the_lab_says_of_tape_far_beyond_training(committed):
     assert kept("copy", "none") > 0.9
 
 
-def test_tape_is_counted_apart_and_beside_rope():
+def test_tape_is_reported_separately_and_compared_with_rope():
     """Its verdicts are of differences within seeds, and it is no row of the others."""
     flat = (0.5,) * 4
     runs = {("copy", "none"): flat, ("copy", "rope"): flat}
@@ -226,7 +229,9 @@ def test_tape_is_counted_apart_and_beside_rope():
     assert result.encodings("copy") == ["none", "rope"]
     none, rope, tape = rows_of(results.tape_comparison(result))
     assert [row["encoding"] for row in (none, rope, tape)] == [
-        *("no encoding", "RoPE", "TAPE")
+        "no encoding",
+        "RoPE",
+        "TAPE",
     ]
     assert rope["L = 64"] == "50.0 ± 0.0" and tape["L = 64"] == "90.0 ± 0.0 ✓"
     assert [tape[f"L = {n}"][-1] for n in LENGTHS] == [*"✓?✗?"]

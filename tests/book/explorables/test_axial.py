@@ -1,4 +1,4 @@
-"""Patches under the controls: the scores of axial and mixed RoPE."""
+"""The explorable of patches shows the scores of axial and mixed RoPE."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ IMAGE = rotary.grid(12, 8, coordinates="index")
 
 
 def expected_scores(kind, key):
-    """Return the scores of all patches with a key, from each kind's frequency vectors."""
+    """Return the scores of all patches with a key, from frequency vectors."""
     s = 10.0 ** -(np.arange(4) / 4)
     f = {
         "axial": [(a, 0) for a in s] + [(0, a) for a in s],

@@ -1,4 +1,4 @@
-"""Places under the sliders: those of the reference implementation."""
+"""The explorable of positions shows the reference implementation's."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""The page that reads a config.json: its script agrees with ``read_rope``."""
+"""The config reader: its script agrees with ``read_rope``."""
 
 import gzip
 import json

@@ -1,4 +1,4 @@
-"""The scalings of frequencies under the controls: what the reference implementation says."""
+"""Scaled frequencies under the controls, compared with the reference."""
 
 import numpy as np
 import pytest

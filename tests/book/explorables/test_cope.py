@@ -1,4 +1,4 @@
-"""CoPE's gates as switches: the positions that they count."""
+"""CoPE's explorable: positions as counts of open gates."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""The four maps of terms under the controls: the reference implementations' numbers."""
+"""The explorable of four terms shows the reference implementations' numbers."""
 
 import numpy as np
 import pytest

@@ -21,7 +21,7 @@ def check(page):
         assert numbers(shown["outputs"][f"{name}-half"]) == [half[name]]
     said = numbers(shown["summary"])
     assert said == [length, half["alibi"], half["kerple"], round(r1, 1)]
-    assert ("stops growing" in shown["summary"]) == (r1 > 1.05)
+    assert ("is bounded" in shown["summary"]) == (r1 > 1.05)
     return half
 
 

@@ -1,4 +1,4 @@
-"""Explorables: what holds for each, and RoPE's numbers against the reference implementation."""
+"""Properties of all explorables, and RoPE's numbers compared with the reference."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""The sinusoid's pair under the sliders: the reference implementation's nodes."""
+"""FLOATER's explorable shows the reference implementation's solver steps."""
 
 import numpy as np
 
@@ -21,7 +21,7 @@ def check(page):
     radius = np.linalg.norm(solved[-1])
     close(numbers(shown["outputs"]["radius"]), [radius], 3, 1e-9)
     assert f"radius {shown['outputs']['radius']} after" in shown["summary"]
-    assert f"{floater.behind(rate, steps):.1f}° behind" in shown["summary"]
+    assert f"lags by {floater.behind(rate, steps):.1f}°" in shown["summary"]
     return radius
 
 

@@ -1,4 +1,4 @@
-"""A pair that carries several waves: angle and score of FoPE's series."""
+"""FoPE's explorable: angle and score of a pair's series."""
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ from support.explorables import FRAGMENTS, close, numbers, points_of, summary_of
         (0.0, 0.0, 1.0),
     ],
 )
-def test_waves_show_hand_and_score_of_the_series(open_page, own, other, back):
+def test_waves_show_pair_and_score_of_the_series(open_page, own, other, back):
     page = open_page(FRAGMENTS["fope"])
     for name, weight in (("own", own), ("other", other), ("back", back)):
         slider = page.locator(f"input[name={name}]")

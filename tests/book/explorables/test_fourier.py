@@ -1,4 +1,4 @@
-"""Kernel, estimate and fit under the sliders: the reference implementation's features."""
+"""Kernel, estimate and fit under the sliders, compared with the reference."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""FoX's gates under the sliders: what they leave of each key."""
+"""FoX's explorable: the product of gates for each key."""
 
 import numpy as np
 
@@ -11,12 +11,12 @@ def check_gates(shown):
     token, gate, others = shown["inputs"]
     gates = np.full(12, others)
     gates[int(token)] = gate
-    kept = np.exp(forget_bias(np.log(gates)))
-    close([float(x) for x in shown["kept"]], kept[causal_mask(12)], 3, 1e-12)
+    share = np.exp(forget_bias(np.log(gates)))
+    close([float(x) for x in shown["shares"]], share[causal_mask(12)], 3, 1e-12)
     close(numbers(shown["paths"]["chosen"])[2], gate, 2, 1e-12)
-    said = [100 * kept[-1, int(token)], 100 * kept[-1, int(token) - 1]]
+    said = [100 * share[-1, int(token)], 100 * share[-1, int(token) - 1]]
     close(numbers(shown["summary"]), said[: 2 if token else 1], 1, 1e-9)
-    return kept
+    return share
 
 
 def test_gates_leave_what_the_reference_says(open_page):
@@ -31,10 +31,10 @@ def test_gates_leave_what_the_reference_says(open_page):
         check_gates(read(page))
     page.locator("input >> nth=0").press("Home")
     shown = read(page)
-    kept = check_gates(shown)
-    assert "nothing to forget" in shown["summary"]
+    share = check_gates(shown)
+    assert "no key is multiplied" in shown["summary"]
     alike = np.exp(forget_bias(np.full(12, np.log(0.5))))
-    close(kept, alike, 12)  # the first gate acts on nothing
+    close(share, alike, 12)  # the first gate acts on nothing
     page.locator("input >> nth=0").press("End")
     framed = numbers(read(page)["paths"]["crossing"])
     assert framed == [0, 11, 11, 12, 0]  # rows from 11 to 12, columns from 0 to 11

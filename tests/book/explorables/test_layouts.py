@@ -1,4 +1,4 @@
-"""The picture of layouts: where rows go, as the conversion has it."""
+"""The explorable of layouts shows the conversion's order of rows."""
 
 from itertools import product
 

@@ -1,4 +1,4 @@
-"""A row beside all others, under the controls: the reference implementation's tables."""
+"""Cosines of a row with all others, compared with the reference."""
 
 import numpy as np
 
@@ -25,8 +25,8 @@ def check(page):
     return found
 
 
-def beside(found, row):
-    """The mean cosine of both neighbors, and of all that are farther away."""
+def neighbor_cosines(found, row):
+    """Return the mean cosine of both neighbors, and of all other rows."""
     near = np.isin(np.arange(len(found)), (row - 1, row + 1))
     return found[near].mean(), np.abs(found[~near]).mean()
 
@@ -40,9 +40,9 @@ def test_stems_follow_the_reference_and_only_sinusoids_know_neighbors(open_page)
     page.locator("button").click()
     check(page)
     page.locator("select").select_option("sinusoidal")
-    assert beside(check(page), 20)[0] < 0.95
+    assert neighbor_cosines(check(page), 20)[0] < 0.95
     page.locator("button").click()
-    assert beside(check(page), 20)[0] > 0.95
+    assert neighbor_cosines(check(page), 20)[0] > 0.95
     row.press("Home")
     power.press("Home")
     check(page)

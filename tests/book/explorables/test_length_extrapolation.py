@@ -1,4 +1,4 @@
-"""The bars of RoPE's pairs under the controls: the reference implementation's frequencies."""
+"""Bars of RoPE's pairs under the controls, compared with the reference."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""The wavelengths of each axis under the controls: what the reference implementation says."""
+"""Wavelengths of each axis under the controls, compared with the reference."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The ruler under its sliders: the reference implementation's weights."""
+"""NoPE's explorable shows the reference implementation's weights."""
 
 import numpy as np
 

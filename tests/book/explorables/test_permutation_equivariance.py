@@ -1,4 +1,4 @@
-"""Words in another order: the outputs are those of the reference implementation."""
+"""The explorable of word order shows the reference implementation's outputs."""
 
 from itertools import permutations
 
@@ -79,7 +79,7 @@ def test_it_asks_first_and_then_shows_the_reference(open_page):
 
 
 @pytest.mark.parametrize("guess", ["position", "none"])
-def test_a_wrong_guess_is_told(open_page, guess):
+def test_a_wrong_guess_is_reported(open_page, guess):
     page = open_page(FRAGMENTS["permutation_equivariance"])
     page.locator("[name=guess]").select_option(guess)
     page.locator("[name=look]").press("Space")

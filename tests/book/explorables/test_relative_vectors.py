@@ -1,4 +1,4 @@
-"""A query among relative vectors, under the sliders: the reference implementation's weights."""
+"""Weights of a query under the sliders, compared with the reference."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""The arrows under the controls: what the reference implementation says."""
+"""The explorable of arrows shows the reference implementation's numbers."""
 
 import numpy as np
 import pytest
@@ -53,7 +53,5 @@ def test_it_is_what_the_record_gathers(start):
         values=hooks.values, output=hooks.output, logits=lambda tokens: logits
     )
     out = steps(v, v, v, hooks, positions=at).out[0, -1]
-    np.testing.assert_allclose(
-        rotated_values.output(start, 0.7, True), out, atol=1e-14
-    )
+    np.testing.assert_allclose(rotated_values.output(start, 0.7, True), out, atol=1e-14)
     assert np.abs(rotated_values.output(start, 0.7, False) - out).max() > 0.01

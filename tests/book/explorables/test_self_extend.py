@@ -1,4 +1,4 @@
-"""The offsets under the controls: what the reference implementation says."""
+"""The explorable of offsets shows the reference implementation's numbers."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The table of sines and cosines: what is drawn is the reference implementation's."""
+"""The sinusoidal explorable shows the reference implementation's table."""
 
 import re
 

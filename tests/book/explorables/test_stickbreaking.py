@@ -1,4 +1,4 @@
-"""A stick under the sliders: the pieces of the reference implementation."""
+"""The stick-breaking explorable shows the reference implementation's pieces."""
 
 import numpy as np
 
@@ -39,7 +39,7 @@ def test_the_stick_is_cut_as_the_reference_cuts_it_after_a_guess(open_page):
     close(numbers(summary)[-2:], 100 * np.array([stick[3], stick[0] - stick[3]]), 1)
     assert stick.argmax() == 0 and "to the key 1 back" in summary
     page.locator("select").select_option(label="1 back")
-    assert read(page)["summary"].endswith("You said the key 1 back: right.")
+    assert read(page)["summary"].endswith("You guessed the key 1 back: right.")
     for k, value in enumerate((-4, -2.5, 0.5, -3.5)):
         set_slider(page, f"logit{k}", value)
         stick, mean = check_stick(read(page))
@@ -47,5 +47,5 @@ def test_the_stick_is_cut_as_the_reference_cuts_it_after_a_guess(open_page):
     for k in range(4):
         page.locator(f'input[name="logit{k}"]').press("Home")
     stick, _ = check_stick(read(page))
-    assert stick.argmax() == 4 and "most to nobody" in read(page)["summary"]
+    assert stick.argmax() == 4 and "most to no key" in read(page)["summary"]
     assert read(page)["outputs"]["logit0"] == "−4"

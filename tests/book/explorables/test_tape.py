@@ -1,4 +1,4 @@
-"""Positions under the sliders: the reference implementation's, after each layer."""
+"""TAPE's explorable shows the reference implementation's positions of each layer."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ from posedu.book.explorables import tape
 from support.explorables import FRAGMENTS, close, numbers
 
 READ = """(figure) => ({
-  curves: [...figure.querySelectorAll(".curve")].map((p) => p.getAttribute("d")),
+  curves: [...figure.querySelectorAll(".trajectory")].map((p) => p.getAttribute("d")),
   ends: [...figure.querySelectorAll(".token")].map((c) =>
     ["cx", "cy"].map((name) => Number(c.getAttribute(name)))),
   weights: figure.querySelector("output.weights").textContent,

@@ -1,4 +1,4 @@
-"""The temperatures under the controls: what the reference implementation says."""
+"""The explorable of temperatures shows the reference implementation's numbers."""
 
 import math
 

@@ -58,7 +58,7 @@ def test_shown_at_the_longest_length():
     assert "L = 400" in exact().caption() and "100 to 400" in exact().caption()
 
 
-def test_drawn_with_a_line_for_each_way():
+def test_the_figure_has_a_line_for_each_call():
     drawn = exact().figure(caption="Both rise.", alt="Four lines.")
     assert (
         "Both rise." in drawn._repr_html_() and drawn.svg.count("<!-- square -->") == 1
@@ -71,7 +71,7 @@ def test_memory_is_measured_at_every_length():
     assert growth.seconds["row"].shape == (3, 1, 2)
 
 
-def test_a_way_that_holds_nothing_has_no_power():
+def test_a_call_that_allocates_nothing_has_no_power():
     growth = exact()
     nothing = replace(growth, peaks={**growth.peaks, "row": np.zeros(3)})
     assert math.isnan(nothing.exponent("row", "memory"))

@@ -1,4 +1,4 @@
-"""The measuring itself: what is timed, weighed and kept. No test compares times."""
+"""Measurement of time and memory, and stored results. No test compares times."""
 
 import json
 import os
@@ -37,6 +37,7 @@ from posedu.numpy import rotary as reference
 from posedu.torch import ALiBi, Encoding, RoPE
 from support import ROOT
 
+pytestmark = pytest.mark.usefixtures("compiler")
 CPU = torch.device("cpu")
 TASKS = ("forward", "forward + backward")
 SMALL = dict(lengths=(8, 16), head_dims=(4,), heads=2, repeats=3)
@@ -97,7 +98,7 @@ def test_another_hook_is_timed_in_attention(biased):
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("unchecked")
-def test_compiled_variants_stand_beside_the_others():
+def test_compiled_variants_are_timed_with_the_others():
     result = time_encoding("rope", **SMALL | dict(lengths=(8,)), compile=True)
     names = {r.candidate for r in result.records}
     eager = {f"rope, {layout}" for layout in ("interleaved", "half")}
@@ -322,12 +323,14 @@ def test_peers_of_an_entry_that_has_none_are_refused(command, capsys):
     with pytest.raises(SystemExit):
         command("sinusoidal", "--peers")
     names = ", ".join(PEERS)
-    assert f"--peers is for {names}, got sinusoidal" in capsys.readouterr().err
+    assert (
+        f"--peers is available for {names}, got sinusoidal" in capsys.readouterr().err
+    )
     with pytest.raises(SystemExit):
         command()
 
 
-@pytest.mark.usefixtures("stand_ins", "beside_us")
+@pytest.mark.usefixtures("stand_ins", "stand_in_peers")
 def test_peers_are_timed_by_the_command(command, tmp_path, monkeypatch):
     two = {name: PEERS[name] for name in ("rope", "deberta")}
     monkeypatch.setattr("posedu.book.timing.__main__.PEERS", two)
@@ -339,7 +342,7 @@ def test_peers_are_timed_by_the_command(command, tmp_path, monkeypatch):
         }
 
 
-# The libraries beside ours. Those that are not installed are stood in for.
+# Published libraries. Stand-ins replace those that are not installed.
 
 
 def make_stand_in(layout):
@@ -424,16 +427,16 @@ def stand_in_attention(encoding, tokens):
 
 
 @pytest.fixture
-def beside_us(monkeypatch):
-    """Every encoding beside a library of our own parts, and one that is not there."""
+def stand_in_peers(monkeypatch):
+    """Give every encoding a library made of our parts, and one that is missing."""
     libraries = {"stand-in": stand_in_attention, "absent": absent}
     for name, match in attention.MATCHES.items():
         match = replace(match, libraries=libraries)
         monkeypatch.setitem(attention.MATCHES, name, match)
 
 
-@pytest.mark.usefixtures("stand_ins", "beside_us")
-def test_attention_is_measured_beside_peers_in_one_run(tmp_path):
+@pytest.mark.usefixtures("stand_ins", "stand_in_peers")
+def test_attention_is_measured_with_peers_in_one_run(tmp_path):
     path = tmp_path / "peers.json"
     small = SMALL | dict(lengths=(8,), dtypes=(torch.float32, torch.bfloat16))
     result = attention.time_attention("alibi", **small, save_to=path)
@@ -449,7 +452,7 @@ def test_attention_is_measured_beside_peers_in_one_run(tmp_path):
             assert 0 < r.error < 2**8 * torch.finfo(getattr(torch, dtype)).eps
 
 
-@pytest.mark.usefixtures("stand_ins", "beside_us")
+@pytest.mark.usefixtures("stand_ins", "stand_in_peers")
 def test_what_is_as_far_off_as_zeros_is_named(monkeypatch):
     def spoiled(run, **options):
         return lambda: run().log()
@@ -462,7 +465,7 @@ def test_what_is_as_far_off_as_zeros_is_named(monkeypatch):
     assert result.missing[where] == "relative error nan"
 
 
-@pytest.mark.usefixtures("stand_ins", "beside_us")
+@pytest.mark.usefixtures("stand_ins", "stand_in_peers")
 def test_what_does_not_compile_is_named(monkeypatch):
     def refused(run, **options):
         def fail():
@@ -601,7 +604,7 @@ def test_a_committed_comparison_of_attention_has_every_library(name):
 
 
 @pytest.fixture
-def contested():
+def stored_rope():
     """The committed comparison, in which every library takes three copies' time."""
     stored = Timing.load(DATA / "peers-rope-cpu.json")
     for n, record in enumerate(stored.records):
@@ -616,10 +619,10 @@ def change(stored, ratio, **fields):
     stored.records[stored.records.index(record)] = replace(record, ratio=spread)
 
 
-def test_a_contest_names_the_fastest_library_of_a_cell(contested):
+def test_a_comparison_names_the_fastest_library_of_a_cell(stored_rope):
     cell = {"dtype": "bfloat16", "length": 8192, "d": 128}
-    change(contested, 2.25, candidate="x-transformers, compiled", **cell)
-    comparison = RoPEComparison(contested)
+    change(stored_rope, 2.25, candidate="x-transformers, compiled", **cell)
+    comparison = RoPEComparison(stored_rope)
     key = tuple(cell.values())
     assert comparison.fastest("compiled", key) == (2.25, "x-transformers")
     assert comparison.fastest("eager", key)[0] == 3
@@ -633,7 +636,12 @@ def test_a_contest_names_the_fastest_library_of_a_cell(contested):
     rows = [*comparison.rows()]
     assert len(rows) == 1 + 2 * 8
     assert rows[-1] == (
-        *("compiled", "bfloat16", "8192", "128", "2.50 ✗", "2.50 ✗"),
+        "compiled",
+        "bfloat16",
+        "8192",
+        "128",
+        "2.50 ✗",
+        "2.50 ✗",
         "2.25 x-transformers",
     )
     drawn = comparison.figure()
@@ -642,23 +650,23 @@ def test_a_contest_names_the_fastest_library_of_a_cell(contested):
     assert "<!-- rotary-embedding-torch -->" in drawn.svg
 
 
-def test_a_contest_goes_without_a_library_that_was_missing(contested):
-    contested.missing["transformers"] = "not installed"
-    contested.records = [
-        r for r in contested.records if not r.candidate.startswith("transformers")
+def test_a_comparison_goes_without_a_library_that_was_missing(stored_rope):
+    stored_rope.missing["transformers"] = "not installed"
+    stored_rope.records = [
+        r for r in stored_rope.records if not r.candidate.startswith("transformers")
     ]
-    rows = [*RoPEComparison(contested).rows()]
+    rows = [*RoPEComparison(stored_rope).rows()]
     assert len(rows) == 17 and "transformers" not in {row[-1][5:] for row in rows}
 
 
-def test_goals_are_shown_met_and_missed(contested):
+def test_goals_are_shown_met_and_missed(stored_rope):
     fast = {"dtype": "float32", "length": 2048, "d": 64}
-    change(contested, 1.6, candidate="posedu, half", **fast)
-    change(contested, 1.61, candidate="posedu, interleaved", **fast)
+    change(stored_rope, 1.6, candidate="posedu, half", **fast)
+    change(stored_rope, 1.61, candidate="posedu, interleaved", **fast)
     for layout in ("half", "interleaved"):
         name = f"posedu, {layout}, compiled, into a buffer"
-        change(contested, 1.7, candidate=name, **fast | {"dtype": "bfloat16"})
-    shown = goals(contested)
+        change(stored_rope, 1.7, candidate=name, **fast | {"dtype": "bfloat16"})
+    shown = goals(stored_rope)
     head, first, *rest = shown.rows()
     assert head == ("goal", "L", "d", "interleaved", "half")
     assert first == ("float32, eager: ≤ 1.6", "2048", "64", "1.61 ✗", "1.60 ✓")
@@ -666,7 +674,7 @@ def test_goals_are_shown_met_and_missed(contested):
     assert "of 12 goals at least one layout meets 2, and both meet 1" in shown.caption()
 
 
-def test_time_is_drawn_over_the_length_beside_the_limit():
+def test_time_and_limit_are_drawn_over_the_length():
     result = time_encoding("rope", **SMALL)
     drawn = result.figure("forward", caption="Both rise.", alt="Three lines.")
     for line in ("rope, half", "rope, interleaved", "limit: copy"):

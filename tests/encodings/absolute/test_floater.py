@@ -1,4 +1,4 @@
-"""FLOATER: the solver's order, its gradients, and positions that flow."""
+"""FLOATER: the solver's order, its gradients, and positions from a neural ODE."""
 
 import math
 
@@ -139,7 +139,7 @@ def test_torchdiffeq_calls_the_three_eighths_rule_rk4(tableau):
 
 @TABLEAUX
 def test_gradients_are_those_of_finite_differences(tableau):
-    """Compare the gradients of p in float64, at integer and other positions of both signs."""
+    """Compare gradients of p at integer and other positions of both signs."""
     made = encoding(tableau=tableau, d=2)
     at = torch.tensor(POSITIONS, dtype=DOUBLE)
     given = [p.detach().clone().requires_grad_() for p in made.parameters()]
@@ -181,7 +181,7 @@ def test_gradients_of_attention_are_the_references_slopes(tableau):
 
 
 def test_the_shares_of_many_stages_are_all_summed():
-    """More stages than are kept at once, and a position asked for twice counts so."""
+    """Gradients count a repeated position twice, also for many stages."""
     made = encoding()
     far = made.table([60, 60], dtype=DOUBLE)[0].sum()
     one = torch.autograd.grad(far, [*made.parameters()])

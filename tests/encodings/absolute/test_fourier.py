@@ -1,4 +1,4 @@
-"""Fourier features, fixed and learned: properties, numbers, implementations, what is refused."""
+"""Fourier features, fixed and learned: properties, implementations, errors."""
 
 import copy
 import math

@@ -1,4 +1,4 @@
-"""Tables of positions: properties, numbers, implementations, what is refused."""
+"""Learned absolute embeddings: properties, numbers, implementations, errors."""
 
 import builtins
 import copy
@@ -102,7 +102,7 @@ def test_rows_that_no_gradient_reaches_stay_or_decay(optimizer, decay):
 
 @given(st.permutations(range(5)), st.integers(0, 99))
 def test_rows_have_no_order(order, seed):
-    """Another order of the rows, and of what positions are called, says the same."""
+    """Permuting the rows and the position numbers alike changes nothing."""
     table, x = drawn(seed, 5, 3), drawn(seed + 1, 5, 3)
     options = dict(beyond="raise")
     expected = absolute.embed_learned(x, order, table=table, **options)

@@ -1,4 +1,4 @@
-"""CAPE, randomized positions, PoSE: laws of their draws, places, what is refused."""
+"""CAPE, randomized positions, PoSE: distributions of samples, positions, errors."""
 
 import copy
 import itertools

@@ -1,4 +1,4 @@
-"""The sinusoidal encoding: properties, numbers, implementations, and what it is not."""
+"""Sinusoidal encodings: properties, numbers, implementations, and mutants."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ from posedu.numpy.frequencies import wavelengths
 from posedu.sympy import absolute as symbolic
 from posedu.sympy.frequencies import frequencies as exact_frequencies
 from posedu.torch import Sinusoidal
-from support import bounds
+from support import bounds, compiling
 
 LAYOUTS = ("interleaved", "half")
 SPACINGS = ("paper", "tensor2tensor")
@@ -118,7 +118,7 @@ def test_layouts_hold_the_same_numbers():
 
 
 def test_integers_have_encodings_of_their_own():
-    # Already the fastest pair tells integers apart: its period 2π is irrational.
+    # The fastest pair alone distinguishes integers: its period 2π is irrational.
     fastest = absolute.sinusoidal(np.arange(100_000), 2, layout="half")
     angle = np.sort(np.arctan2(fastest[:, 0], fastest[:, 1]))
     # 355/113 is within 3e-7 of π: no two of these are closer than 710 and 2π · 113.
@@ -395,7 +395,7 @@ def test_table_is_rounded_last(dtype):
 def test_compiled_is_the_same(layout):
     torch.compiler.reset()
     module = Sinusoidal(8, layout=layout)
-    compiled = torch.compile(module, fullgraph=True)
+    compiled = compiling.compiled(module, fullgraph=True)
     x = torch.randn(2, 5, 8, dtype=torch.float64)
     for positions in (range(1000, 1005), torch.arange(5), torch.rand(2, 5)):
         expected = module(x, positions)
@@ -407,7 +407,7 @@ def test_compiled_is_the_same(layout):
 def test_compiled_once_for_ranges_with_other_ends():
     torch.compiler.reset()
     module = Sinusoidal(8, layout="half")
-    compiled = torch.compile(module, fullgraph=True)
+    compiled = compiling.compiled(module, fullgraph=True)
     x = torch.randn(2, 5, 8, dtype=torch.float64)
     for positions in (range(5), range(70, 75), range(5, 0, -1), range(0, 10, 2)):
         expected = module(x, positions)

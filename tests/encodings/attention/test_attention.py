@@ -34,12 +34,15 @@ from posedu.torch import (
 from posedu.torch.attention import QK_NORMS
 from posedu.torch.encoding import softmax
 from posedu.torch.routes import choose_route
-from support import bounds
+from support import bounds, compiling
 
 ROUTES = ("sdpa", "flex", "eager")
 FOLDED = ("folded", *ROUTES)
 DOUBLE = torch.float64
-pytestmark = pytest.mark.filterwarnings("ignore:flex_attention called without")
+pytestmark = [
+    pytest.mark.usefixtures("untraced_flex"),
+    pytest.mark.filterwarnings("ignore:flex_attention called without"),
+]
 
 sizes = st.fixed_dictionaries(
     {
@@ -62,7 +65,7 @@ def layer(d_model=8, heads=4, seed=0, dtype=DOUBLE, **options):
 
 
 def projections(module: Attention) -> reference.Projections:
-    """The weights of a module as the reference wants them."""
+    """The weights of a module in the form that the reference takes."""
 
     def by_head(linear, heads):
         return linear.weight.detach().double().numpy().reshape(heads, module.d, -1)
@@ -266,7 +269,7 @@ of_kinds = pytest.mark.parametrize(
 
 
 @of_kinds
-@pytest.mark.usefixtures("traced")
+@pytest.mark.usefixtures("traced_flex")
 def test_torch_equals_the_reference(
     name, encoding, hooks, heads, kv_heads, causal, route
 ):
@@ -352,7 +355,7 @@ def test_low_precision_stays_within_the_carried_roundoff(dtype, route, layout):
         expected = reference.attention(exact, w, positions, mask=mask, hooks=hooks)
         atol = bounds.attended(exact, w, positions, dtype, layout)
         assert (np.abs(out - expected) <= atol).all()
-        # The bound says something: it is below the size of the result.
+        # The bound is not vacuous: it is below the size of the result.
         assert atol.max() < np.abs(expected).max()
 
 
@@ -735,7 +738,7 @@ def test_positions_may_be_a_list(places):
         assert torch.equal(module(x, rows), module(x, torch.tensor(rows).double()))
 
 
-# Hooks: a tiny encoding opens each, in both implementations.
+# Hooks: a tiny encoding overrides each, in both implementations.
 
 
 class SeesPositions(Encoding):
@@ -1188,7 +1191,7 @@ def test_norms_refused(options, error, message):
 def test_compiled_is_the_same(encoding, route):
     torch.compiler.reset()
     module = layer(kv_heads=2, route=route, encoding=encoding)
-    compiled = torch.compile(module, fullgraph=True)
+    compiled = compiling.compiled(module, fullgraph=True)
     x = torch.tensor(normal(1, 2, 5, 8), requires_grad=True)
     for positions in (None, torch.tensor([0, 1, 900, 3, 4])):
         out, expected = compiled(x, positions), module(x, positions)
@@ -1197,7 +1200,7 @@ def test_compiled_is_the_same(encoding, route):
         torch.testing.assert_close(*grads, rtol=0, atol=1e-11)
 
 
-# What a layer must be, and what attention without a layer asks.
+# Requirements of a layer, and of attention without a layer.
 
 
 def attending(encoding, **options):
@@ -1475,7 +1478,7 @@ def test_what_a_layer_says_is_added_to_the_stream():
 
 
 def test_several_queries_of_one_head_do_not_look_ahead():
-    """One head is not one query, to which every key of a cache is open."""
+    """One head is not one query, which may attend to all cached keys."""
     module = layer(8, 1, route="sdpa")
     x, cache = torch.tensor(normal(1, 1, 5, 8)), KVCache()
     steps = [module(x[:, at], cache=cache) for at in (slice(2), slice(2, 5))]

@@ -1,4 +1,4 @@
-"""Biases of distance: published numbers, exact buckets, forms, and what is refused."""
+"""Distance biases: published numbers, exact buckets, equivalent forms, errors."""
 
 import math
 from fractions import Fraction
@@ -18,6 +18,8 @@ from posedu.numpy.attention import attend, causal_mask, softmax, steps
 from posedu.sympy import bias as symbolic
 from posedu.torch import T5, ALiBi, Attention, KERPLELog, KERPLEPower, Sandwich, bias
 from posedu.torch import attend as attend_torch
+
+pytestmark = pytest.mark.usefixtures("untraced_flex")
 
 DOUBLE = torch.float64
 RULES = ("authors", "geometric")
@@ -228,7 +230,7 @@ def where_logarithms_are_whole():
 
 
 def test_whole_logarithms_are_not_rounded_down():
-    """Logarithms in float32, or in float64 without a tolerance, would be rounded down."""
+    """In float32, or in float64 without a tolerance, they would be rounded down."""
     for single, distance in where_logarithms_are_whole():
         options = {"bidirectional": False, "buckets": 2 * single, "distance": distance}
         offsets = np.arange(distance + 2)
@@ -406,7 +408,7 @@ def test_the_sum_is_the_published_one():
 
 
 def test_the_sum_falls_like_the_published_logarithm():
-    """The sum falls by 6.95 for each factor of e, where 64 waves are near the integral."""
+    """The sum falls by 6.95 per factor of e, where 64 waves are near the integral."""
     t = np.geomspace(20, 2000, 200)
     found = reference.sandwich_sum(t, width=128, index_from=1)
     slope = np.polyfit(np.log(t), found, 1)[0]

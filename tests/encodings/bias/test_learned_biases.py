@@ -1,4 +1,4 @@
-"""FIRE and DAPE: published numbers, code written out, what is kept, what is refused."""
+"""FIRE and DAPE: published numbers, loops written out, properties, errors."""
 
 import math
 

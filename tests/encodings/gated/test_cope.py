@@ -1,4 +1,4 @@
-"""CoPE: what it counts, reference and PyTorch, routes, what is refused."""
+"""CoPE: counted positions, reference and PyTorch, routes, errors."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,10 @@ from posedu.torch import Attention, CoPE, attend
 from posedu.torch.gated.cope import counted_bias
 from support.gated import normal, same_on_every_route
 
-pytestmark = pytest.mark.filterwarnings("ignore:flex_attention called without")
+pytestmark = [
+    pytest.mark.usefixtures("untraced_flex"),
+    pytest.mark.filterwarnings("ignore:flex_attention called without"),
+]
 SCALINGS = ("code", "bias unscaled", "paper")
 DOUBLE = torch.float64
 seeds = st.integers(0, 2**31)

@@ -1,4 +1,4 @@
-"""FoX and FoX Pro: theorems, reference and PyTorch, routes, what is refused."""
+"""FoX and FoX Pro: theorems, reference and PyTorch, routes, errors."""
 
 import math
 
@@ -17,7 +17,10 @@ from posedu.sympy import gated as symbolic
 from posedu.torch import Attention, FoX, FoXPro, attend
 from support.gated import ROUTES, causal, normal, same_on_every_route, stepwise
 
-pytestmark = pytest.mark.filterwarnings("ignore:flex_attention called without")
+pytestmark = [
+    pytest.mark.usefixtures("untraced_flex"),
+    pytest.mark.filterwarnings("ignore:flex_attention called without"),
+]
 DOUBLE = torch.float64
 seeds = st.integers(0, 2**31)
 

@@ -1,4 +1,4 @@
-"""NoPE: what a factor does on every route, what order it leaves, what is refused."""
+"""NoPE: the factor on every route, the order that remains, errors."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,10 @@ from posedu.sympy import attend as attend_exactly
 from posedu.sympy import nope as symbolic_nope
 from posedu.torch import Attention, KVCache, NoPE, attend
 
-pytestmark = pytest.mark.filterwarnings("ignore:flex_attention called without")
+pytestmark = [
+    pytest.mark.usefixtures("untraced_flex"),
+    pytest.mark.filterwarnings("ignore:flex_attention called without"),
+]
 DOUBLE = torch.float64
 
 

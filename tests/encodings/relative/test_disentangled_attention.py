@@ -1,4 +1,4 @@
-"""Transformer-XL, TUPE, DeBERTa: published rows, code written out, what is refused."""
+"""Transformer-XL, TUPE, DeBERTa: published numbers, loops written out, errors."""
 
 import math
 
@@ -17,6 +17,8 @@ from posedu.numpy.attention import attend, causal_mask, logits, steps
 from posedu.sympy import relative as symbolic
 from posedu.torch import TUPE, Attention, DeBERTa, KVCache, TransformerXL, relative
 from posedu.torch import attend as attend_torch
+
+pytestmark = pytest.mark.usefixtures("untraced_flex")
 
 DOUBLE = torch.float64
 HEADS, D = 2, 4
@@ -138,7 +140,7 @@ def test_one_more_token_takes_twice_as_much_behind_twice_as_many(kind):
 
 
 def test_the_authors_shift():
-    """Columns are distances; what stands above the diagonal is the next row's."""
+    """Columns are distances; entries above the diagonal belong to the next row."""
     twelve = np.arange(1, 13).reshape(3, 4)
     shifted = mutants._shifted(twelve)
     assert shifted.tolist() == [[3, 4, 0, 5], [6, 7, 8, 0], [9, 10, 11, 12]]
@@ -199,7 +201,7 @@ def test_the_module_adds_the_authors_terms():
 
 @pytest.mark.parametrize("version", mutants.TRANSFORMER_XL)
 def test_published_slips_are_other_logits(version):
-    """The difference is more than a constant per query, which a softmax would ignore."""
+    """The differences are no constants per query, which a softmax would ignore."""
     given = one_head()
     off = np.where(seen(5, 8), version(*given) - our_logits(*given), np.nan)
     assert np.nanmax(off - np.nanmin(off, axis=1, keepdims=True)) > 0.1

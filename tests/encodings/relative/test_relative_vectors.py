@@ -1,4 +1,4 @@
-"""Shaw, Music Transformer, Inkling: published numbers, an oracle, what is refused."""
+"""Shaw, Music Transformer, Inkling: published numbers, an oracle, errors."""
 
 import math
 from itertools import product
@@ -23,6 +23,8 @@ from posedu.torch import (
 )
 from posedu.torch import attend as attend_torch
 from posedu.torch.encoding import Tokens
+
+pytestmark = pytest.mark.usefixtures("untraced_flex")
 
 DOUBLE = torch.float64
 ROUTES = ("eager", "sdpa", "flex")

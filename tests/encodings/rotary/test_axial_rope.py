@@ -1,4 +1,4 @@
-"""RoPE in several coordinates: grids, axial and mixed, and what is not them."""
+"""RoPE in several coordinates: grids, axial and mixed RoPE, and mutants."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ from posedu.numpy import rotary
 from posedu.sympy import rotary as symbolic
 from posedu.torch import AxialRoPE, MixedRoPE, RoPE, grid
 from posedu.torch.rotary import axial_frequencies
-from support import bounds
+from support import bounds, compiling
 
 LAYOUTS = ("interleaved", "half")
 ORDERS = ("concatenated", "alternating")
@@ -490,7 +490,7 @@ def test_compiled_is_the_same(kind):
         "axial": AxialRoPE(8, order="alternating", layout="half"),
         "mixed": MixedRoPE(8, layout="interleaved", heads=2).double(),
     }[kind]
-    compiled = torch.compile(module, fullgraph=True)
+    compiled = compiling.compiled(module, fullgraph=True)
     x = torch.tensor(normal(9, 3, 2, 6, 8), requires_grad=True)
     leaves = [x, *module.parameters()]
     positions, gradient = grid(3, 2, coordinates="index"), torch.randn(3, 2, 6, 8)

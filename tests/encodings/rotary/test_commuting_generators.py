@@ -30,6 +30,9 @@ from posedu.torch import (
 )
 from posedu.torch import rotary as fast
 from posedu.torch.rotary import exponential, perturb, skew
+from support import compiling
+
+pytestmark = pytest.mark.usefixtures("untraced_flex")
 
 DOUBLE = torch.float64
 U = 2.0**-53
@@ -508,7 +511,7 @@ def singular(names):
 
 @pytest.mark.parametrize("implementation", [symbolic, fast], ids=["sympy", "torch"])
 def test_a_name_has_the_same_parameters_in_every_implementation(implementation):
-    """The exact implementation has one token at a time; its ``rotation`` is told frequencies."""
+    """Symbolic functions take one token; symbolic ``rotation`` takes frequencies."""
     shared = {
         name
         for name in {*reference.__all__} & {*implementation.__all__}
@@ -573,7 +576,7 @@ def test_repeated_positions_are_exponentiated_once():
 def test_compiled_liere_is_the_same(block):
     torch.compiler.reset()
     module = LieRE(16, block=block, heads=2, scale=1.0)
-    compiled = torch.compile(module, fullgraph=True)
+    compiled = compiling.compiled(module, fullgraph=True)
     x, at = torch.randn(3, 2, 5, 16), torch.randn(3, 5, 2)
     torch.testing.assert_close(compiled(x, at), module(x, at), rtol=1e-5, atol=1e-5)
 

@@ -1,4 +1,4 @@
-"""ComRoPE: generators that commute, what they contain, and the cheaper form of them."""
+"""ComRoPE: commuting generators, their special cases, and the cheaper form."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ from posedu.torch import (
     grid,
 )
 from posedu.torch.rotary import perturb
-from support import bounds
+from support import bounds, compiling
 
 DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
 DOUBLE = torch.float64
@@ -282,7 +282,7 @@ def test_both_kinds_are_liere_with_restricted_entries(given_arguments, seed):
 
 
 def test_a_rotation_in_place_of_its_generator_turns_by_another_angle():
-    # The paper's Eq. 33: with P_j itself a rotation by θ, the block turns by 2 sin θ.
+    # The paper's Eq. 33: if P_j is a rotation by θ, the block rotates by 2 sin θ.
     theta, x = 0.3, np.array([[1.0, 0.0]])
     matrices = mutants.rotation_for_its_generator(theta)[None]
     turned = rotary.comrope_ap(x, [[1.0]], matrices=matrices, block=2, axes=1)
@@ -393,7 +393,7 @@ def test_folding_by_hand():
     quarter = torch.tensor([[0.0, -1.0], [1.0, 0.0]])
     identity = torch.eye(2)
     rows = torch.tensor([[1.0], [2.0], [3.0], [4.0]])
-    # Qᵀ (1, 2) = (2, −1): the first block turns back by a quarter, the second stays.
+    # Qᵀ (1, 2) = (2, −1): the first block rotates by −π/2, the second stays.
     folded = fold_basis(rows, torch.stack((quarter, identity)))
     assert folded.flatten().tolist() == [2, -1, 3, 4]
     of_heads = torch.stack((quarter, identity))[:, None]
@@ -563,7 +563,7 @@ def test_it_runs_where_there_is_no_data(kind, heads):
 def test_compiled_is_the_same(kind):
     torch.compiler.reset()
     module = make(kind, 16, block=4, heads=2)
-    compiled = torch.compile(module, fullgraph=True)
+    compiled = compiling.compiled(module, fullgraph=True)
     x = torch.tensor(normal(11, 3, 2, 6, 16), requires_grad=True)
     leaves = [x, *module.parameters()]
     positions, gradient = grid(3, 2, coordinates="centers"), torch.randn(3, 2, 6, 16)

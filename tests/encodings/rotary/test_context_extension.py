@@ -1,4 +1,4 @@
-"""Methods that lengthen the context: published numbers, properties, what is refused."""
+"""Context extension methods: published numbers, properties, errors."""
 
 import json
 import math
@@ -80,7 +80,7 @@ def test_transformers_agrees(name):
 
 @pytest.mark.parametrize("name", [n for n in CASES if n.startswith("yarn")])
 def test_the_paper_s_ramp_is_not_what_runs(name):
-    """Pairs in the middle turn half as fast again under one as under the other."""
+    """Pairs in the middle rotate half as fast again under one method as the other."""
     case = CASES[name]
     given = case["parameters"]
     ends = dict(fast=given.get("beta_fast", 32.0), slow=given.get("beta_slow", 1.0))
@@ -105,7 +105,7 @@ def test_the_two_ramps_at_the_published_size():
 
 
 def test_transformers_does_not_read_a_nested_truncate():
-    """transformers 5.23.0 reads `truncate` one level above per-layer-type parameters."""
+    """transformers 5.23.0 looks for `truncate` above the layer types' parameters."""
     case = ORACLE["nested"]
     given = case["parameters"]
     assert given["truncate"] is False
@@ -209,7 +209,7 @@ def test_llama_s_step():
 
 
 def test_llama_3_keeps_what_turns_four_times():
-    """And divides what does not turn once, with its base and its 8192 positions."""
+    """It divides pairs without a full turn in 8192 positions, for its base."""
     omega = frequencies(128, base=5e5)
     mapped = llama3(omega, factor=8.0, trained=8192)
     kept, divided = mapped == omega, np.isclose(mapped, omega / 8, rtol=1e-15)
@@ -251,7 +251,7 @@ def test_longrope_changes_its_list_with_the_length():
 
 
 def test_the_first_tokens_of_longrope_s_paper_see_both_positions():
-    """Its first n̂ keep their frequencies: no row of frequencies says so for all."""
+    """The first n̂ tokens keep their frequencies, which no single list does."""
     omega = frequencies(4, base=16.0)
     lists = dict(short=[1.0, 1.0], long=[1.0, 2.0])
     slower = longrope(omega, **lists, trained=64, length=65)
@@ -297,7 +297,7 @@ def test_resonance_repeats_after_whole_positions(d, base):
 
 
 def test_resonance_meets_no_new_angle():
-    """A pair that turned once within L positions has then met all its angles."""
+    """A pair with a full turn within L positions has met all its angles there."""
     mapped = resonance(frequencies(16, base=100.0))
     period = np.round(2 * np.pi / mapped).astype(int)
     m = np.arange(200)

@@ -1,4 +1,4 @@
-"""FoPE: on tokens as the code has it, on offsets as the paper has it."""
+"""FoPE: on tokens as in its code, on offsets as in its paper."""
 
 import math
 from functools import partial
@@ -84,7 +84,7 @@ def test_it_is_relative_exactly_where_each_pair_is_one_wave():
     refuted = []
     for c, s in (
         (own, own),
-        (own, -own),  # each pair turns back
+        (own, -own),  # each pair rotates backwards
         (other, other),  # each pair has the wave of another
         (1.2 * own, 0.8 * own),  # nothing is mixed, but c ≠ s: two waves
         (own, 0 * own),
@@ -361,7 +361,7 @@ def test_given_coefficients_are_copied_and_fixed_until_asked():
 @pytest.mark.parametrize("series", ["tokens", "offset"])
 @pytest.mark.parametrize("trained", [("cos",), ("sin",), ("cos", "sin")], ids="-".join)
 def test_each_that_is_trained_has_its_gradient(series, trained):
-    """Also the sines alone: what turns features asks both tables."""
+    """Trained series have gradients, also if only the sines are trained."""
     module = fope(8, length=64, coefficients="paper", series=series).double()
     q, k, v = (torch.tensor(draw(s, 1, 2, 4, 8)) for s in range(3))
 

@@ -1,4 +1,4 @@
-"""Maps of RoPE's frequencies."""
+"""Context extension of RoPE, by scaled frequencies."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""A cache that is moved, shortened, grouped, or small from the start."""
+"""KV caches: moved keys, dropped tokens, Self-Extend, latent attention."""
 
 import copy
 import gc
@@ -388,7 +388,7 @@ def test_angles_that_changed_and_changed_back_cannot_be_moved_either():
 
 
 def test_what_does_not_enter_keys_may_change():
-    """A temperature is the query's, a table of biases stands between both."""
+    """Keys hold no position: temperatures scale queries, biases are added to logits."""
     growth = dict(growth="learned", index_from=1, heads=2)
     for encoding in (LogN(**growth), T5(2, bidirectional=False)):
         layer, _, cache = filled(encoding.double())
@@ -910,7 +910,7 @@ def test_padding_and_packing():
 
 
 def test_interleaved_in_and_half_out_is_one_permutation_of_both():
-    """transformers' DeepSeek sorts queries and keys, then turns halves.
+    """transformers' DeepSeek reorders queries and keys, then rotates halves.
 
     Scores are the same; a key so cached does not fit a query that was not sorted.
     """

@@ -1,4 +1,4 @@
-"""Matrix exponentials: LieRE, when it is relative, and the normal form of those."""
+"""LieRE: matrix exponentials, conditions of relativity, and their normal form."""
 
 import mpmath
 import numpy as np
@@ -14,12 +14,12 @@ from posedu.numpy import rotary
 from posedu.sympy import rotary as symbolic
 from posedu.torch import LieRE, MixedRoPE, RoPE, grid, rotate_blocks
 from posedu.torch.rotary import exponential, skew
-from support import bounds
+from support import bounds, compiling
 
 BLOCKS = (2, 3, 4, 5, 8)
 DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
 DOUBLE = torch.float64
-# Generators of a turn about z and about x, counter-clockwise.
+# Generators of counter-clockwise rotations about z and about x.
 L_Z = np.array([[0.0, -1, 0], [1, 0, 0], [0, 0, 0]])
 L_X = np.array([[0.0, 0, 0], [0, 0, -1], [0, 1, 0]])
 
@@ -84,7 +84,7 @@ def test_entries_fill_the_upper_triangle_row_by_row():
     assert rotary.skew(np.array([1.0, 2, 3])).tolist() == expected
     assert skew(torch.tensor([1.0, 2, 3])).tolist() == expected
     assert symbolic.skew([1, 2, 3]) == sp.Matrix(expected)
-    # A positive entry turns clockwise.
+    # A positive entry rotates clockwise.
     turn = rotary.exponential(rotary.skew(np.array([np.pi / 2])))
     np.testing.assert_allclose(turn @ [1, 0], [0, -1], atol=1e-15)
 
@@ -140,7 +140,7 @@ def test_neither_half_of_the_definition_suffices_and_turns_come_round():
     assert np.array_equal(reflection.T @ reflection, np.eye(2))
     assert np.linalg.det(reflection) == -1  # no exponential has it
     assert np.linalg.det(shear) == 1 and not np.allclose(shear.T @ shear, np.eye(2))
-    # exp is not one to one: a whole turn, and two half turns, are none.
+    # exp is not injective: a full turn, and two half turns, give the identity.
     for a in (2 * np.pi * L_Z, 2 * np.pi * (0.6 * L_Z + 0.8 * L_X)):
         within(rotary.exponential(a), np.eye(3), bounds.rotation(2 * np.pi, 3))
 
@@ -289,7 +289,7 @@ def test_liere_as_it_starts_is_as_far_from_relative_as_can_be(block):
     module = LieRE(block, block=block)
     generators = module.generators().detach().numpy()[:, 0]
     off = norm(violation([1, 0], [0, 1], generators))
-    assert 1 < off < 2 + 1e-9  # two rotations are never further apart than 2
+    assert 1 < off < 2 + 1e-9  # the difference of two rotations has norm ≤ 2
     patches, x = grid(3, 2, coordinates="ends"), torch.randn(6, block)
     scores = []
     for shift in (0.0, 0.5):
@@ -319,7 +319,7 @@ def test_the_quarter_turns_are_the_published_counter_example():
     by_hand = [[0, 0, -1], [-1, 0, 0], [0, 1, 0]]
     np.testing.assert_allclose(product, by_hand, rtol=0, atol=1e-15)
     offset = rotation([-1, 1], generators)
-    # A turn by π/√2 about the axis (1, 0, −1)/√2.
+    # A rotation by π/√2 about the axis (1, 0, −1)/√2.
     c, s = np.cos(np.pi / np.sqrt(2)), np.sin(np.pi / np.sqrt(2))
     up, down, side = (1 + c) / 2, (c - 1) / 2, s / np.sqrt(2)
     exact = [[up, side, down], [-side, c, -side], [down, side, up]]
@@ -579,7 +579,7 @@ def test_blocks_of_two_are_mixed_rope(pairs, axes, heads, seed):
         10 * normal(seed + 2, 5, axes),
     )
     mixed = rotary.mixed(x, positions, frequencies=f, layout="interleaved")
-    # A positive entry turns clockwise, a positive frequency does not.
+    # A positive entry rotates clockwise, a positive frequency counter-clockwise.
     entries = -f.swapaxes(-1, -2)[..., None]
     atol = bounds.rotated_blocks(x, size_of_mixed(positions, f), 2, DOUBLE)
     within(rotary.liere(x, positions, entries=entries, block=2), mixed, atol)
@@ -834,7 +834,7 @@ def test_it_runs_where_there_is_no_data(block, heads):
 def test_compiled_is_the_same(block):
     torch.compiler.reset()
     module = LieRE(24, block=block, heads=2, scale=1.0).double()
-    compiled = torch.compile(module, fullgraph=True)
+    compiled = compiling.compiled(module, fullgraph=True)
     x = torch.tensor(normal(11, 3, 2, 6, 24), requires_grad=True)
     positions, gradient = grid(3, 2, coordinates="ends"), torch.randn(3, 2, 6, 24)
     results = []

@@ -1,4 +1,4 @@
-"""PoPE: lengths of contents, angles of positions."""
+"""PoPE: magnitudes from content, angles from positions."""
 
 import numpy as np
 import pytest
@@ -12,6 +12,8 @@ from posedu.numpy import pope, rope
 from posedu.numpy.attention import steps
 from posedu.numpy.frequencies import frequencies
 from posedu.torch import Attention, KVCache, PoPE, attend
+
+pytestmark = pytest.mark.usefixtures("untraced_flex")
 
 
 def softplus(x):
@@ -35,7 +37,7 @@ def test_a_score_by_hand():
 
 
 def test_it_is_rope_of_lengths():
-    """Pairs (softplus(x), 0), interleaved, turned by RoPE with 2d features."""
+    """Pairs (softplus(x), 0), interleaved, rotated by RoPE with 2d features."""
     q, k, at = drawn(0, 2, 7, 5), drawn(1, 2, 7, 5), np.arange(7.0) * 3
     as_pairs = [np.stack((softplus(x), 0 * x), -1).reshape(2, 7, 10) for x in (q, k)]
     turned_q, turned_k = (rope(x, at, layout="interleaved") for x in as_pairs)
@@ -56,7 +58,7 @@ def test_scores_are_of_offsets(shift, seed):
 
 @given(st.integers(0, 99))
 def test_content_moves_no_peak(seed):
-    """For any content, one feature's score is greatest where ω(i − j) = δ + 2πn.
+    """One feature's score is greatest at ω(i − j) = δ + 2πn, whatever the content.
 
     RoPE's peak moves with the contents.
     """

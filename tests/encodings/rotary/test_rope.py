@@ -1,4 +1,4 @@
-"""RoPE: its properties, its numbers, its implementations, and what is not it."""
+"""RoPE: properties, numbers, implementations, and mutants."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ from posedu.numpy.frequencies import frequencies as geometric
 from posedu.sympy import rotary as symbolic
 from posedu.sympy.frequencies import frequencies as exact_frequencies
 from posedu.torch import RoPE, convert_layout, rotate_pairs
-from support import bounds
+from support import bounds, compiling
 
 LAYOUTS = ("interleaved", "half")
 DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
@@ -194,7 +194,7 @@ def test_converted_by_hand():
 
 
 def test_positions_are_told_apart():
-    # Already the fastest pair tells integers apart: 2π is irrational; compare 355/113.
+    # The fastest pair alone distinguishes integers, as 2π is irrational; cf. 355/113.
     fastest = rotary.rope(
         np.tile([1.0, 0.0], (100_000, 1)), range(100_000), layout="half"
     )
@@ -532,9 +532,12 @@ BAD_FREQUENCIES = [
     ({"frequencies": [1.0] * 5}, ValueError, "at most d = 8, got 10"),
     ({"frequencies": [1.0], "rotary_dim": 4}, ValueError,
      "1 frequencies rotate 2 features, got rotary_dim = 4"),
-    ({"attention_factor": np.inf}, ValueError, "attention_factor must be finite, got inf"),
-    ({"attention_factor": "1"}, TypeError, "attention_factor must be a number, got '1'"),
-    ({"attention_factor": True}, TypeError, "attention_factor must be a number, got True"),
+    ({"attention_factor": np.inf}, ValueError,
+     "attention_factor must be finite, got inf"),
+    ({"attention_factor": "1"}, TypeError,
+     "attention_factor must be a number, got '1'"),
+    ({"attention_factor": True}, TypeError,
+     "attention_factor must be a number, got True"),
 ]  # fmt: skip
 
 
@@ -783,7 +786,7 @@ def test_rows_of_a_batch_may_have_positions_of_their_own():
 def test_compiled_is_the_same(layout, options):
     torch.compiler.reset()
     rope = RoPE(8, layout=layout, **options)
-    compiled = torch.compile(rope, fullgraph=True)
+    compiled = compiling.compiled(rope, fullgraph=True)
     x = torch.tensor(normal(11, 2, 5, 8), requires_grad=True)
     for positions in (range(7, 12), torch.arange(5) + 3, torch.rand(2, 5).double()):
         out, expected = compiled(x, positions), rope(x, positions)

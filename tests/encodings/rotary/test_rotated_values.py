@@ -1,4 +1,4 @@
-"""xPos, rotated values and GTA: what is relative, what is not, and where it ends."""
+"""xPos, rotated values and GTA: relative and non-relative versions, limits."""
 
 import math
 
@@ -24,6 +24,8 @@ from posedu.numpy.rotary import (
 )
 from posedu.sympy.rotary import pose_matrices
 from posedu.torch import GTA, Attention, KVCache, ValueRotation, XPos, attend
+
+pytestmark = pytest.mark.usefixtures("untraced_flex")
 
 seeds = st.integers(0, 99)
 DEEPSEEK = dict(layout="interleaved", rotated="trailing", rotary_dim=64)
@@ -122,7 +124,7 @@ def test_published_mistakes_change_scores(version):
 
 
 def test_far_mismatches_gain():
-    """A logit of −8 goes to 0 over whole turns of its pair; RoPE's stays."""
+    """A logit of −8 decays to 0 over full turns of its pair; RoPE's stays."""
     x = np.zeros((1, 3, 2))
     x[0, 0], x[0, 2] = [-8 * math.sqrt(2), 0], [1, 0]
     far = np.array([0, 0, 2 * math.pi * 400])
@@ -260,7 +262,7 @@ def test_pairs_of_the_image_turn_by_octaves():
 
 
 def test_every_octave_is_the_same_in_each_implementation():
-    """The record's variants have one; here are three, beside a camera."""
+    """The record's variants have one coordinate; here are three and a camera."""
     q, k, v = drawn(9, 3, 2, 4, 16)
     at = stacked(*poses(9, 4)).round(3)
     expected = attend_numpy(q, k, v, gta(image_dim=12), positions=at)
@@ -278,7 +280,7 @@ def test_every_octave_is_the_same_in_each_implementation():
 
 @given(seeds)
 def test_another_world_changes_nothing(seed):
-    """g_i → g_i h: the world is turned and moved, cameras with it, and images move.
+    """g_i → g_i h: the world and its cameras are rotated and moved, and so are images.
 
     Camera matrices are at most 1 + |t| ≤ 16 in size: products of four of them and a
     few hundred roundings.

@@ -1,4 +1,4 @@
-"""TAPE: code written out, what is kept exactly, what is not, what is refused."""
+"""TAPE: loops written out, invariances that hold and that fail, errors."""
 
 import numpy as np
 import pytest
@@ -242,7 +242,7 @@ class MovedApart(TAPE):
 
 @pytest.mark.parametrize("mixing", MIXING)
 def test_a_shift_of_all_positions_changes_nothing(mixing):
-    """Positions up to 1000: angles are off by 1000 u, and what they turn by as much."""
+    """For positions up to 1000, angles and rotated features are off by 1000 u."""
     right, apart = (module(mixing=mixing, kind=kind) for kind in (TAPE, MovedApart))
     positions = torch.arange(TOKENS)
     out, other = (model(m)(X, positions) for m in (right, apart))
@@ -594,7 +594,7 @@ def test_the_symbolic_implementation_is_the_reference(layout, mixing):
     start = slow.locate(np.array([0.5, 3.0]), None)
     seen = steps(q, q, q, slow, positions=start, mask=causal_mask(2))
     expected = slow.update(seen.weights, seen.tokens, fed)
-    # A head's blocks beside each other: [heads · r, pairs · 2].
+    # The blocks of a head side by side: [heads · r, pairs · 2].
     expected = expected.transpose(0, 1, 3, 2, 4).reshape(2, HEADS * 2, D)
     close(np.array([b.evalf().tolist() for b in moved], dtype=float), expected, 100)
 

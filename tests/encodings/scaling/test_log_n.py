@@ -1,4 +1,4 @@
-"""Log-n temperature: shipped numbers, what it keeps, what is refused."""
+"""Log-n temperature: published numbers, properties, errors."""
 
 import math
 import tomllib
@@ -20,6 +20,8 @@ from posedu.numpy.scaling import log_n_temperature
 from posedu.sympy import scaling as symbolic
 from posedu.torch import Attention, AxialRoPE, KVCache, LogN, RoPE, attend
 from posedu_sphinx import ROOT
+
+pytestmark = pytest.mark.usefixtures("untraced_flex")
 
 LLAMA_4 = dict(growth="steps", index_from=1, alpha=0.1, length=8192.0)
 MINISTRAL = dict(growth="steps", index_from=0, alpha=0.1, length=16384.0)
@@ -120,7 +122,7 @@ def test_scores_of_equal_offsets_differ():
 
 @pytest.mark.parametrize("route", ["eager", "sdpa", "flex"])
 def test_it_goes_with_a_rotation(route):
-    """A number times what is turned is what is turned times a number."""
+    """Scaling commutes with rotation."""
     torch.manual_seed(0)
     q, k, v = (torch.randn(2, 4, 9, 8, dtype=torch.float64) for _ in range(3))
     options = dict(growth="floor", index_from=1, alpha=0.5, length=2.0)

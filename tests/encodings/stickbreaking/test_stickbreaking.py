@@ -424,7 +424,7 @@ def test_a_query_that_sees_no_key_gets_zeros_whatever_becomes_of_the_rest():
 
 
 def test_memory_grows_linearly_with_the_length():
-    """The exponent of L fitted over two doublings; the open form's is 2."""
+    """The exponent of L fitted over two doublings; that of the eager route is 2."""
 
     def bytes_for(length, form):
         q, k, v = (torch.randn(1, 1, length, 8, requires_grad=True) for _ in "qkv")

@@ -171,7 +171,8 @@ def test_the_address_installs_and_replaces_nothing(layered, tmp_path):
     clone = tmp_path / "clone"
     subprocess.run(["git", "clone", "--quiet", ROOT, clone], check=True)
     source = nbformat.read(notebooks.EXERCISES / "rope.ipynb", as_version=4)
-    notebook = run(notebooks.set_up(source, f"file://{clone}"), layered, tmp_path)
+    source = notebooks.set_up(source, f"file://localhost{clone}")
+    notebook = run(source, layered, tmp_path)
     assert said(notebook).count("○") >= 6
     where = imports(layered, "posedu", tmp_path).stdout.strip()
     assert Path(where).is_relative_to(layered.parent.parent), where
@@ -190,7 +191,7 @@ def test_without_address_or_package_the_set_up_says_what_to_do(bare, tmp_path):
 
 def test_an_address_out_of_reach_says_so(layered, tmp_path):
     source = nbformat.read(notebooks.EXERCISES / "rope.ipynb", as_version=4)
-    nowhere = f"file://{tmp_path}/nowhere"
+    nowhere = f"file://localhost{tmp_path}/nowhere"
     with pytest.raises(CellExecutionError, match="could not install posedu from"):
         run(notebooks.set_up(source, nowhere), layered, tmp_path)
 

@@ -60,7 +60,7 @@ def test_a_claim_with_its_check_builds_and_is_listed(build):
     definition = "$$\nc = 1\n$$ (def-c)\n"
     done, ledger = build(EQUATION, definition, cell("eq-one"))
     assert done.returncode == 0, done.stderr
-    assert "1 claims, each with its one check" in ledger
+    assert "1 claims, each with one check" in ledger
     assert 'href="page.html#equation-eq-one"' in ledger
     assert "proved symbolically" in ledger
 

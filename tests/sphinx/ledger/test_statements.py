@@ -272,7 +272,7 @@ def test_slow_pairs_meet_new_angles_in_a_longer_text():
 
 
 def test_a_slope_looks_no_further_in_a_longer_text():
-    """With equal contents, keys farther than W get at most e^(−m (W + 1)) together."""
+    """Keys farther than W get at most e^(−m (W + 1)) together, for equal contents."""
     window, slope = 40, 2.0**-4
     for n in (64, 512):
         q = np.zeros((2, n, 1))

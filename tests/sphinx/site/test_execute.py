@@ -99,7 +99,7 @@ def test_a_cell_that_may_fail_is_refused(book, capsys):
     page.write_text(page.read_text().replace("ipython3", tag))
     for _ in range(2):
         assert not run_pages(book)
-        assert "first: a cell may not be tagged raises-exc" in capsys.readouterr().err
+        assert "first: no cell may have the tag raises-exc" in capsys.readouterr().err
     assert runs(book) == [0, 1, 0]
 
 

@@ -347,12 +347,11 @@ def symbolic_tape(d, attended, up, down, gate):
         c, s = sp.diag(*e[head, : d // 2]), sp.diag(*e[head, d // 2 :])
         return sp.Matrix([[c, -s], [s, c]]) * column
 
-    def update(alpha, tokens, mlp):
+    def update(w, tokens, mlp):
         gated = (mlp * gate.T).applyfunc(lambda z: z / (1 + sp.exp(-z)))
 
         def moved(i, at):
-            keys = tokens.visible[i]
-            past = (sp.diag(*(a[i, j] for a in alpha)) * at[j] for j in keys)
+            past = (sp.diag(*(a[i, j] for a in w)) * at[j] for j in tokens.visible[i])
             e = at[i] + sp.diag(*attended) * sum(past, 0 * at[i])
             return e + down * sp.diag(*gated[i, :]) * up * e
 

@@ -1,4 +1,4 @@
-"""Configurations of all formats are read, written back, and warned of."""
+"""Configurations of all formats: reading, writing, warnings."""
 
 import gzip
 import json

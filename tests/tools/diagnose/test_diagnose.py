@@ -1,4 +1,4 @@
-"""A diagnosis names the fault of models that are broken by hand, each in one way."""
+"""The diagnosis names the single mistake planted in each model."""
 
 import json
 
@@ -29,7 +29,7 @@ class Counting(nn.Module):
 
 def test_partial_rotation_is_read_as_partial_and_as_proportional():
     """Frequencies have base 1000 or a million; the half layout distinguishes them."""
-    parts = {"partial": {"width": 16, "base": 1e3}, "proportional": {"still": 8}}
+    parts = {"partial": {"width": 16, "base": 1e3}, "proportional": {"unrotated": 8}}
     for name, own in parts.items():
         for layout in "half", "interleaved":
             model = Tiny(**{"base": 1e6, "layout": layout} | own)
@@ -59,9 +59,11 @@ def test_the_fault_of_a_proportional_head_names_its_base():
         }
     }
     config.pop("rope_theta")
-    right = diagnose(Tiny(base=1e6, still=8), config=config, behavior=False)
+    right = diagnose(Tiny(base=1e6, unrotated=8), config=config, behavior=False)
     assert right.ok, right
-    [fault] = diagnose(Tiny(base=1e4, still=8), config=config, behavior=False).faults
+    [fault] = diagnose(
+        Tiny(base=1e4, unrotated=8), config=config, behavior=False
+    ).faults
     assert fault.name == "base" and "base 10,000" in fault.text, fault
 
 
@@ -129,7 +131,7 @@ BROKEN = {
     "queries alone": (dict(keys=False), "one side"),
     "width": (dict(width=16), "width"),
     "lower frequencies": (dict(doubled=0.25), "base"),
-    "cache one off": (dict(slipped=1), "cache"),
+    "cache one off": (dict(cache_shift=1), "cache"),
     "no rotation": (dict(rotates=False), "no rotation"),
     "one layer": (dict(layers=[{}, {"base": 1e4}]), "base"),
 }
@@ -177,7 +179,7 @@ def test_scaling_that_is_not_applied():
 
 
 def test_layers_of_one_part_are_not_taken_for_those_of_another():
-    """LFM3, a composite, lists the types of vision layers; the text layers are measured."""
+    """LFM3 lists the types of its vision layers; the text layers are measured."""
     text = CONFIG | {
         "rope_theta": None,
         "layer_types": ["full_attention", "full_attention"],
@@ -241,8 +243,8 @@ def test_features_that_are_normalized_after_rotation():
             super().__init__()
             self.unit = Unit()
 
-        def turn(self, x, positions):
-            return self.unit(super().turn(x, positions))
+        def rotate(self, x, positions):
+            return self.unit(super().rotate(x, positions))
 
     model = Tiny(config=CONFIG)
     for n in range(2):
@@ -272,8 +274,8 @@ class Other(Attention):
         super().__init__(**options)
         self.change = change
 
-    def turn(self, x, positions):
-        return self.change(super().turn(x, positions), positions)
+    def rotate(self, x, positions):
+        return self.change(super().rotate(x, positions), positions)
 
 
 def changed(change, config=None):

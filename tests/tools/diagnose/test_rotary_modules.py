@@ -147,7 +147,7 @@ def test_the_function_that_the_model_names_is_taken(parts):
 
 
 def test_all_functions_that_differ_are_shown_if_none_is_named(parts):
-    """No function contradicts the configuration; one that changes lengths is left out."""
+    """No function contradicts the configuration; one that scales is left out."""
     both = HALF + STRETCHING + INTERLEAVED_BY_COS
     rotary = parts(both).Rotary()
     rotary.config = Configuration(**CONFIG)

@@ -1,4 +1,4 @@
-"""No wrong kernel passes the cases, and verdicts name the fault."""
+"""No mutant kernel passes the cases, and verdicts name the mistake."""
 
 import json
 from dataclasses import replace

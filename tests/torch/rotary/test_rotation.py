@@ -9,7 +9,7 @@ from posedu.numpy import rotary as reference
 from posedu.torch import RoPE, rotate_pairs
 from posedu.torch._tensors import angles, cos_sin
 from posedu.torch.frequencies import frequencies
-from support import bounds
+from support import bounds, compiling
 
 LAYOUTS = ("interleaved", "half")
 DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
@@ -150,11 +150,11 @@ def test_compiled(layout, dtype, dynamic):
     torch.compiler.reset()
     rope = RoPE(16, layout=layout, rotary_dim=12)
 
-    @torch.compile(fullgraph=True, dynamic=dynamic)
+    @compiling.compiled(fullgraph=True, dynamic=dynamic)
     def turn(x, cos, sin):
         return rotate_pairs(x, cos, sin, layout=layout)
 
-    @torch.compile(fullgraph=True, dynamic=dynamic)
+    @compiling.compiled(fullgraph=True, dynamic=dynamic)
     def turn_into(x, cos, sin, out):
         return rotate_pairs(x, cos, sin, layout=layout, out=out)
 

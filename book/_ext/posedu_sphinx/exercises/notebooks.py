@@ -51,7 +51,7 @@ if importlib.util.find_spec("posedu") is None:
         sys.path.append("posedu-carried")
     elif ADDRESS:
         pip = [sys.executable, "-m", "pip", "install", "--quiet"]
-        if subprocess.run([*pip, f"git+{{ADDRESS}}"]).returncode:
+        if subprocess.run([*pip, f"posedu[book] @ git+{{ADDRESS}}"]).returncode:
             raise RuntimeError(
                 f"pip could not install posedu from {{ADDRESS}}: its message is above. "
                 "Is there a connection to the internet?"

@@ -135,11 +135,11 @@ def _in_reading_order(env, page):
 
 
 def _refused(check):
-    """The number of changes of the displayed formula that its check refuses."""
+    """Return how many mutants of the displayed formula its check refuses."""
     if check["typeset"] is None:
         return "not read"
-    refused, changes = check["typeset"]
-    return f"refuses {refused} of {changes} changes" if changes else "read"
+    refused, total = check["typeset"]
+    return f"refuses {refused} of {total} mutants" if total else "read"
 
 
 def _count(env):
