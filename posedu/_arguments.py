@@ -408,8 +408,8 @@ def require_growth(
     span = require_positive("length", length)
     if span < SHORTEST:
         raise ValueError(
-            f"length must be at least {SHORTEST:.0e}, or positions divided by it are not "
-            f"finite; got {length}"
+            f"length must be at least {SHORTEST:.0e}, or positions divided by it are "
+            f"not finite; got {length}"
         )
     return require_not_negative("alpha", alpha), span
 
@@ -520,7 +520,7 @@ def require_parts(
 
 
 def require_output_gate(output_gate: OutputGate | None, is_weighted: bool) -> None:
-    """Raise unless FoX Pro's output gate is known, and has weights only if it is one."""
+    """Raise unless FoX Pro's output gate is known; ``None`` has no weights."""
     if output_gate is not None:
         require_choice("output_gate", output_gate, OutputGate)
     elif is_weighted:

@@ -21,6 +21,9 @@ def table() -> dict[str, dict[str, str]]:
 def successor(name: str) -> str | None:
     """The new name of a module, class or function, or ``None`` if it has no other."""
     known = table()
+    parent, _, last = name.rpartition(".")
+    if parent in known["modules"] and name not in known["names"]:
+        return f"{known['modules'][parent]}.{last}"
     return known["modules"].get(name) or known["names"].get(name)
 
 

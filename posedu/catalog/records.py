@@ -4,9 +4,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from posedu._arguments import require_choice
+from posedu._renamed import renamed_names
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 ATTENTION = "attention"  # attention without an encoding: the root of the special cases
@@ -265,3 +266,7 @@ def _sizes(
     known = {"d": d, "heads": heads, "d_model": heads * d, "gate_heads": heads}
     known |= {"tokens": tokens}
     return {name: known[name] for name in names}
+
+
+if not TYPE_CHECKING:  # to a type checker, the old names do not exist
+    __getattr__ = renamed_names(__name__)

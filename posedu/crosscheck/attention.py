@@ -20,6 +20,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -27,6 +28,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from posedu._arguments import require_choice
+from posedu._renamed import renamed_names
 from posedu.crosscheck import CrossCheck
 from posedu.crosscheck.common import CPU, DTYPES, Tally, roundoff, to_numpy
 from posedu.numpy.attention import Projections, attention, causal_mask, softmax
@@ -264,3 +266,7 @@ def _projections(layer: Attention) -> Projections:
 
     q, k, v = (by_heads(each, 0) for each in (layer.q, layer.k, layer.v))
     return Projections(q, k, v, by_heads(layer.o, 1))
+
+
+if not TYPE_CHECKING:  # to a type checker, the old names do not exist
+    __getattr__ = renamed_names(__name__)

@@ -16,13 +16,14 @@ import copy
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from itertools import product
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 from torch.nn import Module, functional
 from torch.overrides import TorchFunctionMode
 
+from posedu._renamed import renamed_names
 from posedu.catalog import EncodingRecord, Variant
 from posedu.crosscheck.common import (
     DEVIATIONS,
@@ -266,3 +267,7 @@ class Rounded(TorchFunctionMode):
         if function in _PRODUCTS:
             args = [self._rounded(x) for x in args]
         return self._rounded(function(*args, **(kwargs or {})))
+
+
+if not TYPE_CHECKING:  # to a type checker, the old names do not exist
+    __getattr__ = renamed_names(__name__)

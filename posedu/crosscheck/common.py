@@ -2,11 +2,13 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import sympy as sp
 import torch
+
+from posedu._renamed import renamed_names
 
 DTYPES = (torch.float64, torch.float32, torch.bfloat16)
 CPU = torch.device("cpu")
@@ -144,3 +146,7 @@ def points_of(line: np.ndarray, axes: int | None) -> np.ndarray:
     if axes is None:
         return line
     return np.stack([np.roll(line[::-1] * (1 - k), k) for k in range(axes)], -1)
+
+
+if not TYPE_CHECKING:  # to a type checker, the old names do not exist
+    __getattr__ = renamed_names(__name__)

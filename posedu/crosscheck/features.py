@@ -31,11 +31,13 @@ is added.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import sympy as sp
 import torch
 
+from posedu._renamed import renamed_names
 from posedu.catalog import EncodingRecord, Variant
 from posedu.crosscheck.common import (
     CPU,
@@ -457,3 +459,7 @@ def _cases(pair: Pair, seed: int) -> Iterator[tuple[np.ndarray, ...]]:
         rng.normal(size=shape) * 10.0 ** rng.integers(-4, 5, size=shape),
     ):
         yield x, positions, rng.normal(size=shape)
+
+
+if not TYPE_CHECKING:  # to a type checker, the old names do not exist
+    __getattr__ = renamed_names(__name__)

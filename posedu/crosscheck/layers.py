@@ -1,7 +1,9 @@
 """Layers whose positions change from one to the next, in any implementation."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from posedu._renamed import renamed_names
 
 
 def run_layers(
@@ -27,3 +29,7 @@ def run_layers(
         result = steps(q, k, v, hooks, positions=positions, **options)
         positions = hooks.update(result.weights, result.tokens, mlp_output)
     return steps(q, k, v, hooks, positions=positions, **options).out
+
+
+if not TYPE_CHECKING:  # to a type checker, the old names do not exist
+    __getattr__ = renamed_names(__name__)

@@ -2,12 +2,13 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float
 
 from posedu._arguments import require_bool, require_heads
+from posedu._renamed import renamed_names
 from posedu.numpy._arrays import (
     Positions,
     require_floats,
@@ -383,3 +384,7 @@ def stack(
         x = x + mlp_output
         positions = own.update(results.weights, results.tokens, mlp_output)
     return x
+
+
+if not TYPE_CHECKING:  # to a type checker, the old names do not exist
+    __getattr__ = renamed_names(__name__)

@@ -1,9 +1,12 @@
 """Angular frequencies of the pairs of features."""
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 from jaxtyping import Float
 
 from posedu._arguments import Spacing, require_base, require_choice, require_dimension
+from posedu._renamed import renamed_names
 from posedu.numpy._arrays import require_floats
 
 Array = np.ndarray
@@ -80,3 +83,7 @@ def require_scaled(frequencies: Float[Array, "pairs"]) -> Float[Array, "pairs"]:
             f"these frequencies and arguments are out of reach: {frequencies}"
         )
     return frequencies
+
+
+if not TYPE_CHECKING:  # to a type checker, the old names do not exist
+    __getattr__ = renamed_names(__name__)

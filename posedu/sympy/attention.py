@@ -2,10 +2,11 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import sympy as sp
 
+from posedu._renamed import renamed_names
 from posedu.sympy._expressions import expressions
 
 Heads = tuple[sp.Matrix, ...]
@@ -270,3 +271,7 @@ def permutation_matrix(order: Sequence[int]) -> sp.Matrix:
     """The matrix P with (P X)_i = X_{order[i]}."""
     n = len(order)
     return sp.Matrix(n, n, lambda i, j: int(order[i] == j))
+
+
+if not TYPE_CHECKING:  # to a type checker, the old names do not exist
+    __getattr__ = renamed_names(__name__)

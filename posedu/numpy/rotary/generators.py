@@ -1,9 +1,12 @@
 """Rotations by matrix exponentials of skew generators."""
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 from jaxtyping import Float
 
 from posedu._arguments import require_dimension
+from posedu._renamed import renamed_names
 from posedu.numpy._arrays import (
     Positions,
     align_positions,
@@ -241,3 +244,7 @@ def _planes(a: Float[Array, "d d"]) -> Float[Array, "d d"]:
 
 def _largest_norm(matrices: Float[Array, "count d d"]) -> float:
     return np.linalg.norm(matrices, 2, axis=(-2, -1)).max(initial=0.0)
+
+
+if not TYPE_CHECKING:  # to a type checker, the old names do not exist
+    __getattr__ = renamed_names(__name__)

@@ -2,11 +2,13 @@
 
 import math
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Float
 
 from posedu._arguments import require_dimension, require_positive
+from posedu._renamed import renamed_names
 from posedu.numpy._arrays import require_floats
 from posedu.numpy.frequencies import require_frequencies, require_scaled
 
@@ -89,3 +91,7 @@ def longrope_attention_factor(factor: float, *, trained: float) -> float:
     if require_positive("trained", trained) <= 1:
         raise ValueError(f"trained must be above 1, got {trained}")
     return math.sqrt(1 + math.log(max(factor, 1)) / math.log(trained))
+
+
+if not TYPE_CHECKING:  # to a type checker, the old names do not exist
+    __getattr__ = renamed_names(__name__)

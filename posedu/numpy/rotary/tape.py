@@ -1,5 +1,7 @@
 """TAPE: contextualized positions, which attention and MLP update in each layer."""
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 from jaxtyping import Float, Shaped
 
@@ -10,6 +12,7 @@ from posedu._arguments import (
     require_choice,
     require_dimension,
 )
+from posedu._renamed import renamed_names
 from posedu.numpy._arrays import as_array, require_floats, require_positions
 from posedu.numpy.attention import Hooks, Tokens
 from posedu.numpy.frequencies import frequencies
@@ -267,3 +270,7 @@ def _matrix(name: str, given: Array) -> Array:
     if not np.isfinite(matrix).all():
         raise ValueError(f"{name} must be finite")
     return matrix
+
+
+if not TYPE_CHECKING:  # to a type checker, the old names do not exist
+    __getattr__ = renamed_names(__name__)

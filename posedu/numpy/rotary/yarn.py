@@ -1,6 +1,7 @@
 """YaRN: slow pairs interpolated, fast ones unchanged, and an attention factor."""
 
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Float
@@ -13,6 +14,7 @@ from posedu._arguments import (
     require_order,
     require_positive,
 )
+from posedu._renamed import renamed_names
 from posedu.numpy.frequencies import require_frequencies, require_grid, require_scaled
 
 Array = np.ndarray
@@ -138,3 +140,7 @@ def yarn_attention_factor(
             f"above 0 for factor = {factor}"
         )
     return above / below
+
+
+if not TYPE_CHECKING:  # to a type checker, the old names do not exist
+    __getattr__ = renamed_names(__name__)

@@ -2,9 +2,11 @@
 
 from collections.abc import Sequence
 from math import isqrt
+from typing import TYPE_CHECKING
 
 import sympy as sp
 
+from posedu._renamed import renamed_names
 from posedu.sympy._expressions import expressions, matrix
 from posedu.sympy.rotary.mixed import Position
 from posedu.sympy.rotary.rope import rotation_2d
@@ -117,3 +119,7 @@ def rotate_by_generators(
 ) -> sp.Matrix:
     """Rotate the blocks of the column ``x`` by their :func:`rotations`."""
     return rotate_blocks(x, rotations(position, generators))
+
+
+if not TYPE_CHECKING:  # to a type checker, the old names do not exist
+    __getattr__ = renamed_names(__name__)

@@ -1,10 +1,12 @@
 """TAPE over symbols: positions that each layer updates."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import sympy as sp
 
 from posedu._arguments import Layout, TAPEMixing, require_choice, require_dimension
+from posedu._renamed import renamed_names
 from posedu.sympy._expressions import expression, matrix
 from posedu.sympy.attention import Heads, Hooks, Tokens
 from posedu.sympy.frequencies import frequencies
@@ -168,3 +170,7 @@ def _each(mixed: sp.Matrix, r: int) -> sp.Matrix:
 
 def _silu(z: sp.Expr) -> sp.Expr:
     return z / (1 + sp.exp(-z))
+
+
+if not TYPE_CHECKING:  # to a type checker, the old names do not exist
+    __getattr__ = renamed_names(__name__)

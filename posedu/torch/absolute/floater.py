@@ -1,6 +1,7 @@
 """FLOATER: position vectors that follow a neural ODE."""
 
 import math
+from typing import TYPE_CHECKING
 
 import torch
 from jaxtyping import Float
@@ -13,6 +14,7 @@ from posedu._arguments import (
     require_dimension,
     require_positive,
 )
+from posedu._renamed import renamed_names
 from posedu.torch._ode import integrate
 from posedu.torch._tensors import (
     Positions,
@@ -220,3 +222,7 @@ def _added(
     _, heads, _, d = x.shape
     own = p[..., : heads * d].unflatten(-1, (heads, d)).transpose(-2, -3)
     return (x + own).to(x.dtype)
+
+
+if not TYPE_CHECKING:  # to a type checker, the old names do not exist
+    __getattr__ = renamed_names(__name__)

@@ -29,7 +29,7 @@ READ = """() => {
     positions: all("fieldset small").map((small) => +small.textContent),
     chosen: +all(":checked")[0].value,
     score: +all(".score")[0].textContent,
-    said: all(".said")[0].textContent,
+    status: all(".status")[0].textContent,
     shown: all("[type=range]")[0].getAttribute("aria-valuetext"),
   };
 }"""
@@ -55,7 +55,7 @@ def check_against_reference(shown):
         np.testing.assert_allclose(drawn, hands[place], atol=5e-4)
     assert abs(shown["score"] - turned[key] @ turned[-1] / (D // 2)) < 6e-4
     distance = WORDS - 1 - key
-    assert f"stands {distance} after" in shown["said"]
+    assert shown["status"].endswith(f"“ran”: {distance}")
 
 
 def test_style_and_script_are_light():

@@ -200,8 +200,8 @@ def test_the_scale_of_scores_may_be_in_both_sides():
 def test_a_layer_that_should_not_be_rotated():
     config = CONFIG | {"no_rope_layers": [1, 0]}
     assert names(diagnose(Tiny(config=config))) == ["rotation"]
-    still = [{}, {"rotates": False}]
-    assert diagnose(Tiny(config=config, layers=still)).ok
+    unrotated = [{}, {"rotates": False}]
+    assert diagnose(Tiny(config=config, layers=unrotated)).ok
 
 
 def test_notes_are_no_faults():
