@@ -166,7 +166,7 @@ class LanguageModel(nn.Module):
             As :meth:`forward`; an empty prompt; a negative number of new tokens or
             temperature; ``top_k`` outside 1 … vocab_size; ``top_k`` or ``generator``
             with temperature 0; an encoding that draws positions for a whole sequence
-            (:class:`~posedu.torch.Randomized`).
+            (:class:`posedu.torch.absolute.randomized.Randomized`).
         """
         self._require_tokens(tokens)
         if tokens.shape[1] == 0:

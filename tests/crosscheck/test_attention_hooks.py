@@ -2,7 +2,7 @@
 
 import pytest
 
-from mutants import crosscheck as mutants
+from mutants import crosscheck_results as mutants
 from posedu.catalog import CATALOG
 from posedu.torch.attention import ROUTES
 

@@ -29,7 +29,7 @@ which was used. ``--system-memory`` leaves the allocator as it is.
 from posedu.book.timing.clock import alternate, kept_memory, peak_memory
 from posedu.book.timing.encodings import time_encoding
 from posedu.book.timing.growth import Growth, time_growth
-from posedu.book.timing.limits import ratios, time_exponent
+from posedu.book.timing.ratios_to_limits import ratios, time_exponent
 from posedu.book.timing.results import Measurement, Spread, Timing, collect, compare
 from posedu.book.timing.routes import products_of_attention, time_routes
 from posedu.book.timing.timed_calls import compiled, copy_of, with_gradient

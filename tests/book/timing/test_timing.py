@@ -728,7 +728,7 @@ def known(runs, limit, *, device, repeats):
 
 
 def test_an_exponent_is_the_slope_and_has_an_error(monkeypatch):
-    monkeypatch.setattr("posedu.book.timing.limits.alternate", known)
+    monkeypatch.setattr("posedu.book.timing.ratios_to_limits.alternate", known)
     slope, error = time_exponent(lambda n: lambda: n**2, (1, 2, 4, 8))
     assert slope == pytest.approx(2) and error < 1e-6
     _, error = time_exponent(lambda n: lambda: n**2 + 100 * (n == 4), (1, 2, 4, 8))
@@ -738,7 +738,7 @@ def test_an_exponent_is_the_slope_and_has_an_error(monkeypatch):
 
 
 def test_ratios_are_over_the_limit(monkeypatch):
-    monkeypatch.setattr("posedu.book.timing.limits.alternate", known)
+    monkeypatch.setattr("posedu.book.timing.ratios_to_limits.alternate", known)
     found = ratios({"one": lambda: 6.0, "other": lambda: 1.0}, lambda: 4.0)
     assert {name: time.median for name, time in found.items()} == {
         "one": 1.5,

@@ -7,7 +7,7 @@ import pytest
 import sympy as sp
 import torch
 
-from mutants import encodings as mutants
+from mutants import published_encodings as mutants
 from posedu.numpy import attend, floater
 from posedu.numpy.absolute import flow, released_field, runge_kutta, sinusoidal
 from posedu.numpy.frequencies import frequencies

@@ -11,7 +11,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mutants import encodings as mutants
+from mutants import published_encodings as mutants
 from posedu.numpy import absolute
 from posedu.numpy.absolute.sinusoidal import embed_sinusoidal
 from posedu.numpy.frequencies import frequencies as geometric

@@ -13,7 +13,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mutants import encodings as mutants
+from mutants import published_encodings as mutants
 from posedu.numpy import absolute
 from posedu.numpy.attention import Hooks, Projections, stack
 from posedu.sympy import absolute as symbolic

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from mutants import encodings as mutants
+from mutants import published_encodings as mutants
 from posedu.numpy import attention as reference
 from posedu.numpy import bias as biases
 from posedu.numpy import gated, rotary

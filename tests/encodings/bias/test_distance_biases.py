@@ -11,7 +11,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mutants import encodings as mutants
+from mutants import published_encodings as mutants
 from posedu.numpy import bias as reference
 from posedu.numpy.absolute import sinusoidal
 from posedu.numpy.attention import attend, causal_mask, softmax, steps

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from mutants import encodings as mutants
+from mutants import published_encodings as mutants
 from posedu.book.timing import peak_memory
 from posedu.numpy import bias as reference
 from posedu.numpy.attention import Hooks, attend, steps

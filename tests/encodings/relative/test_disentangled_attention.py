@@ -9,7 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mutants import encodings as mutants
+from mutants import published_encodings as mutants
 from posedu.book.timing import peak_memory
 from posedu.numpy import relative as reference
 from posedu.numpy.absolute.sinusoidal import sinusoidal

@@ -8,7 +8,7 @@ import pytest
 import sympy as sp
 import torch
 
-from mutants import encodings as mutants
+from mutants import published_encodings as mutants
 from posedu.book.timing import peak_memory
 from posedu.numpy import relative as reference
 from posedu.numpy.attention import attend, causal_mask, softmax, steps

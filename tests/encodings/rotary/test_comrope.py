@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from mutants import encodings as mutants
+from mutants import published_encodings as mutants
 from posedu.numpy import rotary
 from posedu.torch import (
     Attention,

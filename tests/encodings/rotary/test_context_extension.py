@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mutants import encodings as mutants
+from mutants import published_encodings as mutants
 from posedu.catalog import ROPE_SCALINGS
 from posedu.numpy import rotary
 from posedu.numpy.frequencies import frequencies, wavelengths

@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mutants import encodings as mutants
+from mutants import published_encodings as mutants
 from posedu.numpy import rotary as reference
 from posedu.numpy.attention import attend as attend_reference
 from posedu.numpy.frequencies import frequencies

@@ -12,7 +12,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mutants import encodings as mutants
+from mutants import published_encodings as mutants
 from posedu.numpy import attend as attend_numpy
 from posedu.numpy import mla, rerotation, rope, self_extend
 from posedu.numpy.attention import Hooks, causal_mask, steps

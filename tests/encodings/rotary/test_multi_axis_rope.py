@@ -9,7 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mutants import encodings as mutants
+from mutants import published_encodings as mutants
 from posedu.numpy import rotary
 from posedu.sympy import rotary as symbolic
 from posedu.torch import STRING, Attention, KVCache, MixedRoPE, MRoPE, RoPE

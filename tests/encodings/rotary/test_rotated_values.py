@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.linalg import block_diag, expm
 from scipy.spatial.transform import Rotation
 
-from mutants import encodings as mutants
+from mutants import published_encodings as mutants
 from posedu.numpy import attend as attend_numpy
 from posedu.numpy import gta, rope, value_rotation, xpos
 from posedu.numpy.attention import softmax, steps

@@ -5,7 +5,7 @@ import pytest
 import sympy as sp
 import torch
 
-from mutants import encodings as mutants
+from mutants import published_encodings as mutants
 from posedu.numpy import rotary as reference
 from posedu.numpy.attention import Projections, causal_mask, stack, steps
 from posedu.sympy import rotary as symbolic

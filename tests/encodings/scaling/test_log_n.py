@@ -10,7 +10,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mutants import encodings as mutants
+from mutants import published_encodings as mutants
 from posedu.catalog import CATALOG
 from posedu.numpy import attend as attend_numpy
 from posedu.numpy import log_n

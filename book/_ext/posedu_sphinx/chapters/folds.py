@@ -89,10 +89,10 @@ def _fold_cell(cell, max_lines):
 def _explanation_link(badges):
     """Link to the explanation of a check's badge, for the fold under the badge."""
     counts = REFUSED.findall("".join(badges))
-    some_accepted = any(refused != changes for refused, changes in counts)
+    some_accepted = any(refused != mutants for refused, mutants in counts)
     words = "How to read this line"
     if some_accepted:
-        words += ", and why the check does not refuse all changes"
+        words += ", and why the check does not refuse all mutants"
     return f'<p class="posedu-how"><a href="{LEDGER}">{words}</a></p>'
 
 

@@ -147,11 +147,11 @@ def _count(env):
     found = store(env).values()
     claims = sum(len(page["claims"]) for page in found)
     typeset = [c["typeset"] for page in found for c in page["checks"] if c["typeset"]]
-    refused, changes = (sum(counts[which] for counts in typeset) for which in (0, 1))
+    refused, mutants = (sum(counts[which] for counts in typeset) for which in (0, 1))
     return (
         f"{claims} claims, each with one check. The checks of {len(typeset)} claims "
         "read the formula from the page as it is typeset; they refuse "
-        f"{refused} of {changes} changes of one sign, index or exponent."
+        f"{refused} of {mutants} mutants, which change one sign, index or exponent."
     )
 
 

@@ -877,7 +877,7 @@ def _is_true_to_rounding(answer, positions, d):
     return bool(np.abs(answer(positions, d).numpy() - want).max() < 2**-22)
 
 
-def _tells_neighbors_apart(answer, positions, d):
+def _distinguishes_neighbors(answer, positions, d):
     here, there = answer(positions, d), answer(positions + 1, d)
     return bool((here != there).any(-1).all())
 
@@ -1020,7 +1020,7 @@ At which step may you round?
         Property(
             "A position and the next one have different encodings, since positions "
             "keep all their digits",
-            _tells_neighbors_apart,
+            _distinguishes_neighbors,
         ),
         Property(
             "At position 1 these are the sines and cosines of 10000^(−2p/d)",
