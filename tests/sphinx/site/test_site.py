@@ -314,7 +314,7 @@ def test_the_map_holds_45_encodings(brief, width, many, chromium):
 
 def test_the_map_shows_what_proofs_lead_to():
     drawn = html("book/reference/special-cases.html")
-    assert 'href="../bias/distance.html">ALiBi<' in drawn
+    assert 'href="../bias/distance-biases.html">ALiBi<' in drawn
     assert "Proof that FoX becomes ALiBi" in drawn
     assert ">T5&#x27;s relative bias</a>" in drawn
 
